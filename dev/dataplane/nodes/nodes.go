@@ -122,6 +122,11 @@ func (n *Nodes) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Outside runs a program on the underlay, where routers of Neutron have their external addresses. br0 is its interface.
+func (n *Nodes) Outside(name string, args ...string) (string, error) {
+	return n.fabric.run("", nil, name, args...)
+}
+
 // Node is one node. Run and RunWith are safe for concurrent use.
 type Node struct {
 	// Name is in the cluster and in Neutron; Address is on the underlay.
@@ -216,9 +221,11 @@ external-ids:ovn-bridge-mappings=physnet1:br-phys`, n.Name, n.Address, southboun
 	}
 	// The address is on the bridge: that is how Open vSwitch finds its way to a tunnel's other end in user space.
 	err = n.script(`ovs-vsctl --timeout=60 -- add-br br-phys -- set Bridge br-phys datapath_type=netdev \
--- add-port br-phys up0
-ip addr add "$1/24" dev br-phys; ip link set br-phys up`, n.Address)
+-- add-port br-phys up0`)
 	if err != nil {
+		return err
+	}
+	if err := n.addressBridge(); err != nil {
 		return err
 	}
 	controller, err := n.Start("ovn-controller", nil, "ovn-controller", "--pidfile", "-vsyslog:off")
@@ -226,6 +233,13 @@ ip addr add "$1/24" dev br-phys; ip link set br-phys up`, n.Address)
 		return err
 	}
 	return await(controller, func() error { return n.script("ovs-vsctl --timeout=10 br-exists br-int") })
+}
+
+// addressBridge gives the node its address, on an interface that goes with ovs-vswitchd.
+func (n *Node) addressBridge() error {
+	return poll(startPatience, func() error {
+		return n.script(`ip addr replace "$1/24" dev br-phys; ip link set br-phys up`, n.Address)
+	})
 }
 
 // Start starts a program on the node. Its output goes to Dir/logs/<name>.log. It ends at the latest with the node; an
@@ -244,6 +258,48 @@ func (n *Node) Start(name string, env []string, path string, args ...string) (*p
 	}
 	return p, err
 }
+
+// program gives a program of the node by the name that Start had.
+func (n *Node) program(name string) (int, *process.Process, error) {
+	for i, p := range n.programs {
+		if p.Name == name+" on "+n.Name {
+			return i, p, nil
+		}
+	}
+	return 0, nil, fmt.Errorf("no program %s was started on %s", name, n.Name)
+}
+
+// Kill ends a program of the node as kill -9 does. Programs that it started go on if they are in groups of their own.
+func (n *Node) Kill(name string) error {
+	_, p, err := n.program(name)
+	if err == nil {
+		p.Kill()
+	}
+	return err
+}
+
+// Restart kills a program of the node, unless it has ended, and starts it again with args, or with the same as before.
+func (n *Node) Restart(name string, args ...string) error {
+	i, p, err := n.program(name)
+	if err != nil {
+		return err
+	}
+	p.Kill()
+	again := p.Program
+	if len(args) > 0 {
+		again.Args = args
+	}
+	if n.programs[i], err = process.Start(again); err != nil || name != "ovs-vswitchd" {
+		return err
+	}
+	return n.addressBridge()
+}
+
+// Vanish ends all on the node at once, as a power failure does. Nothing is told to anybody.
+func (n *Node) Vanish() { n.holder.Kill() }
+
+// Proc is where this machine sees /proc of the node's.
+func (n *Node) Proc() string { return fmt.Sprintf("/proc/%d/root/proc", n.holder.PID()) }
 
 // await polls until check gives nil, and gives up when the program ends or time is up.
 func await(p *process.Process, check func() error) error {

@@ -9,55 +9,29 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-
-	"cloudteam.ztgame.com/network-controller/dev/process"
 )
 
-// startNodes starts nodes that an OVN of their own programs, and returns the socket of its northbound database.
-func startNodes(t *testing.T, names ...string) (*Nodes, string) {
+// startNodes starts nodes that an OVN of their own programs.
+func startNodes(t *testing.T, names ...string) (*Nodes, *Central) {
 	t.Helper()
-	if missing := Missing(); missing != "" {
+	if missing := Missing() + MissingForCentral(); missing != "" {
 		t.Skip(missing)
 	}
 	dir := t.TempDir()
-	start := func(program string, args ...string) {
-		path, err := exec.LookPath(program)
-		if err != nil {
-			t.Skipf("%s is not installed; run `dev/openstack/openstack up --dataplane`", program)
-		}
-		p, err := process.Start(process.Program{
-			Name: program, Path: path, Args: args, Log: filepath.Join(dir, program+".log"), Patience: stopPatience,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(p.Kill)
+	central, err := StartCentral(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, base := range []string{"nb", "sb"} {
-		file, socket := filepath.Join(dir, base+".db"), filepath.Join(dir, base+".sock")
-		schema := "/usr/share/ovn/ovn-" + base + ".ovsschema"
-		if output, err := exec.Command("ovsdb-tool", "create", file, schema).CombinedOutput(); err != nil {
-			t.Skipf("OVN's databases cannot be made: %v: %s", err, output)
+	t.Cleanup(func() {
+		if err := central.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
 		}
-		start("ovsdb-server", file, "--remote=punix:"+socket, "--unixctl="+file+".ctl", "-vsyslog:off")
-	}
-	northbound, southbound := "unix:"+filepath.Join(dir, "nb.sock"), "unix:"+filepath.Join(dir, "sb.sock")
-	for base, socket := range map[string]string{"nb": northbound, "sb": southbound} {
-		err := poll(startPatience, func() error {
-			return exec.Command("ovn-"+base+"ctl", "--timeout=10", "--db="+socket, "init").Run()
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	start("ovn-northd", "--ovnnb-db="+northbound, "--ovnsb-db="+southbound,
-		"--unixctl="+filepath.Join(dir, "northd.ctl"), "-vsyslog:off")
-	n, err := Start(Options{Dir: dir, Names: names, Southbound: filepath.Join(dir, "sb.sock")})
+	})
+	n, err := Start(Options{Dir: dir, Names: names, Southbound: central.Southbound()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,12 +40,12 @@ func startNodes(t *testing.T, names ...string) (*Nodes, string) {
 			t.Error(err)
 		}
 	})
-	return n, northbound
+	return n, central
 }
 
 func TestPacketsGoFromNodeToNodeByOVN(t *testing.T) {
-	n, northbound := startNodes(t, "left", "right")
-	ovn := []string{"--timeout=30", "--db=" + northbound, "ls-add", "net"}
+	n, central := startNodes(t, "left", "right")
+	ovn := []string{"ls-add", "net"}
 	for i, node := range n.All {
 		mac, address := "02:00:00:00:00:0"+strconv.Itoa(i), "192.0.2."+strconv.Itoa(i+1)
 		ovn = append(ovn, "--", "lsp-add", "net", node.Name, "--", "lsp-set-addresses", node.Name, mac+" "+address)
@@ -85,8 +59,8 @@ ip -n pod link set eth0 address "$2" mtu 1442 up; ip -n pod addr add "$3/24" dev
 			t.Fatal(err)
 		}
 	}
-	if output, err := exec.Command("ovn-nbctl", ovn...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
+	if err := central.Do(ovn...); err != nil {
+		t.Fatal(err)
 	}
 	err := poll(startPatience, func() error {
 		_, err := n.All[0].Run("ip", "netns", "exec", "pod", "busybox", "ping", "-c1", "-W1", "192.0.2.2")
