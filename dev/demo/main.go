@@ -48,10 +48,12 @@ const usage = `demo shows what network-controller does, in well under a minute:
   4. Change its gateway in Kubernetes. The controller changes it in Neutron.
   5. Change it by hand in Neutron. The controller corrects the drift.
   6. Apply the Deployment web. Each of its Pods gets a port in Neutron with its own address.
-  7. Delete a Pod. Its replacement gets a port too.
-  8. Scale the Deployment to 1. One port remains.
-  9. Delete the Deployment. No port remains.
- 10. Delete the Network. The controller deletes it in Neutron.
+  7. Have two of the Pods ping each other by their ports. This needs root, Open vSwitch and OVN, and the emulator.
+     Elsewhere the demo says what is missing.
+  8. Delete a Pod. Its replacement gets a port too.
+  9. Scale the Deployment to 1. One port remains.
+ 10. Delete the Deployment. No port remains.
+ 11. Delete the Network. The controller deletes it in Neutron.
 
 Each step prints the equivalent kubectl or openstack command; neither program is needed. In your own cloud the demo
 creates one network with one subnet and a few ports. It touches nothing else, and deletes them, also after Ctrl-C or a

@@ -64,7 +64,7 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	}()
 	for _, step := range []func(context.Context) error{
 		s.surround, s.install, s.create, s.change, s.drift,
-		s.deploy, s.replacePod, s.scaleDown, s.undeploy, s.remove,
+		s.deploy, s.sendPackets, s.replacePod, s.scaleDown, s.undeploy, s.remove,
 	} {
 		if err := step(ctx); err != nil {
 			return err
