@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,12 +24,55 @@ import (
 // replicas is how many Pods two nodes get, so that some are neighbours and some are not.
 const replicas = 3
 
-// TestPodsOfADeploymentReachEachOther is what a user does first, on real kubelets.
-func TestPodsOfADeploymentReachEachOther(t *testing.T) {
-	w := newCluster(t, "level 4, a Deployment on two kubelets")
+// TestPodsOnKubelets has one cluster for what users, operators, clouds and failures do to Pods. Each part leaves the
+// guests as they were for the next one.
+func TestPodsOnKubelets(t *testing.T) {
+	if cannot == "" {
+		makeOutside(t)
+	}
+	w := newCluster(t, "level 4, two kubelets")
+	if _, err := w.nodes.Outside("ip", "addr", "add", outsideGateway+"/24", "dev", "br0"); err != nil {
+		t.Fatal(err)
+	}
+	var guests []*guest
+	for _, part := range []struct {
+		name string
+		run  func(*world)
+	}{
+		{"Pods of a Deployment reach each other", (*world).aDeploymentServes},
+		{"Pods have the interfaces that their Networks say", func(w *world) { guests = w.newGuests() }},
+		{"a floating IP and the router answer", func(w *world) { w.aFloatingIPAnswers(guests) }},
+		{"tenants get nothing of others", func(w *world) { w.tenantsGetNothing(guests) }},
+		{"a port that is deleted in Neutron is plugged again", func(w *world) { w.aPortIsDeleted(guests) }},
+		{"a sandbox is made again", func(w *world) { guests = w.aSandboxIsMadeAgain(guests) }},
+		{"processes are killed", func(w *world) { w.processesAreKilled(guests) }},
+		{"what is wrong is told, and heals", func(w *world) { w.whatIsWrongIsTold(guests) }},
+		{"a node vanishes", func(w *world) { w.aNodeVanishes(guests) }},
+	} {
+		if !t.Run(part.name, func(t *testing.T) {
+			began := time.Now()
+			part.run(w.in(t))
+			fmt.Printf("%5.1f s: %s\n", time.Since(began).Seconds(), part.name)
+		}) {
+			return
+		}
+	}
+}
+
+// in is the world for a part of its test.
+func (w *world) in(t *testing.T) *world {
+	part := *w
+	part.T = t
+	part.admin = harness.Open(t, surroundings.CloudsFile, "admin")
+	part.tenant = harness.Open(t, surroundings.CloudsFile, "tenant")
+	return &part
+}
+
+// aDeploymentServes is what a user does first. The Deployment stays.
+func (w *world) aDeploymentServes() {
 	sample, err := os.ReadFile(filepath.Join(surroundings.Root, "config", "samples", "network.yaml"))
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
 	pods := w.deploy(w.network(sample).Name)
 	used := map[string]bool{}
@@ -39,23 +83,22 @@ func TestPodsOfADeploymentReachEachOther(t *testing.T) {
 		}
 	}
 	if len(used) != 2 {
-		t.Errorf("the Pods run on %v, want both nodes", used)
+		w.Errorf("the Pods run on %v, want both nodes", used)
 	}
 	for _, pod := range pods {
-		allocation := harness.AllocationsOf(t, &pod)[0]
+		allocation := harness.AllocationsOf(w, &pod)[0]
 		w.eventually(func() error {
 			if port := w.admin.One("ports", "id="+allocation.PortID); port["status"] != "ACTIVE" {
 				return fmt.Errorf("the port of %s is %v", pod.Name, port["status"])
 			}
 			port, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).
-				Get(t.Context(), allocation.Port, metav1.GetOptions{})
+				Get(w.Context(), allocation.Port, metav1.GetOptions{})
 			if err == nil && !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionAttached) {
 				err = fmt.Errorf("NetworkPort %s is not Attached: %+v", port.Name, port.Status.Conditions)
 			}
 			return err
 		})
 	}
-	w.remove()
 }
 
 // newCluster is newWorld with kubelets and agents on the nodes, and the controller.
@@ -134,9 +177,16 @@ func (w *world) deploy(network string) []corev1.Pod {
 	if err != nil {
 		w.Fatal(err)
 	}
+	return w.deployed()
+}
+
+// deployed waits until the Deployment's Pods run.
+func (w *world) deployed() []corev1.Pod {
+	w.Helper()
 	var pods []corev1.Pod
 	w.eventually(func() error {
-		list, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{})
+		list, err := surroundings.Kube.CoreV1().Pods(w.namespace).
+			List(w.Context(), metav1.ListOptions{LabelSelector: "app=web"})
 		if err != nil {
 			return err
 		}
@@ -179,29 +229,4 @@ func (w *world) greets(from, to *corev1.Pod) error {
 		}
 	}
 	return nil
-}
-
-// remove deletes the Deployment, and waits until the Pods and their interfaces are gone.
-func (w *world) remove() {
-	w.Helper()
-	if err := surroundings.Kube.AppsV1().Deployments(w.namespace).
-		Delete(w.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		w.Fatal(err)
-	}
-	w.eventually(func() error {
-		list, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{})
-		if err == nil && len(list.Items) > 0 {
-			err = fmt.Errorf("%d Pods are still there", len(list.Items))
-		}
-		return err
-	})
-	for _, node := range w.nodes.All {
-		w.eventually(func() error {
-			ports, err := node.Run("ovs-vsctl", "--timeout=30", "list-ports", "br-int")
-			if err == nil && strings.Contains(ports, "tap") {
-				err = fmt.Errorf("%s still has %q", node.Name, ports)
-			}
-			return err
-		})
-	}
 }

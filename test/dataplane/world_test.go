@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	"cloudteam.ztgame.com/network-controller/dev/process"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
@@ -36,6 +37,8 @@ type world struct {
 	admin     *harness.Cloud
 	tenant    *harness.Cloud
 	namespace string
+	// controller runs; a part of a test may put another one in its place.
+	controller **harness.Process
 }
 
 // newWorld starts nodes without kubelets. level is for the line that tells how long the test took.
@@ -65,14 +68,8 @@ func newWorld(t *testing.T, level string) *world {
 			t.Error(err)
 		}
 	})
-	server, err := url.Parse(surroundings.Admin.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.relay()
 	for _, node := range w.nodes.All {
-		if err := node.Relay(server.Host); err != nil {
-			t.Fatal(err)
-		}
 		// Until Neutron has heard of an ovn-controller, it binds no port to its host: it answers 200, and the port's
 		// binding:vif_type is binding_failed.
 		w.eventually(func() error {
@@ -85,6 +82,20 @@ func newWorld(t *testing.T, level string) *world {
 		})
 	}
 	return w
+}
+
+// relay gives the nodes a way to the API server.
+func (w *world) relay() {
+	w.Helper()
+	server, err := url.Parse(surroundings.Admin.Host)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, node := range w.nodes.All {
+		if err := node.Relay(server.Host); err != nil {
+			w.Fatal(err)
+		}
+	}
 }
 
 // showLogs repeats the ends of the nodes' logs.
@@ -102,7 +113,7 @@ func (w *world) showLogs(dir string) {
 const agentName = "network-agent"
 
 // agentKubeconfig writes a kubeconfig of the agents' account on a node, with the claim of the node that a Pod's token has.
-func (w *world) agentKubeconfig(node *nodes.Node) string {
+func (w *world) agentKubeconfig(node *nodes.Node) {
 	w.Helper()
 	core := surroundings.Kube.CoreV1()
 	object, err := core.Nodes().Get(w.Context(), node.Name, metav1.GetOptions{})
@@ -124,22 +135,29 @@ func (w *world) agentKubeconfig(node *nodes.Node) string {
 	for name := range config.AuthInfos {
 		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: answer.Status.Token}
 	}
-	path := filepath.Join(node.Dir, "agent.kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
+	if err := clientcmd.WriteToFile(*config, agentKubeconfigPath(node)); err != nil {
 		w.Fatal(err)
 	}
-	return path
 }
 
+// agentFlags are those of the agent of a node. It waits less than the default: a test waits for a failed ADD.
+func agentFlags(node *nodes.Node, more ...string) []string {
+	return append([]string{"--node-name=" + node.Name, "--kubeconfig=" + agentKubeconfigPath(node), "--wait=10s", "-v=2"}, more...)
+}
+
+func agentKubeconfigPath(node *nodes.Node) string { return filepath.Join(node.Dir, "agent.kubeconfig") }
+
 // startAgents starts the agent of each node. The Nodes MUST exist.
-func (w *world) startAgents() {
+func (w *world) startAgents() []*process.Process {
 	w.Helper()
+	var agents []*process.Process
 	for _, node := range w.nodes.All {
-		_, err := node.Start("agent", nil, filepath.Join(programs, "network-agent"),
-			"--node-name="+node.Name, "--kubeconfig="+w.agentKubeconfig(node), "-v=2")
+		w.agentKubeconfig(node)
+		agent, err := node.Start("agent", nil, filepath.Join(programs, "network-agent"), agentFlags(node)...)
 		if err != nil {
 			w.Fatal(err)
 		}
+		agents = append(agents, agent)
 	}
 	w.eventually(func() error {
 		for _, node := range w.nodes.All {
@@ -153,15 +171,21 @@ func (w *world) startAgents() {
 		}
 		return nil
 	})
+	return agents
 }
 
 // startController starts the controller, and makes the namespace whose Pods wait for their ports.
 func (w *world) startController() {
 	w.Helper()
 	surroundings.KnowAttachments(w.T)
-	surroundings.Start(w.T, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile},
-		"--kubeconfig", surroundings.Kubeconfig, "--cloud=tenant", "--binding-cloud=admin", "--leader-elect=false",
-		"--attachment-plugin=neutron-port", "--bind-address=127.0.0.1:0", "--pool-cooldown=2s", "-v=2")
+	w.controller = new(*harness.Process)
+	w.runController("--binding-cloud=admin")
+	w.Cleanup(func() {
+		(*w.controller).Process.Kill()
+		if w.Failed() {
+			w.Logf("the controller printed:\n%s", (*w.controller).Output.String())
+		}
+	})
 	namespace, err := surroundings.Kube.CoreV1().Namespaces().
 		Create(w.Context(), harness.Namespace("dataplane-"), metav1.CreateOptions{})
 	if err != nil {
@@ -176,6 +200,22 @@ func (w *world) startController() {
 	w.Cleanup(w.clear)
 }
 
+// runController runs the controller in the place of the one that runs, which it kills.
+func (w *world) runController(more ...string) {
+	w.Helper()
+	if *w.controller != nil {
+		(*w.controller).Process.Kill()
+	}
+	var err error
+	*w.controller, err = surroundings.Launch([]string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile},
+		append([]string{"--kubeconfig", surroundings.Kubeconfig, "--cloud=tenant", "--leader-elect=false",
+			"--attachment-plugin=neutron-port", "--bind-address=127.0.0.1:0", "--pool-cooldown=2s", "--audit-interval=5s",
+			"-v=2"}, more...)...)
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
 // clear removes what the test made in Neutron, as users do: Pods, then Networks.
 func (w *world) clear() {
 	ctx := context.WithoutCancel(w.Context())
@@ -185,6 +225,7 @@ func (w *world) clear() {
 	err := errors.Join(
 		apps.Deployments(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
 		apps.ReplicaSets(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
+		apps.StatefulSets(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
 		core.Pods(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
 		networks.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
 	)
@@ -222,8 +263,9 @@ func (w *world) network(manifest []byte) *cloudteamv1.Network {
 	if _, err := networks.Create(w.Context(), network, metav1.CreateOptions{}); err != nil {
 		w.Fatal(err)
 	}
+	name := network.Name
 	w.eventually(func() (err error) {
-		network, err = networks.Get(w.Context(), network.Name, metav1.GetOptions{})
+		network, err = networks.Get(w.Context(), name, metav1.GetOptions{})
 		if err == nil && !meta.IsStatusConditionTrue(network.Status.Conditions, cloudteamv1.ConditionReady) {
 			err = fmt.Errorf("Network %s is not Ready: %+v", network.Name, network.Status.Conditions)
 		}

@@ -1,0 +1,425 @@
+//go:build linux
+
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// outsideGateway is this machine's address on the external network.
+const outsideGateway = "198.18.1.1"
+
+// guestNetworks are the Networks of the guests. The route leads out by the router, as a floating IP's answers do.
+var guestNetworks = []string{`
+metadata:
+  name: both
+spec:
+  cidr: 10.30.0.0/24
+  gateway: 10.30.0.1
+  additionalSubnets:
+    - cidr: fd00:10:30::/64
+  mtu: 1380
+  hostRoutes:
+    - destination: 198.18.1.0/24
+      nextHop: 10.30.0.1
+  router:
+    externalNetwork: outside
+`, `
+metadata:
+  name: second
+spec:
+  cidr: 10.31.0.0/24
+`}
+
+// pinned are the addresses of the StatefulSet's Pod, wherever it runs.
+var pinned = []netip.Addr{netip.MustParseAddr("10.30.0.200"), netip.MustParseAddr("fd00:10:30::200")}
+
+// newGuests makes an external network, and the Pods that the other parts are about: one and two on the first node, three
+// and the StatefulSet's on the second.
+func (w *world) newGuests() []*guest {
+	for _, manifest := range guestNetworks {
+		w.network([]byte(manifest))
+	}
+	first, second := w.nodes.All[0].Name, w.nodes.All[1].Name
+	w.create(podFor("one", first, "both, both, second"), podFor("two", first, "both"), podFor("three", second, "both, second"))
+	labels := map[string]string{"app": "db"}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{
+		selection.Annotation: fmt.Sprintf(`[{"name": "both", "ips": ["%s", "%s"]}]`, pinned[0], pinned[1]),
+	}}, Spec: specFor("")}
+	// It prefers the second node, and takes the first one.
+	template.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+			Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{second},
+			}}},
+		}},
+	}}
+	_, err := surroundings.Kube.AppsV1().StatefulSets(w.namespace).Create(w.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	guests := []*guest{w.guest("one"), w.guest("two"), w.guest("three"), w.guest("db-0")}
+	w.recovers("the Pods' start", guests...)
+	one, three := guests[0], guests[2]
+	for i, allocation := range one.on {
+		device := fmt.Sprintf("net%d", i+1)
+		if said, err := one.inside("ip", "link", "show", device); err != nil ||
+			!strings.Contains(said, fmt.Sprintf("mtu %d ", allocation.MTU)) || !strings.Contains(said, allocation.MAC) {
+			w.Errorf("%s ought to have the MTU %d and the address %s: %s, %v", device, allocation.MTU, allocation.MAC, said, err)
+		}
+		// An interface of the same network is the neighbor of each.
+		w.eventually(func() error { return one.ping(three.addresses(i / 2)[0], "-I", device) })
+	}
+	if one.on[0].MTU != 1380 {
+		w.Errorf("the MTU is %d, and the Network's is 1380", one.on[0].MTU)
+	}
+	// The largest packet that need not be cut, with its headers of 28 bytes.
+	w.eventually(func() error { return one.ping(three.addresses(0)[0], "-s", "1352") })
+	routes, err := one.inside("ip", "route")
+	if err != nil || !strings.Contains(routes, "198.18.1.0/24 via 10.30.0.1 dev net1") {
+		w.Errorf("the Network's hostRoutes are missing: %s, %v", routes, err)
+	}
+	if strings.Contains(routes, "default via 10.30.0.1") {
+		w.Errorf("nobody asked for a default route: %s", routes)
+	}
+	return guests
+}
+
+// makeOutside makes an external network of the nodes' underlay. It goes after what t makes from now on.
+func makeOutside(t *testing.T) {
+	t.Helper()
+	admin := harness.Open(t, surroundings.CloudsFile, "admin")
+	network := admin.Create("networks", harness.Resource{
+		"name": "outside", "router:external": true, "provider:network_type": "flat", "provider:physical_network": "physnet1",
+	})
+	admin.Create("subnets", harness.Resource{
+		"network_id": network.ID(), "ip_version": 4, "cidr": "198.18.1.0/24", "gateway_ip": outsideGateway, "enable_dhcp": false,
+	})
+}
+
+// aFloatingIPAnswers reaches a Pod from outside, and the outside from a Pod.
+func (w *world) aFloatingIPAnswers(guests []*guest) {
+	outside := w.admin.One("networks", "name=outside")
+	rule := w.tenant.Create("security-groups", harness.Resource{"name": "outside-" + w.namespace})
+	w.tenant.Create("security-group-rules", harness.Resource{
+		"security_group_id": rule.ID(), "direction": "ingress", "ethertype": "IPv4", "protocol": "icmp",
+	})
+	three := guests[2]
+	was := w.tenant.One("ports", "id="+three.on[0].PortID)["security_groups"].([]any)
+	floating := w.tenant.Create("floatingips", harness.Resource{
+		"floating_network_id": outside.ID(), "port_id": three.on[0].PortID,
+	})
+	address := floating["floating_ip_address"].(string)
+	ping := func() error {
+		_, err := w.nodes.Outside("busybox", "ping", "-c1", "-W2", address)
+		return err
+	}
+	for _, g := range guests {
+		w.eventually(func() error { return g.ping(netip.MustParseAddr("10.30.0.1")) })
+	}
+	w.eventually(func() error { return three.ping(netip.MustParseAddr(outsideGateway)) })
+	w.tenant.Update("ports", three.on[0].PortID, harness.Resource{"security_groups": append(was, rule.ID())})
+	w.eventually(ping)
+	w.tenant.Update("ports", three.on[0].PortID, harness.Resource{"security_groups": was})
+	w.eventually(func() error {
+		if ping() == nil {
+			return errors.New("the floating IP answers, though the security group is gone")
+		}
+		return nil
+	})
+}
+
+// aPortIsDeleted has somebody delete the port of a running Pod in Neutron: the Pod gets another one with its addresses.
+func (w *world) aPortIsDeleted(guests []*guest) {
+	three := guests[2]
+	was := three.on[0]
+	w.admin.Remove("ports", was.PortID)
+	w.eventually(func() error {
+		port, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).
+			Get(w.Context(), was.Port, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		var addresses []string
+		for _, address := range port.Status.Addresses {
+			addresses = append(addresses, address.Address)
+		}
+		if is := port.Status; is.PortID == was.PortID || is.MAC != was.MAC || !slices.Equal(addresses, was.IPs) {
+			return fmt.Errorf("the port is %s with %s and %v, and was %+v", is.PortID, is.MAC, addresses, was)
+		}
+		// The Pod's annotation keeps the former id.
+		three.on[0].PortID = port.Status.PortID
+		return nil
+	})
+	w.recovers("a port was made again", guests...)
+	w.eventually(func() error {
+		if port := w.admin.One("ports", "id="+three.on[0].PortID); port["status"] != "ACTIVE" {
+			return fmt.Errorf("the port that was made again is %v", port["status"])
+		}
+		return nil
+	})
+}
+
+// sandbox is the id of a Pod's sandbox.
+func (w *world) sandbox(g *guest) string {
+	w.Helper()
+	id, err := g.node.Run("ctr", "-n", "k8s.io", "containers", "ls", "-q",
+		`labels."io.kubernetes.pod.uid"==`+string(g.UID)+`,labels."io.cri-containerd.kind"==sandbox`)
+	if err != nil || len(strings.Fields(id)) != 1 {
+		w.Fatalf("the sandboxes of Pod %s are %q, %v", g.Name, id, err)
+	}
+	return strings.TrimSpace(id)
+}
+
+// aSandboxIsMadeAgain kills a Pod's sandbox, deletes a Pod of a StatefulSet, and then has an old sandbox end late.
+func (w *world) aSandboxIsMadeAgain(guests []*guest) []*guest {
+	before := w.holdings(guests[:3])
+	two, db := guests[1], guests[3]
+	old := w.sandbox(two)
+	if _, err := two.node.Run("ctr", "-n", "k8s.io", "task", "kill", "-s", "SIGKILL", old); err != nil {
+		w.Fatal(err)
+	}
+	w.create(podFor("between", db.node.Name, "both")) // another Pod starts at the same time
+	if err := surroundings.Kube.CoreV1().Pods(w.namespace).Delete(w.Context(), db.Name, metav1.DeleteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	was, uid := two.pid, db.UID
+	w.eventually(func() error {
+		two, db = w.guest("two"), w.guest("db-0")
+		if two.pid == was || db.UID == uid {
+			return errors.New("the Pods are those of before")
+		}
+		return nil
+	})
+	between := w.guest("between")
+	if !slices.Equal(db.addresses(0), pinned) {
+		w.Errorf("the StatefulSet's Pod came back with %v, want %s", db.addresses(0), pinned)
+	}
+	guests = []*guest{guests[0], two, guests[2], db}
+	w.recovers("a sandbox was killed, and a StatefulSet's Pod came back", append(slices.Clone(guests), between)...)
+	w.removePods("between")
+	// The runtime ends the old sandbox once more, when the new one runs.
+	env := []string{
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CNI_COMMAND=DEL", "CNI_CONTAINERID=" + old, "CNI_IFNAME=net1", "CNI_PATH=" + programs,
+		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=" + w.namespace + ";K8S_POD_NAME=two;K8S_POD_UID=" + string(two.UID),
+	}
+	_, err := two.node.RunWith(`{"cniVersion":"1.0.0","name":"both","type":"neutron-port"}`, env, programs+"/neutron-port")
+	if err != nil {
+		w.Error(err)
+	}
+	w.recovers("a late DEL of a former sandbox", guests...)
+	w.same("a sandbox was made again", before, guests[:3])
+	return guests
+}
+
+// same waits until Neutron and the nodes have for guests what they had before, but for others' interfaces.
+func (w *world) same(after, before string, guests []*guest) {
+	w.Helper()
+	w.eventually(func() error {
+		is := w.holdings(guests)
+		if strings.Count(is, " tap") != strings.Count(before, " tap") {
+			return fmt.Errorf("after %s, (-before +after):\n%s", after, cmp.Diff(before, is))
+		}
+		for line := range strings.Lines(before) {
+			if !strings.Contains(line, " tap") && !strings.Contains(is+"\n", line) {
+				return fmt.Errorf("after %s, (-before +after):\n%s", after, cmp.Diff(before, is))
+			}
+		}
+		return nil
+	})
+}
+
+// processesAreKilled kills each process in turn, as kill -9 does. In place of the API's it starts the same again.
+func (w *world) processesAreKilled(guests []*guest) {
+	before := w.holdings(guests)
+	node := w.nodes.All[0]
+	for _, program := range []string{
+		"agent", "ovn-controller", "ovs-vswitchd", "ovsdb-server", "containerd", "kubelet",
+	} {
+		if err := node.Restart(program); err != nil {
+			w.Fatal(err)
+		}
+		w.recovers(program+" was killed", guests...)
+	}
+	w.runController("--binding-cloud=admin")
+	// A Pod that is new finds all of them at work.
+	w.create(podFor("late", node.Name, "both"))
+	w.recovers("the controller was killed, for a new Pod", append(slices.Clone(guests), w.guest("late"))...)
+	w.removePods("late")
+	w.same("each process was killed", before, guests)
+}
+
+// whatIsWrongIsTold breaks both nodes in turn. A Pod that starts meanwhile has an Event with the cause, and starts when
+// that is gone. Nobody touches the Pod.
+func (w *world) whatIsWrongIsTold(guests []*guest) {
+	first, second := w.nodes.All[0], w.nodes.All[1]
+	do := func(errs ...error) {
+		w.Helper()
+		if err := errors.Join(errs...); err != nil {
+			w.Fatal(err)
+		}
+	}
+	agent := func(node *nodes.Node, flags ...string) error {
+		return node.Restart("agent", agentFlags(node, flags...)...)
+	}
+	const brief = "--wait=2s" // for an ADD that is to fail
+	heals := func(after string, pods ...string) []*guest {
+		w.Helper()
+		healed := slices.Clone(guests)
+		for _, name := range pods {
+			healed = append(healed, w.guest(name))
+		}
+		w.recovers(after, healed...)
+		return healed
+	}
+
+	do(first.Kill("agent"), agent(second, "--host=elsewhere", brief))
+	w.nodeSays(second.Name, "dataplane-host", "elsewhere")
+	w.create(podFor("agentless", first.Name, "both"), podFor("misnamed", second.Name, "both"))
+	w.says(w.namespace, "agentless", "the network-agent does not answer", "look at the Pod of the DaemonSet network-agent")
+	w.says(w.namespace, "misnamed", "no NetworkPort of the Pod is prepared for node", "see the condition Attached")
+	w.portSays("misnamed", "BindingFailed", "elsewhere")
+	do(agent(first), agent(second))
+	heals("no agent, and a wrong host name", "agentless", "misnamed")
+
+	// The agent of the first node finds no Open vSwitch; the second has a mode that needs the right to bind.
+	do(first.Kill("ovs-vswitchd"), first.Kill("ovsdb-server"), agent(first, brief))
+	w.runController() // with a member's rights
+	do(agent(second, "--mode=ovs", brief))
+	w.nodeSays(second.Name, "dataplane", "ovs")
+	w.create(podFor("switchless", first.Name, "both"), podFor("forbidden", second.Name, "both"))
+	w.says(w.namespace, "switchless", "Open vSwitch")
+	w.says(w.namespace, "forbidden", "no NetworkPort of the Pod is prepared for node", "see the condition Attached")
+	w.portSays("forbidden", "BindingFailed", "--binding-cloud")
+	do(first.Restart("ovsdb-server"), first.Restart("ovs-vswitchd"), agent(first), agent(second))
+	w.runController("--binding-cloud=admin")
+	w.nodeSays(second.Name, "dataplane", "ovn")
+	healed := heals("no Open vSwitch, and no right to bind", "switchless", "forbidden")
+
+	// A port that is deleted while a Pod has it goes with the Pod.
+	allocation := healed[len(healed)-1].on[0]
+	ports := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)
+	do(ports.Delete(w.Context(), allocation.Port, metav1.DeleteOptions{}))
+	w.eventually(func() error {
+		port, err := ports.Get(w.Context(), allocation.Port, metav1.GetOptions{})
+		if err == nil && port.DeletionTimestamp == nil {
+			err = errors.New("it is not being deleted")
+		}
+		return err
+	})
+	w.recovers("a NetworkPort was deleted under its Pod", healed...)
+	w.removePods("agentless", "misnamed", "switchless", "forbidden")
+	w.eventually(func() error {
+		if left := w.admin.List("ports", "id="+allocation.PortID); len(left) > 0 {
+			return fmt.Errorf("Neutron still has %v", left)
+		}
+		return nil
+	})
+}
+
+// nodeSays waits until the agent of a node says something of it.
+func (w *world) nodeSays(node, annotation, want string) {
+	w.Helper()
+	w.eventually(func() error {
+		object, err := surroundings.Kube.CoreV1().Nodes().Get(w.Context(), node, metav1.GetOptions{})
+		if err == nil && object.Annotations["cloudteam.ztgame.com/"+annotation] != want {
+			err = fmt.Errorf("Node %s has the annotations %v, want %s=%s", node, slices.Sorted(maps.Values(object.Annotations)),
+				annotation, want)
+		}
+		return err
+	})
+}
+
+// portSays waits until the condition Attached of a Pod's port has a reason and words.
+func (w *world) portSays(pod, reason, words string) {
+	w.Helper()
+	w.eventually(func() error {
+		ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, port := range ports.Items {
+			for _, c := range port.Status.Conditions {
+				if port.Status.BoundTo != nil && port.Status.BoundTo.Name == pod && c.Type == "Attached" {
+					if c.Reason == reason && strings.Contains(c.Message, words) {
+						return nil
+					}
+					err = fmt.Errorf("the port of Pod %s says %s: %s", pod, c.Reason, c.Message)
+				}
+			}
+		}
+		return errors.Join(errors.New("want "+reason+" with "+words), err)
+	})
+}
+
+// aNodeVanishes ends the second node without a word. When its Pods are removed, others take their places, and the address
+// of the StatefulSet's moves.
+func (w *world) aNodeVanishes(guests []*guest) {
+	first, second := w.nodes.All[0], w.nodes.All[1]
+	one, two, db := guests[0], guests[1], guests[3]
+	heard := w.wire(two, "net1")
+	second.Vanish()
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	core := surroundings.Kube.CoreV1()
+	if err := errors.Join(core.Nodes().Delete(w.Context(), second.Name, now),
+		core.Pods(w.namespace).DeleteCollection(w.Context(), now,
+			metav1.ListOptions{FieldSelector: "spec.nodeName=" + second.Name})); err != nil {
+		w.Fatal(err)
+	}
+	var moved *guest
+	w.eventually(func() error {
+		if moved = w.guest("db-0"); moved.UID == db.UID {
+			return errors.New("the Pod is that of before")
+		}
+		return nil
+	})
+	arp, neighbor := false, false
+	w.eventually(func() error {
+		for _, frame := range heard.next() {
+			arp = arp || saysARP(frame, moved.mac(0), pinned[0])
+			neighbor = neighbor || advertises(frame, pinned[1])
+		}
+		if !arp || !neighbor {
+			return fmt.Errorf("%v were announced on the new node: by ARP %v, by a neighbor advertisement %v", pinned, arp, neighbor)
+		}
+		return nil
+	})
+	w.recovers("an address moved to another node", one, two, moved)
+	pods := w.deployed()
+	for _, from := range pods {
+		if from.Spec.NodeName != first.Name {
+			w.Errorf("Pod %s runs on %s, which is gone", from.Name, from.Spec.NodeName)
+		}
+		for _, to := range pods {
+			w.eventually(func() error { return w.greets(&from, &to) })
+		}
+	}
+	for _, pod := range append(pods, *moved.Pod) {
+		w.eventually(func() error {
+			port := w.admin.One("ports", "id="+harness.AllocationsOf(w, &pod)[0].PortID)
+			if port["status"] != "ACTIVE" || port["binding:host_id"] != first.Name {
+				return fmt.Errorf("the port of %s is %v on %v", pod.Name, port["status"], port["binding:host_id"])
+			}
+			return nil
+		})
+	}
+}

@@ -1,0 +1,259 @@
+//go:build linux
+
+package dataplane
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// guest is a Pod that a kubelet runs.
+type guest struct {
+	*corev1.Pod
+	node *nodes.Node
+	// pid is a process of the Pod, as the node counts.
+	pid string
+	// on are its interfaces on Networks.
+	on []cloudteamv1.Allocation
+}
+
+// addresses are those of an interface, by its number from 0 on.
+func (g *guest) addresses(i int) []netip.Addr {
+	var addresses []netip.Addr
+	for _, ip := range g.on[i].IPs {
+		addresses = append(addresses, netip.MustParsePrefix(ip).Addr())
+	}
+	return addresses
+}
+
+func (g *guest) mac(i int) net.HardwareAddr {
+	mac, _ := net.ParseMAC(g.on[i].MAC) // Neutron's
+	return mac
+}
+
+// inside runs a program in the Pod's network namespace.
+func (g *guest) inside(args ...string) (string, error) {
+	return g.node.Run("nsenter", append([]string{"--net=/proc/" + g.pid + "/ns/net"}, args...)...)
+}
+
+// ping sends one echo request. Options are busybox's.
+func (g *guest) ping(address netip.Addr, options ...string) error {
+	_, err := g.inside(slices.Concat([]string{"busybox", "ping", "-c1", "-W2"}, options, []string{address.String()})...)
+	return err
+}
+
+// podFor is a Pod for a node, or for any if that is empty, with networks as its annotation.
+func podFor(name, node, networks string) *corev1.Pod {
+	pod := harness.PodOn(name, networks)
+	pod.Spec = specFor(node)
+	return pod
+}
+
+// specFor is a Pod's spec that waits for its end.
+func specFor(node string) corev1.PodSpec {
+	spec := corev1.PodSpec{
+		TerminationGracePeriodSeconds: new(int64(1)), AutomountServiceAccountToken: new(false),
+		Containers: []corev1.Container{{
+			Name: "wait", Image: nodes.ImageBusybox, ImagePullPolicy: corev1.PullNever,
+			Command: []string{"sh", "-c", `trap "exit 0" TERM; while :; do sleep 1; done`},
+		}},
+	}
+	if node != "" {
+		spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
+	}
+	return spec
+}
+
+// create makes Pods.
+func (w *world) create(pods ...*corev1.Pod) {
+	w.Helper()
+	for _, pod := range pods {
+		if _, err := surroundings.Kube.CoreV1().Pods(w.namespace).Create(w.Context(), pod, metav1.CreateOptions{}); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// removePods deletes Pods, and waits until they are gone.
+func (w *world) removePods(names ...string) {
+	w.Helper()
+	pods := surroundings.Kube.CoreV1().Pods(w.namespace)
+	for _, name := range names {
+		if err := pods.Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
+			w.Fatal(err)
+		}
+	}
+	w.eventually(func() error {
+		list, err := pods.List(w.Context(), metav1.ListOptions{})
+		for _, pod := range list.Items {
+			if slices.Contains(names, pod.Name) {
+				return fmt.Errorf("Pod %s is still there", pod.Name)
+			}
+		}
+		return err
+	})
+}
+
+// guest waits until a Pod runs.
+func (w *world) guest(name string) *guest {
+	w.Helper()
+	var g *guest
+	w.eventually(func() (err error) {
+		pod, err := surroundings.Kube.CoreV1().Pods(w.namespace).Get(w.Context(), name, metav1.GetOptions{})
+		if err == nil {
+			g, err = w.look(pod)
+		}
+		return err
+	})
+	return g
+}
+
+// look finds a Pod that runs on its node.
+func (w *world) look(pod *corev1.Pod) (*guest, error) {
+	running := pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil &&
+		len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Running != nil
+	i := slices.IndexFunc(w.nodes.All, func(n *nodes.Node) bool { return n.Name == pod.Spec.NodeName })
+	if !running || i < 0 {
+		return nil, fmt.Errorf("Pod %s does not run: %s", pod.Name, w.eventsOf(pod))
+	}
+	g := &guest{Pod: pod, node: w.nodes.All[i], on: harness.AllocationsOf(w, pod)}
+	id := strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "containerd://")
+	tasks, err := g.node.Run("ctr", "-n", "k8s.io", "task", "ls")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(tasks) {
+		if words := strings.Fields(line); len(words) == 3 && words[0] == id {
+			g.pid = words[1]
+			return g, nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no container %s of Pod %s: %s", g.node.Name, id, pod.Name, tasks)
+}
+
+// eventsOf are the messages of a Pod's Events, and what its ports say.
+func (w *world) eventsOf(pod *corev1.Pod) string {
+	var text strings.Builder
+	events, err := surroundings.Kube.CoreV1().Events(pod.Namespace).List(w.Context(),
+		metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(pod.UID)})
+	if err != nil {
+		return err.Error()
+	}
+	for _, event := range events.Items {
+		fmt.Fprintf(&text, "\n%s: %s", event.Reason, event.Message)
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Status == corev1.ConditionFalse {
+			fmt.Fprintf(&text, "\n%s: %s", condition.Type, condition.Message)
+		}
+	}
+	return text.String()
+}
+
+// says waits until an Event of a Pod has words.
+func (w *world) says(namespace, name string, words ...string) {
+	w.Helper()
+	w.eventually(func() error {
+		pod, err := surroundings.Kube.CoreV1().Pods(namespace).Get(w.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		text := w.eventsOf(pod)
+		for _, word := range words {
+			if !strings.Contains(text, word) {
+				return fmt.Errorf("no Event of Pod %s/%s has %q:%s", namespace, name, word, text)
+			}
+		}
+		return nil
+	})
+}
+
+// pairs pings from each to each, by each family, on their first interfaces.
+func pairs(guests []*guest) error {
+	var group errgroup.Group
+	group.SetLimit(8)
+	for _, from := range guests {
+		for _, to := range guests {
+			for _, address := range to.addresses(0) {
+				if from.UID == to.UID {
+					continue
+				}
+				group.Go(func() error {
+					if err := from.ping(address); err != nil {
+						return fmt.Errorf("Pod %s pings %s: %w", from.Name, to.Name, err)
+					}
+					return nil
+				})
+			}
+		}
+	}
+	return group.Wait()
+}
+
+// recovery is how long packets may stop, thrice, for a machine that does much else.
+const recovery = 3 * 30 * time.Second
+
+// recovers waits until packets flow between all guests, and the condition Attached of their ports says so.
+func (w *world) recovers(after string, guests ...*guest) {
+	w.Helper()
+	began := time.Now()
+	err := harness.Poll(w.Context().Done(), recovery, 200*time.Millisecond, func() error { return pairs(guests) })
+	if err != nil {
+		w.Fatalf("after %s: %v", after, err)
+	}
+	fmt.Printf("  packets flow %4.1f s after: %s\n", time.Since(began).Seconds(), after)
+	w.eventually(func() error {
+		ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, port := range ports.Items {
+			used := slices.ContainsFunc(guests, func(g *guest) bool {
+				return port.Status.BoundTo != nil && port.Status.BoundTo.UID == g.UID
+			})
+			if used && !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionAttached) {
+				return fmt.Errorf("after %s, NetworkPort %s is not Attached: %+v", after, port.Name, port.Status.Conditions)
+			}
+		}
+		return nil
+	})
+}
+
+// holdings is what Neutron and the nodes have for guests: ids, addresses, hosts and interfaces.
+func (w *world) holdings(guests []*guest) string {
+	w.Helper()
+	var lines []string
+	for _, g := range guests {
+		for i, allocation := range g.on {
+			port := w.admin.One("ports", "id="+allocation.PortID)
+			lines = append(lines, fmt.Sprint(g.Name, " ", i, " ", port.ID(), port["mac_address"], port["fixed_ips"],
+				port["binding:host_id"]))
+		}
+	}
+	for _, node := range w.nodes.All {
+		bridge, err := node.Run("ovs-vsctl", "--timeout=30", "list-ports", "br-int")
+		if err != nil {
+			w.Fatal(err)
+		}
+		for line := range strings.Lines(bridge) {
+			if strings.HasPrefix(line, "tap") {
+				lines = append(lines, node.Name+" "+strings.TrimSpace(line))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
