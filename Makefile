@@ -39,6 +39,16 @@ IMAGE     ?= network-controller:$(VERSION)
 image: ## Build the container image and its SBOM into dist/, for PLATFORMS (linux/amd64 linux/arm64): no daemon, no base image
 	@VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' hack/image.sh '$(IMAGE)' $(PLATFORMS)
 
+.PHONY: install-yaml
+install-yaml: ## Write dist/install.yaml and dist/crds.yaml, for `kubectl apply --server-side -f`, with IMAGE
+	@mkdir -p dist
+	go run ./tools/chart manifests config '$(IMAGE)' >dist/install.yaml
+	go run ./tools/chart manifests config/crd '$(IMAGE)' >dist/crds.yaml
+
+.PHONY: release
+release: ## Make every artefact of the release VERSION in dist/, with checksums and provenance; RELEASE.md tells the rest
+	@VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' hack/release.sh '$(IMAGE)' $(PLATFORMS)
+
 .PHONY: generate
 generate: ## Write the generated code (pkg/client, deepcopy), the CRDs (config/crd), docs/fields.md and docs/metrics.md
 	hack/generate.sh
@@ -77,7 +87,7 @@ test-all: assets ## Run all tests with the race detector, as continuous integrat
 	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 30m ./test/faults/... ./...
 
 .PHONY: test-install
-test-install: assets ## Build the image twice, and run it in containerd (root, Debian)
+test-install: assets ## Test the chart, build the image twice, and run it in containerd (root, Debian)
 	@export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' hack/test-install.sh '$(IMAGE)' $(PLATFORMS)
 

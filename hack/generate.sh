@@ -37,3 +37,6 @@ go run ./tools/rules config/crd
 
 go run ./tools/fields
 go run ./tools/metrics
+
+# The chart has the same manifests.
+go run ./tools/chart

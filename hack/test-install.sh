@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Tests what `make image` made: a second build has to give the same digest, and the image has to run in containerd, which
+# Tests the chart, and the image that `make image` makes: a second build has to give the same digest, and the image has to run in containerd, which
 # is installed where it is missing (Debian, Ubuntu). KUBEBUILDER_ASSETS names the programs of a control plane.
 # Usage: hack/test-install.sh NAME PLATFORM...     as of hack/image.sh, with VERSION and LDFLAGS
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 (cd tools/image && go vet ./... && go test ./...)
+# -mod=mod: the product's go.mod, which this module replaces, may have changed.
+(cd test/chart && go vet -mod=mod ./... && go test -mod=mod -timeout 10m ./...)
 
 again=$(mktemp -d)
 trap 'rm -rf "$again"' EXIT

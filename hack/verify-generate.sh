@@ -4,9 +4,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# tools/image has a module of its own.
+# tools/image has a module of its own. That of test/chart follows by -mod=mod.
 sums() {
-  find pkg config/crd docs/fields.md docs/metrics.md {,tools/image/}go.{mod,sum} -type f -print0 | sort -z |
+  find pkg charts config/crd docs/fields.md docs/metrics.md {,tools/image/}go.{mod,sum} -type f -print0 | sort -z |
     xargs -0 sha256sum
 }
 

@@ -1,0 +1,235 @@
+package chart
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// cluster is Helm on the control plane.
+type cluster struct {
+	t       *testing.T
+	actions *action.Configuration
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	flags := genericclioptions.NewConfigFlags(false)
+	flags.KubeConfig = &surroundings.AdminKubeconfig
+	namespace := name
+	flags.Namespace = &namespace
+	c := &cluster{t: t, actions: &action.Configuration{}}
+	if err := c.actions.Init(flags, name, "secret", t.Logf); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// install installs the chart. over takes over what the harness has installed from config.
+func (c *cluster) install(over bool, set ...string) {
+	c.t.Helper()
+	install := action.NewInstall(c.actions)
+	install.ReleaseName, install.Namespace, install.TakeOwnership = name, name, over
+	if _, err := install.Run(loadChart(c.t), values(c.t, set...)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) upgrade(set ...string) {
+	c.t.Helper()
+	upgrade := action.NewUpgrade(c.actions)
+	upgrade.Namespace = name
+	if _, err := upgrade.Run(name, loadChart(c.t), values(c.t, set...)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) uninstall() {
+	c.t.Helper()
+	if _, err := action.NewUninstall(c.actions).Run(name); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// start runs the binary as the Deployment says, with its account and its flags, in place of its Pods: nothing runs them
+// here. The caller kills it.
+func (c *cluster) start() *harness.Process {
+	c.t.Helper()
+	ctx := c.t.Context()
+	deployment, err := surroundings.Kube.AppsV1().Deployments(name).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	token, err := surroundings.Kube.CoreV1().ServiceAccounts(name).CreateToken(ctx,
+		deployment.Spec.Template.Spec.ServiceAccountName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	config, err := clientcmd.LoadFromFile(surroundings.AdminKubeconfig)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for user := range config.AuthInfos {
+		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	}
+	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		c.t.Fatal(err)
+	}
+	flags := deployment.Spec.Template.Spec.Containers[0].Args
+	return surroundings.Start(c.t, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile}, append(flags,
+		// The last one counts.
+		"--kubeconfig="+kubeconfig, "--metrics-bind-address=", "--bind-address=127.0.0.1:0", "--audit-interval=1s",
+		"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=200ms")...)
+}
+
+// await waits until the Network's condition Ready has a reason, and gives the id of the network.
+func (c *cluster) await(network, reason string) string {
+	c.t.Helper()
+	var id string
+	surroundings.Eventually(c.t, func() error {
+		n, err := surroundings.Networks.CloudteamV1().Networks(metav1.NamespaceDefault).
+			Get(c.t.Context(), network, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, condition := range n.Status.Conditions {
+			if condition.Type == cloudteamv1.ConditionReady && condition.Reason == reason &&
+				condition.ObservedGeneration == n.Generation {
+				id = n.Status.NetworkID
+				return nil
+			}
+		}
+		return fmt.Errorf("the Network is not %s: %+v", reason, n.Status.Conditions)
+	})
+	return id
+}
+
+// TestRelease takes a Network through what happens to a release.
+func TestRelease(t *testing.T) {
+	if surroundings == nil {
+		t.Skip("KUBEBUILDER_ASSETS is not set; run `make test-install`")
+	}
+	ctx := t.Context()
+	cloud := harness.Open(t, surroundings.CloudsFile, "tenant")
+	networks := surroundings.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
+	c := newCluster(t)
+
+	// The harness has installed config: --take-ownership moves an installation of kubectl's to Helm.
+	c.install(true, "cloud.name=tenant")
+	process := c.start()
+	_, err := networks.Create(ctx, &cloudteamv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Name: "lives"},
+		Spec:       cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := c.await("lives", cloudteamv1.ReasonAvailable)
+	process.Kill(t)
+
+	// An upgrade, whose controller only reports.
+	c.upgrade("cloud.name=tenant", "firstStart=Report")
+	process = c.start()
+	_, err = networks.Patch(ctx, "lives", types.MergePatchType, []byte(`{"spec":{"networkName":"renamed"}}`),
+		metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.await("lives", cloudteamv1.ReasonPlanned)
+	if n := cloud.One("networks", "id="+id); n["name"] != "lives" {
+		t.Errorf("with firstStart=Report, the network in Neutron is renamed to %v", n["name"])
+	}
+	process.Kill(t)
+
+	// Back to the first revision, which acts.
+	rollback := action.NewRollback(c.actions)
+	rollback.Version = 1
+	if err := rollback.Run(name); err != nil {
+		t.Fatal(err)
+	}
+	process = c.start()
+	if got := c.await("lives", cloudteamv1.ReasonAvailable); got != id {
+		t.Errorf("the Network has network %s, before the rollback %s", got, id)
+	}
+	if n := cloud.One("networks", "id="+id); n["name"] != "renamed" {
+		t.Errorf("after the rollback, the network's name is %v", n["name"])
+	}
+	process.Kill(t)
+
+	// What hurts elsewhere: a release is uninstalled while Networks exist.
+	c.uninstall()
+	if _, err := networks.Get(ctx, "lives", metav1.GetOptions{}); err != nil {
+		t.Errorf("helm uninstall took the Network along: %v", err)
+	}
+	cloud.One("networks", "id="+id)
+	_, err = surroundings.Kube.AdmissionregistrationV1().MutatingAdmissionPolicies().
+		Get(ctx, "network-controller-scheduling-gate", metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the gate is left, and nothing lifts it: %v", err)
+	}
+
+	// Installed again, it goes on. The CRDs that stayed are the release's.
+	c.install(false, "cloud.name=tenant", "defaultClass=true")
+	process = c.start()
+	if got := c.await("lives", cloudteamv1.ReasonAvailable); got != id {
+		t.Errorf("the Network has network %s, before the removal %s", got, id)
+	}
+
+	// The order of docs/install.md: the Networks, the release, the CRDs. Nothing hangs.
+	if err := networks.Delete(ctx, "lives", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	surroundings.Eventually(t, func() error {
+		if _, err := networks.Get(ctx, "lives", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the Network is not gone: %w", err)
+		}
+		return nil
+	})
+	if left := cloud.List("networks", "id="+id); len(left) != 0 {
+		t.Errorf("Neutron still has %v", left)
+	}
+	process.Kill(t)
+	c.uninstall()
+	client, err := dynamic.NewForConfig(surroundings.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := client.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+	files, err := os.ReadDir(filepath.Join("..", "config", "crd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if kind, ours := strings.CutPrefix(strings.TrimSuffix(file.Name(), ".yaml"), "cloudteam.ztgame.com_"); ours {
+			crd := kind + ".cloudteam.ztgame.com"
+			if err := crds.Delete(ctx, crd, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			surroundings.Eventually(t, func() error {
+				if _, err := crds.Get(ctx, crd, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+					return fmt.Errorf("the CRD %s is not gone: %w", crd, err)
+				}
+				return nil
+			})
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package chart
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/action"
+	helmchart "helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/strvals"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+const name = "network-controller"
+
+// loadChart reads the chart. The working directory is test: see TestMain.
+func loadChart(t *testing.T) *helmchart.Chart {
+	t.Helper()
+	c, err := loader.Load(filepath.Join("..", "charts", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// values reads values as --set does.
+func values(t *testing.T, set ...string) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	for _, one := range set {
+		if err := strvals.ParseInto(one, all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// target is a cluster that the chart is rendered for.
+type target struct {
+	kubernetes, namespace string
+	apis                  []string
+}
+
+// try renders the chart as `helm install --dry-run` does, and gives the objects by kind and name.
+func (to target) try(t *testing.T, set ...string) (map[string]*unstructured.Unstructured, string, error) {
+	t.Helper()
+	install := action.NewInstall(&action.Configuration{Log: t.Logf})
+	install.DryRun, install.ClientOnly, install.Replace = true, true, true
+	install.ReleaseName, install.Namespace = name, name
+	if to.namespace != "" {
+		install.Namespace = to.namespace
+	}
+	install.APIVersions = chartutil.VersionSet(to.apis)
+	version := "v1.37.0"
+	if to.kubernetes != "" {
+		version = to.kubernetes
+	}
+	install.KubeVersion = &chartutil.KubeVersion{Version: version}
+	release, err := install.Run(loadChart(t), values(t, set...))
+	if err != nil {
+		return nil, "", err
+	}
+	objects := map[string]*unstructured.Unstructured{}
+	for _, text := range strings.Split("\n"+release.Manifest, "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.UnmarshalStrict([]byte(text), &object.Object); err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		if len(object.Object) > 0 {
+			objects[object.GetKind()+"/"+object.GetName()] = object
+		}
+	}
+	return objects, release.Info.Notes, nil
+}
+
+func render(t *testing.T, set ...string) map[string]*unstructured.Unstructured {
+	t.Helper()
+	objects, _, err := target{}.try(t, set...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// TestChartIsConfig holds what the chart renders by default to what kustomize gives for config and config/crd: the
+// labels of Helm, the image's tag and the annotation that keeps CRDs are all that differs.
+func TestChartIsConfig(t *testing.T) {
+	for _, folder := range []string{"config", "config/crd", "config/node", "config/classes"} {
+		set := []string{"image.tag=latest"}
+		if folder == "config/node" {
+			set = append(set, "nodeAgent=true")
+		}
+		if folder == "config/classes" {
+			set = append(set, "defaultClass=true")
+		}
+		got, _, err := target{apis: []string{"cloudteam.ztgame.com/v1/NetworkClass"}}.try(t, set...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
+			Run(filesys.MakeFsOnDisk(), filepath.Join("..", folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, resource := range resources.Resources() {
+			text, err := resource.AsYAML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal(text, &want.Object); err != nil {
+				t.Fatal(err)
+			}
+			key := want.GetKind() + "/" + want.GetName()
+			if key == "Namespace/"+name {
+				continue // helm install --create-namespace
+			}
+			object := got[key]
+			if object == nil {
+				t.Errorf("the chart lacks %s of %s", key, folder)
+				continue
+			}
+			labels := object.GetLabels()
+			for key := range labels {
+				if key != "app.kubernetes.io/name" && want.GetLabels()[key] == "" {
+					delete(labels, key)
+				}
+			}
+			if want.GetKind() == "CustomResourceDefinition" {
+				annotations := object.GetAnnotations()
+				if annotations["helm.sh/resource-policy"] != "keep" {
+					t.Errorf("helm uninstall deletes %s, and with it every object", key)
+				}
+				delete(annotations, "helm.sh/resource-policy")
+				object.SetAnnotations(annotations)
+			}
+			object.SetLabels(labels)
+			if diff := cmp.Diff(want.Object, object.Object); diff != "" {
+				t.Errorf("%s (-%s +chart):\n%s", key, folder, diff)
+			}
+		}
+	}
+}
+
+const certificate = "-----BEGIN CERTIFICATE-----"
+
+// TestValues shows what each value does. A key is --set's text, a value is a text of an object, or the object's absence.
+func TestValues(t *testing.T) {
+	deployment := "Deployment/" + name
+	for _, test := range []struct {
+		set    []string
+		object string
+		// has is in the object's YAML; lacks is not. With neither, the object is absent.
+		has, lacks string
+	}{
+		{set: nil, object: deployment, has: "image: network-controller:v0.0.0"},
+		{[]string{"image.repository=example/nc", "image.tag=v1"}, deployment, "image: example/nc:v1", ""},
+		{
+			[]string{"image.digest=sha256:" + strings.Repeat("a", 64)}, deployment,
+			"image: network-controller@sha256:aaa", "",
+		},
+		{[]string{"image.pullPolicy=Always"}, deployment, "imagePullPolicy: Always", ""},
+		{[]string{"image.pullSecrets[0].name=pull"}, deployment, "- name: pull", ""},
+		{[]string{"firstStart=Report"}, deployment, "- --report-only", ""},
+		{[]string{"firstStart=Apply"}, deployment, "", "--report-only"},
+		{[]string{"firstStart=Report"}, "MutatingAdmissionPolicy/network-controller-scheduling-gate", "", ""},
+		{[]string{"cloud.name=mycloud"}, deployment, "- --cloud=mycloud", ""},
+		{[]string{"cloud.existingSecret=mine"}, deployment, "secretName: mine", ""},
+		{[]string{"cloud.secretKey=c.yaml"}, deployment, "key: c.yaml", ""},
+		{[]string{"cloud.cloudsYaml=clouds: {}"}, deployment, "secretName: network-controller-inline-clouds", ""},
+		{[]string{"cloud.cloudsYaml=clouds: {}"}, deployment, "checksum/clouds", ""},
+		{[]string{"cloud.cloudsYaml=clouds: {}"}, "Secret/network-controller-inline-clouds", "clouds.yaml: 'clouds: {}'", ""},
+		{nil, "Secret/network-controller-inline-clouds", "", ""},
+		{[]string{"cloud.ca=" + certificate}, deployment, "mountPath: /etc/ssl/certs", ""},
+		{[]string{"cloud.ca=" + certificate}, "ConfigMap/network-controller-ca", "ca.pem: '" + certificate, ""},
+		{nil, deployment, "", "/etc/ssl/certs"},
+		{[]string{"replicas=3"}, deployment, "replicas: 3", ""},
+		{[]string{"extraArgs[0]=--drift-policy=Report"}, deployment, "- --drift-policy=Report", ""},
+		{nil, deployment, "value: 460MiB", ""},
+		{[]string{"resources.limits.memory=2Gi"}, deployment, "value: 1843MiB", ""},
+		{[]string{"resources.limits.memory=2Gi"}, deployment, "memory: 2Gi", ""},
+		{[]string{"priorityClassName="}, deployment, "", "priorityClassName"},
+		{[]string{"podDisruptionBudget=false"}, "PodDisruptionBudget/" + name, "", ""},
+		{[]string{"podAnnotations.a=b"}, deployment, "a: b", ""},
+		{[]string{"nodeSelector.a=b"}, deployment, "a: b", ""},
+		{[]string{"tolerations[0].operator=Exists"}, deployment, "operator: Exists", ""},
+		{[]string{"affinity.nodeAffinity.x=y"}, deployment, "nodeAffinity", ""},
+		{[]string{"crds.install=false"}, "CustomResourceDefinition/networks.cloudteam.ztgame.com", "", ""},
+		{[]string{"admission.policies=false"}, "ValidatingAdmissionPolicy/network-controller-account", "", ""},
+		{[]string{"admission.gate=false"}, "MutatingAdmissionPolicy/network-controller-scheduling-gate", "", ""},
+		{[]string{"userRoles=false"}, "ClusterRole/network-controller-edit", "", ""},
+		{nil, "NetworkClass/default", "", ""},
+		// The kind may not exist yet.
+		{[]string{"defaultClass=true"}, "NetworkClass/default", "", ""},
+		{[]string{"defaultClass=true"}, "ClusterRole/network-controller-use-default-class", "use", ""},
+		{nil, "DaemonSet/network-agent", "", ""},
+		{[]string{"nodeAgent=true", "image.tag=v1"}, "DaemonSet/network-agent", "image: network-controller:v1", "latest"},
+		{nil, "NetworkPolicy/" + name, "", ""},
+		{[]string{"networkPolicy.enabled=true"}, "NetworkPolicy/" + name, "port: https-metrics", ""},
+	} {
+		t.Run(strings.Join(test.set, ",")+" "+test.object, func(t *testing.T) {
+			object := render(t, test.set...)[test.object]
+			if test.has == "" && test.lacks == "" {
+				if object != nil {
+					t.Error("want it absent")
+				}
+				return
+			}
+			if object == nil {
+				t.Fatal("it is absent")
+			}
+			text, err := yaml.Marshal(object.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), test.has) || test.lacks != "" && strings.Contains(string(text), test.lacks) {
+				t.Errorf("want %q and not %q in\n%s", test.has, test.lacks, text)
+			}
+		})
+	}
+}
+
+// TestRefused gives values that would hurt, and what Helm says of them.
+func TestRefused(t *testing.T) {
+	for _, test := range []struct {
+		to   target
+		set  string
+		want string
+	}{
+		{target{}, "firstStart=report", "firstStart"},
+		{target{}, "replica=3", "replica"},
+		{target{}, "cloud.existingSecret=", "existingSecret"},
+		{target{}, "cloud.ca=/etc/ssl/ca.pem", "ca"},
+		{target{}, "resources.limits.memory=1G", "memory"},
+		{target{}, "extraArgs[0]=v=2", "extraArgs"},
+		{target{namespace: "default"}, "replicas=1", "--namespace network-controller --create-namespace"},
+		{target{kubernetes: "v1.33.0"}, "replicas=1", "1.33"},
+	} {
+		_, _, err := test.to.try(t, test.set)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want one with %q", test.set, err, test.want)
+		}
+	}
+}
+
+func TestGateOfOlderKubernetesIsBeta(t *testing.T) {
+	objects, _, err := target{kubernetes: "v1.35.2"}.try(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := objects["MutatingAdmissionPolicy/network-controller-scheduling-gate"]
+	if got := gate.GetAPIVersion(); got != "admissionregistration.k8s.io/v1beta1" {
+		t.Errorf("the gate is of %s", got)
+	}
+	account := objects["ValidatingAdmissionPolicy/network-controller-account"]
+	if got := account.GetAPIVersion(); got != "admissionregistration.k8s.io/v1" {
+		t.Errorf("the other policies are of %s", got)
+	}
+}
+
+// TestNotes holds that the notes say what to do next.
+func TestNotes(t *testing.T) {
+	for want, set := range map[string][]string{
+		"kubectl apply -f -":                       nil,
+		"--set firstStart=Apply":                   {"firstStart=Report"},
+		"create secret generic mine --from-file":   {"cloud.existingSecret=mine"},
+		"\"default\" comes with the next `helm up": {"defaultClass=true"},
+	} {
+		_, notes, err := target{}.try(t, set...)
+		if err != nil || !strings.Contains(notes, want) {
+			t.Errorf("%v: %v, want %q in\n%s", set, err, want, notes)
+		}
+	}
+}

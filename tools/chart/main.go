@@ -1,0 +1,248 @@
+// Command chart writes the templates of charts/network-controller from the manifests in config, and its README from
+// values.yaml, so that nothing is written twice. For a template, it copies files of config, and replaces in them the
+// texts that a value sets. `make generate` runs it. What only the chart has, such as a Secret from a value, is in
+// templates without the prefix "config-".
+//
+// `chart manifests FOLDER IMAGE` prints the manifests of a kustomization with an image, for a release.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	err := errors.New("usage: chart, or chart manifests FOLDER IMAGE")
+	switch args := os.Args[1:]; {
+	case len(args) == 0:
+		err = write(".")
+	case len(args) == 3 && args[0] == "manifests":
+		err = writeManifests(os.Stdout, ".", args[1], args[2])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chart:", err)
+		os.Exit(1)
+	}
+}
+
+// template is a file of the chart.
+type template struct {
+	// name is that of the file, without "config-".
+	name string
+	// when is the condition under which the chart has it; empty for always.
+	when string
+	// from are the files in config.
+	from []string
+	// edits are pairs: a text that has to occur in from, and what replaces it wherever it does.
+	edits []string
+}
+
+// labels are those of each object, with which Helm and users find what belongs together.
+var labels = []string{
+	"  labels:\n    app.kubernetes.io/name: network-controller\n",
+	"  labels:\n    {{- include \"network-controller.labels\" . | nindent 4 }}\n",
+}
+
+const agentLabels = "    app.kubernetes.io/name: network-agent\n"
+
+// image is how the manifests name the image.
+var image = []string{"image: network-controller:latest", "image: {{ include \"network-controller.image\" . }}"}
+
+var pullPolicy = []string{"imagePullPolicy: IfNotPresent", "imagePullPolicy: {{ .Values.image.pullPolicy }}"}
+
+var templates = []template{
+	{
+		name: "crds.yaml", when: ".Values.crds.install",
+		from: []string{
+			"crd/cloudteam.ztgame.com_networkclasses.yaml", "crd/cloudteam.ztgame.com_networkports.yaml",
+			"crd/cloudteam.ztgame.com_networks.yaml",
+		},
+		// To delete a CRD is to delete every network: `helm uninstall` leaves them.
+		edits: []string{
+			"  annotations:\n    controller-gen", "  annotations:\n    helm.sh/resource-policy: keep\n    controller-gen",
+		},
+	},
+	{
+		name: "rbac.yaml",
+		from: []string{
+			"rbac/service_account.yaml", "rbac/role.yaml", "rbac/role_binding.yaml", "rbac/credentials_role.yaml",
+			"rbac/lease_role.yaml", "rbac/lease_role_binding.yaml", "rbac/metrics_reader_role.yaml",
+		},
+		edits: labels,
+	},
+	{name: "user-roles.yaml", when: ".Values.userRoles", from: []string{"rbac/user_roles.yaml"}, edits: labels},
+	{
+		name: "policies.yaml", when: ".Values.admission.policies",
+		from: []string{"admission/account.yaml", "admission/classes.yaml", "admission/pods.yaml"}, edits: labels,
+	},
+	{
+		// A controller that only reports lifts no gate.
+		name: "gate.yaml", when: `and .Values.admission.gate (eq .Values.firstStart "Apply")`,
+		from: []string{"admission/scheduling_gate.yaml"},
+		edits: append([]string{
+			"apiVersion: admissionregistration.k8s.io/v1\n", "apiVersion: {{ include \"network-controller.gateVersion\" . }}\n",
+		}, labels...),
+	},
+	{
+		name: "default-class.yaml",
+		when: `and .Values.defaultClass (.Capabilities.APIVersions.Has "cloudteam.ztgame.com/v1/NetworkClass")`,
+		from: []string{"classes/default_class.yaml"}, edits: labels,
+	},
+	{
+		name: "default-class-role.yaml", when: ".Values.defaultClass",
+		from: []string{"classes/use_default_class.yaml"}, edits: labels,
+	},
+	{
+		name: "disruption-budget.yaml", when: ".Values.podDisruptionBudget",
+		from: []string{"manager/disruption_budget.yaml"}, edits: labels,
+	},
+	{
+		name: "deployment.yaml",
+		from: []string{"manager/deployment.yaml"},
+		edits: append(append(append([]string{
+			"  replicas: 2\n", "  replicas: {{ .Values.replicas }}\n",
+			"      annotations:\n        kubectl", `      annotations:
+        {{- with .Values.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+        {{- if .Values.cloud.cloudsYaml }}
+        checksum/clouds: {{ .Values.cloud.cloudsYaml | sha256sum }}
+        {{- end }}
+        kubectl`,
+			"      priorityClassName: system-cluster-critical\n", `      {{- with .Values.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      {{- with .Values.image.pullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+`,
+			"            - --cloud=openstack\n", "            - {{ printf \"--cloud=%s\" .Values.cloud.name | quote }}\n",
+			"            - --metrics-bind-address=:8443\n", `            - --metrics-bind-address=:8443
+            {{- if eq .Values.firstStart "Report" }}
+            - --report-only
+            {{- end }}
+            {{- range .Values.extraArgs }}
+            - {{ . | quote }}
+            {{- end }}
+`,
+			"              value: 460MiB\n", "              value: {{ include \"network-controller.goMemLimit\" . }}\n",
+			`          resources:
+            requests:
+              cpu: 50m
+              memory: 128Mi
+            limits:
+              memory: 512Mi
+`, `          resources:
+            {{- toYaml .Values.resources | nindent 12 }}
+`,
+			"              readOnly: true\n", `              readOnly: true
+            {{- if .Values.cloud.ca }}
+            # Where Go looks for the system's CA certificates.
+            - name: ca
+              mountPath: /etc/ssl/certs
+              readOnly: true
+            {{- end }}
+`,
+			"            secretName: network-controller-clouds\n",
+			"            secretName: {{ include \"network-controller.cloudsSecret\" . }}\n",
+			"              - key: clouds.yaml\n                path: clouds.yaml",
+			`              - key: {{ .Values.cloud.secretKey }}
+                path: clouds.yaml
+        {{- if .Values.cloud.ca }}
+        - name: ca
+          configMap:
+            name: network-controller-ca
+        {{- end }}`,
+		}, labels...), image...), pullPolicy...),
+	},
+	{
+		name: "node-agent.yaml", when: ".Values.nodeAgent",
+		from: []string{"node/namespace.yaml", "node/rbac.yaml", "node/account.yaml", "node/daemonset.yaml"},
+		edits: append(append([]string{
+			"  labels:\n" + agentLabels,
+			"  labels:\n" + agentLabels + "    {{- include \"network-controller.commonLabels\" . | nindent 4 }}\n",
+			"      priorityClassName: system-node-critical\n", `      priorityClassName: system-node-critical
+      {{- with .Values.image.pullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+`,
+		}, image...), pullPolicy...),
+	},
+}
+
+// write writes the templates into the repository at root.
+func write(root string) error {
+	chart := filepath.Join(root, "charts", "network-controller")
+	folder := filepath.Join(chart, "templates")
+	old, err := filepath.Glob(filepath.Join(folder, "config-*"))
+	if err != nil {
+		return err
+	}
+	for _, file := range old {
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+	}
+	for _, t := range templates {
+		text, err := t.render(func(file string) (string, error) {
+			content, err := os.ReadFile(filepath.Join(root, "config", file))
+			return string(content), err
+		})
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, "config-"+t.name), []byte(text), 0o644) //nolint:gosec // a source
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return writeREADME(chart)
+}
+
+// render gives the template's text.
+func (t template) render(read func(file string) (string, error)) (string, error) {
+	var all strings.Builder
+	for i, file := range t.from {
+		content, err := read(file)
+		if err != nil {
+			return "", err
+		}
+		if strings.Contains(content, "{{") {
+			return "", fmt.Errorf("%s has {{, which Helm would read", file)
+		}
+		if i > 0 {
+			all.WriteString("---\n")
+		}
+		all.WriteString(strings.TrimPrefix(content, "---\n"))
+	}
+	text := all.String()
+	var missing []error
+	for i := 0; i < len(t.edits); i += 2 {
+		if !strings.Contains(text, t.edits[i]) {
+			missing = append(missing, fmt.Errorf("no file of config has %q: adapt tools/chart", t.edits[i]))
+		}
+		text = strings.ReplaceAll(text, t.edits[i], t.edits[i+1])
+	}
+	if t.when != "" {
+		text = "{{- if " + t.when + " }}\n" + text + "{{- end }}\n"
+	}
+	sources := strings.Join(t.from, ", ")
+	text = "{{- /* Written by tools/chart from " + sources + " in config. Change it there. */}}\n" + text
+	return text, errors.Join(missing...)
+}

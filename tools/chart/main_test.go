@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAFileOfConfigThatChangedIsTold(t *testing.T) {
+	read := func(content string) func(string) (string, error) {
+		return func(string) (string, error) { return content, nil }
+	}
+	for content, want := range map[string]string{
+		"replicas: 2\n": "",
+		"replicas: 3\n": "adapt tools/chart",
+		"name: {{ x }}": "Helm would read",
+	} {
+		one := template{
+			name: "x.yaml", from: []string{"x.yaml"},
+			edits: []string{"replicas: 2\n", "replicas: {{ .Values.replicas }}\n"},
+		}
+		_, err := one.render(read(content))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: error %v, want %q", content, err, want)
+		}
+	}
+}
+
+// TestOneFileInstalls holds that install.yaml has the release's image, and no CRD: to delete one deletes every network.
+func TestOneFileInstalls(t *testing.T) {
+	var install, crds strings.Builder
+	if err := writeManifests(&install, "../..", "config", "example/network-controller:v1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeManifests(&crds, "../..", "config/crd", ""); err != nil {
+		t.Fatal(err)
+	}
+	if text := install.String(); !strings.Contains(text, "image: example/network-controller:v1\n") ||
+		strings.Contains(text, ":latest") || strings.Contains(text, "kind: CustomResourceDefinition") {
+		t.Error("install.yaml lacks the image, or has a CRD")
+	}
+	if got := strings.Count(crds.String(), "\nkind: CustomResourceDefinition\n"); got != 3 {
+		t.Errorf("crds.yaml has %d CRDs, want 3", got)
+	}
+}
