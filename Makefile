@@ -70,7 +70,7 @@ assets:
 ASSETS = $$(bin/controlplane assets --components=all 2>/dev/null)
 
 # The packages whose tests need no control plane.
-UNIT := ./cmd/... ./dev/demo ./internal/... ./pkg/... ./tools/... ./test/faults/results ./test/harness ./test/proxy ./test/specs
+UNIT := ./cmd/... ./dev/demo ./internal/... ./pkg/... ./tools/... ./test/faults/results ./test/harness ./test/monitoring ./test/proxy ./test/specs
 
 .PHONY: test
 test: assets ## Run all tests with a real control plane, and of the fault tests a fixed sample: minutes

@@ -1,6 +1,7 @@
 package monitoring
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"slices"
@@ -69,7 +70,7 @@ func (p drawn) draw(b *strings.Builder, x, y, w, h int, since, until time.Time) 
 		}
 		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.3"/>`, path.String(), color)
 		if n < legendLines {
-			text := strings.TrimSpace(line.name)
+			text := cmp.Or(strings.TrimSpace(line.name), p.Title)
 			if n == legendLines-1 && len(p.lines) > legendLines {
 				text = fmt.Sprintf("and %d more", len(p.lines)-n)
 			}

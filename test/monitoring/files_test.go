@@ -185,6 +185,15 @@ func TestTheManifestsRender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	manager, err := os.ReadFile(filepath.Join(folder, "../manager/deployment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wanted := range []string{"name: https-metrics", "app.kubernetes.io/name: network-controller"} {
+		if !strings.Contains(string(manager), wanted) {
+			t.Errorf("the PodMonitor looks for %q, which the Deployment has not", wanted)
+		}
+	}
 	var kinds []string
 	for _, r := range rendered.Resources() {
 		kinds = append(kinds, r.GetKind())

@@ -101,7 +101,7 @@ func quick(t *testing.T) groups {
 	}
 	text := string(content)
 	for _, change := range [][2]string{
-		{` \u003e 600`, ` \u003e 6`}, {` \u003e 300`, ` \u003e 3`}, {`[6h]`, `[15s]`}, {`[15m]))`, `[15s]))`},
+		{` \u003e 600`, ` \u003e 10`}, {` \u003e 300`, ` \u003e 3`}, {`[6h]`, `[15s]`}, {`[15m]))`, `[15s]))`},
 		{`[15s])) \u003e 20`, `[15s])) \u003e 3`},
 	} {
 		if !strings.Contains(text, change[0]) {

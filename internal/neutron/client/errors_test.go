@@ -22,6 +22,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
 )
 
 // outcome is what a test holds of an *Error.
@@ -658,5 +659,21 @@ func TestAnswerWithoutEndIsCutOff(t *testing.T) {
 				t.Errorf("%d bytes were taken", bytes.Load())
 			}
 		})
+	}
+}
+
+// TestAnErrorHasTheIDOfItsRequest takes only what looks like OpenStack's ids: it is for conditions and logs.
+func TestAnErrorHasTheIDOfItsRequest(t *testing.T) {
+	const id = "req-0b5c2a2e-3c1c-4b52-9d4e-0a0b0c0d0e0f"
+	for header, want := range map[string]string{
+		id: id, "": "", "req-1": "", "secret " + id: "", id + "\tforged": "",
+	} {
+		e := translate("create network", http.MethodPost, gophercloud.ErrUnexpectedResponseCode{
+			Actual: http.StatusConflict, Body: []byte(neutronBody("OverQuota", "full")),
+			ResponseHeader: http.Header{"X-Openstack-Request-Id": {header}},
+		})
+		if e.RequestID() != want || strings.Contains(e.Error(), "req-") {
+			t.Errorf("%q: the id %q, want %q; the text is %s", header, e.RequestID(), want, e)
+		}
 	}
 }
