@@ -37,7 +37,7 @@ func run(folder string) error {
 	if err != nil {
 		return err
 	}
-	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(folder, "*_*.yaml"))
 	if err != nil {
 		return err
 	}
