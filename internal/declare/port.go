@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,8 @@ type Port struct {
 	plan.PortSpec
 	// Subnets are the Network's subnets in Neutron.
 	Subnets []PortSubnet
+	// GroupsFrom is where the security groups were written, for messages.
+	GroupsFrom string
 }
 
 // NoAddressError says that no subnet of the Network can supply an address.
@@ -52,9 +55,9 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 			MAC:       strings.ToLower(obj.Spec.MAC),
 		},
 	}
-	if groups := securityGroups(on, obj); groups != nil { // an empty list means no group
-		d.SecurityGroups = append([]string{}, groups...)
-		slices.Sort(d.SecurityGroups)
+	var errs []error
+	if err := d.secure(on, obj); err != nil {
+		errs = append(errs, err)
 	}
 	for _, s := range on.Status.Subnets {
 		if cidr, err := netip.ParsePrefix(s.CIDR); err == nil {
@@ -71,7 +74,6 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 			}
 		}
 	}
-	var errs []error
 	refuse := func(format string, args ...any) {
 		errs = append(errs, &plan.FieldError{Field: plan.FieldAddresses, Problem: fmt.Sprintf(format, args...)})
 	}
@@ -113,12 +115,27 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 	return d, errors.Join(append(errs, d.Validate())...)
 }
 
-// securityGroups are those of the spec, or else those that the Network's class gave it.
-func securityGroups(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) []string {
-	if obj.Spec.SecurityGroups == nil && on.Status.Class != nil && on.Status.Class.Defaults != nil {
-		return on.Status.Class.Defaults.SecurityGroups
+// isID matches the id of a resource in Neutron.
+var isID = regexp.MustCompile(`^([0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})$`).MatchString
+
+// secure declares the security groups of the spec, or else those that the Network's class gave it. Some may be names.
+// Ports of other namespaces than the Network's cannot name groups: they could try which ones there are.
+func (d *Port) secure(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) error {
+	groups := obj.Spec.SecurityGroups
+	d.GroupsFrom = "spec.securityGroups"
+	if at := slices.IndexFunc(groups, func(g string) bool { return !isID(g) }); at >= 0 && obj.Namespace != on.Namespace {
+		return &plan.FieldError{Field: plan.FieldSecurityGroups, Problem: fmt.Sprintf(
+			"%q is no id: on a Network of another namespace, write the id of each security group", groups[at])}
 	}
-	return obj.Spec.SecurityGroups
+	if class := on.Status.Class; groups == nil && class != nil && class.Defaults != nil {
+		groups = class.Defaults.SecurityGroups
+		d.GroupsFrom = fmt.Sprintf("defaults.securityGroups of NetworkClass %s", class.Name)
+	}
+	if groups != nil { // an empty list means no group
+		d.SecurityGroups = append([]string{}, groups...)
+		slices.Sort(d.SecurityGroups)
+	}
+	return nil
 }
 
 // keep declares the values that Neutron chose first, while something uses the port. If somebody deletes the port, its

@@ -196,6 +196,18 @@ func TestNetworkPort(t *testing.T) {
 			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.1"} },
 			says:    "192.168.0.1 is the gateway",
 		},
+		"a security group is not named on a Network of another namespace": {
+			network: func(n *cloudteamv1.Network) { n.Namespace = "owner" },
+			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"web"} },
+			says:    `"web" is no id: on a Network of another namespace, write the id`,
+		},
+		"but its id is": {
+			network: func(n *cloudteamv1.Network) { n.Namespace = "owner" },
+			port: func(p *cloudteamv1.NetworkPort) {
+				p.Spec.SecurityGroups = []string{"0b7a1f0e-6f0c-4f0e-9f0e-0123456789ab"}
+			},
+			want: spec(func(s *plan.PortSpec) { s.SecurityGroups = []string{"0b7a1f0e-6f0c-4f0e-9f0e-0123456789ab"} }),
+		},
 		"what is no address is refused": {
 			network: func(*cloudteamv1.Network) {},
 			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.300"} },

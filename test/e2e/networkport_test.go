@@ -151,6 +151,7 @@ func testPorts(t *testing.T, cloudName string) {
 	parallel("a port on a network of two IP families has an address of each, and makes those of its own",
 		testDualStackPort)
 	parallel("a Network tells how full it is, and that its addresses run low, and that they do not any more", testAddresses)
+	parallel("security groups are named by id or name, and one that does not exist is waited for", testNamedGroups)
 	parallel("ports get addresses of the next subnet when the first is full", testSpill)
 
 	parallel("declared addresses and MACs arrive; those that are taken are waited for", func(
@@ -291,4 +292,35 @@ func testPorts(t *testing.T, cloudName string) {
 		removePort(t, namespace, "second")
 		remove(t, namespace, network)
 	})
+}
+
+// testNamedGroups has a port name its security groups. While one does not exist, the port is not created: it would get
+// the project's default group.
+func testNamedGroups(t *testing.T, c *cloud, namespace, network string) {
+	apply(t, namespace, network, example())
+	id := awaitReady(t, namespace, network).Status.NetworkID
+	web := c.create("security-groups", resource{"name": "web-" + namespace}).id()
+	spec := on(network)
+	spec.SecurityGroups = []string{"web-" + namespace, "db-" + namespace}
+	applyPort(t, namespace, "web", spec)
+	awaitPort(t, namespace, "web", metav1.ConditionFalse, cloudteamv1.ReasonRejected,
+		fmt.Sprintf("spec.securityGroups: %q is neither the id nor the name", "db-"+namespace))
+	noPorts(t, c, id)
+
+	db := c.create("security-groups", resource{"name": "db-" + namespace}).id()
+	// Whoever made it tells the controller, or waits until it looks again.
+	_, err := networks.CloudteamV1().NetworkPorts(namespace).Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(`{"spec":{"securityGroups":["`+web+`","db-`+namespace+`"]}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := c.one("ports", "id="+awaitPortReady(t, namespace, "web").Status.PortID)
+	groups, _ := port["security_groups"].([]any)
+	if !slices.Contains(groups, any(web)) || !slices.Contains(groups, any(db)) || len(groups) != 2 {
+		t.Errorf("the port has the security groups %v, want %s and %s", groups, web, db)
+	}
+	removePort(t, namespace, "web")
+	remove(t, namespace, network)
+	c.remove("security-groups", web)
+	c.remove("security-groups", db)
 }

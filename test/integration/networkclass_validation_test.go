@@ -47,8 +47,8 @@ func TestAClassThatContradictsItselfIsRefusedWithTheField(t *testing.T) {
 		"snat without an external network": {
 			`{defaults: {router: {snat: true}}}`, "spec.defaults.router.snat", "needs an external network",
 		},
-		"a security group by its name": {
-			`{defaults: {securityGroups: [web]}}`, "spec.defaults.securityGroups[0]", "not the id of a security group",
+		"a security group without a name": {
+			`{defaults: {securityGroups: [""]}}`, "spec.defaults.securityGroups[0]", "write its id or its name",
 		},
 		"a negative limit": {`{limits: {portsPerNetwork: -1}}`, "spec.limits.portsPerNetwork", "greater than or equal to 0"},
 		"a selector with an unknown operator": {

@@ -14,6 +14,9 @@ type Names struct{}
 // QoSPolicy is the Inventory's.
 func (Names) QoSPolicy(_ context.Context, id string) (string, error) { return id, nil }
 
+// SecurityGroup is the Inventory's.
+func (Names) SecurityGroup(_ context.Context, _, id string) (string, error) { return id, nil }
+
 // ExternalNetwork is the Inventory's.
 func (Names) ExternalNetwork(_ context.Context, id string) (string, error) { return id, nil }
 
@@ -34,6 +37,11 @@ func (Names) SubnetPool(_ context.Context, _, id string) (plan.SubnetPool, error
 // QoSPolicy is the Inventory's.
 func (c *Cloud) QoSPolicy(ctx context.Context, name string) (string, error) {
 	return named(c, func() (string, error) { return c.Names.QoSPolicy(ctx, name) })
+}
+
+// SecurityGroup is the Inventory's.
+func (c *Cloud) SecurityGroup(ctx context.Context, field, name string) (string, error) {
+	return named(c, func() (string, error) { return c.Names.SecurityGroup(ctx, field, name) })
 }
 
 // ExternalNetwork is the Inventory's.

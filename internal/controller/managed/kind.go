@@ -41,6 +41,7 @@ type Inventory interface {
 	Router(ctx context.Context, idOrName string) (id string, err error)
 	ExternalNetwork(ctx context.Context, idOrName string) (id string, err error)
 	QoSPolicy(ctx context.Context, idOrName string) (id string, err error)
+	SecurityGroup(ctx context.Context, field, idOrName string) (id string, err error)
 	SubnetPool(ctx context.Context, field, idOrName string) (pool plan.SubnetPool, err error)
 }
 

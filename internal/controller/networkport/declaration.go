@@ -31,8 +31,22 @@ type declaration struct {
 	withheld *managed.Problem
 }
 
-// Resolve implements managed.Declaration. A port has no names that only the cloud can resolve.
-func (d declaration) Resolve(context.Context, managed.Inventory) (managed.Declaration, error) {
+// Resolve implements managed.Declaration. It replaces the names of security groups by ids. With a name that means
+// nothing, no step is taken: the cloud would give a port without groups its own, which may let more in.
+func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
+	if len(d.SecurityGroups) == 0 {
+		return d, nil
+	}
+	groups := make([]string, len(d.SecurityGroups))
+	for i, name := range d.SecurityGroups {
+		id, err := in.SecurityGroup(ctx, d.GroupsFrom, name)
+		if err != nil {
+			return nil, err
+		}
+		groups[i] = id
+	}
+	slices.Sort(groups)
+	d.SecurityGroups = slices.Compact(groups)
 	return d, nil
 }
 

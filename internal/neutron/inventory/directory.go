@@ -104,6 +104,17 @@ func newQoSPolicies() *directory {
 // qosPolicyAPI is the collection of QoS policies. Its path starts with the extension's.
 var qosPolicyAPI = client.Collection{One: "policy", Many: "qos/policies"}
 
+// newSecurityGroups lists the project's own groups. Each project has one that is called default.
+func newSecurityGroups() *directory {
+	return &directory{
+		op: "find security group", of: client.Collection{One: "security_group", Many: "security-groups"},
+		lacking: "this cloud has no security groups: leave securityGroups out",
+		query: func(of client.Identity) url.Values {
+			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name"}}
+		},
+	}
+}
+
 func newSubnetPools() *directory {
 	return &directory{
 		op: opFindSubnetPool, of: client.Collection{One: "subnetpool", Many: "subnetpools"},
@@ -164,6 +175,24 @@ func (i *Inventory) Router(ctx context.Context, idOrName string) (string, error)
 func (i *Inventory) QoSPolicy(ctx context.Context, idOrName string) (string, error) {
 	e, err := i.policies.find(ctx, i.cloud, "spec.qosPolicy", idOrName)
 	return e.ID, err
+}
+
+// SecurityGroup is ExternalNetwork for the project's own security groups. field is where the user wrote the name. An id
+// costs no call, and may be that of another project's group.
+func (i *Inventory) SecurityGroup(ctx context.Context, field, idOrName string) (string, error) {
+	if looksLikeID(idOrName) || looksLikeID(hyphenated(idOrName)) {
+		return idOrName, nil
+	}
+	e, err := i.groups.find(ctx, i.cloud, field, idOrName)
+	return e.ID, err
+}
+
+// hyphenated is a UUID in its usual form, if it was written without hyphens.
+func hyphenated(text string) string {
+	if len(text) != 32 {
+		return ""
+	}
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
 // looksLikeID reports whether a text has the form of Neutron's ids, a UUID. Neutron would read other texts as a path.

@@ -48,7 +48,7 @@ type Inventory struct {
 	term tenure
 
 	// external, existing, policies and pools find what users refer to by name. They have their own locks.
-	external, existing, policies, pools *directory
+	external, existing, policies, pools, groups *directory
 }
 
 // Options configure an Inventory.
@@ -114,7 +114,7 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 		maps.Copy(i.actions, of)
 	}
 	i.external, i.existing = newExternalNetworks(), newExistingRouters()
-	i.policies, i.pools = newQoSPolicies(), newSubnetPools()
+	i.policies, i.pools, i.groups = newQoSPolicies(), newSubnetPools(), newSecurityGroups()
 	return i
 }
 

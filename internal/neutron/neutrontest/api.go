@@ -91,6 +91,10 @@ func (s *Server) route(req *request, path string) *apiError {
 		return s.serveQuotas(req, parts[1:])
 	case "network-ip-availabilities":
 		return s.serveAvailabilities(req, parts[1:])
+	case "security-groups":
+		s.mu.Lock()
+		s.defaultGroup(req.caller.project)
+		s.mu.Unlock()
 	}
 	parts = collectionOf(parts)
 	k, ok := s.kinds[parts[0]]

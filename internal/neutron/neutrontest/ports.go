@@ -2,7 +2,6 @@ package neutrontest
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -206,26 +205,6 @@ func portSchema() *schema[*port] {
 		}},
 	}, common...)
 	return s.init()
-}
-
-// defaultGroup gives the id of a project's default security group, which comes into being when it is first needed.
-func (s *Server) defaultGroup(project string) string {
-	id, ok := s.groups[project]
-	if !ok {
-		id = newUUID()
-		s.groups[project] = id
-	}
-	return id
-}
-
-// checkGroups refuses groups that do not exist; there are only the default ones.
-func (s *Server) checkGroups(groups []string) *apiError {
-	for _, id := range groups {
-		if !slices.Contains(slices.Collect(maps.Values(s.groups)), id) {
-			return refuse(http.StatusNotFound, "SecurityGroupNotFound", "Security group %s does not exist", id)
-		}
-	}
-	return nil
 }
 
 func (s *Server) createPort(tx *transaction, c *caller, in values) (*port, *apiError) {

@@ -46,6 +46,8 @@ func (s *Server) used(project, name string) int {
 		return len(s.ports.with("project_id", project))
 	case "router":
 		return len(s.routers.with("project_id", project))
+	case "security_group":
+		return len(s.groups.with("project_id", project))
 	case "rbac_policy":
 		return len(s.policies.with("project_id", project))
 	}

@@ -93,7 +93,7 @@ type Server struct {
 	qos      *table[*qosPolicy]
 	trunks   *table[*trunk]
 	pools    *table[*subnetPool]
-	groups   map[string]string         // project to the id of its default security group
+	groups   *table[*securityGroup]
 	quotas   map[string]map[string]int // project to what was set for it
 	segments segments
 
@@ -117,7 +117,6 @@ func New(options Options) *Server {
 	s := &Server{
 		options:  options,
 		now:      options.Now,
-		groups:   make(map[string]string),
 		quotas:   make(map[string]map[string]int),
 		segments: segments{limit: options.Segments, used: make(map[segment]bool)},
 	}
@@ -158,18 +157,22 @@ func New(options Options) *Server {
 		"object_id":  func(r *rbacPolicy) []string { return []string{r.network.id} },
 	})
 	s.qos = newTable(map[string]func(*qosPolicy) []string{"name": byName[*qosPolicy]})
+	s.groups = newTable(map[string]func(*securityGroup) []string{
+		"name": byName[*securityGroup], "project_id": byProject[*securityGroup],
+	})
 	s.trunks = newTable(map[string]func(*trunk) []string{
 		"project_id": byProject[*trunk], "port_id": func(r *trunk) []string { return []string{r.parent.id} },
 	})
 	s.kinds = map[string]kind{
-		"networks":      s.networkKind(),
-		"subnets":       s.subnetKind(),
-		"ports":         s.portKind(),
-		"routers":       s.routerKind(),
-		"rbac-policies": s.rbacKind(),
-		"qos/policies":  s.qosKind(),
-		"trunks":        s.trunkKind(),
-		"subnetpools":   s.subnetPoolKind(),
+		"networks":        s.networkKind(),
+		"subnets":         s.subnetKind(),
+		"ports":           s.portKind(),
+		"routers":         s.routerKind(),
+		"rbac-policies":   s.rbacKind(),
+		"security-groups": s.groupKind(),
+		"qos/policies":    s.qosKind(),
+		"trunks":          s.trunkKind(),
+		"subnetpools":     s.subnetPoolKind(),
 	}
 	return s
 }

@@ -184,15 +184,15 @@ type ClassDefaults struct {
 	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`write the id or the name of a subnet pool, in printable text, or leave subnetPool out`
 	SubnetPool string `json:"subnetPool,omitempty"`
 
-	// securityGroups are the ids of the security groups for NetworkPorts without
-	// spec.securityGroups, at most 16. The default is the cloud's choice, as a
+	// securityGroups are the ids or names of the security groups for NetworkPorts
+	// without spec.securityGroups, at most 16. The default is the cloud's choice, as a
 	// rule the project's group "default". They can change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=operator
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=255
-	// +kubebuilder:validation:items:XValidation:rule=`$isID(self)`,message=`not the id of a security group: write what "openstack security group show -f value -c id NAME" prints`
+	// +kubebuilder:validation:items:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a security group: write its id or its name`
 	// +kubebuilder:validation:XValidation:rule=`self.all(g, self.exists_one(h, h == g))`,message=`a security group is listed twice: list it once`
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 }

@@ -94,15 +94,17 @@ type NetworkPortSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self != '00:00:00:00:00:00' && $isMAC(self)`,message=`not the hardware address of one host: write six groups of two hexadecimal digits, the second digit even and not all zero, such as "fa:16:3e:00:00:01", or leave it out and Neutron chooses`
 	MAC string `json:"mac,omitempty"`
 
-	// securityGroups are the ids of the port's security groups in Neutron, at
-	// most 16. An empty list means no group at all. The cloud chooses, as a rule
+	// securityGroups are the ids or names of the port's security groups in
+	// Neutron, at most 16. A name means a group of the project of the Network's
+	// credentials; it is refused on a Network of another namespace. An empty list
+	// means no group at all. The cloud chooses, as a rule
 	// the project's group "default", when they are unset. They can change later.
 	// +neutron:attribute=port.security_groups,mutable=true,removed=kept,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=255
-	// +kubebuilder:validation:items:XValidation:rule=`$isID(self)`,message=`not the id of a security group: write what "openstack security group show -f value -c id NAME" prints`
+	// +kubebuilder:validation:items:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a security group: write its id or its name`
 	// +kubebuilder:validation:XValidation:rule=`self.all(g, self.exists_one(h, h == g))`,message=`a security group is listed twice: list it once`
 	SecurityGroups []string `json:"securityGroups,omitzero"`
 

@@ -24,8 +24,8 @@ type ClassDefaultsApplyConfiguration struct {
 	// class in className and have neither cidr nor subnetPool. The default is
 	// none. It can change later.
 	SubnetPool *string `json:"subnetPool,omitempty"`
-	// securityGroups are the ids of the security groups for NetworkPorts without
-	// spec.securityGroups, at most 16. The default is the cloud's choice, as a
+	// securityGroups are the ids or names of the security groups for NetworkPorts
+	// without spec.securityGroups, at most 16. The default is the cloud's choice, as a
 	// rule the project's group "default". They can change later.
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 }

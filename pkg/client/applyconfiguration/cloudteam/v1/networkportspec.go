@@ -30,8 +30,10 @@ type NetworkPortSpecApplyConfiguration struct {
 	// mac is the port's hardware address, such as fa:16:3e:00:00:01. Neutron
 	// chooses one when it is unset. It cannot change later.
 	MAC *string `json:"mac,omitempty"`
-	// securityGroups are the ids of the port's security groups in Neutron, at
-	// most 16. An empty list means no group at all. The cloud chooses, as a rule
+	// securityGroups are the ids or names of the port's security groups in
+	// Neutron, at most 16. A name means a group of the project of the Network's
+	// credentials; it is refused on a Network of another namespace. An empty list
+	// means no group at all. The cloud chooses, as a rule
 	// the project's group "default", when they are unset. They can change later.
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 	// deletionPolicy says what happens to the port in Neutron when this object is

@@ -1,0 +1,101 @@
+package neutrontest
+
+import (
+	"net/http"
+	"slices"
+)
+
+// securityGroup is a firewall for ports. It has no rules here: what they do is the agents' matter.
+type securityGroup struct {
+	standard
+	stateful bool
+}
+
+// defaultGroupName is the name of the group that each project has.
+const defaultGroupName = "default"
+
+func (s *Server) groupKind() kind {
+	k := &resources[*securityGroup]{server: s, schema: groupSchema(), table: s.groups}
+	k.build = func(tx *transaction, _ *caller, in values) (*securityGroup, *apiError) {
+		if in.text("name") == defaultGroupName {
+			return nil, refuse(http.StatusConflict, "SecurityGroupDefaultAlreadyExists",
+				"Default security group already exists.")
+		}
+		s.defaultGroup(in.text("tenant_id"))
+		r := &securityGroup{stateful: in.truth("stateful", true)}
+		tx.stamp(&r.standard, in)
+		r.revision = 1 // its rules are written after it
+		insertIn(tx, s.groups, r)
+		return r, nil
+	}
+	k.alter = func(tx *transaction, _ *caller, r *securityGroup, in values) *apiError {
+		if err := tx.claim(&r.standard); err != nil {
+			return err
+		}
+		tx.bump(&r.standard)
+		s.groups.change(r, func() {
+			r.rename(in)
+			r.stateful = in.truth("stateful", r.stateful)
+		})
+		return nil
+	}
+	k.discard = func(_ *transaction, c *caller, r *securityGroup) *apiError {
+		switch {
+		case r.name == defaultGroupName && !c.admin:
+			return refuse(http.StatusConflict, "SecurityGroupCannotRemoveDefault",
+				"Insufficient rights for removing default security group.")
+		case slices.ContainsFunc(s.ports.ordered, func(p *port) bool { return slices.Contains(p.groups, r.id) }):
+			return refuse(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", r.id)
+		}
+		s.groups.remove(r)
+		return nil
+	}
+	return k
+}
+
+func groupSchema() *schema[*securityGroup] {
+	s := &schema[*securityGroup]{
+		singular: "security_group", plural: "security_groups",
+		notFound: func(id string) *apiError {
+			return refuse(http.StatusNotFound, "SecurityGroupNotFound", "Security group %s does not exist", id)
+		},
+		seenBy: func(v *view, r *securityGroup) bool { return v.caller.admin || r.project == v.caller.project },
+	}
+	s.attributes = append([]attribute[*securityGroup]{
+		identifier[*securityGroup](),
+		resourceName[*securityGroup](),
+		{name: "stateful", access: inPost | inPut | visible | filterable, convert: toBoolean,
+			get: func(_ *view, r *securityGroup) any { return r.stateful }},
+		tenant[*securityGroup](),
+		constant[*securityGroup]("shared", false),
+		constant[*securityGroup]("security_group_rules", []string{}),
+	}, standardAttributes[*securityGroup]()...)
+	return s.init()
+}
+
+// defaultGroup gives the id of a project's default security group, which comes into being when it is first needed. The
+// caller holds mu.
+func (s *Server) defaultGroup(project string) string {
+	for _, r := range s.groups.with("project_id", project) {
+		if r.name == defaultGroupName {
+			return r.id
+		}
+	}
+	r := &securityGroup{stateful: true}
+	s.begin().stamp(&r.standard, values{
+		"tenant_id": project, "name": defaultGroupName, "description": "Default security group",
+	})
+	r.revision = 1
+	s.groups.insert(r)
+	return r.id
+}
+
+// checkGroups refuses groups that do not exist.
+func (s *Server) checkGroups(groups []string) *apiError {
+	for _, id := range groups {
+		if _, exists := s.groups.byID[id]; !exists {
+			return refuse(http.StatusNotFound, "SecurityGroupNotFound", "Security group %s does not exist", id)
+		}
+	}
+	return nil
+}
