@@ -165,7 +165,7 @@ func TestNetworkPortsThatAreAccepted(t *testing.T) {
 		"a mac in capitals":                    `{networkName: a, mac: "FA:16:3E:00:00:01"}`,
 		"a mac of a maker that begins with 00": `{networkName: a, mac: "00:00:00:00:00:01"}`,
 		"a security group":                     `{networkName: a, securityGroups: [` + groupID(1) + `]}`,
-		"a security group by its name": `{networkName: a, securityGroups: ["the web servers", default]}`,
+		"a security group by its name":         `{networkName: a, securityGroups: ["the web servers", default]}`,
 		"an id without hyphens": `{networkName: a, securityGroups: [` +
 			strconv.Quote(strings.ReplaceAll(groupID(1), "-", "")) + `]}`,
 		"sixteen security groups": `{networkName: a, securityGroups: [` + list(16, groupID) + `]}`,
