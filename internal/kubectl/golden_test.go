@@ -11,14 +11,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -83,9 +86,13 @@ func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
 func (e example) run(t *testing.T) (out string, code int) {
 	t.Chdir(t.TempDir())
 	if e.cloud != nil {
-		clouds := strings.Replace(e.cloud.Start(t).CloudsYAML(), "  tenant:", "  mycloud:", 1)
-		write(t, "clouds.yaml", clouds)
+		listener := e.cloud.Start(t)
+		write(t, "clouds.yaml", strings.Replace(listener.CloudsYAML(), "  tenant:", "  mycloud:", 1))
 		t.Setenv("OS_CLIENT_CONFIG_FILE", "clouds.yaml")
+		defer func() {
+			out = strings.ReplaceAll(out, listener.URL, "https://cloud.example.org")
+			out = strings.ReplaceAll(out, e.cloud.ProjectID("tenant"), "5cc65ffd1b9a29de180bd0910cbc48b6")
+		}()
 	}
 	write(t, "network.yaml", e.file)
 	return run(t, e.objects, e.command)
@@ -123,7 +130,12 @@ func run(t *testing.T, objects []runtime.Object, command string) (out string, co
 			n.UID, n.Generation = "uid-of-a-new-one", 1
 			return true, n, nil
 		})
-		return kubefake.NewClientset(kube...), stored, nil
+		served := kubefake.NewClientset(kube...)
+		known := served.Discovery().(*fakediscovery.FakeDiscovery)
+		known.FakedServerVersion = &version.Info{GitVersion: "v1.36.1"}
+		known.Resources = []*metav1.APIResourceList{{GroupVersion: "cloudteam.ztgame.com/v1", APIResources: []metav1.APIResource{
+			{Name: "networks"}, {Name: "networkports"}, {Name: "networkclasses"}}}}
+		return served, stored, nil
 	}
 	c := f.command()
 	c.SetArgs(strings.Fields(command))
@@ -209,7 +221,15 @@ func examples(*testing.T) map[string]example {
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "c1"}}
 	planned := "plan -f network.yaml -n shop --cloud mycloud"
 	file := "apiVersion: cloudteam.ztgame.com/v1\nkind: Network\nmetadata: {name: backend}\nspec: {cidr: %s, tags: [web]}\n"
+	good := []runtime.Object{frontend(2), bound, running(), installed("network-controller-account"),
+		installed("network-controller-classes"), installed("network-controller-pods"),
+		&admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "network-controller-scheduling-gate"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: map[string]string{
+			cloudteamv1.AnnotationDataplane: "ovn", cloudteamv1.AnnotationDataplaneVersion: "v1.2.0"}}}}
 	return map[string]example{
+		"doctor-healthy": {command: "doctor", objects: good},
+		"doctor-broken": {command: "doctor --cloud mycloud", cloud: neutrontest.New(neutrontest.Options{}), code: 2,
+			objects: []runtime.Object{webPort("web-frontend-2", ""), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}}},
 		"plan-healthy": {command: planned, objects: []runtime.Object{space}, code: 2,
 			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas}), file: fmt.Sprintf(file, "10.30.0.0/16")},
 		"plan-broken": {command: planned, objects: []runtime.Object{space}, code: 1,
@@ -233,6 +253,10 @@ func running() runtime.Object {
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a"), LeaseDurationSeconds: new(int32(15)),
 			RenewTime: &metav1.MicroTime{Time: now}},
 	}
+}
+
+func installed(policy string) runtime.Object {
+	return &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: policy}}
 }
 
 func TestOutputFormats(t *testing.T) {

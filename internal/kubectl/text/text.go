@@ -63,21 +63,24 @@ func (p *Printer) Line(format string, args ...any) {
 }
 
 // Wrapped writes a text without colours in lines of at most Width columns, each after a margin.
-func (p *Printer) Wrapped(margin, words string) {
+func (p *Printer) Wrapped(margin, words string) { p.Hanging(margin, margin, words) }
+
+// Hanging is Wrapped with another beginning of the first line, which takes the columns of the margin.
+func (p *Printer) Hanging(first, margin, words string) {
 	line := ""
 	for word := range strings.FieldsSeq(Plain(words)) {
 		switch {
 		case line == "":
 			line = word
 		case len([]rune(margin+line+" "+word)) > Width:
-			p.Line("%s%s", margin, line)
-			line = word
+			p.Line("%s%s", first, line)
+			first, line = margin, word
 		default:
 			line += " " + word
 		}
 	}
 	if line != "" {
-		p.Line("%s%s", margin, line)
+		p.Line("%s%s", first, line)
 	}
 }
 

@@ -165,20 +165,28 @@ var leases = []Object{
 
 // controller says that no controller runs; it is empty if one does, or if that is unknown.
 func (w *walk) controller() []Link {
+	if l, _ := Controller(w.ctx, w.Cluster, w.now); l != nil {
+		return []Link{*l}
+	}
+	return nil
+}
+
+// Controller says that no controller runs; it is nil if one does, or if the user may not know (ask.Hidden).
+func Controller(ctx context.Context, c *ask.Cluster, now time.Time) (*Link, ask.Presence) {
 	var last *Link
 	for _, of := range leases {
-		lease, is := ask.Read(w.Cluster, of, func() (*coordinationv1.Lease, error) {
-			return w.Kubernetes.CoordinationV1().Leases(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+		lease, is := ask.Read(c, of, func() (*coordinationv1.Lease, error) {
+			return c.Kubernetes.CoordinationV1().Leases(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
 		})
 		switch is {
 		case ask.Hidden:
-			return nil
+			return nil, is
 		case ask.Absent:
 			continue
 		}
-		silent := w.silence(lease)
+		silent := silence(lease, now)
 		if silent == 0 {
-			return nil
+			return nil, ask.There
 		}
 		found := Link{Object: of, Reason: noController, Message: fmt.Sprintf(
 			"No controller has renewed the Lease for %s.", roughly(silent))}
@@ -193,20 +201,20 @@ func (w *walk) controller() []Link {
 		last = &Link{Object: leases[0], Reason: noController,
 			Message: "There is no Lease of that name: as far as can be seen, no controller has run."}
 	}
-	return []Link{*last}
+	return last, ask.There
 }
 
 // silence is how long a Lease has been expired; 0 if it holds.
-func (w *walk) silence(lease *coordinationv1.Lease) time.Duration {
+func silence(lease *coordinationv1.Lease, now time.Time) time.Duration {
 	spec := lease.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil {
-		return max(1, w.now.Sub(lease.CreationTimestamp.Time))
+		return max(1, now.Sub(lease.CreationTimestamp.Time))
 	}
 	allowed := 15 * time.Second
 	if spec.LeaseDurationSeconds != nil {
 		allowed = time.Duration(*spec.LeaseDurationSeconds) * time.Second
 	}
-	if silent := w.now.Sub(spec.RenewTime.Time); silent > 2*allowed { // twice, for clocks that differ
+	if silent := now.Sub(spec.RenewTime.Time); silent > 2*allowed { // twice, for clocks that differ
 		return silent
 	}
 	return 0

@@ -1,0 +1,310 @@
+// Package doctor checks an installation: what the API server serves, the controller, the objects, the nodes, and the
+// cloud. It only reads.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// State is the outcome of a check.
+type State string
+
+// The states. Only Fails makes the whole fail.
+const (
+	OK      State = "OK"
+	Warns   State = "WARN"
+	Fails   State = "FAIL"
+	Unknown State = "UNKNOWN"
+)
+
+// Check is one check.
+type Check struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Says is what was found. Remedy is what to do; empty if the check is OK.
+	Says   string `json:"says"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Run runs all checks. cloud is nil if the user names none.
+func Run(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, now time.Time) []Check {
+	d := doctor{ctx, c, now}
+	checks := []Check{d.version(), d.crds(), d.policies(), d.controller()}
+	checks = append(checks, d.objects()...)
+	checks = append(checks, d.agents())
+	return append(checks, d.cloud(cloud)...)
+}
+
+// Failed reports whether a check fails.
+func Failed(checks []Check) bool {
+	return slices.ContainsFunc(checks, func(c Check) bool { return c.State == Fails })
+}
+
+type doctor struct {
+	ctx context.Context //nolint:containedctx // a doctor is one call
+	*ask.Cluster
+	now time.Time
+}
+
+func (d doctor) version() Check {
+	c := Check{Name: "API server", State: Unknown}
+	info, err := d.Kubernetes.Discovery().ServerVersion()
+	if err != nil {
+		c.State, c.Says, c.Remedy = Fails, "It does not answer: "+err.Error(), "Check your kubeconfig and --context."
+		return c
+	}
+	c.Says = "Kubernetes " + info.GitVersion
+	is, err := version.ParseGeneric(info.GitVersion)
+	switch {
+	case err != nil:
+	case is.LessThan(version.MajorMinor(1, 34)):
+		c.State = Warns
+		c.Remedy = "Mutating admission policies need Kubernetes 1.34. Put the scheduling gate into Pod templates " +
+			"(docs/deployment.md)."
+	default:
+		c.State = OK
+	}
+	return c
+}
+
+func (d doctor) crds() Check {
+	c := Check{Name: "CRDs", State: OK, Says: "networks, networkports and networkclasses are served"}
+	list, err := d.Kubernetes.Discovery().ServerResourcesForGroupVersion(cloudteamv1.SchemeGroupVersion.String())
+	served := map[string]bool{}
+	for i := 0; err == nil && i < len(list.APIResources); i++ {
+		served[list.APIResources[i].Name] = true
+	}
+	var missing []string
+	for _, name := range []string{"networks", "networkports", "networkclasses"} {
+		if !served[name] {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		c.State, c.Says = Fails, "not served: "+strings.Join(missing, ", ")
+		c.Remedy = "kubectl apply -f config/crd/"
+	}
+	return c
+}
+
+// policies are those of config/admission.
+var policies = []string{"network-controller-account", "network-controller-classes", "network-controller-pods"}
+
+func (d doctor) policies() Check {
+	c := Check{Name: "admission policies", State: OK, Says: "all are installed"}
+	var missing []string
+	is := ask.There
+	for _, name := range policies {
+		_, found := ask.Read(d.Cluster, ask.New("ValidatingAdmissionPolicy", "", name), func() (any, error) {
+			return d.Kubernetes.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(d.ctx, name, metav1.GetOptions{})
+		})
+		if found == ask.Absent {
+			missing = append(missing, name)
+		}
+		is = max(is, found)
+	}
+	const gate = "network-controller-scheduling-gate"
+	of := ask.New("MutatingAdmissionPolicy", "", gate)
+	_, found := ask.Read(d.Cluster, of, func() (any, error) {
+		return d.Kubernetes.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(d.ctx, gate, metav1.GetOptions{})
+	})
+	if found == ask.Absent { // Kubernetes 1.34 and 1.35
+		_, found = ask.Read(d.Cluster, of, func() (any, error) {
+			return d.Kubernetes.AdmissionregistrationV1beta1().MutatingAdmissionPolicies().Get(d.ctx, gate, metav1.GetOptions{})
+		})
+	}
+	if found == ask.Absent {
+		missing = append(missing, gate)
+	}
+	switch is = max(is, found); {
+	case len(missing) > 0:
+		c.State, c.Says, c.Remedy = Warns, "missing: "+strings.Join(missing, ", "), "kubectl apply -k config/admission"
+	case is == ask.Hidden:
+		c.State, c.Says, c.Remedy = Unknown, "you may not read them", "Ask an administrator to run this."
+	}
+	return c
+}
+
+func (d doctor) controller() Check {
+	c := Check{Name: "controller", State: OK, Says: "one holds the Lease"}
+	link, is := why.Controller(d.ctx, d.Cluster, d.now)
+	switch {
+	case is == ask.Hidden:
+		c.State, c.Says, c.Remedy = Unknown, "you may not read its Lease", "Ask an administrator to run this."
+	case link != nil:
+		c.State, c.Says = Fails, fmt.Sprintf("%s: %s", link.Object, link.Message)
+		c.Remedy = "kubectl -n network-controller get pods"
+	}
+	return c
+}
+
+// objects checks the conditions of all objects that the user may see.
+func (d doctor) objects() []Check {
+	networks, is := ask.Read(d.Cluster, ask.New("Networks", "", "of all namespaces"),
+		func() (*cloudteamv1.NetworkList, error) {
+			return d.Networks.CloudteamV1().Networks("").List(d.ctx, metav1.ListOptions{})
+		})
+	all := map[string][]metav1.Condition{}
+	for i := 0; is == ask.There && i < len(networks.Items); i++ {
+		all[networks.Items[i].Namespace+"/"+networks.Items[i].Name] = networks.Items[i].Status.Conditions
+	}
+	checks := []Check{conditions("Networks", cloudteamv1.ConditionReady, "network", all, is)}
+	ports, is := ask.Read(d.Cluster, ask.New("NetworkPorts", "", "of all namespaces"),
+		func() (*cloudteamv1.NetworkPortList, error) {
+			return d.Networks.CloudteamV1().NetworkPorts("").List(d.ctx, metav1.ListOptions{})
+		})
+	allPorts := map[string][]metav1.Condition{}
+	for i := 0; is == ask.There && i < len(ports.Items); i++ {
+		allPorts[ports.Items[i].Namespace+"/"+ports.Items[i].Name] = ports.Items[i].Status.Conditions
+	}
+	return append(checks, conditions("NetworkPorts", cloudteamv1.ConditionReady, "networkport", allPorts, is),
+		conditions("packets", cloudteamv1.ConditionAttached, "networkport", allPorts, is))
+}
+
+// conditions checks one condition of all objects of a kind. Objects without Attached have no data plane.
+func conditions(name, of, kind string, all map[string][]metav1.Condition, is ask.Presence) Check {
+	c := Check{Name: name, State: OK}
+	if is != ask.There {
+		c.State, c.Says, c.Remedy = Unknown, "you may not list them", "Ask an administrator to run this."
+		return c
+	}
+	reasons, first, counted := map[string]int{}, "", 0
+	for _, object := range slices.Sorted(maps.Keys(all)) {
+		found := meta.FindStatusCondition(all[object], of)
+		switch {
+		case found == nil && of != cloudteamv1.ConditionReady:
+			continue
+		case found == nil:
+			reasons["NotSeen"]++
+		case found.Status != metav1.ConditionTrue:
+			reasons[found.Reason]++
+		}
+		if counted++; first == "" && len(reasons) > 0 {
+			first = object
+		}
+	}
+	if len(reasons) == 0 {
+		if c.Says = fmt.Sprintf("all %d are %s", counted, of); counted == 0 {
+			c.Says = "there are none"
+		}
+		return c
+	}
+	var counts []string
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		counts = append(counts, fmt.Sprintf("%d %s", reasons[reason], reason))
+	}
+	namespace, object, _ := strings.Cut(first, "/")
+	c.State, c.Says = Fails, fmt.Sprintf("of %d: %s", counted, strings.Join(counts, ", "))
+	c.Remedy = fmt.Sprintf("kubectl network why %s/%s -n %s", kind, object, namespace)
+	return c
+}
+
+// agents checks the nodes' data plane.
+func (d doctor) agents() Check {
+	c := Check{Name: "node agents", State: OK}
+	list, is := ask.Read(d.Cluster, ask.New("Nodes", "", "(all)"), func() (*corev1.NodeList, error) {
+		return d.Kubernetes.CoreV1().Nodes().List(d.ctx, metav1.ListOptions{})
+	})
+	if is != ask.There {
+		c.State, c.Says, c.Remedy = Unknown, "you may not list Nodes", "Ask an administrator to run this."
+		return c
+	}
+	var without []string
+	versions := map[string]int{}
+	for _, node := range list.Items {
+		if node.Annotations[cloudteamv1.AnnotationDataplane] == "" {
+			without = append(without, node.Name)
+			continue
+		}
+		versions[node.Annotations[cloudteamv1.AnnotationDataplaneVersion]]++
+	}
+	switch {
+	case len(without) > 0:
+		c.State, c.Says = Warns, fmt.Sprintf("%d of %d nodes have no data plane: %s", len(without), len(list.Items),
+			strings.Join(without[:min(len(without), 3)], ", "))
+		c.Remedy = "Install the agent (kubectl apply -k config/node), if no other plugin attaches Pods."
+	case len(versions) > 1:
+		c.State, c.Says = Warns, "they have several versions: "+strings.Join(slices.Sorted(maps.Keys(versions)), ", ")
+		c.Remedy = "kubectl -n network-agent rollout status daemonset/network-agent"
+	default:
+		c.Says = fmt.Sprintf("all %d nodes have a data plane", len(list.Items))
+	}
+	return c
+}
+
+// extension is one of Neutron.
+type extension struct {
+	Alias string `json:"alias"`
+}
+
+// Key implements client.Identified.
+func (e extension) Key() string { return e.Alias }
+
+// needed are the extensions that the controller needs, and useful those of single fields.
+var (
+	needed = []string{"standard-attr-revisions", "revision-if-match", "standard-attr-description"}
+	useful = map[string]string{
+		"router": "spec.router", "standard-attr-tag": "spec.tags", "rbac-policies": "spec.sharedWith",
+		"net-mtu-writable": "spec.mtu",
+		"qos":              "spec.qosPolicy", "port-security": "spec.portSecurity",
+	}
+)
+
+// cloud checks the user's cloud.
+func (d doctor) cloud(cloud *client.Cloud) []Check {
+	login := Check{Name: "credentials", State: Unknown, Says: "no cloud is named",
+		Remedy: "Name a cloud of your clouds.yaml with --cloud or OS_CLOUD, to check Neutron."}
+	if cloud == nil {
+		return []Check{login}
+	}
+	identity, err := cloud.Identity(d.ctx)
+	if err != nil {
+		login.State, login.Says = Fails, err.Error()
+		login.Remedy = "Correct the entry in clouds.yaml, or ask the cloud's operator."
+		return []Check{login}
+	}
+	login.State, login.Says, login.Remedy = OK, "project "+identity.ProjectID+" at "+identity.Endpoint, ""
+	c := Check{Name: "Neutron's extensions", State: OK, Says: "all that the controller uses are there"}
+	list, err := client.Follow[extension](d.ctx, cloud, "list extensions",
+		client.Collection{One: "extension", Many: "extensions"}, url.Values{})
+	if err != nil {
+		c.State, c.Says, c.Remedy = Fails, err.Error(), "Ask the cloud's operator."
+		return []Check{login, c}
+	}
+	has := func(alias string) bool { return slices.Contains(list, extension{alias}) }
+	var lacks, without []string
+	for _, alias := range needed {
+		if !has(alias) {
+			lacks = append(lacks, alias)
+		}
+	}
+	for _, alias := range slices.Sorted(maps.Keys(useful)) {
+		if !has(alias) {
+			without = append(without, fmt.Sprintf("%s (%s)", useful[alias], alias))
+		}
+	}
+	switch {
+	case len(lacks) > 0:
+		c.State, c.Says, c.Remedy = Fails, "missing: "+strings.Join(lacks, ", "), "Ask the cloud's operator to enable them."
+	case len(without) > 0:
+		c.State, c.Says = Warns, "these fields do not work here: "+strings.Join(without, ", ")
+		c.Remedy = "Leave these fields out."
+	}
+	return []Check{login, c}
+}
