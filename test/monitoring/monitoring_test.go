@@ -1,6 +1,3 @@
-// Package monitoring tests config/monitoring: that its files agree with the metrics, and, with MONITORING=1 and Debian's
-// package prometheus, that every alert fires and clears and every panel of the dashboard has data. Then the real
-// Prometheus scrapes the real binary, which works against a real Kubernetes control plane and the emulated Neutron.
 package monitoring
 
 import (
@@ -34,25 +31,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
-
-// surroundings are nil without MONITORING.
-var surroundings *harness.Surroundings
-
-func TestMain(m *testing.M) {
-	if os.Getenv("MONITORING") == "" {
-		os.Exit(m.Run())
-	}
-	code, err := harness.Run(harness.Options{Components: harness.APIComponents(), OpenClass: true},
-		func(s *harness.Surroundings) (int, error) {
-			surroundings = s
-			return m.Run(), nil
-		})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "monitoring:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
 
 // TestAlertsFireAfterTheirTime runs alerts_test.yaml, which holds the thresholds and the durations.
 func TestAlertsFireAfterTheirTime(t *testing.T) {
