@@ -147,6 +147,13 @@ BENCHFLAGS ?=
 bench: assets ## Measure against the emulator, and a real Neutron where one is up, and write docs/benchmarks.md
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; hack/bench.sh $(BENCHFLAGS)
 
+.PHONY: bench-dataplane
+bench-dataplane: assets ## Measure the data plane with packets, and write docs/benchmarks.md (root, Debian)
+	dev/openstack/openstack up --dataplane
+	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
+	export DATAPLANE_ASSETS="$$(bin/controlplane assets --components=kubelet,multus)"; \
+	dev/openstack/openstack run --dataplane -- go run ./test/bench --cloud=dataplane --write=docs/benchmarks.md
+
 .PHONY: benchstat
 BENCHCOUNT ?= 6
 benchstat: ## Run the Go benchmarks BENCHCOUNT (6) times into bin/bench.txt; BASE=<file> compares with an older one

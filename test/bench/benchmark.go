@@ -51,7 +51,10 @@ var noLimit = math.NaN()
 
 // groups is all there is to measure, in the order of the table.
 func groups() []group {
-	return []group{smallGroup(), coldGroup(), fleetGroup(), startGroup(), poolGroup(), failoverGroup(), microGroup()}
+	return []group{
+		smallGroup(), coldGroup(), fleetGroup(), startGroup(), poolGroup(), failoverGroup(), microGroup(),
+		dataplaneGroup(),
+	}
 }
 
 // bench is what a group's measure works with.

@@ -73,7 +73,7 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 	flags.SetOutput(stderr)
 	flags.SortFlags = false
 	flags.StringVar(&o.cloud, "cloud", emulator, "Which Neutron: emulator, or openstack for the real one whose clouds "+
-		"\"admin\" and \"tenant\" are in the file that OS_CLIENT_CONFIG_FILE names.")
+		"\"admin\" and \"tenant\" are in the file that OS_CLIENT_CONFIG_FILE names, or dataplane for one with a data plane.")
 	flags.StringVar(&only, "only", "", "Measure only what has an id, or is of a group, that fits a regular expression "+
 		"(see --list). Commas separate several.")
 	flags.BoolVar(&o.list, "list", false, "Say what there is to measure, and measure nothing.")
@@ -125,12 +125,12 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 
 func (o options) validate() error {
 	var errs []error
-	if !slices.Contains([]string{emulator, openStack}, o.cloud) {
-		errs = append(errs, fmt.Errorf("--cloud=%s: write %s or %s", o.cloud, emulator, openStack))
+	if !slices.Contains([]string{emulator, openStack, dataplane}, o.cloud) {
+		errs = append(errs, fmt.Errorf("--cloud=%s: write %s, %s or %s", o.cloud, emulator, openStack, dataplane))
 	}
-	if o.cloud == openStack && !o.list && os.Getenv("OS_CLIENT_CONFIG_FILE") == "" {
-		errs = append(errs, errors.New("--cloud=openstack: OS_CLIENT_CONFIG_FILE names no clouds.yaml: start it by "+
-			"dev/openstack/openstack run"))
+	if slices.Contains([]string{openStack, dataplane}, o.cloud) && !o.list && os.Getenv("OS_CLIENT_CONFIG_FILE") == "" {
+		errs = append(errs, fmt.Errorf("--cloud=%s: OS_CLIENT_CONFIG_FILE names no clouds.yaml: start it by "+
+			"dev/openstack/openstack run", o.cloud))
 	}
 	if !slices.Contains([]string{"real", "none"}, o.delay) {
 		errs = append(errs, fmt.Errorf("--delay=%s: write real or none", o.delay))

@@ -167,6 +167,7 @@ func (r *report) table() string {
 	against := map[string]string{
 		emulator:  "the emulator, whose calls take what they took on a real Neutron",
 		openStack: "a real Keystone and Neutron (`dev/openstack`)",
+		dataplane: "a real Neutron with OVN, nodes and kubelets (`dev/dataplane`)",
 	}[r.options.cloud]
 	if r.options.cloud == emulator && r.options.delay == "none" {
 		against = "the emulator, which answers at once"
@@ -204,6 +205,9 @@ func (r *report) command() string {
 	if r.options.cloud == openStack {
 		text.Reset()
 		text.WriteString("dev/openstack/openstack run -- go run ./test/bench")
+	}
+	if r.options.cloud == dataplane {
+		return "make bench-dataplane"
 	}
 	where := []string{"--write", "--cpu-profile"}
 	for i, argument := range r.arguments {

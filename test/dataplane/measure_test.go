@@ -1,0 +1,296 @@
+//go:build linux
+
+package dataplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	"cloudteam.ztgame.com/network-controller/dev/process"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// envFigures names the file that TestMeasure writes its figures to, a line of JSON each; test/bench reads it.
+const envFigures = "DATAPLANE_FIGURES"
+
+// figures writes what was measured.
+type figures struct{ file *os.File }
+
+func openFigures(t *testing.T) figures {
+	t.Helper()
+	path := os.Getenv(envFigures)
+	if path == "" {
+		t.Skip("for the benchmarks: run `make bench-dataplane`")
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return figures{file}
+}
+
+func (f figures) add(t *testing.T, id string, value float64) {
+	t.Helper()
+	fmt.Printf("  %s: %.3f\n", id, value)
+	if err := json.NewEncoder(f.file).Encode(map[string]any{"id": id, "value": value}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMeasureANode measures the plugin and the agent of one node, with OVN and without Neutron: the test writes what the
+// controller would.
+func TestMeasureANode(t *testing.T) {
+	f := openFigures(t)
+	if cannot != "" {
+		t.Skip(cannot)
+	}
+	const interfaces, rounds = 200, 30
+	dir := t.TempDir()
+	central, err := nodes.StartCentral(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = central.Stop(context.WithoutCancel(t.Context())) })
+	w := &world{T: t, namespace: "default"}
+	w.nodes, err = nodes.Start(nodes.Options{Dir: dir, Names: []string{"node1"}, Southbound: central.Southbound()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.nodes.Stop(context.WithoutCancel(t.Context())) })
+	w.removeNodes()
+	w.addNodes()
+	node := w.nodes.All[0]
+	w.relay()
+	agent := w.startAgents()[0]
+	pods := w.preparedPods(central, interfaces)
+
+	plain := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"plain","type":"bridge","bridge":"plain0","ipam":
+		{"type":"host-local","subnet":"10.99.0.0/16","dataDir":%q}}`, filepath.Join(dir, "ipam"))
+	ports := `{"cniVersion":"1.0.0","name":"net","type":"neutron-port"}`
+	cni := func(program, command, configuration string, p preparedPod, sandbox string) time.Duration {
+		began := time.Now()
+		output, err := node.RunWith(configuration, []string{
+			"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CNI_COMMAND=" + command, "CNI_CONTAINERID=" + sandbox,
+			"CNI_NETNS=/run/netns/" + p.name, "CNI_IFNAME=net1", "CNI_PATH=/usr/lib/cni:" + programs,
+			"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=" + p.name + ";K8S_POD_UID=" + p.name,
+		}, program)
+		if err != nil {
+			t.Fatalf("%s of %s: %v: %s", command, program, err, output)
+		}
+		return time.Since(began)
+	}
+	plugin := filepath.Join(programs, "neutron-port")
+	for range rounds {
+		p := pods[0]
+		waited := w.plugSeconds(node)
+		add := cni(plugin, "ADD", ports, p, "measured").Seconds()
+		waited = w.plugSeconds(node) - waited
+		del := cni(plugin, "DEL", ports, p, "measured").Seconds()
+		bare := cni("/usr/lib/cni/bridge", "ADD", plain, p, "plain").Seconds()
+		bareDel := cni("/usr/lib/cni/bridge", "DEL", plain, p, "plain").Seconds()
+		f.add(t, "add", (add-waited)/bare)
+		f.add(t, "add-ms", add*1000)
+		f.add(t, "add-wait", waited*1000)
+		f.add(t, "bridge-ms", bare*1000)
+		f.add(t, "del", del/bareDel)
+	}
+	before := cpuSeconds(t, agent)
+	for _, p := range pods {
+		cni(plugin, "ADD", ports, p, "sandbox-"+p.name)
+	}
+	f.add(t, "agent-cpu", (cpuSeconds(t, agent)-before)*1000/interfaces)
+	f.add(t, "agent-memory", residentMiB(t, agent))
+	// Two of the agent's rounds, of a minute each.
+	before = cpuSeconds(t, agent)
+	<-time.After(2 * time.Minute)
+	f.add(t, "agent-rest", (cpuSeconds(t, agent)-before)*1000/2)
+}
+
+// preparedPod is a network namespace with a NetworkPort that is prepared for the node. Its UID is its name.
+type preparedPod struct{ name string }
+
+// preparedPods makes NetworkPorts as the controller does once Neutron expects them on the node, and their ports in OVN.
+func (w *world) preparedPods(central *nodes.Central, n int) []preparedPod {
+	w.Helper()
+	node := w.nodes.All[0]
+	ports := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)
+	commands := []string{"ls-add", "net"}
+	var pods []preparedPod
+	for i := range n {
+		name := fmt.Sprintf("pod-%d", i)
+		id := fmt.Sprintf("%08d-0000-0000-0000-000000000000", i)
+		mac, address := fmt.Sprintf("fa:16:3e:00:%02x:%02x", i/256, i%256), fmt.Sprintf("10.98.%d.%d", i/250, i%250+1)
+		commands = append(commands, "--", "lsp-add", "net", id, "--", "lsp-set-addresses", id, mac+" "+address,
+			"--", "lsp-set-port-security", id, mac+" "+address)
+		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		port.Spec.NetworkName = "net"
+		_, err := ports.Create(w.Context(), port, metav1.CreateOptions{})
+		status, _ := json.Marshal(map[string]any{"status": map[string]any{
+			"portID": id, "mac": mac, "mtu": 1400, "addresses": []any{map[string]any{"address": address + "/16", "subnetID": "net"}},
+			"boundTo":    map[string]any{"kind": "Pod", "name": name, "uid": name},
+			"attachment": map[string]any{"node": node.Name, "host": node.Name, "mode": "ovn", "portID": id, "podUID": name},
+		}})
+		_, patchErr := ports.Patch(w.Context(), name, types.MergePatchType, status, metav1.PatchOptions{}, "status")
+		_, netErr := node.Run("ip", "netns", "add", name)
+		if err := errors.Join(err, patchErr, netErr); err != nil {
+			w.Fatal(err)
+		}
+		pods = append(pods, preparedPod{name})
+	}
+	w.Cleanup(func() {
+		if err := ports.DeleteCollection(context.WithoutCancel(w.Context()), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			w.Error(err)
+		}
+	})
+	if err := central.Do(commands...); err != nil {
+		w.Fatal(err)
+	}
+	return pods
+}
+
+// plugSeconds is how long the agent has plugged in all: that is the wait for OVN, and a transaction.
+func (w *world) plugSeconds(node *nodes.Node) float64 {
+	w.Helper()
+	metrics, err := node.Run("busybox", "wget", "-qO-", "http://127.0.0.1:9479/metrics")
+	if err != nil {
+		w.Fatal(err)
+	}
+	found := regexp.MustCompile(`request_duration_seconds_sum\{path="/v1/plug"\} (\S+)`).FindStringSubmatch(metrics)
+	if found == nil {
+		return 0
+	}
+	seconds, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return seconds
+}
+
+// cpuSeconds is the processor time of a process.
+func cpuSeconds(t *testing.T, p *process.Process) float64 {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(after)
+	user, userErr := strconv.Atoi(fields[11])
+	system, systemErr := strconv.Atoi(fields[12])
+	if err := errors.Join(userErr, systemErr); err != nil {
+		t.Fatal(err)
+	}
+	return float64(user+system) / 100 // USER_HZ
+}
+
+// residentMiB is the memory of a process.
+func residentMiB(t *testing.T, p *process.Process) float64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindStringSubmatch(string(status))
+	if found == nil {
+		t.Fatalf("no VmRSS: %s", status)
+	}
+	kib, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return float64(kib) / 1024
+}
+
+// TestMeasurePods measures Pods from their creation to their first packet, against Pods on a macvlan, and Neutron's calls.
+func TestMeasurePods(t *testing.T) {
+	f := openFigures(t)
+	w := newCluster(t, "Pods from creation to the first packet")
+	network := w.network([]byte("metadata: {name: measured}\nspec: {cidr: 10.32.0.0/24, gateway: 10.32.0.1, router: {}}"))
+	const peer = "10.97.0.1"
+	for i, node := range w.nodes.All {
+		_, err := node.RunWith(`ip link add mv0 type veth peer name mv1; ip link set mv0 up; ip link set mv1 up; ip addr add "$1/16" dev mv1`,
+			nil, "sh", "-eus", "--", peer)
+		if err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	client, err := dynamic.NewForConfig(surroundings.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Resource(harness.AttachmentResource).Namespace(w.namespace).Create(t.Context(), &unstructured.Unstructured{
+		Object: map[string]any{
+			"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": map[string]any{"name": "plain"},
+			"spec": map[string]any{"config": `{"cniVersion":"1.0.0","name":"plain","type":"macvlan","master":"mv0","mode":"bridge","ipam":
+				{"type":"host-local","ranges":[[{"subnet":"10.97.0.0/16","rangeStart":"10.97.1.0"}]],"dataDir":"/run/plain"}}`},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(filepath.Dir(surroundings.CloudsFile), "log", "neutron.log")
+	for _, n := range []int{1, 10, 50} {
+		calls := countWrites(t, log)
+		ported := w.firstPackets(fmt.Sprintf("port-%d", n), network.Name, "10.32.0.1", n)
+		if calls = countWrites(t, log) - calls; n == 50 {
+			f.add(t, "calls", float64(calls)/float64(n))
+		}
+		bare := w.firstPackets(fmt.Sprintf("plain-%d", n), "plain", peer, n)
+		f.add(t, fmt.Sprintf("start-%d", n), ported/bare)
+		f.add(t, fmt.Sprintf("start-%d-s", n), ported)
+	}
+}
+
+// firstPackets creates Pods that end when an address has answered each, and returns after how many seconds all have.
+func (w *world) firstPackets(prefix, network, address string, n int) float64 {
+	w.Helper()
+	names := make([]string, n)
+	began := time.Now()
+	for i := range n {
+		names[i] = fmt.Sprintf("%s-%d", prefix, i)
+		pod := podFor(names[i], w.nodes.All[i%len(w.nodes.All)].Name, network)
+		pod.Labels = map[string]string{"measured": prefix}
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		pod.Spec.Containers[0].Command = []string{"sh", "-c", "until ping -c1 -W1 " + address + "; do :; done"}
+		w.create(pod)
+	}
+	w.eventually(func() error {
+		list, err := surroundings.Kube.CoreV1().Pods(w.namespace).
+			List(w.Context(), metav1.ListOptions{LabelSelector: "measured=" + prefix, FieldSelector: "status.phase=Succeeded"})
+		if err == nil && len(list.Items) < n {
+			err = fmt.Errorf("%d of %d Pods have had an answer", len(list.Items), n)
+		}
+		return err
+	})
+	took := time.Since(began).Seconds()
+	w.removePods(names...)
+	return took
+}
+
+// countWrites counts the requests that change something, in Neutron's log.
+func countWrites(t *testing.T, log string) int {
+	t.Helper()
+	content, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(regexp.MustCompile(`"(POST|PUT) /v2.0/ports`).FindAll(content, -1))
+}
