@@ -129,10 +129,11 @@ var advices = map[string]advice{
 	cloudteamv1.ReasonNamespaceNotAllowed: {
 		"Have the Network's owner list your namespace in its spec.allowedNamespaces, or correct the name.", nil},
 	cloudteamv1.ReasonAddressesExhausted: {
-		"Delete Pods and NetworkPorts that nobody needs, widen allocationPools, or have the subnet pool extended.",
+		"Delete Pods and NetworkPorts that nobody needs, widen allocationPools, declare another subnet, or have the subnet " +
+			"pool extended.",
 		[]string{"kubectl get networkports -n {ns}"}},
 	cloudteamv1.ReasonAddressesLow: {
-		"Widen allocationPools, or delete Pods and NetworkPorts that nobody needs.",
+		"Widen allocationPools, declare another subnet, or delete Pods and NetworkPorts that nobody needs.",
 		[]string{"kubectl get networkports -n {ns}"}},
 	cloudteamv1.ReasonAddressInUse: {
 		"Declare another address or MAC, or free this one. Another port of the cloud has it.",
@@ -182,8 +183,8 @@ var advices = map[string]advice{
 		"Delete this NetworkPort, or declare another address or MAC in the other one.",
 		[]string{"kubectl delete {kind} {name} -n {ns}"}},
 	full: {
-		"Widen allocationPools of the Network if they leave out a part of the cidr, or delete Pods and NetworkPorts that " +
-			"nobody needs.",
+		"Declare another subnet in additionalSubnets of the Network, widen its allocationPools if they leave out a part " +
+			"of the cidr, or delete Pods and NetworkPorts that nobody needs.",
 		[]string{"kubectl get networkports -A", "kubectl edit {kind} {name} -n {ns}"}},
 	inUseBy: {
 		"Delete it. What waits for it continues by itself.", []string{"kubectl delete {kind} {name} -n {ns}"}},

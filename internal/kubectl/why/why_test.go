@@ -331,12 +331,12 @@ func questions() (all []question) {
 		remedy: "spec.allowedNamespaces"})
 	add(question{reason: "AddressesExhausted", ask: "NetworkPort web-a",
 		objects: on(network("True", "Available", withCounts), port("web-a", "False", "AddressesExhausted")),
-		chain:   "NetworkPort shop/web-a AddressesExhausted > Network shop/frontend Full", remedy: "Widen allocationPools"})
+		chain:   "NetworkPort shop/web-a AddressesExhausted > Network shop/frontend Full", remedy: "Declare another subnet"})
 	add(question{reason: "AddressesExhausted", ask: "Network frontend", objects: on(network("False", "AddressesExhausted")),
 		chain: "Network shop/frontend AddressesExhausted", remedy: "subnet pool extended"})
 	add(question{reason: "AddressesLow", ask: "Network frontend",
 		objects: on(network("True", "Available", withCounts, withCondition("AddressesLow", "AddressesLow"))),
-		remedy:  "the Network is Ready", warning: "Widen allocationPools"})
+		remedy:  "the Network is Ready", warning: "declare another subnet"})
 	address := func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.7"} }
 	holds := func(p *cloudteamv1.NetworkPort) {
 		p.Status.Addresses, p.Status.MAC = []cloudteamv1.PortAddress{{Address: "192.168.0.7/16"}}, "fa:16:3e:00:00:07"
@@ -373,7 +373,7 @@ func questions() (all []question) {
 			port("web-a", "True", "Available", pooled), port("web-b", "False", "AddressesExhausted", pooled)),
 		chain: "Pod shop/web-1 PortsNotReady > Deployment shop/web PortsFailed > NetworkPort shop/web-b AddressesExhausted > " +
 			"Network shop/frontend Full",
-		remedy: "Widen allocationPools"})
+		remedy: "Declare another subnet"})
 	add(question{reason: "PortsNotReady", ask: "Pod web-1", objects: on(good(), pod("PortsNotReady")),
 		chain: "Pod shop/web-1 PortsNotReady", remedy: "Wait: ports are being created"})
 	add(question{reason: "PortsNotReady", ask: "Deployment web", objects: on(network("False", "Forbidden"), deployment("")),
