@@ -4,6 +4,9 @@ package main
 import (
 	"os"
 
+	// The image has no root certificates. Where the system has some, they count alone.
+	_ "golang.org/x/crypto/x509roots/fallback"
+
 	"cloudteam.ztgame.com/network-controller/internal/app"
 	"cloudteam.ztgame.com/network-controller/internal/cli"
 )
