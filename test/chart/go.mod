@@ -6,6 +6,7 @@ go 1.26.0
 require (
 	cloudteam.ztgame.com/network-controller v0.0.0
 	github.com/google/go-cmp v0.7.0
+	github.com/yuin/gopher-lua v1.1.2
 	helm.sh/helm/v3 v3.22.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
