@@ -172,6 +172,14 @@ var templates = []template{
 		}, labels...), image...), pullPolicy...),
 	},
 	{
+		name: "monitoring.yaml", when: ".Values.monitoring",
+		from: []string{
+			"monitoring/podmonitor.yaml", "monitoring/reader.yaml", "monitoring/rules.yaml",
+			"monitoring/dashboards/network-controller.json",
+		},
+		edits: labels,
+	},
+	{
 		name: "node-agent.yaml", when: ".Values.nodeAgent",
 		from: []string{"node/namespace.yaml", "node/rbac.yaml", "node/account.yaml", "node/daemonset.yaml"},
 		edits: append(append([]string{
@@ -185,6 +193,20 @@ var templates = []template{
 `,
 		}, image...), pullPolicy...),
 	},
+}
+
+// dashboardMap is the ConfigMap that config/monitoring makes of a dashboard.
+func dashboardMap(dashboard string) string {
+	return `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: network-controller-dashboard
+  labels:
+    app.kubernetes.io/name: network-controller
+    grafana_dashboard: "1"
+data:
+  network-controller.json: |
+    ` + strings.ReplaceAll(strings.TrimRight(dashboard, "\n"), "\n", "\n    ") + "\n"
 }
 
 // write writes the templates into the repository at root.
@@ -223,9 +245,10 @@ func (t template) render(read func(file string) (string, error)) (string, error)
 		if err != nil {
 			return "", err
 		}
-		if strings.Contains(content, "{{") {
-			return "", fmt.Errorf("%s has {{, which Helm would read", file)
+		if strings.HasSuffix(file, ".json") {
+			content = dashboardMap(content)
 		}
+		content = strings.ReplaceAll(content, "{{", `{{ "{{" }}`) // Prometheus' and Grafana's, not Helm's
 		if i > 0 {
 			all.WriteString("---\n")
 		}
