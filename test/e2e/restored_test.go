@@ -40,6 +40,7 @@ func (s *site) run() *harness.Process {
 	return surroundings.Start(s.t, []string{"OS_CLIENT_CONFIG_FILE=" + s.clouds},
 		"--kubeconfig", s.AdminKubeconfig, "--cloud", "tenant", "--bind-address", s.address, "--audit-interval", "1s",
 		"--orphan-grace", "1s", "--orphan-max-share", "1", "-v", "2",
+		"--leader-elect-resource-namespace="+metav1.NamespaceDefault,
 		"--leader-elect-lease-duration="+siteLease.String(), "--leader-elect-renew-deadline=3s",
 		"--leader-elect-retry-period=500ms")
 }

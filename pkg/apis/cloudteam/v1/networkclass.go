@@ -185,8 +185,8 @@ type ClassDefaults struct {
 	SubnetPool string `json:"subnetPool,omitempty"`
 
 	// securityGroups are the ids or names of the security groups for NetworkPorts
-	// without spec.securityGroups, at most 16. The default is the cloud's choice, as a
-	// rule the project's group "default". They can change later.
+	// without spec.securityGroups, at most 16. The default is the cloud's choice,
+	// as a rule the project's group "default". They can change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=operator
 	// +optional
 	// +listType=atomic

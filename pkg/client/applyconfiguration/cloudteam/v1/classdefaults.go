@@ -25,8 +25,8 @@ type ClassDefaultsApplyConfiguration struct {
 	// none. It can change later.
 	SubnetPool *string `json:"subnetPool,omitempty"`
 	// securityGroups are the ids or names of the security groups for NetworkPorts
-	// without spec.securityGroups, at most 16. The default is the cloud's choice, as a
-	// rule the project's group "default". They can change later.
+	// without spec.securityGroups, at most 16. The default is the cloud's choice,
+	// as a rule the project's group "default". They can change later.
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 }
 
