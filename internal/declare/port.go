@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -55,9 +54,8 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 			MAC:       strings.ToLower(obj.Spec.MAC),
 		},
 	}
-	var errs []error
 	if err := d.secure(on, obj); err != nil {
-		errs = append(errs, err)
+		return d, err
 	}
 	for _, s := range on.Status.Subnets {
 		if cidr, err := netip.ParsePrefix(s.CIDR); err == nil {
@@ -74,6 +72,7 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 			}
 		}
 	}
+	var errs []error
 	refuse := func(format string, args ...any) {
 		errs = append(errs, &plan.FieldError{Field: plan.FieldAddresses, Problem: fmt.Sprintf(format, args...)})
 	}
@@ -115,15 +114,12 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 	return d, errors.Join(append(errs, d.Validate())...)
 }
 
-// isID matches the id of a resource in Neutron.
-var isID = regexp.MustCompile(`^([0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})$`).MatchString
-
 // secure declares the security groups of the spec, or else those that the Network's class gave it. Some may be names.
 // Ports of other namespaces than the Network's cannot name groups: they could try which ones there are.
 func (d *Port) secure(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) error {
 	groups := obj.Spec.SecurityGroups
 	d.GroupsFrom = "spec.securityGroups"
-	if at := slices.IndexFunc(groups, func(g string) bool { return !isID(g) }); at >= 0 && obj.Namespace != on.Namespace {
+	if at := slices.IndexFunc(groups, func(g string) bool { return !plan.IsID(g) }); at >= 0 && obj.Namespace != on.Namespace {
 		return &plan.FieldError{Field: plan.FieldSecurityGroups, Problem: fmt.Sprintf(
 			"%q is no id: on a Network of another namespace, write the id of each security group", groups[at])}
 	}
@@ -165,6 +161,12 @@ func (d *Port) keptForOthers() string {
 		return ""
 	}
 	return fmt.Sprintf(": its serviceTypes keep %s for others", ranges(others))
+}
+
+// Serves reports whether ports without addresses of their own get one in a subnet of a Network.
+func Serves(on *cloudteamv1.Network, s cloudteamv1.SubnetStatus) bool {
+	return on.Declares(s) && plan.Serves(s.ServiceTypes, plan.PortDeviceOwner) &&
+		!plan.SelfAddressed(plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode))
 }
 
 // leave leaves one address of each IP family to Neutron. It comes from the family's first subnet that has one, in the

@@ -264,18 +264,20 @@ func (s PortSpec) given(addresses []PortAddress) []PortAddress {
 }
 
 // settleAddresses returns the addresses that a port should have, sorted. For a declared address that any address of its
-// subnets satisfies, it chooses the lowest that the port already has. It reports whether the port has exactly these.
+// subnets satisfies, it chooses one that the port already has: of the first subnet, and the lowest. It reports whether the port has exactly these.
 func (s PortSpec) settleAddresses(actual []PortAddress) (want []PortAddress, settled bool) {
 	left := slices.Clone(actual)
 	settled = true
 	// Match the items that name an address first, so that no other item takes it. They sort after all others.
 	for _, d := range slices.Backward(slices.SortedFunc(slices.Values(s.Addresses), comparePortAddresses)) {
 		at := slices.IndexFunc(left, func(a PortAddress) bool {
-			if d.Address.IsValid() {
-				return a == d
-			}
-			return a.SubnetID == d.SubnetID || slices.Contains(s.Overflow[d.SubnetID], a.SubnetID)
+			return a.SubnetID == d.SubnetID && (!d.Address.IsValid() || a == d)
 		})
+		if at < 0 && !d.Address.IsValid() {
+			at = slices.IndexFunc(left, func(a PortAddress) bool {
+				return slices.Contains(s.Overflow[d.SubnetID], a.SubnetID)
+			})
+		}
 		if at >= 0 {
 			d = left[at]
 			left = slices.Delete(left, at, at+1)

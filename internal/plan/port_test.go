@@ -2,6 +2,8 @@ package plan_test
 
 import (
 	"errors"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -574,5 +576,21 @@ func TestPortInUseIsNotDeleted(t *testing.T) {
 				t.Errorf("got %v, %v, want an InUseError", change, err)
 			}
 		})
+	}
+}
+
+// TestAPortInItsFirstSubnetStaysThere has somebody add an address of another subnet that would serve as well.
+func TestAPortInItsFirstSubnetStaysThere(t *testing.T) {
+	first := PortAddress{"first", netip.MustParseAddr("192.168.1.5")}
+	spec := PortSpec{
+		Owner: testOwner, Name: "web", NetworkID: "net", Addresses: []PortAddress{{SubnetID: "first"}},
+		Overflow: map[string][]string{"first": {"next"}},
+	}
+	is := ObservedPort{ID: "port", NetworkID: "net", PortAttributes: spec.Attributes()}
+	is.Overflow = nil
+	is.Addresses = []PortAddress{first, {"next", netip.MustParseAddr("10.0.0.5")}}
+	change, err := Port(spec, Observed{Ports: []ObservedPort{is}})
+	if err != nil || len(change) != 1 || !slices.Equal(change[0].Port.Addresses, []PortAddress{first}) {
+		t.Errorf("planned %v, %v", change, err)
 	}
 }

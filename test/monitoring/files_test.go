@@ -42,7 +42,7 @@ func unknown(expr string) (missing []string) {
 			return d.Name == name || d.Type == "histogram" && d.Name == suffix.ReplaceAllString(name, "")
 		}
 		switch {
-		case slices.Contains([]string{"histogram_quantile", "label_values"}, name), strings.HasPrefix(name, "__"):
+		case slices.Contains([]string{"histogram_quantile", "label_replace", "label_values"}, name), strings.HasPrefix(name, "__"):
 		case slices.Contains(stock, suffix.ReplaceAllString(name, "")), slices.ContainsFunc(metric.All(), known):
 		default:
 			missing = append(missing, name)

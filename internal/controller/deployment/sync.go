@@ -17,6 +17,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -185,12 +186,13 @@ func (c *Controller) resolve(namespace string, network cache.ObjectName) standin
 	return s
 }
 
-// roomOn gives how many ports a Network's status shows room for: a port has an address of each IP family. counted is
+// roomOn gives how many ports a Network's status shows room for: a port has an address of each IP family, in any subnet
+// that serves ports. counted is
 // false if the status shows no number.
 func roomOn(network *cloudteamv1.Network) (room int, counted bool) {
 	free := map[bool]int64{}
 	for _, subnet := range network.Status.Subnets {
-		if subnet.UsedAddresses != nil && subnet.TotalAddresses != nil {
+		if declare.Serves(network, subnet) && subnet.UsedAddresses != nil && subnet.TotalAddresses != nil {
 			free[strings.Contains(subnet.CIDR, ":")] += min(max(*subnet.TotalAddresses-*subnet.UsedAddresses, 0), burst)
 		}
 	}

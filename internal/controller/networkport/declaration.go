@@ -29,10 +29,13 @@ type declaration struct {
 	used, usedBy string
 	// withheld, if not nil, says why no port may be created now.
 	withheld *managed.Problem
+	// unresolved is why the security groups are unknown; nil if they are known.
+	unresolved error
 }
 
 // Resolve implements managed.Declaration. It replaces the names of security groups by ids. With a name that means
-// nothing, no step is taken: the cloud would give a port without groups its own, which may let more in.
+// nothing, the groups of a port stay as they are, and no port is created: the cloud would give it its own group, which
+// may let more in.
 func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
 	if len(d.SecurityGroups) == 0 {
 		return d, nil
@@ -41,7 +44,8 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 	for i, name := range d.SecurityGroups {
 		id, err := in.SecurityGroup(ctx, d.GroupsFrom, name)
 		if err != nil {
-			return nil, err
+			d.SecurityGroups, d.unresolved = nil, err
+			return d, err
 		}
 		groups[i] = id
 	}
@@ -60,10 +64,16 @@ func (d declaration) Retained() managed.Declaration {
 func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
 	change, err := d.plan(observed)
 	creates := slices.ContainsFunc(change, func(s plan.Step) bool { return s.Action.Creates() })
-	if err == nil && d.withheld != nil && creates {
+	switch {
+	case err != nil || !creates:
+		return change, err
+	case d.withheld != nil:
 		return nil, d.withheld
 	}
-	return change, err
+	if d.unresolved != nil {
+		return nil, d.unresolved
+	}
+	return change, nil
 }
 
 // plan is plan.Port, except that of several ports the used one stays, whatever its age and its network.

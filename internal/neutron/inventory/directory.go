@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -160,7 +159,7 @@ func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (poo
 // Router is ExternalNetwork for routers, ours or not. A router of another project is found by id only.
 func (i *Inventory) Router(ctx context.Context, idOrName string) (string, error) {
 	e, err := i.existing.find(ctx, i.cloud, "spec.router.existing", idOrName)
-	if client.IsKind(err, client.Invalid) && looksLikeID(idOrName) {
+	if client.IsKind(err, client.Invalid) && plan.IsID(idOrName) {
 		switch _, getErr := routerKind.get(ctx, i.access, idOrName); {
 		case getErr == nil:
 			return idOrName, nil
@@ -180,24 +179,11 @@ func (i *Inventory) QoSPolicy(ctx context.Context, idOrName string) (string, err
 // SecurityGroup is ExternalNetwork for the project's own security groups. field is where the user wrote the name. An id
 // costs no call, and may be that of another project's group.
 func (i *Inventory) SecurityGroup(ctx context.Context, field, idOrName string) (string, error) {
-	if looksLikeID(idOrName) || looksLikeID(hyphenated(idOrName)) {
+	if plan.IsID(idOrName) {
 		return idOrName, nil
 	}
 	e, err := i.groups.find(ctx, i.cloud, field, idOrName)
 	return e.ID, err
-}
-
-// hyphenated is a UUID in its usual form, if it was written without hyphens.
-func hyphenated(text string) string {
-	if len(text) != 32 {
-		return ""
-	}
-	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
-}
-
-// looksLikeID reports whether a text has the form of Neutron's ids, a UUID. Neutron would read other texts as a path.
-func looksLikeID(text string) bool {
-	return len(text) == 36 && strings.Trim(text, "0123456789abcdef-") == ""
 }
 
 // find returns the entry that a user names by id or name. field is where the user wrote it.

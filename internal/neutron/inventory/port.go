@@ -52,7 +52,7 @@ func (i *Inventory) portActions() actions {
 		// Neutron may move the revision once more after its answer (see portBody). Then the next conditional write fails
 		// and rereads, or the next list updates the port.
 		plan.UpdatePort: {take: i.updatePort},
-		plan.DeletePort: {take: i.ports.removed},
+		plan.DeletePort: {take: i.deletePort},
 	}
 }
 
@@ -249,10 +249,21 @@ func (i *Inventory) createPortIn(ctx context.Context, step *plan.Step) (revision
 	if err != nil {
 		return 0, err
 	}
-	defer left()
 	made, err := portKind.create(ctx, i.access, *step, alone)
+	left(err)
 	if err != nil {
 		return 0, err
 	}
 	return i.ports.record(&made, step), nil
+}
+
+// deletePort deletes a port. Its addresses are free from then on, whatever the last list says.
+func (i *Inventory) deletePort(ctx context.Context, step *plan.Step) (revision int, err error) {
+	revision, err = i.ports.removed(ctx, step)
+	if err == nil {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.room.release(step.Port)
+	}
+	return revision, err
 }

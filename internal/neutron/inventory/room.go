@@ -27,6 +27,9 @@ type room struct {
 	// later becomes asked when the list under way ends: requests that were under way when it began, and all since. It is
 	// nil if no list is under way.
 	later usage
+	// freed counts the addresses per subnet of deleted ports that the last list may include, and freedLater those since the
+	// list under way began; it is nil if none is.
+	freed, freedLater usage
 	// underway counts the addresses per subnet of creates that have not ended.
 	underway usage
 	// bulks counts the ports per network that may go in bulk and have not ended. When a network's count falls to zero,
@@ -53,21 +56,21 @@ const (
 
 func newRoom() room {
 	return room{
-		asked: usage{}, underway: usage{}, bulks: map[string]int{}, ended: make(chan struct{}),
+		asked: usage{}, freed: usage{}, underway: usage{}, bulks: map[string]int{}, ended: make(chan struct{}),
 		barred: map[string]time.Time{},
 	}
 }
 
 func (r *room) listBegins() {
-	r.later = maps.Clone(r.underway)
+	r.later, r.freedLater = maps.Clone(r.underway), usage{}
 }
 
 // listEnds records that the list under way has ended, and whether its counts were used.
 func (r *room) listEnds(counted bool) {
 	if counted {
-		r.asked = r.later
+		r.asked, r.freed = r.later, r.freedLater
 	}
-	r.later = nil
+	r.later, r.freedLater = nil, nil
 }
 
 // draw is what the create of a port takes from its network.
@@ -90,11 +93,11 @@ func drawOf(step plan.Step) draw {
 }
 
 // enterRoom waits until a port may be created. goesAlone tells, when the port's turn comes, whether it needs a call of
-// its own. left MUST be called when the create has ended.
+// its own. left MUST be called when the create has ended, with its error.
 //
 // A port that must go alone waits while it could take an address that a bulk on its network needs.
 func (i *Inventory) enterRoom(ctx context.Context, op string, d draw) (
-	goesAlone func() bool, left func(), err error,
+	goesAlone func() bool, left func(error), err error,
 ) {
 	for {
 		i.mu.Lock()
@@ -108,10 +111,10 @@ func (i *Inventory) enterRoom(ctx context.Context, op string, d draw) (
 				defer i.mu.RUnlock()
 				return alone || i.room.bars(d.network)
 			}
-			left = func() {
+			left = func(failed error) {
 				i.mu.Lock()
 				defer i.mu.Unlock()
-				leave()
+				leave(failed)
 			}
 			return goesAlone, left, nil
 		}
@@ -128,7 +131,7 @@ func (i *Inventory) enterRoom(ctx context.Context, op string, d draw) (
 }
 
 // enter counts a port until left is called.
-func (r *room) enter(d draw, alone bool) (left func()) {
+func (r *room) enter(d draw, alone bool) (left func(failed error)) {
 	for _, subnet := range d.subnets {
 		r.underway[subnet]++
 		r.asked[subnet]++
@@ -139,10 +142,12 @@ func (r *room) enter(d draw, alone bool) (left func()) {
 	if !alone {
 		r.bulks[d.network]++
 	}
-	return func() {
+	return func(failed error) {
 		for _, subnet := range d.subnets {
-			if r.underway[subnet]--; r.underway[subnet] == 0 {
-				delete(r.underway, subnet)
+			r.underway.drop(subnet)
+			if failed != nil && !client.MaybeDone(failed) {
+				r.asked.drop(subnet)
+				r.later.drop(subnet)
 			}
 		}
 		if alone {
@@ -199,6 +204,27 @@ func (i *Inventory) spareOn(network string) spare {
 		left[s.ID] = free - max(minMargin, size/marginShare)
 	}
 	return left
+}
+
+// drop takes one away. A nil usage has none.
+func (u usage) drop(subnet string) {
+	switch u[subnet] {
+	case 0:
+	case 1:
+		delete(u, subnet)
+	default:
+		u[subnet]--
+	}
+}
+
+// release records the addresses of a port that is gone.
+func (r *room) release(p plan.PortAttributes) {
+	for _, a := range p.Addresses {
+		r.freed[a.SubnetID]++
+		if r.freedLater != nil {
+			r.freedLater[a.SubnetID]++
+		}
+	}
 }
 
 // freeIn counts the free addresses of a subnet whose used ones are known, and all. The caller holds mu.

@@ -235,7 +235,7 @@ func TestAListThatBeganBeforeAPortDoesNotCountIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return left
+		return func() { left(nil) }
 	}
 	enter()() // before the list
 	underway := enter()

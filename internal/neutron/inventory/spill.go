@@ -61,7 +61,7 @@ func (i *Inventory) fullOn(network string) map[string]int {
 			if s.Used == nil {
 				continue
 			}
-			if free, _ := i.freeIn(s); free <= 0 {
+			if free, _ := i.freeIn(s); free+i.room.freed[s.ID] <= 0 {
 				full[s.ID] = 1
 			}
 		}

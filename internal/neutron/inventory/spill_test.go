@@ -153,3 +153,44 @@ func TestPortsSpillIntoTheNextSubnet(t *testing.T) {
 		t.Errorf("a port that no subnet has an address for: %v", err)
 	}
 }
+
+// TestFreedAddressesAreTaken has ports go and come between two lists: those that come are in the first subnet again.
+func TestFreedAddressesAreTaken(t *testing.T) {
+	s := newSpilling(t)
+	names := ports("first", 5)
+	made, err := s.create(s.ours, names...)
+	s.require(made, err, 5)
+	for _, name := range names {
+		o, err := s.ours.Observed(t.Context(), plan.Owner{Cluster: "c", Object: name}, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		change, err := plan.Delete(plan.Owner{Cluster: "c", Object: name}, o)
+		if err == nil {
+			_, err = s.ours.Apply(t.Context(), change)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	made, err = s.create(s.ours, "next")
+	s.require(made, err, 1)
+}
+
+// TestFailedCreatesTakeNoAddresses has creates fail for another reason than addresses.
+func TestFailedCreatesTakeNoAddresses(t *testing.T) {
+	s := newSpilling(t)
+	for i := range 9 {
+		_, err := s.ours.Apply(t.Context(), plan.Change{{
+			Action: plan.CreatePort, NetworkRef: plan.Ref{ID: s.network}, Port: plan.PortAttributes{
+				Name: "x", Description: plan.Owner{Cluster: "c", Object: fmt.Sprint("x", i)}.Marker(),
+				Addresses: []plan.PortAddress{{SubnetID: s.subnets[0]}}, SecurityGroups: []string{"4d7e4f0c-0000-4000-8000-000000000000"},
+			},
+		}})
+		if err == nil {
+			t.Fatal("a port with an unknown security group was created")
+		}
+	}
+	made, err := s.create(s.ours, "next")
+	s.require(made, err, 1)
+}

@@ -70,7 +70,6 @@ type Port struct {
 	Tag int
 
 	uuid, interfaceUUID string
-	externalIDs         map[string]string
 }
 
 // is reports whether two are the same row.
@@ -334,7 +333,7 @@ func portOf(p portRow, i interfaceRow) Port {
 			Sandbox: ids[keySandbox], IfName: ids[keyIfName], PodUID: types.UID(ids[keyPodUID]),
 			PortUID: types.UID(ids[keyPortUID]),
 		},
-		Installed: ids[keyInstalled] == "true", uuid: p.UUID, interfaceUUID: i.UUID, externalIDs: ids,
+		Installed: ids[keyInstalled] == "true", uuid: p.UUID, interfaceUUID: i.UUID,
 	}
 	if i.OFPort != nil && *i.OFPort > 0 {
 		port.Open = true
