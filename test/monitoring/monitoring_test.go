@@ -137,8 +137,8 @@ func TestEveryAlertFiresAndClearsAndEveryPanelHasData(t *testing.T) {
 	orphan := harness.Resource{}
 	for _, together := range [][]alert{
 		{
-			{"NetworkSubnetAlmostFull", w.fill, w.empty, "of subnet 10.5.0.0/28 of Network " + w.namespace + "/full is in use"},
-			{"NetworkSubnetFillsSoon", w.fill, func() {}, "will be full in "},
+			{"NetworkSubnetAlmostFull", w.fill, w.empty, "of the IPv4 addresses of Network " + w.namespace + "/full are in use"},
+			{"NetworkSubnetFillsSoon", w.fill, func() {}, "will have no IPv4 address left in "},
 			{"NetworkPodsWaiting", func() {
 				w.fill()
 				if w.ports == addresses {
