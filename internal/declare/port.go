@@ -119,9 +119,10 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 func (d *Port) secure(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) error {
 	groups := obj.Spec.SecurityGroups
 	d.GroupsFrom = "spec.securityGroups"
-	if at := slices.IndexFunc(groups, func(g string) bool { return !plan.IsID(g) }); at >= 0 && obj.Namespace != on.Namespace {
+	named := slices.IndexFunc(groups, func(g string) bool { return !plan.IsID(g) })
+	if named >= 0 && obj.Namespace != on.Namespace {
 		return &plan.FieldError{Field: plan.FieldSecurityGroups, Problem: fmt.Sprintf(
-			"%q is no id: on a Network of another namespace, write the id of each security group", groups[at])}
+			"%q is no id: on a Network of another namespace, write the id of each security group", groups[named])}
 	}
 	if class := on.Status.Class; groups == nil && class != nil && class.Defaults != nil {
 		groups = class.Defaults.SecurityGroups

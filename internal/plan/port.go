@@ -264,7 +264,8 @@ func (s PortSpec) given(addresses []PortAddress) []PortAddress {
 }
 
 // settleAddresses returns the addresses that a port should have, sorted. For a declared address that any address of its
-// subnets satisfies, it chooses one that the port already has: of the first subnet, and the lowest. It reports whether the port has exactly these.
+// subnets satisfies, it chooses one that the port already has: of the first subnet, and the lowest. It reports whether
+// the port has exactly these.
 func (s PortSpec) settleAddresses(actual []PortAddress) (want []PortAddress, settled bool) {
 	left := slices.Clone(actual)
 	settled = true

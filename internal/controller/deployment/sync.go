@@ -187,8 +187,7 @@ func (c *Controller) resolve(namespace string, network cache.ObjectName) standin
 }
 
 // roomOn gives how many ports a Network's status shows room for: a port has an address of each IP family, in any subnet
-// that serves ports. counted is
-// false if the status shows no number.
+// that serves ports. counted is false if the status shows no number.
 func roomOn(network *cloudteamv1.Network) (room int, counted bool) {
 	free := map[bool]int64{}
 	for _, subnet := range network.Status.Subnets {

@@ -27,8 +27,8 @@ type room struct {
 	// later becomes asked when the list under way ends: requests that were under way when it began, and all since. It is
 	// nil if no list is under way.
 	later usage
-	// freed counts the addresses per subnet of deleted ports that the last list may include, and freedLater those since the
-	// list under way began; it is nil if none is.
+	// freed counts the addresses per subnet of deleted ports that the last list may include, and freedLater those since
+	// the list under way began; it is nil if none is.
 	freed, freedLater usage
 	// underway counts the addresses per subnet of creates that have not ended.
 	underway usage
