@@ -2,23 +2,19 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"cloudteam.ztgame.com/network-controller/internal/cli"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	err := kubectl.NewCommand(streams).ExecuteContext(ctx)
+	err := kubectl.NewCommand(streams).ExecuteContext(cli.Signals())
 	if _, silent := errors.AsType[*kubectl.ExitError](err); err != nil && !silent {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 	}

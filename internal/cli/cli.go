@@ -24,12 +24,17 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/version"
 )
 
-// Main runs a command line, and returns the exit status of the process. The first SIGINT or SIGTERM ends the command's
-// context. It also restores the default handling, so that a second one ends the process at once.
-func Main(command *cobra.Command) int {
+// Signals returns a context that the first SIGINT or SIGTERM ends. That also restores the default handling, so that a
+// second one ends the process at once.
+func Signals() context.Context {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	if err := command.ExecuteContext(ctx); err != nil {
+	return ctx
+}
+
+// Main runs a command line until a signal, and returns the exit status of the process.
+func Main(command *cobra.Command) int {
+	if err := command.ExecuteContext(Signals()); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", command.Name(), err)
 		return 1
 	}

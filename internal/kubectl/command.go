@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/cli"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
@@ -93,6 +94,12 @@ func (f *factory) connect() (kubernetes.Interface, versioned.Interface, error) {
 	}
 	networks, err := versioned.NewForConfig(config)
 	return kube, networks, err
+}
+
+// cluster is what the answer to one question is read from.
+func (f *factory) cluster() (*ask.Cluster, error) {
+	kube, networks, err := f.clients()
+	return &ask.Cluster{Kubernetes: kube, Networks: networks}, err
 }
 
 // namespace is the namespace of the question.

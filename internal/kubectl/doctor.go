@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/doctor"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
 )
@@ -31,7 +30,7 @@ Neutron, too. The exit code is 0, 2 if a check fails, and 1 after an error. A wa
   kubectl network doctor -o json | jq '.[] | select(.state == "FAIL")'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			kube, networks, err := f.clients()
+			cluster, err := f.cluster()
 			if err != nil {
 				return err
 			}
@@ -39,7 +38,6 @@ Neutron, too. The exit code is 0, 2 if a check fails, and 1 after an error. A wa
 			if err != nil {
 				return err
 			}
-			cluster := &ask.Cluster{Kubernetes: kube, Networks: networks}
 			checks := doctor.Run(c.Context(), cluster, cloud, f.now())
 			err = f.print(output, checks, nil, func() error { return f.printChecks(checks) })
 			if err = errors.Join(err, f.notes(cluster)); err != nil {

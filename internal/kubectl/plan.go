@@ -70,11 +70,9 @@ must be the same. The exit code is 0 if nothing would be done, 2 if something wo
 func (f *factory) planFiles(
 	ctx context.Context, files *resource.FilenameOptions, cloudName, uid string,
 ) (result plan, cluster *ask.Cluster, err error) {
-	kube, networks, err := f.clients()
-	if err != nil {
+	if cluster, err = f.cluster(); err != nil {
 		return result, nil, err
 	}
-	cluster = &ask.Cluster{Kubernetes: kube, Networks: networks}
 	cloud, err := f.neutron(cloudName)
 	if err != nil {
 		return result, nil, err

@@ -44,11 +44,10 @@ clouds.yaml with --cloud or OS_CLOUD.`,
 					return errors.New("-A is for all Networks: leave the name out, or write -n NAMESPACE")
 				}
 			}
-			kube, networks, err := f.clients()
+			cluster, err := f.cluster()
 			if err != nil {
 				return err
 			}
-			cluster := &ask.Cluster{Kubernetes: kube, Networks: networks}
 			var neutron tree.Neutron
 			if cloud, err := f.neutron(cloudName); err != nil {
 				return err

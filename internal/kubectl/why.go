@@ -7,9 +7,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
-	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 )
@@ -47,11 +48,10 @@ It reads Kubernetes alone and changes nothing. What you may not read is listed a
 			if err != nil {
 				return err
 			}
-			kube, networks, err := f.clients()
+			cluster, err := f.cluster()
 			if err != nil {
 				return err
 			}
-			cluster := &ask.Cluster{Kubernetes: kube, Networks: networks}
 			answer, err := why.Explain(c.Context(), cluster, of, f.now())
 			if err != nil {
 				return err
@@ -109,36 +109,29 @@ func (f *factory) namesOf(ctx context.Context, kind string) (names []string) {
 	if err != nil {
 		return nil
 	}
-	kube, networks, err := f.clients()
+	cluster, err := f.cluster()
 	if err != nil {
 		return nil
 	}
-	add := func(name string) { names = append(names, name) }
+	var list runtime.Object
 	switch all := (metav1.ListOptions{}); of.Kind {
 	case why.KindNetwork:
-		if list, err := networks.CloudteamV1().Networks(of.Namespace).List(ctx, all); err == nil {
-			for _, o := range list.Items {
-				add(o.Name)
-			}
-		}
+		list, err = cluster.Networks.CloudteamV1().Networks(of.Namespace).List(ctx, all)
 	case why.KindNetworkPort:
-		if list, err := networks.CloudteamV1().NetworkPorts(of.Namespace).List(ctx, all); err == nil {
-			for _, o := range list.Items {
-				add(o.Name)
-			}
-		}
+		list, err = cluster.Networks.CloudteamV1().NetworkPorts(of.Namespace).List(ctx, all)
 	case why.KindPod:
-		if list, err := kube.CoreV1().Pods(of.Namespace).List(ctx, all); err == nil {
-			for _, o := range list.Items {
-				add(o.Name)
-			}
-		}
+		list, err = cluster.Kubernetes.CoreV1().Pods(of.Namespace).List(ctx, all)
 	case why.KindDeployment:
-		if list, err := kube.AppsV1().Deployments(of.Namespace).List(ctx, all); err == nil {
-			for _, o := range list.Items {
-				add(o.Name)
-			}
-		}
+		list, err = cluster.Kubernetes.AppsV1().Deployments(of.Namespace).List(ctx, all)
 	}
+	if err != nil {
+		return nil
+	}
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // it fails for no list alone
+		if object, ok := item.(metav1.Object); ok {
+			names = append(names, object.GetName())
+		}
+		return nil
+	})
 	return names
 }

@@ -42,8 +42,8 @@ func main() {
 	}
 }
 
-// addFlags adds the flags that say which release this is. The release is complete once the flags are parsed.
-func (r *release) addFlags(flags *flag.FlagSet) {
+// parse parses arguments, with the flags that say which release this is.
+func (r *release) parse(flags *flag.FlagSet, args []string) error {
 	flags.StringVar(&r.version, "version", "", "the version, such as v1.2.3")
 	flags.StringVar(&r.revision, "revision", "", "the commit")
 	flags.Func("epoch", "the commit's time, in seconds since 1970", func(text string) error {
@@ -52,9 +52,9 @@ func (r *release) addFlags(flags *flag.FlagSet) {
 		r.time = time.Unix(seconds, 0).UTC()
 		return err
 	})
-}
-
-func (r *release) check() error {
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
 	if r.version == "" || r.revision == "" || r.time.IsZero() {
 		return errors.New("-version, -revision or -epoch is missing: run `make image`, which knows them")
 	}
@@ -64,14 +64,10 @@ func (r *release) check() error {
 func makeImage(args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	var r release
-	r.addFlags(flags)
 	name := flags.String("name", "network-controller:latest", "the image's name, which the archive has")
 	programs := flags.String("programs", "", "a folder with a folder of programs for each platform, such as linux-amd64")
 	out := flags.String("out", "dist", "the folder to write into")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if err := r.check(); err != nil {
+	if err := r.parse(flags, args); err != nil {
 		return err
 	}
 	platforms, err := platformsIn(*programs)

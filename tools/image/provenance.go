@@ -52,13 +52,9 @@ type predicate struct {
 func makeProvenance(args []string) error {
 	flags := flag.NewFlagSet("image provenance", flag.ContinueOnError)
 	var r release
-	r.addFlags(flags)
 	image := flags.String("image", "", "the OCI layout of the image")
 	builder := flags.String("builder", "", "who runs the build, as a URI")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if err := r.check(); err != nil {
+	if err := r.parse(flags, args); err != nil {
 		return err
 	}
 	if *builder == "" {

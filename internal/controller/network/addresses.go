@@ -63,10 +63,11 @@ func groupsOf(obj *cloudteamv1.Network, subnets []cloudteamv1.SubnetStatus) []gr
 		if !known || !obj.Declares(s) {
 			continue
 		}
-		n, exists := at[purpose(s)]
+		key := purpose(s)
+		n, exists := at[key]
 		if !exists {
 			n = len(groups)
-			at[purpose(s)], groups = n, append(groups, group{})
+			at[key], groups = n, append(groups, group{})
 		}
 		groups[n].Usage, groups[n].cidrs = groups[n].Plus(u), append(groups[n].cidrs, s.CIDR)
 	}

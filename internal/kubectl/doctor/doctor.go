@@ -42,6 +42,12 @@ type Check struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
+// hidden is a check of what the user may not see.
+func (c Check) hidden(says string) Check {
+	c.State, c.Says, c.Remedy = Unknown, says, "Ask an administrator to run this."
+	return c
+}
+
 // Run runs all checks. cloud is nil if the user names none.
 func Run(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, now time.Time) []Check {
 	d := doctor{ctx, c, now}
@@ -136,7 +142,7 @@ func (d doctor) policies() Check {
 	case len(missing) > 0:
 		c.State, c.Says, c.Remedy = Warns, "missing: "+strings.Join(missing, ", "), "kubectl apply -k config/admission"
 	case is == ask.Hidden:
-		c.State, c.Says, c.Remedy = Unknown, "you may not read them", "Ask an administrator to run this."
+		return c.hidden("you may not read them")
 	}
 	return c
 }
@@ -146,7 +152,7 @@ func (d doctor) controller() Check {
 	link, is := why.Controller(d.ctx, d.Cluster, d.now)
 	switch {
 	case is == ask.Hidden:
-		c.State, c.Says, c.Remedy = Unknown, "you may not read its Lease", "Ask an administrator to run this."
+		return c.hidden("you may not read its Lease")
 	case link != nil:
 		c.State, c.Says = Fails, fmt.Sprintf("%s: %s", link.Object, link.Message)
 		c.Remedy = "kubectl -n network-controller get pods"
@@ -181,8 +187,7 @@ func (d doctor) objects() []Check {
 func conditions(name, of, kind string, all map[string][]metav1.Condition, is ask.Presence) Check {
 	c := Check{Name: name, State: OK}
 	if is != ask.There {
-		c.State, c.Says, c.Remedy = Unknown, "you may not list them", "Ask an administrator to run this."
-		return c
+		return c.hidden("you may not list them")
 	}
 	reasons, first, counted := map[string]int{}, "", 0
 	for _, object := range slices.Sorted(maps.Keys(all)) {
@@ -222,8 +227,7 @@ func (d doctor) agents() Check {
 		return d.Kubernetes.CoreV1().Nodes().List(d.ctx, metav1.ListOptions{})
 	})
 	if is != ask.There {
-		c.State, c.Says, c.Remedy = Unknown, "you may not list Nodes", "Ask an administrator to run this."
-		return c
+		return c.hidden("you may not list Nodes")
 	}
 	var without []string
 	versions := map[string]int{}

@@ -157,7 +157,7 @@ func (w *walk) ready(
 	return Link{}, "", false
 }
 
-// leases are where the controller's Lease may be: where config/manager installs it, and by default with --kubeconfig.
+// leases are where the controller's Lease may be: its namespace by default, and that of older ones with --kubeconfig.
 var leases = []Object{
 	{Kind: "Lease", Namespace: "network-controller", Name: "network-controller"},
 	{Kind: "Lease", Namespace: metav1.NamespaceDefault, Name: "network-controller"},

@@ -32,11 +32,14 @@ func (i *Inventory) spill(step *plan.Step, take func(*plan.Step) (revision int, 
 // choicesOf returns the addresses to ask for, one combination of subnets after the other. Subnets that are full by the
 // Inventory's count come last: the count may be old.
 func (i *Inventory) choicesOf(step plan.Step) [][]plan.PortAddress {
+	var full map[string]int
+	if len(step.Port.Overflow) > 0 {
+		full = i.fullOn(step.NetworkRef.ID)
+	}
 	choices := [][]plan.PortAddress{nil}
 	for _, a := range step.Port.Addresses {
 		serve := []string{a.SubnetID}
 		if others := step.Port.Overflow[a.SubnetID]; len(others) > 0 && !a.Address.IsValid() {
-			full := i.fullOn(step.NetworkRef.ID)
 			serve = slices.Concat(serve, others)
 			slices.SortStableFunc(serve, func(a, b string) int { return cmp.Compare(full[a], full[b]) })
 		}
