@@ -228,21 +228,29 @@ func (w *world) reaches(p *pod, address string) {
 	w.eventually(func() error { return w.ping(p, address) })
 }
 
-// speaksTCP sends a megabyte from one Pod to the other, which packets of all sizes and checksums take.
-func (w *world) speaksTCP(from, to *pod, address string) {
+// megabyte is so much that TCP needs many packets of the largest size.
+const megabyte = 1 << 20
+
+// serveMegabyte has a Pod serve a megabyte by HTTP, as /data, until stop is called.
+func (w *world) serveMegabyte(p *pod) (stop func()) {
 	w.Helper()
-	const megabyte = 1 << 20
-	folder := filepath.Join(to.node.Dir, "web-"+to.name)
-	if _, err := to.node.Run("sh", "-c", fmt.Sprintf("mkdir -p %[1]s; head -c %[2]d /dev/zero >%[1]s/data", folder,
+	folder := filepath.Join(p.node.Dir, "web-"+p.name)
+	if _, err := p.node.Run("sh", "-c", fmt.Sprintf("mkdir -p %[1]s; head -c %[2]d /dev/zero >%[1]s/data", folder,
 		megabyte)); err != nil {
 		w.Fatal(err)
 	}
-	server, err := to.node.Start("httpd-"+to.name, nil, "ip", "netns", "exec", to.netns,
+	server, err := p.node.Start("httpd-"+p.name, nil, "ip", "netns", "exec", p.netns,
 		"busybox", "httpd", "-f", "-p", "80", "-h", folder)
 	if err != nil {
 		w.Fatal(err)
 	}
-	defer server.Kill()
+	return server.Kill
+}
+
+// speaksTCP sends a megabyte from one Pod to the other, which packets of all sizes and checksums take.
+func (w *world) speaksTCP(from, to *pod, address string) {
+	w.Helper()
+	defer w.serveMegabyte(to)()
 	w.eventually(func() error {
 		got, err := from.node.RunWith("GET /data HTTP/1.0\r\n\r\n", nil,
 			"ip", "netns", "exec", from.netns, "busybox", "nc", "-w", "10", address, "80")

@@ -253,18 +253,7 @@ func (g *virtualNode) vlan() string {
 // exchange sends a megabyte by TCP from the Pod in the machine to the other, and one back.
 func (g *virtualNode) exchange(p, other *pod) {
 	g.Helper()
-	const megabyte = 1 << 20
-	folder := filepath.Join(other.node.Dir, "web-"+other.name)
-	if _, err := other.node.Run("sh", "-c", fmt.Sprintf("mkdir -p %[1]s; head -c %[2]d /dev/zero >%[1]s/data", folder,
-		megabyte)); err != nil {
-		g.Fatal(err)
-	}
-	server, err := other.node.Start("httpd-"+other.name, nil, "ip", "netns", "exec", other.netns,
-		"busybox", "httpd", "-f", "-p", "80", "-h", folder)
-	if err != nil {
-		g.Fatal(err)
-	}
-	defer server.Kill()
+	defer g.serveMegabyte(other)()
 	g.eventually(func() error {
 		got, err := g.run(fmt.Sprintf(`ip netns exec %s ping -c 1 -W 2 %[2]s
 printf 'GET /data HTTP/1.0\r\n\r\n' | ip netns exec %[1]s nc -w 10 %[2]s 80 >/data

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,18 +17,8 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
-
-// freeAddress is an address on loopback at which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
 
 // awaitMetric waits until a process serves the line among its metrics.
 func awaitMetric(t *testing.T, address, line string) {
@@ -97,7 +86,7 @@ func TestOrphans(t *testing.T) {
 	c, administrator := openFile(t, file, "tenant"), openFile(t, file, "admin")
 	outside := administrator.create("networks", resource{"name": "outside", "router:external": true})
 	administrator.create("subnets", resource{"network_id": outside.id(), "cidr": "203.0.113.0/24", "ip_version": 4})
-	address := freeAddress(t)
+	address := harness.FreeAddress(t)
 	run := func(more ...string) *process {
 		return start(t, []string{"OS_CLIENT_CONFIG_FILE=" + file}, append([]string{
 			"--kubeconfig", kubeconfig, "--cloud", "tenant", "--bind-address", address, "--audit-interval", "1s",

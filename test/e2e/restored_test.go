@@ -36,7 +36,7 @@ const siteLease = 4 * time.Second
 // run starts a controller. It removes orphans as soon as it may.
 func (s *site) run() *harness.Process {
 	s.t.Helper()
-	s.address = freeAddress(s.t)
+	s.address = harness.FreeAddress(s.t)
 	return surroundings.Start(s.t, []string{"OS_CLIENT_CONFIG_FILE=" + s.clouds},
 		"--kubeconfig", s.AdminKubeconfig, "--cloud", "tenant", "--bind-address", s.address, "--audit-interval", "1s",
 		"--orphan-grace", "1s", "--orphan-max-share", "1", "-v", "2",

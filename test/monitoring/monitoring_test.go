@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -173,7 +172,7 @@ func TestEveryAlertFiresAndClearsAndEveryPanelHasData(t *testing.T) {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, metrics: freeAddress(t), standby: freeAddress(t), prometheus: freeAddress(t)}
+	w := &world{t: t, metrics: harness.FreeAddress(t), standby: harness.FreeAddress(t), prometheus: harness.FreeAddress(t)}
 	listener, err := surroundings.Emulator.Listen("127.0.0.1:0", func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			ours := strings.Contains(r.UserAgent(), "network-controller")
@@ -208,17 +207,6 @@ func newWorld(t *testing.T) *world {
 	w.startPrometheus(dir)
 	w.start()
 	return w
-}
-
-// freeAddress is an address of loopback that nobody uses.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 func (w *world) start() {

@@ -144,15 +144,21 @@ func TestRepairs(t *testing.T) {
 	w.ovs.Ctl("del-port", device(2))
 	w.plugged(portID(11), portID(2))
 
-	t.Log("the NetworkPort is another Pod's")
+	w.endsOf(again, two)
+}
+
+// endsOf ends the two Pods that are left, whose ports are 11 and 2, without a DEL.
+func (w *world) endsOf(one, two *pod) {
+	w.t.Helper()
+	w.t.Log("the NetworkPort is another Pod's")
 	w.change("p2", func(p *cloudteamv1.NetworkPort) { p.Status.Attachment.PodUID, p.Status.BoundTo.UID = "other", "other" })
 	w.plugged(portID(11))
 	if _, failed := two.run("CHECK"); failed == nil {
-		t.Error("CHECK succeeds without a port")
+		w.t.Error("CHECK succeeds without a port")
 	}
 
-	t.Log("the sandbox vanishes without a DEL")
-	again.netns.Delete()
+	w.t.Log("the sandbox vanishes without a DEL")
+	one.netns.Delete()
 	w.plugged()
 }
 
