@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
 	"pgregory.net/rapid"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -27,9 +27,6 @@ var volatile = []string{
 	"lastTransitionTime", "observedGeneration", "appliedGeneration",
 	"usedAddresses",
 }
-
-// requests are Neutron's ids of requests in messages.
-var requests = regexp.MustCompile(` \(Neutron's request: req-[0-9a-f-]{36}\)`)
 
 var collections = []string{"networks", "subnets", "ports", "routers"}
 
@@ -238,7 +235,6 @@ func canonical(t *rapid.T, value any, names *strings.Replacer, ranges allotments
 	t.Helper()
 	text, err := json.Marshal(value)
 	must(t, err)
-	text = requests.ReplaceAll(text, nil)
 	var plain any
 	must(t, json.Unmarshal([]byte(ranges.moveFirst(names.Replace(string(text)))), &plain))
 	return tidy(plain)
@@ -250,6 +246,9 @@ func tidy(value any) any {
 	case map[string]any:
 		for _, field := range volatile {
 			delete(value, field)
+		}
+		if message, ok := value["message"].(string); ok {
+			value["message"] = controller.WithoutRequest(message)
 		}
 		for field := range value {
 			value[field] = tidy(value[field])
