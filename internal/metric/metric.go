@@ -58,6 +58,12 @@ func define(name, kind, help string, labels []string) {
 	defined = append(defined, Definition{name, kind, labels, string(metrics.ALPHA), help})
 }
 
+// served has Register serve a metric.
+func served[T metrics.Registerable](made T) T {
+	known = append(known, made)
+	return made
+}
+
 // All returns the metrics that the program's packages have made, by name.
 func All() []Definition {
 	return slices.SortedFunc(slices.Values(defined), func(a, b Definition) int { return strings.Compare(a.Name, b.Name) })
@@ -66,43 +72,34 @@ func All() []Definition {
 // Counter makes a counter. This function and those below MUST only be called to initialize a package's variables.
 func Counter(name, help string) *metrics.Counter {
 	define(name, "counter", help, nil)
-	made := metrics.NewCounter(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA})
-	known = append(known, made)
-	return made
+	return served(metrics.NewCounter(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}))
 }
 
 // Counters makes a counter for each value of labels.
 func Counters(name, help string, labels ...string) *metrics.CounterVec {
 	define(name, "counter", help, labels)
-	made := metrics.NewCounterVec(&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
-	known = append(known, made)
-	return made
+	return served(metrics.NewCounterVec(
+		&metrics.CounterOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels))
 }
 
 // Gauges makes a gauge for each value of labels.
 func Gauges(name, help string, labels ...string) *metrics.GaugeVec {
 	define(name, "gauge", help, labels)
-	made := metrics.NewGaugeVec(&metrics.GaugeOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels)
-	known = append(known, made)
-	return made
+	return served(metrics.NewGaugeVec(&metrics.GaugeOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA}, labels))
 }
 
 // Histogram makes a histogram. Scrapers that can read native histograms get these, too.
 func Histogram(name, help string, buckets []float64) *metrics.Histogram {
 	define(name, "histogram", help, nil)
-	made := metrics.NewHistogram(
-		&metrics.HistogramOpts{Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA})
-	known = append(known, made)
-	return made
+	return served(metrics.NewHistogram(
+		&metrics.HistogramOpts{Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA}))
 }
 
 // Histograms makes a histogram for each value of labels.
 func Histograms(name, help string, buckets []float64, labels ...string) *metrics.HistogramVec {
 	define(name, "histogram", help, labels)
-	made := metrics.NewHistogramVec(
-		&metrics.HistogramOpts{Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA}, labels)
-	known = append(known, made)
-	return made
+	return served(metrics.NewHistogramVec(
+		&metrics.HistogramOpts{Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA}, labels))
 }
 
 // Computed is a gauge whose values are computed when somebody reads them, and cost nothing otherwise.

@@ -125,43 +125,43 @@ func (p *Planner) Know(networks []*cloudteamv1.Network, ports []*cloudteamv1.Net
 
 // Network plans a Network as it would be in the API server.
 func (p *Planner) Network(ctx context.Context, n *cloudteamv1.Network) (Result, error) {
-	return resultOf(p.networks.Preview(ctx, n))(ask.New("Network", n.Namespace, n.Name))
+	preview, err := p.networks.Preview(ctx, n)
+	return resultOf(ask.New("Network", n.Namespace, n.Name), preview, err)
 }
 
 // NetworkPort plans a NetworkPort as it would be in the API server.
 func (p *Planner) NetworkPort(ctx context.Context, n *cloudteamv1.NetworkPort) (Result, error) {
-	return resultOf(p.ports.Preview(ctx, n))(ask.New("NetworkPort", n.Namespace, n.Name))
+	preview, err := p.ports.Preview(ctx, n)
+	return resultOf(ask.New("NetworkPort", n.Namespace, n.Name), preview, err)
 }
 
 // resultOf makes a Result of a preview. A problem of the object is no error: the condition would say it.
-func resultOf(preview managed.Preview, err error) func(ask.Object) (Result, error) {
-	return func(of ask.Object) (Result, error) {
-		r := Result{Object: of}
-		if problem, ok := errors.AsType[*managed.Problem](err); ok {
-			r.Problem = problem.State.Reason + ": " + problem.State.Message
-			return r, nil
-		}
-		if field, ok := errors.AsType[*plan.FieldError](err); ok {
-			r.Problem = cloudteamv1.ReasonInvalidSpec + ": " + field.Error()
-			return r, nil
-		}
-		if err != nil {
-			return r, fmt.Errorf("planning %s: %w", of, err)
-		}
-		for _, step := range preview.Change {
-			r.Steps = append(r.Steps, Step{Does: step.String(), Stops: stops(step), Action: string(step.Action), step: step})
-		}
-		if preview.Unresolved != nil {
-			r.Notes = append(r.Notes, "Not all names mean something in this cloud: "+preview.Unresolved.Error())
-		}
-		if preview.Adopts {
-			r.Notes = append(r.Notes, "This adopts the network. Differences from the spec follow after it, with overwrite.")
-		}
-		for _, d := range preview.Drift {
-			r.Notes = append(r.Notes, "Left as it is (driftPolicy Report): "+d.String())
-		}
+func resultOf(of ask.Object, preview managed.Preview, err error) (Result, error) {
+	r := Result{Object: of}
+	if problem, ok := errors.AsType[*managed.Problem](err); ok {
+		r.Problem = problem.State.Reason + ": " + problem.State.Message
 		return r, nil
 	}
+	if field, ok := errors.AsType[*plan.FieldError](err); ok {
+		r.Problem = cloudteamv1.ReasonInvalidSpec + ": " + field.Error()
+		return r, nil
+	}
+	if err != nil {
+		return r, fmt.Errorf("planning %s: %w", of, err)
+	}
+	for _, step := range preview.Change {
+		r.Steps = append(r.Steps, Step{Does: step.String(), Stops: stops(step), Action: string(step.Action), step: step})
+	}
+	if preview.Unresolved != nil {
+		r.Notes = append(r.Notes, "Not all names mean something in this cloud: "+preview.Unresolved.Error())
+	}
+	if preview.Adopts {
+		r.Notes = append(r.Notes, "This adopts the network. Differences from the spec follow after it, with overwrite.")
+	}
+	for _, d := range preview.Drift {
+		r.Notes = append(r.Notes, "Left as it is (driftPolicy Report): "+d.String())
+	}
+	return r, nil
 }
 
 // stops says which traffic a step interrupts.
