@@ -199,10 +199,9 @@ func measurePods(set metric.Set, waiting []*corev1.Pod, now time.Time) {
 	count, oldest := map[string]int{cloudteamv1.ReasonPortsNotReady: 0}, map[string]time.Duration{}
 	for _, pod := range waiting {
 		reason := cloudteamv1.ReasonPortsNotReady
-		for _, c := range pod.Status.Conditions {
-			if c.Type == cloudteamv1.ConditionNetworksReady && c.Status == corev1.ConditionFalse {
-				reason = knownReason(c.Reason)
-			}
+		c := consumer.PodCondition(pod, cloudteamv1.ConditionNetworksReady)
+		if c != nil && c.Status == corev1.ConditionFalse {
+			reason = knownReason(c.Reason)
 		}
 		count[reason]++
 		oldest[reason] = max(oldest[reason], now.Sub(pod.CreationTimestamp.Time))

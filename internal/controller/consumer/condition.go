@@ -37,6 +37,16 @@ func WriteCondition[T metav1.Object](
 	return written, nil
 }
 
+// PodCondition gives the condition of a type on a Pod, nil if there is none.
+func PodCondition(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == of {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
 // NotFound says that names refer to nothing that objects of a namespace may use: neither to a Network nor to a
 // NetworkAttachmentDefinition. Of another namespace's Network it says the same whether that exists or not. remedy says
 // what else to do than to create the Network.

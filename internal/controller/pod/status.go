@@ -179,12 +179,7 @@ func sameAddresses(a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort) bool
 
 // conditionOn gives our condition on a Pod, nil if there is none.
 func conditionOn(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == cloudteamv1.ConditionNetworksReady {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
+	return consumer.PodCondition(pod, cloudteamv1.ConditionNetworksReady)
 }
 
 // isBlocked reports whether a Pod's condition says that something blocks it. Then changes are written at once.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -176,9 +177,7 @@ func (w *walk) agentOn(node string) []Link {
 		if pod.Spec.NodeName != node {
 			continue
 		}
-		if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		}) {
+		if c := consumer.PodCondition(&pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionTrue {
 			return nil
 		}
 		message = fmt.Sprintf("The agent, Pod %s/%s, is not Ready.", pod.Namespace, pod.Name)

@@ -2,7 +2,6 @@ package why
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -92,7 +92,7 @@ func (w *walk) pod(p *corev1.Pod) (chain []Link, healthy string) {
 		return bound != nil && bound.UID == p.UID || controller.Controls(p, corev1.SchemeGroupVersion.WithKind(KindPod).
 			GroupKind(), port)
 	})
-	if c := podCondition(p, cloudteamv1.ConditionNetworksReady); c != nil && c.Status == corev1.ConditionFalse {
+	if c := consumer.PodCondition(p, cloudteamv1.ConditionNetworksReady); c != nil && c.Status == corev1.ConditionFalse {
 		l := link(of, metav1.Condition{Type: "NetworksReady", Status: metav1.ConditionFalse, Reason: c.Reason,
 			Message: c.Message, LastTransitionTime: c.LastTransitionTime})
 		return append([]Link{l}, w.withoutPorts(p, declared, c.Reason, c.Message, ports)...), ""
@@ -118,7 +118,7 @@ func (w *walk) pod(p *corev1.Pod) (chain []Link, healthy string) {
 		return l, ""
 	}
 	w.warnOfNode(p, ports)
-	return nil, "Nothing is wrong: the Pod has its networks" + addressesOf(allocated) + "."
+	return nil, "Nothing is wrong: the Pod has its networks" + addressesOf(p) + "."
 }
 
 // withoutPorts explains why a Pod has no ports: by its own ones, by its Deployment, or by its namespace.
@@ -249,7 +249,7 @@ func (w *walk) gateOf(p *corev1.Pod) []Link {
 // starting explains why a Pod that has its ports does not run.
 func (w *walk) starting(p *corev1.Pod) []Link {
 	of := ask.New(KindPod, p.Namespace, p.Name)
-	if c := podCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+	if c := consumer.PodCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
 		l := Link{Object: of, Condition: "PodScheduled=False", Reason: unscheduled, Message: c.Message}
 		return []Link{l.since(c.LastTransitionTime)}
 	}
@@ -313,18 +313,10 @@ func (w *walk) sandboxFailure(p *corev1.Pod) string {
 	return message
 }
 
-func podCondition(p *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {
-	at := slices.IndexFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == of })
-	if at < 0 {
-		return nil
-	}
-	return &p.Status.Conditions[at]
-}
-
 // addressesOf lists what a Pod got, by its annotation.
-func addressesOf(allocated string) string {
-	var all []cloudteamv1.Allocation
-	if json.Unmarshal([]byte(allocated), &all) != nil || len(all) == 0 {
+func addressesOf(p *corev1.Pod) string {
+	all, err := consumer.Allocations(p)
+	if err != nil || len(all) == 0 {
 		return ""
 	}
 	var texts []string
