@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // startNodes starts nodes that an OVN of their own programs.
@@ -111,6 +113,25 @@ echo 2 >/proc/sys/vm/overcommit_memory`, node.cgroup, node.Dir); err != nil {
 	mounts, err := os.ReadFile("/proc/mounts")
 	if err != nil || strings.Contains(string(mounts), node.Dir) {
 		t.Errorf("a mount is left below %s, %v:\n%s", node.Dir, err, mounts)
+	}
+}
+
+// TestSpacesLeaveTheFirstThread takes every idle thread of the process: without the lock, the first thread is among them.
+func TestSpacesLeaveTheFirstThread(t *testing.T) {
+	const spaces = 64
+	threads := make(chan int, spaces)
+	for range spaces {
+		space, err := newSpace("alone", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer space.close()
+		space.on(func() { threads <- unix.Gettid() })
+	}
+	for range spaces {
+		if thread := <-threads; thread == unix.Getpid() {
+			t.Error("a space is on the first thread of the process")
+		}
 	}
 }
 

@@ -18,6 +18,11 @@ import (
 // commandPatience bounds a command that only sets something up.
 const commandPatience = time.Minute
 
+// The first thread of a process cannot end before the process, and it is what the kernel shows as /proc/self: a space on
+// it would stay until the process ends, and /proc/self/mounts would be the space's. Locked here, it serves the main
+// goroutine and no other.
+func init() { runtime.LockOSThread() }
+
 // space is a set of namespaces. They live until close, or until the last process in them ends.
 type space struct {
 	name string
