@@ -557,7 +557,7 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		},
 		"an unknown management policy": {
 			`{cidr: 192.168.0.0/16, managementPolicy: Own}`,
-			"spec.managementPolicy", `supported values: "Manage", "Observe"`,
+			"spec.managementPolicy", `supported values: "Manage", "Observe", "Plan"`,
 		},
 		"an import by name": {
 			`{cidr: 192.168.0.0/16, import: {id: prod}}`,

@@ -15,7 +15,8 @@ type Policies struct {
 	// Observe is true if the resource is only shown and nothing may be written to Neutron. The object's Declaration is
 	// then an Observer.
 	Observe bool
-	// Plan is true if nothing may be written to Neutron, and the conditions say what would be.
+	// Plan is true if nothing may be written to Neutron, and the conditions say what would be. By DefaultTo it is so for
+	// all objects, and nothing of earlier objects is removed either.
 	Plan bool
 }
 

@@ -75,14 +75,22 @@ const maxTold = 20
 // tell reports what a sync would do, for Policies.Plan. It looks again at intervals, because nothing in Neutron bears
 // the object's marker yet.
 func (r *Reconciler[T]) tell(ctx context.Context, obj T) (controller.Result, error) {
-	const by = "Only reporting (--report-only): nothing is written to Neutron. "
+	by, instead := "Only planning (managementPolicy Plan): nothing is written to Neutron. ", "Set managementPolicy Manage"
+	if r.defaults.Plan {
+		by, instead = "Only reporting (--report-only): nothing is written to Neutron. ",
+			"Start the controller without --report-only"
+	}
+	if r.claimed(obj) {
+		// It keeps its resources.
+		r.remember(obj)
+	}
 	again := controller.Result{RequeueAfter: r.observeEvery}
 	switch {
 	case obj.GetDeletionTimestamp() != nil && !r.claimed(obj):
 		return controller.Result{}, nil
 	case obj.GetDeletionTimestamp() != nil:
 		return controller.Result{}, r.report(ctx, obj, progress{state: controller.Reconciling(cloudteamv1.ReasonPlanned,
-			by+"Deletion waits until the controller is started without it.")})
+			by+instead+" to have it deleted.")})
 	}
 	within, at, p := r.begin(ctx, obj)
 	if p.err != nil {
@@ -107,6 +115,6 @@ func (r *Reconciler[T]) tell(ctx context.Context, obj T) (controller.Result, err
 		steps = append(steps[:maxTold], fmt.Sprintf("%d more steps", more))
 	}
 	p.state = controller.Stalled(cloudteamv1.ReasonPlanned, fmt.Sprintf(
-		"%sIt would %s. Start the controller without --report-only to have this done.", by, strings.Join(steps, "; ")))
+		"%sIt would %s. %s to have this done.", by, strings.Join(steps, "; "), instead))
 	return again, r.conclude(ctx, obj, p)
 }

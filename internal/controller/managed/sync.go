@@ -29,7 +29,8 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 		// The cache is older than our own last write. The event that updates it requeues the key.
 		return controller.Result{}, nil
 	}
-	if of := r.policies(obj); of.Plan && !of.Observe && !paused(obj) {
+	policies := r.policies(obj)
+	if r.defaults.Plan && !policies.Observe && !paused(obj) {
 		return r.tell(ctx, obj)
 	}
 	// Leftovers of earlier objects of the name do not delay this one: its resources are its own.
@@ -39,10 +40,12 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	switch {
 	case loss.Problem != nil: // a pause must not keep another namespace's Network
 		err = r.evict(ctx, obj, loss)
-	case r.policies(obj).Observe && !r.claimed(obj): // a claimed object may own something, whatever its spec says
+	case policies.Observe && !r.claimed(obj): // a claimed object may own something, whatever its spec says
 		result, err = controller.Result{RequeueAfter: r.observeEvery}, r.observe(ctx, obj)
 	case paused(obj):
 		err = r.hold(ctx, obj)
+	case policies.Plan:
+		result, err = r.tell(ctx, obj)
 	case obj.GetDeletionTimestamp() != nil:
 		err = r.finalize(ctx, obj)
 	default:

@@ -1,7 +1,7 @@
 package v1
 
 // ManagementPolicy says what is done about the network in Neutron.
-// +kubebuilder:validation:Enum=Manage;Observe
+// +kubebuilder:validation:Enum=Manage;Observe;Plan
 type ManagementPolicy string
 
 const (
@@ -9,6 +9,8 @@ const (
 	ManagementPolicyManage ManagementPolicy = "Manage"
 	// ManagementPolicyObserve shows a network that is there already and writes nothing to Neutron.
 	ManagementPolicyObserve ManagementPolicy = "Observe"
+	// ManagementPolicyPlan shows what Manage would do and writes nothing to Neutron.
+	ManagementPolicyPlan ManagementPolicy = "Plan"
 )
 
 // NetworkImport names a network that is in Neutron already.
