@@ -57,6 +57,7 @@ func (a *Agent) mend(ctx context.Context) ([]finding, error) {
 	maps.DeleteFunc(a.claims, func(uid types.UID, _ string) bool { return gone(uid) })
 	maps.DeleteFunc(a.silent, func(uid types.UID, _ time.Time) bool { return gone(uid) })
 
+	s.Ports = maps.Clone(s.Ports)
 	failed := []error{a.collect(ctx, s, devices, ports)}
 	var findings []finding
 	for _, d := range a.youngest(devices) {

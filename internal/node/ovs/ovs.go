@@ -131,6 +131,9 @@ type Switch struct {
 	lost time.Time
 	// configuration is the number of the last one that was written.
 	configuration int
+	// seen is the state as it was read last; nil if it may have changed since. changes counts how often it did.
+	seen    *State
+	changes int
 }
 
 // ErrUnreachable says that there is no connection to the database. Run reports it by itself.
@@ -187,9 +190,9 @@ func (s *Switch) hold(ctx context.Context, connected func()) error {
 	}
 	lost := c.DisconnectNotify()
 	c.Cache().AddEventHandler(&cache.EventHandlerFuncs{
-		AddFunc:    func(string, model.Model) { s.Change() },
-		UpdateFunc: func(string, model.Model, model.Model) { s.Change() },
-		DeleteFunc: func(string, model.Model) { s.Change() },
+		AddFunc:    func(string, model.Model) { s.changed() },
+		UpdateFunc: func(string, model.Model, model.Model) { s.changed() },
+		DeleteFunc: func(string, model.Model) { s.changed() },
 	})
 	root, bridge, port, iface := &rootRow{}, &bridgeRow{}, &portRow{}, &interfaceRow{}
 	if _, err := c.Monitor(dialing, c.NewMonitor(
@@ -236,7 +239,20 @@ func (s *Switch) set(held context.Context, c client.Client, err error) {
 	}
 	s.client, s.held, s.err = c, held, err
 	s.mu.Unlock()
+	s.changed()
+}
+
+// changed has the next State read anew, and wakes all waiters.
+func (s *Switch) changed() {
+	s.outdate()
 	s.Change()
+}
+
+func (s *Switch) outdate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = nil
+	s.changes++
 }
 
 // Lost returns for how long the connection has been lost. It is zero while there is one, and before the first.
@@ -306,8 +322,15 @@ func (s *Switch) rows(ctx context.Context) (client.Client, *rows, error) {
 	return c, r, nil
 }
 
-// State reads what the database had at its last event.
+// State returns what the database had at its last event. Whoever waits for a port asks after each event of any, so it is
+// read once for all of them. The caller MUST NOT change its Ports.
 func (s *Switch) State(ctx context.Context) (State, error) {
+	s.mu.Lock()
+	seen, changes := s.seen, s.changes
+	s.mu.Unlock()
+	if seen != nil {
+		return *seen, nil
+	}
 	_, r, err := s.rows(ctx)
 	if err != nil {
 		return State{}, err
@@ -321,6 +344,11 @@ func (s *Switch) State(ctx context.Context) (State, error) {
 			continue
 		}
 		state.Ports[p.Name] = portOf(p, r.interfaces[p.Interfaces[0]])
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changes == changes {
+		s.seen = &state
 	}
 	return state, nil
 }
@@ -506,6 +534,7 @@ func (s *Switch) transact(ctx context.Context, c client.Client, r *rows, operati
 		Where: []ovsdb.Condition{ovsdb.NewCondition("_uuid", ovsdb.ConditionEqual, ovsdb.UUID{GoUUID: r.root.UUID})},
 	}})
 	results, err := c.Transact(ctx, operations...)
+	s.outdate() // the cache may have it before the event
 	if err != nil {
 		return fmt.Errorf("writing Open vSwitch's database: %w", err)
 	}

@@ -213,3 +213,29 @@ func TestKeysOfOthersStay(t *testing.T) {
 		}
 	}
 }
+
+// TestStateIsReadOnce per change: each Pod that starts looks at it after each event of any other.
+func TestStateIsReadOnce(t *testing.T) {
+	o := nodetest.NewOVSDB(t)
+	s := start(t, o)
+	o.Ctl("--no-wait", "add-br", "br-int")
+	eventually(t, s, func(s State) bool { return s.Bridge })
+	for n := range 20 {
+		name := fmt.Sprintf("tap%d", n)
+		if err := s.Put(t.Context(), wanted(name, name, "c1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, s, func(s State) bool { return len(s.Ports) == 21 })
+	read := func() {
+		if state, err := s.State(t.Context()); err != nil || len(state.Ports) != 21 {
+			t.Fatalf("%+v, %v", state, err)
+		}
+	}
+	// The last event may still be on its way, and cost one more.
+	if allocations := testing.AllocsPerRun(1000, read); allocations > 20 {
+		t.Errorf("a look at a database that has not changed takes %.0f allocations", allocations)
+	}
+	o.Ctl("--no-wait", "set", "Interface", "tap3", "external_ids:ovn-installed=true")
+	eventually(t, s, func(s State) bool { return s.Ports["tap3"].Installed })
+}
