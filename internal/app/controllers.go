@@ -108,6 +108,8 @@ type process struct {
 	// terminations tells which namespaces are being deleted.
 	terminations terminations
 
+	// bindings is the controller of where ports are, once it runs.
+	bindings atomic.Pointer[portbinding.Controller]
 	// attachments is the controller of NetworkAttachmentDefinitions, once it runs. attachmentsKnown is closed when their
 	// cache is full, or when there are none.
 	attachments      atomic.Pointer[attachmentcontroller.Controller]

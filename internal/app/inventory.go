@@ -83,13 +83,21 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 		Pools:    p.pools,
 		Tenant:   access.ref.Namespace,
 		Ports:    p.options.enabled(portcontroller.Name),
-		Moved:    func(uid string) { p.audience.tell(func(user inventoryUser) { user.Moved(uid) }) },
+		Moved:    p.moved,
 		Audited:  s.audits.audited,
 		Waited:   func(op string, wait time.Duration) { writeWait.WithLabelValues(op).Observe(wait.Seconds()) },
 		Term:     p.term(),
 		Standing: standing.tell,
 	})
 	return s
+}
+
+// moved tells the controllers that resources of the object with a UID have changed.
+func (p *process) moved(uid string) {
+	p.audience.tell(func(user inventoryUser) { user.Moved(uid) })
+	if c := p.bindings.Load(); c != nil {
+		c.Moved(uid)
+	}
 }
 
 // term is the leader's term, for the record of it in Neutron. With --report-only there is none, as nothing is written.

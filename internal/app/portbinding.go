@@ -59,7 +59,10 @@ func (p *process) buildPortBinding() (started, error) {
 		factory.Shutdown()
 		return nil
 	})
-	return delayed{delayed{c, p.shared.audits.awaitFirst}, p.awaitClasses}, nil
+	return delayed{delayed{c, func(ctx context.Context) {
+		p.shared.audits.awaitFirst(ctx)
+		p.bindings.Store(c)
+	}}, p.awaitClasses}, nil
 }
 
 // binder implements portbinding.Clouds.
@@ -117,6 +120,26 @@ func (b *binder) Detach(
 		return err
 	}
 	return in.RemoveSubport(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), was.PortID, was.ParentMAC)
+}
+
+// Verify implements portbinding.Clouds.
+func (b *binder) Verify(
+	ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment,
+) (bool, error) {
+	in, _, err := b.of(port, false)
+	if err != nil {
+		return false, err
+	}
+	place, found, err := in.Locate(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), at.PortID)
+	switch {
+	case err != nil:
+		return false, err
+	case !found, at.Mode == cloudteamv1.AttachmentOVNUnbound:
+		return true, nil
+	case at.Mode == cloudteamv1.AttachmentTrunk:
+		return place.Subport, nil
+	}
+	return place.Host == nil || *place.Host == at.Host, nil
 }
 
 // ofTheNodes returns an error if ports of a cloud are nothing to the nodes, whose network is that of the controller's

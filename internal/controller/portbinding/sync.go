@@ -31,6 +31,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	switch {
 	case apierrors.IsNotFound(err):
 		c.expected.Forget(key)
+		c.doubts.forget(key)
 		return controller.Result{}, nil
 	case err != nil:
 		return controller.Result{}, err
@@ -39,9 +40,14 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		return controller.Result{}, nil
 	}
 	wanted, is := c.wanted(port), port.Status.Attachment
+	if wanted == nil {
+		c.doubts.forget(key)
+	}
 	switch {
-	case wanted == nil && is == nil, wanted != nil && is != nil && satisfies(is, wanted):
+	case wanted == nil && is == nil:
 		return controller.Result{}, nil
+	case wanted != nil && is != nil && satisfies(is, wanted):
+		return controller.Result{}, c.verify(ctx, key, port, wanted)
 	case is != nil && is.Mode == cloudteamv1.AttachmentTrunk && (wanted == nil || is.ParentMAC != wanted.ParentMAC):
 		// The next trunk does not take it before.
 		if err := c.clouds.Detach(ctx, port, is); err != nil {
@@ -132,35 +138,45 @@ func dataplaneOf(node *metav1.PartialObjectMetadata) dataplane {
 func (c *Controller) attach(
 	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, wanted *cloudteamv1.PortAttachment,
 ) error {
+	c.doubts.take(key, port) // what was doubted is settled by the write
 	err := c.clouds.Attach(ctx, port, wanted)
-	where := "host " + wanted.Host
-	if wanted.Mode == cloudteamv1.AttachmentTrunk {
-		where = "the trunk of " + wanted.ParentMAC
-	}
-	waiting := metav1.Condition{
-		Type: cloudteamv1.ConditionAttached, Status: metav1.ConditionFalse, Reason: cloudteamv1.ReasonWaitingForPlug,
-		Message: fmt.Sprintf("Neutron expects the port on %s. Node %s plugs it when the Pod starts.", where, wanted.Node),
-	}
+	waiting := waitingFor(wanted)
 	switch {
 	case err == nil:
-		return c.write(ctx, key, port, wanted, &waiting)
+		return c.write(ctx, key, port, wanted, waiting)
 	case errors.Is(err, ErrNotYet):
 		return controller.ErrStale
 	case errors.Is(err, ErrForbidden) && wanted.Mode == cloudteamv1.AttachmentOVN:
 		waiting.Message = fmt.Sprintf("Cannot bind the port: %v. Node %s plugs it unbound: packets flow, and its status "+
 			"in Neutron stays DOWN. Give the controller credentials that may bind ports, by --binding-cloud.", err, wanted.Node)
 		wanted.Mode = cloudteamv1.AttachmentOVNUnbound
-		return c.write(ctx, key, port, wanted, &waiting)
+		return c.write(ctx, key, port, wanted, waiting)
 	}
-	failed := waiting
+	failed := *waiting
 	failed.Reason = cloudteamv1.ReasonBindingFailed
 	failed.Message = fmt.Sprintf("Neutron does not take the port on %s: %v. The Pod does not start. Retrying with "+
-		"backoff.", where, err)
+		"backoff.", whereOf(wanted), err)
 	if errors.Is(err, ErrForbidden) {
 		failed.Message += " Give the controller credentials that may bind ports, by --binding-cloud."
 	}
 	// An attachment of another Pod or another port means nothing any more.
 	return controller.Worst(err, c.write(ctx, key, port, nil, &failed))
+}
+
+// whereOf names the place of a port in Neutron.
+func whereOf(at *cloudteamv1.PortAttachment) string {
+	if at.Mode == cloudteamv1.AttachmentTrunk {
+		return "the trunk of " + at.ParentMAC
+	}
+	return "host " + at.Host
+}
+
+// waitingFor is the condition Attached of a port that its node may plug.
+func waitingFor(at *cloudteamv1.PortAttachment) *metav1.Condition {
+	return &metav1.Condition{
+		Type: cloudteamv1.ConditionAttached, Status: metav1.ConditionFalse, Reason: cloudteamv1.ReasonWaitingForPlug,
+		Message: fmt.Sprintf("Neutron expects the port on %s. Node %s plugs it when the Pod starts.", whereOf(at), at.Node),
+	}
 }
 
 // write writes where the port is, and the condition Attached; a nil condition removes it. It succeeds only if the port

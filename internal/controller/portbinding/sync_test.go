@@ -32,6 +32,14 @@ type world struct {
 	nodes cache.Indexer
 	// refuse, where set, is what Neutron answers.
 	refuse error
+	// elsewhere says that somebody moved the port in Neutron.
+	elsewhere bool
+}
+
+// Verify implements Clouds.
+func (w *world) Verify(_ context.Context, _ *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment) (bool, error) {
+	w.Calls.Note("look for %s", at.PortID)
+	return !w.elsewhere, w.refuse
 }
 
 // Attach implements Clouds.
@@ -248,6 +256,15 @@ func TestASubportLeavesATrunkBeforeAnything(t *testing.T) {
 			t.Errorf("the attachment is %+v", at)
 		}
 		_ = w.sync()
+		// Somebody took it out, and it gets another VLAN: the agent hears of that.
+		w.elsewhere = true
+		w.Edit(func(port *cloudteamv1.NetworkPort) { port.Status.Attachment.VLAN = 6 })
+		w.showPort()
+		w.c.Moved(string(w.Get().UID))
+		_ = w.sync("look for p1", "add p1 to the trunk of mac-of-node1", "write status")
+		if at := w.Get().Status.Attachment; at.VLAN != 7 {
+			t.Errorf("the attachment is %+v", at)
+		}
 		w.showPod("pod-1", "node2", corev1.PodRunning)
 		_ = w.sync("remove p1 from the trunk of mac-of-node1", "add p1 to the trunk of mac-of-node2", "write status")
 		w.want("trunk on node2: False WaitingForPlug")
@@ -277,6 +294,60 @@ func TestTheAgentsWordIsKept(t *testing.T) {
 		w.showPort()
 		_ = w.sync()
 		w.want("ovn on node1: True Plugged")
+	})
+}
+
+// says has the agent write the condition Attached.
+func (w *world) says(reason string, status metav1.ConditionStatus) {
+	w.T.Helper()
+	w.Edit(func(port *cloudteamv1.NetworkPort) {
+		meta.SetStatusCondition(&port.Status.Conditions, metav1.Condition{
+			Type: cloudteamv1.ConditionAttached, Status: status, Reason: reason, LastTransitionTime: metav1.Now(),
+		})
+	})
+	w.showPort()
+}
+
+// TestNeutronIsAskedWhereAPortIs when no packets flow any more, and when an audit finds the port changed; and else never.
+func TestNeutronIsAskedWhereAPortIs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.showNode("node1", ovn)
+		w.showPod("pod-1", "node1", corev1.PodRunning)
+		_ = w.sync("bind p1 to compute-1", "write status")
+		w.says(cloudteamv1.ReasonPlugged, metav1.ConditionTrue)
+		_ = w.sync()
+
+		was := w.Get()
+		w.says(cloudteamv1.ReasonPlugFailed, metav1.ConditionFalse)
+		if sameToBind(was, w.Get()) {
+			t.Error("the news of the agent is no event")
+		}
+		_ = w.sync("look for p1")
+		_ = w.sync() // it is there: the agent's failure is its own
+		w.says(cloudteamv1.ReasonPlugged, metav1.ConditionTrue)
+		_ = w.sync()
+
+		// Somebody moved it. The attachment stays while it is brought back, or the agent would unplug it.
+		w.elsewhere = true
+		w.c.Moved("somebody else's")
+		_ = w.sync()
+		w.c.Moved(string(w.Get().UID))
+		w.refuse = errors.New("the cloud is away")
+		if err := w.sync("look for p1"); err == nil {
+			t.Error("a failed look is not retried")
+		}
+		w.refuse = nil
+		_ = w.sync("look for p1", "bind p1 to compute-1")
+		w.want("ovn on node1: True Plugged")
+		_ = w.sync()
+
+		// One that was moved before it was attached for another Pod is not looked for after that.
+		w.c.Moved(string(w.Get().UID))
+		w.Edit(func(port *cloudteamv1.NetworkPort) { port.Status.PortID = "p2" })
+		w.showPort()
+		_ = w.sync("bind p2 to compute-1", "write status")
+		_ = w.sync()
+		w.WantEvents()
 	})
 }
 

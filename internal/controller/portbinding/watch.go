@@ -33,6 +33,9 @@ type Clouds interface {
 	// that is there already. The error is ErrForbidden if the credentials may not. It is ErrNotYet if the port's cloud
 	// is not known yet; then it is called again after a moment.
 	Attach(ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment) error
+	// Verify reports whether an attached port is still where at says, by a read. It reports true for one that does not
+	// exist any more: then it had the port's own controller make it again.
+	Verify(ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment) (bool, error)
 	// Detach takes a port out of the trunk where it was attached. Neutron does not delete it before.
 	Detach(ctx context.Context, port *cloudteamv1.NetworkPort, was *cloudteamv1.PortAttachment) error
 }
@@ -55,6 +58,7 @@ type Controller struct {
 	recorder record.EventRecorder
 	// expected is the last write to each port, by its key.
 	expected controller.Expectations
+	doubts   doubts
 }
 
 // NewController makes a controller that watches the informers of the caches. nodes is an informer of the metadata of
@@ -66,6 +70,7 @@ func NewController(
 	c := &Controller{client: client, caches: caches, nodes: nodes.GetStore(), clouds: clouds, recorder: recorder}
 	c.Loop = controller.NewLoop(Name, c.sync)
 	return c, errors.Join(
+		caches.Ports.Informer().AddIndexers(cache.Indexers{indexAttached: controller.IndexBy(byUIDOfAttached)}),
 		c.Watch(caches.Ports.Informer(), controller.HandlerOfPart(c.Loop, keyOfUsed, sameToBind)),
 		c.Watch(caches.Pods.Informer(), controller.HandlerOfPart(c.Loop, c.keysOfPod, samePlace)),
 		c.Watch(nodes, controller.HandlerOfPart(c.Loop, c.keysOfNode, sameDataplane)),
@@ -84,7 +89,7 @@ func keyOfUsed(object metav1.Object) []cache.ObjectName {
 // sameToBind reports whether two states of a port are the same for its binding.
 func sameToBind(was, is *cloudteamv1.NetworkPort) bool {
 	return was.Status.PortID == is.Status.PortID && equality.Semantic.DeepEqual(was.Status.BoundTo, is.Status.BoundTo) &&
-		equality.Semantic.DeepEqual(was.Status.Attachment, is.Status.Attachment)
+		equality.Semantic.DeepEqual(was.Status.Attachment, is.Status.Attachment) && failureOf(was) == failureOf(is)
 }
 
 // keysOfPod names the ports that are bound to a Pod, of which most Pods of a cluster have none.

@@ -98,15 +98,11 @@ func (b Binder) cloudFor(ctx context.Context, op string, owner plan.Owner, id st
 	if b.As == nil {
 		return b.cloud, nil
 	}
-	here, err := b.cloud.Identity(ctx)
+	same, err := b.sameNeutron(ctx)
 	if err != nil {
 		return nil, err
 	}
-	there, err := b.As.Identity(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !here.SameNeutron(there) {
+	if !same {
 		return nil, &client.Error{
 			Kind: client.Forbidden, Op: op, Reason: "the credentials that bind ports are for another cloud",
 		}
@@ -122,6 +118,16 @@ func (b Binder) cloudFor(ctx context.Context, op string, owner plan.Owner, id st
 		return nil, &client.Error{Kind: client.Conflict, Op: op, Reason: "port " + id + " has not this object's marker"}
 	}
 	return b.As, nil
+}
+
+// sameNeutron reports whether As, which is set, leads to the Inventory's cloud.
+func (b Binder) sameNeutron(ctx context.Context) (bool, error) {
+	here, err := b.cloud.Identity(ctx)
+	if err != nil {
+		return false, err
+	}
+	there, err := b.As.Identity(ctx)
+	return err == nil && here.SameNeutron(there), err
 }
 
 // wireParent is a port as the parent of a trunk.

@@ -49,6 +49,9 @@ type Inventory struct {
 
 	// external, existing, policies and pools find what users refer to by name. They have their own locks.
 	external, existing, policies, pools, groups *directory
+
+	// locator reads where ports are attached.
+	locator locator
 }
 
 // Options configure an Inventory.

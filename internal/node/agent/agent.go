@@ -27,6 +27,9 @@ const (
 	repairInterval = time.Minute
 	// repairPause lets events gather.
 	repairPause = 200 * time.Millisecond
+	// silenceLimit is how long no packets flow to a port that was plugged before that is told. Then the controller looks
+	// whether the port is still there. A restart of ovn-controller is shorter.
+	silenceLimit = 10 * time.Second
 )
 
 // vswitch is what the agent needs of ovs.Switch and trunk.Switch.
@@ -142,8 +145,6 @@ func (a *Agent) ready(ctx context.Context) error {
 // Run repairs until ctx is done: at start, after events, and each minute.
 func (a *Agent) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	ticker := time.NewTicker(repairInterval)
-	defer ticker.Stop()
 	var last string
 	for ctx.Err() == nil {
 		ports, links, vswitch := a.portsChanged.Changed(), a.linksChanged.Changed(), a.vswitch.Changed()
@@ -161,7 +162,7 @@ func (a *Agent) Run(ctx context.Context) {
 		case <-ports:
 		case <-links:
 		case <-vswitch:
-		case <-ticker.C:
+		case <-time.After(a.untilRepair()):
 		}
 		select {
 		case <-ctx.Done():
@@ -169,6 +170,22 @@ func (a *Agent) Run(ctx context.Context) {
 		}
 	}
 }
+
+// untilRepair is how long a repair may wait for an event: until a silence is to be told, and at most repairInterval.
+func (a *Agent) untilRepair() time.Duration {
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	wait := repairInterval
+	for _, since := range a.silent {
+		if left := a.patience() - time.Since(since); left >= 0 {
+			wait = min(wait, left)
+		}
+	}
+	return wait
+}
+
+// patience is how long a silence may last that nobody is told of.
+func (a *Agent) patience() time.Duration { return min(a.wait, silenceLimit) }
 
 // status answers whether the next ADD can succeed.
 func (a *Agent) status(ctx context.Context) (*agentapi.Status, error) {

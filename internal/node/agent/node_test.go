@@ -242,7 +242,6 @@ func TestShortInterruptionIsNoNews(t *testing.T) {
 	w.restart(shortWait)
 	w.ovn.NB("lsp-del", portID(1))
 	nodetest.Eventually(t, func() error {
-		w.agent.portsChanged.Change() // or the next minute
 		if w.told.Load() == before {
 			return errors.New("told nothing about a long interruption")
 		}

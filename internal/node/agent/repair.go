@@ -142,7 +142,7 @@ func (a *Agent) keep(ctx context.Context, s ovs.State, d link.Device, p *cloudte
 		since, ok := a.silent[p.UID]
 		if !ok {
 			a.silent[p.UID] = time.Now()
-		} else if isPlugged(p) && expired(since, a.wait) {
+		} else if isPlugged(p) && expired(since, a.patience()) {
 			return new(failedLater(w, why)), nil
 		}
 		return nil, nil

@@ -1,0 +1,125 @@
+package portbinding
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// doubts tell of which ports Neutron is to be asked where they are, although nothing is to be done by the caches. Its
+// zero value is empty.
+type doubts struct {
+	mu sync.Mutex
+	// moved are the ports that differ from what the Inventory held.
+	moved map[cache.ObjectName]bool
+	// failed are the failures that were looked into.
+	failed map[cache.ObjectName]failure
+}
+
+// failure is one failure to plug a port.
+type failure struct {
+	portID string
+	since  metav1.Time
+}
+
+// failureOf returns the failure that a port's agent reports; the zero value if it reports none.
+func failureOf(port *cloudteamv1.NetworkPort) failure {
+	c := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionAttached)
+	if c == nil || c.Reason != cloudteamv1.ReasonPlugFailed {
+		return failure{}
+	}
+	return failure{port.Status.PortID, c.LastTransitionTime}
+}
+
+// add adds a port that may have moved.
+func (d *doubts) add(key cache.ObjectName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.moved == nil {
+		d.moved = map[cache.ObjectName]bool{}
+	}
+	d.moved[key] = true
+}
+
+// take reports whether a port is to be looked for, and takes it that it is.
+func (d *doubts) take(key cache.ObjectName, port *cloudteamv1.NetworkPort) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	failed := failureOf(port)
+	fails := failed != failure{}
+	doubted := d.moved[key] || fails && d.failed[key] != failed
+	delete(d.moved, key)
+	delete(d.failed, key)
+	if fails {
+		if d.failed == nil {
+			d.failed = map[cache.ObjectName]failure{}
+		}
+		d.failed[key] = failed
+	}
+	return doubted
+}
+
+// forget forgets a port that is not attached.
+func (d *doubts) forget(key cache.ObjectName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.moved, key)
+	delete(d.failed, key)
+}
+
+// Moved looks where the port of the NetworkPort with a UID is, if it is attached. The Inventory calls it when a port
+// differs from what it held: somebody may have bound it to another host.
+func (c *Controller) Moved(uid string) {
+	for _, port := range controller.Indexed[*cloudteamv1.NetworkPort](
+		c.caches.Ports.Informer().GetIndexer(), indexAttached, uid) {
+		key := cache.MetaObjectToName(port)
+		c.doubts.add(key)
+		c.Enqueue(key)
+	}
+}
+
+// indexAttached is the index of the attached NetworkPorts by their UID.
+const indexAttached = "portbinding/attached"
+
+func byUIDOfAttached(port *cloudteamv1.NetworkPort) []string {
+	if port.Status.Attachment == nil {
+		return nil
+	}
+	return []string{string(port.UID)}
+}
+
+// verify asks Neutron where an attached port is, if something speaks for another place, and brings it back. The
+// attachment stays meanwhile: without it, the agent would unplug a Pod that may have packets.
+func (c *Controller) verify(
+	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, wanted *cloudteamv1.PortAttachment,
+) error {
+	if !c.doubts.take(key, port) {
+		return nil
+	}
+	is := port.Status.Attachment
+	there, err := c.clouds.Verify(ctx, port, is)
+	if err == nil && !there {
+		klog.FromContext(ctx).Info("Somebody moved an attached port in Neutron; attaching it again", "port", is.PortID,
+			"host", is.Host, "mode", is.Mode)
+		err = c.clouds.Attach(ctx, port, wanted)
+	}
+	if err != nil {
+		c.doubts.add(key)
+		if errors.Is(err, ErrNotYet) {
+			err = controller.ErrStale
+		}
+		return err
+	}
+	if there || is.VLAN == wanted.VLAN {
+		return nil
+	}
+	return c.write(ctx, key, port, wanted, waitingFor(wanted))
+}

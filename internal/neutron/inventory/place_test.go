@@ -1,0 +1,129 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+)
+
+func TestAPortIsLocated(t *testing.T) {
+	i, admin, owner, id := boundPort(t, "")
+	b := Binder{i, admin}
+	if err := b.Bind(t.Context(), owner, id, "node1"); err != nil {
+		t.Fatal(err)
+	}
+	put := func(body map[string]any) {
+		t.Helper()
+		err := admin.Do(t.Context(), client.Request{
+			Op: "move", Method: http.MethodPut, Path: portKind.Path(id), Body: map[string]any{"port": body},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(b Binder, host string) {
+		t.Helper()
+		at, found, err := b.Locate(t.Context(), owner, id)
+		is := "unknown"
+		if at.Host != nil {
+			is = *at.Host
+		}
+		if err != nil || !found || is != host || at.Subport {
+			t.Errorf("the port is on %s, %+v, %t, %v; want %s", is, at, found, err, host)
+		}
+	}
+	want(b, "node1")
+	for _, host := range []string{"node2", ""} {
+		put(map[string]any{"binding:host_id": host})
+		want(b, host)
+	}
+	want(Binder{Inventory: i}, "unknown") // a member does not see it
+	_, elsewhere := cloudsOf(t, neutrontest.Options{})
+	want(Binder{i, elsewhere}, "unknown")
+
+	put(map[string]any{"device_owner": deviceOwnerSubport}) // as Neutron does with OVN
+	if at, found, err := b.Locate(t.Context(), owner, id); !found || !at.Subport || err != nil {
+		t.Errorf("in a trunk: %+v, %t, %v", at, found, err)
+	}
+}
+
+// TestThePortsOwnerHearsThatItIsGone at once, and once: it makes it again.
+func TestThePortsOwnerHearsThatItIsGone(t *testing.T) {
+	i, admin, owner, id := boundPort(t, "")
+	var moved []string
+	i.options.Moved = func(object string) { moved = append(moved, object) }
+	err := admin.Do(t.Context(), client.Request{Op: "delete", Method: http.MethodDelete, Path: portKind.Path(id)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, found, err := (Binder{i, admin}).Locate(t.Context(), owner, id); found || err != nil {
+			t.Errorf("found %t, %v", found, err)
+		}
+	}
+	if !slices.Equal(moved, []string{owner.Object}) {
+		t.Errorf("told %v", moved)
+	}
+	if _, held := i.ports.get(id); held {
+		t.Error("the Inventory still holds it")
+	}
+}
+
+// TestManyPortsAreLocatedByFewCalls, as when the ovn-controller of a node is away. Each caller gets the answer of a call
+// that began after it asked, and the error of its own.
+func TestManyPortsAreLocatedByFewCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l locator
+		sent, answers := make(chan []string, 9), make(chan error)
+		read := func(_ context.Context, ids []string) (map[string]Place, error) {
+			sent <- ids
+			err := <-answers
+			places := map[string]Place{}
+			for _, id := range ids {
+				places[id] = Place{Host: &id}
+			}
+			return places, err
+		}
+		var all sync.WaitGroup
+		failed := make(chan string, 2*maxLocated)
+		ask := func(ctx context.Context, id string) {
+			all.Go(func() {
+				places, err := l.locate(ctx, id, read)
+				if err != nil {
+					failed <- id
+				} else if *places[id].Host != id {
+					t.Errorf("the answer for %s is %v", id, places)
+				}
+			})
+			synctest.Wait()
+		}
+		leaving, leave := context.WithCancel(t.Context())
+		ask(leaving, "first")
+		for n := range maxLocated + 5 {
+			ask(t.Context(), fmt.Sprint(n))
+		}
+		if ids := <-sent; !slices.Equal(ids, []string{"first"}) || len(sent) > 0 {
+			t.Fatalf("sent %v and %d more", ids, len(sent))
+		}
+		leave() // others may wait for its call
+		answers <- nil
+		synctest.Wait()
+		if ids := <-sent; len(ids) != maxLocated {
+			t.Errorf("the second call is about %d ports", len(ids))
+		}
+		answers <- nil
+		answers <- errors.New("the cloud is away")
+		all.Wait()
+		if n := len(failed); n != 1+5 {
+			t.Errorf("%d callers failed, want the one that left, and those of the last call", n)
+		}
+	})
+}
