@@ -16,12 +16,14 @@ RACE := $(shell command -v "$$(go env CC)" >/dev/null && [ "$$(go env CGO_ENABLE
 ##@ Try it
 
 .PHONY: demo
-demo: build ## Show example-network created, repaired and deleted; $OS_CLOUD names a cloud, else the emulator serves
-	bin/demo
+CLOUD     ?=
+DEMOFLAGS ?=
+demo: build ## Show a network created, repaired and deleted, with the emulator or in CLOUD, an entry of clouds.yaml
+	bin/demo $(if $(CLOUD),--cloud='$(CLOUD)') $(DEMOFLAGS)
 
 .PHONY: run
 run: build ## Start the same surroundings and the controller, and leave them running until Ctrl-C
-	bin/demo --stay
+	bin/demo --stay $(if $(CLOUD),--cloud='$(CLOUD)') $(DEMOFLAGS)
 
 ##@ Build
 

@@ -39,6 +39,8 @@ Example: a cloud with the latency of a real one, and a network in it
   export OS_CLIENT_CONFIG_FILE=/tmp/clouds.yaml OS_CLOUD=tenant
   openstack network create example
 
+On SIGUSR1 it loses the answer to the next create of a network: it creates the network and cuts the connection.
+
 The clouds in the file are admin (role admin) and tenant (role member), with passwords, and admin-credential and
 tenant-credential, the same with application credentials.
 
@@ -113,10 +115,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	listener, err := server.Listen(o.listen, nil)
+	var answers loser
+	listener, err := server.Listen(o.listen, answers.wrap)
 	if err != nil {
 		return err
 	}
+	lose := make(chan os.Signal, 1)
+	signal.Notify(lose, syscall.SIGUSR1)
+	defer signal.Stop(lose)
 	if o.cloudsYAML != "" {
 		if err := writePrivate(o.cloudsYAML, listener.CloudsYAML()); err != nil {
 			return errors.Join(err, listener.Close())
@@ -126,11 +132,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if o.cloudsYAML != "" {
 		fmt.Fprintf(stdout, "neutron-emulator: clouds.yaml: %s\n", o.cloudsYAML)
 	}
-	select {
-	case <-ctx.Done():
-		return listener.Close()
-	case err := <-listener.Failed():
-		return fmt.Errorf("serving ended: %w", err)
+	for {
+		select {
+		case <-lose:
+			answers.arm()
+		case <-ctx.Done():
+			return listener.Close()
+		case err := <-listener.Failed():
+			return fmt.Errorf("serving ended: %w", err)
+		}
 	}
 }
 

@@ -64,6 +64,8 @@ func textOf(value any) string {
 // so that what the demo shows does not hang on the controller's word.
 type cloud struct {
 	client *gophercloud.ServiceClient
+	// project is the id of the project; empty if the log-in does not tell.
+	project string
 	// identity names the project and the endpoint.
 	identity string
 }
@@ -73,16 +75,26 @@ func openEmulator(ctx context.Context, file, name string) (*cloud, error) {
 	return open(ctx, clouds.WithLocations(file), clouds.WithCloudName(name))
 }
 
-// openNamed logs in to the cloud that OS_CLOUD names or the OS_ variables describe. The name that it gives beside is
-// for a person and holds no secret.
-func openNamed(ctx context.Context) (c *cloud, name string, err error) {
+// environmentCloud is the name of the cloud that the OS_ variables describe, in OpenStack's own clients too.
+const environmentCloud = "envvars"
+
+// openNamed logs in to an entry of clouds.yaml, or to environmentCloud. The name that it gives is for a person and
+// holds no secret.
+func openNamed(ctx context.Context, entry string) (c *cloud, name string, err error) {
+	if entry == environmentCloud {
+		entry = ""
+		// The variables alone count, for the controller too.
+		if err := os.Unsetenv("OS_CLOUD"); err != nil {
+			return nil, "", err
+		}
+	}
 	// The controller will find its credentials so, and this says best what is missing.
-	credentials, err := client.LoadCredentials("")
+	credentials, err := client.LoadCredentials(entry)
 	if err != nil {
 		return nil, "", err
 	}
-	choice := []clouds.ParseOption{clouds.WithCloudName(os.Getenv("OS_CLOUD"))}
-	if os.Getenv("OS_CLOUD") == "" {
+	choice := []clouds.ParseOption{clouds.WithCloudName(entry)}
+	if entry == "" {
 		content, err := json.Marshal(cloudOfEnvironment(os.Environ()))
 		if err != nil {
 			return nil, "", err
@@ -144,6 +156,7 @@ func open(ctx context.Context, choice ...clouds.ParseOption) (*cloud, error) {
 	c := &cloud{client: service, identity: service.Endpoint}
 	if result, ok := provider.GetAuthResult().(tokens.CreateResult); ok {
 		if project, err := result.ExtractProject(); err == nil && project != nil {
+			c.project = project.ID
 			c.identity = fmt.Sprintf("project %s (%s) at %s", project.Name, project.ID, service.Endpoint)
 		}
 	}

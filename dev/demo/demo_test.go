@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,8 +26,8 @@ func TestParse(t *testing.T) {
 	}{
 		"the defaults": {want: options{auditInterval: 2 * time.Second}},
 		"all flags": {
-			args: []string{"--stay", "--dir=x", "--audit-interval=5s"},
-			want: options{stay: true, auditInterval: 5 * time.Second, dir: "x"},
+			args: []string{"--stay", "--dir=x", "--audit-interval=5s", "--short", "--cloud=mine"},
+			want: options{stay: true, short: true, cloud: "mine", auditInterval: 5 * time.Second, dir: "x"},
 		},
 		"an argument is refused":      {args: []string{"stay"}, wantError: `"stay"`},
 		"a short interval is refused": {args: []string{"--audit-interval=10ms"}, wantError: "at least 1s"},
@@ -50,7 +52,7 @@ func TestHelpTeaches(t *testing.T) {
 	if code := run([]string{"--help"}, new(bytes.Buffer), &help); code != 0 {
 		t.Errorf("the exit code is %d", code)
 	}
-	for _, word := range []string{"--stay", "--dir", "--audit-interval", "OS_CLOUD", "NO_COLOR"} {
+	for _, word := range []string{"--stay", "--dir", "--audit-interval", "--cloud", "--short", "NO_COLOR"} {
 		if !strings.Contains(help.String(), word) {
 			t.Errorf("it does not mention %s", word)
 		}
@@ -111,6 +113,33 @@ func TestNarratorIsPlainWhereThereIsNoTerminal(t *testing.T) {
 	n.command("ls")
 	if diff := cmp.Diff("   \x1b[36m$ ls\x1b[0m\n", out.String()); diff != "" {
 		t.Errorf("with colours (-want +got):\n%s", diff)
+	}
+}
+
+// A server that closes a connection under the demo sends SIGPIPE, as a reader that goes away does.
+func TestOnlyAReaderThatGoesAwayInterrupts(t *testing.T) {
+	ctx, _, interrupt, release := untilSignal()
+	defer release()
+	if err := syscall.Kill(syscall.Getpid(), syscall.SIGPIPE); err != nil {
+		t.Fatal(err)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	n := newNarrator(writer)
+	n.unheard = interrupt
+	n.say("heard")
+	if ctx.Err() != nil {
+		t.Error("SIGPIPE interrupts")
+	}
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n.say("unheard")
+	if !errors.Is(context.Cause(ctx), errInterrupted) {
+		t.Errorf("the cause is %v", context.Cause(ctx))
 	}
 }
 

@@ -32,7 +32,9 @@ func main() {
 
 // options are the command line.
 type options struct {
-	stay          bool
+	stay, short bool
+	// cloud is an entry of clouds.yaml, or envvars for the OS_ variables; empty for the emulator.
+	cloud         string
 	auditInterval time.Duration
 	dir           string
 }
@@ -40,20 +42,24 @@ type options struct {
 const usage = `demo shows what network-controller does, in well under a minute:
 
   1. Start a Kubernetes control plane and a cloud. The control plane is etcd, kube-apiserver, kube-controller-manager,
-     kube-scheduler, and kwok, which simulates a Node without containers. If OS_CLOUD or OS_AUTH_URL is set, the demo
-     uses that cloud, with the credentials that OpenStack's own clients find. Otherwise it starts an emulator of
-     Keystone and Neutron.
+     kube-scheduler, and kwok, which simulates a Node without containers. The cloud is an emulator of Keystone and
+     Neutron, or with --cloud your own.
   2. Install the CRDs and the admission policy, and start the controller.
   3. Apply the Network example-network. The controller creates a network with a subnet in Neutron.
   4. Change its gateway in Kubernetes. The controller changes it in Neutron.
   5. Change it by hand in Neutron. The controller corrects the drift.
-  6. Apply the Deployment web. Each of its Pods gets a port in Neutron with its own address.
-  7. Have two of the Pods ping each other by their ports. This needs root, Open vSwitch and OVN, and the emulator.
+  6. Apply a mistake. The API server refuses it and says what to write.
+  7. Fill the quota. The Network says what to do, and recovers by itself.
+  8. Lose the answer to a create, and kill the controller. There is no second network.
+  9. Apply the Deployment web. Each of its Pods gets a port in Neutron with its own address.
+ 10. Have two of the Pods ping each other by their ports. This needs root, Open vSwitch and OVN, and the emulator.
      Elsewhere the demo says what is missing.
-  8. Delete a Pod. Its replacement gets a port too.
-  9. Scale the Deployment to 1. One port remains.
- 10. Delete the Deployment. No port remains.
- 11. Delete the Network. The controller deletes it in Neutron.
+ 11. Delete a Pod. Its replacement gets a port too.
+ 12. Scale the Deployment to 1. One port remains.
+ 13. Delete the Deployment. No port remains.
+ 14. Delete the Network. The controller deletes it in Neutron.
+
+--short leaves out steps 6 to 8. Steps 7 and 8 need the emulator.
 
 Each step prints the equivalent kubectl or openstack command; neither program is needed. In your own cloud the demo
 creates one network with one subnet and a few ports. It touches nothing else, and deletes them, also after Ctrl-C or a
@@ -67,7 +73,7 @@ Usage:
 Examples:
   bin/demo                            # make demo does this
   bin/demo --stay                     # make run: the control plane, cloud and controller, until Ctrl-C
-  OS_CLOUD=mycloud bin/demo           # in the cloud "mycloud" of clouds.yaml
+  bin/demo --cloud=mycloud            # in the cloud "mycloud" of clouds.yaml; make demo CLOUD=mycloud does this
   bin/demo --stay --dir ~/networks    # keep the data: the next start continues with it
 
 Exit status: 0 if every step succeeded, 1 if one failed (the logs are kept, and their path is printed), 2 for invalid
@@ -83,6 +89,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.stay, "stay", false,
 		"start the control plane, the cloud and the controller, print commands to try, and stream the controller's log "+
 			"until Ctrl-C")
+	flags.StringVar(&o.cloud, "cloud", "",
+		"your own cloud instead of the emulator: the name of an entry in clouds.yaml, or envvars for OS_AUTH_URL and the "+
+			"other OS_ variables. The demo creates and deletes a network there")
+	flags.BoolVar(&o.short, "short", false, "leave out the mistake, the full quota, and the lost answer")
 	flags.DurationVar(&o.auditInterval, "audit-interval", 2*time.Second,
 		"how often the controller audits Neutron; at least 1s")
 	flags.StringVar(&o.dir, "dir", "",
@@ -116,9 +126,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	// client-go logs what the demo's own errors say already.
 	klog.SetLogger(klog.Logger{})
-	ctx, hurry, release := untilSignal()
+	ctx, hurry, interrupt, release := untilSignal()
 	defer release()
 	n := newNarrator(stdout)
+	n.unheard = interrupt
 
 	perform := show
 	if o.stay {
@@ -135,12 +146,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // untilSignal gives two contexts: ctx ends at the first signal that asks to stop, hurry at the second, which means that
-// nothing is to be waited for any more. A reader that has gone away (SIGPIPE: demo | head) counts as the first only.
-func untilSignal() (ctx, hurry context.Context, release func()) {
+// nothing is to be waited for any more. interrupt counts as a first signal.
+func untilSignal() (ctx, hurry context.Context, interrupt, release func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	hurry, hasten := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	// A reader that goes away (demo | head) must not kill the demo, which tidies up then. Any socket that a server closes
+	// sends this signal, too; the narrator knows whether it was the reader's.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
 	if !signal.Ignored(syscall.SIGHUP) { // nohup has it ignored
 		signal.Notify(signals, syscall.SIGHUP)
 	}
@@ -148,8 +163,8 @@ func untilSignal() (ctx, hurry context.Context, release func()) {
 	go func() {
 		for {
 			select {
-			case s := <-signals:
-				if ctx.Err() != nil && s != syscall.SIGPIPE {
+			case <-signals:
+				if ctx.Err() != nil {
 					hasten()
 				}
 				cancel(errInterrupted)
@@ -158,8 +173,9 @@ func untilSignal() (ctx, hurry context.Context, release func()) {
 			}
 		}
 	}()
-	return ctx, hurry, func() {
+	return ctx, hurry, func() { cancel(errInterrupted) }, func() {
 		signal.Stop(signals)
+		signal.Stop(pipe)
 		close(released)
 		cancel(nil)
 		hasten()

@@ -3,11 +3,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // narrator prints the story for a person. Its methods are safe for concurrent use.
@@ -16,6 +18,8 @@ type narrator struct {
 	out     io.Writer
 	colours bool
 	steps   int
+	// unheard, if set, is called when the reader has gone away.
+	unheard func()
 }
 
 // newNarrator prints to out, with colours where that is a terminal that knows them and NO_COLOR (https://no-color.org)
@@ -53,7 +57,8 @@ func (n *narrator) paint(s style, text string) string {
 func (n *narrator) print(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	fmt.Fprintln(n.out, text)
+	// An error that matters was noted.
+	_, _ = n.write([]byte(text + "\n"))
 }
 
 // title heads the whole.
@@ -91,7 +96,16 @@ func (n *narrator) bad(err error) { n.print("\n" + n.paint(red, "✗ "+err.Error
 func (n *narrator) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.out.Write(p)
+	return n.write(p)
+}
+
+// write writes, and notes that the reader has gone away. n.mu MUST be held.
+func (n *narrator) write(p []byte) (int, error) {
+	written, err := n.out.Write(p)
+	if errors.Is(err, syscall.EPIPE) && n.unheard != nil {
+		n.unheard()
+	}
+	return written, err
 }
 
 // indent sets every line of a text in by three spaces, as far as it is not empty.

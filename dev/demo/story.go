@@ -62,10 +62,15 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 			n.title(fmt.Sprintf("\nAll steps succeeded; all processes have stopped. %.1f s.", took))
 		}
 	}()
-	for _, step := range []func(context.Context) error{
-		s.surround, s.install, s.create, s.change, s.drift,
-		s.deploy, s.sendPackets, s.replacePod, s.scaleDown, s.undeploy, s.remove,
-	} {
+	steps := []func(context.Context) error{s.surround, s.install, s.create, s.change, s.drift}
+	if !o.short {
+		steps = append(steps, s.mistake)
+		if !s.real {
+			steps = append(steps, s.fillQuota, s.loseAnswer)
+		}
+	}
+	steps = append(steps, s.deploy, s.sendPackets, s.replacePod, s.scaleDown, s.undeploy, s.remove)
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -92,7 +97,7 @@ func (s *story) surround(ctx context.Context) error {
 			"ports, changes them, and deletes them. It touches nothing else.",
 			s.name, s.sample.cidr())
 	} else {
-		s.n.say("The emulator answers like a real Keystone and Neutron. Set OS_CLOUD to use your own cloud.")
+		s.n.say("The emulator answers like a real Keystone and Neutron. --cloud=NAME uses your own cloud.")
 	}
 	return nil
 }

@@ -58,6 +58,9 @@ type surroundings struct {
 	// health is the address of the controller's /readyz and /metrics.
 	health     string
 	controller *process.Process
+	// starts is how often the controller was started.
+	starts   int
+	emulator *process.Process
 
 	// processes are in the order in which they were started.
 	processes []*process.Process
@@ -70,7 +73,7 @@ type surroundings struct {
 // newSurroundings finds the programs and makes the folder. Nothing is started.
 func newSurroundings(o options, n *narrator, fail context.CancelCauseFunc) (*surroundings, error) {
 	s := &surroundings{options: o, n: n, fail: fail}
-	s.real = os.Getenv("OS_CLOUD") != "" || os.Getenv("OS_AUTH_URL") != ""
+	s.real = o.cloud != ""
 	executable, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -147,7 +150,10 @@ func (s *surroundings) claimDir() error {
 
 // run starts one of the programs beside this one. Should it end before it is stopped, the steps end.
 func (s *surroundings) run(p process.Program) (*process.Process, error) {
-	p.Path, p.Log = filepath.Join(s.bin, p.Name), filepath.Join(s.dir, p.Name+".log")
+	p.Path = filepath.Join(s.bin, p.Name)
+	if p.Log == "" {
+		p.Log = filepath.Join(s.dir, p.Name+".log")
+	}
 	started, err := process.Start(p)
 	if err == nil {
 		s.processes = append(s.processes, started)
@@ -206,10 +212,10 @@ func (s *surroundings) startControlPlane(ctx context.Context) error {
 	})
 }
 
-// enterCloud logs in to the cloud that the environment names.
+// enterCloud logs in to the cloud of --cloud.
 func (s *surroundings) enterCloud(ctx context.Context) error {
 	var err error
-	s.cloud, s.cloudName, err = openNamed(ctx)
+	s.cloud, s.cloudName, err = openNamed(ctx, s.options.cloud)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -223,7 +229,8 @@ func (s *surroundings) startEmulator(ctx context.Context) error {
 		return err
 	}
 	s.n.command("bin/neutron-emulator --clouds-yaml=" + s.cloudsFile + " &")
-	_, err := s.run(process.Program{
+	var err error
+	s.emulator, err = s.run(process.Program{
 		Name: "neutron-emulator", Args: []string{"--clouds-yaml=" + s.cloudsFile}, Env: withoutCloud(os.Environ()),
 		Patience: 5 * time.Second,
 	})
@@ -330,14 +337,23 @@ func (s *surroundings) startController(ctx context.Context) error {
 		"--pool-cooldown=1s",
 	}
 	env := os.Environ()
+	if s.real && s.options.cloud != environmentCloud {
+		args = append(args, "--cloud="+s.options.cloud)
+	}
 	if !s.real {
 		args = append(args, "--cloud="+emulatorCloud)
 		env = append(withoutCloud(env), "OS_CLIENT_CONFIG_FILE="+s.cloudsFile)
 	}
 	s.n.command("bin/network-controller " + strings.Join(args, " ") + " &")
 	args = append(args, "--bind-address="+address)
+	// A controller that was killed keeps its log.
+	s.starts++
+	log := ""
+	if s.starts > 1 {
+		log = filepath.Join(s.dir, fmt.Sprintf("network-controller-%d.log", s.starts))
+	}
 	s.controller, err = s.run(process.Program{
-		Name: "network-controller", Args: args, Env: env, Patience: 20 * time.Second,
+		Name: "network-controller", Args: args, Env: env, Log: log, Patience: 20 * time.Second,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+func TestOneAnswerIsLostAfterTheRequestWasCarriedOut(t *testing.T) {
+	var created int
+	var l loser
+	server := httptest.NewServer(l.wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { created++ })))
+	defer server.Close()
+	post := func(path string) error {
+		answer, err := http.Post(server.URL+path, "application/json", nil)
+		if err == nil {
+			err = answer.Body.Close()
+		}
+		return err
+	}
+	l.arm()
+	if err := post("/networking/v2.0/subnets"); err != nil {
+		t.Errorf("the answer to another request is lost: %v", err)
+	}
+	if err := post("/networking/v2.0/networks"); err == nil {
+		t.Error("the answer came")
+	}
+	if err := post("/networking/v2.0/networks"); err != nil {
+		t.Errorf("a second answer is lost: %v", err)
+	}
+	if created != 3 {
+		t.Errorf("%d of 3 requests were carried out", created)
+	}
+}
