@@ -217,6 +217,9 @@ func examples(*testing.T) map[string]example {
 	routed := frontend(2)
 	routed.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
 		ExternalNetworkID: "5c0a9d3e-7b1f-4f0e-8f43-6a1f0d2b9e77", ExternalIPs: []string{"203.0.113.17"}}
+	drifted := frontend(1)
+	drifted.Name, drifted.Status.Drift = "backend", []cloudteamv1.Drift{{Field: "mtu", Declared: "1500", Actual: "1400"}}
+	drifted.Status.Conditions = conditions("True", "DriftDetected", "mtu is 1400")
 	quotas := map[string]int{"network": 10, "subnet": 10}
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "c1"}}
 	planned := "plan -f network.yaml -n shop --cloud mycloud"
@@ -237,7 +240,10 @@ func examples(*testing.T) map[string]example {
 		"tree-healthy": {command: "tree -n shop", objects: []runtime.Object{routed, bound, pod}},
 		"tree-broken":  {command: "tree frontend -n shop", objects: []runtime.Object{frontend(5), bound, pod, webPort("web-frontend-2", "")}},
 		"tree-mermaid": {command: "tree -n shop -o mermaid", objects: []runtime.Object{routed, bound, pod}},
-		"why-healthy":  {command: "why network/frontend -n shop", objects: []runtime.Object{frontend(2)}},
+		"top-healthy":  {command: "top -n shop", objects: []runtime.Object{routed, bound}},
+		"top-broken": {command: "top -A", objects: []runtime.Object{frontend(5), bound, webPort("web-frontend-2", ""),
+			drifted}},
+		"why-healthy": {command: "why network/frontend -n shop", objects: []runtime.Object{frontend(2)}},
 		"why-broken": {command: "why deployment/web -n shop", objects: []runtime.Object{frontend(5),
 			web("False", "PortsFailed", `1 of 3 ports cannot be created; NetworkPort "web-frontend-2": AddressesExhausted: `+
 				`No more IP addresses available on network 068d42bb-96f5-48f9-849f-0d08dcfe7af6.`),
