@@ -47,6 +47,8 @@ type example struct {
 	// cloud is the cloud "mycloud"; nil for none. file is network.yaml.
 	cloud *neutrontest.Server
 	file  string
+	// seed, if set, fills the cloud. It gives what the docs say in place of the cloud's ids.
+	seed func(t *testing.T, cloud *neutrontest.Server) map[string]string
 }
 
 func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
@@ -89,7 +91,14 @@ func (e example) run(t *testing.T) (out string, code int) {
 		listener := e.cloud.Start(t)
 		write(t, "clouds.yaml", strings.Replace(listener.CloudsYAML(), "  tenant:", "  mycloud:", 1))
 		t.Setenv("OS_CLIENT_CONFIG_FILE", "clouds.yaml")
+		ids := map[string]string{}
+		if e.seed != nil {
+			ids = e.seed(t, e.cloud)
+		}
 		defer func() {
+			for is, said := range ids {
+				out = strings.ReplaceAll(out, is, said)
+			}
 			out = strings.ReplaceAll(out, listener.URL, "https://cloud.example.org")
 			out = strings.ReplaceAll(out, e.cloud.ProjectID("tenant"), "5cc65ffd1b9a29de180bd0910cbc48b6")
 		}()
@@ -229,7 +238,14 @@ func examples(*testing.T) map[string]example {
 		&admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "network-controller-scheduling-gate"}},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: map[string]string{
 			cloudteamv1.AnnotationDataplane: "ovn", cloudteamv1.AnnotationDataplaneVersion: "v1.2.0"}}}}
+	rebuilt := frontend(2)
+	rebuilt.Status = cloudteamv1.NetworkStatus{}
+	rebuilt.Status.ObservedGeneration = 1
 	return map[string]example{
+		"adopt-clusters": {command: "adopt --cloud mycloud", objects: []runtime.Object{space},
+			cloud: neutrontest.New(neutrontest.Options{}), seed: leftBehind},
+		"adopt": {command: adopts, objects: []runtime.Object{space, rebuilt}, code: 2,
+			cloud: neutrontest.New(neutrontest.Options{}), seed: leftBehind},
 		"doctor-healthy": {command: "doctor", objects: good},
 		"doctor-broken": {command: "doctor --cloud mycloud", cloud: neutrontest.New(neutrontest.Options{}), code: 2,
 			objects: []runtime.Object{webPort("web-frontend-2", ""), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}}},

@@ -20,6 +20,11 @@ func (f *factory) cloudFlag(c *cobra.Command, name *string) {
 
 // neutron gives the user's cloud, for reading: no write is ever sent. It is nil if the user names none.
 func (f *factory) neutron(name string) (*client.Cloud, error) {
+	return f.neutronWith(name, client.Options{Permit: func() error { return errReadOnly }})
+}
+
+// neutronWith gives the user's cloud with some options of its own. It is nil if the user names none.
+func (f *factory) neutronWith(name string, options client.Options) (*client.Cloud, error) {
 	if name == "" && os.Getenv("OS_CLOUD") == "" && os.Getenv("OS_AUTH_URL") == "" {
 		return nil, nil
 	}
@@ -27,8 +32,6 @@ func (f *factory) neutron(name string) (*client.Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.NewCloud(credentials, client.Options{
-		Timeout: time.Minute, UserAgent: cli.UserAgent("kubectl-network"),
-		Permit: func() error { return errReadOnly },
-	}), nil
+	options.Timeout, options.UserAgent = time.Minute, cli.UserAgent("kubectl-network")
+	return client.NewCloud(credentials, options), nil
 }

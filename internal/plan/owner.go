@@ -72,6 +72,16 @@ func (o Owner) Owns(description string) bool {
 	return ok && of == o
 }
 
+// HandOver is what a description becomes when the owner's resource is given to another one. The text before the marker
+// stays, and with it the words that say what the object said. It returns false if the description has not this owner.
+func (o Owner) HandOver(description string, to Owner) (string, bool) {
+	text, of, ok := ParseDescription(description)
+	if !ok || of != o {
+		return description, false
+	}
+	return to.Describe(text), true
+}
+
 // validate refuses an owner whose marker cannot be parsed. Its resources would never be found and created again and
 // again.
 func (o Owner) validate() error {

@@ -75,7 +75,7 @@ var advices = map[string]advice{
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.drift}'"}},
 	cloudteamv1.ReasonAlreadyOwned: {
 		"Another object owns the network; the message has its marker. Delete that object with deletionPolicy Retain, or " +
-			"set managementPolicy Observe here.", nil},
+			"set managementPolicy Observe here. If it was an object of a cluster that is gone, see kubectl network adopt.", nil},
 	cloudteamv1.ReasonProjectMismatch: {
 		"Name credentials of the network's own project in spec.cloud, or set managementPolicy Observe.", nil},
 	cloudteamv1.ReasonInvalidSpec: {

@@ -318,28 +318,42 @@ func (i *Inventory) conclude(of client.Identity, f finding) {
 
 // termName is the name of the term record. Neutron takes 255 characters.
 func (i *Inventory) termName(of Term) string {
-	name := "network-controller " + i.cluster + " " + of.Lease
+	name := termNames(i.cluster) + of.Lease
 	return name[:min(len(name), 255)]
 }
+
+// termNames is how the names of a cluster's term records begin.
+func termNames(cluster string) string { return "network-controller " + cluster + " " }
 
 // writeTerm creates a term record, or changes one if nobody else has since it was read.
 func (i *Inventory) writeTerm(ctx context.Context, own Term, was *wireTerm, disputed bool) error {
 	body := map[string]any{"description": word{own.Number, own.Holder, disputed}.String()}
-	r := client.Request{Op: "write term", Method: http.MethodPost, Path: termCollection.Many}
 	if was != nil {
-		r.Method, r.Path, r.Revision = http.MethodPut, termCollection.Path(was.ID), &was.Revision
-	} else {
-		body["name"] = i.termName(own)
-		body["prefixes"] = []string{termPrefix}
-		body["min_prefixlen"], body["default_prefixlen"] = termPrefixLength, termPrefixLength
+		return rewriteTerm(ctx, i.cloud, *was, word{own.Number, own.Holder, disputed})
 	}
-	r.Body = map[string]any{termCollection.One: body}
-	return i.cloud.Do(ctx, r)
+	body["name"] = i.termName(own)
+	body["prefixes"] = []string{termPrefix}
+	body["min_prefixlen"], body["default_prefixlen"] = termPrefixLength, termPrefixLength
+	return i.cloud.Do(ctx, client.Request{
+		Op: "write term", Method: http.MethodPost, Path: termCollection.Many, Body: map[string]any{termCollection.One: body},
+	})
+}
+
+// rewriteTerm changes a term record, if nobody else has since it was read.
+func rewriteTerm(ctx context.Context, cloud *client.Cloud, was wireTerm, to word) error {
+	return cloud.Do(ctx, client.Request{
+		Op: "write term", Method: http.MethodPut, Path: termCollection.Path(was.ID), Revision: &was.Revision,
+		Body: map[string]any{termCollection.One: map[string]any{"description": to.String()}},
+	})
 }
 
 // removeTerm removes a term record, unless somebody has changed it since it was read.
 func (i *Inventory) removeTerm(ctx context.Context, record wireTerm) error {
-	err := i.cloud.Do(ctx, client.Request{
+	return removeTerm(ctx, i.cloud, record)
+}
+
+func removeTerm(ctx context.Context, cloud *client.Cloud, record wireTerm) error {
+	err := cloud.Do(ctx, client.Request{
 		Op: "remove term", Method: http.MethodDelete, Path: termCollection.Path(record.ID), Revision: &record.Revision,
 	})
 	if client.IsNotFound(err) {

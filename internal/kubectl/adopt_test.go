@@ -1,0 +1,353 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	domain "cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+const (
+	oldCluster = "2a6d0c4e-93b1-4f7a-8c55-1e9f7b3d5a02"
+	newCluster = "c1"
+)
+
+// rebuilt is a cloud with what a cluster left that is gone.
+type rebuilt struct {
+	t      *testing.T
+	server *neutrontest.Server
+	cloud  *client.Cloud
+	// old is the old cluster's, as its controller had it.
+	old *inventory.Inventory
+	// breaks, where set, is asked of each write; true breaks the connection instead.
+	breaks atomic.Pointer[func(*http.Request) bool]
+}
+
+func startRebuilt(t *testing.T) *rebuilt {
+	r := &rebuilt{t: t, server: neutrontest.New(neutrontest.Options{})}
+	listener, err := r.server.Listen("127.0.0.1:0", func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if breaks := r.breaks.Load(); breaks != nil && q.Method == http.MethodPut && (*breaks)(q) {
+				panic(http.ErrAbortHandler)
+			}
+			next.ServeHTTP(w, q)
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	t.Chdir(t.TempDir())
+	write(t, "clouds.yaml", strings.Replace(listener.CloudsYAML(), "  tenant:", "  mycloud:", 1))
+	t.Setenv("OS_CLIENT_CONFIG_FILE", "clouds.yaml")
+	r.connect()
+	return r
+}
+
+// connect logs in to mycloud.
+func (r *rebuilt) connect() {
+	credentials, err := client.LoadCredentials("mycloud")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.cloud = client.NewCloud(credentials, client.Options{})
+	r.old = r.inventory(oldCluster, nil)
+}
+
+// leftBehind fills the cloud of an example with what a cluster left. It gives the ids of the docs for those of the cloud.
+func leftBehind(t *testing.T, server *neutrontest.Server) map[string]string {
+	r := &rebuilt{t: t, server: server}
+	r.connect()
+	r.network(r.old, frontendOfOld, "frontend", "192.168.0.0/29", "web-frontend-0")
+	ids := map[string]string{}
+	for key, says := range r.described() {
+		many, id, _ := strings.Cut(key, " ")
+		ids[id] = map[string]string{
+			"networks": "068d42bb-96f5-48f9-849f-0d08dcfe7af6", "routers": "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
+			"subnets": "5b0e4c5a-2c1f-4f3b-8a57-0a3b5f4d6c11", "ports": "0d3c7b1e-5a94-4c6f-9e0b-113c5d7e9f01",
+		}[many]
+		if strings.Contains(says, "web-frontend-0") {
+			ids[id] = "0d3c7b1e-5a94-4c6f-9e0b-013c5d7e9f01"
+		}
+	}
+	return ids
+}
+
+func (r *rebuilt) inventory(cluster string, leads func() (inventory.Term, bool)) *inventory.Inventory {
+	in := inventory.New(r.cloud, cluster, inventory.Options{Ports: true, Interval: time.Hour, Term: leads})
+	in.Fill(r.t.Context())
+	return in
+}
+
+// network makes a network as the controller of a cluster does, with a router and a port. It returns its id.
+func (r *rebuilt) network(in *inventory.Inventory, owner domain.Owner, name, cidr string, ports ...string) string {
+	r.t.Helper()
+	prefix := netip.MustParsePrefix(cidr)
+	spec := domain.Spec{Owner: owner, Name: name, Router: &domain.RouterSpec{},
+		Subnets: []domain.Subnet{{CIDR: prefix, Gateway: prefix.Addr().Next(), DHCP: true}}}
+	if err := spec.Validate(); err != nil {
+		r.t.Fatal(err)
+	}
+	apply := func(change domain.Change, err error) {
+		r.t.Helper()
+		if err == nil {
+			_, err = in.Apply(r.t.Context(), change)
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	apply(domain.Network(spec, domain.Observed{}))
+	observed, err := in.Observed(r.t.Context(), owner, time.Time{}, domain.KindNetwork)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	n, _ := observed.Network()
+	address := prefix.Addr().Next()
+	for _, port := range ports {
+		address = address.Next()
+		apply(domain.Port(domain.PortSpec{Owner: domain.Owner{Cluster: owner.Cluster, Object: "old-" + name + "-" + port}, Name: port,
+			NetworkID: n.ID, Addresses: []domain.PortAddress{{SubnetID: n.Subnets[0].ID, Address: address}}}, domain.Observed{}))
+	}
+	return n.ID
+}
+
+// described is each resource's description and revision, by collection and id.
+func (r *rebuilt) described() map[string]string {
+	r.t.Helper()
+	all := map[string]string{}
+	for _, many := range []string{"networks", "subnets", "routers", "ports"} {
+		listed, err := client.List[described](r.t.Context(), r.cloud, "list", client.Collection{Many: many}, url.Values{})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, d := range listed {
+			all[many+" "+d.ID] = fmt.Sprint(d.Description, " ", d.Name)
+		}
+	}
+	return all
+}
+
+type described struct{ ID, Name, Description string }
+
+func (d described) Key() string { return d.ID }
+
+// count counts the resources that a cluster marks.
+func (r *rebuilt) count(cluster string) (marked int) {
+	for _, d := range r.described() {
+		if strings.Contains(d, "[owner="+cluster+"/") {
+			marked++
+		}
+	}
+	return marked
+}
+
+// objects are those of the new cluster.
+func (r *rebuilt) objects(more ...runtime.Object) []runtime.Object {
+	return append(more, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: newCluster}})
+}
+
+// applied is a Network of the new cluster, whose controller only reports.
+func (r *rebuilt) applied(namespace, name, cidr string) *cloudteamv1.Network {
+	n := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		UID: types.UID("new-" + namespace + "-" + name)}}
+	n.Spec.CIDR, n.Status.ObservedGeneration = cidr, 1
+	return n
+}
+
+func (r *rebuilt) port(namespace, name, network string) *cloudteamv1.NetworkPort {
+	p := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		UID: types.UID("new-" + namespace + "-" + name)}}
+	p.Spec.NetworkName = network
+	return p
+}
+
+const adopts = "adopt --from-cluster " + oldCluster + " --cloud mycloud"
+
+// frontendOfOld is frontend's owner in the old cluster.
+var frontendOfOld = domain.Owner{Cluster: oldCluster, Object: "old-frontend"}
+
+func TestAdoptGivesAnOldNetworkToTheObjectOfItsName(t *testing.T) {
+	r := startRebuilt(t)
+	id := r.network(r.old, frontendOfOld, "frontend", "10.1.0.0/24", "web-0", "gone-0")
+	third := r.inventory("third", nil)
+	r.network(third, domain.Owner{Cluster: "third", Object: "o"}, "frontend", "10.1.0.0/24", "web-0")
+	objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), r.port("shop", "web-0", "frontend"))
+	was := r.described()
+
+	out, code := run(t, objects, adopts)
+	if code != 2 || !strings.Contains(out, "network "+id) || !strings.Contains(out, "With --yes: 5 markers") ||
+		!strings.Contains(out, "Left with the old cluster's marker") {
+		t.Errorf("the dry run exits with %d and says\n%s", code, out)
+	}
+	if diff := cmp.Diff(was, r.described()); diff != "" {
+		t.Errorf("a dry run writes:\n%s", diff)
+	}
+	if out, code = run(t, objects, adopts+" --yes --force"); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	for key, now := range r.described() {
+		before := was[key]
+		want := before
+		switch {
+		case strings.Contains(before, "web-0") && strings.Contains(before, oldCluster):
+			want = strings.Replace(before, oldCluster+"/old-frontend-web-0", newCluster+"/new-shop-web-0", 1)
+		case !strings.Contains(before, "gone-0"):
+			want = strings.Replace(before, frontendOfOld.Marker(), "[owner=c1/new-shop-frontend]", 1)
+		}
+		if now != want {
+			t.Errorf("%s has %q, want %q", key, now, want)
+		}
+	}
+	if left := r.count(oldCluster); left != 1 {
+		t.Errorf("%d resources bear the old marker, want the port of nobody", left)
+	}
+
+	// Nothing is written twice.
+	puts := r.server.CallCounts()
+	out, code = run(t, objects, adopts+" --yes --force")
+	for call, n := range r.server.CallCounts() {
+		if strings.HasPrefix(call, "PUT") && n != puts[call] {
+			t.Errorf("the second run writes: %s", call)
+		}
+	}
+	if code != 0 || !strings.Contains(out, "Nothing to adopt.") {
+		t.Errorf("the second run exits with %d and says\n%s", code, out)
+	}
+}
+
+// TestAdoptGoesOn breaks each write in turn, before or after Neutron has done it.
+func TestAdoptGoesOn(t *testing.T) {
+	for broken := range 5 {
+		r := startRebuilt(t)
+		r.network(r.old, frontendOfOld, "frontend", "10.1.0.0/24", "web-0")
+		objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), r.port("shop", "web-0", "frontend"))
+		var seen atomic.Int32
+		breaks := func(*http.Request) bool { return int(seen.Add(1)) > broken }
+		r.breaks.Store(&breaks)
+		out, code := run(t, objects, adopts+" --yes --force")
+		if code != 1 || !strings.Contains(out, "run the same command again") {
+			t.Fatalf("write %d: exit code %d\n%s", broken, code, out)
+		}
+		if marked := r.count(newCluster); marked != broken {
+			t.Errorf("%d markers are written before the write %d broke", marked, broken)
+		}
+		r.breaks.Store(nil)
+		if out, code = run(t, objects, adopts+" --yes --force"); code != 0 {
+			t.Fatalf("write %d: exit code %d\n%s", broken, code, out)
+		}
+		if old, now := r.count(oldCluster), r.count(newCluster); old != 0 || now != 5 {
+			t.Errorf("after write %d broke: %d resources bear the old marker, %d the new one; want 0 and 5", broken, old, now)
+		}
+	}
+}
+
+func TestAdoptGivesNothingThatIsInDoubt(t *testing.T) {
+	r := startRebuilt(t)
+	id := r.network(r.old, frontendOfOld, "frontend", "10.1.0.0/24")
+	shop, blog := r.applied("shop", "frontend", "10.1.0.0/24"), r.applied("blog", "frontend", "10.1.0.0/24")
+	elsewhere := r.applied("shop", "frontend", "10.1.0.0/24")
+	elsewhere.Status.Cloud = &cloudteamv1.CloudStatus{ProjectID: "another"}
+	tenants := r.applied("shop", "frontend", "10.1.0.0/24")
+	tenants.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "mine"}
+	unseen := r.applied("shop", "frontend", "10.1.0.0/24")
+	unseen.Status.ObservedGeneration = 0
+	for name, c := range map[string]struct {
+		command string
+		objects []runtime.Object
+		says    string
+	}{
+		"another cluster":     {"adopt --from-cluster nobody --cloud mycloud", r.objects(shop), "Nothing in this project is of cluster"},
+		"this cluster":        {"adopt --from-cluster c1 --cloud mycloud", r.objects(shop), "is this cluster"},
+		"two of a name":       {adopts, r.objects(shop, blog), "Network " + id + " fits Network shop/frontend, too"},
+		"another cidr":        {adopts, r.objects(r.applied("shop", "frontend", "10.2.0.0/24")), "Nothing to adopt."},
+		"another project":     {adopts, r.objects(elsewhere), "Nothing to adopt."},
+		"an unknown project":  {adopts, r.objects(tenants), "It has credentials of its own"},
+		"an unseen Network":   {adopts, r.objects(unseen), "The controller has not seen it"},
+		"a choice of nothing": {adopts + " shop/frontend=gone", r.objects(shop), "No network of the old cluster fits"},
+		"no record":           {adopts, r.objects(shop), "nothing shows whether its controller runs"},
+	} {
+		out, _ := run(t, c.objects, c.command+" --yes")
+		if !strings.Contains(out, c.says) {
+			t.Errorf("%s: it says\n%s\nwant %q", name, out, c.says)
+		}
+		if marked := r.count(newCluster); marked != 0 {
+			t.Fatalf("%s: %d resources are adopted", name, marked)
+		}
+	}
+	out, code := run(t, r.objects(shop, blog), adopts+" shop/frontend="+id+" --yes --force")
+	if code != 0 || r.count(newCluster) != 4 {
+		t.Errorf("chosen, it is not adopted: %s", out)
+	}
+
+	// A cluster that made a second network before sees it.
+	second := startRebuilt(t)
+	second.network(second.old, frontendOfOld, "frontend", "10.1.0.0/24")
+	mine := second.inventory(newCluster, nil)
+	second.network(mine, domain.Owner{Cluster: newCluster, Object: "new-shop-frontend"}, "frontend", "10.1.0.0/24")
+	out, code = run(t, second.objects(second.applied("shop", "frontend", "10.1.0.0/24")), adopts+" --yes --force")
+	if code != 1 || !strings.Contains(out, "It has network") || second.count(oldCluster) != 4 {
+		t.Errorf("with a second network, it exits with %d and says\n%s", code, out)
+	}
+}
+
+func TestAdoptTakesNothingFromALivingCluster(t *testing.T) {
+	r := startRebuilt(t)
+	r.network(r.old, frontendOfOld, "frontend", "10.1.0.0/24")
+	objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"))
+	living := r.inventory(oldCluster, func() (inventory.Term, bool) {
+		return inventory.Term{Lease: "network-controller/network-controller", Number: 3, Holder: "alive"}, true
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			_ = living.Audit(ctx)
+			client.Pause(ctx, 10*time.Millisecond, nil)
+		}
+	}()
+	out, code := run(t, objects, adopts+" --yes --silence 12s")
+	if code != 1 || !strings.Contains(out, "a controller of the old cluster runs") || r.count(newCluster) != 0 {
+		t.Errorf("it exits with %d and says\n%s", code, out)
+	}
+	stop()
+	<-ended
+
+	// Once it is gone, its silence is enough, and its record goes with the last of its resources.
+	if out, code = run(t, objects, adopts+" --yes --silence 10ms"); code != 0 || r.count(newCluster) != 4 {
+		t.Errorf("it exits with %d and says\n%s", code, out)
+	}
+	if left, err := client.List[described](t.Context(), r.cloud, "list", client.Collection{Many: "subnetpools"}, url.Values{}); err != nil ||
+		len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestAdoptListsClusters(t *testing.T) {
+	r := startRebuilt(t)
+	r.network(r.old, frontendOfOld, "frontend", "10.1.0.0/24", "web-0")
+	out, code := run(t, r.objects(), "adopt --cloud mycloud")
+	want := "CLUSTER                               NETWORKS  ROUTERS  PORTS\n" +
+		oldCluster + "         1        1      2\n"
+	if code != 0 || out != want {
+		t.Errorf("exit code %d:\n%s\nwant\n%s", code, out, want)
+	}
+}

@@ -1,0 +1,324 @@
+package adoption
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/internal/declare"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Request is what a user asks for.
+type Request struct {
+	// From is the UID of the cluster that is gone, Own that of the cluster of the objects.
+	From, Own string
+	// Project is the project of the survey.
+	Project string
+	// Chosen has the Networks to adopt for, by namespace/name, each with the id of its network in Neutron or none. It is
+	// empty for all Networks.
+	Chosen   map[string]string
+	Networks []cloudteamv1.Network
+	Ports    []cloudteamv1.NetworkPort
+}
+
+// Adoption is what one object gets.
+type Adoption struct {
+	Object ask.Object `json:"object"`
+	// Takes are the resources to mark, in order. None means that the object has all it can get.
+	Takes []Taken `json:"takes,omitempty"`
+	// Problem says why nothing is done for the object.
+	Problem string `json:"problem,omitempty"`
+
+	owner plan.Owner
+}
+
+// Taken is a resource that an object gets.
+type Taken struct {
+	Kind string `json:"kind"`
+	ID   string `json:"id"`
+	// Says describes the resource, in words of whoever made it.
+	Says string `json:"says"`
+
+	of resource
+}
+
+func taken(r resource) Taken {
+	says := fmt.Sprintf("%q", r.Name)
+	switch {
+	case r.kind.One == subnet.One:
+		says = r.CIDR
+	case r.kind.One == port.One && r.isInterface():
+		says = "a router's interface"
+	case r.kind.One == port.One:
+		for _, ip := range r.FixedIPs {
+			says += " " + ip.Address
+		}
+	}
+	return Taken{Kind: r.kind.One, ID: r.ID, Says: says, of: r}
+}
+
+// Result is what an adoption does.
+type Result struct {
+	From    string     `json:"from"`
+	Objects []Adoption `json:"objects"`
+	// Left are resources of the cluster that no object gets.
+	Left []Taken `json:"left,omitempty"`
+}
+
+// Writes counts the markers to write.
+func (r *Result) Writes() (writes int) {
+	for _, o := range r.Objects {
+		writes += len(o.Takes)
+	}
+	return writes
+}
+
+// Problems reports whether an object has a problem.
+func (r *Result) Problems() bool {
+	return slices.ContainsFunc(r.Objects, func(a Adoption) bool { return a.Problem != "" })
+}
+
+// Match decides what each object gets. It reads nothing and writes nothing.
+//
+// The marker of a resource has only UIDs, and those of the old objects are gone. So a network is found by its name in
+// Neutron and by spec.cidr, by spec.import.id, or by the user's choice. Where this fits several, none is given. All
+// that bears the old object's marker comes with its network: subnets, its own router, interfaces.
+func (s *Survey) Match(q Request) *Result {
+	m := matcher{Survey: s, Request: q, networkOf: map[types.NamespacedName]string{}}
+	result := &Result{From: q.From}
+	for i := range q.Networks {
+		n := &q.Networks[i]
+		if len(q.Chosen) > 0 && !m.isChosen(n) {
+			continue
+		}
+		if a, concerned := m.network(n); concerned {
+			result.Objects = append(result.Objects, a)
+		}
+	}
+	for i := range q.Ports {
+		if a, concerned := m.port(&q.Ports[i]); concerned {
+			result.Objects = append(result.Objects, a)
+		}
+	}
+	given := map[string]bool{}
+	for _, o := range result.Objects {
+		for _, t := range o.Takes {
+			given[t.ID] = true
+		}
+	}
+	for _, r := range s.where(func(r resource) bool { return r.owner.Cluster == q.From && !given[r.ID] }) {
+		result.Left = append(result.Left, taken(r))
+	}
+	return result
+}
+
+// matcher is one Match.
+type matcher struct {
+	*Survey
+	Request
+	// networkOf are the ids of the networks that Networks have or get.
+	networkOf map[types.NamespacedName]string
+}
+
+// owner is an object of this cluster.
+func (m *matcher) owner(object types.UID) plan.Owner {
+	return plan.Owner{Cluster: m.Own, Object: string(object)}
+}
+
+// isChosen reports whether the user named a Network.
+func (m *matcher) isChosen(n *cloudteamv1.Network) bool {
+	_, chosen := m.Chosen[n.Namespace+"/"+n.Name]
+	return chosen
+}
+
+// network decides what a Network gets. It is not concerned if nothing of the old cluster can be its own.
+func (m *matcher) network(n *cloudteamv1.Network) (a Adoption, concerned bool) {
+	a = Adoption{Object: ask.New("Network", n.Namespace, n.Name), owner: m.owner(n.UID)}
+	problem := func(format string, args ...any) (Adoption, bool) {
+		a.Problem = fmt.Sprintf(format, args...)
+		return a, true
+	}
+	has := m.where(func(r resource) bool { return r.kind.One == network.One && r.owner == a.owner })
+	fit := m.candidates(n)
+	if len(has) == 1 && len(m.parts(has[0])) > 0 {
+		fit = nil // it was adopted, though not all of it
+	}
+	key := types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
+	switch {
+	case len(has) == 0 && len(fit) == 0:
+		if len(m.Chosen) == 0 {
+			return a, false
+		}
+		return problem("No network of the old cluster fits: none has its name and spec.cidr. Name one: %s=NETWORK-ID.",
+			key)
+	case n.DeletionTimestamp != nil:
+		return problem("It is being deleted.")
+	case n.Observes() && n.Spec.Import != nil:
+		return problem("It only observes its network (managementPolicy Observe), which needs no marker.")
+	case len(has) == 1 && len(fit) > 0, len(has) > 1:
+		return problem("It has network %s already, which this cluster created. Delete the Network, start the controller with "+
+			"firstStart=Report, and apply it again.", has[0].ID)
+	case len(has) == 1:
+		fit = has
+	case len(fit) > 1:
+		return problem("Several networks of the old cluster fit: %s. Choose one: %s=NETWORK-ID.", ids(fit), key)
+	case n.Status.ObservedGeneration == 0:
+		return problem("The controller has not seen it. Start it with firstStart=Report.")
+	case n.Status.Cloud == nil && (n.Spec.Cloud != nil || n.Status.Credentials != nil) && !m.isChosen(n):
+		return problem("It has credentials of its own, and their project is not known here. If it is this one, name it: "+
+			"%s.", key)
+	}
+	if others := m.rivals(n, fit[0]); len(others) > 0 && m.Chosen[key.String()] == "" {
+		return problem("Network %s fits %s, too. Choose: %s=%s.", fit[0].ID, strings.Join(others, ", "), key, fit[0].ID)
+	}
+	m.networkOf[key] = fit[0].ID
+	a.Takes = m.parts(fit[0])
+	return a, len(a.Takes) > 0
+}
+
+// candidates are the networks of the old cluster that can be a Network's.
+func (m *matcher) candidates(n *cloudteamv1.Network) []resource {
+	if n.Status.Cloud != nil && n.Status.Cloud.ProjectID != m.Project {
+		return nil
+	}
+	return m.where(func(r resource) bool {
+		switch chosen := m.Chosen[n.Namespace+"/"+n.Name]; {
+		case r.kind.One != network.One || r.owner.Cluster != m.From:
+			return false
+		case chosen != "":
+			return r.ID == chosen
+		case n.Spec.Import != nil:
+			return r.ID == n.Spec.Import.ID
+		}
+		return r.Name == declare.NetworkName(n) && m.hasSubnet(r, n.Spec)
+	})
+}
+
+// hasSubnet reports whether a network has the subnet that a spec declares first.
+func (m *matcher) hasSubnet(of resource, s cloudteamv1.NetworkSpec) bool {
+	return len(m.where(func(r resource) bool {
+		if r.kind.One != subnet.One || r.NetworkID != of.ID {
+			return false
+		}
+		if s.CIDR == "" {
+			return r.PoolID != ""
+		}
+		return same(netip.ParsePrefix, r.CIDR, s.CIDR)
+	})) > 0
+}
+
+// rivals are the other Networks whose network it may be.
+func (m *matcher) rivals(n *cloudteamv1.Network, of resource) (names []string) {
+	for i := range m.Networks {
+		other := &m.Networks[i]
+		if chosen := m.Chosen[other.Namespace+"/"+other.Name]; other.UID == n.UID || chosen != "" && chosen != of.ID {
+			continue
+		}
+		if slices.ContainsFunc(m.candidates(other), func(r resource) bool { return r.ID == of.ID }) {
+			names = append(names, "Network "+other.Namespace+"/"+other.Name)
+		}
+	}
+	return names
+}
+
+// parts are the resources with the old marker that belong to a network, and the network itself.
+func (m *matcher) parts(of resource) (all []Taken) {
+	// What an interruption left has the old object's marker, where the network has the new one.
+	was := of.owner
+	for _, r := range m.where(func(r resource) bool {
+		return r.owner.Cluster == m.From && r.NetworkID == of.ID && (r.kind.One == subnet.One || r.isInterface())
+	}) {
+		if was.Cluster != m.From {
+			was = r.owner
+		}
+	}
+	for _, r := range m.where(func(r resource) bool {
+		return r.owner == was && r.owner.Cluster == m.From && (r.kind.One != network.One || r.ID == of.ID)
+	}) {
+		all = append(all, taken(r))
+	}
+	return all
+}
+
+// port decides what a NetworkPort gets. It is not concerned if its Network is not.
+func (m *matcher) port(p *cloudteamv1.NetworkPort) (a Adoption, concerned bool) {
+	a = Adoption{Object: ask.New("NetworkPort", p.Namespace, p.Name), owner: m.owner(p.UID)}
+	on, known := m.networkOf[p.Network()]
+	if !known || p.DeletionTimestamp != nil {
+		return a, false
+	}
+	fit := m.where(func(r resource) bool {
+		return r.kind.One == port.One && r.owner.Cluster == m.From && r.NetworkID == on && !r.isInterface() &&
+			r.Name == p.Name && (p.Spec.MAC == "" || strings.EqualFold(p.Spec.MAC, r.MAC)) && r.has(p.Spec.Addresses)
+	})
+	has := m.where(func(r resource) bool { return r.kind.One == port.One && r.owner == a.owner })
+	switch {
+	case len(fit) == 0:
+		return a, false
+	case len(has) > 0:
+		a.Problem = fmt.Sprintf("It has port %s already, which this cluster created.", has[0].ID)
+	case len(fit) > 1:
+		a.Problem = fmt.Sprintf("Several ports of the old cluster fit: %s. It gets none.", ids(fit))
+	default:
+		for i := range m.Ports {
+			other := &m.Ports[i]
+			if other.UID != p.UID && other.Name == p.Name && other.Network() == p.Network() {
+				a.Problem = fmt.Sprintf("Port %s fits NetworkPort %s/%s, too. None gets it.",
+					fit[0].ID, other.Namespace, other.Name)
+				return a, true
+			}
+		}
+		a.Takes = []Taken{taken(fit[0])}
+	}
+	return a, true
+}
+
+// has reports whether a port has all of these addresses.
+func (r resource) has(addresses []string) bool {
+	for _, want := range addresses {
+		has := func(ip fixedIP) bool {
+			return same(netip.ParseAddr, ip.Address, want)
+		}
+		if !slices.ContainsFunc(r.FixedIPs, has) {
+			return false
+		}
+	}
+	return true
+}
+
+// same reports whether two texts mean one address.
+func same[A comparable](parse func(string) (A, error), a, b string) bool {
+	one, errOne := parse(a)
+	two, errTwo := parse(b)
+	return errOne == nil && errTwo == nil && one == two
+}
+
+func ids(of []resource) string {
+	all := make([]string, len(of))
+	for i, r := range of {
+		all[i] = r.ID
+	}
+	return strings.Join(all, ", ")
+}
+
+// Apply writes the markers, object by object, and tells each that it wrote. After an error it can be run again from a
+// new survey: it goes on where it stopped.
+func (r *Result) Apply(ctx context.Context, cloud *client.Cloud, wrote func(Adoption, Taken)) error {
+	for _, o := range r.Objects {
+		for _, t := range o.Takes {
+			if err := t.of.give(ctx, cloud, o.owner); err != nil {
+				return fmt.Errorf("%s %s of %s: %w", t.Kind, t.ID, o.Object, err)
+			}
+			wrote(o, t)
+		}
+	}
+	return nil
+}

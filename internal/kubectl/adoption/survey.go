@@ -1,0 +1,169 @@
+// Package adoption gives what a cluster that is gone has in Neutron to the objects of another cluster.
+package adoption
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// kind is a kind of resource that bears markers.
+type kind struct {
+	client.Collection
+	fields []string
+}
+
+// The kinds, in the order in which their markers are written. The network comes first: a controller that runs when that
+// is interrupted then finds its network, and a subnet without its marker blocks it. Else it would create a second
+// network.
+var (
+	common  = []string{"id", "name", "description", "revision_number"}
+	network = kind{client.Collection{One: "network", Many: "networks"}, common}
+	router  = kind{client.Collection{One: "router", Many: "routers"}, common}
+	subnet  = kind{client.Collection{One: "subnet", Many: "subnets"}, slices.Concat(common,
+		[]string{"network_id", "cidr", "subnetpool_id"})}
+	port = kind{client.Collection{One: "port", Many: "ports"}, slices.Concat(common,
+		[]string{"network_id", "device_owner", "mac_address", "fixed_ips"})}
+	kinds = []kind{network, router, subnet, port}
+)
+
+// resource is a resource in Neutron with a marker.
+type resource struct {
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	Description string    `json:"description"`
+	Revision    int       `json:"revision_number"`
+	NetworkID   string    `json:"network_id"`
+	CIDR        string    `json:"cidr"`
+	PoolID      string    `json:"subnetpool_id"`
+	DeviceOwner string    `json:"device_owner"`
+	MAC         string    `json:"mac_address"`
+	FixedIPs    []fixedIP `json:"fixed_ips"`
+
+	kind  kind
+	owner plan.Owner
+}
+
+type fixedIP struct {
+	Address string `json:"ip_address"`
+}
+
+// Key implements client.Identified.
+func (r resource) Key() string { return r.ID }
+
+// isInterface reports whether a port is on a router.
+func (r resource) isInterface() bool {
+	return r.kind.One == port.One && strings.HasPrefix(r.DeviceOwner, "network:")
+}
+
+// Survey is what bears any marker in one project, by its kind and id.
+type Survey struct{ all []resource }
+
+// Look lists a project.
+func Look(ctx context.Context, cloud *client.Cloud) (*Survey, error) {
+	of, err := cloud.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Survey{}
+	for _, k := range kinds {
+		listed, err := client.List[resource](ctx, cloud, "list "+k.Many, k.Collection,
+			url.Values{"project_id": {of.ProjectID}, "fields": k.fields})
+		if k.One == router.One && (client.IsNoSuchCollection(err) || client.IsKind(err, client.Forbidden)) {
+			continue // a cloud without routers
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range listed {
+			if _, owner, marked := plan.ParseDescription(r.Description); marked {
+				r.kind, r.owner = k, owner
+				s.all = append(s.all, r)
+			}
+		}
+	}
+	return s, nil
+}
+
+// where gives the resources that fit.
+func (s *Survey) where(fits func(resource) bool) (all []resource) {
+	for _, r := range s.all {
+		if fits(r) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Cluster is what one cluster has in a project.
+type Cluster struct {
+	UID      string `json:"uid"`
+	Networks int    `json:"networks"`
+	Routers  int    `json:"routers"`
+	Ports    int    `json:"ports"`
+	// Own is true for the cluster of the kubeconfig.
+	Own bool `json:"own,omitempty"`
+}
+
+// Clusters lists the clusters that have something in the project.
+func (s *Survey) Clusters(own string) []Cluster {
+	found := map[string]*Cluster{}
+	for _, r := range s.all {
+		c := found[r.owner.Cluster]
+		if c == nil {
+			c = &Cluster{UID: r.owner.Cluster, Own: r.owner.Cluster == own}
+			found[c.UID] = c
+		}
+		switch r.kind.One {
+		case network.One:
+			c.Networks++
+		case router.One:
+			c.Routers++
+		case port.One:
+			c.Ports++
+		}
+	}
+	var all []Cluster
+	for _, uid := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, *found[uid])
+	}
+	slices.SortStableFunc(all, func(a, b Cluster) int { return cmp.Compare(b.Networks, a.Networks) })
+	return all
+}
+
+// maxTries is how often a marker is written while others change the same resource.
+const maxTries = 3
+
+// give writes another owner's marker on a resource, on condition that it still has its owner's. Nothing else of the
+// resource changes.
+func (r resource) give(ctx context.Context, cloud *client.Cloud, to plan.Owner) error {
+	for try := 1; ; try++ {
+		description, ours := r.owner.HandOver(r.Description, to)
+		if !ours {
+			if to.Owns(r.Description) {
+				return nil // an earlier try, whose answer was lost
+			}
+			return &client.Error{Kind: client.Conflict, Op: "adopt " + r.kind.One,
+				Reason: r.kind.One + " " + r.ID + " has lost its marker meanwhile"}
+		}
+		err := cloud.Do(ctx, client.Request{
+			Op: "adopt " + r.kind.One, Method: http.MethodPut, Path: r.kind.Path(r.ID), Revision: &r.Revision,
+			Body: map[string]any{r.kind.One: map[string]any{"description": description}},
+		})
+		if !client.IsConflict(err) || try == maxTries {
+			return err
+		}
+		now, err := client.Get[resource](ctx, cloud, "get "+r.kind.One, r.kind.Collection, r.kind.fields, r.ID)
+		if err != nil {
+			return err
+		}
+		r.Description, r.Revision = now.Description, now.Revision
+	}
+}
