@@ -34,15 +34,15 @@ type site struct {
 const siteLease = 4 * time.Second
 
 // run starts a controller. It removes orphans as soon as it may.
-func (s *site) run() *harness.Process {
+func (s *site) run(more ...string) *harness.Process {
 	s.t.Helper()
 	s.address = harness.FreeAddress(s.t)
-	return surroundings.Start(s.t, []string{"OS_CLIENT_CONFIG_FILE=" + s.clouds},
+	return surroundings.Start(s.t, []string{"OS_CLIENT_CONFIG_FILE=" + s.clouds}, append(more,
 		"--kubeconfig", s.AdminKubeconfig, "--cloud", "tenant", "--bind-address", s.address, "--audit-interval", "1s",
 		"--orphan-grace", "1s", "--orphan-max-share", "1", "-v", "2",
 		"--leader-elect-resource-namespace="+metav1.NamespaceDefault,
 		"--leader-elect-lease-duration="+siteLease.String(), "--leader-elect-renew-deadline=3s",
-		"--leader-elect-retry-period=500ms")
+		"--leader-elect-retry-period=500ms")...)
 }
 
 func (s *site) apply(name, cidr string) {

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// TestRebuiltClusterAdopts loses a cluster with its etcd. A new one that gets the same YAML goes on with the same networks.
+func TestRebuiltClusterAdopts(t *testing.T) {
+	cloud := neutrontest.New(neutrontest.Options{})
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	if err := os.WriteFile(file, []byte(cloud.Start(t).CloudsYAML()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	c := openFile(t, file, "tenant")
+	// held is what is in Neutron, but for what every write moves.
+	held := func() (all []resource) {
+		t.Helper()
+		for _, collection := range []string{"networks", "subnets"} {
+			for _, r := range c.list(collection, "sort_key=id&sort_dir=asc") {
+				for _, field := range []string{"description", "revision_number", "updated_at"} {
+					delete(r, field)
+				}
+				all = append(all, r)
+			}
+		}
+		return all
+	}
+	names := []string{"frontend", "backend"}
+	declare := func(s *site) {
+		t.Helper()
+		for i, name := range names {
+			s.apply(name, fmt.Sprintf("10.%d.0.0/24", i))
+		}
+	}
+
+	old := &site{ControlPlane: surroundings.StartControlPlane(t, filepath.Join(t.TempDir(), "data")), t: t, clouds: file}
+	leader := old.run()
+	declare(old)
+	for _, name := range names {
+		old.await(name, cloudteamv1.ReasonAvailable)
+	}
+	space, err := old.Kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := held()
+
+	rebuilt := &site{ControlPlane: surroundings.StartControlPlane(t, filepath.Join(t.TempDir(), "data")), t: t, clouds: file}
+	reporter := rebuilt.run("--report-only")
+	declare(rebuilt)
+	for _, name := range names {
+		rebuilt.await(name, cloudteamv1.ReasonPlanned)
+	}
+	adopt := func(more ...string) (out string, code int) {
+		var printed bytes.Buffer
+		command := kubectl.NewCommand(genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &printed, ErrOut: &printed})
+		command.SetArgs(append([]string{"adopt", "--kubeconfig", rebuilt.AdminKubeconfig, "--cloud", "tenant", "--from-cluster",
+			string(space.UID)}, more...))
+		err := command.ExecuteContext(t.Context())
+		return fmt.Sprint(printed.String(), err), kubectl.ExitCode(err)
+	}
+	if out, code := adopt("--yes", "--silence", "1m"); code != 1 || !strings.Contains(out, "a controller of the old cluster runs") {
+		t.Fatalf("while the old cluster lives, it exits with %d:\n%s", code, out)
+	}
+	leader.Kill(t)
+	old.Stop(t)
+	if out, code := adopt(); code != 2 || !strings.Contains(out, "With --yes: 4 markers") {
+		t.Fatalf("the dry run exits with %d:\n%s", code, out)
+	}
+	if out, code := adopt("--yes", "--silence", "3s"); code != 0 {
+		t.Fatalf("it exits with %d:\n%s", code, out)
+	}
+	for _, name := range names {
+		rebuilt.Eventually(t, func() error {
+			n, err := rebuilt.Networks.CloudteamV1().Networks(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			ready := meta.FindStatusCondition(n.Status.Conditions, cloudteamv1.ConditionReady)
+			if ready == nil || !strings.Contains(ready.Message, "There is nothing to do.") {
+				return fmt.Errorf("%s: %+v", name, ready)
+			}
+			return nil
+		})
+	}
+	reporter.Signal(syscall.SIGTERM)
+	reporter.AwaitExit(t)
+	rebuilt.run()
+	for _, name := range names {
+		rebuilt.await(name, cloudteamv1.ReasonAvailable)
+	}
+	if diff := cmp.Diff(was, held()); diff != "" {
+		t.Errorf("the rebuilt cluster has others than the old one (-old +rebuilt):\n%s", diff)
+	}
+	for _, name := range names {
+		rebuilt.remove(name)
+		rebuilt.awaitGone(name)
+	}
+	if left := held(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
