@@ -57,3 +57,30 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
+
+func TestATranslationLagsBehindUntilItIsMarked(t *testing.T) {
+	files := fstest.MapFS{
+		"a.md": {Data: []byte("# A\n")}, "zh/a.md": {Data: []byte("# 甲\n\n<!-- translation of a.md at 0 -->\n")},
+		"zh/b.md": {Data: []byte("# 乙\n")},
+	}
+	want := []string{"zh/a.md lags behind a.md: translate what changed, then run go run ./tools/docs --current=zh/a.md"}
+	got, err := Lagging(files)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("(-want +got):\n%s%v", diff, err)
+	}
+	text, err := Current(files, "zh/a.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["zh/a.md"].Data = []byte(text)
+	if got, err := Lagging(files); err != nil || len(got) > 0 {
+		t.Errorf("after it was marked: %q, %v", got, err)
+	}
+	files["a.md"].Data = []byte("# B\n")
+	if got, err := Lagging(files); err != nil || len(got) != 1 {
+		t.Errorf("after its source changed: %q, %v", got, err)
+	}
+	if _, err := Current(files, "zh/b.md"); err == nil {
+		t.Error("a page that is no translation is marked")
+	}
+}

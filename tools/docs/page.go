@@ -125,7 +125,7 @@ func pages(files fs.FS) ([]page, error) {
 		if entry.IsDir() {
 			switch base := path.Base(name); {
 			case name == ".":
-			case strings.HasPrefix(base, "."), base == "node_modules", name == "bin", name == "dist", name == "bench":
+			case strings.HasPrefix(base, "."), name == "tools/docs/site", name == "bin", name == "dist", name == "bench":
 				return fs.SkipDir
 			}
 			return nil
