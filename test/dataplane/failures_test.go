@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -148,11 +149,15 @@ func (w *world) aFloatingIPAnswers(guests []*guest) {
 	})
 }
 
-// aPortIsDeleted has somebody delete the port of a running Pod in Neutron: the Pod gets another one with its addresses.
-func (w *world) aPortIsDeleted(guests []*guest) {
-	three := guests[2]
+// portsAreTakenAway has somebody delete the port of a running Pod in Neutron, and bind another's to another host. The Pods
+// get packets again without an audit: one has another port with its addresses, one is bound here again.
+func (w *world) portsAreTakenAway(guests []*guest) {
+	w.runController("--binding-cloud=admin", "--audit-interval=1h")
+	two, three := guests[1], guests[2]
 	was := three.on[0]
+	began := time.Now()
 	w.admin.Remove("ports", was.PortID)
+	w.admin.Update("ports", two.on[0].PortID, harness.Resource{"binding:host_id": "elsewhere"})
 	w.eventually(func() error {
 		port, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).
 			Get(w.Context(), was.Port, metav1.GetOptions{})
@@ -170,13 +175,18 @@ func (w *world) aPortIsDeleted(guests []*guest) {
 		three.on[0].PortID = port.Status.PortID
 		return nil
 	})
-	w.recovers("a port was made again", guests...)
 	w.eventually(func() error {
-		if port := w.admin.One("ports", "id="+three.on[0].PortID); port["status"] != "ACTIVE" {
-			return fmt.Errorf("the port that was made again is %v", port["status"])
+		for _, g := range []*guest{two, three} {
+			port := w.admin.One("ports", "id="+g.on[0].PortID)
+			if port["status"] != "ACTIVE" || port["binding:host_id"] != g.node.Name {
+				return fmt.Errorf("the port of %s is %v on %v", g.Name, port["status"], port["binding:host_id"])
+			}
 		}
 		return nil
 	})
+	w.recovers("a port was made again, and one was bound again", guests...)
+	fmt.Printf("  all was well %.1f s after somebody deleted a port in Neutron, and bound another to another host\n",
+		time.Since(began).Seconds())
 }
 
 // sandbox is the id of a Pod's sandbox.

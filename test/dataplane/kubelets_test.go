@@ -43,7 +43,7 @@ func TestPodsOnKubelets(t *testing.T) {
 		{"Pods have the interfaces that their Networks say", func(w *world) { guests = w.newGuests() }},
 		{"a floating IP and the router answer", func(w *world) { w.aFloatingIPAnswers(guests) }},
 		{"tenants get nothing of others", func(w *world) { w.tenantsGetNothing(guests) }},
-		{"a port that is deleted in Neutron is plugged again", func(w *world) { w.aPortIsDeleted(guests) }},
+		{"ports that somebody takes away in Neutron come back", func(w *world) { w.portsAreTakenAway(guests) }},
 		{"a sandbox is made again", func(w *world) { guests = w.aSandboxIsMadeAgain(guests) }},
 		{"processes are killed", func(w *world) { w.processesAreKilled(guests) }},
 		{"what is wrong is told, and heals", func(w *world) { w.whatIsWrongIsTold(guests) }},
@@ -102,7 +102,7 @@ func (w *world) aDeploymentServes() {
 }
 
 // newCluster is newWorld with kubelets and agents on the nodes, and the controller.
-func newCluster(t *testing.T, level string) *world {
+func newCluster(t *testing.T, level string, flags ...string) *world {
 	t.Helper()
 	assets := os.Getenv(envAssets)
 	if cannot == "" && assets == "" {
@@ -124,7 +124,7 @@ func newCluster(t *testing.T, level string) *world {
 		}
 	}
 	w.awaitNodes()
-	w.startAgents()
+	w.startAgents(flags...)
 	return w
 }
 

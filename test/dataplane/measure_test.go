@@ -23,6 +23,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
 	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/internal/node/agent"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
@@ -222,7 +223,8 @@ func residentMiB(t *testing.T, p *process.Process) float64 {
 // TestMeasurePods measures Pods from their creation to their first packet, against Pods on a macvlan, and Neutron's calls.
 func TestMeasurePods(t *testing.T) {
 	f := openFigures(t)
-	w := newCluster(t, "Pods from creation to the first packet")
+	w := newCluster(t, "Pods from creation to the first packet", "--wait="+agent.NewOptions().Wait.String())
+	w.runController("--binding-cloud=admin", "--audit-interval=1m") // the default
 	network := w.network([]byte("metadata: {name: measured}\nspec: {cidr: 10.32.0.0/24, gateway: 10.32.0.1, router: {}}"))
 	const peer = "10.97.0.1"
 	for i, node := range w.nodes.All {
@@ -259,7 +261,8 @@ func TestMeasurePods(t *testing.T) {
 	}
 }
 
-// firstPackets creates Pods that end when an address has answered each, and returns after how many seconds all have.
+// firstPackets creates Pods that ask an address, and returns after how many seconds all have had an answer. They run until
+// then: what ends would take Neutron's time from those that start.
 func (w *world) firstPackets(prefix, network, address string, n int) float64 {
 	w.Helper()
 	names := make([]string, n)
@@ -267,22 +270,80 @@ func (w *world) firstPackets(prefix, network, address string, n int) float64 {
 	for i := range n {
 		names[i] = fmt.Sprintf("%s-%d", prefix, i)
 		pod := podFor(names[i], w.nodes.All[i%len(w.nodes.All)].Name, network)
-		pod.Labels = map[string]string{"measured": prefix}
-		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
-		pod.Spec.Containers[0].Command = []string{"sh", "-c", "until ping -c1 -W1 " + address + "; do :; done"}
+		pod.Spec.Containers[0].Command = []string{"sh", "-c", `trap "exit 0" TERM; until ping -c1 -W1 ` + address +
+			" >/dev/null; do :; done; echo answered; while :; do sleep 1; done"}
 		w.create(pod)
 	}
-	w.eventually(func() error {
-		list, err := surroundings.Kube.CoreV1().Pods(w.namespace).
-			List(w.Context(), metav1.ListOptions{LabelSelector: "measured=" + prefix, FieldSelector: "status.phase=Succeeded"})
-		if err == nil && len(list.Items) < n {
-			err = fmt.Errorf("%d of %d Pods have had an answer", len(list.Items), n)
+	var took float64
+	// Fifty Pods take as long as Neutron, the kubelets and this machine do.
+	err := harness.Poll(w.Context().Done(), 5*patience, 100*time.Millisecond, func() error {
+		took = time.Since(began).Seconds()
+		answered := 0
+		for i, name := range names {
+			logs, err := filepath.Glob(filepath.Join(w.nodes.All[i%len(w.nodes.All)].Dir, "pod-logs",
+				w.namespace+"_"+name+"_*", "*", "*.log"))
+			if err != nil {
+				return err
+			}
+			for _, log := range logs {
+				if content, err := os.ReadFile(log); err == nil && strings.Contains(string(content), "answered") {
+					answered++
+					break
+				}
+			}
 		}
-		return err
+		if answered < n {
+			return fmt.Errorf("%d of %d Pods have had an answer", answered, n)
+		}
+		return nil
 	})
-	took := time.Since(began).Seconds()
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.timeline(prefix)
 	w.removePods(names...)
 	return took
+}
+
+// timeline prints when the Pods of a measurement had come how far, as of the slowest: seconds after the first was created.
+func (w *world) timeline(prefix string) {
+	w.Helper()
+	pods, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	var created, scheduled, sandbox, started metav1.Time
+	retries := 0
+	latest := func(have *metav1.Time, t metav1.Time) {
+		if have.Before(&t) {
+			*have = t
+		}
+	}
+	for _, pod := range pods.Items {
+		if !strings.HasPrefix(pod.Name, prefix+"-") {
+			continue
+		}
+		if created.IsZero() || pod.CreationTimestamp.Before(&created) {
+			created = pod.CreationTimestamp
+		}
+		for _, c := range pod.Status.Conditions {
+			switch c.Type {
+			case corev1.PodScheduled:
+				latest(&scheduled, c.LastTransitionTime)
+			case corev1.PodReadyToStartContainers:
+				latest(&sandbox, c.LastTransitionTime)
+			}
+		}
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.State.Running != nil {
+				latest(&started, c.State.Running.StartedAt)
+			}
+		}
+		retries += strings.Count(w.eventsOf(&pod), "FailedCreatePodSandBox")
+	}
+	after := func(t metav1.Time) float64 { return t.Sub(created.Time).Seconds() }
+	fmt.Printf("  %s: all scheduled after %.0f s, sandboxes ready after %.0f s, containers started after %.0f s; "+
+		"%d Events of failed sandboxes\n", prefix, after(scheduled), after(sandbox), after(started), retries)
 }
 
 // countWrites counts the requests that change something, in Neutron's log.

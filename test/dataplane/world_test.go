@@ -148,12 +148,12 @@ func agentFlags(node *nodes.Node, more ...string) []string {
 func agentKubeconfigPath(node *nodes.Node) string { return filepath.Join(node.Dir, "agent.kubeconfig") }
 
 // startAgents starts the agent of each node. The Nodes MUST exist.
-func (w *world) startAgents() []*process.Process {
+func (w *world) startAgents(flags ...string) []*process.Process {
 	w.Helper()
 	var agents []*process.Process
 	for _, node := range w.nodes.All {
 		w.agentKubeconfig(node)
-		agent, err := node.Start("agent", nil, filepath.Join(programs, "network-agent"), agentFlags(node)...)
+		agent, err := node.Start("agent", nil, filepath.Join(programs, "network-agent"), agentFlags(node, flags...)...)
 		if err != nil {
 			w.Fatal(err)
 		}

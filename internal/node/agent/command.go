@@ -51,7 +51,7 @@ type Options struct {
 func NewOptions() Options {
 	return Options{
 		NodeName: os.Getenv("NODE_NAME"), OVSDB: "unix:/run/openvswitch/db.sock", Bridge: "br-int",
-		Socket: agentapi.DefaultSocket, BindAddress: "127.0.0.1:9479", Wait: 20 * time.Second,
+		Socket: agentapi.DefaultSocket, BindAddress: "127.0.0.1:9479", Wait: 40 * time.Second,
 	}
 }
 
