@@ -278,8 +278,8 @@ func (w *world) processesAreKilled(guests []*guest) {
 	w.same("each process was killed", before, guests)
 }
 
-// whatIsWrongIsTold breaks both nodes in turn. A Pod that starts meanwhile has an Event with the cause, and starts when
-// that is gone. Nobody touches the Pod.
+// whatIsWrongIsTold breaks both nodes, and then in another way. A Pod that starts meanwhile has an Event with the cause, and
+// starts when all causes are gone. Nobody touches the Pod. They start together: the kubelet's retry is what takes long.
 func (w *world) whatIsWrongIsTold(guests []*guest) {
 	first, second := w.nodes.All[0], w.nodes.All[1]
 	do := func(errs ...error) {
@@ -292,15 +292,6 @@ func (w *world) whatIsWrongIsTold(guests []*guest) {
 		return node.Restart("agent", agentFlags(node, flags...)...)
 	}
 	const brief = "--wait=2s" // for an ADD that is to fail
-	heals := func(after string, pods ...string) []*guest {
-		w.Helper()
-		healed := slices.Clone(guests)
-		for _, name := range pods {
-			healed = append(healed, w.guest(name))
-		}
-		w.recovers(after, healed...)
-		return healed
-	}
 
 	do(first.Kill("agent"), agent(second, "--host=elsewhere", brief))
 	w.nodeSays(second.Name, "dataplane-host", "elsewhere")
@@ -308,8 +299,6 @@ func (w *world) whatIsWrongIsTold(guests []*guest) {
 	w.says(w.namespace, "agentless", "the network-agent does not answer", "look at the Pod of the DaemonSet network-agent")
 	w.says(w.namespace, "misnamed", "no NetworkPort of the Pod is prepared for node", "see the condition Attached")
 	w.portSays("misnamed", "BindingFailed", "elsewhere")
-	do(agent(first), agent(second))
-	heals("no agent, and a wrong host name", "agentless", "misnamed")
 
 	// The agent of the first node finds no Open vSwitch; the second has a mode that needs the right to bind.
 	do(first.Kill("ovs-vswitchd"), first.Kill("ovsdb-server"), agent(first, brief))
@@ -323,7 +312,11 @@ func (w *world) whatIsWrongIsTold(guests []*guest) {
 	do(first.Restart("ovsdb-server"), first.Restart("ovs-vswitchd"), agent(first), agent(second))
 	w.runController("--binding-cloud=admin")
 	w.nodeSays(second.Name, "dataplane", "ovn")
-	healed := heals("no Open vSwitch, and no right to bind", "switchless", "forbidden")
+	healed := slices.Clone(guests)
+	for _, name := range []string{"agentless", "misnamed", "switchless", "forbidden"} {
+		healed = append(healed, w.guest(name))
+	}
+	w.recovers("no agent, a wrong host name, no Open vSwitch, and no right to bind", healed...)
 
 	// A port that is deleted while a Pod has it goes with the Pod.
 	allocation := healed[len(healed)-1].on[0]

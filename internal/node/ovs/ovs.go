@@ -322,8 +322,8 @@ func (s *Switch) rows(ctx context.Context) (client.Client, *rows, error) {
 	return c, r, nil
 }
 
-// State returns what the database had at its last event. Whoever waits for a port asks after each event of any, so it is
-// read once for all of them. The caller MUST NOT change its Ports.
+// State returns what the database had at its last event. Whoever waits for a port asks after each event of any, so it
+// is read once for all of them. The caller MUST NOT change its Ports.
 func (s *Switch) State(ctx context.Context) (State, error) {
 	s.mu.Lock()
 	seen, changes := s.seen, s.changes
