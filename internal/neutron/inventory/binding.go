@@ -51,6 +51,12 @@ func (b Binder) Bind(ctx context.Context, owner plan.Owner, id, host string) err
 		return err
 	}
 	b.ports.edit(id, func(p *plan.ObservedPort) { p.Revision = max(p.Revision, written.Revision) })
+	b.mu.Lock()
+	if b.bound == nil {
+		b.bound = map[string]bool{}
+	}
+	b.bound[id] = true
+	b.mu.Unlock()
 	var bound wireBinding
 	if err := json.Unmarshal(answer[portKind.One], &bound); err != nil {
 		return client.BadAnswer(opBind, http.MethodPut, "the binding of port %s: %v", id, err)

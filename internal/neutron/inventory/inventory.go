@@ -38,6 +38,8 @@ type Inventory struct {
 	// counts are the addresses in use; room is what is left for bulks of ports.
 	counts counts
 	room   room
+	// bound are the ids of the ports that were bound here, until they are deleted here.
+	bound map[string]bool
 	// counting is the cloud's count of addresses that is under way, or nil.
 	counting *counting
 	// sharesFailed is why the last list of networks came without their shares; nil if it did not, or if the cloud's policy

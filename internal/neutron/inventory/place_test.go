@@ -12,6 +12,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 func TestAPortIsLocated(t *testing.T) {
@@ -126,4 +127,38 @@ func TestManyPortsAreLocatedByFewCalls(t *testing.T) {
 			t.Errorf("%d callers failed, want the one that left, and those of the last call", n)
 		}
 	})
+}
+
+// TestABoundPortIsDeletedAtOnce although Neutron has moved its revision: its status changes when its Pod ends.
+func TestABoundPortIsDeletedAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  map[string]any
+		refused bool
+	}{
+		"only its status changed":         {map[string]any{"binding:host_id": "node2"}, false},
+		"somebody gave it another device": {map[string]any{"device_id": "server"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i, admin, owner, id := boundPort(t, "")
+			if err := (Binder{i, admin}).Bind(t.Context(), owner, id, "node1"); err != nil {
+				t.Fatal(err)
+			}
+			e := emulated{Inventory: i, t: t, owner: owner}
+			change, err := plan.Delete(owner, e.observed())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := admin.Do(t.Context(), client.Request{
+				Op: "move", Method: http.MethodPut, Path: portKind.Path(id), Body: map[string]any{"port": c.change},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := i.Apply(t.Context(), change); client.IsConflict(err) != c.refused || err != nil && !c.refused {
+				t.Errorf("deleting: %v, want a conflict: %t", err, c.refused)
+			}
+			if len(i.bound) > 0 != c.refused {
+				t.Errorf("the Inventory remembers %v", i.bound)
+			}
+		})
+	}
 }

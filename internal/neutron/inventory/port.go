@@ -3,9 +3,11 @@ package inventory
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -259,11 +261,39 @@ func (i *Inventory) createPortIn(ctx context.Context, step *plan.Step) (revision
 
 // deletePort deletes a port. Its addresses are free from then on, whatever the last list says.
 func (i *Inventory) deletePort(ctx context.Context, step *plan.Step) (revision int, err error) {
+	if err := i.followStatus(ctx, step); err != nil {
+		return 0, err
+	}
 	revision, err = i.ports.removed(ctx, step)
 	if err == nil {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.room.release(step.Port)
+		delete(i.bound, step.ID)
 	}
 	return revision, err
+}
+
+// followStatus rereads a port that was bound here, before it is deleted, and takes over its revision if nothing else
+// differs. Neutron moves it with the port's status, as when its Pod has just ended. It would refuse the DELETE only after
+// nearly all of its work (measured).
+func (i *Inventory) followStatus(ctx context.Context, step *plan.Step) error {
+	i.mu.RLock()
+	bound := i.bound[step.ID]
+	i.mu.RUnlock()
+	was, held := i.ports.get(step.ID)
+	if !bound || !held || was.Revision != step.Revision {
+		return nil
+	}
+	if _, err := i.ports.reread(ctx, step.ID); err != nil && !errors.Is(err, ErrUnmarked) {
+		return err
+	}
+	if is, held := i.ports.get(step.ID); held {
+		like := *was
+		like.Revision = is.Revision
+		if reflect.DeepEqual(like, *is) {
+			step.Revision = is.Revision
+		}
+	}
+	return nil
 }
