@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,8 @@ type site struct {
 	t       *testing.T
 	clouds  string
 	address string
+	// binary is another network-controller than the one under test, or empty.
+	binary string
 }
 
 // siteLease is how long a killed leader's Lease lasts there.
@@ -37,7 +40,9 @@ const siteLease = 4 * time.Second
 func (s *site) run(more ...string) *harness.Process {
 	s.t.Helper()
 	s.address = harness.FreeAddress(s.t)
-	return surroundings.Start(s.t, []string{"OS_CLIENT_CONFIG_FILE=" + s.clouds}, append(more,
+	in := *surroundings
+	in.Binary = cmp.Or(s.binary, in.Binary)
+	return in.Start(s.t, []string{"OS_CLIENT_CONFIG_FILE=" + s.clouds}, append(more,
 		"--kubeconfig", s.AdminKubeconfig, "--cloud", "tenant", "--bind-address", s.address, "--audit-interval", "1s",
 		"--orphan-grace", "1s", "--orphan-max-share", "1", "-v", "2",
 		"--leader-elect-resource-namespace="+metav1.NamespaceDefault,
@@ -178,7 +183,7 @@ func TestRestoredCluster(t *testing.T) {
 		}
 		return nil
 	})
-	if diff := cmp.Diff(was, held()); diff != "" {
+	if diff := gocmp.Diff(was, held()); diff != "" {
 		t.Errorf("what is in Neutron (-before +after):\n%s", diff)
 	}
 	living.apply("new", "10.10.0.0/24")

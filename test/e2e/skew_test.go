@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// earlier is the commit whose binary the versions' skew is tested with. After a release it is the release's tag.
+const earlier = "21691f4e146013b1b4afa06c32de87095f18adfe"
+
+// buildEarlier builds the network-controller of the commit earlier.
+func buildEarlier(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	script := `git -C "$1" cat-file -e "$2^{commit}" || exit 9; git -C "$1" archive "$2" | tar -x -C "$3" &&
+		cd "$3" && go build -o network-controller ./cmd/network-controller`
+	cmd := exec.Command("sh", "-c", script, "sh", surroundings.Root, earlier, dir)
+	output, err := cmd.CombinedOutput()
+	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == 9 {
+		t.Skipf("the history lacks commit %s: clone the repository with its whole history", earlier)
+	}
+	if err != nil {
+		t.Fatalf("building commit %s: %v\n%s", earlier, err, output)
+	}
+	return filepath.Join(dir, "network-controller")
+}
+
+// TestVersionSkew has an earlier binary make what users have, upgrades it, and goes back, with today's CRDs all the
+// time.
+func TestVersionSkew(t *testing.T) {
+	binary := buildEarlier(t)
+	cloud := neutrontest.New(neutrontest.Options{})
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	if err := os.WriteFile(file, []byte(cloud.Start(t).CloudsYAML()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := openFile(t, file, "tenant")
+	collections := []string{"networks", "subnets", "routers", "ports"}
+	held := func() (all []resource) {
+		t.Helper()
+		for _, collection := range collections {
+			all = append(all, c.list(collection, "sort_key=id&sort_dir=asc")...)
+		}
+		return all
+	}
+	writes := func() map[string]int {
+		counts := cloud.CallCounts()
+		maps.DeleteFunc(counts, func(call string, _ int) bool {
+			// Each leader writes its word into the term record.
+			return strings.HasPrefix(call, "GET") || !strings.Contains(call, "/v2.0/") ||
+				strings.Contains(call, "subnetpools")
+		})
+		return counts
+	}
+	audited := func(times int) {
+		t.Helper()
+		from := cloud.Calls("GET", "/v2.0/ports")
+		eventually(t, func() error {
+			if is := cloud.Calls("GET", "/v2.0/ports") - from; is < times {
+				return fmt.Errorf("%d audits of %d", is, times)
+			}
+			return nil
+		})
+	}
+
+	s := &site{t: t, clouds: file, ControlPlane: surroundings.StartControlPlane(t, filepath.Join(t.TempDir(), "data"))}
+	run := func(binary string) *harness.Process { s.binary = binary; return s.run() }
+	stop := func(p *harness.Process) { t.Helper(); p.Signal(syscall.SIGTERM); p.AwaitExit(t) }
+
+	p := run(binary)
+	s.apply("frontend", "10.1.0.0/24")
+	s.edit("frontend", `{"spec":{"tags":["web"],"router":{}}}`)
+	s.apply("backend", "10.2.0.0/24")
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	d.Spec.Replicas = new(int32(2))
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
+	d.Spec.Template.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "frontend"}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "web"}}
+	deployments := s.Kube.AppsV1().Deployments(metav1.NamespaceDefault)
+	if _, err := deployments.Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ready := func() {
+		t.Helper()
+		s.await("frontend", cloudteamv1.ReasonAvailable)
+		s.await("backend", cloudteamv1.ReasonAvailable)
+		s.Eventually(t, func() error {
+			ports, err := s.Networks.CloudteamV1().NetworkPorts(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			have := 0
+			for _, port := range ports.Items {
+				if port.Status.PortID != "" {
+					have++
+				}
+			}
+			if have < 2 || have < len(ports.Items) {
+				return fmt.Errorf("%d of %d NetworkPorts have a port", have, len(ports.Items))
+			}
+			return nil
+		})
+		audited(2)
+	}
+	ready()
+	stop(p)
+
+	// Each of them goes on with the other's objects, and has nothing to write.
+	for _, next := range []struct{ name, binary string }{
+		{"today's binary", ""}, {"the earlier binary", binary}, {"today's binary again", ""},
+	} {
+		was, wrote := held(), writes()
+		p = run(next.binary)
+		audited(3)
+		ready()
+		if diff := cmp.Diff(wrote, writes()); diff != "" {
+			t.Errorf("%s writes to Neutron at rest:\n%s", next.name, diff)
+		}
+		if diff := cmp.Diff(was, held()); diff != "" {
+			t.Errorf("%s changes what is in Neutron:\n%s", next.name, diff)
+		}
+		s.edit("backend", fmt.Sprintf(`{"spec":{"tags":["of-%d"]}}`, len(next.name)))
+		s.await("backend", cloudteamv1.ReasonAvailable)
+		stop(p)
+	}
+	run("")
+	if err := deployments.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.remove("backend")
+	s.awaitGone("backend")
+}
