@@ -102,6 +102,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	stopTracing, err := startTracing(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	return p.run(ctx, serve)
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -57,10 +58,7 @@ var (
 
 // countCall implements client.Options.Called.
 func countCall(c client.Call) {
-	result := "ok"
-	if c.Err != nil {
-		result = client.KindOf(c.Err).String()
-	}
+	result := cmp.Or(client.Word(c.Err), "ok")
 	calls.WithLabelValues(c.Op, result).Observe(c.Duration.Seconds())
 	if c.Creates > 0 {
 		createItems.WithLabelValues(c.Op).Observe(float64(c.Creates))

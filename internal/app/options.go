@@ -74,6 +74,10 @@ type Options struct {
 	MetricsBindAddress string
 	// TLSCertFile and TLSPrivateKeyFile have the certificate for MetricsBindAddress; empty for a self-signed one.
 	TLSCertFile, TLSPrivateKeyFile string
+	// TracingEndpoint is the URL of a collector of traces, which speaks OTLP over HTTP; empty for none.
+	TracingEndpoint string
+	// TracingSamplingRate is the share of syncs and audits that are traced.
+	TracingSamplingRate float64
 	// Profiling adds the profiles of net/http/pprof to BindAddress, for callers on loopback.
 	Profiling bool
 }
@@ -102,6 +106,7 @@ func NewOptions() Options {
 		Attachment:            attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
 		Orphan:                orphan.Rules{Grace: orphan.DefaultGrace, MaxShare: orphan.DefaultMaxShare},
 		BindAddress:           ":8080",
+		TracingSamplingRate:   1,
 
 		LeaderElection: newLeaderElection(),
 	}
@@ -207,6 +212,11 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"self-signed certificate that is made at the start.")
 	flags.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile,
 		"File with the private key for --tls-cert-file.")
+	flags.StringVar(&o.TracingEndpoint, "tracing-endpoint", o.TracingEndpoint,
+		"URL of a collector of traces, such as http://collector.monitoring:4318. It gets a span for each sync, its plan, "+
+			"its steps and its calls to Neutron, by OTLP over HTTP. Empty records nothing.")
+	flags.Float64Var(&o.TracingSamplingRate, "tracing-sampling-rate", o.TracingSamplingRate,
+		"Share, from 0 to 1, of syncs and audits that are traced. Used with --tracing-endpoint.")
 	flags.BoolVar(&o.Profiling, "profiling", o.Profiling,
 		"Serve profiles at /debug/pprof/ of --bind-address, on loopback only. Use kubectl port-forward to read them.")
 }
@@ -254,6 +264,13 @@ func (o *Options) Validate() error {
 		found = append(found, err)
 	}
 	o.LeaderElection.validate(&found)
+	if o.TracingEndpoint != "" {
+		if err := checkTracingEndpoint(o.TracingEndpoint); err != nil {
+			found = append(found, err)
+		}
+	}
+	found.require(o.TracingSamplingRate >= 0 && o.TracingSamplingRate <= 1,
+		"--tracing-sampling-rate=%g: write a share from 0 to 1", o.TracingSamplingRate)
 	found.require(!o.Profiling || o.BindAddress != "",
 		"--profiling needs a --bind-address: set one, or remove --profiling")
 	found.require((o.TLSCertFile == "") == (o.TLSPrivateKeyFile == ""),

@@ -93,6 +93,18 @@ func TestOptionsAreValidated(t *testing.T) {
 		"a share that is no number": {
 			func(o *Options) { o.Orphan.MaxShare = math.NaN() }, []string{"--orphan-max-share=NaN", "0 to 1"},
 		},
+		"traces for a collector": {func(o *Options) { o.TracingEndpoint = "https://collector.test:4318/otlp" }, nil},
+		"a collector without a scheme": {
+			func(o *Options) { o.TracingEndpoint = "collector.test:4317" },
+			[]string{"--tracing-endpoint", "http://collector.monitoring:4318"},
+		},
+		"a collector's password, which the log would show": {
+			func(o *Options) { o.TracingEndpoint = "http://me:secret@collector.test:4318" },
+			[]string{"--tracing-endpoint", "http://collector.monitoring:4318"},
+		},
+		"more traces than syncs": {
+			func(o *Options) { o.TracingSamplingRate = 2 }, []string{"--tracing-sampling-rate=2", "0 to 1"},
+		},
 		"a lease that ends while its holder may write": {
 			func(o *Options) { o.LeaderElection.RenewDeadline = 15 * time.Second },
 			[]string{"--leader-elect-renew-deadline=15s", "less than --leader-elect-lease-duration=15s"},

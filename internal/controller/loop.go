@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/metric"
+	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
 
 // Sync reconciles one object. Its only input is the object's key. It MUST read the current state. It MUST NOT assume
@@ -329,13 +330,22 @@ func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 	defer l.end(key)
 
 	logger := klog.FromContext(ctx).WithValues("object", key.String())
+	traced, span := tracing.Begin(ctx, "sync "+l.name)
+	if span.IsRecording() {
+		logger = logger.WithValues("trace", span.SpanContext().TraceID())
+		span.SetAttributes(tracing.Controller.String(l.name), tracing.Namespace.String(key.Namespace),
+			tracing.Name.String(key.Name), tracing.Failures.Int(l.queue.NumRequeues(key)))
+	}
 	began := time.Now()
 	l.tally.active.Inc()
-	result, err := l.syncRecovering(klog.NewContext(ctx, logger), key)
+	result, err := l.syncRecovering(klog.NewContext(traced, logger), key)
 	l.tally.active.Dec()
 	l.tally.durations.Observe(time.Since(began).Seconds())
 	counted := resultSuccess
-	defer func() { l.tally.results[counted].Inc() }()
+	defer func() {
+		l.tally.results[counted].Inc()
+		tracing.End(span, failureOf(counted))
+	}()
 	switch {
 	case err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		counted = resultError
@@ -361,6 +371,14 @@ func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 			l.queue.AddAfter(key, result.RequeueAfter)
 		}
 	}
+}
+
+// failureOf says of a sync's result how it failed; empty if it did not.
+func failureOf(result string) string {
+	if result == resultError {
+		return result
+	}
+	return ""
 }
 
 // begin marks a key as running. If the key's delay has not ended, it returns false and requeues the key for that time.

@@ -191,6 +191,12 @@ func TestValues(t *testing.T) {
 		{[]string{"monitoring=true"}, "PodMonitor/" + name, "port: https-metrics", ""},
 		{[]string{"monitoring=true"}, "PrometheusRule/" + name, "{{ if $labels.secret }}info{{ else }}critical{{ end }}", ""},
 		{[]string{"monitoring=true"}, "ConfigMap/" + name + "-dashboard", `grafana_dashboard: "1"`, ""},
+		{nil, deployment, "", "--tracing"},
+		{[]string{"tracing.endpoint=http://c:4318"}, deployment, "- --tracing-endpoint=http://c:4318", ""},
+		{
+			[]string{"tracing.endpoint=http://c:4318", "tracing.samplingRate=0.25"}, deployment,
+			"- --tracing-sampling-rate=0.25", "",
+		},
 		{[]string{"podAnnotations.a=b"}, deployment, "a: b", ""},
 		{[]string{"nodeSelector.a=b"}, deployment, "a: b", ""},
 		{[]string{"tolerations[0].operator=Exists"}, deployment, "operator: Exists", ""},
@@ -243,6 +249,7 @@ func TestRefused(t *testing.T) {
 		{target{}, "cloud.ca=/etc/ssl/ca.pem", "ca"},
 		{target{}, "resources.limits.memory=1G", "memory"},
 		{target{}, "extraArgs[0]=v=2", "extraArgs"},
+		{target{}, "tracing.endpoint=collector:4318", "endpoint"},
 		{target{namespace: "default"}, "replicas=1", "--namespace network-controller --create-namespace"},
 		{target{kubernetes: "v1.33.0"}, "replicas=1", "1.33"},
 	} {

@@ -137,6 +137,10 @@ var templates = []template{
             {{- if eq .Values.firstStart "Report" }}
             - --report-only
             {{- end }}
+            {{- with .Values.tracing.endpoint }}
+            - {{ printf "--tracing-endpoint=%s" . | quote }}
+            - --tracing-sampling-rate={{ $.Values.tracing.samplingRate }}
+            {{- end }}
             {{- range .Values.extraArgs }}
             - {{ . | quote }}
             {{- end }}

@@ -64,7 +64,7 @@ func (r *Reconciler[T]) preview(
 		}
 		return preview, p, err
 	}
-	preview.Change, err = r.plan(obj, &p)
+	preview.Change, err = r.plan(ctx, obj, &p)
 	preview.Drift = p.drift
 	return preview, p, err
 }

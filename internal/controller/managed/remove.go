@@ -8,6 +8,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
 
 // Removal removes or releases everything of one owner in Neutron.
@@ -37,7 +38,9 @@ func (r Removal) Run(ctx context.Context, in Inventory) (last *plan.Observed, er
 		if attempt == attempts {
 			return last, unsettled
 		}
+		_, span := tracing.Start(ctx, "plan")
 		change, err := r.Plan(observed)
+		planned(span, change)
 		if err != nil {
 			return last, err
 		}

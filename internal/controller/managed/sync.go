@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/tracing"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -25,6 +27,7 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 		r.expected.Forget(key)
 		return controller.Result{}, r.prune(ctx, key, "")
 	}
+	r.describe(ctx, obj)
 	if !r.expected.Met(key, obj.GetUID(), obj.GetResourceVersion()) {
 		// The cache is older than our own last write. The event that updates it requeues the key.
 		return controller.Result{}, nil
@@ -55,6 +58,23 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 		result.RequeueAfter = loss.Again
 	}
 	return result, errors.Join(err, pruned)
+}
+
+// describe says in the sync's span what is synced, and why as far as the object shows it.
+func (r *Reconciler[T]) describe(ctx context.Context, obj T) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	reason := "event"
+	switch {
+	case obj.GetDeletionTimestamp() != nil:
+		reason = "deletion"
+	case r.kind.Status(obj).AppliedGeneration != obj.GetGeneration():
+		reason = "new generation"
+	}
+	span.SetAttributes(tracing.Kind.String(r.kind.GroupVersionKind.Kind), tracing.Generation.Int64(obj.GetGeneration()),
+		tracing.Reason.String(reason))
 }
 
 // loses is Kind.Loses. An object that is being deleted and whose credentials are gone is also asked for again.
@@ -151,7 +171,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 			return p.failed(err)
 		}
 		p.observed = &observed
-		change, err := r.plan(obj, &p)
+		change, err := r.plan(ctx, obj, &p)
 		switch {
 		case err != nil:
 			return p.failed(err)
@@ -232,8 +252,10 @@ func (r *Reconciler[T]) adopt(
 }
 
 // plan gives the next change for what was observed. It fills in the drift that is left.
-func (r *Reconciler[T]) plan(obj T, p *progress) (plan.Change, error) {
-	change, err := p.declared.Plan(*p.observed)
+func (r *Reconciler[T]) plan(ctx context.Context, obj T, p *progress) (change plan.Change, err error) {
+	_, span := tracing.Start(ctx, "plan")
+	defer func() { planned(span, change) }()
+	change, err = p.declared.Plan(*p.observed)
 	if err != nil || !r.applied(obj) {
 		return change, err
 	}
@@ -243,6 +265,14 @@ func (r *Reconciler[T]) plan(obj T, p *progress) (plan.Change, error) {
 		change, p.drift = leaveDrift(change)
 	}
 	return change, nil
+}
+
+// planned ends the span of a plan.
+func planned(span trace.Span, change plan.Change) {
+	if span.IsRecording() {
+		span.SetAttributes(tracing.Steps.Int(len(change)))
+	}
+	span.End()
 }
 
 // afterFailure decides how a sync goes on after a change failed with p.err. The result has a state if the sync ends.

@@ -3,6 +3,7 @@ package batch
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -11,7 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
 
 // send sends creates in one call, or in several if Neutron refuses some of them. It gives each caller its outcome.
@@ -33,7 +37,7 @@ func (b *Queue) send(s *slot, of client.Collection, batch []*pending) {
 		for i, p := range group {
 			items[i], bodies[i] = p.Item, p.Body
 		}
-		made, err := b.options.Post(ctx, items[0].Op, of, bodies)
+		made, err := b.post(ctx, of, group, items[0].Op, bodies)
 		errs = append(errs, err)
 		oneByOne := err != nil && len(group) > 1 && b.options.Refused(of, items, err)
 		rest := slices.Concat(append([][]*pending{group}, groups...)...)
@@ -61,6 +65,27 @@ func (b *Queue) send(s *slot, of client.Collection, batch []*pending) {
 		b.remember(group, err, len(errs) > 1)
 	}
 	s.end(errs...)
+}
+
+// post sends the creates of one call. In a trace, the call is within the span of its only caller, or within one that
+// links to those of all.
+func (b *Queue) post(
+	ctx context.Context, of client.Collection, group []*pending, op string, bodies []map[string]any,
+) ([]json.RawMessage, error) {
+	if len(group) == 1 {
+		if span := trace.SpanFromContext(group[0].ctx); span != trace.SpanFromContext(ctx) {
+			ctx = trace.ContextWithSpan(ctx, span)
+		}
+		return b.options.Post(ctx, op, of, bodies)
+	}
+	callers := make([]context.Context, len(group))
+	for i, p := range group {
+		callers[i] = p.ctx
+	}
+	ctx, span := tracing.Join(ctx, "bulk", callers)
+	made, err := b.options.Post(ctx, op, of, bodies)
+	tracing.End(span, client.Word(err))
+	return made, err
 }
 
 // declined reports whether Neutron, or a proxy, refused a create: nothing was created. If the call had several creates,

@@ -17,8 +17,10 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"go.opentelemetry.io/otel/trace"
 
 	"cloudteam.ztgame.com/network-controller/internal/redact"
+	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
 
 // Identity identifies one project of one cloud. The status of what was created there pins it.
@@ -301,8 +303,10 @@ func (c *Cloud) releaseLogin() { <-c.login }
 func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
+	bounded, span := tracing.Start(bounded, OpLogin, trace.WithSpanKind(trace.SpanKindClient))
 	began := time.Now()
 	s, err := c.authenticate(bounded, with)
+	tracing.End(span, Word(err))
 	c.options.Called(Call{Op: OpLogin, Duration: time.Since(began), Err: err})
 	if with == c.access.Load() && signOf(ctx, err) == unanswered {
 		// All calls need this log-in, because it is tried only without a valid token.
@@ -572,8 +576,10 @@ func (c *Cloud) send(ctx context.Context, s *session, r Request) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
+	bounded, span := r.trace(bounded)
 	began := time.Now()
 	err := r.send(bounded, s)
+	endTrace(span, err)
 	c.options.Called(Call{Op: r.Op, Creates: r.Creates, Duration: time.Since(began), Err: err})
 	if r.Op != opProbe { // the prober judges the outcome itself
 		c.breaker.observe(began, signOf(ctx, err))
@@ -597,6 +603,7 @@ func (r Request) send(ctx context.Context, s *session) error {
 		return translate(r.Op, r.Method, err)
 	}
 	defer response.Body.Close()
+	noteAnswer(trace.SpanFromContext(ctx), response.StatusCode, requestOf(response.Header))
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		return translate(r.Op, r.Method, err)

@@ -127,6 +127,14 @@ func KindOf(err error) Kind {
 	return Transient
 }
 
+// Word is the kind of an error in a word, for metrics and spans; empty without an error.
+func Word(err error) string {
+	if err == nil {
+		return ""
+	}
+	return KindOf(err).String()
+}
+
 // IsNotFound reports whether err says that a resource does not exist.
 func IsNotFound(err error) bool { return IsKind(err, NotFound) }
 
@@ -239,10 +247,17 @@ func translateLogin(op string, err error) *Error {
 // requestID matches the ids that OpenStack gives to requests.
 var requestID = regexp.MustCompile(`^req-[0-9a-f-]{36}$`)
 
+// requestOf returns the id that the cloud gave to a request; empty if it gave none of OpenStack's form.
+func requestOf(answer http.Header) string {
+	if id := answer.Get("X-Openstack-Request-Id"); requestID.MatchString(id) {
+		return id
+	}
+	return ""
+}
+
 func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResponseCode) *Error {
-	e := &Error{Op: op, Status: status.Actual, Wait: retryAfter(status.ResponseHeader)}
-	if id := status.ResponseHeader.Get("X-Openstack-Request-Id"); requestID.MatchString(id) {
-		e.Request = id
+	e := &Error{
+		Op: op, Status: status.Actual, Wait: retryAfter(status.ResponseHeader), Request: requestOf(status.ResponseHeader),
 	}
 	var body neutronError
 	if json.Unmarshal(status.Body, &body) == nil {

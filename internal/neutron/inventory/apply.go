@@ -8,6 +8,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
 
 // action says how Apply takes the steps of one plan.Action.
@@ -62,49 +63,68 @@ func (i *Inventory) confirmKeeper(ctx context.Context, step plan.Step) error {
 //
 // If the error is MaybeDone, the caller MUST NOT plan from an Observed of before it.
 func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Change, err error) {
-	// moved is how far our own writes have moved the resources' revisions since the change was planned.
-	moved := map[string]int{}
-	confirmed := map[string]bool{}
+	a := application{Inventory: i, change: change, moved: map[string]int{}, confirmed: map[string]bool{}}
 	for _, step := range change {
-		act, known := i.actions[step.Action]
-		if !known {
-			return done, &client.Error{Kind: client.Invalid, Op: string(step.Action), Reason: "no such action"}
-		}
-		if err := i.admit(ctx, change, step); err != nil {
-			return done, err
-		}
-		completes, planned := step.Completes(), step.Revision
-		step = step.Resolve(done)
-		if act.check != nil && !completes {
-			if err := act.check(ctx, step); err != nil {
-				return done, err
-			}
-		}
-		if act.confirms != nil && !completes {
-			if id := act.confirms(step); !confirmed[id] {
-				if err := i.stillOurs(ctx, step, id); err != nil {
-					return done, err
-				}
-				confirmed[id] = true
-			}
-		}
-		if err := i.confirmKeeper(ctx, step); err != nil {
-			return done, err
-		}
-		step.Revision += moved[step.ID]
-		revision, err := act.take(ctx, &step)
+		ctx, span := tracing.Start(ctx, string(step.Action))
+		step, err := a.take(ctx, step)
+		tracing.End(span, client.Word(err))
 		if err != nil {
-			return done, err
+			return a.done, err
 		}
-		if revision != 0 {
-			moved[step.ID] = revision - planned
-		}
-		i.full.after(step)
-		i.term.after(step)
-		if act.moves != nil {
-			moved[act.moves(step)]++
-		}
-		done = append(done, step)
+		a.done = append(a.done, step)
 	}
-	return done, nil
+	return a.done, nil
+}
+
+// application is one Apply.
+type application struct {
+	*Inventory
+	change, done plan.Change
+	// moved is how far our own writes have moved the resources' revisions since the change was planned.
+	moved map[string]int
+	// confirmed has the networks that a live read has shown to be ours.
+	confirmed map[string]bool
+}
+
+// take takes one step, and returns it with what Neutron chose.
+func (a application) take(ctx context.Context, step plan.Step) (plan.Step, error) {
+	act, known := a.actions[step.Action]
+	if !known {
+		return step, &client.Error{Kind: client.Invalid, Op: string(step.Action), Reason: "no such action"}
+	}
+	if err := a.admit(ctx, a.change, step); err != nil {
+		return step, err
+	}
+	completes, planned := step.Completes(), step.Revision
+	step = step.Resolve(a.done)
+	if act.check != nil && !completes {
+		if err := act.check(ctx, step); err != nil {
+			return step, err
+		}
+	}
+	if act.confirms != nil && !completes {
+		if id := act.confirms(step); !a.confirmed[id] {
+			if err := a.stillOurs(ctx, step, id); err != nil {
+				return step, err
+			}
+			a.confirmed[id] = true
+		}
+	}
+	if err := a.confirmKeeper(ctx, step); err != nil {
+		return step, err
+	}
+	step.Revision += a.moved[step.ID]
+	revision, err := act.take(ctx, &step)
+	if err != nil {
+		return step, err
+	}
+	if revision != 0 {
+		a.moved[step.ID] = revision - planned
+	}
+	a.full.after(step)
+	a.term.after(step)
+	if act.moves != nil {
+		a.moved[act.moves(step)]++
+	}
+	return step, nil
 }

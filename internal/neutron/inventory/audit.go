@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
 
 // The pause between failed audits doubles from auditBackoffFirst to auditBackoffLast.
@@ -60,12 +61,17 @@ func (i *Inventory) Audit(ctx context.Context) error { return i.auditSince(ctx, 
 
 // auditSince is Audit with lists that began at since or later.
 func (i *Inventory) auditSince(ctx context.Context, since time.Time) error {
+	ctx, span := tracing.Begin(ctx, "audit")
 	began := time.Now()
 	moved, err := i.listAll(ctx, since)
 	if counted := i.countAddresses(ctx, since); err == nil {
 		err = counted // what the other kinds' lists show needs the count, too
 	}
 	audit := Audit{Duration: time.Since(began), Moved: len(moved), Err: err}
+	if span.IsRecording() {
+		span.SetAttributes(tracing.Moved.Int(len(moved)))
+	}
+	defer func() { tracing.End(span, client.Word(err)) }()
 	i.mu.RLock()
 	if err == nil {
 		audit.Err = i.sharesFailed // the next list of networks asks again
