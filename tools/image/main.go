@@ -12,6 +12,7 @@
 //	network-controller-image.cdx.json   what is in it (SBOM, CycloneDX)
 //
 // The last line that it prints is the digest. `image provenance` says of files how they were made; see provenance.go.
+// `image plugin` packs the kubectl plugin; see plugin.go.
 package main
 
 import (
@@ -33,8 +34,13 @@ type release struct {
 
 func main() {
 	args, run := os.Args[1:], makeImage
-	if len(args) > 0 && args[0] == "provenance" {
-		args, run = args[1:], makeProvenance
+	if len(args) > 0 {
+		switch args[0] {
+		case "provenance":
+			args, run = args[1:], makeProvenance
+		case "plugin":
+			args, run = args[1:], makePlugin
+		}
 	}
 	if err := run(args); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "image:", err)
