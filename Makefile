@@ -8,7 +8,6 @@ MAKEFLAGS += --no-print-directory
 MODULE  := cloudteam.ztgame.com/network-controller
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
 LDFLAGS := -X $(MODULE)/internal/version.Version=$(VERSION)
-LINT    := go tool -modfile=tools/lint/go.mod golangci-lint
 
 # The race detector needs a C compiler; without one the tests run without it. It costs minutes: `make test-all` has it.
 RACE := $(shell command -v "$$(go env CC)" >/dev/null && [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
@@ -167,7 +166,7 @@ benchstat: ## Run the Go benchmarks BENCHCOUNT (6) times into bin/bench.txt; BAS
 verify: ## Check that generated code, formatting and lint are as they should be, and look for known vulnerabilities
 	hack/verify-generate.sh
 	go vet ./...
-	$(LINT) run --allow-parallel-runners ./...
+	hack/lint.sh
 	hack/govulncheck.sh
 
 .PHONY: lines
@@ -176,7 +175,7 @@ lines: ## Count the hand-written lines of the product, by package
 
 .PHONY: lint
 lint: ## Run golangci-lint, mending what it can
-	$(LINT) run --allow-parallel-runners --fix ./...
+	hack/lint.sh --fix
 
 ##@ Help
 

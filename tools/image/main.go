@@ -126,7 +126,8 @@ func platformsIn(folder string) ([]platform, error) {
 		platforms = append(platforms, platform{system, arch, programs})
 	}
 	if len(platforms) == 0 {
-		return nil, fmt.Errorf("-programs=%s has no folder such as linux-amd64: run `make image`, which compiles them", folder)
+		return nil, fmt.Errorf("-programs=%s has no folder such as linux-amd64: run `make image`, which compiles them",
+			folder)
 	}
 	return platforms, nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // manifest is that of krew, kubectl's plugin manager: https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/.
-var manifest = template.Must(template.New("").Parse(`# The manifest of the plugin "network" for krew, kubectl's plugin manager.
+var manifest = template.Must(template.New("").Parse(`# The manifest of kubectl's plugin "network" for krew.
 apiVersion: krew.googlecontainertools.github.com/v1alpha2
 kind: Plugin
 metadata:

@@ -72,7 +72,8 @@ func makeProvenance(args []string) error {
 		}
 		for _, m := range manifest.Manifests {
 			s.Subject = append(s.Subject, resource{
-				Name: m.Annotations["org.opencontainers.image.ref.name"], Digest: map[string]string{m.Digest.Algorithm: m.Digest.Hex},
+				Name:   m.Annotations["org.opencontainers.image.ref.name"],
+				Digest: map[string]string{m.Digest.Algorithm: m.Digest.Hex},
 			})
 		}
 	}

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs golangci-lint, which also vets, on this module and on each below it that has code. Arguments are those of
+# golangci-lint run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+lint=(go tool -modfile="$PWD/tools/lint/go.mod" golangci-lint run --allow-parallel-runners)
+status=0
+"${lint[@]}" "$@" ./... || status=$?
+while read -r mod; do
+  folder=$(dirname "$mod")
+  [[ -n $(find "$folder" -name '*.go' -print -quit) ]] || continue
+  echo "$folder:"
+  # The product's go.mod, which such a module may replace, may have changed.
+  (cd "$folder" && "${lint[@]}" --modules-download-mode=mod "$@" ./...) || status=$?
+done < <(find . -mindepth 2 -name go.mod | sort)
+exit "$status"
