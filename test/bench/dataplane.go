@@ -57,6 +57,14 @@ func dataplaneGroup() group {
 				id: "calls", name: "POST and PUT of ports at Neutron per Pod, with binding", limit: noLimit,
 				how: "Of the 50 Pods, which have no Deployment, in Neutron's log. One is the binding.",
 			},
+			{
+				id: "bare-create", name: "a POST of one port, bare", limit: noLimit, unit: "s",
+				how: "Without the controller, one call after another, before the Pods.",
+			},
+			{
+				id: "bare-bind", name: "a PUT that binds one port to a node, bare", limit: noLimit, unit: "s",
+				how: "As above. Neutron has no bulk updates: with one API worker, n Pods take n of these.",
+			},
 		},
 		measure: measureDataplane,
 	}
@@ -65,7 +73,7 @@ func dataplaneGroup() group {
 // measureDataplane has the tests of the data plane measure: they bring the nodes up.
 func measureDataplane(ctx context.Context, b *bench) error {
 	path := b.file("figures")
-	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-count=1", "-timeout=20m", "-run=^TestMeasure",
+	cmd := exec.CommandContext(ctx, "go", "test", "-v", "-count=1", "-timeout=40m", "-run=^TestMeasure",
 		module+"/test/dataplane")
 	cmd.Env = append(os.Environ(), "DATAPLANE_OPENSTACK=1", "DATAPLANE_FIGURES="+path)
 	cmd.Stdout, cmd.Stderr = b.out, b.out

@@ -248,6 +248,14 @@ func TestMeasurePods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for range 10 {
+		began := time.Now()
+		port := w.tenant.Create("ports", harness.Resource{"network_id": network.Status.NetworkID})
+		f.add(t, "bare-create", time.Since(began).Seconds())
+		began = time.Now()
+		w.admin.Update("ports", port.ID(), harness.Resource{"binding:host_id": w.nodes.All[0].Name})
+		f.add(t, "bare-bind", time.Since(began).Seconds())
+	}
 	log := filepath.Join(filepath.Dir(surroundings.CloudsFile), "log", "neutron.log")
 	for _, n := range []int{1, 10, 50} {
 		calls := countWrites(t, log)
@@ -341,7 +349,12 @@ func (w *world) timeline(prefix string) {
 		}
 		retries += strings.Count(w.eventsOf(&pod), "FailedCreatePodSandBox")
 	}
-	after := func(t metav1.Time) float64 { return t.Sub(created.Time).Seconds() }
+	after := func(t metav1.Time) float64 {
+		if t.IsZero() {
+			return 0 // the kubelet has not said so yet
+		}
+		return t.Sub(created.Time).Seconds()
+	}
 	fmt.Printf("  %s: all scheduled after %.0f s, sandboxes ready after %.0f s, containers started after %.0f s; "+
 		"%d Events of failed sandboxes\n", prefix, after(scheduled), after(sandbox), after(started), retries)
 }
