@@ -97,6 +97,13 @@ test-monitoring: assets ## Have the real Prometheus scrape the binary: each aler
 	@path="$$(hack/prometheus.sh)"; \
 	KUBEBUILDER_ASSETS="$(ASSETS)" PATH="$$PATH:$$path" MONITORING=1 go test -count=1 -timeout 10m ./test/monitoring
 
+.PHONY: test-ui
+UIFLAGS ?=
+test-ui: assets ## Show the page of kubectl network ui in Chromium (Debian); UIFLAGS=-update takes the pictures of the docs
+	@hack/chromium.sh
+	@# -mod=mod: the product's go.mod, which this module replaces, may have changed.
+	export KUBEBUILDER_ASSETS="$(ASSETS)"; cd test/ui; go test -mod=mod -v -count=1 -timeout 10m . $(UIFLAGS)
+
 .PHONY: test-openstack
 test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end, fault and adversary tests there
 	dev/openstack/openstack up

@@ -27,6 +27,9 @@ func (n *Node) print(p *text.Printer, style text.Style, first, rest string) {
 	if n.Problem != "" {
 		line += "  " + style.Bad(n.Problem)
 	}
+	if n.Warning != "" {
+		line += "  " + style.Warn(n.Warning)
+	}
 	p.Line("%s", line)
 	for i, child := range n.Children {
 		if i == len(n.Children)-1 {
@@ -72,7 +75,7 @@ func (g *graph) add(n *Node) int {
 // quoted makes the words of a node fit between double quotes. Users and clouds choose names.
 func (n *Node) quoted(lineBreak string) string {
 	clean := strings.NewReplacer(`"`, "'", `\`, "/", "<", "(", ">", ")")
-	lines := []string{n.Kind + " " + n.Name, n.Info, n.Problem}
+	lines := []string{n.Kind + " " + n.Name, n.Info, n.Problem, n.Warning}
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	for i, line := range lines {
 		lines[i] = clean.Replace(text.Plain(line))

@@ -30,7 +30,12 @@ type Node struct {
 	// Info is what else there is to say.
 	Info string `json:"info,omitempty"`
 	// Problem is a Reason; empty if there is none.
-	Problem  string  `json:"problem,omitempty"`
+	Problem string `json:"problem,omitempty"`
+	// Warning is a Reason of what needs attention and stops nothing, such as drift or few free addresses.
+	Warning string `json:"warning,omitempty"`
+	// Used and Total are a subnet's addresses; nil if unknown.
+	Used     *int64  `json:"used,omitempty"`
+	Total    *int64  `json:"total,omitempty"`
 	Children []*Node `json:"children,omitempty"`
 }
 
@@ -53,14 +58,17 @@ type FixedIP struct {
 // Key implements client.Identified.
 func (p Port) Key() string { return p.ID }
 
-// Neutron lists the ports of a network; nil without credentials.
+// Neutron lists the ports of a network, or all that the credentials see for ""; nil without credentials.
 type Neutron func(ctx context.Context, networkID string) ([]Port, error)
 
 // In lists ports in a cloud.
 func In(cloud *client.Cloud) Neutron {
 	return func(ctx context.Context, networkID string) ([]Port, error) {
-		return client.List[Port](ctx, cloud, "list ports", client.Collection{One: "port", Many: "ports"},
-			url.Values{"network_id": {networkID}})
+		query := url.Values{}
+		if networkID != "" {
+			query.Set("network_id", networkID)
+		}
+		return client.List[Port](ctx, cloud, "list ports", client.Collection{One: "port", Many: "ports"}, query)
 	}
 }
 
@@ -90,15 +98,17 @@ func Of(ctx context.Context, c *ask.Cluster, neutron Neutron, namespace, name st
 	var trees []*Node
 	for i := range networks {
 		n := &networks[i]
-		b := builder{n, pods, map[string]bool{}}
 		on := slices.DeleteFunc(slices.Clone(ports), func(p cloudteamv1.NetworkPort) bool {
 			return p.Network() != types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
 		})
-		others, err := othersOf(ctx, neutron, n, on)
-		if err != nil {
-			c.Note("Neutron does not list the ports of Network %s/%s: %v.", n.Namespace, n.Name, err)
+		var inNeutron []Port
+		if neutron != nil && n.Status.NetworkID != "" {
+			var err error
+			if inNeutron, err = neutron(ctx, n.Status.NetworkID); err != nil {
+				c.Note("Neutron does not list the ports of Network %s/%s: %v.", n.Namespace, n.Name, err)
+			}
 		}
-		trees = append(trees, b.build(on, others))
+		trees = append(trees, Build(n, on, func(uid types.UID) *corev1.Pod { return pods[uid] }, inNeutron))
 	}
 	return trees, nil
 }
@@ -138,32 +148,31 @@ func podsOf(ctx context.Context, c *ask.Cluster, ports []cloudteamv1.NetworkPort
 	return pods
 }
 
-// othersOf are the ports of a network in Neutron that no NetworkPort has. Interfaces of the Network's router are part
-// of the tree already.
-func othersOf(
-	ctx context.Context, neutron Neutron, n *cloudteamv1.Network, on []cloudteamv1.NetworkPort,
-) ([]Port, error) {
-	if neutron == nil || n.Status.NetworkID == "" {
-		return nil, nil
-	}
-	all, err := neutron(ctx, n.Status.NetworkID)
-	return slices.DeleteFunc(all, func(p Port) bool {
+// Build gives the tree of a Network with the NetworkPorts on it. pod finds a Pod, or gives nil. inNeutron are the ports
+// of the network in Neutron, as far as they are known.
+func Build(
+	n *cloudteamv1.Network, on []cloudteamv1.NetworkPort, pod func(types.UID) *corev1.Pod, inNeutron []Port,
+) *Node {
+	// The ports of NetworkPorts, and the interfaces of the Network's router, are part of the tree without Neutron.
+	others := slices.DeleteFunc(slices.Clone(inNeutron), func(p Port) bool {
 		return n.Status.Router != nil && p.DeviceID == n.Status.Router.ID ||
 			slices.ContainsFunc(on, func(o cloudteamv1.NetworkPort) bool { return o.Status.PortID == p.ID })
-	}), err
+	})
+	b := builder{n, pod, map[string]bool{}}
+	return b.build(on, others)
 }
 
 // builder makes the tree of one Network.
 type builder struct {
 	network *cloudteamv1.Network
-	pods    map[types.UID]*corev1.Pod
+	pod     func(types.UID) *corev1.Pod
 	placed  map[string]bool
 }
 
 func (b *builder) build(on []cloudteamv1.NetworkPort, others []Port) *Node {
 	n := b.network
 	root := &Node{Kind: "Network", Name: n.Namespace + "/" + n.Name, Problem: problemOf(n.Status.Conditions),
-		Info: n.Status.NetworkID}
+		Warning: warningOf(n.Status.Conditions), Info: n.Status.NetworkID}
 	at := root
 	if r := n.Status.Router; r != nil {
 		router := &Node{Kind: "router", Name: r.ID}
@@ -179,7 +188,7 @@ func (b *builder) build(on []cloudteamv1.NetworkPort, others []Port) *Node {
 		at = router
 	}
 	for _, s := range n.Status.Subnets {
-		subnet := &Node{Kind: "subnet", Name: s.CIDR, Info: infoOf(s)}
+		subnet := &Node{Kind: "subnet", Name: s.CIDR, Info: infoOf(s), Used: s.UsedAddresses, Total: s.TotalAddresses}
 		for i := range on {
 			b.place(subnet, "NetworkPort "+on[i].Namespace+"/"+on[i].Name, b.portNode(&on[i]), slices.ContainsFunc(
 				on[i].Status.Addresses, func(a cloudteamv1.PortAddress) bool { return a.SubnetID == s.ID }))
@@ -232,13 +241,13 @@ func (b *builder) portNode(p *cloudteamv1.NetworkPort) *Node {
 		}
 	}
 	node := &Node{Kind: "NetworkPort", Name: p.Namespace + "/" + p.Name, Problem: problemOf(p.Status.Conditions),
-		Info: cmp.Or(strings.Join(addresses, ", "), "no address yet")}
+		Warning: warningOf(p.Status.Conditions), Info: cmp.Or(strings.Join(addresses, ", "), "no address yet")}
 	bound := p.Status.BoundTo
 	if bound == nil {
 		return node
 	}
 	user := &Node{Kind: bound.Kind, Name: p.Namespace + "/" + bound.Name}
-	if pod := b.pods[bound.UID]; pod != nil {
+	if pod := b.pod(bound.UID); pod != nil {
 		user.Info = string(pod.Status.Phase)
 		if pod.Spec.NodeName != "" {
 			user.Info += " on " + pod.Spec.NodeName
@@ -279,6 +288,21 @@ func problemOf(conditions []metav1.Condition) string {
 		return "NotSeen"
 	case ready.Status != metav1.ConditionTrue:
 		return ready.Reason
+	}
+	return ""
+}
+
+// warningOf is the Reason of what an object says beside Ready, or of a Ready object that is not as declared.
+func warningOf(conditions []metav1.Condition) string {
+	for _, c := range conditions {
+		switch {
+		case c.Type == cloudteamv1.ConditionReady && c.Status == metav1.ConditionTrue &&
+			(c.Reason == cloudteamv1.ReasonDriftDetected || c.Reason == cloudteamv1.ReasonPaused),
+			c.Type == cloudteamv1.ConditionAddressesLow && c.Status == metav1.ConditionTrue,
+			c.Type == cloudteamv1.ConditionClassViolated && c.Status == metav1.ConditionTrue,
+			c.Type == cloudteamv1.ConditionAttached && c.Status == metav1.ConditionFalse:
+			return c.Reason
+		}
 	}
 	return ""
 }

@@ -247,3 +247,9 @@ func plural(kind string) string {
 	}
 	return kind + "s"
 }
+
+// RemedyOf says what to do about a Reason that an object's condition has; it is empty for a Reason that needs nothing.
+func RemedyOf(of Object, reason string) string {
+	remedy, _ := remedyOf([]Link{{Object: of, Reason: reason}})
+	return remedy
+}

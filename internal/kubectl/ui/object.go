@@ -1,0 +1,182 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
+	"cloudteam.ztgame.com/network-controller/internal/redact"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Details are what the page shows of an object that is selected.
+type Details struct {
+	Object ask.Object `json:"object"`
+	// Answer is what kubectl network why says.
+	Answer     why.Answer          `json:"answer"`
+	Conditions []Condition         `json:"conditions,omitempty"`
+	Drift      []cloudteamv1.Drift `json:"drift,omitempty"`
+	Events     []Event             `json:"events,omitempty"`
+	// YAML is the object without its managed fields. Values of environment variables of Pods are left out.
+	YAML string `json:"yaml"`
+}
+
+// Condition is a condition with what to do about it.
+type Condition struct {
+	Type    string      `json:"type"`
+	Status  string      `json:"status"`
+	Reason  string      `json:"reason"`
+	Message string      `json:"message"`
+	Since   metav1.Time `json:"since"`
+	// Bad says that the condition tells of a problem. Remedy is what to do about it.
+	Bad    bool   `json:"bad,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Event is an Event of the object.
+type Event struct {
+	Type    string      `json:"type"`
+	Reason  string      `json:"reason"`
+	Message string      `json:"message"`
+	Count   int32       `json:"count"`
+	Last    metav1.Time `json:"last"`
+}
+
+// describe gives the details of an object. The kinds are those that kubectl network why knows: never a Secret.
+func describe(ctx context.Context, c *ask.Cluster, of ask.Object, now time.Time) (*Details, error) {
+	object, status, err := get(ctx, c, of)
+	if err != nil {
+		return nil, err
+	}
+	d := &Details{Object: of}
+	if d.Answer, err = why.Explain(ctx, c, of, now); err != nil {
+		return nil, err
+	}
+	if status != nil {
+		d.Drift = status.Drift
+		for _, said := range status.Conditions {
+			d.Conditions = append(d.Conditions, conditionOf(of, said))
+		}
+	}
+	if events, is := ask.Read(c, ask.New("Events", "", "of "+of.String()), func() (*corev1.EventList, error) {
+		return c.Kubernetes.CoreV1().Events(of.Namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
+			"involvedObject.kind": of.Kind, "involvedObject.name": of.Name, "involvedObject.uid": string(object.GetUID()),
+		}.String()})
+	}); is == ask.There {
+		d.Events = eventsOf(events.Items)
+	}
+	for _, note := range c.Notes {
+		if !slices.Contains(d.Answer.Notes, note) {
+			d.Answer.Notes = append(d.Answer.Notes, note)
+		}
+	}
+	text, err := yaml.Marshal(object)
+	d.YAML = string(text)
+	return d, err
+}
+
+// readable is an object of the API that can be written as YAML.
+type readable interface {
+	metav1.Object
+	runtime.Object
+}
+
+// get reads an object, without what the page does not show. status is nil for kinds of Kubernetes' own.
+func get(
+	ctx context.Context, c *ask.Cluster, of ask.Object,
+) (object readable, status *cloudteamv1.ResourceStatus, err error) {
+	api, options := c.Networks.CloudteamV1(), metav1.GetOptions{}
+	apiVersion := cloudteamv1.SchemeGroupVersion.String()
+	switch of.Kind {
+	case why.KindNetwork:
+		n, failed := api.Networks(of.Namespace).Get(ctx, of.Name, options)
+		object, status, err = n, &n.Status.ResourceStatus, failed
+		n.APIVersion, n.Kind = apiVersion, of.Kind
+	case why.KindNetworkPort:
+		p, failed := api.NetworkPorts(of.Namespace).Get(ctx, of.Name, options)
+		object, status, err = p, &p.Status.ResourceStatus, failed
+		p.APIVersion, p.Kind = apiVersion, of.Kind
+	case why.KindPod:
+		p, failed := c.Kubernetes.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, options)
+		object, err = p, failed
+		p.APIVersion, p.Kind = "v1", of.Kind
+		hide(&p.Spec)
+	default:
+		return nil, nil, apierrors.NewBadRequest(
+			fmt.Sprintf("%q is not shown here: name a Network, NetworkPort or Pod", of.Kind))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	object.SetManagedFields(nil)
+	annotations := object.GetAnnotations()
+	delete(annotations, corev1.LastAppliedConfigAnnotation) // the whole spec once more, with the values of variables
+	object.SetAnnotations(annotations)
+	return object, status, nil
+}
+
+// hide removes the values of environment variables: they often are passwords.
+func hide(spec *corev1.PodSpec) {
+	variables := func(env []corev1.EnvVar) {
+		for i := range env {
+			if env[i].Value != "" {
+				env[i].Value = redact.Placeholder
+			}
+		}
+	}
+	for i := range spec.Containers {
+		variables(spec.Containers[i].Env)
+	}
+	for i := range spec.InitContainers {
+		variables(spec.InitContainers[i].Env)
+	}
+	for i := range spec.EphemeralContainers {
+		variables(spec.EphemeralContainers[i].Env)
+	}
+}
+
+func conditionOf(of ask.Object, said metav1.Condition) Condition {
+	c := Condition{Type: said.Type, Status: string(said.Status), Reason: said.Reason, Message: said.Message,
+		Since: said.LastTransitionTime}
+	positive := said.Type == cloudteamv1.ConditionReady || said.Type == cloudteamv1.ConditionAttached
+	c.Bad = positive != (said.Status == metav1.ConditionTrue) || said.Reason == cloudteamv1.ReasonDriftDetected ||
+		said.Reason == cloudteamv1.ReasonPaused
+	if c.Bad {
+		c.Remedy = why.RemedyOf(of, said.Reason)
+	}
+	return c
+}
+
+// eventsOf are Events, the last first.
+func eventsOf(all []corev1.Event) (events []Event) {
+	for _, e := range all {
+		last := e.LastTimestamp
+		if e.Series != nil {
+			last = metav1.NewTime(e.Series.LastObservedTime.Time)
+		}
+		if last.IsZero() {
+			last = metav1.NewTime(e.EventTime.Time)
+		}
+		if last.IsZero() {
+			last = e.CreationTimestamp
+		}
+		count := max(1, e.Count)
+		if e.Series != nil {
+			count = max(count, e.Series.Count)
+		}
+		events = append(events, Event{Type: e.Type, Reason: e.Reason, Message: e.Message, Count: count, Last: last})
+	}
+	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(b.Last.UnixNano(), a.Last.UnixNano()) })
+	return events
+}

@@ -1,0 +1,216 @@
+package ui
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+)
+
+//go:embed assets
+var assets embed.FS
+
+const (
+	// policy lets the page run its own files alone. Texts of users and clouds cannot become markup, let alone a script.
+	policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+	// heartbeat is how often a stream without changes says that it lives.
+	heartbeat = 15 * time.Second
+	// patience is how long the details of an object may take.
+	patience = 30 * time.Second
+)
+
+// Server serves the page on loopback, to whoever has its token.
+type Server struct {
+	// Kubernetes and Networks are the user's clients.
+	Kubernetes kubernetes.Interface
+	Networks   versioned.Interface
+	World      *World
+	// Context is the name of the kubeconfig's context, and Namespace what the page shows; empty means all namespaces.
+	Context, Namespace string
+	Now                func() time.Time
+
+	token    string
+	listener net.Listener
+	mu       sync.Mutex
+	once     map[string]bool
+}
+
+// Listen opens the address of the page. Port 0 takes a free one.
+func (s *Server) Listen(port int) (err error) {
+	s.token, s.once = rand.Text(), map[string]bool{}
+	s.listener, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
+	return err
+}
+
+// URL is where the page is, with its token.
+func (s *Server) URL() string { return fmt.Sprintf("http://%s/?token=%s", s.listener.Addr(), s.token) }
+
+// OnceURL is where the page is, for one visit. It is for the command line of a browser, which other users of the
+// machine can read.
+func (s *Server) OnceURL() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	token := rand.Text()
+	s.once[token] = true
+	return fmt.Sprintf("http://%s/?token=%s", s.listener.Addr(), token)
+}
+
+// Serve serves until the context ends.
+func (s *Server) Serve(ctx context.Context) error {
+	server := &http.Server{
+		Handler: s.guard(s.routes()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 16,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	stopped := context.AfterFunc(ctx, func() { server.Close() })
+	defer stopped()
+	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/stream", s.stream)
+	mux.HandleFunc("GET /api/object", s.object)
+	mux.HandleFunc("GET /{file...}", s.file)
+	return mux
+}
+
+// guard lets requests pass that the page of this server makes. Another page in the same browser can neither read nor
+// guess the token; and its requests name another host (DNS rebinding) or site.
+func (s *Server) guard(next http.Handler) http.Handler {
+	_, port, _ := net.SplitHostPort(s.listener.Addr().String())
+	cookie := "kubectl-network-ui-" + port // cookies are those of all ports
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{
+			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+			"Cache-Control": "no-store",
+		} {
+			w.Header().Set(name, value)
+		}
+		if r.Host != "127.0.0.1:"+port && r.Host != "localhost:"+port {
+			http.Error(w, "This server answers to 127.0.0.1 and localhost alone.", http.StatusMisdirectedRequest)
+			return
+		}
+		if r.Method != http.MethodGet {
+			w.Header().Set("Allow", http.MethodGet)
+			http.Error(w, "This page only reads.", http.StatusMethodNotAllowed)
+			return
+		}
+		if r.URL.Path == "/" && s.admits(r.URL.Query().Get("token")) {
+			http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.token, Path: "/", HttpOnly: true,
+				SameSite: http.SameSiteStrictMode})
+		} else if sent, err := r.Cookie(cookie); err != nil || !same(sent.Value, s.token) {
+			http.Error(w, "Open the address that kubectl network ui has printed: it has a token that is missing here.",
+				http.StatusForbidden)
+			return
+		} else if site := r.Header.Get("Sec-Fetch-Site"); r.URL.Path != "/" && site != "" && site != "same-origin" {
+			http.Error(w, "Only this server's own page may ask for this.", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// admits reports whether a token opens the page. One for one visit does it once.
+func (s *Server) admits(token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.once[token] {
+		delete(s.once, token)
+		return true
+	}
+	return same(token, s.token)
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+func (s *Server) file(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	if name == "" {
+		name = "index.html"
+	}
+	content, err := fs.ReadFile(assets, path.Join("assets", name))
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	kinds := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+	w.Header().Set("Content-Type", kinds[path.Ext(name)]+"; charset=utf-8")
+	_, _ = w.Write(content) // the browser is gone if it fails
+}
+
+// stream sends what the page shows, and then each change, as server-sent events.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	to := http.NewResponseController(w)
+	send := func(event string, content any) error {
+		text, err := json.Marshal(content)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event, text)
+		}
+		return errors.Join(err, to.Flush())
+	}
+	err := send("hello", map[string]string{"context": s.Context, "namespace": s.Namespace})
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for version := int64(0); err == nil; {
+		view, at, changed := s.World.Since(version)
+		version = at
+		if err = send("view", view); err != nil {
+			return // the page is gone
+		}
+		for waits := true; waits && err == nil; {
+			select {
+			case <-changed:
+				waits = false
+			case <-tick.C:
+				if _, err = io.WriteString(w, ": alive\n\n"); err == nil {
+					err = to.Flush()
+				}
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}
+}
+
+// object sends the details of an object.
+func (s *Server) object(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	query := r.URL.Query()
+	cluster := &ask.Cluster{Kubernetes: s.Kubernetes, Networks: s.Networks}
+	details, err := describe(ctx, cluster, ask.New(query.Get("kind"), query.Get("namespace"), query.Get("name")), s.Now())
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		code := http.StatusBadGateway
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest {
+			code = int(status.Status().Code)
+		}
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": strings.TrimSpace(err.Error())}) // as below
+		return
+	}
+	_ = json.NewEncoder(w).Encode(details) // the browser is gone if it fails
+}

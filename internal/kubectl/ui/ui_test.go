@@ -1,0 +1,376 @@
+package ui
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/tree"
+	"cloudteam.ztgame.com/network-controller/internal/redact"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+)
+
+// testPatience is for machines that do much else at the same time.
+const testPatience = time.Minute
+
+func network(name string) *cloudteamv1.Network {
+	n := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	n.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Available"}}
+	n.Status.Subnets = []cloudteamv1.SubnetStatus{{ID: "v4-" + name, CIDR: "10.0.0.0/24"}}
+	return n
+}
+
+func port(namespace, name, network string) *cloudteamv1.NetworkPort {
+	p := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	p.Spec.NetworkName, p.Spec.NetworkNamespace = network, "shop"
+	p.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "AddressInUse"}}
+	p.Status.Addresses = []cloudteamv1.PortAddress{{Address: "10.0.0.7/24", SubnetID: "v4-" + network}}
+	p.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-x", UID: "u"}
+	return p
+}
+
+func pod() *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-x", UID: "u",
+		Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: `{"value":"hunter2"}`}}}
+	pod.Spec.NodeName, pod.Status.Phase = "node1", corev1.PodRunning
+	pod.Spec.Containers = []corev1.Container{{Name: "web", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "hunter2"}}}}
+	return pod
+}
+
+// world is a cluster and the page's view of it.
+type world struct {
+	*World
+	*ask.Cluster
+	t       *testing.T
+	version int64
+	has     map[string]*tree.Node
+	notes   []string
+}
+
+func newWorld(t *testing.T, namespace string, forbid func(clienttesting.Action) bool) *world {
+	t.Helper()
+	kube := kubefake.NewClientset(pod())
+	networks := fake.NewSimpleClientset(network("frontend"), network("backend"), port("shop", "web-0", "frontend"))
+	refuse := func(a clienttesting.Action) (bool, error) {
+		if forbid == nil || !forbid(a) {
+			return false, nil
+		}
+		return true, apierrors.NewForbidden(schema.GroupResource{Resource: a.GetResource().Resource}, "", nil)
+	}
+	networks.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		refused, err := refuse(a)
+		return refused, nil, err
+	})
+	c := &ask.Cluster{Kubernetes: kube, Networks: networks}
+	w := &world{World: NewWorld(c, nil, namespace), Cluster: c, t: t, has: map[string]*tree.Node{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { w.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return w
+}
+
+// await applies changes as the page does until it fits.
+func (w *world) await(what string, fits func() bool) {
+	w.t.Helper()
+	deadline := time.NewTimer(testPatience)
+	defer deadline.Stop()
+	for {
+		view, version, changed := w.Since(w.version)
+		w.version, w.notes = version, view.Notes
+		for _, e := range view.Entries {
+			if w.has[e.Key] = e.Tree; e.Tree == nil {
+				delete(w.has, e.Key)
+			}
+		}
+		if view.Synced && fits() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline.C:
+			text, _ := json.MarshalIndent(w.has, "", " ")
+			w.t.Fatalf("it does not come to pass: %s. The page has %s and the notes %q", what, text, w.notes)
+		}
+	}
+}
+
+func TestThePageFollowsTheClusterAndAgreesWithTheTree(t *testing.T) {
+	w := newWorld(t, "", nil)
+	agrees := func() bool {
+		trees, err := tree.Of(t.Context(), w.Cluster, nil, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]*tree.Node{}
+		for _, root := range trees {
+			want[root.Name] = root
+		}
+		return cmp.Equal(w.has, want)
+	}
+	w.await("the page has what the tree has, with the Pod's phase", agrees)
+	if pods := w.has["shop/frontend"].Children[0].Children[0].Children; len(pods) != 1 || pods[0].Info != "Running on node1" {
+		t.Errorf("the Pod is %v", pods)
+	}
+	api := w.Networks.CloudteamV1()
+	for sentence, change := range map[string]func() error{
+		"a Network is created": func() error {
+			_, err := api.Networks("shop").Create(t.Context(), network("third"), metav1.CreateOptions{})
+			return err
+		},
+		"a Network goes": func() error { return api.Networks("shop").Delete(t.Context(), "backend", metav1.DeleteOptions{}) },
+		"a port of another namespace comes": func() error {
+			_, err := api.NetworkPorts("team").Create(t.Context(), port("team", "db-0", "frontend"), metav1.CreateOptions{})
+			return err
+		},
+		"a Pod ends": func() error {
+			ended := pod()
+			ended.Status.Phase = corev1.PodSucceeded
+			_, err := w.Kubernetes.CoreV1().Pods("shop").UpdateStatus(t.Context(), ended, metav1.UpdateOptions{})
+			return err
+		},
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		w.await(sentence, agrees)
+	}
+}
+
+func TestWhoMayReadOneNamespaceSeesThat(t *testing.T) {
+	w := newWorld(t, "shop", func(a clienttesting.Action) bool { return a.GetNamespace() == "" })
+	w.await("the ports of the namespace are there", func() bool {
+		n := w.has["shop/frontend"]
+		return n != nil && len(n.Children[0].Children) == 1
+	})
+	if len(w.notes) != 1 || !strings.Contains(w.notes[0], "You may not read NetworkPorts of all namespaces") {
+		t.Errorf("the notes are %q", w.notes)
+	}
+}
+
+func TestWhatMayNotBeReadIsANote(t *testing.T) {
+	w := newWorld(t, "shop", func(a clienttesting.Action) bool { return a.GetResource().Resource == "networkports" })
+	w.await("the Networks are there without ports", func() bool { return len(w.has) == 2 })
+	if !strings.Contains(strings.Join(w.notes, "\n"), "You may not list and watch NetworkPorts.") {
+		t.Errorf("the notes are %q", w.notes)
+	}
+}
+
+// serve serves the page of a cluster.
+func serve(t *testing.T) (*Server, *world) {
+	t.Helper()
+	w := newWorld(t, "", nil)
+	s := &Server{Kubernetes: w.Kubernetes, Networks: w.Networks, World: w.World, Context: "home", Now: time.Now}
+	if err := s.Listen(0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, w
+}
+
+// request asks for a path, and gives the status and the body.
+func request(t *testing.T, client *http.Client, method, url string, change func(*http.Request)) (int, string, http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(r)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body), answer.Header
+}
+
+// visitor is a browser that has opened an address.
+func visitor(t *testing.T, url string) (*http.Client, int) {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Jar: jar}
+	code, _, _ := request(t, client, http.MethodGet, url, nil)
+	return client, code
+}
+
+func TestOnlyWhoHasTheTokenSeesAnything(t *testing.T) {
+	s, _ := serve(t)
+	base := "http://" + s.listener.Addr().String()
+	if !strings.HasPrefix(base, "http://127.0.0.1:") {
+		t.Errorf("it listens on %s", base)
+	}
+	stranger := &http.Client{}
+	friend, code := visitor(t, s.URL())
+	if code != http.StatusOK {
+		t.Fatalf("the printed address gives %d", code)
+	}
+	const object = "/api/object?kind=Network&namespace=shop&name=frontend"
+	for sentence, c := range map[string]struct {
+		client       *http.Client
+		method, path string
+		change       func(*http.Request)
+		want         int
+	}{
+		"with the cookie":                  {friend, http.MethodGet, object, nil, http.StatusOK},
+		"its own script":                   {friend, http.MethodGet, "/app.js", nil, http.StatusOK},
+		"by localhost, without the cookie": {stranger, http.MethodGet, "/", func(r *http.Request) { r.Host = "localhost:" + r.URL.Port() }, http.StatusForbidden},
+		"without a token":                  {stranger, http.MethodGet, "/", nil, http.StatusForbidden},
+		"with a wrong token":               {stranger, http.MethodGet, "/?token=x", nil, http.StatusForbidden},
+		"with an empty token":              {stranger, http.MethodGet, "/?token=", nil, http.StatusForbidden},
+		"an object without a token":        {stranger, http.MethodGet, object, nil, http.StatusForbidden},
+		"the stream without a token":       {stranger, http.MethodGet, "/api/stream", nil, http.StatusForbidden},
+		"a file without a token":           {stranger, http.MethodGet, "/app.js", nil, http.StatusForbidden},
+		"by another name (DNS rebinding)":  {friend, http.MethodGet, object, func(r *http.Request) { r.Host = "evil.example:" + r.URL.Port() }, http.StatusMisdirectedRequest},
+		"by another port":                  {friend, http.MethodGet, object, func(r *http.Request) { r.Host = "127.0.0.1:1" }, http.StatusMisdirectedRequest},
+		"from another site": {friend, http.MethodGet, object,
+			func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, http.StatusForbidden},
+		"from another port of this host": {friend, http.MethodGet, object,
+			func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, http.StatusForbidden},
+		"a POST":               {friend, http.MethodPost, object, nil, http.StatusMethodNotAllowed},
+		"a DELETE":             {friend, http.MethodDelete, object, nil, http.StatusMethodNotAllowed},
+		"a Secret":             {friend, http.MethodGet, "/api/object?kind=Secret&namespace=shop&name=clouds", nil, http.StatusBadRequest},
+		"what is not there":    {friend, http.MethodGet, "/api/object?kind=Network&namespace=shop&name=no", nil, http.StatusNotFound},
+		"a file outside":       {friend, http.MethodGet, "/../server.go", nil, http.StatusNotFound},
+		"a file outside, in %": {friend, http.MethodGet, "/%2e%2e/server.go", nil, http.StatusNotFound},
+	} {
+		code, body, header := request(t, c.client, c.method, base+c.path, c.change)
+		if code != c.want {
+			t.Errorf("%s: %d, want %d: %s", sentence, code, c.want, body)
+		}
+		if code != http.StatusOK && strings.Contains(body, "10.0.0.0/24") {
+			t.Errorf("%s: it tells of the cluster: %s", sentence, body)
+		}
+		if policy := header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'; script-src 'self';") {
+			t.Errorf("%s: the policy is %q", sentence, policy)
+		}
+	}
+}
+
+func TestTheAddressForABrowsersCommandLineWorksOnce(t *testing.T) {
+	s, _ := serve(t)
+	once := s.OnceURL()
+	if strings.Contains(once, s.token) {
+		t.Errorf("%s has the token that lasts", once)
+	}
+	if _, code := visitor(t, once); code != http.StatusOK {
+		t.Errorf("the first visit gives %d", code)
+	}
+	if _, code := visitor(t, once); code != http.StatusForbidden {
+		t.Errorf("the second visit gives %d", code)
+	}
+}
+
+func TestDetailsHaveTheRemedyAndNoSecret(t *testing.T) {
+	s, w := serve(t)
+	events := w.Kubernetes.CoreV1().Events("shop")
+	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e"}, Type: "Warning", Reason: "AddressInUse",
+		InvolvedObject: corev1.ObjectReference{Kind: "NetworkPort", Namespace: "shop", Name: "web-0"}}
+	if _, err := events.Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	client, _ := visitor(t, s.URL())
+	at := "http://" + s.listener.Addr().String() + "/api/object?namespace=shop"
+	_, text, _ := request(t, client, http.MethodGet, at+"&kind=NetworkPort&name=web-0", nil)
+	var d Details
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if d.Answer.Remedy == "" || len(d.Conditions) != 1 || !d.Conditions[0].Bad || d.Conditions[0].Remedy == "" {
+		t.Errorf("no remedy: %s", text)
+	}
+	if len(d.Events) != 1 || d.Events[0].Reason != "AddressInUse" {
+		t.Errorf("the Events are %v", d.Events)
+	}
+	if !strings.Contains(d.YAML, "kind: NetworkPort\n") || strings.Contains(d.YAML, "managedFields") {
+		t.Errorf("the YAML is\n%s", d.YAML)
+	}
+	_, text, _ = request(t, client, http.MethodGet, at+"&kind=Pod&name=web-x", nil)
+	if strings.Contains(text, "hunter2") || !strings.Contains(text, redact.Placeholder) {
+		t.Errorf("the Pod's variables are shown: %s", text)
+	}
+}
+
+func TestTheStreamSendsAllAndThenChanges(t *testing.T) {
+	s, w := serve(t)
+	w.await("the cluster is read", func() bool { return len(w.has) == 2 })
+	client, _ := visitor(t, s.URL())
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.listener.Addr().String()+"/api/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	next := func() (v View) {
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: {"); ok && !strings.Contains(data, `"context"`) {
+				if err := json.Unmarshal([]byte("{"+data), &v); err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+		}
+		t.Fatal("the stream has ended")
+		return v
+	}
+	if first := next(); !first.All || len(first.Entries) != 2 {
+		t.Errorf("the first view is %+v", first)
+	}
+	err = w.Networks.CloudteamV1().Networks("shop").Delete(t.Context(), "backend", metav1.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		v := next()
+		if len(v.Entries) == 0 {
+			continue // a Pod was read, and changed nothing
+		}
+		if v.All || v.Entries[0].Key != "shop/backend" && v.Entries[0].Key != "shop/frontend" {
+			t.Errorf("the second view is %+v", v)
+		}
+		if v.Entries[0].Key == "shop/backend" {
+			if v.Entries[0].Tree != nil {
+				t.Errorf("the Network that is gone is %v", v.Entries[0].Tree)
+			}
+			return
+		}
+	}
+}

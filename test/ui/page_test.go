@@ -1,0 +1,462 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/gophercloud/gophercloud/v2"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// page is the page in a browser.
+type page struct {
+	t *testing.T
+	context.Context
+}
+
+// do runs actions in the browser.
+func (p page) do(actions ...chromedp.Action) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.Context, harness.Patience)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// js runs a statement.
+func (p page) js(statement string) {
+	p.t.Helper()
+	eval[bool](p, statement+"; true")
+}
+
+// eval gives the value of an expression.
+func eval[T any](p page, expression string) (value T) {
+	p.t.Helper()
+	p.do(chromedp.Evaluate(expression, &value))
+	return value
+}
+
+// awaited has a promise's value for the result.
+func awaited(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }
+
+// of is the page for a part of the test.
+func (p page) of(t *testing.T) page { return page{t, p.Context} }
+
+// await waits until an expression is true.
+func (p page) await(expression string) {
+	p.t.Helper()
+	surroundings.Eventually(p.t, func() error {
+		if !eval[bool](p, "Boolean("+expression+")") {
+			return fmt.Errorf("on the page it is not true: %s\nThe page says:\n%s", expression,
+				eval[string](p, "document.body.innerText.slice(0, 3000)"))
+		}
+		return nil
+	})
+}
+
+// picture takes one for the documentation, once what moves has come to rest.
+func (p page) picture(name string) {
+	p.t.Helper()
+	if !*update {
+		return
+	}
+	var shot []byte
+	var rests bool
+	p.do(chromedp.Evaluate(`Promise.all(document.getAnimations().map((a) => a.finished)).then(() => true)`, &rests,
+		awaited), chromedp.CaptureScreenshot(&shot))
+	if err := os.WriteFile(filepath.Join(surroundings.Root, "docs", "images", name), shot, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestPage shows a small cluster, and then one with a thousand Networks.
+func TestPage(t *testing.T) {
+	startController(t)
+	s := &scene{t: t}
+	s.build()
+	p := page{t, browse(t)}
+	p.do(chromedp.Navigate(startPage(t, "-A", "--cloud", "tenant")))
+	p.await(`document.querySelectorAll('.lane').length >= 5`)
+
+	t.Run("the token leaves the address", func(t *testing.T) {
+		if at := eval[string](p, "location.href"); strings.Contains(at, "token") {
+			t.Errorf("the address is %s", at)
+		}
+	})
+	t.Run("it shows what the API has", s.shown(p))
+	t.Run("a fault shows with its remedy, and goes", s.fault(p))
+	t.Run("a change shows at once", s.change(p))
+	t.Run("each view has a link, and the keyboard reaches all", s.links(p))
+	s.pictures(p)
+	t.Run("a thousand Networks", s.thousand(p))
+}
+
+// scene is the small cluster.
+type scene struct{ t *testing.T }
+
+// of is the scene for a part of the test.
+func (s *scene) of(t *testing.T) *scene { return &scene{t} }
+
+// create makes a resource in Neutron that stays: the cloud goes with the test.
+func (s *scene) create(c *harness.Cloud, kind string, body harness.Resource) string {
+	s.t.Helper()
+	var answer map[string]harness.Resource
+	_, err := c.Client.Post(s.t.Context(), c.Client.ServiceURL(kind+"s"), map[string]any{kind: body}, &answer,
+		&gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer[kind].ID()
+}
+
+func (s *scene) network(namespace, name string, spec cloudteamv1.NetworkSpec) {
+	s.t.Helper()
+	_, err := surroundings.Networks.CloudteamV1().Networks(namespace).Create(s.t.Context(), &cloudteamv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}, metav1.CreateOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) port(namespace, name, network string) {
+	s.t.Helper()
+	_, err := surroundings.Networks.CloudteamV1().NetworkPorts(namespace).Create(s.t.Context(), &cloudteamv1.NetworkPort{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       cloudteamv1.NetworkPortSpec{NetworkName: network}}, metav1.CreateOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scene) deployment(namespace, name, network string, replicas int32) {
+	s.t.Helper()
+	pod := harness.PodOn("", network)
+	pod.Labels = map[string]string{"app": name}
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", Value: "hunter2hunter2"}}
+	_, err := surroundings.Kube.AppsV1().Deployments(namespace).Create(s.t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// await waits until a Network is Ready, and gives it.
+func (s *scene) await(namespace, name string) (n *cloudteamv1.Network) {
+	s.t.Helper()
+	surroundings.Eventually(s.t, func() (err error) {
+		n, err = surroundings.Networks.CloudteamV1().Networks(namespace).Get(s.t.Context(), name, metav1.GetOptions{})
+		if err == nil && !meta.IsStatusConditionTrue(n.Status.Conditions, cloudteamv1.ConditionReady) {
+			err = fmt.Errorf("Network %s is not Ready: %v", name, n.Status.Conditions)
+		}
+		return err
+	})
+	return n
+}
+
+func (s *scene) build() {
+	admin := harness.Open(s.t, surroundings.CloudsFile, "admin")
+	public := s.create(admin, "network", harness.Resource{"name": "public", "router:external": true})
+	s.create(admin, "subnet", harness.Resource{
+		"network_id": public, "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false})
+	for _, name := range []string{"shop", "platform"} {
+		namespace := harness.Namespace(name)
+		namespace.Name, namespace.GenerateName = name, ""
+		if _, err := surroundings.Kube.CoreV1().Namespaces().Create(s.t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+			s.t.Fatal(err)
+		}
+		surroundings.AwaitGate(s.t, name)
+	}
+	routed := &cloudteamv1.RouterSpec{ExternalNetwork: "public"}
+	subnet := func(cidr, gateway string) cloudteamv1.SubnetSpec {
+		return cloudteamv1.SubnetSpec{CIDR: cidr, Gateway: gateway}
+	}
+	s.network("shop", "frontend", cloudteamv1.NetworkSpec{SubnetSpec: subnet("10.20.0.0/24", ""), Router: routed,
+		AdditionalSubnets: []cloudteamv1.SubnetSpec{subnet("fd20::/64", "")}})
+	router := s.await("shop", "frontend").Status.Router.ID
+	s.network("shop", "backend", cloudteamv1.NetworkSpec{
+		SubnetSpec: subnet("10.21.0.0/24", ""), Router: &cloudteamv1.RouterSpec{Existing: router}})
+	s.network("shop", "payments", cloudteamv1.NetworkSpec{SubnetSpec: subnet("10.22.0.0/29", "")})
+	s.network("platform", "monitoring", cloudteamv1.NetworkSpec{SubnetSpec: subnet("10.30.0.0/22", ""), Router: routed})
+	s.network("platform", "storage", cloudteamv1.NetworkSpec{
+		SubnetSpec: subnet("172.16.40.0/24", "none"), DriftPolicy: cloudteamv1.DriftPolicyReport, MTU: new(int32(1400))})
+	storage := s.await("platform", "storage").Status.NetworkID
+	s.await("shop", "payments")
+	s.await("platform", "monitoring")
+	s.deployment("shop", "web", "frontend,backend", 6)
+	s.deployment("shop", "cart", "backend", 3)
+	s.deployment("platform", "prometheus", "monitoring", 2)
+	for i := range 5 {
+		s.port("shop", fmt.Sprintf("vault-%d", i), "payments")
+	}
+	tenant := harness.Open(s.t, surroundings.CloudsFile, "tenant")
+	for i := range 3 {
+		s.create(tenant, "port", harness.Resource{"network_id": storage, "name": fmt.Sprintf("ceph-%d", i),
+			"device_owner": "compute:nova", "device_id": fmt.Sprintf("5f2b6c1%d-0d6b-4a7e-9a53-2f1f0c9d7e4%d", i, i)})
+	}
+	tenant.Update("networks", storage, harness.Resource{"mtu": 1300})
+	surroundings.Eventually(s.t, func() error {
+		pods, err := surroundings.Kube.CoreV1().Pods("").List(s.t.Context(), metav1.ListOptions{LabelSelector: "app"})
+		if err != nil {
+			return err
+		}
+		running := 0
+		for _, pod := range pods.Items {
+			if pod.Status.Phase == corev1.PodRunning {
+				running++
+			}
+		}
+		if running != 11 {
+			return fmt.Errorf("%d Pods are Running, want 11", running)
+		}
+		return nil
+	})
+}
+
+// node is what kubectl network tree -o json prints.
+type node struct {
+	Kind, Name, Problem string
+	Children            []node
+}
+
+// cards are what the page has to have of a tree: the Networks and the ports.
+func (n node) cards() (ids []string) {
+	if n.Kind == "Network" || n.Kind == "NetworkPort" || n.Kind == "port" || n.Kind == "router" || n.Kind == "outside" {
+		ids = append(ids, n.Kind+"/"+n.Name)
+	}
+	for _, child := range n.Children {
+		ids = append(ids, child.cards()...)
+	}
+	return ids
+}
+
+func plug(t *testing.T, arguments ...string) []byte {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), plugin, append(arguments, "--kubeconfig", surroundings.AdminKubeconfig)...)
+	command.Env = append(os.Environ(), "OS_CLIENT_CONFIG_FILE="+surroundings.CloudsFile, "OS_CLOUD=tenant")
+	output, err := command.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", strings.Join(arguments, " "), err)
+	}
+	return output
+}
+
+// shown compares the page with kubectl network tree, and the details with the API.
+func (s *scene) shown(p page) func(t *testing.T) {
+	return func(t *testing.T) {
+		s, p := s.of(t), p.of(t)
+		surroundings.Eventually(t, func() error {
+			var trees []node
+			if err := json.Unmarshal(plug(t, "tree", "-A", "-o", "json"), &trees); err != nil {
+				return err
+			}
+			var want []string
+			for _, tree := range trees {
+				want = append(want, tree.cards()...)
+			}
+			slices.Sort(want)
+			want = slices.Compact(want)
+			// All that fits on the largest screen.
+			p.do(chromedp.EmulateViewport(2400, 4000))
+			got := eval[[]string](p, `[...new Set([...document.querySelectorAll('.map [data-id]')].map((e) => e.dataset.id))].sort()`)
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("the page has\n%s\nand kubectl network tree\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			return nil
+		})
+		p.do(chromedp.EmulateViewport(1440, 900))
+		n := s.await("shop", "frontend")
+		p.js(`location.hash = '#sel=Network/shop/frontend'`)
+		p.await(fmt.Sprintf(`document.querySelector('#details')?.innerText.includes(%q)`, n.Status.NetworkID))
+		p.js(`location.hash = '#sel=Network/shop/frontend&tab=YAML'`)
+		p.await(`document.querySelector('#details pre')?.innerText.includes('cidr: 10.20.0.0/24')`)
+		if yaml := eval[string](p, `document.querySelector('#details pre').innerText`); strings.Contains(yaml, "managedFields") {
+			t.Errorf("the YAML has managed fields:\n%s", yaml)
+		}
+		p.js(`location.hash = '#sel=Network/shop/frontend&tab=Events'`)
+		p.await(`document.querySelectorAll('#details .events li').length > 0`)
+		pods, err := surroundings.Kube.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.js(fmt.Sprintf(`location.hash = '#tab=YAML&sel=Pod/shop/%s'`, pods.Items[0].Name))
+		p.await(`document.querySelector('#details pre')?.innerText.includes('name: PASSWORD')`)
+		if eval[bool](p, `document.documentElement.innerHTML.includes('hunter2')`) {
+			t.Error("the page shows the value of a Pod's environment variable")
+		}
+		p.js(`location.hash = ''`)
+	}
+}
+
+// fault asks for a port too much, and takes it back.
+func (s *scene) fault(p page) func(t *testing.T) {
+	return func(t *testing.T) {
+		s, p := s.of(t), p.of(t)
+		s.port("shop", "vault-5", "payments")
+		p.await(`document.querySelector('[data-id="NetworkPort/shop/vault-5"]')?.innerText.includes('AddressesExhausted')`)
+		p.do(chromedp.Click(`[data-id="NetworkPort/shop/vault-5"]`))
+		p.await(`document.querySelector('#details .remedy') !== null`)
+		var answer struct{ Remedy string }
+		if err := json.Unmarshal(plug(t, "why", "networkport/vault-5", "-n", "shop", "-o", "json"), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if shown := eval[string](p, `document.querySelector('#details .remedy').innerText`); shown != answer.Remedy {
+			t.Errorf("the page says %q, and kubectl network why %q", shown, answer.Remedy)
+		}
+		p.await(`document.querySelector('[data-only="bad"] .badge').innerText === '1'`)
+		p.picture("ui-fault.png")
+		err := surroundings.Networks.CloudteamV1().NetworkPorts("shop").Delete(t.Context(), "vault-0", metav1.DeleteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.await(`document.querySelector('[data-only="bad"] .badge').innerText === '0'`)
+		p.await(`document.querySelector('#details .box.ok') !== null`)
+		p.js(`location.hash = ''`)
+	}
+}
+
+// change tells how long a change takes to the page.
+func (s *scene) change(p page) func(t *testing.T) {
+	return func(t *testing.T) {
+		s, p := s.of(t), p.of(t)
+		began := time.Now()
+		s.network("shop", "another", cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.60.0.0/24"}})
+		p.await(`document.querySelector('[data-key="shop/another"]') !== null`)
+		t.Logf("a new Network is on the page after %s", time.Since(began).Round(time.Millisecond))
+		err := surroundings.Networks.CloudteamV1().Networks("shop").Delete(t.Context(), "another", metav1.DeleteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.await(`document.querySelector('[data-key="shop/another"]') === null`)
+	}
+}
+
+// links goes through the views by keys, and comes back by links.
+func (*scene) links(p page) func(t *testing.T) {
+	return func(t *testing.T) {
+		p := p.of(t)
+		p.do(chromedp.KeyEvent("m"))
+		p.await(`location.hash === '#view=table' && document.querySelectorAll('tbody tr[data-key]').length === 5`)
+		if rows := eval[string](p, `document.querySelector('table').getAttribute('aria-rowcount')`); rows != "6" {
+			t.Errorf("readers of the screen are told of %s rows, want 6", rows)
+		}
+		p.do(chromedp.KeyEvent("/"))
+		p.await(`document.activeElement.id === 'search'`)
+		p.js(`document.activeElement.select()`) // the driver types the key, too, which people do not see
+		p.do(chromedp.KeyEvent("172.16"))
+		p.await(`document.querySelectorAll('tbody tr[data-key]').length === 1 && location.hash.includes('q=172.16')`)
+		p.js(`document.activeElement.blur()`)
+		p.do(chromedp.KeyEvent("j"), chromedp.KeyEvent("\r"))
+		p.await(`location.hash.includes('sel=Network%2Fplatform%2Fstorage') && document.querySelector('#details table')?.innerText.includes('1300')`)
+		link := eval[string](p, "location.href")
+		p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(link))
+		p.await(`document.querySelectorAll('tbody tr[data-key]').length === 1 && document.querySelector('#details h2')?.innerText === 'storage'`)
+		p.js(`location.hash = ''`)
+		p.await(`document.querySelectorAll('.lane').length === 5`)
+	}
+}
+
+func (s *scene) pictures(p page) {
+	if !*update {
+		return
+	}
+	s.port("shop", "vault-6", "payments")
+	p.await(`document.querySelector('[data-only="bad"] .badge').innerText === '1'`)
+	for _, theme := range []string{"light", "dark"} {
+		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}))
+		p.js(`location.hash = ''`)
+		p.await(`document.querySelectorAll('.lane').length === 5`)
+		p.picture("ui-map-" + theme + ".png")
+		p.js(`location.hash = '#sel=NetworkPort/shop/vault-6'`)
+		p.await(`document.querySelector('#details .remedy') !== null`)
+		p.picture("ui-details-" + theme + ".png")
+		p.js(`location.hash = '#view=table'`)
+		p.await(`document.querySelectorAll('tbody tr[data-key]').length === 5`)
+		p.picture("ui-table-" + theme + ".png")
+	}
+	p.js(`location.hash = ''`)
+}
+
+// thousand has the page scroll through a thousand Networks, and tells how long its frames take.
+func (*scene) thousand(p page) func(t *testing.T) {
+	return func(t *testing.T) {
+		p := p.of(t)
+		admin := surroundings.Networks.CloudteamV1()
+		if _, err := surroundings.Kube.CoreV1().Namespaces().Create(t.Context(),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "many"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		group, ctx := errgroup.WithContext(t.Context())
+		group.SetLimit(16)
+		for i := range 1000 {
+			group.Go(func() error {
+				_, err := admin.Networks("many").Create(ctx, &cloudteamv1.Network{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "many", Name: fmt.Sprintf("tenant-%03d", i)},
+					Spec: cloudteamv1.NetworkSpec{
+						SubnetSpec: cloudteamv1.SubnetSpec{CIDR: fmt.Sprintf("10.%d.%d.0/24", 100+i/250, i%250)}},
+				}, metav1.CreateOptions{})
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		p.await(`document.querySelector('#count').innerText.startsWith('1,005 ')`)
+		t.Logf("1,000 Networks were created, and are on the page, after %s", time.Since(began).Round(time.Millisecond))
+		for _, view := range []string{"map", "table"} {
+			p.js(`location.hash = '#view=` + view + `'`)
+			p.await(`document.querySelectorAll('.` + view + ` [data-key]').length > 0`)
+			var frames []float64
+			p.do(chromedp.Evaluate(scrollThrough, &frames, awaited))
+			slices.Sort(frames)
+			t.Logf("%s: %d frames while scrolling through all: median %.1f ms, 95%% within %.1f ms, the worst %.1f ms", view,
+				len(frames), frames[len(frames)/2], frames[len(frames)*95/100], frames[len(frames)-1])
+			if n := eval[int](p, `document.querySelectorAll('[data-key]').length`); n > 60 {
+				t.Errorf("%d Networks are in the document, of which few are in view", n)
+			}
+		}
+		took := eval[float64](p, `(() => { const from = performance.now(); location.hash = '';
+			window.app.go({ q: 'tenant-77' }); document.body.offsetHeight; return performance.now() - from })()`)
+		p.await(`document.querySelectorAll('[data-key]').length === 10`)
+		t.Logf("a search among 1,005 Networks is drawn after %.1f ms", took)
+	}
+}
+
+// scrollThrough scrolls from the first Network to the last in 120 frames, and gives the milliseconds of each.
+const scrollThrough = `new Promise((done) => {
+  const box = document.querySelector('.map, .table')
+  const end = box.scrollHeight - box.clientHeight
+  const frames = []
+  let last = performance.now()
+  const next = (now) => {
+    frames.push(now - last)
+    last = now
+    box.scrollTop = end * frames.length / 120
+    if (frames.length < 120) requestAnimationFrame(next)
+    else done(frames.slice(1))
+  }
+  requestAnimationFrame(next)
+})`
