@@ -326,7 +326,6 @@ func (s *scene) fault(p page) func(t *testing.T) {
 			t.Errorf("the page says %q, and kubectl network why %q", shown, answer.Remedy)
 		}
 		p.await(`document.querySelector('[data-only="bad"] .badge').innerText === '1'`)
-		p.picture("ui-fault.png")
 		err := surroundings.Networks.CloudteamV1().NetworkPorts("shop").Delete(t.Context(), "vault-0", metav1.DeleteOptions{})
 		if err != nil {
 			t.Fatal(err)
