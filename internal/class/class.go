@@ -127,6 +127,23 @@ func (c Class) Violations(namespace string, of map[string]string, spec *cloudtea
 	return found
 }
 
+// PortViolations gives what a class forbids in the spec of a NetworkPort on a Network of the class.
+func (c Class) PortViolations(spec *cloudteamv1.NetworkPortSpec) (found []Violation) {
+	for _, s := range []struct {
+		field cloudteamv1.PrivilegedField
+		isSet bool
+	}{
+		{cloudteamv1.FieldAddressPairs, len(spec.AllowedAddressPairs) > 0},
+		{cloudteamv1.FieldPortSecurity, spec.PortSecurity != nil && !*spec.PortSecurity},
+	} {
+		if path := "spec." + string(s.field); s.isSet && !slices.Contains(c.Spec.AllowedFields, s.field) {
+			found = append(found, Violation{path, path, fmt.Sprintf(
+				"leave %s out, or use a Network whose class has %s in allowedFields", path, s.field)})
+		}
+	}
+	return found
+}
+
 // selects reports whether a namespace with these labels may use the class. A selector that cannot be read selects none.
 func (c Class) selects(of map[string]string) bool {
 	if c.Spec.NamespaceSelector == nil {

@@ -237,3 +237,34 @@ func TestDefaultsAreIdempotentAndAddNoViolation(t *testing.T) {
 		}
 	})
 }
+
+func TestPortViolations(t *testing.T) {
+	pairs := []cloudteamv1.AddressPair{{Address: "10.0.0.100"}}
+	for sentence, c := range map[string]struct {
+		allowed []cloudteamv1.PrivilegedField
+		spec    cloudteamv1.NetworkPortSpec
+		want    []string
+	}{
+		"nothing":                       {nil, cloudteamv1.NetworkPortSpec{QoSPolicy: "gold", DNSName: "web"}, nil},
+		"no pairs":                      {nil, cloudteamv1.NetworkPortSpec{AllowedAddressPairs: pairs[:0]}, nil},
+		"port security is always right": {nil, cloudteamv1.NetworkPortSpec{PortSecurity: new(true)}, nil},
+		"neither without a class": {
+			nil, cloudteamv1.NetworkPortSpec{AllowedAddressPairs: pairs, PortSecurity: new(false)},
+			[]string{"spec.allowedAddressPairs", "spec.portSecurity"},
+		},
+		"what a class allows": {
+			[]cloudteamv1.PrivilegedField{"allowedAddressPairs"},
+			cloudteamv1.NetworkPortSpec{AllowedAddressPairs: pairs, PortSecurity: new(false)}, []string{"spec.portSecurity"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var got []string
+			for _, v := range (class.Class{Spec: rules{AllowedFields: c.allowed}}).PortViolations(&c.spec) {
+				got = append(got, v.Field)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("fields -want +got:\n%s", diff)
+			}
+		})
+	}
+}

@@ -57,6 +57,9 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 	if err := d.secure(on, obj); err != nil {
 		return d, err
 	}
+	if err := d.options(on, obj); err != nil {
+		return d, err
+	}
 	for _, s := range on.Status.Subnets {
 		if cidr, err := netip.ParsePrefix(s.CIDR); err == nil {
 			of := PortSubnet{
@@ -133,6 +136,61 @@ func (d *Port) secure(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) err
 		slices.Sort(d.SecurityGroups)
 	}
 	return nil
+}
+
+// options declares the spec's options. A port of another namespace than the Network's has none: it could leave the
+// limit of the Network's policy, take a name in the Network's domain, or send under the addresses of others.
+func (d *Port) options(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) error {
+	s := obj.Spec
+	off := s.PortSecurity != nil && !*s.PortSecurity
+	if obj.Namespace != on.Namespace {
+		for _, f := range []struct {
+			name string
+			set  bool
+		}{
+			{plan.FieldAddressPairs, len(s.AllowedAddressPairs) > 0}, {plan.FieldPortSecurity, off},
+			{plan.FieldQoSPolicy, s.QoSPolicy != ""}, {plan.FieldDNSName, s.DNSName != ""},
+		} {
+			if f.set {
+				return &plan.FieldError{Field: f.name, Problem: fmt.Sprintf("Network %s is of another namespace, where "+
+					"only its own ports may have it: leave it out, or create the port in namespace %s",
+					obj.Network(), on.Namespace)}
+			}
+		}
+	}
+	d.PortSecurity = s.PortSecurity
+	d.QoSPolicy = orNone(s.QoSPolicy, cloudteamv1.QoSPolicyNone) // the controller replaces a name with the id
+	d.DNSName = orNone(s.DNSName, cloudteamv1.DNSNameNone)
+	for i, p := range s.AllowedAddressPairs {
+		pair := plan.AddressPair{MAC: strings.ToLower(p.MAC)}
+		var err error
+		if addr, isAddress := netip.ParseAddr(p.Address); isAddress == nil {
+			pair.Range = netip.PrefixFrom(addr, addr.BitLen())
+		} else if pair.Range, err = netip.ParsePrefix(p.Address); err != nil {
+			return &plan.FieldError{Field: fmt.Sprintf("%s[%d].address", plan.FieldAddressPairs, i), Problem: fmt.Sprintf(
+				"%q is no address: write one such as 192.168.0.100, or a range such as 10.9.0.0/16", p.Address)}
+		}
+		d.AddressPairs = append(d.AddressPairs, pair)
+	}
+	if off { // Neutron refuses both
+		d.SecurityGroups = []string{}
+	}
+	if off || s.AllowedAddressPairs != nil && d.AddressPairs == nil {
+		d.AddressPairs = []plan.AddressPair{}
+	}
+	return nil
+}
+
+// orNone is what a text declares: nil if it is unset, and empty if it is the word for none.
+func orNone(text, none string) *string {
+	switch text {
+	case "":
+		return nil
+	case none:
+		return new("")
+	default:
+		return &text
+	}
 }
 
 // keep declares the values that Neutron chose first, while something uses the port. If somebody deletes the port, its

@@ -50,6 +50,14 @@ func at(address string) plan.PortAddress {
 	return a
 }
 
+// guest is a port of another namespace than the Network's.
+func guest(change func(*cloudteamv1.NetworkPortSpec)) func(*cloudteamv1.NetworkPort) {
+	return func(p *cloudteamv1.NetworkPort) {
+		p.Namespace, p.Spec.NetworkNamespace = "guests", "team"
+		change(&p.Spec)
+	}
+}
+
 func TestNetworkPort(t *testing.T) {
 	bound := &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-x", UID: "pod-1"}
 	asBefore := func(p *cloudteamv1.NetworkPort) {
@@ -71,6 +79,60 @@ func TestNetworkPort(t *testing.T) {
 	}{
 		"a port that says nothing gets an address of the Network's subnet": {
 			network: func(*cloudteamv1.Network) {}, want: spec(nil),
+		},
+		"options are brought into canonical form": {
+			network: func(*cloudteamv1.Network) {},
+			port: func(p *cloudteamv1.NetworkPort) {
+				p.Spec.QoSPolicy, p.Spec.DNSName, p.Spec.PortSecurity = "gold", "web", new(true)
+				p.Spec.AllowedAddressPairs = []cloudteamv1.AddressPair{
+					{Address: "FD00::100"}, {Address: "10.9.0.0/16", MAC: "FA:16:3E:00:00:09"},
+				}
+			},
+			want: spec(func(s *plan.PortSpec) {
+				s.PortOptions = plan.PortOptions{
+					PortSecurity: new(true), QoSPolicy: new("gold"), DNSName: new("web"), AddressPairs: []plan.AddressPair{
+						{Range: netip.MustParsePrefix("fd00::100/128")},
+						{Range: netip.MustParsePrefix("10.9.0.0/16"), MAC: "fa:16:3e:00:00:09"},
+					},
+				}
+			}),
+		},
+		"a port without port security has neither groups nor pairs": {
+			network: func(n *cloudteamv1.Network) {
+				n.Status.Class = &cloudteamv1.AppliedClass{Defaults: &cloudteamv1.ClassDefaults{SecurityGroups: []string{"g"}}}
+			},
+			port: func(p *cloudteamv1.NetworkPort) { p.Spec.PortSecurity = new(false) },
+			want: spec(func(s *plan.PortSpec) {
+				s.PortSecurity, s.SecurityGroups, s.AddressPairs = new(false), []string{}, []plan.AddressPair{}
+			}),
+		},
+		"no pairs at all": {
+			network: func(*cloudteamv1.Network) {},
+			port: func(p *cloudteamv1.NetworkPort) {
+				p.Spec.AllowedAddressPairs = []cloudteamv1.AddressPair{}
+			},
+			want: spec(func(s *plan.PortSpec) { s.AddressPairs = []plan.AddressPair{} }),
+		},
+		"a guest leaves no limit of the Network's": {
+			network: func(*cloudteamv1.Network) {}, port: guest(func(s *cloudteamv1.NetworkPortSpec) { s.QoSPolicy = "gold" }),
+			says: "qosPolicy: Network team/example-network is of another namespace, where only its own ports may have it: " +
+				"leave it out, or create the port in namespace team",
+		},
+		"a guest takes no name in the Network's domain": {
+			network: func(*cloudteamv1.Network) {}, port: guest(func(s *cloudteamv1.NetworkPortSpec) { s.DNSName = "www" }),
+			says: "dnsName: Network team/example-network is of another namespace",
+		},
+		"a guest sends under no other address": {
+			network: func(*cloudteamv1.Network) {}, port: guest(func(s *cloudteamv1.NetworkPortSpec) {
+				s.AllowedAddressPairs = []cloudteamv1.AddressPair{{Address: "192.168.0.1"}}
+			}),
+			says: "allowedAddressPairs: Network team/example-network is of another namespace",
+		},
+		"a guest has port security": {
+			network: func(*cloudteamv1.Network) {}, port: guest(func(s *cloudteamv1.NetworkPortSpec) {
+				s.PortSecurity = new(false)
+			}),
+			says: "portSecurity: Network team/example-network is of another namespace",
 		},
 		"what is declared is brought into canonical form": {
 			network: func(*cloudteamv1.Network) {},
@@ -250,7 +312,7 @@ func TestNetworkPort(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(*c.want, got.PortSpec, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			if diff := cmp.Diff(*c.want, got.PortSpec, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
 		})

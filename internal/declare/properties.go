@@ -26,13 +26,7 @@ func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) {
 	if s.Tags != nil {
 		spec.Tags = set(s.Tags)
 	}
-	switch s.QoSPolicy {
-	case "":
-	case cloudteamv1.QoSPolicyNone:
-		spec.QoSPolicy = new("")
-	default:
-		spec.QoSPolicy = new(s.QoSPolicy) // the Network's controller replaces a name with the id
-	}
+	spec.QoSPolicy = orNone(s.QoSPolicy, cloudteamv1.QoSPolicyNone) // the Network's controller replaces a name with the id
 	if s.SharedWith != nil {
 		spec.SharedWith = set(s.SharedWith)
 	}

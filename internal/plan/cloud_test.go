@@ -21,6 +21,7 @@ func (c *cloud) apply(change Change) error {
 func clonePortSpec(spec PortSpec) PortSpec {
 	spec.Addresses = slices.Clone(spec.Addresses)
 	spec.SecurityGroups = slices.Clone(spec.SecurityGroups)
+	spec.AddressPairs = slices.Clone(spec.AddressPairs)
 	return spec
 }
 

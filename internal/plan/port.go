@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,6 +16,8 @@ const (
 	FieldAddresses      = "addresses"
 	FieldMAC            = "mac"
 	FieldSecurityGroups = "securityGroups"
+	FieldAddressPairs   = "allowedAddressPairs"
+	FieldDNSName        = "dnsName"
 )
 
 // PortDeviceOwner is the device_owner in Neutron of the ports that the controller creates. People can filter by it. The
@@ -42,9 +45,46 @@ type PortSpec struct {
 	MAC string
 	// SecurityGroups are ids in any order. nil leaves them to the cloud; then any value is right.
 	SecurityGroups []string
+	PortOptions
+	// TakeBack names the fields that an earlier spec set, as Sets names them. Those that this spec leaves to others are
+	// emptied.
+	TakeBack []string
 	// Retain is true if the port stays when the object is deleted. Its description says so, in case that nobody sees the
 	// deletion.
 	Retain bool
+}
+
+// PortOptions are settings of a port that it takes extensions of Neutron to have. nil leaves a setting to the cloud or
+// to others; then any value is right.
+type PortOptions struct {
+	// PortSecurity is whether Neutron drops what the port sends under other addresses than its own.
+	PortSecurity *bool
+	// QoSPolicy is the policy's id, or empty for none.
+	QoSPolicy *string
+	// DNSName is a host name in lower case, or empty for none.
+	DNSName *string
+	// AddressPairs are further addresses that the port may send from, in any order.
+	AddressPairs []AddressPair
+}
+
+// AddressPair is a range of addresses that a port may send from besides its own, with one hardware address.
+type AddressPair struct {
+	Range netip.Prefix
+	// MAC is in lower case, with colons. In a spec, an empty MAC is the port's own.
+	MAC string
+}
+
+// String describes the pair for users. A range of one address has no prefix length, as in Neutron.
+func (p AddressPair) String() string {
+	return strings.TrimSuffix(p.Address()+" "+p.MAC, " ")
+}
+
+// Address is the pair's range as Neutron writes it.
+func (p AddressPair) Address() string {
+	if p.Range.IsSingleIP() {
+		return p.Range.Addr().String()
+	}
+	return p.Range.String()
 }
 
 // PortAddress is an address of a port in one subnet of its network.
@@ -77,6 +117,7 @@ type PortAttributes struct {
 	MAC string
 	// SecurityGroups are ids. In a request, nil leaves them to the cloud.
 	SecurityGroups []string
+	PortOptions
 }
 
 // ObservedPort is a port as Neutron reports it.
@@ -109,7 +150,40 @@ func (s PortSpec) Attributes() PortAttributes {
 		Overflow:       s.Overflow,
 		MAC:            s.MAC,
 		SecurityGroups: s.SecurityGroups,
+		PortOptions:    s.PortOptions,
 	}
+}
+
+// Sets names the fields to which the spec gives a value and that it would leave to others without one, in alphabetical
+// order; see Spec.Sets.
+func (s PortSpec) Sets() (fields []string) {
+	if len(s.AddressPairs) > 0 {
+		fields = append(fields, FieldAddressPairs)
+	}
+	if orEmpty(s.DNSName) != "" {
+		fields = append(fields, FieldDNSName)
+	}
+	if orEmpty(s.QoSPolicy) != "" {
+		fields = append(fields, FieldQoSPolicy)
+	}
+	return fields
+}
+
+// takingBack returns the spec for an existing port, with the fields to take back declared empty.
+func (s PortSpec) takingBack(p ObservedPort) PortSpec {
+	for _, field := range s.TakeBack {
+		switch field {
+		case FieldAddressPairs:
+			if s.AddressPairs == nil {
+				s.AddressPairs = []AddressPair{}
+			}
+		case FieldDNSName:
+			s.DNSName = emptied(s.DNSName, p.DNSName)
+		case FieldQoSPolicy:
+			s.QoSPolicy = emptied(s.QoSPolicy, p.QoSPolicy)
+		}
+	}
+	return s
 }
 
 // Validate refuses what Neutron cannot apply, and what would always differ from Neutron's answer. The errors are joined
@@ -224,7 +298,7 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 			Differences: []Difference{existence(PortResource, spec.Name)},
 		}), nil
 	}
-	return change.with(updatePort(spec, keep)), nil
+	return change.with(updatePort(spec.takingBack(keep), keep)), nil
 }
 
 // step is an update or the deletion of the port.
@@ -252,9 +326,41 @@ func updatePort(spec PortSpec, actual ObservedPort) Step {
 	if want.SecurityGroups != nil {
 		d.compare(FieldSecurityGroups, listTexts(asSet(want.SecurityGroups)), listTexts(asSet(actual.SecurityGroups)))
 	}
+	want.PortOptions = d.options(want, actual.PortAttributes)
 	step := actual.step(UpdatePort, reasonDiffers, d.found...)
 	step.Port = want
 	return step
+}
+
+// options compares the options of a port, and returns the declared ones as they are sent.
+func (d *differences) options(want, actual PortAttributes) PortOptions {
+	d.flag(FieldPortSecurity, want.PortSecurity, actual.PortSecurity, unsupported)
+	d.text(FieldQoSPolicy, want.QoSPolicy, actual.QoSPolicy)
+	d.text(FieldDNSName, want.DNSName, actual.DNSName)
+	if want.AddressPairs != nil {
+		pairs := make([]AddressPair, len(want.AddressPairs))
+		for i, p := range want.AddressPairs {
+			pairs[i] = AddressPair{p.Range, cmp.Or(p.MAC, want.MAC, actual.MAC)}
+		}
+		want.AddressPairs = pairs
+		d.compare(FieldAddressPairs, listPairs(pairs), listPairs(actual.AddressPairs))
+	}
+	return want.PortOptions
+}
+
+// text compares a text that is left to others if it is not declared. An absent one is empty.
+func (d *differences) text(field string, declared, actual *string) {
+	if declared != nil {
+		d.compare(field, quoted(*declared), quoted(orEmpty(actual)))
+	}
+}
+
+func listPairs(pairs []AddressPair) string {
+	texts := make([]string, len(pairs))
+	for i, p := range pairs {
+		texts[i] = p.String()
+	}
+	return listTexts(asSet(texts))
 }
 
 // given returns a port's addresses without those that the port generated itself.

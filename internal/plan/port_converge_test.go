@@ -95,10 +95,48 @@ func requirePortAsDeclared(t rapid.TB, spec PortSpec, c *cloud) {
 	if want.SecurityGroups == nil {
 		want.SecurityGroups = p.SecurityGroups
 	}
+	want.PortOptions = optionsAsDeclared(spec, p)
 	if diff := cmp.Diff(want, p.PortAttributes, addresses, cmpopts.EquateEmpty(),
 		cmpopts.SortSlices(strings.Compare)); diff != "" {
 		t.Fatalf("the port is not as declared (-declared +actual):\n%s", diff)
 	}
+}
+
+func comparePairs(a, b AddressPair) int { return strings.Compare(a.String(), b.String()) }
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// optionsAsDeclared are the options that a port should have, in Neutron's form: what is not declared is as it is.
+func optionsAsDeclared(spec PortSpec, p ObservedPort) PortOptions {
+	want := p.PortOptions
+	if spec.PortSecurity != nil {
+		want.PortSecurity = spec.PortSecurity
+	}
+	text := func(declared, actual *string, field string) *string {
+		switch {
+		case declared == nil && slices.Contains(spec.TakeBack, field), declared != nil && *declared == "":
+			return nil
+		case declared == nil:
+			return actual
+		}
+		return declared
+	}
+	want.QoSPolicy = text(spec.QoSPolicy, p.QoSPolicy, FieldQoSPolicy)
+	want.DNSName = text(spec.DNSName, p.DNSName, FieldDNSName)
+	if spec.AddressPairs != nil || slices.Contains(spec.TakeBack, FieldAddressPairs) {
+		want.AddressPairs = nil
+		for _, pair := range spec.AddressPairs {
+			want.AddressPairs = append(want.AddressPairs, AddressPair{pair.Range, orElse(pair.MAC, p.MAC)})
+		}
+		slices.SortFunc(want.AddressPairs, comparePairs)
+		slices.SortFunc(p.AddressPairs, comparePairs)
+	}
+	return want
 }
 
 // requireOthersAsBefore holds that nothing but the owner's ports changed.

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -78,7 +79,36 @@ func portSpecs(owner Owner, c *cloud) *rapid.Generator[PortSpec] {
 		if rapid.Bool().Draw(t, "with security groups") {
 			spec.SecurityGroups = append([]string{}, groups().Draw(t, "groups")...)
 		}
+		spec.PortOptions = portOptions().Draw(t, "options")
+		switch {
+		case len(spec.SecurityGroups)+len(spec.AddressPairs) > 0:
+			spec.PortSecurity = new(true)
+		case spec.PortSecurity != nil && !*spec.PortSecurity:
+			spec.SecurityGroups, spec.AddressPairs = []string{}, []AddressPair{}
+		}
+		spec.TakeBack = rapid.SampledFrom([][]string{nil, {FieldDNSName}, {FieldAddressPairs, FieldQoSPolicy}}).
+			Draw(t, "take back")
 		return spec
+	})
+}
+
+// portOptions are options of a port. Pairs and groups need port security.
+func portOptions() *rapid.Generator[PortOptions] {
+	return rapid.Custom(func(t *rapid.T) (o PortOptions) {
+		text := func(label string, of ...string) *string {
+			return rapid.Ptr(rapid.SampledFrom(append(of, "")), true).Draw(t, label)
+		}
+		o.QoSPolicy, o.DNSName = text("qos policy", "q1", "q2"), text("dns name", "web", "db")
+		if rapid.Bool().Draw(t, "with pairs") {
+			o.AddressPairs = append([]AddressPair{}, rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) AddressPair {
+				return AddressPair{
+					prefix(rapid.SampledFrom([]string{"10.0.0.9/32", "10.9.0.0/16", "fd00::9/128"}).Draw(t, "range")),
+					rapid.SampledFrom([]string{"", "fa:16:3e:00:01:01"}).Draw(t, "pair's mac"),
+				}
+			}), 0, 3, rapid.ID).Draw(t, "pairs")...)
+		}
+		o.PortSecurity = rapid.Ptr(rapid.Bool(), true).Draw(t, "port security")
+		return o
 	})
 }
 
@@ -98,11 +128,29 @@ func (c *cloud) freeAddress(t *rapid.T, networkID string) (PortAddress, bool) {
 // stand.
 func (c *cloud) meddleWithPorts(t *rapid.T, owner Owner) {
 	deeds := map[string]func(*ObservedPort){
-		"rename":          func(p *ObservedPort) { p.Name = userTexts().Draw(t, "name") },
-		"switch":          func(p *ObservedPort) { p.AdminStateUp = !p.AdminStateUp },
-		"describe":        func(p *ObservedPort) { p.Description = owner.Describe(userTexts().Draw(t, "text")) },
-		"change the mac":  func(p *ObservedPort) { p.MAC = c.NextMAC() },
-		"set the groups":  func(p *ObservedPort) { p.SecurityGroups = groups().Draw(t, "groups") },
+		"rename":         func(p *ObservedPort) { p.Name = userTexts().Draw(t, "name") },
+		"switch":         func(p *ObservedPort) { p.AdminStateUp = !p.AdminStateUp },
+		"describe":       func(p *ObservedPort) { p.Description = owner.Describe(userTexts().Draw(t, "text")) },
+		"change the mac": func(p *ObservedPort) { p.MAC = c.NextMAC() },
+		"set the groups": func(p *ObservedPort) {
+			if p.PortSecurity == nil || *p.PortSecurity {
+				p.SecurityGroups = groups().Draw(t, "groups")
+			}
+		},
+		"set the options": func(p *ObservedPort) {
+			p.PortOptions = portOptions().Draw(t, "options")
+			if p.PortSecurity = new(p.PortSecurity == nil || *p.PortSecurity); !*p.PortSecurity {
+				p.SecurityGroups, p.AddressPairs = nil, nil
+			}
+			for _, text := range []**string{&p.QoSPolicy, &p.DNSName} {
+				if *text != nil && **text == "" {
+					*text = nil
+				}
+			}
+			for i := range p.AddressPairs {
+				p.AddressPairs[i].MAC = cmp.Or(p.AddressPairs[i].MAC, p.MAC)
+			}
+		},
 		"drop an address": func(p *ObservedPort) { p.Addresses = p.Addresses[min(1, len(p.Addresses)):] },
 		"list in another order": func(p *ObservedPort) {
 			p.Revision--
@@ -154,7 +202,7 @@ func (c *cloud) strangePort(t *rapid.T, owner Owner, p ObservedPort) ObservedPor
 		NetworkID: rapid.SampledFrom([]string{"net-a", "net-b"}).Draw(t, "network"),
 		PortAttributes: PortAttributes{
 			Name: p.Name, Description: marks(t, owner), AdminStateUp: true, MAC: c.NextMAC(),
-			SecurityGroups: groups().Draw(t, "groups"),
+			SecurityGroups: groups().Draw(t, "groups"), PortOptions: PortOptions{PortSecurity: new(true)},
 		},
 	}
 	if rapid.Bool().Draw(t, "lower id") {

@@ -178,6 +178,15 @@ func TestPropertyOfASequenceOfPortSpecsTheLastDecides(t *testing.T) {
 		if existed && spec.SecurityGroups == nil {
 			want.Ports[0].SecurityGroups = slices.Sorted(slices.Values(before.SecurityGroups))
 		}
+		base := want.Ports[0]
+		if existed {
+			base = before
+		}
+		base.MAC = reached.Ports[0].MAC
+		want.Ports[0].PortOptions = optionsAsDeclared(spec, base)
+		for _, p := range []*ObservedPort{&reached.Ports[0], &want.Ports[0]} {
+			slices.SortFunc(p.AddressPairs, comparePairs)
+		}
 		requireAlike(t, reached, want)
 	})
 }

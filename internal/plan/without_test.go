@@ -15,6 +15,7 @@ import (
 var settings = []string{
 	FieldName, FieldDescription, FieldAdminState, FieldMTU, FieldPortSecurity, FieldGateway, FieldAllocationPools,
 	FieldDHCP, FieldDNSServers, FieldHostRoutes, FieldAddresses, FieldMAC, FieldSecurityGroups,
+	FieldQoSPolicy, FieldDNSName, FieldAddressPairs,
 }
 
 // requireWithout holds what a change without some fields is, from the specification.

@@ -84,6 +84,57 @@ func TestPortsAndPortSecurity(t *testing.T) {
 	})
 }
 
+// TestOptionsOfPorts covers what NetworkPorts declare beyond addresses: the QoS policy and address pairs. A Neutron
+// without a dns_domain in its configuration, as dev/openstack has one, ignores a DNS name: it can only be emptied.
+func TestOptionsOfPorts(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		gold, hidden := c.admin.newPolicy(t, object{"shared": true}), c.admin.newPolicy(t, nil)
+		n := c.tenant.newNetwork(t, nil)
+		p := c.tenant.newPort(t, n, object{
+			"qos_policy_id": id(gold), "mac_address": "fa:16:3e:99:00:01",
+			"allowed_address_pairs": []object{{"ip_address": "10.0.0.100"}},
+		})
+		path := "/v2.0/ports/" + id(p)
+		pair := func(address, mac string) any { return object{"ip_address": address, "mac_address": mac} }
+		wants := func(what string, want object) {
+			t.Helper()
+			is := c.tenant.get(t, path).part(t, "port")
+			for key, value := range want {
+				if diff := gocmp.Diff(value, is[key]); diff != "" {
+					t.Errorf("%s: %s (-want +got):\n%s", what, key, diff)
+				}
+			}
+		}
+		wants("a new port", object{
+			"qos_policy_id":         id(gold),
+			"allowed_address_pairs": []any{pair("10.0.0.100", "fa:16:3e:99:00:01")},
+		})
+		change := func(ask object) answer { return c.tenant.do(t, "PUT", path, object{"port": ask}) }
+		change(object{"allowed_address_pairs": []any{
+			pair("10.9.0.0/16", "FA:16:3E:99:00:02"), object{"ip_address": "fd00::9"},
+		}, "name": "a"}).must(t, http.StatusOK)
+		shown := c.tenant.get(t, path).part(t, "port")["allowed_address_pairs"].([]any)
+		if len(shown) != 2 {
+			t.Errorf("the pairs are %v", shown)
+		}
+		change(object{"port_security_enabled": false, "security_groups": []any{}, "name": "a"}).refuses(t, refusal{
+			409, "AddressPairAndPortSecurityRequired",
+			"Port Security must be enabled in order to have allowed address pairs on a port.",
+		})
+		change(object{
+			"port_security_enabled": false, "security_groups": []any{}, "allowed_address_pairs": []any{}, "name": "a",
+		}).must(t, http.StatusOK)
+		change(object{"qos_policy_id": nil, "dns_name": "", "name": "a"}).must(t, http.StatusOK)
+		wants("an emptied port", object{
+			"qos_policy_id": nil, "dns_name": "", "allowed_address_pairs": []any{}, "port_security_enabled": false,
+		})
+		for _, policy := range []string{"11111111-1111-1111-1111-111111111111", id(hidden)} {
+			change(object{"qos_policy_id": policy}).refuses(t,
+				refusal{404, "QosPolicyNotFound", "QoS policy " + policy + " could not be found."})
+		}
+	})
+}
+
 // TestAddressesOfPorts fills a small network: 10.0.0.0/29 has the addresses .1 to .6, and .1 is the gateway.
 func TestAddressesOfPorts(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {

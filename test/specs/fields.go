@@ -162,6 +162,7 @@ func Trials() []Trial {
 		{Name: "provided", Kind: "Network", Cloud: "admin"},
 		{Name: "routed", Kind: "Network", Cloud: "admin"},
 		{Name: "port", Kind: "NetworkPort", Cloud: "admin"},
+		{Name: "open", Kind: "NetworkPort", Cloud: "admin"},
 	}
 	for i := range trials {
 		of := &trials[i]

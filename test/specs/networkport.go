@@ -24,6 +24,9 @@ type Place struct {
 	Number int
 }
 
+// own reports whether the Network is of the port's own namespace. Some fields need that.
+func (p Place) own() bool { return p.Namespace == p.NetworkNamespace }
+
 // portFields is the table of a NetworkPortSpec's fields, in the order in which they are drawn.
 func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 	return []field[cloudteamv1.NetworkPortSpec]{
@@ -32,6 +35,7 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 			may: func(was, is cloudteamv1.NetworkPortSpec) bool { return was.NetworkName == is.NetworkName },
 			lives: []Life{
 				made("port", Late(func(o Tried) any { return o.Other("routed").Called() })).as(readNetwork),
+				made("open", Late(func(o Tried) any { return o.Other("routed").Called() })).as(readNetwork),
 			},
 		},
 		{
@@ -65,6 +69,53 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 				Trial: "port", Create: groupsOf("admin"), Change: groupsOf("tenant"), Drift: []string{}, Empty: []string{},
 				Emptied: []string{},
 			}},
+		},
+		{
+			path: "allowedAddressPairs", part: ofNetwork,
+			draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkPortSpec) {
+				if l.Spoofing && place.own() {
+					drawAddressPairs(t, s)
+				}
+			},
+		},
+		{
+			path: "allowedAddressPairs[].address", with: "allowedAddressPairs",
+			lives: []Life{{
+				Trial: "port", Create: "10.65.0.100", Change: "10.9.0.0/16", Drift: "10.65.0.101", Gone: []string{},
+			}},
+		},
+		{
+			path: "allowedAddressPairs[].mac", with: "allowedAddressPairs",
+			lives: []Life{{
+				Trial: "port", Create: "FA:16:3E:65:00:09", Change: "fa:16:3e:65:00:0a", Drift: "fa:16:3e:65:00:0b",
+				Gone: []string{}, Reads: readLower,
+			}},
+		},
+		{
+			path: "portSecurity", with: "allowedAddressPairs",
+			lives: []Life{{Trial: "open", Create: false, Change: true, Drift: false}},
+		},
+		{
+			path: "qosPolicy", part: ofNetwork, draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkPortSpec) {
+				s.QoSPolicy = ""
+				if place.own() {
+					s.QoSPolicy = rapid.SampledFrom(append([]string{"", cloudteamv1.QoSPolicyNone}, l.QoSPolicies...)).
+						Draw(t, "qosPolicy")
+				}
+			},
+			lives: []Life{{
+				Trial: "port", Create: qosPolicy("gold"), Change: qosPolicy("silver"), Drift: qosPolicy("gold"),
+				Gone: isNil, Empty: "none",
+			}},
+		},
+		{
+			path: "dnsName", part: ofNetwork, draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkPortSpec) {
+				s.DNSName = ""
+				if l.DNSNames && place.own() {
+					s.DNSName = rapid.SampledFrom([]string{"", cloudteamv1.DNSNameNone, "web-0", "7"}).Draw(t, "dnsName")
+				}
+			},
+			lives: []Life{{Trial: "port", Never: "a Neutron without a dns_domain in its configuration ignores the name"}},
 		},
 		{path: "deletionPolicy", part: ofPolicy, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
 			drawDeletion(t, &s.DeletionPolicy)
@@ -157,6 +208,24 @@ func drawAddresses(t *rapid.T, l Limits, place Place, spec *cloudteamv1.NetworkP
 	}
 	if oneIn(t, 12, "outside") {
 		spec.Addresses = []string{"198.51.100.1"}
+	}
+}
+
+// drawAddressPairs draws the address pairs and the port security, of which the one needs the other. The security
+// groups need port security, too.
+func drawAddressPairs(t *rapid.T, s *cloudteamv1.NetworkPortSpec) {
+	s.AllowedAddressPairs, s.PortSecurity = nil, nil
+	pair := rapid.SampledFrom([]cloudteamv1.AddressPair{
+		{Address: "192.168.77.7"}, {Address: "10.9.0.0/16", MAC: "FA:16:3E:77:00:01"}, {Address: "FD77::/64"},
+	})
+	if rapid.Bool().Draw(t, "pairs") {
+		s.AllowedAddressPairs = append([]cloudteamv1.AddressPair{},
+			rapid.SliceOfNDistinct(pair, 0, 2, rapid.ID).Draw(t, "allowedAddressPairs")...)
+	}
+	if len(s.AllowedAddressPairs) > 0 || len(s.SecurityGroups) > 0 {
+		s.PortSecurity = rapid.SampledFrom([]*bool{nil, new(true)}).Draw(t, "portSecurity")
+	} else {
+		s.PortSecurity = rapid.Ptr(rapid.Bool(), true).Draw(t, "portSecurity")
 	}
 }
 

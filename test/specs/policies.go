@@ -13,7 +13,8 @@ var (
 		"external", "provider.segmentationID", "gateway", "allocationPools", "dhcp", "dnsServers", "hostRoutes",
 		"serviceTypes", "dnsPublishFixedIP",
 	}
-	PortDriftFields = []cloudteamv1.PortDriftField{"name", "description", "adminState", "securityGroups"}
+	PortDriftFields = []cloudteamv1.PortDriftField{"name", "description", "adminState", "securityGroups",
+		"allowedAddressPairs", "portSecurity", "qosPolicy", "dnsName"}
 )
 
 // drawManagement has nothing but an import observed, and nothing routed that is observed.

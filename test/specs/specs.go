@@ -50,6 +50,10 @@ type Limits struct {
 	// Clouds are those of one project, nil among them for the controller's own; WrongClouds, which are drawn now and then,
 	// are of other projects or lead nowhere.
 	Clouds, WrongClouds []*cloudteamv1.CloudReference
+	// DNSNames is whether the cloud keeps ports' DNS names: Neutron's configuration has a dns_domain.
+	DNSNames bool
+	// Spoofing is whether the Networks' classes let ports send under other addresses than their own.
+	Spoofing bool
 	// Classes are those of Networks without a cloud of their own; "" stands for the default one.
 	Classes []string
 }

@@ -37,6 +37,7 @@ var testLimits = Limits{
 	Clouds:      []*cloudteamv1.CloudReference{nil, {SecretName: "openstack"}, {SecretName: "openstack", Name: "entry"}},
 	WrongClouds: []*cloudteamv1.CloudReference{{SecretName: "missing"}},
 	Classes:     []string{"", "open"},
+	QoSPolicies: []string{"q1"}, DNSNames: true, Spoofing: true,
 }
 
 var testPlace = Place{

@@ -100,6 +100,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	s.limits = specs.Limits{
+		DNSNames:   true,
 		Namespaces: []string{homes[0], homes[1]}, MaxMTU: neutrontest.DefaultMaxMTU, Ports: len(portSlots),
 		PhysicalNetwork: "physnet1", Zones: zones, NoZones: []string{"nowhere"},
 	}

@@ -97,6 +97,20 @@ func (c *Classes) Judge(obj *cloudteamv1.Network) (made Made, rule Rule, reason,
 	return made, rule, cloudteamv1.ReasonForbiddenByClass, rule.Message(violations, effect(made.Kept))
 }
 
+// JudgePort gives the message that says what the class of a Network forbids in the spec of a port on it; empty if
+// nothing.
+func (c *Classes) JudgePort(on *cloudteamv1.Network, spec *cloudteamv1.NetworkPortSpec) string {
+	if on.Spec.Cloud != nil {
+		return ""
+	}
+	rule := c.RuleOf(on)
+	violations := rule.PortViolations(spec)
+	if len(violations) == 0 {
+		return ""
+	}
+	return rule.Message(violations, effect(false))
+}
+
 // kept reports whether the present generation was applied once. The deletion counts as a generation.
 func kept(obj *cloudteamv1.Network) bool {
 	generation := obj.Generation

@@ -29,7 +29,7 @@ type declaration struct {
 	used, usedBy string
 	// withheld, if not nil, says why no port may be created now.
 	withheld *managed.Problem
-	// unresolved is why the security groups are unknown; nil if they are known.
+	// unresolved is why the security groups or the QoS policy are unknown; nil if they are known.
 	unresolved error
 }
 
@@ -37,6 +37,9 @@ type declaration struct {
 // nothing, the groups of a port stay as they are, and no port is created: the cloud would give it its own group, which
 // may let more in.
 func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
+	if err := d.resolvePolicy(ctx, in); err != nil {
+		return d, err
+	}
 	if len(d.SecurityGroups) == 0 {
 		return d, nil
 	}
@@ -52,6 +55,27 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 	slices.Sort(groups)
 	d.SecurityGroups = slices.Compact(groups)
 	return d, nil
+}
+
+// resolvePolicy replaces the name of the QoS policy by its id. While that means nothing, no port is created: it would
+// be without the limit.
+func (d *declaration) resolvePolicy(ctx context.Context, in managed.Inventory) error {
+	if d.QoSPolicy == nil || *d.QoSPolicy == "" {
+		return nil
+	}
+	id, err := in.QoSPolicy(ctx, *d.QoSPolicy)
+	if err != nil {
+		d.QoSPolicy, d.unresolved = nil, err
+		return err
+	}
+	d.QoSPolicy = &id
+	return nil
+}
+
+// TakingBack implements managed.Retractable.
+func (d declaration) TakingBack(fields []string) managed.Declaration {
+	d.TakeBack = fields
+	return d
 }
 
 // Retained implements managed.Retainable.
@@ -145,6 +169,9 @@ func declarationOf(
 	}
 	if withheld != nil && obj.Status.PortID == "" && obj.Status.BoundTo == nil {
 		return nil, withheld
+	}
+	if forbidden := limits.forbid(on, obj); forbidden != nil {
+		return nil, forbidden
 	}
 	if !controller.Allows(on, obj.Namespace) && (on.Status.NetworkID == "" || len(on.Status.Subnets) == 0) {
 		return nil, withheld

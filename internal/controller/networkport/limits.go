@@ -43,6 +43,19 @@ func (l limits) withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) 
 		cloudteamv1.ReasonClassLimitReached, classes.PortLimitMessage(obj.Network(), *limit)))
 }
 
+// forbid says that the class of the Network forbids a field of the port's spec; nil if it does not, or if this spec was
+// applied before.
+func (l limits) forbid(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Problem {
+	if obj.Status.AppliedGeneration == obj.Generation {
+		return nil
+	}
+	message := l.of.JudgePort(on, &obj.Spec)
+	if message == "" {
+		return nil
+	}
+	return managed.Waits(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
+}
+
 // roomHandler requeues the NetworkPorts that wait for room on a Network when another one is gone.
 func roomHandler(c *Controller, ports cache.Indexer) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {

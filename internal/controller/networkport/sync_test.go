@@ -619,7 +619,7 @@ func TestWhatIsDeclaredIsMade(t *testing.T) {
 		want := plan.PortAttributes{
 			Name: "web-0", Description: owner.Marker(), AdminStateUp: true, MAC: "fa:16:3e:aa:00:01",
 			Addresses:      []plan.PortAddress{at("192.168.0.9"), at("192.168.0.8")},
-			SecurityGroups: []string{"a", "b"},
+			SecurityGroups: []string{"a", "b"}, PortOptions: plan.PortOptions{PortSecurity: new(true)},
 		}
 		compare := cmpopts.EquateComparable(netip.Addr{})
 		if diff := cmp.Diff(want, w.Cloud.Ports()[0].PortAttributes, compare); diff != "" {
@@ -635,6 +635,56 @@ func TestWhatIsDeclaredIsMade(t *testing.T) {
 		p.Spec.Addresses, p.Spec.MAC = []string{"192.168.0.9", "192.168.0.8"}, "FA:16:3E:AA:00:01"
 		p.Spec.SecurityGroups = []string{"b", "a"}
 	}))
+}
+
+// options is the example with options that its Network's class allows.
+func options() *cloudteamv1.NetworkPort {
+	return of(example(), func(p *cloudteamv1.NetworkPort) { p.Spec.QoSPolicy, p.Spec.DNSName = "gold", "web" })
+}
+
+func TestOptionsAreTakenBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.WantState("Ready=True Available")
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.QoSPolicy, p.Spec.DNSName = "silver", "" })
+		want := plan.PortOptions{PortSecurity: new(true), QoSPolicy: new("silver")}
+		if diff := cmp.Diff(want, w.Cloud.Ports()[0].PortOptions); diff != "" {
+			t.Errorf("options (-want +got):\n%s", diff)
+		}
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.QoSPolicy = "" })
+		// What nobody declares is others' from now on.
+		w.Cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.DNSName = new("theirs") })
+		w.audit()
+		w.WantState("Ready=True Available")
+		want = plan.PortOptions{PortSecurity: new(true), DNSName: new("theirs")}
+		if diff := cmp.Diff(want, w.Cloud.Ports()[0].PortOptions); diff != "" {
+			t.Errorf("options (-want +got):\n%s", diff)
+		}
+	}, exampleNetwork(), options())
+}
+
+// spoofing is the example with fields that the built-in class forbids.
+func spoofing(generation int64) *cloudteamv1.NetworkPort {
+	return of(example(), func(p *cloudteamv1.NetworkPort) {
+		p.Spec.AllowedAddressPairs = []cloudteamv1.AddressPair{{Address: "192.168.0.100"}}
+		p.Status.AppliedGeneration = generation
+	})
+}
+
+func TestAClassSaysWhichPortsMaySendUnderOtherAddresses(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.WantState("Ready=False Stalled=True ForbiddenByClass")
+		w.wantPorts()
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.AllowedAddressPairs = nil })
+		w.WantState("Ready=True Available")
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.PortSecurity = new(false) })
+		w.WantState("Ready=False Stalled=True ForbiddenByClass")
+		if p := w.Cloud.Ports()[0]; p.PortSecurity == nil || !*p.PortSecurity {
+			t.Error("port security is off")
+		}
+	}, exampleNetwork(), spoofing(0))
+	inWorld(t, func(t *testing.T, w *world) {
+		w.WantState("Ready=True Available") // what was applied is kept
+	}, exampleNetwork(), spoofing(1))
 }
 
 func TestANetworkThatGoesIsWaitedForByWhatIsThere(t *testing.T) {

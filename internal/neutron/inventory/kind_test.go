@@ -90,9 +90,7 @@ func FuzzDecodeSubnets(f *testing.F) {
 				if err != nil {
 					t.Fatalf("%v\n%s", err, body)
 				}
-				same := cmp.Options{sameAddr,
-					cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmpopts.EquateEmpty()}
-				if diff := cmp.Diff(observed, written, same); diff != "" {
+				if diff := cmp.Diff(observed, written, sameAddr, samePrefix, cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("written back (-want +got):\n%s", diff)
 				}
 			}
@@ -128,14 +126,17 @@ func FuzzDecodePorts(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, body)
 			}
-			if diff := cmp.Diff(observed, written, sameAddr, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(observed, written, sameAddr, samePrefix, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("written back (-want +got):\n%s", diff)
 			}
 		}
 	})
 }
 
-var sameAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+var (
+	sameAddr   = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+	samePrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+)
 
 func encode(t *testing.T, body map[string]any) []byte {
 	t.Helper()
@@ -221,6 +222,23 @@ func TestPortsAreReadInCanonicalForm(t *testing.T) {
 				}
 			},
 		},
+		"options are shown where there are any": {
+			content: minimal + `, "port_security_enabled": false, "qos_policy_id": "q", "dns_name": "web", ` +
+				`"allowed_address_pairs": [{"ip_address": "10.0.0.100", "mac_address": "FA:16:3E:00:00:01"}, ` +
+				`{"ip_address": "10.9.0.0/16", "mac_address": "fa:16:3e:00:00:02"}]`,
+			want: func(p *plan.ObservedPort) {
+				p.PortOptions = plan.PortOptions{
+					PortSecurity: new(false), QoSPolicy: new("q"), DNSName: new("web"), AddressPairs: []plan.AddressPair{
+						{Range: netip.MustParsePrefix("10.0.0.100/32"), MAC: "fa:16:3e:00:00:01"},
+						{Range: netip.MustParsePrefix("10.9.0.0/16"), MAC: "fa:16:3e:00:00:02"},
+					},
+				}
+			},
+		},
+		"without options": {
+			content: minimal + `, "qos_policy_id": null, "dns_name": "", "allowed_address_pairs": []`,
+			want:    func(*plan.ObservedPort) {},
+		},
 		"security groups are sorted": {
 			content: minimal + `, "security_groups": ["c", "a", "b"]`,
 			want:    func(p *plan.ObservedPort) { p.SecurityGroups = []string{"a", "b", "c"} },
@@ -270,7 +288,7 @@ func TestPortsAreReadInCanonicalForm(t *testing.T) {
 			}
 			want := plain
 			test.want(&want)
-			if diff := cmp.Diff(want, got, sameAddr); err != nil || diff != "" {
+			if diff := cmp.Diff(want, got, sameAddr, samePrefix); err != nil || diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
@@ -294,6 +312,13 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 			{SubnetID: "s", Address: netip.MustParseAddr("10.0.0.9")}, {SubnetID: "t"},
 		},
 	}
+	options := plan.PortAttributes{Name: "p", PortOptions: plan.PortOptions{
+		PortSecurity: &yes, QoSPolicy: new("q"), DNSName: new("web"), AddressPairs: []plan.AddressPair{
+			{Range: netip.MustParsePrefix("10.0.0.100/32")},
+			{Range: netip.MustParsePrefix("10.9.0.0/16"), MAC: "fa:16:3e:00:00:09"},
+		},
+	}}
+	none := plan.PortOptions{QoSPolicy: new(""), DNSName: new(""), AddressPairs: []plan.AddressPair{}}
 	differs := func(fields ...string) (all []plan.Difference) {
 		for _, field := range fields {
 			all = append(all, plan.Difference{Field: field})
@@ -419,6 +444,25 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 			}}, true),
 			`{"admin_state_up":false,"description":"","device_owner":"kubernetes:networkport",` +
 				`"fixed_ips":[{"subnet_id":"s"}],"name":"p","network_id":"net"}`,
+		},
+		"a port's options are sent where they are set": {
+			portBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Port: options}, true),
+			`{"admin_state_up":false,"allowed_address_pairs":[{"ip_address":"10.0.0.100"},` +
+				`{"ip_address":"10.9.0.0/16","mac_address":"fa:16:3e:00:00:09"}],"description":"",` +
+				`"device_owner":"kubernetes:networkport","dns_name":"web","fixed_ips":[],"name":"p","network_id":"net",` +
+				`"port_security_enabled":true,"qos_policy_id":"q"}`,
+		},
+		"what a new port is anyway is not sent": {
+			portBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Port: plan.PortAttributes{Name: "p", PortOptions: none}}, true),
+			`{"admin_state_up":false,"description":"","device_owner":"kubernetes:networkport","fixed_ips":[],"name":"p",` +
+				`"network_id":"net"}`,
+		},
+		"an update takes a port's options back, with its name for the sake of the revision": {
+			portBody(plan.Step{
+				Port:        plan.PortAttributes{Name: "p", PortOptions: none},
+				Differences: differs(plan.FieldQoSPolicy, plan.FieldDNSName, plan.FieldAddressPairs),
+			}, false),
+			`{"allowed_address_pairs":[],"dns_name":"","name":"p","qos_policy_id":null}`,
 		},
 		"no security groups are an empty list": {
 			portBody(plan.Step{

@@ -21,7 +21,11 @@ var portKind = kind[wirePort, plan.ObservedPort]{
 	fields:     fieldsOf[wirePort](),
 	decode:     wirePort.observed,
 	encode:     portBody,
-	extensions: map[string]string{"security_groups": plan.FieldSecurityGroups},
+	extensions: map[string]string{
+		"security_groups": plan.FieldSecurityGroups, "port_security_enabled": plan.FieldPortSecurity,
+		"qos_policy_id": plan.FieldQoSPolicy, "dns_name": plan.FieldDNSName,
+		"allowed_address_pairs": plan.FieldAddressPairs,
+	},
 }
 
 // newPorts is the stock of ports: the users' and routers' interfaces.
@@ -67,6 +71,10 @@ type wirePort struct {
 	FixedIPs       []wireFixedIP `json:"fixed_ips"`
 	MAC            string        `json:"mac_address"`
 	SecurityGroups []string      `json:"security_groups"`
+	PortSecurity   *bool         `json:"port_security_enabled"`
+	QoSPolicy      string        `json:"qos_policy_id"`
+	DNSName        string        `json:"dns_name"`
+	AddressPairs   []wirePair    `json:"allowed_address_pairs"`
 	DeviceOwner    string        `json:"device_owner"`
 	DeviceID       string        `json:"device_id"`
 	Revision       int           `json:"revision_number"`
@@ -81,6 +89,25 @@ type wireFixedIP struct {
 	SubnetID string `json:"subnet_id,omitempty"`
 	// Address is omitted from a request if Neutron chooses it.
 	Address string `json:"ip_address,omitempty"`
+}
+
+type wirePair struct {
+	Address string `json:"ip_address"`
+	MAC     string `json:"mac_address,omitempty"`
+}
+
+// pairs converts the port's address pairs. One in an unknown form is the zero Prefix: it is never declared.
+func (w wirePort) pairs() (pairs []plan.AddressPair) {
+	for _, p := range w.AddressPairs {
+		pair := plan.AddressPair{MAC: canonicalMAC(p.MAC)}
+		if addr, err := netip.ParseAddr(p.Address); err == nil {
+			pair.Range = netip.PrefixFrom(addr, addr.BitLen())
+		} else if cidr, err := netip.ParsePrefix(p.Address); err == nil {
+			pair.Range = cidr
+		}
+		pairs = append(pairs, pair)
+	}
+	return pairs
 }
 
 func (w wirePort) observed() (plan.ObservedPort, error) {
@@ -104,7 +131,14 @@ func (w wirePort) observed() (plan.ObservedPort, error) {
 			AdminStateUp:   w.AdminStateUp,
 			MAC:            canonicalMAC(w.MAC),
 			SecurityGroups: slices.Sorted(slices.Values(w.SecurityGroups)),
+			PortOptions:    plan.PortOptions{PortSecurity: w.PortSecurity, AddressPairs: w.pairs()},
 		},
+	}
+	if w.QoSPolicy != "" {
+		p.QoSPolicy = &w.QoSPolicy
+	}
+	if w.DNSName != "" {
+		p.DNSName = &w.DNSName
 	}
 	for _, fixed := range w.FixedIPs {
 		addr, err := netip.ParseAddr(fixed.Address)
@@ -169,12 +203,6 @@ func portBody(step plan.Step, all bool) map[string]any {
 	set(plan.FieldName, "name", p.Name)
 	set(plan.FieldDescription, "description", p.Description)
 	set(plan.FieldDeletionPolicy, "description", p.Description)
-	if _, described := body["description"]; described && !all && p.Name != "" {
-		// Neutron keeps a description outside the port's own database row. An update that does not touch that row moves the
-		// revision once more after the answer. An update with the name, even unchanged, does not (measured; the contract
-		// suite checks both).
-		body["name"] = p.Name
-	}
 	set(plan.FieldAdminState, "admin_state_up", p.AdminStateUp)
 	addresses := []wireFixedIP{}
 	for _, a := range p.Addresses {
@@ -191,7 +219,40 @@ func portBody(step plan.Step, all bool) map[string]any {
 	if p.SecurityGroups != nil {
 		set(plan.FieldSecurityGroups, "security_groups", p.SecurityGroups)
 	}
+	optionsOf(p.PortOptions, all, set)
+	beside := func(attribute string) bool { return body[attribute] != nil }
+	if !all && p.Name != "" && slices.ContainsFunc([]string{
+		"description", "port_security_enabled", "qos_policy_id", "dns_name", "allowed_address_pairs",
+	}, beside) {
+		// Neutron keeps these outside the port's own database row. An update that does not touch that row moves the
+		// revision once more after the answer. An update with the name, even unchanged, does not (measured; the contract
+		// suite checks both).
+		body["name"] = p.Name
+	}
 	return body
+}
+
+// optionsOf sets the attributes of options. A cloud may lack the extension of each, and refuse even its empty value. A
+// new port has none of them, but what its network gives it.
+func optionsOf(o plan.PortOptions, all bool, set func(field, key string, value any)) {
+	if o.PortSecurity != nil {
+		set(plan.FieldPortSecurity, "port_security_enabled", *o.PortSecurity)
+	}
+	if o.QoSPolicy != nil && *o.QoSPolicy != "" {
+		set(plan.FieldQoSPolicy, "qos_policy_id", *o.QoSPolicy)
+	} else if o.QoSPolicy != nil && !all {
+		set(plan.FieldQoSPolicy, "qos_policy_id", nil)
+	}
+	if o.DNSName != nil && (!all || *o.DNSName != "") {
+		set(plan.FieldDNSName, "dns_name", *o.DNSName)
+	}
+	if o.AddressPairs != nil && (!all || len(o.AddressPairs) > 0) {
+		pairs := make([]wirePair, len(o.AddressPairs))
+		for i, p := range o.AddressPairs {
+			pairs[i] = wirePair{p.Address(), p.MAC}
+		}
+		set(plan.FieldAddressPairs, "allowed_address_pairs", pairs)
+	}
 }
 
 // shared interns strings that many ports of a list have in common. Decoding allocates each one separately.
@@ -213,6 +274,9 @@ func (s shared) in(p *plan.ObservedPort) {
 	}
 	for at := range p.SecurityGroups {
 		one(&p.SecurityGroups[at])
+	}
+	if p.QoSPolicy != nil {
+		one(p.QoSPolicy)
 	}
 }
 

@@ -36,6 +36,21 @@ func isDNSDomain(v any) string {
 	return ""
 }
 
+// isDNSName refuses what is neither empty nor a name of labels.
+func isDNSName(v any) string {
+	name, ok := v.(string)
+	if !ok {
+		return fmt.Sprintf("'%s' is not a valid string", pyString(v))
+	}
+	if name == "" {
+		return ""
+	}
+	if problem := domainProblem(strings.TrimSuffix(name, ".")); problem != "" {
+		return fmt.Sprintf("'%s' not a valid PQDN or FQDN. Reason: %s", name, problem)
+	}
+	return ""
+}
+
 func domainProblem(name string) string {
 	if len(name) > maxDomain {
 		return fmt.Sprintf("'%s' exceeds the %d character FQDN limit", name, maxDomain)

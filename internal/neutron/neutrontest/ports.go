@@ -42,6 +42,8 @@ type port struct {
 	vnic         string
 	dnsName      string
 	dnsDomain    string
+	policy       *qosPolicy // nil: none
+	pairs        []pairBody
 }
 
 // goesWithNetwork is whether Neutron removes the port itself when its network is deleted.
@@ -68,6 +70,12 @@ func (s *Server) portKind() kind {
 type fixedIPBody struct {
 	SubnetID  string `json:"subnet_id"`
 	IPAddress string `json:"ip_address"`
+}
+
+// pairBody is one of a port's address pairs.
+type pairBody struct {
+	MACAddress string `json:"mac_address"`
+	IPAddress  string `json:"ip_address"`
 }
 
 type dnsBody struct {
@@ -166,13 +174,13 @@ func portSchema() *schema[*port] {
 		{name: "status", access: visible | filterable | sortable, get: func(*view, *port) any { return "DOWN" }},
 		{name: "port_security_enabled", access: inPost | inPut | visible | policed, convert: toBoolean,
 			get: func(_ *view, p *port) any { return p.portSecurity }},
-		{name: "dns_name", access: inPost | inPut | visible, convert: toLower, check: isDNSDomain,
+		{name: "dns_name", access: inPost | inPut | visible, convert: toLower, check: isDNSName,
 			get: func(_ *view, p *port) any { return p.dnsName }},
 		{name: "dns_domain", access: inPost | inPut | visible, convert: toLower, check: isDNSDomain,
 			get: func(_ *view, p *port) any { return p.dnsDomain }},
 		{name: "dns_assignment", access: visible, get: func(_ *view, p *port) any { return p.dnsBodies() }},
 		{name: "qos_policy_id", access: inPost | inPut | visible, check: orNone(isUUID),
-			get: func(*view, *port) any { return nil }},
+			get: func(_ *view, p *port) any { return p.policy.shownID() }},
 		{name: "qos_network_policy_id", access: visible,
 			get: func(_ *view, p *port) any { return p.network.policy.shownID() }},
 		{name: "binding:vif_type", access: visible | adminToSee, get: func(v *view, p *port) any {
@@ -192,7 +200,8 @@ func portSchema() *schema[*port] {
 			get: func(_ *view, p *port) any { return p.host }},
 		{name: "binding:profile", access: visible | adminToSee, get: func(*view, *port) any { return struct{}{} }},
 		{name: "trunk_details", access: visible, get: func(v *view, p *port) any { return v.server.trunkDetails(p) }},
-		constant[*port]("allowed_address_pairs", []string{}),
+		{name: "allowed_address_pairs", access: inPost | inPut | visible | policed, convert: noneToEmptyList,
+			check: arePairs, get: func(_ *view, p *port) any { return append([]pairBody{}, p.pairs...) }},
 		constant[*port]("extra_dhcp_opts", []string{}),
 		{name: "security_groups", access: inPost | inPut | visible, convert: noneToEmptyList, check: areUUIDs,
 			get: func(_ *view, p *port) any { return p.groups }},
@@ -236,6 +245,14 @@ func (s *Server) createPort(tx *transaction, c *caller, in values) (*port, *apiE
 	// Neutron's own ports are behind no firewall.
 	own := strings.HasPrefix(p.deviceOwner, ownerNetworkPrefix)
 	p.portSecurity = in.truth("port_security_enabled", n.portSecurity && !own)
+	var refused *apiError
+	if p.policy, refused = s.wantedPolicy(c, in); refused != nil {
+		return nil, refused
+	}
+	p.pairs = pairsOf(in, p.mac)
+	if len(p.pairs) > 0 && !p.portSecurity {
+		return nil, pairsNeedSecurity()
+	}
 	tx.stamp(&p.standard, in)
 	p.tags = append(p.tags, stringsOf(in["tags"])...)
 	p.revision = 1 // its binding is written after it
@@ -259,6 +276,25 @@ func (s *Server) createPort(tx *transaction, c *caller, in values) (*port, *apiE
 	}
 	insertIn(tx, s.ports, p)
 	return p, nil
+}
+
+// pairsOf are the address pairs of a request. One without a MAC has the port's.
+func pairsOf(in values, mac string) (pairs []pairBody) {
+	list, _ := in["allowed_address_pairs"].([]any)
+	for _, item := range list {
+		given := item.(map[string]any)
+		pair := pairBody{mac, given["ip_address"].(string)}
+		if other, ok := given["mac_address"].(string); ok {
+			pair.MACAddress = other
+		}
+		pairs = append(pairs, pair)
+	}
+	return pairs
+}
+
+func pairsNeedSecurity() *apiError {
+	return refuse(http.StatusConflict, "AddressPairAndPortSecurityRequired",
+		"Port Security must be enabled in order to have allowed address pairs on a port.")
 }
 
 func groupsNeedSecurity() *apiError {
@@ -442,7 +478,7 @@ func (s *Server) release(tx *transaction, p *port, f fixedIP) {
 	})
 }
 
-func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *apiError {
+func (s *Server) updatePort(tx *transaction, c *caller, p *port, in values) *apiError {
 	if err := tx.claim(&p.standard); err != nil {
 		return err
 	}
@@ -460,6 +496,19 @@ func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *api
 		}
 		return refuse(http.StatusConflict, "PortSecurityPortHasSecurityGroup", "Port has security group associated. "+
 			"Cannot disable port security or IP address until security group is removed.")
+	}
+	policy, pairs := p.policy, p.pairs
+	if in.has("qos_policy_id") {
+		var err *apiError
+		if policy, err = s.wantedPolicy(c, in); err != nil {
+			return err
+		}
+	}
+	if in.has("allowed_address_pairs") {
+		pairs = pairsOf(in, p.mac)
+	}
+	if !security && len(pairs) > 0 {
+		return pairsNeedSecurity()
 	}
 	mac := p.mac
 	if in.has("mac_address") {
@@ -484,7 +533,8 @@ func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *api
 	}
 	switch {
 	case row:
-	case !slices.Equal(before, p.fixedIPs), !sameSet(groups, p.groups):
+	case !slices.Equal(before, p.fixedIPs), !sameSet(groups, p.groups), policy != p.policy,
+		!slices.Equal(pairs, p.pairs):
 		tx.bumpAgain(&p.standard)
 	default:
 		tx.afterAnswer = func() { tx.bumpAgain(&p.standard) }
@@ -493,7 +543,7 @@ func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *api
 		p.rename(in)
 		p.mac = mac
 		p.adminStateUp = in.truth("admin_state_up", p.adminStateUp)
-		p.portSecurity, p.groups = security, groups
+		p.portSecurity, p.groups, p.policy, p.pairs = security, groups, policy, pairs
 		if in.has("device_id") {
 			p.deviceID = in.text("device_id")
 		}
@@ -517,7 +567,8 @@ func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *api
 func ownRow(in values) bool {
 	for name := range in {
 		switch name {
-		case "fixed_ips", "security_groups", "dns_name", "dns_domain", "description":
+		case "fixed_ips", "security_groups", "dns_name", "dns_domain", "description", "qos_policy_id",
+			"allowed_address_pairs":
 		default:
 			return true
 		}

@@ -83,6 +83,11 @@ func (s *Server) deleteQoSPolicy(_ *transaction, _ *caller, r *qosPolicy) *apiEr
 			return refuse(http.StatusConflict, "QosPolicyInUse", "QoS Policy %s is used by network %s.", r.id, n.id)
 		}
 	}
+	for _, p := range s.ports.ordered {
+		if p.policy == r {
+			return refuse(http.StatusConflict, "QosPolicyInUse", "QoS Policy %s is used by port %s.", r.id, p.id)
+		}
+	}
 	s.qos.remove(r)
 	return nil
 }

@@ -390,6 +390,37 @@ func areFixedIPs(v any) string {
 	return ""
 }
 
+// arePairs refuses what is no list of at most ten address pairs.
+func arePairs(v any) string {
+	list, ok := v.([]any)
+	if !ok {
+		return "Allowed address pairs must be a list."
+	}
+	seen := make(map[string]bool, len(list))
+	for _, item := range list {
+		pair, ok := item.(map[string]any)
+		if !ok || pair["ip_address"] == nil {
+			return fmt.Sprintf("Validation of dictionary's keys failed. Expected keys: {'ip_address'} Provided keys: %s",
+				pyString(item))
+		}
+		if isIPAddress(pair["ip_address"]) != "" && isSubnet(pair["ip_address"]) != "" {
+			return fmt.Sprintf("'%s' is neither a valid IP address, nor is it a valid IP subnet", pyString(pair["ip_address"]))
+		}
+		if mac, given := pair["mac_address"]; given {
+			if reason := isMACAddress(mac); reason != "" {
+				return reason
+			}
+		}
+		key := fmt.Sprint(pair["mac_address"], pair["ip_address"])
+		if seen[key] {
+			return fmt.Sprintf("Request contains duplicate address pair: mac_address %s ip_address %s.",
+				pyString(pair["mac_address"]), pyString(pair["ip_address"]))
+		}
+		seen[key] = true
+	}
+	return ""
+}
+
 func areUUIDs(v any) string {
 	list, ok := v.([]any)
 	if !ok {

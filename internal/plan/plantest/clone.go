@@ -58,7 +58,15 @@ func CloneSubnet(s plan.Subnet) plan.Subnet {
 func ClonePort(p plan.ObservedPort) plan.ObservedPort {
 	p.Addresses = slices.Clone(p.Addresses)
 	p.SecurityGroups = slices.Clone(p.SecurityGroups)
+	p.PortOptions = clonePortOptions(p.PortOptions)
 	return p
+}
+
+func clonePortOptions(o plan.PortOptions) plan.PortOptions {
+	return plan.PortOptions{
+		PortSecurity: ClonePointer(o.PortSecurity), QoSPolicy: ClonePointer(o.QoSPolicy), DNSName: ClonePointer(o.DNSName),
+		AddressPairs: slices.Clone(o.AddressPairs),
+	}
 }
 
 // CloneRouter copies a router.

@@ -1,6 +1,7 @@
 package plantest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -20,7 +21,8 @@ func (c *Neutron) createPort(step plan.Step) (string, error) {
 	if p.MAC == "" {
 		p.MAC = c.NextMAC()
 	}
-	if p.SecurityGroups == nil {
+	p.PortSecurity = orElse(p.PortSecurity, true)
+	if p.SecurityGroups == nil && *p.PortSecurity {
 		p.SecurityGroups = []string{DefaultGroup}
 	}
 	if step.Action == plan.CreateInterface {
@@ -65,6 +67,14 @@ func (c *Neutron) changePort(step plan.Step) error {
 			changed.MAC = want.MAC
 		case plan.FieldSecurityGroups:
 			changed.SecurityGroups = slices.Compact(slices.Sorted(slices.Values(want.SecurityGroups)))
+		case plan.FieldPortSecurity:
+			changed.PortSecurity = want.PortSecurity
+		case plan.FieldQoSPolicy:
+			changed.QoSPolicy = want.QoSPolicy
+		case plan.FieldDNSName:
+			changed.DNSName = want.DNSName
+		case plan.FieldAddressPairs:
+			changed.AddressPairs = want.AddressPairs
 		default:
 			return fmt.Errorf("a port has no field %q that can change", d.Field)
 		}
@@ -81,6 +91,9 @@ func (c *Neutron) changePort(step plan.Step) error {
 // would be after a request. had are the addresses that it has before.
 func (c *Neutron) settlePort(p *plan.ObservedPort, had []plan.PortAddress) error {
 	if err := texts(p.Name, p.Description); err != nil {
+		return err
+	}
+	if err := settleOptions(p); err != nil {
 		return err
 	}
 	n := c.Network(p.NetworkID)
@@ -145,6 +158,22 @@ func (c *Neutron) settlePort(p *plan.ObservedPort, had []plan.PortAddress) error
 		p.Addresses[i] = given
 	}
 	p.Overflow = nil
+	return nil
+}
+
+// settleOptions checks the options of a port, and shows them as Neutron does.
+func settleOptions(p *plan.ObservedPort) error {
+	if p.PortSecurity != nil && !*p.PortSecurity && len(p.SecurityGroups)+len(p.AddressPairs) > 0 {
+		return refuse("PortSecurityPortHasSecurityGroup", "%s", p.ID)
+	}
+	for i, pair := range p.AddressPairs {
+		p.AddressPairs[i].MAC = cmp.Or(pair.MAC, p.MAC)
+	}
+	for _, text := range []**string{&p.QoSPolicy, &p.DNSName} {
+		if *text != nil && **text == "" {
+			*text = nil
+		}
+	}
 	return nil
 }
 

@@ -20,6 +20,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=cloudteam.ztgame.com, Version=v1
+	case v1.SchemeGroupVersion.WithKind("AddressPair"):
+		return &cloudteamv1.AddressPairApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AllocationPool"):
 		return &cloudteamv1.AllocationPoolApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AppliedClass"):

@@ -59,11 +59,13 @@ type NetworkClassSpec struct {
 	// import: adopt or observe an existing network. existingRouter: attach to an
 	// existing router. sharedWith, shared, provider, external: the fields of these
 	// names. snat, externalIP, ha, distributed: the fields of these names in
-	// router. The default is none. They can change later; existing Networks stay.
+	// router. allowedAddressPairs, portSecurity: the fields of these names of
+	// NetworkPorts in the Network's namespace. The default is none. They can
+	// change later; existing Networks stay.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=operator
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:MaxItems=12
 	AllowedFields []PrivilegedField `json:"allowedFields,omitempty"`
 
 	// allowedRanges are the ranges that contain the cidrs of the Networks, at most
@@ -98,8 +100,8 @@ type NetworkClassSpec struct {
 	Limits *ClassLimits `json:"limits,omitempty"`
 }
 
-// PrivilegedField is a field of a Network with which it touches what is not its own: see NetworkClassSpec.AllowedFields.
-// +kubebuilder:validation:Enum=import;existingRouter;sharedWith;provider;external;shared;ha;distributed;externalIP;snat
+// PrivilegedField is a field of a Network or a NetworkPort with which it touches what is not its own: see NetworkClassSpec.AllowedFields.
+// +kubebuilder:validation:Enum=import;existingRouter;sharedWith;provider;external;shared;ha;distributed;externalIP;snat;allowedAddressPairs;portSecurity
 type PrivilegedField string
 
 // The privileged fields.
@@ -124,6 +126,10 @@ const (
 	FieldExternalIP PrivilegedField = "externalIP"
 	// FieldSNAT is spec.router.snat.
 	FieldSNAT PrivilegedField = "snat"
+	// FieldAddressPairs is spec.allowedAddressPairs of a NetworkPort.
+	FieldAddressPairs PrivilegedField = "allowedAddressPairs"
+	// FieldPortSecurity is spec.portSecurity of a NetworkPort with the value false.
+	FieldPortSecurity PrivilegedField = "portSecurity"
 )
 
 // ClassCredentials names the credentials of a cloud, in a Secret of the

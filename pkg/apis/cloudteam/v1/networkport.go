@@ -53,6 +53,7 @@ type NetworkPort struct {
 // +kubebuilder:validation:XValidation:rule=`has(self.networkNamespace) ? !$isLabel(self.networkNamespace) || has(oldSelf.networkNamespace) && self.networkNamespace == oldSelf.networkNamespace : !has(oldSelf.networkNamespace)`,fieldPath=`.networkNamespace`,messageExpression=`'a port cannot move: %s, or delete this NetworkPort and create another'.format([has(oldSelf.networkNamespace) ? 'write "%s" again'.format([oldSelf.networkNamespace]) : 'leave networkNamespace out'])`
 // +kubebuilder:validation:XValidation:rule=`has(self.addresses) ? self.addresses.size() == 0 || !self.addresses.all(a, isIP(a)) || has(oldSelf.addresses) && $sameAddresses : !has(oldSelf.addresses)`,fieldPath=`.addresses`,messageExpression=`'the addresses of a port cannot change: %s, or delete this NetworkPort and create another'.format([has(oldSelf.addresses) ? 'write %s again'.format([oldSelf.addresses]) : 'leave addresses out'])`
 // +kubebuilder:validation:XValidation:rule=`has(self.mac) ? !$isMAC(self.mac) || self.mac == '00:00:00:00:00:00' || has(oldSelf.mac) && self.mac.lowerAscii() == oldSelf.mac.lowerAscii() : !has(oldSelf.mac)`,fieldPath=`.mac`,messageExpression=`'the mac of a port cannot change: %s, or delete this NetworkPort and create another'.format([has(oldSelf.mac) ? 'write "%s" again'.format([oldSelf.mac]) : 'leave mac out'])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.portSecurity) || self.portSecurity || (!has(self.securityGroups) || self.securityGroups.size() == 0) && (!has(self.allowedAddressPairs) || self.allowedAddressPairs.size() == 0)`,fieldPath=`.portSecurity`,message=`a port without port security has no security groups and needs no allowedAddressPairs: leave them out, or write portSecurity: true`
 
 // NetworkPortSpec declares a port.
 type NetworkPortSpec struct {
@@ -108,6 +109,49 @@ type NetworkPortSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.all(g, self.exists_one(h, h == g))`,message=`a security group is listed twice: list it once`
 	SecurityGroups []string `json:"securityGroups,omitzero"`
 
+	// allowedAddressPairs are further addresses that the port may send from and
+	// receive at, such as a virtual address of two servers, at most 10. An empty
+	// list means none. Only a port of the Network's own namespace may have them,
+	// and the Network's class must have allowedAddressPairs in allowedFields. The
+	// default is what others set in Neutron. They can change later.
+	// +neutron:attribute=port.allowed_address_pairs,mutable=true,removed=back,privilege=tenant
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	// +kubebuilder:validation:XValidation:rule=`self.all(p, self.exists_one(q, q.address == p.address && $orEmpty(q.mac) == $orEmpty(p.mac)))`,message=`an address pair is listed twice: list it once`
+	AllowedAddressPairs []AddressPair `json:"allowedAddressPairs,omitzero"`
+
+	// portSecurity says whether Neutron drops what the port sends under other
+	// addresses than its own, and applies security groups. false needs a port of
+	// the Network's own namespace, and portSecurity in allowedFields of the
+	// Network's class; the port has no security groups then. The default is the
+	// Network's setting when the port is created. It can change later.
+	// +neutron:attribute=port.port_security_enabled,mutable=true,removed=kept,privilege=tenant
+	// +optional
+	PortSecurity *bool `json:"portSecurity,omitempty"`
+
+	// qosPolicy is the id or the name of the port's QoS policy, which replaces the
+	// Network's; "none" means no policy of its own. It is refused on a Network of
+	// another namespace. The cloud needs Neutron's extension qos. The default is
+	// what others set in Neutron. It can change later.
+	// +neutron:attribute=port.qos_policy_id,mutable=true,removed=back,privilege=tenant
+	// +optional
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a QoS policy: write its id or its name, or "none" for a port without one of its own`
+	QoSPolicy string `json:"qosPolicy,omitempty"`
+
+	// dnsName is the port's name in the cloud's DNS service, before the Network's
+	// dnsDomain; "none" means no name. It is refused on a Network of another
+	// namespace. The cloud needs Neutron's extension dns-integration, and a
+	// dns_domain in Neutron's configuration: without, Neutron ignores the name, and
+	// the port is not Ready. The default is what others set in Neutron. It can
+	// change later.
+	// +neutron:attribute=port.dns_name,mutable=true,removed=back,privilege=tenant
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`$isLabel(self)`,message=`not a host name: write lower-case letters, digits and "-", with a letter or digit at both ends, such as "web-0", or "none"`
+	DNSName string `json:"dnsName,omitempty"`
+
 	// deletionPolicy says what happens to the port in Neutron when this object is
 	// deleted. Delete deletes it. Retain removes the ownership marker and keeps
 	// the port. The default is Delete, or the value of the controller's flag
@@ -135,6 +179,26 @@ type NetworkPortSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	IgnoreDrift []PortDriftField `json:"ignoreDrift,omitempty"`
+}
+
+// AddressPair is a range of addresses that a port may use besides its own.
+type AddressPair struct {
+	// address is an address or a range, such as 192.168.0.100 or 10.9.0.0/16. It
+	// must be set. It can change later.
+	// +neutron:attribute=port.allowed_address_pairs.ip_address,mutable=true,privilege=tenant
+	// +required
+	// +kubebuilder:validation:MaxLength=49
+	// +kubebuilder:validation:XValidation:rule=`isIP(self) || isCIDR(self)`,message=`not an address: write one such as "192.168.0.100", or a range such as "10.9.0.0/16"`
+	// +kubebuilder:validation:XValidation:rule=`$parsed(self, c).all(c, c == c.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
+	Address string `json:"address"`
+
+	// mac is the hardware address that goes with it. The default is the port's
+	// own. It can change later.
+	// +neutron:attribute=port.allowed_address_pairs.mac_address,mutable=true,removed=default,privilege=tenant
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`self != '00:00:00:00:00:00' && $isMAC(self)`,message=`not the hardware address of one host: write six groups of two hexadecimal digits, the second digit even and not all zero, such as "fa:16:3e:00:00:01", or leave it out for the port's own`
+	MAC string `json:"mac,omitempty"`
 }
 
 // NetworkPortStatus is the observed state of a port.
@@ -194,8 +258,11 @@ type PortBinding struct {
 
 // PortDriftField is a field in which a port can differ from its spec, as Drift names it. Addresses and MAC are not among
 // them, because what uses the port has them.
-// +kubebuilder:validation:Enum=name;description;adminState;securityGroups
+// +kubebuilder:validation:Enum=name;description;adminState;securityGroups;allowedAddressPairs;portSecurity;qosPolicy;dnsName
 type PortDriftField string
+
+// DNSNameNone is the value of a dnsName field that declares a port without a DNS name.
+const DNSNameNone = "none"
 
 // PortFinalizer is on every NetworkPort before its port is created, and goes when the port is gone.
 const PortFinalizer = "cloudteam.ztgame.com/networkport"

@@ -36,6 +36,30 @@ type NetworkPortSpecApplyConfiguration struct {
 	// means no group at all. The cloud chooses, as a rule
 	// the project's group "default", when they are unset. They can change later.
 	SecurityGroups []string `json:"securityGroups,omitempty"`
+	// allowedAddressPairs are further addresses that the port may send from and
+	// receive at, such as a virtual address of two servers, at most 10. An empty
+	// list means none. Only a port of the Network's own namespace may have them,
+	// and the Network's class must have allowedAddressPairs in allowedFields. The
+	// default is what others set in Neutron. They can change later.
+	AllowedAddressPairs []AddressPairApplyConfiguration `json:"allowedAddressPairs,omitempty"`
+	// portSecurity says whether Neutron drops what the port sends under other
+	// addresses than its own, and applies security groups. false needs a port of
+	// the Network's own namespace, and portSecurity in allowedFields of the
+	// Network's class; the port has no security groups then. The default is the
+	// Network's setting when the port is created. It can change later.
+	PortSecurity *bool `json:"portSecurity,omitempty"`
+	// qosPolicy is the id or the name of the port's QoS policy, which replaces the
+	// Network's; "none" means no policy of its own. It is refused on a Network of
+	// another namespace. The cloud needs Neutron's extension qos. The default is
+	// what others set in Neutron. It can change later.
+	QoSPolicy *string `json:"qosPolicy,omitempty"`
+	// dnsName is the port's name in the cloud's DNS service, before the Network's
+	// dnsDomain; "none" means no name. It is refused on a Network of another
+	// namespace. The cloud needs Neutron's extension dns-integration, and a
+	// dns_domain in Neutron's configuration: without, Neutron ignores the name, and
+	// the port is not Ready. The default is what others set in Neutron. It can
+	// change later.
+	DNSName *string `json:"dnsName,omitempty"`
 	// deletionPolicy says what happens to the port in Neutron when this object is
 	// deleted. Delete deletes it. Retain removes the ownership marker and keeps
 	// the port. The default is Delete, or the value of the controller's flag
@@ -102,6 +126,43 @@ func (b *NetworkPortSpecApplyConfiguration) WithSecurityGroups(values ...string)
 	for i := range values {
 		b.SecurityGroups = append(b.SecurityGroups, values[i])
 	}
+	return b
+}
+
+// WithAllowedAddressPairs adds the given value to the AllowedAddressPairs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the AllowedAddressPairs field.
+func (b *NetworkPortSpecApplyConfiguration) WithAllowedAddressPairs(values ...*AddressPairApplyConfiguration) *NetworkPortSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithAllowedAddressPairs")
+		}
+		b.AllowedAddressPairs = append(b.AllowedAddressPairs, *values[i])
+	}
+	return b
+}
+
+// WithPortSecurity sets the PortSecurity field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PortSecurity field is set to the value of the last call.
+func (b *NetworkPortSpecApplyConfiguration) WithPortSecurity(value bool) *NetworkPortSpecApplyConfiguration {
+	b.PortSecurity = &value
+	return b
+}
+
+// WithQoSPolicy sets the QoSPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the QoSPolicy field is set to the value of the last call.
+func (b *NetworkPortSpecApplyConfiguration) WithQoSPolicy(value string) *NetworkPortSpecApplyConfiguration {
+	b.QoSPolicy = &value
+	return b
+}
+
+// WithDNSName sets the DNSName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNSName field is set to the value of the last call.
+func (b *NetworkPortSpecApplyConfiguration) WithDNSName(value string) *NetworkPortSpecApplyConfiguration {
+	b.DNSName = &value
 	return b
 }
 
