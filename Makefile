@@ -92,6 +92,14 @@ test-install: assets ## Test the chart, build the image twice, and run it in con
 	@export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' hack/test-install.sh '$(IMAGE)' $(PLATFORMS)
 
+# What needs no mutating admission policy, which Kubernetes 1.34 and 1.35 do not serve by default.
+COMPATIBLE := TestDeploymentController|TestNetwork|TestOverlayForBetaPolicies|TestCRDs|TestFullest|TestSchema|TestUnknown|TestImportIsImmutable|TestTwo|TestProperties|TestMistakes|TestClassesThat|TestAClass|TestCloudNeeds|TestNames
+
+.PHONY: test-compatibility
+test-compatibility: ## Test against another API server: make test-compatibility KUBERNETES=1.34 (builds it once, for many minutes)
+	@assets="$$(hack/kubernetes.sh '$(KUBERNETES)')" && \
+	KUBEBUILDER_ASSETS="$$assets" go test -count=1 -timeout 10m -run '$(COMPATIBLE)' ./test/integration
+
 .PHONY: test-monitoring
 test-monitoring: assets ## Have the real Prometheus scrape the binary: each alert fires and clears, each panel has data (Debian)
 	@path="$$(hack/prometheus.sh)"; \

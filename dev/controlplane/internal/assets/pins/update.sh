@@ -4,7 +4,8 @@
 # Moves a pin to another version:
 #   update.sh kubernetes v1.37.1 | etcd v3.7.3 | kwok v0.8.0 | kubelet v1.37.1 | multus v4.3.0
 #
-# Writes <pin>.mod and <pin>.sum beside this script, complete enough to build with -mod=readonly, and nothing else.
+# Writes <pin>.mod and <pin>.sum beside this script (or to the folder that INTO names), complete enough to build with
+# -mod=readonly, and nothing else.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -65,6 +66,6 @@ gomod=$(sed -n 's/.*"GoMod": "\(.*\)".*/\1/p' <<<"$download")
   fi
 } >go.mod
 go mod tidy
-mv go.mod "$here/$pin.mod"
-mv go.sum "$here/$pin.sum"
+mv go.mod "${INTO:-$here}/$pin.mod"
+mv go.sum "${INTO:-$here}/$pin.sum"
 echo "$pin is at $version" >&2
