@@ -67,7 +67,7 @@ func (to target) try(t *testing.T, set ...string) (map[string]*unstructured.Unst
 		return nil, "", err
 	}
 	objects := map[string]*unstructured.Unstructured{}
-	for _, text := range strings.Split("\n"+release.Manifest, "\n---\n") {
+	for text := range strings.SplitSeq("\n"+release.Manifest, "\n---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.UnmarshalStrict([]byte(text), &object.Object); err != nil {
 			t.Fatalf("%v in\n%s", err, text)
