@@ -339,8 +339,8 @@ func (i *Inventory) deletePort(ctx context.Context, step *plan.Step) (revision i
 }
 
 // followStatus rereads a port that was bound here, before it is deleted, and takes over its revision if nothing else
-// differs. Neutron moves it with the port's status, as when its Pod has just ended. It would refuse the DELETE only after
-// nearly all of its work (measured).
+// differs. Neutron moves it with the port's status, as when its Pod has just ended. It would refuse the DELETE only
+// after nearly all of its work (measured).
 func (i *Inventory) followStatus(ctx context.Context, step *plan.Step) error {
 	i.mu.RLock()
 	bound := i.bound[step.ID]
