@@ -94,13 +94,14 @@ func usages(ctx context.Context, c *ask.Cluster, namespace string) ([]usage, err
 		return nil, fmt.Errorf("listing Networks: %w", err)
 	}
 	ports, waiting := map[types.NamespacedName]int{}, map[types.NamespacedName]int{}
-	list, is := ask.Read(c, ask.New("NetworkPorts", "", "of all namespaces"), func() (*cloudteamv1.NetworkPortList, error) {
-		return c.Networks.CloudteamV1().NetworkPorts(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	})
-	if is == ask.Hidden && namespace != metav1.NamespaceAll {
-		list, is = ask.Read(c, ask.New("NetworkPorts", "", "of "+namespace), func() (*cloudteamv1.NetworkPortList, error) {
+	portsOf := func(namespace, words string) (*cloudteamv1.NetworkPortList, ask.Presence) {
+		return ask.Read(c, ask.New("NetworkPorts", "", words), func() (*cloudteamv1.NetworkPortList, error) {
 			return c.Networks.CloudteamV1().NetworkPorts(namespace).List(ctx, metav1.ListOptions{})
 		})
+	}
+	list, is := portsOf(metav1.NamespaceAll, "of all namespaces")
+	if is == ask.Hidden && namespace != metav1.NamespaceAll {
+		list, is = portsOf(namespace, "of "+namespace)
 	}
 	for i := 0; is == ask.There && i < len(list.Items); i++ {
 		port := &list.Items[i]

@@ -157,7 +157,8 @@ func makeTargets(files fs.FS) ([]string, error) {
 
 var (
 	makePattern = regexp.MustCompile(`(?:^|[ ;|&(])make ((?:[A-Z]+=\S+ )*)([a-z][a-z-]*)`)
-	filePattern = regexp.MustCompile(`(?:^|[ =])(?:\./)?((?:config|hack|charts|dev|docs|test|tools|internal|pkg|cmd)/[\w./-]+)`)
+	filePattern = regexp.MustCompile(
+		`(?:^|[ =])(?:\./)?((?:config|hack|charts|dev|docs|test|tools|internal|pkg|cmd)/[\w./-]+)`)
 	testPattern = regexp.MustCompile(`go test .*?(\./[\w./-]+).* -run[= ]'?(Test\w+(?:\|Test\w+)*)`)
 )
 

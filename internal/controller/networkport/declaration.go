@@ -38,6 +38,7 @@ type declaration struct {
 // may let more in.
 func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
 	if err := d.resolvePolicy(ctx, in); err != nil {
+		d.SecurityGroups = nil // some may be names, and stay as they are
 		return d, err
 	}
 	if len(d.SecurityGroups) == 0 {

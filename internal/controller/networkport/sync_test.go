@@ -3,6 +3,7 @@ package networkport
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -658,6 +659,23 @@ func TestOptionsAreTakenBack(t *testing.T) {
 		want = plan.PortOptions{PortSecurity: new(true), DNSName: new("theirs")}
 		if diff := cmp.Diff(want, w.Cloud.Ports()[0].PortOptions); diff != "" {
 			t.Errorf("options (-want +got):\n%s", diff)
+		}
+	}, exampleNetwork(), options())
+}
+
+// TestGroupsStayWhileThePolicyIsUnknown takes the groups' names for no ids.
+func TestGroupsStayWhileThePolicyIsUnknown(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find QoS policy", Reason: "nobody is called gold"})
+		w.Calls.Take()
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"web"} })
+		for _, call := range w.Calls.Take() {
+			if strings.HasPrefix(call, "apply") {
+				t.Errorf("the port was changed: %s", call)
+			}
+		}
+		if groups := w.Cloud.Ports()[0].SecurityGroups; slices.Contains(groups, "web") {
+			t.Errorf("the port's groups are %v", groups)
 		}
 	}, exampleNetwork(), options())
 }

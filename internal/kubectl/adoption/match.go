@@ -164,8 +164,8 @@ func (m *matcher) network(n *cloudteamv1.Network) (a Adoption, concerned bool) {
 	case n.Observes() && n.Spec.Import != nil:
 		return problem("It only observes its network (managementPolicy Observe), which needs no marker.")
 	case len(has) == 1 && len(fit) > 0, len(has) > 1:
-		return problem("It has network %s already, which this cluster created. Delete the Network, start the controller with "+
-			"firstStart=Report, and apply it again.", has[0].ID)
+		return problem("It has network %s already, which this cluster created. Delete the Network, start the controller "+
+			"with firstStart=Report, and apply it again.", has[0].ID)
 	case len(has) == 1:
 		fit = has
 	case len(fit) > 1:

@@ -65,8 +65,8 @@ var advices = map[string]advice{
 		"Remove the annotation when the work on the cloud is done.",
 		[]string{"kubectl annotate {kind} {name} -n {ns} " + cloudteamv1.AnnotationPaused + "-"}},
 	cloudteamv1.ReasonPlanned: {
-		"Read in the message what would be done. To have it done, set managementPolicy Manage, or have the controller started " +
-			"without --report-only.", nil},
+		"Read in the message what would be done. To have it done, set managementPolicy Manage, or have the controller " +
+			"started without --report-only.", nil},
 	cloudteamv1.ReasonImportNotFound: {
 		"Compare spec.import.id with \"openstack network list\" of the same project. The id cannot change: delete this " +
 			"Network and create one with the right id.", nil},
