@@ -92,7 +92,7 @@ func Run(ctx context.Context, o Options) error {
 		err = o.LeaderElection.checkNamespace(ctx, p.kube)
 	}
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // told to stop before it started
+		return nil // told to stop before it started
 	}
 	if err != nil {
 		return err

@@ -18,9 +18,9 @@ import (
 // commandPatience bounds a command that only sets something up.
 const commandPatience = time.Minute
 
-// The first thread of a process cannot end before the process, and the kernel shows it as /proc/self: a space on it would
-// stay until the process ends, and /proc/self/mounts would be the space's. Locked here, it serves the main goroutine and
-// no other.
+// The first thread of a process cannot end before the process, and the kernel shows it as /proc/self: a space on it
+// would stay until the process ends, and /proc/self/mounts would be the space's. Locked here, it serves the main
+// goroutine and no other.
 //
 //nolint:gochecknoinits // only there the main goroutine is on it for certain
 func init() { runtime.LockOSThread() }

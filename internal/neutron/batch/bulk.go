@@ -73,7 +73,8 @@ func (b *Queue) post(
 	ctx context.Context, of client.Collection, group []*pending, op string, bodies []map[string]any,
 ) ([]json.RawMessage, error) {
 	if len(group) == 1 {
-		if span := trace.SpanFromContext(group[0].ctx); span != trace.SpanFromContext(ctx) { //nolint:contextcheck // the caller's
+		span := trace.SpanFromContext(group[0].ctx) //nolint:contextcheck // the caller's
+		if span != trace.SpanFromContext(ctx) {
 			ctx = trace.ContextWithSpan(ctx, span)
 		}
 		return b.options.Post(ctx, op, of, bodies)
