@@ -17,6 +17,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/tree"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -52,7 +53,7 @@ func (f *factory) top() *cobra.Command {
 		Short: "Show which subnets are the fullest, with the ports and the drift of their Networks",
 		Long: `top shows for each subnet how many of its addresses are in use, the fullest first.
 
-The counts are those of the objects' status. Ports are NetworkPorts; WAITING are those that are not Ready. DRIFT counts
+The counts are those of the objects' status, or of the NetworkPorts where these have more. Ports are NetworkPorts; WAITING are those that are not Ready. DRIFT counts
 the fields that somebody changed in Neutron.`,
 		Example: `  # The fullest subnets of the cluster:
   kubectl network top -A | head`,
@@ -93,7 +94,7 @@ func usages(ctx context.Context, c *ask.Cluster, namespace string) ([]usage, err
 	if err != nil {
 		return nil, fmt.Errorf("listing Networks: %w", err)
 	}
-	ports, waiting := map[types.NamespacedName]int{}, map[types.NamespacedName]int{}
+	ports, waiting := map[types.NamespacedName][]cloudteamv1.NetworkPort{}, map[types.NamespacedName]int{}
 	portsOf := func(namespace, words string) (*cloudteamv1.NetworkPortList, ask.Presence) {
 		return ask.Read(c, ask.New("NetworkPorts", "", words), func() (*cloudteamv1.NetworkPortList, error) {
 			return c.Networks.CloudteamV1().NetworkPorts(namespace).List(ctx, metav1.ListOptions{})
@@ -105,7 +106,7 @@ func usages(ctx context.Context, c *ask.Cluster, namespace string) ([]usage, err
 	}
 	for i := 0; is == ask.There && i < len(list.Items); i++ {
 		port := &list.Items[i]
-		ports[port.Network()]++
+		ports[port.Network()] = append(ports[port.Network()], *port)
 		if !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionReady) {
 			waiting[port.Network()]++
 		}
@@ -114,7 +115,7 @@ func usages(ctx context.Context, c *ask.Cluster, namespace string) ([]usage, err
 	for i := range networks.Items {
 		n := &networks.Items[i]
 		key := types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
-		of := usage{Namespace: n.Namespace, Network: n.Name, Ports: ports[key], Waiting: waiting[key]}
+		of := usage{Namespace: n.Namespace, Network: n.Name, Ports: len(ports[key]), Waiting: waiting[key]}
 		for _, d := range n.Status.Drift {
 			of.Drift = append(of.Drift, d.Field)
 		}
@@ -125,7 +126,7 @@ func usages(ctx context.Context, c *ask.Cluster, namespace string) ([]usage, err
 			all = append(all, of)
 		}
 		for _, subnet := range n.Status.Subnets {
-			of.Subnet, of.Used, of.Total = subnet.CIDR, subnet.UsedAddresses, subnet.TotalAddresses
+			of.Subnet, of.Used, of.Total = subnet.CIDR, tree.Used(subnet, ports[key], nil), subnet.TotalAddresses
 			all = append(all, of)
 		}
 	}

@@ -162,6 +162,31 @@ func Build(
 	return b.build(on, others)
 }
 
+// Used gives how many addresses of a subnet are in use, by its status or by the ports on the network, whichever are
+// more; nil if the status does not say. The status is written after a twentieth of the addresses has changed.
+func Used(s cloudteamv1.SubnetStatus, on []cloudteamv1.NetworkPort, others []Port) *int64 {
+	if s.UsedAddresses == nil || s.TotalAddresses == nil {
+		return s.UsedAddresses
+	}
+	var seen int64
+	for i := range on {
+		for _, a := range on[i].Status.Addresses {
+			if a.SubnetID == s.ID {
+				seen++
+			}
+		}
+	}
+	for _, p := range others {
+		for _, f := range p.FixedIPs {
+			if f.SubnetID == s.ID {
+				seen++
+			}
+		}
+	}
+	// Ports may have addresses outside of the allocation pools, which the status counts.
+	return new(max(*s.UsedAddresses, min(seen, *s.TotalAddresses)))
+}
+
 // builder makes the tree of one Network.
 type builder struct {
 	network *cloudteamv1.Network
@@ -188,6 +213,7 @@ func (b *builder) build(on []cloudteamv1.NetworkPort, others []Port) *Node {
 		at = router
 	}
 	for _, s := range n.Status.Subnets {
+		s.UsedAddresses = Used(s, on, others)
 		subnet := &Node{Kind: "subnet", Name: s.CIDR, Info: infoOf(s), Used: s.UsedAddresses, Total: s.TotalAddresses}
 		for i := range on {
 			b.place(subnet, "NetworkPort "+on[i].Namespace+"/"+on[i].Name, b.portNode(&on[i]), slices.ContainsFunc(

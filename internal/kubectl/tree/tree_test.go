@@ -27,7 +27,8 @@ func routed() *cloudteamv1.Network {
 	n.Status.Subnets = []cloudteamv1.SubnetStatus{
 		{ID: "v4", CIDR: "10.0.0.0/24", Gateway: "10.0.0.1", UsedAddresses: new(int64(3)), TotalAddresses: new(int64(253))},
 		{ID: "v6", CIDR: "fd00::/64", Gateway: "fd00::1"},
-		{ID: "storage", CIDR: "10.9.0.0/24", Gateway: "none"},
+		// Its status has not followed yet.
+		{ID: "storage", CIDR: "10.9.0.0/24", Gateway: "none", UsedAddresses: new(int64(0)), TotalAddresses: new(int64(253))},
 	}
 	return n
 }
@@ -75,7 +76,7 @@ func TestATreeHasEachPortOnce(t *testing.T) {
 │   │ └ NetworkPort shop/web-0  10.0.0.7, fd00::7
 │   │   └ Pod shop/web-x  Running on node1
 │   └ subnet fd00::/64  gateway fd00::1
-├ subnet 10.9.0.0/24  no gateway
+├ subnet 10.9.0.0/24  no gateway, 1 of 253 addresses in use
 │ └ port p9  10.9.0.3 "db\x1b[31m"
 │   └ server vm
 ├ NetworkPort team-a/web-1  no address yet  AddressInUse
