@@ -53,8 +53,8 @@ func (f *factory) top() *cobra.Command {
 		Short: "Show which subnets are the fullest, with the ports and the drift of their Networks",
 		Long: `top shows for each subnet how many of its addresses are in use, the fullest first.
 
-The counts are those of the objects' status, or of the NetworkPorts where these have more. Ports are NetworkPorts; WAITING are those that are not Ready. DRIFT counts
-the fields that somebody changed in Neutron.`,
+The counts are those of the objects' status, or of the NetworkPorts where these have more. PORTS are NetworkPorts, and
+WAITING those of them that are not Ready. DRIFT counts the fields that somebody changed in Neutron.`,
 		Example: `  # The fullest subnets of the cluster:
   kubectl network top -A | head`,
 		Args:              cobra.MaximumNArgs(1),
