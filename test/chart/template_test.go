@@ -250,6 +250,8 @@ func TestRefused(t *testing.T) {
 		{target{}, "resources.limits.memory=1G", "memory"},
 		{target{}, "extraArgs[0]=v=2", "extraArgs"},
 		{target{}, "tracing.endpoint=collector:4318", "endpoint"},
+		{target{}, "tracing.samplingRate=1.5", "samplingRate"},
+		{target{}, "tracing.samplingRate=2", "samplingRate"},
 		{target{namespace: "default"}, "replicas=1", "--namespace network-controller --create-namespace"},
 		{target{kubernetes: "v1.33.0"}, "replicas=1", "1.33"},
 	} {
