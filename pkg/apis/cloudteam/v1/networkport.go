@@ -143,8 +143,8 @@ type NetworkPortSpec struct {
 	// dnsName is the port's name in the cloud's DNS service, before the Network's
 	// dnsDomain; "none" means no name. It is refused on a Network of another
 	// namespace. The cloud needs Neutron's extension dns-integration, and a
-	// dns_domain in Neutron's configuration: without, Neutron ignores the name, and
-	// the port is not Ready. The default is what others set in Neutron. It can
+	// dns_domain in Neutron's configuration: without, Neutron ignores the name,
+	// and the port is not Ready. The default is what others set in Neutron. It can
 	// change later.
 	// +neutron:attribute=port.dns_name,mutable=true,removed=back,privilege=tenant
 	// +optional

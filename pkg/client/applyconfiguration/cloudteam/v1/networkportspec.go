@@ -56,8 +56,8 @@ type NetworkPortSpecApplyConfiguration struct {
 	// dnsName is the port's name in the cloud's DNS service, before the Network's
 	// dnsDomain; "none" means no name. It is refused on a Network of another
 	// namespace. The cloud needs Neutron's extension dns-integration, and a
-	// dns_domain in Neutron's configuration: without, Neutron ignores the name, and
-	// the port is not Ready. The default is what others set in Neutron. It can
+	// dns_domain in Neutron's configuration: without, Neutron ignores the name,
+	// and the port is not Ready. The default is what others set in Neutron. It can
 	// change later.
 	DNSName *string `json:"dnsName,omitempty"`
 	// deletionPolicy says what happens to the port in Neutron when this object is
