@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
@@ -106,4 +107,17 @@ func (f *factory) cluster() (*ask.Cluster, error) {
 func (f *factory) namespace() (string, error) {
 	namespace, _, err := f.config.ToRawKubeConfigLoader().Namespace()
 	return namespace, err
+}
+
+// where gives the namespace of the question, or all of them, and the cluster that it is asked of.
+func (f *factory) where(everywhere bool) (string, *ask.Cluster, error) {
+	namespace, err := f.namespace()
+	if err != nil {
+		return "", nil, err
+	}
+	if everywhere {
+		namespace = metav1.NamespaceAll
+	}
+	cluster, err := f.cluster()
+	return namespace, cluster, err
 }

@@ -60,14 +60,7 @@ WAITING those of them that are not Ready. DRIFT counts the fields that somebody 
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: f.completeNetworks,
 		RunE: func(c *cobra.Command, args []string) error {
-			namespace, err := f.namespace()
-			if err != nil {
-				return err
-			}
-			if everywhere {
-				namespace = metav1.NamespaceAll
-			}
-			cluster, err := f.cluster()
+			namespace, cluster, err := f.where(everywhere)
 			if err != nil {
 				return err
 			}

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
@@ -31,28 +30,20 @@ clouds.yaml with --cloud or OS_CLOUD.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: f.completeNetworks,
 		RunE: func(c *cobra.Command, args []string) error {
-			namespace, err := f.namespace()
-			if err != nil {
-				return err
-			}
 			name := ""
 			if len(args) > 0 {
 				name = args[0]
 			}
-			if everywhere {
-				if namespace = metav1.NamespaceAll; name != "" {
-					return errors.New("-A is for all Networks: leave the name out, or write -n NAMESPACE")
-				}
+			if everywhere && name != "" {
+				return errors.New("-A is for all Networks: leave the name out, or write -n NAMESPACE")
 			}
-			cluster, err := f.cluster()
+			namespace, cluster, err := f.where(everywhere)
 			if err != nil {
 				return err
 			}
-			var neutron tree.Neutron
-			if cloud, err := f.neutron(cloudName); err != nil {
+			neutron, err := f.portsIn(cloudName)
+			if err != nil {
 				return err
-			} else if cloud != nil {
-				neutron = tree.In(cloud)
 			}
 			trees, err := tree.Of(c.Context(), cluster, neutron, namespace, name)
 			if err != nil {
@@ -73,6 +64,15 @@ clouds.yaml with --cloud or OS_CLOUD.`,
 	f.cloudFlag(c, &cloudName)
 	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "The Networks of all namespaces")
 	return c
+}
+
+// portsIn reads the ports of a network with the user's credentials of the cloud; nil if the user names no cloud.
+func (f *factory) portsIn(cloudName string) (tree.Neutron, error) {
+	cloud, err := f.neutron(cloudName)
+	if err != nil || cloud == nil {
+		return nil, err
+	}
+	return tree.In(cloud), nil
 }
 
 // notes tells on the error output what could not be read, so that the output stays what it is.

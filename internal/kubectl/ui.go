@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"cloudteam.ztgame.com/network-controller/internal/kubectl/tree"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ui"
 )
 
@@ -30,22 +29,13 @@ read what you can read here. With --cloud or OS_CLOUD the page also shows server
   kubectl network ui -A --open`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			namespace, err := f.namespace()
+			namespace, cluster, err := f.where(everywhere)
 			if err != nil {
 				return err
 			}
-			if everywhere {
-				namespace = metav1.NamespaceAll
-			}
-			cluster, err := f.cluster()
+			neutron, err := f.portsIn(cloudName)
 			if err != nil {
 				return err
-			}
-			var neutron tree.Neutron
-			if cloud, err := f.neutron(cloudName); err != nil {
-				return err
-			} else if cloud != nil {
-				neutron = tree.In(cloud)
 			}
 			// What fails now would fail on the page, where it is harder to see.
 			_, err = cluster.Networks.CloudteamV1().Networks(namespace).List(c.Context(), metav1.ListOptions{Limit: 1})
