@@ -88,18 +88,8 @@ func usages(ctx context.Context, c *ask.Cluster, namespace string) ([]usage, err
 		return nil, fmt.Errorf("listing Networks: %w", err)
 	}
 	ports, waiting := map[types.NamespacedName][]cloudteamv1.NetworkPort{}, map[types.NamespacedName]int{}
-	portsOf := func(namespace, words string) (*cloudteamv1.NetworkPortList, ask.Presence) {
-		return ask.Read(c, ask.New("NetworkPorts", "", words), func() (*cloudteamv1.NetworkPortList, error) {
-			return c.Networks.CloudteamV1().NetworkPorts(namespace).List(ctx, metav1.ListOptions{})
-		})
-	}
-	list, is := portsOf(metav1.NamespaceAll, "of all namespaces")
-	if is == ask.Hidden && namespace != metav1.NamespaceAll {
-		list, is = portsOf(namespace, "of "+namespace)
-	}
-	for i := 0; is == ask.There && i < len(list.Items); i++ {
-		port := &list.Items[i]
-		ports[port.Network()] = append(ports[port.Network()], *port)
+	for _, port := range tree.PortsOf(ctx, c, namespace) {
+		ports[port.Network()] = append(ports[port.Network()], port)
 		if !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionReady) {
 			waiting[port.Network()]++
 		}

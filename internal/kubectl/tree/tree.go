@@ -89,7 +89,7 @@ func Of(ctx context.Context, c *ask.Cluster, neutron Neutron, namespace, name st
 		}
 		networks = list.Items
 	}
-	ports := portsOf(ctx, c, namespace)
+	ports := PortsOf(ctx, c, namespace)
 	pods := podsOf(ctx, c, ports)
 	if neutron == nil {
 		c.Note("No cloud is named (--cloud or OS_CLOUD): the tree has what Kubernetes knows. Servers and others' ports " +
@@ -113,8 +113,8 @@ func Of(ctx context.Context, c *ask.Cluster, neutron Neutron, namespace, name st
 	return trees, nil
 }
 
-// portsOf are the NetworkPorts that the user may see: of all namespaces, as others' may be on a Network, or of one.
-func portsOf(ctx context.Context, c *ask.Cluster, namespace string) []cloudteamv1.NetworkPort {
+// PortsOf are the NetworkPorts that the user may see: of all namespaces, as others' may be on a Network, or of one.
+func PortsOf(ctx context.Context, c *ask.Cluster, namespace string) []cloudteamv1.NetworkPort {
 	for _, in := range slices.Compact([]string{metav1.NamespaceAll, namespace}) {
 		list, is := ask.Read(c, ask.New("NetworkPorts", "", "of "+cmp.Or(in, "all namespaces")),
 			func() (*cloudteamv1.NetworkPortList, error) {
