@@ -162,15 +162,12 @@ func (d *Port) options(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) er
 	d.QoSPolicy = orNone(s.QoSPolicy, cloudteamv1.QoSPolicyNone) // the controller replaces a name with the id
 	d.DNSName = orNone(s.DNSName, cloudteamv1.DNSNameNone)
 	for i, p := range s.AllowedAddressPairs {
-		pair := plan.AddressPair{MAC: strings.ToLower(p.MAC)}
-		var err error
-		if addr, isAddress := netip.ParseAddr(p.Address); isAddress == nil {
-			pair.Range = netip.PrefixFrom(addr, addr.BitLen())
-		} else if pair.Range, err = netip.ParsePrefix(p.Address); err != nil {
+		within, err := plan.ParseRange(p.Address)
+		if err != nil {
 			return &plan.FieldError{Field: fmt.Sprintf("%s[%d].address", plan.FieldAddressPairs, i), Problem: fmt.Sprintf(
 				"%q is no address: write one such as 192.168.0.100, or a range such as 10.9.0.0/16", p.Address)}
 		}
-		d.AddressPairs = append(d.AddressPairs, pair)
+		d.AddressPairs = append(d.AddressPairs, plan.AddressPair{Range: within, MAC: strings.ToLower(p.MAC)})
 	}
 	if off { // Neutron refuses both
 		d.SecurityGroups = []string{}

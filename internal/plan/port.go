@@ -79,7 +79,16 @@ func (p AddressPair) String() string {
 	return strings.TrimSuffix(p.Address()+" "+p.MAC, " ")
 }
 
-// Address is the pair's range as Neutron writes it.
+// ParseRange reads an address, which is a range of one, or a range in CIDR notation. With an error it returns the zero
+// Prefix.
+func ParseRange(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	return netip.ParsePrefix(text)
+}
+
+// Address is the pair's range as Neutron writes it, and as ParseRange reads it.
 func (p AddressPair) Address() string {
 	if p.Range.IsSingleIP() {
 		return p.Range.Addr().String()

@@ -307,13 +307,7 @@ func testDeployments(t *testing.T, cloudName string) {
 			if err != nil {
 				return err
 			}
-			running := 0
-			for _, pod := range pods.Items {
-				if pod.Status.Phase == corev1.PodRunning {
-					running++
-				}
-			}
-			if running != 2 {
+			if running := harness.Running(pods.Items); running != 2 {
 				err = fmt.Errorf("%d of %d Pods run, want 2", running, len(pods.Items))
 			}
 			return err

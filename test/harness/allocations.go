@@ -15,6 +15,16 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
+// Running counts the Pods that run.
+func Running(pods []corev1.Pod) (running int) {
+	for i := range pods {
+		if pods[i].Status.Phase == corev1.PodRunning {
+			running++
+		}
+	}
+	return running
+}
+
 // AllocationsOf reads what a Pod was given.
 func AllocationsOf(t testing.TB, pod *corev1.Pod) []cloudteamv1.Allocation {
 	t.Helper()

@@ -222,13 +222,7 @@ func (s *scene) build() {
 		if err != nil {
 			return err
 		}
-		running := 0
-		for _, pod := range pods.Items {
-			if pod.Status.Phase == corev1.PodRunning {
-				running++
-			}
-		}
-		if running != 11 {
+		if running := harness.Running(pods.Items); running != 11 {
 			return fmt.Errorf("%d Pods are Running, want 11", running)
 		}
 		return nil

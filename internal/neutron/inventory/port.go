@@ -99,13 +99,8 @@ type wirePair struct {
 // pairs converts the port's address pairs. One in an unknown form is the zero Prefix: it is never declared.
 func (w wirePort) pairs() (pairs []plan.AddressPair) {
 	for _, p := range w.AddressPairs {
-		pair := plan.AddressPair{MAC: canonicalMAC(p.MAC)}
-		if addr, err := netip.ParseAddr(p.Address); err == nil {
-			pair.Range = netip.PrefixFrom(addr, addr.BitLen())
-		} else if cidr, err := netip.ParsePrefix(p.Address); err == nil {
-			pair.Range = cidr
-		}
-		pairs = append(pairs, pair)
+		within, _ := plan.ParseRange(p.Address)
+		pairs = append(pairs, plan.AddressPair{Range: within, MAC: canonicalMAC(p.MAC)})
 	}
 	return pairs
 }

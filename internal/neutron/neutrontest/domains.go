@@ -16,18 +16,12 @@ var (
 
 // isDNSDomain refuses what is neither empty nor a domain name that ends with a full stop.
 func isDNSDomain(v any) string {
-	name, ok := v.(string)
-	if !ok {
-		return fmt.Sprintf("'%s' is not a valid string", pyString(v))
-	}
-	if name == "" {
-		return ""
-	}
-	if !strings.HasSuffix(name, ".") {
+	name, _ := v.(string)
+	if name != "" && !strings.HasSuffix(name, ".") {
 		return fmt.Sprintf("'%s' is not a FQDN", name)
 	}
-	if problem := domainProblem(strings.TrimSuffix(name, ".")); problem != "" {
-		return fmt.Sprintf("'%s' not a valid PQDN or FQDN. Reason: %s", name, problem)
+	if problem := isDNSName(v); problem != "" {
+		return problem
 	}
 	if len(name) > maxDomain-2 {
 		return fmt.Sprintf("'%s' contains %d characters. Adding a sub-domain will cause it to exceed the maximum length "+
