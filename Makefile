@@ -51,7 +51,7 @@ release: ## Make every artefact of the release VERSION in dist/, with checksums 
 	@VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' hack/release.sh '$(IMAGE)' $(PLATFORMS)
 
 .PHONY: generate
-generate: ## Write the generated code (pkg/client, deepcopy), the CRDs (config/crd), docs/fields.md and docs/metrics.md
+generate: ## Write the generated code (pkg/client, deepcopy), the CRDs (config/crd), and docs/{fields,flags,metrics}.md
 	hack/generate.sh
 
 .PHONY: clean
@@ -107,10 +107,11 @@ test-monitoring: assets ## Have the real Prometheus scrape the binary: each aler
 
 .PHONY: test-ui
 UIFLAGS ?=
-test-ui: assets ## Show the page of kubectl network ui in Chromium (Debian); UIFLAGS=-update takes the pictures of the docs
+test-ui: assets ## Show kubectl network ui, and the site of make docs, in Chromium (Debian); UIFLAGS=-update takes the pictures of the docs
 	@hack/chromium.sh
 	@# -mod=mod: the product's go.mod, which this module replaces, may have changed.
-	export KUBEBUILDER_ASSETS="$(ASSETS)"; cd test/ui; go test -mod=mod -v -count=1 -timeout 10m . $(UIFLAGS)
+	export KUBEBUILDER_ASSETS="$(ASSETS)"; cd test/ui; go test -mod=mod -v -count=1 -timeout 10m . $(UIFLAGS) && \
+	go test -mod=mod -v -count=1 -timeout 10m ./site
 
 .PHONY: test-openstack
 test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end, fault and adversary tests there
@@ -191,6 +192,18 @@ lines: ## Count the hand-written lines of the product, by package
 .PHONY: lint
 lint: ## Run golangci-lint, mending what it can
 	hack/lint.sh --fix
+
+##@ Documents
+
+.PHONY: docs
+docs: ## Check the documents, and build their site into dist/docs (Node.js 20)
+	go run ./tools/docs
+	@command -v npm >/dev/null || { echo "The site needs Node.js 20 or later with npm. The pages in docs/ need nothing." >&2; exit 1; }
+	cd tools/docs/site; [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts; npm run build
+
+.PHONY: docs-serve
+docs-serve: docs ## Serve the site on http://localhost:4173, until Ctrl-C
+	cd tools/docs/site; npm run serve
 
 ##@ Help
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes everything that is generated from the API types: deepcopy functions, the client in pkg/client, the CRDs,
-# the reference of the fields in docs/fields.md, and that of the metrics in docs/metrics.md.
+# the references of the fields, flags and metrics in docs.
 # `make verify` runs it and fails when it changes a file.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -36,6 +36,7 @@ tool controller-gen crd:maxDescLen=1024 paths=./pkg/apis/... output:crd:dir=conf
 go run ./tools/rules config/crd
 
 go run ./tools/fields
+go run ./tools/flags
 go run ./tools/metrics
 
 # The chart has the same manifests.
