@@ -25,7 +25,12 @@ func Check(files fs.FS) ([]string, error) {
 	if c.targets, err = makeTargets(files); err != nil {
 		return nil, err
 	}
+	sections, err := fs.ReadFile(files, sectionsFile)
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range all {
+		c.note(p, 1, checkPlace(string(sections), p.path))
 		for _, l := range p.links {
 			c.note(p, l.line, c.checkLink(p, l.target))
 		}
@@ -49,6 +54,19 @@ func (c *checker) note(p page, line int, problem string) {
 	if problem != "" {
 		c.problems = append(c.problems, fmt.Sprintf("%s:%d: %s", p.path, line, problem))
 	}
+}
+
+// sectionsFile lists the pages of the site.
+const sectionsFile = "tools/docs/site/sections.mjs"
+
+// checkPlace gives what is wrong if the site's sidebar has no place for a page of docs/, or "". A translation is where
+// its source is.
+func checkPlace(sections, name string) string {
+	if !strings.HasPrefix(name, "docs/") || strings.HasPrefix(name, "docs/zh/") ||
+		strings.Contains(sections, "'"+name+"'") || strings.Contains(sections, "'"+path.Dir(name)+"/'") {
+		return ""
+	}
+	return "the page has no place on the site: add it to " + sectionsFile
 }
 
 // checkLink gives what is wrong with a link of a page, or "". Links to other hosts are not followed.

@@ -21,27 +21,29 @@ func TestTheDocsOfThisRepositoryAreRight(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	const code = "package a\n\nconst C = 1\n\ntype T[X any] struct{}\n\nfunc (t *T[X]) M() {}\n"
+	const noPlace = "docs/other.md:1: the page has no place on the site: add it to " + sectionsFile
 	for sentence, test := range map[string]struct {
 		page string
 		want []string
 	}{
-		"what exists is right": {page: "# A `b` c, d\n[x](#a-b-c-d) [y](other.md#one-1) [z](../a/a.go#T.M) [`C`](../a/a.go#C)\n" +
+		"what exists is right": {want: []string{noPlace}, page: "# A `b` c, d\n[x](#a-b-c-d) [y](other.md#one-1) [z](../a/a.go#T.M) [`C`](../a/a.go#C)\n" +
 			"```sh\nmake X=1 test\ngo test ./a -run 'TestA'\nkubectl apply -f config/x.yaml\n```\n"},
-		"links of code blocks are none": {page: "```\n[x](nowhere.md)\n```\nand `[x](nowhere.md)`\n"},
-		"a missing file":                {"[x](nowhere.md)", []string{"docs/p.md:1: the link nowhere.md leads nowhere: there is no docs/nowhere.md"}},
+		"links of code blocks are none": {want: []string{noPlace}, page: "```\n[x](nowhere.md)\n```\nand `[x](nowhere.md)`\n"},
+		"a missing file":                {"[x](nowhere.md)", []string{noPlace, "docs/p.md:1: the link nowhere.md leads nowhere: there is no docs/nowhere.md"}},
 		"a missing anchor": {"\n[x](other.md#two)",
-			[]string{"docs/p.md:2: the link other.md#two leads nowhere: docs/other.md has no heading with the anchor two"}},
+			[]string{noPlace, "docs/p.md:2: the link other.md#two leads nowhere: docs/other.md has no heading with the anchor two"}},
 		"a missing symbol": {"[x](../a/a.go#T.N)",
-			[]string{"docs/p.md:1: the link ../a/a.go#T.N leads nowhere: a/a.go declares no T.N"}},
-		"a missing target": {"```\n$ make nothing\n```", []string{"docs/p.md:2: make has no target nothing"}},
+			[]string{noPlace, "docs/p.md:1: the link ../a/a.go#T.N leads nowhere: a/a.go declares no T.N"}},
+		"a missing target": {"```\n$ make nothing\n```", []string{noPlace, "docs/p.md:2: make has no target nothing"}},
 		"a missing file in a command": {"```sh\nkubectl apply \\\n  -f config/y.yaml\n```",
-			[]string{"docs/p.md:2: there is no config/y.yaml"}},
-		"a missing test": {"```sh\ngo test ./a -run TestB\n```", []string{"docs/p.md:2: ./a has no test TestB"}},
+			[]string{noPlace, "docs/p.md:2: there is no config/y.yaml"}},
+		"a missing test": {"```sh\ngo test ./a -run TestB\n```", []string{noPlace, "docs/p.md:2: ./a has no test TestB"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			files := fstest.MapFS{}
 			for name, text := range map[string]string{
 				"docs/p.md": test.page, "docs/other.md": "# One\n## One\n", "a/a.go": code,
+				"tools/docs/site/sections.mjs": "['docs/p.md', 'docs/learn/']", "docs/learn/x.md": "", "docs/zh/p.md": "",
 				"a/a_test.go": "package a\n\nfunc TestA() {}\n", "Makefile": "test: assets\n\tgo test\n", "config/x.yaml": "",
 			} {
 				files[name] = &fstest.MapFile{Data: []byte(text)}

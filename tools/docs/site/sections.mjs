@@ -1,5 +1,5 @@
-// The pages of the site, in the order of its sidebar. The build fails if a page of docs/ is missing here, or has no
-// file. A folder stands for the pages in it.
+// The pages of the site, in the order of its sidebar. tools/docs fails if a page of docs/ is missing here. A folder
+// stands for the pages in it.
 export default [
   { en: 'Tutorials', zh: '教程', pages: ['README.md', 'docs/tutorial.md', 'docs/demo.md', 'docs/learn/'] },
   { en: 'Tasks', zh: '任务', pages: ['docs/deployment.md', 'docs/router.md', 'docs/credentials.md', 'docs/kubectl-network.md'] },

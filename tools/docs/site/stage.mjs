@@ -104,11 +104,7 @@ const order = (name) => name.replace('README.md', '')
 const expand = (name) => name.endsWith('/')
   ? [...pages].filter((page) => page.startsWith(name)).sort((a, b) => (order(a) < order(b) ? -1 : 1)) : [name]
 for (const section of sections) section.pages = section.pages.flatMap(expand)
-const listed = new Set(sections.flatMap((section) => section.pages))
-for (const name of pages) {
-  if (/^docs\/(?!zh\/)/.test(name) && !listed.has(name)) throw new Error(`${name} is missing in sections.mjs`)
-  write(placeOf(name), rewrite(name, text(name)))
-}
+for (const name of pages) write(placeOf(name), rewrite(name, text(name)))
 for (const [name, symbols] of code) write(`code/${name}.md`, aside + withAnchors(name, symbols))
 for (const name of folders) {
   const inside = [...files].filter((file) => path.posix.dirname(file) === name).map((file) =>
