@@ -20,8 +20,8 @@ type Rules struct {
 	MaxShare float64
 }
 
-// allowance is how many of the given number of owners may lose their resources in one audit.
-func (r Rules) allowance(owners int) int {
+// Allowance is how many of the given number of owners may lose their resources in one audit.
+func (r Rules) Allowance(owners int) int {
 	if r.MaxShare <= 0 {
 		return 0
 	}
@@ -166,7 +166,7 @@ func judge(books []*book, due []candidate, live map[string]bool, r Rules) (v ver
 			again = append(again, c)
 		}
 	}
-	room := r.allowance(v.owners) - len(counted)
+	room := r.Allowance(v.owners) - len(counted)
 	if room < 0 {
 		v.withheld = fresh
 		return v

@@ -308,7 +308,7 @@ func TestPropertyOnlyOrphansGo(t *testing.T) {
 			}
 			v := judge([]*book{&b}, due, live, rules)
 			judged := lists{uidsOf(v.exist), uidsOf(v.remove), uidsOf(v.withheld)}
-			if len(judged.remove) > rules.allowance(len(owners)) || rules.MaxShare == 0 && len(judged.remove) > 0 {
+			if len(judged.remove) > rules.Allowance(len(owners)) || rules.MaxShare == 0 && len(judged.remove) > 0 {
 				t.Fatalf("%d of %d go in one audit, by a share of %g", len(judged.remove), len(owners), rules.MaxShare)
 			}
 			if len(judged.remove) > 0 && len(judged.withheld) > 0 {
@@ -351,7 +351,7 @@ func TestAllowanceIsRoundedDown(t *testing.T) {
 		share  float64
 		want   int
 	}{{100, 0.1, 10}, {99, 0.1, 9}, {9, 0.1, 1}, {0, 0.1, 1}, {3, 1, 3}, {1000, 0, 0}} {
-		if got := (Rules{MaxShare: c.share}).allowance(c.owners); got != c.want {
+		if got := (Rules{MaxShare: c.share}).Allowance(c.owners); got != c.want {
 			t.Errorf("of %d owners %d may go at a share of %g, want %d", c.owners, got, c.share, c.want)
 		}
 	}

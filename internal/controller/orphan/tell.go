@@ -67,6 +67,6 @@ func (c *Controller) tellWithheld(ctx context.Context, owners int) {
 	default:
 		logger.Error(nil, "Orphan cleanup halted: more orphans than --orphan-max-share allows. If this cluster lost its "+
 			"objects, restore them. To remove what they left, run once with --orphan-max-share=1 until the grace period "+
-			"ends", "objects", len(uids), "ofOwners", owners, "allowed", c.options.allowance(owners), "uids", first(uids))
+			"ends", "objects", len(uids), "ofOwners", owners, "allowed", c.options.Allowance(owners), "uids", first(uids))
 	}
 }

@@ -1,0 +1,143 @@
+package kubectl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/orphans"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
+)
+
+func (f *factory) orphans() *cobra.Command {
+	output, cloudName, uid := "", "", ""
+	c := &cobra.Command{
+		Use:   "orphans",
+		Short: "List what this cluster's marker is on in Neutron, while its object is gone",
+		Long: `orphans lists the networks, subnets, routers and ports of a project that bear this cluster's marker, and whose
+Network or NetworkPort is gone. It says what the controller does about each. It changes nothing.
+
+The controller removes orphans itself, after several proofs. What it does depends on its flags: the states are those of
+the default ones.
+
+  Due       it removes the resource after --orphan-grace
+  Retained  it only removes the marker: the object said that the resource stays
+  Withheld  more objects are gone than --orphan-max-share allows; it removes none
+  Blocked   something else uses the resource
+  Ignored   it does not look for the resource
+
+The exit code is 0 if there are none, 2 if there are some, and 1 after an error.`,
+		Example: `  # What is left in the project, and why?
+  kubectl network orphans --cloud mycloud
+
+  # For a script:
+  kubectl network orphans --cloud mycloud -o json | jq -r '.[] | select(.state == "Blocked") | .id'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cluster, all, err := f.findOrphans(c.Context(), cloudName, uid)
+			if err != nil {
+				return err
+			}
+			names := func() (names []string) {
+				for _, o := range all {
+					names = append(names, o.Kind+"/"+o.ID)
+				}
+				return names
+			}
+			err = f.print(output, all, names, func() error { return f.printOrphans(all, output == "wide") })
+			if err = errors.Join(err, f.notes(cluster)); err != nil {
+				return err
+			}
+			if len(all) > 0 {
+				return &ExitError{2}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&uid, "cluster-uid", "", "UID of the namespace kube-system, if you may not read it")
+	f.outputFlag(c, &output, "wide", "json", "yaml", "name")
+	f.cloudFlag(c, &cloudName)
+	return c
+}
+
+func (f *factory) findOrphans(ctx context.Context, cloudName, uid string) (*ask.Cluster, []orphans.Orphan, error) {
+	cluster, err := f.cluster()
+	if err != nil {
+		return nil, nil, err
+	}
+	cloud, err := f.neutron(cloudName)
+	if err != nil {
+		return nil, nil, err
+	}
+	if cloud == nil {
+		return nil, nil, errors.New("orphans are in Neutron: name a cloud of your clouds.yaml with --cloud or OS_CLOUD")
+	}
+	if uid == "" {
+		if uid, err = planning.ClusterUID(ctx, cluster); err != nil {
+			return nil, nil, err
+		}
+	}
+	all, err := orphans.Find(ctx, cluster, cloud, uid)
+	if err != nil {
+		return nil, nil, err
+	}
+	if link, _ := why.Controller(ctx, cluster, f.now()); link != nil && len(all) > 0 {
+		cluster.Note("No controller runs, so nothing is removed. %s: %s", link.Object, link.Message)
+	}
+	return cluster, all, nil
+}
+
+func (f *factory) printOrphans(all []orphans.Orphan, wide bool) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(f.Out, "There are no orphans in this project.")
+		return err
+	}
+	table := tabwriter.NewWriter(f.Out, 0, 0, 3, ' ', 0)
+	row := func(object string, cells ...string) {
+		if wide {
+			cells = append(cells, object)
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	row("OBJECT", "KIND", "ID", "NAME", "AGE", "STATE")
+	for _, o := range all {
+		row(o.Object, o.Kind, o.ID, text.Plain(cmp.Or(o.Name, "-")), duration.HumanDuration(f.now().Sub(o.Created)),
+			string(o.State))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	// Each reason once, with how many it is for.
+	to, style := text.NewPrinter(f.Out), text.StyleFor(f.Out)
+	to.Line("")
+	type reason struct {
+		orphans.State
+		says string
+	}
+	var reasons []reason
+	first, counted := map[reason]orphans.Orphan{}, map[reason]int{}
+	for _, o := range all {
+		r := reason{o.State, o.Says}
+		if counted[r]++; counted[r] == 1 {
+			reasons, first[r] = append(reasons, r), o
+		}
+	}
+	for _, r := range reasons {
+		of := first[r].Kind + " " + first[r].ID
+		if counted[r] > 1 {
+			of += fmt.Sprintf(" and %d more", counted[r]-1)
+		}
+		to.Line("%s  %s", style.Strong(string(r.State)), of)
+		to.Wrapped("  ", r.says)
+	}
+	return to.Err()
+}

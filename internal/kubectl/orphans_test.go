@@ -1,0 +1,179 @@
+package kubectl
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/orphans"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	domain "cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// lastMonth is the clock of a cloud whose resources are older than the examples.
+func lastMonth() time.Time { return now.Add(-28 * 24 * time.Hour) }
+
+// left is an owner of this cluster whose object is gone, unless a test makes one of its UID.
+func left(name string) domain.Owner {
+	return domain.Owner{Cluster: newCluster, Object: "uid-of-" + name}
+}
+
+// make creates what a user makes in Neutron, and gives its id.
+func (r *rebuilt) make(one string, body map[string]any) string {
+	r.t.Helper()
+	var answer map[string]struct{ ID string }
+	if err := r.cloud.Do(r.t.Context(), client.Request{Op: "create " + one, Method: http.MethodPost, Path: one + "s",
+		Body: map[string]any{one: body}, Answer: &answer}); err != nil {
+		r.t.Fatal(err)
+	}
+	return answer[one].ID
+}
+
+// orphaned fills the cloud of the example.
+func orphaned(t *testing.T, server *neutrontest.Server) map[string]string {
+	r := &rebuilt{t: t, server: server}
+	r.connect()
+	in := r.inventory(newCluster, nil)
+	id := r.network(in, left("frontend"), "frontend", "192.168.0.0/29")
+	r.make("port", map[string]any{"network_id": id, "name": "db", "device_owner": "compute:nova",
+		"device_id": "d5c1f4b2-52e0-4b0c-8f7a-1f7f5f1f0c11"})
+	ids := map[string]string{}
+	for key, says := range r.described() {
+		many, id, _ := strings.Cut(key, " ")
+		ids[id] = map[string]string{
+			"networks": "068d42bb-96f5-48f9-849f-0d08dcfe7af6", "routers": "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
+			"subnets": "5b0e4c5a-2c1f-4f3b-8a57-0a3b5f4d6c11", "ports": "0d3c7b1e-5a94-4c6f-9e0b-113c5d7e9f01",
+		}[many]
+		if strings.Contains(says, "db") {
+			ids[id] = "9a41b9c3-7f58-4f44-a3f5-90b5c9a5b0de"
+		}
+	}
+	return ids
+}
+
+// states are those of the orphans, by kind and name.
+func states(t *testing.T, objects []runtime.Object) (states map[string]orphans.State, out string, code int) {
+	t.Helper()
+	out, code = run(t, objects, "orphans --cloud mycloud -o json")
+	var all []orphans.Orphan
+	printed, _, _ := strings.Cut(out, "Note:")
+	if err := json.Unmarshal([]byte(printed), &all); err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	states = map[string]orphans.State{}
+	for _, o := range all {
+		states[o.Kind+" "+o.Name] = o.State
+	}
+	return states, out, code
+}
+
+func TestOrphansSaysWhatTheControllerDoes(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		// does changes the cloud after the network "gone" and its port were made.
+		does func(r *rebuilt, in *inventory.Inventory, id string)
+		want map[string]orphans.State
+		says string
+	}{
+		"what nothing uses goes": {
+			does: func(*rebuilt, *inventory.Inventory, string) {},
+			want: map[string]orphans.State{"network gone": orphans.Due, "subnet 10.1.0.0/24": orphans.Due,
+				"router gone": orphans.Due, "port gone": orphans.Due},
+			says: "grace period",
+		},
+		"a server's port keeps the network, and not the router": {
+			does: func(r *rebuilt, _ *inventory.Inventory, id string) {
+				r.make("port", map[string]any{"network_id": id, "device_owner": "compute:nova", "device_id": "server"})
+			},
+			want: map[string]orphans.State{"network gone": orphans.Blocked, "subnet 10.1.0.0/24": orphans.Blocked,
+				"router gone": orphans.Due, "port gone": orphans.Due},
+			says: "compute:nova, device server",
+		},
+		"a subnet of somebody keeps it": {
+			does: func(r *rebuilt, _ *inventory.Inventory, id string) {
+				r.make("subnet", map[string]any{"network_id": id, "cidr": "10.9.0.0/24", "ip_version": 4})
+			},
+			want: map[string]orphans.State{"network gone": orphans.Blocked, "subnet 10.1.0.0/24": orphans.Blocked,
+				"router gone": orphans.Blocked, "port gone": orphans.Blocked},
+			says: "10.9.0.0/24",
+		},
+		"more than the share are withheld": {
+			does: func(r *rebuilt, in *inventory.Inventory, _ string) {
+				r.network(in, left("too"), "too", "10.2.0.0/24")
+			},
+			want: map[string]orphans.State{
+				"network gone": orphans.Withheld, "subnet 10.1.0.0/24": orphans.Withheld,
+				"router gone": orphans.Withheld, "port gone": orphans.Withheld,
+				"network too": orphans.Withheld, "subnet 10.2.0.0/24": orphans.Withheld,
+				"router too": orphans.Withheld, "port too": orphans.Withheld},
+			says: "2 of 3 owners are gone, and one audit removes at most 1",
+		},
+		"what said Retain stays": {
+			does: func(r *rebuilt, _ *inventory.Inventory, id string) {
+				description := "[retain] " + left("gone").Marker()
+				if err := r.cloud.Do(r.t.Context(), client.Request{Op: "retain", Method: http.MethodPut, Path: "networks/" + id,
+					Body: map[string]any{"network": map[string]any{"description": description}}}); err != nil {
+					r.t.Fatal(err)
+				}
+			},
+			want: map[string]orphans.State{"network gone": orphans.Retained, "subnet 10.1.0.0/24": orphans.Retained,
+				"router gone": orphans.Retained, "port gone": orphans.Retained},
+			says: "loses its marker",
+		},
+		"a subnet on a network without the marker is not looked for": {
+			does: func(r *rebuilt, _ *inventory.Inventory, id string) {
+				if err := r.cloud.Do(r.t.Context(), client.Request{Op: "unmark", Method: http.MethodPut, Path: "networks/" + id,
+					Body: map[string]any{"network": map[string]any{"description": ""}}}); err != nil {
+					r.t.Fatal(err)
+				}
+			},
+			want: map[string]orphans.State{"subnet 10.1.0.0/24": orphans.Ignored, "router gone": orphans.Blocked,
+				"port gone": orphans.Blocked}, // its interface is on a network that is not the object's any more
+			says: "does not bear the object's marker",
+		},
+		"another cluster's is not listed": {
+			does: func(r *rebuilt, _ *inventory.Inventory, _ string) {
+				r.network(r.old, frontendOfOld, "old", "10.3.0.0/24")
+			},
+			want: map[string]orphans.State{"network gone": orphans.Due, "subnet 10.1.0.0/24": orphans.Due,
+				"router gone": orphans.Due, "port gone": orphans.Due},
+			says: "grace period",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			r := startRebuilt(t)
+			in := r.inventory(newCluster, nil)
+			alive := r.applied("shop", "alive", "10.8.0.0/24")
+			r.network(in, domain.Owner{Cluster: newCluster, Object: string(alive.UID)}, "alive", "10.8.0.0/24")
+			id := r.network(in, left("gone"), "gone", "10.1.0.0/24")
+			c.does(r, in, id)
+			writes := r.server.CallCounts()
+			got, out, code := states(t, r.objects(alive, running()))
+			if diff := cmp.Diff(c.want, got); diff != "" || code != 2 {
+				t.Errorf("exit code %d, -want +got:\n%s", code, diff)
+			}
+			if !strings.Contains(out, c.says) {
+				t.Errorf("it does not say %q:\n%s", c.says, out)
+			}
+			for call, n := range r.server.CallCounts() {
+				if !strings.HasPrefix(call, "GET") && !strings.Contains(call, "tokens") && n != writes[call] {
+					t.Errorf("it writes: %s", call)
+				}
+			}
+			gone := r.applied("shop", "gone", "10.1.0.0/24")
+			gone.UID = types.UID(left("gone").Object)
+			too := r.applied("shop", "too", "10.2.0.0/24")
+			too.UID = types.UID(left("too").Object)
+			if got, out, code := states(t, r.objects(alive, gone, too)); len(got) > 0 || code != 0 {
+				t.Errorf("with the objects, the exit code is %d:\n%s", code, out)
+			}
+		})
+	}
+}
