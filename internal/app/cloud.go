@@ -51,7 +51,12 @@ func (p *process) newCloudAccess(
 			a.wake()
 		},
 	}
+	memory := p.memory
+	if ref.Namespace == "" || ref.Namespace == p.options.LeaderElection.ResourceNamespace {
+		memory = nil // the operator's
+	}
 	a.cloud = client.NewCloud(credentials, client.Options{
+		Memory: memory, Tenant: ref.Namespace,
 		Timeout: p.options.CloudTimeout, Probe: inventory.Probe, UserAgent: cli.UserAgent(program), Permit: p.permit,
 		Outage: a.outage,
 		Called: func(c client.Call) {

@@ -28,6 +28,7 @@ import (
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
 	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
@@ -88,7 +89,9 @@ type process struct {
 	shared *sharedInventory
 	clouds *cloudRegistry
 	// pools bound the writes to each Neutron, whatever credentials they are sent with.
-	pools    *batch.Pools
+	pools *batch.Pools
+	// memory bounds what the lists of tenants' clouds take.
+	memory   *client.Memory
 	audience audience
 	caches   *consumer.Caches
 	// classes finds the classes of Networks. classesKnown is closed when their cache is full, or when there are none.

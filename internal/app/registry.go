@@ -54,6 +54,12 @@ func newCloudRegistry(p *process, to *client.Confinement) *cloudRegistry {
 // share is how many clouds one namespace may have.
 func (r *cloudRegistry) share() int { return max(r.p.options.MaxClouds/10, 1) }
 
+// cloudMemory is what the lists of all tenants' clouds may take. One namespace may have a quarter.
+func cloudMemory(maxClouds int) *client.Memory {
+	total := int64(maxClouds+32) << 20
+	return client.NewMemory(total, max(total/4, 16<<20))
+}
+
 // room returns why a namespace may have no further cloud, or nil. The caller holds mu.
 func (r *cloudRegistry) room(namespace string) *managed.Problem {
 	if len(r.clouds) >= r.p.options.MaxClouds {
@@ -343,7 +349,7 @@ func (c *secretCloud) begin(known secretState) *cloudSession {
 	c.p.base.Go(func() error { access.run(ctx); return nil })
 	c.p.base.Go(func() error {
 		s.inventory.Run(ctx)
-		access.cloud.CloseIdleConnections()
+		access.cloud.Close()
 		return nil
 	})
 	c.p.base.Go(func() error {

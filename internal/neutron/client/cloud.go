@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,6 +82,9 @@ type Options struct {
 	// Outage, if set, is called when an outage begins and again when it ends; see Run. Calls to the Cloud wait for it: it
 	// MUST be quick and MUST NOT call the Cloud.
 	Outage func(Outage)
+	// Memory, if set, limits what the lists of this cloud take together with others'. Tenant is whose cloud this is.
+	Memory *Memory
+	Tenant string
 }
 
 const (
@@ -96,21 +100,25 @@ const (
 	loginPauseLast = time.Minute
 	// maxHeader bounds the bytes of an answer's header.
 	maxHeader = 256 << 10
+	// maxLogin bounds the bytes of a log-in's answer, which gophercloud decodes into many small values. The catalog of a
+	// large cloud has some hundred kilobytes.
+	maxLogin = 1 << 20
 )
 
 // bounds limit what a cloud may answer, so that no cloud uses up this process's memory.
 type bounds struct {
-	// answer is the most bytes of one answer, list those of all pages of one list.
+	// answer is the most bytes of one answer, list those of all pages of one list. Small items and values count more than
+	// their bytes; see itemCost and valueCost.
 	answer, list int64
 	// pages is the most pages of one list.
 	pages int
 }
 
 // ownBounds are for the operator's clouds. A page of DefaultPageSize has less than a megabyte, but some lists come in
-// one answer. confinedBounds are for the clouds of users, of which there may be many. They suffice for some 20,000
+// one answer. They suffice for some 100,000 ports in one project. confinedBounds are for the clouds of users, of which there may be many. They suffice for some 20,000
 // ports in one project.
 var (
-	ownBounds      = bounds{answer: 64 << 20, list: 1 << 30, pages: 20_000}
+	ownBounds      = bounds{answer: 64 << 20, list: 128 << 20, pages: 20_000}
 	confinedBounds = bounds{answer: 8 << 20, list: 16 << 20, pages: 2_000}
 )
 
@@ -119,6 +127,7 @@ var (
 type Cloud struct {
 	options Options
 	breaker *breaker
+	lists   lists
 	// access and session may be read at any time. Only the holder of login changes them. session is nil before the first
 	// log-in.
 	access  atomic.Pointer[access]
@@ -175,7 +184,10 @@ func NewCloud(credentials Credentials, options Options) *Cloud {
 	if options.Outage == nil {
 		options.Outage = func(Outage) {}
 	}
-	c := &Cloud{options: options, breaker: newBreaker(options.Outage), login: make(chan struct{}, 1)}
+	c := &Cloud{
+		options: options, breaker: newBreaker(options.Outage), login: make(chan struct{}, 1),
+		lists: lists{memory: options.Memory, tenant: options.Tenant, kept: map[string]int64{}},
+	}
 	c.access.Store(c.newAccess(credentials))
 	return c
 }
@@ -348,8 +360,12 @@ func (c *Cloud) Replace(ctx context.Context, credentials Credentials) error {
 	return nil
 }
 
-// CloseIdleConnections closes unused connections. Call it for a Cloud that is no longer used.
-func (c *Cloud) CloseIdleConnections() { c.access.Load().closeIdle() }
+// Close closes unused connections, and gives back what lists hold of Options.Memory. Call it when the Cloud is no longer
+// used. A call that comes later still works.
+func (c *Cloud) Close() {
+	c.access.Load().closeIdle()
+	c.lists.end()
+}
 
 func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error) {
 	fail := func(err error) (*session, error) {
@@ -440,7 +456,11 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response.Body = &boundedBody{response.Body, b.bytes, b.bytes}
+	most := b.bytes
+	if strings.HasSuffix(r.URL.Path, "/auth/tokens") {
+		most = min(most, maxLogin)
+	}
+	response.Body = &boundedBody{response.Body, most, most}
 	return response, nil
 }
 
@@ -578,7 +598,7 @@ func (c *Cloud) send(ctx context.Context, s *session, r Request) error {
 	defer cancel()
 	bounded, span := r.trace(bounded)
 	began := time.Now()
-	err := r.send(bounded, s)
+	err := r.send(bounded, s, c.access.Load().bounds.answer)
 	endTrace(span, err)
 	c.options.Called(Call{Op: r.Op, Creates: r.Creates, Duration: time.Since(began), Err: err})
 	if r.Op != opProbe { // the prober judges the outcome itself
@@ -587,7 +607,8 @@ func (c *Cloud) send(ctx context.Context, s *session, r Request) error {
 	return err
 }
 
-func (r Request) send(ctx context.Context, s *session) error {
+// send sends a request. Its answer may take so many bytes of memory.
+func (r Request) send(ctx context.Context, s *session, most int64) error {
 	address := s.base + r.Path
 	if len(r.query) > 0 {
 		address += "?" + r.query.Encode()
@@ -613,6 +634,9 @@ func (r Request) send(ctx context.Context, s *session) error {
 	}
 	if r.Answer == nil {
 		return nil
+	}
+	if int64(bytes.Count(content, []byte{','}))*valueCost > most {
+		return BadAnswer(r.Op, r.Method, "its values are %s", &tooLarge{most})
 	}
 	if err := json.Unmarshal(content, r.Answer); err != nil {
 		return BadAnswer(r.Op, r.Method, "%s", jsonProblem(err))

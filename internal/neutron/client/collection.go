@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,8 +36,9 @@ const restarts = 5
 // List lists a collection, page by page. It returns all or an error, never a part.
 func List[W Identified](ctx context.Context, c *Cloud, op string, of Collection, query url.Values) ([]W, error) {
 	var all []W
-	err := Each(ctx, c, op, of, query, func() { all = nil }, collect(&all))
-	if err != nil {
+	r := &reading{of: &c.lists}
+	defer r.drop()
+	if err := each(ctx, c, op, of, query, func() { all = nil }, collect(&all), r); err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -52,13 +54,28 @@ func collect[W Identified](all *[]W) func(W, error) error {
 
 // Each lists a collection, page by page, and gives each item to take. If an item cannot be decoded or has no id, it
 // comes with an error and with those of its fields that can be. begin is called before the first item, and again if the
-// list starts anew. Only if the error is nil, take has got all.
+// list starts anew. Only if the error is nil, take has got all. What it takes of Options.Memory is held until the next
+// list of the same op.
 func Each[W Identified](
 	ctx context.Context, c *Cloud, op string, of Collection, query url.Values, begin func(), take func(W, error) error,
 ) error {
+	r := &reading{of: &c.lists}
+	defer r.drop()
+	err := each(ctx, c, op, of, query, begin, take, r)
+	if err == nil {
+		r.keep(op)
+	}
+	return err
+}
+
+func each[W Identified](
+	ctx context.Context, c *Cloud, op string, of Collection, query url.Values, begin func(), take func(W, error) error,
+	r *reading,
+) error {
 	for range restarts {
 		begin()
-		err := follow(ctx, c, op, of, c.Paged(query), take)
+		r.drop()
+		err := follow(ctx, c, op, of, c.Paged(query), take, r)
 		if !IsNotFound(err) || IsNoSuchCollection(err) {
 			return err
 		}
@@ -80,7 +97,9 @@ func Follow[W Identified](
 	ctx context.Context, c *Cloud, op string, of Collection, query url.Values,
 ) ([]W, error) {
 	var all []W
-	if err := follow(ctx, c, op, of, query, collect(&all)); err != nil {
+	r := &reading{of: &c.lists}
+	defer r.drop()
+	if err := follow(ctx, c, op, of, query, collect(&all), r); err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -89,18 +108,21 @@ func Follow[W Identified](
 // follow reads a page and all pages after it. Neutron's link "next" decides whether there are more, because Neutron may
 // return fewer per page than requested. The link's address is not used. It changes the query.
 func follow[W Identified](
-	ctx context.Context, c *Cloud, op string, of Collection, query url.Values, take func(W, error) error,
+	ctx context.Context, c *Cloud, op string, of Collection, query url.Values, take func(W, error) error, r *reading,
 ) error {
 	most := c.access.Load().bounds
 	seen := map[string]bool{}
-	last, bytes := "", int64(0)
+	last := ""
 	for range most.pages {
 		p, err := readPage[W](ctx, c, op, of, query)
 		if err != nil {
 			return err
 		}
-		if bytes += p.bytes; bytes > most.list {
+		if r.bytes+p.cost > most.list {
 			return BadAnswer(op, http.MethodGet, "its pages together are %s", &tooLarge{most.list})
+		}
+		if err := r.add(op, p.cost); err != nil {
+			return err
 		}
 		for at, item := range p.items {
 			id, odd := item.Key(), p.odd[at]
@@ -147,32 +169,36 @@ type page[W any] struct {
 	// odd are the errors of the items that cannot be decoded, by their places.
 	odd map[int]error
 	// more is true if other pages follow.
-	more  bool
-	bytes int64
+	more bool
+	// cost is the memory that the page takes, in bytes; see itemCost.
+	cost int64
 }
 
 func readPage[W any](
 	ctx context.Context, c *Cloud, op string, of Collection, query url.Values,
 ) (p page[W], err error) {
 	var answer map[string]json.RawMessage
-	var bytes int64
+	var size int64
 	err = c.Do(ctx, Request{
-		Op: op, Method: http.MethodGet, Path: of.Many, query: query, Answer: &answer, size: &bytes,
+		Op: op, Method: http.MethodGet, Path: of.Many, query: query, Answer: &answer, size: &size,
 	})
 	if err != nil {
 		return page[W]{}, err
 	}
-	p, err = decodePage[W](op, of, answer)
-	p.bytes = bytes
+	p, err = decodePage[W](op, of, answer, c.access.Load().bounds.answer)
+	p.cost = max(p.cost, size)
 	return p, err
 }
 
-func decodePage[W any](op string, of Collection, answer map[string]json.RawMessage) (p page[W], err error) {
-	if err := decode(op, http.MethodGet, of.key(), answer, &p.items); err != nil {
-		if p.items, p.odd = decodeEach[W](op, answer[of.key()]); len(p.odd) == 0 {
-			return page[W]{}, err
-		}
+func decodePage[W any](op string, of Collection, answer map[string]json.RawMessage, most int64) (p page[W], err error) {
+	var all json.RawMessage
+	if err := decode(op, http.MethodGet, of.key(), answer, &all); err != nil {
+		return page[W]{}, err
 	}
+	if p.items, p.odd, err = decodeItems[W](op, all, most); err != nil {
+		return page[W]{}, err
+	}
+	p.cost = int64(len(p.items)) * itemCost
 	var links []struct {
 		Rel string `json:"rel"`
 	}
@@ -187,24 +213,29 @@ func decodePage[W any](op string, of Collection, answer map[string]json.RawMessa
 	return p, nil
 }
 
-// decodeEach decodes items one by one, of which some cannot be decoded. odd is empty if the text is no list of objects.
-func decodeEach[W any](op string, text json.RawMessage) (items []W, odd map[int]error) {
-	var raw []map[string]json.RawMessage
-	var texts []json.RawMessage
-	if json.Unmarshal(text, &raw) != nil || json.Unmarshal(text, &texts) != nil {
-		return nil, nil
+// decodeItems decodes the items of a list, of which some may be odd. It stops when they take more memory than most, in
+// bytes: "{}" has two bytes, and takes hundreds.
+func decodeItems[W any](op string, list json.RawMessage, most int64) (items []W, odd map[int]error, err error) {
+	d := json.NewDecoder(bytes.NewReader(list))
+	if t, err := d.Token(); err != nil || t != json.Delim('[') {
+		return nil, nil, BadAnswer(op, http.MethodGet, "it has no list")
 	}
-	items = make([]W, len(texts))
-	for at := range texts {
-		// The decoder goes on after a field of another type.
-		if err := json.Unmarshal(texts[at], &items[at]); err != nil {
+	items = []W{}
+	for d.More() {
+		if int64(len(items)+1)*itemCost > most {
+			return nil, nil, BadAnswer(op, http.MethodGet, "its items are %s", &tooLarge{most})
+		}
+		var item W
+		if err := d.Decode(&item); err != nil {
+			// The decoder goes on after a field of another type.
 			if odd == nil {
 				odd = map[int]error{}
 			}
-			odd[at] = BadAnswer(op, http.MethodGet, "%s", jsonProblem(err))
+			odd[len(items)] = BadAnswer(op, http.MethodGet, "%s", jsonProblem(err))
 		}
+		items = append(items, item)
 	}
-	return items, odd
+	return items, odd, nil
 }
 
 // Paged returns a copy of a query that asks for one page. Sorting by id keeps pages disjoint while resources come and

@@ -72,7 +72,7 @@ func (f *fakeCloud) cloud(options Options) *Cloud {
 		options.Timeout = 20 * time.Second
 	}
 	c := NewCloud(f.credentials(), options)
-	f.t.Cleanup(c.CloseIdleConnections)
+	f.t.Cleanup(c.Close)
 	return c
 }
 

@@ -196,7 +196,7 @@ func FuzzAnswersToLists(f *testing.F) {
 		if json.Unmarshal(text, &answer) != nil {
 			return
 		}
-		if page, err := decodePage[listed]("list", networkList, answer); (page.items == nil) == (err == nil) {
+		if page, err := decodePage[listed]("list", networkList, answer, ownBounds.answer); (page.items == nil) == (err == nil) {
 			t.Errorf("got %v and %v", page, err)
 		}
 	})
@@ -279,6 +279,76 @@ func TestAListIsBounded(t *testing.T) {
 				t.Errorf("%d calls, want %d", calls.Load(), test.calls)
 			}
 		})
+	}
+}
+
+// TestSmallValuesCountWhatTheyTake shows answers of few bytes that take many times their size when they are decoded.
+func TestSmallValuesCountWhatTheyTake(t *testing.T) {
+	const megabyte = 1 << 20
+	repeated := func(item string) string { return strings.Repeat(item+",", megabyte/(len(item)+1)) + item }
+	for sentence, test := range map[string]struct{ answer, want string }{
+		"empty items":             {`{"networks": [` + repeated(`{}`) + `]}`, "larger than the limit of 2 MiB"},
+		"items that are null":     {`{"networks": [` + repeated(`null`) + `]}`, "larger than the limit of 2 MiB"},
+		"values of one item":      {`{"networks": [{"id": "a", "x": [` + repeated(`0`) + `]}]}`, "its values are larger"},
+		"objects of one item":     {`{"networks": [{"id": "a", "x": [` + repeated(`{}`) + `]}]}`, "its values are larger"},
+		"keys beside the list":    {`{` + repeated(`"a":0`) + `, "networks": []}`, "its values are larger"},
+		"items with little in it": {`{"networks": [` + repeated(`{"id":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}`) + `]}`, "its items are larger"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, test.answer) })
+			c := f.cloud(Options{})
+			c.access.Load().bounds.answer = 2 * megabyte
+			_, err := listNetworks(t.Context(), c)
+			if KindOf(err) != Transient || err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestTenantsShareTheMemoryOfLists has clouds of two tenants. A list is held until the next one, or the cloud's end.
+func TestTenantsShareTheMemoryOfLists(t *testing.T) {
+	var size atomic.Int64
+	f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, fmt.Sprintf(`{"networks": [{"id": "a", "name": %q}]}`, strings.Repeat("x", int(size.Load()))))
+	})
+	memory := NewMemory(10<<10, 6<<10)
+	of := func(tenant string) *Cloud { return f.cloud(Options{Memory: memory, Tenant: tenant}) }
+	list := func(c *Cloud, op string, bytes int64) error {
+		size.Store(bytes)
+		return Each(t.Context(), c, op, networkList, url.Values{}, func() {}, func(listed, error) error { return nil })
+	}
+	a, further, b := of("a"), of("a"), of("b")
+	for n, step := range []struct {
+		c     *Cloud
+		op    string
+		bytes int64
+		want  string
+	}{
+		{a, "list networks", 4 << 10, ""},
+		{a, "list networks", 1 << 10, ""}, // beside the last one, which it then replaces
+		{a, "list ports", 3 << 10, ""},
+		{further, "list networks", 3 << 10, "this namespace's clouds together are larger"},
+		{b, "list networks", 5 << 10, ""},
+		{further, "list networks", 1 << 10, "all namespaces' clouds together are larger"},
+	} {
+		err := list(step.c, step.op, step.bytes)
+		if step.want == "" && err != nil || step.want != "" && (err == nil || !strings.Contains(err.Error(), step.want)) {
+			t.Errorf("list %d: got %v, want %q", n, err, step.want)
+		}
+	}
+	b.Close()
+	if err := list(further, "list networks", 1<<10); err != nil {
+		t.Errorf("after another cloud's end: %v", err)
+	}
+	if err := list(b, "list networks", 1<<10); err != nil {
+		t.Errorf("a late list: %v", err)
+	}
+	for _, c := range []*Cloud{a, further} {
+		c.Close()
+	}
+	if memory.used != 0 || len(memory.of) != 0 {
+		t.Errorf("%d bytes are held, and of tenants %v", memory.used, memory.of)
 	}
 }
 

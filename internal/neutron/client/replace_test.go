@@ -23,7 +23,7 @@ func TestReplaceTakesEffectForLaterCalls(t *testing.T) {
 	if err := c.Replace(t.Context(), f.credentials()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.CloseIdleConnections)
+	t.Cleanup(c.Close)
 	// The failure from before does not stand.
 	if _, err := listNetworks(t.Context(), c); err != nil {
 		t.Error(err)
@@ -119,7 +119,7 @@ func TestAChangedCABundleIsDetectedAndUsed(t *testing.T) {
 	if err := c.Replace(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.CloseIdleConnections)
+	t.Cleanup(c.Close)
 	if _, err := listNetworks(t.Context(), c); err != nil {
 		t.Error(err)
 	}

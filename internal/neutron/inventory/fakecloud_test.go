@@ -56,7 +56,7 @@ func (f *fakeCloud) cloud(options client.Options) *client.Cloud {
 		options.Timeout = 20 * time.Second
 	}
 	c := client.NewCloud(f.credentials(), options)
-	f.t.Cleanup(c.CloseIdleConnections)
+	f.t.Cleanup(c.Close)
 	return c
 }
 

@@ -108,7 +108,7 @@ func TestAnotherCloudIsNotLeftAloneBecauseTheFormerAskedForIt(t *testing.T) {
 	if err := c.Replace(t.Context(), f.credentials()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.CloseIdleConnections)
+	t.Cleanup(c.Close)
 	if err := create(); err != nil {
 		t.Errorf("got %v", err)
 	}
