@@ -37,6 +37,9 @@ type directory struct {
 	// lacking is the message for users if the cloud has no such resources.
 	lacking string
 	query   func(client.Identity) url.Values
+	// permitted leaves out what is another project's and not shared with this one. An administrator's credentials see it,
+	// and no user of a Network may use it.
+	permitted bool
 
 	mu sync.Mutex
 	// last is the list that ended last, and underway one that has not ended; either may be nil.
@@ -60,6 +63,9 @@ type entry struct {
 	Name string `json:"name"`
 	// Description is that of a router.
 	Description string `json:"description"`
+	// ProjectID and Shared are a QoS policy's or a subnet pool's. Shared is true if all projects may use it, or this one.
+	ProjectID string `json:"project_id"`
+	Shared    bool   `json:"shared"`
 	// The other fields are a subnet pool's. Neutron writes its lengths as strings; a json.Number reads both forms.
 	IPVersion           int         `json:"ip_version"`
 	MinPrefixLength     json.Number `json:"min_prefixlen"`
@@ -90,13 +96,14 @@ func newExistingRouters() *directory {
 	}
 }
 
-// newQoSPolicies lists the policies that the credentials see: the project's own and those shared with it. An
-// administrator sees all.
+// newQoSPolicies lists the project's own policies and those shared with it.
 func newQoSPolicies() *directory {
 	return &directory{
 		op: opFindQoSPolicy, of: qosPolicyAPI,
 		lacking: "this cloud has no QoS policies (it lacks Neutron's extension qos): leave spec.qosPolicy out",
-		query:   func(client.Identity) url.Values { return url.Values{"fields": {"id", "name"}} },
+		query:   func(client.Identity) url.Values { return url.Values{"fields": {"id", "name", "project_id", "shared"}} },
+
+		permitted: true,
 	}
 }
 
@@ -120,9 +127,10 @@ func newSubnetPools() *directory {
 		lacking: "this cloud has no subnet pools: write a cidr in the place of subnetPool",
 		query: func(client.Identity) url.Values {
 			return url.Values{"fields": {
-				"id", "name", "ip_version", "min_prefixlen", "max_prefixlen", "default_prefixlen",
+				"id", "name", "project_id", "shared", "ip_version", "min_prefixlen", "max_prefixlen", "default_prefixlen",
 			}}
 		},
+		permitted: true,
 	}
 }
 
@@ -228,6 +236,9 @@ func (d *directory) read(ctx context.Context, c *client.Cloud, r *reading) {
 	defer cancel()
 	begin := func() { r.entries = nil }
 	r.err = client.Each(ctx, c, d.op, d.of, d.query(r.project), begin, func(e entry, odd error) error {
+		if d.permitted && e.ProjectID != "" && e.ProjectID != r.project.ProjectID && !e.Shared {
+			return nil
+		}
 		e.odd = odd // it concerns only those who name this entry
 		r.entries = append(r.entries, e)
 		return nil
@@ -290,6 +301,7 @@ func (d *directory) only(field, idOrName string, in *reading) (entry, error) {
 		// The message lists no other names. They change, and the same cause must give the same message.
 		return refuse("%q is neither the id nor the name of one that these credentials see", idOrName)
 	default:
-		return refuse("%d are called %q: write the id, such as %s", len(found), idOrName, found[0].ID)
+		// It says no id: a tenant could learn that of another namespace's.
+		return refuse("%d are called %q: write the id", len(found), idOrName)
 	}
 }

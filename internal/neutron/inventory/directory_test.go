@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // policyLists is a Neutron with two QoS policies whose list can be held.
@@ -164,4 +165,38 @@ func TestARouterOfANetworkIsNotFoundByItsName(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAnAdministratorFindsNothingOfOtherProjects has credentials that see all projects. A tenant's Network may name what
+// the credentials' project may use, and cannot learn what others have.
+func TestAnAdministratorFindsNothingOfOtherProjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := func(own string) string {
+			const pool = `"ip_version": 4, "min_prefixlen": "24", "max_prefixlen": "28", "default_prefixlen": "26", `
+			return `[{` + pool + `"id": "own", "name": "own", "project_id": "` + own + `", "shared": false},
+				{` + pool + `"id": "all", "name": "all", "project_id": "another", "shared": true},
+				{"id": "theirs", "name": "theirs", "project_id": "another", "shared": false},
+				{"id": "their-own", "name": "own", "project_id": "another", "shared": false}]`
+		}
+		var project string
+		_, cloud := inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, http.StatusOK, `{"policies": `+list(project)+`, "subnetpools": `+list(project)+`}`)
+		}, client.Options{})
+		identity, err := cloud.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		project = identity.ProjectID
+		i := New(cloud, cluster, Options{})
+		for text, want := range map[string]string{"own": "own", "all": "all", "theirs": ""} {
+			policy, err := i.QoSPolicy(t.Context(), text)
+			if policy != want || (err == nil) != (want != "") {
+				t.Errorf("the policy %s is %q, %v", text, policy, err)
+			}
+			pool, err := i.SubnetPool(t.Context(), plan.FieldSubnetPool, text)
+			if pool.ID != want || (err == nil) != (want != "") {
+				t.Errorf("the pool %s is %q, %v", text, pool.ID, err)
+			}
+		}
+	})
 }
