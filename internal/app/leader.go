@@ -293,7 +293,7 @@ func (e *election) term() (term inventory.Term, leads bool) {
 	if e.elector == nil || e.permit() != nil {
 		return inventory.Term{}, false
 	}
-	return inventory.Term{Lease: e.lock.Describe(), Number: e.lock.holders(), Holder: e.name}, true
+	return inventory.Term{Lease: e.lock.Describe(), Number: e.lock.holders(), Holder: e.name, Stale: e.lock.wasStale()}, true
 }
 
 // guard makes the clients of a configuration ask for the permit before each write. Reads need none.
@@ -317,6 +317,25 @@ type timedLock struct {
 	renewed time.Time
 	// number is how many have held the lease until then.
 	number int
+	// lastRead is the Lease's last renewal by another process. stale is true if that was long ago when this process took
+	// the Lease.
+	lastRead time.Time
+	stale    bool
+}
+
+// staleAfter is how old a Lease's last renewal is if its cluster, or the controller, was not there for long. A restart, a
+// failover and an upgrade take less.
+const staleAfter = 10 * time.Minute
+
+// Get implements resourcelock.Interface.
+func (l *timedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && record.HolderIdentity != l.Identity() {
+		l.mu.Lock()
+		l.lastRead = record.RenewTime.Time
+		l.mu.Unlock()
+	}
+	return record, raw, err
 }
 
 // Create implements resourcelock.Interface.
@@ -342,6 +361,9 @@ func (l *timedLock) write(
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.renewed.IsZero() {
+		l.stale = !l.lastRead.IsZero() && elapsed(l.lastRead, began) > staleAfter
+	}
 	l.renewed, l.number = began, record.LeaderTransitions+1
 	return nil
 }
@@ -351,6 +373,13 @@ func (l *timedLock) holders() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.number
+}
+
+// wasStale reports whether nobody had renewed the Lease for long when this process took it.
+func (l *timedLock) wasStale() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stale
 }
 
 // expired reports whether the deadline has passed since the last renewal. It is false before the first.

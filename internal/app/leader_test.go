@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
@@ -289,6 +290,9 @@ func TestASuccessorLeadsOnlyAfterTheFormerLeaderStopped(t *testing.T) {
 				if took := until(t, a, b, b.mayWrite); took > c.within {
 					t.Errorf("the next one leads after %s, want %s at most", took, c.within)
 				}
+				if term, leads := b.term(); !leads || term.Stale {
+					t.Errorf("the next one's term is %+v, %t, want one that follows at once", term, leads)
+				}
 				if c.deposed {
 					err := a.watch(t.Context())
 					if !errors.Is(err, controller.ErrDeposed) || !strings.Contains(err.Error(), "default/test") {
@@ -299,6 +303,25 @@ func TestASuccessorLeadsOnlyAfterTheFormerLeaderStopped(t *testing.T) {
 					close(a.seat.stopped)
 				}
 			})
+		})
+	}
+}
+
+// TestALeaseThatNobodyRenewedMayBeASnapshots has a process find the Lease of a leader that is gone, as after a long outage
+// or in a cluster that was restored.
+func TestALeaseThatNobodyRenewedMayBeASnapshots(t *testing.T) {
+	for since, want := range map[time.Duration]bool{
+		time.Minute: false, staleAfter - time.Minute: false, staleAfter + time.Minute: true, 240 * time.Hour: true,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			lease := &playedLease{record: &resourcelock.LeaderElectionRecord{
+				HolderIdentity: "gone", LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(time.Now().Add(-since)),
+			}}
+			a := newCandidate(t, lease, "a")
+			<-time.After(time.Minute)
+			if term, leads := a.term(); !leads || term.Stale != want || term.Number != 2 {
+				t.Errorf("after %s, the term is %+v, %t; want it stale: %t", since, term, leads, want)
+			}
 		})
 	}
 }

@@ -31,15 +31,16 @@ func (s *standingLog) tell(now inventory.Standing) {
 	switch {
 	case now.Disputed && !was.Disputed:
 		gauge.Set(1)
-		s.logger.Error(nil, "Another controller acts for a cluster with this cluster's UID, such as a restored copy; "+
-			"changing and removing nothing in this project until it stops. Stop the controller of one of the two clusters",
+		s.logger.Error(nil, "Another controller acts, or may act, for a cluster with this cluster's UID, such as a "+
+			"restored copy; changing and removing nothing in this project meanwhile. Stop the controller of one of the two "+
+			"clusters. After a long outage without a copy, this ends by itself after three audits",
 			"uid", s.cluster)
 		if s.ref.IsOwn() { // else the conditions of the objects suffice: a user can forge what their cloud says
 			s.recorder.Eventf(&corev1.ObjectReference{
 				APIVersion: "v1", Kind: "Namespace", Name: "kube-system", UID: types.UID(s.cluster),
-			}, corev1.EventTypeWarning, cloudteamv1.ReasonIdentityDisputed, "Another controller acts for a cluster with the "+
-				"same UID, such as a restored copy of this one. The network-controllers of both change and remove nothing. Stop "+
-				"one of them.")
+			}, corev1.EventTypeWarning, cloudteamv1.ReasonIdentityDisputed, "Another controller acts, or may act, for a "+
+				"cluster with the same UID, such as a restored copy of this one. The network-controllers of both change and remove "+
+				"nothing. Stop one of them. After a long outage without a copy, this ends by itself after three audits.")
 		}
 	case was.Disputed && !now.Disputed:
 		gauge.Set(0)

@@ -25,11 +25,14 @@ type Term struct {
 	Number int
 	// Holder is a random text of this leader.
 	Holder string
+	// Stale is true if nobody had renewed the Lease for long when this leader took it. The Lease may be that of a snapshot,
+	// and the earlier leader may live in the cluster that the snapshot is of.
+	Stale bool
 }
 
 // Standing says whether this leader alone acts for its cluster's UID in a project.
 type Standing struct {
-	// Disputed is true while a leader of another cluster with the same UID, such as a restored copy, may act, too.
+	// Disputed is true while a leader of another cluster with the same UID, such as a restored copy, acts or may act, too.
 	Disputed bool
 	// Unknown is why that cannot be told; nil if it can.
 	Unknown error
@@ -275,8 +278,9 @@ func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used
 	found := readWord(records[0].Description)
 	if !found.isOf(own) {
 		// Each leader of one cluster has a higher number than those before. So the word is an earlier leader's of this
-		// cluster, unless its number is not lower, or it took the place of this leader's own.
-		disputed = disputed || !stands.IsZero() || found.disputed || found.number >= own.Number
+		// cluster, unless its number is not lower, or it took the place of this leader's own. If this leader's Lease may be
+		// a copy, it cannot tell, and waits for an answer to its own word.
+		disputed = disputed || !stands.IsZero() || found.disputed || found.number >= own.Number || own.Stale
 		err := i.writeTerm(ctx, own, &records[0], disputed)
 		return finding{exists: true, stands: time.Now(), disputed: disputed, err: err}
 	}

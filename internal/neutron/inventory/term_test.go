@@ -62,7 +62,9 @@ type twin struct {
 	lease string
 	// deposed is true from when it has lost its lease.
 	deposed bool
-	told    []Standing
+	// stale is true if its Lease may be a snapshot's.
+	stale bool
+	told  []Standing
 }
 
 // leader begins a term.
@@ -82,7 +84,7 @@ func (w *twins) leader(number int, holder string) *twin {
 	cloud := client.NewCloud(credentials, client.Options{Transport: direct{Handler: w}})
 	l.Inventory = New(cloud, cluster, Options{
 		Interval: time.Minute, Ports: true,
-		Term:     func() (Term, bool) { return Term{l.lease, number, holder}, !l.deposed },
+		Term:     func() (Term, bool) { return Term{l.lease, number, holder, l.stale}, !l.deposed },
 		Standing: func(s Standing) { l.told = append(l.told, s) },
 	})
 	return l
@@ -297,6 +299,49 @@ func TestALeaderOfAnOlderSnapshotChangesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestALeaderOfAFreshSnapshotChangesNothing restores a snapshot, since when the living cluster has had no other leader. So
+// the copy's leader has the higher number. Only the age of its Lease warns it.
+func TestALeaderOfAFreshSnapshotChangesNothing(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		a := w.leader(3, "a")
+		a.create("o")
+		a.audit()
+		b := w.leader(4, "b")
+		b.stale = true
+		b.want(true, "o") // before its first audit has looked
+		a.audit()
+		a.want(true, "o")
+		for range 2 * settlesAfter {
+			b.audit()
+			a.audit()
+			b.want(true, "o")
+		}
+	})
+}
+
+// TestALeaderAfterALongOutageResumes has nobody answer: the cluster is its own successor.
+func TestALeaderAfterALongOutageResumes(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		a := w.leader(3, "a")
+		a.create("o")
+		a.audit()
+		b := w.leader(4, "b")
+		b.stale = true
+		for range settlesAfter {
+			b.audit()
+			b.want(true, "o")
+		}
+		b.audit()
+		b.want(false, "o")
+
+		// Where nobody has been before, nothing waits.
+		first := (&twins{t: t, server: neutrontest.New(neutrontest.Options{})}).leader(9, "first")
+		first.stale = true
+		first.create("n")
+		first.want(false, "n")
+	})
 }
 
 // TestOneOfTwoLeadersAtMostResumes has two leaders audit at random moments, and end and begin.
