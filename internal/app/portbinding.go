@@ -102,6 +102,9 @@ func (b *binder) Attach(
 	} else {
 		err = in.Bind(ctx, b.ownerOf(port), at.PortID, at.Host)
 	}
+	if inventory.IsInTrunk(err) {
+		err = fmt.Errorf("%w (%w)", portbinding.ErrInTrunk, err)
+	}
 	if client.IsKind(err, client.Forbidden) {
 		err = fmt.Errorf("%w (%w)", portbinding.ErrForbidden, err)
 		b.mu.Lock()
@@ -113,13 +116,13 @@ func (b *binder) Attach(
 
 // Detach implements portbinding.Clouds.
 func (b *binder) Detach(
-	ctx context.Context, port *cloudteamv1.NetworkPort, was *cloudteamv1.PortAttachment,
+	ctx context.Context, port *cloudteamv1.NetworkPort, portID string, parentMACs ...string,
 ) error {
 	in, _, err := b.of(port, true)
 	if err != nil {
 		return err
 	}
-	return in.RemoveSubport(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), was.PortID, was.ParentMAC)
+	return in.RemoveSubport(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), portID, parentMACs...)
 }
 
 // Verify implements portbinding.Clouds.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/gophercloud/gophercloud/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -148,6 +150,17 @@ func TestAPortGoesIntoTheTrunkOfItsPodsNode(t *testing.T) {
 	})
 	removeDeployment(t, namespace, "web")
 	awaitPorts(t, tenant, namespace, networkID, 0)
+
+	// A controller that added a port, and was killed before it wrote so, left it in the trunk when the Pod ended.
+	applyPort(t, namespace, "forgotten", on(network))
+	id := awaitPortReady(t, namespace, "forgotten").Status.PortID
+	_, err := tenant.client.Put(t.Context(), tenant.client.ServiceURL("trunks", made[0]["trunk"].(string), "add_subports"),
+		resource{"sub_ports": []resource{{"port_id": id, "segmentation_type": "vlan", "segmentation_id": 99}}}, nil,
+		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	removePort(t, namespace, "forgotten")
 	remove(t, namespace, network)
 }
 

@@ -25,7 +25,9 @@ const manager = controller.FieldManager + "-" + Name
 
 // sync brings one port to the node of its Pod. It is level-triggered: it acts on the state in the caches.
 //
-// The process may crash after the binding. The next one binds again, which changes nothing in Neutron.
+// The process may crash after the binding. The next one binds again, which changes nothing in Neutron. If the Pod ended
+// meanwhile, nothing says any more that the port is in a trunk. Neutron then refuses to delete the port, or to add it to
+// another trunk. Each refusal leads to a search of the nodes' trunks.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	port, err := c.caches.Ports.Lister().NetworkPorts(key.Namespace).Get(key.Name)
 	switch {
@@ -44,23 +46,50 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		c.doubts.forget(key)
 	}
 	switch {
+	case wanted == nil && is == nil && cannotBeDeleted(port):
+		return controller.Result{}, notYetIsStale(c.clouds.Detach(ctx, port, port.Status.PortID, c.parents()...))
 	case wanted == nil && is == nil:
 		return controller.Result{}, nil
 	case wanted != nil && is != nil && satisfies(is, wanted):
 		return controller.Result{}, c.verify(ctx, key, port, wanted)
 	case is != nil && is.Mode == cloudteamv1.AttachmentTrunk && (wanted == nil || is.ParentMAC != wanted.ParentMAC):
 		// The next trunk does not take it before.
-		if err := c.clouds.Detach(ctx, port, is); err != nil {
-			if errors.Is(err, ErrNotYet) {
-				err = controller.ErrStale
-			}
-			return controller.Result{}, err
+		if err := c.clouds.Detach(ctx, port, is.PortID, is.ParentMAC); err != nil {
+			return controller.Result{}, notYetIsStale(err)
 		}
 	}
 	if wanted == nil {
 		return controller.Result{}, c.write(ctx, key, port, nil, nil)
 	}
 	return controller.Result{}, c.attach(ctx, key, port, wanted)
+}
+
+// notYetIsStale has a port whose cloud is not known yet synced again after a moment.
+func notYetIsStale(err error) error {
+	if errors.Is(err, ErrNotYet) {
+		return controller.ErrStale
+	}
+	return err
+}
+
+// cannotBeDeleted reports whether Neutron keeps a port that nothing uses: it may be in a trunk.
+func cannotBeDeleted(port *cloudteamv1.NetworkPort) bool {
+	ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
+	return port.DeletionTimestamp != nil && port.Status.BoundTo == nil && port.Status.PortID != "" &&
+		ready != nil && ready.Reason == cloudteamv1.ReasonInUse
+}
+
+// parents are the hardware addresses of the nodes' trunks. No other trunk is ours to change.
+func (c *Controller) parents() (macs []string) {
+	for _, node := range c.nodes.List() {
+		if object, ok := node.(*metav1.PartialObjectMetadata); ok {
+			if on := dataplaneOf(object); on.parent != "" {
+				macs = append(macs, on.parent)
+			}
+		}
+	}
+	slices.Sort(macs)
+	return macs
 }
 
 // satisfies reports whether a port is where it should be. The VLAN is Neutron's. A port that was plugged unbound stays
@@ -140,6 +169,11 @@ func (c *Controller) attach(
 ) error {
 	c.doubts.take(key, port) // what was doubted is settled by the write
 	err := c.clouds.Attach(ctx, port, wanted)
+	if errors.Is(err, ErrInTrunk) {
+		if err = c.clouds.Detach(ctx, port, wanted.PortID, c.parents()...); err == nil {
+			err = c.clouds.Attach(ctx, port, wanted)
+		}
+	}
 	waiting := waitingFor(wanted)
 	switch {
 	case err == nil:

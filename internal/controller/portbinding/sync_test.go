@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -34,6 +35,8 @@ type world struct {
 	refuse error
 	// elsewhere says that somebody moved the port in Neutron.
 	elsewhere bool
+	// trunk is the parent of the trunk that has the port.
+	trunk string
 }
 
 // Verify implements Clouds.
@@ -49,13 +52,22 @@ func (w *world) Attach(_ context.Context, _ *cloudteamv1.NetworkPort, at *cloudt
 		return w.refuse
 	}
 	w.Calls.Note("add %s to the trunk of %s", at.PortID, at.ParentMAC)
-	at.VLAN = 7
-	return w.refuse
+	switch {
+	case w.refuse != nil:
+		return w.refuse
+	case w.trunk != "" && w.trunk != at.ParentMAC:
+		return ErrInTrunk
+	}
+	at.VLAN, w.trunk = 7, at.ParentMAC
+	return nil
 }
 
 // Detach implements Clouds.
-func (w *world) Detach(_ context.Context, _ *cloudteamv1.NetworkPort, was *cloudteamv1.PortAttachment) error {
-	w.Calls.Note("remove %s from the trunk of %s", was.PortID, was.ParentMAC)
+func (w *world) Detach(_ context.Context, _ *cloudteamv1.NetworkPort, portID string, parentMACs ...string) error {
+	w.Calls.Note("remove %s from the trunk of %s", portID, strings.Join(parentMACs, " or "))
+	if w.refuse == nil && slices.Contains(parentMACs, w.trunk) {
+		w.trunk = ""
+	}
 	return w.refuse
 }
 
@@ -244,11 +256,7 @@ func TestAFailedBindingLeavesNothingToPlug(t *testing.T) {
 // TestASubportLeavesATrunkBeforeAnything: neither another trunk takes it before, nor does Neutron delete it.
 func TestASubportLeavesATrunkBeforeAnything(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		for _, node := range []string{"node1", "node2"} {
-			w.showNode(node, map[string]string{
-				cloudteamv1.AnnotationDataplane: "trunk", cloudteamv1.AnnotationDataplaneParent: "mac-of-" + node,
-			})
-		}
+		w.showTrunks()
 		w.showPod("pod-1", "node1", corev1.PodRunning)
 		_ = w.sync("add p1 to the trunk of mac-of-node1", "write status")
 		w.want("trunk on node1: False WaitingForPlug")
@@ -277,6 +285,77 @@ func TestASubportLeavesATrunkBeforeAnything(t *testing.T) {
 		w.refuse = nil
 		_ = w.sync("remove p1 from the trunk of mac-of-node2", "write status")
 		w.want("nowhere")
+	})
+}
+
+// showTrunks shows node1 and node2, which are virtual machines with trunks, and one that is none.
+func (w *world) showTrunks() {
+	w.T.Helper()
+	for _, node := range []string{"node1", "node2"} {
+		w.showNode(node, map[string]string{
+			cloudteamv1.AnnotationDataplane: "trunk", cloudteamv1.AnnotationDataplaneParent: "mac-of-" + node,
+		})
+	}
+	w.showNode("bare", ovn)
+}
+
+// TestAPortLeavesATrunkThatNobodyRemembers: a process added the port to the trunk of node1, and was killed before it
+// wrote so. Meanwhile the Pod ended.
+func TestAPortLeavesATrunkThatNobodyRemembers(t *testing.T) {
+	const out = "remove p1 from the trunk of mac-of-node1 or mac-of-node2"
+	t.Run("for another Pod", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.showTrunks()
+			w.trunk = "mac-of-node1"
+			w.showPod("pod-1", "node2", corev1.PodPending)
+			add := "add p1 to the trunk of mac-of-node2"
+			_ = w.sync(add, out, add, "write status")
+			w.want("trunk on node2: False WaitingForPlug")
+			_ = w.sync()
+			w.WantEvents()
+		})
+	})
+	t.Run("in somebody else's trunk", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.showTrunks()
+			w.trunk = "mac-of-a-user"
+			w.showPod("pod-1", "node2", corev1.PodPending)
+			add := "add p1 to the trunk of mac-of-node2"
+			if err := w.sync(add, out, add, "write status"); err == nil {
+				t.Error("it is not retried")
+			}
+			w.want("nowhere: False BindingFailed")
+			w.WantEvents("Warning BindingFailed")
+		})
+	})
+	t.Run("for its deletion", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.showTrunks()
+			w.trunk = "mac-of-node1"
+			w.Edit(func(port *cloudteamv1.NetworkPort) {
+				port.Status.BoundTo, port.Finalizers = nil, []string{"test"}
+				port.DeletionTimestamp = new(metav1.Now())
+			})
+			w.showPort()
+			was := w.Get()
+			if keyOfUsed(was) != nil {
+				t.Error("a port that nothing uses is synced")
+			}
+			_ = w.sync()
+			w.Edit(func(port *cloudteamv1.NetworkPort) {
+				meta.SetStatusCondition(&port.Status.Conditions, metav1.Condition{
+					Type: cloudteamv1.ConditionReady, Status: metav1.ConditionFalse, Reason: cloudteamv1.ReasonInUse,
+				})
+			})
+			w.showPort()
+			if keyOfUsed(w.Get()) == nil || sameToBind(was, w.Get()) {
+				t.Error("that Neutron keeps it is no event")
+			}
+			_ = w.sync(out)
+			if w.trunk != "" {
+				t.Errorf("it is in the trunk of %s", w.trunk)
+			}
+		})
 	})
 }
 

@@ -2,7 +2,6 @@ package portbinding
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -113,10 +112,7 @@ func (c *Controller) verify(
 	}
 	if err != nil {
 		c.doubts.add(key)
-		if errors.Is(err, ErrNotYet) {
-			err = controller.ErrStale
-		}
-		return err
+		return notYetIsStale(err)
 	}
 	if there || is.VLAN == wanted.VLAN {
 		return nil

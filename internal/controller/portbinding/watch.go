@@ -30,19 +30,22 @@ const Name = "portbinding"
 // Clouds reach Neutron. They are safe for concurrent use.
 type Clouds interface {
 	// Attach has Neutron expect a port where at says, and fills in what Neutron chooses. It changes nothing for a port
-	// that is there already. The error is ErrForbidden if the credentials may not. It is ErrNotYet if the port's cloud
-	// is not known yet; then it is called again after a moment.
+	// that is there already. The error is ErrForbidden if the credentials may not, and ErrInTrunk if another trunk has the
+	// port. It is ErrNotYet if the port's cloud is not known yet; then it is called again after a moment.
 	Attach(ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment) error
 	// Verify reports whether an attached port is still where at says, by a read. It reports true for one that does not
 	// exist any more: then it had the port's own controller make it again.
 	Verify(ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment) (bool, error)
-	// Detach takes a port out of the trunk where it was attached. Neutron does not delete it before.
-	Detach(ctx context.Context, port *cloudteamv1.NetworkPort, was *cloudteamv1.PortAttachment) error
+	// Detach takes the port with an id out of the trunks whose parents have the hardware addresses, if one has it. Neutron
+	// does not delete it before.
+	Detach(ctx context.Context, port *cloudteamv1.NetworkPort, portID string, parentMACs ...string) error
 }
 
 var (
 	// ErrForbidden is the error of credentials without the right to attach ports.
 	ErrForbidden = errors.New("the credentials may not bind ports")
+	// ErrInTrunk says that a trunk has the port, which another place wants.
+	ErrInTrunk = errors.New("the port is in another trunk")
 	// ErrNotYet says that the cloud of a port is not known yet.
 	ErrNotYet = errors.New("the port's cloud is not known yet")
 )
@@ -77,10 +80,10 @@ func NewController(
 	)
 }
 
-// keyOfUsed skips the ports that nothing uses, and never did.
+// keyOfUsed skips the ports that nothing uses, and never did, unless Neutron does not delete them.
 func keyOfUsed(object metav1.Object) []cache.ObjectName {
 	port, known := object.(*cloudteamv1.NetworkPort)
-	if known && port.Status.BoundTo == nil && port.Status.Attachment == nil {
+	if known && port.Status.BoundTo == nil && port.Status.Attachment == nil && !cannotBeDeleted(port) {
 		return nil
 	}
 	return controller.KeyOf(object)
@@ -89,7 +92,8 @@ func keyOfUsed(object metav1.Object) []cache.ObjectName {
 // sameToBind reports whether two states of a port are the same for its binding.
 func sameToBind(was, is *cloudteamv1.NetworkPort) bool {
 	return was.Status.PortID == is.Status.PortID && equality.Semantic.DeepEqual(was.Status.BoundTo, is.Status.BoundTo) &&
-		equality.Semantic.DeepEqual(was.Status.Attachment, is.Status.Attachment) && failureOf(was) == failureOf(is)
+		equality.Semantic.DeepEqual(was.Status.Attachment, is.Status.Attachment) && failureOf(was) == failureOf(is) &&
+		cannotBeDeleted(was) == cannotBeDeleted(is)
 }
 
 // keysOfPod names the ports that are bound to a Pod, of which most Pods of a cluster have none.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -70,12 +71,16 @@ type wireBinding struct {
 	Details struct {
 		HybridPlug bool `json:"ovs_hybrid_plug"`
 	} `json:"binding:vif_details"`
+	DeviceOwner string `json:"device_owner"`
 }
 
 // check returns an error if packets of a bound port would not flow, or would pass no security group. Neutron accepts a
 // host on which nothing can bind the port.
 func (w wireBinding) check(host string) error {
 	switch {
+	case w.DeviceOwner == deviceOwnerSubport:
+		return &client.Error{Kind: client.InUse, Op: opBind, Type: typeInTrunk, Reason: "the port is in a trunk, which has " +
+			"its packets: take it out with \"openstack network trunk unset --subport\""}
 	case w.VIFType == "binding_failed":
 		return &client.Error{Kind: client.Transient, Op: opBind, Reason: "no agent of Neutron that is alive on host " + host +
 			" can bind the port (binding_failed): compare the name with \"openstack network agent list\""}
@@ -186,27 +191,34 @@ func (w wireTrunk) freeVLAN() int {
 	return 0
 }
 
-// errNoTrunk says that no port with a hardware address is the parent of a trunk.
-var errNoTrunk = errors.New("no trunk")
+// trunksOf finds the trunks of the ports with hardware addresses.
+func trunksOf(ctx context.Context, cloud *client.Cloud, op string, macs ...string) (found []wireTrunk, err error) {
+	for some := range slices.Chunk(macs, maxLocated) {
+		parents, err := client.List[wireParent](ctx, cloud, op, portKind.Collection, url.Values{
+			"mac_address": some, "fields": {"id", "trunk_details"},
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, parent := range parents {
+			if parent.Trunk != nil {
+				found = append(found, *parent.Trunk)
+			}
+		}
+	}
+	return found, nil
+}
 
-// trunkOf finds the trunk of the port with a hardware address.
+// trunkOf finds the one trunk of the port with a hardware address.
 func trunkOf(ctx context.Context, cloud *client.Cloud, op, mac string) (wireTrunk, error) {
-	parents, err := client.List[wireParent](ctx, cloud, op, portKind.Collection, url.Values{
-		"mac_address": {mac}, "fields": {"id", "trunk_details"},
-	})
+	found, err := trunksOf(ctx, cloud, op, mac)
 	if err != nil {
 		return wireTrunk{}, err
 	}
-	var found []wireTrunk
-	for _, parent := range parents {
-		if parent.Trunk != nil {
-			found = append(found, *parent.Trunk)
-		}
-	}
 	switch len(found) {
 	case 0:
-		return wireTrunk{}, fmt.Errorf("%w has a parent port with the hardware address %s: make the node's port the parent "+
-			"of one, or let these credentials see it", errNoTrunk, mac)
+		return wireTrunk{}, fmt.Errorf("no trunk has a parent port with the hardware address %s: make the node's port the "+
+			"parent of one, or let these credentials see it", mac)
 	case 1:
 		return found[0], nil
 	}
@@ -239,22 +251,28 @@ func (b Binder) AddSubport(ctx context.Context, owner plan.Owner, id, parentMAC 
 			Op: opAddSubport, Path: "trunks/" + url.PathEscape(trunk.ID) + "/add_subports",
 			Body: map[string]any{"sub_ports": []wireSubport{{id, "vlan", vlan}}},
 		})
-		if !isDuplicateSubport(err) {
+		if !isOfType(err, "DuplicateSubPort") {
 			return vlan, err
 		}
 	}
 	return 0, err
 }
 
-func isDuplicateSubport(err error) bool {
+// typeInTrunk is the type of Neutron's refusal of a port that another trunk has.
+const typeInTrunk = "TrunkPortInUse"
+
+// IsInTrunk reports whether an error of Bind or AddSubport says that another trunk has the port. RemoveSubport helps.
+func IsInTrunk(err error) bool { return isOfType(err, typeInTrunk) }
+
+func isOfType(err error, kind string) bool {
 	refusal, ok := errors.AsType[*client.Error](err)
-	return ok && refusal.Type == "DuplicateSubPort"
+	return ok && refusal.Type == kind
 }
 
-// RemoveSubport takes a port of an owner out of the trunk whose parent port has a hardware address. A port that is not
-// in it counts as removed, and so does one without a trunk: the virtual machine is gone. It rereads the port, which
-// Neutron does not delete while it is in a trunk.
-func (b Binder) RemoveSubport(ctx context.Context, owner plan.Owner, id, parentMAC string) error {
+// RemoveSubport takes a port of an owner out of whichever trunk has it, of those whose parent ports have the hardware
+// addresses. A port that is in none of them counts as removed: the virtual machine may be gone. It rereads the port,
+// which Neutron does not delete while it is in a trunk.
+func (b Binder) RemoveSubport(ctx context.Context, owner plan.Owner, id string, parentMACs ...string) error {
 	if b.ports.ownerOf(id) != owner {
 		if found, err := b.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: id}); err != nil || !found {
 			return err
@@ -264,15 +282,16 @@ func (b Binder) RemoveSubport(ctx context.Context, owner plan.Owner, id, parentM
 	if err != nil {
 		return err
 	}
-	trunk, err := trunkOf(ctx, cloud, opRemoveSubport, parentMAC)
-	if errors.Is(err, errNoTrunk) || err == nil && trunk.vlanOf(id) == 0 {
-		return nil
-	}
+	trunks, err := trunksOf(ctx, cloud, opRemoveSubport, parentMACs...)
 	if err != nil {
 		return err
 	}
+	at := slices.IndexFunc(trunks, func(w wireTrunk) bool { return w.vlanOf(id) != 0 })
+	if at < 0 {
+		return nil
+	}
 	err = b.put(ctx, cloud, client.Request{
-		Op: opRemoveSubport, Path: "trunks/" + url.PathEscape(trunk.ID) + "/remove_subports",
+		Op: opRemoveSubport, Path: "trunks/" + url.PathEscape(trunks[at].ID) + "/remove_subports",
 		Body: map[string]any{"sub_ports": []wireSubport{{PortID: id}}},
 	})
 	if err != nil && !client.IsNotFound(err) {

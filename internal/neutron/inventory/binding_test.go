@@ -26,6 +26,9 @@ func TestABindingThatFailsIsNone(t *testing.T) {
 	if err := hybrid.check("node1"); !client.IsKind(err, client.Invalid) {
 		t.Errorf("to an agent whose firewall the Pod would not have: %v", err)
 	}
+	if err := (wireBinding{DeviceOwner: deviceOwnerSubport}).check("node1"); !IsInTrunk(err) {
+		t.Errorf("a port whose packets a trunk has: %v", err)
+	}
 }
 
 // boundPort has an Inventory of an emulated cloud with a port, and the cloud's administrator. tenant is as in Options.
@@ -140,7 +143,7 @@ func TestAPortIsASubportOfItsNodesTrunk(t *testing.T) {
 			t.Fatalf("VLAN %d, %v", vlan, err)
 		}
 	}
-	if _, err := add(other); !client.IsKind(err, client.InUse) {
+	if _, err := add(other); !client.IsKind(err, client.InUse) || !IsInTrunk(err) {
 		t.Errorf("in two trunks: %v, want InUse", err)
 	}
 	if _, err := add("fa:16:3e:00:00:00"); err == nil || !strings.Contains(err.Error(), "fa:16:3e:00:00:00") {
@@ -149,9 +152,20 @@ func TestAPortIsASubportOfItsNodesTrunk(t *testing.T) {
 	if _, err := b.AddSubport(t.Context(), plan.Owner{Cluster: owner.Cluster, Object: "x"}, id, node); err == nil {
 		t.Error("the port of another object was added")
 	}
-	for range 2 {
-		if err := b.RemoveSubport(t.Context(), owner, id, node); err != nil {
+	if err := b.RemoveSubport(t.Context(), owner, id, other); err != nil {
+		t.Errorf("out of a trunk that does not have it: %v", err)
+	}
+	if vlan, err := add(node); vlan != 1 || err != nil {
+		t.Errorf("it left its trunk: VLAN %d, %v", vlan, err)
+	}
+	for _, trunks := range [][]string{{node}, {other, node}} {
+		if _, err := add(node); err != nil {
 			t.Fatal(err)
+		}
+		for range 2 {
+			if err := b.RemoveSubport(t.Context(), owner, id, trunks...); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if vlan, err := add(other); vlan != 1 || err != nil {
