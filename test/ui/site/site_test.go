@@ -28,7 +28,8 @@ const patience = time.Minute
 // shown are the pages that are looked at: each kind of content is on one of them.
 var shown = []string{
 	"/", "/tutorial", "/learn/1-crd", "/kubectl-network", "/fields", "/flags", "/how-it-works",
-	"/code/internal/plan/owner.go", "/zh/", "/zh/tutorial", "/zh/how-it-works", "/zh/router",
+	"/code/internal/plan/owner.go", "/zh/", "/zh/tutorial", "/zh/kubectl-network", "/zh/network",
+	"/zh/how-it-works", "/zh/router",
 }
 
 func TestSite(t *testing.T) {
