@@ -45,12 +45,15 @@ type factory struct {
 	now func() time.Time
 	// clients makes the clients; tests replace it.
 	clients func() (kubernetes.Interface, versioned.Interface, error)
+	// ahead gives how far the API server's clock is ahead, by its last answer; see doctor.Options. Tests replace it.
+	ahead func() (time.Duration, bool)
 }
 
 // NewCommand makes the command line.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	f := &factory{config: genericclioptions.NewConfigFlags(true), IOStreams: streams, now: time.Now}
 	f.clients = f.connect
+	f.ahead = func() (time.Duration, bool) { return 0, false }
 	return f.command()
 }
 
@@ -89,6 +92,9 @@ func (f *factory) connect() (kubernetes.Interface, versioned.Interface, error) {
 	}
 	config.UserAgent = cli.UserAgent("kubectl-network")
 	config.QPS, config.Burst = 50, 100
+	clock := &clock{}
+	config.Wrap(clock.wrap)
+	f.ahead = clock.ahead
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, err

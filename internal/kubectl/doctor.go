@@ -12,7 +12,7 @@ import (
 )
 
 func (f *factory) doctor() *cobra.Command {
-	output, cloudName := "", ""
+	output, cloudName, uid := "", "", ""
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the installation: API server, controller, objects, nodes, and Neutron",
@@ -38,7 +38,9 @@ Neutron, too. The exit code is 0, 2 if a check fails, and 1 after an error. A wa
 			if err != nil {
 				return err
 			}
-			checks := doctor.Run(c.Context(), cluster, cloud, f.now())
+			checks := doctor.Run(c.Context(), cluster, doctor.Options{
+				Cloud: cloud, ClusterUID: uid, Now: f.now(), Ahead: f.ahead,
+			})
 			err = f.print(output, checks, nil, func() error { return f.printChecks(checks) })
 			if err = errors.Join(err, f.notes(cluster)); err != nil {
 				return err
@@ -49,6 +51,7 @@ Neutron, too. The exit code is 0, 2 if a check fails, and 1 after an error. A wa
 			return nil
 		},
 	}
+	c.Flags().StringVar(&uid, "cluster-uid", "", "UID of the namespace kube-system, if you may not read it")
 	f.outputFlag(c, &output, "json", "yaml")
 	f.cloudFlag(c, &cloudName)
 	return c

@@ -49,6 +49,8 @@ type example struct {
 	file  string
 	// seed, if set, fills the cloud. It gives what the docs say in place of the cloud's ids.
 	seed func(t *testing.T, cloud *neutrontest.Server) map[string]string
+	// ahead is how far the API server's clock is ahead.
+	ahead time.Duration
 }
 
 func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
@@ -104,7 +106,7 @@ func (e example) run(t *testing.T) (out string, code int) {
 		}()
 	}
 	write(t, "network.yaml", e.file)
-	return run(t, e.objects, e.command)
+	return runAhead(t, e.objects, e.command, e.ahead)
 }
 
 func write(t *testing.T, name, content string) {
@@ -116,6 +118,12 @@ func write(t *testing.T, name, content string) {
 
 // run runs a command against a cluster with the objects, and gives what it prints.
 func run(t *testing.T, objects []runtime.Object, command string) (out string, code int) {
+	t.Helper()
+	return runAhead(t, objects, command, 0)
+}
+
+// runAhead is run with an API server whose clock is ahead.
+func runAhead(t *testing.T, objects []runtime.Object, command string, ahead time.Duration) (out string, code int) {
 	t.Helper()
 	t.Setenv("OS_CLOUD", "")
 	t.Setenv("OS_AUTH_URL", "")
@@ -131,6 +139,7 @@ func run(t *testing.T, objects []runtime.Object, command string) (out string, co
 	f := &factory{config: genericclioptions.NewConfigFlags(true), now: func() time.Time { return now },
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &printed, ErrOut: &printed}}
 	f.config.KubeConfig = new("/dev/null")
+	f.ahead = func() (time.Duration, bool) { return ahead, true }
 	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
 		stored := fake.NewSimpleClientset(ours...)
 		// As the API server does, also in a dry run. Each of the clients is asked once.
@@ -190,6 +199,14 @@ func frontend(used int64) *cloudteamv1.Network {
 	return n
 }
 
+// unequal is a Network with an MTU, on a router with others.
+func unequal(mtu int32) *cloudteamv1.Network {
+	n := frontend(2)
+	n.Name, n.UID, n.Status.MTU = fmt.Sprintf("mtu-%d", mtu), types.UID(fmt.Sprintf("uid-%d", mtu)), mtu
+	n.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55"}
+	return n
+}
+
 // webPort is a port of the Deployment web, in use by a Pod if address is not empty.
 func webPort(name, address string) *cloudteamv1.NetworkPort {
 	p := &cloudteamv1.NetworkPort{ObjectMeta: named(name)}
@@ -246,9 +263,12 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{}), seed: leftBehind},
 		"adopt": {command: adopts, objects: []runtime.Object{space, rebuilt}, code: 2,
 			cloud: neutrontest.New(neutrontest.Options{}), seed: leftBehind},
-		"doctor-healthy": {command: "doctor", objects: good},
-		"doctor-broken": {command: "doctor --cloud mycloud", cloud: neutrontest.New(neutrontest.Options{}), code: 2,
-			objects: []runtime.Object{webPort("web-frontend-2", ""), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}}},
+		"doctor-healthy": {command: "doctor --cloud mycloud", objects: append(good, space),
+			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas})},
+		"doctor-broken": {command: "doctor --cloud mycloud", code: 2, seed: orphaned, ahead: 42 * time.Second,
+			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"network": 1}}),
+			objects: []runtime.Object{webPort("web-frontend-2", ""), space, unequal(1450), unequal(1500),
+				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}}},
 		"orphans-healthy": {command: "orphans --cloud mycloud", objects: []runtime.Object{space},
 			cloud: neutrontest.New(neutrontest.Options{})},
 		"orphans-broken": {command: "orphans --cloud mycloud", objects: []runtime.Object{space, running()}, code: 2,

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -48,13 +47,28 @@ func (c Check) hidden(says string) Check {
 	return c
 }
 
-// Run runs all checks. cloud is nil if the user names none.
-func Run(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, now time.Time) []Check {
-	d := doctor{ctx, c, now}
+// Options are what else the checks need.
+type Options struct {
+	// Cloud is nil if the user names none.
+	Cloud *client.Cloud
+	// ClusterUID is the UID of the namespace kube-system, if the user gives it.
+	ClusterUID string
+	// Now is the time by this machine's clock, to judge what objects say.
+	Now time.Time
+	// Ahead gives how far the API server's clock is ahead of this machine's, by its last answer. It is false before, and
+	// if the answer did not say.
+	Ahead func() (time.Duration, bool)
+}
+
+// Run runs all checks.
+func Run(ctx context.Context, c *ask.Cluster, options Options) []Check {
+	d := doctor{ctx, c, options}
 	checks := []Check{d.version(), d.crds(), d.policies(), d.controller()}
-	checks = append(checks, d.objects()...)
-	checks = append(checks, d.agents())
-	return append(checks, d.cloud(cloud)...)
+	networks, is := d.networks()
+	checks = append(checks, d.objects(networks, is)...)
+	checks = append(checks, d.agents(), d.mtu(networks, is))
+	of := d.cloud(networks)
+	return append(append(checks, d.clock()), of...)
 }
 
 // Failed reports whether a check fails.
@@ -65,7 +79,7 @@ func Failed(checks []Check) bool {
 type doctor struct {
 	ctx context.Context //nolint:containedctx // a doctor is one call
 	*ask.Cluster
-	now time.Time
+	Options
 }
 
 func (d doctor) version() Check {
@@ -149,7 +163,7 @@ func (d doctor) policies() Check {
 
 func (d doctor) controller() Check {
 	c := Check{Name: "controller", State: OK, Says: "one holds the Lease"}
-	link, is := why.Controller(d.ctx, d.Cluster, d.now)
+	link, is := why.Controller(d.ctx, d.Cluster, d.Now)
 	switch {
 	case is == ask.Hidden:
 		return c.hidden("you may not read its Lease")
@@ -160,15 +174,23 @@ func (d doctor) controller() Check {
 	return c
 }
 
-// objects checks the conditions of all objects that the user may see.
-func (d doctor) objects() []Check {
-	networks, is := ask.Read(d.Cluster, ask.New("Networks", "", "of all namespaces"),
+// networks reads all Networks.
+func (d doctor) networks() ([]cloudteamv1.Network, ask.Presence) {
+	list, is := ask.Read(d.Cluster, ask.New("Networks", "", "of all namespaces"),
 		func() (*cloudteamv1.NetworkList, error) {
 			return d.Networks.CloudteamV1().Networks("").List(d.ctx, metav1.ListOptions{})
 		})
+	if is != ask.There {
+		return nil, is
+	}
+	return list.Items, is
+}
+
+// objects checks the conditions of all objects that the user may see.
+func (d doctor) objects(networks []cloudteamv1.Network, is ask.Presence) []Check {
 	all := map[string][]metav1.Condition{}
-	for i := 0; is == ask.There && i < len(networks.Items); i++ {
-		all[networks.Items[i].Namespace+"/"+networks.Items[i].Name] = networks.Items[i].Status.Conditions
+	for i := range networks {
+		all[networks[i].Namespace+"/"+networks[i].Name] = networks[i].Status.Conditions
 	}
 	checks := []Check{conditions("Networks", cloudteamv1.ConditionReady, "network", all, is)}
 	ports, is := ask.Read(d.Cluster, ask.New("NetworkPorts", "", "of all namespaces"),
@@ -250,65 +272,4 @@ func (d doctor) agents() Check {
 		c.Says = fmt.Sprintf("all %d nodes have a data plane", len(list.Items))
 	}
 	return c
-}
-
-// extension is one of Neutron.
-type extension struct {
-	Alias string `json:"alias"`
-}
-
-// Key implements client.Identified.
-func (e extension) Key() string { return e.Alias }
-
-// needed are the extensions that the controller needs, and useful those of single fields.
-var (
-	needed = []string{"standard-attr-revisions", "revision-if-match", "standard-attr-description"}
-	useful = map[string]string{
-		"router": "spec.router", "standard-attr-tag": "spec.tags", "rbac-policies": "spec.sharedWith",
-		"net-mtu-writable": "spec.mtu",
-		"qos":              "spec.qosPolicy", "port-security": "spec.portSecurity",
-	}
-)
-
-// cloud checks the user's cloud.
-func (d doctor) cloud(cloud *client.Cloud) []Check {
-	login := Check{Name: "credentials", State: Unknown, Says: "no cloud is named",
-		Remedy: "Name a cloud of your clouds.yaml with --cloud or OS_CLOUD, to check Neutron."}
-	if cloud == nil {
-		return []Check{login}
-	}
-	identity, err := cloud.Identity(d.ctx)
-	if err != nil {
-		login.State, login.Says = Fails, err.Error()
-		login.Remedy = "Correct the entry in clouds.yaml, or ask the cloud's operator."
-		return []Check{login}
-	}
-	login.State, login.Says, login.Remedy = OK, "project "+identity.ProjectID+" at "+identity.Endpoint, ""
-	c := Check{Name: "Neutron's extensions", State: OK, Says: "all that the controller uses are there"}
-	list, err := client.Follow[extension](d.ctx, cloud, "list extensions",
-		client.Collection{One: "extension", Many: "extensions"}, url.Values{})
-	if err != nil {
-		c.State, c.Says, c.Remedy = Fails, err.Error(), "Ask the cloud's operator."
-		return []Check{login, c}
-	}
-	has := func(alias string) bool { return slices.Contains(list, extension{alias}) }
-	var lacks, without []string
-	for _, alias := range needed {
-		if !has(alias) {
-			lacks = append(lacks, alias)
-		}
-	}
-	for _, alias := range slices.Sorted(maps.Keys(useful)) {
-		if !has(alias) {
-			without = append(without, fmt.Sprintf("%s (%s)", useful[alias], alias))
-		}
-	}
-	switch {
-	case len(lacks) > 0:
-		c.State, c.Says, c.Remedy = Fails, "missing: "+strings.Join(lacks, ", "), "Ask the cloud's operator to enable them."
-	case len(without) > 0:
-		c.State, c.Says = Warns, "these fields do not work here: "+strings.Join(without, ", ")
-		c.Remedy = "Leave these fields out."
-	}
-	return []Check{login, c}
 }

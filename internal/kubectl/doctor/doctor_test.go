@@ -5,10 +5,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubefake "k8s.io/client-go/kubernetes/fake"
@@ -16,6 +19,8 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 )
 
@@ -40,10 +45,10 @@ func TestWhatMayNotBeReadIsUnknownAndNoFailure(t *testing.T) {
 		c.Kubernetes.(*kubefake.Clientset).PrependReactor(verb, "mutatingadmissionpolicies", forbid)
 		c.Networks.(*fake.Clientset).PrependReactor(verb, "*", forbid)
 	}
-	checks := Run(t.Context(), c, nil, time.Now())
+	checks := Run(t.Context(), c, Options{Now: time.Now()})
 	got := states(checks)
 	for _, name := range []string{
-		"admission policies", "controller", "Networks", "NetworkPorts", "packets", "node agents", "credentials",
+		"admission policies", "controller", "Networks", "NetworkPorts", "packets", "node agents", "credentials", "MTU", "clock",
 	} {
 		if got[name] != Unknown {
 			t.Errorf("%s is %s, want %s", name, got[name], Unknown)
@@ -76,8 +81,130 @@ func TestCredentialsThatAreRejectedFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
-	checks := Run(t.Context(), c, client.NewCloud(credentials, client.Options{}), time.Now())
+	checks := Run(t.Context(), c, Options{Cloud: client.NewCloud(credentials, client.Options{}), Now: time.Now()})
 	if got := states(checks)["credentials"]; got != Fails || !Failed(checks) {
 		t.Errorf("credentials are %s, want %s", got, Fails)
+	}
+}
+
+func TestRightsAreThoseOfTheRoles(t *testing.T) {
+	for roles, want := range map[string]State{
+		"member reader": OK, "admin": OK, "_member_": OK, "Member": OK, "reader": Warns, "": Warns,
+	} {
+		if got := (Check{State: OK}).of(strings.Fields(roles)); got.State != want || want != OK && got.Remedy == "" {
+			t.Errorf("%q: %+v, want %s", roles, got, want)
+		}
+	}
+}
+
+// on is a Network with an MTU, on a router.
+func on(router, external, name string, mtu int32, cidr string) *cloudteamv1.Network {
+	n := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	n.Status.MTU, n.Status.Subnets = mtu, []cloudteamv1.SubnetStatus{{CIDR: cidr}}
+	if router != "" {
+		n.Status.Router = &cloudteamv1.RouterStatus{ID: router, ExternalNetworkID: external}
+	}
+	return n
+}
+
+func TestMTUsAreComparedAlongThePaths(t *testing.T) {
+	cloud, admin := emulated(t, nil)
+	var made struct{ Network struct{ ID string } }
+	if err := admin.Do(t.Context(), client.Request{Op: "make", Method: http.MethodPost, Path: "networks", Answer: &made,
+		Body: map[string]any{"network": map[string]any{"name": "public", "router:external": true, "mtu": 1400}}}); err != nil {
+		t.Fatal(err)
+	}
+	public := made.Network.ID
+	for sentence, c := range map[string]struct {
+		networks []runtime.Object
+		cloud    *client.Cloud
+		want     State
+		says     string
+	}{
+		"no Network": {want: OK},
+		"one MTU on a router": {
+			networks: []runtime.Object{on("r", "", "a", 1450, "10.0.0.0/24"), on("r", "", "b", 1450, "10.1.0.0/24")}, want: OK,
+		},
+		"two on two routers": {
+			networks: []runtime.Object{on("r", "", "a", 1450, "10.0.0.0/24"), on("s", "", "b", 1500, "10.1.0.0/24")}, want: OK,
+		},
+		"two on one router": {
+			networks: []runtime.Object{on("r", "", "a", 1450, "10.0.0.0/24"), on("r", "", "b", 1500, "10.1.0.0/24")},
+			want:     Warns, says: "Network shop/b has 1500, and Network shop/a on the same router 1450",
+		},
+		"a smaller one outside": {
+			networks: []runtime.Object{on("r", public, "a", 1450, "10.0.0.0/24")}, cloud: cloud,
+			want: Warns, says: "Network shop/a has 1450, and external network " + public + " on the same router 1400",
+		},
+		"the same outside": {
+			networks: []runtime.Object{on("r", public, "a", 1400, "10.0.0.0/24")}, cloud: cloud, want: OK,
+		},
+		"an outside that nobody knows": {
+			networks: []runtime.Object{on("r", public, "a", 1450, "10.0.0.0/24")}, want: OK,
+		},
+		"too small for IPv6": {
+			networks: []runtime.Object{on("", "", "a", 1200, "fd00::/64")}, want: Fails, says: "has IPv6 and an MTU of 1200",
+		},
+		"small without IPv6": {networks: []runtime.Object{on("", "", "a", 1200, "10.0.0.0/24")}, want: OK},
+	} {
+		cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset(c.networks...)}
+		checks := Run(t.Context(), cluster, Options{Cloud: c.cloud, Now: time.Now(), ClusterUID: "c1"})
+		at := slices.IndexFunc(checks, func(c Check) bool { return c.Name == "MTU" })
+		if got := checks[at]; got.State != c.want || !strings.Contains(got.Says, c.says) || c.want != OK && got.Remedy == "" {
+			t.Errorf("%s: %+v, want %s %q", sentence, got, c.want, c.says)
+		}
+	}
+}
+
+// emulated is an emulated cloud whose clock is ahead, as a member and as an administrator see it.
+func emulated(t *testing.T, ahead *time.Duration) (tenant, admin *client.Cloud) {
+	listener, err := neutrontest.New(neutrontest.Options{}).Listen("127.0.0.1:0", func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if ahead != nil {
+				w.Header().Set("Date", time.Now().Add(*ahead).UTC().Format(http.TimeFormat))
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	for name, to := range map[string]**client.Cloud{"tenant": &tenant, "admin": &admin} {
+		credentials, err := client.LoadCredentials(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*to = client.NewCloud(credentials, client.Options{})
+	}
+	return tenant, admin
+}
+
+func TestClocksAreCompared(t *testing.T) {
+	var neutron time.Duration
+	cloud, _ := emulated(t, &neutron)
+	cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
+	for sentence, c := range map[string]struct {
+		api, neutron time.Duration
+		want         State
+		says         string
+	}{
+		"all agree":                      {0, 0, OK, "the API server agrees; Neutron agrees"},
+		"the API server's is ahead":      {time.Hour, 0, Warns, "the API server is 1h0m0s ahead of this machine"},
+		"Neutron's is behind":            {0, -time.Hour, Warns, "behind this machine"},
+		"a little is within the margins": {time.Second, 0, OK, "agrees"},
+	} {
+		neutron = c.neutron
+		checks := Run(t.Context(), cluster, Options{Cloud: cloud, Now: time.Now(), ClusterUID: "c1",
+			Ahead: func() (time.Duration, bool) { return c.api, true }})
+		at := slices.IndexFunc(checks, func(c Check) bool { return c.Name == "clock" })
+		if got := checks[at]; got.State != c.want || !strings.Contains(got.Says, c.says) || c.want != OK && got.Remedy == "" {
+			t.Errorf("%s: %+v, want %s %q", sentence, got, c.want, c.says)
+		}
 	}
 }

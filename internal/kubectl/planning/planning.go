@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -225,6 +226,18 @@ func Quotas(ctx context.Context, cloud *client.Cloud, results []Result) ([]Quota
 	if len(more) == 0 {
 		return nil, nil
 	}
+	all, err := ProjectQuotas(ctx, cloud)
+	if err != nil {
+		return nil, err
+	}
+	for i, q := range all {
+		all[i].After += more[q.Resource]
+	}
+	return slices.DeleteFunc(all, func(q Quota) bool { return more[q.Resource] == 0 }), nil
+}
+
+// ProjectQuotas reads the quotas of the cloud's project for what the controller makes. After is what is used.
+func ProjectQuotas(ctx context.Context, cloud *client.Cloud) (all []Quota, err error) {
 	identity, err := cloud.Identity(ctx)
 	if err != nil {
 		return nil, err
@@ -237,10 +250,9 @@ func Quotas(ctx context.Context, cloud *client.Cloud, results []Result) ([]Quota
 	if err != nil {
 		return nil, err
 	}
-	var all []Quota
 	for _, name := range []string{"network", "subnet", "port", "router", "rbac_policy"} {
-		if is, known := answer.Quota[name]; known && more[name] != 0 {
-			all = append(all, Quota{name, is.Used, is.Used + more[name], is.Limit})
+		if is, known := answer.Quota[name]; known {
+			all = append(all, Quota{name, is.Used, is.Used, is.Limit})
 		}
 	}
 	return all, nil

@@ -161,6 +161,8 @@ type session struct {
 	identity Identity
 	// base is the identity's endpoint with the API's version, which some catalogs include.
 	base string
+	// roles are the names of the credentials' roles in the project, sorted.
+	roles []string
 	// renewable is false if the credentials are only a token.
 	renewable bool
 	// refused is true once the token was refused. It is not sent again.
@@ -236,6 +238,14 @@ func (c *Cloud) Known() (Identity, bool) {
 		return s.identity, true
 	}
 	return Identity{}, false
+}
+
+// Roles returns the names of the credentials' roles in their project, sorted. It logs in if necessary.
+func (c *Cloud) Roles(ctx context.Context) ([]string, error) {
+	if _, err := c.Identity(ctx); err != nil {
+		return nil, err
+	}
+	return c.session.Load().roles, nil
 }
 
 // OpLogin is the Op of log-ins.
@@ -422,7 +432,9 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 	if !strings.HasSuffix(base, "/v2.0/") {
 		base += "v2.0/"
 	}
-	return &session{provider: provider, identity: identity, base: base, renewable: renewable}, nil
+	return &session{
+		provider: provider, identity: identity, base: base, roles: rolesOf(provider), renewable: renewable,
+	}, nil
 }
 
 func newTransport(credentials Credentials, timeout time.Duration) http.RoundTripper {
@@ -537,6 +549,20 @@ func identify(provider *gophercloud.ProviderClient, want gophercloud.EndpointOpt
 		"region_name and interface", availability, want.Region)
 }
 
+// rolesOf reads the roles from the token. It needs none: a token without them has no rights.
+func rolesOf(provider *gophercloud.ProviderClient) (names []string) {
+	result, _ := provider.GetAuthResult().(tokens.CreateResult)
+	roles, err := result.ExtractRoles()
+	if err != nil {
+		return nil
+	}
+	for _, role := range roles {
+		names = append(names, role.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Request is one call to Neutron.
 type Request struct {
 	Op     string
@@ -551,6 +577,8 @@ type Request struct {
 	Body    any
 	// Answer, if not nil, receives the decoded answer.
 	Answer any
+	// Date, if not nil, receives the time by Neutron's own clock, to the second. It stays as it is if the answer has none.
+	Date *time.Time
 	// size, if not nil, receives the bytes of the answer.
 	size *int64
 }
@@ -631,6 +659,9 @@ func (r Request) send(ctx context.Context, s *session, most int64) error {
 	}
 	if r.size != nil {
 		*r.size = int64(len(content))
+	}
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil && r.Date != nil {
+		*r.Date = date
 	}
 	if r.Answer == nil {
 		return nil

@@ -1,0 +1,239 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/orphans"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// cloud checks the user's cloud.
+func (d doctor) cloud(networks []cloudteamv1.Network) []Check {
+	login := Check{Name: "credentials", State: Unknown, Says: "no cloud is named",
+		Remedy: "Name a cloud of your clouds.yaml with --cloud or OS_CLOUD, to check Neutron."}
+	if d.Cloud == nil {
+		return []Check{login}
+	}
+	identity, err := d.Cloud.Identity(d.ctx)
+	if err != nil {
+		login.State, login.Says = Fails, err.Error()
+		login.Remedy = "Correct the entry in clouds.yaml, or ask the cloud's operator."
+		return []Check{login}
+	}
+	login.State, login.Says, login.Remedy = OK, "project "+identity.ProjectID+" at "+identity.Endpoint, ""
+	here, elsewhere := 0, 0
+	for i := range networks {
+		switch at := networks[i].Status.Cloud; {
+		case at == nil:
+		case at.ProjectID == identity.ProjectID:
+			here++
+		default:
+			elsewhere++
+		}
+	}
+	if here == 0 && elsewhere > 0 {
+		login.State = Warns
+		login.Says += fmt.Sprintf(", which has none of the %d Networks", elsewhere)
+		login.Remedy = "Name the cloud of the controller: the checks below are about this project."
+	}
+	return []Check{login, d.rights(), d.extensions(), d.quotas(), d.orphans()}
+}
+
+// writers are the roles that Neutron's default policy lets write, by any spelling.
+var writers = []string{"member", "_member_", "manager", "admin"}
+
+// rights checks the roles of the credentials. Neutron tells nobody which rights a role has.
+func (d doctor) rights() Check {
+	c := Check{Name: "rights", State: OK}
+	roles, err := d.Cloud.Roles(d.ctx)
+	if err != nil {
+		c.State, c.Says, c.Remedy = Fails, err.Error(), "Ask the cloud's operator."
+		return c
+	}
+	return c.of(roles)
+}
+
+// of judges roles.
+func (c Check) of(roles []string) Check {
+	c.Says = "roles: " + strings.Join(roles, ", ")
+	if !slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(writers, strings.ToLower(role)) }) {
+		c.State, c.Says = Warns, "roles: "+cmp.Or(strings.Join(roles, ", "), "none")+". By Neutron's default policy they "+
+			"only read"
+		c.Remedy = "If the controller uses these credentials, give them the role member in the project."
+	}
+	return c
+}
+
+// extension is one of Neutron.
+type extension struct {
+	Alias string `json:"alias"`
+}
+
+// Key implements client.Identified.
+func (e extension) Key() string { return e.Alias }
+
+// needed are the extensions that the controller needs, and useful those of single fields.
+var (
+	needed = []string{"standard-attr-revisions", "revision-if-match", "standard-attr-description"}
+	useful = map[string]string{
+		"router": "spec.router", "standard-attr-tag": "spec.tags", "rbac-policies": "spec.sharedWith",
+		"net-mtu-writable": "spec.mtu",
+		"qos":              "spec.qosPolicy", "port-security": "spec.portSecurity",
+	}
+)
+
+func (d doctor) extensions() Check {
+	c := Check{Name: "Neutron's extensions", State: OK, Says: "all that the controller uses are there"}
+	list, err := client.Follow[extension](d.ctx, d.Cloud, "list extensions",
+		client.Collection{One: "extension", Many: "extensions"}, url.Values{})
+	if err != nil {
+		c.State, c.Says, c.Remedy = Fails, err.Error(), "Ask the cloud's operator."
+		return c
+	}
+	has := func(alias string) bool { return slices.Contains(list, extension{alias}) }
+	var lacks, without []string
+	for _, alias := range needed {
+		if !has(alias) {
+			lacks = append(lacks, alias)
+		}
+	}
+	for _, alias := range slices.Sorted(maps.Keys(useful)) {
+		if !has(alias) {
+			without = append(without, fmt.Sprintf("%s (%s)", useful[alias], alias))
+		}
+	}
+	switch {
+	case len(lacks) > 0:
+		c.State, c.Says, c.Remedy = Fails, "missing: "+strings.Join(lacks, ", "), "Ask the cloud's operator to enable them."
+	case len(without) > 0:
+		c.State, c.Says = Warns, "these fields do not work here: "+strings.Join(without, ", ")
+		c.Remedy = "Leave these fields out."
+	}
+	return c
+}
+
+// almost is the used part of a quota from which it is almost full.
+const almost = 0.9
+
+// quotas checks whether the project has room.
+func (d doctor) quotas() Check {
+	c := Check{Name: "quotas", State: OK, Says: "the project has room"}
+	all, err := planning.ProjectQuotas(d.ctx, d.Cloud)
+	if err != nil {
+		c.State, c.Says, c.Remedy = Unknown, err.Error(), "Ask the cloud's operator for the project's quotas."
+		return c
+	}
+	var full []string
+	for _, q := range all {
+		if q.Limit >= 0 && float64(q.Used) >= almost*float64(q.Limit) {
+			full = append(full, fmt.Sprintf("%s %d of %d", strings.ReplaceAll(q.Resource, "_", " "), q.Used, q.Limit))
+		}
+	}
+	if len(full) > 0 {
+		c.State, c.Says = Warns, "(almost) full: "+strings.Join(full, ", ")
+		c.Remedy = "Delete what nobody needs (kubectl network orphans), or ask the cloud's operator for more."
+	}
+	return c
+}
+
+// orphans checks whether something is left without an object.
+func (d doctor) orphans() Check {
+	c := Check{Name: "orphans", State: OK, Says: "there are none in this project"}
+	uid := d.ClusterUID
+	if uid == "" {
+		var err error
+		if uid, err = planning.ClusterUID(d.ctx, d.Cluster); err != nil {
+			return c.hidden("you may not read the UID of the namespace kube-system (--cluster-uid)")
+		}
+	}
+	all, err := orphans.Find(d.ctx, d.Cluster, d.Cloud, uid)
+	if err != nil {
+		c.State, c.Says, c.Remedy = Unknown, err.Error(), "kubectl network orphans"
+		return c
+	}
+	counted := map[orphans.State]int{}
+	for _, o := range all {
+		counted[o.State]++
+	}
+	var counts []string
+	for _, state := range slices.Sorted(maps.Keys(counted)) {
+		counts = append(counts, fmt.Sprintf("%d %s", counted[state], state))
+	}
+	if len(all) > 0 {
+		c.State, c.Says = Warns, fmt.Sprintf("%d resources have no object: %s", len(all), strings.Join(counts, ", "))
+		c.Remedy = "kubectl network orphans"
+	}
+	return c
+}
+
+// maxSkew is how far two clocks may be apart. The Lease is renewed more often, and tokens live for longer.
+const maxSkew = 5 * time.Second
+
+// clock compares this machine's clock with those that others tell.
+func (d doctor) clock() Check {
+	c := Check{Name: "clock", State: OK}
+	var all, wrong []string
+	compare := func(whose string, ahead time.Duration) {
+		text := whose + " agrees"
+		if ahead = ahead.Round(time.Second); ahead.Abs() > maxSkew {
+			word := "ahead of"
+			if ahead < 0 {
+				word = "behind"
+			}
+			text = fmt.Sprintf("%s is %s %s this machine", whose, ahead.Abs(), word)
+			wrong = append(wrong, whose)
+		}
+		all = append(all, text)
+	}
+	if ahead, known := d.ahead(); known {
+		compare("the API server", ahead)
+	}
+	if d.Cloud != nil {
+		if ahead, known := d.neutronAhead(); known {
+			compare("Neutron", ahead)
+		}
+	}
+	switch c.Says = strings.Join(all, "; "); {
+	case len(all) == 0:
+		c.State, c.Says, c.Remedy = Unknown, "nobody told the time", "Check that your proxy leaves the header Date."
+	case len(wrong) > 0:
+		c.State = Warns
+		c.Remedy = "Set the clocks by NTP. " +
+			"If only one differs, it is that one's; if all differ alike, it is this machine's. Leases, tokens and ages are " +
+			"judged by them."
+	}
+	return c
+}
+
+func (d doctor) ahead() (time.Duration, bool) {
+	if d.Ahead == nil {
+		return 0, false
+	}
+	return d.Ahead()
+}
+
+// neutronAhead gives how far Neutron's clock is ahead of this machine's.
+func (d doctor) neutronAhead() (ahead time.Duration, known bool) {
+	var date time.Time
+	began := time.Now()
+	err := d.Cloud.Do(d.ctx, client.Request{Op: "read the time", Method: http.MethodGet, Path: "extensions/router",
+		Date: &date})
+	if err != nil && date.IsZero() {
+		return 0, false
+	}
+	return Ahead(date, began, time.Now()), !date.IsZero()
+}
+
+// Ahead is how far a clock is ahead that told a date, to the second, between began and ended.
+func Ahead(date, began, ended time.Time) time.Duration {
+	return date.Add(time.Second / 2).Sub(began.Add(ended.Sub(began) / 2))
+}
