@@ -16,11 +16,13 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -41,6 +43,13 @@ func Run(ctx context.Context, o Options) error {
 	buildInfo.WithLabelValues(version.Version, runtime.Version()).Set(1)
 	logger := klog.FromContext(ctx)
 
+	if o.InspectAddress != "" {
+		stop, err := serveInspection(ctx, o.InspectAddress)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	config, err := kubeConfig(o)
 	if err != nil {
 		return err
@@ -125,9 +134,13 @@ func (p *process) connect(config *rest.Config) (err error) {
 		return fmt.Errorf("making a client for metadata: %w", err)
 	}
 	p.discovery = newDiscoverer(p.client.Discovery())
-	resync := p.options.ResyncPeriod
-	p.factory = informers.NewSharedInformerFactoryWithOptions(p.client, resync, informers.WithTransform(trim))
-	p.kubeFactory = kubeinformers.NewSharedInformerFactoryWithOptions(p.kube, resync, kubeinformers.WithTransform(trim))
+	resync, transform := p.options.ResyncPeriod, cache.TransformFunc(trim)
+	if r := inspect.On(); r != nil {
+		transform = r.Transform(transform)
+	}
+	p.factory = informers.NewSharedInformerFactoryWithOptions(p.client, resync, informers.WithTransform(transform))
+	p.kubeFactory = kubeinformers.NewSharedInformerFactoryWithOptions(p.kube, resync,
+		kubeinformers.WithTransform(transform))
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -80,6 +81,8 @@ type Options struct {
 	TracingSamplingRate float64
 	// Profiling adds the profiles of net/http/pprof to BindAddress, for callers on loopback.
 	Profiling bool
+	// InspectAddress serves what happens inside the process, as it happens, on loopback; empty for none.
+	InspectAddress string
 }
 
 // DefaultWorkers keeps all calls to the cloud full: batch.DefaultMaxCalls bulk creates with 25 resources each, and a
@@ -219,6 +222,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Share, from 0 to 1, of syncs and audits that are traced. Used with --tracing-endpoint.")
 	flags.BoolVar(&o.Profiling, "profiling", o.Profiling,
 		"Serve profiles at /debug/pprof/ of --bind-address, on loopback only. Use kubectl port-forward to read them.")
+	flags.StringVar(&o.InspectAddress, "inspect-address", o.InspectAddress,
+		"Address on loopback that streams what happens to each object inside this process, for the page of 'make run'. For "+
+			"development: who is on this machine can read it, and recording costs time. Empty records nothing.")
 }
 
 // findings collects what is wrong with the flags.
@@ -277,6 +283,10 @@ func (o *Options) Validate() error {
 		"--tls-cert-file and --tls-private-key-file belong together: set both, or none")
 	found.require(o.TLSCertFile == "" || o.MetricsBindAddress != "",
 		"--tls-cert-file needs a --metrics-bind-address: set one, or remove --tls-cert-file")
+	if o.InspectAddress != "" {
+		err := inspect.CheckAddress(o.InspectAddress)
+		found.require(err == nil, "--inspect-address: %w", err)
+	}
 	found.require(o.CloudTimeout >= time.Second, "--cloud-timeout=%s: write at least 1s", o.CloudTimeout)
 	all := strings.Join(controllers, ", ")
 	found.require(slices.ContainsFunc(controllers, o.enabled),

@@ -31,6 +31,10 @@ func TestOptionsAreValidated(t *testing.T) {
 		"profiles that are served nowhere": {
 			func(o *Options) { o.Profiling, o.BindAddress = true, "" }, []string{"--profiling", "--bind-address"},
 		},
+		"an inspection on loopback": {func(o *Options) { o.InspectAddress = "127.0.0.1:0" }, nil},
+		"an inspection for others": {
+			func(o *Options) { o.InspectAddress = ":8090" }, []string{"--inspect-address", "loopback", "127.0.0.1:8090"},
+		},
 		"a controller that is not there": {
 			func(o *Options) { o.Controllers = []string{"*", "x"} }, []string{`"x"`, "network"},
 		},

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
@@ -82,7 +83,7 @@ type watch struct {
 func NewLoop(name string, sync Sync) *Loop {
 	metric.Register()
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](BackoffFirst, BackoffLast)
-	shares := newShares()
+	shares := newShares(name)
 	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: name, Queue: shares})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(
 		workqueue.TypedDelayingQueueConfig[cache.ObjectName]{Name: name, Queue: fair})
@@ -105,6 +106,9 @@ func NewLoop(name string, sync Sync) *Loop {
 func (l *Loop) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) error {
 	if informer.IsStopped() {
 		return fmt.Errorf("controller %s: watching: the informer has stopped", l.name)
+	}
+	if r := inspect.On(); r != nil {
+		r.WatchIndexer(informer)
 	}
 	l.watches = append(l.watches, watch{informer, handler})
 	return nil
@@ -136,6 +140,10 @@ func (l *Loop) Enqueue(keys ...cache.ObjectName) {
 		delete(l.paused, key)
 		if _, running := l.running[key]; running {
 			l.running[key] = true
+			if r := inspect.On(); r != nil {
+				r.Record(l.event(key, inspect.Queue, "added", "The key is being synced now. It comes back after that sync: "+
+					"no change is lost, and no two syncs of one object overlap."))
+			}
 		}
 		l.mu.Unlock()
 		l.queue.Add(key)
@@ -175,25 +183,33 @@ func KeyOf(obj metav1.Object) []cache.ObjectName {
 //
 // As with Handler, resyncs are dropped, and an update of only the status does not end a delay.
 func (l *Loop) HandlerOf(keysOf func(metav1.Object) []cache.ObjectName) cache.ResourceEventHandler {
-	look := func(obj any) { l.enqueueOf(keysOf, obj) }
+	look := func(what string) func(any) {
+		return func(obj any) {
+			l.recordHandler(what, obj, keysOf)
+			l.enqueueOf(keysOf, obj)
+		}
+	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: look,
+		AddFunc: look("Add"),
 		UpdateFunc: func(was, is any) {
 			old, oldErr := objectOf(was)
 			updated, err := objectOf(is)
 			switch {
 			case oldErr != nil || err != nil:
-				look(is)
+				look("Update")(is)
 			case old.GetResourceVersion() == updated.GetResourceVersion():
+				l.recordHandler("Resync", is, nil)
 			case sameDeclaration(old, updated):
+				l.recordHandler("Update of status", is, keysOf)
 				for _, key := range append(keysOf(old), keysOf(updated)...) {
 					l.queue.Add(key)
 				}
 			default:
+				l.recordHandler("Update", is, keysOf)
 				l.enqueueOf(keysOf, was, is)
 			}
 		},
-		DeleteFunc: look,
+		DeleteFunc: look("Delete"),
 	}
 }
 
@@ -336,11 +352,17 @@ func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 		span.SetAttributes(tracing.Controller.String(l.name), tracing.Namespace.String(key.Namespace),
 			tracing.Name.String(key.Name), tracing.Failures.Int(l.queue.NumRequeues(key)))
 	}
+	if r := inspect.On(); r != nil {
+		traced = inspect.With(traced, inspect.ObjectOf(l.name, key.Namespace, key.Name))
+		r.Record(l.event(key, inspect.Worker, inspect.Starts, fmt.Sprintf("A worker took the key and calls the sync. "+
+			"Failures in a row before: %d.", l.queue.NumRequeues(key))))
+	}
 	began := time.Now()
 	l.tally.active.Inc()
 	result, err := l.syncRecovering(klog.NewContext(traced, logger), key)
 	l.tally.active.Dec()
 	l.tally.durations.Observe(time.Since(began).Seconds())
+	l.recordEnd(key, result, err)
 	counted := resultSuccess
 	defer func() {
 		l.tally.results[counted].Inc()
@@ -369,6 +391,7 @@ func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 		if result.RequeueAfter > 0 {
 			counted = resultRequeueAfter
 			l.queue.AddAfter(key, result.RequeueAfter)
+			l.recordPause(key, inspect.Later, result.RequeueAfter, "The sync asked to be called again then.")
 		}
 	}
 }
@@ -388,6 +411,7 @@ func (l *Loop) begin(key cache.ObjectName) bool {
 	defer l.mu.Unlock()
 	if left := time.Until(l.paused[key]); left > 0 {
 		l.queue.AddAfter(key, left)
+		l.recordPause(key, inspect.BacksOff, left, "Its backoff has not ended: the key waits for the rest of it.")
 		return false
 	}
 	delete(l.paused, key)
@@ -415,6 +439,8 @@ func (l *Loop) retry(key cache.ObjectName, err error) time.Duration {
 	}
 	l.mu.Unlock()
 	l.queue.AddAfter(key, pause)
+	l.recordPause(key, inspect.BacksOff, pause,
+		"The sync failed, so the key backs off. The pause doubles with each failure, and has jitter.")
 	return pause
 }
 

@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"fmt"
 	"sync"
 
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/fair"
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 )
 
 // flow is whom a sync serves: what holds a share of the workers, and takes turns with others.
@@ -33,6 +35,8 @@ func share(workers, parts, others int) int {
 // shares is the storage of a workqueue. It lets flows take turns, and tells whose turn it is while no flow and no
 // backend may hold more than its share of the workers. The workqueue calls Touch, Push, Len and Pop under its own lock.
 type shares struct {
+	// name is the controller's.
+	name string
 	// backend tells the backend that a key's sync may wait for. It is called under the workqueue's lock.
 	backend func(cache.ObjectName) string
 	// changed holds an element after something made a key runnable.
@@ -48,8 +52,9 @@ type shares struct {
 	byBackend map[string]int
 }
 
-func newShares() *shares {
+func newShares(name string) *shares {
 	return &shares{
+		name:      name,
 		backend:   func(cache.ObjectName) string { return "" },
 		changed:   make(chan struct{}, 1),
 		of:        map[cache.ObjectName]flow{},
@@ -83,6 +88,11 @@ func (s *shares) Push(key cache.ObjectName) {
 	s.of[key] = f
 	s.waiting.Push(f, key)
 	s.notify()
+	if r := inspect.On(); r != nil {
+		r.Record(inspect.Event{Stage: inspect.Queue, What: inspect.Waits,
+			Objects: []inspect.Object{inspect.ObjectOf(s.name, key.Namespace, key.Name)},
+			Text:    fmt.Sprintf("The key waits in the queue of controller %s. %d wait there.", s.name, s.waiting.Len())})
+	}
 }
 
 // Touch implements workqueue.Queue. A waiting key keeps its place, unless its backend has changed.

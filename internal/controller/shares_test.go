@@ -198,7 +198,7 @@ func TestAKeyThatWaitsForAWorkerFollowsItsCloud(t *testing.T) {
 // TestShares checks the rules on random sequences.
 func TestShares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newShares()
+		s := newShares("test")
 		workers := rapid.IntRange(1, 20).Draw(t, "workers")
 		s.limit(workers)
 		backends := map[cache.ObjectName]string{}
@@ -302,7 +302,7 @@ func TestShares(t *testing.T) {
 func TestSharesLeaveRoom(t *testing.T) {
 	const workers = 500
 	hogs := func(next func(n int) flow) int {
-		s := newShares()
+		s := newShares("test")
 		s.limit(workers)
 		var f flow
 		s.backend = func(cache.ObjectName) string { return f.backend }
@@ -341,7 +341,7 @@ func BenchmarkQueue(b *testing.B) {
 		}
 		b.Run(fmt.Sprint("shares of ", namespaces), func(b *testing.B) {
 			for b.Loop() {
-				s := newShares()
+				s := newShares("test")
 				s.limit(500)
 				queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Queue: s})
 				for _, key := range keys {

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 )
 
 // FieldManager is the name in metadata.managedFields of the fields that the controllers write.
@@ -43,6 +45,11 @@ func PatchAsRead[T metav1.Object](
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return written, ErrStale
 	}
+	if r := inspect.On(); r != nil && err == nil {
+		r.Record(inspect.Event{Stage: inspect.Status, What: "patched", Objects: inspect.Of(ctx),
+			Version: written.GetResourceVersion(), Code: inspect.Here(),
+			Text: "Another object was patched in the API server, on the condition that it is still the one that was read."})
+	}
 	return written, err
 }
 
@@ -70,5 +77,10 @@ func WriteStatus[T metav1.Object](
 		return err
 	}
 	expected.Written(cache.MetaObjectToName(written), written.GetUID(), written.GetResourceVersion())
+	if r := inspect.On(); r != nil {
+		r.Record(inspect.Event{Stage: inspect.Status, What: "written", Objects: inspect.Of(ctx),
+			Version: written.GetResourceVersion(), Text: "The status was written to the API server, as resourceVersion " +
+				written.GetResourceVersion() + ". The watch will bring it back."})
+	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -77,5 +78,7 @@ func (r *Reconciler[T]) patchMetadata(ctx context.Context, obj T, metadata map[s
 		return obj, err
 	}
 	r.expected.Written(cache.MetaObjectToName(obj), written.GetUID(), written.GetResourceVersion())
+	recordSync(ctx, inspect.Status, "metadata",
+		"The metadata was written to the API server: the finalizer, or what the next process must know.")
 	return written, nil
 }

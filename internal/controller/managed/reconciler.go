@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -103,6 +104,11 @@ func (r *Reconciler[T]) Moved(uid string) {
 	}
 	for _, obj := range objects {
 		if object, err := meta.Accessor(obj); err == nil {
+			if recorder := inspect.On(); recorder != nil {
+				recorder.Record(inspect.Event{Stage: inspect.Inventory, What: "moved", Objects: []inspect.Object{
+					inspect.ObjectOf(r.kind.GroupVersionKind.Kind, object.GetNamespace(), object.GetName())},
+					Text: "Resources of this object have moved in Neutron. The Inventory adds its key to the queue."})
+			}
 			r.Enqueue(cache.MetaObjectToName(object))
 		}
 	}

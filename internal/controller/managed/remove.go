@@ -40,7 +40,7 @@ func (r Removal) Run(ctx context.Context, in Inventory) (last *plan.Observed, er
 		}
 		_, span := tracing.Start(ctx, "plan")
 		change, err := r.Plan(observed)
-		planned(span, change)
+		planned(ctx, span, change)
 		if err != nil {
 			return last, err
 		}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -101,6 +102,9 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 		}
 	}
 	status, changed := r.kind.ToWrite(obj, updated)
+	if !changed {
+		recordSync(ctx, inspect.Status, "same", "The status says so already, so nothing is written.")
+	}
 	kind := r.kind.GroupVersionKind.Kind
 	countDrift(kind, p.events...)
 	err := controller.Report{

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/tracing"
@@ -25,11 +27,14 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	}
 	if !exists {
 		r.expected.Forget(key)
+		recordSync(ctx, inspect.Worker, "gone", "The lister does not find the object: it was deleted.")
 		return controller.Result{}, r.prune(ctx, key, "")
 	}
 	r.describe(ctx, obj)
 	if !r.expected.Met(key, obj.GetUID(), obj.GetResourceVersion()) {
 		// The cache is older than our own last write. The event that updates it requeues the key.
+		recordSync(ctx, inspect.Worker, "stale", "The cache is older than this process's last write to the object. "+
+			"The sync ends: that write's event brings the key back.")
 		return controller.Result{}, nil
 	}
 	policies := r.policies(obj)
@@ -62,6 +67,11 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 
 // describe says in the sync's span what is synced, and why as far as the object shows it.
 func (r *Reconciler[T]) describe(ctx context.Context, obj T) {
+	if r := inspect.On(); r != nil {
+		r.Record(inspect.Event{Stage: inspect.Worker, What: "reads", Objects: inspect.Of(ctx),
+			Version: obj.GetResourceVersion(), Text: fmt.Sprintf("The sync read the object from the lister: generation %d, "+
+				"resourceVersion %s.", obj.GetGeneration(), obj.GetResourceVersion())})
+	}
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
@@ -254,7 +264,7 @@ func (r *Reconciler[T]) adopt(
 // plan gives the next change for what was observed. It fills in the drift that is left.
 func (r *Reconciler[T]) plan(ctx context.Context, obj T, p *progress) (change plan.Change, err error) {
 	_, span := tracing.Start(ctx, "plan")
-	defer func() { planned(span, change) }()
+	defer func() { planned(ctx, span, change) }()
 	change, err = p.declared.Plan(*p.observed)
 	if err != nil || !r.applied(obj) {
 		return change, err
@@ -267,8 +277,26 @@ func (r *Reconciler[T]) plan(ctx context.Context, obj T, p *progress) (change pl
 	return change, nil
 }
 
+// recordSync records what happens to the object of a context, if anything is recorded.
+func recordSync(ctx context.Context, stage inspect.Stage, what, text string) {
+	if r := inspect.On(); r != nil {
+		r.Record(inspect.Event{Stage: stage, What: what, Objects: inspect.Of(ctx), Text: text, Code: inspect.Here()})
+	}
+}
+
 // planned ends the span of a plan.
-func planned(span trace.Span, change plan.Change) {
+func planned(ctx context.Context, span trace.Span, change plan.Change) {
+	if r := inspect.On(); r != nil {
+		text := "The plan is empty: Neutron is as declared. Nothing is called."
+		if len(change) > 0 {
+			text = fmt.Sprintf("The plan has %d steps. ", len(change))
+			for i, step := range change {
+				text += fmt.Sprintf("%d. %s. ", i+1, step)
+			}
+		}
+		r.Record(inspect.Event{Stage: inspect.Plan, What: fmt.Sprintf("%d steps", len(change)), Objects: inspect.Of(ctx),
+			Text: strings.TrimSpace(text), Code: inspect.Here()})
+	}
 	if span.IsRecording() {
 		span.SetAttributes(tracing.Steps.Int(len(change)))
 	}

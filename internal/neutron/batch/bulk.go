@@ -14,6 +14,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
@@ -77,13 +78,14 @@ func (b *Queue) post(
 		if span != trace.SpanFromContext(ctx) {
 			ctx = trace.ContextWithSpan(ctx, span)
 		}
+		ctx = inspect.Join(ctx, []context.Context{group[0].ctx})
 		return b.options.Post(ctx, op, of, bodies)
 	}
 	callers := make([]context.Context, len(group))
 	for i, p := range group {
 		callers[i] = p.ctx
 	}
-	ctx, span := tracing.Join(ctx, "bulk", callers)
+	ctx, span := tracing.Join(inspect.Join(ctx, callers), "bulk", callers)
 	made, err := b.options.Post(ctx, op, of, bodies)
 	tracing.End(span, client.Word(err))
 	return made, err

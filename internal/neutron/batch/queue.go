@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/fair"
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
@@ -166,6 +168,11 @@ func (b *Queue) await(ctx context.Context, item Item) outcome {
 		p.most = b.mostWith(item.Key)
 	}
 	b.enter(p)
+	if r := inspect.On(); r != nil {
+		r.Record(inspect.Event{Stage: inspect.Batch, What: inspect.Waits, Objects: inspect.Of(ctx),
+			Text: fmt.Sprintf("%q waits for its turn. A create waits at most %s for others, to go in one call with them.",
+				item.Op, batchWindow)})
+	}
 	b.dispatch()
 	b.mu.Unlock()
 
@@ -277,6 +284,11 @@ func (b *Queue) sendNext() bool {
 		s := b.begin(batch[0].Op, len(batch))
 		for _, p := range batch {
 			b.options.Waited(p.Op, s.began.Sub(p.since))
+			if r := inspect.On(); r != nil {
+				r.Record(inspect.Event{Stage: inspect.Batch, What: "sent", Objects: inspect.Of(p.ctx),
+					Text: fmt.Sprintf("%q waited %.1f ms for others. It goes in one call with %d in all. Calls under way: %d of %d.",
+						p.Op, s.began.Sub(p.since).Seconds()*1e3, len(batch), b.underway, b.limiter.limit())})
+			}
 		}
 		if l.of == (client.Collection{}) {
 			batch[0].outcome <- outcome{slot: s}

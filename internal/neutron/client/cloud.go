@@ -626,7 +626,9 @@ func (c *Cloud) send(ctx context.Context, s *session, r Request) error {
 	defer cancel()
 	bounded, span := r.trace(bounded)
 	began := time.Now()
+	r.recordSent(ctx)
 	err := r.send(bounded, s, c.access.Load().bounds.answer)
+	r.recordAnswer(ctx, began, err)
 	endTrace(span, err)
 	c.options.Called(Call{Op: r.Op, Creates: r.Creates, Duration: time.Since(began), Err: err})
 	if r.Op != opProbe { // the prober judges the outcome itself

@@ -3,11 +3,14 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
 
@@ -48,6 +51,43 @@ func noteAnswer(span trace.Span, status int, request string) {
 	if request != "" {
 		span.SetAttributes(tracing.Request.String(request))
 	}
+}
+
+// recordSent records a request, for package inspect: as a span, without ids.
+func (r Request) recordSent(ctx context.Context) {
+	recorder := inspect.On()
+	if recorder == nil {
+		return
+	}
+	text := fmt.Sprintf("%s %s was sent to Neutron.", r.Method, template(r.Path))
+	if r.Creates > 1 {
+		text = fmt.Sprintf("%s %s was sent to Neutron, for %d resources at once.", r.Method, template(r.Path), r.Creates)
+	}
+	if r.Revision != nil {
+		text += fmt.Sprintf(" With If-Match: revision_number=%d, it fails if somebody else was faster.", *r.Revision)
+	}
+	recorder.Record(inspect.Event{Stage: inspect.Neutron, What: inspect.Sends, Objects: inspect.Of(ctx), Text: text,
+		Code: inspect.Here()})
+}
+
+// recordAnswer records the end of a request.
+func (r Request) recordAnswer(ctx context.Context, began time.Time, err error) {
+	recorder := inspect.On()
+	if recorder == nil {
+		return
+	}
+	text := "Neutron did it"
+	if refusal, ok := errors.AsType[*Error](err); ok && refusal.Status != 0 {
+		text = fmt.Sprintf("Neutron answered HTTP %d", refusal.Status)
+	} else if err != nil {
+		text = "Neutron did not answer: " + Word(err)
+	}
+	text = fmt.Sprintf("%s, after %.0f ms.", text, time.Since(began).Seconds()*1e3)
+	if MaybeDone(err) {
+		text += " Nobody knows whether it was done: the next sync looks first."
+	}
+	recorder.Record(inspect.Event{Stage: inspect.Neutron, What: inspect.Answers, Objects: inspect.Of(ctx), Text: text,
+		Code: inspect.Here()})
 }
 
 // endTrace ends the span of a call.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/tracing"
@@ -72,6 +73,10 @@ func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Ch
 			return a.done, err
 		}
 		a.done = append(a.done, step)
+		if r := inspect.On(); r != nil {
+			r.Record(inspect.Event{Stage: inspect.Inventory, What: "applied", Objects: inspect.Of(ctx),
+				Text: "The Inventory holds the answer to: " + step.String() + ". The next look sees it without a list."})
+		}
 	}
 	return a.done, nil
 }

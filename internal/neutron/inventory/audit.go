@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
@@ -83,6 +85,14 @@ func (i *Inventory) auditSince(ctx context.Context, since time.Time) error {
 		i.look(ctx, used, true)
 	}
 	i.options.Audited(audit)
+	if r := inspect.On(); r != nil {
+		text := fmt.Sprintf("An audit listed this cluster in Neutron: %d networks, %d ports. Objects that moved: %d.",
+			audit.Networks, audit.Ports, audit.Moved)
+		if err != nil {
+			text = "An audit failed: " + client.Word(err) + ". The Inventory keeps what it has."
+		}
+		r.Record(inspect.Event{Stage: inspect.Inventory, What: "audit", Text: text})
+	}
 	return err
 }
 

@@ -1,0 +1,25 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
+)
+
+// serveInspection records what happens in this process, and serves it at an address on loopback, until stop.
+func serveInspection(ctx context.Context, address string) (stop func(), err error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--inspect-address: %w: use another address, or an empty one to record nothing", err)
+	}
+	recorder, off := inspect.Start()
+	server := newServer(recorder)
+	klog.FromContext(ctx).Info("Recording each step of each object, for development; this costs time",
+		"address", listener.Addr().String())
+	go server.Serve(limitConnections(listener)) //nolint:errcheck // it ends by stop
+	return func() { off(); server.Close() }, nil
+}

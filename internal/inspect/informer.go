@@ -1,0 +1,117 @@
+package inspect
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Transform wraps an informer's transform, through which each object goes on its way from the watch to the cache. The
+// Reflector and the delta FIFO are client-go's and have no hooks: who called the transform tells what they do.
+func (r *Recorder) Transform(next cache.TransformFunc) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		if object, err := meta.Accessor(obj); err == nil {
+			r.arrived(KindOf(obj), object)
+		}
+		return next(obj)
+	}
+}
+
+// clientgo is the package of informers.
+const clientgo = "k8s.io/client-go/tools/cache."
+
+func (r *Recorder) arrived(kind string, object metav1.Object) {
+	stack, what, version := frames(), "", object.GetResourceVersion()
+	objects := []Object{ObjectOf(kind, object.GetNamespace(), object.GetName())}
+	record := func(stage Stage, f runtime.Frame, text string, arguments ...any) {
+		r.Record(Event{Stage: stage, What: what, Objects: objects, Version: version, Code: codeOf(f),
+			Text: fmt.Sprintf(text, arguments...)})
+	}
+	var fifo runtime.Frame
+	for _, f := range stack {
+		name, is := strings.CutPrefix(f.Function, clientgo)
+		if !is {
+			continue
+		}
+		switch name {
+		case "(*RealFIFO).Add", "(*cache).Add":
+			what = "ADDED"
+		case "(*RealFIFO).Update", "(*cache).Update":
+			what = "MODIFIED"
+		case "(*RealFIFO).Delete":
+			what = "DELETED"
+		case "(*RealFIFO).Replace":
+			what = "replaced"
+		case "handleAnyWatch":
+			record(Reflector, f, "The Reflector got %s at resourceVersion %s from its watch of the API server.", what, version)
+		}
+		if strings.HasPrefix(name, "(*RealFIFO).") {
+			fifo = f
+		}
+	}
+	switch {
+	case fifo.Function != "" && what == "replaced":
+		record(DeltaFIFO, fifo, "The delta FIFO got it with the Reflector's whole list.")
+	case fifo.Function != "":
+		record(DeltaFIFO, fifo, "The delta FIFO queues the change behind earlier ones, in order.")
+	}
+}
+
+// WatchIndexer records what an informer's Indexer stores. An index sees each object that comes and goes. A second call
+// for one informer does nothing.
+func (r *Recorder) WatchIndexer(informer cache.SharedInformer) {
+	indexed, ok := informer.(interface{ AddIndexers(cache.Indexers) error })
+	if !ok {
+		return
+	}
+	// It fails if the informer has this index.
+	_ = indexed.AddIndexers(cache.Indexers{"inspect": func(obj any) ([]string, error) {
+		if object, err := meta.Accessor(obj); err == nil {
+			r.indexed(KindOf(obj), object)
+		}
+		return nil, nil
+	}})
+}
+
+func (r *Recorder) indexed(kind string, object metav1.Object) {
+	of, version := ObjectOf(kind, object.GetNamespace(), object.GetName()), object.GetResourceVersion()
+	deleted := false
+	code := caller(func(function string) bool {
+		name, is := strings.CutPrefix(function, clientgo)
+		deleted = deleted || is && strings.HasPrefix(name, "(*threadSafeMap).Delete")
+		return is && strings.HasPrefix(name, "process")
+	})
+	r.mu.Lock()
+	held, was := r.held[of]
+	if deleted {
+		delete(r.held, of)
+	} else {
+		r.held[of] = version
+	}
+	r.mu.Unlock()
+	e := Event{Stage: Indexer, What: "stored", Objects: []Object{of}, Version: version, Code: code}
+	switch {
+	case deleted && was:
+		e.What, e.Text = "removed", "The Indexer removed it: listers do not find it any more."
+	case deleted, was && held == version:
+		return // an update asks for the indexes of the old state, too
+	case was:
+		e.Text = fmt.Sprintf("The Indexer holds resourceVersion %s now, not %s. Listers read this.", version, held)
+	default:
+		e.Text = fmt.Sprintf("The Indexer holds it now, at resourceVersion %s. Listers read this.", version)
+	}
+	r.Record(e)
+}
+
+// KindOf is the kind of an object of a typed informer, also in a tombstone.
+func KindOf(obj any) string {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	name := fmt.Sprintf("%T", obj)
+	return name[strings.LastIndex(name, ".")+1:]
+}

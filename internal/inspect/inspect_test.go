@@ -1,0 +1,228 @@
+package inspect
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+)
+
+// patience is for machines that do much else at the same time.
+const patience = time.Minute
+
+// await gives the events of a stage once there are as many.
+func await(t *testing.T, r *Recorder, stage Stage, count int) (found []Event) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for {
+		events, changed := r.Since(0)
+		found = slices.DeleteFunc(events, func(e Event) bool { return e.Stage != stage })
+		if len(found) >= count {
+			return found
+		}
+		select {
+		case <-changed:
+		case <-deadline.C:
+			t.Fatalf("%s has %d events, want %d: %v", stage, len(found), count, found)
+		}
+	}
+}
+
+// TestTheWayThroughAnInformer checks the events against client-go's own code: another release may rename its functions.
+func TestTheWayThroughAnInformer(t *testing.T) {
+	r, stop := Start()
+	defer stop()
+	source := fcache.NewFakeControllerSource()
+	pod := func(label string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "web", Labels: map[string]string{"is": label}}}
+	}
+	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{})
+	if err := informer.SetTransform(r.Transform(func(obj any) (any, error) { return obj, nil })); err != nil {
+		t.Fatal(err)
+	}
+	r.WatchIndexer(informer)
+	r.WatchIndexer(informer)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { informer.RunWithContext(ctx); close(ended) }()
+	defer func() { cancel(); <-ended }()
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		t.Fatal("the cache is not synced")
+	}
+	source.Add(pod("new"))
+	await(t, r, Indexer, 1)
+	source.Modify(pod("changed"))
+	await(t, r, Indexer, 2)
+	source.Delete(pod("changed"))
+	await(t, r, Indexer, 3)
+
+	for stage, wants := range map[Stage]struct {
+		whats string
+		file  string
+	}{
+		Reflector: {"ADDED MODIFIED DELETED", "k8s.io/client-go/tools/cache/reflector.go"},
+		DeltaFIFO: {"ADDED MODIFIED DELETED", "k8s.io/client-go/tools/cache/the_real_fifo.go"},
+		Indexer:   {"stored stored removed", "k8s.io/client-go/tools/cache/controller.go"},
+	} {
+		events := await(t, r, stage, 3)
+		var whats []string
+		for _, e := range events {
+			whats = append(whats, e.What)
+			if e.Code.File != wants.file || e.Code.Line == 0 || e.Code.Func == "" {
+				t.Errorf("%s %s happened at %+v, want %s", stage, e.What, e.Code, wants.file)
+			}
+			if want := []Object{"pod/shop/web"}; !slices.Equal(e.Objects, want) {
+				t.Errorf("%s %s is about %v, want %v", stage, e.What, e.Objects, want)
+			}
+		}
+		if got := strings.Join(whats, " "); got != wants.whats {
+			t.Errorf("%s has %q, want %q", stage, got, wants.whats)
+		}
+	}
+	if versions := await(t, r, Indexer, 3); versions[0].Version == versions[1].Version {
+		t.Errorf("the Indexer's versions are %s and %s", versions[0].Version, versions[1].Version)
+	}
+}
+
+func TestTheCodeIsThatOfTheRunningBinary(t *testing.T) {
+	r, stop := Start()
+	defer stop()
+	r.Record(Event{Stage: Plan}) // this line
+	events, _ := r.Since(0)
+	code := events[0].Code
+	content, err := os.ReadFile(filepath.Join("../..", code.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := strings.Split(string(content), "\n")[code.Line-1]; !strings.HasSuffix(line, "// this line") {
+		t.Errorf("%s:%d is %q", code.File, code.Line, line)
+	}
+	if code.Func != t.Name() {
+		t.Errorf("the function is %s, want %s", code.Func, t.Name())
+	}
+}
+
+func TestOldEventsGo(t *testing.T) {
+	r, stop := Start()
+	defer stop()
+	for range size + 10 {
+		r.Record(Event{Stage: Plan})
+	}
+	all, _ := r.Since(0)
+	if len(all) != size || all[0].Seq != 11 || all[size-1].Seq != size+10 {
+		t.Errorf("%d events from %d to %d", len(all), all[0].Seq, all[len(all)-1].Seq)
+	}
+	if last, _ := r.Since(size + 9); len(last) != 1 || last[0].Seq != size+10 {
+		t.Errorf("after the last but one: %v", last)
+	}
+	if none, _ := r.Since(size + 10); len(none) != 0 {
+		t.Errorf("after the last one: %v", none)
+	}
+}
+
+func TestTheStream(t *testing.T) {
+	r, stop := Start()
+	defer stop()
+	server := httptest.NewServer(r)
+	defer server.Close()
+	r.Record(Event{Stage: Queue, What: Waits, Objects: []Object{ObjectOf("Network", "shop", "web")}, Text: "one"})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	next := func() (event string, content Event) {
+		for lines.Scan() {
+			if text, is := strings.CutPrefix(lines.Text(), "event: "); is {
+				event = text
+			} else if text, is := strings.CutPrefix(lines.Text(), "data: "); is {
+				if err := json.Unmarshal([]byte(text), &content); err != nil {
+					t.Fatal(err)
+				}
+				return event, content
+			}
+		}
+		t.Fatal("the stream has ended")
+		return
+	}
+	if event, _ := next(); event != "hello" {
+		t.Errorf("the first message is %s", event)
+	}
+	if _, e := next(); e.Text != "one" || e.Objects[0] != "network/shop/web" {
+		t.Errorf("the first event is %+v", e)
+	}
+	r.Record(Event{Stage: Queue, Text: "two"})
+	if _, e := next(); e.Text != "two" || e.Seq != 2 {
+		t.Errorf("the second event is %+v", e)
+	}
+}
+
+func TestOnlyLoopbackIsServed(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"127.0.0.1:8090": true, "[::1]:0": true, "127.9.9.9:1": true,
+		":8090": false, "0.0.0.0:8090": false, "[::]:8090": false, "10.0.0.1:8090": false, "localhost:8090": false,
+		"127.0.0.1": false, "evil.example:8090": false, "": false,
+	} {
+		if err := CheckAddress(address); (err == nil) != ok {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+	r, stop := Start()
+	defer stop()
+	request := httptest.NewRequest(http.MethodGet, "http://evil.example:8090/", nil)
+	answer := httptest.NewRecorder()
+	r.ServeHTTP(answer, request)
+	if answer.Code != http.StatusMisdirectedRequest {
+		t.Errorf("another name for the address is answered with %d", answer.Code)
+	}
+}
+
+// hook is as the hooks are.
+func hook(ctx context.Context, name string) {
+	if r := On(); r != nil {
+		r.Record(Event{Stage: Plan, Objects: Of(ctx), Text: "The name is " + name})
+	}
+}
+
+func TestOffCostsNothing(t *testing.T) {
+	if n := testing.AllocsPerRun(1000, func() { hook(t.Context(), "web") }); n != 0 {
+		t.Errorf("a hook allocates %v times", n)
+	}
+}
+
+// BenchmarkHook measures a hook while nothing is recorded, and while it is.
+func BenchmarkHook(b *testing.B) {
+	b.Run("off", func(b *testing.B) {
+		for b.Loop() {
+			hook(b.Context(), "web")
+		}
+	})
+	b.Run("on", func(b *testing.B) {
+		_, stop := Start()
+		defer stop()
+		for b.Loop() {
+			hook(b.Context(), "web")
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Hello is the first message of a stream.
+type Hello struct {
+	// PID is the process's id. A process that was killed and started again has another one, and counts from 1.
+	PID int `json:"pid"`
+}
+
+// heartbeat is how often a stream without events says that it lives.
+const heartbeat = 15 * time.Second
+
+// CheckAddress returns an error for an address that is not on loopback: the events name the objects of all namespaces,
+// and who may connect may read them.
+func CheckAddress(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err == nil {
+		if ip, parsed := netip.ParseAddr(host); parsed == nil && ip.IsLoopback() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not on loopback: write 127.0.0.1 or [::1] and a port, such as 127.0.0.1:8090", address)
+}
+
+// ServeHTTP streams the events as server-sent events: first a Hello, then all that are kept after the query's since,
+// and then each as it happens. It answers requests for a loopback address alone: by another name, a page of the Web
+// could read them (DNS rebinding).
+func (r *Recorder) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	if CheckAddress(q.Host) != nil {
+		http.Error(w, "Ask for this by its loopback address.", http.StatusMisdirectedRequest)
+		return
+	}
+	seq, _ := strconv.ParseUint(q.URL.Query().Get("since"), 10, 64) // 0 is all
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	to := http.NewResponseController(w)
+	send := func(event string, content any) error {
+		text, err := json.Marshal(content)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event, text)
+		return err
+	}
+	err := send("hello", Hello{PID: os.Getpid()})
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for err == nil {
+		events, changed := r.Since(seq)
+		for _, e := range events {
+			seq = e.Seq
+			if err = send("event", e); err != nil {
+				return // the reader is gone
+			}
+		}
+		if err = to.Flush(); err != nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+			_, err = fmt.Fprint(w, ": alive\n\n")
+		case <-q.Context().Done():
+			return
+		}
+	}
+}
