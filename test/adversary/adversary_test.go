@@ -1,6 +1,7 @@
 package adversary
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -139,7 +140,15 @@ func largeDeployment(t *testing.T, w *world) {
 		}
 		return nil
 	})
-	before := w.neutron.Count(http.MethodPost, "/v2.0/ports")
+	// Others use the same controller meanwhile.
+	network, err := attacker.networks.CloudteamV1().Networks(attacker.name).Get(t.Context(), "small", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := w.neutron.Break(func(c proxy.Call) bool {
+		return c.Shape == "/v2.0/ports" && c.Method == http.MethodPost && bytes.Contains(c.Body, []byte(network.Status.NetworkID))
+	}, 0, proxy.Pass)
+	t.Cleanup(asked.Mend)
 	began := time.Now()
 	surroundings.Eventually(t, func() error {
 		if n := len(attacker.ports()); n > most {
@@ -150,9 +159,10 @@ func largeDeployment(t *testing.T, w *world) {
 		}
 		return nil
 	})
-	// Others use the same controller meanwhile.
-	if n := w.neutron.Count(http.MethodPost, "/v2.0/ports") - before; n > 40 {
-		t.Errorf("Neutron was asked for %d ports in 5 seconds, of a subnet that is full", n)
+	// One create at a time tries, after a second, two, four, and so on. A Pod that leaves makes it try at once.
+	t.Logf("Neutron was asked for ports %d times in %s", asked.Hits(), time.Since(began).Round(time.Second))
+	if n := asked.Hits(); n > 5 {
+		t.Errorf("Neutron was asked for ports %d times in 5 seconds, of a subnet that is full", n)
 	}
 }
 
@@ -305,14 +315,16 @@ func TestANoisyNeighbourSlowsNobody(t *testing.T) {
 			}
 		})
 	}
+	meanwhile := median()
 	makers.Wait()
 	busy := median()
-	t.Logf("a Network is Ready after %s when all is quiet, and after %s beside %d that wait: %.1f times that", idle, busy,
-		noise, float64(busy)/float64(idle))
-	// Below half a second, the machine's other work decides.
-	if busy > max(2*idle, 500*time.Millisecond) {
-		t.Errorf("a Network is Ready after %s beside %d of another namespace's that wait, and after %s when all is quiet",
-			busy, noise, idle)
+	t.Logf("a Network is Ready after %s when all is quiet, after %s while another namespace's %d are made (%.1f times that), "+
+		"and after %s while they wait (%.1f)", idle, meanwhile, noise, float64(meanwhile)/float64(idle), busy,
+		float64(busy)/float64(idle))
+	// Below a third of a second, the machine's other work decides. While they are made, it is the API server's.
+	if bound := max(2*idle, 300*time.Millisecond); busy > bound {
+		t.Errorf("a Network is Ready after %s beside %d of another namespace's, and after %s when all is quiet; want %s at "+
+			"most", busy, noise, idle, bound)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/attachment"
@@ -51,6 +52,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 var (
 	podKind        = corev1.SchemeGroupVersion.WithResource("pods")
 	deploymentKind = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	accounts       = corev1.SchemeGroupVersion.WithResource("serviceaccounts")
 	portKind       = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
 	networkKind    = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 )
@@ -93,6 +95,7 @@ func TestAccountPolicy(t *testing.T) {
 			`},"spec":{"networkName":"net"}}`
 	}
 	ofWeb := "," + owner("Deployment", "apps/v1", "web", uid("deployments web"))
+	make(accounts, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"another"}}`)
 	make(portKind, port("users", ""))
 	make(portKind, port("pools", ofWeb))
 	make(portKind, port("left", `,"annotations":{"cloudteam.ztgame.com/made-for":"Deployment/web"}`))
@@ -113,10 +116,10 @@ func TestAccountPolicy(t *testing.T) {
 			`"capabilities":{"ips":true,"mac":true},"routes":[{"dst":"10.9.0.0/16","gw":"10.0.0.9"}]}]}`
 	)
 
-	create := func(resource schema.GroupVersionResource, text string) func() error {
+	create := func(resource schema.GroupVersionResource, text string, subresources ...string) func() error {
 		return func() error {
 			_, err := account.Resource(resource).Namespace(namespace).Create(t.Context(), object(t, text),
-				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
 			return err
 		}
 	}
@@ -211,7 +214,19 @@ func TestAccountPolicy(t *testing.T) {
 		"create a ConfigMap":                create(corev1.SchemeGroupVersion.WithResource("configmaps"), `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`),
 		"create a Secret":                   create(corev1.SchemeGroupVersion.WithResource("secrets"), `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}`),
 		"create a RoleBinding":              create(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}, `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"}}`),
-		"create a token of another account": create(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"s"}}`),
+		"create an account":                 create(accounts, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"s"}}`),
+		"create a token of another account": create(accounts, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","metadata":{"name":"another"},"spec":{}}`, "token"),
+		"bind a Pod to a node":              create(podKind, `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"web"},"target":{"kind":"Node","name":"n"}}`, "binding"),
+		"evict a Pod":                       create(podKind, `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"web"}}`, "eviction"),
+		"run a container in a Pod":          patch(podKind, "web", strategic, `{"spec":{"ephemeralContainers":[{"name":"e","image":"evil"}]}}`, "ephemeralcontainers"),
+		"run a command in a Pod": func() error {
+			client, err := kubernetes.NewForConfig(impersonating(accountUser, "system:masters"))
+			if err != nil {
+				return err
+			}
+			return client.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").Name("web").SubResource("exec").
+				Param("command", "sh").Param("stdout", "true").Do(t.Context()).Error()
+		},
 	}
 	holdPolicy(t, "network-controller-account", refused["delete a Pod"], allowed, refused)
 }

@@ -25,6 +25,15 @@ func After(ending Fault) Fault {
 	}
 }
 
+// Pass breaks nothing. The rule counts the calls.
+func Pass(x *Exchange) {
+	a, err := x.Forward()
+	if err != nil {
+		x.Reset()
+	}
+	x.Answer(a)
+}
+
 // Reset cuts the connection.
 func Reset(x *Exchange) { x.Reset() }
 
