@@ -80,7 +80,7 @@ kubectl for the cluster and the user: see "kubectl options".`,
 		flag.Hidden = !slices.Contains([]string{"namespace", "context", "kubeconfig"}, flag.Name) // as kubectl does
 	})
 	klog.SetOutput(io.Discard) // client-go logs what the commands say in words
-	root.AddCommand(f.why(), f.tree(), f.top(), f.plan(), f.doctor(), f.orphans(), f.adopt(), f.ui())
+	root.AddCommand(f.why(), f.tree(), f.top(), f.plan(), f.doctor(), f.orphans(), f.export(), f.adopt(), f.ui())
 	return root
 }
 

@@ -70,7 +70,7 @@ func Find(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, cluster stri
 	if err != nil {
 		return nil, err
 	}
-	live, err := uids(ctx, c)
+	live, err := Live(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +101,8 @@ func Find(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, cluster stri
 	return all, nil
 }
 
-// uids are those of all objects that own resources in Neutron. One that the user may not read would look gone.
-func uids(ctx context.Context, c *ask.Cluster) (map[string]bool, error) {
+// Live are the UIDs of all objects that own resources in Neutron. One that the user may not read would look gone.
+func Live(ctx context.Context, c *ask.Cluster) (map[string]bool, error) {
 	live := map[string]bool{}
 	api := c.Networks.CloudteamV1()
 	networks, err := api.Networks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})

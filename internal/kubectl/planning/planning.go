@@ -48,6 +48,9 @@ type Step struct {
 	step   plan.Step
 }
 
+// Step is the step of the plan.
+func (s Step) Step() plan.Step { return s.step }
+
 // Planner plans objects. It is the controllers of Networks and NetworkPorts with caches that were read once. It never
 // runs them.
 type Planner struct {

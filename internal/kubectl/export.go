@@ -1,0 +1,155 @@
+package kubectl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/exporting"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/orphans"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
+)
+
+func (f *factory) export() *cobra.Command {
+	cloudName := ""
+	var q exporting.Request
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write Networks that import the networks of a project as they are",
+		Long: `export writes a Network for each network of a project in Neutron that no object has. Each imports its network
+by the id. It declares the network as it is: applying it changes nothing in Neutron but the markers in the descriptions.
+
+What a Network cannot say is in comments. The class of the Networks has to allow imports (docs/classes.md). Networks of
+other clusters are left out; see "adopt".
+
+The exit code is 0, 2 if a network is left out because no Network can say it, and 1 after an error.`,
+		Example: `  # All networks of the project that nobody manages here:
+  kubectl network export --cloud mycloud -n shop > networks.yaml
+
+  # What would applying it do?
+  kubectl network plan -f networks.yaml --cloud mycloud
+
+  # One network:
+  kubectl network export --cloud mycloud --name frontend | kubectl apply -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cluster, all, err := f.exportAll(c.Context(), cloudName, &q)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(f.printExported(all), f.notes(cluster)); err != nil {
+				return err
+			}
+			for _, e := range all {
+				if e.Network == nil {
+					return &ExitError{2}
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringSliceVar(&q.Names, "name", nil, "Name or id of a network in Neutron. Without it, all are written")
+	c.Flags().BoolVar(&q.Orphans, "orphan-only", false,
+		"Only networks with the marker of an object of this cluster that is gone")
+	c.Flags().StringVar(&q.Class, "class", "", "NetworkClass of the Networks. The default is the cluster's default class")
+	c.Flags().StringVar(&q.Cluster, "cluster-uid", "", "UID of the namespace kube-system, if you may not read it")
+	f.cloudFlag(c, &cloudName)
+	return c
+}
+
+func (f *factory) exportAll(
+	ctx context.Context, cloudName string, q *exporting.Request,
+) (cluster *ask.Cluster, all []exporting.Exported, err error) {
+	if q.Namespace, cluster, err = f.where(false); err != nil {
+		return nil, nil, err
+	}
+	cloud, err := f.neutron(cloudName)
+	if err != nil {
+		return nil, nil, err
+	}
+	if cloud == nil {
+		return nil, nil, errors.New("networks are in Neutron: name a cloud of your clouds.yaml with --cloud or OS_CLOUD")
+	}
+	if q.Cluster == "" {
+		if q.Cluster, err = planning.ClusterUID(ctx, cluster); err != nil {
+			return nil, nil, err
+		}
+	}
+	all, skipped, err := exporting.Export(ctx, cloud, *q, func() (map[string]bool, error) {
+		return orphans.Live(ctx, cluster)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if skipped.Managed > 0 && !q.Orphans {
+		cluster.Note("%d networks have an object here, and are left out.", skipped.Managed)
+	}
+	if skipped.Others > 0 {
+		cluster.Note("%d networks bear the marker of another cluster, and are left out. If it is gone, see "+
+			"\"kubectl network adopt\".", skipped.Others)
+	}
+	if len(all) == 0 {
+		cluster.Note("There is no network to export.")
+	}
+	return cluster, all, nil
+}
+
+// oneLine keeps a text in its comment: YAML has more line breaks than a terminal.
+func oneLine(words string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, words)
+}
+
+// documentOf writes a Network as YAML. A text with rare line breaks, which YAML would read as others, makes it JSON.
+func documentOf(m exporting.Manifest) (string, error) {
+	document, err := yaml.Marshal(m)
+	if err != nil {
+		return "", err
+	}
+	var read exporting.Manifest
+	if err := yaml.Unmarshal(document, &read); err == nil && equality.Semantic.DeepEqual(m, read) {
+		return string(document), nil
+	}
+	document, err = json.MarshalIndent(m, "", "  ")
+	return strings.ReplaceAll(string(document), "\u0085", `\u0085`), err
+}
+
+// printExported writes the Networks as documents of YAML, with comments.
+func (f *factory) printExported(all []exporting.Exported) error {
+	to := text.NewPrinter(f.Out)
+	for i, e := range all {
+		if i > 0 && e.Network != nil {
+			to.Line("---")
+		}
+		to.Line("# Network %s %q in Neutron.", oneLine(e.ID), e.Name)
+		for _, note := range e.Notes {
+			if strings.HasPrefix(note, " ") {
+				to.Line("# %s", oneLine(note)) // a command
+				continue
+			}
+			to.Wrapped("# ", note)
+		}
+		if e.Network == nil {
+			continue
+		}
+		document, err := documentOf(e.Manifest())
+		if err != nil {
+			return fmt.Errorf("writing the Network of %s: %w", e.ID, err)
+		}
+		to.Line("%s", strings.TrimSuffix(document, "\n"))
+	}
+	return to.Err()
+}

@@ -1,0 +1,370 @@
+package exporting
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/types"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/internal/declare"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+)
+
+// cluster has the length of a UID.
+const cluster = "c1a0b7d2-0000-4000-8000-000000000000"
+
+// world is an emulated cloud, and a planner of a cluster whose class allows all.
+type world struct {
+	cloud   *client.Cloud
+	in      *inventory.Inventory
+	planner *planning.Planner
+}
+
+func newWorld(t *testing.T) *world {
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	server := neutrontest.New(neutrontest.Options{})
+	if err := os.WriteFile(file, []byte(server.Start(t).CloudsYAML()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	credentials, err := client.LoadCredentials("tenant")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{cloud: client.NewCloud(credentials, client.Options{})}
+	w.in = inventory.New(w.cloud, cluster, inventory.Options{Ports: true})
+	open := &cloudteamv1.NetworkClass{}
+	open.Name, open.Annotations = "open", map[string]string{"cloudteam.ztgame.com/is-default-class": "true"}
+	open.Spec.AllowedFields = []cloudteamv1.PrivilegedField{
+		cloudteamv1.FieldImport, cloudteamv1.FieldSharedWith, cloudteamv1.FieldShared, cloudteamv1.FieldExternal}
+	open.Spec.AllowedRanges = []string{"0.0.0.0/0", "::/0"}
+	c := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset(open)}
+	if w.planner, err = planning.New(t.Context(), c, w.in, cluster); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// fataler is a *testing.T or a *rapid.T.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Fatal(args ...any)
+}
+
+// make creates a resource as a user does, and gives its id.
+func (w *world) make(t fataler, one string, body map[string]any) string {
+	t.Helper()
+	many := map[string]string{"rbac_policy": "rbac-policies"}[one]
+	if many == "" {
+		many = one + "s"
+	}
+	var answer map[string]struct{ ID string }
+	if err := w.cloud.Do(context.Background(), client.Request{Op: "create " + one, Method: http.MethodPost, Path: many,
+		Body: map[string]any{one: body}, Answer: &answer}); err != nil {
+		t.Fatalf("%v: %v", body, err)
+	}
+	return answer[one].ID
+}
+
+// export exports one network.
+func (w *world) export(t fataler, q Request) []Exported {
+	t.Helper()
+	q.Cluster, q.Namespace = cluster, "shop"
+	all, _, err := Export(context.Background(), w.cloud, q, func() (map[string]bool, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// network makes a random network, and gives its id.
+func (w *world) network(t *rapid.T) string {
+	has := func(what string) bool { return rapid.Bool().Draw(t, what) }
+	n := map[string]any{"name": rapid.SampledFrom([]string{"frontend", "Front End!", "", "a.b", "前端"}).Draw(t, "name")}
+	if has("description") {
+		n["description"] = rapid.SampledFrom([]string{"for the shop", "two\nlines", strings.Repeat("x", 140)}).Draw(t, "description")
+	}
+	if has("down") {
+		n["admin_state_up"] = false
+	}
+	if has("mtu") {
+		n["mtu"] = rapid.SampledFrom([]int{1280, 1400}).Draw(t, "mtu")
+	}
+	if has("open ports") {
+		n["port_security_enabled"] = false
+	}
+	if has("domain") {
+		n["dns_domain"] = "example.org."
+	}
+	id := w.make(t, "network", n)
+	for i := range rapid.IntRange(1, 9).Draw(t, "subnets") {
+		w.make(t, "subnet", subnetOf(t, id, i))
+	}
+	if has("tags") {
+		if err := w.cloud.Do(context.Background(), client.Request{Op: "tag", Method: http.MethodPut,
+			Path: "networks/" + id + "/tags", Body: map[string]any{"tags": []string{"b", "a"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "shares") {
+		w.make(t, "rbac_policy", map[string]any{"object_type": "network", "object_id": id, "action": "access_as_shared",
+			"target_tenant": fmt.Sprintf("project-%d", i)})
+	}
+	return id
+}
+
+// subnetOf draws the n-th subnet of a network.
+func subnetOf(t *rapid.T, network string, n int) map[string]any {
+	has := func(what string) bool { return rapid.Bool().Draw(t, what) }
+	s := map[string]any{"network_id": network, "name": fmt.Sprintf("subnet %d", n)}
+	if has("subnet's description") {
+		s["description"] = "of a user"
+	}
+	version := rapid.SampledFrom([]int{4, 4, 6}).Draw(t, "version")
+	s["ip_version"] = version
+	prefix := fmt.Sprintf("10.%d.0.", n)
+	s["cidr"] = prefix + "0/24"
+	if version == 6 {
+		prefix = fmt.Sprintf("fd00:%d::", n)
+		s["cidr"] = prefix + "/64"
+		if has("modes") {
+			mode := rapid.SampledFrom([]string{"slaac", "dhcpv6-stateful", "dhcpv6-stateless"}).Draw(t, "mode")
+			s["ipv6_address_mode"], s["ipv6_ra_mode"] = mode, mode
+			if has("another router") {
+				delete(s, "ipv6_ra_mode")
+			}
+		}
+	}
+	switch rapid.SampledFrom([]string{"", "none", "another"}).Draw(t, "gateway") {
+	case "none":
+		s["gateway_ip"] = nil
+	case "another":
+		s["gateway_ip"] = prefix + "7"
+	}
+	if has("pools") {
+		s["allocation_pools"] = []any{map[string]any{"start": prefix + "20", "end": prefix + "29"},
+			map[string]any{"start": prefix + "40", "end": prefix + "49"}}
+	}
+	if _, moded := s["ipv6_address_mode"]; !moded && has("no DHCP") {
+		s["enable_dhcp"] = false
+	}
+	if has("servers") {
+		s["dns_nameservers"] = []string{prefix + "54", prefix + "53"}
+	}
+	if has("routes") {
+		destination := "192.168.9.0/24"
+		if version == 6 {
+			destination = "fd09::/64"
+		}
+		s["host_routes"] = []any{map[string]any{"destination": destination, "nexthop": prefix + "9"}}
+	}
+	if has("service types") {
+		s["service_types"] = []string{"compute:nova"}
+	}
+	return s
+}
+
+// TestPropertyAnImportOfWhatWasExportedWritesMarkersAlone exports random networks and applies that, by the controller's
+// own code. Only descriptions change, and these only by the marker.
+func TestPropertyAnImportOfWhatWasExportedWritesMarkersAlone(t *testing.T) {
+	w, checks := newWorld(t), 0
+	rapid.Check(t, func(t *rapid.T) {
+		checks++
+		id := w.network(t)
+		was := w.look(t, id)
+		exported := w.export(t, Request{Names: []string{id}})
+		if len(exported) != 1 || exported[0].Network == nil {
+			t.Fatalf("exported %+v, want a Network", exported)
+		}
+		n := exported[0].Network
+		n.UID, n.Generation = types.UID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", checks)), 1
+		for range 2 { // the network's marker, then those of its subnets
+			if change := w.plan(t, n); len(change) == 0 {
+				t.Fatalf("an import of %+v writes no marker", n.Spec)
+			} else if _, err := w.in.Apply(context.Background(), change); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.in.Audit(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if change := w.plan(t, n); len(change) > 0 {
+			t.Fatalf("after the import, the plan is\n%s", change)
+		}
+		ignored := cmp.FilterPath(func(p cmp.Path) bool {
+			return slices.Contains([]string{"Revision", "Description", "Used"}, strings.TrimPrefix(p.Last().String(), "."))
+		}, cmp.Ignore())
+		sorted := cmpopts.SortSlices(func(a, b plan.ObservedSubnet) bool { return a.ID < b.ID })
+		addresses := cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
+		if diff := cmp.Diff(was, w.look(t, id), ignored, sorted, addresses); diff != "" {
+			t.Fatalf("the import changes\n%s", diff)
+		}
+		if err := w.cloud.Do(context.Background(), client.Request{Op: "delete", Method: http.MethodDelete,
+			Path: "networks/" + id}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// look reads a network.
+func (w *world) look(t fataler, id string) plan.ObservedNetwork {
+	t.Helper()
+	is, found, err := w.in.Foreign(context.Background(), id)
+	if err != nil || !found {
+		t.Fatalf("network %s: %t, %v", id, found, err)
+	}
+	return is.ObservedNetwork
+}
+
+// plan plans a Network. Each step is to write a marker, and nothing else.
+func (w *world) plan(t fataler, n *cloudteamv1.Network) plan.Change {
+	t.Helper()
+	planned, err := w.planner.Network(context.Background(), n)
+	if err != nil || planned.Problem != "" {
+		t.Fatalf("planning %+v: %v %s", n.Spec, err, planned.Problem)
+	}
+	if len(planned.Steps) == 0 {
+		return nil
+	}
+	change := plan.Change{}
+	for _, s := range planned.Steps {
+		step := s.Step()
+		for _, d := range step.Differences {
+			if d.Field != plan.FieldDescription {
+				t.Fatalf("an import of %+v does: %s", n.Spec, step)
+			}
+		}
+		change = append(change, step)
+	}
+	return change
+}
+
+func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
+	owner := plan.Owner{Cluster: cluster, Object: "00000000-1111-4000-8000-000000000000"}
+	subnet := func(id, cidr string) map[string]any {
+		return map[string]any{"network_id": id, "cidr": cidr, "ip_version": 4}
+	}
+	for sentence, c := range map[string]struct {
+		network map[string]any
+		more    func(w *world, id string)
+		// cidrs are those of the Network; none for no Network.
+		cidrs []string
+		says  string
+	}{
+		"no subnet": {says: "it has no subnet that a Network can declare"},
+		"a description without room for the marker": {
+			network: map[string]any{"description": strings.Repeat("x", 200)},
+			more:    func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
+			says:    "description: with the ownership marker it has",
+		},
+		"a text that looks like a marker": {
+			network: map[string]any{"description": "[owner= of something"},
+			more:    func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
+			says:    "begins the ownership marker",
+		},
+		"more subnets than eight": {
+			more: func(w *world, id string) {
+				for i := range 9 {
+					w.make(t, "subnet", subnet(id, fmt.Sprintf("10.%d.0.0/24", i)))
+				}
+			},
+			cidrs: []string{"10.0.0.0/24", "10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24", "10.4.0.0/24", "10.5.0.0/24",
+				"10.6.0.0/24", "10.7.0.0/24"},
+			says: "1 more subnets are not declared, and stay",
+		},
+		"a subnet for no hosts": {
+			more: func(w *world, id string) {
+				w.make(t, "subnet", subnet(id, "10.0.0.0/24"))
+				w.make(t, "subnet", map[string]any{"network_id": id, "cidr": "10.1.0.0/31", "ip_version": 4, "gateway_ip": nil,
+					"enable_dhcp": false})
+			},
+			cidrs: []string{"10.0.0.0/24"}, says: "10.1.0.0/31",
+		},
+		"a router": {
+			more: func(w *world, id string) {
+				on := w.make(t, "subnet", subnet(id, "10.0.0.0/24"))
+				router := w.make(t, "router", map[string]any{"name": "r"})
+				if err := w.cloud.Do(t.Context(), client.Request{Op: "attach", Method: http.MethodPut,
+					Path: "routers/" + router + "/add_router_interface", Body: map[string]any{"subnet_id": on}}); err != nil {
+					t.Fatal(err)
+				}
+			},
+			cidrs: []string{"10.0.0.0/24"}, says: "It stays, and the Network does not manage it",
+		},
+		"an orphan": {
+			network: map[string]any{"description": "it's mine " + owner.Marker()},
+			more: func(w *world, id string) {
+				s := subnet(id, "10.0.0.0/24")
+				s["description"] = owner.Marker()
+				w.make(t, "subnet", s)
+			},
+			cidrs: []string{"10.0.0.0/24"}, says: `openstack network set --description 'it'\''s mine' `,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w := newWorld(t)
+			if c.network == nil {
+				c.network = map[string]any{}
+			}
+			id := w.make(t, "network", c.network)
+			if c.more != nil {
+				c.more(w, id)
+			}
+			all := w.export(t, Request{})
+			if len(all) != 1 {
+				t.Fatalf("%d networks are exported, want 1", len(all))
+			}
+			var cidrs []string
+			if n := all[0].Network; n != nil {
+				for _, s := range n.Spec.Subnets() {
+					cidrs = append(cidrs, s.CIDR)
+				}
+				if _, err := declare.Network(n, owner); err != nil {
+					t.Error(err)
+				}
+			}
+			if diff := cmp.Diff(c.cidrs, cidrs); diff != "" {
+				t.Errorf("cidrs (-want +got):\n%s", diff)
+			}
+			if said := strings.Join(all[0].Notes, "\n"); !strings.Contains(said, c.says) {
+				t.Errorf("it says\n%s\nwant %q", said, c.says)
+			}
+			orphan := c.network["description"] != nil && strings.Contains(fmt.Sprint(c.network["description"]), owner.Marker())
+			if got := len(w.export(t, Request{Orphans: true})); got > 0 != orphan {
+				t.Errorf("%d networks are exported as orphans", got)
+			}
+		})
+	}
+}
+
+func TestObjectsOfExportHaveNamesOfTheirOwn(t *testing.T) {
+	given := map[string]bool{}
+	var names []string
+	for _, name := range []string{"Front End", "front-end", "前端", "a", strings.Repeat("b", 70), strings.Repeat("b", 63), "-a-"} {
+		names = append(names, unique(given, objectName(listed{ID: "0123456789", Name: name})))
+	}
+	want := []string{"front-end", "front-end-2", "network-01234567", "a", strings.Repeat("b", 63),
+		strings.Repeat("b", 61) + "-2", "a-2"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
