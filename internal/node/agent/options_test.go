@@ -12,8 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/node"
+	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
 	"cloudteam.ztgame.com/network-controller/internal/version"
@@ -93,4 +95,23 @@ func TestAnnouncements(t *testing.T) {
 		cloudteamv1.AnnotationDataplaneVersion: version.Version,
 	})
 	on("", ovs.State{OVN: true, Bridge: true, Hostname: "compute-1"}, ovn)
+}
+
+// TestAPortOfANewerController: the mode is one that this agent does not know.
+func TestAPortOfANewerController(t *testing.T) {
+	ports := cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers())
+	p := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "p1"}}
+	p.Status.PortID, p.Status.MAC = portID(1), portMAC(1)
+	p.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-1", UID: podUID(1)}
+	p.Status.Attachment = &cloudteamv1.PortAttachment{Node: testNode, Mode: "sriov", PortID: portID(1), PodUID: podUID(1)}
+	if err := ports.Add(p); err != nil {
+		t.Fatal(err)
+	}
+	a := &Agent{node: testNode, ports: ports}
+	_, err := a.choose(agentapi.Request{PodNamespace: "team-a", PodName: "web-1", PodUID: podUID(1), IfName: "net1"})
+	for _, word := range []string{`"sriov"`, "cannot be attached yet", "update the agent"} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("want %q, got %v", word, err)
+		}
+	}
 }

@@ -15,6 +15,8 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/internal/version"
 )
 
 const (
@@ -163,8 +165,11 @@ func (c *Client) Status(ctx context.Context) (*Status, error) {
 	return answer, c.call(ctx, http.MethodGet, PathStatus, nil, answer)
 }
 
-// call sends one request. The agent's refusals are of type *Error. So is an agent that does not answer, with
-// CodeTryAgain.
+// effect is what follows if the plugin and the agent do not understand each other.
+const effect = "interfaces on this node cannot be attached"
+
+// call sends one request. The agent's refusals are of type *Error. So is an agent that does not answer, or
+// in another way than this version knows, with CodeTryAgain.
 func (c *Client) call(ctx context.Context, method, path string, body, answer any) error {
 	var content io.Reader
 	if body != nil {
@@ -190,7 +195,9 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 	if response.StatusCode != http.StatusOK {
 		refusal := &Error{}
 		if json.Unmarshal(text, refusal) != nil || refusal.Code == 0 {
-			return Errorf(CodeInternal, "the network-agent answered %s to %s: %.200s", response.Status, path, text)
+			return Errorf(CodeTryAgain, "the network-agent answers %q to %s, which neutron-port of version %s does not "+
+				"understand; %s; have the DaemonSet network-agent run one version, which installs the plugin, too",
+				response.Status, path, version.Version, effect)
 		}
 		return refusal
 	}
@@ -198,7 +205,9 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 		return nil
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return Errorf(CodeInternal, "the network-agent's answer to %s cannot be read: %v", path, err)
+		return Errorf(CodeTryAgain, "the network-agent's answer to %s is not what neutron-port of version %s expects (%v); "+
+			"%s; have the DaemonSet network-agent run one version, which installs the plugin, too", path, version.Version,
+			err, effect)
 	}
 	return nil
 }
@@ -209,6 +218,6 @@ func (c *Client) unreachable(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		cause = inner
 	}
-	return Errorf(CodeTryAgain, "the network-agent does not answer at %s (%v); interfaces on this node cannot be "+
-		"attached; look at the Pod of the DaemonSet network-agent on this node", c.socket, cause)
+	return Errorf(CodeTryAgain, "the network-agent does not answer at %s (%v); %s; look at the Pod of the DaemonSet "+
+		"network-agent on this node", c.socket, cause, effect)
 }

@@ -68,6 +68,10 @@ func (a *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		hook()
 	}
 	answer := a.answers[r.URL.Path]
+	if raw, ok := answer.(string); ok {
+		http.Error(w, raw, http.StatusNotFound)
+		return
+	}
 	if _, ok := answer.(*agentapi.Error); ok {
 		w.WriteHeader(http.StatusConflict)
 	}
@@ -407,7 +411,13 @@ func TestErrors(t *testing.T) {
 	agent.answers[agentapi.PathPrepare] = prepared("c1")
 	agent.answers[agentapi.PathStatus] = agentapi.Errorf(agentapi.CodeNotAvailable, "no bridge")
 	missing := filepath.Join(t.TempDir(), "s")
+	older, newer := newFakeAgent(t), newFakeAgent(t)
+	for _, path := range []string{agentapi.PathPrepare, agentapi.PathStatus, agentapi.PathCheck, agentapi.PathGC} {
+		older.answers[path], newer.answers[path] = "404 page not found", []string{"another form"}
+	}
+	older.answers[agentapi.PathUnplug] = "404 page not found"
 	config11 := strings.Replace(config1, "1.0.0", "1.1.0", 1)
+	withResult := strings.Replace(config1, `"runtimeConfig"`, `"prevResult":{"cniVersion":"1.0.0"},"runtimeConfig"`, 1)
 	netns := map[string]string{"CNI_NETNS": "/proc/1/ns/nothing"}
 	withRoute := func(route string) string {
 		return strings.Replace(config1, `"runtimeConfig"`, `"routes":[`+route+`],"runtimeConfig"`, 1)
@@ -425,7 +435,12 @@ func TestErrors(t *testing.T) {
 		"no network namespace":           {run{command: "ADD", config: config1, socket: agent.socket, env: netns}, 999, "/proc/1/ns/nothing"},
 		"STATUS without an agent":        {run{command: "STATUS", config: config11, socket: missing}, 50, "does not answer"},
 		"STATUS of an agent that cannot": {run{command: "STATUS", config: config11, socket: agent.socket}, 50, "no bridge"},
-		"an agent that is older":         {run{command: "GC", config: config11, socket: missing}, 11, "does not answer"},
+		"GC without an agent":            {run{command: "GC", config: config11, socket: missing}, 11, "does not answer"},
+		"ADD with another version":       {run{command: "ADD", config: config1, socket: older.socket, env: netns}, 11, "have the DaemonSet network-agent run one version"},
+		"ADD with another form":          {run{command: "ADD", config: config1, socket: newer.socket, env: netns}, 11, "have the DaemonSet network-agent run one version"},
+		"CHECK with another version":     {run{command: "CHECK", config: withResult, socket: older.socket, env: netns}, 11, "404"},
+		"GC with another version":        {run{command: "GC", config: config11, socket: older.socket}, 11, "404"},
+		"STATUS with another version":    {run{command: "STATUS", config: config11, socket: older.socket}, 50, "have the DaemonSet network-agent run one version"},
 	} {
 		c.sandbox = "c1"
 		_, failed := c.do(t)
@@ -435,6 +450,7 @@ func TestErrors(t *testing.T) {
 	}
 	for name, c := range map[string]run{
 		"DEL without an agent":              {command: "DEL", config: config1, socket: missing},
+		"DEL with another version":          {command: "DEL", config: config1, socket: older.socket},
 		"DEL without anything":              {command: "DEL", config: config1, socket: agent.socket, env: map[string]string{"CNI_ARGS": ""}},
 		"DEL with a bad configuration":      {command: "DEL", config: withRoute(`{"dst":7}`), socket: agent.socket},
 		"DEL with a network namespace gone": {command: "DEL", config: config1, socket: agent.socket},
@@ -445,5 +461,34 @@ func TestErrors(t *testing.T) {
 		if _, failed := c.do(t); failed != nil {
 			t.Errorf("%s: %+v", name, failed)
 		}
+	}
+}
+
+// TestAnEndDoesNotWaitForAHungAgent: an agent that takes the request and never answers delays a Pod's end by the bound of
+// one question. The interface is gone.
+func TestAnEndDoesNotWaitForAHungAgent(t *testing.T) {
+	host, pod := nodetest.NewNetns(t, "host"), nodetest.NewNetns(t, "pod")
+	agent := newFakeAgent(t)
+	agent.answers[agentapi.PathPrepare] = prepared("c1")
+	r := run{command: "ADD", config: config1, sandbox: "c1", socket: agent.socket, host: host, netns: pod}
+	if _, failed := r.do(t); failed != nil {
+		t.Fatal(failed)
+	}
+	hung := make(chan struct{})
+	defer close(hung)
+	agent.mu.Lock()
+	agent.hook[agentapi.PathUnplug] = func() { <-hung }
+	agent.mu.Unlock()
+	r.command = "DEL"
+	began := time.Now()
+	if _, failed := r.do(t); failed != nil {
+		t.Error(failed)
+	}
+	// The kubelet gives a sandbox's end two minutes.
+	if took := time.Since(began); took < askLimit || took > time.Minute {
+		t.Errorf("DEL took %s, want %s and little more", took, askLimit)
+	}
+	if left, err := host.Run("ip", "-br", "link"); err != nil || strings.Contains(left, device) {
+		t.Errorf("after DEL the host has %s, %v", left, err)
 	}
 }
