@@ -402,7 +402,17 @@ func TestNeutronIsAskedWhereAPortIs(t *testing.T) {
 			t.Error("the news of the agent is no event")
 		}
 		_ = w.sync("look for p1")
+		w.WantEvents("Warning PlugFailed")
 		_ = w.sync() // it is there: the agent's failure is its own
+		w.says(cloudteamv1.ReasonPlugged, metav1.ConditionTrue)
+		_ = w.sync()
+
+		// The kubelet tells a Pod that does not run yet.
+		w.showPod("pod-1", "node1", corev1.PodPending)
+		w.says(cloudteamv1.ReasonPlugFailed, metav1.ConditionFalse)
+		_ = w.sync("look for p1")
+		w.WantEvents()
+		w.showPod("pod-1", "node1", corev1.PodRunning)
 		w.says(cloudteamv1.ReasonPlugged, metav1.ConditionTrue)
 		_ = w.sync()
 

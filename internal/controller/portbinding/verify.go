@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -48,22 +49,23 @@ func (d *doubts) add(key cache.ObjectName) {
 	d.moved[key] = true
 }
 
-// take reports whether a port is to be looked for, and takes it that it is.
-func (d *doubts) take(key cache.ObjectName, port *cloudteamv1.NetworkPort) bool {
+// take reports whether a port is to be looked for, and takes it that it is. fails says that it is because of a failure to
+// plug it, which is new.
+func (d *doubts) take(key cache.ObjectName, port *cloudteamv1.NetworkPort) (doubted, fails bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	failed := failureOf(port)
-	fails := failed != failure{}
-	doubted := d.moved[key] || fails && d.failed[key] != failed
+	fails = failed != failure{} && d.failed[key] != failed
+	doubted = d.moved[key] || fails
 	delete(d.moved, key)
 	delete(d.failed, key)
-	if fails {
+	if failed != (failure{}) {
 		if d.failed == nil {
 			d.failed = map[cache.ObjectName]failure{}
 		}
 		d.failed[key] = failed
 	}
-	return doubted
+	return doubted, fails
 }
 
 // forget forgets a port that is not attached.
@@ -95,12 +97,25 @@ func byUIDOfAttached(port *cloudteamv1.NetworkPort) []string {
 	return []string{string(port.UID)}
 }
 
+// tellPod records on a Pod that runs that its interface is not connected any more. The kubelet tells it of one that starts.
+func (c *Controller) tellPod(port *cloudteamv1.NetworkPort) {
+	pod := c.podOf(port)
+	attached := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionAttached)
+	if pod != nil && pod.Status.Phase == corev1.PodRunning && attached != nil {
+		c.recorder.Eventf(pod, corev1.EventTypeWarning, attached.Reason, "NetworkPort %s: %s", port.Name, attached.Message)
+	}
+}
+
 // verify asks Neutron where an attached port is, if something speaks for another place, and brings it back. The
 // attachment stays meanwhile: without it, the agent would unplug a Pod that may have packets.
 func (c *Controller) verify(
 	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, wanted *cloudteamv1.PortAttachment,
 ) error {
-	if !c.doubts.take(key, port) {
+	doubted, fails := c.doubts.take(key, port)
+	if fails {
+		c.tellPod(port)
+	}
+	if !doubted {
 		return nil
 	}
 	is := port.Status.Attachment
