@@ -210,6 +210,8 @@ func TestValues(t *testing.T) {
 		{[]string{"defaultClass=true"}, "NetworkClass/default", "", ""},
 		{[]string{"defaultClass=true"}, "ClusterRole/network-controller-use-default-class", "use", ""},
 		{nil, "DaemonSet/network-agent", "", ""},
+		// No credentials are on a node.
+		{[]string{"nodeAgent=true"}, "DaemonSet/network-agent", "hostPath", "secret"},
 		{[]string{"nodeAgent=true", "image.tag=v1"}, "DaemonSet/network-agent", "image: network-controller:v1", "latest"},
 		{nil, "NetworkPolicy/" + name, "", ""},
 		{[]string{"networkPolicy.enabled=true"}, "NetworkPolicy/" + name, "port: https-metrics", ""},

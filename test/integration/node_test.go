@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -165,23 +167,83 @@ func TestNodeAccountRights(t *testing.T) {
 	}
 }
 
-// TestAgentPodIsAdmitted creates the Pod of the DaemonSet in its namespace.
+// TestAgentPodIsAdmitted creates the Pods of the DaemonSets in their namespace. They have the privileges that their mode
+// needs and no more, and nothing of OpenStack's: no Secret is on a node.
 func TestAgentPodIsAdmitted(t *testing.T) {
 	if err := plane.Install(t.Context(), filepath.Join("config", "node")); err != nil {
 		t.Fatal(err)
 	}
-	set, err := kubeClient.AppsV1().DaemonSets("network-agent").Get(t.Context(), "network-agent", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
+	for folder, want := range map[string]struct {
+		args         []string
+		capabilities []corev1.Capability
+		folders      []string
+	}{
+		"config/node": {
+			nil, []corev1.Capability{"DAC_OVERRIDE"}, []string{"/opt/cni/bin", "/run/network-agent", "/run/openvswitch"},
+		},
+		"config/node-trunk": {
+			[]string{"--mode=trunk"}, []corev1.Capability{"NET_ADMIN"}, []string{"/opt/cni/bin", "/run/network-agent"},
+		},
+	} {
+		t.Run(folder, func(t *testing.T) {
+			set := daemonSetOf(t, folder)
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-", Namespace: set.Namespace}, Spec: set.Spec.Template.Spec,
+			}
+			_, err := kubeClient.CoreV1().Pods(set.Namespace).
+				Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err != nil {
+				t.Error(err)
+			}
+			var folders []string
+			for _, v := range pod.Spec.Volumes {
+				if v.HostPath == nil {
+					t.Errorf("the volume %s is no folder of the node", v.Name)
+					continue
+				}
+				folders = append(folders, v.HostPath.Path)
+			}
+			if slices.Sort(folders); !slices.Equal(folders, want.folders) {
+				t.Errorf("the Pod has the node's folders %v, want %v", folders, want.folders)
+			}
+			for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+				if c.SecurityContext.Privileged != nil || *c.SecurityContext.AllowPrivilegeEscalation ||
+					!*c.SecurityContext.ReadOnlyRootFilesystem ||
+					!slices.Equal(c.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(c.EnvFrom) > 0 {
+					t.Errorf("the container %s has more privileges than it needs: %+v", c.Name, c.SecurityContext)
+				}
+				for _, e := range c.Env {
+					if e.ValueFrom != nil && e.ValueFrom.FieldRef == nil {
+						t.Errorf("the container %s has %s from %+v", c.Name, e.Name, e.ValueFrom)
+					}
+				}
+			}
+			agent := pod.Spec.Containers[0]
+			if !slices.Equal(agent.Args, want.args) || !slices.Equal(agent.SecurityContext.Capabilities.Add, want.capabilities) {
+				t.Errorf("the agent has the arguments %v and %v, want %v and %v", agent.Args,
+					agent.SecurityContext.Capabilities.Add, want.args, want.capabilities)
+			}
+			if !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+				return t.Operator == corev1.TolerationOpExists && t.Key == "" && t.Effect == ""
+			}) {
+				t.Errorf("the agent is not on every node: %+v", pod.Spec.Tolerations)
+			}
+		})
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-", Namespace: set.Namespace}, Spec: set.Spec.Template.Spec}
-	if _, err := kubeClient.CoreV1().Pods(set.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
-		t.Error(err)
-	}
-	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
-		if c.SecurityContext.Privileged != nil || *c.SecurityContext.AllowPrivilegeEscalation || !*c.SecurityContext.ReadOnlyRootFilesystem ||
-			!slices.Equal(c.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) {
-			t.Errorf("the container %s has more privileges than it needs: %+v", c.Name, c.SecurityContext)
+}
+
+// daemonSetOf renders a kustomization that has one DaemonSet.
+func daemonSetOf(t *testing.T, folder string) *appsv1.DaemonSet {
+	t.Helper()
+	for _, object := range render(t, folder) {
+		if object.GetKind() == "DaemonSet" {
+			set := &appsv1.DaemonSet{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, set); err != nil {
+				t.Fatal(err)
+			}
+			return set
 		}
 	}
+	t.Fatalf("%s has no DaemonSet", folder)
+	return nil
 }
