@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
@@ -252,6 +253,78 @@ func TestShortInterruptionIsNoNews(t *testing.T) {
 	}
 	w.inOVN(portID(1), 1)
 	w.attached("p1", metav1.ConditionTrue)
+}
+
+// TestNothingIsLeftAfterChurn has Pods come and go. Some end by DEL, some are killed with their sandbox, and some get another
+// sandbox before the former one ends. Then neither the node, nor Open vSwitch, nor the agent has anything of them.
+func TestNothingIsLeftAfterChurn(t *testing.T) {
+	const side, lives = 8, 13
+	w := newWorld(t, cloudteamv1.AttachmentOVN)
+	for n := range side {
+		w.bind(n + 1)
+	}
+	var late []*pod
+	for life := range lives {
+		pods, ending := make([]*pod, side), late
+		late = nil
+		var group errgroup.Group
+		for i := range pods {
+			n := i + 1
+			p := w.sandbox(n, fmt.Sprintf("c%d-%d", n, life))
+			if pods[i] = p; (n+life)%3 == 2 {
+				late = append(late, p)
+			}
+			group.Go(func() error {
+				if _, failed := p.run("ADD"); failed != nil {
+					return fmt.Errorf("ADD of sandbox %s: %w", p.sandbox, failed)
+				}
+				if (n+life)%3 == 1 {
+					p.netns.Delete()
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range pods {
+			if (i+1+life)%3 == 0 {
+				ending = append(ending, p)
+			}
+		}
+		for _, p := range ending {
+			p.must("DEL")
+		}
+	}
+	for _, p := range late {
+		p.must("DEL")
+	}
+	for n := 1; n <= side; n++ {
+		object, _, err := w.ports.GetByKey(fmt.Sprintf("team-a/p%d", n))
+		if err == nil {
+			err = w.ports.Delete(object)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.agent.portsChanged.Change()
+	w.plugged()
+	nodetest.Eventually(t, func() error {
+		links, err := w.host.Run("ip", "-br", "link")
+		if err != nil || strings.Contains(links, "tap") {
+			return fmt.Errorf("the node has %s, %w", links, err)
+		}
+		if ports, err := w.ovs.TryCtl("list-ports", "br-int"); err != nil || strings.Contains(ports, "tap") {
+			return fmt.Errorf("Open vSwitch has %s, %w", ports, err)
+		}
+		w.agent.turn.Lock()
+		defer w.agent.turn.Unlock()
+		if len(w.agent.claims)+len(w.agent.silent) > 0 {
+			return fmt.Errorf("the agent remembers %v, %v", w.agent.claims, w.agent.silent)
+		}
+		return nil
+	})
 }
 
 // TestPodsOnOVS goes without OVN: Neutron's Open vSwitch agent, which the test plays, gives each port a VLAN.
