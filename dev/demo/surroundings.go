@@ -311,9 +311,6 @@ func (s *surroundings) installPolicy(ctx context.Context) error {
 	return nil
 }
 
-// leaseNamespace is where the controller and kubectl network look for the Lease by default.
-const leaseNamespace = "network-controller"
-
 // install installs what the controller needs in a cluster, and starts it.
 func (s *surroundings) install(ctx context.Context) error {
 	s.n.step("The controller", "CRDs define Networks and NetworkPorts. A policy makes Pods wait for their ports.")
@@ -322,12 +319,6 @@ func (s *surroundings) install(ctx context.Context) error {
 	}
 	if err := s.installPolicy(ctx); err != nil {
 		return err
-	}
-	if s.options.stay {
-		s.n.command("kubectl create namespace " + leaseNamespace + "   # of the Lease")
-		if err := s.cluster.createNamespace(ctx, leaseNamespace); err != nil {
-			return or(ctx, err)
-		}
 	}
 	return s.startController(ctx)
 }
@@ -339,14 +330,11 @@ func (s *surroundings) startController(ctx context.Context) error {
 		return err
 	}
 	s.health = "http://" + address
+	// There is one, and it is not to wait for the lease of one that was killed.
 	args := []string{
-		"--kubeconfig=" + s.kubeconfig, "--audit-interval=" + s.options.auditInterval.String(),
+		"--kubeconfig=" + s.kubeconfig, "--leader-elect=false", "--audit-interval=" + s.options.auditInterval.String(),
 		// A minute of ports that no Pod needs would have the reader wait.
 		"--pool-cooldown=1s",
-	}
-	if !s.options.stay {
-		// The story kills it, and the next one is not to wait for its Lease.
-		args = append(args, "--leader-elect=false")
 	}
 	env := os.Environ()
 	if s.real && s.options.cloud != environmentCloud {
