@@ -171,7 +171,8 @@ func (w *walk) controller() []Link {
 	return nil
 }
 
-// Controller says that no controller runs; it is nil if one does, or if the user may not know (ask.Hidden).
+// Controller says that no controller runs; it is nil if one does, or if the user may not know (ask.Hidden). With
+// ask.Absent there is no Lease.
 func Controller(ctx context.Context, c *ask.Cluster, now time.Time) (*Link, ask.Presence) {
 	var last *Link
 	for _, of := range leases {
@@ -200,6 +201,7 @@ func Controller(ctx context.Context, c *ask.Cluster, now time.Time) (*Link, ask.
 	if last == nil {
 		last = &Link{Object: leases[0], Reason: noController,
 			Message: "There is no Lease of that name: as far as can be seen, no controller has run."}
+		return last, ask.Absent
 	}
 	return last, ask.There
 }
@@ -226,9 +228,10 @@ func (w *walk) warnOfSilence(chain []Link) {
 		return
 	}
 	notes := w.Notes
-	for _, l := range w.controller() {
+	// If there is no Lease, the controller that wrote the conditions elects no leader, and may still run.
+	if l, is := Controller(w.ctx, w.Cluster, w.now); l != nil && is == ask.There {
 		l.Message += " What the objects say may be old."
-		w.warn(l)
+		w.warn(*l)
 	}
 	w.Notes = notes // who may not read the Lease can do nothing about it
 }

@@ -602,6 +602,18 @@ func TestASilentControllerIsTheCause(t *testing.T) {
 	// What a Network says while no controller runs may be old.
 	question{ask: "Network frontend", chain: "Network shop/frontend CloudUnavailable", remedy: "Neutron",
 		warning: "may be old"}.check(t, silent(clusterOf(network("False", "CloudUnavailable"))))
+	// A controller without election has no Lease. What it has written shows that there was one.
+	c := clusterOf(network("False", "CloudUnavailable"))
+	err := c.Kubernetes.(*kubefake.Clientset).Tracker().Delete(
+		schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
+		"network-controller", "network-controller")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := question{ask: "Network frontend", chain: "Network shop/frontend CloudUnavailable", remedy: "Neutron"}.check(t, c)
+	if len(a.Warnings) > 0 {
+		t.Errorf("without a Lease, it warns: %v", a.Warnings)
+	}
 }
 
 func TestForbiddenReadsAreToldAndNotFatal(t *testing.T) {
