@@ -113,6 +113,16 @@ func listenHealth(o Options, live func(*http.Request) error, ready http.Handler)
 	if err != nil {
 		return nil, fmt.Errorf("--bind-address: %w: use another address, or an empty one to serve nothing", err)
 	}
+	handler := healthHandler(o, live, ready)
+	return func(ctx context.Context) error {
+		klog.FromContext(ctx).Info("Serving /livez, /readyz and /metrics", "address", listener.Addr().String(),
+			"profiling", o.Profiling)
+		return serve(ctx, newServer(handler), limitConnections(listener))
+	}, nil
+}
+
+// healthHandler answers at --bind-address. All can reach that, so it tells others than loopback only about health.
+func healthHandler(o Options, live func(*http.Request) error, ready http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
 		if err := live(r); err != nil {
@@ -127,11 +137,7 @@ func listenHealth(o Options, live func(*http.Request) error, ready http.Handler)
 		// net/http/pprof registers itself with http.DefaultServeMux.
 		mux.Handle(profilingPath, onLoopback(http.DefaultServeMux, "kubectl port-forward"))
 	}
-	return func(ctx context.Context) error {
-		klog.FromContext(ctx).Info("Serving /livez, /readyz and /metrics", "address", listener.Addr().String(),
-			"profiling", o.Profiling)
-		return serve(ctx, newServer(mux), limitConnections(listener))
-	}, nil
+	return mux
 }
 
 func listenMetrics(o Options, kube kubernetes.Interface) (func(context.Context) error, error) {

@@ -111,15 +111,41 @@ func TestMetricsAndProfilesAreServedOnLoopbackOnly(t *testing.T) {
 		"IPv4 as IPv6 from the Pod network": {"[::ffff:10.0.0.7]:1234", "/debug/pprof/heap", http.StatusForbidden},
 		"an address that is none":           {"@", "/debug/pprof/", http.StatusForbidden},
 		"a profile that there is not":       {"127.0.0.1:1234", "/debug/pprof/nonesuch", http.StatusNotFound},
+		"metrics on the host":               {"127.0.0.1:1234", "/metrics", http.StatusOK},
+		"metrics from the Pod network":      {"10.0.0.7:1234", "/metrics", http.StatusForbidden},
+		"health from the Pod network":       {"10.0.0.7:1234", "/livez", http.StatusOK},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			request := httptest.NewRequest(http.MethodGet, c.path, nil)
 			request.RemoteAddr = c.caller
 			answer := httptest.NewRecorder()
-			onLoopback(http.DefaultServeMux, "another way").ServeHTTP(answer, request)
+			healthy := func(*http.Request) error { return nil }
+			healthHandler(Options{Profiling: true}, healthy, http.NotFoundHandler()).ServeHTTP(answer, request)
 			if answer.Code != c.want {
 				t.Errorf("%d, want %d: %s", answer.Code, c.want, answer.Body)
 			}
 		})
+	}
+}
+
+func TestAServerReadsHeadersOfBoundedSize(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = newServer(http.NotFoundHandler())
+	server.Start()
+	defer server.Close()
+	for size, want := range map[int]int{1 << 10: http.StatusNotFound, 1 << 20: http.StatusRequestHeaderFieldsTooLarge} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Long", strings.Repeat("x", size))
+		answer, err := server.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%d bytes: %d, want %d", size, answer.StatusCode, want)
+		}
 	}
 }

@@ -293,7 +293,9 @@ func (e *election) term() (term inventory.Term, leads bool) {
 	if e.elector == nil || e.permit() != nil {
 		return inventory.Term{}, false
 	}
-	return inventory.Term{Lease: e.lock.Describe(), Number: e.lock.holders(), Holder: e.name, Stale: e.lock.wasStale()}, true
+	return inventory.Term{
+		Lease: e.lock.Describe(), Number: e.lock.holders(), Holder: e.name, Stale: e.lock.wasStale(),
+	}, true
 }
 
 // guard makes the clients of a configuration ask for the permit before each write. Reads need none.
@@ -323,8 +325,8 @@ type timedLock struct {
 	stale    bool
 }
 
-// staleAfter is how old a Lease's last renewal is if its cluster, or the controller, was not there for long. A restart, a
-// failover and an upgrade take less.
+// staleAfter is how old a Lease's last renewal is if its cluster, or the controller, was not there for long. A restart,
+// a failover and an upgrade take less.
 const staleAfter = 10 * time.Minute
 
 // Get implements resourcelock.Interface.

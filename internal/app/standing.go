@@ -39,8 +39,8 @@ func (s *standingLog) tell(now inventory.Standing) {
 			s.recorder.Eventf(&corev1.ObjectReference{
 				APIVersion: "v1", Kind: "Namespace", Name: "kube-system", UID: types.UID(s.cluster),
 			}, corev1.EventTypeWarning, cloudteamv1.ReasonIdentityDisputed, "Another controller acts, or may act, for a "+
-				"cluster with the same UID, such as a restored copy of this one. The network-controllers of both change and remove "+
-				"nothing. Stop one of them. After a long outage without a copy, this ends by itself after three audits.")
+				"cluster with the same UID, such as a restored copy of this one. The network-controllers of both change and "+
+				"remove nothing. Stop one of them. After a long outage without a copy, this ends by itself after three audits.")
 		}
 	case was.Disputed && !now.Disputed:
 		gauge.Set(0)

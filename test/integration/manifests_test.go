@@ -11,11 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/restmapper"
@@ -370,4 +373,35 @@ func apply(t *testing.T, namespace string, object *unstructured.Unstructured) {
 	if err != nil {
 		t.Errorf("apply %s %s: %v", kind.Kind, object.GetName(), err)
 	}
+}
+
+// TestTheInstallationLeavesTheSampleOutAndKnowsItsMemory holds the controller's command line and its memory.
+func TestTheInstallationLeavesTheSampleOutAndKnowsItsMemory(t *testing.T) {
+	var manager appsv1.Deployment
+	for _, object := range renderConfig(t) {
+		if object.GetKind() == "Deployment" && object.GetName() == controllerName {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &manager); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(manager.Spec.Template.Spec.Containers) != 1 {
+		t.Fatalf("config has the Deployment %+v", manager)
+	}
+	container := manager.Spec.Template.Spec.Containers[0]
+	if !slices.Contains(container.Args, "--controllers=*,-foo") {
+		t.Errorf("the arguments are %q, want the sample Foo left out", container.Args)
+	}
+	limit := container.Resources.Limits.Memory().Value()
+	for _, variable := range container.Env {
+		if variable.Name != "GOMEMLIMIT" {
+			continue
+		}
+		at := resource.MustParse(strings.TrimSuffix(variable.Value, "B"))
+		if got := at.Value(); got > limit*92/100 || got < limit*85/100 {
+			t.Errorf("GOMEMLIMIT is %d bytes of %d, want nine tenths", got, limit)
+		}
+		return
+	}
+	t.Error("GOMEMLIMIT is not set")
 }

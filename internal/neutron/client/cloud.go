@@ -115,8 +115,8 @@ type bounds struct {
 }
 
 // ownBounds are for the operator's clouds. A page of DefaultPageSize has less than a megabyte, but some lists come in
-// one answer. They suffice for some 100,000 ports in one project. confinedBounds are for the clouds of users, of which there may be many. They suffice for some 20,000
-// ports in one project.
+// one answer. They suffice for some 100,000 ports in one project. confinedBounds are for the clouds of users, of which
+// there may be many. They suffice for some 13,000.
 var (
 	ownBounds      = bounds{answer: 64 << 20, list: 128 << 20, pages: 20_000}
 	confinedBounds = bounds{answer: 8 << 20, list: 16 << 20, pages: 2_000}
@@ -370,8 +370,8 @@ func (c *Cloud) Replace(ctx context.Context, credentials Credentials) error {
 	return nil
 }
 
-// Close closes unused connections, and gives back what lists hold of Options.Memory. Call it when the Cloud is no longer
-// used. A call that comes later still works.
+// Close closes unused connections, and gives back what lists hold of Options.Memory. Call it when the Cloud is no
+// longer used. A call that comes later still works.
 func (c *Cloud) Close() {
 	c.access.Load().closeIdle()
 	c.lists.end()

@@ -10,8 +10,8 @@ import (
 // networks and ports have more bytes of JSON.
 const itemCost = 512
 
-// valueCost is, in bytes, what each value of an answer counts. Neutron's values have about as many bytes. A hostile cloud
-// may send millions of one byte, and each takes more when it is decoded.
+// valueCost is, in bytes, what each value of an answer counts. Neutron's values have about as many bytes. A hostile
+// cloud may send millions of one byte, and each takes more when it is decoded.
 const valueCost = 32
 
 // Memory limits what the lists of several clouds take together, so that no cloud, and no tenant with several, uses up

@@ -25,8 +25,8 @@ type Term struct {
 	Number int
 	// Holder is a random text of this leader.
 	Holder string
-	// Stale is true if nobody had renewed the Lease for long when this leader took it. The Lease may be that of a snapshot,
-	// and the earlier leader may live in the cluster that the snapshot is of.
+	// Stale is true if nobody had renewed the Lease for long when this leader took it. The Lease may be that of a
+	// snapshot, and the earlier leader may live in the cluster that the snapshot is of.
 	Stale bool
 }
 
