@@ -134,14 +134,16 @@ func (p *process) connect(config *rest.Config) (err error) {
 		return fmt.Errorf("making a client for metadata: %w", err)
 	}
 	p.discovery = newDiscoverer(p.client.Discovery())
-	resync, transform := p.options.ResyncPeriod, cache.TransformFunc(trim)
+	resync, only, transform := p.options.ResyncPeriod, p.options.Namespace, cache.TransformFunc(trim)
 	if r := inspect.On(); r != nil {
 		transform = r.Transform(transform)
 	}
-	p.factory = informers.NewSharedInformerFactoryWithOptions(p.client, resync, informers.WithTransform(transform))
+	p.factory = informers.NewSharedInformerFactoryWithOptions(p.client, resync, informers.WithTransform(transform),
+		informers.WithNamespace(only))
 	p.kubeFactory = kubeinformers.NewSharedInformerFactoryWithOptions(p.kube, resync,
-		kubeinformers.WithTransform(transform))
-	return nil
+		kubeinformers.WithTransform(transform), kubeinformers.WithNamespace(only))
+	p.namespaces, err = newNamespaces(p.options, p.kube, p.election.leads)
+	return err
 }
 
 // run starts the controllers and what they stand on, and stops both in the reverse order.
@@ -159,7 +161,12 @@ func (p *process) run(ctx context.Context, serve func(context.Context) error) er
 	p.group, p.runCtx = errgroup.WithContext(ctx)
 	p.readiness.add("lease", p.election.decided)
 	p.group.Go(func() error { return p.election.watch(p.runCtx) })
-	p.base.Go(func() error { p.election.run(baseCtx); return nil })
+	p.group.Go(func() error { return p.namespaces.watch(p.runCtx) })
+	p.base.Go(func() error {
+		p.namespaces.await(baseCtx)
+		p.election.run(baseCtx)
+		return nil
+	})
 	if p.access != nil {
 		p.base.Go(func() error { p.access.run(baseCtx); return nil })
 		p.base.Go(func() error { p.clouds.run(baseCtx); return nil })
@@ -177,6 +184,7 @@ func (p *process) run(ctx context.Context, serve func(context.Context) error) er
 	err = errors.Join(err, p.base.Wait())
 	p.factory.Shutdown()
 	p.kubeFactory.Shutdown()
+	p.namespaces.factory.Shutdown()
 	klog.FromContext(ctx).Info("Stopped")
 	return err
 }

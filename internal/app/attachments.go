@@ -64,7 +64,8 @@ func (p *process) startAttachment() {
 
 // buildAttachment builds the controller and starts its informers.
 func (p *process) buildAttachment() (c *attachmentcontroller.Controller, err error) {
-	attachments := dynamicinformer.NewDynamicSharedInformerFactory(p.dynamic, p.options.ResyncPeriod)
+	attachments := dynamicinformer.NewFilteredDynamicSharedInformerFactory(
+		p.dynamic, p.options.ResyncPeriod, p.options.Namespace, nil)
 	_, err = p.build(func() (started, error) {
 		informer := attachments.ForResource(attachmentcontroller.Resource)
 		err := informer.Informer().SetTransform(trim)
@@ -78,6 +79,9 @@ func (p *process) buildAttachment() (c *attachmentcontroller.Controller, err err
 		}
 		c, err = attachmentcontroller.NewController(
 			p.dynamic, informer, p.factory.Cloudteam().V1().Networks(), p.recorder, p.options.Attachment)
+		if err == nil {
+			c.ActIn(p.namespaces.ours)
+		}
 		return c, err
 	})
 	if err != nil {

@@ -84,6 +84,9 @@ func TestPodsWaitForTheCacheOfAttachments(t *testing.T) {
 		kubeFactory: kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTransform(trim)),
 		baseCtx:     baseCtx, election: alone(), attachmentsKnown: make(chan struct{}),
 	}
+	if p.namespaces, err = newNamespaces(options, kube, p.election.leads); err != nil {
+		t.Fatal(err)
+	}
 	p.group, p.runCtx = errgroup.WithContext(ctx)
 	p.startControllers()
 	defer func() {

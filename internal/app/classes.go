@@ -56,7 +56,7 @@ func (p *process) startClasses() {
 		if !cache.WaitForCacheSync(p.runCtx.Done(), synced...) {
 			return nil // told to stop before the caches were full
 		}
-		p.classes.Use(p.factory.Cloudteam().V1().NetworkClasses().Lister(), p.kubeFactory.Core().V1().Namespaces().Lister())
+		p.classes.Use(p.factory.Cloudteam().V1().NetworkClasses().Lister(), p.namespaces.lister)
 		if installed {
 			close(p.classesKnown)
 		}
@@ -66,12 +66,12 @@ func (p *process) startClasses() {
 	})
 }
 
-// followClasses starts the informers of NetworkClasses and namespaces.
+// followClasses starts the informer of NetworkClasses. That of namespaces runs already.
 func (p *process) followClasses() (synced []cache.InformerSynced, err error) {
 	p.building.Lock()
 	defer p.building.Unlock()
 	classes := p.factory.Cloudteam().V1().NetworkClasses().Informer()
-	namespaces := p.kubeFactory.Core().V1().Namespaces().Informer()
+	namespaces := p.namespaces.factory.Core().V1().Namespaces().Informer()
 	all := func(any) { p.enqueueClassed("") }
 	_, err = classes.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initially bool) {
@@ -106,7 +106,6 @@ func (p *process) followClasses() (synced []cache.InformerSynced, err error) {
 		return nil, err
 	}
 	p.factory.StartWithContext(p.baseCtx)
-	p.kubeFactory.StartWithContext(p.baseCtx)
 	return []cache.InformerSynced{classes.HasSynced, namespaces.HasSynced}, nil
 }
 

@@ -29,6 +29,7 @@ func TestClassesJudgeOnceTheirCRDIsInstalled(t *testing.T) {
 			readiness: &readiness{}, election: alone(), classes: classes.New("controllers"), baseCtx: ctx,
 			factory:      informers.NewSharedInformerFactory(client, 0),
 			kubeFactory:  kubeinformers.NewSharedInformerFactory(kube, 0),
+			namespaces:   following(ctx, t, kube, ""),
 			classesKnown: make(chan struct{}),
 		}
 		p.group, p.runCtx = errgroup.WithContext(ctx)
@@ -41,6 +42,7 @@ func TestClassesJudgeOnceTheirCRDIsInstalled(t *testing.T) {
 			}
 			p.factory.Shutdown()
 			p.kubeFactory.Shutdown()
+			p.namespaces.factory.Shutdown()
 		}()
 		obj := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}}
 		obj.Spec.CIDR = "8.8.8.0/24" // only the open class allows it

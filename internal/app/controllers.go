@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -47,6 +48,13 @@ func (o *Options) needsCloud() bool {
 	return o.enabled(networkcontroller.Name) || o.enabled(portcontroller.Name)
 }
 
+// asksNamespaces reports whether an enabled controller asks in which namespaces the process acts: all but that of Foos,
+// whose account may not read namespaces.
+func (o *Options) asksNamespaces() bool {
+	return o.Namespace != "" ||
+		slices.ContainsFunc(controllers, func(name string) bool { return name != foocontroller.Name && o.enabled(name) })
+}
+
 // Resources that the API server must serve before a controller starts.
 var (
 	networkResource = cloudteamv1.SchemeGroupVersion.WithResource("networks")
@@ -88,6 +96,8 @@ type process struct {
 	// shared is the Inventory of the process's own cloud; clouds has the others. audience are told what they find.
 	shared *sharedInventory
 	clouds *cloudRegistry
+	// namespaces are those in which the process acts.
+	namespaces *namespaces
 	// pools bound the writes to each Neutron, whatever credentials they are sent with.
 	pools *batch.Pools
 	// memory bounds what the lists of tenants' clouds take.
@@ -121,6 +131,10 @@ type process struct {
 
 // startControllers starts the enabled controllers, each once the API server serves what it needs.
 func (p *process) startControllers() {
+	if p.options.asksNamespaces() {
+		p.namespaces.factory.StartWithContext(p.baseCtx)
+		p.readiness.add("namespaces", p.namespaces.synced)
+	}
 	both := []schema.GroupVersionResource{networkResource, portResource}
 	for _, c := range []struct {
 		name  string
@@ -192,6 +206,9 @@ func (p *process) lead(c started) error {
 	if !p.election.await(p.runCtx) {
 		return nil // told to stop while standing by
 	}
+	if p.options.asksNamespaces() && !cache.WaitForCacheSync(p.runCtx.Done(), p.namespaces.synced) {
+		return nil // told to stop before the cache was full
+	}
 	return c.Run(p.runCtx, p.options.Workers)
 }
 
@@ -226,6 +243,7 @@ func (p *process) buildNetwork() (started, error) {
 	p.measured.add(func(m *measured) { m.networks = p.factory.Cloudteam().V1().Networks().Informer().GetIndexer() })
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
+	c.ActIn(p.namespaces.ours)
 	c.AskNamespaces(p.terminating)
 	c.ObserveEvery(p.options.AuditInterval)
 	c.ReachClouds(p.clouds)
@@ -244,6 +262,7 @@ func (p *process) buildNetworkPort() (started, error) {
 	p.measured.add(func(m *measured) { m.ports = p.factory.Cloudteam().V1().NetworkPorts().Informer().GetIndexer() })
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
+	c.ActIn(p.namespaces.ours)
 	c.AskNamespaces(p.terminating)
 	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
@@ -288,6 +307,7 @@ func (p *process) buildDeployment() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.ActIn(p.namespaces.ours)
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
 	p.classed = append(p.classed, func(namespace string) {
 		networks, _ := caches.Networks.Lister().Networks(namespace).List(labels.Everything()) // a cache gives no error
@@ -316,6 +336,7 @@ func (p *process) buildPod() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.ActIn(p.namespaces.ours)
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
 	return delayed{c, p.awaitAttachments}, nil
 }

@@ -75,7 +75,10 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 		ref: access.ref, logger: logger, recovered: access.wake, first: make(chan struct{}),
 	}}
 	standing := &standingLog{
-		ref: access.ref, cluster: p.cluster, recorder: p.recorder, logger: logger, resumed: access.wake,
+		ref: access.ref, cluster: p.cluster, logger: logger, resumed: access.wake,
+	}
+	if p.options.Namespace == "" {
+		standing.recorder = p.recorder
 	}
 	s.Inventory = inventory.New(access.cloud, p.cluster, inventory.Options{
 		Interval: p.options.AuditInterval,

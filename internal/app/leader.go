@@ -64,7 +64,8 @@ func (l *LeaderElection) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&l.RetryPeriod, "leader-elect-retry-period", l.RetryPeriod,
 		"How often the leader renews the Lease, and how often a standby tries to acquire it.")
 	flags.StringVar(&l.ResourceName, "leader-elect-resource-name", l.ResourceName,
-		"Name of the Lease. Processes that replace each other use the same name.")
+		"Name of the Lease. Processes that replace each other use the same name. With --namespace, that namespace is "+
+			"added to it, after a hyphen.")
 	flags.StringVar(&l.ResourceNamespace, "leader-elect-resource-namespace", l.ResourceNamespace,
 		"Namespace of the Lease, in and out of the cluster. It has to exist.")
 }
@@ -85,6 +86,14 @@ func (l *LeaderElection) validate(found *findings) {
 		time.Duration(float64(l.RenewDeadline)/leaderelection.JitterFactor), l.RenewDeadline)
 	found.require(l.ResourceName != "", "--leader-elect-resource-name is empty: name a Lease")
 	found.require(l.ResourceNamespace != "", "--leader-elect-resource-namespace is empty: name a namespace")
+}
+
+// leaseName is the name of the Lease. Processes of different namespaces do not replace each other.
+func (o *Options) leaseName() string {
+	if o.Namespace == "" {
+		return o.LeaderElection.ResourceName
+	}
+	return o.LeaderElection.ResourceName + "-" + o.Namespace
 }
 
 // checkNamespace returns an error if the namespace of the Lease does not exist. Without it, the process would wait for
@@ -154,7 +163,7 @@ func newLeaseLock(o Options, config *rest.Config) (resourcelock.Interface, error
 		return nil, fmt.Errorf("reading the hostname, which identifies this process in the Lease: %w", err)
 	}
 	return &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: o.LeaderElection.ResourceNamespace, Name: o.LeaderElection.ResourceName},
+		LeaseMeta: metav1.ObjectMeta{Namespace: o.LeaderElection.ResourceNamespace, Name: o.leaseName()},
 		Client:    leases,
 		// The UID tells apart two processes on one host, or in containers of one name.
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},

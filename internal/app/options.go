@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
@@ -47,6 +48,8 @@ type Options struct {
 	CloudTimeout time.Duration
 	// CloudMaxCalls limits the concurrent writes to the cloud.
 	CloudMaxCalls int
+	// Namespace is the only namespace that the process watches and acts in; empty for all.
+	Namespace string
 	// Controllers are the names of the controllers to run; see enabled.
 	Controllers []string
 	// Workers is the number of concurrent syncs of each controller for one namespace; see controller.Loop.Run.
@@ -154,6 +157,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.CloudMaxCalls, "cloud-max-calls", o.CloudMaxCalls,
 		"Maximum concurrent writes to one Neutron, with all credentials together. Below this limit, the controller "+
 			"adapts to the latency that it measures. Creates that wait are sent together as one bulk call.")
+	flags.StringVar(&o.Namespace, "namespace", o.Namespace,
+		"The only namespace to watch and act in, with rights there and few in the cluster. The default is all namespaces. "+
+			"The namespace needs the label "+cloudteamv1.LabelController+" with the Lease's namespace as its value; a "+
+			"controller of all namespaces leaves it alone then. Orphans are not removed.")
 	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
 		"Controllers to run: '*' for all, 'name' for one, '-name' for all but one. All: "+
 			strings.Join(controllers, ", ")+". Only deployment binds and releases the ports of Deployments: without it, "+
@@ -249,6 +256,10 @@ func (o *Options) Validate() error {
 	found.require(o.MaxClouds >= 1, "--max-clouds=%d: write at least 1", o.MaxClouds)
 	_, err = managed.ParseSameClouds(o.SameClouds)
 	found.require(err == nil, "--same-cloud: %w", err)
+	found.require(o.Namespace == "" || len(validation.IsDNS1123Label(o.Namespace)) == 0,
+		"--namespace=%s: write the name of one namespace, or nothing for all", o.Namespace)
+	found.require(o.Namespace == "" || o.LeaderElection.Enabled, "--namespace=%s needs --leader-elect: its Lease is what "+
+		"the namespace's label names", o.Namespace)
 	found.require(o.AuditInterval >= time.Second, "--audit-interval=%s: write at least 1s", o.AuditInterval)
 	found.require(o.ResyncPeriod >= 0, "--resync-period=%s: write 0 or more", o.ResyncPeriod)
 	found.require(o.PoolCooldown >= 0, "--pool-cooldown=%s: write 0 or more", o.PoolCooldown)
@@ -320,12 +331,13 @@ var inClouds = map[string]bool{orphan.Name: true, portbinding.Name: true}
 
 // enabled reports whether to run the controller of a name. As in kube-controller-manager, a name takes precedence over
 // '*', in any order. The controllers of orphans and of port bindings do not run in a process without a cloud, nor that
-// of orphans without a grace period. With --report-only, only those of Networks and NetworkPorts run.
+// of orphans without a grace period, nor in one of a single namespace: it cannot tell orphans from what belongs to
+// others. With --report-only, only those of Networks and NetworkPorts run.
 func (o *Options) enabled(name string) bool {
 	switch {
 	case o.Policies.Plan && name != networkcontroller.Name && name != portcontroller.Name:
 		return false
-	case name == orphan.Name && o.Orphan.Grace == 0, inClouds[name] && !o.needsCloud():
+	case name == orphan.Name && (o.Orphan.Grace == 0 || o.Namespace != ""), inClouds[name] && !o.needsCloud():
 		return false
 	case slices.Contains(o.Controllers, name):
 		return true

@@ -53,6 +53,7 @@ func (p *process) buildPortBinding() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.ActIn(p.namespaces.ours)
 	p.base.Go(func() error {
 		factory.Start(p.baseCtx.Done())
 		<-p.baseCtx.Done()

@@ -13,8 +13,9 @@ import (
 
 // standingLog tells operators whether another cluster has this cluster's UID.
 type standingLog struct {
-	ref      managed.CloudRef
-	cluster  string
+	ref     managed.CloudRef
+	cluster string
+	// recorder is nil in a process of one namespace, which has no right to Events about the cluster.
 	recorder record.EventRecorder
 	logger   klog.Logger
 	// resumed is called when a dispute ends: objects wait for that.
@@ -35,7 +36,8 @@ func (s *standingLog) tell(now inventory.Standing) {
 			"restored copy; changing and removing nothing in this project meanwhile. Stop the controller of one of the two "+
 			"clusters. After a long outage without a copy, this ends by itself after three audits",
 			"uid", s.cluster)
-		if s.ref.IsOwn() { // else the conditions of the objects suffice: a user can forge what their cloud says
+		// Else the conditions of the objects suffice: a user can forge what their cloud says.
+		if s.recorder != nil && s.ref.IsOwn() {
 			s.recorder.Eventf(&corev1.ObjectReference{
 				APIVersion: "v1", Kind: "Namespace", Name: "kube-system", UID: types.UID(s.cluster),
 			}, corev1.EventTypeWarning, cloudteamv1.ReasonIdentityDisputed, "Another controller acts, or may act, for a "+

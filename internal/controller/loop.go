@@ -101,6 +101,18 @@ func NewLoop(name string, sync Sync) *Loop {
 	}
 }
 
+// ActIn has the Loop drop the keys of namespaces that are not ours: another process acts there. It MUST be called
+// before Run. ours may ask the API server; after an error, the key is retried.
+func (l *Loop) ActIn(ours func(ctx context.Context, namespace string) (bool, error)) {
+	sync := l.sync
+	l.sync = func(ctx context.Context, key cache.ObjectName) (Result, error) {
+		if yes, err := ours(ctx, key.Namespace); !yes || err != nil {
+			return Result{}, err
+		}
+		return sync(ctx, key)
+	}
+}
+
 // Watch makes Run register a handler with an informer, usually one of Handler or HandlerOf. The informer may already
 // run. Watch MUST be called before Run.
 func (l *Loop) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) error {

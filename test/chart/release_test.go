@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/action"
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,15 +27,17 @@ import (
 type cluster struct {
 	t       *testing.T
 	actions *action.Configuration
+	// release is the name of the release, and of its Deployment and account.
+	release string
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T, release string) *cluster {
 	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
 	flags.KubeConfig = &surroundings.AdminKubeconfig
 	namespace := name
 	flags.Namespace = &namespace
-	c := &cluster{t: t, actions: &action.Configuration{}}
+	c := &cluster{t: t, actions: &action.Configuration{}, release: release}
 	if err := c.actions.Init(flags, name, "secret", t.Logf); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +48,7 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) install(over bool, set ...string) {
 	c.t.Helper()
 	install := action.NewInstall(c.actions)
-	install.ReleaseName, install.Namespace, install.TakeOwnership = name, name, over
+	install.ReleaseName, install.Namespace, install.TakeOwnership = c.release, name, over
 	if _, err := install.Run(loadChart(c.t), values(c.t, set...)); err != nil {
 		c.t.Fatal(err)
 	}
@@ -55,14 +58,14 @@ func (c *cluster) upgrade(set ...string) {
 	c.t.Helper()
 	upgrade := action.NewUpgrade(c.actions)
 	upgrade.Namespace = name
-	if _, err := upgrade.Run(name, loadChart(c.t), values(c.t, set...)); err != nil {
+	if _, err := upgrade.Run(c.release, loadChart(c.t), values(c.t, set...)); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
 func (c *cluster) uninstall() {
 	c.t.Helper()
-	if _, err := action.NewUninstall(c.actions).Run(name); err != nil {
+	if _, err := action.NewUninstall(c.actions).Run(c.release); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -71,13 +74,24 @@ func (c *cluster) uninstall() {
 // here. The caller kills it.
 func (c *cluster) start() *harness.Process {
 	c.t.Helper()
-	ctx := c.t.Context()
-	deployment, err := surroundings.Kube.AppsV1().Deployments(name).Get(ctx, name, metav1.GetOptions{})
+	return c.run(c.kubeconfig())
+}
+
+func (c *cluster) deployment() *appsv1.Deployment {
+	c.t.Helper()
+	deployment, err := surroundings.Kube.AppsV1().Deployments(name).Get(c.t.Context(), c.release, metav1.GetOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return deployment
+}
+
+// kubeconfig writes one of the release's account.
+func (c *cluster) kubeconfig() string {
+	c.t.Helper()
+	ctx := c.t.Context()
 	token, err := surroundings.Kube.CoreV1().ServiceAccounts(name).CreateToken(ctx,
-		deployment.Spec.Template.Spec.ServiceAccountName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		c.deployment().Spec.Template.Spec.ServiceAccountName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -92,7 +106,13 @@ func (c *cluster) start() *harness.Process {
 	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
 		c.t.Fatal(err)
 	}
-	flags := deployment.Spec.Template.Spec.Containers[0].Args
+	return kubeconfig
+}
+
+// run runs the binary with the release's flags.
+func (c *cluster) run(kubeconfig string) *harness.Process {
+	c.t.Helper()
+	flags := c.deployment().Spec.Template.Spec.Containers[0].Args
 	return surroundings.Start(c.t, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile}, append(flags,
 		// The last one counts.
 		"--kubeconfig="+kubeconfig, "--metrics-bind-address=", "--bind-address=127.0.0.1:0", "--audit-interval=1s",
@@ -129,7 +149,7 @@ func TestRelease(t *testing.T) {
 	ctx := t.Context()
 	cloud := harness.Open(t, surroundings.CloudsFile, "tenant")
 	networks := surroundings.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
-	c := newCluster(t)
+	c := newCluster(t, name)
 
 	// The harness has installed config: --take-ownership moves an installation of kubectl's to Helm.
 	c.install(true, "cloud.name=tenant")

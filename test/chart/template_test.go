@@ -213,6 +213,25 @@ func TestValues(t *testing.T) {
 		// No credentials are on a node.
 		{[]string{"nodeAgent=true"}, "DaemonSet/network-agent", "hostPath", "secret"},
 		{[]string{"nodeAgent=true", "image.tag=v1"}, "DaemonSet/network-agent", "image: network-controller:v1", "latest"},
+		{[]string{"namespace=team"}, deployment + "-team", "- --namespace=team", ""},
+		{[]string{"namespace=team"}, "ClusterRole/" + name, "", ""},
+		{[]string{"namespace=team"}, "ClusterRoleBinding/" + name, "", ""},
+		{[]string{"namespace=team"}, "Role/" + name + "-team", "namespace: team", ""},
+		{[]string{"namespace=team"}, "RoleBinding/" + name + "-team", "namespace: team", "ClusterRole"},
+		{[]string{"namespace=team"}, "ClusterRole/" + name + "-team-cluster", "- team", "pods"},
+		{[]string{"namespace=team"}, "Role/" + name + "-team-leader", "- network-controller-team", ""},
+		{
+			[]string{"namespace=team"}, "ValidatingAdmissionPolicy/" + name + "-team-account",
+			"system:serviceaccount:network-controller:network-controller-team'", "",
+		},
+		{[]string{"namespace=team"}, "PodDisruptionBudget/" + name + "-team", "name: network-controller-team", ""},
+		{[]string{"namespace=team", "cloud.cloudsYaml=clouds: {}"}, "Secret/" + name + "-team-inline-clouds", "clouds", ""},
+		{[]string{"shared=false"}, "CustomResourceDefinition/networks.cloudteam.ztgame.com", "", ""},
+		{[]string{"shared=false"}, "ValidatingAdmissionPolicy/network-controller-classes", "", ""},
+		{[]string{"shared=false"}, "ClusterRole/network-controller-edit", "", ""},
+		{[]string{"shared=false"}, "ClusterRole/network-controller-metrics-reader", "", ""},
+		{[]string{"shared=false"}, "MutatingAdmissionPolicy/network-controller-scheduling-gate", "", ""},
+		{[]string{"shared=false"}, "ValidatingAdmissionPolicy/network-controller-account", "is-the-account", ""},
 		{nil, "NetworkPolicy/" + name, "", ""},
 		{[]string{"networkPolicy.enabled=true"}, "NetworkPolicy/" + name, "port: https-metrics", ""},
 	} {
@@ -254,6 +273,7 @@ func TestRefused(t *testing.T) {
 		{target{}, "tracing.endpoint=collector:4318", "endpoint"},
 		{target{}, "tracing.samplingRate=1.5", "samplingRate"},
 		{target{}, "tracing.samplingRate=2", "samplingRate"},
+		{target{}, "namespace=a b", "namespace"},
 		{target{namespace: "default"}, "replicas=1", "--namespace network-controller --create-namespace"},
 		{target{kubernetes: "v1.33.0"}, "replicas=1", "1.33"},
 	} {
@@ -282,10 +302,11 @@ func TestGateOfOlderKubernetesIsBeta(t *testing.T) {
 // TestNotes holds that the notes say what to do next.
 func TestNotes(t *testing.T) {
 	for want, set := range map[string][]string{
-		"kubectl apply -f -":                       nil,
-		"--set firstStart=Apply":                   {"firstStart=Report"},
-		"create secret generic mine --from-file":   {"cloud.existingSecret=mine"},
-		"\"default\" comes with the next `helm up": {"defaultClass=true"},
+		"kubectl apply -f -":                     nil,
+		"--set firstStart=Apply":                 {"firstStart=Report"},
+		"create secret generic mine --from-file": {"cloud.existingSecret=mine"},
+		"label namespace team cloudteam.ztgame.com/controller=network-controller": {"namespace=team"},
+		"\"default\" comes with the next `helm up":                                {"defaultClass=true"},
 	} {
 		_, notes, err := target{}.try(t, set...)
 		if err != nil || !strings.Contains(notes, want) {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -46,6 +47,16 @@ var labels = []string{
 	"  labels:\n    {{- include \"network-controller.labels\" . | nindent 4 }}\n",
 }
 
+// podLabels are those by which a release finds its Pods: a controller of one namespace has others than that of the
+// cluster.
+var podLabels = []string{
+	"      app.kubernetes.io/name: network-controller\n",
+	"      app.kubernetes.io/name: {{ include \"network-controller.name\" . }}\n",
+}
+
+// names have the namespace, too, for a controller of one. They come after the labels.
+var names = []string{"name: network-controller\n", "name: {{ include \"network-controller.name\" . }}\n"}
+
 const agentLabels = "    app.kubernetes.io/name: network-agent\n"
 
 // image is how the manifests name the image.
@@ -55,7 +66,7 @@ var pullPolicy = []string{"imagePullPolicy: IfNotPresent", "imagePullPolicy: {{ 
 
 var templates = []template{
 	{
-		name: "crds.yaml", when: ".Values.crds.install",
+		name: "crds.yaml", when: "and .Values.shared .Values.crds.install",
 		from: []string{
 			"crd/cloudteam.ztgame.com_networkclasses.yaml", "crd/cloudteam.ztgame.com_networkports.yaml",
 			"crd/cloudteam.ztgame.com_networks.yaml",
@@ -68,19 +79,69 @@ var templates = []template{
 	{
 		name: "rbac.yaml",
 		from: []string{
-			"rbac/service_account.yaml", "rbac/role.yaml", "rbac/role_binding.yaml", "rbac/credentials_role.yaml",
-			"rbac/lease_role.yaml", "rbac/lease_role_binding.yaml", "rbac/metrics_reader_role.yaml",
+			"rbac/service_account.yaml", "rbac/role.yaml", "rbac/role_binding.yaml", "rbac/lease_role.yaml",
+			"rbac/lease_role_binding.yaml",
 		},
-		edits: labels,
+		// For one namespace, a Role there has the rights; what the cluster has stays a ClusterRole.
+		edits: slices.Concat([]string{
+			"kind: ClusterRole\nmetadata:\n  name: network-controller\n", `kind: {{ include "network-controller.roleKind" . }}
+metadata:
+  name: network-controller
+  {{- with .Values.namespace }}
+  namespace: {{ . }}
+  {{- end }}
+`,
+			"kind: ClusterRoleBinding\nmetadata:\n  name: network-controller\n",
+			`kind: {{ include "network-controller.roleKind" . }}Binding
+metadata:
+  name: network-controller
+  {{- with .Values.namespace }}
+  namespace: {{ . }}
+  {{- end }}
+`,
+			"  kind: ClusterRole\n  name: network-controller\n",
+			"  kind: {{ include \"network-controller.roleKind\" . }}\n  name: network-controller\n",
+			"    resources: [namespaces]\n", `    resources: [namespaces]
+    {{- with .Values.namespace }}
+    resourceNames: [kube-system, network-controller, {{ . }}]
+    {{- end }}
+`,
+			"  # Who reads /metrics, and", `  {{- with .Values.namespace }}
+  # The policy network-controller-pods asks for it.
+  - apiGroups: [cloudteam.ztgame.com]
+    resources: [namespaces]
+    resourceNames: [{{ . }}]
+    verbs: [control]
+  {{- end }}
+  # Who reads /metrics, and`,
+			"network-controller-cluster\n", "{{ include \"network-controller.name\" . }}-cluster\n",
+			"network-controller-leader\n", "{{ include \"network-controller.name\" . }}-leader\n",
+			"[network-controller]\n", "[{{ include \"network-controller.name\" . }}]\n",
+		}, labels, names),
 	},
-	{name: "user-roles.yaml", when: ".Values.userRoles", from: []string{"rbac/user_roles.yaml"}, edits: labels},
 	{
-		name: "policies.yaml", when: ".Values.admission.policies",
-		from: []string{"admission/account.yaml", "admission/classes.yaml", "admission/pods.yaml"}, edits: labels,
+		name: "shared-roles.yaml", when: ".Values.shared",
+		from: []string{"rbac/credentials_role.yaml", "rbac/metrics_reader_role.yaml"}, edits: labels,
+	},
+	{
+		name: "user-roles.yaml", when: "and .Values.shared .Values.userRoles",
+		from: []string{"rbac/user_roles.yaml"}, edits: labels,
+	},
+	{
+		name: "account-policy.yaml", when: ".Values.admission.policies",
+		from: []string{"admission/account.yaml"},
+		edits: append([]string{
+			"network-controller-account", "{{ include \"network-controller.name\" . }}-account",
+			"network-controller:network-controller'", "network-controller:{{ include \"network-controller.name\" . }}'",
+		}, labels...),
+	},
+	{
+		name: "policies.yaml", when: "and .Values.shared .Values.admission.policies",
+		from: []string{"admission/classes.yaml", "admission/pods.yaml"}, edits: labels,
 	},
 	{
 		// A controller that only reports lifts no gate.
-		name: "gate.yaml", when: `and .Values.admission.gate (eq .Values.firstStart "Apply")`,
+		name: "gate.yaml", when: `and .Values.shared .Values.admission.gate (eq .Values.firstStart "Apply")`,
 		from: []string{"admission/scheduling_gate.yaml"},
 		edits: append([]string{
 			"apiVersion: admissionregistration.k8s.io/v1\n", "apiVersion: {{ include \"network-controller.gateVersion\" . }}\n",
@@ -88,21 +149,22 @@ var templates = []template{
 	},
 	{
 		name: "default-class.yaml",
-		when: `and .Values.defaultClass (.Capabilities.APIVersions.Has "cloudteam.ztgame.com/v1/NetworkClass")`,
+		when: `and .Values.shared .Values.defaultClass ` +
+			`(.Capabilities.APIVersions.Has "cloudteam.ztgame.com/v1/NetworkClass")`,
 		from: []string{"classes/default_class.yaml"}, edits: labels,
 	},
 	{
-		name: "default-class-role.yaml", when: ".Values.defaultClass",
+		name: "default-class-role.yaml", when: "and .Values.shared .Values.defaultClass",
 		from: []string{"classes/use_default_class.yaml"}, edits: labels,
 	},
 	{
 		name: "disruption-budget.yaml", when: ".Values.podDisruptionBudget",
-		from: []string{"manager/disruption_budget.yaml"}, edits: labels,
+		from: []string{"manager/disruption_budget.yaml"}, edits: slices.Concat(labels, podLabels, names),
 	},
 	{
 		name: "deployment.yaml",
 		from: []string{"manager/deployment.yaml"},
-		edits: append(append(append([]string{
+		edits: slices.Concat([]string{
 			"  replicas: 2\n", "  replicas: {{ .Values.replicas }}\n",
 			"      annotations:\n        kubectl", `      annotations:
         {{- with .Values.podAnnotations }}
@@ -134,6 +196,9 @@ var templates = []template{
 `,
 			"            - --cloud=openstack\n", "            - {{ printf \"--cloud=%s\" .Values.cloud.name | quote }}\n",
 			"            - --metrics-bind-address=:8443\n", `            - --metrics-bind-address=:8443
+            {{- with .Values.namespace }}
+            - --namespace={{ . }}
+            {{- end }}
             {{- if eq .Values.firstStart "Report" }}
             - --report-only
             {{- end }}
@@ -171,12 +236,13 @@ var templates = []template{
         {{- if .Values.cloud.ca }}
         - name: ca
           configMap:
-            name: network-controller-ca
+            name: {{ include "network-controller.name" . }}-ca
         {{- end }}`,
-		}, labels...), image...), pullPolicy...),
+			"serviceAccountName: network-controller\n", "serviceAccountName: {{ include \"network-controller.name\" . }}\n",
+		}, labels, podLabels, names, image, pullPolicy),
 	},
 	{
-		name: "monitoring.yaml", when: ".Values.monitoring",
+		name: "monitoring.yaml", when: "and .Values.shared .Values.monitoring",
 		from: []string{
 			"monitoring/podmonitor.yaml", "monitoring/reader.yaml", "monitoring/rules.yaml",
 			"monitoring/dashboards/network-controller.json",
@@ -184,7 +250,7 @@ var templates = []template{
 		edits: labels,
 	},
 	{
-		name: "node-agent.yaml", when: ".Values.nodeAgent",
+		name: "node-agent.yaml", when: "and .Values.shared .Values.nodeAgent",
 		from: []string{"node/namespace.yaml", "node/rbac.yaml", "node/account.yaml", "node/daemonset.yaml"},
 		edits: append(append([]string{
 			"  labels:\n" + agentLabels,

@@ -5,6 +5,15 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{- /* What is in the cluster once for each release. */}}
+{{- define "network-controller.name" -}}
+network-controller{{ with .Values.namespace }}-{{ . }}{{ end }}
+{{- end }}
+
+{{- define "network-controller.roleKind" -}}
+{{ if .Values.namespace }}Role{{ else }}ClusterRole{{ end }}
+{{- end }}
+
 {{- define "network-controller.labels" -}}
 app.kubernetes.io/name: network-controller
 {{ include "network-controller.commonLabels" . }}
@@ -20,7 +29,7 @@ app.kubernetes.io/name: network-controller
 
 {{- define "network-controller.cloudsSecret" -}}
 {{- if .Values.cloud.cloudsYaml -}}
-network-controller-inline-clouds
+{{ include "network-controller.name" . }}-inline-clouds
 {{- else -}}
 {{ .Values.cloud.existingSecret }}
 {{- end -}}

@@ -8,6 +8,10 @@ const (
 	// LabelNetworksEnabled is the value of LabelNetworks.
 	LabelNetworksEnabled = "enabled"
 
+	// LabelController on a namespace leaves it to a controller of this one namespace. Its value is the namespace of that
+	// controller's Lease. A controller of the whole cluster does nothing there.
+	LabelController = "cloudteam.ztgame.com/controller"
+
 	// SchedulingGate keeps a Pod from being scheduled until its ports exist. The controller removes it in the write that
 	// adds AnnotationAllocations.
 	SchedulingGate = "cloudteam.ztgame.com/network"

@@ -1,0 +1,163 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// namespaces decides in which namespaces this process acts, so that a controller of one namespace (--namespace) and one
+// of the cluster do not act on one object. The label LabelController on a Namespace decides: a controller of the
+// cluster leaves alone what has it, and one of a namespace acts only where it names the namespace of its own Lease.
+type namespaces struct {
+	// only is the one namespace of this process; empty for all.
+	only string
+	// own is the value of the label in namespaces of this process; empty for no label.
+	own     string
+	kube    kubernetes.Interface
+	factory kubeinformers.SharedInformerFactory
+	lister  corelisters.NamespaceLister
+	// synced reports whether the cache is full.
+	synced cache.InformerSynced
+	// gained gets the first namespace that comes to this process while it leads.
+	gained chan string
+
+	mu sync.Mutex
+	// gone are namespaces that do not exist, as far as somebody asked.
+	gone map[string]bool
+}
+
+// maxGone bounds namespaces.gone, in a cluster where namespaces come and go. Who is forgotten is asked about again.
+const maxGone = 1000
+
+// newNamespaces makes the informer of namespaces. It sends no request. leads reports whether this process leads.
+func newNamespaces(o Options, kube kubernetes.Interface, leads func() bool) (*namespaces, error) {
+	n := &namespaces{only: o.Namespace, kube: kube, gained: make(chan string, 1), gone: map[string]bool{}}
+	options := []kubeinformers.SharedInformerOption{kubeinformers.WithTransform(trim)}
+	if o.Namespace != "" {
+		n.own = o.LeaderElection.ResourceNamespace
+		one := fields.OneTermEqualSelector(metav1.ObjectNameField, o.Namespace).String()
+		options = append(options, kubeinformers.WithTweakListOptions(func(l *metav1.ListOptions) { l.FieldSelector = one }))
+	}
+	n.factory = kubeinformers.NewSharedInformerFactoryWithOptions(kube, o.ResyncPeriod, options...)
+	informer := n.factory.Core().V1().Namespaces()
+	n.lister, n.synced = informer.Lister(), informer.Informer().HasSynced
+	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { n.note(obj.(*corev1.Namespace).Name, false) },
+		UpdateFunc: func(was, is any) { n.compare(was.(*corev1.Namespace), is.(*corev1.Namespace), leads()) },
+		DeleteFunc: func(obj any) {
+			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+				n.note(name.Name, true)
+			}
+		},
+	})
+	return n, err
+}
+
+// ours reports whether this process acts in a namespace. It asks the API server about one that is not in the cache: the
+// namespace may be newer than the cache, and another controller's. The rest of a namespace that is gone is anybody's.
+func (n *namespaces) ours(ctx context.Context, name string) (bool, error) {
+	if found, err := n.lister.Get(name); err == nil {
+		return n.has(found), nil
+	}
+	n.mu.Lock()
+	gone := n.gone[name]
+	n.mu.Unlock()
+	if gone {
+		return true, nil
+	}
+	found, err := n.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		n.note(name, true)
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("reading the namespace, whose label %s names its controller: %w",
+			cloudteamv1.LabelController, err)
+	}
+	return n.has(found), nil
+}
+
+// has reports whether a namespace is one of this process.
+func (n *namespaces) has(namespace *corev1.Namespace) bool {
+	return namespace.Labels[cloudteamv1.LabelController] == n.own
+}
+
+// note notes whether a namespace is gone.
+func (n *namespaces) note(name string, gone bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !gone {
+		delete(n.gone, name)
+		return
+	}
+	if len(n.gone) >= maxGone {
+		clear(n.gone)
+	}
+	n.gone[name] = true
+}
+
+// compare notes that a namespace goes to another controller, or comes from one.
+func (n *namespaces) compare(was, is *corev1.Namespace, leads bool) {
+	before, after := n.has(was), n.has(is)
+	switch label := is.Labels[cloudteamv1.LabelController]; {
+	case before && !after:
+		klog.Background().Info("Leaving a namespace to another controller, which its label names", "namespace", is.Name,
+			cloudteamv1.LabelController, label)
+	case !before && after && leads:
+		select {
+		case n.gained <- is.Name:
+		default: // the process ends already
+		}
+	}
+}
+
+// watch returns nil when ctx is done, and an error when a namespace comes from another controller first. The process
+// then exits: what it has listed in Neutron may be older than what that controller made there last.
+func (n *namespaces) watch(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case name := <-n.gained:
+		return fmt.Errorf("the namespace %s comes from another controller, by its label %s; start this process again, so "+
+			"that it lists what that controller made", name, cloudteamv1.LabelController)
+	}
+}
+
+// await returns when the one namespace is this process's, or when ctx is done. A process of the cluster does not wait.
+func (n *namespaces) await(ctx context.Context) {
+	if n.only == "" {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), n.synced) {
+		return
+	}
+	told := false
+	_ = wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(context.Context) (bool, error) {
+		found, err := n.lister.Get(n.only)
+		if err == nil && n.has(found) {
+			return true, nil
+		}
+		if !told {
+			told = true
+			logger.Info("Waiting for the namespace's label; without it, the controller of the cluster may act there",
+				"namespace", n.only, "command", fmt.Sprintf("kubectl label namespace %s %s=%s --overwrite", n.only,
+					cloudteamv1.LabelController, n.own))
+		}
+		return false, nil
+	})
+}

@@ -1,0 +1,177 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// namespaceOf is a Namespace that its label leaves to a controller; to that of the cluster for "".
+func namespaceOf(name, controller string) *corev1.Namespace {
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if controller != "" {
+		n.Labels = map[string]string{cloudteamv1.LabelController: controller}
+	}
+	return n
+}
+
+// following is newNamespaces of a process that leads, with full caches.
+func following(ctx context.Context, t *testing.T, kube *kubefake.Clientset, only string) *namespaces {
+	t.Helper()
+	o := NewOptions()
+	o.Namespace, o.ResyncPeriod = only, 0
+	n, err := newNamespaces(o, kube, func() bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.factory.StartWithContext(ctx)
+	n.factory.WaitForCacheSync(ctx.Done())
+	synctest.Wait()
+	return n
+}
+
+// No two controllers act in one namespace, whatever its label says.
+func TestANamespaceHasOneControllerAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(quietly(t))
+		labels := []string{"", "network-controller", "elsewhere"}
+		kube := kubefake.NewClientset()
+		for i, label := range labels {
+			if err := kube.Tracker().Add(namespaceOf("n"+string(rune('0'+i)), label)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all := []*namespaces{following(ctx, t, kube, ""), following(ctx, t, kube, "n1")}
+		defer func() { cancel(); all[0].factory.Shutdown(); all[1].factory.Shutdown() }()
+		for name, want := range map[string][]bool{"n0": {true, false}, "n1": {false, true}, "n2": {false, false}} {
+			for i, n := range all {
+				if ours, err := n.ours(ctx, name); err != nil || ours != want[i] {
+					t.Errorf("controller %d acts in %s: %t (%v), want %t", i, name, ours, err, want[i])
+				}
+			}
+		}
+	})
+}
+
+// A namespace that comes from another controller ends the process; one that goes to another does not.
+func TestANamespaceThatComesBackRestartsTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(quietly(t))
+		kube := kubefake.NewClientset(namespaceOf("team", ""))
+		n := following(ctx, t, kube, "")
+		defer func() { cancel(); n.factory.Shutdown() }()
+		ended := make(chan error, 1)
+		go func() { ended <- n.watch(ctx) }()
+		label := func(controller string) {
+			t.Helper()
+			_, err := kube.CoreV1().Namespaces().Update(ctx, namespaceOf("team", controller), metav1.UpdateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		label("network-controller")
+		if ours, err := n.ours(ctx, "team"); ours || err != nil || len(ended) > 0 {
+			t.Errorf("after the label came: ours %t, %v, ended %d", ours, err, len(ended))
+		}
+		label("")
+		if len(ended) != 1 {
+			t.Fatal("the process goes on with what it listed before the other controller acted")
+		}
+		if err := <-ended; !strings.Contains(err.Error(), "team") {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// A namespace that the cache does not have yet may have the label. One that is gone costs one question.
+func TestANamespaceThatIsNotInTheCacheIsAskedAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(quietly(t))
+		kube := kubefake.NewClientset()
+		n := following(ctx, t, kube, "")
+		defer func() { cancel(); n.factory.Shutdown() }()
+		asked := 0
+		var answer runtime.Object = namespaceOf("new", "network-controller")
+		var failure error
+		kube.PrependReactor("get", "namespaces", func(a kubetesting.Action) (bool, runtime.Object, error) {
+			asked++
+			if a.(kubetesting.GetAction).GetName() == "gone" {
+				return false, nil, nil
+			}
+			return true, answer, failure
+		})
+		if ours, err := n.ours(ctx, "new"); ours || err != nil {
+			t.Errorf("a new namespace with the label: ours %t, %v", ours, err)
+		}
+		failure = errors.New("no answer")
+		if ours, err := n.ours(ctx, "new"); ours || err == nil {
+			t.Errorf("without an answer: ours %t, %v", ours, err)
+		}
+		asked = 0
+		for range 3 {
+			if ours, err := n.ours(ctx, "gone"); !ours || err != nil {
+				t.Errorf("a namespace that is gone: ours %t, %v", ours, err)
+			}
+		}
+		if asked != 1 {
+			t.Errorf("it asked %d times about a namespace that is gone, want once", asked)
+		}
+	})
+}
+
+// A controller of one namespace does not take part in the election before the label is there.
+func TestAControllerOfOneNamespaceWaitsForItsLabel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(quietly(t))
+		kube := kubefake.NewClientset(namespaceOf("team", "elsewhere"))
+		n := following(ctx, t, kube, "team")
+		defer func() { cancel(); n.factory.Shutdown() }()
+		done := make(chan struct{})
+		go func() { n.await(ctx); close(done) }()
+		<-time.After(time.Minute)
+		if isClosed(done) {
+			t.Fatal("it acts in a namespace that is left to another controller")
+		}
+		_, err := kube.CoreV1().Namespaces().Update(ctx, namespaceOf("team", "network-controller"), metav1.UpdateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		if !isClosed(done) {
+			t.Fatal("it does not see the label")
+		}
+	})
+}
+
+// The term record in Neutron is named after the Lease, so controllers of different namespaces do not dispute.
+func TestControllersOfNamespacesHaveTheirOwnLeases(t *testing.T) {
+	for namespace, want := range map[string]string{
+		"": "network-controller/network-controller", "team": "network-controller/network-controller-team",
+	} {
+		o := NewOptions()
+		o.Namespace, o.Master = namespace, "http://127.0.0.1:1"
+		config, err := kubeConfig(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock, err := newLeaseLock(o, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lock.Describe(); got != want {
+			t.Errorf("with --namespace=%q the Lease is %s, want %s", namespace, got, want)
+		}
+	}
+}
