@@ -291,6 +291,16 @@ func (s *scene) shown(p page) func(t *testing.T) {
 		}
 		p.js(`location.hash = '#sel=Network/shop/frontend&tab=Events'`)
 		p.await(`document.querySelectorAll('#details .events li').length > 0`)
+		// The page waits for no timer: the watch tells of an Event.
+		if _, err := surroundings.Kube.CoreV1().Events("shop").Create(t.Context(), &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "told"}, Type: "Normal", Reason: "ToldByWatch", Message: "now",
+			InvolvedObject: corev1.ObjectReference{Kind: "Network", Namespace: "shop", Name: "frontend", UID: n.UID},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		p.await(`document.querySelector('#details .events')?.innerText.includes('ToldByWatch')`)
+		p.js(`location.hash = '#sel=Deployment/shop/web&tab=YAML'`)
+		p.await(`document.querySelector('#details pre')?.innerText.includes('kind: Deployment')`)
 		pods, err := surroundings.Kube.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
 		if err != nil {
 			t.Fatal(err)

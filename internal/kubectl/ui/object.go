@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,8 @@ type Details struct {
 	Conditions []Condition         `json:"conditions,omitempty"`
 	Drift      []cloudteamv1.Drift `json:"drift,omitempty"`
 	Events     []Event             `json:"events,omitempty"`
+	// Owner is the Deployment of a NetworkPort.
+	Owner *ask.Object `json:"owner,omitempty"`
 	// YAML is the object without its managed fields. Values of environment variables of Pods are left out.
 	YAML string `json:"yaml"`
 }
@@ -55,19 +58,22 @@ type Event struct {
 
 // describe gives the details of an object. The kinds are those that kubectl network why knows: never a Secret.
 func describe(ctx context.Context, c *ask.Cluster, of ask.Object, now time.Time) (*Details, error) {
-	object, status, err := get(ctx, c, of)
+	object, err := get(ctx, c, of)
 	if err != nil {
 		return nil, err
 	}
-	d := &Details{Object: of}
+	d := &Details{Object: of, Conditions: conditionsOf(of, object)}
+	if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == why.KindDeployment {
+		d.Owner = new(ask.New(owner.Kind, of.Namespace, owner.Name))
+	}
 	if d.Answer, err = why.Explain(ctx, c, of, now); err != nil {
 		return nil, err
 	}
-	if status != nil {
-		d.Drift = status.Drift
-		for _, said := range status.Conditions {
-			d.Conditions = append(d.Conditions, conditionOf(of, said))
-		}
+	switch o := object.(type) {
+	case *cloudteamv1.Network:
+		d.Drift = o.Status.Drift
+	case *cloudteamv1.NetworkPort:
+		d.Drift = o.Status.Drift
 	}
 	if events, is := ask.Read(c, ask.New("Events", "", "of "+of.String()), func() (*corev1.EventList, error) {
 		return c.Kubernetes.CoreV1().Events(of.Namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
@@ -92,38 +98,41 @@ type readable interface {
 	runtime.Object
 }
 
-// get reads an object, without what the page does not show. status is nil for kinds of Kubernetes' own.
-func get(
-	ctx context.Context, c *ask.Cluster, of ask.Object,
-) (object readable, status *cloudteamv1.ResourceStatus, err error) {
+// get reads an object, without what the page does not show.
+func get(ctx context.Context, c *ask.Cluster, of ask.Object) (object readable, err error) {
 	api, options := c.Networks.CloudteamV1(), metav1.GetOptions{}
 	apiVersion := cloudteamv1.SchemeGroupVersion.String()
 	switch of.Kind {
 	case why.KindNetwork:
 		n, failed := api.Networks(of.Namespace).Get(ctx, of.Name, options)
-		object, status, err = n, &n.Status.ResourceStatus, failed
+		object, err = n, failed
 		n.APIVersion, n.Kind = apiVersion, of.Kind
 	case why.KindNetworkPort:
 		p, failed := api.NetworkPorts(of.Namespace).Get(ctx, of.Name, options)
-		object, status, err = p, &p.Status.ResourceStatus, failed
+		object, err = p, failed
 		p.APIVersion, p.Kind = apiVersion, of.Kind
 	case why.KindPod:
 		p, failed := c.Kubernetes.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, options)
 		object, err = p, failed
 		p.APIVersion, p.Kind = "v1", of.Kind
 		hide(&p.Spec)
+	case why.KindDeployment:
+		d, failed := c.Kubernetes.AppsV1().Deployments(of.Namespace).Get(ctx, of.Name, options)
+		object, err = d, failed
+		d.APIVersion, d.Kind = "apps/v1", of.Kind
+		hide(&d.Spec.Template.Spec)
 	default:
-		return nil, nil, apierrors.NewBadRequest(
-			fmt.Sprintf("%q is not shown here: name a Network, NetworkPort or Pod", of.Kind))
+		return nil, apierrors.NewBadRequest(
+			fmt.Sprintf("%q is not shown here: name a Network, NetworkPort, Pod or Deployment", of.Kind))
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	object.SetManagedFields(nil)
 	annotations := object.GetAnnotations()
 	delete(annotations, corev1.LastAppliedConfigAnnotation) // the whole spec once more, with the values of variables
 	object.SetAnnotations(annotations)
-	return object, status, nil
+	return object, nil
 }
 
 // hide removes the values of environment variables: they often are passwords.
@@ -144,6 +153,34 @@ func hide(spec *corev1.PodSpec) {
 	for i := range spec.EphemeralContainers {
 		variables(spec.EphemeralContainers[i].Env)
 	}
+}
+
+// conditionsOf are the conditions of an object of any kind, with what to do.
+func conditionsOf(of ask.Object, object readable) (all []Condition) {
+	switch o := object.(type) {
+	case *cloudteamv1.Network:
+		for _, said := range o.Status.Conditions {
+			all = append(all, conditionOf(of, said))
+		}
+	case *cloudteamv1.NetworkPort:
+		for _, said := range o.Status.Conditions {
+			all = append(all, conditionOf(of, said))
+		}
+	case *corev1.Pod:
+		done := o.Status.Phase == corev1.PodSucceeded
+		for _, said := range o.Status.Conditions {
+			bad := (said.Type == corev1.DisruptionTarget) == (said.Status == corev1.ConditionTrue) && !done
+			all = append(all, Condition{Type: string(said.Type), Status: string(said.Status), Reason: said.Reason,
+				Message: said.Message, Since: said.LastTransitionTime, Bad: bad})
+		}
+	case *appsv1.Deployment:
+		for _, said := range o.Status.Conditions {
+			bad := (said.Type == appsv1.DeploymentReplicaFailure) == (said.Status == corev1.ConditionTrue)
+			all = append(all, Condition{Type: string(said.Type), Status: string(said.Status), Reason: said.Reason,
+				Message: said.Message, Since: said.LastTransitionTime, Bad: bad})
+		}
+	}
+	return all
 }
 
 func conditionOf(of ask.Object, said metav1.Condition) Condition {

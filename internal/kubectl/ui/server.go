@@ -18,6 +18,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
@@ -91,6 +93,7 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/stream", s.stream)
 	mux.HandleFunc("GET /api/object", s.object)
+	mux.HandleFunc("GET /api/events", s.events)
 	mux.HandleFunc("GET /{file...}", s.file)
 	return mux
 }
@@ -191,6 +194,42 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 			case <-r.Context().Done():
 				return
 			}
+		}
+	}
+}
+
+// events tells the page, as server-sent events, when the Events of an object change. It ends if the watch does; the
+// page then asks again.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	news, err := s.Kubernetes.CoreV1().Events(query.Get("namespace")).Watch(r.Context(), metav1.ListOptions{
+		FieldSelector: fields.Set{
+			"involvedObject.kind": query.Get("kind"), "involvedObject.name": query.Get("name"),
+		}.String()})
+	if err != nil {
+		w.WriteHeader(http.StatusNoContent) // the page does not ask again
+		return
+	}
+	defer news.Stop()
+	w.Header().Set("Content-Type", "text/event-stream")
+	to := http.NewResponseController(w)
+	tell := func(text string) error {
+		_, err := io.WriteString(w, text)
+		return errors.Join(err, to.Flush())
+	}
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for err := tell(": watching\n\n"); err == nil; {
+		select {
+		case _, more := <-news.ResultChan():
+			if !more {
+				return
+			}
+			err = tell("data: changed\n\n")
+		case <-tick.C:
+			err = tell(": alive\n\n")
+		case <-r.Context().Done():
+			return
 		}
 	}
 }

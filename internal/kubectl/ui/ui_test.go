@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -322,6 +323,72 @@ func TestDetailsHaveTheRemedyAndNoSecret(t *testing.T) {
 	if strings.Contains(text, "hunter2") || !strings.Contains(text, redact.Placeholder) {
 		t.Errorf("the Pod's variables are shown: %s", text)
 	}
+}
+
+func TestADeploymentHasItsConditionsAndNoSecret(t *testing.T) {
+	s, w := serve(t)
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "d"}}
+	d.Spec.Selector = &metav1.LabelSelector{}
+	d.Spec.Template.Spec = pod().Spec
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: "False", Reason: "Few"},
+		{Type: appsv1.DeploymentReplicaFailure, Status: "False"}}
+	if _, err := w.Kubernetes.AppsV1().Deployments("shop").Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := port("shop", "web-1", "frontend")
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "Deployment", Name: "web", UID: "d", Controller: new(true)}}
+	if _, err := w.Networks.CloudteamV1().NetworkPorts("shop").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	client, _ := visitor(t, s.URL())
+	details := func(object string) (d Details, text string) {
+		_, text, _ = request(t, client, http.MethodGet,
+			"http://"+s.listener.Addr().String()+"/api/object?namespace=shop&"+object, nil)
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return d, text
+	}
+	if port, text := details("kind=NetworkPort&name=web-1"); port.Owner == nil || port.Owner.String() != "Deployment shop/web" {
+		t.Errorf("the port's owner is not shown: %s", text)
+	}
+	got, text := details("kind=Deployment&name=web")
+	if len(got.Conditions) != 2 || !got.Conditions[0].Bad || got.Conditions[1].Bad {
+		t.Errorf("the conditions are %+v", got.Conditions)
+	}
+	if !strings.Contains(got.YAML, "kind: Deployment\n") || strings.Contains(text, "hunter2") {
+		t.Errorf("the YAML is\n%s", got.YAML)
+	}
+}
+
+func TestThePageIsToldOfEvents(t *testing.T) {
+	s, w := serve(t)
+	client, _ := visitor(t, s.URL())
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://"+s.listener.Addr().String()+"/api/events?kind=NetworkPort&namespace=shop&name=web-0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	if !lines.Scan() || lines.Text() != ": watching" {
+		t.Fatalf("the stream begins with %q", lines.Text())
+	}
+	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e"}, Reason: "AddressInUse",
+		InvolvedObject: corev1.ObjectReference{Kind: "NetworkPort", Namespace: "shop", Name: "web-0"}}
+	if _, err := w.Kubernetes.CoreV1().Events("shop").Create(t.Context(), event, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+		if lines.Text() == "data: changed" {
+			return
+		}
+	}
+	t.Error("the stream ends without the Event")
 }
 
 func TestTheStreamSendsAllAndThenChanges(t *testing.T) {

@@ -4,7 +4,9 @@ import { h, icon, meter, number } from './dom.js'
 import { words } from './model.js'
 
 const tabs = ['Overview', 'Events', 'YAML']
-const refresh = 5000 // milliseconds; Events are not in the stream
+const refresh = 30000 // milliseconds, for what no watch tells: conditions of Pods and Deployments
+const burst = 100 // milliseconds; Events that come together are one request
+const readable = /^(Network|NetworkPort|Pod|Deployment)\//
 
 export class Details {
   constructor(app, element) {
@@ -20,19 +22,32 @@ export class Details {
       this.data = null
       this.error = ''
       this.drawn = ''
+      this.follow(id)
     }
     this.element.hidden = !id
     clearTimeout(this.timer)
     if (!id) return
-    if (/^(Network|NetworkPort|Pod)\//.test(id)) this.load(id)
+    if (readable.test(id)) this.load(id)
     else this.draw()
+  }
+
+  // follow has the Events of an object tell when they change.
+  follow(id) {
+    this.stream?.close()
+    this.stream = null
+    clearTimeout(this.news)
+    if (!id || !readable.test(id)) return
+    this.stream = new EventSource(`api/events?${query(id)}`)
+    this.stream.onmessage = () => {
+      clearTimeout(this.news)
+      this.news = setTimeout(() => { if (this.id === id) this.load(id) }, burst)
+    }
   }
 
   async load(id) {
     if (!this.data && !this.error) this.draw()
-    const [, kind, namespace, name] = /^([^/]+)\/([^/]+)\/(.+)$/.exec(id)
     try {
-      const answer = await fetch(`api/object?${new URLSearchParams({ kind, namespace, name })}`)
+      const answer = await fetch(`api/object?${query(id)}`)
       const content = await answer.json()
       if (this.id !== id) return // another one is selected
       this.error = answer.ok ? '' : content.error
@@ -129,10 +144,10 @@ export class Details {
     parts.push(h('section', {}, h('h3', {}, 'Conditions'), conditions.length
       ? h('ul', { class: 'conditions' }, conditions.map((c) => h('li', {},
         icon(c.bad ? (c.type === 'Ready' && c.status !== 'True' ? 'bad' : 'warn') : 'ok', c.bad ? 'Problem' : 'Good'),
-        h('div', {}, h('p', {}, h('strong', {}, c.type), ` ${c.status} `, h('span', { class: 'muted' }, `${c.reason}, for `, since(c.since))),
+        h('div', {}, h('p', {}, h('strong', {}, c.type), ` ${c.status} `, h('span', { class: 'muted' }, c.reason ? `${c.reason}, for ` : 'for ', since(c.since))),
           c.message && h('p', { class: 'message' }, c.message),
           c.remedy && c.remedy !== answer.remedy && h('p', { class: 'remedy' }, c.remedy)))))
-      : h('p', { class: 'muted' }, this.data.object.kind === 'Pod' ? 'See the YAML.' : 'None yet.')))
+      : h('p', { class: 'muted' }, 'None yet.')))
     return parts
   }
 
@@ -158,6 +173,7 @@ export class Details {
     if (about.port) {
       add('Network', this.object(about.lane.id, about.lane.key))
       add('Addresses', h('code', {}, about.port.info))
+      if (this.data.owner) add('Made for', this.link(this.data.owner))
       if (about.port.user && this.id !== about.port.user.id) add('Used by', this.object(about.port.user.id, `${about.port.user.kind} ${about.port.user.name}`), h('span', { class: 'muted' }, ` ${about.port.user.info}`))
       if (about.port.user && this.id === about.port.user.id) add('Port', this.object(about.port.id, about.port.name), h('span', { class: 'muted' }, ` ${about.port.user.info}`))
     }
@@ -214,7 +230,7 @@ export class Details {
   link(object) {
     const id = object.namespace ? `${object.kind}/${object.namespace}/${object.name}` : ''
     const text = `${object.kind} ${object.namespace ? `${object.namespace}/` : ''}${object.name}`
-    return id && id !== this.id && /^(Network|NetworkPort|Pod)\//.test(id) ? this.object(id, text) : h('span', {}, text)
+    return id && id !== this.id && readable.test(id) ? this.object(id, text) : h('span', {}, text)
   }
 
   object(id, text) {
@@ -223,6 +239,12 @@ export class Details {
 }
 
 const kindWords = { router: 'Router', outside: 'External network', port: 'Port', server: 'Server', NetworkPort: 'NetworkPort' }
+
+// query names an object to the server.
+function query(id) {
+  const [, kind, namespace, name] = /^([^/]+)\/([^/]+)\/(.+)$/.exec(id)
+  return new URLSearchParams({ kind, namespace, name })
+}
 
 // since says how long ago a time is, roughly.
 function since(time) {
