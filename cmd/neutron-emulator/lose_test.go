@@ -4,7 +4,33 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 )
+
+func TestAnOutageEnds(t *testing.T) {
+	var l loser
+	server := httptest.NewServer(l.wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	defer server.Close()
+	status := func(path string) int {
+		answer, err := http.Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	l.outage(time.Hour)
+	if got := status("/networking/v2.0/networks"); got != http.StatusServiceUnavailable {
+		t.Errorf("Neutron answers %d", got)
+	}
+	if got := status("/identity/v3"); got != http.StatusOK {
+		t.Errorf("Keystone answers %d", got)
+	}
+	l.outage(-time.Second)
+	if got := status("/networking/v2.0/networks"); got != http.StatusOK {
+		t.Errorf("after the outage, Neutron answers %d", got)
+	}
+}
 
 func TestOneAnswerIsLostAfterTheRequestWasCarriedOut(t *testing.T) {
 	var created int

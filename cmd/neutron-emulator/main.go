@@ -39,7 +39,8 @@ Example: a cloud with the latency of a real one, and a network in it
   export OS_CLIENT_CONFIG_FILE=/tmp/clouds.yaml OS_CLOUD=tenant
   openstack network create example
 
-On SIGUSR1 it loses the answer to the next create of a network: it creates the network and cuts the connection.
+On SIGUSR1 it loses the answer to the next create of a network: it creates the network and cuts the connection. On
+SIGUSR2 Neutron answers 503 for ten seconds.
 
 The clouds in the file are admin (role admin) and tenant (role member), with passwords, and admin-credential and
 tenant-credential, the same with application credentials.
@@ -121,7 +122,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	lose := make(chan os.Signal, 1)
-	signal.Notify(lose, syscall.SIGUSR1)
+	signal.Notify(lose, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(lose)
 	if o.cloudsYAML != "" {
 		if err := writePrivate(o.cloudsYAML, listener.CloudsYAML()); err != nil {
@@ -134,8 +135,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	for {
 		select {
-		case <-lose:
-			answers.arm()
+		case s := <-lose:
+			if s == syscall.SIGUSR2 {
+				answers.outage(broken)
+			} else {
+				answers.arm()
+			}
 		case <-ctx.Done():
 			return listener.Close()
 		case err := <-listener.Failed():

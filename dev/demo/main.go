@@ -61,6 +61,8 @@ const usage = `demo shows what network-controller does, in well under a minute:
 
 --short leaves out steps 6 to 8. Steps 7 and 8 need the emulator.
 
+With --stay there is a page that shows the controller from inside, with buttons that break things.
+
 Each step prints the equivalent kubectl or openstack command; neither program is needed. In your own cloud the demo
 creates one network with one subnet and a few ports. It touches nothing else, and deletes them, also after Ctrl-C or a
 failure.
@@ -72,7 +74,7 @@ Usage:
 
 Examples:
   bin/demo                            # make demo does this
-  bin/demo --stay                     # make run: the control plane, cloud and controller, until Ctrl-C
+  bin/demo --stay                     # make run: the control plane, cloud, controller and its page, until Ctrl-C
   bin/demo --cloud=mycloud            # in the cloud "mycloud" of clouds.yaml; make demo CLOUD=mycloud does this
   bin/demo --stay --dir ~/networks    # keep the data: the next start continues with it
 

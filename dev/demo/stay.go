@@ -7,13 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/dev/inside"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -60,15 +64,43 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if err != nil {
 		return err
 	}
-	s.teach(example, pods)
-
-	n.step("The controller's log, until Ctrl-C", s.controller.Log)
 	logged, logOver := context.WithCancel(context.WithoutCancel(ctx))
 	defer logOver()
-	followed := make(chan error, 1)
-	go func() { followed <- follow(logged, s.controller.Log, n) }()
+	var followers errgroup.Group
+	var starting sync.Mutex
+	page := &inside.Server{
+		Stream: func() string { return s.inspection.Load().(string) },
+		Actions: s.world(func(context.Context) error {
+			starting.Lock()
+			defer starting.Unlock()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			s.n.command("kill -9 $(pgrep network-controller)")
+			s.controller.Kill()
+			if err := s.startController(ctx); err != nil {
+				return err
+			}
+			log := s.controller.Log
+			followers.Go(func() error { return follow(logged, log, n) })
+			return nil
+		}).Actions(),
+	}
+	if err := page.Listen(); err != nil {
+		return err
+	}
+	s.teach(example, pods)
+	n.say("\nSee the controller from inside, with buttons that make things happen. Do not share the address:")
+	n.say("  %s", page.URL())
+
+	n.step("The controller's log, until Ctrl-C", s.controller.Log)
+	log := s.controller.Log
+	followers.Go(func() error { return follow(logged, log, n) })
+	followers.Go(func() error { return page.Serve(logged) })
 	<-ctx.Done()
 	stopping()
+	starting.Lock() // no controller is started any more
+	defer starting.Unlock()
 	// The log is shown to its end: how the controller lets go is part of what it shows.
 	s.warnOfNetworks(hurry)
 	tidied = s.controller.Stop(hurry)
@@ -76,8 +108,23 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 		tidied = nil // killing was what the second signal asked for
 	}
 	logOver()
-	tidied = errors.Join(tidied, <-followed)
+	tidied = errors.Join(tidied, followers.Wait())
 	return context.Cause(ctx)
+}
+
+// world is what the buttons of the page act on.
+func (s *surroundings) world(restart func(context.Context) error) inside.World {
+	w := inside.World{
+		Kube: s.cluster.kube, Networks: s.cluster.networks, Namespace: metav1.NamespaceDefault, Restart: restart,
+	}
+	if !s.real {
+		w.Lose = func() { s.emulator.Signal(syscall.SIGUSR1) }
+		w.Break = func() { s.emulator.Signal(syscall.SIGUSR2) }
+		w.Change = func(ctx context.Context, path string, body any) error {
+			return s.cloud.call(ctx, http.MethodPut, path, body, nil)
+		}
+	}
+	return w
 }
 
 // teach prints where everything is, and what to try.

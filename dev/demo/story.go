@@ -60,6 +60,7 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 		if err = s.end(hurry, err, s.tidy(hurry)); err == nil {
 			took := time.Since(began).Seconds()
 			n.title(fmt.Sprintf("\nAll steps succeeded; all processes have stopped. %.1f s.", took))
+			n.say("make run leaves it running, with a page that shows the controller from inside.")
 		}
 	}()
 	steps := []func(context.Context) error{s.surround, s.install, s.create, s.change, s.drift}

@@ -58,6 +58,8 @@ type surroundings struct {
 	// health is the address of the controller's /readyz and /metrics.
 	health     string
 	controller *process.Process
+	// inspection is the address of the controller's stream of events; empty without --stay.
+	inspection atomic.Value
 	// starts is how often the controller was started.
 	starts   int
 	emulator *process.Process
@@ -335,6 +337,14 @@ func (s *surroundings) startController(ctx context.Context) error {
 		"--kubeconfig=" + s.kubeconfig, "--leader-elect=false", "--audit-interval=" + s.options.auditInterval.String(),
 		// A minute of ports that no Pod needs would have the reader wait.
 		"--pool-cooldown=1s",
+	}
+	if s.options.stay {
+		inspection, err := freeAddress()
+		if err != nil {
+			return err
+		}
+		s.inspection.Store("http://" + inspection)
+		args = append(args, "--inspect-address="+inspection)
 	}
 	env := os.Environ()
 	if s.real && s.options.cloud != environmentCloud {

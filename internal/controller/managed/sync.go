@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/tools/cache"
@@ -287,15 +286,15 @@ func recordSync(ctx context.Context, stage inspect.Stage, what, text string) {
 // planned ends the span of a plan.
 func planned(ctx context.Context, span trace.Span, change plan.Change) {
 	if r := inspect.On(); r != nil {
-		text := "The plan is empty: Neutron is as declared. Nothing is called."
+		what, text := "empty", "The plan is empty: Neutron is as declared. Nothing is called."
 		if len(change) > 0 {
-			text = fmt.Sprintf("The plan has %d steps. ", len(change))
+			what, text = fmt.Sprintf("steps: %d", len(change)), "The plan, in this order:"
 			for i, step := range change {
-				text += fmt.Sprintf("%d. %s. ", i+1, step)
+				text += fmt.Sprintf(" %d. %s.", i+1, step)
 			}
 		}
-		r.Record(inspect.Event{Stage: inspect.Plan, What: fmt.Sprintf("%d steps", len(change)), Objects: inspect.Of(ctx),
-			Text: strings.TrimSpace(text), Code: inspect.Here()})
+		r.Record(inspect.Event{Stage: inspect.Plan, What: what, Objects: inspect.Of(ctx), Text: text,
+			Code: inspect.Here()})
 	}
 	if span.IsRecording() {
 		span.SetAttributes(tracing.Steps.Int(len(change)))

@@ -286,7 +286,7 @@ func (b *Queue) sendNext() bool {
 			b.options.Waited(p.Op, s.began.Sub(p.since))
 			if r := inspect.On(); r != nil {
 				r.Record(inspect.Event{Stage: inspect.Batch, What: "sent", Objects: inspect.Of(p.ctx),
-					Text: fmt.Sprintf("%q waited %.1f ms for others. It goes in one call with %d in all. Calls under way: %d of %d.",
+					Text: fmt.Sprintf("%q waited %.1f ms. It goes in one call with %d in all. Calls under way: %d of %d.",
 						p.Op, s.began.Sub(p.since).Seconds()*1e3, len(batch), b.underway, b.limiter.limit())})
 			}
 		}

@@ -1,0 +1,319 @@
+// The page replays the controller's events. It keeps them all, and shows the pipeline as it was after the last one that
+// it replayed: so the view can pause, and the controller does not.
+
+const $ = (id) => document.getElementById(id)
+
+// h makes an element. All text goes in as text: nothing here parses markup.
+function h(tag, props, ...children) {
+  const element = document.createElement(tag)
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (name.startsWith('on')) element.addEventListener(name.slice(2), value)
+    else if (value !== undefined && value !== false) element.setAttribute(name, value)
+  }
+  element.append(...children.flat().filter((child) => child !== undefined && child !== ''))
+  return element
+}
+
+// The stages, in the order of docs/how-it-works.md.
+const stages = [
+  ['reflector', 'Reflector', 'Lists once, then watches the API server'],
+  ['deltafifo', 'Delta FIFO', 'Queues the changes in their order'],
+  ['indexer', 'Indexer', 'The cache that listers read'],
+  ['handlers', 'Handlers', 'Turn an event into a key'],
+  ['queue', 'Workqueue', 'Holds each key once'],
+  ['worker', 'Worker', 'Takes a key and calls the sync'],
+  ['plan', 'Plan', 'Desired minus observed state: steps'],
+  ['batch', 'Batch', 'Gathers creates into one call'],
+  ['neutron', 'Neutron', 'The cloud: each call takes time, and may fail'],
+  ['inventory', 'Inventory', 'The cache of what is in Neutron'],
+  ['status', 'Status', 'Back to the API server, for users'],
+]
+const nameOf = Object.fromEntries(stages.map(([id, name]) => [id, name]))
+nameOf.process = 'Process'
+
+const SLOW = 900 // milliseconds of an event in slow motion
+const ROWS = 500 // of the log
+const short = (object) => object.split('/').slice(1).filter(Boolean).join('/')
+const kindOf = (object) => object.split('/')[0]
+
+// State is what the stages hold after some events.
+class State {
+  constructor() { this.reset() }
+
+  reset() {
+    this.waiting = new Map()
+    this.processing = new Map()
+    this.backing = new Map()
+    this.fifo = new Set()
+    this.stored = new Map()
+    this.kinds = new Set() // those whose Indexer is watched
+    this.batch = new Map()
+    this.calls = 0
+    this.last = {} // the last event of each stage, of the shown object
+    this.audit = undefined
+    this.version = undefined
+  }
+
+  apply(e, shown) {
+    const [key] = e.objects ?? []
+    switch (`${e.stage} ${e.what}`) {
+      case 'process started': case 'process gone': this.reset(); break
+      case 'queue waits': this.waiting.set(key, e); this.backing.delete(key); break
+      case 'worker starts': this.waiting.delete(key); this.backing.delete(key); this.processing.set(key, e); break
+      case 'worker ends': this.processing.delete(key); break
+      case 'queue backs off': case 'queue later': this.waiting.delete(key); this.processing.delete(key); this.backing.set(key, e); break
+      case 'batch waits': this.batch.set(key, e); break
+      case 'batch sent': this.batch.delete(key); break
+      case 'neutron sends': this.calls++; break
+      case 'neutron answers': this.calls = Math.max(0, this.calls - 1); break
+      case 'inventory audit': this.audit = e; break
+      case 'indexer removed': this.stored.delete(key); this.fifo.delete(key); break
+      case 'indexer stored': this.stored.set(key, e.resourceVersion); this.kinds.add(kindOf(key)); this.fifo.delete(key); break
+    }
+    if (e.stage === 'deltafifo') this.fifo.add(key)
+    if (e.stage === 'reflector') this.version = e.resourceVersion
+    if (shown) this.last[e.stage] = e
+  }
+}
+
+class App {
+  events = [] // all that arrived
+  at = 0 // how many of them are replayed
+  mode = 'live'
+  seq = 0
+  pid = 0
+  state = new State()
+  objects = new Set()
+  object = decodeURIComponent(location.hash.slice(1)) || ''
+
+  constructor() {
+    this.boxes = Object.fromEntries(stages.map(([id, name, does]) => {
+      const holds = h('div', { class: 'holds' })
+      const box = h('li', { class: 'stage', 'data-stage': id }, h('h3', {}, name), h('p', { class: 'does' }, does), holds)
+      $('pipeline').append(box)
+      return [id, { box, holds }]
+    }))
+    this.token = h('li', { id: 'token', 'aria-hidden': 'true', hidden: '' })
+    $('pipeline').append(this.token)
+    for (const mode of ['live', 'slow', 'pause']) $(mode).onclick = () => this.setMode(mode)
+    $('step').onclick = () => this.step()
+    $('object').onchange = () => this.choose($('object').value)
+    addEventListener('hashchange', () => this.choose(decodeURIComponent(location.hash.slice(1))))
+    addEventListener('resize', () => this.place())
+    addEventListener('keydown', (event) => this.key(event))
+    this.setMode('live')
+    this.pick()
+    this.actions()
+    this.connect()
+    setInterval(() => { if (this.mode === 'slow') this.step(true) }, SLOW)
+    setInterval(() => this.draw(), 250) // what is left of a backoff
+  }
+
+  // shows reports whether an event is about what is selected. What concerns all is about no object.
+  shows(e) {
+    return !this.object || e.stage === 'process' || (e.objects ?? []).includes(this.object)
+  }
+
+  connect() {
+    const stream = new EventSource('stream')
+    stream.addEventListener('hello', (message) => {
+      const { pid } = JSON.parse(message.data)
+      if (pid === this.pid) return
+      const text = this.pid
+        ? `Process ${pid} started. Its queue and its caches were empty: it listed everything, so no lost key matters.`
+        : `Process ${pid} runs. This is the way of each object through it.`
+      this.pid = pid
+      this.seq = 0
+      this.arrive({ stage: 'process', what: 'started', text })
+    })
+    stream.addEventListener('gone', () => this.arrive({ stage: 'process', what: 'gone',
+      text: 'The process is gone, with its queue, its backoffs and its caches. The API server and Neutron keep what they have.' }))
+    stream.addEventListener('event', (message) => {
+      const e = JSON.parse(message.data)
+      if (e.seq <= this.seq) return // sent again after a lost connection
+      this.seq = e.seq
+      this.arrive(e)
+    })
+  }
+
+  arrive(e) {
+    e.time ??= new Date().toISOString()
+    this.events.push(e)
+    const [object] = e.objects ?? []
+    if (object && !this.objects.has(object)) {
+      this.objects.add(object)
+      this.pick()
+    }
+    if (this.mode === 'live') this.replay(this.events.length)
+    else this.said()
+  }
+
+  // replay shows the events up to one.
+  replay(to) {
+    const rows = []
+    for (; this.at < to; this.at++) {
+      const e = this.events[this.at]
+      const shown = this.shows(e)
+      this.state.apply(e, shown)
+      if (shown) rows.unshift(e)
+    }
+    if (rows.length) {
+      $('events').prepend(...rows.slice(0, ROWS).map(rowOf))
+      while ($('events').rows.length > ROWS) $('events').lastChild.remove()
+      this.active = rows[0]
+    }
+    this.later ??= requestAnimationFrame(() => { this.later = undefined; this.draw() })
+  }
+
+  // step shows the next event that is about what is selected. In slow motion, others pass at once.
+  step(slow) {
+    if (!slow) this.setMode('pause')
+    let next = this.at
+    while (next < this.events.length && !this.shows(this.events[next])) next++
+    if (next === this.events.length) {
+      this.replay(next)
+      this.said()
+      return
+    }
+    this.replay(next + 1)
+    const e = this.events[next]
+    $('announcer').textContent = `${nameOf[e.stage]}: ${e.text} ${codeOf(e)}`
+  }
+
+  setMode(mode) {
+    this.mode = mode
+    for (const name of ['live', 'slow', 'pause']) $(name).setAttribute('aria-pressed', name === mode)
+    if (mode === 'live') this.replay(this.events.length)
+    this.said()
+  }
+
+  // said tells how far the view is behind.
+  said() {
+    const left = this.events.slice(this.at).filter((e) => this.shows(e)).length
+    const text = left ? `The view is ${left} events behind. The controller goes on.` : this.mode === 'live' ? '' : 'The view has shown all.'
+    if ($('behind').textContent !== text) $('behind').textContent = text
+  }
+
+  choose(object) {
+    if (object === this.object) return
+    this.object = object
+    history.replaceState(null, '', object ? `#${object}` : location.pathname)
+    this.pick()
+    const to = this.at
+    this.at = 0
+    this.state.reset()
+    this.active = undefined
+    $('events').replaceChildren()
+    this.replay(to)
+    this.said()
+  }
+
+  // pick fills the list of objects.
+  pick() {
+    const kinds = Map.groupBy([...this.objects, ...(this.object && !this.objects.has(this.object) ? [this.object] : [])].sort(),
+      kindOf)
+    $('object').replaceChildren(h('option', { value: '' }, 'All objects'),
+      ...[...kinds].map(([kind, all]) => h('optgroup', { label: kind }, all.map((object) =>
+        h('option', { value: object }, short(object))))))
+    $('object').value = this.object
+  }
+
+  async actions() {
+    for (const { name, label, shows } of await (await fetch('actions')).json()) {
+      const button = h('button', { type: 'button', title: shows, 'data-action': name }, label)
+      button.onclick = async () => {
+        if (button.ariaDisabled === 'true') return
+        button.ariaDisabled = 'true'
+        this.tell(`${label}: ${shows}`)
+        try {
+          const answer = await fetch(`actions/${name}`, { method: 'POST' })
+          const text = (await answer.text()).trim()
+          this.tell(answer.ok ? `${text} ${shows}` : `${label} failed: ${text}`, !answer.ok)
+        } catch (problem) {
+          this.tell(`${label} failed: ${problem.message}`, true)
+        }
+        button.ariaDisabled = 'false'
+      }
+      $('actions').append(button)
+    }
+  }
+
+  tell(text, bad) {
+    $('said').textContent = text
+    $('said').classList.toggle('bad', Boolean(bad))
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('select')) return
+    const does = {
+      p: () => this.setMode(this.mode === 'pause' ? 'live' : 'pause'),
+      l: () => this.setMode('live'), s: () => this.setMode('slow'), n: () => this.step(),
+    }[event.key]
+    if (!does) return
+    event.preventDefault()
+    does()
+  }
+
+  // draw shows what the stages hold.
+  draw() {
+    const s = this.state
+    const last = this.events[this.at - 1]
+    const now = this.mode === 'live' || !last ? Date.now() : Date.parse(last.time)
+    const hold = {
+      reflector: s.version && `Last resourceVersion: ${s.version}`,
+      deltafifo: `${[...s.fifo].filter((object) => s.kinds.has(kindOf(object))).length} on the way`,
+      indexer: this.object && s.stored.has(this.object) ? `Holds this at resourceVersion ${s.stored.get(this.object)}` : `${s.stored.size} objects`,
+      handlers: s.last.handlers && `Last: ${s.last.handlers.what}`,
+      worker: s.processing.size ? `${s.processing.size} running` : 'Idle',
+      plan: s.last.plan && `Last plan: ${s.last.plan.what}`,
+      batch: `${s.batch.size} waiting`,
+      neutron: s.calls ? `${s.calls} calls under way` : s.last.neutron?.what === 'answers' ? s.last.neutron.text : 'No call under way',
+      inventory: s.audit?.text,
+      status: s.last.status && (s.last.status.resourceVersion ? `Wrote resourceVersion ${s.last.status.resourceVersion}` : s.last.status.text),
+    }
+    for (const [id, text] of Object.entries(hold)) {
+      const { holds } = this.boxes[id]
+      if (holds.textContent !== (text ?? '')) holds.textContent = text ?? ''
+    }
+    for (const [key, e] of s.backing) if (Date.parse(e.until) < now - 2000) s.backing.delete(key)
+    const list = (name, of, text) => h('div', {}, h('h4', {}, `${name}: ${of.length}`), h('ul', {}, of.slice(0, 3).map(([key, e]) =>
+      h('li', { class: key === this.object ? 'mine' : undefined, title: key }, text(key, e)))))
+    const left = (e) => `${Math.max(0, (Date.parse(e.until) - now) / 1000).toFixed(1)} s`
+    const named = (key) => (key === this.object ? short(key) : `${kindOf(key)} ${short(key)}`)
+    const mine = (of) => [...of].sort(([a], [b]) => (b === this.object) - (a === this.object))
+    const lists = h('div', { class: 'lists' },
+      list('Waiting', mine(s.waiting), named), list('Processing', mine(s.processing), named),
+      list('Backing off, or later', mine(s.backing), (key, e) => `${left(e)} ${named(key)}`))
+    const queue = this.boxes.queue.holds
+    if (!queue.firstChild?.isEqualNode(lists)) queue.replaceChildren(lists)
+    for (const [id, { box }] of Object.entries(this.boxes)) {
+      const is = this.active?.stage === id
+      box.classList.toggle('active', is)
+      if (is) box.setAttribute('aria-current', 'step')
+      else box.removeAttribute('aria-current')
+    }
+    this.place()
+  }
+
+  // place moves the token to the stage of the last event.
+  place() {
+    const box = this.boxes[this.active?.stage]?.box
+    this.token.hidden = !box
+    if (box) this.token.style.transform = `translate(${box.offsetLeft + box.offsetWidth - 24}px, ${box.offsetTop + 12}px)`
+  }
+}
+
+const codeOf = (e) => (e.code?.file ? `${e.code.file}:${e.code.line}` : '')
+
+function rowOf(e) {
+  const about = (e.objects ?? []).length > 1 ? ` (${e.objects.length} objects)` : ''
+  return h('tr', { class: e.stage === 'process' ? 'process' : undefined, 'data-stage': e.stage, 'data-what': e.what },
+    h('td', {}, new Date(e.time).toTimeString().slice(0, 8) + new Date(e.time).toISOString().slice(19, 23)),
+    h('td', {}, nameOf[e.stage]), h('td', {}, e.resourceVersion ?? ''),
+    h('td', {}, (e.objects?.[0] && !app?.object ? `${short(e.objects[0])}: ` : '') + e.text + about),
+    h('td', {}, h('code', {}, codeOf(e)), ' ', h('span', { class: 'func' }, e.code?.func ?? '')))
+}
+
+let app
+app = new App()
+window.app = app

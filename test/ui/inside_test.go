@@ -1,0 +1,316 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/gophercloud/gophercloud/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/dev/inside"
+	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// classroom is a controller that streams what it does, a cloud that can be broken, and the page that shows both.
+type classroom struct {
+	t          *testing.T
+	namespace  string
+	cloudsFile string
+	emulator   *process.Process
+	controller atomic.Pointer[harness.Process]
+	// stream is the address at which each controller says what it does.
+	stream string
+	page   page
+}
+
+// TestInside presses each button of the page of make run, and reads what the page shows of it.
+func TestInside(t *testing.T) {
+	c := &classroom{t: t}
+	c.build()
+	p := c.page
+	object := "network/" + c.namespace + "/student"
+
+	t.Run("a new Network passes all stages", func(t *testing.T) {
+		p := p.of(t)
+		p.press("create")
+		p.await(fmt.Sprintf(`[...document.querySelectorAll('#object option')].some((o) => o.value === %q)`, object))
+		p.js(fmt.Sprintf(`location.hash = %q`, object))
+		for _, stage := range []string{"reflector", "deltafifo", "indexer", "handlers", "queue", "worker", "plan", "batch",
+			"neutron", "inventory", "status"} {
+			p.await(rows(stage, ""))
+		}
+		p.await(`document.querySelector('#events tr[data-what="same"], #events tr[data-what="empty"]')`)
+		c.codeIsTrue(p)
+	})
+	t.Run("a pause pauses the view alone", func(t *testing.T) {
+		p := p.of(t)
+		p.do(chromedp.KeyEvent("p"))
+		p.await(`document.querySelector('#pause').ariaPressed === 'true'`)
+		before := eval[int](p, `document.querySelectorAll('#events tr').length`)
+		generation := c.generation(t)
+		p.press("edit")
+		surroundings.Eventually(t, func() error {
+			if c.generation(t) == generation {
+				return fmt.Errorf("the controller has not acted on the edit")
+			}
+			return nil
+		})
+		p.await(`/^The view is \d+ events behind/.test(document.querySelector('#behind').innerText)`)
+		if now := eval[int](p, `document.querySelectorAll('#events tr').length`); now != before {
+			t.Errorf("the view went from %d to %d events while it was paused", before, now)
+		}
+		p.do(chromedp.Click("#step"))
+		p.await(fmt.Sprintf(`document.querySelectorAll('#events tr').length === %d`, before+1))
+		p.await(`document.querySelector('#announcer').innerText.startsWith('Reflector: ')`)
+		p.await(`document.querySelector('.stage.active').dataset.stage === 'reflector'`)
+		p.do(chromedp.KeyEvent("s"))
+		p.await(fmt.Sprintf(`document.querySelectorAll('#events tr').length > %d`, before+2))
+		p.do(chromedp.KeyEvent("l"))
+		p.await(`document.querySelector('#behind').innerText === ''`)
+	})
+	t.Run("edits become fewer syncs", func(t *testing.T) {
+		p := p.of(t)
+		p.press("edits")
+		p.await(`window.app.events.filter((e) => e.stage === 'handlers' && e.what === 'Update').length >= 20`)
+	})
+	t.Run("drift is repaired", func(t *testing.T) {
+		p := p.of(t)
+		p.press("drift")
+		p.await(rows("inventory", "moved"))
+		p.await(`[...document.querySelectorAll('#events tr[data-stage="plan"]')].some((r) => r.innerText.includes('by-hand'))`)
+	})
+	t.Run("Pods get ports", func(t *testing.T) {
+		p := p.of(t)
+		p.press("scale")
+		p.await(`[...document.querySelectorAll('#object option')].filter((o) => o.value.startsWith('networkport/')).length >= 3`)
+	})
+	t.Run("a broken Neutron backs off, and is repaired", func(t *testing.T) {
+		p := p.of(t)
+		p.press("break")
+		p.await(rows("queue", "backs off"))
+		p.await(`document.querySelector('.lists .mine')`)
+		c.pictures(p)
+		p.await(`((all) => all.findLastIndex((e) => e.what === 'empty') > all.findLastIndex((e) => e.what === 'backs off'))(
+			window.app.events.filter((e) => window.app.shows(e)))`)
+	})
+	t.Run("a lost answer makes no second network", func(t *testing.T) {
+		p := p.of(t)
+		p.press("lose")
+		p.js(fmt.Sprintf(`location.hash = %q`, object+"-2"))
+		p.await(`[...document.querySelectorAll('#events tr[data-stage="neutron"]')].some((r) => r.innerText.includes('Nobody knows'))`)
+		p.await(`document.querySelector('#events tr[data-stage="plan"]').dataset.what === 'empty'`)
+	})
+	t.Run("a killed controller starts anew", func(t *testing.T) {
+		p := p.of(t)
+		p.js(fmt.Sprintf(`location.hash = %q`, object))
+		p.press("kill")
+		p.await(rows("process", "gone"))
+		p.await(rows("process", "started"))
+		p.await(`document.querySelector('#events tr[data-what="replaced"]')`)
+		p.await(`document.querySelector('#said').innerText.startsWith('The process was killed')`)
+	})
+	t.Run("a telephone shows it, too", func(t *testing.T) {
+		p := p.of(t)
+		for _, width := range []int64{1280, 390} {
+			p.do(chromedp.EmulateViewport(width, 844))
+			p.await(`document.documentElement.scrollWidth <= innerWidth`)
+		}
+		p.do(chromedp.EmulateViewport(1440, 900))
+	})
+	t.Run("a deletion takes all with it", func(t *testing.T) {
+		p := p.of(t)
+		p.press("delete")
+		p.await(rows("indexer", "removed"))
+		p.await(rows("worker", "gone"))
+	})
+	t.Run("others are refused", c.refused)
+}
+
+// rows is true if the log has an event.
+func rows(stage, what string) string {
+	selector := fmt.Sprintf(`#events tr[data-stage="%s"]`, stage)
+	if what != "" {
+		selector += fmt.Sprintf(`[data-what="%s"]`, what)
+	}
+	return fmt.Sprintf(`document.querySelector('%s')`, selector)
+}
+
+// press presses the button of an action.
+func (p page) press(action string) {
+	p.t.Helper()
+	p.do(chromedp.Click(fmt.Sprintf(`[data-action="%s"]:not([aria-disabled="true"])`, action)))
+}
+
+func (c *classroom) build() {
+	namespace := harness.Namespace("")
+	namespace.Name = "school"
+	c.namespace = namespace.Name
+	if _, err := surroundings.Kube.CoreV1().Namespaces().Create(c.t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	surroundings.AwaitGate(c.t, c.namespace)
+	c.stream = harness.FreeAddress(c.t)
+	dir := c.t.TempDir()
+	emulator := filepath.Join(dir, "neutron-emulator")
+	if output, err := exec.Command("go", "build", "-o", emulator, "./cmd/neutron-emulator").CombinedOutput(); err != nil {
+		c.t.Fatalf("building the emulator: %v\n%s", err, output)
+	}
+	c.cloudsFile = filepath.Join(dir, "clouds.yaml")
+	var err error
+	c.emulator, err = process.Start(process.Program{Name: "neutron-emulator", Path: emulator,
+		Args: []string{"--clouds-yaml=" + c.cloudsFile}, Log: filepath.Join(dir, "emulator.log")})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(c.emulator.Kill)
+	surroundings.Eventually(c.t, func() error { _, err := os.Stat(c.cloudsFile); return err })
+	if err := c.start(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { c.controller.Load().Process.Kill() })
+	tenant := harness.Open(c.t, c.cloudsFile, "tenant")
+	server := &inside.Server{Stream: func() string { return "http://" + c.stream }}
+	server.Actions = inside.World{
+		Kube: surroundings.Kube, Networks: surroundings.Networks, Namespace: c.namespace, Restart: c.restart,
+		Lose: func() { c.emulator.Signal(syscall.SIGUSR1) }, Break: func() { c.emulator.Signal(syscall.SIGUSR2) },
+		Change: func(ctx context.Context, path string, body any) error {
+			_, err := tenant.Client.Put(ctx, tenant.Client.ServiceURL(path), body, nil,
+				&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+			return err
+		},
+	}.Actions()
+	if err := server.Listen(); err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(c.t.Context())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	c.t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			c.t.Error(err)
+		}
+	})
+	c.page = page{c.t, browse(c.t)}
+	c.page.do(chromedp.Navigate(server.URL()))
+	c.page.await(`document.querySelectorAll('#actions button').length === 9`)
+}
+
+// start starts a controller, and waits until it is ready.
+func (c *classroom) start(ctx context.Context) error {
+	p, err := surroundings.Launch([]string{"OS_CLIENT_CONFIG_FILE=" + c.cloudsFile},
+		"--kubeconfig", surroundings.Kubeconfig, "--cloud", "tenant", "--bind-address", "127.0.0.1:0",
+		"--audit-interval", "1s", "--leader-elect=false", "--inspect-address", c.stream)
+	if err != nil {
+		return err
+	}
+	c.controller.Store(p)
+	return harness.Poll(p.Done(), harness.Patience, 20*time.Millisecond, func() error {
+		status, body, err := p.Get(ctx, "/readyz")
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("it is not ready: %s", body)
+		}
+		return err
+	})
+}
+
+// restart kills the controller, and starts another one.
+func (c *classroom) restart(ctx context.Context) error {
+	c.controller.Load().Process.Kill()
+	return c.start(ctx)
+}
+
+// generation is the one that the controller has applied.
+func (c *classroom) generation(t *testing.T) int64 {
+	t.Helper()
+	n, err := surroundings.Networks.CloudteamV1().Networks(c.namespace).Get(t.Context(), "student", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n.Status.AppliedGeneration
+}
+
+// codeIsTrue looks up each line of this repository that the page names.
+func (c *classroom) codeIsTrue(p page) {
+	p.t.Helper()
+	seen := 0
+	for _, at := range eval[[]string](p, `[...new Set([...document.querySelectorAll('#events code')].map((e) => e.innerText))]`) {
+		file, line, _ := strings.Cut(at, ":")
+		content, err := os.ReadFile(filepath.Join(surroundings.Root, file))
+		if err != nil {
+			if !strings.HasPrefix(at, "k8s.io/client-go/tools/cache/") && at != "" {
+				p.t.Errorf("the page names %q", at)
+			}
+			continue
+		}
+		seen++
+		var number int
+		if err := json.Unmarshal([]byte(line), &number); err != nil {
+			p.t.Fatal(err)
+		}
+		if is := strings.Split(string(content), "\n")[number-1]; !strings.Contains(is, "ecord") && !strings.Contains(is, "planned") {
+			p.t.Errorf("%s is %q", at, is)
+		}
+	}
+	if seen < 8 {
+		p.t.Errorf("the page names %d lines of this repository", seen)
+	}
+}
+
+func (c *classroom) pictures(p page) {
+	if !*update {
+		return
+	}
+	p.do(chromedp.KeyEvent("p"))
+	defer p.do(chromedp.KeyEvent("l"))
+	for _, theme := range []string{"light", "dark"} {
+		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}))
+		p.picture("inside-" + theme + ".png")
+	}
+}
+
+// refused asks for the page as others would.
+func (c *classroom) refused(t *testing.T) {
+	at := eval[string](c.page.of(t), "location.href.split('#')[0]")
+	host := eval[string](c.page.of(t), "location.host")
+	for name, ask := range map[string]struct {
+		method, url, host, site string
+		status                  int
+	}{
+		"without the token":  {http.MethodGet, "http://" + host + "/", "", "", http.StatusForbidden},
+		"with another token": {http.MethodGet, "http://" + host + "/guess/", "", "", http.StatusForbidden},
+		"by another name":    {http.MethodGet, at, "evil.example", "", http.StatusMisdirectedRequest},
+		"from another site":  {http.MethodPost, at + "actions/kill", "", "cross-site", http.StatusForbidden},
+		"an unknown action":  {http.MethodPost, at + "actions/none", "", "", http.StatusNotFound},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), ask.method, ask.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = ask.host
+		if ask.site != "" {
+			request.Header.Set("Sec-Fetch-Site", ask.site)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != ask.status {
+			t.Errorf("%s: %s, want %d", name, answer.Status, ask.status)
+		}
+	}
+}
