@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -103,6 +104,16 @@ func (c *ControlPlane) Stop(t testing.TB) {
 	}
 }
 
+// hasBetaPolicies reports whether the kube-apiserver of KUBEBUILDER_ASSETS has mutating admission policies as beta,
+// which is off by default: Kubernetes 1.34 and 1.35.
+func hasBetaPolicies() (bool, error) {
+	said, err := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-apiserver"), "--version").Output()
+	if err != nil {
+		return false, fmt.Errorf("asking kube-apiserver for its version: %w", err)
+	}
+	return strings.HasPrefix(string(said), "Kubernetes v1.34.") || strings.HasPrefix(string(said), "Kubernetes v1.35."), nil
+}
+
 // startControlPlane returns once the program, which is dev/controlplane, serves. dir gets the log. data is the folder
 // of what it stores; empty for one that goes with it. The caller MUST call stop.
 func startControlPlane(dir, program string, components, apiServerArgs []string, data string) (*ControlPlane, error) {
@@ -113,6 +124,15 @@ func startControlPlane(dir, program string, components, apiServerArgs []string, 
 	args := []string{
 		"up", "--components=" + strings.Join(components, ","), "--crds=" + filepath.Join(root, "config", "crd"),
 		"--dir=" + data,
+	}
+	beta, err := hasBetaPolicies()
+	if err != nil {
+		return nil, err
+	}
+	if beta {
+		apiServerArgs = append([]string{
+			"--feature-gates=MutatingAdmissionPolicy=true", "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
+		}, apiServerArgs...)
 	}
 	for _, arg := range apiServerArgs {
 		args = append(args, "--kube-apiserver-arg="+arg)

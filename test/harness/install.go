@@ -16,14 +16,22 @@ import (
 )
 
 // Install creates the objects of kustomizations in the repository, as `kubectl apply -k` does, but for Deployments: the
-// tests run the binary themselves. What exists stays as it is.
+// tests run the binary themselves. What exists stays as it is. For config/admission, it takes the overlay of the API
+// server's version where there is one.
 func (c *ControlPlane) Install(ctx context.Context, folders ...string) error {
 	client, err := dynamic.NewForConfig(c.Admin)
 	if err != nil {
 		return err
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Kube.Discovery()))
+	beta, err := hasBetaPolicies()
+	if err != nil {
+		return err
+	}
 	for _, folder := range folders {
+		if beta && folder == filepath.Join("config", "admission") {
+			folder = filepath.Join("config", "overlays", "kubernetes-1.34")
+		}
 		rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
 			Run(filesys.MakeFsOnDisk(), filepath.Join(c.Root, folder))
 		if err != nil {
