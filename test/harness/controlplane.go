@@ -111,7 +111,8 @@ func hasBetaPolicies() (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("asking kube-apiserver for its version: %w", err)
 	}
-	return strings.HasPrefix(string(said), "Kubernetes v1.34.") || strings.HasPrefix(string(said), "Kubernetes v1.35."), nil
+	version := strings.TrimPrefix(string(said), "Kubernetes ")
+	return strings.HasPrefix(version, "v1.34.") || strings.HasPrefix(version, "v1.35."), nil
 }
 
 // startControlPlane returns once the program, which is dev/controlplane, serves. dir gets the log. data is the folder
