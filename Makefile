@@ -127,8 +127,7 @@ test-dataplane: assets ## Start a real Neutron with OVN, nodes and kubelets, and
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	export DATAPLANE_ASSETS="$$(bin/controlplane assets --components=kubelet,multus)"; \
 	export DATAPLANE_KERNEL="$$(dev/dataplane/kernel)"; \
-	dev/openstack/openstack run --dataplane -- env DATAPLANE_OPENSTACK=1 \
-	  go test -v -count=1 -p 1 -timeout 20m ./dev/dataplane/... ./test/dataplane
+	dev/openstack/openstack run --dataplane -- hack/test-dataplane.sh
 
 .PHONY: run-dataplane
 run-dataplane: assets ## Start the same parts, and leave them running until Ctrl-C

@@ -7,8 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +40,7 @@ spec:
   additionalSubnets:
     - cidr: fd00:10:30::/64
   mtu: 1380
+  dnsServers: [198.18.1.53]
   hostRoutes:
     - destination: 198.18.1.0/24
       nextHop: 10.30.0.1
@@ -50,14 +56,14 @@ spec:
 // pinned are the addresses of the StatefulSet's Pod, wherever it runs.
 var pinned = []netip.Addr{netip.MustParseAddr("10.30.0.200"), netip.MustParseAddr("fd00:10:30::200")}
 
-// newGuests makes an external network, and the Pods that the other parts are about: one and two on the first node, three
-// and the StatefulSet's on the second.
+// newGuests makes the Pods that the other parts are about: one and two on the first node, three and the StatefulSet's on
+// the second. Two has its default route on the Network.
 func (w *world) newGuests() []*guest {
-	for _, manifest := range guestNetworks {
-		w.network([]byte(manifest))
-	}
+	began := time.Now()
+	w.network([]byte(guestNetworks[1])) // the Deployment's Pods have the first
 	first, second := w.nodes.All[0].Name, w.nodes.All[1].Name
-	w.create(podFor("one", first, "both, both, second"), podFor("two", first, "both"), podFor("three", second, "both, second"))
+	w.create(podFor("one", first, "both, both, second"), podFor("three", second, "both, second"),
+		podFor("two", first, `[{"name": "both", "default-route": ["10.30.0.1"]}]`))
 	labels := map[string]string{"app": "db"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{
 		selection.Annotation: fmt.Sprintf(`[{"name": "both", "ips": ["%s", "%s"]}]`, pinned[0], pinned[1]),
@@ -79,8 +85,11 @@ func (w *world) newGuests() []*guest {
 		w.Fatal(err)
 	}
 	guests := []*guest{w.guest("one"), w.guest("two"), w.guest("three"), w.guest("db-0")}
-	w.recovers("the Pods' start", guests...)
-	one, three := guests[0], guests[2]
+	w.packetsFlow("the Pods' start", began, guests...)
+	for _, g := range guests {
+		w.areActive(g.Pod, g.node.Name)
+	}
+	one, two, three := guests[0], guests[1], guests[2]
 	for i, allocation := range one.on {
 		device := fmt.Sprintf("net%d", i+1)
 		if said, err := one.inside("ip", "link", "show", device); err != nil ||
@@ -101,6 +110,18 @@ func (w *world) newGuests() []*guest {
 	}
 	if strings.Contains(routes, "default via 10.30.0.1") {
 		w.Errorf("nobody asked for a default route: %s", routes)
+	}
+	routes, err = two.inside("ip", "route", "show", "default")
+	if err != nil || strings.TrimSpace(routes) != "default via 10.30.0.1 dev net1" {
+		w.Errorf("the default route is not the one asked for: %s, %v", routes, err)
+	}
+	if said, err := two.inside("ip", "route", "get", "203.0.113.1"); err != nil || !strings.Contains(said, "dev net1") {
+		w.Errorf("packets to others go by %s, %v", said, err)
+	}
+	// dnsServers are for DHCP clients.
+	said, err := two.node.Exec(two.Status.ContainerStatuses[0].ContainerID, "cat", "/etc/resolv.conf")
+	if err != nil || strings.Contains(said, "198.18.1.53") {
+		w.Errorf("the Network's dnsServers are in the Pod's resolv.conf: %s, %v", said, err)
 	}
 	return guests
 }
@@ -155,6 +176,7 @@ func (w *world) portsAreTakenAway(guests []*guest) {
 	w.runController("--binding-cloud=admin", "--audit-interval=1h")
 	two, three := guests[1], guests[2]
 	was := three.on[0]
+	before := w.holdings(two.Name, three.Name)
 	began := time.Now()
 	w.admin.Remove("ports", was.PortID)
 	w.admin.Update("ports", two.on[0].PortID, harness.Resource{"binding:host_id": "elsewhere"})
@@ -175,6 +197,7 @@ func (w *world) portsAreTakenAway(guests []*guest) {
 		three.on[0].PortID = port.Status.PortID
 		return nil
 	})
+	w.recovers("somebody deleted a port in Neutron, and bound another to another host", began, guests...)
 	w.eventually(func() error {
 		for _, g := range []*guest{two, three} {
 			port := w.admin.One("ports", "id="+g.on[0].PortID)
@@ -184,9 +207,7 @@ func (w *world) portsAreTakenAway(guests []*guest) {
 		}
 		return nil
 	})
-	w.recovers("a port was made again, and one was bound again", guests...)
-	fmt.Printf("  all was well %.1f s after somebody deleted a port in Neutron, and bound another to another host\n",
-		time.Since(began).Seconds())
+	w.same("ports were taken away", before, two.Name, three.Name)
 }
 
 // sandbox is the id of a Pod's sandbox.
@@ -202,9 +223,10 @@ func (w *world) sandbox(g *guest) string {
 
 // aSandboxIsMadeAgain kills a Pod's sandbox, deletes a Pod of a StatefulSet, and then has an old sandbox end late.
 func (w *world) aSandboxIsMadeAgain(guests []*guest) []*guest {
-	before := w.holdings(guests[:3])
 	two, db := guests[1], guests[3]
+	before := w.holdings(db.Name)
 	old := w.sandbox(two)
+	began := time.Now()
 	if _, err := two.node.Run("ctr", "-n", "k8s.io", "task", "kill", "-s", "SIGKILL", old); err != nil {
 		w.Fatal(err)
 	}
@@ -225,9 +247,10 @@ func (w *world) aSandboxIsMadeAgain(guests []*guest) []*guest {
 		w.Errorf("the StatefulSet's Pod came back with %v, want %s", db.addresses(0), pinned)
 	}
 	guests = []*guest{guests[0], two, guests[2], db}
-	w.recovers("a sandbox was killed, and a StatefulSet's Pod came back", append(slices.Clone(guests), between)...)
+	w.recovers("a sandbox was killed, and a StatefulSet's Pod was deleted", began, append(slices.Clone(guests), between)...)
 	w.removePods("between")
 	// The runtime ends the old sandbox once more, when the new one runs.
+	began = time.Now()
 	env := []string{
 		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CNI_COMMAND=DEL", "CNI_CONTAINERID=" + old, "CNI_IFNAME=net1", "CNI_PATH=" + programs,
 		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=" + w.namespace + ";K8S_POD_NAME=two;K8S_POD_UID=" + string(two.UID),
@@ -236,21 +259,21 @@ func (w *world) aSandboxIsMadeAgain(guests []*guest) []*guest {
 	if err != nil {
 		w.Error(err)
 	}
-	w.recovers("a late DEL of a former sandbox", guests...)
-	w.same("a sandbox was made again", before, guests[:3])
+	w.recovers("a late DEL of a former sandbox", began, guests...)
+	w.same("a sandbox was made again", before, db.Name, "between")
 	return guests
 }
 
-// same waits until Neutron and the nodes have for guests what they had before, but for others' interfaces.
-func (w *world) same(after, before string, guests []*guest) {
+// same waits until Neutron and the nodes have what they had before, but for the Pods named, and for new ports of others.
+func (w *world) same(after, before string, except ...string) {
 	w.Helper()
 	w.eventually(func() error {
-		is := w.holdings(guests)
+		is := w.holdings(except...)
 		if strings.Count(is, " tap") != strings.Count(before, " tap") {
 			return fmt.Errorf("after %s, (-before +after):\n%s", after, cmp.Diff(before, is))
 		}
 		for line := range strings.Lines(before) {
-			if !strings.Contains(line, " tap") && !strings.Contains(is+"\n", line) {
+			if !strings.Contains(line, " tap") && !strings.Contains(is+"\n", strings.TrimSpace(line)+"\n") {
 				return fmt.Errorf("after %s, (-before +after):\n%s", after, cmp.Diff(before, is))
 			}
 		}
@@ -258,24 +281,61 @@ func (w *world) same(after, before string, guests []*guest) {
 	})
 }
 
-// processesAreKilled kills each process in turn, as kill -9 does. In place of the API's it starts the same again.
+// processesAreKilled kills each process in turn, as kill -9 does, and starts the same again.
 func (w *world) processesAreKilled(guests []*guest) {
-	before := w.holdings(guests)
+	before := w.holdings()
 	node := w.nodes.All[0]
 	for _, program := range []string{
 		"agent", "ovn-controller", "ovs-vswitchd", "ovsdb-server", "containerd", "kubelet",
 	} {
+		began := time.Now()
 		if err := node.Restart(program); err != nil {
 			w.Fatal(err)
 		}
-		w.recovers(program+" was killed", guests...)
+		w.recovers(program+" was killed", began, guests...)
 	}
+	began := time.Now()
 	w.runController("--binding-cloud=admin")
 	// A Pod that is new finds all of them at work.
 	w.create(podFor("late", node.Name, "both"))
-	w.recovers("the controller was killed, for a new Pod", append(slices.Clone(guests), w.guest("late"))...)
+	w.recovers("the controller was killed, for a new Pod", began, append(slices.Clone(guests), w.guest("late"))...)
 	w.removePods("late")
-	w.same("each process was killed", before, guests)
+	w.same("each process was killed", before, "late")
+}
+
+// theCloudIsKilled kills Keystone, Neutron, OVN's databases and northd at once, as kill -9 does. The Pods that run have
+// packets meanwhile. A new one starts when the cloud is back.
+func (w *world) theCloudIsKilled(guests []*guest) {
+	before := w.holdings()
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(surroundings.CloudsFile), "run", "*.pid"))
+	if err != nil || len(files) != 5 {
+		w.Fatalf("the programs of the cloud are %v, %v", files, err)
+	}
+	began := time.Now()
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			w.Fatal(err)
+		}
+		first, _, _ := strings.Cut(string(content), " ")
+		pid, err := strconv.Atoi(first)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			w.Fatalf("killing the program of %s: %v", file, err)
+		}
+	}
+	w.recovers("the cloud was killed", began, guests...)
+	w.create(podFor("cloudless", w.nodes.All[0].Name, "both"))
+	up := exec.CommandContext(w.Context(), filepath.Join(surroundings.Root, "dev", "openstack", "openstack"), "up", "--dataplane")
+	if output, err := up.CombinedOutput(); err != nil {
+		w.Fatalf("%v: %s", err, output)
+	}
+	fmt.Printf("  the cloud answers %.1f s after it was killed\n", time.Since(began).Seconds())
+	w.packetsFlow("the cloud was killed, for a new Pod", began, append(slices.Clone(guests), w.guest("cloudless"))...)
+	w.removePods("cloudless")
+	w.same("the cloud was killed", before, "cloudless")
 }
 
 // whatIsWrongIsTold breaks both nodes, and then in another way. A Pod that starts meanwhile has an Event with the cause, and
@@ -309,6 +369,7 @@ func (w *world) whatIsWrongIsTold(guests []*guest) {
 	w.says(w.namespace, "switchless", "Open vSwitch")
 	w.says(w.namespace, "forbidden", "no NetworkPort of the Pod is prepared for node", "see the condition Attached")
 	w.portSays("forbidden", "BindingFailed", "--binding-cloud")
+	began := time.Now()
 	do(first.Restart("ovsdb-server"), first.Restart("ovs-vswitchd"), agent(first), agent(second))
 	w.runController("--binding-cloud=admin")
 	w.nodeSays(second.Name, "dataplane", "ovn")
@@ -316,11 +377,15 @@ func (w *world) whatIsWrongIsTold(guests []*guest) {
 	for _, name := range []string{"agentless", "misnamed", "switchless", "forbidden"} {
 		healed = append(healed, w.guest(name))
 	}
-	w.recovers("no agent, a wrong host name, no Open vSwitch, and no right to bind", healed...)
+	// The kubelet's own pauses between its attempts are a part of this.
+	after := "no agent, a wrong host name, no Open vSwitch, and no right to bind"
+	w.packetsFlow(after, began, healed...)
+	w.attached(after, healed...)
 
 	// A port that is deleted while a Pod has it goes with the Pod.
 	allocation := healed[len(healed)-1].on[0]
 	ports := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)
+	began = time.Now()
 	do(ports.Delete(w.Context(), allocation.Port, metav1.DeleteOptions{}))
 	w.eventually(func() error {
 		port, err := ports.Get(w.Context(), allocation.Port, metav1.GetOptions{})
@@ -329,7 +394,7 @@ func (w *world) whatIsWrongIsTold(guests []*guest) {
 		}
 		return err
 	})
-	w.recovers("a NetworkPort was deleted under its Pod", healed...)
+	w.recovers("a NetworkPort was deleted under its Pod", began, healed...)
 	w.removePods("agentless", "misnamed", "switchless", "forbidden")
 	w.eventually(func() error {
 		if left := w.admin.List("ports", "id="+allocation.PortID); len(left) > 0 {
@@ -380,6 +445,7 @@ func (w *world) aNodeVanishes(guests []*guest) {
 	first, second := w.nodes.All[0], w.nodes.All[1]
 	one, two, db := guests[0], guests[1], guests[3]
 	heard := w.wire(two, "net1")
+	began := time.Now()
 	second.Vanish()
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
 	core := surroundings.Kube.CoreV1()
@@ -406,7 +472,7 @@ func (w *world) aNodeVanishes(guests []*guest) {
 		}
 		return nil
 	})
-	w.recovers("an address moved to another node", one, two, moved)
+	w.recovers("a node vanished and its address moved to another", began, one, two, moved)
 	pods := w.deployed()
 	for _, from := range pods {
 		if from.Spec.NodeName != first.Name {
@@ -417,12 +483,6 @@ func (w *world) aNodeVanishes(guests []*guest) {
 		}
 	}
 	for _, pod := range append(pods, *moved.Pod) {
-		w.eventually(func() error {
-			port := w.admin.One("ports", "id="+harness.AllocationsOf(w, &pod)[0].PortID)
-			if port["status"] != "ACTIVE" || port["binding:host_id"] != first.Name {
-				return fmt.Errorf("the port of %s is %v on %v", pod.Name, port["status"], port["binding:host_id"])
-			}
-			return nil
-		})
+		w.areActive(&pod, first.Name)
 	}
 }

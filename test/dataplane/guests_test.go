@@ -203,18 +203,32 @@ func pairs(guests []*guest) error {
 	return group.Wait()
 }
 
-// recovery is how long packets may stop, thrice, for a machine that does much else.
-const recovery = 3 * 30 * time.Second
+// outage is how long a failure may stop packets, as docs/dataplane.md says.
+const outage = 30 * time.Second
 
-// recovers waits until packets flow between all guests, and the condition Attached of their ports says so.
-func (w *world) recovers(after string, guests ...*guest) {
+// recovers waits until packets flow between all guests, and the condition Attached of their ports says so. The test fails
+// if packets did not flow within the outage from began on, which is when the failure began.
+func (w *world) recovers(after string, began time.Time, guests ...*guest) {
 	w.Helper()
-	began := time.Now()
-	err := harness.Poll(w.Context().Done(), recovery, 200*time.Millisecond, func() error { return pairs(guests) })
-	if err != nil {
+	w.packetsFlow(after, began, guests...)
+	if took := time.Since(began); took > outage {
+		w.Errorf("packets flow %s after %s, want %s at most", took, after, outage)
+	}
+	w.attached(after, guests...)
+}
+
+// packetsFlow waits until packets flow between all guests, and tells how long that took.
+func (w *world) packetsFlow(after string, began time.Time, guests ...*guest) {
+	w.Helper()
+	if err := harness.Poll(w.Context().Done(), patience, 200*time.Millisecond, func() error { return pairs(guests) }); err != nil {
 		w.Fatalf("after %s: %v", after, err)
 	}
 	fmt.Printf("  packets flow %4.1f s after: %s\n", time.Since(began).Seconds(), after)
+}
+
+// attached waits until the condition Attached of all ports of guests is True.
+func (w *world) attached(after string, guests ...*guest) {
+	w.Helper()
 	w.eventually(func() error {
 		ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -232,15 +246,36 @@ func (w *world) recovers(after string, guests ...*guest) {
 	})
 }
 
-// holdings is what Neutron and the nodes have for guests: ids, addresses, hosts and interfaces.
-func (w *world) holdings(guests []*guest) string {
+// holdings is what Neutron and the nodes have: the ports of all Pods of the namespace but those named, with ids, addresses
+// and hosts, the ports of others without the hosts, and the nodes' interfaces of Pods.
+func (w *world) holdings(except ...string) string {
 	w.Helper()
+	bound := map[string]string{} // a Pod's name by a port's id; empty for Pods that may change
+	pods, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, port := range ports.Items {
+		bound[port.Status.PortID] = ""
+		for _, pod := range pods.Items {
+			if port.Status.BoundTo != nil && port.Status.BoundTo.UID == pod.UID && !slices.Contains(except, pod.Name) {
+				bound[port.Status.PortID] = pod.Name
+			}
+		}
+	}
 	var lines []string
-	for _, g := range guests {
-		for i, allocation := range g.on {
-			port := w.admin.One("ports", "id="+allocation.PortID)
-			lines = append(lines, fmt.Sprint(g.Name, " ", i, " ", port.ID(), port["mac_address"], port["fixed_ips"],
-				port["binding:host_id"]))
+	for _, port := range w.admin.List("ports", "") {
+		pod, known := bound[port.ID()]
+		line := fmt.Sprint(port.ID(), " ", port["mac_address"], port["fixed_ips"])
+		switch {
+		case pod != "":
+			lines = append(lines, fmt.Sprint("Pod ", pod, " ", line, port["binding:host_id"]))
+		case !known && port["device_owner"] != "kubernetes:networkport": // another NetworkPort is being deleted
+			lines = append(lines, "another's "+line)
 		}
 	}
 	for _, node := range w.nodes.All {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,7 @@ func TestPodsOnKubelets(t *testing.T) {
 		{"ports that somebody takes away in Neutron come back", func(w *world) { w.portsAreTakenAway(guests) }},
 		{"a sandbox is made again", func(w *world) { guests = w.aSandboxIsMadeAgain(guests) }},
 		{"processes are killed", func(w *world) { w.processesAreKilled(guests) }},
+		{"the cloud is killed", func(w *world) { w.theCloudIsKilled(guests) }},
 		{"what is wrong is told, and heals", func(w *world) { w.whatIsWrongIsTold(guests) }},
 		{"a node vanishes", func(w *world) { w.aNodeVanishes(guests) }},
 	} {
@@ -68,13 +70,13 @@ func (w *world) in(t *testing.T) *world {
 	return &part
 }
 
-// aDeploymentServes is what a user does first. The Deployment stays.
+// aDeploymentServes is what a user does first, and a second Network, with both families. The Deployment stays.
 func (w *world) aDeploymentServes() {
 	sample, err := os.ReadFile(filepath.Join(surroundings.Root, "config", "samples", "network.yaml"))
 	if err != nil {
 		w.Fatal(err)
 	}
-	pods := w.deploy(w.network(sample).Name)
+	pods := w.deploy(w.network(sample).Name + ", " + w.network([]byte(guestNetworks[0])).Name)
 	used := map[string]bool{}
 	for _, from := range pods {
 		used[from.Spec.NodeName] = true
@@ -86,17 +88,30 @@ func (w *world) aDeploymentServes() {
 		w.Errorf("the Pods run on %v, want both nodes", used)
 	}
 	for _, pod := range pods {
-		allocation := harness.AllocationsOf(w, &pod)[0]
+		w.areActive(&pod, pod.Spec.NodeName)
+		for _, allocation := range harness.AllocationsOf(w, &pod) {
+			w.eventually(func() error {
+				port, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).
+					Get(w.Context(), allocation.Port, metav1.GetOptions{})
+				if err == nil && !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionAttached) {
+					err = fmt.Errorf("NetworkPort %s is not Attached: %+v", port.Name, port.Status.Conditions)
+				}
+				return err
+			})
+		}
+	}
+}
+
+// areActive waits until all ports of a Pod are ACTIVE on a node.
+func (w *world) areActive(pod *corev1.Pod, node string) {
+	w.Helper()
+	for _, allocation := range harness.AllocationsOf(w, pod) {
 		w.eventually(func() error {
-			if port := w.admin.One("ports", "id="+allocation.PortID); port["status"] != "ACTIVE" {
-				return fmt.Errorf("the port of %s is %v", pod.Name, port["status"])
+			port := w.admin.One("ports", "id="+allocation.PortID)
+			if port["status"] != "ACTIVE" || port["binding:host_id"] != node {
+				return fmt.Errorf("the port %s of %s is %v on %v", allocation.Port, pod.Name, port["status"], port["binding:host_id"])
 			}
-			port, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).
-				Get(w.Context(), allocation.Port, metav1.GetOptions{})
-			if err == nil && !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionAttached) {
-				err = fmt.Errorf("NetworkPort %s is not Attached: %+v", port.Name, port.Status.Conditions)
-			}
-			return err
+			return nil
 		})
 	}
 }
@@ -212,21 +227,29 @@ func (w *world) deployed() []corev1.Pod {
 	return pods
 }
 
-// greets has one Pod ping another and ask it for its name, at the address in Neutron.
+// greets has one Pod ping another and ask it for its name, at each of its addresses in Neutron.
 func (w *world) greets(from, to *corev1.Pod) error {
-	for _, node := range w.nodes.All {
-		if node.Name != from.Spec.NodeName {
-			continue
+	i := slices.IndexFunc(w.nodes.All, func(n *nodes.Node) bool { return n.Name == from.Spec.NodeName })
+	if i < 0 {
+		return fmt.Errorf("%s is on no node", from.Name)
+	}
+	asked := 0
+	for _, allocation := range harness.AllocationsOf(w, to) {
+		for _, ip := range allocation.IPs {
+			asked++
+			address, _, _ := strings.Cut(ip, "/")
+			answer, err := w.nodes.All[i].Exec(from.Status.ContainerStatuses[0].ContainerID, "sh", "-c",
+				"ping -c1 -W2 "+address+` >/dev/null && printf "GET /name HTTP/1.0\r\n\r\n" | nc -w 5 `+address+" 80")
+			if err == nil && !strings.Contains(answer, to.Name) {
+				err = fmt.Errorf("got %q", answer)
+			}
+			if err != nil {
+				return fmt.Errorf("%s asks %s at %s: %w", from.Name, to.Name, address, err)
+			}
 		}
-		address, _, _ := strings.Cut(harness.AllocationsOf(w, to)[0].IPs[0], "/")
-		answer, err := node.Exec(from.Status.ContainerStatuses[0].ContainerID, "sh", "-c",
-			"ping -c1 -W2 "+address+` >/dev/null && printf "GET /name HTTP/1.0\r\n\r\n" | nc -w 5 `+address+" 80")
-		if err == nil && !strings.Contains(answer, to.Name) {
-			err = fmt.Errorf("got %q", answer)
-		}
-		if err != nil {
-			return fmt.Errorf("%s asks %s at %s: %w", from.Name, to.Name, address, err)
-		}
+	}
+	if asked != 3 {
+		return fmt.Errorf("%s has %d addresses, want one of the sample and one of each family", to.Name, asked)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,12 +79,44 @@ func TestPortsCarryPackets(t *testing.T) {
 		w.reaches(left, right.addresses[0])
 	})
 	t.Run("a node that the port is not bound to gets none of its packets", func(t *testing.T) {
-		thief := w.steal(left, w.nodes.All[1])
-		defer func() { _, _ = thief.node.Run("ovs-vsctl", "--timeout=30", "del-port", "tapthief") }()
+		// A port that is bound there shows that the same interface would have packets, and when it would.
+		network := w.tenant.One("ports", "id="+left.port)["network_id"]
+		bound := w.tenant.Create("ports", harness.Resource{"network_id": network})
+		w.admin.Update("ports", bound.ID(), harness.Resource{"binding:host_id": w.nodes.All[1].Name})
+		address := bound["fixed_ips"].([]any)[0].(map[string]any)["ip_address"].(string)
+		honest := w.steal("honest", w.nodes.All[1], bound.ID(), bound["mac_address"].(string), address)
+		thief := w.steal("thief", w.nodes.All[1], left.port, left.mac, left.addresses[0])
+		w.reaches(honest, right.addresses[0])
 		if err := w.ping(thief, right.addresses[0]); err == nil {
 			t.Error("the other node speaks for the port")
 		}
 		w.reaches(left, right.addresses[0])
+		for _, p := range []*pod{honest, thief} {
+			if _, err := p.node.Run("ovs-vsctl", "--timeout=30", "del-port", "tap"+p.name); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("without the right to bind, packets flow, and the port is DOWN", func(t *testing.T) {
+		w := w.in(t)
+		w.runController()
+		loose := w.pod("loose", network.Name, w.nodes.All[1])
+		for _, address := range left.addresses {
+			w.reaches(loose, address)
+		}
+		w.portSays("loose", cloudteamv1.ReasonPlugged, "")
+		port := w.admin.One("ports", "id="+loose.port)
+		if port["status"] != "DOWN" || port["binding:host_id"] != "" {
+			t.Errorf("the port is %v on %v", port["status"], port["binding:host_id"])
+		}
+		ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil || !slices.ContainsFunc(ports.Items, func(p cloudteamv1.NetworkPort) bool {
+			return p.Status.PortID == loose.port && p.Attachment() != nil &&
+				p.Attachment().Mode == cloudteamv1.AttachmentOVNUnbound
+		}) {
+			t.Errorf("no NetworkPort is attached unbound: %+v, %v", ports.Items, err)
+		}
+		w.plugin(loose, "DEL")
 	})
 	for _, p := range []*pod{left, right} {
 		w.plugin(p, "DEL")
@@ -261,21 +294,21 @@ func (w *world) speaksTCP(from, to *pod, address string) {
 	})
 }
 
-// steal plugs an interface with a Pod's port, hardware address and address into another node's switch.
-func (w *world) steal(p *pod, node *nodes.Node) *pod {
+// steal plugs an interface with a port's id, hardware address and address into a node's switch, past the agent.
+func (w *world) steal(name string, node *nodes.Node, port, mac, address string) *pod {
 	w.Helper()
-	thief := &pod{name: "thief", node: node, netns: "pod-thief"}
+	p := &pod{name: name, node: node, netns: "pod-" + name}
 	_, err := node.RunWith(`
-ip netns add pod-thief
-ip link add tapthief type veth peer name net1 netns pod-thief
-ip link set tapthief up
-ip -n pod-thief link set net1 address "$2" mtu 1400 up
-ip -n pod-thief addr add "$3/24" dev net1
-ovs-vsctl --timeout=30 add-port br-int tapthief -- set Interface tapthief "external-ids:iface-id=$1" \
+ip netns add "$4"
+ip link add "tap$5" type veth peer name net1 netns "$4"
+ip link set "tap$5" up
+ip -n "$4" link set net1 address "$2" mtu 1400 up
+ip -n "$4" addr add "$3/24" dev net1
+ovs-vsctl --timeout=30 add-port br-int "tap$5" -- set Interface "tap$5" "external-ids:iface-id=$1" \
   "external-ids:attached-mac=$2" external-ids:iface-status=active
-`, nil, "sh", "-eus", "--", p.port, p.mac, p.addresses[0])
+`, nil, "sh", "-eus", "--", port, mac, address, p.netns, name)
 	if err != nil {
 		w.Fatal(err)
 	}
-	return thief
+	return p
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -34,7 +35,7 @@ import (
 func (w *world) tenantsGetNothing(guests []*guest) {
 	mallory := w.mallory()
 	one, two, three := guests[0], guests[1], guests[2]
-	before := w.holdings(guests)
+	before := w.holdings()
 	pods := mallory.startPods(w.namespace, three)
 	w.Run("by what her Pod sends", func(t *testing.T) { w.in(t).sends(two, one, three) })
 	w.Run("by what she writes", func(t *testing.T) { mallory.in(t).writes(w.namespace, three) })
@@ -49,8 +50,8 @@ func (w *world) tenantsGetNothing(guests []*guest) {
 			}
 		})
 	}
-	w.recovers("each attack", guests...)
-	w.same("each attack", before, guests)
+	w.recovers("each attack", time.Now(), guests...)
+	w.same("each attack", before)
 }
 
 // tenant is somebody with a namespace.

@@ -95,6 +95,11 @@ func TestTrunkInAVirtualMachine(t *testing.T) {
 		}
 	})
 
+	t.Run("the agent is killed", func(*testing.T) {
+		g.must("killall -9 network-agent\n" + g.startAgent())
+		g.exchange(p, metal)
+	})
+
 	g.plugin(p, "DEL")
 	if left := g.must("ip -br link"); strings.Contains(left, "trk") || strings.Contains(left, "tap") {
 		t.Errorf("after DEL the machine has %s", left)
@@ -187,7 +192,7 @@ ip addr add 10.32.0.9/24 dev eth0
 ip route add default via 10.32.0.1
 ip link set eth1 up
 ip addr add 10.0.2.15/24 dev eth1
-network-agent --node-name=%s --kubeconfig=/agent.kubeconfig --mode=trunk -v=2 >/agent.log 2>&1 &`, network["mtu"], name))
+%s`, network["mtu"], g.startAgent()))
 	w.eventually(func() error {
 		object, err := client.Get(w.Context(), name, metav1.GetOptions{})
 		if err == nil && object.Annotations[cloudteamv1.AnnotationDataplaneParent] != port["mac_address"] {
@@ -196,6 +201,12 @@ network-agent --node-name=%s --kubeconfig=/agent.kubeconfig --mode=trunk -v=2 >/
 		return err
 	})
 	return g
+}
+
+// startAgent is how the machine starts its agent.
+func (g *virtualNode) startAgent() string {
+	return "network-agent --node-name=" + g.name +
+		" --kubeconfig=/agent.kubeconfig --mode=trunk -v=2 >>/agent.log 2>&1 &"
 }
 
 // virtualKubeconfig is the agents' kubeconfig with the address by which QEMU leads to this machine's loopback.

@@ -69,6 +69,7 @@ func newWorld(t *testing.T, level string) *world {
 		}
 	})
 	w.relay()
+	running := time.Since(started)
 	for _, node := range w.nodes.All {
 		// Until Neutron has heard of an ovn-controller, it binds no port to its host: it answers 200, and the port's
 		// binding:vif_type is binding_failed.
@@ -81,6 +82,8 @@ func newWorld(t *testing.T, level string) *world {
 			return fmt.Errorf("Neutron knows no agent on %s that lives", node.Name)
 		})
 	}
+	fmt.Printf("%s: the nodes run after %.1f s, and Neutron knows them after %.1f s\n", level, running.Seconds(),
+		time.Since(started).Seconds())
 	return w
 }
 
@@ -218,6 +221,8 @@ func (w *world) runController(more ...string) {
 
 // clear removes what the test made in Neutron, as users do: Pods, then Networks.
 func (w *world) clear() {
+	began := time.Now()
+	defer func() { fmt.Printf("  all was removed after %.1f s\n", time.Since(began).Seconds()) }()
 	ctx := context.WithoutCancel(w.Context())
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
 	apps, core := surroundings.Kube.AppsV1(), surroundings.Kube.CoreV1()

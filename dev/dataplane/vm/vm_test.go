@@ -15,7 +15,8 @@ import (
 )
 
 // TestTrunksOfTheNode runs the tests of nodes with a trunk in a virtual machine, whose kernel has the VLANs that the
-// kernel of a container's host may lack. EnvTests names others of the agent's, such as "/trunk": all take minutes.
+// kernel of a container's host may lack. EnvTests names others of the agent's, such as "/trunk": that of the writes takes
+// minutes.
 func TestTrunksOfTheNode(t *testing.T) {
 	if missing := Missing(); missing != "" {
 		t.Skip(missing)
@@ -42,7 +43,7 @@ func TestTrunksOfTheNode(t *testing.T) {
 	}
 	t.Cleanup(m.Stop)
 	t.Logf("the machine has booted after %s", time.Since(began).Round(time.Millisecond))
-	tests := "^TestRepairsOnTrunk$"
+	tests := "^(TestPods|TestTwoNetworks|TestPortsGone)$/^trunk$|^(TestRepairsOnTrunk|TestBadWorldsOfATrunk)$"
 	if more := os.Getenv(EnvTests); more != "" {
 		tests = more
 	}
@@ -50,8 +51,9 @@ func TestTrunksOfTheNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 			defer cancel()
+			began := time.Now()
 			output, err := m.Run(ctx, "/"+name+".test -test.v -test.run "+Quote(run))
-			t.Log(output)
+			t.Logf("%s after %s", output, time.Since(began).Round(time.Millisecond))
 			if err != nil {
 				t.Error(err)
 			} else if !strings.Contains(output, "--- PASS") || strings.Contains(output, "needs a kernel") {

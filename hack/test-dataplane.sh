@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs the tests of the data plane, beside the Neutron that `dev/openstack/openstack run --dataplane` has brought up.
+# The Makefile sets KUBEBUILDER_ASSETS, DATAPLANE_ASSETS and DATAPLANE_KERNEL.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# All packages are installed by now: no test of a node may be skipped for want of one.
+export DATAPLANE_OPENSTACK=1 NODETEST_REQUIRED=1
+run() { go test -v -count=1 -timeout 20m "$@"; }
+
+# It compares the machine's settings, which a kubelet changes. So it does not run beside one.
+run ./dev/dataplane/nodes
+
+# What needs no Neutron runs beside what waits for Neutron and for kubelets most of the time.
+log=$(mktemp)
+{
+  run -p 1 ./dev/dataplane/vm ./internal/node/...
+  run -run '^TestAgentAtTheAPIServer$' ./test/integration
+} >"$log" 2>&1 &
+beside=$!
+trap 'kill "$beside" 2>/dev/null; rm -f "$log"' EXIT
+status=0
+run ./test/dataplane || status=$?
+wait "$beside" || status=$?
+cat "$log"
+exit "$status"
