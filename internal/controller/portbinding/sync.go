@@ -26,8 +26,8 @@ const manager = controller.FieldManager + "-" + Name
 // sync brings one port to the node of its Pod. It is level-triggered: it acts on the state in the caches.
 //
 // The process may crash after the binding. The next one binds again, which changes nothing in Neutron. If the Pod ended
-// meanwhile, nothing says any more that the port is in a trunk. Neutron then refuses to delete the port, or to add it to
-// another trunk. Each refusal leads to a search of the nodes' trunks.
+// meanwhile, nothing says any more that the port is in a trunk. Neutron then refuses to delete the port, or to add it
+// to another trunk. Each refusal leads to a search of the nodes' trunks.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	port, err := c.caches.Ports.Lister().NetworkPorts(key.Namespace).Get(key.Name)
 	switch {

@@ -49,8 +49,8 @@ func (d *doubts) add(key cache.ObjectName) {
 	d.moved[key] = true
 }
 
-// take reports whether a port is to be looked for, and takes it that it is. fails says that it is because of a failure to
-// plug it, which is new.
+// take reports whether a port is to be looked for, and takes it that it is. fails says that a failure to plug it is
+// new.
 func (d *doubts) take(key cache.ObjectName, port *cloudteamv1.NetworkPort) (doubted, fails bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,7 +97,8 @@ func byUIDOfAttached(port *cloudteamv1.NetworkPort) []string {
 	return []string{string(port.UID)}
 }
 
-// tellPod records on a Pod that runs that its interface is not connected any more. The kubelet tells it of one that starts.
+// tellPod records on a Pod that runs that its interface is not connected any more. The kubelet tells it of one that
+// starts.
 func (c *Controller) tellPod(port *cloudteamv1.NetworkPort) {
 	pod := c.podOf(port)
 	attached := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionAttached)

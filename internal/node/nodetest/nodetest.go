@@ -22,8 +22,8 @@ const prefix = "nd-"
 
 var counter atomic.Int64
 
-// EnvRequired says that the machine has all that the tests need, but for VLANs in the kernel: a test that would be skipped
-// fails. make test-dataplane sets it, once the packages are there.
+// EnvRequired says that the machine has all that the tests need, but for VLANs in the kernel: a test that would be
+// skipped fails. make test-dataplane sets it, once the packages are there.
 const EnvRequired = "NODETEST_REQUIRED"
 
 // skip skips a test for what the machine lacks, unless the machine has to have it.
