@@ -42,7 +42,7 @@ func TestAReport(t *testing.T) {
 				events.Note("write")
 				return c.write
 			}
-			err := c.report.Send(t.Context(), events, &corev1.Pod{})
+			err := c.report.Send(t.Context(), events, &corev1.ObjectReference{Kind: "Pod", APIVersion: "v1"})
 			if failed := c.report.Changed && c.write != nil; failed != errors.Is(err, broken) || failed != (err != nil) {
 				t.Errorf("error %v, want that of the write: %t", err, failed)
 			}

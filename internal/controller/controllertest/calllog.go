@@ -16,10 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/reference"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
 )
 
 // Logged is the test's context with a logger whose lines belong to the test.
@@ -119,7 +121,12 @@ func Count(lines []string, prefix string) int {
 type Events struct{ CallLog }
 
 // Event is record.EventRecorder's.
-func (e *Events) Event(_ runtime.Object, kind, reason, message string) {
+func (e *Events) Event(obj runtime.Object, kind, reason, message string) {
+	// The recorder drops what is about an object that its scheme does not know, and logs that.
+	if _, err := reference.GetReference(scheme.Scheme, obj); err != nil {
+		message = fmt.Sprintf("which is dropped: %v", err)
+		reason = "Dropped"
+	}
 	e.Note("%s %s %s", kind, reason, message)
 }
 

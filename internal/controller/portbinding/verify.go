@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -103,7 +104,8 @@ func (c *Controller) tellPod(port *cloudteamv1.NetworkPort) {
 	pod := c.podOf(port)
 	attached := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionAttached)
 	if pod != nil && pod.Status.Phase == corev1.PodRunning && attached != nil {
-		c.recorder.Eventf(pod, corev1.EventTypeWarning, attached.Reason, "NetworkPort %s: %s", port.Name, attached.Message)
+		c.recorder.Eventf(consumer.Reference(corev1.SchemeGroupVersion.WithKind("Pod"), pod), corev1.EventTypeWarning,
+			attached.Reason, "NetworkPort %s: %s", port.Name, attached.Message)
 	}
 }
 
