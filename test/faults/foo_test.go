@@ -18,15 +18,17 @@ import (
 func TestFoos(t *testing.T) {
 	t.Parallel()
 	// The silence in the end is told by Neutron's audits, for which the account of config/foo lacks the rights.
-	_, err := surroundings.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "faults-foos"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: harness.AccountName},
-		Subjects: []rbacv1.Subject{{
-			Kind: rbacv1.ServiceAccountKind, Namespace: harness.AccountName, Name: harness.FooAccountName,
-		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+	for _, role := range []string{harness.AccountName, harness.AccountName + "-cluster"} {
+		_, err := surroundings.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "faults-foos-" + role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{
+				Kind: rbacv1.ServiceAccountKind, Namespace: harness.AccountName, Name: harness.FooAccountName,
+			}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	want := foos().undisturbed(t)
 	testCrashes(t, foos(), want)

@@ -27,8 +27,8 @@ func stateOf(err error) controller.State {
 	if errors.Is(err, inventory.ErrDisputed) {
 		return controller.Stalled(cloudteamv1.ReasonIdentityDisputed, "Another controller acts, or may act, in "+
 			"this project for a cluster with the same UID, such as a restored copy of this one. Nothing is changed or removed "+
-			"meanwhile. Ask the operator to stop the controller of one of the two clusters. After a long outage without a copy, "+
-			"this ends by itself after three audits.")
+			"meanwhile. Ask the operator to stop the controller of one of the two clusters. After a long outage without a "+
+			"copy, this ends by itself after three audits.")
 	}
 	if _, ok := errors.AsType[*plan.FieldError](err); ok {
 		return controller.Stalled(cloudteamv1.ReasonInvalidSpec, oneLine(err))

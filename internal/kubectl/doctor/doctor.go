@@ -228,7 +228,7 @@ func conditions(name, of, kind string, all map[string][]metav1.Condition, is ask
 	}
 	if len(reasons) == 0 {
 		if c.Says = fmt.Sprintf("all %d are %s", counted, of); counted == 0 {
-			c.Says = "there are none"
+			c.Says = "no port is attached to a node"
 		}
 		return c
 	}

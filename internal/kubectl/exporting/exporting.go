@@ -118,7 +118,7 @@ func Export(
 			continue // it was deleted meanwhile
 		}
 		one := q.export(is.ObservedNetwork, owner)
-		one.note(n, interfaces)
+		one.note(n, interfaces, owner != plan.Owner{})
 		if one.Network != nil {
 			one.Network.Name = unique(names, objectName(n))
 		}
@@ -127,8 +127,8 @@ func Export(
 	return all, skipped, nil
 }
 
-// note adds what no Network says.
-func (e *Exported) note(n listed, interfaces []attached) {
+// note adds what no Network says. orphan is true if the network bears the marker of an object that is gone.
+func (e *Exported) note(n listed, interfaces []attached, orphan bool) {
 	if len(n.Segments) > 1 {
 		e.Notes = append(e.Notes, fmt.Sprintf("It has %d segments, which a Network does not declare. They stay.",
 			len(n.Segments)))
@@ -140,8 +140,14 @@ func (e *Exported) note(n listed, interfaces []attached) {
 	for _, i := range interfaces {
 		if i.NetworkID == n.ID && !routers[i.RouterID] {
 			routers[i.RouterID] = true
-			e.Notes = append(e.Notes, "Router "+i.RouterID+" serves it. It stays, and the Network does not manage it: an "+
-				"import takes over no router (docs/router.md).")
+			note := "Router " + i.RouterID + " serves it. It stays, and the Network does not manage it: an import takes over " +
+				"no router (docs/router.md)."
+			if orphan {
+				note = "Router " + i.RouterID + " serves it. An import takes over no router (docs/router.md). If it bears " +
+					"a marker of an object that is gone, the controller removes it. To keep it, remove its marker, too: openstack " +
+					"router set --description '' " + i.RouterID
+			}
+			e.Notes = append(e.Notes, note)
 		}
 	}
 }
