@@ -103,7 +103,7 @@ func startPage(t *testing.T, arguments ...string) string {
 func browse(t *testing.T) context.Context {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1440, 900), chromedp.UserDataDir(t.TempDir()),
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1440, 900),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.WSURLReadTimeout(harness.Patience),
 		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("hide-scrollbars", false))
