@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	cloudteamv1client "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -193,7 +194,40 @@ func TestOneNamespace(t *testing.T) {
 	if got := await("handed", "waits"); got != id {
 		t.Errorf("the network is %s, before it came back %s", got, id)
 	}
+
+	// It leaves nothing: other tests remove the CRDs. No garbage collector runs here, which would delete the Pod's port.
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	if err := surroundings.Kube.CoreV1().Pods(team.Name).Delete(ctx, "guest", now); err != nil {
+		t.Fatal(err)
+	}
+	err = surroundings.Networks.CloudteamV1().NetworkPorts(team.Name).
+		DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for client, names := range map[cloudteamv1client.NetworkInterface][]string{networks: {"handed", "new"}, others: {"elsewhere"}} {
+		for _, network := range names {
+			if err := client.Delete(ctx, network, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	surroundings.Eventually(t, func() error {
+		left, err := surroundings.Networks.CloudteamV1().Networks("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		ports, err := surroundings.Networks.CloudteamV1().NetworkPorts("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if len(left.Items)+len(ports.Items) > 0 {
+			return fmt.Errorf("left are %+v, %+v", left.Items, ports.Items)
+		}
+		return nil
+	})
 	cluster.Kill(t)
+	c.uninstall()
 
 	for _, p := range []*harness.Process{own, cluster} {
 		for _, bad := range []string{"forbidden", "Another controller acts"} {
