@@ -313,6 +313,7 @@ func TestTenantsShareTheMemoryOfLists(t *testing.T) {
 		answer(w, http.StatusOK, fmt.Sprintf(`{"networks": [{"id": "a", "name": %q}]}`, strings.Repeat("x", int(size.Load()))))
 	})
 	memory := NewMemory(10<<10, 6<<10)
+	memory.reserve = 1 << 9
 	of := func(tenant string) *Cloud { return f.cloud(Options{Memory: memory, Tenant: tenant}) }
 	list := func(c *Cloud, op string, bytes int64) error {
 		size.Store(bytes)
@@ -331,6 +332,7 @@ func TestTenantsShareTheMemoryOfLists(t *testing.T) {
 		{further, "list networks", 3 << 10, "this namespace's clouds together are larger"},
 		{b, "list networks", 5 << 10, ""},
 		{further, "list networks", 1 << 10, "all namespaces' clouds together are larger"},
+		{of("c"), "list networks", 100, ""}, // its reserve
 	} {
 		err := list(step.c, step.op, step.bytes)
 		if step.want == "" && err != nil || step.want != "" && (err == nil || !strings.Contains(err.Error(), step.want)) {
@@ -347,7 +349,7 @@ func TestTenantsShareTheMemoryOfLists(t *testing.T) {
 	for _, c := range []*Cloud{a, further} {
 		c.Close()
 	}
-	if memory.used != 0 || len(memory.of) != 0 {
+	if memory.used != memory.of["c"] || len(memory.of) != 1 {
 		t.Errorf("%d bytes are held, and of tenants %v", memory.used, memory.of)
 	}
 }

@@ -18,15 +18,18 @@ const valueCost = 32
 // this process's memory. Each tenant has a share. It is safe for concurrent use. A nil Memory has no limit.
 type Memory struct {
 	total, share int64
+	// reserve is what each tenant may have although the others have taken all.
+	reserve int64
 
 	mu   sync.Mutex
 	used int64
 	of   map[string]int64
 }
 
-// NewMemory returns a Memory of so many bytes, of which one tenant may have a share.
+// NewMemory returns a Memory of so many bytes, of which one tenant may have a share. Some tenants together may have all,
+// but for a small reserve of each.
 func NewMemory(total, share int64) *Memory {
-	return &Memory{total: total, share: share, of: map[string]int64{}}
+	return &Memory{total: total, share: share, reserve: share / 32, of: map[string]int64{}}
 }
 
 // take takes bytes for a tenant. It returns why it does not.
@@ -40,7 +43,7 @@ func (m *Memory) take(tenant string, bytes int64) error {
 	case m.of[tenant]+bytes > m.share:
 		return fmt.Errorf("the lists of this namespace's clouds together are %w. Use fewer clouds, or smaller projects, or "+
 			"ask the operator to raise --max-clouds", &tooLarge{m.share})
-	case m.used+bytes > m.total:
+	case m.used+bytes > m.total && m.of[tenant]+bytes > m.reserve:
 		return fmt.Errorf("the lists of all namespaces' clouds together are %w. Retries when there is room. Ask the "+
 			"operator to raise --max-clouds", &tooLarge{m.total})
 	}

@@ -285,7 +285,8 @@ func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used
 		return finding{exists: true, stands: time.Now(), disputed: disputed, err: err}
 	}
 	if stands.IsZero() {
-		stands = time.Now() // another Inventory of this process wrote it
+		// Another Inventory of this process wrote it, and may have seen a stranger's.
+		stands, disputed = time.Now(), disputed || found.disputed
 	}
 	settled := time.Since(stands) >= settlesAfter*i.options.Interval
 	disputed = disputed && !settled

@@ -329,7 +329,13 @@ func TestALeaderAfterALongOutageResumes(t *testing.T) {
 		a.audit()
 		b := w.leader(4, "b")
 		b.stale = true
-		for range settlesAfter {
+		// Further credentials for the project are another Inventory of the same leader.
+		b.audit()
+		further := w.leader(4, "b")
+		further.stale = true
+		further.want(true, "o")
+		b.want(true, "o")
+		for range settlesAfter - 1 {
 			b.audit()
 			b.want(true, "o")
 		}

@@ -1,8 +1,11 @@
 // Checks the links and pictures of the built site, with their anchors. Links to other hosts are not followed.
 import fs from 'node:fs'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 
-const root = path.resolve(import.meta.dirname, '../../../dist/docs')
+const here = path.dirname(fileURLToPath(import.meta.url))
+
+const root = path.resolve(here, '../../../dist/docs')
 const base = process.env.DOCS_BASE ?? '/'
 const all = fs.readdirSync(root, { recursive: true })
 const files = new Set(all)

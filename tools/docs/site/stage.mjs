@@ -4,9 +4,12 @@ import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import sections from './sections.mjs'
+import { fileURLToPath } from 'node:url'
 
-const root = path.resolve(import.meta.dirname, '../../..')
-const out = path.join(import.meta.dirname, 'pages')
+const here = path.dirname(fileURLToPath(import.meta.url))
+
+const root = path.resolve(here, '../../..')
+const out = path.join(here, 'pages')
 const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim()
 const files = new Set(git('ls-files', '-co', '--exclude-standard').split('\n')
   .filter((name) => fs.existsSync(path.join(root, name))))
@@ -132,6 +135,6 @@ function itemInChinese(name) {
 }
 const sidebar = (language, item) => sections.map((section) =>
   ({ text: section[language], collapsed: section.collapsed ?? false, items: section.pages.map(item) }))
-fs.writeFileSync(path.join(import.meta.dirname, '.vitepress/site.json'), JSON.stringify({
+fs.writeFileSync(path.join(here, '.vitepress/site.json'), JSON.stringify({
   version: git('describe', '--tags', '--always'), en: sidebar('en', item), zh: sidebar('zh', itemInChinese),
 }))

@@ -1,8 +1,11 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { defineConfig } from 'vitepress'
+import { fileURLToPath } from 'node:url'
 
-const { version, en, zh } = JSON.parse(fs.readFileSync(path.join(import.meta.dirname, 'site.json'), 'utf8'))
+const here = path.dirname(fileURLToPath(import.meta.url))
+
+const { version, en, zh } = JSON.parse(fs.readFileSync(path.join(here, 'site.json'), 'utf8'))
 const page = (text, link) => ({ text, link })
 
 // slugify gives a heading the anchor that GitHub gives it, as in tools/docs/page.go.
