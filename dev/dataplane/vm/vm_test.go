@@ -16,7 +16,7 @@ import (
 
 // TestTrunksOfTheNode runs the tests of nodes with a trunk in a virtual machine, whose kernel has the VLANs that the
 // kernel of a container's host may lack. EnvTests names others of the agent's, such as "/trunk": that of the writes takes
-// minutes.
+// minutes. That of bad worlds counts on a machine that is quick to act.
 func TestTrunksOfTheNode(t *testing.T) {
 	if missing := Missing(); missing != "" {
 		t.Skip(missing)
