@@ -54,8 +54,8 @@ func newCloudRegistry(p *process, to *client.Confinement) *cloudRegistry {
 // share is how many clouds one namespace may have.
 func (r *cloudRegistry) share() int { return max(r.p.options.MaxClouds/10, 1) }
 
-// cloudMemory is what the lists of all tenants' clouds may take. One namespace may have a quarter, and at least enough to
-// replace a list of the largest size, which is held meanwhile.
+// cloudMemory is what the lists of all tenants' clouds may take. One namespace may have a quarter, and at least enough
+// to replace a list of the largest size, which is held meanwhile.
 func cloudMemory(maxClouds int) *client.Memory {
 	total := int64(max(maxClouds, 32)+32) << 20
 	return client.NewMemory(total, max(total/4, 33<<20))

@@ -26,8 +26,8 @@ type Memory struct {
 	of   map[string]int64
 }
 
-// NewMemory returns a Memory of so many bytes, of which one tenant may have a share. Some tenants together may have all,
-// but for a small reserve of each.
+// NewMemory returns a Memory of so many bytes, of which one tenant may have a share. Some tenants together may have
+// all, but for a small reserve of each.
 func NewMemory(total, share int64) *Memory {
 	return &Memory{total: total, share: share, reserve: share / 32, of: map[string]int64{}}
 }
