@@ -43,8 +43,6 @@ const (
 	// BacksOff and Later: the key returns at Event.Until, after a failure or because the sync asked for it.
 	BacksOff = "backs off"
 	Later    = "later"
-	// Forgets: the key's failures are forgotten.
-	Forgets = "forgets"
 	// Sends and Answers are those of a call to Neutron.
 	Sends   = "sends"
 	Answers = "answers"

@@ -191,8 +191,8 @@ func readPage[W any](
 }
 
 func decodePage[W any](op string, of Collection, answer map[string]json.RawMessage, most int64) (p page[W], err error) {
-	var all json.RawMessage
-	if err := decode(op, http.MethodGet, of.key(), answer, &all); err != nil {
+	all, err := member(op, http.MethodGet, of.key(), answer)
+	if err != nil {
 		return page[W]{}, err
 	}
 	if p.items, p.odd, err = decodeItems[W](op, all, most); err != nil {
@@ -271,11 +271,20 @@ func DecodeOne[W any](op, method string, of Collection, answer map[string]json.R
 	return w, err
 }
 
-// decode extracts what an answer has below a key. An answer without it is an error: it is no empty list.
-func decode(op, method, key string, answer map[string]json.RawMessage, into any) error {
+// member returns what an answer has below a key. An answer without it is an error: it is no empty list.
+func member(op, method, key string, answer map[string]json.RawMessage) (json.RawMessage, error) {
 	raw, ok := answer[key]
 	if !ok || raw == nil || string(raw) == "null" {
-		return BadAnswer(op, method, "it has no %q", key)
+		return nil, BadAnswer(op, method, "it has no %q", key)
+	}
+	return raw, nil
+}
+
+// decode decodes what an answer has below a key.
+func decode(op, method, key string, answer map[string]json.RawMessage, into any) error {
+	raw, err := member(op, method, key, answer)
+	if err != nil {
+		return err
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return BadAnswer(op, method, "%s", jsonProblem(err))
