@@ -10,7 +10,6 @@ import (
 	"crypto/subtle"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,15 +17,14 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/webpage"
 )
 
 //go:embed assets
 var assets embed.FS
 
 const (
-	// policy lets the page run its own files alone.
-	policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
-		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 	// again is how long the page waits before it asks a controller that did not answer.
 	again = 200 * time.Millisecond
 	// patience is how long an action may take.
@@ -65,15 +63,7 @@ func (s *Server) URL() string { return fmt.Sprintf("http://%s/%s/", s.listener.A
 
 // Serve serves until the context ends.
 func (s *Server) Serve(ctx context.Context) error {
-	server := &http.Server{
-		Handler: s.guard(s.routes()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 16,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	defer context.AfterFunc(ctx, func() { server.Close() })()
-	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return webpage.Serve(ctx, s.listener, s.guard(s.routes()))
 }
 
 // guard lets requests pass that have the token, and that the page of this server makes. Requests of another page in the
@@ -81,13 +71,7 @@ func (s *Server) Serve(ctx context.Context) error {
 func (s *Server) guard(next http.Handler) http.Handler {
 	next = http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, value := range map[string]string{
-			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
-			"Cache-Control": "no-store",
-		} {
-			w.Header().Set(name, value)
-		}
+		webpage.Protect(w.Header(), "data:")
 		token, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		switch {
 		case r.Host != s.listener.Addr().String():

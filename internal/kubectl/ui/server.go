@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/webpage"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
 
@@ -30,9 +31,6 @@ import (
 var assets embed.FS
 
 const (
-	// policy lets the page run its own files alone. Texts of users and clouds cannot become markup, let alone a script.
-	policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
-		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 	// heartbeat is how often a stream without changes says that it lives.
 	heartbeat = 15 * time.Second
 	// patience is how long the details of an object may take.
@@ -77,16 +75,7 @@ func (s *Server) OnceURL() string {
 
 // Serve serves until the context ends.
 func (s *Server) Serve(ctx context.Context) error {
-	server := &http.Server{
-		Handler: s.guard(s.routes()), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 16,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	stopped := context.AfterFunc(ctx, func() { server.Close() })
-	defer stopped()
-	if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return webpage.Serve(ctx, s.listener, s.guard(s.routes()))
 }
 
 func (s *Server) routes() http.Handler {
@@ -104,13 +93,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	_, port, _ := net.SplitHostPort(s.listener.Addr().String())
 	cookie := "kubectl-network-ui-" + port // cookies are those of all ports
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, value := range map[string]string{
-			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
-			"Cache-Control": "no-store",
-		} {
-			w.Header().Set(name, value)
-		}
+		webpage.Protect(w.Header(), "'self'")
 		if r.Host != "127.0.0.1:"+port && r.Host != "localhost:"+port {
 			http.Error(w, "This server answers to 127.0.0.1 and localhost alone.", http.StatusMisdirectedRequest)
 			return
