@@ -87,10 +87,8 @@ func (a *adopter) run(ctx context.Context, args []string) (err error) {
 	if err := a.openCloud(); err != nil {
 		return err
 	}
-	if a.uid == "" {
-		if a.uid, err = planning.ClusterUID(ctx, a.cluster); err != nil {
-			return err
-		}
+	if a.uid, err = planning.ClusterUID(ctx, a.cluster, a.uid); err != nil {
+		return err
 	}
 	if a.from == a.uid {
 		return errors.New("--from-cluster is this cluster: its networks are its own already")
@@ -148,8 +146,8 @@ func (a *adopter) openCloud() (err error) {
 			return errReadOnly
 		},
 	})
-	if err == nil && a.cloud == nil {
-		err = errors.New("an adoption needs Neutron: name a cloud of your clouds.yaml with --cloud or OS_CLOUD")
+	if err == nil {
+		err = requireCloud("an adoption needs Neutron", a.cloud)
 	}
 	return err
 }

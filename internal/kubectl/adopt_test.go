@@ -76,6 +76,12 @@ func leftBehind(t *testing.T, server *neutrontest.Server) map[string]string {
 	r := &rebuilt{t: t, server: server}
 	r.connect()
 	r.network(r.old, frontendOfOld, "frontend", "192.168.0.0/29", "web-frontend-0")
+	return r.documented("web-frontend-0", "0d3c7b1e-5a94-4c6f-9e0b-013c5d7e9f01")
+}
+
+// documented gives the ids of the docs for those of the cloud: one for each collection, and one for the port that is
+// described with a word.
+func (r *rebuilt) documented(word, port string) map[string]string {
 	ids := map[string]string{}
 	for key, says := range r.described() {
 		many, id, _ := strings.Cut(key, " ")
@@ -83,8 +89,8 @@ func leftBehind(t *testing.T, server *neutrontest.Server) map[string]string {
 			"networks": "068d42bb-96f5-48f9-849f-0d08dcfe7af6", "routers": "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
 			"subnets": "5b0e4c5a-2c1f-4f3b-8a57-0a3b5f4d6c11", "ports": "0d3c7b1e-5a94-4c6f-9e0b-113c5d7e9f01",
 		}[many]
-		if strings.Contains(says, "web-frontend-0") {
-			ids[id] = "0d3c7b1e-5a94-4c6f-9e0b-013c5d7e9f01"
+		if strings.Contains(says, word) {
+			ids[id] = port
 		}
 	}
 	return ids

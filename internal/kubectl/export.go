@@ -72,17 +72,12 @@ func (f *factory) exportAll(
 	if q.Namespace, cluster, err = f.where(false); err != nil {
 		return nil, nil, err
 	}
-	cloud, err := f.neutron(cloudName)
+	cloud, err := f.neutronFor("networks are in Neutron", cloudName)
 	if err != nil {
 		return nil, nil, err
 	}
-	if cloud == nil {
-		return nil, nil, errors.New("networks are in Neutron: name a cloud of your clouds.yaml with --cloud or OS_CLOUD")
-	}
-	if q.Cluster == "" {
-		if q.Cluster, err = planning.ClusterUID(ctx, cluster); err != nil {
-			return nil, nil, err
-		}
+	if q.Cluster, err = planning.ClusterUID(ctx, cluster, q.Cluster); err != nil {
+		return nil, nil, err
 	}
 	all, skipped, err := exporting.Export(ctx, cloud, *q, func() (map[string]bool, error) {
 		return orphans.Live(ctx, cluster)

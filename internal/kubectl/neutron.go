@@ -23,6 +23,23 @@ func (f *factory) neutron(name string) (*client.Cloud, error) {
 	return f.neutronWith(name, client.Options{Permit: func() error { return errReadOnly }})
 }
 
+// neutronFor gives the user's cloud to a command that is nothing without it. why says so.
+func (f *factory) neutronFor(why, name string) (*client.Cloud, error) {
+	cloud, err := f.neutron(name)
+	if err == nil {
+		err = requireCloud(why, cloud)
+	}
+	return cloud, err
+}
+
+// requireCloud returns an error if the user names no cloud. why says what it is for.
+func requireCloud(why string, cloud *client.Cloud) error {
+	if cloud != nil {
+		return nil
+	}
+	return errors.New(why + ": name a cloud of your clouds.yaml with --cloud or OS_CLOUD")
+}
+
 // neutronWith gives the user's cloud with some options of its own. It is nil if the user names none.
 func (f *factory) neutronWith(name string, options client.Options) (*client.Cloud, error) {
 	if name == "" && os.Getenv("OS_CLOUD") == "" && os.Getenv("OS_AUTH_URL") == "" {

@@ -74,17 +74,12 @@ func (f *factory) findOrphans(ctx context.Context, cloudName, uid string) (*ask.
 	if err != nil {
 		return nil, nil, err
 	}
-	cloud, err := f.neutron(cloudName)
+	cloud, err := f.neutronFor("orphans are in Neutron", cloudName)
 	if err != nil {
 		return nil, nil, err
 	}
-	if cloud == nil {
-		return nil, nil, errors.New("orphans are in Neutron: name a cloud of your clouds.yaml with --cloud or OS_CLOUD")
-	}
-	if uid == "" {
-		if uid, err = planning.ClusterUID(ctx, cluster); err != nil {
-			return nil, nil, err
-		}
+	if uid, err = planning.ClusterUID(ctx, cluster, uid); err != nil {
+		return nil, nil, err
 	}
 	all, err := orphans.Find(ctx, cluster, cloud, uid)
 	if err != nil {

@@ -45,18 +45,7 @@ func orphaned(t *testing.T, server *neutrontest.Server) map[string]string {
 	id := r.network(in, left("frontend"), "frontend", "192.168.0.0/29")
 	r.make("port", map[string]any{"network_id": id, "name": "db", "device_owner": "compute:nova",
 		"device_id": "d5c1f4b2-52e0-4b0c-8f7a-1f7f5f1f0c11"})
-	ids := map[string]string{}
-	for key, says := range r.described() {
-		many, id, _ := strings.Cut(key, " ")
-		ids[id] = map[string]string{
-			"networks": "068d42bb-96f5-48f9-849f-0d08dcfe7af6", "routers": "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
-			"subnets": "5b0e4c5a-2c1f-4f3b-8a57-0a3b5f4d6c11", "ports": "0d3c7b1e-5a94-4c6f-9e0b-113c5d7e9f01",
-		}[many]
-		if strings.Contains(says, "db") {
-			ids[id] = "9a41b9c3-7f58-4f44-a3f5-90b5c9a5b0de"
-		}
-	}
-	return ids
+	return r.documented("db", "9a41b9c3-7f58-4f44-a3f5-90b5c9a5b0de")
 }
 
 // states are those of the orphans, by kind and name.

@@ -73,21 +73,16 @@ func (f *factory) planFiles(
 	if cluster, err = f.cluster(); err != nil {
 		return result, nil, err
 	}
-	cloud, err := f.neutron(cloudName)
+	cloud, err := f.neutronFor("a plan needs Neutron", cloudName)
 	if err != nil {
 		return result, nil, err
-	}
-	if cloud == nil {
-		return result, nil, errors.New("a plan needs Neutron: name a cloud of your clouds.yaml with --cloud or OS_CLOUD")
 	}
 	declaredNetworks, declaredPorts, err := f.read(files, cluster)
 	if err != nil {
 		return result, nil, err
 	}
-	if uid == "" {
-		if uid, err = planning.ClusterUID(ctx, cluster); err != nil {
-			return result, nil, err
-		}
+	if uid, err = planning.ClusterUID(ctx, cluster, uid); err != nil {
+		return result, nil, err
 	}
 	planner, err := planning.New(ctx, cluster, inventory.New(cloud, uid, inventory.Options{Ports: true}), uid)
 	if err != nil {

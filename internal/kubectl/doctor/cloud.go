@@ -148,12 +148,9 @@ func (d doctor) quotas() Check {
 // orphans checks whether something is left without an object.
 func (d doctor) orphans() Check {
 	c := Check{Name: "orphans", State: OK, Says: "there are none in this project"}
-	uid := d.ClusterUID
-	if uid == "" {
-		var err error
-		if uid, err = planning.ClusterUID(d.ctx, d.Cluster); err != nil {
-			return c.hidden("you may not read the UID of the namespace kube-system (--cluster-uid)")
-		}
+	uid, err := planning.ClusterUID(d.ctx, d.Cluster, d.ClusterUID)
+	if err != nil {
+		return c.hidden("you may not read the UID of the namespace kube-system (--cluster-uid)")
 	}
 	all, err := orphans.Find(d.ctx, d.Cluster, d.Cloud, uid)
 	if err != nil {

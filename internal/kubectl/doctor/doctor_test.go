@@ -19,6 +19,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -108,7 +109,7 @@ func on(router, external, name string, mtu int32, cidr string) *cloudteamv1.Netw
 }
 
 func TestMTUsAreComparedAlongThePaths(t *testing.T) {
-	cloud, admin := emulated(t, nil)
+	cloud, admin := cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	var made struct{ Network struct{ ID string } }
 	if err := admin.Do(t.Context(), client.Request{Op: "make", Method: http.MethodPost, Path: "networks", Answer: &made,
 		Body: map[string]any{"network": map[string]any{"name": "public", "router:external": true, "mtu": 1400}}}); err != nil {
@@ -156,38 +157,19 @@ func TestMTUsAreComparedAlongThePaths(t *testing.T) {
 	}
 }
 
-// emulated is an emulated cloud whose clock is ahead, as a member and as an administrator see it.
-func emulated(t *testing.T, ahead *time.Duration) (tenant, admin *client.Cloud) {
-	listener, err := neutrontest.New(neutrontest.Options{}).Listen("127.0.0.1:0", func(next http.Handler) http.Handler {
+// skewed has a cloud tell a time that is ahead.
+func skewed(ahead *time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if ahead != nil {
-				w.Header().Set("Date", time.Now().Add(*ahead).UTC().Format(http.TimeFormat))
-			}
+			w.Header().Set("Date", time.Now().Add(*ahead).UTC().Format(http.TimeFormat))
 			next.ServeHTTP(w, r)
 		})
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = listener.Close() })
-	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	for name, to := range map[string]**client.Cloud{"tenant": &tenant, "admin": &admin} {
-		credentials, err := client.LoadCredentials(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		*to = client.NewCloud(credentials, client.Options{})
-	}
-	return tenant, admin
 }
 
 func TestClocksAreCompared(t *testing.T) {
 	var neutron time.Duration
-	cloud, _ := emulated(t, &neutron)
+	cloud, _ := cloudtest.Emulated(t, neutrontest.Options{}, skewed(&neutron))
 	cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
 	for sentence, c := range map[string]struct {
 		api, neutron time.Duration

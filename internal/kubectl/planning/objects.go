@@ -76,8 +76,12 @@ func refused(of ask.Object, err error) error {
 	return fmt.Errorf("the API server would not accept %s: %w", of, err)
 }
 
-// ClusterUID is the UID of the cluster, which is in the markers of its resources in Neutron.
-func ClusterUID(ctx context.Context, c *ask.Cluster) (string, error) {
+// ClusterUID is the UID of the cluster, which is in the markers of its resources in Neutron. It is what the user gives,
+// if anything.
+func ClusterUID(ctx context.Context, c *ask.Cluster, given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
 	space, err := c.Kubernetes.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return "", fmt.Errorf("reading the UID of the cluster (namespace kube-system): %w; "+
