@@ -1,44 +1,20 @@
 package app
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 )
 
-// cloudsOf gives a tenant and an administrator of a new emulated cloud.
-func cloudsOf(t *testing.T) (tenant, admin *client.Cloud) {
-	t.Helper()
-	listener, err := neutrontest.New(neutrontest.Options{}).Listen("127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	for name, to := range map[string]**client.Cloud{"tenant": &tenant, "admin": &admin} {
-		credentials, err := client.LoadCredentials(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		*to = client.NewCloud(credentials, client.Options{})
-	}
-	return tenant, admin
-}
-
 // TestPortsOfAnotherCloudAreNotAttached: a user's own cloud may answer with the id of somebody else's port in the cloud
 // of the nodes. A node would plug that port.
 func TestPortsOfAnotherCloudAreNotAttached(t *testing.T) {
-	tenant, admin := cloudsOf(t)
-	elsewhere, _ := cloudsOf(t)
+	tenant, admin := cloudtest.Emulated(t, neutrontest.Options{}, nil)
+	elsewhere, _ := cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	b := &binder{p: &process{access: &cloudAccess{cloud: admin}}}
 	users := managed.CloudRef{Namespace: "team", Secret: "openstack"}
 	in := func(cloud, as *client.Cloud) inventory.Binder {

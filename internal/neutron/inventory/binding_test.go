@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -34,7 +35,7 @@ func TestABindingThatFailsIsNone(t *testing.T) {
 // boundPort has an Inventory of an emulated cloud with a port, and the cloud's administrator. tenant is as in Options.
 func boundPort(t *testing.T, tenant string) (i *Inventory, admin *client.Cloud, owner plan.Owner, id string) {
 	t.Helper()
-	cloud, admin := cloudsOf(t, neutrontest.Options{DeadHosts: []string{"dead"}})
+	cloud, admin := cloudtest.Emulated(t, neutrontest.Options{DeadHosts: []string{"dead"}}, nil)
 	owner = plan.Owner{Cluster: "c", Object: "o"}
 	i = New(cloud, owner.Cluster, Options{Ports: true, Tenant: tenant})
 	e := emulated{Inventory: i, t: t, owner: owner}
@@ -104,7 +105,7 @@ func TestBindChangesNoPortOfOthers(t *testing.T) {
 	if host := hostOf(t, admin, id); host != "" {
 		t.Errorf("the port is on host %q", host)
 	}
-	_, elsewhere := cloudsOf(t, neutrontest.Options{})
+	_, elsewhere := cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	i.ports.edit(id, func(p *plan.ObservedPort) { p.Description = owner.Marker() })
 	if err := (Binder{i, elsewhere}).Bind(t.Context(), owner, id, "node1"); !client.IsKind(err, client.Forbidden) {
 		t.Errorf("credentials of another cloud: %v, want Forbidden", err)

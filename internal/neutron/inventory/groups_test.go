@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 )
 
 // TestSecurityGroup finds groups by name, and takes an id as it is.
 func TestSecurityGroup(t *testing.T) {
 	var calls atomic.Int64
-	tenant, admin := cloudsOf(t, neutrontest.Options{OnCall: func(c neutrontest.Call) {
+	tenant, admin := cloudtest.Emulated(t, neutrontest.Options{OnCall: func(c neutrontest.Call) {
 		if strings.Contains(c.Path, "security-groups") {
 			calls.Add(1)
 		}
-	}})
+	}}, nil)
 	made := func(in *client.Cloud, name string) string {
 		t.Helper()
 		var answer struct {

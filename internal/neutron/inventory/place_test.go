@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -47,7 +48,7 @@ func TestAPortIsLocated(t *testing.T) {
 		want(b, host)
 	}
 	want(Binder{Inventory: i}, "unknown") // a member does not see it
-	_, elsewhere := cloudsOf(t, neutrontest.Options{})
+	_, elsewhere := cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	want(Binder{i, elsewhere}, "unknown")
 
 	put(map[string]any{"device_owner": deviceOwnerSubport}) // as Neutron does with OVN

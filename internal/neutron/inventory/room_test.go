@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -19,6 +17,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -416,34 +415,11 @@ func TestNoBulkLacksAddresses(t *testing.T) {
 	})
 }
 
-// cloudsOf gives a tenant and an administrator of an emulated cloud.
-func cloudsOf(t *testing.T, options neutrontest.Options) (tenant, admin *client.Cloud) {
-	t.Helper()
-	listener, err := neutrontest.New(options).Listen("127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	for name, to := range map[string]**client.Cloud{"tenant": &tenant, "admin": &admin} {
-		credentials, err := client.LoadCredentials(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		*to = client.NewCloud(credentials, client.Options{})
-	}
-	return tenant, admin
-}
-
 // What is asked for at once and fits is made, to the last address of the subnet, which a refused bulk would cost.
 func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 	var mu sync.Mutex
 	largest := 0
-	tenant, _ := cloudsOf(t, neutrontest.Options{
+	tenant, _ := cloudtest.Emulated(t, neutrontest.Options{
 		Delay: neutrontest.FixedDelay(5 * time.Millisecond), Workers: 1, OnCall: func(c neutrontest.Call) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -451,7 +427,7 @@ func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 				largest = max(largest, c.Items)
 			}
 		},
-	})
+	}, nil)
 	const room, wanted = 100, 130
 	inventory := New(tenant, "c", Options{Ports: true})
 	if err := inventory.Audit(t.Context()); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -313,7 +314,7 @@ func TestACloudWithoutRoutersHasNone(t *testing.T) {
 // TestARouterIsDeletedWithOVN: the ML2 driver for OVN moves a router's revision while Neutron deletes it. A Network with
 // a router never went.
 func TestARouterIsDeletedWithOVN(t *testing.T) {
-	cloud, _ := cloudsOf(t, neutrontest.Options{OVN: true})
+	cloud, _ := cloudtest.Emulated(t, neutrontest.Options{OVN: true}, nil)
 	owner := plan.Owner{Cluster: "c", Object: "o"}
 	e := emulated{Inventory: New(cloud, owner.Cluster, Options{}), t: t, owner: owner}
 	spec := e.routedSpec()

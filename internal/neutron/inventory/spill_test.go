@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -27,11 +28,11 @@ type spilling struct {
 
 func newSpilling(t *testing.T) *spilling {
 	s := &spilling{t: t}
-	tenant, _ := cloudsOf(t, neutrontest.Options{OnCall: func(c neutrontest.Call) {
+	tenant, _ := cloudtest.Emulated(t, neutrontest.Options{OnCall: func(c neutrontest.Call) {
 		if c.Method == http.MethodPost {
 			s.creates.Add(1)
 		}
-	}})
+	}}, nil)
 	s.ours, s.other = New(tenant, "c", Options{Ports: true}), New(tenant, "other", Options{Ports: true})
 	s.audit()
 	marker := plan.Owner{Cluster: "c", Object: "n"}.Marker()

@@ -90,6 +90,15 @@ func (w *twins) leader(number int, holder string) *twin {
 	return l
 }
 
+// living begins a term and makes a network of the object "o". Then its word is in Neutron.
+func (w *twins) living(number int, holder string) *twin {
+	w.t.Helper()
+	l := w.leader(number, holder)
+	l.create("o")
+	l.audit()
+	return l
+}
+
 // audit lets an interval go by.
 func (l *twin) audit() {
 	l.t.Helper()
@@ -213,9 +222,7 @@ func TestTermRecordIsWrittenOnceAndReadByEachAudit(t *testing.T) {
 
 func TestLeadersOfTwoClustersWithOneUIDStop(t *testing.T) {
 	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
-		a := w.leader(1, "a")
-		a.create("o")
-		a.audit()
+		a := w.living(1, "a")
 		// The copy's Lease is the same, so its first leader is the second.
 		b := w.leader(2, "b")
 		b.audit()
@@ -291,9 +298,7 @@ func TestALeaderOfAnOlderSnapshotChangesNothing(t *testing.T) {
 	for name, number := range map[string]int{"of the same number": 3, "of a lower number": 2} {
 		t.Run(name, func(t *testing.T) {
 			inTwins(t, neutrontest.Options{}, func(_ *testing.T, w *twins) {
-				a := w.leader(3, "a")
-				a.create("o")
-				a.audit()
+				w.living(3, "a")
 				b := w.leader(number, "b")
 				b.want(true, "o") // before its first audit has looked
 			})
@@ -305,9 +310,7 @@ func TestALeaderOfAnOlderSnapshotChangesNothing(t *testing.T) {
 // the copy's leader has the higher number. Only the age of its Lease warns it.
 func TestALeaderOfAFreshSnapshotChangesNothing(t *testing.T) {
 	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
-		a := w.leader(3, "a")
-		a.create("o")
-		a.audit()
+		a := w.living(3, "a")
 		b := w.leader(4, "b")
 		b.stale = true
 		b.want(true, "o") // before its first audit has looked
@@ -324,9 +327,7 @@ func TestALeaderOfAFreshSnapshotChangesNothing(t *testing.T) {
 // TestALeaderAfterALongOutageResumes has nobody answer: the cluster is its own successor.
 func TestALeaderAfterALongOutageResumes(t *testing.T) {
 	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
-		a := w.leader(3, "a")
-		a.create("o")
-		a.audit()
+		w.living(3, "a")
 		b := w.leader(4, "b")
 		b.stale = true
 		// Further credentials for the project are another Inventory of the same leader.
@@ -457,9 +458,7 @@ func TestWithoutATermRecordAllGoesOn(t *testing.T) {
 
 func TestADisputeOutlivesAnUnreadableTermRecord(t *testing.T) {
 	inTwins(t, neutrontest.Options{}, func(_ *testing.T, w *twins) {
-		a := w.leader(3, "a")
-		a.create("o")
-		a.audit()
+		w.living(3, "a")
 		b := w.leader(2, "b")
 		b.want(true, "o")
 		w.answerBy(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -475,9 +474,7 @@ func TestADisputeOutlivesAnUnreadableTermRecord(t *testing.T) {
 
 func TestAWordIsNotJudgedWithoutTheLease(t *testing.T) {
 	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
-		a := w.leader(1, "a")
-		a.create("o")
-		a.audit()
+		a := w.living(1, "a")
 		b := w.leader(2, "b")
 		b.audit()
 		// The lease of the former leader ends while it reads the word of the next one.
