@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"cloudteam.ztgame.com/network-controller/dev/process"
 )
 
 // cniPrograms is where Debian's package puts the plugins of the CNI project.
@@ -85,6 +87,19 @@ ln -sf "$@" cni/bin`, append([]string{n.Dir, cniPrograms, o.Multus}, o.Plugins..
 		"--cert-dir="+filepath.Join(n.Dir, "kubelet-pki"), "--hostname-override="+n.Name, "--node-ip="+n.Address,
 		"--node-labels=network-controller/dataplane=true", "-v=2")
 	return err
+}
+
+// keepKubelet waits until the kubelet serves. One that has ended is started again, as a service manager does: it ends
+// where containerd was killed, too, and is not ready.
+func (n *Node) keepKubelet(at int) error {
+	return poll(startPatience, func() (err error) {
+		if p := n.programs[at]; p.Ended() {
+			if n.programs[at], err = process.Start(p.Program); err != nil {
+				return err
+			}
+		}
+		return n.script("busybox wget -q -O /dev/null http://127.0.0.1:10248/healthz")
+	})
 }
 
 // writeConfiguration writes what containerd, the kubelet and Multus read.

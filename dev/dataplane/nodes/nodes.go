@@ -289,10 +289,16 @@ func (n *Node) Restart(name string, args ...string) error {
 	if len(args) > 0 {
 		again.Args = args
 	}
-	if n.programs[i], err = process.Start(again); err != nil || name != "ovs-vswitchd" {
+	if n.programs[i], err = process.Start(again); err != nil {
 		return err
 	}
-	return n.addressBridge()
+	switch name {
+	case "ovs-vswitchd":
+		return n.addressBridge()
+	case "kubelet":
+		return n.keepKubelet(i)
+	}
+	return nil
 }
 
 // Vanish ends all on the node at once, as a power failure does. Nothing is told to anybody.
