@@ -6,6 +6,19 @@ import (
 	"testing"
 )
 
+func TestSizingHasAColumnForEachSize(t *testing.T) {
+	var table, progress bytes.Buffer
+	err := run(t.Context(), []string{"--cloud=sizing", "--sizes=3,60", "--delay=none", "--idle=10s"}, &table, &progress)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	t.Logf("%s\n%s", progress.String(), table.String())
+	if text := table.String(); strings.Contains(text, "not measured") ||
+		!strings.Contains(text, "| Networks, and as many Pods | 3 | 60 |") {
+		t.Error("a size was not measured")
+	}
+}
+
 // TestEachGroupCanBeMeasured measures a very small everything, so that the program does not rot. What the figures are is
 // no matter here.
 func TestEachGroupCanBeMeasured(t *testing.T) {

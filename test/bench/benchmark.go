@@ -53,7 +53,7 @@ var noLimit = math.NaN()
 func groups() []group {
 	return []group{
 		smallGroup(), coldGroup(), fleetGroup(), startGroup(), poolGroup(), failoverGroup(), microGroup(),
-		dataplaneGroup(),
+		dataplaneGroup(), sizingGroup(),
 	}
 }
 

@@ -73,12 +73,18 @@ func field(path, name string) string {
 }
 
 // residentBytes is how much memory of a process is in RAM.
-func residentBytes(pid int) (float64, error) {
-	text := field(fmt.Sprintf("/proc/%d/status", pid), "VmRSS")
+func residentBytes(pid int) (float64, error) { return memoryOf(pid, "VmRSS") }
+
+// peakBytes is the most memory of a process that was in RAM.
+func peakBytes(pid int) (float64, error) { return memoryOf(pid, "VmHWM") }
+
+// memoryOf is a field of /proc/<pid>/status in bytes.
+func memoryOf(pid int, name string) (float64, error) {
+	text := field(fmt.Sprintf("/proc/%d/status", pid), name)
 	kilobytes, err := strconv.Atoi(strings.TrimSuffix(text, " kB"))
 	if err != nil {
-		return 0, fmt.Errorf("the system does not tell how much memory process %d has (VmRSS is %q): this figure needs "+
-			"Linux", pid, text)
+		return 0, fmt.Errorf("the system does not tell how much memory process %d has (%s is %q): this figure needs "+
+			"Linux", pid, name, text)
 	}
 	return float64(kilobytes) * 1024, nil
 }

@@ -32,6 +32,7 @@ type options struct {
 	cold                int
 	fleet               int
 	objects             int
+	sizes               []int
 	replicas            int
 	events              int
 	idle                time.Duration
@@ -73,7 +74,8 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 	flags.SetOutput(stderr)
 	flags.SortFlags = false
 	flags.StringVar(&o.cloud, "cloud", emulator, "Which Neutron: emulator, or openstack for the real one whose clouds "+
-		"\"admin\" and \"tenant\" are in the file that OS_CLIENT_CONFIG_FILE names, or dataplane for one with a data plane.")
+		"\"admin\" and \"tenant\" are in the file that OS_CLIENT_CONFIG_FILE names, dataplane for one with a data plane, or "+
+		"sizing for the emulator with --sizes.")
 	flags.StringVar(&only, "only", "", "Measure only what has an id, or is of a group, that fits a regular expression "+
 		"(see --list). Commas separate several.")
 	flags.BoolVar(&o.list, "list", false, "Say what there is to measure, and measure nothing.")
@@ -88,6 +90,7 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.cold, "cold", 500, "Networks in the group cold.")
 	flags.IntVar(&o.fleet, "fleet", 10000, "Networks in the group fleet.")
 	flags.IntVar(&o.objects, "objects", 50000, "Networks in the group start.")
+	flags.IntSliceVar(&o.sizes, "sizes", []int{100, 1000, 10000}, "Networks, and as many Pods, in the group sizing.")
 	flags.IntVar(&o.replicas, "replicas", 50, "Pods in the group pool.")
 	flags.IntVar(&o.events, "events", 200, "Events whose way to Neutron is timed, during audits and without.")
 	flags.DurationVar(&o.idle, "idle", 30*time.Second, "How long nothing is to happen. There are ten audits and twenty "+
@@ -123,10 +126,14 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 	return o, o.validate()
 }
 
+// emulated reports whether the cloud is the emulator.
+func (o options) emulated() bool { return o.cloud == emulator || o.cloud == sizing }
+
 func (o options) validate() error {
 	var errs []error
-	if !slices.Contains([]string{emulator, openStack, dataplane}, o.cloud) {
-		errs = append(errs, fmt.Errorf("--cloud=%s: write %s, %s or %s", o.cloud, emulator, openStack, dataplane))
+	if !slices.Contains([]string{emulator, openStack, dataplane, sizing}, o.cloud) {
+		errs = append(errs, fmt.Errorf("--cloud=%s: write %s, %s, %s or %s", o.cloud, emulator, openStack, dataplane,
+			sizing))
 	}
 	if slices.Contains([]string{openStack, dataplane}, o.cloud) && !o.list && os.Getenv("OS_CLIENT_CONFIG_FILE") == "" {
 		errs = append(errs, fmt.Errorf("--cloud=%s: OS_CLIENT_CONFIG_FILE names no clouds.yaml: start it by "+
@@ -146,6 +153,12 @@ func (o options) validate() error {
 		if value < 1 {
 			errs = append(errs, fmt.Errorf("--%s=%d: write at least 1", name, value))
 		}
+	}
+	if len(o.sizes) == 0 || slices.Min(o.sizes) < 1 {
+		errs = append(errs, fmt.Errorf("--sizes=%v: write one or several sizes of at least 1", o.sizes))
+	}
+	if o.cloud == sizing && o.runs > 1 {
+		errs = append(errs, fmt.Errorf("--runs=%d: the table of --cloud=%s has one run", o.runs, sizing))
 	}
 	if o.idle < 10*time.Second {
 		errs = append(errs, fmt.Errorf("--idle=%s: write at least 10s, since the shortest audit interval is a second",

@@ -167,14 +167,29 @@ func (r *report) table() string {
 	against := map[string]string{
 		emulator:  "the emulator, whose calls take what they took on a real Neutron",
 		openStack: "a real Keystone and Neutron (`dev/openstack`)",
+		sizing:    "the emulator, whose calls take what they took on a real Neutron",
 		dataplane: "a real Neutron with OVN, nodes and kubelets (`dev/dataplane`)",
 	}[r.options.cloud]
-	if r.options.cloud == emulator && r.options.delay == "none" {
+	if r.options.emulated() && r.options.delay == "none" {
 		against = "the emulator, which answers at once"
 	}
 	fmt.Fprintf(&b, "Against %s, on %s, on %s. Load average before it began: %s.\n\n", against,
 		r.began.Format("2 January 2006"), machine(), number(r.load))
 	fmt.Fprintf(&b, "```\n%s\n```\n\n", r.command())
+	if r.options.cloud == sizing {
+		b.WriteString(r.sizes())
+	} else {
+		r.figures(&b)
+	}
+	fmt.Fprintf(&b, "\n")
+	for _, one := range r.order {
+		fmt.Fprintf(&b, "- **%s** (`%s`): %s\n", one.title(), one.id, one.how)
+	}
+	return b.String()
+}
+
+// figures is the table of all other groups.
+func (r *report) figures(b *strings.Builder) {
 	// A single run has no column of its own.
 	several := r.runs > 1
 	column := func(text string) string {
@@ -183,19 +198,14 @@ func (r *report) table() string {
 		}
 		return " " + text + " |"
 	}
-	fmt.Fprintf(&b, "| figure | target | median | of rounds | spread |%s |\n| --- | --- | --- | --- | --- |%s --- |\n",
+	fmt.Fprintf(b, "| figure | target | median | of rounds | spread |%s |\n| --- | --- | --- | --- | --- |%s --- |\n",
 		column(fmt.Sprintf("of each of %d runs", r.runs)), column("---"))
 	for _, one := range r.order {
 		rounds := one.rounds()
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s |%s %s |\n", one.title(), one.target(),
+		fmt.Fprintf(b, "| %s | %s | %s | %d | %s |%s %s |\n", one.title(), one.target(),
 			strings.TrimSpace(number(median(rounds))+" "+one.unit), len(rounds), one.spread(), column(one.each()),
 			one.verdict())
 	}
-	fmt.Fprintf(&b, "\n")
-	for _, one := range r.order {
-		fmt.Fprintf(&b, "- **%s** (`%s`): %s\n", one.title(), one.id, one.how)
-	}
-	return b.String()
 }
 
 // command is how to do the same again. What says where results go is left out.

@@ -207,7 +207,7 @@ func TestParseBenchmarkLine(t *testing.T) {
 func TestInvalidFlagsAreRefused(t *testing.T) {
 	t.Setenv("OS_CLIENT_CONFIG_FILE", "")
 	for argument, want := range map[string]string{
-		"--cloud=other":             "emulator, openstack or dataplane",
+		"--cloud=other":             "emulator, openstack, dataplane or sizing",
 		"--cloud=openstack":         "OS_CLIENT_CONFIG_FILE",
 		"--only=(":                  "--only=(",
 		"--rounds=0":                "--rounds=0",

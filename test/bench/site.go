@@ -63,7 +63,7 @@ type site struct {
 // closed with the group.
 func (b *bench) openSite(ctx context.Context, workers int) (*site, error) {
 	cloudsFile := b.CloudsFile
-	if b.cloud == emulator {
+	if b.emulated() {
 		settings := neutrontest.Options{}
 		if b.delay == "real" {
 			settings.Delay, settings.Workers = neutrontest.MeasuredDelay, workers

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/proxy"
+)
+
+// sizing is the emulator for the group of that name. The group's table has a column for each size.
+const sizing = "sizing"
+
+func sizingGroup() group {
+	const each = "per Network with its Pod"
+	return group{
+		id: "sizing", clouds: []string{sizing}, components: harness.AllComponents(),
+		size:  func(o options) int { return o.sizes[0] },
+		lives: func(o options) int { return len(o.sizes) },
+		benchmarks: []benchmark{
+			{
+				id: "size-memory", name: "memory of the controller at rest", limit: noLimit, unit: "MiB",
+				how: "What is resident (VmRSS) of a process that has started beside all objects, and done its audits. " +
+					"There is no GOMEMLIMIT, which would keep it lower and cost CPU time.",
+			},
+			{
+				id: "size-peak", name: "memory of the controller, the most", limit: noLimit, unit: "MiB",
+				how: "The same process and the one that made everything: the larger VmHWM, which Linux keeps.",
+			},
+			{
+				id: "size-cpu", name: "CPU time of the controller " + each, limit: noLimit, unit: "ms",
+				how: "From the first apply until all Networks are Ready and all Pods run.",
+			},
+			{
+				id: "size-neutron", name: "calls to Neutron " + each, limit: noLimit,
+				how: "Seen at Neutron's proxy in the same time, lists included.",
+			},
+			{
+				id: "size-writes", name: "writes to Kubernetes " + each, limit: noLimit,
+				how: "Seen at kube-apiserver's proxy in the same time, without Events: of a Network, a NetworkPort, a Pod, and " +
+					"a fiftieth of a Deployment.",
+			},
+			{
+				id: "size-events", name: "Events " + each, limit: noLimit, how: "In the same way.",
+			},
+			{
+				id: "size-json", name: "size of a Network and of the NetworkPort of its Pod", limit: noLimit, unit: "KiB",
+				how: "As JSON, as the API server's database holds them. Pods are the users' own.",
+			},
+			{
+				id: "size-took", name: "apply to all Networks Ready and all Pods running", limit: noLimit, unit: "s",
+				how: "With all processes on this machine. The Pods start no containers (kwok); the Networks come first.",
+			},
+			{
+				id: "size-restart", name: "start to ready beside all of them", limit: noLimit, unit: "s",
+				how: "Of a second process, until its /readyz answers 200: it has listed all in Kubernetes and in Neutron.",
+			},
+			{
+				id: "size-audit", name: "calls of an audit", limit: noLimit, how: "At rest.",
+			},
+			{
+				id: "size-audit-cpu", name: "CPU time of an audit", limit: noLimit, unit: "s",
+				how: "Of the controller, from the begin of an audit to that of the next one, after half of --idle. By default, " +
+					"ten minutes lie between two audits.",
+			},
+		},
+		measure: measureSizing,
+	}
+}
+
+const (
+	// podsOfOne is how many Pods a Deployment of the group sizing has, on a Network of its own.
+	podsOfOne = 50
+	// sizingPatience is how long the Pods of a size may take.
+	sizingPatience = 40 * time.Minute
+)
+
+// measureSizing has a controller make as many Networks and Pods as the size says, and another one keep them.
+func measureSizing(ctx context.Context, b *bench) error {
+	b.size = b.sizes[b.life-1]
+	namespace, err := b.newNamespace(ctx)
+	if err != nil {
+		return err
+	}
+	err = await(ctx, harness.Patience, func() error { // a Pod is refused without it
+		_, err := b.Kube.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s, err := b.openSite(ctx, b.fleetWorkers)
+	if err != nil {
+		return err
+	}
+	observer, err := b.observe(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	kube, kubeconfig, err := b.frontKube()
+	if err != nil {
+		return err
+	}
+	peak, err := b.makeAll(ctx, s, kube, kubeconfig, namespace, observer)
+	if err != nil {
+		return err
+	}
+	if err := b.reportJSON(ctx, namespace); err != nil {
+		return err
+	}
+	return b.keepAll(ctx, s, kubeconfig, peak)
+}
+
+// makeAll has a controller make everything, and returns its largest memory in bytes.
+func (b *bench) makeAll(
+	ctx context.Context, s *site, kube *proxy.Proxy, kubeconfig, namespace string, observer *observer,
+) (peak float64, err error) {
+	c, err := b.start(ctx, s, kubeconfig, alone...)
+	if err != nil {
+		return 0, err
+	}
+	before, err := statOf(c.PID())
+	if err != nil {
+		return 0, err
+	}
+	began, mark, kubeMark := time.Now(), s.mark(), len(kube.Writes())
+	b.say("%s Networks", grouped(b.size))
+	if err := b.apply(ctx, namespace, b.size); err != nil {
+		return 0, err
+	}
+	if _, err := observer.awaitReady(ctx, b.size); err != nil {
+		return 0, c.explain(err)
+	}
+	b.say("%s Pods", grouped(b.size))
+	if err := b.runPods(ctx, namespace); err != nil {
+		return 0, c.explain(err)
+	}
+	b.report.add("size-took", time.Since(began).Seconds())
+	after, err := statOf(c.PID())
+	if err != nil {
+		return 0, err
+	}
+	wrote, events, shapes := 0, 0, map[string]int{}
+	for _, w := range kube.Writes()[kubeMark:] {
+		if strings.Contains(w.Shape, "/events") {
+			events++
+		} else {
+			wrote++
+			shapes[w.Method+" "+w.Shape]++
+		}
+	}
+	for _, shape := range slices.Sorted(maps.Keys(shapes)) {
+		b.say("%s times %s", grouped(shapes[shape]), shape)
+	}
+	n := float64(b.size)
+	b.report.add("size-cpu", (after.cpu-before.cpu).Seconds()*1000/n)
+	b.report.add("size-neutron", float64(len(s.since(mark)))/n)
+	b.report.add("size-writes", float64(wrote)/n)
+	b.report.add("size-events", float64(events)/n)
+	if peak, err = peakBytes(c.PID()); err != nil {
+		return 0, err
+	}
+	return peak, c.stop(ctx)
+}
+
+// runPods applies Deployments of podsOfOne Pods and waits until all run.
+func (b *bench) runPods(ctx context.Context, namespace string) error {
+	deployments := b.Kube.AppsV1().Deployments(namespace)
+	total := (b.size + podsOfOne - 1) / podsOfOne
+	err := inParallel(ctx, appliers, total, func(ctx context.Context, i int) error {
+		name := fmt.Sprintf("web-%d", i)
+		labels := map[string]string{"app": name}
+		_, err := deployments.Create(ctx, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: new(int32(min(podsOfOne, b.size-i*podsOfOne))),
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{
+						Labels:      labels,
+						Annotations: map[string]string{selection.Annotation: nameOf(namespace, i)},
+					},
+					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+				},
+			},
+		}, metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return harness.Poll(ctx.Done(), sizingPatience, time.Second, func() error {
+		list, err := deployments.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		available := int32(0)
+		for _, d := range list.Items {
+			available += d.Status.AvailableReplicas
+		}
+		if int(available) != b.size {
+			return fmt.Errorf("%d of %d Pods are available", available, b.size)
+		}
+		return nil
+	})
+}
+
+// reportJSON reports the size of the objects of one Network and one Pod.
+func (b *bench) reportJSON(ctx context.Context, namespace string) error {
+	ours := b.Networks.CloudteamV1()
+	network, err := ours.Networks(namespace).Get(ctx, nameOf(namespace, 0), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	ports, err := ours.NetworkPorts(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(ports.Items) == 0 {
+		return fmt.Errorf("there is no NetworkPort in %s", namespace)
+	}
+	total := 0
+	for _, object := range []any{network, ports.Items[0]} {
+		text, err := json.Marshal(object)
+		if err != nil {
+			return err
+		}
+		total += len(text)
+	}
+	b.report.add("size-json", float64(total)/1024)
+	return nil
+}
+
+// keepAll has a controller start beside everything, and audit it.
+func (b *bench) keepAll(ctx context.Context, s *site, kubeconfig string, peak float64) error {
+	began, mark := time.Now(), s.mark()
+	c, err := b.start(ctx, s, kubeconfig, append([]string{"--audit-interval=" + (b.idle / 2).String()}, alone...)...)
+	if err != nil {
+		return err
+	}
+	b.report.add("size-restart", time.Since(began).Seconds())
+	// The first audit is the start's.
+	if _, err := s.audits(ctx, mark, 1, fleetAuditPatience); err != nil {
+		return c.explain(err)
+	}
+	before, err := statOf(c.PID())
+	if err != nil {
+		return err
+	}
+	audits, err := s.audits(ctx, mark, 2, fleetAuditPatience)
+	if err != nil {
+		return c.explain(err)
+	}
+	after, err := statOf(c.PID())
+	if err != nil {
+		return err
+	}
+	calls := audits[1]
+	if changed := writes(calls); len(changed) > 0 {
+		return fmt.Errorf("an audit at rest wrote to Neutron: %s %s", changed[0].method, changed[0].uri)
+	}
+	b.report.add("size-audit", float64(len(calls)))
+	b.report.add("size-audit-cpu", (after.cpu - before.cpu).Seconds())
+	resident, err := residentBytes(c.PID())
+	if err != nil {
+		return err
+	}
+	most, err := peakBytes(c.PID())
+	if err != nil {
+		return err
+	}
+	b.report.add("size-memory", resident/(1<<20))
+	b.report.add("size-peak", max(peak, most)/(1<<20))
+	return c.stop(ctx)
+}
+
+// sizes is the table of the group sizing: a column for each size.
+func (r *report) sizes() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| Networks, and as many Pods |%s\n| --- |%s\n", r.cells(func(i int) string {
+		return grouped(r.options.sizes[i])
+	}), r.cells(func(int) string { return "---" }))
+	for _, one := range r.order {
+		rounds := one.rounds()
+		fmt.Fprintf(&b, "| %s |%s\n", one.title(), r.cells(func(i int) string {
+			if i >= len(rounds) {
+				return "not measured"
+			}
+			return strings.TrimSpace(number(rounds[i]) + " " + one.unit)
+		}))
+	}
+	return b.String()
+}
+
+// cells are those of a row of sizes.
+func (r *report) cells(of func(i int) string) string {
+	var b strings.Builder
+	for i := range r.options.sizes {
+		fmt.Fprintf(&b, " %s |", of(i))
+	}
+	return b.String()
+}
