@@ -170,6 +170,10 @@ bench-dataplane: assets ## Measure the data plane with packets, and write docs/b
 	export DATAPLANE_ASSETS="$$(bin/controlplane assets --components=kubelet,multus)"; \
 	dev/openstack/openstack run --dataplane -- go run ./test/bench --cloud=dataplane --write=docs/benchmarks.md
 
+.PHONY: bench-sizing
+bench-sizing: assets ## Measure what 100, 1,000 and 10,000 Networks and Pods take, and write docs/sizing.md: half an hour
+	KUBEBUILDER_ASSETS="$(ASSETS)" go run ./test/bench --cloud=sizing --write=docs/sizing.md
+
 .PHONY: benchstat
 BENCHCOUNT ?= 6
 benchstat: ## Run the Go benchmarks BENCHCOUNT (6) times into bin/bench.txt; BASE=<file> compares with an older one

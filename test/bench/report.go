@@ -219,6 +219,9 @@ func (r *report) command() string {
 	if r.options.cloud == dataplane {
 		return "make bench-dataplane"
 	}
+	if r.options.cloud == sizing && r.options.write != "" {
+		return "make bench-sizing"
+	}
 	where := []string{"--write", "--cpu-profile"}
 	for i, argument := range r.arguments {
 		flag, _, _ := strings.Cut(argument, "=")

@@ -244,3 +244,21 @@ func TestBenchmarksAreDescribedAndUnique(t *testing.T) {
 		}
 	}
 }
+
+func TestSizingHasAColumnForEachSize(t *testing.T) {
+	o := options{cloud: sizing, sizes: []int{100, 10000}}
+	r := newReport(o, nil, []group{sizingGroup()})
+	r.begin()
+	r.add("size-audit", 3)
+	r.add("size-audit", 81)
+	r.add("size-peak", 60.7)
+	for _, want := range []string{
+		"| Networks, and as many Pods | 100 | 10,000 |\n| --- | --- | --- |\n",
+		"| calls of an audit | 3 | 81 |\n",
+		"| memory of the controller, the most | 60.7 MiB | not measured |\n",
+	} {
+		if !strings.Contains(r.table(), want) {
+			t.Errorf("want %q in\n%s", want, r.table())
+		}
+	}
+}
