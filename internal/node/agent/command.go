@@ -145,7 +145,7 @@ machine whose port in Neutron is the parent of a trunk, it needs the kernel's VL
 	install := newInstallCommand()
 	install.SetUsageFunc((&cobra.Command{}).UsageFunc())
 	install.SetHelpFunc((&cobra.Command{}).HelpFunc())
-	command.AddCommand(install)
+	command.AddCommand(install, newProbeCommand())
 	return command
 }
 
