@@ -47,11 +47,15 @@ type factory struct {
 	clients func() (kubernetes.Interface, versioned.Interface, error)
 	// ahead gives how far the API server's clock is ahead, by its last answer; see doctor.Options. Tests replace it.
 	ahead func() (time.Duration, bool)
+	// id makes a part of names, and logs gives how logs are read; tests replace both.
+	id   func() string
+	logs func(kubernetes.Interface) logReader
 }
 
 // NewCommand makes the command line.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	f := &factory{config: genericclioptions.NewConfigFlags(true), IOStreams: streams, now: time.Now}
+	f := &factory{config: genericclioptions.NewConfigFlags(true), IOStreams: streams, now: time.Now,
+		id: randomID, logs: podLogs}
 	f.clients = f.connect
 	f.ahead = func() (time.Duration, bool) { return 0, false }
 	return f.command()
@@ -80,7 +84,8 @@ kubectl for the cluster and the user: see "kubectl options".`,
 		flag.Hidden = !slices.Contains([]string{"namespace", "context", "kubeconfig"}, flag.Name) // as kubectl does
 	})
 	klog.SetOutput(io.Discard) // client-go logs what the commands say in words
-	root.AddCommand(f.why(), f.tree(), f.top(), f.plan(), f.doctor(), f.orphans(), f.export(), f.adopt(), f.ui())
+	root.AddCommand(f.why(), f.tree(), f.top(), f.plan(), f.doctor(), f.conntest(), f.orphans(), f.export(), f.adopt(),
+		f.ui())
 	return root
 }
 

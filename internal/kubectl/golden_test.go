@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -51,6 +52,8 @@ type example struct {
 	seed func(t *testing.T, cloud *neutrontest.Server) map[string]string
 	// ahead is how far the API server's clock is ahead.
 	ahead time.Duration
+	// lab, if set, plays the parts that Pods of a test of connections need.
+	lab *lab
 }
 
 func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
@@ -106,6 +109,9 @@ func (e example) run(t *testing.T) (out string, code int) {
 		}()
 	}
 	write(t, "network.yaml", e.file)
+	if e.lab != nil {
+		return e.lab.run(t, e.objects, e.command)
+	}
 	return runAhead(t, e.objects, e.command, e.ahead)
 }
 
@@ -125,6 +131,16 @@ func run(t *testing.T, objects []runtime.Object, command string) (out string, co
 // runAhead is run with an API server whose clock is ahead.
 func runAhead(t *testing.T, objects []runtime.Object, command string, ahead time.Duration) (out string, code int) {
 	t.Helper()
+	f, printed := factoryOf(t, objects)
+	f.ahead = func() (time.Duration, bool) { return ahead, true }
+	c := f.command()
+	c.SetContext(t.Context())
+	return execute(c, printed, command)
+}
+
+// factoryOf makes the factory of a command, with a cluster of the objects, and gives what the command prints.
+func factoryOf(t *testing.T, objects []runtime.Object) (*factory, *bytes.Buffer) {
+	t.Helper()
 	t.Setenv("OS_CLOUD", "")
 	t.Setenv("OS_AUTH_URL", "")
 	var kube, ours []runtime.Object
@@ -139,7 +155,6 @@ func runAhead(t *testing.T, objects []runtime.Object, command string, ahead time
 	f := &factory{config: genericclioptions.NewConfigFlags(true), now: func() time.Time { return now },
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &printed, ErrOut: &printed}}
 	f.config.KubeConfig = new("/dev/null")
-	f.ahead = func() (time.Duration, bool) { return ahead, true }
 	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
 		stored := fake.NewSimpleClientset(ours...)
 		// As the API server does, also in a dry run. Each of the clients is asked once.
@@ -155,9 +170,13 @@ func runAhead(t *testing.T, objects []runtime.Object, command string, ahead time
 			{Name: "networks"}, {Name: "networkports"}, {Name: "networkclasses"}}}}
 		return served, stored, nil
 	}
-	c := f.command()
+	return f, &printed
+}
+
+// execute runs a command, and gives what it prints.
+func execute(c *cobra.Command, printed *bytes.Buffer, command string) (out string, code int) {
 	c.SetArgs(strings.Fields(command))
-	err := c.ExecuteContext(t.Context())
+	err := c.Execute()
 	if _, silent := errors.AsType[*ExitError](err); err != nil && !silent {
 		printed.WriteString("Error: " + err.Error() + "\n")
 	}
@@ -263,6 +282,10 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{}), seed: leftBehind},
 		"adopt": {command: adopts, objects: []runtime.Object{space, rebuilt}, code: 2,
 			cloud: neutrontest.New(neutrontest.Options{}), seed: leftBehind},
+		"conntest-healthy": {command: "conntest frontend -n shop --to 203.0.113.80:443", lab: newLab(),
+			objects: []runtime.Object{routed}},
+		"conntest-broken": {command: "conntest frontend -n shop", lab: newLab().tunnelsLost(), code: 2,
+			objects: []runtime.Object{routed}},
 		"doctor-healthy": {command: "doctor --cloud mycloud", objects: append(good, space),
 			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas})},
 		"doctor-broken": {command: "doctor --cloud mycloud", code: 2, seed: orphaned, ahead: 42 * time.Second,
