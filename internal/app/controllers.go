@@ -243,7 +243,7 @@ func (p *process) buildNetwork() (started, error) {
 	p.measured.add(func(m *measured) { m.networks = p.factory.Cloudteam().V1().Networks().Informer().GetIndexer() })
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
-	c.ActIn(p.namespaces.ours)
+	c.ActIn(p.namespaces.within)
 	c.AskNamespaces(p.terminating)
 	c.ObserveEvery(p.options.AuditInterval)
 	c.ReachClouds(p.clouds)
@@ -262,7 +262,7 @@ func (p *process) buildNetworkPort() (started, error) {
 	p.measured.add(func(m *measured) { m.ports = p.factory.Cloudteam().V1().NetworkPorts().Informer().GetIndexer() })
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
-	c.ActIn(p.namespaces.ours)
+	c.ActIn(p.namespaces.within)
 	c.AskNamespaces(p.terminating)
 	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
@@ -307,7 +307,7 @@ func (p *process) buildDeployment() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.ActIn(p.namespaces.ours)
+	c.ActIn(p.namespaces.within)
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
 	p.classed = append(p.classed, func(namespace string) {
 		networks, _ := caches.Networks.Lister().Networks(namespace).List(labels.Everything()) // a cache gives no error
@@ -336,7 +336,7 @@ func (p *process) buildPod() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.ActIn(p.namespaces.ours)
+	c.ActIn(p.namespaces.within)
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
 	return delayed{c, p.awaitAttachments}, nil
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -65,6 +67,25 @@ func newNamespaces(o Options, kube kubernetes.Interface, leads func() bool) (*na
 		},
 	})
 	return n, err
+}
+
+// errLeft names no namespace: one call to Neutron may serve objects of several.
+var errLeft = errors.New("the namespace was left to another controller meanwhile, by its label " +
+	cloudteamv1.LabelController)
+
+// within is what syncs ask first, see controller.Loop.ActIn. With the context that it returns nothing more is written,
+// to Neutron or Kubernetes, once the cache has a label that leaves the namespace to another controller.
+func (n *namespaces) within(ctx context.Context, name string) (context.Context, bool, error) {
+	yes, err := n.ours(ctx, name)
+	if !yes || err != nil {
+		return ctx, false, err
+	}
+	return client.WithPermit(ctx, func() error {
+		if found, err := n.lister.Get(name); err == nil && !n.has(found) {
+			return errLeft
+		}
+		return nil
+	}), true, nil
 }
 
 // ours reports whether this process acts in a namespace. It asks the API server about one that is not in the cache: the

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	kubetesting "k8s.io/client-go/testing"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -91,6 +95,54 @@ func TestANamespaceThatComesBackRestartsTheProcess(t *testing.T) {
 		}
 		if err := <-ended; !strings.Contains(err.Error(), "team") {
 			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// sentWrites counts the writes to Kubernetes, and answers with the namespace team.
+type sentWrites int
+
+// RoundTrip implements http.RoundTripper.
+func (s *sentWrites) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		*s++
+	}
+	body := io.NopCloser(strings.NewReader(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team"}}`))
+	header := http.Header{"Content-Type": []string{"application/json"}}
+	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: body, Request: r}, nil
+}
+
+// A sync that runs while the namespace goes to another controller writes nothing more.
+func TestASyncWritesNothingInANamespaceThatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(quietly(t))
+		kube := kubefake.NewClientset(namespaceOf("team", ""))
+		n := following(ctx, t, kube, "")
+		defer func() { cancel(); n.factory.Shutdown() }()
+		var sent sentWrites
+		config := &rest.Config{Host: "http://api.invalid", Transport: &sent}
+		alone().guard(config)
+		guarded, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects := guarded.CoreV1().Namespaces()
+		within, yes, err := n.within(ctx, "team")
+		if !yes || err != nil {
+			t.Fatalf("ours %t, %v", yes, err)
+		}
+		for i, label := range []string{"", "network-controller", "elsewhere"} {
+			if _, err := kube.CoreV1().Namespaces().Update(ctx, namespaceOf("team", label), metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			_, err := objects.Update(within, namespaceOf("team", ""), metav1.UpdateOptions{})
+			if errors.Is(err, errLeft) != (i > 0) || sent != 1 {
+				t.Errorf("with the label %q, a write ended with %v; %d were sent, want one", label, err, sent)
+			}
+			if _, err := objects.Get(within, "team", metav1.GetOptions{}); err != nil {
+				t.Errorf("a read: %v", err)
+			}
 		}
 	})
 }

@@ -53,7 +53,7 @@ func (p *process) buildPortBinding() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.ActIn(p.namespaces.ours)
+	c.ActIn(p.namespaces.within)
 	p.base.Go(func() error {
 		factory.Start(p.baseCtx.Done())
 		<-p.baseCtx.Done()

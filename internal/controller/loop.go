@@ -101,15 +101,17 @@ func NewLoop(name string, sync Sync) *Loop {
 	}
 }
 
-// ActIn has the Loop drop the keys of namespaces that are not ours: another process acts there. It MUST be called
-// before Run. ours may ask the API server; after an error, the key is retried.
-func (l *Loop) ActIn(ours func(ctx context.Context, namespace string) (bool, error)) {
+// ActIn has the Loop drop the keys of namespaces that are not ours: another process acts there. Syncs of the others get
+// the context that ours returns. It MUST be called before Run. ours may ask the API server; after an error, the key is
+// retried.
+func (l *Loop) ActIn(ours func(ctx context.Context, namespace string) (within context.Context, yes bool, err error)) {
 	sync := l.sync
 	l.sync = func(ctx context.Context, key cache.ObjectName) (Result, error) {
-		if yes, err := ours(ctx, key.Namespace); !yes || err != nil {
+		within, yes, err := ours(ctx, key.Namespace)
+		if !yes || err != nil {
 			return Result{}, err
 		}
-		return sync(ctx, key)
+		return sync(within, key)
 	}
 }
 

@@ -27,18 +27,30 @@ func (b *Queue) send(s *slot, of client.Collection, batch []*pending) {
 	for groups := [][]*pending{batch}; len(groups) > 0; {
 		group := groups[0]
 		groups = groups[1:]
-		if len(errs) > 0 {
+		again := len(errs) > 0
+		group = slices.DeleteFunc(slices.Clone(group), func(p *pending) bool {
 			// A caller that has left will check the outcome: nothing may be created after that check.
-			group = slices.DeleteFunc(slices.Clone(group), func(p *pending) bool { return p.ctx.Err() != nil })
-			if len(group) == 0 {
-				continue
+			if again && p.ctx.Err() != nil {
+				return true
 			}
+			err := client.AskPermit(p.ctx)
+			if err != nil {
+				p.outcome <- outcome{err: client.NotPermitted(p.Op, err)}
+			}
+			return err != nil
+		})
+		if len(group) == 0 {
+			continue
 		}
 		items, bodies := make([]Item, len(group)), make([]map[string]any, len(group))
 		for i, p := range group {
 			items[i], bodies[i] = p.Item, p.Body
 		}
-		made, err := b.post(ctx, of, group, items[0].Op, bodies)
+		made, err := b.post(client.WithPermit(ctx, func() error { return mayAll(group) }), of, group, items[0].Op, bodies)
+		if err != nil && !client.MaybeDone(err) && mayAll(group) != nil {
+			groups = append([][]*pending{group}, groups...) // without those that may not any more
+			continue
+		}
 		errs = append(errs, err)
 		oneByOne := err != nil && len(group) > 1 && b.options.Refused(of, items, err)
 		rest := slices.Concat(append([][]*pending{group}, groups...)...)
@@ -89,6 +101,16 @@ func (b *Queue) post(
 	made, err := b.options.Post(ctx, op, of, bodies)
 	tracing.End(span, client.Word(err))
 	return made, err
+}
+
+// mayAll returns why one of the callers may not write any more; nil if all may.
+func mayAll(group []*pending) error {
+	for _, p := range group {
+		if err := client.AskPermit(p.ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // declined reports whether Neutron, or a proxy, refused a create: nothing was created. If the call had several creates,

@@ -1,9 +1,13 @@
 package batch
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -33,6 +37,47 @@ func TestWhatNeutronSaysOfOneItemIsToldToNoOther(t *testing.T) {
 						t.Errorf("%s is told %v", name, err)
 					}
 				}
+			})
+		})
+	}
+}
+
+// A namespace that is left to another controller ends its own creates only, whenever that is seen.
+func TestOnlyWhoMayNotWriteIsLeftOutOfABulk(t *testing.T) {
+	for when, isSent := range map[string]bool{"before the call": false, "while it is sent": true} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				errLeft := errors.New("left")
+				var left atomic.Bool
+				left.Store(!isSent)
+				s := &server{}
+				b := New(Options{Post: func(
+					ctx context.Context, op string, of client.Collection, bodies []map[string]any,
+				) ([]json.RawMessage, error) {
+					left.Store(true)
+					if err := client.AskPermit(ctx); err != nil { // as a Cloud does
+						return nil, client.NotPermitted(op, err)
+					}
+					return s.post(ctx, op, of, bodies)
+				}})
+				fenced := client.WithPermit(t.Context(), func() error {
+					if left.Load() {
+						return errLeft
+					}
+					return nil
+				})
+				refused := make(chan error, 1)
+				go func() { refused <- createNamed(fenced, b, "theirs") }()
+				for name, err := range createMany(t.Context(), b, "a", "b") {
+					t.Errorf("%s failed: %v", name, err)
+				}
+				if err := <-refused; !errors.Is(err, errLeft) || client.MaybeDone(err) {
+					t.Errorf("the other create ended with %v", err)
+				}
+				if s.made["a"] != 1 || s.made["b"] != 1 || len(s.made) != 2 {
+					t.Errorf("made %v, want a and b once", s.made)
+				}
+				rested(t, b)
 			})
 		})
 	}

@@ -417,10 +417,7 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 		return fail(err)
 	}
 	// From here on this client does not log in.
-	provider.HTTPClient.Transport = with.transport
-	if c.options.Permit != nil {
-		provider.HTTPClient.Transport = Permitted{with.transport, c.options.Permit}
-	}
+	provider.HTTPClient.Transport = Permitted{with.transport, c.options.Permit}
 	identity, err := identify(provider, with.credentials.endpoint)
 	if err == nil {
 		err = with.credentials.to.downgrade(auth.IdentityEndpoint, identity)

@@ -231,6 +231,11 @@ func translate(op, method string, err error) *Error {
 // Interrupted returns the error of a write whose caller stopped waiting, because its context ended with err.
 func Interrupted(op string, err error) *Error { return translate(op, http.MethodPost, err) }
 
+// NotPermitted returns the error of a write that was not sent, because a permit (see WithPermit) returned err.
+func NotPermitted(op string, err error) *Error {
+	return translate(op, http.MethodPost, &heldBack{Transient, err})
+}
+
 // translateLogin converts the error of a failed log-in. The answer of Keystone, or of a proxy, says nothing about the
 // resource of a call. If its 404 became NotFound, an existing network would look deleted.
 func translateLogin(op string, err error) *Error {

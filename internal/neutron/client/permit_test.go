@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -84,4 +85,34 @@ func TestAWriteWithoutAPermitIsNotSent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A permit of a context is asked for what is written with that context, besides the cloud's own.
+func TestAWriteWithoutAPermitOfItsContextIsNotSent(t *testing.T) {
+	sent := 0
+	f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+		sent++
+		w.WriteHeader(okCodes[r.Method][0])
+	})
+	cloud := NewCloud(passwordCredentials(f.URL+"/v3", canaryPassword), Options{})
+	no := WithPermit(t.Context(), func() error { return errFenced })
+	for name, c := range map[string]struct {
+		ctx    context.Context
+		method string
+		sent   bool
+	}{
+		"a read":                            {no, http.MethodGet, true},
+		"a write":                           {no, http.MethodPut, false},
+		"a write of a context derived":      {context.WithoutCancel(no), http.MethodPut, false},
+		"a write that has a permit":         {WithPermit(no, func() error { return nil }), http.MethodPut, true},
+		"a write that is freed of one":      {WithPermit(no, nil), http.MethodPut, true},
+		"a write whose context has no such": {t.Context(), http.MethodPut, true},
+	} {
+		sent = 0
+		err := cloud.Do(c.ctx, Request{Op: "try", Method: c.method, Path: "networks"})
+		if (sent == 1) != c.sent || errors.Is(err, errFenced) == c.sent || MaybeDone(err) {
+			t.Errorf("%s: sent %d, error %v; want it sent: %t", name, sent, err, c.sent)
+		}
+	}
+	f.Close()
 }

@@ -213,7 +213,8 @@ func (i *Inventory) look(ctx context.Context, used, again bool) {
 	if !leads {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	// The record is about the whole project, whosever sync looks first.
+	ctx, cancel := context.WithTimeout(client.WithPermit(ctx, nil), listPatience)
 	defer cancel()
 	select {
 	case i.term.turn <- struct{}{}:

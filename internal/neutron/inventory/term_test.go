@@ -496,6 +496,18 @@ func TestAWordIsNotJudgedWithoutTheLease(t *testing.T) {
 	})
 }
 
+// The record is the project's. Who first has to do with it may lose its namespace to another controller in that moment.
+func TestTheTermRecordIsWrittenWhosoeverLooks(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		w.living(1, "a")
+		b := w.leader(2, "b")
+		left := client.WithPermit(t.Context(), func() error { return errors.New("left to another controller") })
+		if err := b.undisputed(left); err != nil || b.told != nil {
+			t.Errorf("error %v, told %v, want that the record is written", err, b.told)
+		}
+	})
+}
+
 func TestALateWordOfAFormerLeaderIsRefused(t *testing.T) {
 	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
 		w.leader(1, "a").create("o")
