@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -71,7 +72,7 @@ func sizingGroup() group {
 			{
 				id: "size-audit-cpu", name: "CPU time of an audit", limit: noLimit, unit: "s",
 				how: "Of the controller, from the begin of an audit to that of the next one, after half of --idle. By default, " +
-					"ten minutes lie between two audits.",
+					"a minute lies between two.",
 			},
 		},
 		measure: measureSizing,
@@ -190,7 +191,10 @@ func (b *bench) runPods(ctx context.Context, namespace string) error {
 						Labels:      labels,
 						Annotations: map[string]string{selection.Annotation: nameOf(namespace, i)},
 					},
-					Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+					Spec: corev1.PodSpec{
+						SchedulingGates: []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}},
+						Containers:      []corev1.Container{{Name: "web", Image: "web"}},
+					},
 				},
 			},
 		}, metav1.CreateOptions{})

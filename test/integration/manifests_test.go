@@ -304,8 +304,13 @@ func renderConfig(t *testing.T) []*unstructured.Unstructured {
 // render returns the objects of a kustomization in the repository, in the order of its files.
 func render(t *testing.T, folder string) []*unstructured.Unstructured {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
-		Run(filesys.MakeFsOnDisk(), filepath.Join(repository, folder))
+	return renderAt(t, filepath.Join(repository, folder))
+}
+
+// renderAt returns the objects of a kustomization in a folder.
+func renderAt(t *testing.T, folder string) []*unstructured.Unstructured {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
 		t.Fatalf("render %s: %v", folder, err)
 	}
@@ -318,6 +323,61 @@ func render(t *testing.T, folder string) []*unstructured.Unstructured {
 		objects = append(objects, &unstructured.Unstructured{Object: object})
 	}
 	return objects
+}
+
+// TestKustomizationOfTheDocs renders the example of docs/install.md.
+func TestKustomizationOfTheDocs(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(repository, "docs", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(page), "```yaml\napiVersion: kustomize.config.k8s.io/v1beta1\n")
+	text, _, ok := strings.Cut(after, "```")
+	if !ok {
+		t.Fatal("docs/install.md has no kustomization")
+	}
+	dir := t.TempDir()
+	config, err := filepath.Abs(filepath.Join(repository, "config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config, err = filepath.Rel(dir, config); err != nil {
+		t.Fatal(err)
+	}
+	text = strings.Replace(text, "network-controller/config #", config+" #", 1)
+	for name, content := range map[string]string{"kustomization.yaml": text, "ca.pem": "a certificate"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var deployment appsv1.Deployment
+	configMaps := map[string]bool{}
+	for _, object := range renderAt(t, dir) {
+		switch object.GetKind() {
+		case "ConfigMap":
+			configMaps[object.GetName()] = true
+		case "Deployment":
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pod := deployment.Spec.Template.Spec
+	if len(pod.Containers) != 1 {
+		t.Fatalf("the Deployment has %d containers", len(pod.Containers))
+	}
+	c := pod.Containers[0]
+	if c.Image != "REGISTRY/network-controller:v0.1.0" || !slices.Contains(c.Args, "--cloud=ENTRY") ||
+		slices.ContainsFunc(c.Args, func(arg string) bool { return arg == "--cloud=openstack" }) {
+		t.Errorf("the image is %s, and the arguments are %q", c.Image, c.Args)
+	}
+	mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+		return m.Name == "cloud-ca" && m.MountPath == "/etc/ssl/certs"
+	})
+	volume := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "cloud-ca" })
+	if !mounted || volume < 0 || !configMaps[pod.Volumes[volume].ConfigMap.Name] {
+		t.Errorf("the CA is not mounted: %+v, %+v, ConfigMaps %v", c.VolumeMounts, pod.Volumes, configMaps)
+	}
 }
 
 // applyOrder returns a lower number for objects that others need.
