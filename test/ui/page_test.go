@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -311,6 +312,10 @@ func (s *scene) shown(p page) func(t *testing.T) {
 			t.Error("the page shows the value of a Pod's environment variable")
 		}
 		p.js(`location.hash = ''`)
+		// Each port has an address in a subnet of its lane.
+		p.await(`[...document.querySelectorAll('.lane')].every((lane) =>
+			[...lane.querySelectorAll('[role="meter"]')].reduce((sum, m) => sum + Number(m.getAttribute('aria-valuenow')), 0) >=
+			lane.querySelectorAll('[data-id^="NetworkPort/"]').length)`)
 	}
 }
 
@@ -340,19 +345,37 @@ func (s *scene) fault(p page) func(t *testing.T) {
 	}
 }
 
-// change tells how long a change takes to the page.
+// change has Networks come, and holds the median of what they take to the page to a second.
 func (s *scene) change(p page) func(t *testing.T) {
 	return func(t *testing.T) {
 		s, p := s.of(t), p.of(t)
-		began := time.Now()
-		s.network("shop", "another", cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.60.0.0/24"}})
-		p.await(`document.querySelector('[data-key="shop/another"]') !== null`)
-		t.Logf("a new Network is on the page after %s", time.Since(began).Round(time.Millisecond))
-		err := surroundings.Networks.CloudteamV1().Networks("shop").Delete(t.Context(), "another", metav1.DeleteOptions{})
-		if err != nil {
-			t.Fatal(err)
+		var took []time.Duration
+		for range 5 {
+			began := time.Now()
+			s.network("shop", "another", cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.60.0.0/24"}})
+			p.await(`document.querySelector('[data-key="shop/another"]') !== null`)
+			took = append(took, time.Since(began))
+			err := surroundings.Networks.CloudteamV1().Networks("shop").Delete(t.Context(), "another", metav1.DeleteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.await(`document.querySelector('[data-key="shop/another"]') === null`)
+			surroundings.Eventually(t, func() error {
+				n, err := surroundings.Networks.CloudteamV1().Networks("shop").Get(t.Context(), "another", metav1.GetOptions{})
+				if err == nil {
+					return fmt.Errorf("Network %s is still there", n.Name)
+				}
+				if apierrors.IsNotFound(err) {
+					return nil
+				}
+				return err
+			})
 		}
-		p.await(`document.querySelector('[data-key="shop/another"]') === null`)
+		slices.Sort(took)
+		t.Logf("five new Networks are on the page after %s", took)
+		if median := took[len(took)/2]; median > time.Second {
+			t.Errorf("a new Network is on the page after %s, want a second at most", median)
+		}
 	}
 }
 
@@ -402,8 +425,8 @@ func (s *scene) pictures(p page) {
 	p.js(`location.hash = ''`)
 }
 
-// thousand has the page scroll through a thousand Networks, and tells how long its frames take.
-func (*scene) thousand(p page) func(t *testing.T) {
+// thousand has the page scroll through a thousand Networks beside a fault, and holds its frames to three of a screen's.
+func (s *scene) thousand(p page) func(t *testing.T) {
 	return func(t *testing.T) {
 		p := p.of(t)
 		admin := surroundings.Networks.CloudteamV1()
@@ -411,6 +434,9 @@ func (*scene) thousand(p page) func(t *testing.T) {
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "many"}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
+		s := s.of(t)
+		s.port("shop", "vault-8", "payments") // which has no address left
+		p.await(`document.querySelector('[data-only="bad"] .badge').innerText > '0'`)
 		began := time.Now()
 		group, ctx := errgroup.WithContext(t.Context())
 		group.SetLimit(16)
@@ -437,6 +463,9 @@ func (*scene) thousand(p page) func(t *testing.T) {
 			slices.Sort(frames)
 			t.Logf("%s: %d frames while scrolling through all: median %.1f ms, 95%% within %.1f ms, the worst %.1f ms", view,
 				len(frames), frames[len(frames)/2], frames[len(frames)*95/100], frames[len(frames)-1])
+			if median := frames[len(frames)/2]; median > 50 {
+				t.Errorf("%s: a frame takes %.1f ms beside a thousand Networks, want 50 ms at most", view, median)
+			}
 			if n := eval[int](p, `document.querySelectorAll('[data-key]').length`); n > 60 {
 				t.Errorf("%d Networks are in the document, of which few are in view", n)
 			}
@@ -445,6 +474,10 @@ func (*scene) thousand(p page) func(t *testing.T) {
 			window.app.go({ q: 'tenant-77' }); document.body.offsetHeight; return performance.now() - from })()`)
 		p.await(`document.querySelectorAll('[data-key]').length === 10`)
 		t.Logf("a search among 1,005 Networks is drawn after %.1f ms", took)
+		// The fault still shows, and leads to its remedy.
+		p.js(`location.hash = '#sel=NetworkPort/shop/vault-8'`)
+		p.await(`document.querySelector('[data-only="bad"] .badge').innerText > '0'`)
+		p.await(`document.querySelector('#details .remedy') !== null`)
 	}
 }
 
