@@ -108,6 +108,14 @@ const (
 	AttachInterface Action = "attach router interface"
 	DetachInterface Action = "detach router interface"
 	DeleteInterface Action = "delete router interface"
+
+	CreateGroup Action = "create security group"
+	UpdateGroup Action = "update security group"
+	DeleteGroup Action = "delete security group"
+	// CreateRules adds rules to a security group, in one request: all or none. DeleteRule removes one. Neutron cannot
+	// change a rule. Both change the group's revision, and their requests carry none.
+	CreateRules Action = "create security group rules"
+	DeleteRule  Action = "delete security group rule"
 )
 
 // facts are what all steps of one Action have in common.
@@ -129,7 +137,9 @@ type facts struct {
 // actions has the facts of each Action, as each kind of resource lists them.
 var actions = func() map[Action]facts {
 	all := map[Action]facts{}
-	for _, of := range []map[Action]facts{networkActions, subnetActions, portActions, routerActions, shareActions} {
+	for _, of := range []map[Action]facts{
+		networkActions, subnetActions, portActions, routerActions, shareActions, groupActions,
+	} {
 		maps.Copy(all, of)
 	}
 	return all
@@ -173,6 +183,12 @@ type Step struct {
 	Port PortAttributes
 	// Router has a router's settings. An update sends only those that Differences names.
 	Router RouterAttributes
+	// GroupRef is the security group of rules.
+	GroupRef Ref
+	// Group has a security group's settings. An update sends only those that Differences names.
+	Group GroupAttributes
+	// Rules are the rules to add, or the one to remove.
+	Rules []Rule
 	// Differences are what the step settles.
 	Differences []Difference
 	// Reason says why the step is necessary.
@@ -285,6 +301,7 @@ func (c Change) latest() Ref { return Ref{Creator: len(c)} }
 // withRefs returns the step with all its references replaced. It writes to copies.
 func (s Step) withRefs(replace func(Ref) Ref) Step {
 	s.Ref, s.NetworkRef, s.RouterRef = replace(s.Ref), replace(s.NetworkRef), replace(s.RouterRef)
+	s.GroupRef = replace(s.GroupRef)
 	refs, addresses := slices.Clone(s.SubnetRefs), slices.Clone(s.Port.Addresses)
 	for i, ref := range refs {
 		refs[i] = replace(ref)

@@ -16,6 +16,8 @@ type Observed struct {
 	Ports []ObservedPort
 	// Routers has at most one item, for a Network. More are duplicates, which Network removes.
 	Routers []ObservedRouter
+	// Groups normally has one item, for a SecurityGroup. More are duplicates, which SecurityGroup removes.
+	Groups []ObservedGroup
 }
 
 // Kind is a kind of Neutron resource, in readable form.
@@ -26,6 +28,7 @@ const (
 	KindNetwork Kind = "network"
 	KindPort    Kind = "port"
 	KindRouter  Kind = "router"
+	KindGroup   Kind = "security group"
 )
 
 // Resource names a Neutron resource of one of these kinds. The zero value names none.
@@ -52,7 +55,7 @@ type identity struct {
 
 // all lists the resources. Those that others may depend on come last, and so the networks.
 func (o Observed) all() []resource {
-	return slices.Concat(asResources(o.Ports), asResources(o.Routers), asResources(o.Networks))
+	return slices.Concat(asResources(o.Ports), asResources(o.Routers), asResources(o.Groups), asResources(o.Networks))
 }
 
 // inOrder sorts the resources and their unordered lists. So the same state always gives the same steps and the same
@@ -62,6 +65,7 @@ func (o Observed) inOrder() Observed {
 		Networks: inOrder(o.Networks, ObservedNetwork.inOrder),
 		Ports:    inOrder(o.Ports, ObservedPort.inOrder),
 		Routers:  inOrder(o.Routers, ObservedRouter.inOrder),
+		Groups:   inOrder(o.Groups, ObservedGroup.inOrder),
 	}
 }
 
@@ -145,6 +149,9 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 	}
 	change = append(change, detach(interfaces, observed.Routers, noRoutes, reason)...)
 	change = append(change, deleteRouters(observed.Routers, reason)...)
+	for _, g := range observed.Groups {
+		change = append(change, deleteGroup(g, reason))
+	}
 	for _, n := range observed.Networks {
 		step, err := deleteNetwork(owner, n, reason)
 		if err != nil {

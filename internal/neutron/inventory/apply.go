@@ -14,11 +14,11 @@ import (
 
 // action says how Apply takes the steps of one plan.Action.
 type action struct {
-	// check, if set, looks live whether the step may be taken. confirms, if set, returns the id of a network: before the
-	// first such step of a change, a live read confirms that the network is still ours. Apply skips both if the step
+	// check, if set, looks live whether the step may be taken. confirms, if set, names a resource: before the
+	// first such step of a change, a live read confirms that it is still ours. Apply skips both if the step
 	// completes a creation of its own change.
 	check    func(ctx context.Context, step plan.Step) error
-	confirms func(step plan.Step) string
+	confirms func(step plan.Step) plan.Resource
 	// take sends the step and updates the Inventory. It writes into the step what Neutron chose: a new resource's id, an
 	// allocated CIDR. It returns the resource's new revision; 0 if the answer does not tell.
 	take func(ctx context.Context, step *plan.Step) (revision int, err error)
@@ -64,7 +64,7 @@ func (i *Inventory) confirmKeeper(ctx context.Context, step plan.Step) error {
 //
 // If the error is MaybeDone, the caller MUST NOT plan from an Observed of before it.
 func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Change, err error) {
-	a := application{Inventory: i, change: change, moved: map[string]int{}, confirmed: map[string]bool{}}
+	a := application{Inventory: i, change: change, moved: map[string]int{}, confirmed: map[plan.Resource]bool{}}
 	for _, step := range change {
 		ctx, span := tracing.Start(ctx, string(step.Action))
 		step, err := a.take(ctx, step)
@@ -87,8 +87,8 @@ type application struct {
 	change, done plan.Change
 	// moved is how far our own writes have moved the resources' revisions since the change was planned.
 	moved map[string]int
-	// confirmed has the networks that a live read has shown to be ours.
-	confirmed map[string]bool
+	// confirmed has the resources that a live read has shown to be ours.
+	confirmed map[plan.Resource]bool
 }
 
 // take takes one step, and returns it with what Neutron chose.
@@ -108,11 +108,11 @@ func (a application) take(ctx context.Context, step plan.Step) (plan.Step, error
 		}
 	}
 	if act.confirms != nil && !completes {
-		if id := act.confirms(step); !a.confirmed[id] {
-			if err := a.stillOurs(ctx, step, id); err != nil {
+		if r := act.confirms(step); !a.confirmed[r] {
+			if err := a.stillOurs(ctx, step, r); err != nil {
 				return step, err
 			}
-			a.confirmed[id] = true
+			a.confirmed[r] = true
 		}
 	}
 	if err := a.confirmKeeper(ctx, step); err != nil {

@@ -61,7 +61,7 @@ type reading struct {
 type entry struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Description is that of a router.
+	// Description is that of a router or a security group.
 	Description string `json:"description"`
 	// ProjectID and Shared are a QoS policy's or a subnet pool's. Shared is true if all projects may use it, or this one.
 	ProjectID string `json:"project_id"`
@@ -113,10 +113,10 @@ var qosPolicyAPI = client.Collection{One: "policy", Many: "qos/policies"}
 // newSecurityGroups lists the project's own groups. Each project has one that is called default.
 func newSecurityGroups() *directory {
 	return &directory{
-		op: "find security group", of: client.Collection{One: "security_group", Many: "security-groups"},
+		op: "find security group", of: groupKind.Collection,
 		lacking: "this cloud has no security groups: leave securityGroups out",
 		query: func(of client.Identity) url.Values {
-			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name"}}
+			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name", "description"}}
 		},
 	}
 }
@@ -268,8 +268,8 @@ func (r *reading) answers(idOrName string) bool {
 }
 
 // matching returns the entries that a text can mean: the one with that id, or else all with that name. A name never
-// means the router of a Network: users choose those names, and one of them could take the place of the router that is
-// meant.
+// means the router of a Network or the group of a SecurityGroup: users choose those names, and one of them could take
+// the place of what is meant.
 func (r *reading) matching(idOrName string) []entry {
 	if at := slices.IndexFunc(r.entries, func(e entry) bool { return e.ID == idOrName }); at >= 0 {
 		return r.entries[at : at+1]

@@ -31,7 +31,8 @@ type Inventory struct {
 	networks *stock[wireNetwork, plan.ObservedNetwork]
 	ports    *stock[wirePort, plan.ObservedPort]
 	routers  *stock[wireRouter, plan.ObservedRouter]
-	// stocks are those three. Each has lists of its own.
+	secured  *stock[wireGroup, plan.ObservedGroup]
+	// stocks are those four. Each has lists of its own.
 	stocks []stocked
 	// round is the last round of lists.
 	round round
@@ -110,11 +111,11 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	})
 	i.access = &access{cloud, queue, cluster, options.Pools, options.Tenant, newFullness(options.Moved)}
 	cloud.OnMove(i.moved)
-	i.networks, i.ports, i.routers = newNetworks(i), newPorts(i), newRouters(i)
-	i.stocks = []stocked{i.networks, i.ports, i.routers}
+	i.networks, i.ports, i.routers, i.secured = newNetworks(i), newPorts(i), newRouters(i), newGroups(i)
+	i.stocks = []stocked{i.networks, i.ports, i.routers, i.secured}
 	i.actions = actions{}
 	for _, of := range []actions{
-		i.networkActions(), i.subnetActions(), i.portActions(), i.routerActions(), i.shareActions(),
+		i.networkActions(), i.subnetActions(), i.portActions(), i.routerActions(), i.shareActions(), i.groupActions(),
 	} {
 		maps.Copy(i.actions, of)
 	}

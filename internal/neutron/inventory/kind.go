@@ -80,6 +80,9 @@ type kind[W client.Identified, T any] struct {
 	encode func(step plan.Step, all bool) map[string]any
 	// lacking is the message for users if the cloud does not have the collection; empty if every cloud has it.
 	lacking string
+	// missing is the type of Neutron's refusal if the resource does not exist, for a kind whose absence the client takes
+	// for a mistake in another resource; see client.IsNotFound.
+	missing string
 	// extensions maps attributes that extensions of Neutron add to fields of a spec.
 	extensions map[string]string
 }
@@ -106,7 +109,19 @@ func (k kind[W, T]) eachOfProject(ctx context.Context, a *access, begin func(), 
 
 // get reads one resource.
 func (k kind[W, T]) get(ctx context.Context, a *access, id string) (W, error) {
-	return client.Get[W](ctx, a.cloud, "get "+k.One, k.Collection, k.fields, id)
+	w, err := client.Get[W](ctx, a.cloud, "get "+k.One, k.Collection, k.fields, id)
+	return w, k.gone(err)
+}
+
+// gone makes the refusal of a request on a resource of this kind say that the resource is not there.
+func (k kind[W, T]) gone(err error) error {
+	refusal, ok := errors.AsType[*client.Error](err)
+	if !ok || k.missing == "" || refusal.Type != k.missing {
+		return err
+	}
+	told := *refusal // other callers may have the same error
+	told.Kind = client.NotFound
+	return &told
 }
 
 // create sends a step that creates a resource, normally in one call with others. alone, if set, tells when its turn
@@ -150,7 +165,7 @@ func (k kind[W, T]) update(ctx context.Context, a *access, step plan.Step, revis
 		Op: string(step.Action), Method: http.MethodPut, Path: k.Path(step.ID), Revision: revision,
 		Body: map[string]any{k.One: k.encode(step, false)}, Answer: &answer,
 	}
-	if err := a.send(ctx, r); err != nil {
+	if err := k.gone(a.send(ctx, r)); err != nil {
 		return written, namingFields(discreet(err, step), k.extensions)
 	}
 	return k.decodeAnswer(r.Op, r.Method, answer[k.One])
@@ -159,9 +174,9 @@ func (k kind[W, T]) update(ctx context.Context, a *access, step plan.Step, revis
 // remove sends a step that deletes a resource, on the same condition as update. A resource that is gone counts as
 // removed.
 func (k kind[W, T]) remove(ctx context.Context, a *access, step plan.Step, revision *int) error {
-	err := a.send(ctx, client.Request{
+	err := k.gone(a.send(ctx, client.Request{
 		Op: string(step.Action), Method: http.MethodDelete, Path: k.Path(step.ID), Revision: revision,
-	})
+	}))
 	if client.IsNotFound(err) {
 		return nil
 	}

@@ -31,7 +31,9 @@ var networkKind = kind[wireNetwork, plan.ObservedNetwork]{
 }
 
 // theNetwork is the network of a step on a network.
-func theNetwork(step plan.Step) string { return step.ID }
+func theNetwork(step plan.Step) plan.Resource {
+	return plan.Resource{Kind: plan.KindNetwork, ID: step.ID}
+}
 
 // Probe is the collection that a Cloud reads to learn whether Neutron answers. Neutron serves it from its database.
 var Probe = networkKind.Collection
@@ -314,10 +316,11 @@ func (i *Inventory) readWhole(ctx context.Context, w wireNetwork) (*plan.Observe
 	return observed, nil
 }
 
-// stillOurs rereads a network before it is tagged or shared. Other writes carry a condition instead. Neutron has no
-// condition for tags (see tag) and RBAC policies. We MUST NOT change a network that lost its marker.
-func (i *Inventory) stillOurs(ctx context.Context, step plan.Step, id string) error {
-	found, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: id})
+// stillOurs rereads a network before it is tagged or shared, and a security group before its rules change. Other writes
+// carry a condition instead. Neutron has no condition for tags (see tag), RBAC policies and rules. We MUST NOT change
+// what lost its marker.
+func (i *Inventory) stillOurs(ctx context.Context, step plan.Step, r plan.Resource) error {
+	found, err := i.Reread(ctx, r)
 	switch {
 	case errors.Is(err, ErrUnmarked):
 		return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}

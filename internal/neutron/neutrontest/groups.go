@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// securityGroup is a firewall for ports. It has no rules here: what they do is the agents' matter.
+// securityGroup is a firewall for ports. What its rules do is the agents' matter.
 type securityGroup struct {
 	standard
 	stateful bool
@@ -22,13 +22,28 @@ func (s *Server) groupKind() kind {
 				"Default security group already exists.")
 		}
 		s.defaultGroup(in.text("tenant_id"))
+		project := in.text("tenant_id")
+		if limit := s.limit(project, "security_group_rule"); limit >= 0 &&
+			s.used(project, "security_group_rule")+len(etherTypes) > limit {
+			return nil, refuse(http.StatusConflict, "OverQuota", "Quota exceeded for resources: ['security_group_rule'].")
+		}
 		r := &securityGroup{stateful: in.truth("stateful", true)}
 		tx.stamp(&r.standard, in)
 		r.revision = 1 // its rules are written after it
 		insertIn(tx, s.groups, r)
+		for _, etherType := range etherTypes {
+			s.addRule(tx, &groupRule{group: r, direction: "egress", etherType: etherType})
+		}
 		return r, nil
 	}
 	k.alter = func(tx *transaction, _ *caller, r *securityGroup, in values) *apiError {
+		if stateful := in.truth("stateful", r.stateful); stateful != r.stateful && s.groupInUse(r) {
+			return refuse(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", r.id)
+		}
+		if r.name == defaultGroupName && in.has("name") {
+			return refuse(http.StatusConflict, "SecurityGroupCannotUpdateDefault",
+				"Updating default security group not allowed.")
+		}
 		if err := tx.claim(&r.standard); err != nil {
 			return err
 		}
@@ -39,13 +54,21 @@ func (s *Server) groupKind() kind {
 		})
 		return nil
 	}
-	k.discard = func(_ *transaction, c *caller, r *securityGroup) *apiError {
+	k.discard = func(tx *transaction, c *caller, r *securityGroup) *apiError {
 		switch {
 		case r.name == defaultGroupName && !c.admin:
 			return refuse(http.StatusConflict, "SecurityGroupCannotRemoveDefault",
 				"Insufficient rights for removing default security group.")
-		case slices.ContainsFunc(s.ports.ordered, func(p *port) bool { return slices.Contains(p.groups, r.id) }):
+		case s.groupInUse(r):
 			return refuse(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", r.id)
+		}
+		if err := tx.claim(&r.standard); err != nil {
+			return err
+		}
+		// The rules about its members go with it. That moves no other group's revision.
+		rules := slices.Concat(s.rules.with("security_group_id", r.id), s.rules.with("remote_group_id", r.id))
+		for _, rule := range rules {
+			s.rules.remove(rule)
 		}
 		s.groups.remove(r)
 		return nil
@@ -68,7 +91,13 @@ func groupSchema() *schema[*securityGroup] {
 			get: func(_ *view, r *securityGroup) any { return r.stateful }},
 		tenant[*securityGroup](),
 		constant[*securityGroup]("shared", false),
-		constant[*securityGroup]("security_group_rules", []string{}),
+		{name: "security_group_rules", access: visible, get: func(v *view, r *securityGroup) any {
+			bodies := []any{}
+			for _, rule := range v.server.rules.with("security_group_id", r.id) {
+				bodies = append(bodies, rule.body())
+			}
+			return bodies
+		}},
 	}, standardAttributes[*securityGroup]()...)
 	return s.init()
 }
@@ -82,12 +111,22 @@ func (s *Server) defaultGroup(project string) string {
 		}
 	}
 	r := &securityGroup{stateful: true}
-	s.begin().stamp(&r.standard, values{
+	tx := s.begin()
+	tx.stamp(&r.standard, values{
 		"tenant_id": project, "name": defaultGroupName, "description": "Default security group",
 	})
 	r.revision = 1
 	s.groups.insert(r)
+	for _, etherType := range etherTypes {
+		s.addRule(tx, &groupRule{group: r, direction: "ingress", etherType: etherType, remoteGroup: r.id})
+		s.addRule(tx, &groupRule{group: r, direction: "egress", etherType: etherType})
+	}
 	return r.id
+}
+
+// groupInUse reports whether a port is in a group.
+func (s *Server) groupInUse(r *securityGroup) bool {
+	return slices.ContainsFunc(s.ports.ordered, func(p *port) bool { return slices.Contains(p.groups, r.id) })
 }
 
 // checkGroups refuses groups that do not exist.

@@ -48,6 +48,8 @@ func (s *Server) used(project, name string) int {
 		return len(s.routers.with("project_id", project))
 	case "security_group":
 		return len(s.groups.with("project_id", project))
+	case "security_group_rule":
+		return len(s.rules.with("project_id", project))
 	case "rbac_policy":
 		return len(s.policies.with("project_id", project))
 	}

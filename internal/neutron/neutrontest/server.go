@@ -94,6 +94,7 @@ type Server struct {
 	trunks   *table[*trunk]
 	pools    *table[*subnetPool]
 	groups   *table[*securityGroup]
+	rules    *table[*groupRule]
 	quotas   map[string]map[string]int // project to what was set for it
 	segments segments
 
@@ -160,19 +161,25 @@ func New(options Options) *Server {
 	s.groups = newTable(map[string]func(*securityGroup) []string{
 		"name": byName[*securityGroup], "project_id": byProject[*securityGroup],
 	})
+	s.rules = newTable(map[string]func(*groupRule) []string{
+		"project_id":        byProject[*groupRule],
+		"security_group_id": func(r *groupRule) []string { return []string{r.group.id} },
+		"remote_group_id":   func(r *groupRule) []string { return []string{r.remoteGroup} },
+	})
 	s.trunks = newTable(map[string]func(*trunk) []string{
 		"project_id": byProject[*trunk], "port_id": func(r *trunk) []string { return []string{r.parent.id} },
 	})
 	s.kinds = map[string]kind{
-		"networks":        s.networkKind(),
-		"subnets":         s.subnetKind(),
-		"ports":           s.portKind(),
-		"routers":         s.routerKind(),
-		"rbac-policies":   s.rbacKind(),
-		"security-groups": s.groupKind(),
-		"qos/policies":    s.qosKind(),
-		"trunks":          s.trunkKind(),
-		"subnetpools":     s.subnetPoolKind(),
+		"networks":             s.networkKind(),
+		"subnets":              s.subnetKind(),
+		"ports":                s.portKind(),
+		"routers":              s.routerKind(),
+		"rbac-policies":        s.rbacKind(),
+		"security-groups":      s.groupKind(),
+		"security-group-rules": s.ruleKind(),
+		"qos/policies":         s.qosKind(),
+		"trunks":               s.trunkKind(),
+		"subnetpools":          s.subnetPoolKind(),
 	}
 	return s
 }

@@ -14,6 +14,7 @@ func CloneObserved(o plan.Observed) plan.Observed {
 		Networks: cloneAll(o.Networks, CloneNetwork),
 		Ports:    cloneAll(o.Ports, ClonePort),
 		Routers:  cloneAll(o.Routers, CloneRouter),
+		Groups:   cloneAll(o.Groups, CloneGroup),
 	}
 }
 
@@ -76,6 +77,13 @@ func CloneRouter(r plan.ObservedRouter) plan.ObservedRouter {
 	r.Gateway.SNAT = ClonePointer(r.Gateway.SNAT)
 	r.HA, r.Distributed = ClonePointer(r.HA), ClonePointer(r.Distributed)
 	return r
+}
+
+// CloneGroup copies a security group with its rules.
+func CloneGroup(g plan.ObservedGroup) plan.ObservedGroup {
+	g.Stateful = ClonePointer(g.Stateful)
+	g.Rules = slices.Clone(g.Rules)
+	return g
 }
 
 // ClonePointer copies what a pointer points to.

@@ -15,12 +15,16 @@ import (
 
 // Neutron is as much of Neutron as a plan can meet. Its rules are those of Neutron 21.0: neutron.db.db_base_plugin_v2
 // and neutron.db.ipam_backend_mixin for subnets and ports, neutron.db.l3_db and neutron.db.extraroute_db for routers,
-// the revisions service plugin for revision numbers. The zero value is empty. It is not safe for concurrent use.
+// neutron.db.securitygroups_db for security groups, the revisions service plugin for revision numbers. The zero value is
+// empty. It is not safe for concurrent use.
 type Neutron struct {
-	// Networks, Ports and Routers are the project's, whoever owns them, in order of creation.
+	// Networks, Ports, Routers and Groups are the project's, whoever owns them, in order of creation.
 	Networks []plan.ObservedNetwork
 	Ports    []plan.ObservedPort
 	Routers  []plan.ObservedRouter
+	Groups   []plan.ObservedGroup
+	// GroupDefaults are the rules of each new security group; nil means plan.DefaultEgress.
+	GroupDefaults []plan.Rule
 	// Now is the clock for times of creation. If it is nil, each resource is a second younger than the one before it.
 	Now func() time.Time
 
@@ -54,14 +58,14 @@ func refuse(exception, format string, args ...any) error {
 func (c *Neutron) Clone() *Neutron {
 	all := c.Everything()
 	return &Neutron{
-		Networks: all.Networks, Ports: all.Ports, Routers: all.Routers, Now: c.Now, serial: c.serial, macs: c.macs,
-		interfaces: maps.Clone(c.interfaces),
+		Networks: all.Networks, Ports: all.Ports, Routers: all.Routers, Groups: all.Groups, GroupDefaults: c.GroupDefaults,
+		Now: c.Now, serial: c.serial, macs: c.macs, interfaces: maps.Clone(c.interfaces),
 	}
 }
 
 // Everything is a copy of the whole project, whoever owns it.
 func (c *Neutron) Everything() plan.Observed {
-	return CloneObserved(plan.Observed{Networks: c.Networks, Ports: c.Ports, Routers: c.Routers})
+	return CloneObserved(plan.Observed{Networks: c.Networks, Ports: c.Ports, Routers: c.Routers, Groups: c.Groups})
 }
 
 // Observe is a copy of what bears the owner's marker.
@@ -75,6 +79,9 @@ func (c *Neutron) Observe(owner plan.Owner) plan.Observed {
 	})
 	observed.Routers = slices.DeleteFunc(observed.Routers, func(r plan.ObservedRouter) bool {
 		return !owner.Owns(r.Description)
+	})
+	observed.Groups = slices.DeleteFunc(observed.Groups, func(g plan.ObservedGroup) bool {
+		return !owner.Owns(g.Description)
 	})
 	return observed
 }
@@ -119,6 +126,11 @@ func (c *Neutron) Router(id string) *plan.ObservedRouter {
 	return find(c.Routers, func(r plan.ObservedRouter) bool { return r.ID == id })
 }
 
+// Group finds a security group by its id. It returns nil if there is none.
+func (c *Neutron) Group(id string) *plan.ObservedGroup {
+	return find(c.Groups, func(g plan.ObservedGroup) bool { return g.ID == id })
+}
+
 func find[T any](list []T, is func(T) bool) *T {
 	if at := slices.IndexFunc(list, is); at >= 0 {
 		return &list[at]
@@ -126,11 +138,12 @@ func find[T any](list []T, is func(T) bool) *T {
 	return nil
 }
 
-// Remove deletes the network, port or router with the id, whatever depends on it.
+// Remove deletes the network, port, router or security group with the id, whatever depends on it.
 func (c *Neutron) Remove(id string) {
 	c.Networks = slices.DeleteFunc(c.Networks, func(n plan.ObservedNetwork) bool { return n.ID == id })
 	c.Ports = slices.DeleteFunc(c.Ports, func(p plan.ObservedPort) bool { return p.ID == id })
 	c.Routers = slices.DeleteFunc(c.Routers, func(r plan.ObservedRouter) bool { return r.ID == id })
+	c.Groups = slices.DeleteFunc(c.Groups, func(g plan.ObservedGroup) bool { return g.ID == id })
 }
 
 // Apply takes the steps until Neutron refuses one, which is named in the error. It returns the steps that were taken.
@@ -185,6 +198,14 @@ func (c *Neutron) Take(step plan.Step) (plan.Step, error) {
 		step.ID, err = c.createRouter(step)
 	case plan.UpdateRouter, plan.UpdateGateway, plan.DeleteRouter:
 		err = c.changeRouter(step)
+	case plan.CreateGroup:
+		step.ID, err = c.createGroup(step)
+	case plan.UpdateGroup, plan.DeleteGroup:
+		err = c.changeGroup(step)
+	case plan.CreateRules:
+		err = c.createRules(step)
+	case plan.DeleteRule:
+		err = c.deleteRule(step)
 	case plan.AttachInterface:
 		err = c.attach(step)
 	case plan.DetachInterface:
