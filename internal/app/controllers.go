@@ -28,6 +28,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
 	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
+	groupcontroller "cloudteam.ztgame.com/network-controller/internal/controller/securitygroup"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -39,13 +40,13 @@ import (
 
 // controllers are the names of all controllers.
 var controllers = []string{
-	networkcontroller.Name, portcontroller.Name, deploymentcontroller.Name, podcontroller.Name,
+	networkcontroller.Name, portcontroller.Name, groupcontroller.Name, deploymentcontroller.Name, podcontroller.Name,
 	attachmentcontroller.Name, portbinding.Name, foocontroller.Name, orphan.Name,
 }
 
 // needsCloud reports whether an enabled controller calls Neutron.
 func (o *Options) needsCloud() bool {
-	return o.enabled(networkcontroller.Name) || o.enabled(portcontroller.Name)
+	return o.enabled(networkcontroller.Name) || o.enabled(portcontroller.Name) || o.enabled(groupcontroller.Name)
 }
 
 // asksNamespaces reports whether an enabled controller asks in which namespaces the process acts: all but that of Foos,
@@ -59,6 +60,7 @@ func (o *Options) asksNamespaces() bool {
 var (
 	networkResource = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 	portResource    = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
+	groupResource   = cloudteamv1.SchemeGroupVersion.WithResource("securitygroups")
 	fooResource     = v1alpha1.SchemeGroupVersion.WithResource("foos")
 )
 
@@ -143,11 +145,12 @@ func (p *process) startControllers() {
 	}{
 		{networkcontroller.Name, p.buildNetwork, []schema.GroupVersionResource{networkResource}},
 		{portcontroller.Name, p.buildNetworkPort, both},
+		{groupcontroller.Name, p.buildSecurityGroup, []schema.GroupVersionResource{groupResource}},
 		{deploymentcontroller.Name, p.buildDeployment, both},
 		{podcontroller.Name, p.buildPod, both},
 		{portbinding.Name, p.buildPortBinding, both},
 		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}},
-		{orphan.Name, p.buildOrphan, both},
+		{orphan.Name, p.buildOrphan, append(both, groupResource)},
 	} {
 		if p.options.enabled(c.name) {
 			p.start(c.name, c.build, c.needs...)
@@ -270,13 +273,34 @@ func (p *process) buildNetworkPort() (started, error) {
 	return delayed{p.serve(c), p.awaitClasses}, nil
 }
 
+func (p *process) buildSecurityGroup() (started, error) {
+	inventory := p.inventory()
+	groups := p.factory.Cloudteam().V1().SecurityGroups()
+	c, err := groupcontroller.NewController(p.client.CloudteamV1(), groups, inventory, p.recorder, p.cluster, p.classes)
+	if err != nil {
+		return nil, err
+	}
+	p.measured.add(func(m *measured) { m.groups = groups.Informer().GetIndexer() })
+	c.DefaultTo(p.options.Policies)
+	c.TakeAsSame(p.options.sameClouds())
+	c.ActIn(p.namespaces.within)
+	c.AskNamespaces(p.terminating)
+	c.ReachClouds(p.clouds)
+	p.remembering = append(p.remembering, c.Remembered)
+	p.classed = append(p.classed, c.EnqueueNamespace)
+	return delayed{p.serve(c), p.awaitClasses}, nil
+}
+
 func (p *process) buildOrphan() (started, error) {
 	objects := p.factory.Cloudteam().V1()
-	return orphan.NewController([]cache.SharedInformer{objects.Networks().Informer(), objects.NetworkPorts().Informer()},
-		p.inventory(), orphan.ReadLive(p.metadata, p.cluster, networkResource, portResource), orphan.Options{
-			Rules: p.options.orphanRules(), Interval: p.options.AuditInterval, Cluster: p.cluster, Remembered: p.remembered,
-			Others: p.clouds.inventories,
-		})
+	owning := []cache.SharedInformer{
+		objects.Networks().Informer(), objects.NetworkPorts().Informer(), objects.SecurityGroups().Informer(),
+	}
+	live := orphan.ReadLive(p.metadata, p.cluster, networkResource, portResource, groupResource)
+	return orphan.NewController(owning, p.inventory(), live, orphan.Options{
+		Rules: p.options.orphanRules(), Interval: p.options.AuditInterval, Cluster: p.cluster, Remembered: p.remembered,
+		Others: p.clouds.inventories,
+	})
 }
 
 // remembered implements orphan.Options.Remembered.

@@ -22,7 +22,8 @@ import (
 // all replicas is right.
 var (
 	objects = metric.NewComputed("network_controller_objects",
-		"Networks and NetworkPorts, by kind, and by status and reason of their condition Ready. Only the leader serves it.",
+		"Networks, NetworkPorts and SecurityGroups, by kind, and by status and reason of their condition Ready. Only the "+
+			"leader serves it.",
 		"kind", "ready", "reason")
 	subnetAddresses = metric.NewComputed("network_controller_subnet_addresses",
 		"Addresses in the allocation pools of a Network's subnet, as in its status. Only the leader serves it.", ofSubnet...)
@@ -55,10 +56,10 @@ const (
 
 // measured is what the computed metrics are about. Its fields are nil before their controllers are built.
 type measured struct {
-	mu              sync.Mutex
-	networks, ports cache.Indexer
-	consumers       *consumer.Caches
-	own             *sharedInventory
+	mu                      sync.Mutex
+	networks, ports, groups cache.Indexer
+	consumers               *consumer.Caches
+	own                     *sharedInventory
 }
 
 // add sets fields.
@@ -75,7 +76,7 @@ func (p *process) measure(set metric.Set) {
 	}
 	m := &p.measured
 	m.mu.Lock()
-	networks, ports, consumers, own := m.networks, m.ports, m.consumers, m.own
+	networks, ports, groups, consumers, own := m.networks, m.ports, m.groups, m.consumers, m.own
 	m.mu.Unlock()
 	tally := map[state]int{}
 	if networks != nil {
@@ -91,6 +92,13 @@ func (p *process) measure(set metric.Set) {
 		for _, obj := range ports.List() {
 			if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
 				tally[stateOf("NetworkPort", port.Status.Conditions)]++
+			}
+		}
+	}
+	if groups != nil {
+		for _, obj := range groups.List() {
+			if group, ok := obj.(*cloudteamv1.SecurityGroup); ok {
+				tally[stateOf("SecurityGroup", group.Status.Conditions)]++
 			}
 		}
 	}
@@ -233,7 +241,8 @@ var reasons = sets.New(
 	cloudteamv1.ReasonCloudMismatch, cloudteamv1.ReasonIdentityDisputed, cloudteamv1.ReasonForbiddenByClass,
 	cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached, cloudteamv1.ReasonConflict,
 	cloudteamv1.ReasonInUse, cloudteamv1.ReasonBlocked, cloudteamv1.ReasonOwnershipLost,
-	cloudteamv1.ReasonNotConverged, cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonNamespaceNotAllowed,
+	cloudteamv1.ReasonNotConverged, cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonSecurityGroupNotReady,
+	cloudteamv1.ReasonNamespaceNotAllowed,
 	cloudteamv1.ReasonAddressesExhausted, cloudteamv1.ReasonAddressesLow, cloudteamv1.ReasonAddressInUse,
 	cloudteamv1.ReasonReconcileFailed, cloudteamv1.ReasonInvalidNetworks, cloudteamv1.ReasonPortLimitReached,
 	cloudteamv1.ReasonNetworkNotFound, cloudteamv1.ReasonPortsNotReady, cloudteamv1.ReasonPortsFailed,

@@ -17,6 +17,7 @@ import (
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
+	groupcontroller "cloudteam.ztgame.com/network-controller/internal/controller/securitygroup"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -132,7 +133,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Cloud, "cloud", o.Cloud,
 		"Name of the cloud in clouds.yaml. The default is $OS_CLOUD, or the standard OS_* environment variables. "+
 			"clouds.yaml is read from $OS_CLIENT_CONFIG_FILE, or from ., ~/.config/openstack or /etc/openstack. "+
-			"Only the controllers network and networkport need a cloud.")
+			"Only the controllers network, networkport and securitygroup need a cloud.")
 	flags.StringVar(&o.BindingCloud, "binding-cloud", o.BindingCloud,
 		"Name of an entry in clouds.yaml whose credentials may bind ports to hosts (binding:host_id), which takes an "+
 			"administrator or a policy. They are used for nothing else. The default is each cloud's own credentials. Only "+
@@ -192,7 +193,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"corrected.")
 	flags.BoolVar(&o.Policies.Plan, "report-only", o.Policies.Plan,
 		"Write nothing to Neutron. The conditions of Networks and NetworkPorts say what would be done there, with the "+
-			"reason Planned. Only the controllers network and networkport run. Use it for a first start, to see what follows.")
+			"reason Planned. Only the controllers network, networkport and securitygroup run. Use it for a first start, to see "+
+			"what follows.")
 	flags.Var((*percentage)(&o.AddressesLow), "addresses-low",
 		"Percentage of a subnet's addresses that should be free. With fewer, the Network's condition AddressesLow is True. "+
 			"It says how many addresses are in use and what to do, before ports fail. It clears when half as many more are "+
@@ -332,10 +334,10 @@ var inClouds = map[string]bool{orphan.Name: true, portbinding.Name: true}
 // enabled reports whether to run the controller of a name. As in kube-controller-manager, a name takes precedence over
 // '*', in any order. The controllers of orphans and of port bindings do not run in a process without a cloud, nor that
 // of orphans without a grace period, nor in one of a single namespace: it cannot tell orphans from what belongs to
-// others. With --report-only, only those of Networks and NetworkPorts run.
+// others. With --report-only, only those of Networks, NetworkPorts and SecurityGroups run.
 func (o *Options) enabled(name string) bool {
 	switch {
-	case o.Policies.Plan && name != networkcontroller.Name && name != portcontroller.Name:
+	case o.Policies.Plan && name != networkcontroller.Name && name != portcontroller.Name && name != groupcontroller.Name:
 		return false
 	case name == orphan.Name && (o.Orphan.Grace == 0 || o.Namespace != ""), inClouds[name] && !o.needsCloud():
 		return false

@@ -49,8 +49,8 @@ func TestOptionsAreValidated(t *testing.T) {
 		},
 		"all left out": {
 			func(o *Options) {
-				o.Controllers = []string{"*", "-network", "-networkport", "-deployment", "-pod", "-attachment", "-foo",
-					"-orphan"}
+				o.Controllers = []string{"*", "-network", "-networkport", "-securitygroup", "-deployment", "-pod",
+					"-attachment", "-foo", "-orphan"}
 			}, []string{"runs no controller"},
 		},
 		"only left out": {
@@ -156,7 +156,7 @@ func TestTheOrphanControllerNeedsACloud(t *testing.T) {
 		"by name, beside networks":       {[]string{"network", "orphan"}, time.Minute, true},
 		"not by default beside networks": {[]string{"network"}, time.Minute, false},
 		"not when left out":              {[]string{"*", "-orphan"}, time.Minute, false},
-		"not without a cloud":            {[]string{"*", "-network", "-networkport"}, time.Minute, false},
+		"not without a cloud":            {[]string{"*", "-network", "-networkport", "-securitygroup"}, time.Minute, false},
 		"not without a grace period":     {[]string{"*"}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +173,8 @@ func TestReportOnlyRunsOnlyWhatReports(t *testing.T) {
 	o := NewOptions()
 	o.Policies.Plan = true
 	for _, name := range controllers {
-		if got, want := o.enabled(name), name == "network" || name == "networkport"; got != want {
+		want := name == "network" || name == "networkport" || name == "securitygroup"
+		if got := o.enabled(name); got != want {
 			t.Errorf("%s is enabled: %t, want %t", name, got, want)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 type annotations map[string]int
 
 var (
-	// ownAnnotations are those of Networks and NetworkPorts.
+	// ownAnnotations are those of Networks, NetworkPorts and SecurityGroups.
 	ownAnnotations = annotations{
 		cloudteamv1.AnnotationPaused:   1 << 10,
 		cloudteamv1.AnnotationCloud:    4 << 10,
@@ -65,7 +65,7 @@ func trim(obj any) (any, error) {
 	}
 	object.SetManagedFields(nil)
 	switch object := obj.(type) {
-	case *cloudteamv1.Network, *cloudteamv1.NetworkPort:
+	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.SecurityGroup:
 		trimMetadata(object.(metav1.Object), ownAnnotations, true)
 	case *metav1.PartialObjectMetadata: // of a Node
 		trimMetadata(object, nodeAnnotations, false)

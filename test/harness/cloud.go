@@ -96,10 +96,11 @@ func (c *Cloud) List(collection, query string) []Resource {
 	if err != nil {
 		c.t.Fatalf("listing %s: %v", collection, err)
 	}
-	for i := range answer[collection] {
-		answer[collection][i] = plain(c.t, answer[collection][i])
+	listed := answer[strings.ReplaceAll(collection, "-", "_")]
+	for i := range listed {
+		listed[i] = plain(c.t, listed[i])
 	}
-	return answer[collection]
+	return listed
 }
 
 // plain makes float64s of the json.Numbers that gophercloud decodes to.

@@ -15,7 +15,10 @@ type kind struct {
 }
 
 // kinds are in the order of the reference.
-var kinds = []kind{{"Network", "NetworkSpec"}, {"NetworkPort", "NetworkPortSpec"}, {"NetworkClass", "NetworkClassSpec"}}
+var kinds = []kind{
+	{"Network", "NetworkSpec"}, {"NetworkPort", "NetworkPortSpec"}, {"SecurityGroup", "SecurityGroupSpec"},
+	{"NetworkClass", "NetworkClassSpec"},
+}
 
 func main() {
 	types := flag.String("types", "pkg/apis/cloudteam/v1", "folder of the API's types")

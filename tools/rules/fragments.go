@@ -123,6 +123,11 @@ var fragments = map[string]string{
 		has(s.serviceTypes) && s.serviceTypes.size() > 0 && !('network:router_interface' in s.serviceTypes) ||
 		!has(s.subnetPool) && (!has(s.cidr) || !s.cidr.contains(':'))`,
 
+	// A rule of a security group.
+	"isOfIPv6": `(has(self.etherType) && self.etherType == 'IPv6')`,
+	"hasPorts": `(has(self.protocol) && self.protocol in ['tcp', 'udp', 'sctp'])`,
+	"hasTypes": `(has(self.protocol) && self.protocol in ['icmp', 'icmpv6'])`,
+
 	// No value is listed twice, in whatever spelling.
 	"addressesDiffer": `[self.filter(a, isIP(a)).map(a, ip(a))].all(l, l.all(a, l.exists_one(b, a == b)))`,
 	"routesDiffer": `

@@ -58,6 +58,7 @@ type Cloud struct {
 	networks *shelf[plan.ObservedNetwork]
 	ports    *shelf[plan.ObservedPort]
 	routers  *shelf[plan.ObservedRouter]
+	groups   *shelf[plan.ObservedGroup]
 	// listed is when the list began that the Inventory holds.
 	listed time.Time
 
@@ -86,6 +87,9 @@ func NewCloud(calls *CallLog, credentials client.Identity, cluster string) *Clou
 	})
 	c.routers = newShelf(cluster, &c.neutron.Routers, plantest.CloneRouter, func(r plan.ObservedRouter) identity {
 		return identity{r.ID, r.Name, r.Description}
+	})
+	c.groups = newShelf(cluster, &c.neutron.Groups, plantest.CloneGroup, func(g plan.ObservedGroup) identity {
+		return identity{g.ID, g.Name, g.Description}
 	})
 	return c
 }
@@ -127,6 +131,7 @@ func (c *Cloud) Observed(
 	}
 	observed := plan.Observed{
 		Networks: c.networks.ownedBy(owner), Ports: c.ports.ownedBy(owner), Routers: c.routers.ownedBy(owner),
+		Groups: c.groups.ownedBy(owner),
 	}
 	c.handedOut = append(c.handedOut, handOut{observed, plantest.CloneObserved(observed)})
 	return observed, nil
@@ -149,10 +154,12 @@ func (c *Cloud) list() error {
 	c.networks.list(c.Missed)
 	c.ports.list(c.Missed)
 	c.routers.list(c.Missed)
+	c.groups.list(c.Missed)
 	if c.Replayed != nil {
 		c.networks.replay(c.Replayed.Networks)
 		c.ports.replay(c.Replayed.Ports)
 		c.routers.replay(c.Replayed.Routers)
+		c.groups.replay(c.Replayed.Groups)
 	}
 	c.listed = began
 	return nil
@@ -207,6 +214,8 @@ func (c *Cloud) Find(_ context.Context, of plan.Kind, name string, owner plan.Ow
 		ids = c.ports.named(name, owner)
 	case plan.KindRouter:
 		ids = c.routers.named(name, owner)
+	case plan.KindGroup:
+		ids = c.groups.named(name, owner)
 	default:
 		ids = c.networks.named(name, owner)
 	}
@@ -218,7 +227,9 @@ func (c *Cloud) Find(_ context.Context, of plan.Kind, name string, owner plan.Ow
 
 // reread has the Inventory hold one resource of any kind as Neutron has it, if it is the cluster's.
 func (c *Cloud) reread(id string) (found, ours bool) {
-	for _, reread := range []func(string) (bool, bool){c.networks.reread, c.ports.reread, c.routers.reread} {
+	for _, reread := range []func(string) (bool, bool){
+		c.networks.reread, c.ports.reread, c.routers.reread, c.groups.reread,
+	} {
 		exists, marked := reread(id)
 		found, ours = found || exists, ours || marked
 	}
@@ -257,6 +268,8 @@ func (c *Cloud) Apply(_ context.Context, change plan.Change) (done plan.Change, 
 		switch step.Action {
 		case plan.CreateSubnet, plan.UpdateSubnet, plan.DeleteSubnet, plan.ShareNetwork, plan.UnshareNetwork:
 			c.reread(step.NetworkRef.ID)
+		case plan.CreateRules, plan.DeleteRule:
+			c.reread(step.GroupRef.ID)
 		default:
 			c.reread(step.ID)
 		}
@@ -314,15 +327,15 @@ func refusal(step plan.Step, err error) error {
 	}
 	answer := &client.Error{Kind: client.Invalid, Op: string(step.Action), Reason: refused.Message, Type: refused.Type}
 	switch refused.Type {
-	case plantest.ErrMoved.Type:
+	case plantest.ErrMoved.Type, "SecurityGroupRuleExists":
 		answer.Kind, answer.Status = client.Conflict, http.StatusPreconditionFailed
-	case "NetworkInUse", "SubnetInUse", "RouterInUse":
+	case "NetworkInUse", "SubnetInUse", "RouterInUse", "SecurityGroupInUse":
 		answer.Kind = client.InUse
 	case "IpAddressAlreadyAllocated":
 		answer.Kind = client.Taken
 	case "IpAddressGenerationFailure":
 		answer.Kind = client.Exhausted
-	case "NetworkNotFound", "SubnetNotFound", "PortNotFound", "RouterNotFound":
+	case "NetworkNotFound", "SubnetNotFound", "PortNotFound", "RouterNotFound", "SecurityGroupNotFound":
 		answer.Kind = client.NotFound
 	}
 	return answer
@@ -386,6 +399,33 @@ func (c *Cloud) PutRouter(r plan.ObservedRouter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.neutron.Routers = append(c.neutron.Routers, r)
+}
+
+// PutGroup adds a security group to Neutron behind the Inventory's back.
+func (c *Cloud) PutGroup(g plan.ObservedGroup) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.neutron.Groups = append(c.neutron.Groups, g)
+}
+
+// EditGroup changes a security group in Neutron as somebody else would, behind the Inventory's back.
+func (c *Cloud) EditGroup(t *testing.T, id string, change func(*plan.ObservedGroup)) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.neutron.Group(id)
+	if g == nil {
+		t.Fatalf("there is no security group %s", id)
+	}
+	change(g)
+	g.Revision++
+}
+
+// Groups gives the security groups that Neutron has, in order of creation.
+func (c *Cloud) Groups() []plan.ObservedGroup {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.neutron.Everything().Groups
 }
 
 // EditPort changes a port in Neutron as somebody else would, behind the Inventory's back.

@@ -41,5 +41,8 @@ func (c *Cloud) Owners() (owners map[string]inventory.Holdings, audited time.Tim
 	for id, held := range c.routers.held {
 		note(held.Description, plan.KindRouter, id)
 	}
+	for id, held := range c.groups.held {
+		note(held.Description, plan.KindGroup, id)
+	}
 	return owners, c.listed, c.Credentials, true
 }

@@ -112,7 +112,7 @@ func (r *Reconciler[T]) reach(obj T, removing bool) (home, error) {
 		// The details of a Secret are only for users of its own namespace.
 		message := "The credentials of its Network cannot be used; the Network's own condition says why. Retries as soon " +
 			"as they change."
-		if r.kind.Resource == plan.KindNetwork {
+		if r.kind.Resource != plan.KindPort {
 			message = "The credentials of its NetworkClass cannot be used. Retries as soon as they change. Ask whoever " +
 				"manages the class."
 		}

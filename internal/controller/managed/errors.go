@@ -106,7 +106,7 @@ func mismatch(kind plan.Kind, pinned, found client.Identity) error {
 // mismatchElsewhere is mismatch for an object whose credentials are another namespace's. It tells nothing about them.
 func mismatchElsewhere(kind plan.Kind) error {
 	of, remedy := "Network", "The Network's own condition says more."
-	if kind == plan.KindNetwork {
+	if kind != plan.KindPort {
 		of, remedy = "NetworkClass", "Name a class for the project that has it, or ask whoever manages the class."
 	}
 	return &Problem{

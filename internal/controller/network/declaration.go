@@ -92,7 +92,7 @@ func policies(obj *cloudteamv1.Network) managed.Policies {
 func (k *kind) needs(obj *cloudteamv1.Network) []plan.Kind {
 	obj = k.classes.Of(obj).Effective(obj)
 	if obj.Spec.Router != nil || obj.Status.Router != nil {
-		return nil
+		return []plan.Kind{plan.KindNetwork, plan.KindPort, plan.KindRouter}
 	}
 	return []plan.Kind{plan.KindNetwork}
 }

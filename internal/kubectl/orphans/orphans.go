@@ -77,7 +77,8 @@ func Find(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, cluster stri
 	for _, uid := range slices.Sorted(maps.Keys(owners)) {
 		// What has none of these kinds may belong to an object of a kind that was not listed.
 		has := owners[uid]
-		if live[uid] || len(has[plan.KindNetwork])+len(has[plan.KindPort])+len(has[plan.KindRouter]) == 0 {
+		if live[uid] || len(has[plan.KindNetwork])+len(has[plan.KindPort])+len(has[plan.KindRouter])+
+			len(has[plan.KindGroup]) == 0 {
 			continue
 		}
 		if err := f.add(ctx, plan.Owner{Cluster: cluster, Object: uid}); err != nil {
@@ -118,6 +119,13 @@ func Live(ctx context.Context, c *ask.Cluster) (map[string]bool, error) {
 	}
 	for i := range ports.Items {
 		live[string(ports.Items[i].UID)] = true
+	}
+	groups, err := api.SecurityGroups(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the SecurityGroups of all namespaces: %w", err)
+	}
+	for i := range groups.Items {
+		live[string(groups.Items[i].UID)] = true
 	}
 	return live, nil
 }
@@ -260,6 +268,9 @@ func resources(o plan.Observed) (all []Orphan) {
 	}
 	for _, r := range o.Routers {
 		all = append(all, Orphan{Kind: "router", ID: r.ID, Name: r.Name, Created: r.Created})
+	}
+	for _, g := range o.Groups {
+		all = append(all, Orphan{Kind: "security group", ID: g.ID, Name: g.Name, Created: g.Created})
 	}
 	for _, p := range o.Ports {
 		all = append(all, Orphan{Kind: "port", ID: p.ID, Name: cmp.Or(p.Name, listed(p.Addresses)), Created: p.Created})

@@ -107,7 +107,9 @@ func TestCountsOfATenantNeedNoCallsOfTheirOwn(t *testing.T) {
 	b.put("a", ownerOf("o").Marker())
 	b.audit(t)
 	b.audit(t)
-	lists := []string{"GET networks", "GET subnets", "GET rbac-policies", "GET ports", "GET routers"}
+	lists := []string{
+		"GET networks", "GET subnets", "GET rbac-policies", "GET ports", "GET routers", "GET security-groups",
+	}
 	// Whether Neutron counts is found out once.
 	want := slices.Concat(lists, []string{"GET network-ip-availabilities"}, lists)
 	slices.Sort(want)

@@ -132,8 +132,8 @@ func (b Blockers) String() string {
 	}
 }
 
-// Blockers lists live why Neutron refused a step that deletes or unshares a resource. For a network, a subnet, a router
-// or a share it lists ports. For a router's interface or gateway it lists floating IPs. It reads one page of ports and
+// Blockers lists live why Neutron refused a step that deletes or unshares a resource. For a network, a subnet, a router,
+// a share or a security group it lists ports. For a router's interface or gateway it lists floating IPs. It reads one page of ports and
 // omits those that Neutron deletes itself. An empty result means that they are gone, or hidden from these credentials.
 // An error means that nothing is known.
 func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, error) {
@@ -147,6 +147,8 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 	case plan.UnshareNetwork:
 		query.Set("network_id", refused.NetworkRef.ID)
 		query.Set("project_id", refused.Share.Project)
+	case plan.DeleteGroup, plan.UpdateGroup:
+		return i.listMembers(ctx, refused.ID)
 	case plan.DeleteRouter:
 		query.Set("device_id", refused.ID)
 		query["device_owner"] = routerInterfaces
@@ -161,20 +163,33 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 	return i.listBlockers(ctx, query)
 }
 
+// listMembers lists the ports in a security group. A cloud without the filter lists other ports, which are omitted.
+func (i *Inventory) listMembers(ctx context.Context, group string) (found Blockers, err error) {
+	return i.listBlockersIn(ctx, group, url.Values{"security_groups": {group}})
+}
+
 func (i *Inventory) listBlockers(ctx context.Context, query url.Values) (found Blockers, err error) {
+	return i.listBlockersIn(ctx, "", query)
+}
+
+// listBlockersIn lists the ports that fit a query and are in a security group; group is empty for any or none.
+func (i *Inventory) listBlockersIn(ctx context.Context, group string, query url.Values) (found Blockers, err error) {
 	query = i.cloud.Paged(query)
 	type listed struct {
 		Blocker
-		Description string `json:"description"`
+		Description string   `json:"description"`
+		Groups      []string `json:"security_groups"`
 	}
-	query["fields"] = slices.DeleteFunc(fieldsOf[listed](), func(field string) bool { return field == "-" })
+	query["fields"] = slices.DeleteFunc(fieldsOf[listed](), func(field string) bool {
+		return field == "-" || field == "security_groups" && group == ""
+	})
 	ports, further, err := client.Page[listed](ctx, i.cloud, "list ports", portKind.Collection, query)
 	if err != nil {
 		return Blockers{}, err
 	}
 	found.Further = further
 	for _, p := range ports {
-		if slices.Contains(goesAlong, p.DeviceOwner) {
+		if slices.Contains(goesAlong, p.DeviceOwner) || group != "" && !slices.Contains(p.Groups, group) {
 			continue
 		}
 		// A router's interface on a network of ours is the same object's.

@@ -203,8 +203,11 @@ func portSchema() *schema[*port] {
 		{name: "allowed_address_pairs", access: inPost | inPut | visible | policed, convert: noneToEmptyList,
 			check: arePairs, get: func(_ *view, p *port) any { return append([]pairBody{}, p.pairs...) }},
 		constant[*port]("extra_dhcp_opts", []string{}),
-		{name: "security_groups", access: inPost | inPut | visible, convert: noneToEmptyList, check: areUUIDs,
-			get: func(_ *view, p *port) any { return p.groups }},
+		{name: "security_groups", access: inPost | inPut | visible | filterable, convert: noneToEmptyList, check: areUUIDs,
+			get: func(_ *view, p *port) any { return p.groups },
+			match: func(_ *view, p *port, want []string) bool {
+				return slices.ContainsFunc(want, func(id string) bool { return slices.Contains(p.groups, id) })
+			}},
 		{name: "resource_request", access: visible | adminToSee, get: func(*view, *port) any { return nil }},
 		{name: "ip_allocation", access: visible | filterable | sortable, get: func(_ *view, p *port) any {
 			if p.unaddressed {

@@ -78,6 +78,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.RouterSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouterStatus"):
 		return &cloudteamv1.RouterStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SecurityGroup"):
+		return &cloudteamv1.SecurityGroupApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SecurityGroupRule"):
+		return &cloudteamv1.SecurityGroupRuleApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SecurityGroupSpec"):
+		return &cloudteamv1.SecurityGroupSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("SecurityGroupStatus"):
+		return &cloudteamv1.SecurityGroupStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SubnetSpec"):
 		return &cloudteamv1.SubnetSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SubnetStatus"):

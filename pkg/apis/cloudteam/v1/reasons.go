@@ -65,6 +65,8 @@ const (
 	ReasonNotConverged = "NotConverged"
 	// ReasonNetworkNotReady: the port's Network does not exist, or is not Ready.
 	ReasonNetworkNotReady = "NetworkNotReady"
+	// ReasonSecurityGroupNotReady: a SecurityGroup that the object names does not exist, or has no group in Neutron yet.
+	ReasonSecurityGroupNotReady = "SecurityGroupNotReady"
 	// ReasonNamespaceNotAllowed: the Network is in another namespace, and does not exist or does not allow this one.
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 	// ReasonAddressesExhausted: the network has no free address, or the subnet pool no free range. Retried.

@@ -30,7 +30,8 @@ func Resource(resource string) schema.GroupResource {
 
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
-		&Network{}, &NetworkList{}, &NetworkClass{}, &NetworkClassList{}, &NetworkPort{}, &NetworkPortList{})
+		&Network{}, &NetworkList{}, &NetworkClass{}, &NetworkClassList{}, &NetworkPort{}, &NetworkPortList{},
+		&SecurityGroup{}, &SecurityGroupList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }

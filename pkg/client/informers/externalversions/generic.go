@@ -46,6 +46,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Cloudteam().V1().NetworkClasses().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("networkports"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Cloudteam().V1().NetworkPorts().Informer()}, nil
+	case v1.SchemeGroupVersion.WithResource("securitygroups"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Cloudteam().V1().SecurityGroups().Informer()}, nil
 
 		// Group=samplecontroller.k8s.io, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithResource("foos"):

@@ -23,3 +23,11 @@ type NetworkPortListerExpansion interface{}
 // NetworkPortNamespaceListerExpansion allows custom methods to be added to
 // NetworkPortNamespaceLister.
 type NetworkPortNamespaceListerExpansion interface{}
+
+// SecurityGroupListerExpansion allows custom methods to be added to
+// SecurityGroupLister.
+type SecurityGroupListerExpansion interface{}
+
+// SecurityGroupNamespaceListerExpansion allows custom methods to be added to
+// SecurityGroupNamespaceLister.
+type SecurityGroupNamespaceListerExpansion interface{}

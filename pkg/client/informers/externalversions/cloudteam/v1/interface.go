@@ -16,6 +16,8 @@ type Interface interface {
 	NetworkClasses() TypedNetworkClassInformer
 	// NetworkPorts returns a NetworkPortInformer.
 	NetworkPorts() TypedNetworkPortInformer
+	// SecurityGroups returns a SecurityGroupInformer.
+	SecurityGroups() TypedSecurityGroupInformer
 }
 
 type version struct {
@@ -42,4 +44,9 @@ func (v *version) NetworkClasses() TypedNetworkClassInformer {
 // NetworkPorts returns a TypedNetworkPortInformer.
 func (v *version) NetworkPorts() TypedNetworkPortInformer {
 	return &networkPortInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// SecurityGroups returns a TypedSecurityGroupInformer.
+func (v *version) SecurityGroups() TypedSecurityGroupInformer {
+	return &securityGroupInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

@@ -17,6 +17,7 @@ type CloudteamV1Interface interface {
 	NetworksGetter
 	NetworkClassesGetter
 	NetworkPortsGetter
+	SecurityGroupsGetter
 }
 
 // CloudteamV1Client is used to interact with features provided by the cloudteam.ztgame.com group.
@@ -34,6 +35,10 @@ func (c *CloudteamV1Client) NetworkClasses() NetworkClassInterface {
 
 func (c *CloudteamV1Client) NetworkPorts(namespace string) NetworkPortInterface {
 	return newNetworkPorts(c, namespace)
+}
+
+func (c *CloudteamV1Client) SecurityGroups(namespace string) SecurityGroupInterface {
+	return newSecurityGroups(c, namespace)
 }
 
 // NewForConfig creates a new CloudteamV1Client for the given config.

@@ -9,3 +9,5 @@ type NetworkExpansion interface{}
 type NetworkClassExpansion interface{}
 
 type NetworkPortExpansion interface{}
+
+type SecurityGroupExpansion interface{}

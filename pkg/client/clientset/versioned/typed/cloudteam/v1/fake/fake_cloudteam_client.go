@@ -26,6 +26,10 @@ func (c *FakeCloudteamV1) NetworkPorts(namespace string) v1.NetworkPortInterface
 	return newFakeNetworkPorts(c, namespace)
 }
 
+func (c *FakeCloudteamV1) SecurityGroups(namespace string) v1.SecurityGroupInterface {
+	return newFakeSecurityGroups(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeCloudteamV1) RESTClient() rest.Interface {

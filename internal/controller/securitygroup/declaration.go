@@ -1,0 +1,126 @@
+package securitygroup
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// declaration is a SecurityGroup's spec.
+type declaration struct {
+	plan.GroupSpec
+	// class is the class that the group is made with; nil for none. forbids says what it forbids of a group that is kept
+	// all the same; it is nil if nothing.
+	class   *cloudteamv1.AppliedClass
+	forbids *controller.State
+	// pending says for which groups rules wait; nil if none does.
+	pending *managed.Problem
+}
+
+// Resolve implements managed.Declaration. The rules that wait for other groups are left out, and the others applied: so
+// two groups may have rules about each other.
+func (d declaration) Resolve(context.Context, managed.Inventory) (managed.Declaration, error) {
+	if d.pending != nil {
+		return d, d.pending
+	}
+	return d, nil
+}
+
+// Plan implements managed.Declaration.
+func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
+	return plan.SecurityGroup(d.GroupSpec, observed)
+}
+
+// Retained implements managed.Retainable.
+func (d declaration) Retained() managed.Declaration {
+	d.Retain = true
+	return d
+}
+
+// inClass is a Network of the object's class and cloud, for what decides about these. It has no subnets and nothing else
+// that a class could forbid.
+func inClass(obj *cloudteamv1.SecurityGroup) *cloudteamv1.Network {
+	n := &cloudteamv1.Network{ObjectMeta: obj.ObjectMeta}
+	n.Spec.Cloud, n.Spec.ClassName = obj.Spec.Cloud, obj.Spec.ClassName
+	n.Status.ResourceStatus, n.Status.Class = obj.Status.ResourceStatus, obj.Status.Class
+	return n
+}
+
+// declarationOf is the Kind's Declare. A SecurityGroup whose class is not for its namespace, or does not exist, is not
+// applied. One that was applied before stays.
+func (k *kind) declarationOf(obj *cloudteamv1.SecurityGroup, owner plan.Owner) (managed.Declaration, error) {
+	made, _, reason, message := k.classes.Judge(inClass(obj))
+	d := declaration{class: made.With}
+	if d.class != nil { // the defaults are for Networks
+		d.class = &cloudteamv1.AppliedClass{Name: d.class.Name}
+	}
+	if reason != "" {
+		d.forbids = new(controller.Stalled(reason, message))
+	}
+	if d.forbids != nil && !made.Kept {
+		return nil, managed.Waits(*d.forbids)
+	}
+	groups, waiting, err := k.remotes(obj)
+	if err != nil {
+		return nil, err
+	}
+	if len(waiting) > 0 {
+		d.pending = managed.Waits(controller.Reconciling(cloudteamv1.ReasonSecurityGroupNotReady, fmt.Sprintf(
+			"Rules wait for other groups: %s. All other rules are as declared. Create the SecurityGroup, or remove the rules.",
+			strings.Join(waiting, ", "))))
+	}
+	d.GroupSpec, err = declare.SecurityGroup(obj, owner, groups)
+	return d, err
+}
+
+// remotes gives the ids of the groups of the namespace that an object's rules are about, by name, and says which ones
+// have none now. Only controllers write the ids: no user can name another namespace's group.
+func (k *kind) remotes(obj *cloudteamv1.SecurityGroup) (ids map[string]string, waiting []string, err error) {
+	ids = map[string]string{}
+	for _, name := range declare.RemoteGroups(obj) {
+		other, err := k.groups.SecurityGroups(obj.Namespace).Get(name)
+		switch {
+		case apierrors.IsNotFound(err):
+			waiting = append(waiting, fmt.Sprintf("SecurityGroup %s does not exist", name))
+		case err != nil:
+			return nil, nil, err
+		case other.DeletionTimestamp != nil:
+			waiting = append(waiting, fmt.Sprintf("SecurityGroup %s is being deleted", name))
+		case other.Status.SecurityGroupID == "":
+			waiting = append(waiting, fmt.Sprintf("SecurityGroup %s is not in Neutron yet", name))
+		default:
+			ids[name] = other.Status.SecurityGroupID
+		}
+	}
+	return ids, waiting, nil
+}
+
+// show is the Kind's Show: it shows in the status what exists in Neutron, and by which class the group was made. A group
+// that is being deleted keeps the class: it says with whose credentials to delete.
+func show(obj *cloudteamv1.SecurityGroup, declared managed.Declaration, observed plan.Observed) {
+	group, _ := observed.Group()
+	obj.Status.SecurityGroupID, obj.Status.RuleCount = group.ID, int32(len(group.Rules))
+	conditions := &obj.Status.Conditions
+	d, ok := declared.(declaration)
+	if ok {
+		obj.Status.Class = d.class
+	}
+	if ok && obj.DeletionTimestamp == nil && d.forbids != nil {
+		meta.SetStatusCondition(conditions, metav1.Condition{
+			Type: cloudteamv1.ConditionClassViolated, Status: metav1.ConditionTrue, ObservedGeneration: obj.Generation,
+			Reason: d.forbids.Reason, Message: d.forbids.Message,
+		})
+		return
+	}
+	meta.RemoveStatusCondition(conditions, cloudteamv1.ConditionClassViolated)
+}

@@ -1,0 +1,307 @@
+package securitygroup
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+var (
+	webKey, dbKey = cache.NewObjectName("team", "web"), cache.NewObjectName("team", "db")
+	here          = client.Identity{Endpoint: "https://neutron.test/", Region: "one", ProjectID: "p1"}
+	owner         = plan.Owner{Cluster: "cluster-1", Object: "uid-web"}
+)
+
+// world is a controller that runs, between an API server and a cloud that are both played. Its informers are real.
+type world struct {
+	*controllertest.World[*cloudteamv1.SecurityGroup]
+	c       *Controller
+	classes *classes.Classes
+}
+
+func inWorld(t *testing.T, of *classes.Classes, test func(w *world), objects ...controllertest.Object) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{
+			World:   controllertest.NewWorld[*cloudteamv1.SecurityGroup](t, webKey).WithCloud(here, owner.Cluster),
+			classes: of,
+		}
+		controllertest.Serve(w.API, w.Clients, cloudteamv1.SchemeGroupVersion.WithResource("securitygroups"),
+			controllertest.Rules[*cloudteamv1.SecurityGroup]{Line: controllertest.WriteLine})
+		w.Create(objects...)
+		w.restart()
+		test(w)
+	})
+}
+
+// restart ends the controller, if one runs, and runs a new one, which knows nothing but what the API server and the
+// cloud hold.
+func (w *world) restart() {
+	w.T.Helper()
+	w.Stop()
+	w.NewInformers()
+	groups := w.Informers.Cloudteam().V1().SecurityGroups()
+	c, err := NewController(w.Clients.CloudteamV1(), groups, w.Cloud, w.Events, owner.Cluster, w.classes)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.c = c
+	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{groups.Informer().GetIndexer()}})
+	w.Run(c.Run, 2)
+	w.settle()
+}
+
+func (w *world) settle() { controllertest.Settle(100 * time.Millisecond) }
+
+// audit has the Inventory list, and tell the controller that the objects' resources moved.
+func (w *world) audit() {
+	w.T.Helper()
+	w.Cloud.Audit(w.T)
+	w.c.Moved("uid-web")
+	w.c.Moved("uid-db")
+	w.settle()
+}
+
+func (w *world) edit(change func(*cloudteamv1.SecurityGroup)) {
+	w.T.Helper()
+	w.Edit(change)
+	w.settle()
+}
+
+// group gives the example's group in Neutron; its rules are sorted texts.
+func (w *world) group() (g plan.ObservedGroup, rules []string) {
+	w.T.Helper()
+	for _, found := range w.Cloud.Groups() {
+		if owner.Owns(found.Description) {
+			if g.ID != "" {
+				w.T.Errorf("there are two groups: %s and %s", g.ID, found.ID)
+			}
+			g = found
+		}
+	}
+	for _, r := range g.Rules {
+		rules = append(rules, r.String())
+	}
+	slices.Sort(rules)
+	return g, rules
+}
+
+func (w *world) wantRules(want ...string) {
+	w.T.Helper()
+	if _, rules := w.group(); !slices.Equal(rules, want) {
+		w.T.Errorf("the group has the rules %q, want %q", rules, want)
+	}
+}
+
+func secgroup(name string, rules ...cloudteamv1.SecurityGroupRule) *cloudteamv1.SecurityGroup {
+	return &cloudteamv1.SecurityGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID("uid-" + name)},
+		Spec:       cloudteamv1.SecurityGroupSpec{Rules: rules},
+	}
+}
+
+func allow(port int32) cloudteamv1.SecurityGroupRule {
+	return cloudteamv1.SecurityGroupRule{Direction: "ingress", Protocol: "tcp", PortRangeMin: &port}
+}
+
+func from(group string) cloudteamv1.SecurityGroupRule {
+	return cloudteamv1.SecurityGroupRule{Direction: "ingress", RemoteGroup: group}
+}
+
+const (
+	out4, out6 = "egress IPv4 any to anywhere", "egress IPv6 any to anywhere"
+	https      = "ingress IPv4 tcp 443 from anywhere"
+)
+
+func TestGroupIsMadeKeptAndRemoved(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.WantState("Ready=True Available")
+		g, _ := w.group()
+		w.wantRules(out4, out6, https)
+		if obj := w.Get(); obj.Status.SecurityGroupID != g.ID || obj.Status.RuleCount != 3 {
+			t.Errorf("the status shows %+v, want group %s with 3 rules", obj.Status, g.ID)
+		}
+		w.Cloud.EditGroup(t, g.ID, func(g *plan.ObservedGroup) {
+			g.Name = "renamed"
+			g.Rules = append(g.Rules[1:], plan.ObservedRule{ID: "by hand", Rule: plan.Rule{
+				Direction: plan.Ingress, EtherType: plan.IPv4, PortMin: plan.NoPort, PortMax: plan.NoPort,
+			}})
+		})
+		w.audit()
+		w.wantRules(out4, out6, https)
+		if g, _ := w.group(); g.Name != "web" {
+			t.Errorf("the group is called %q", g.Name)
+		}
+		w.edit(func(obj *cloudteamv1.SecurityGroup) {
+			obj.Spec.Rules = []cloudteamv1.SecurityGroupRule{{Direction: "egress", EtherType: "IPv6", Protocol: "udp"}}
+		})
+		w.wantRules("egress IPv6 udp to anywhere")
+		w.restart()
+		w.wantRules("egress IPv6 udp to anywhere")
+		w.Delete()
+		w.settle()
+		if w.Exists() || len(w.Cloud.Groups()) > 0 {
+			t.Errorf("after the deletion there are %v", w.Cloud.Groups())
+		}
+	}, secgroup("web", allow(443)))
+}
+
+// TestGroupIsMadeOnce loses the answer to each write in turn, and restarts after it.
+func TestGroupIsMadeOnce(t *testing.T) {
+	for _, action := range []plan.Action{plan.CreateGroup, plan.CreateRules, plan.DeleteRule, plan.UpdateGroup} {
+		t.Run(string(action), func(t *testing.T) {
+			inWorld(t, nil, func(w *world) {
+				lost := &client.Error{Kind: client.Transient, Op: string(action), Reason: "no answer in time", MaybeDone: true}
+				w.Cloud.After = controllertest.Fails(action, 1, lost)
+				rule := cloudteamv1.SecurityGroupRule{Direction: "egress", Protocol: "tcp"}
+				w.API.Create(t, secgroup("web", allow(443), rule))
+				w.settle()
+				w.edit(func(obj *cloudteamv1.SecurityGroup) { obj.Spec.Description = "d" })
+				w.restart()
+				controllertest.Settle(time.Minute)
+				w.wantRules("egress IPv4 tcp to anywhere", https)
+				w.WantState("Ready=True Available")
+			})
+		})
+	}
+}
+
+func TestGroupsWithRulesAboutEachOther(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonSecurityGroupNotReady ||
+			!strings.Contains(ready.Message, "SecurityGroup db does not exist") {
+			t.Errorf("while the other group is missing: %s: %s", ready.Reason, ready.Message)
+		}
+		w.wantRules(out4, out6, "ingress IPv4 any from its own members", https)
+		w.API.Create(t, secgroup("db", from("web")))
+		w.settle()
+		db := controllertest.Get[*cloudteamv1.SecurityGroup](t, w.API, dbKey)
+		w.WantState("Ready=True Available")
+		about := "ingress IPv4 any from group " + db.Status.SecurityGroupID
+		w.wantRules(out4, out6, about, "ingress IPv4 any from its own members", https)
+
+		w.API.Delete(t, db)
+		w.settle()
+		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonSecurityGroupNotReady {
+			t.Errorf("after the other group went: %s: %s", ready.Reason, ready.Message)
+		}
+		w.audit()
+		w.wantRules(out4, out6, "ingress IPv4 any from its own members", https)
+	}, secgroup("web", allow(443), from("web"), from("db")))
+}
+
+// TestOtherNamespacesGroupHasNoName holds that a rule reaches groups of its own namespace only.
+func TestOtherNamespacesGroupHasNoName(t *testing.T) {
+	theirs := secgroup("db")
+	theirs.Namespace = "other"
+	theirs.Status.SecurityGroupID = "theirs"
+	inWorld(t, nil, func(w *world) {
+		w.wantRules(out4, out6)
+		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonSecurityGroupNotReady {
+			t.Errorf("%s: %s", ready.Reason, ready.Message)
+		}
+	}, theirs, secgroup("web", from("db")))
+}
+
+func TestGroupInUseIsToldAndRetried(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		inUse := &client.Error{Kind: client.InUse, Op: "delete security group", Reason: "Security Group in use"}
+		w.Cloud.Before = controllertest.Fails(plan.DeleteGroup, 2, inUse)
+		w.Delete()
+		w.settle()
+		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonInUse {
+			t.Errorf("%s: %s", ready.Reason, ready.Message)
+		}
+		controllertest.Settle(time.Minute)
+		if w.Exists() || len(w.Cloud.Groups()) > 0 {
+			t.Errorf("it is never deleted: %v", w.Cloud.Groups())
+		}
+	}, secgroup("web"))
+}
+
+// TestFullQuotaKeepsNoRuleThatIsTooMany holds that a refused new rule does not hold up the removal of another.
+func TestFullQuotaKeepsNoRuleThatIsTooMany(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		full := &client.Error{Kind: client.Capacity, Op: "create security group rules", Reason: "Quota exceeded"}
+		w.Cloud.Before = controllertest.Fails(plan.CreateRules, 1000, full)
+		w.edit(func(obj *cloudteamv1.SecurityGroup) { obj.Spec.Rules = []cloudteamv1.SecurityGroupRule{allow(80)} })
+		w.wantRules(out4, out6)
+		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonQuotaExceeded {
+			t.Errorf("%s: %s", ready.Reason, ready.Message)
+		}
+	}, secgroup("web", allow(443)))
+}
+
+func TestReportLeavesRules(t *testing.T) {
+	obj := secgroup("web", allow(443))
+	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
+	inWorld(t, nil, func(w *world) {
+		g, _ := w.group()
+		w.Cloud.EditGroup(t, g.ID, func(g *plan.ObservedGroup) {
+			g.Rules = append(g.Rules, plan.ObservedRule{ID: "x", Rule: plan.Rule{
+				Direction: plan.Ingress, EtherType: plan.IPv4, PortMin: plan.NoPort, PortMax: plan.NoPort,
+			}})
+		})
+		w.audit()
+		w.wantRules(out4, out6, "ingress IPv4 any from anywhere", https)
+		if ready := w.Ready(); ready.Status != metav1.ConditionFalse || ready.Reason != cloudteamv1.ReasonDriftDetected ||
+			len(w.Get().Status.Drift) != 1 {
+			t.Errorf("a group that lets everybody in is Ready: %+v, %+v", ready, w.Get().Status.Drift)
+		}
+	}, obj)
+}
+
+func TestClassJudgesGroup(t *testing.T) {
+	of := controllertest.NewClasses(&cloudteamv1.NetworkClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Annotations: map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}},
+		Spec: cloudteamv1.NetworkClassSpec{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}},
+		},
+	})
+	inWorld(t, of.Classes, func(w *world) {
+		w.WantState("Ready=False Stalled=True ForbiddenByClass")
+		if len(w.Cloud.Groups()) > 0 {
+			t.Error("a group was made for a namespace that its class does not select")
+		}
+		of.Label("team", map[string]string{"team": "blue"})
+		w.c.EnqueueNamespace("team")
+		w.settle()
+		w.WantState("Ready=True Available")
+		if class := w.Get().Status.Class; class == nil || class.Name != "blue" {
+			t.Errorf("the status shows class %+v", class)
+		}
+		of.Label("team", nil)
+		w.c.EnqueueNamespace("team")
+		w.settle()
+		if !meta.IsStatusConditionTrue(w.Get().Status.Conditions, cloudteamv1.ConditionClassViolated) {
+			t.Error("it does not tell that its class forbids it now")
+		}
+		w.wantRules(out4, out6)
+	}, secgroup("web"))
+}
+
+func TestRetainedGroupStays(t *testing.T) {
+	obj := secgroup("web", allow(443))
+	obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
+	inWorld(t, nil, func(w *world) {
+		w.Delete()
+		w.settle()
+		groups := w.Cloud.Groups()
+		if w.Exists() || len(groups) != 1 || groups[0].Description != "" || len(groups[0].Rules) != 3 {
+			t.Errorf("after the deletion there are %v", groups)
+		}
+	}, obj)
+}

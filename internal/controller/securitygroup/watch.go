@@ -1,0 +1,110 @@
+// Package securitygroup is the controller of SecurityGroups: for each SecurityGroup object it keeps one security group
+// with its rules in Neutron.
+package securitygroup
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+)
+
+// Name is the controller's name in --controllers, in logs and in metrics.
+const Name = "securitygroup"
+
+// Controller syncs SecurityGroups. Create it with NewController.
+type Controller = managed.Reconciler[*cloudteamv1.SecurityGroup]
+
+// kind has what the functions of the Kind need.
+type kind struct {
+	groups  listers.SecurityGroupLister
+	classes *classes.Classes
+}
+
+// NewController makes a controller that watches the informer, which MUST NOT run yet. Nothing runs before Run. of finds
+// the classes of SecurityGroups; nil stands for the built-in class.
+func NewController(
+	client typed.SecurityGroupsGetter, groups informers.SecurityGroupInformer, inventory managed.Inventory,
+	recorder record.EventRecorder, cluster string, of *classes.Classes,
+) (*Controller, error) {
+	own := &kind{groups.Lister(), of}
+	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.SecurityGroup]{
+		Descriptor: managed.Descriptor{
+			Controller:       Name,
+			GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("SecurityGroup"),
+			Resource:         plan.KindGroup,
+			Finalizer:        cloudteamv1.SecurityGroupFinalizer,
+			Warnings:         []string{cloudteamv1.ConditionClassViolated},
+		},
+		Patch: func(namespace string) controller.Patch[*cloudteamv1.SecurityGroup] {
+			return client.SecurityGroups(namespace).Patch
+		},
+		Expected: func(obj *cloudteamv1.SecurityGroup) []managed.Lookup {
+			resource := plan.Resource{Kind: plan.KindGroup, ID: obj.Status.SecurityGroupID}
+			return []managed.Lookup{{Resource: resource, Name: obj.Name}}
+		},
+		Needs: func(*cloudteamv1.SecurityGroup) []plan.Kind { return []plan.Kind{plan.KindGroup} },
+		Cloud: func(obj *cloudteamv1.SecurityGroup) (managed.Place, bool) {
+			cloud, known := managed.CloudOf(inClass(obj), own.classes)
+			return managed.Place{Cloud: cloud}, known
+		},
+		Declare:  own.declarationOf,
+		Policies: policies,
+		// Neutron refuses to delete a group that ports are in, and names them.
+		InUse: func(*cloudteamv1.SecurityGroup) string { return "" },
+		Status: func(obj *cloudteamv1.SecurityGroup) *cloudteamv1.ResourceStatus {
+			return &obj.Status.ResourceStatus
+		},
+		Show: func(
+			obj *cloudteamv1.SecurityGroup, declared managed.Declaration, _ plan.Owner, observed plan.Observed,
+		) {
+			show(obj, declared, observed)
+		},
+		ToWrite: func(was, is *cloudteamv1.SecurityGroup) (any, bool) {
+			return is.Status, managed.Differs(was.Status, is.Status)
+		},
+	}, groups.Informer(), inventory, recorder, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.Watch(groups.Informer(), controller.HandlerOfPart(c.Loop, own.about, sameForOthers))
+}
+
+// about names the SecurityGroups that have rules about another one of their namespace.
+func (k *kind) about(other metav1.Object) (keys []cache.ObjectName) {
+	beside, err := k.groups.SecurityGroups(other.GetNamespace()).List(labels.Everything())
+	if err != nil {
+		return nil // a cache gives none
+	}
+	for _, obj := range beside {
+		if slices.Contains(declare.RemoteGroups(obj), other.GetName()) {
+			keys = append(keys, cache.MetaObjectToName(obj))
+		}
+	}
+	return keys
+}
+
+// sameForOthers reports whether two states of a SecurityGroup are the same for rules about it.
+func sameForOthers(was, is *cloudteamv1.SecurityGroup) bool {
+	return was.Status.SecurityGroupID == is.Status.SecurityGroupID && was.DeletionTimestamp.Equal(is.DeletionTimestamp)
+}
+
+// policies is the Kind's Policies.
+func policies(obj *cloudteamv1.SecurityGroup) managed.Policies {
+	return managed.Policies{
+		Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy,
+		Plan: cloudteamv1.ManagementPolicy(obj.Spec.ManagementPolicy) == cloudteamv1.ManagementPolicyPlan,
+	}
+}

@@ -1,0 +1,211 @@
+package inventory
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// groupSpec is a group with rules of each form.
+func (e emulated) groupSpec() plan.GroupSpec {
+	rule := func(direction, etherType, protocol string, from, to int) plan.Rule {
+		return plan.Rule{Direction: direction, EtherType: etherType, Protocol: protocol, PortMin: from, PortMax: to}
+	}
+	about := rule(plan.Ingress, plan.IPv4, "", plan.NoPort, plan.NoPort)
+	about.RemoteGroup = plan.OwnGroup
+	ranged := rule(plan.Ingress, plan.IPv6, "udp", 53, 53)
+	ranged.Remote = netip.MustParsePrefix("fd00::/8")
+	return plan.GroupSpec{
+		Owner: e.owner, Name: "web", Description: "d", Rules: []plan.Rule{
+			rule(plan.Ingress, plan.IPv4, "tcp", 80, 90), rule(plan.Ingress, plan.IPv4, "icmp", 8, plan.NoPort),
+			rule(plan.Ingress, plan.IPv6, "icmpv6", 128, 0), rule(plan.Egress, plan.IPv4, "47", plan.NoPort, plan.NoPort),
+			about, ranged,
+		},
+	}
+}
+
+// converge plans and applies a spec twice: Neutron gives a new group rules of its own.
+func (e emulated) converge(planOf func(plan.Observed) (plan.Change, error)) {
+	e.t.Helper()
+	for range 2 {
+		e.apply(planOf(e.observed()))
+	}
+	e.requireNothing(planOf)
+}
+
+// TestGroupsAreApplied holds that what is held after each write is what a list shows: rules and revisions.
+func TestGroupsAreApplied(t *testing.T) {
+	e := newEmulated(t, Options{})
+	spec := e.groupSpec()
+	planOf := func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) }
+	e.converge(planOf)
+	spec.Name, spec.Stateless, spec.Rules = "other", true, append(plan.DefaultEgress(), spec.Rules[2:]...)
+	e.converge(planOf)
+	e.apply(plan.Delete(e.owner, e.observed()))
+	e.requireGone()
+}
+
+// byHand adds a rule that lets everybody in, as somebody else would.
+func (e emulated) byHand(group string) error {
+	return e.cloud.Do(e.t.Context(), client.Request{
+		Op: "by hand", Method: http.MethodPost, Path: ruleCollection.Many, Answer: new(any),
+		Body: map[string]any{"security_group_rule": map[string]any{"security_group_id": group, "direction": "ingress"}},
+	})
+}
+
+// TestRulesByHandAreFound holds that an audit tells whose rules somebody changed, and that they go.
+func TestRulesByHandAreFound(t *testing.T) {
+	e := newEmulated(t, Options{})
+	spec := e.groupSpec()
+	planOf := func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) }
+	e.converge(planOf)
+	group, _ := e.observed().Group()
+	if err := e.byHand(group.ID); err != nil {
+		t.Fatal(err)
+	}
+	if moved, err := e.listAll(t.Context(), time.Now()); err != nil || len(moved) != 1 || moved[0] != e.owner.Object {
+		t.Fatalf("an audit tells that %q moved, %v", moved, err)
+	}
+	e.apply(planOf(e.observed()))
+	e.requireNothing(planOf)
+}
+
+// TestRuleThatExistsIsAConflict holds that a rule whose creation was not seen is planned with after a reread.
+func TestRuleThatExistsIsAConflict(t *testing.T) {
+	e := newEmulated(t, Options{})
+	spec := e.groupSpec()
+	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
+	group, _ := e.observed().Group()
+	open := plan.Rule{Direction: plan.Ingress, EtherType: plan.IPv4, PortMin: plan.NoPort, PortMax: plan.NoPort}
+	spec.Rules = append(spec.Rules, open)
+	change, err := plan.SecurityGroup(spec, e.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.byHand(group.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Apply(t.Context(), change); !client.IsConflict(err) {
+		t.Fatalf("a rule that exists: %v, want a conflict", err)
+	}
+	e.requireNothing(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
+}
+
+// TestRulesOfAGroupThatIsNotOursStay holds that rules change only after a live read has shown the marker.
+func TestRulesOfAGroupThatIsNotOursStay(t *testing.T) {
+	e := newEmulated(t, Options{})
+	spec := e.groupSpec()
+	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
+	group, _ := e.observed().Group()
+	spec.Rules = nil
+	change, err := plan.SecurityGroup(spec, e.observed())
+	if err != nil || len(change) == 0 {
+		t.Fatal(change, err)
+	}
+	err = e.cloud.Do(t.Context(), client.Request{
+		Op: "by hand", Method: http.MethodPut, Path: groupKind.Path(group.ID), Answer: new(any),
+		Body: map[string]any{"security_group": map[string]any{"description": "mine"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := e.Apply(t.Context(), change); !client.IsConflict(err) || len(done) > 0 {
+		t.Errorf("rules of a group without our marker: %v, %v", done, err)
+	}
+	if _, err := e.Reread(t.Context(), plan.Resource{Kind: plan.KindGroup, ID: group.ID}); err != ErrUnmarked { //nolint:errorlint // it is that
+		t.Errorf("a reread of the group: %v", err)
+	}
+}
+
+// TestGroupThatIsGoneIsNotFound holds that Neutron's 404 about the group itself is not taken for a mistake of a port.
+func TestGroupThatIsGoneIsNotFound(t *testing.T) {
+	e := newEmulated(t, Options{})
+	spec := e.groupSpec()
+	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
+	group, _ := e.observed().Group()
+	err := e.cloud.Do(t.Context(), client.Request{
+		Op: "by hand", Method: http.MethodDelete, Path: groupKind.Path(group.ID),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Name = "other"
+	change, err := plan.SecurityGroup(spec, e.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Apply(t.Context(), change); !client.IsNotFound(err) {
+		t.Errorf("an update of a group that is gone: %v", err)
+	}
+	gone, err := plan.Delete(e.owner, e.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.apply(gone, nil)
+	e.requireGone()
+}
+
+// TestNameNeverMeansTheGroupOfASecurityGroup holds that nobody takes the place of a group by creating a SecurityGroup of
+// its name, nor makes the name ambiguous.
+func TestNameNeverMeansTheGroupOfASecurityGroup(t *testing.T) {
+	e := newEmulated(t, Options{})
+	spec := e.groupSpec()
+	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
+	ours, _ := e.observed().Group()
+	_, err := e.SecurityGroup(t.Context(), "spec.securityGroups", "web")
+	if err == nil || !strings.Contains(err.Error(), "neither the id nor the name") {
+		t.Errorf("the name of our group: %v", err)
+	}
+	if id, err := e.SecurityGroup(t.Context(), "spec.securityGroups", ours.ID); id != ours.ID || err != nil {
+		t.Errorf("the id of our group: %q, %v", id, err)
+	}
+}
+
+func TestPortsInAGroupAreItsBlockers(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	spec := e.groupSpec()
+	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
+	group, _ := e.observed().Group()
+	change, err := plan.Delete(e.owner, plan.Observed{Groups: e.observed().Groups})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := e.Blockers(t.Context(), change[0])
+	if err != nil || !found.Empty() {
+		t.Errorf("a group without ports: %v, %v", found, err)
+	}
+	var n, p struct{ ID string }
+	for _, create := range []struct {
+		path, one string
+		body      func() map[string]any
+		to        *struct{ ID string }
+	}{
+		{"networks", "network", func() map[string]any { return map[string]any{} }, &n},
+		{"ports", "port", func() map[string]any {
+			return map[string]any{"network_id": n.ID, "security_groups": []string{group.ID}, "device_owner": "compute:nova"}
+		}, &p},
+		{"ports", "port", func() map[string]any { return map[string]any{"network_id": n.ID} }, new(struct{ ID string })},
+	} {
+		var answer map[string]struct{ ID string }
+		err := e.cloud.Do(t.Context(), client.Request{
+			Op: "by hand", Method: http.MethodPost, Path: create.path, Answer: &answer,
+			Body: map[string]any{create.one: create.body()},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*create.to = answer[create.one]
+	}
+	found, err = e.Blockers(t.Context(), change[0])
+	if err != nil || len(found.Ports) != 1 || found.Ports[0].ID != p.ID {
+		t.Errorf("a group with one of two ports: %v, %v", found, err)
+	}
+	if _, err := e.Apply(t.Context(), change); client.KindOf(err) != client.InUse {
+		t.Errorf("a group that is in use: %v", err)
+	}
+}

@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// applyGroup creates a SecurityGroup.
+func applyGroup(t *testing.T, namespace, name string, rules ...cloudteamv1.SecurityGroupRule) {
+	t.Helper()
+	object := &cloudteamv1.SecurityGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       cloudteamv1.SecurityGroupSpec{Rules: rules},
+	}
+	_, err := networks.CloudteamV1().SecurityGroups(namespace).Create(t.Context(), object, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating SecurityGroup %s: %v", name, err)
+	}
+}
+
+// awaitGroup waits until a SecurityGroup's condition Ready has a reason, and gives it.
+func awaitGroup(t *testing.T, namespace, name, reason string) *cloudteamv1.SecurityGroup {
+	t.Helper()
+	var group *cloudteamv1.SecurityGroup
+	eventually(t, func() error {
+		var err error
+		group, err = networks.CloudteamV1().SecurityGroups(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		ready := meta.FindStatusCondition(group.Status.Conditions, cloudteamv1.ConditionReady)
+		if ready == nil || ready.Reason != reason || group.Status.ObservedGeneration != group.Generation {
+			return fmt.Errorf("want %s, have %s", reason, asJSON(group.Status))
+		}
+		return nil
+	})
+	return group
+}
+
+// rulesOf are the rules of the only group of ours with a name, in the order of the alphabet.
+func (c *cloud) rulesOf(name, uid string) (rules []string, err error) {
+	c.t.Helper()
+	var ours []resource
+	for _, g := range c.list("security-groups", "name="+name) {
+		if strings.Contains(g["description"].(string), uid) {
+			ours = append(ours, g)
+		}
+	}
+	if len(ours) != 1 {
+		return nil, fmt.Errorf("there are %d groups called %s, want 1: %v", len(ours), name, ours)
+	}
+	for _, r := range ours[0]["security_group_rules"].([]any) {
+		rule := r.(map[string]any)
+		rules = append(rules, fmt.Sprint(rule["direction"], " ", rule["ethertype"], " ", rule["protocol"], " ",
+			rule["port_range_min"], " ", rule["remote_group_id"]))
+	}
+	slices.Sort(rules)
+	return rules, nil
+}
+
+func (c *cloud) eventuallyHasRules(name, uid string, want ...string) {
+	c.t.Helper()
+	eventually(c.t, func() error {
+		rules, err := c.rulesOf(name, uid)
+		if err == nil && !slices.Equal(rules, want) {
+			err = fmt.Errorf("the group has the rules %q, want %q", rules, want)
+		}
+		return err
+	})
+}
+
+// TestSecurityGroups takes a group through its life, with a process that dies while it works.
+func TestSecurityGroups(t *testing.T) {
+	const out4, out6 = "egress IPv4 <nil> <nil> <nil>", "egress IPv6 <nil> <nil> <nil>"
+	tcp := func(port int32) cloudteamv1.SecurityGroupRule {
+		return cloudteamv1.SecurityGroupRule{Direction: "ingress", Protocol: "tcp", PortRangeMin: &port}
+	}
+	p := startController(t, "tenant")
+	namespace, c := newNamespace(t), open(t, "tenant")
+	name := unique(t, namespace)
+	api := networks.CloudteamV1().SecurityGroups(namespace)
+
+	applyGroup(t, namespace, name, tcp(443), cloudteamv1.SecurityGroupRule{Direction: "ingress", RemoteGroup: "db"})
+	p.kill(t) // at whatever it is
+	p = startController(t, "tenant")
+	group := awaitGroup(t, namespace, name, cloudteamv1.ReasonSecurityGroupNotReady)
+	uid := string(group.UID)
+	c.eventuallyHasRules(name, uid, out4, out6, "ingress IPv4 tcp 443 <nil>")
+
+	applyGroup(t, namespace, "db")
+	db := awaitGroup(t, namespace, "db", cloudteamv1.ReasonAvailable)
+	group = awaitGroup(t, namespace, name, cloudteamv1.ReasonAvailable)
+	about := "ingress IPv4 <nil> <nil> " + db.Status.SecurityGroupID
+	c.eventuallyHasRules(name, uid, out4, out6, about, "ingress IPv4 tcp 443 <nil>")
+	if group.Status.RuleCount != 4 {
+		t.Errorf("the status counts %d rules, want 4", group.Status.RuleCount)
+	}
+
+	// By hand: a rule that lets everybody in.
+	c.create("security-group-rules", resource{
+		"security_group_id": group.Status.SecurityGroupID, "direction": "ingress",
+	})
+	c.eventuallyHasRules(name, uid, out4, out6, about, "ingress IPv4 tcp 443 <nil>")
+
+	edit := `{"spec":{"rules":[{"direction":"egress","etherType":"IPv6","protocol":"icmpv6"}]}}`
+	if _, err := api.Patch(t.Context(), name, types.MergePatchType, []byte(edit), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.kill(t)
+	p = startController(t, "tenant")
+	c.eventuallyHasRules(name, uid, "egress IPv6 ipv6-icmp <nil> <nil>")
+	awaitGroup(t, namespace, name, cloudteamv1.ReasonAvailable)
+
+	// A port in the group holds up its deletion. The id puts it there, and the name does not.
+	network := c.create("networks", resource{"name": name})
+	port := c.create("ports", resource{
+		"network_id": network.id(), "security_groups": []string{group.Status.SecurityGroupID}, "device_owner": "compute:nova",
+	})
+	if err := api.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		obj, err := api.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		ready := meta.FindStatusCondition(obj.Status.Conditions, cloudteamv1.ConditionReady)
+		if ready == nil || ready.Reason != cloudteamv1.ReasonInUse || !strings.Contains(ready.Message, port.id()) {
+			return fmt.Errorf("want InUse by port %s, have %s", port.id(), asJSON(obj.Status))
+		}
+		return nil
+	})
+	c.update("ports", port.id(), resource{"security_groups": []string{}})
+	p.kill(t)
+	startController(t, "tenant")
+	if err := api.Delete(t.Context(), "db", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		for _, gone := range []string{name, "db"} {
+			if obj, err := api.Get(t.Context(), gone, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("SecurityGroup %s is still there: %v, %s", gone, err, asJSON(obj.Status))
+			}
+		}
+		return nil
+	})
+	for _, id := range []string{group.Status.SecurityGroupID, db.Status.SecurityGroupID} {
+		if left := c.list("security-groups", "id="+id); len(left) > 0 {
+			t.Errorf("left in Neutron: %v", left)
+		}
+	}
+}
