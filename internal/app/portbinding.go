@@ -119,8 +119,20 @@ func (b *binder) Attach(
 func (b *binder) Detach(
 	ctx context.Context, port *cloudteamv1.NetworkPort, portID string, parentMACs ...string,
 ) error {
-	in, _, err := b.of(port, true)
+	in, ref, err := b.of(port, true)
 	if err != nil {
+		return err
+	}
+	return b.detach(ctx, ref, in, port, portID, parentMACs...)
+}
+
+// detach takes a port of a cloud out of its trunk. Ports of a cloud that is not the nodes' are in none of theirs. Such
+// a cloud is not searched, and learns no hardware address of the nodes.
+func (b *binder) detach(
+	ctx context.Context, ref managed.CloudRef, in inventory.Binder, port *cloudteamv1.NetworkPort, portID string,
+	parentMACs ...string,
+) error {
+	if elsewhere, err := b.elsewhere(ctx, ref, in); elsewhere != "" || err != nil {
 		return err
 	}
 	return in.RemoveSubport(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), portID, parentMACs...)
@@ -150,22 +162,35 @@ func (b *binder) Verify(
 // own cloud or of --binding-cloud. A user's own cloud may give a port the id of somebody else's in the nodes' cloud,
 // and a node plugs by the id. The credentials that bind check it themselves.
 func (b *binder) ofTheNodes(ctx context.Context, ref managed.CloudRef, in inventory.Binder) error {
-	if ref.IsOwn() || in.As != nil {
+	if in.As != nil {
 		return nil
 	}
-	nodes, err := b.p.access.cloud.Identity(ctx)
+	elsewhere, err := b.elsewhere(ctx, ref, in)
+	if elsewhere != "" {
+		return fmt.Errorf("the port is in the cloud at %s, and the nodes are not. Use a Network without spec.cloud for Pods "+
+			"here, or name credentials for the nodes' cloud by --binding-cloud", elsewhere)
+	}
+	return err
+}
+
+// elsewhere returns the endpoint of a user's own cloud that is not the nodes'; empty if it is.
+func (b *binder) elsewhere(ctx context.Context, ref managed.CloudRef, in inventory.Binder) (endpoint string, err error) {
+	if ref.IsOwn() {
+		return "", nil
+	}
+	ofNodes := b.p.access.cloud
+	if in.As != nil {
+		ofNodes = in.As
+	}
+	nodes, err := ofNodes.Identity(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	port, err := in.Identity(ctx)
-	if err != nil {
-		return err
+	if err != nil || port.SameNeutron(nodes) {
+		return "", err
 	}
-	if !port.SameNeutron(nodes) {
-		return fmt.Errorf("the port is in the cloud at %s, and the nodes are not. Use a Network without spec.cloud for Pods "+
-			"here, or name credentials for the nodes' cloud by --binding-cloud", port.Endpoint)
-	}
-	return nil
+	return port.Endpoint, nil
 }
 
 func (b *binder) ownerOf(port *cloudteamv1.NetworkPort) plan.Owner {

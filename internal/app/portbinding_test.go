@@ -1,13 +1,18 @@
 package app
 
 import (
+	"strings"
+	"sync/atomic"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // TestPortsOfAnotherCloudAreNotAttached: a user's own cloud may answer with the id of somebody else's port in the cloud
@@ -35,5 +40,37 @@ func TestPortsOfAnotherCloudAreNotAttached(t *testing.T) {
 				t.Errorf("error %v, want one: %t", err, c.refused)
 			}
 		})
+	}
+}
+
+// A cloud that is not the nodes' has no subport of theirs: it is not searched, and learns nothing of the nodes.
+func TestAForgottenSubportIsNotSearchedElsewhere(t *testing.T) {
+	var asked atomic.Int32
+	count := neutrontest.Options{OnCall: func(c neutrontest.Call) {
+		if strings.Contains(c.Path, "/ports") {
+			asked.Add(1)
+		}
+	}}
+	tenant, admin := cloudtest.Emulated(t, count, nil)
+	elsewhere, _ := cloudtest.Emulated(t, count, nil)
+	b := &binder{p: &process{cluster: "c", access: &cloudAccess{cloud: admin}}}
+	users := managed.CloudRef{Namespace: "team", Secret: "openstack"}
+	for name, c := range map[string]struct {
+		ref      managed.CloudRef
+		in, as   *client.Cloud
+		searched bool
+	}{
+		"the own cloud":                   {managed.CloudRef{}, admin, nil, true},
+		"a project of the own cloud":      {users, tenant, nil, true},
+		"another cloud":                   {users, elsewhere, nil, false},
+		"another than of --binding-cloud": {users, elsewhere, admin, false},
+	} {
+		asked.Store(0)
+		in := inventory.Binder{Inventory: inventory.New(c.in, "c", inventory.Options{}), As: c.as}
+		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team", UID: "p"}}
+		err := b.detach(t.Context(), c.ref, in, port, "gone", "fa:16:3e:00:00:01")
+		if err != nil || (asked.Load() > 0) != c.searched {
+			t.Errorf("%s: error %v, asked %d times, want it searched: %t", name, err, asked.Load(), c.searched)
+		}
 	}
 }
