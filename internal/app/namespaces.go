@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,18 +37,16 @@ type namespaces struct {
 	synced cache.InformerSynced
 	// gained gets the first namespace that comes to this process while it leads.
 	gained chan string
-
-	mu sync.Mutex
-	// gone are namespaces that do not exist, as far as somebody asked.
-	gone map[string]bool
+	// asking has one question at a time for each namespace that is not in the cache.
+	asking singleflight.Group
 }
 
-// maxGone bounds namespaces.gone, in a cluster where namespaces come and go. Who is forgotten is asked about again.
-const maxGone = 1000
+// namespaceTimeout limits one question about a namespace.
+const namespaceTimeout = 10 * time.Second
 
 // newNamespaces makes the informer of namespaces. It sends no request. leads reports whether this process leads.
 func newNamespaces(o Options, kube kubernetes.Interface, leads func() bool) (*namespaces, error) {
-	n := &namespaces{only: o.Namespace, kube: kube, gained: make(chan string, 1), gone: map[string]bool{}}
+	n := &namespaces{only: o.Namespace, kube: kube, gained: make(chan string, 1)}
 	options := []kubeinformers.SharedInformerOption{kubeinformers.WithTransform(trim)}
 	if o.Namespace != "" {
 		n.own = o.LeaderElection.ResourceNamespace
@@ -58,13 +57,7 @@ func newNamespaces(o Options, kube kubernetes.Interface, leads func() bool) (*na
 	informer := n.factory.Core().V1().Namespaces()
 	n.lister, n.synced = informer.Lister(), informer.Informer().HasSynced
 	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { n.note(obj.(*corev1.Namespace).Name, false) },
 		UpdateFunc: func(was, is any) { n.compare(was.(*corev1.Namespace), is.(*corev1.Namespace), leads()) },
-		DeleteFunc: func(obj any) {
-			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-				n.note(name.Name, true)
-			}
-		},
 	})
 	return n, err
 }
@@ -89,46 +82,37 @@ func (n *namespaces) within(ctx context.Context, name string) (context.Context, 
 }
 
 // ours reports whether this process acts in a namespace. It asks the API server about one that is not in the cache: the
-// namespace may be newer than the cache, and another controller's. The rest of a namespace that is gone is anybody's.
+// namespace may be newer than the cache, and another controller's, also if one of its name was just deleted. So no
+// answer is kept. The rest of a namespace that is gone is anybody's.
 func (n *namespaces) ours(ctx context.Context, name string) (bool, error) {
 	if found, err := n.lister.Get(name); err == nil {
 		return n.has(found), nil
 	}
-	n.mu.Lock()
-	gone := n.gone[name]
-	n.mu.Unlock()
-	if gone {
-		return true, nil
+	// The syncs of all objects of a namespace that goes share an answer, which does not end with one of them.
+	answer := n.asking.DoChan(name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), namespaceTimeout)
+		defer cancel()
+		found, err := n.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("reading the namespace, whose label %s names its controller: %w",
+				cloudteamv1.LabelController, err)
+		}
+		return n.has(found), nil
+	})
+	select {
+	case a := <-answer:
+		return a.Val.(bool), a.Err
+	case <-ctx.Done():
+		return false, ctx.Err()
 	}
-	found, err := n.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		n.note(name, true)
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("reading the namespace, whose label %s names its controller: %w",
-			cloudteamv1.LabelController, err)
-	}
-	return n.has(found), nil
 }
 
 // has reports whether a namespace is one of this process.
 func (n *namespaces) has(namespace *corev1.Namespace) bool {
 	return namespace.Labels[cloudteamv1.LabelController] == n.own
-}
-
-// note notes whether a namespace is gone.
-func (n *namespaces) note(name string, gone bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !gone {
-		delete(n.gone, name)
-		return
-	}
-	if len(n.gone) >= maxGone {
-		clear(n.gone)
-	}
-	n.gone[name] = true
 }
 
 // compare notes that a namespace goes to another controller, or comes from one.

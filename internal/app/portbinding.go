@@ -174,7 +174,9 @@ func (b *binder) ofTheNodes(ctx context.Context, ref managed.CloudRef, in invent
 }
 
 // elsewhere returns the endpoint of a user's own cloud that is not the nodes'; empty if it is.
-func (b *binder) elsewhere(ctx context.Context, ref managed.CloudRef, in inventory.Binder) (endpoint string, err error) {
+func (b *binder) elsewhere(
+	ctx context.Context, ref managed.CloudRef, in inventory.Binder,
+) (endpoint string, err error) {
 	if ref.IsOwn() {
 		return "", nil
 	}
