@@ -14,6 +14,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
+	"cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -105,8 +106,8 @@ func (c *Controller) waitingFor(
 ) string {
 	network, err := c.caches.Networks.Lister().Networks(request.Network.Namespace).Get(request.Network.Name)
 	if err == nil && !controller.Serves(network) {
-		return fmt.Sprintf("Network %q is not Ready; kubectl describe network -n %s %s shows why",
-			request.Network, request.Network.Namespace, request.Network.Name)
+		return fmt.Sprintf("Network %q is not Ready; kubectl describe networks.%s -n %s %s shows why",
+			request.Network, cloudteam.GroupName, request.Network.Namespace, request.Network.Name)
 	}
 	made = slices.DeleteFunc(made, func(port *cloudteamv1.NetworkPort) bool {
 		return meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady) == nil

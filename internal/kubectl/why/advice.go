@@ -3,6 +3,7 @@ package why
 import (
 	"strings"
 
+	"cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -111,14 +112,14 @@ var advices = map[string]advice{
 		[]string{"kubectl get networkclasses"}},
 	cloudteamv1.ReasonClassLimitReached: {
 		"Delete Networks or ports that nobody needs, or ask for a higher limit in the class.",
-		[]string{"kubectl get networkclasses", "kubectl get networks,networkports -n {ns}"}},
+		[]string{"kubectl get networkclasses", "kubectl get " + networks + ",networkports -n {ns}"}},
 	cloudteamv1.ReasonConflict: {
 		"Wait a minute. If it stays, find who else changes the network in Neutron at the same time.", nil},
 	cloudteamv1.ReasonInUse: {
 		"Remove what uses it; the message names it. The controller continues within a minute.", nil},
 	cloudteamv1.ReasonBlocked: {
 		"Remove the subnet that the message names, or declare it: it is not the controller's, which leaves it alone.",
-		[]string{"openstack subnet list --network {name}"}},
+		[]string{"openstack subnet list --network $(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.networkID}')"}},
 	cloudteamv1.ReasonOwnershipLost: {
 		"Write the marker from the message back into the description in Neutron, or delete this object to leave the " +
 			"resource alone.", nil},
@@ -149,7 +150,7 @@ var advices = map[string]advice{
 		"Lower spec.replicas, or have the limit raised: --max-ports-per-deployment, or the Network's class.", nil},
 	cloudteamv1.ReasonNetworkNotFound: {
 		"Create the Network, or correct the name in the annotation k8s.v1.cni.cncf.io/networks.",
-		[]string{"kubectl get networks -A"}},
+		[]string{"kubectl get " + networks + " -A"}},
 	cloudteamv1.ReasonPortsNotReady: {
 		"Wait: ports are being created. If it stays, look at the NetworkPorts.",
 		[]string{"kubectl get networkports -n {ns}"}},
@@ -229,8 +230,8 @@ var advices = map[string]advice{
 func remedyOf(chain []Link) (remedy string, commands []string) {
 	for i := len(chain) - 1; i >= 0 && remedy == ""; i-- {
 		of := chain[i].Object
-		names := strings.NewReplacer("{kind}", strings.ToLower(of.Kind), "{kinds}", plural(of.Kind),
-			"{ns}", of.Namespace, "{name}", of.Name)
+		names := strings.NewReplacer("{kind}", resource(of.Kind, strings.ToLower(of.Kind)),
+			"{kinds}", resource(of.Kind, plural(of.Kind)), "{ns}", of.Namespace, "{name}", of.Name)
 		known := advices[chain[i].Reason]
 		remedy = names.Replace(known.remedy)
 		for _, command := range known.commands {
@@ -238,6 +239,18 @@ func remedyOf(chain []Link) (remedy string, commands []string) {
 		}
 	}
 	return remedy, commands
+}
+
+// networks is how a command names our Networks. Other products have Networks, too, and kubectl takes any of them for
+// "network".
+const networks = "networks." + cloudteam.GroupName
+
+// resource is how a command names a kind that has a short name: so, or, of a Network, in a way that no other product's has.
+func resource(kind, short string) string {
+	if kind == "Network" {
+		return networks
+	}
+	return short
 }
 
 // plural is the resource of a kind.
