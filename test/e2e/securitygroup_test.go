@@ -148,7 +148,7 @@ func TestSecurityGroups(t *testing.T) {
 	eventually(t, func() error {
 		for _, gone := range []string{name, "db"} {
 			if obj, err := api.Get(t.Context(), gone, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("SecurityGroup %s is still there: %v, %s", gone, err, asJSON(obj.Status))
+				return fmt.Errorf("SecurityGroup %s is still there: %w, %s", gone, err, asJSON(obj.Status))
 			}
 		}
 		return nil

@@ -47,8 +47,8 @@ func (d declaration) Retained() managed.Declaration {
 	return d
 }
 
-// inClass is a Network of the object's class and cloud, for what decides about these. It has no subnets and nothing else
-// that a class could forbid.
+// inClass is a Network of the object's class and cloud, for what decides about these. It has no subnets and nothing
+// else that a class could forbid.
 func inClass(obj *cloudteamv1.SecurityGroup) *cloudteamv1.Network {
 	n := &cloudteamv1.Network{ObjectMeta: obj.ObjectMeta}
 	n.Spec.Cloud, n.Spec.ClassName = obj.Spec.Cloud, obj.Spec.ClassName
@@ -105,8 +105,8 @@ func (k *kind) remotes(obj *cloudteamv1.SecurityGroup) (ids map[string]string, w
 	return ids, waiting, nil
 }
 
-// show is the Kind's Show: it shows in the status what exists in Neutron, and by which class the group was made. A group
-// that is being deleted keeps the class: it says with whose credentials to delete.
+// show is the Kind's Show: it shows in the status what exists in Neutron, and by which class the group was made. A
+// group that is being deleted keeps the class: it says with whose credentials to delete.
 func show(obj *cloudteamv1.SecurityGroup, declared managed.Declaration, observed plan.Observed) {
 	group, _ := observed.Group()
 	obj.Status.SecurityGroupID, obj.Status.RuleCount = group.ID, int32(len(group.Rules))
