@@ -159,7 +159,7 @@ func TestSecurityGroupRulesComeAsAWhole(t *testing.T) {
 			return object{"protocol": "tcp", "port_range_min": port, "port_range_max": port}
 		}
 		made := c.tenant.addRules(t, g, tcp(1), tcp(2), tcp(3)).must(t, http.StatusCreated).list(t, "security_group_rules")
-		moved("three rules", 1)
+		moved("three rules", 3)
 		had := c.tenant.rulesOf(t, g)
 		c.tenant.addRules(t, g, tcp(4), tcp(2)).refuses(t, refusal{Status: 409, Type: "SecurityGroupRuleExists"})
 		if diff := gocmp.Diff(had, c.tenant.rulesOf(t, g)); diff != "" {
@@ -178,7 +178,8 @@ func TestSecurityGroupRulesComeAsAWhole(t *testing.T) {
 func TestSecurityGroupTakesRulesAboutItAlong(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		of, about := c.tenant.newGroup(t, nil), c.tenant.newGroup(t, nil)
-		c.tenant.addRules(t, of, object{"remote_group_id": id(about)}).must(t, http.StatusCreated)
+		c.tenant.addRules(t, of, object{"remote_group_id": id(about)},
+			object{"remote_group_id": id(about), "protocol": "tcp"}).must(t, http.StatusCreated)
 		last := c.tenant.groupRevision(t, of)
 		stale := []string{"If-Match", "revision_number=99"}
 		c.tenant.do(t, "DELETE", groupsPath+"/"+id(about), nil, stale...).refuses(t,
@@ -188,8 +189,8 @@ func TestSecurityGroupTakesRulesAboutItAlong(t *testing.T) {
 		if got := c.tenant.rulesOf(t, of); len(got) != 2 {
 			t.Errorf("the other group has the rules %q, want those that let out", got)
 		}
-		if got := c.tenant.groupRevision(t, of); got != last {
-			t.Errorf("the other group's revision went from %d to %d", last, got)
+		if got := c.tenant.groupRevision(t, of); got != last+1 {
+			t.Errorf("the other group's revision went from %d to %d, want one more for both rules", last, got)
 		}
 	})
 }

@@ -209,8 +209,8 @@ func ruleError(err error, step plan.Step) error {
 	return discreet(&told, step)
 }
 
-// createRules adds rules to a group by one request, which Neutron takes as a whole or not at all. It moves the group's
-// revision by one (measured; the contract suite checks it).
+// createRules adds rules to a group by one request, which Neutron takes as a whole or not at all. Each moves the
+// group's revision by one (measured; the contract suite checks it).
 func (i *Inventory) createRules(ctx context.Context, step *plan.Step) (revision int, err error) {
 	group := step.GroupRef.ID
 	defer i.secured.write(group)()
@@ -237,7 +237,7 @@ func (i *Inventory) createRules(ctx context.Context, step *plan.Step) (revision 
 	if len(added) != len(rules) {
 		return 0, client.BadAnswer(r.Op, r.Method, "%d rules were asked for, and %d are told", len(rules), len(added))
 	}
-	i.editRules(group, func(rules []plan.ObservedRule) []plan.ObservedRule { return append(rules, added...) })
+	i.editRules(group, len(added), func(rules []plan.ObservedRule) []plan.ObservedRule { return append(rules, added...) })
 	return 0, nil
 }
 
@@ -251,17 +251,17 @@ func (i *Inventory) deleteRule(ctx context.Context, step *plan.Step) (revision i
 	if err != nil && !client.IsNotFound(err) {
 		return 0, ruleError(err, *step)
 	}
-	i.editRules(step.GroupRef.ID, func(rules []plan.ObservedRule) []plan.ObservedRule {
+	i.editRules(step.GroupRef.ID, 1, func(rules []plan.ObservedRule) []plan.ObservedRule {
 		return slices.DeleteFunc(rules, func(r plan.ObservedRule) bool { return r.ID == step.ID })
 	})
 	return 0, nil
 }
 
-// editRules records a change of a group's rules. to gets a copy. If the group's revision ever moves otherwise, the next
-// conditional write fails and rereads.
-func (i *Inventory) editRules(group string, to func([]plan.ObservedRule) []plan.ObservedRule) {
+// editRules records a change of so many of a group's rules. to gets a copy. If the group's revision ever moves otherwise,
+// the next conditional write fails and rereads.
+func (i *Inventory) editRules(group string, changes int, to func([]plan.ObservedRule) []plan.ObservedRule) {
 	i.secured.edit(group, func(g *plan.ObservedGroup) {
 		g.Rules = to(slices.Clone(g.Rules))
-		g.Revision++
+		g.Revision += changes
 	})
 }

@@ -65,9 +65,12 @@ func (s *Server) groupKind() kind {
 		if err := tx.claim(&r.standard); err != nil {
 			return err
 		}
-		// The rules about its members go with it. That moves no other group's revision.
-		rules := slices.Concat(s.rules.with("security_group_id", r.id), s.rules.with("remote_group_id", r.id))
-		for _, rule := range rules {
+		for _, rule := range slices.Clone(s.rules.with("security_group_id", r.id)) {
+			s.rules.remove(rule)
+		}
+		// The rules about its members go with it. Another group counts that once, however many they are.
+		for _, rule := range slices.Clone(s.rules.with("remote_group_id", r.id)) {
+			tx.bump(&rule.group.standard)
 			s.rules.remove(rule)
 		}
 		s.groups.remove(r)

@@ -199,7 +199,7 @@ func (s *Server) createRule(tx *transaction, c *caller, in values) (*groupRule, 
 				"Security group rule already exists. Rule id is %s.", other.id)
 		}
 	}
-	tx.bump(&r.group.standard)
+	tx.bumpAgain(&r.group.standard) // each of a bulk counts
 	r.description = in.text("description")
 	s.addRule(tx, r)
 	return r, nil
