@@ -245,7 +245,7 @@ func remedyOf(chain []Link) (remedy string, commands []string) {
 // "network".
 const networks = "networks." + cloudteam.GroupName
 
-// resource is how a command names a kind that has a short name: so, or, of a Network, in a way that no other product's has.
+// resource is how a command names a kind: by a short name or, a Network, by one that no other product's has.
 func resource(kind, short string) string {
 	if kind == "Network" {
 		return networks
