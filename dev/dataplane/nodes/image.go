@@ -12,25 +12,44 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 )
 
 // ImageBusybox is the image that Pods can run, with imagePullPolicy Never.
 const ImageBusybox = "localhost/busybox:1"
 
-// image is a container image of busybox alone: no registry is needed.
+// image is a container image of busybox, or of another program alone: no registry is needed.
 type image struct {
 	name    string
 	command []string
+	// program is the path of a static program, which is in /bin; empty for busybox.
+	program string
 }
 
 var (
-	busybox = image{ImageBusybox, []string{"/bin/sh"}}
+	busybox = image{name: ImageBusybox, command: []string{"/bin/sh"}}
 	// pause holds a Pod's namespaces.
-	pause = image{"localhost/pause:1", []string{
+	pause = image{name: "localhost/pause:1", command: []string{
 		"/bin/sh", "-c", `trap "exit 0" TERM INT; while :; do sleep 3600 & wait; done`,
 	}}
 )
+
+// Import has the node's containerd know an image of a static program alone, by a name of localhost. The program is in
+// the image's PATH. Pods run it with an imagePullPolicy other than Always.
+func (n *Node) Import(name, program string) error {
+	return n.load(image{name: name, command: []string{"/bin/" + filepath.Base(program)}, program: program})
+}
+
+// load has the node's containerd know an image.
+func (n *Node) load(i image) error {
+	archive := filepath.Join(n.Dir, "image.tar")
+	if err := i.write(archive); err != nil {
+		return err
+	}
+	defer os.Remove(archive)
+	return n.script(`ctr -n k8s.io image import "$1"`, archive)
+}
 
 // applets are the commands that are links to busybox.
 var applets = []string{
@@ -39,7 +58,7 @@ var applets = []string{
 
 // write writes the image as an archive of docker's.
 func (i image) write(path string) error {
-	layer, err := layer()
+	layer, err := i.layer()
 	if err != nil {
 		return err
 	}
@@ -74,11 +93,15 @@ func (i image) write(path string) error {
 	return os.WriteFile(path, archive.Bytes(), 0o600)
 }
 
-// layer is the file system of each image.
-func layer() ([]byte, error) {
-	path, err := exec.LookPath("busybox")
-	if err != nil {
-		return nil, err
+// layer is the file system of the image.
+func (i image) layer() ([]byte, error) {
+	path, links := i.program, []string(nil)
+	if path == "" {
+		var err error
+		if path, err = exec.LookPath("busybox"); err != nil {
+			return nil, err
+		}
+		links = applets
 	}
 	program, err := os.ReadFile(path)
 	if err != nil {
@@ -86,11 +109,11 @@ func layer() ([]byte, error) {
 	}
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	headers := []tar.Header{{Name: "bin/busybox", Mode: 0o755, Typeflag: tar.TypeReg}}
+	headers := []tar.Header{{Name: "bin/" + filepath.Base(path), Mode: 0o755, Typeflag: tar.TypeReg}}
 	for _, folder := range []string{"bin", "dev", "etc", "proc", "sys", "tmp"} {
 		headers = append([]tar.Header{{Name: folder + "/", Mode: 0o755, Typeflag: tar.TypeDir}}, headers...)
 	}
-	for _, applet := range applets {
+	for _, applet := range links {
 		headers = append(headers, tar.Header{Name: "bin/" + applet, Linkname: "busybox", Typeflag: tar.TypeSymlink})
 	}
 	for _, header := range headers {

@@ -18,6 +18,9 @@ import (
 // cniPrograms is where Debian's package puts the plugins of the CNI project.
 const cniPrograms = "/usr/lib/cni"
 
+// PodLogs is the folder in Node.Dir with the logs of the node's containers, in the form of the CRI.
+const PodLogs = "pod-logs"
+
 // MissingForKubelets says why this machine cannot run kubelets, with the remedy; empty where it can.
 func MissingForKubelets() string {
 	var lacks []string
@@ -74,11 +77,7 @@ ln -sf "$@" cni/bin`, append([]string{n.Dir, cniPrograms, o.Multus}, o.Plugins..
 		return err
 	}
 	for _, image := range []image{pause, busybox} {
-		archive := filepath.Join(n.Dir, "image.tar")
-		if err := image.write(archive); err != nil {
-			return err
-		}
-		if err := n.script(`ctr -n k8s.io image import "$1"`, archive); err != nil {
+		if err := n.load(image); err != nil {
 			return err
 		}
 	}
@@ -136,7 +135,7 @@ func (n *Node) writeConfiguration(kubeconfig string) error {
 			"imagefs.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "memory.available": "10Mi",
 		},
 		"resolvConf": "", "nodeStatusUpdateFrequency": "2s", "syncFrequency": "5s",
-		"volumePluginDir": in("kubelet-plugins"), "podLogsDir": in("pod-logs"),
+		"volumePluginDir": in("kubelet-plugins"), "podLogsDir": in(PodLogs),
 	}
 	containerd := fmt.Sprintf(`version = 2
 root = %q

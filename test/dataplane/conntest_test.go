@@ -1,0 +1,146 @@
+//go:build linux
+
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/conntest"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+)
+
+// imageAgent is an image of network-agent.
+const imageAgent = "localhost/network-agent:1"
+
+// connectionsAreTested has a user who may edit the namespace do `kubectl network conntest`, where only Pods of the
+// standard "restricted" may be created. One of the addresses has nobody: nothing listens there.
+func (w *world) connectionsAreTested(guests []*guest) {
+	w.restrict("restricted")
+	defer w.restrict("privileged")
+	var imports errgroup.Group
+	for _, node := range w.nodes.All {
+		imports.Go(func() error { return node.Import(imageAgent, filepath.Join(programs, "network-agent")) })
+	}
+	if err := imports.Wait(); err != nil {
+		w.Fatal(err)
+	}
+	nobody, err := conntest.ParseTarget(guests[0].addresses(0)[0].String() + ":9")
+	if err != nil {
+		w.Fatal(err)
+	}
+	outside, err := conntest.ParseTarget(outsideGateway)
+	if err != nil {
+		w.Fatal(err)
+	}
+	report, err := conntest.Run(w.Context(), w.editor("carol"), conntest.Options{
+		Namespace: w.namespace, Network: types.NamespacedName{Namespace: w.namespace, Name: "both"}, Image: imageAgent,
+		To: []conntest.Target{outside, nobody}, Port: 8080, Timeout: time.Minute, ID: "lab", Now: time.Now,
+		Progress: func(line string) { w.Log(line) },
+		Log: func(_ context.Context, namespace, pod, container string) ([]byte, error) {
+			return w.logOf(namespace, pod, container)
+		},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if len(report.Pods) != 2 || report.Pods[0].Node == report.Pods[1].Node {
+		w.Errorf("the Pods are %+v, want them on two nodes", report.Pods)
+	}
+	passed := map[string]int{}
+	for _, c := range report.Checks {
+		w.Logf("%+v", c)
+		kind := c.What
+		if c.To == "gateway" {
+			kind = c.To
+		}
+		switch {
+		case c.To == nobody.String():
+			if c.State != conntest.Failed || !strings.Contains(c.Says, "refused") {
+				w.Errorf("where nothing listens: %+v", c)
+			}
+		case c.State != conntest.Passed:
+			w.Errorf("failed: %+v", c)
+		default:
+			passed[kind]++
+		}
+	}
+	// Of each Pod: two addresses of its own, two of the other one, the router's, and one outside.
+	if want := "map[ICMP:6 TCP:4 gateway:4 interface:4]"; fmt.Sprint(passed) != want {
+		w.Errorf("passed have %v, want %s", passed, want)
+	}
+	w.eventually(func() error {
+		list, err := surroundings.Kube.CoreV1().Pods(w.namespace).
+			List(w.Context(), metav1.ListOptions{LabelSelector: conntest.Label})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d Pods of the test are still there", len(list.Items))
+		}
+		return err
+	})
+}
+
+// restrict sets which Pod Security Standard new Pods keep.
+func (w *world) restrict(standard string) {
+	w.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":%q}}}`, standard)
+	_, err := surroundings.Kube.CoreV1().Namespaces().Patch(context.WithoutCancel(w.Context()), w.namespace,
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// editor is a user who may edit the namespace, and nothing else.
+func (w *world) editor(name string) *ask.Cluster {
+	w.Helper()
+	_, err := surroundings.Kube.RbacV1().RoleBindings(w.namespace).Create(w.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+	}, metav1.CreateOptions{})
+	as := rest.CopyConfig(surroundings.Admin)
+	as.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
+	kube, kubeErr := kubernetes.NewForConfig(as)
+	networks, networksErr := versioned.NewForConfig(as)
+	if err := errors.Join(err, kubeErr, networksErr); err != nil {
+		w.Fatal(err)
+	}
+	return &ask.Cluster{Kubernetes: kube, Networks: networks}
+}
+
+// logOf reads a container's log on its node: the API server does not reach these kubelets.
+func (w *world) logOf(namespace, pod, container string) ([]byte, error) {
+	var log strings.Builder
+	for _, node := range w.nodes.All {
+		files, err := filepath.Glob(filepath.Join(node.Dir, nodes.PodLogs, namespace+"_"+pod+"_*", container, "*.log"))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			for line := range strings.Lines(string(content)) {
+				if words := strings.SplitN(line, " ", 4); len(words) == 4 { // time, stream, F, text
+					log.WriteString(words[3])
+				}
+			}
+		}
+	}
+	return []byte(log.String()), nil
+}
