@@ -110,7 +110,8 @@ func (i image) layer() ([]byte, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	headers := []tar.Header{{Name: "bin/" + filepath.Base(path), Mode: 0o755, Typeflag: tar.TypeReg}}
-	for _, folder := range []string{"bin", "dev", "etc", "proc", "sys", "tmp"} {
+	// The root is among them: others than root run programs, too.
+	for _, folder := range []string{"bin", "dev", "etc", "proc", "sys", "tmp", "."} {
 		headers = append([]tar.Header{{Name: folder + "/", Mode: 0o755, Typeflag: tar.TypeDir}}, headers...)
 	}
 	for _, applet := range links {
