@@ -54,6 +54,7 @@ func TestApplyFolder(t *testing.T) {
 				"customresourcedefinitions/networkclasses.cloudteam.ztgame.com",
 				"customresourcedefinitions/networkports.cloudteam.ztgame.com",
 				"customresourcedefinitions/networks.cloudteam.ztgame.com",
+				"customresourcedefinitions/securitygroups.cloudteam.ztgame.com",
 			},
 		},
 		"a folder without any is refused": {

@@ -348,7 +348,7 @@ func TestOutputFormats(t *testing.T) {
 `,
 		"why net/frontend -o table":        "Error: -o table is no format of this command: write json, yaml, name\n",
 		"why frontend":                     "Error: \"frontend\" is no object: write KIND/NAME, such as pod/web-1\n",
-		"why node/a":                       "Error: \"node\" cannot be explained: write network, networkport, pod or deployment\n",
+		"why node/a":                       "Error: \"node\" cannot be explained: write network, networkport, securitygroup, pod or deployment\n",
 		"why net/gone -n shop":             "Error: Network shop/gone does not exist: check the name, and the namespace (-n)\n",
 		"__complete -n shop why network/":  "network/frontend\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
 		"__complete why net/frontend -o y": "json\nyaml\nname\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",

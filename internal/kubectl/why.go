@@ -20,6 +20,8 @@ var kinds = map[string][]string{
 	why.KindNetwork: {"network", "networks", "net", "networks.cloudteam.ztgame.com", "network.cloudteam.ztgame.com"},
 	why.KindNetworkPort: {
 		"networkport", "networkports", "netport", "networkports.cloudteam.ztgame.com", "networkport.cloudteam.ztgame.com"},
+	why.KindSecurityGroup: {"securitygroup", "securitygroups", "securitygroups.cloudteam.ztgame.com",
+		"securitygroup.cloudteam.ztgame.com"},
 	why.KindPod:        {"pod", "pods", "po"},
 	why.KindDeployment: {"deployment", "deployments", "deploy", "deployments.apps", "deployment.apps"},
 }
@@ -27,8 +29,8 @@ var kinds = map[string][]string{
 func (f *factory) why() *cobra.Command {
 	output := ""
 	c := &cobra.Command{
-		Use:   "why (network|networkport|pod|deployment)/NAME",
-		Short: "Say why a Network, a port, a Pod or a Deployment is not as it should be",
+		Use:   "why (network|networkport|securitygroup|pod|deployment)/NAME",
+		Short: "Say why a Network, a port, a Pod or another object is not as it should be",
 		Long: `why goes from an object to the cause of its problem, over everything that it depends on. Each line is an
 object and what it says; the last one is the cause. After it comes what to do.
 
@@ -83,7 +85,7 @@ func (f *factory) objectOf(args []string) (why.Object, error) {
 			return why.Object{Kind: known, Namespace: namespace, Name: name}, nil
 		}
 	}
-	return why.Object{}, fmt.Errorf("%q cannot be explained: write network, networkport, pod or deployment", kind)
+	return why.Object{}, fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, pod or deployment", kind)
 }
 
 // completeWhy completes the kinds, and the names of a kind.
@@ -93,7 +95,7 @@ func (f *factory) completeWhy(c *cobra.Command, args []string, typed string) ([]
 	}
 	kind, _, named := strings.Cut(typed, "/")
 	if !named {
-		return []string{"network/", "networkport/", "pod/", "deployment/"},
+		return []string{"network/", "networkport/", "securitygroup/", "pod/", "deployment/"},
 			cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	var found []string
@@ -119,6 +121,8 @@ func (f *factory) namesOf(ctx context.Context, kind string) (names []string) {
 		list, err = cluster.Networks.CloudteamV1().Networks(of.Namespace).List(ctx, all)
 	case why.KindNetworkPort:
 		list, err = cluster.Networks.CloudteamV1().NetworkPorts(of.Namespace).List(ctx, all)
+	case why.KindSecurityGroup:
+		list, err = cluster.Networks.CloudteamV1().SecurityGroups(of.Namespace).List(ctx, all)
 	case why.KindPod:
 		list, err = cluster.Kubernetes.CoreV1().Pods(of.Namespace).List(ctx, all)
 	case why.KindDeployment:

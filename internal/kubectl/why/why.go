@@ -22,10 +22,11 @@ import (
 
 // The kinds that a question can be about.
 const (
-	KindNetwork     = "Network"
-	KindNetworkPort = "NetworkPort"
-	KindPod         = "Pod"
-	KindDeployment  = "Deployment"
+	KindNetwork       = "Network"
+	KindNetworkPort   = "NetworkPort"
+	KindSecurityGroup = "SecurityGroup"
+	KindPod           = "Pod"
+	KindDeployment    = "Deployment"
 )
 
 // Explain says why the object is not as it should be. An error means that the object itself cannot be read. What else
@@ -70,6 +71,12 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 			return nil, "", gone(of, err)
 		}
 		return w.port(p), portWell(p), nil
+	case KindSecurityGroup:
+		g, err := w.getGroup(of)
+		if err != nil {
+			return nil, "", gone(of, err)
+		}
+		return w.group(g), groupWell(g), nil
 	case KindPod:
 		p, err := w.getPod(of)
 		if err != nil {
@@ -85,7 +92,7 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 		chain, healthy := w.deployment(d)
 		return chain, healthy, nil
 	}
-	return nil, "", fmt.Errorf("%q cannot be explained: write network, networkport, pod or deployment", of.Kind)
+	return nil, "", fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, pod or deployment", of.Kind)
 }
 
 func (w *walk) getNetwork(of Object) (*cloudteamv1.Network, error) {

@@ -37,7 +37,7 @@ func clusterOf(objects ...runtime.Object) *ask.Cluster {
 	kube = append(kube, lease(now.Add(-2*time.Second)))
 	for _, o := range objects {
 		switch o.(type) {
-		case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass:
+		case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass, *cloudteamv1.SecurityGroup:
 			ours = append(ours, o)
 		default:
 			kube = append(kube, o)
@@ -86,6 +86,16 @@ func port(name string, status metav1.ConditionStatus, reason string, edits ...fu
 		edit(p)
 	}
 	return p
+}
+
+// group is a SecurityGroup with a rule about each of other groups.
+func group(name string, status metav1.ConditionStatus, reason string, about ...string) *cloudteamv1.SecurityGroup {
+	g := &cloudteamv1.SecurityGroup{ObjectMeta: named(name)}
+	for _, other := range about {
+		g.Spec.Rules = append(g.Spec.Rules, cloudteamv1.SecurityGroupRule{RemoteGroup: other})
+	}
+	g.Status.Conditions = []metav1.Condition{condition("Ready", status, reason)}
+	return g
 }
 
 // attached is a port of web-1 on node1 whose condition Attached has the reason.
@@ -399,6 +409,20 @@ func questions() (all []question) {
 	add(question{reason: "Allocated", ask: "Pod web-1",
 		objects: on(good(), pod("Allocated", runs), attached("True", "Plugged")),
 		remedy:  "the Pod has its networks: 192.168.0.7/16 on shop/frontend"})
+
+	// Security groups.
+	waits := group("web", "False", "SecurityGroupNotReady", "web", "db")
+	add(question{reason: "SecurityGroupNotReady", ask: "SecurityGroup web", objects: on(waits),
+		chain:  "SecurityGroup shop/web SecurityGroupNotReady > SecurityGroup shop/db NotFound",
+		remedy: "Create it, or correct the name"})
+	add(question{reason: "SecurityGroupNotReady", ask: "SecurityGroup web",
+		objects: on(waits, group("db", "False", "QuotaExceeded", "web")),
+		chain:   "SecurityGroup shop/web SecurityGroupNotReady > SecurityGroup shop/db QuotaExceeded", remedy: "quota"})
+	add(question{reason: "SecurityGroupNotReady", ask: "SecurityGroup web",
+		objects: on(waits, group("db", "True", "Available")),
+		chain:   "SecurityGroup shop/web SecurityGroupNotReady", remedy: "or create it"})
+	add(question{reason: "Available", ask: "SecurityGroup db", objects: on(group("db", "True", "Available")),
+		remedy: "the SecurityGroup is Ready"})
 
 	// Packets.
 	add(question{reason: "Plugged", ask: "NetworkPort web-a", objects: on(good(), attached("True", "Plugged")),
