@@ -85,7 +85,7 @@ func (f *factory) objectOf(args []string) (why.Object, error) {
 			return why.Object{Kind: known, Namespace: namespace, Name: name}, nil
 		}
 	}
-	return why.Object{}, fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, pod or deployment", kind)
+	return why.Object{}, why.ErrKind(kind)
 }
 
 // completeWhy completes the kinds, and the names of a kind.

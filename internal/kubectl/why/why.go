@@ -92,7 +92,12 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 		chain, healthy := w.deployment(d)
 		return chain, healthy, nil
 	}
-	return nil, "", fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, pod or deployment", of.Kind)
+	return nil, "", ErrKind(of.Kind)
+}
+
+// ErrKind is the error of a kind that Explain does not know; it names those that it knows.
+func ErrKind(kind string) error {
+	return fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, pod or deployment", kind)
 }
 
 func (w *walk) getNetwork(of Object) (*cloudteamv1.Network, error) {
