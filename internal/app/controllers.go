@@ -356,7 +356,8 @@ func (p *process) buildPod() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := podcontroller.NewController(p.client.CloudteamV1(), p.kube.CoreV1(), caches, p.recorder)
+	c, err := podcontroller.NewController(
+		p.client.CloudteamV1(), p.kube.CoreV1(), p.kube.AppsV1(), caches, p.recorder)
 	if err != nil {
 		return nil, err
 	}

@@ -17,13 +17,14 @@ import (
 // holds what it asks for. Nothing that is listed is ever answered.
 func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 	const (
-		networks    = "/apis/cloudteam.ztgame.com/v1/networks"
-		ports       = "/apis/cloudteam.ztgame.com/v1/networkports"
-		foos        = "/apis/samplecontroller.k8s.io/v1alpha1/foos"
-		attachments = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions"
-		deployments = "/apis/apps/v1/deployments"
-		replicaSets = "/apis/apps/v1/replicasets"
-		pods        = "/api/v1/pods"
+		networks     = "/apis/cloudteam.ztgame.com/v1/networks"
+		ports        = "/apis/cloudteam.ztgame.com/v1/networkports"
+		foos         = "/apis/samplecontroller.k8s.io/v1alpha1/foos"
+		attachments  = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions"
+		deployments  = "/apis/apps/v1/deployments"
+		replicaSets  = "/apis/apps/v1/replicasets"
+		statefulSets = "/apis/apps/v1/statefulsets"
+		pods         = "/api/v1/pods"
 	)
 	ours := []string{networks, ports, foos}
 	for name, c := range map[string]struct {
@@ -46,10 +47,12 @@ func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 			[]string{foos},
 		},
 		"deployments alone": {
-			[]string{"deployment"}, false, ours, []string{networks, ports, deployments, replicaSets, pods}, []string{foos},
+			[]string{"deployment"}, false, ours, []string{networks, ports, deployments, replicaSets, pods},
+			[]string{foos, statefulSets},
 		},
 		"pods alone": {
-			[]string{"pod"}, false, ours, []string{networks, ports, replicaSets, pods}, []string{foos, attachments},
+			[]string{"pod"}, false, ours, []string{networks, ports, replicaSets, statefulSets, pods},
+			[]string{foos, attachments},
 		},
 		"attachments alone": {
 			[]string{"attachment"}, false, append([]string{attachments}, ours...), []string{networks, attachments},

@@ -42,7 +42,8 @@ var (
 		cloudteamv1.AnnotationDataplaneHost:   1 << 10,
 		cloudteamv1.AnnotationDataplaneParent: 1 << 10,
 	}
-	templateAnnotations = annotations{selection.Annotation: selection.MaxSize}
+	statefulSetAnnotations = annotations{cloudteamv1.AnnotationPortsWhenScaled: 1 << 10}
+	templateAnnotations    = annotations{selection.Annotation: selection.MaxSize}
 )
 
 const (
@@ -75,6 +76,10 @@ func trim(obj any) (any, error) {
 	case *appsv1.ReplicaSet:
 		trimMetadata(object, nil, false)
 		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
+	case *appsv1.StatefulSet:
+		trimMetadata(object, statefulSetAnnotations, false)
+		object.Spec = appsv1.StatefulSetSpec{Replicas: object.Spec.Replicas, Ordinals: object.Spec.Ordinals}
+		object.Status = appsv1.StatefulSetStatus{}
 	case *appsv1.Deployment:
 		trimMetadata(object, nil, true)
 		object.Spec = appsv1.DeploymentSpec{

@@ -198,15 +198,16 @@ func (w *world) startKubeProxy() {
 
 // Shapes of calls to kube-apiserver.
 const (
-	kubeNetworks    = "/apis/cloudteam.ztgame.com/v1/networks"
-	kubePorts       = "/apis/cloudteam.ztgame.com/v1/networkports"
-	kubePods        = "/api/v1/pods"
-	kubeReplicaSets = "/apis/apps/v1/replicasets"
-	kubeDeployments = "/apis/apps/v1/deployments"
-	kubeFoos        = "/apis/samplecontroller.k8s.io/v1alpha1/foos"
-	kubeEvents      = "/api/v1/events"
-	kubeSystem      = "/api/v1/namespaces/kube-system"
-	kubeLeases      = "/apis/coordination.k8s.io/v1/leases"
+	kubeNetworks     = "/apis/cloudteam.ztgame.com/v1/networks"
+	kubePorts        = "/apis/cloudteam.ztgame.com/v1/networkports"
+	kubePods         = "/api/v1/pods"
+	kubeReplicaSets  = "/apis/apps/v1/replicasets"
+	kubeStatefulSets = "/apis/apps/v1/statefulsets"
+	kubeDeployments  = "/apis/apps/v1/deployments"
+	kubeFoos         = "/apis/samplecontroller.k8s.io/v1alpha1/foos"
+	kubeEvents       = "/api/v1/events"
+	kubeSystem       = "/api/v1/namespaces/kube-system"
+	kubeLeases       = "/apis/coordination.k8s.io/v1/leases"
 )
 
 // showOwnObjects narrows lists and watches to the world's objects. A Network may be in a namespace of another's, and
@@ -219,7 +220,7 @@ func (w *world) showOwnObjects(r *http.Request) {
 	case kubeNetworks:
 		query.Set("labelSelector", worldLabel+"="+w.namespace)
 		r.URL.RawQuery = query.Encode()
-	case kubePorts, kubePods, kubeReplicaSets, kubeDeployments, kubeFoos:
+	case kubePorts, kubePods, kubeReplicaSets, kubeStatefulSets, kubeDeployments, kubeFoos:
 		query.Set("fieldSelector", "metadata.namespace="+w.namespace)
 		r.URL.RawQuery = query.Encode()
 	case kubeSystem:

@@ -98,7 +98,8 @@ func TestAccountPolicy(t *testing.T) {
 	make(accounts, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"another"}}`)
 	make(portKind, port("users", ""))
 	make(portKind, port("pools", ofWeb))
-	make(portKind, port("left", `,"annotations":{"cloudteam.ztgame.com/made-for":"Deployment/web"}`))
+	madeFor := func(what string) string { return `,"annotations":{"cloudteam.ztgame.com/made-for":"` + what + `"}` }
+	make(portKind, port("left", madeFor("Deployment/web")))
 	nad := func(name, owner, config string) string {
 		return fmt.Sprintf(`{"apiVersion":"k8s.cni.cncf.io/v1","kind":"NetworkAttachmentDefinition",
 			"metadata":{"name":%q,%s},"spec":{"config":%q}}`, name, owner, config)
@@ -157,6 +158,7 @@ func TestAccountPolicy(t *testing.T) {
 		"write a Network's status":     patch(networkKind, "net", merge, `{"status":{"networkID":"x"}}`, "status"),
 		"bind a port":                  patch(portKind, "pools", merge, `{"status":{"boundTo":{"kind":"Pod","name":"web","uid":"x"}}}`, "status"),
 		"create a Deployment's port":   create(portKind, port("new", ofWeb)),
+		"create a StatefulSet's port":  create(portKind, port("new", madeFor("StatefulSet/db/0"))),
 		"create a Pod's port":          create(portKind, port("new", ","+owner("Pod", "v1", "web", uid("pods web")))),
 		"delete a Deployment's port":   remove(portKind, "pools"),
 		"delete a port left behind":    remove(portKind, "left"),
@@ -199,6 +201,9 @@ func TestAccountPolicy(t *testing.T) {
 		"delete a Network":                  remove(networkKind, "net"),
 		"create a Network":                  create(networkKind, `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"Network","metadata":{"name":"n"},"spec":{"cidr":"10.0.0.0/24"}}`),
 		"create a port without an owner":    create(portKind, port("new", "")),
+		"create a Deployment's without one": create(portKind, port("new", madeFor("Deployment/web"))),
+		"create a StatefulSet's with another's owner": create(portKind, port("new",
+			madeFor("StatefulSet/db/0")+","+owner("Network", "cloudteam.ztgame.com/v1", "net", uid("networks net")))),
 		"create a port of something else":   create(portKind, port("new", ","+owner("Deployment", "evil/v1", "web", "x"))),
 		"delete a user's port":              remove(portKind, "users"),
 		"change a port's spec":              patch(portKind, "users", merge, `{"spec":{"securityGroups":["9d1f0f0a-6f3c-4b0e-8a55-0c6d3f1f2a11"]}}`),

@@ -56,6 +56,7 @@ func everything(t *testing.T) {
 		"--bind-address=127.0.0.1:0", "-v=2", election, "--leader-elect-resource-name="+harness.FooAccountName)
 
 	deploymentAndPods(t, namespace)
+	statefulSet(t, namespace)
 	ownCloud(t, namespace)
 	metrics(t, namespace, process)
 	foo(t, namespace)
@@ -163,10 +164,40 @@ func deploymentAndPods(t *testing.T, namespace string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	awaitPorts(t, namespace, 1)
+}
+
+// statefulSet has a StatefulSet come and go, on the Network of the Deployment.
+func statefulSet(t *testing.T, namespace string) {
+	t.Helper()
+	sets := surroundings.Kube.AppsV1().StatefulSets(namespace)
+	labels := map[string]string{"app": "db"}
+	pod := harness.PodOn("", "net")
+	pod.Labels = labels
+	_, err := sets.Create(t.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "db"},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitPods(t, namespace, 2) // one is the Deployment's
+	if err := sets.Delete(t.Context(), "db", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitPorts(t, namespace, 1)
+}
+
+// awaitPorts waits until there are as many NetworkPorts.
+func awaitPorts(t *testing.T, namespace string, want int) {
+	t.Helper()
 	surroundings.Eventually(t, func() error {
 		list, err := surroundings.Networks.CloudteamV1().NetworkPorts(namespace).List(t.Context(), metav1.ListOptions{})
-		if err == nil && len(list.Items) != 1 {
-			err = fmt.Errorf("there are %d NetworkPorts, want 1", len(list.Items))
+		if err == nil && len(list.Items) != want {
+			err = fmt.Errorf("there are %d NetworkPorts, want %d", len(list.Items), want)
 		}
 		return err
 	})

@@ -1,7 +1,7 @@
 // Package consumer has what the controllers of Deployments and of Pods share. Deployments and Pods are consumers of
 // Networks: they declare them in an annotation (package selection) and use them through NetworkPorts. A Deployment has
-// a pool of ports, and each of its Pods is bound to as many as it declares. A Pod without a Deployment has its own
-// ports.
+// a pool of ports, and each of its Pods is bound to as many as it declares. A Pod of a StatefulSet has the ports of its
+// Slot, and any other Pod its own.
 package consumer
 
 import (
@@ -27,21 +27,23 @@ import (
 
 // Informers are those of all kinds that consumers use.
 type Informers struct {
-	Networks    informers.NetworkInformer
-	Ports       informers.NetworkPortInformer
-	Pods        coreinformers.PodInformer
-	ReplicaSets appsinformers.ReplicaSetInformer
-	Deployments appsinformers.DeploymentInformer
+	Networks     informers.NetworkInformer
+	Ports        informers.NetworkPortInformer
+	Pods         coreinformers.PodInformer
+	ReplicaSets  appsinformers.ReplicaSetInformer
+	Deployments  appsinformers.DeploymentInformer
+	StatefulSets appsinformers.StatefulSetInformer
 }
 
 // InformersOf gives the Informers of two factories.
 func InformersOf(own factory.SharedInformerFactory, kube kubeinformers.SharedInformerFactory) Informers {
 	return Informers{
-		Networks:    own.Cloudteam().V1().Networks(),
-		Ports:       own.Cloudteam().V1().NetworkPorts(),
-		Pods:        kube.Core().V1().Pods(),
-		ReplicaSets: kube.Apps().V1().ReplicaSets(),
-		Deployments: kube.Apps().V1().Deployments(),
+		Networks:     own.Cloudteam().V1().Networks(),
+		Ports:        own.Cloudteam().V1().NetworkPorts(),
+		Pods:         kube.Core().V1().Pods(),
+		ReplicaSets:  kube.Apps().V1().ReplicaSets(),
+		Deployments:  kube.Apps().V1().Deployments(),
+		StatefulSets: kube.Apps().V1().StatefulSets(),
 	}
 }
 
@@ -231,6 +233,12 @@ func (c *Caches) PodsOf(deployment *appsv1.Deployment) []*corev1.Pod {
 		}
 	}
 	return pods
+}
+
+// PodsOfStatefulSet gives the Pods of a StatefulSet that use networks.
+func (c *Caches) PodsOfStatefulSet(set metav1.Object) []*corev1.Pod {
+	return slices.DeleteFunc(c.pods(indexController, controllerKey(set.GetNamespace(), set.GetUID())),
+		func(pod *corev1.Pod) bool { return !controller.Controls(set, StatefulSetKind, pod) })
 }
 
 // PodsOfReplicaSet gives the Pods of a ReplicaSet that use networks.

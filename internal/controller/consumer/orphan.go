@@ -15,8 +15,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// AnnotationMadeFor holds the kind and name of the consumer that a NetworkPort was made for: "Deployment/web". It
-// remains when garbage collection removes the owner reference, as for kubectl delete --cascade=orphan. Nobody can use
+// AnnotationMadeFor holds the kind and name of the consumer that a NetworkPort was made for: "Deployment/web", or
+// "StatefulSet/db/0" for a Slot. It remains when garbage collection removes the owner reference, as for kubectl delete --cascade=orphan. Nobody can use
 // such a port, and only the annotation distinguishes it from one that a user made.
 const AnnotationMadeFor = "cloudteam.ztgame.com/made-for"
 
@@ -54,6 +54,9 @@ func byMadeFor(port *cloudteamv1.NetworkPort) []string {
 		if consumer, ok := MadeFor(port, kind); ok {
 			values = append(values, kind.Kind+" "+consumer.String())
 		}
+	}
+	if slot, ok := SlotOf(port); ok {
+		values = append(values, slotKey(slot.Pod()), StatefulSetKind.Kind+" "+slot.set().String())
 	}
 	return values
 }

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"encoding/hex"
+	"fmt"
 	"hash/fnv"
 	"net/netip"
 	"slices"
@@ -78,9 +79,20 @@ func joined(addresses []netip.Addr) string {
 // NewPort makes a NetworkPort that serves a request for an object, which controls it: garbage collection removes the
 // port with the object.
 func NewPort(namespace, name string, owner metav1.OwnerReference, request Request) *cloudteamv1.NetworkPort {
+	port := newPort(namespace, name, owner.Kind+"/"+owner.Name, request)
+	port.OwnerReferences = []metav1.OwnerReference{owner}
+	return port
+}
+
+// NewPortOfSlot makes a NetworkPort that serves a request for the Pods of a slot. Nothing controls it.
+func NewPortOfSlot(name string, slot Slot, request Request) *cloudteamv1.NetworkPort {
+	madeFor := fmt.Sprintf("%s/%s/%d", StatefulSetKind.Kind, slot.Set, slot.Number)
+	return newPort(slot.Namespace, name, madeFor, request)
+}
+
+func newPort(namespace, name, madeFor string, request Request) *cloudteamv1.NetworkPort {
 	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{owner},
-		Annotations: map[string]string{AnnotationMadeFor: owner.Kind + "/" + owner.Name},
+		Namespace: namespace, Name: name, Annotations: map[string]string{AnnotationMadeFor: madeFor},
 	}}
 	port.Spec.NetworkName, port.Spec.MAC = request.Network.Name, request.MAC
 	if request.Network.Namespace != namespace {

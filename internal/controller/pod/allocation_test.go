@@ -128,18 +128,26 @@ func TestOwnPortName(t *testing.T) {
 		p.Namespace, p.Name, p.UID = "team", name, types.UID(uid)
 		return p
 	}
-	base := ownPortName(pod("web", "1"), 0, requestFor("net"))
-	if again := ownPortName(pod("web", "1"), 0, requestFor("net")); again != base || !strings.HasPrefix(base, "web-net-") {
+	base := ownPortName(pod("web", "1"), nil, 0, requestFor("net"))
+	if again := ownPortName(pod("web", "1"), nil, 0, requestFor("net")); again != base || !strings.HasPrefix(base, "web-net-") {
 		t.Errorf("the names are %s and %s", base, again)
 	}
 	for name, other := range map[string]string{
-		"a Pod that comes back": ownPortName(pod("web", "2"), 0, requestFor("net")),
-		"another selection":     ownPortName(pod("web", "1"), 1, requestFor("net")),
-		"another network":       ownPortName(pod("web", "1"), 0, requestFor("blue")),
-		"another MAC":           ownPortName(pod("web", "1"), 0, requestFor("net mac")),
+		"a Pod that comes back": ownPortName(pod("web", "2"), nil, 0, requestFor("net")),
+		"another selection":     ownPortName(pod("web", "1"), nil, 1, requestFor("net")),
+		"another network":       ownPortName(pod("web", "1"), nil, 0, requestFor("blue")),
+		"another MAC":           ownPortName(pod("web", "1"), nil, 0, requestFor("net mac")),
 	} {
 		if other == base {
 			t.Errorf("%s has the name %s, too", name, base)
 		}
+	}
+	slot := &consumer.Slot{Namespace: "team", Set: "db", Number: 0}
+	first := ownPortName(pod("db-0", "1"), slot, 0, requestFor("net"))
+	if again := ownPortName(pod("db-0", "2"), slot, 0, requestFor("net")); again != first {
+		t.Errorf("the Pod of a StatefulSet that comes back has the port %s after %s", again, first)
+	}
+	if second := ownPortName(pod("db-0", "1"), slot, 1, requestFor("net")); second == first {
+		t.Errorf("its second interface has the port %s, too", first)
 	}
 }

@@ -83,7 +83,7 @@ func TestAPortOfAnotherNamespaceIsNoPodsOwn(t *testing.T) {
 	port.OwnerReferences = controlledBy("v1", "Pod", pod.Name, pod.UID)
 	port.Status.Conditions = []metav1.Condition{{Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue}}
 	c := newIdle(t, openNetwork(), port, pod)
-	if err := c.deleteOwn(controllertest.Logged(t), pod, nil); err != nil {
+	if err := c.deleteOwn(controllertest.Logged(t), c.madeFor(pod), nil); err != nil {
 		t.Fatal(err)
 	}
 	key := cache.MetaObjectToName(pod)

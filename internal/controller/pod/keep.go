@@ -50,7 +50,7 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 			return progress{}, err
 		}
 	}
-	return p, c.deleteOwn(ctx, pod, named)
+	return p, c.deleteOwn(ctx, c.madeFor(pod), named)
 }
 
 // confirmProblem is problemOf, and confirms at the API server a problem that the condition does not show yet: the cache

@@ -18,15 +18,20 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// A Pod without a Deployment has its own ports. This controller makes, binds and releases them, as that of
-// Deployments does with a pool.
+// A Pod without a Deployment has its own ports, or those of its slot in a StatefulSet. This controller makes, binds and
+// releases them, as that of Deployments does with a pool.
 
 // ownPortName is the name of the port for the i-th request of a Pod. It is the same in every sync, so that a create
-// whose answer was lost is not repeated under another name. A recreated Pod of the same name, as in a StatefulSet, has
-// other ports: those of its predecessor may still exist. An edited annotation has other ports, too.
-func ownPortName(pod *corev1.Pod, i int, request consumer.Request) string {
+// whose answer was lost is not repeated under another name. The Pods of a slot come back to their ports by it. Another
+// Pod that comes back under its name has other ports: those of its predecessor may still exist. An edited annotation has
+// other ports, too.
+func ownPortName(pod *corev1.Pod, slot *consumer.Slot, i int, request consumer.Request) string {
+	whose := string(pod.UID)
+	if slot != nil {
+		whose = slot.Set
+	}
 	sum := fnv.New64a()
-	_, _ = fmt.Fprintf(sum, "%s %d %s %s %s", pod.UID, i, request.Network, request.Addresses, request.MAC)
+	_, _ = fmt.Fprintf(sum, "%s %d %s %s %s", whose, i, request.Network, request.Addresses, request.MAC)
 	return consumer.PortName(pod.Name, request.Network.Name, hex.EncodeToString(sum.Sum(nil))[:8])
 }
 
@@ -38,20 +43,33 @@ func ownerOf(pod *corev1.Pod) metav1.OwnerReference {
 	return owner
 }
 
-// provideOwn makes a Pod's own ports, deletes those that it no longer requests, and binds those that serve what it
-// lacks. It returns the ports that it bound. held are those that are bound already.
+// newOwnPort makes a port of a Pod, or of its slot if it has one.
+func newOwnPort(pod *corev1.Pod, slot *consumer.Slot, name string, request consumer.Request) *cloudteamv1.NetworkPort {
+	if slot != nil {
+		return consumer.NewPortOfSlot(name, *slot, request)
+	}
+	// Garbage collection removes it with the Pod, even if the Pod is already gone.
+	return consumer.NewPort(pod.Namespace, name, ownerOf(pod), request)
+}
+
+// madeFor gives the ports that were made for a Pod or its slot.
+func (c *Controller) madeFor(pod *corev1.Pod) []*cloudteamv1.NetworkPort {
+	return append(c.caches.PortsOf(pod, consumer.PodKind), c.caches.PortsOfSlot(cache.MetaObjectToName(pod))...)
+}
+
+// provideOwn makes the ports of a Pod or its slot, deletes those that it no longer requests, and binds those that serve
+// what it lacks. It returns the ports that it bound. held are those that are bound already.
 func (c *Controller) provideOwn(
-	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, requests []consumer.Request,
+	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, slot *consumer.Slot, requests []consumer.Request,
 	held []*cloudteamv1.NetworkPort,
 ) (bound []*cloudteamv1.NetworkPort, p progress, err error) {
 	wanted := map[string]bool{}
 	for i, request := range requests {
-		name := ownPortName(pod, i, request)
+		name := ownPortName(pod, slot, i, request)
 		wanted[name] = true
 		port, err := c.caches.Ports.Lister().NetworkPorts(pod.Namespace).Get(name)
 		if apierrors.IsNotFound(err) {
-			// Garbage collection removes it with the Pod, even if the Pod is already gone.
-			port = consumer.NewPort(pod.Namespace, name, ownerOf(pod), request)
+			port = newOwnPort(pod, slot, name, request)
 			err = c.ports.Create(ctx, key, port)
 		}
 		switch {
@@ -60,24 +78,33 @@ func (c *Controller) provideOwn(
 			return nil, progress{reason: cloudteamv1.ReasonPortsFailed, message: err.Error()}, err
 		case err != nil:
 			return nil, progress{}, err
-		case !controller.Controls(pod, consumer.PodKind, port):
+		case !isOwn(port, pod, slot):
 			return nil, progress{reason: cloudteamv1.ReasonPortsFailed, message: fmt.Sprintf(
 				"NetworkPort %q exists and is not this Pod's: delete it", name)}, nil
 		}
 	}
-	if err := c.deleteOwn(ctx, pod, wanted); err != nil {
+	if err := c.deleteOwn(ctx, c.madeFor(pod), wanted); err != nil {
 		return nil, progress{}, err
 	}
 	bound, err = c.bindOwn(ctx, key, pod, requests, held)
 	return bound, progress{}, err
 }
 
-// bindOwn binds a Pod to those of its own ports that serve what it lacks: all of them or none.
+// isOwn reports whether a port was made for a Pod, or for its slot if it has one.
+func isOwn(port *cloudteamv1.NetworkPort, pod *corev1.Pod, slot *consumer.Slot) bool {
+	if slot == nil {
+		return controller.Controls(pod, consumer.PodKind, port)
+	}
+	of, ok := consumer.SlotOf(port)
+	return ok && of == *slot
+}
+
+// bindOwn binds a Pod to those of its ports that serve what it lacks: all of them or none.
 func (c *Controller) bindOwn(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, requests []consumer.Request,
 	held []*cloudteamv1.NetworkPort,
 ) (bound []*cloudteamv1.NetworkPort, err error) {
-	own := c.caches.PortsOf(pod, consumer.PodKind)
+	own := c.madeFor(pod)
 	var chosen []*cloudteamv1.NetworkPort
 	for i, port := range consumer.Served(requests, held) {
 		if port != nil {
@@ -134,10 +161,10 @@ func (c *Controller) releaseUseless(ctx context.Context, key cache.ObjectName, p
 		})...)
 }
 
-// deleteOwn deletes the ports that a Pod controls, except those to keep. For a Pod that is gone, garbage collection
+// deleteOwn deletes those of a Pod's ports that are not to be kept. For a Pod that is gone, garbage collection or retire
 // does it.
-func (c *Controller) deleteOwn(ctx context.Context, pod *corev1.Pod, keep map[string]bool) error {
-	for _, port := range c.caches.PortsOf(pod, consumer.PodKind) {
+func (c *Controller) deleteOwn(ctx context.Context, own []*cloudteamv1.NetworkPort, keep map[string]bool) error {
+	for _, port := range own {
 		if port.DeletionTimestamp != nil || keep[port.Name] {
 			continue
 		}
@@ -146,4 +173,46 @@ func (c *Controller) deleteOwn(ctx context.Context, pod *corev1.Pod, keep map[st
 		}
 	}
 	return nil
+}
+
+// retire deletes the ports of a slot that no Pod will come back to, once nothing is bound to them: the StatefulSet is
+// gone, or was scaled down. A port also goes with its Network, which would wait for it. pod is nil if the cache has none.
+//
+// It reads the StatefulSet from the API server first: the cache may show it as it was before it was scaled up again.
+func (c *Controller) retire(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) error {
+	for _, port := range c.caches.PortsOfSlot(key) {
+		slot, _ := consumer.SlotOf(port)
+		if port.DeletionTimestamp != nil || port.Status.BoundTo != nil || inSlot(pod, slot) {
+			continue
+		}
+		on := port.Network()
+		network, err := c.caches.Networks.Lister().Networks(on.Namespace).Get(on.Name)
+		if err != nil || network.DeletionTimestamp == nil {
+			if set, err := c.caches.StatefulSets.Lister().StatefulSets(slot.Namespace).Get(slot.Set); err == nil &&
+				slot.Returns(set) {
+				continue
+			}
+			live, err := controller.Live(ctx, c.sets.StatefulSets(slot.Namespace), "StatefulSet", slot.Set)
+			if err != nil {
+				return err
+			}
+			if slot.Returns(live) {
+				return controller.ErrStale
+			}
+		}
+		klog.FromContext(ctx).Info("Deleting port that no Pod of the StatefulSet will come back to", "port", port.Name)
+		if err := c.ports.Delete(ctx, port, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inSlot reports whether a Pod, which may be nil, is one of a slot.
+func inSlot(pod *corev1.Pod, slot consumer.Slot) bool {
+	if pod == nil {
+		return false
+	}
+	owner := controller.OwnerOf(pod, consumer.StatefulSetKind)
+	return owner != nil && owner.Name == slot.Set
 }

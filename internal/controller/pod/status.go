@@ -45,6 +45,12 @@ func withoutDeployment(pod *corev1.Pod) progress {
 		metav1.GetControllerOfNoCopy(pod).Name)}
 }
 
+// withoutStatefulSet is for a Pod whose slot cannot be known.
+func withoutStatefulSet(pod *corev1.Pod) progress {
+	return progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: fmt.Sprintf(
+		"The Pod's StatefulSet is not known: %q, which controls it, is not found.", metav1.GetControllerOfNoCopy(pod).Name)}
+}
+
 // notGated is for a Pod that was scheduled before its ports were Ready.
 func notGated(namespace string) progress {
 	return progress{reason: cloudteamv1.ReasonSchedulingGateMissing, message: fmt.Sprintf(

@@ -56,7 +56,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	if !c.ports.CaughtUp(key, c.caches) {
 		return controller.Result{}, controller.ErrStale
 	}
-	if err := c.releaseUseless(ctx, key, pod); err != nil || pod == nil {
+	if err := controller.Worst(c.releaseUseless(ctx, key, pod), c.retire(ctx, key, pod)); err != nil || pod == nil {
 		return controller.Result{}, err
 	}
 	p, err := c.reconcile(ctx, key, pod)
@@ -80,8 +80,9 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName, pod *c
 		// The kubelet owns it, and takes no change from the API server.
 		return progress{}, nil
 	case consumer.Ended(pod):
-		// Garbage collection keeps its ports until somebody deletes the Pod, which may never happen.
-		return progress{}, c.deleteOwn(ctx, pod, nil)
+		// Garbage collection keeps its ports until somebody deletes the Pod, which may never happen. Those of a slot are for
+		// its next Pod.
+		return progress{}, c.deleteOwn(ctx, c.caches.PortsOf(pod, consumer.PodKind), nil)
 	case consumer.Allocated(pod):
 		return c.keep(ctx, key, pod)
 	case pod.DeletionTimestamp != nil:
@@ -115,11 +116,15 @@ func (c *Controller) provide(
 	if !known {
 		return withoutDeployment(pod), nil
 	}
+	slot, known := c.caches.SlotOfPod(pod)
+	if !known {
+		return withoutStatefulSet(pod), nil
+	}
 	var bound []*cloudteamv1.NetworkPort
 	if deployment == nil {
 		var p progress
 		var err error
-		if bound, p, err = c.provideOwn(ctx, key, pod, requests, held); err != nil || p.reason != "" {
+		if bound, p, err = c.provideOwn(ctx, key, pod, slot, requests, held); err != nil || p.reason != "" {
 			return p, err
 		}
 	}
@@ -148,12 +153,12 @@ func (c *Controller) provide(
 	return c.allocate(ctx, key, pod, declaration, ports, false)
 }
 
-// poolOf gives the ports that a Pod may be bound to: those of its Deployment, or its own if it has none.
+// poolOf gives the ports that a Pod may be bound to: those of its Deployment, or those that were made for it or its slot.
 func (c *Controller) poolOf(pod *corev1.Pod, deployment *appsv1.Deployment) []*cloudteamv1.NetworkPort {
 	if deployment != nil {
 		return c.caches.PortsOf(deployment, consumer.DeploymentKind)
 	}
-	return c.caches.PortsOf(pod, consumer.PodKind)
+	return c.madeFor(pod)
 }
 
 // held gives the ports that the cache shows to be bound to a Pod.

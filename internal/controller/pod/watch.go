@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -32,9 +33,10 @@ type Controller struct {
 	*controller.Loop
 
 	pods     coreclient.PodsGetter
+	sets     appsclient.StatefulSetsGetter
 	caches   *consumer.Caches
 	recorder record.EventRecorder
-	// ports writes the bindings, and creates and deletes the Pods' own ports.
+	// ports writes the bindings, and creates and deletes the ports of Pods without a Deployment.
 	ports consumer.Writer
 	// expected is the last write to each Pod, by its key.
 	expected controller.Expectations
@@ -43,12 +45,16 @@ type Controller struct {
 // NewController makes a controller that watches the informers of the caches, which MUST NOT run yet. Nothing runs
 // before Run. The recorder needs no scheme that knows Pods.
 func NewController(
-	ports portclient.NetworkPortsGetter, pods coreclient.PodsGetter, caches *consumer.Caches,
-	recorder record.EventRecorder,
+	ports portclient.NetworkPortsGetter, pods coreclient.PodsGetter, sets appsclient.StatefulSetsGetter,
+	caches *consumer.Caches, recorder record.EventRecorder,
 ) (*Controller, error) {
 	from := caches.Informers
+	if err := controller.IndexPorts(from.Ports.Informer()); err != nil {
+		return nil, err
+	}
 	c := &Controller{
 		pods:     pods,
+		sets:     sets,
 		caches:   caches,
 		recorder: recorder,
 		ports:    consumer.Writer{Ports: ports, Pods: pods},
@@ -57,10 +63,9 @@ func NewController(
 	return c, errors.Join(
 		c.Watch(from.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
 		c.Watch(from.Ports.Informer(), c.HandlerOf(c.keysOfPort)),
-		c.Watch(from.Networks.Informer(), c.HandlerOf(func(network metav1.Object) []cache.ObjectName {
-			return c.keysDeclaring(cache.MetaObjectToName(network))
-		})),
+		c.Watch(from.Networks.Informer(), c.HandlerOf(c.keysOfNetwork)),
 		c.Watch(from.ReplicaSets.Informer(), controller.HandlerOfPart(c.Loop, c.keysOfReplicaSet, sameOwners)),
+		c.Watch(from.StatefulSets.Informer(), controller.HandlerOfPart(c.Loop, c.keysOfStatefulSet, sameSlots)),
 	)
 }
 
@@ -74,7 +79,8 @@ func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
 func (c *Controller) keysOfPod(object metav1.Object) []cache.ObjectName {
 	key := cache.MetaObjectToName(object)
 	pod, known := object.(*corev1.Pod)
-	if known && !consumer.UsesNetworks(pod) && len(c.caches.PortsBoundTo(key)) == 0 {
+	if known && !consumer.UsesNetworks(pod) && len(c.caches.PortsBoundTo(key)) == 0 &&
+		len(c.caches.PortsOfSlot(key)) == 0 {
 		return nil
 	}
 	return []cache.ObjectName{key}
@@ -93,6 +99,9 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	}
 	if pod, ok := consumer.MadeFor(port, consumer.PodKind); ok {
 		keys = append(keys, pod)
+	}
+	if slot, ok := consumer.SlotOf(port); ok {
+		keys = append(keys, slot.Pod())
 	}
 	for _, pod := range c.caches.GivenTo(port) {
 		keys = append(keys, cache.MetaObjectToName(pod))
@@ -125,6 +134,41 @@ func (c *Controller) keysOfReplicaSet(object metav1.Object) []cache.ObjectName {
 		return keysWaiting(c.caches.PodsOfReplicaSet(set))
 	}
 	return nil
+}
+
+// sameSlots reports whether two states of a StatefulSet are the same for the ports of its slots.
+func sameSlots(was, is *appsv1.StatefulSet) bool {
+	return was.DeletionTimestamp.Equal(is.DeletionTimestamp) &&
+		equality.Semantic.DeepEqual(was.Spec.Replicas, is.Spec.Replicas) &&
+		equality.Semantic.DeepEqual(was.Spec.Ordinals, is.Spec.Ordinals) &&
+		was.Annotations[cloudteamv1.AnnotationPortsWhenScaled] == is.Annotations[cloudteamv1.AnnotationPortsWhenScaled]
+}
+
+// keysOfStatefulSet names the Pods that wait for a StatefulSet to be known, and those that its ports were made for.
+func (c *Controller) keysOfStatefulSet(set metav1.Object) []cache.ObjectName {
+	keys := keysWaiting(c.caches.PodsOfStatefulSet(set))
+	for _, port := range c.caches.PortsMadeFor(consumer.StatefulSetKind, cache.MetaObjectToName(set)) {
+		if slot, ok := consumer.SlotOf(port); ok {
+			keys = append(keys, slot.Pod())
+		}
+	}
+	return keys
+}
+
+// keysOfNetwork names the Pods that wait for a Network. If it is being deleted, it also names those whose ports on it
+// wait for them.
+func (c *Controller) keysOfNetwork(network metav1.Object) []cache.ObjectName {
+	key := cache.MetaObjectToName(network)
+	keys := c.keysDeclaring(key)
+	if network.GetDeletionTimestamp() == nil {
+		return keys
+	}
+	for _, port := range controller.PortsOn(c.caches.Ports.Informer().GetIndexer(), key) {
+		if slot, ok := consumer.SlotOf(port); ok {
+			keys = append(keys, slot.Pod())
+		}
+	}
+	return keys
 }
 
 func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName {

@@ -20,6 +20,15 @@ const (
 	// is on a Pod whose ports exist.
 	AnnotationAllocations = "cloudteam.ztgame.com/allocations"
 
+	// AnnotationPortsWhenScaled on a StatefulSet says what becomes of the ports of Pods that it is scaled down by, as
+	// persistentVolumeClaimRetentionPolicy.whenScaled does of their volumes. The default is PortsDelete. With any other
+	// value than the two, they are deleted, too.
+	AnnotationPortsWhenScaled = "cloudteam.ztgame.com/ports-when-scaled"
+	// PortsRetain keeps the ports until the StatefulSet is deleted.
+	PortsRetain = "Retain"
+	// PortsDelete deletes the ports.
+	PortsDelete = "Delete"
+
 	// ConditionNetworksReady is the type of the condition on a Pod or Deployment that declares networks. It is False while
 	// its ports have a problem, with a message that says what to change, and True afterwards. It is absent while there has
 	// been no problem.

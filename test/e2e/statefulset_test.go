@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// statefulSetOn creates a StatefulSet whose Pods declare networks. All its Pods start at once.
+func statefulSetOn(t *testing.T, namespace, name, declares string, replicas int32) {
+	t.Helper()
+	pod, labels := podOn("", declares), map[string]string{"app": name}
+	pod.Labels = labels
+	eventually(t, func() error {
+		_, err := kube.AppsV1().StatefulSets(namespace).Create(t.Context(), &appsv1.StatefulSet{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: appsv1.StatefulSetSpec{
+				Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+				PodManagementPolicy: appsv1.ParallelPodManagement,
+				Template:            corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
+			},
+		}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+func editStatefulSet(t *testing.T, namespace, name, patch string) {
+	t.Helper()
+	_, err := kube.AppsV1().StatefulSets(namespace).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch),
+		metav1.PatchOptions{})
+	if err != nil {
+		t.Fatalf("editing StatefulSet %s: %v", name, err)
+	}
+}
+
+func removeStatefulSet(t *testing.T, namespace, name string, policy metav1.DeletionPropagation) {
+	t.Helper()
+	err := kube.AppsV1().StatefulSets(namespace).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy})
+	if err != nil {
+		t.Fatalf("deleting StatefulSet %s: %v", name, err)
+	}
+	eventually(t, func() error {
+		_, err := kube.AppsV1().StatefulSets(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("StatefulSet %s is still there: %v", name, err)
+	})
+}
+
+// whatPodsHave waits until as many Pods run, and gives what each has by its name: of each interface the port's id, the
+// addresses and the MAC.
+func whatPodsHave(t *testing.T, namespace string, want int) map[string][]string {
+	t.Helper()
+	has := map[string][]string{}
+	for _, pod := range awaitPods(t, namespace, "", want) {
+		for _, a := range allocationsOf(t, &pod) {
+			has[pod.Name] = append(has[pod.Name], fmt.Sprintf("%s %s %s %s", a.Name, a.PortID, strings.Join(a.IPs, ","), a.MAC))
+		}
+	}
+	return has
+}
+
+// TestStatefulSetsKeepTheirPorts has Pods of a StatefulSet come back to their ports, through all that a StatefulSet goes
+// through, and the ports go when no Pod will come back.
+func TestStatefulSetsKeepTheirPorts(t *testing.T) {
+	c := open(t, "tenant")
+	namespace := newNamespace(t)
+	args := []string{"--leader-elect=false"}
+	p := startController(t, "tenant", args...)
+	network := unique(t, namespace)
+	apply(t, namespace, network, example())
+	id := awaitReady(t, namespace, network).Status.NetworkID
+	awaitGate(t, namespace)
+
+	statefulSetOn(t, namespace, "db", network+", "+network, 2)
+	had := whatPodsHave(t, namespace, 2)
+	if len(had["db-0"]) != 2 || len(had["db-1"]) != 2 || had["db-0"][0] == had["db-0"][1] {
+		t.Fatalf("the Pods have %v, want two ports each", had)
+	}
+	same := func(after string) {
+		t.Helper()
+		if diff := cmp.Diff(had, whatPodsHave(t, namespace, 2)); diff != "" {
+			t.Errorf("%s, the Pods have other ports (-was +is):\n%s", after, diff)
+		}
+		awaitPorts(t, c, namespace, id, 4)
+	}
+	restart := func(name string) {
+		t.Helper()
+		was, err := kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil {
+			err = kube.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			is, err := kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+			if err == nil && is.UID == was.UID {
+				err = fmt.Errorf("Pod %s is the one of before", name)
+			}
+			return err
+		})
+	}
+	restart("db-0")
+	same("after a Pod came back")
+
+	p.kill(t)
+	restart("db-1")
+	p = startController(t, "tenant", args...)
+	same("after a Pod came back while the controller was gone")
+
+	// It is created again over its Pods, as for a change of a field that cannot change.
+	removeStatefulSet(t, namespace, "db", metav1.DeletePropagationOrphan)
+	statefulSetOn(t, namespace, "db", network+", "+network, 2)
+	restart("db-0")
+	same("after the StatefulSet was created again over its Pods")
+
+	editStatefulSet(t, namespace, "db", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"spec":{"replicas":0}}`,
+		cloudteamv1.AnnotationPortsWhenScaled, cloudteamv1.PortsRetain))
+	awaitPods(t, namespace, "", 0)
+	awaitPorts(t, c, namespace, id, 4)
+	editStatefulSet(t, namespace, "db", `{"spec":{"replicas":2}}`)
+	same("after it was scaled down, keeping its ports, and up")
+
+	editStatefulSet(t, namespace, "db", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}},"spec":{"replicas":1}}`,
+		cloudteamv1.AnnotationPortsWhenScaled))
+	awaitPods(t, namespace, "", 1)
+	left := awaitPorts(t, c, namespace, id, 2)
+	for _, port := range left {
+		if !slices.ContainsFunc(had["db-0"], func(text string) bool { return strings.Contains(text, port.id()) }) {
+			t.Errorf("of the ports %v, %s is left", had, port.id())
+		}
+	}
+
+	p.kill(t)
+	removeStatefulSet(t, namespace, "db", metav1.DeletePropagationBackground)
+	awaitPods(t, namespace, "", 0)
+	startController(t, "tenant", args...)
+	awaitPorts(t, c, namespace, id, 0)
+
+	// A Network does not wait for ports that nobody uses.
+	statefulSetOn(t, namespace, "idle", network, 1)
+	awaitPods(t, namespace, "", 1)
+	editStatefulSet(t, namespace, "idle", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"spec":{"replicas":0}}`,
+		cloudteamv1.AnnotationPortsWhenScaled, cloudteamv1.PortsRetain))
+	awaitPods(t, namespace, "", 0)
+	awaitPorts(t, c, namespace, id, 1)
+	remove(t, namespace, network)
+}
