@@ -88,6 +88,9 @@ func (w *walk) pod(p *corev1.Pod) (chain []Link, healthy string) {
 		return nil, fmt.Sprintf("Nothing is wrong: the Pod has ended (%s) and needs no networks.", p.Status.Phase)
 	}
 	ports := w.portsIn(p.Namespace, func(port *cloudteamv1.NetworkPort) bool {
+		if slot, ok := consumer.SlotOf(port); ok && slot.Pod().Name == p.Name {
+			return true
+		}
 		bound := port.Status.BoundTo
 		return bound != nil && bound.UID == p.UID || controller.Controls(p, corev1.SchemeGroupVersion.WithKind(KindPod).
 			GroupKind(), port)
