@@ -192,11 +192,12 @@ func (w *podWorld) start(workers int) {
 		kubeinformers.WithNamespace(w.namespace),
 		kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = seen }))
 	caches, err := consumer.NewCaches(consumer.Informers{
-		Networks:    factory.Cloudteam().V1().Networks(),
-		Ports:       factory.Cloudteam().V1().NetworkPorts(),
-		Pods:        podFactory.Core().V1().Pods(),
-		ReplicaSets: kubeFactory.Apps().V1().ReplicaSets(),
-		Deployments: kubeFactory.Apps().V1().Deployments(),
+		Networks:     factory.Cloudteam().V1().Networks(),
+		Ports:        factory.Cloudteam().V1().NetworkPorts(),
+		Pods:         podFactory.Core().V1().Pods(),
+		ReplicaSets:  kubeFactory.Apps().V1().ReplicaSets(),
+		Deployments:  kubeFactory.Apps().V1().Deployments(),
+		StatefulSets: kubeFactory.Apps().V1().StatefulSets(),
 	}, w)
 	if err != nil {
 		w.t.Fatal(err)

@@ -57,6 +57,7 @@ func everything(t *testing.T) {
 
 	deploymentAndPods(t, namespace)
 	statefulSet(t, namespace)
+	securityGroup(t, namespace)
 	ownCloud(t, namespace)
 	metrics(t, namespace, process)
 	foo(t, namespace)
@@ -189,6 +190,24 @@ func statefulSet(t *testing.T, namespace string) {
 		t.Fatal(err)
 	}
 	awaitPorts(t, namespace, 1)
+}
+
+// securityGroup has a SecurityGroup come.
+func securityGroup(t *testing.T, namespace string) {
+	t.Helper()
+	groups := surroundings.Networks.CloudteamV1().SecurityGroups(namespace)
+	_, err := groups.Create(t.Context(), &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Name: "web"}},
+		metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	surroundings.Eventually(t, func() error {
+		is, err := groups.Get(t.Context(), "web", metav1.GetOptions{})
+		if err == nil && !meta.IsStatusConditionTrue(is.Status.Conditions, cloudteamv1.ConditionReady) {
+			err = fmt.Errorf("the conditions of SecurityGroup web are %+v", is.Status.Conditions)
+		}
+		return err
+	})
 }
 
 // awaitPorts waits until there are as many NetworkPorts.
