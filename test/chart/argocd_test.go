@@ -27,7 +27,8 @@ func TestHealthInArgoCD(t *testing.T) {
 		t.Fatal(err)
 	}
 	const prefix = "resource.customizations.health.cloudteam.ztgame.com_"
-	if keys := slices.Sorted(maps.Keys(patch.Data)); !slices.Equal(keys, []string{prefix + "Network", prefix + "NetworkPort"}) {
+	kinds := []string{prefix + "Network", prefix + "NetworkPort", prefix + "SecurityGroup"}
+	if keys := slices.Sorted(maps.Keys(patch.Data)); !slices.Equal(keys, kinds) {
 		t.Fatalf("the keys are %v", keys)
 	}
 	condition := func(of, status, reason string) metav1.Condition {

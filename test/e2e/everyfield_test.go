@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,6 +99,7 @@ type triedStatus struct {
 	Subnets   []cloudteamv1.SubnetStatus `json:"subnets"`
 	Router    *cloudteamv1.RouterStatus  `json:"router"`
 	PortID    string                     `json:"portID"`
+	GroupID   string                     `json:"securityGroupID"`
 }
 
 func newAttempt(t *testing.T, fields map[string]reference, cloudName string, way harness.Way) *attempt {
@@ -274,6 +276,8 @@ func (o *tried) id(of string) string {
 		return o.status.Router.ID
 	case of == "port" && o.status.PortID != "":
 		return o.status.PortID
+	case of == "security_group" && o.status.GroupID != "":
+		return o.status.GroupID
 	}
 	o.t.Fatalf("the status of %s %s names no %s: have the rows of its attributes say how to look for them (sees) and "+
 		"how others change them (drifts)", o.Kind, o.called, of)
@@ -322,10 +326,13 @@ func (o *tried) see(row specs.Row, attribute string, seen map[string]resource) a
 	}
 	of, path, _ := strings.Cut(attribute, ".")
 	if seen[of] == nil {
-		seen[of] = o.neutron.one(of+"s", "id="+o.id(of))
+		seen[of] = o.neutron.one(collectionOf(of), "id="+o.id(of))
 	}
 	return at(map[string]any(seen[of]), path)
 }
+
+// collectionOf is where Neutron has the resources of a kind.
+func collectionOf(of string) string { return strings.ReplaceAll(of, "_", "-") + "s" }
 
 // attributesOf are the attributes that show a row's value. An element of a list in the spec is one in Neutron.
 func (o *tried) attributesOf(row specs.Row) []string {
@@ -360,7 +367,7 @@ func (o *tried) drift() {
 		}
 	}
 	for of, body := range bodies {
-		o.neutron.update(of+"s", o.id(of), body)
+		o.neutron.update(collectionOf(of), o.id(of), body)
 	}
 }
 
@@ -398,17 +405,25 @@ func (a *attempt) versions() []string {
 func (a *attempt) remove() {
 	a.t.Helper()
 	for _, o := range slices.Backward(a.objects) {
-		if o.Kind == "NetworkPort" {
-			removePort(a.t, a.namespace, o.called)
-		} else {
-			remove(a.t, a.namespace, o.called)
+		if err := o.client.Delete(a.t.Context(), o.called, metav1.DeleteOptions{}); err != nil {
+			a.t.Fatalf("deleting %s %s: %v", o.Kind, o.called, err)
 		}
+		eventually(a.t, func() error {
+			object, err := o.client.Get(a.t.Context(), o.called, metav1.GetOptions{})
+			switch {
+			case apierrors.IsNotFound(err):
+				return nil
+			case err != nil:
+				return err
+			}
+			return fmt.Errorf("%s %s is still there: %s", o.Kind, o.called, asJSON(object.Object["status"]))
+		})
 	}
 	markers := make([]string, len(a.objects))
 	for i, o := range a.objects {
 		markers[i] = markerOf(a.t, o.object)
 	}
-	for _, collection := range []string{"networks", "subnets", "routers", "ports"} {
+	for _, collection := range []string{"networks", "subnets", "routers", "ports", "security-groups"} {
 		for _, r := range a.neutron.list(collection, "fields=id&fields=description") {
 			description, _ := r["description"].(string)
 			for i, marker := range markers {

@@ -51,10 +51,13 @@ func removeStatefulSet(t *testing.T, namespace, name string, policy metav1.Delet
 	}
 	eventually(t, func() error {
 		_, err := kube.AppsV1().StatefulSets(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err):
 			return nil
+		case err != nil:
+			return err
 		}
-		return fmt.Errorf("StatefulSet %s is still there: %v", name, err)
+		return fmt.Errorf("StatefulSet %s is still there", name)
 	})
 }
 

@@ -228,8 +228,8 @@ func TestKubeStateMetricsReadsFieldsThatExist(t *testing.T) {
 		}
 	}
 	decode(t, "kube-state-metrics.yaml", &config)
-	if len(config.Spec.Resources) != 3 {
-		t.Errorf("%d kinds, want 3", len(config.Spec.Resources))
+	if len(config.Spec.Resources) != 4 {
+		t.Errorf("%d kinds, want 4", len(config.Spec.Resources))
 	}
 	for _, resource := range config.Spec.Resources {
 		kind := resource.GroupVersionKind

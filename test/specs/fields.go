@@ -139,7 +139,7 @@ func keepFixed[S any](table []field[S], was S, is *S) {
 
 // Trial is an object with the fields that TestEveryField takes through its life.
 type Trial struct {
-	// Name is the end of the object's, and what Tried.Other calls it by. Kind is "Network" or "NetworkPort".
+	// Name is the end of the object's, and what Tried.Other calls it by. Kind is that of pkg/apis.
 	Name, Kind string
 	// Cloud is the one of clouds.yaml whose credentials the controller has meanwhile.
 	Cloud string
@@ -163,10 +163,12 @@ func Trials() []Trial {
 		{Name: "routed", Kind: "Network", Cloud: "admin"},
 		{Name: "port", Kind: "NetworkPort", Cloud: "admin"},
 		{Name: "open", Kind: "NetworkPort", Cloud: "admin"},
+		{Name: "group", Kind: "SecurityGroup", Cloud: "tenant"},
 	}
 	for i := range trials {
 		of := &trials[i]
-		of.Rows = append(rowsOf(networkFields(), of.Name), rowsOf(portFields(Place{}), of.Name)...)
+		of.Rows = slices.Concat(rowsOf(networkFields(), of.Name), rowsOf(portFields(Place{}), of.Name),
+			rowsOf(groupFields(), of.Name))
 	}
 	return trials
 }
@@ -241,7 +243,7 @@ type Tried interface {
 	Marker() string
 	// Other is the object of another trial of the same cloud.
 	Other(trial string) Tried
-	// ID is that of one of the object's resources: "network", "subnet", "router" or "port".
+	// ID is that of one of the object's resources: "network", "subnet", "router", "port" or "security_group".
 	ID(of string) string
 	// VLAN is one of this attempt's VLAN IDs, from 0.
 	VLAN(n int) int

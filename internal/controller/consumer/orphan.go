@@ -16,8 +16,8 @@ import (
 )
 
 // AnnotationMadeFor holds the kind and name of the consumer that a NetworkPort was made for: "Deployment/web", or
-// "StatefulSet/db/0" for a Slot. It remains when garbage collection removes the owner reference, as for kubectl delete --cascade=orphan. Nobody can use
-// such a port, and only the annotation distinguishes it from one that a user made.
+// "StatefulSet/db/0" for a Slot. It remains when garbage collection removes the owner reference, as for kubectl delete
+// --cascade=orphan. Nobody can use such a port, and only the annotation distinguishes it from one that a user made.
 const AnnotationMadeFor = "cloudteam.ztgame.com/made-for"
 
 // Kinds of consumers.

@@ -56,8 +56,8 @@ func slotOf(namespace, set, number string) (slot Slot, ok bool) {
 }
 
 // SlotOfPod gives the slot of a Pod that a StatefulSet controls, nil for none. known is false if the cache lacks the
-// StatefulSet (yet). Users can write any owner reference, so it MUST exist in the Pod's namespace under the name and the
-// UID that the reference has.
+// StatefulSet (yet). Users can write any owner reference, so it MUST exist in the Pod's namespace under the name and
+// the UID that the reference has.
 func (c *Caches) SlotOfPod(pod *corev1.Pod) (slot *Slot, known bool) {
 	owner := controller.OwnerOf(pod, StatefulSetKind)
 	if owner == nil {
@@ -75,8 +75,8 @@ func (c *Caches) SlotOfPod(pod *corev1.Pod) (slot *Slot, known bool) {
 	return &found, true
 }
 
-// Returns reports whether a Pod of the slot may come back: the StatefulSet stays, and has the slot's number or keeps the
-// ports of those that it is scaled down by. set is nil if it is gone.
+// Returns reports whether a Pod of the slot may come back: the StatefulSet stays, and has the slot's number or keeps
+// the ports of those that it is scaled down by. set is nil if it is gone.
 func (s Slot) Returns(set *appsv1.StatefulSet) bool {
 	if set == nil || set.DeletionTimestamp != nil {
 		return false

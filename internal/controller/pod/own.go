@@ -23,8 +23,8 @@ import (
 
 // ownPortName is the name of the port for the i-th request of a Pod. It is the same in every sync, so that a create
 // whose answer was lost is not repeated under another name. The Pods of a slot come back to their ports by it. Another
-// Pod that comes back under its name has other ports: those of its predecessor may still exist. An edited annotation has
-// other ports, too.
+// Pod that comes back under its name has other ports: those of its predecessor may still exist. An edited annotation
+// has other ports, too.
 func ownPortName(pod *corev1.Pod, slot *consumer.Slot, i int, request consumer.Request) string {
 	whose := string(pod.UID)
 	if slot != nil {
@@ -161,8 +161,8 @@ func (c *Controller) releaseUseless(ctx context.Context, key cache.ObjectName, p
 		})...)
 }
 
-// deleteOwn deletes those of a Pod's ports that are not to be kept. For a Pod that is gone, garbage collection or retire
-// does it.
+// deleteOwn deletes those of a Pod's ports that are not to be kept. For a Pod that is gone, garbage collection or
+// retire does it.
 func (c *Controller) deleteOwn(ctx context.Context, own []*cloudteamv1.NetworkPort, keep map[string]bool) error {
 	for _, port := range own {
 		if port.DeletionTimestamp != nil || keep[port.Name] {
@@ -176,7 +176,8 @@ func (c *Controller) deleteOwn(ctx context.Context, own []*cloudteamv1.NetworkPo
 }
 
 // retire deletes the ports of a slot that no Pod will come back to, once nothing is bound to them: the StatefulSet is
-// gone, or was scaled down. A port also goes with its Network, which would wait for it. pod is nil if the cache has none.
+// gone, or was scaled down. A port also goes with its Network, which would wait for it. pod is nil if the cache has
+// none.
 //
 // It reads the StatefulSet from the API server first: the cache may show it as it was before it was scaled up again.
 func (c *Controller) retire(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) error {

@@ -46,14 +46,16 @@ func TestRetire(t *testing.T) {
 		want   bool
 		stale  bool
 	}{
-		"a Pod is bound to it":                   {bound: true},
-		"the StatefulSet is gone":                {want: true},
-		"it has the number":                      {cached: []runtime.Object{set(3)}},
-		"it has one replica, as none is written": {cached: []runtime.Object{set(1, func(s *appsv1.StatefulSet) { s.Spec.Replicas = nil })}, want: true},
-		"it was scaled down":                     {cached: []runtime.Object{set(2)}, live: set(2), want: true},
-		"it was scaled up again":                 {cached: []runtime.Object{set(2)}, live: set(3), stale: true},
-		"it was just created again":              {live: set(3), stale: true},
-		"it keeps what it is scaled down by":     {cached: []runtime.Object{set(0, retain)}},
+		"a Pod is bound to it":    {bound: true},
+		"the StatefulSet is gone": {want: true},
+		"it has the number":       {cached: []runtime.Object{set(3)}},
+		"it has one replica, as none is written": {cached: []runtime.Object{set(1, func(s *appsv1.StatefulSet) {
+			s.Spec.Replicas = nil
+		})}, want: true},
+		"it was scaled down":                 {cached: []runtime.Object{set(2)}, live: set(2), want: true},
+		"it was scaled up again":             {cached: []runtime.Object{set(2)}, live: set(3), stale: true},
+		"it was just created again":          {live: set(3), stale: true},
+		"it keeps what it is scaled down by": {cached: []runtime.Object{set(0, retain)}},
 		"it begins with another number": {cached: []runtime.Object{set(3, func(s *appsv1.StatefulSet) {
 			s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 3}
 		})}, want: true},
@@ -105,6 +107,7 @@ func TestAStatefulSetWakesThePodsOfItsPorts(t *testing.T) {
 	port.UID = "port"
 	c := newIdle(t, port)
 	want := cache.NewObjectName("team", "db-2")
+	plain := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db"}}
 	network := openNetwork()
 	network.DeletionTimestamp = &metav1.Time{}
@@ -112,7 +115,7 @@ func TestAStatefulSetWakesThePodsOfItsPorts(t *testing.T) {
 		"the StatefulSet":              c.keysOfStatefulSet(set),
 		"the port":                     c.keysOfPort(port),
 		"a Network that is going":      c.keysOfNetwork(network),
-		"a Pod without networks of it": c.keysOfPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db-2"}}),
+		"a Pod without networks of it": c.keysOfPod(plain),
 	} {
 		if len(keys) != 1 || keys[0] != want {
 			t.Errorf("%s wakes %v, want %s", what, keys, want)

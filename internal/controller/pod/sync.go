@@ -153,7 +153,8 @@ func (c *Controller) provide(
 	return c.allocate(ctx, key, pod, declaration, ports, false)
 }
 
-// poolOf gives the ports that a Pod may be bound to: those of its Deployment, or those that were made for it or its slot.
+// poolOf gives the ports that a Pod may be bound to: those of its Deployment, or those that were made for it or its
+// slot.
 func (c *Controller) poolOf(pod *corev1.Pod, deployment *appsv1.Deployment) []*cloudteamv1.NetworkPort {
 	if deployment != nil {
 		return c.caches.PortsOf(deployment, consumer.DeploymentKind)

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"syscall"
 	"testing"
 )
 
@@ -22,12 +24,31 @@ var (
 // freePort is a port that nothing listens on, at any of the addresses.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		listener, err := net.Listen("tcp", netip.AddrPortFrom(here, 0).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := netip.MustParseAddrPort(listener.Addr().String()).Port()
+		// Another program may have the port at another address of the test.
+		free := isFree(there, port) && isFree(v6, port)
+		_ = listener.Close()
+		if free {
+			return port
+		}
 	}
-	defer listener.Close()
-	return netip.MustParseAddrPort(listener.Addr().String()).Port()
+	t.Fatal("no port is free at all addresses")
+	return 0
+}
+
+// isFree reports whether nobody listens at an address, which this machine may lack.
+func isFree(address netip.Addr, port uint16) bool {
+	listener, err := net.Listen("tcp", netip.AddrPortFrom(address, port).String())
+	if err != nil {
+		return !errors.Is(err, syscall.EADDRINUSE)
+	}
+	_ = listener.Close()
+	return true
 }
 
 // run runs a probe until the test ends, and gives its results as they come.
