@@ -190,7 +190,7 @@ func (w *world) killPod() {
 	w.kill(pods[0].Name)
 }
 
-// kill deletes a Pod without letting it end, and waits until it is gone.
+// kill deletes a Pod without letting it end, and waits until it is gone, or another one has its name.
 func (w *world) kill(name string) {
 	w.t.Helper()
 	pods := surroundings.Kube.CoreV1().Pods(w.namespace)
@@ -205,7 +205,7 @@ func (w *world) kill(name string) {
 	}
 	w.await(func() error {
 		now, err := pods.Get(w.t.Context(), name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) || err == nil && now.UID != was.UID {
 			return nil
 		}
 		return errors.Join(err, fmt.Errorf("Pod %s is still there: %+v", name, now.ObjectMeta))

@@ -1,0 +1,206 @@
+package faults
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// TestStatefulSets lives the life of a StatefulSet on a Network undisturbed, and then many with a fault. In each of them,
+// the first Pod has the same port from the first day to the last.
+func TestStatefulSets(t *testing.T) {
+	t.Parallel()
+	want := statefulSets().undisturbed(t)
+	testCrashes(t, statefulSets(), want)
+	scenarios := statefulSetScenarios(want)
+	for place, name := range slices.Sorted(maps.Keys(scenarios)) {
+		s, sentence := scenarios[name], statefulSets().name+name
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			row := table.begin(t, headingRollouts, sentence)
+			if row.reason = s.leftOut(place); row.reason != "" {
+				t.Skip(row.reason)
+			}
+			w := statefulSets().newWorld(t)
+			w.start()
+			s.live(w)
+		})
+	}
+}
+
+// statefulSetName is also the value of the Pods' label "app"; firstPod and lastPod are those that there are at rest.
+const statefulSetName, firstPod, lastPod = "db", "db-0", "db-1"
+
+// statefulSets is a life of a StatefulSet of two on a Network: it comes, loses a Pod, is scaled down and up, and goes, and
+// then the Network does.
+func statefulSets() course {
+	return course{
+		heading: headingRollouts, name: "a StatefulSet: ",
+		stride:   map[string]int{"Neutron": 3, "Kubernetes": 6},
+		varies:   30,
+		sparsely: 10,
+		prepare:  (*world).prepareRollouts,
+		live: func(w *world, want reference) state {
+			w.createStatefulSet()
+			first := w.portOf(firstPod)
+			w.kill(firstPod)
+			w.awaitRest(replicas)
+			w.scaleStatefulSet(1)
+			w.awaitRest(1)
+			w.scaleStatefulSet(replicas)
+			at := w.holdRollout(want)
+			w.holdPort(firstPod, first)
+			w.endStatefulSet()
+			return at
+		},
+	}
+}
+
+// statefulSetScenarios are what a Pod that comes back meets beside the death of the process.
+func statefulSetScenarios(want reference) map[string]scenario {
+	// comeBack has both Pods come back, between two things that are done.
+	comeBack := func(w *world, before, after func()) {
+		w.t.Helper()
+		w.createStatefulSet()
+		first, last := w.portOf(firstPod), w.portOf(lastPod)
+		before()
+		w.kill(firstPod)
+		w.kill(lastPod)
+		after()
+		w.holdRollout(want)
+		w.holdPort(firstPod, first)
+		w.holdPort(lastPod, last)
+		w.endStatefulSet()
+	}
+	return map[string]scenario{
+		"its Pods come back while no controller runs": {live: func(w *world) { comeBack(w, w.stop, w.start) }},
+		"its Pods come back while the watches are frozen": {slow: true, live: func(w *world) {
+			var thaw func()
+			comeBack(w, func() { thaw = w.kube.Freeze(always) }, func() { thaw() })
+		}},
+		"it is scaled down and up while the watches are frozen": {slow: true, live: func(w *world) {
+			var thaw func()
+			comeBack(w, func() {
+				thaw = w.kube.Freeze(always)
+				w.scaleStatefulSet(0)
+			}, func() {
+				w.scaleStatefulSet(replicas)
+				thaw()
+			})
+		}},
+		"it is made anew over its Pods while no controller runs": {live: func(w *world) {
+			w.createStatefulSet()
+			first := w.portOf(firstPod)
+			w.stop()
+			w.deleteStatefulSet(metav1.DeletePropagationOrphan)
+			w.statefulSet()
+			w.start()
+			w.kill(firstPod)
+			w.holdRollout(want)
+			w.holdPort(firstPod, first)
+			w.endStatefulSet()
+		}},
+		"it goes while no controller runs": {live: func(w *world) {
+			w.createStatefulSet()
+			w.stop()
+			w.deleteStatefulSet(metav1.DeletePropagationBackground)
+			w.start()
+			w.awaitNoPorts()
+			w.deleteNetwork(w.namespace, "a")
+			w.awaitNetworkGone(w.namespace, "a")
+			w.hold(state{})
+		}},
+	}
+}
+
+// createStatefulSet creates a Network and a StatefulSet on it, and waits until its Pods run.
+func (w *world) createStatefulSet() {
+	w.t.Helper()
+	w.createNetwork(w.namespace, "a", cidrRollout, "")
+	w.awaitNetwork(w.namespace, "a")
+	w.statefulSet()
+	w.awaitRest(replicas)
+}
+
+// statefulSet creates a StatefulSet whose Pods are on Network a, and start at once.
+func (w *world) statefulSet() {
+	w.t.Helper()
+	pod, labels := harness.PodOn("", w.name("a")), map[string]string{"app": statefulSetName}
+	pod.Labels = labels
+	_, err := surroundings.Kube.AppsV1().StatefulSets(w.namespace).Create(w.t.Context(), &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: statefulSetName},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(replicas)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			PodManagementPolicy: appsv1.ParallelPodManagement,
+			Template:            corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatalf("creating StatefulSet %s: %v", statefulSetName, err)
+	}
+}
+
+func (w *world) scaleStatefulSet(replicas int32) {
+	w.t.Helper()
+	_, err := surroundings.Kube.AppsV1().StatefulSets(w.namespace).UpdateScale(w.t.Context(), statefulSetName,
+		&autoscalingv1.Scale{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: statefulSetName},
+			Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
+		}, metav1.UpdateOptions{})
+	if err != nil {
+		w.t.Fatalf("scaling StatefulSet %s: %v", statefulSetName, err)
+	}
+}
+
+// deleteStatefulSet deletes the StatefulSet, and waits until it is gone.
+func (w *world) deleteStatefulSet(policy metav1.DeletionPropagation) {
+	w.t.Helper()
+	sets := surroundings.Kube.AppsV1().StatefulSets(w.namespace)
+	if err := sets.Delete(w.t.Context(), statefulSetName, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		w.t.Fatalf("deleting StatefulSet %s: %v", statefulSetName, err)
+	}
+	w.await(func() error {
+		_, err := sets.Get(w.t.Context(), statefulSetName, metav1.GetOptions{})
+		return gone("StatefulSet "+statefulSetName, cloudteamv1.ResourceStatus{}, err)
+	})
+}
+
+// endStatefulSet deletes the StatefulSet, and then the Network, and holds that nothing is left.
+func (w *world) endStatefulSet() {
+	w.t.Helper()
+	w.deleteStatefulSet(metav1.DeletePropagationBackground)
+	w.awaitNoPorts()
+	w.deleteNetwork(w.namespace, "a")
+	w.awaitNetworkGone(w.namespace, "a")
+	w.hold(state{})
+}
+
+// portOf tells which port a Pod has, with its address.
+func (w *world) portOf(pod string) string {
+	w.t.Helper()
+	is, err := surroundings.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), pod, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	allocations := harness.AllocationsOf(w.t, is)
+	if len(allocations) != 1 {
+		w.t.Fatalf("Pod %s has %+v, want one port", pod, allocations)
+	}
+	return allocations[0].PortID + " " + allocations[0].MAC + " " + allocations[0].IPs[0]
+}
+
+// holdPort holds that a Pod that came back has the port that its predecessor had.
+func (w *world) holdPort(pod, was string) {
+	w.t.Helper()
+	if is := w.portOf(pod); is != was {
+		w.t.Errorf("Pod %s came back to port %s, and had %s", pod, is, was)
+	}
+}
