@@ -30,7 +30,7 @@ func assetsCommand(newCache func() (*assets.Cache, error)) *cobra.Command {
 on standard output: the directory that holds them all. Everything else goes to
 standard error.
 
-Two calls at the same time do no harm: one builds, the other waits for it.`,
+Two calls at the same time do no harm: one fetches or builds, the other waits.`,
 		Example: `  # What envtest needs:
   ` + assets.EnvAssets + `=$(controlplane assets) go test ./test/integration/...
 
@@ -59,6 +59,35 @@ Two calls at the same time do no harm: one builds, the other waits for it.`,
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
 		return err
+	}
+	return cmd
+}
+
+func checksumsCommand(newCache func() (*assets.Cache, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "checksums",
+		Short: "Download the released binaries of the pinned versions, and print their checksums",
+		Long: `Checksums is for whoever changes a version. It downloads what the components'
+projects publish at the pinned versions, for all platforms, compares it with the
+checksums that they publish beside it (kwok publishes none), and prints the
+lines for dev/controlplane/internal/assets/pins/releases.sha256.`,
+		Example: `  # After a change of Kubernetes' version:
+  controlplane checksums --components=kube-apiserver,kube-controller-manager,kube-scheduler`,
+		Args: cobra.NoArgs,
+	}
+	components := componentsFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		asked, err := components()
+		if err != nil {
+			return err
+		}
+		cache, err := newCache()
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), stopSignals...)
+		defer stop()
+		return cache.PrintChecksums(ctx, cmd.OutOrStdout(), asked)
 	}
 	return cmd
 }

@@ -27,7 +27,7 @@ func main() {
 // newCommand returns the command with its subcommands. What a script reads goes to the command's output, everything
 // else to standard error.
 func newCommand() *cobra.Command {
-	var cacheDir string
+	var cacheDir, releases string
 	cmd := &cobra.Command{
 		Use:   "controlplane",
 		Short: "Run a Kubernetes control plane on this machine, for development and tests",
@@ -35,8 +35,10 @@ func newCommand() *cobra.Command {
 kube-scheduler and kwok, as processes on the loopback address of this machine.
 
 Binaries that are there already are used: those in the directory that
-` + assets.EnvAssets + ` names, or in setup-envtest's store. Else they are built from
-source with the go command, once: that takes minutes, and they are cached.`,
+` + assets.EnvAssets + ` names, or in setup-envtest's store. Else released ones are
+fetched from their projects' sites and checked by pinned checksums. What cannot
+be fetched is built from source with the go command, which takes minutes. Both
+happens once: they are cached.`,
 		Example: `  # An API server for a while; Ctrl-C stops it and leaves nothing behind:
   controlplane up
 
@@ -46,8 +48,11 @@ source with the go command, once: that takes minutes, and they are cached.`,
 		SilenceErrors: true,
 	}
 	cmd.PersistentFlags().StringVar(&cacheDir, "cache", "",
-		"directory for built binaries (default $"+assets.EnvCache+
+		"directory for binaries (default $"+assets.EnvCache+
 			", else ${XDG_CACHE_HOME:-~/.cache}/network-controller/controlplane)")
+	cmd.PersistentFlags().StringVar(&releases, "releases", "",
+		"the URL of a mirror of released binaries, which has their files by host and path; or off, to build all from "+
+			"source (default $"+assets.EnvReleases+", else the projects' own sites)")
 	newCache := func() (*assets.Cache, error) {
 		machine := assets.ThisMachine()
 		dir := cacheDir
@@ -57,16 +62,21 @@ source with the go command, once: that takes minutes, and they are cached.`,
 				return nil, err
 			}
 		}
-		return assets.NewCache(dir, machine, assets.NewLog(os.Stderr)), nil
+		cache := assets.NewCache(dir, machine, assets.NewLog(os.Stderr))
+		if releases != "" {
+			cache.Releases = releases
+		}
+		return cache, nil
 	}
-	cmd.AddCommand(assetsCommand(newCache), upCommand(newCache), versionCommand(), cleanCommand(newCache))
+	cmd.AddCommand(assetsCommand(newCache), upCommand(newCache), versionCommand(), checksumsCommand(newCache),
+		cleanCommand(newCache))
 	return cmd
 }
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions that are built, one component per line",
+		Short: "Print the versions that are provided, one component per line",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -81,8 +91,8 @@ func versionCommand() *cobra.Command {
 func cleanCommand(newCache func() (*assets.Cache, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "clean",
-		Short: "Remove the cache of built binaries",
-		Long: `Clean removes the cache of built binaries, those of earlier versions too. Stop
+		Short: "Remove the cache of binaries",
+		Long: `Clean removes the cache of binaries, those of earlier versions too. Stop
 running control planes first: their binaries are in it. What the go command has
 compiled stays in its own cache, so that building again takes less than the
 first time.`,

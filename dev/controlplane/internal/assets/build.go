@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,48 +30,79 @@ var stageFolders = []string{
 	"kustomize/stage/pod/fast",
 }
 
-// build builds c into dir with the go command, in a module made of the pinned go.mod and go.sum.
+// build builds components of one pin into dir with the go command, in a module made of the pinned go.mod and go.sum. It
+// is one build for all: they share most of their packages, which are then read and compared once.
 //
 // A module of its own, and not `go install path@version`, because that refuses a module whose go.mod has replace lines,
 // as Kubernetes' has, and because only a go.sum of ours makes a build repeatable and checked.
-func (m Machine) build(ctx context.Context, c Component, dir string, log Log) (err error) {
-	if _, err := exec.LookPath("go"); err != nil {
-		return errors.New("there is no go command on PATH: install Go from your distribution or https://go.dev/dl, " +
-			"or set " + EnvAssets + " to a directory that holds the binaries")
-	}
-	r := c.recipe()
-	module, err := os.MkdirTemp("", "controlplane-build-")
+func (m Machine) build(ctx context.Context, components []Component, dir string, progress *progress) (err error) {
+	pin := components[0].recipe().pin
+	g, remove, err := m.module(pin)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(module)) }()
-	for name, content := range map[string][]byte{"go.mod": r.pin.gomod(), "go.sum": r.pin.gosum()} {
-		if err := os.WriteFile(filepath.Join(module, name), content, 0o600); err != nil {
-			return err
-		}
+	defer func() { err = errors.Join(err, remove()) }()
+	packages := make([]string, len(components))
+	for i, c := range components {
+		packages[i] = c.recipe().pkg
 	}
-	g := goCommand{dir: module, env: m.buildEnv()}
-	flags := []string{"-trimpath", "-ldflags=" + r.pin.ldflags()}
-
-	progress := newProgress(fmt.Sprintf("%s %s", c, c.Version()), log)
-	defer progress.done()
+	flags := []string{"-trimpath", "-ldflags=" + pin.ldflags()}
 	progress.phase("reading the packages to build")
 	total := 0
 	// Only what the build cache lacks will be named by `go build -v`, so only that is counted.
-	list := append(append([]string{"list", "-deps"}, flags...), "-f={{if .Stale}}{{.ImportPath}}{{end}}", r.pkg)
+	list := slices.Concat([]string{"list", "-deps"}, flags, []string{"-f={{if .Stale}}{{.ImportPath}}{{end}}"}, packages)
 	if err := g.run(ctx, list, func(string) { total++ }, progress.downloaded); err != nil {
 		return err
 	}
 	progress.phase("compiling")
 	progress.expect(total)
-	command := append(append([]string{"build", "-v"}, flags...), "-o="+filepath.Join(dir, string(c)), r.pkg)
+	// With a directory, go build names each program after its package's path, which suits Kubernetes' alone.
+	output := filepath.Join(dir, string(components[0]))
+	if len(components) > 1 {
+		output = dir + string(filepath.Separator)
+	}
+	command := slices.Concat([]string{"build", "-v"}, flags, []string{"-o=" + output}, packages)
 	if err := g.run(ctx, command, func(string) {}, progress.compiled); err != nil {
 		return err
 	}
-	if c == Kwok {
-		return g.writeStages(ctx, r.pin.module, filepath.Join(dir, StagesFile))
+	if pin == &kwokPin {
+		return g.writeStages(ctx, pin.module, filepath.Join(dir, StagesFile))
 	}
 	return nil
+}
+
+// writeStages writes the file of Stages into dir, without kwok: of its module, which the Go module proxy serves and the
+// pinned go.sum checks.
+func (m Machine) writeStages(ctx context.Context, dir string) (err error) {
+	g, remove, err := m.module(&kwokPin)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	quiet := func(string) bool { return false }
+	if err := g.run(ctx, []string{"mod", "download", kwokPin.module}, func(string) {}, quiet); err != nil {
+		return err
+	}
+	return g.writeStages(ctx, kwokPin.module, filepath.Join(dir, StagesFile))
+}
+
+// module makes the temporary module of a pin. remove MUST be called.
+func (m Machine) module(p *pin) (g goCommand, remove func() error, err error) {
+	if _, err := exec.LookPath("go"); err != nil {
+		return g, nil, errors.New("there is no go command on PATH: install Go from your distribution or " +
+			"https://go.dev/dl, or set " + EnvAssets + " to a directory that holds the binaries")
+	}
+	dir, err := os.MkdirTemp("", "controlplane-build-")
+	if err != nil {
+		return g, nil, err
+	}
+	remove = func() error { return os.RemoveAll(dir) }
+	for name, content := range map[string][]byte{"go.mod": p.gomod(), "go.sum": p.gosum()} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return g, nil, errors.Join(err, remove())
+		}
+	}
+	return goCommand{dir: dir, env: m.buildEnv()}, remove, nil
 }
 
 // buildEnv is the environment of the go command: the caller's, save what would make a build differ between machines.

@@ -12,7 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+
+	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/fetch"
 )
 
 // EnvCache is the variable that overrides where binaries are cached.
@@ -35,7 +36,7 @@ func (m Machine) DefaultCacheDir() (string, error) {
 	return filepath.Join(base, "network-controller", "controlplane"), nil
 }
 
-// Cache is a directory of built binaries. Any number of processes may use one cache at the same time.
+// Cache is a directory of binaries, fetched or built. Any number of processes may use one cache at the same time.
 //
 // An entry is a directory <component>/<version>-<recipe>/<os>-<arch>. It is made under another name and renamed when
 // all of it is there, so an entry that exists is whole. A set is a directory of links into the entries, because what
@@ -47,19 +48,41 @@ type Cache struct {
 	Machine Machine
 	// Log receives sentences for the person who waits.
 	Log Log
-	// build makes the files of a component in dir; it is replaced in tests.
-	build func(ctx context.Context, c Component, dir string, log Log) error
+	// Releases is where released binaries come from, as EnvReleases says. NewCache sets it.
+	Releases string
+
+	// checksums are those of releases, by address.
+	checksums map[string]string
+	// fetch downloads a file of known checksum, fetchUnknown one whose checksum it returns, build makes the files of components of one pin in a directory, and stages
+	// makes kwok's StagesFile in a directory. Tests replace them.
+	fetch        func(ctx context.Context, address, checksum, path string, progress func(have, size int64)) error
+	fetchUnknown func(ctx context.Context, address, path string) (checksum string, err error)
+	build        func(ctx context.Context, components []Component, dir string, progress *progress) error
+	stages       func(ctx context.Context, dir string) error
 }
 
 // NewCache returns the cache at dir.
 func NewCache(dir string, machine Machine, log Log) *Cache {
-	return &Cache{Dir: dir, Machine: machine, Log: log, build: machine.build}
+	sums, err := pinnedChecksums(checksums)
+	if err != nil {
+		// The file is part of the program.
+		panic(err)
+	}
+	client := fetch.NewClient()
+	return &Cache{
+		Dir: dir, Machine: machine, Log: log, Releases: machine.Getenv(EnvReleases), checksums: sums,
+		fetch: client.File, fetchUnknown: client.Unknown, build: machine.build, stages: machine.writeStages,
+	}
 }
 
 // Provide returns the absolute path of one directory that holds the files of all the components. Those that the machine
-// already has are used as they are, see Machine.Discover; else what the cache lacks is built, which takes minutes. An
-// interrupted build leaves nothing that a later one would take for whole.
+// already has are used as they are, see Machine.Discover. What the cache lacks is fetched where its project publishes
+// it and its checksum is pinned, and else built, which takes minutes. An interrupted call leaves nothing that a later
+// one would take for whole.
 func (k *Cache) Provide(ctx context.Context, components []Component) (string, error) {
+	if err := checkReleases(k.Releases); err != nil {
+		return "", err
+	}
 	found, notes, ok := k.Machine.Discover(components)
 	for _, note := range notes {
 		k.Log.Printf("%s", note)
@@ -76,10 +99,8 @@ func (k *Cache) Provide(ctx context.Context, components []Component) (string, er
 	if err := os.MkdirAll(set, 0o755); err != nil {
 		return "", fmt.Errorf("make the cache of binaries: %w (choose another with --cache or %s)", err, EnvCache)
 	}
-	for _, c := range components {
-		if err := k.ensure(ctx, c, k.entryDir(root, c)); err != nil {
-			return "", err
-		}
+	if err := k.ensure(ctx, root, components); err != nil {
+		return "", err
 	}
 	return set, k.linkAll(ctx, root, set, components)
 }
@@ -129,45 +150,6 @@ func (k *Cache) setDir(root string, components []Component) string {
 
 func (k *Cache) platform() string {
 	return k.Machine.GOOS + "-" + k.Machine.GOARCH
-}
-
-// ensure makes the entry of c if there is none.
-func (k *Cache) ensure(ctx context.Context, c Component, entry string) (err error) {
-	if isWhole(entry, c) {
-		return nil
-	}
-	lock, err := Lock(ctx, entry+".lock", func() {
-		k.Log.Printf("%s: waiting for another process that builds it", c)
-	})
-	if err != nil {
-		return fmt.Errorf("wait for the build of %s: %w", c, err)
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	if isWhole(entry, c) {
-		return nil
-	}
-	// Whatever is here under these names was left by a process that died: its lock is ours.
-	partial := entry + ".partial"
-	for _, dir := range []string{partial, entry} {
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(partial, 0o755); err != nil {
-		return err
-	}
-	started := time.Now()
-	if err := k.build(ctx, c, partial, k.Log); err != nil {
-		return errors.Join(fmt.Errorf("build %s %s: %w", c, c.Version(), err), os.RemoveAll(partial))
-	}
-	if missing := missingFiles(partial, []Component{c}); len(missing) != 0 {
-		return fmt.Errorf("the build of %s made no %s", c, missing[0])
-	}
-	if err := os.Rename(partial, entry); err != nil {
-		return err
-	}
-	k.Log.Printf("%s %s: built in %s", c, c.Version(), time.Since(started).Round(time.Second))
-	return nil
 }
 
 func isWhole(entry string, c Component) bool {

@@ -13,16 +13,20 @@ import (
 	"time"
 )
 
-// testCache returns a cache that writes small files where a real one would compile, and the count of its builds.
+// testCache returns a cache that fetches nothing and writes small files where a real one would compile, and the count of
+// the components that it built.
 func testCache(t *testing.T, dir string) (*Cache, *atomic.Int32) {
 	t.Helper()
 	builds := &atomic.Int32{}
 	cache := NewCache(dir, fakeMachine(t.TempDir(), nil), Log{})
-	cache.build = func(_ context.Context, c Component, dir string, _ Log) error {
-		builds.Add(1)
-		for _, name := range c.files() {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o755); err != nil {
-				return err
+	cache.Releases = releasesOff
+	cache.build = func(_ context.Context, components []Component, dir string, _ *progress) error {
+		for _, c := range components {
+			builds.Add(1)
+			for _, name := range c.files() {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("built "+name), 0o755); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -78,8 +82,8 @@ func TestProvideNeverUsesAHalfBuiltEntry(t *testing.T) {
 	cache, builds := testCache(t, t.TempDir())
 	whole := cache.build
 	broken := errors.New("no space left")
-	cache.build = func(_ context.Context, c Component, dir string, _ Log) error {
-		install(t, dir, string(c))
+	cache.build = func(_ context.Context, components []Component, dir string, _ *progress) error {
+		install(t, dir, string(components[0]))
 		return broken
 	}
 	if _, err := cache.Provide(t.Context(), []Component{Etcd}); !errors.Is(err, broken) {
@@ -127,6 +131,7 @@ func TestProvideUsesWhatTheMachineHas(t *testing.T) {
 func TestBuildWithoutGo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	cache := NewCache(t.TempDir(), fakeMachine(t.TempDir(), nil), Log{})
+	cache.Releases = releasesOff
 	if _, err := cache.Provide(t.Context(), []Component{Etcd}); err == nil {
 		t.Error("a build without a go command succeeded")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,41 +42,110 @@ func (l Log) Printf(format string, args ...any) {
 	}
 }
 
-// progress shows how far a build is: one line that changes on a terminal, else a line every logPace.
-type progress struct {
-	what    string
+// task is something that takes long and can say how far it is.
+type task interface {
+	line(elapsed time.Duration) string
+}
+
+// display shows how far tasks are: one line for all that changes on a terminal, else a line every logPace. It is safe
+// for concurrent use. done MUST be called.
+type display struct {
 	log     Log
-	started time.Time
 	stop    chan struct{}
 	stopped sync.WaitGroup
+
+	mu    sync.Mutex
+	tasks []shownTask
+}
+
+type shownTask struct {
+	task
+	started time.Time
+}
+
+func newDisplay(log Log) *display {
+	d := &display{log: log, stop: make(chan struct{})}
+	pace := logPace
+	if log.Terminal {
+		pace = terminalPace
+	}
+	d.stopped.Go(func() {
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
+		for {
+			select {
+			case <-d.stop:
+				return
+			case <-tick.C:
+				d.show()
+			}
+		}
+	})
+	return d
+}
+
+// add shows a task from now on, until what is returned is called.
+func (d *display) add(t task) (remove func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tasks = append(d.tasks, shownTask{t, time.Now()})
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.tasks = slices.DeleteFunc(d.tasks, func(s shownTask) bool { return s.task == t })
+	}
+}
+
+// printf writes a line of its own.
+func (d *display) printf(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+	d.log.Printf(format, args...)
+}
+
+// done stops the display and leaves the cursor at the start of an empty line.
+func (d *display) done() {
+	close(d.stop)
+	d.stopped.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clear()
+}
+
+func (d *display) clear() {
+	if d.log.Terminal {
+		_, _ = fmt.Fprint(d.log.Writer, "\r\033[K")
+	}
+}
+
+func (d *display) show() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.tasks) == 0 {
+		return
+	}
+	lines := make([]string, len(d.tasks))
+	for i, t := range d.tasks {
+		lines[i] = t.line(time.Since(t.started))
+	}
+	d.clear()
+	if d.log.Terminal {
+		_, _ = fmt.Fprint(d.log.Writer, strings.Join(lines, "; "))
+		return
+	}
+	d.log.Printf("%s", strings.Join(lines, "; "))
+}
+
+// progress tells how far a build is.
+type progress struct {
+	what string
 
 	mu        sync.Mutex
 	doing     string
 	total     int
 	packages  int
 	downloads int
-}
-
-func newProgress(what string, log Log) *progress {
-	p := &progress{what: what, log: log, started: time.Now(), stop: make(chan struct{})}
-	log.Printf("%s: not in the cache, building it from source (minutes the first time)", what)
-	pace := logPace
-	if log.Terminal {
-		pace = terminalPace
-	}
-	p.stopped.Go(func() {
-		tick := time.NewTicker(pace)
-		defer tick.Stop()
-		for {
-			select {
-			case <-p.stop:
-				return
-			case <-tick.C:
-				p.show()
-			}
-		}
-	})
-	return p
 }
 
 // phase names what is being done from now on.
@@ -118,24 +188,6 @@ func (p *progress) compiled(line string) bool {
 	return true
 }
 
-// done stops the display and leaves the cursor at the start of an empty line.
-func (p *progress) done() {
-	close(p.stop)
-	p.stopped.Wait()
-	if p.log.Terminal {
-		_, _ = fmt.Fprint(p.log.Writer, "\r\033[K")
-	}
-}
-
-func (p *progress) show() {
-	line := p.line(time.Since(p.started))
-	if p.log.Terminal {
-		_, _ = fmt.Fprint(p.log.Writer, "\r\033[K"+line)
-		return
-	}
-	p.log.Printf("%s", line)
-}
-
 func (p *progress) line(elapsed time.Duration) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,4 +202,32 @@ func (p *progress) line(elapsed time.Duration) string {
 		line += fmt.Sprintf(", %d modules downloaded", p.downloads)
 	}
 	return line + fmt.Sprintf(", %s", elapsed.Round(time.Second))
+}
+
+// downloads tells how far the downloads are that run at the same time. The zero value is one of none.
+type downloads struct {
+	mu    sync.Mutex
+	have  map[Component]int64
+	sizes map[Component]int64
+}
+
+// set takes the bytes that are there of a component's file, and its size, 0 if unknown.
+func (d *downloads) set(c Component, have, size int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.have == nil {
+		d.have, d.sizes = map[Component]int64{}, map[Component]int64{}
+	}
+	d.have[c], d.sizes[c] = have, size
+}
+
+func (d *downloads) line(elapsed time.Duration) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var have, size int64
+	for c := range d.have {
+		have += d.have[c]
+		size += d.sizes[c]
+	}
+	return fmt.Sprintf("fetching: %d of %d MB, %s", have/1e6, max(have, size)/1e6, elapsed.Round(time.Second))
 }

@@ -46,17 +46,38 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
-func TestProgressPace(t *testing.T) {
+func TestDisplayPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := newProgress("x", Log{Writer: &out})
-		p.phase("compiling")
-		time.Sleep(2*logPace + logPace/2) //nolint:forbidigo // virtual time
-		p.done()
-		want := "x: not in the cache, building it from source (minutes the first time)\n" +
-			"x: compiling, 10s\nx: compiling, 20s\n"
+		d := newDisplay(Log{Writer: &out})
+		remove := d.add(&progress{what: "x", doing: "compiling"})
+		fetched := &downloads{}
+		fetched.set(Etcd, 3e6, 10e6)
+		d.add(fetched)
+		time.Sleep(logPace + logPace/2) //nolint:forbidigo // virtual time
+		remove()
+		d.printf("x: built")
+		time.Sleep(logPace) //nolint:forbidigo // virtual time
+		d.done()
+		want := "x: compiling, 10s; fetching: 3 of 10 MB, 10s\nx: built\nfetching: 3 of 10 MB, 20s\n"
 		if diff := cmp.Diff(want, out.String()); diff != "" {
 			t.Errorf("a log that is no terminal gets a line every %s (-want +got):\n%s", logPace, diff)
+		}
+	})
+}
+
+func TestDisplayRewritesATerminalsLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		d := newDisplay(Log{Writer: &out, Terminal: true})
+		d.add(&progress{what: "x", doing: "linking"})
+		time.Sleep(terminalPace + terminalPace/2) //nolint:forbidigo // virtual time
+		d.printf("a line")
+		d.done()
+		const clear = "\r\033[K"
+		want := clear + "x: linking, 1s" + clear + "a line\n" + clear
+		if diff := cmp.Diff(want, out.String()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
 }
