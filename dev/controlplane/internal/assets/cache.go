@@ -53,8 +53,8 @@ type Cache struct {
 
 	// checksums are those of releases, by address.
 	checksums map[string]string
-	// fetch downloads a file of known checksum, fetchUnknown one whose checksum it returns, build makes the files of components of one pin in a directory, and stages
-	// makes kwok's StagesFile in a directory. Tests replace them.
+	// Tests replace these. fetch downloads a file of known checksum, and fetchUnknown one whose checksum it returns. build
+	// makes the files of components of one pin in a directory, and stages makes kwok's StagesFile in a directory.
 	fetch        func(ctx context.Context, address, checksum, path string, progress func(have, size int64)) error
 	fetchUnknown func(ctx context.Context, address, path string) (checksum string, err error)
 	build        func(ctx context.Context, components []Component, dir string, progress *progress) error

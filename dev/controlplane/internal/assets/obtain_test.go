@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,8 @@ type mirror struct {
 	*httptest.Server
 	// files are what is served, by host and path.
 	files map[string][]byte
+	// serve serves a file.
+	serve func(w http.ResponseWriter, r *http.Request, file []byte)
 }
 
 // syncBuffer is a Log's Writer that may be written and read at the same time.
@@ -54,14 +57,16 @@ func (b *syncBuffer) String() string {
 func fetchingCache(t *testing.T) (*Cache, *mirror, *syncBuffer) {
 	t.Helper()
 	cache, _ := testCache(t, t.TempDir())
-	m := &mirror{files: map[string][]byte{}}
+	m := &mirror{files: map[string][]byte{}, serve: func(w http.ResponseWriter, r *http.Request, file []byte) {
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file))
+	}}
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		file, ok := m.files[strings.TrimPrefix(r.URL.Path, "/")]
 		if !ok {
 			http.NotFound(w, r)
 			return
 		}
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file))
+		m.serve(w, r, file)
 	}))
 	t.Cleanup(m.Close)
 	cache.Machine.GOOS, cache.Machine.GOARCH = "linux", "amd64"
@@ -80,7 +85,7 @@ func fetchingCache(t *testing.T) (*Cache, *mirror, *syncBuffer) {
 	out := &syncBuffer{}
 	cache.Log, cache.Releases = Log{Writer: out}, m.URL
 	client := &fetch.Client{HTTP: m.Client(), Limits: fetch.Limits{
-		Answer: 300 * time.Millisecond, Window: 300 * time.Millisecond, Floor: 1, Attempts: 2, Size: 1 << 20,
+		Answer: 300 * time.Millisecond, Window: 300 * time.Millisecond, Floor: 64, Attempts: 2, Size: 1 << 20,
 	}}
 	cache.fetch, cache.fetchUnknown = client.File, client.Unknown
 	cache.stages = func(_ context.Context, dir string) error {
@@ -190,6 +195,30 @@ func TestProvideBuildsWhatCannotBeFetched(t *testing.T) {
 		"all, where fetching is forbidden": {
 			spoil: func(_ *testing.T, cache *Cache, _ *mirror) { cache.Releases = "off" },
 			built: All(), line: "etcd " + Etcd.Version() + ": building from source (minutes the first time)",
+		},
+		"all, where they are cut off": {
+			spoil: func(_ *testing.T, _ *Cache, m *mirror) {
+				m.serve = func(w http.ResponseWriter, _ *http.Request, file []byte) {
+					w.Header().Set("Content-Length", strconv.Itoa(len(file)))
+					_, _ = w.Write(file[:1])
+					_ = http.NewResponseController(w).Flush()
+					panic(http.ErrAbortHandler)
+				}
+			},
+			built: All(), line: "etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok: not fetched from " +
+				"127.0.0.1:PORT: cut off: unexpected EOF; building from source",
+		},
+		"all, where they come too slowly": {
+			spoil: func(_ *testing.T, _ *Cache, m *mirror) {
+				m.serve = func(w http.ResponseWriter, r *http.Request, file []byte) {
+					w.Header().Set("Content-Length", strconv.Itoa(len(file)))
+					_, _ = w.Write(file[:1])
+					_ = http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				}
+			},
+			built: All(), line: "etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok: not fetched from " +
+				"127.0.0.1:PORT: too slow: 0 KiB in 300ms; building from source",
 		},
 		"all, where nobody listens": {
 			spoil: func(_ *testing.T, _ *Cache, m *mirror) { m.Close() },

@@ -46,8 +46,8 @@ type Limits struct {
 	Size int64
 }
 
-// DefaultLimits suit a file of about 100 MB that can also be made in minutes: without a network they cost 5 seconds, and
-// a download of less than 100 KiB/s would take longer than to make the file.
+// DefaultLimits suit a file of about 100 MB that can also be made in minutes: without a network they cost 5 seconds at
+// most, and a download of less than 100 KiB/s would take longer than to make the file.
 func DefaultLimits() Limits {
 	return Limits{Answer: 5 * time.Second, Window: 20 * time.Second, Floor: 2 << 20, Attempts: 5, Size: 1 << 30}
 }
