@@ -60,7 +60,7 @@ clean: ## Remove bin/ and dist/
 
 ##@ Test
 
-# The programs of a Kubernetes control plane, for the tests. The first time they are built from source, for minutes.
+# The programs of a Kubernetes control plane, for the tests. The first time they are fetched, or built for minutes.
 .PHONY: assets
 assets:
 	@mkdir -p bin
