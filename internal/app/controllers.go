@@ -257,8 +257,13 @@ func (p *process) buildNetwork() (started, error) {
 
 func (p *process) buildNetworkPort() (started, error) {
 	inventory := p.inventory()
+	// Without the CRD of SecurityGroups, only the ports that name one wait.
+	var groups informersv1.SecurityGroupInformer
+	if ok, err := p.discovery.installed(p.runCtx, groupResource); ok && err == nil {
+		groups = p.factory.Cloudteam().V1().SecurityGroups()
+	}
 	c, err := portcontroller.NewController(p.client.CloudteamV1(), p.factory.Cloudteam().V1().NetworkPorts(),
-		p.factory.Cloudteam().V1().Networks(), inventory, p.recorder, p.cluster, p.classes)
+		p.factory.Cloudteam().V1().Networks(), groups, inventory, p.recorder, p.cluster, p.classes)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +281,17 @@ func (p *process) buildNetworkPort() (started, error) {
 func (p *process) buildSecurityGroup() (started, error) {
 	inventory := p.inventory()
 	groups := p.factory.Cloudteam().V1().SecurityGroups()
-	c, err := groupcontroller.NewController(p.client.CloudteamV1(), groups, inventory, p.recorder, p.cluster, p.classes)
+	// As with a Network: a deleted group waits for its ports, and without their CRD there are none.
+	var in *groupcontroller.Members
+	if p.options.enabled(portcontroller.Name) {
+		if ok, err := p.discovery.installed(p.runCtx, portResource); ok && err == nil {
+			in = &groupcontroller.Members{
+				Ports: p.factory.Cloudteam().V1().NetworkPorts(), Networks: p.factory.Cloudteam().V1().Networks(),
+			}
+		}
+	}
+	c, err := groupcontroller.NewController(
+		p.client.CloudteamV1(), groups, in, inventory, p.recorder, p.cluster, p.classes)
 	if err != nil {
 		return nil, err
 	}

@@ -6,27 +6,62 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
-// indexNetwork is the index of NetworkPorts by the namespace and name of their Network.
-const indexNetwork = "controller/network"
+const (
+	// indexNetwork is the index of NetworkPorts by the namespace and name of their Network.
+	indexNetwork = "controller/network"
+	// indexGroup is the index of NetworkPorts by the namespaces and names of the SecurityGroups in their specs.
+	indexGroup = "controller/group"
+)
 
-// IndexPorts adds the index that PortsOn needs to the informer of NetworkPorts. Several controllers may call it for a
-// shared informer, but not concurrently.
+// IndexPorts adds the indexes that PortsOn and PortsIn need to the informer of NetworkPorts. Several controllers may
+// call it for a shared informer, but not concurrently.
 func IndexPorts(ports cache.SharedIndexInformer) error {
 	if _, indexed := ports.GetIndexer().GetIndexers()[indexNetwork]; indexed {
 		return nil
 	}
-	err := ports.AddIndexers(cache.Indexers{indexNetwork: IndexBy(func(port *cloudteamv1.NetworkPort) []string {
-		return []string{port.Network().String()}
-	})})
+	err := ports.AddIndexers(cache.Indexers{
+		indexNetwork: IndexBy(func(port *cloudteamv1.NetworkPort) []string { return []string{port.Network().String()} }),
+		indexGroup: IndexBy(func(port *cloudteamv1.NetworkPort) (keys []string) {
+			for _, name := range port.Spec.SecurityGroupRefs {
+				keys = append(keys, cache.NewObjectName(port.Namespace, name).String())
+			}
+			return keys
+		}),
+	})
 	if err != nil {
-		return fmt.Errorf("indexing networkports by network: %w", err)
+		return fmt.Errorf("indexing networkports by network and security group: %w", err)
 	}
 	return nil
+}
+
+// PortsIn returns the NetworkPorts whose groups include that of a SecurityGroup: those that name it, and those that
+// their Network gives it to. Otherwise it is as PortsOn.
+func PortsIn(
+	ports cache.Indexer, networks listers.NetworkLister, group cache.ObjectName,
+) []*cloudteamv1.NetworkPort {
+	in := Indexed[*cloudteamv1.NetworkPort](ports, indexGroup, group.String())
+	beside, err := networks.Networks(group.Namespace).List(labels.Everything())
+	if err != nil {
+		return in // a cache gives no error
+	}
+	for _, on := range beside {
+		if !slices.Contains(on.Spec.SecurityGroupRefs, group.Name) {
+			continue
+		}
+		for _, port := range PortsOn(ports, cache.MetaObjectToName(on)) {
+			if port.TakesGroupsOf(on) {
+				in = append(in, port)
+			}
+		}
+	}
+	return in
 }
 
 // PortsOn returns the NetworkPorts on a Network from an informer's cache. IndexPorts MUST have been called for that

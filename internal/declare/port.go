@@ -18,6 +18,9 @@ type Port struct {
 	Subnets []PortSubnet
 	// GroupsFrom is where the security groups were written, for messages.
 	GroupsFrom string
+	// GroupRefs are the names of SecurityGroups of the namespace GroupsIn. The port is in their groups as well.
+	GroupRefs []string
+	GroupsIn  string
 }
 
 // NoAddressError says that no subnet of the Network can supply an address.
@@ -117,8 +120,9 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 	return d, errors.Join(append(errs, d.Validate())...)
 }
 
-// secure declares the security groups of the spec, or else those that the Network's class gave it. Some may be names.
-// Ports of other namespaces than the Network's cannot name groups: they could try which ones there are.
+// secure declares the security groups of the spec, or else those of the Network, or else those that the Network's class
+// gave it. Some may be names. Ports of other namespaces than the Network's cannot name groups: they could try which
+// ones there are. But they may name SecurityGroups, which are those of the namespace that names them.
 func (d *Port) secure(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) error {
 	groups := obj.Spec.SecurityGroups
 	d.GroupsFrom = "spec.securityGroups"
@@ -127,11 +131,17 @@ func (d *Port) secure(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) err
 		return &plan.FieldError{Field: plan.FieldSecurityGroups, Problem: fmt.Sprintf(
 			"%q is no id: on a Network of another namespace, write the id of each security group", groups[named])}
 	}
-	if class := on.Status.Class; groups == nil && class != nil && class.Defaults != nil {
+	refs := obj.Spec.SecurityGroupRefs
+	d.GroupsIn = obj.Namespace
+	if obj.TakesGroupsOf(on) {
+		refs, d.GroupsIn = on.Spec.SecurityGroupRefs, on.Namespace
+	}
+	d.GroupRefs = refs
+	if class := on.Status.Class; groups == nil && refs == nil && class != nil && class.Defaults != nil {
 		groups = class.Defaults.SecurityGroups
 		d.GroupsFrom = fmt.Sprintf("defaults.securityGroups of NetworkClass %s", class.Name)
 	}
-	if groups != nil { // an empty list means no group
+	if groups != nil || refs != nil { // an empty list means no group
 		d.SecurityGroups = append([]string{}, groups...)
 		slices.Sort(d.SecurityGroups)
 	}
@@ -170,7 +180,7 @@ func (d *Port) options(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) er
 		d.AddressPairs = append(d.AddressPairs, plan.AddressPair{Range: within, MAC: strings.ToLower(p.MAC)})
 	}
 	if off { // Neutron refuses both
-		d.SecurityGroups = []string{}
+		d.SecurityGroups, d.GroupRefs = []string{}, nil
 	}
 	if off || s.AllowedAddressPairs != nil && d.AddressPairs == nil {
 		d.AddressPairs = []plan.AddressPair{}

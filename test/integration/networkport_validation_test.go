@@ -103,6 +103,19 @@ func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			`{networkName: a, securityGroups: [` + groupID(1) + `, ` + groupID(1) + `]}`,
 			"spec.securityGroups", "a security group is listed twice",
 		},
+		"a SecurityGroup by a name that none has": {
+			`{networkName: a, securityGroupRefs: ["other/web"]}`, "spec.securityGroupRefs[0]", "not the name of a SecurityGroup",
+		},
+		"a SecurityGroup twice": {
+			`{networkName: a, securityGroupRefs: [web, web]}`, "spec.securityGroupRefs", "a SecurityGroup is listed twice",
+		},
+		"seventeen SecurityGroups": {
+			`{networkName: a, securityGroupRefs: [` + list(17, func(i int) string { return fmt.Sprintf("g%d", i) }) + `]}`,
+			"spec.securityGroupRefs", "must have at most 16 items",
+		},
+		"SecurityGroups without port security": {
+			`{networkName: a, portSecurity: false, securityGroupRefs: [web]}`, "spec.portSecurity", "has no security groups",
+		},
 		"a deletion policy of a Pod's": {
 			`{networkName: a, deletionPolicy: Never}`, "spec.deletionPolicy", `supported values: "Delete", "Retain"`,
 		},
@@ -168,6 +181,10 @@ func TestNetworkPortsThatAreAccepted(t *testing.T) {
 		"a security group by its name":         `{networkName: a, securityGroups: ["the web servers", default]}`,
 		"an id without hyphens": `{networkName: a, securityGroups: [` +
 			strconv.Quote(strings.ReplaceAll(groupID(1), "-", "")) + `]}`,
+		"SecurityGroups beside groups in Neutron": `{networkName: a, securityGroupRefs: [web, db], securityGroups: [x]}`,
+		"no SecurityGroups without port security": `{networkName: a, portSecurity: false, securityGroupRefs: []}`,
+		"sixteen SecurityGroups": `{networkName: a, securityGroupRefs: [` +
+			list(16, func(i int) string { return fmt.Sprintf("g%d", i) }) + `]}`,
 		"sixteen security groups": `{networkName: a, securityGroups: [` + list(16, groupID) + `]}`,
 		"the most of everything": `{networkName: ` + strings.Repeat("a", 253) + `, networkNamespace: ` +
 			strings.Repeat("b", 63) + `, mac: "fa:16:3e:00:00:01", securityGroups: [` + list(16, groupID) + `],

@@ -308,6 +308,10 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			names := rapid.SampledFrom(append([]string{"*"}, l.Namespaces...))
 			s.AllowedNamespaces = orNil(rapid.SliceOfNDistinct(names, 0, 1+len(l.Namespaces), rapid.ID).Draw(t, "allowed"))
 		}},
+		{
+			path: "securityGroupRefs", part: ofPolicy, ofCloud: true,
+			draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) { s.SecurityGroupRefs = l.drawRefs(t) },
+		},
 		{path: "driftPolicy", part: ofPolicy, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 			drawDrift(t, &s.DriftPolicy)
 		}},

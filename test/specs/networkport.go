@@ -71,6 +71,13 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 			}},
 		},
 		{
+			path: "securityGroupRefs", part: ofNetwork, ofCloud: true,
+			draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkPortSpec) { s.SecurityGroupRefs = l.drawRefs(t) },
+			lives: []Life{{
+				Trial: "port", Never: "securityGroups is the same attribute: TestNetworkPort has ports that name SecurityGroups",
+			}},
+		},
+		{
 			path: "allowedAddressPairs", part: ofNetwork,
 			draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkPortSpec) {
 				if l.Spoofing && place.own() {
@@ -222,11 +229,20 @@ func drawAddressPairs(t *rapid.T, s *cloudteamv1.NetworkPortSpec) {
 		s.AllowedAddressPairs = append([]cloudteamv1.AddressPair{},
 			rapid.SliceOfNDistinct(pair, 0, 2, rapid.ID).Draw(t, "allowedAddressPairs")...)
 	}
-	if len(s.AllowedAddressPairs) > 0 || len(s.SecurityGroups) > 0 {
+	if len(s.AllowedAddressPairs) > 0 || len(s.SecurityGroups) > 0 || len(s.SecurityGroupRefs) > 0 {
 		s.PortSecurity = rapid.SampledFrom([]*bool{nil, new(true)}).Draw(t, "portSecurity")
 	} else {
 		s.PortSecurity = rapid.Ptr(rapid.Bool(), true).Draw(t, "portSecurity")
 	}
+}
+
+// drawRefs draws names of SecurityGroups: unset, an empty list, and some.
+func (l Limits) drawRefs(t *rapid.T) []string {
+	if len(l.SecurityGroupRefs) == 0 || rapid.Bool().Draw(t, "no references") {
+		return nil
+	}
+	names := rapid.SampledFrom(l.SecurityGroupRefs)
+	return append([]string{}, rapid.SliceOfNDistinct(names, 0, len(l.SecurityGroupRefs), rapid.ID).Draw(t, "refs")...)
 }
 
 func drawSecurityGroups(t *rapid.T, l Limits, spec *cloudteamv1.NetworkPortSpec) {

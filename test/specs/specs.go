@@ -21,6 +21,8 @@ type Limits struct {
 	Namespaces []string
 	// SecurityGroups are the ids of those that exist.
 	SecurityGroups []string
+	// SecurityGroupRefs are the names of the SecurityGroups of each namespace.
+	SecurityGroupRefs []string
 	// QoSPolicies are the ids of those that exist, by which a Network may name them.
 	QoSPolicies []string
 	// MaxMTU is the largest MTU in bytes that the cloud's own network carries, at least 1280; 0 means 1500.

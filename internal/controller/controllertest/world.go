@@ -92,6 +92,8 @@ func (w *World[T]) WithCloud(credentials client.Identity, cluster string) *World
 var (
 	Networks     = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 	NetworkPorts = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
+	// SecurityGroups is not served by NewWorld: a test that plays with them serves it.
+	SecurityGroups = cloudteamv1.SchemeGroupVersion.WithResource("securitygroups")
 )
 
 // WriteLine is a Rules.Line of writes: "write status", "write finalizers" or "write annotations".

@@ -23,7 +23,8 @@ func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, hand
 	factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
 	v1 := factory.Cloudteam().V1()
 	inventory := controllertest.Converged{Where: here, Owned: map[string]plan.Observed{}}
-	c, err := NewController(nil, v1.NetworkPorts(), v1.Networks(), inventory, &record.FakeRecorder{}, owner.Cluster, nil)
+	c, err := NewController(
+		nil, v1.NetworkPorts(), v1.Networks(), nil, inventory, &record.FakeRecorder{}, owner.Cluster, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, hand
 			},
 		}}}
 		inventory.Owned[of.Object] = observed
-		declared, err := declarationOf(v1.Networks().Lister(), limits{}, port, of)
+		declared, err := declarationOf(v1.Networks().Lister(), nil, limits{}, port, of)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -29,6 +29,9 @@ type declaration struct {
 	used, usedBy string
 	// withheld, if not nil, says why no port may be created now.
 	withheld *managed.Problem
+	// groups are the ids of the groups of SecurityGroups. pending, if not nil, says which ones have none.
+	groups  []string
+	pending *managed.Problem
 	// unresolved is why the security groups or the QoS policy are unknown; nil if they are known.
 	unresolved error
 }
@@ -41,17 +44,21 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 		d.SecurityGroups = nil // some may be names, and stay as they are
 		return d, err
 	}
-	if len(d.SecurityGroups) == 0 {
+	if d.pending != nil {
+		d.SecurityGroups, d.unresolved = nil, d.pending
+		return d, d.pending
+	}
+	if len(d.SecurityGroups)+len(d.groups) == 0 {
 		return d, nil
 	}
-	groups := make([]string, len(d.SecurityGroups))
-	for i, name := range d.SecurityGroups {
+	groups := slices.Clone(d.groups)
+	for _, name := range d.SecurityGroups {
 		id, err := in.SecurityGroup(ctx, d.GroupsFrom, name)
 		if err != nil {
 			d.SecurityGroups, d.unresolved = nil, err
 			return d, err
 		}
-		groups[i] = id
+		groups = append(groups, id)
 	}
 	slices.Sort(groups)
 	d.SecurityGroups = slices.Compact(groups)
@@ -148,7 +155,8 @@ func (d declaration) Complete(observed plan.Observed) bool {
 // declarationOf gives what a NetworkPort asks for, or says what it waits for. It reads only the Network's status,
 // because the Network's own controller handles Neutron.
 func declarationOf(
-	networks listers.NetworkLister, limits limits, obj *cloudteamv1.NetworkPort, owner plan.Owner,
+	networks listers.NetworkLister, groups listers.SecurityGroupLister, limits limits, obj *cloudteamv1.NetworkPort,
+	owner plan.Owner,
 ) (managed.Declaration, error) {
 	key := obj.Network()
 	on, err := networks.Networks(key.Namespace).Get(key.Name)
@@ -188,7 +196,10 @@ func declarationOf(
 	if obj.Status.BoundTo != nil {
 		d.used, d.usedBy = obj.Status.PortID, user(obj)
 	}
-	return d, err
+	if err != nil {
+		return d, err
+	}
+	return d.inGroups(groups, on, obj)
 }
 
 // withhold says why no port may be created on a Network now; nil if one may. An existing port stays as declared

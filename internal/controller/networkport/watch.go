@@ -19,6 +19,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // Name is the controller's name in --controllers, in logs and in metrics.
@@ -27,16 +28,22 @@ const Name = "networkport"
 // Controller syncs NetworkPorts. Create it with NewController.
 type Controller = managed.Reconciler[*cloudteamv1.NetworkPort]
 
-// NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run.
+// NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. groups
+// is nil if SecurityGroups are not served.
 func NewController(
 	client typed.NetworkPortsGetter, ports informers.NetworkPortInformer, networks informers.NetworkInformer,
-	inventory managed.Inventory, recorder record.EventRecorder, cluster string, of *classes.Classes,
+	groups informers.SecurityGroupInformer, inventory managed.Inventory, recorder record.EventRecorder, cluster string,
+	of *classes.Classes,
 ) (*Controller, error) {
 	informer := ports.Informer()
 	if err := controller.IndexPorts(informer); err != nil {
 		return nil, err
 	}
 	lister := networks.Lister()
+	var inGroups listers.SecurityGroupLister
+	if groups != nil {
+		inGroups = groups.Lister()
+	}
 	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.NetworkPort]{
 		Descriptor: managed.Descriptor{
 			Controller:       Name,
@@ -48,7 +55,7 @@ func NewController(
 			return client.NetworkPorts(namespace).Patch
 		},
 		Declare: func(obj *cloudteamv1.NetworkPort, owner plan.Owner) (managed.Declaration, error) {
-			return declarationOf(lister, limits{of, informer.GetIndexer()}, obj, owner)
+			return declarationOf(lister, inGroups, limits{of, informer.GetIndexer()}, obj, owner)
 		},
 		Expected: func(obj *cloudteamv1.NetworkPort) []managed.Lookup {
 			return []managed.Lookup{{Resource: plan.Resource{Kind: plan.KindPort, ID: obj.Status.PortID}, Name: obj.Name}}
@@ -84,6 +91,12 @@ func NewController(
 	}, informer, inventory, recorder, cluster)
 	if err != nil {
 		return nil, err
+	}
+	if groups != nil {
+		handler := controller.HandlerOfPart(c.Loop, portsIn(informer.GetIndexer(), lister), sameGroup)
+		if err := c.Watch(groups.Informer(), handler); err != nil {
+			return nil, err
+		}
 	}
 	gone := c.HandlerOf(exhaustedWith(informer.GetIndexer()))
 	return c, errors.Join(

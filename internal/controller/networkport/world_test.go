@@ -55,6 +55,8 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...control
 		w := &world{World: controllertest.NewWorld[*cloudteamv1.NetworkPort](t, portKey).WithCloud(here, owner.Cluster)}
 		controllertest.Serve(w.API, w.Clients, controllertest.NetworkPorts,
 			controllertest.Rules[*cloudteamv1.NetworkPort]{Line: controllertest.WriteLine})
+		controllertest.Serve(w.API, w.Clients, controllertest.SecurityGroups,
+			controllertest.Rules[*cloudteamv1.SecurityGroup]{})
 		w.Cloud.Put(cloudNetwork("net-1", "sub-1"))
 		w.Create(objects...)
 		w.restart()
@@ -70,7 +72,7 @@ func (w *world) restart() {
 	w.NewInformers()
 	v1 := w.Informers.Cloudteam().V1()
 	c, err := NewController(
-		w.Clients.CloudteamV1(), v1.NetworkPorts(), v1.Networks(), w.Cloud, w.Events, owner.Cluster,
+		w.Clients.CloudteamV1(), v1.NetworkPorts(), v1.Networks(), v1.SecurityGroups(), w.Cloud, w.Events, owner.Cluster,
 		w.classes)
 	if err != nil {
 		w.T.Fatal(err)
@@ -82,6 +84,7 @@ func (w *world) restart() {
 	}
 	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{
 		v1.Networks().Informer().GetIndexer(), v1.NetworkPorts().Informer().GetIndexer(),
+		v1.SecurityGroups().Informer().GetIndexer(),
 	}})
 	w.Run(c.Run, 2)
 	w.settle()

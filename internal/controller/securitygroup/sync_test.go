@@ -39,7 +39,7 @@ func inWorld(t *testing.T, of *classes.Classes, test func(w *world), objects ...
 			World:   controllertest.NewWorld[*cloudteamv1.SecurityGroup](t, webKey).WithCloud(here, owner.Cluster),
 			classes: of,
 		}
-		controllertest.Serve(w.API, w.Clients, cloudteamv1.SchemeGroupVersion.WithResource("securitygroups"),
+		controllertest.Serve(w.API, w.Clients, controllertest.SecurityGroups,
 			controllertest.Rules[*cloudteamv1.SecurityGroup]{Line: controllertest.WriteLine})
 		w.Create(objects...)
 		w.restart()
@@ -54,12 +54,16 @@ func (w *world) restart() {
 	w.Stop()
 	w.NewInformers()
 	groups := w.Informers.Cloudteam().V1().SecurityGroups()
-	c, err := NewController(w.Clients.CloudteamV1(), groups, w.Cloud, w.Events, owner.Cluster, w.classes)
+	v1 := w.Informers.Cloudteam().V1()
+	in := &Members{Ports: v1.NetworkPorts(), Networks: v1.Networks()}
+	c, err := NewController(w.Clients.CloudteamV1(), groups, in, w.Cloud, w.Events, owner.Cluster, w.classes)
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	w.c = c
-	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{groups.Informer().GetIndexer()}})
+	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{
+		groups.Informer().GetIndexer(), v1.NetworkPorts().Informer().GetIndexer(), v1.Networks().Informer().GetIndexer(),
+	}})
 	w.Run(c.Run, 2)
 	w.settle()
 }
@@ -304,4 +308,48 @@ func TestRetainedGroupStays(t *testing.T) {
 			t.Errorf("after the deletion there are %v", groups)
 		}
 	}, obj)
+}
+
+// TestGroupWithPortsIsNotDeleted holds that a group stays as long as a NetworkPort's spec, or its Network's, names it.
+func TestGroupWithPortsIsNotDeleted(t *testing.T) {
+	port := func(namespace, name, id string, refs ...string) *cloudteamv1.NetworkPort {
+		p := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, UID: types.UID(namespace + name),
+		}}
+		p.Spec.NetworkName, p.Spec.NetworkNamespace, p.Spec.SecurityGroupRefs = "net", "team", refs
+		p.Status.PortID = id
+		return p
+	}
+	on := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net", UID: "uid-net"}}
+	on.Spec.SecurityGroupRefs = []string{"web"}
+	objects := []controllertest.Object{
+		secgroup("web", allow(443)), on,
+		port("team", "a", "id-a", "web"), port("team", "b", "id-b"), port("other", "c", "id-c"),
+		port("team", "waits", "", "web"), port("team", "elsewhere", "id-d", "db"), port("other", "d", "id-e", "web"),
+	}
+	inWorld(t, nil, func(w *world) {
+		w.Delete()
+		w.settle()
+		w.wantInUse("NetworkPort a, b and 1 of other namespaces.")
+		w.wantRules(out4, out6, https)
+		for _, p := range objects[2:4] {
+			w.API.Delete(t, p)
+		}
+		w.settle()
+		w.wantInUse("In use by 1 of other namespaces.")
+		controllertest.Edit(t, w.API, cache.NewObjectName("team", "net"), func(n *cloudteamv1.Network) {
+			n.Spec.SecurityGroupRefs = nil
+		})
+		w.settle()
+		if w.Exists() || len(w.Cloud.Groups()) > 0 {
+			t.Errorf("it is never deleted: %v", w.Cloud.Groups())
+		}
+	}, objects...)
+}
+
+func (w *world) wantInUse(says string) {
+	w.T.Helper()
+	if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonInUse || !strings.Contains(ready.Message, says) {
+		w.T.Errorf("%s: %s, want InUse with %q", ready.Reason, ready.Message, says)
+	}
 }

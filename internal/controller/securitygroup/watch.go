@@ -3,6 +3,7 @@
 package securitygroup
 
 import (
+	"errors"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,15 +32,32 @@ type Controller = managed.Reconciler[*cloudteamv1.SecurityGroup]
 type kind struct {
 	groups  listers.SecurityGroupLister
 	classes *classes.Classes
+	// members gives the NetworkPorts that the specs put into a SecurityGroup's group.
+	members func(group cache.ObjectName) []*cloudteamv1.NetworkPort
 }
 
-// NewController makes a controller that watches the informer, which MUST NOT run yet. Nothing runs before Run. of finds
-// the classes of SecurityGroups; nil stands for the built-in class.
+// Members are the informers of what may be in a group.
+type Members struct {
+	Ports    informers.NetworkPortInformer
+	Networks informers.NetworkInformer
+}
+
+// NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. in is
+// nil if NetworkPorts are not served. of finds the classes of SecurityGroups; nil stands for the built-in class.
 func NewController(
-	client typed.SecurityGroupsGetter, groups informers.SecurityGroupInformer, inventory managed.Inventory,
+	client typed.SecurityGroupsGetter, groups informers.SecurityGroupInformer, in *Members, inventory managed.Inventory,
 	recorder record.EventRecorder, cluster string, of *classes.Classes,
 ) (*Controller, error) {
-	own := &kind{groups.Lister(), of}
+	own := &kind{groups: groups.Lister(), classes: of}
+	if in != nil {
+		if err := controller.IndexPorts(in.Ports.Informer()); err != nil {
+			return nil, err
+		}
+		ports, networks := in.Ports.Informer().GetIndexer(), in.Networks.Lister()
+		own.members = func(group cache.ObjectName) []*cloudteamv1.NetworkPort {
+			return controller.PortsIn(ports, networks, group)
+		}
+	}
 	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.SecurityGroup]{
 		Descriptor: managed.Descriptor{
 			Controller:       Name,
@@ -62,8 +80,7 @@ func NewController(
 		},
 		Declare:  own.declarationOf,
 		Policies: policies,
-		// Neutron refuses to delete a group that ports are in, and names them.
-		InUse: func(*cloudteamv1.SecurityGroup) string { return "" },
+		InUse:    own.inUse,
 		Status: func(obj *cloudteamv1.SecurityGroup) *cloudteamv1.ResourceStatus {
 			return &obj.Status.ResourceStatus
 		},
@@ -79,7 +96,14 @@ func NewController(
 	if err != nil {
 		return nil, err
 	}
-	return c, c.Watch(groups.Informer(), controller.HandlerOfPart(c.Loop, own.about, sameForOthers))
+	err = c.Watch(groups.Informer(), controller.HandlerOfPart(c.Loop, own.about, sameForOthers))
+	if err != nil || in == nil {
+		return c, err
+	}
+	return c, errors.Join(
+		c.Watch(in.Ports.Informer(), c.HandlerOf(own.leftBy(in.Networks.Lister()))),
+		c.Watch(in.Networks.Informer(), controller.HandlerOfPart(c.Loop, own.givenBy, sameGroups)),
+	)
 }
 
 // about names the SecurityGroups that have rules about another one of their namespace.

@@ -106,7 +106,15 @@ func Others(ctx context.Context, c *ask.Cluster, p *Planner, namespace string) e
 	for i := 0; is == ask.There && i < len(ports.Items); i++ {
 		knownPorts = append(knownPorts, &ports.Items[i])
 	}
-	return p.Know(known, knownPorts)
+	groups, is := ask.Read(c, ask.New("SecurityGroups", "", "of "+namespace),
+		func() (*cloudteamv1.SecurityGroupList, error) {
+			return c.Networks.CloudteamV1().SecurityGroups(namespace).List(ctx, metav1.ListOptions{})
+		})
+	var knownGroups []*cloudteamv1.SecurityGroup
+	for i := 0; is == ask.There && i < len(groups.Items); i++ {
+		knownGroups = append(knownGroups, &groups.Items[i])
+	}
+	return p.Know(known, knownPorts, knownGroups...)
 }
 
 // Kind tells what an object of a file is.

@@ -56,8 +56,8 @@ func (s Step) Step() plan.Step { return s.step }
 type Planner struct {
 	networks *networkcontroller.Controller
 	ports    *portcontroller.Controller
-	// known are the caches of both.
-	known, knownPorts cache.Indexer
+	// known are the caches of both, and of the SecurityGroups that ports name.
+	known, knownPorts, knownGroups cache.Indexer
 }
 
 // New makes a Planner for the cluster of a UID, which is that of the namespace kube-system. It reads what other objects
@@ -65,16 +65,21 @@ type Planner struct {
 func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster string) (*Planner, error) {
 	factory := informers.NewSharedInformerFactory(c.Networks, 0)
 	networks, ports := factory.Cloudteam().V1().Networks(), factory.Cloudteam().V1().NetworkPorts()
+	groups := factory.Cloudteam().V1().SecurityGroups()
 	of := classesOf(ctx, c)
 	discard := &record.FakeRecorder{}
-	p := &Planner{known: networks.Informer().GetIndexer(), knownPorts: ports.Informer().GetIndexer()}
+	p := &Planner{
+		known: networks.Informer().GetIndexer(), knownPorts: ports.Informer().GetIndexer(),
+		knownGroups: groups.Informer().GetIndexer(),
+	}
 	var err error
 	p.networks, err = networkcontroller.NewController(c.Networks.CloudteamV1(), networks, nil, in, discard, cluster,
 		networkcontroller.Options{Classes: of})
 	if err != nil {
 		return nil, err
 	}
-	p.ports, err = portcontroller.NewController(c.Networks.CloudteamV1(), ports, networks, in, discard, cluster, of)
+	p.ports, err = portcontroller.NewController(
+		c.Networks.CloudteamV1(), ports, networks, groups, in, discard, cluster, of)
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +121,18 @@ func classesOf(ctx context.Context, c *ask.Cluster) *classes.Classes {
 }
 
 // Know adds objects that others depend on. The latest of a name counts.
-func (p *Planner) Know(networks []*cloudteamv1.Network, ports []*cloudteamv1.NetworkPort) error {
+func (p *Planner) Know(
+	networks []*cloudteamv1.Network, ports []*cloudteamv1.NetworkPort, groups ...*cloudteamv1.SecurityGroup,
+) error {
 	var errs []error
 	for _, n := range networks {
 		errs = append(errs, p.known.Add(n))
 	}
 	for _, port := range ports {
 		errs = append(errs, p.knownPorts.Add(port))
+	}
+	for _, group := range groups {
+		errs = append(errs, p.knownGroups.Add(group))
 	}
 	return errors.Join(errs...)
 }

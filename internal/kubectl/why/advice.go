@@ -114,7 +114,7 @@ var advices = map[string]advice{
 		"Delete Networks or ports that nobody needs, or ask for a higher limit in the class.",
 		[]string{"kubectl get networkclasses", "kubectl get " + networks + ",networkports -n {ns}"}},
 	cloudteamv1.ReasonSecurityGroupNotReady: {
-		"Wait until the SecurityGroup that the message names is Ready, or create it. All other rules are in force.",
+		"Wait until the SecurityGroup that the message names is Ready, or create it. Other rules of a group are in force.",
 		[]string{"kubectl get securitygroups -n {ns}"}},
 	cloudteamv1.ReasonConflict: {
 		"Wait a minute. If it stays, find who else changes the network in Neutron at the same time.", nil},

@@ -45,6 +45,8 @@ func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
 		}
 	case cloudteamv1.ReasonAddressInUse:
 		chain = append(chain, w.holderOf(p)...)
+	case cloudteamv1.ReasonSecurityGroupNotReady:
+		chain = append(chain, w.groupsOf(p)...)
 	case cloudteamv1.ReasonInUse:
 		chain = append(chain, userOf(p)...)
 	}

@@ -40,18 +40,39 @@ func (w *walk) remoteOf(g *cloudteamv1.SecurityGroup) []Link {
 		if rule.RemoteGroup == "" || rule.RemoteGroup == g.Name {
 			continue
 		}
-		of := ask.New(KindSecurityGroup, g.Namespace, rule.RemoteGroup)
-		other, is := ask.Read(w.Cluster, of, func() (*cloudteamv1.SecurityGroup, error) { return w.getGroup(of) })
-		switch is {
-		case ask.Absent:
-			return []Link{{Object: of, Reason: notFound, Message: "There is no such SecurityGroup in the namespace."}}
-		case ask.There:
-			if found := w.group(other); len(found) > 0 {
-				return found
-			}
+		if found := w.named(g.Namespace, rule.RemoteGroup); len(found) > 0 {
+			return found
 		}
 	}
 	return nil
+}
+
+// groupsOf shows the first SecurityGroup of a port that is not there, or has a problem of its own. Its Network may have
+// it for its ports.
+func (w *walk) groupsOf(p *cloudteamv1.NetworkPort) []Link {
+	namespace, names := p.Namespace, p.Spec.SecurityGroupRefs
+	if n, is := w.networkOf(p); is == ask.There && p.TakesGroupsOf(n) {
+		namespace, names = n.Namespace, n.Spec.SecurityGroupRefs
+	}
+	for _, name := range names {
+		if found := w.named(namespace, name); len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// named explains the SecurityGroup of a name; the chain is empty if nothing is wrong.
+func (w *walk) named(namespace, name string) []Link {
+	of := ask.New(KindSecurityGroup, namespace, name)
+	g, is := ask.Read(w.Cluster, of, func() (*cloudteamv1.SecurityGroup, error) { return w.getGroup(of) })
+	switch {
+	case is == ask.Absent:
+		return []Link{{Object: of, Reason: notFound, Message: "There is no such SecurityGroup in the namespace."}}
+	case is != ask.There:
+		return nil
+	}
+	return w.group(g)
 }
 
 func groupWell(g *cloudteamv1.SecurityGroup) string {

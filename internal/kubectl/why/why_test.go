@@ -421,6 +421,17 @@ func questions() (all []question) {
 	add(question{reason: "SecurityGroupNotReady", ask: "SecurityGroup web",
 		objects: on(waits, group("db", "True", "Available")),
 		chain:   "SecurityGroup shop/web SecurityGroupNotReady", remedy: "or create it"})
+	inGroup := func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroupRefs = []string{"web"} }
+	add(question{reason: "SecurityGroupNotReady", ask: "NetworkPort a",
+		objects: on(good(), port("a", "False", "SecurityGroupNotReady", inGroup)),
+		chain:   "NetworkPort shop/a SecurityGroupNotReady > SecurityGroup shop/web NotFound", remedy: "Create it"})
+	add(question{reason: "SecurityGroupNotReady", ask: "NetworkPort a",
+		objects: on(good(), port("a", "False", "SecurityGroupNotReady", inGroup), group("web", "False", "QuotaExceeded")),
+		chain:   "NetworkPort shop/a SecurityGroupNotReady > SecurityGroup shop/web QuotaExceeded", remedy: "quota"})
+	add(question{reason: "SecurityGroupNotReady", ask: "NetworkPort a",
+		objects: on(network("True", "Available", func(n *cloudteamv1.Network) { n.Spec.SecurityGroupRefs = []string{"db"} }),
+			port("a", "False", "SecurityGroupNotReady"), group("web", "True", "Available")),
+		chain: "NetworkPort shop/a SecurityGroupNotReady > SecurityGroup shop/db NotFound", remedy: "Create it"})
 	add(question{reason: "Available", ask: "SecurityGroup db", objects: on(group("db", "True", "Available")),
 		remedy: "the SecurityGroup is Ready"})
 

@@ -29,6 +29,10 @@ const (
 	// PortsDelete deletes the ports.
 	PortsDelete = "Delete"
 
+	// AnnotationSecurityGroups on a Pod or Pod template lists SecurityGroups of its namespace by name, with commas between.
+	// All ports that the controller makes for it are in them.
+	AnnotationSecurityGroups = "cloudteam.ztgame.com/security-groups"
+
 	// ConditionNetworksReady is the type of the condition on a Pod or Deployment that declares networks. It is False while
 	// its ports have a problem, with a message that says what to change, and True afterwards. It is absent while there has
 	// been no problem.

@@ -53,7 +53,7 @@ type NetworkPort struct {
 // +kubebuilder:validation:XValidation:rule=`has(self.networkNamespace) ? !$isLabel(self.networkNamespace) || has(oldSelf.networkNamespace) && self.networkNamespace == oldSelf.networkNamespace : !has(oldSelf.networkNamespace)`,fieldPath=`.networkNamespace`,messageExpression=`'a port cannot move: %s, or delete this NetworkPort and create another'.format([has(oldSelf.networkNamespace) ? 'write "%s" again'.format([oldSelf.networkNamespace]) : 'leave networkNamespace out'])`
 // +kubebuilder:validation:XValidation:rule=`has(self.addresses) ? self.addresses.size() == 0 || !self.addresses.all(a, isIP(a)) || has(oldSelf.addresses) && $sameAddresses : !has(oldSelf.addresses)`,fieldPath=`.addresses`,messageExpression=`'the addresses of a port cannot change: %s, or delete this NetworkPort and create another'.format([has(oldSelf.addresses) ? 'write %s again'.format([oldSelf.addresses]) : 'leave addresses out'])`
 // +kubebuilder:validation:XValidation:rule=`has(self.mac) ? !$isMAC(self.mac) || self.mac == '00:00:00:00:00:00' || has(oldSelf.mac) && self.mac.lowerAscii() == oldSelf.mac.lowerAscii() : !has(oldSelf.mac)`,fieldPath=`.mac`,messageExpression=`'the mac of a port cannot change: %s, or delete this NetworkPort and create another'.format([has(oldSelf.mac) ? 'write "%s" again'.format([oldSelf.mac]) : 'leave mac out'])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.portSecurity) || self.portSecurity || (!has(self.securityGroups) || self.securityGroups.size() == 0) && (!has(self.allowedAddressPairs) || self.allowedAddressPairs.size() == 0)`,fieldPath=`.portSecurity`,message=`a port without port security has no security groups and needs no allowedAddressPairs: leave them out, or write portSecurity: true`
+// +kubebuilder:validation:XValidation:rule=`!has(self.portSecurity) || self.portSecurity || (!has(self.securityGroups) || self.securityGroups.size() == 0) && (!has(self.securityGroupRefs) || self.securityGroupRefs.size() == 0) && (!has(self.allowedAddressPairs) || self.allowedAddressPairs.size() == 0)`,fieldPath=`.portSecurity`,message=`a port without port security has no security groups and needs no allowedAddressPairs: leave them out, or write portSecurity: true`
 
 // NetworkPortSpec declares a port.
 type NetworkPortSpec struct {
@@ -98,8 +98,9 @@ type NetworkPortSpec struct {
 	// securityGroups are the ids or names of the port's security groups in
 	// Neutron, at most 16. A name means a group of the project of the Network's
 	// credentials; it is refused on a Network of another namespace. An empty list
-	// means no group at all. The cloud chooses, as a rule
-	// the project's group "default", when they are unset. They can change later.
+	// means no group at all. The default is securityGroupRefs, then those of the
+	// Network, then those of its class, then the cloud's choice, as a rule the
+	// project's group "default". They can change later.
 	// +neutron:attribute=port.security_groups,mutable=true,removed=kept,privilege=tenant
 	// +optional
 	// +listType=atomic
@@ -108,6 +109,20 @@ type NetworkPortSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a security group: write its id or its name`
 	// +kubebuilder:validation:XValidation:rule=`self.all(g, self.exists_one(h, h == g))`,message=`a security group is listed twice: list it once`
 	SecurityGroups []string `json:"securityGroups,omitzero"`
+
+	// securityGroupRefs are the names of SecurityGroups of this object's
+	// namespace, at most 16. The port is in their groups and in those of
+	// securityGroups. It waits for a SecurityGroup that is missing or not Ready.
+	// An empty list means none. The default is that of securityGroups. They can
+	// change later.
+	// +neutron:attribute=port.security_groups,mutable=true,removed=kept,privilege=tenant
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:XValidation:rule=`$isSubdomain(self)`,message=`not the name of a SecurityGroup: write the name of one of this namespace, as "kubectl get securitygroups" shows it`
+	// +kubebuilder:validation:XValidation:rule=`self.all(g, self.exists_one(h, h == g))`,message=`a SecurityGroup is listed twice: list it once`
+	SecurityGroupRefs []string `json:"securityGroupRefs,omitzero"`
 
 	// allowedAddressPairs are further addresses that the port may send from and
 	// receive at, such as a virtual address of two servers, at most 10. An empty
@@ -274,6 +289,11 @@ func (p *NetworkPort) Network() types.NamespacedName {
 		name.Namespace = p.Namespace
 	}
 	return name
+}
+
+// TakesGroupsOf reports whether the port's security groups are those that its Network has for ports without their own.
+func (p *NetworkPort) TakesGroupsOf(on *Network) bool {
+	return p.Spec.SecurityGroups == nil && p.Spec.SecurityGroupRefs == nil && on.Spec.SecurityGroupRefs != nil
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -252,6 +252,20 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule=`self == '*' || $isLabel(self)`,message=`not a namespace: write its name, such as "team-a", or "*" for all namespaces`
 	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
 
+	// securityGroupRefs are the names of SecurityGroups of this namespace, at most
+	// 16. They are the default for NetworkPorts on this network, also those of
+	// other namespaces, with neither securityGroups nor securityGroupRefs. An
+	// empty list means no group at all. The default is that of the network's
+	// class, then the cloud's choice. They can change later; ports follow.
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:XValidation:rule=`$isSubdomain(self)`,message=`not the name of a SecurityGroup: write the name of one of this namespace, as "kubectl get securitygroups" shows it`
+	// +kubebuilder:validation:XValidation:rule=`self.all(g, self.exists_one(h, h == g))`,message=`a SecurityGroup is listed twice: list it once`
+	SecurityGroupRefs []string `json:"securityGroupRefs,omitzero"`
+
 	// driftPolicy says what happens when someone else changes the network in
 	// Neutron. Correct reverts the change. Report lists the differences in
 	// status.drift and leaves them until the spec next changes. The default is

@@ -33,9 +33,16 @@ type NetworkPortSpecApplyConfiguration struct {
 	// securityGroups are the ids or names of the port's security groups in
 	// Neutron, at most 16. A name means a group of the project of the Network's
 	// credentials; it is refused on a Network of another namespace. An empty list
-	// means no group at all. The cloud chooses, as a rule
-	// the project's group "default", when they are unset. They can change later.
+	// means no group at all. The default is securityGroupRefs, then those of the
+	// Network, then those of its class, then the cloud's choice, as a rule the
+	// project's group "default". They can change later.
 	SecurityGroups []string `json:"securityGroups,omitempty"`
+	// securityGroupRefs are the names of SecurityGroups of this object's
+	// namespace, at most 16. The port is in their groups and in those of
+	// securityGroups. It waits for a SecurityGroup that is missing or not Ready.
+	// An empty list means none. The default is that of securityGroups. They can
+	// change later.
+	SecurityGroupRefs []string `json:"securityGroupRefs,omitempty"`
 	// allowedAddressPairs are further addresses that the port may send from and
 	// receive at, such as a virtual address of two servers, at most 10. An empty
 	// list means none. Only a port of the Network's own namespace may have them,
@@ -125,6 +132,16 @@ func (b *NetworkPortSpecApplyConfiguration) WithMAC(value string) *NetworkPortSp
 func (b *NetworkPortSpecApplyConfiguration) WithSecurityGroups(values ...string) *NetworkPortSpecApplyConfiguration {
 	for i := range values {
 		b.SecurityGroups = append(b.SecurityGroups, values[i])
+	}
+	return b
+}
+
+// WithSecurityGroupRefs adds the given value to the SecurityGroupRefs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SecurityGroupRefs field.
+func (b *NetworkPortSpecApplyConfiguration) WithSecurityGroupRefs(values ...string) *NetworkPortSpecApplyConfiguration {
+	for i := range values {
+		b.SecurityGroupRefs = append(b.SecurityGroupRefs, values[i])
 	}
 	return b
 }

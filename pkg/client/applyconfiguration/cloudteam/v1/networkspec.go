@@ -106,6 +106,12 @@ type NetworkSpecApplyConfiguration struct {
 	// network's own namespace always may. The default is none. They can change
 	// later; existing users keep the network.
 	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
+	// securityGroupRefs are the names of SecurityGroups of this namespace, at most
+	// 16. They are the default for NetworkPorts on this network, also those of
+	// other namespaces, with neither securityGroups nor securityGroupRefs. An
+	// empty list means no group at all. The default is that of the network's
+	// class, then the cloud's choice. They can change later; ports follow.
+	SecurityGroupRefs []string `json:"securityGroupRefs,omitempty"`
 	// driftPolicy says what happens when someone else changes the network in
 	// Neutron. Correct reverts the change. Report lists the differences in
 	// status.drift and leaves them until the spec next changes. The default is
@@ -400,6 +406,16 @@ func (b *NetworkSpecApplyConfiguration) WithDeletionPolicy(value cloudteamv1.Del
 func (b *NetworkSpecApplyConfiguration) WithAllowedNamespaces(values ...string) *NetworkSpecApplyConfiguration {
 	for i := range values {
 		b.AllowedNamespaces = append(b.AllowedNamespaces, values[i])
+	}
+	return b
+}
+
+// WithSecurityGroupRefs adds the given value to the SecurityGroupRefs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SecurityGroupRefs field.
+func (b *NetworkSpecApplyConfiguration) WithSecurityGroupRefs(values ...string) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		b.SecurityGroupRefs = append(b.SecurityGroupRefs, values[i])
 	}
 	return b
 }

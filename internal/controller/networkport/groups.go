@@ -1,0 +1,130 @@
+package networkport
+
+import (
+	"cmp"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+)
+
+// inGroups fills in the groups of the SecurityGroups that a port names. It reads only their status, because their own
+// controller handles Neutron, and only controllers write the ids in it: no user can name the group of another
+// namespace. groups is nil if SecurityGroups are not served.
+//
+// A port is created once all of them are Ready: a new group lets everything out before its rules are there. An existing
+// port stays in them whatever becomes of them, and keeps the groups that it has while one was never applied.
+func (d declaration) inGroups(
+	groups listers.SecurityGroupLister, on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort,
+) (managed.Declaration, error) {
+	var notReady *managed.Problem
+	for _, name := range d.GroupRefs {
+		ref := types.NamespacedName{Namespace: d.GroupsIn, Name: name}
+		id, never, waits, err := groupOf(groups, ref, on, obj)
+		if err != nil {
+			return nil, err
+		}
+		d.pending, notReady = cmp.Or(d.pending, never), cmp.Or(notReady, waits)
+		if id != "" {
+			d.groups = append(d.groups, id)
+		}
+	}
+	if obj.Status.BoundTo == nil {
+		d.withheld = cmp.Or(d.withheld, d.pending, notReady)
+		if d.withheld != nil && obj.Status.PortID == "" {
+			return nil, d.withheld
+		}
+	}
+	return d, nil
+}
+
+// groupOf gives the id of a SecurityGroup's group. never says why the port cannot be in it, and waits why no port is
+// created in it now; both are nil if nothing is in the way.
+func groupOf(
+	groups listers.SecurityGroupLister, ref types.NamespacedName, on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort,
+) (id string, never, waits *managed.Problem, err error) {
+	if groups == nil {
+		return "", groupNotReady(ref, obj, "cannot be read: the API server does not serve SecurityGroups. Install the CRDs, "+
+			"and restart the controller"), nil, nil
+	}
+	group, err := groups.SecurityGroups(ref.Namespace).Get(ref.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", groupNotReady(ref, obj, "does not exist. Create it, or name another one"), nil, nil
+	case err != nil:
+		return "", nil, nil, err
+	case group.Status.SecurityGroupID == "" || group.Status.AppliedGeneration == 0:
+		return "", groupNotReady(ref, obj, "is not Ready. Run kubectl describe to see why"), nil, nil
+	case elsewhere(group, on):
+		return "", groupElsewhere(ref, obj), nil, nil
+	case group.DeletionTimestamp != nil:
+		waits = groupNotReady(ref, obj, "is being deleted. Name another one, or create it again when it is gone")
+	case !meta.IsStatusConditionTrue(group.Status.Conditions, cloudteamv1.ConditionReady):
+		waits = groupNotReady(ref, obj, "is not Ready. Run kubectl describe to see why")
+	}
+	return group.Status.SecurityGroupID, nil, waits, nil
+}
+
+// elsewhere reports whether a group is in another project than a Network. Neutron refuses such a group.
+func elsewhere(group *cloudteamv1.SecurityGroup, on *cloudteamv1.Network) bool {
+	return group.Status.Cloud != nil && on.Status.Cloud != nil &&
+		group.Status.Cloud.ProjectID != on.Status.Cloud.ProjectID
+}
+
+// groupNotReady is the problem of a port that waits for a SecurityGroup. One of another namespace, which the Network
+// names, is not shown.
+func groupNotReady(ref types.NamespacedName, obj *cloudteamv1.NetworkPort, what string) *managed.Problem {
+	named := fmt.Sprintf("SecurityGroup %s %s.", ref, what)
+	if ref.Namespace != obj.Namespace {
+		named = fmt.Sprintf("A SecurityGroup that Network %s has for its ports is not Ready. Ask the Network's owner, or "+
+			"write spec.securityGroupRefs.", obj.Network())
+	}
+	return managed.Waits(controller.Reconciling(cloudteamv1.ReasonSecurityGroupNotReady,
+		named+" The port joins its group when it is Ready."))
+}
+
+// groupElsewhere is the problem of a port that can never be in a group, because Neutron has them in two projects.
+func groupElsewhere(ref types.NamespacedName, obj *cloudteamv1.NetworkPort) *managed.Problem {
+	what := "SecurityGroup " + ref.String()
+	if ref.Namespace != obj.Namespace {
+		what = fmt.Sprintf("A SecurityGroup that Network %s has for its ports", obj.Network())
+	}
+	return managed.Waits(controller.Stalled(cloudteamv1.ReasonInvalidSpec, fmt.Sprintf(
+		"%s is in another project than Network %s, and a group serves only ports of its own project. Create a "+
+			"SecurityGroup with the cloud or the className of the Network, and name that.", what, obj.Network())))
+}
+
+// portsIn gives the function that names the NetworkPorts in the group of a SecurityGroup.
+func portsIn(ports cache.Indexer, networks listers.NetworkLister) func(metav1.Object) []cache.ObjectName {
+	return func(group metav1.Object) (keys []cache.ObjectName) {
+		for _, port := range controller.PortsIn(ports, networks, cache.MetaObjectToName(group)) {
+			keys = append(keys, cache.MetaObjectToName(port))
+		}
+		return keys
+	}
+}
+
+// sameGroup reports whether two states of a SecurityGroup are the same for ports in it. Other rules are no reason to
+// requeue them.
+func sameGroup(was, is *cloudteamv1.SecurityGroup) bool {
+	isReady := func(g *cloudteamv1.SecurityGroup) bool {
+		return meta.IsStatusConditionTrue(g.Status.Conditions, cloudteamv1.ConditionReady)
+	}
+	project := func(g *cloudteamv1.SecurityGroup) string {
+		if g.Status.Cloud == nil {
+			return ""
+		}
+		return g.Status.Cloud.ProjectID
+	}
+	return was.Status.SecurityGroupID == is.Status.SecurityGroupID && isReady(was) == isReady(is) &&
+		(was.Status.AppliedGeneration == 0) == (is.Status.AppliedGeneration == 0) &&
+		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && project(was) == project(is)
+}
