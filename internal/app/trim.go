@@ -26,15 +26,17 @@ type annotations map[string]int
 var (
 	// ownAnnotations are those of Networks, NetworkPorts and SecurityGroups.
 	ownAnnotations = annotations{
-		cloudteamv1.AnnotationPaused:   1 << 10,
-		cloudteamv1.AnnotationCloud:    4 << 10,
-		cloudteamv1.AnnotationTakeBack: 4 << 10,
-		consumer.AnnotationMadeFor:     1 << 10,
+		cloudteamv1.AnnotationPaused:         1 << 10,
+		cloudteamv1.AnnotationCloud:          4 << 10,
+		cloudteamv1.AnnotationTakeBack:       4 << 10,
+		consumer.AnnotationMadeFor:           1 << 10,
+		cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
 	}
 	podAnnotations = annotations{
-		selection.Annotation:              selection.MaxSize,
-		cloudteamv1.AnnotationAllocations: consumer.MaxAllocationsSize,
-		corev1.MirrorPodAnnotationKey:     1 << 10,
+		selection.Annotation:                 selection.MaxSize,
+		cloudteamv1.AnnotationAllocations:    consumer.MaxAllocationsSize,
+		cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
+		corev1.MirrorPodAnnotationKey:        1 << 10,
 	}
 	// nodeAnnotations are what the agent of a node says.
 	nodeAnnotations = annotations{
@@ -43,7 +45,9 @@ var (
 		cloudteamv1.AnnotationDataplaneParent: 1 << 10,
 	}
 	statefulSetAnnotations = annotations{cloudteamv1.AnnotationPortsWhenScaled: 1 << 10}
-	templateAnnotations    = annotations{selection.Annotation: selection.MaxSize}
+	templateAnnotations    = annotations{
+		selection.Annotation: selection.MaxSize, cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
+	}
 )
 
 const (

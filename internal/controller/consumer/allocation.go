@@ -46,7 +46,7 @@ func Mentions(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 	selections, err := DeclaredByPod(pod)
 	given, ok := Given(port)
 	return err == nil && ok && slices.ContainsFunc(selections, func(s selection.Selection) bool {
-		return RequestOf(s) == given
+		return RequestOf(s, given.Groups) == given
 	})
 }
 
@@ -57,6 +57,7 @@ func AsGiven(requests []Request, held []*cloudteamv1.NetworkPort) []*cloudteamv1
 	for i, request := range requests {
 		at := slices.IndexFunc(held, func(port *cloudteamv1.NetworkPort) bool {
 			all, ok := Given(port)
+			all.Groups = request.Groups // those of a running Pod are what its ports are in
 			return ok && all == request && !slices.Contains(given, port)
 		})
 		if at < 0 {

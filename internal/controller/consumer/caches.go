@@ -143,7 +143,7 @@ func byNetworkOfPod(pod *corev1.Pod) []string {
 }
 
 func byNetworkOfDeployment(deployment *appsv1.Deployment) []string {
-	selections, _ := DeclaredByDeployment(deployment)
+	selections, _ := declared(deployment.Spec.Template.Annotations, deployment.Namespace)
 	return networksOf(selections)
 }
 

@@ -13,7 +13,8 @@ import (
 
 // Declaration is what a Pod declares, and which ports it requests.
 type Declaration struct {
-	// Invalid says why the annotation cannot be read. Missing is the first selection whose network does not exist.
+	// Invalid says why an annotation cannot be read; it is a *GroupsError for the SecurityGroups. Missing is the first
+	// selection whose network does not exist.
 	Invalid error
 	Missing *selection.Selection
 	// Selections are what the Pod declares. Ours are the indexes of those that name Networks. Requests are what these
@@ -21,12 +22,15 @@ type Declaration struct {
 	Selections []selection.Selection
 	Ours       []int
 	Requests   []Request
+	// Groups are the SecurityGroups that the Pod declares, in the form of Request.Groups.
+	Groups string
 }
 
 // DeclarationOf reads what a Pod declares. resolve gives what a network's name refers to for the Pod's namespace.
 func DeclarationOf(pod *corev1.Pod, resolve func(namespace string, network cache.ObjectName) Kind) Declaration {
 	selections, err := DeclaredByPod(pod)
-	d := Declaration{Invalid: err, Selections: selections}
+	groups, groupsErr := GroupsDeclared(pod.Annotations)
+	d := Declaration{Invalid: cmp.Or(err, groupsErr), Selections: selections, Groups: groups}
 	for i, s := range selections {
 		switch resolve(pod.Namespace, cache.NewObjectName(s.Namespace, s.Name)) {
 		case Missing:
@@ -34,7 +38,7 @@ func DeclarationOf(pod *corev1.Pod, resolve func(namespace string, network cache
 				d.Missing = &selections[i]
 			}
 		case Ours:
-			d.Ours, d.Requests = append(d.Ours, i), append(d.Requests, RequestOf(s))
+			d.Ours, d.Requests = append(d.Ours, i), append(d.Requests, RequestOf(s, groups))
 		case Foreign:
 		}
 	}

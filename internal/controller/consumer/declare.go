@@ -18,10 +18,19 @@ func DeclaredByPod(pod *corev1.Pod) ([]selection.Selection, error) {
 	return declared(pod.Annotations, pod.Namespace)
 }
 
-// DeclaredByDeployment gives the networks that a Deployment's Pod template declares. The error is one of package
-// selection's, for users to read.
-func DeclaredByDeployment(deployment *appsv1.Deployment) ([]selection.Selection, error) {
-	return declared(deployment.Spec.Template.Annotations, deployment.Namespace)
+// DeclaredByDeployment gives the networks that a Deployment's Pod template declares, and the SecurityGroups of their
+// ports in the form of Request.Groups. The error is one of package selection's or a *GroupsError, for users to read.
+func DeclaredByDeployment(
+	deployment *appsv1.Deployment,
+) (selections []selection.Selection, groups string, err error) {
+	annotations := deployment.Spec.Template.Annotations
+	if selections, err = declared(annotations, deployment.Namespace); err != nil || len(selections) == 0 {
+		return nil, "", err
+	}
+	if groups, err = GroupsDeclared(annotations); err != nil {
+		return nil, "", err
+	}
+	return selections, groups, nil
 }
 
 func declared(annotations map[string]string, namespace string) ([]selection.Selection, error) {

@@ -29,18 +29,21 @@ type Request struct {
 	Addresses string
 	// MAC is in lower case; empty for any.
 	MAC string
+	// Groups are the names of SecurityGroups of the own namespace, sorted and joined by commas; empty for the default
+	// ones.
+	Groups string
 }
 
 // Exclusive reports whether at most one port can serve the request: it names an address, which no two ports can have.
 func (r Request) Exclusive() bool { return r.Addresses != "" || r.MAC != "" }
 
-// RequestOf is what a selection requests.
-func RequestOf(s selection.Selection) Request {
+// RequestOf is what a selection requests, of a Pod with the SecurityGroups; see GroupsDeclared.
+func RequestOf(s selection.Selection, groups string) Request {
 	addresses := make([]netip.Addr, len(s.Addresses))
 	for i, prefix := range s.Addresses {
 		addresses[i] = prefix.Addr()
 	}
-	return Request{cache.NewObjectName(s.Namespace, s.Name), joined(addresses), s.MAC}
+	return Request{cache.NewObjectName(s.Namespace, s.Name), joined(addresses), s.MAC, groups}
 }
 
 // ServedBy is the request that a port serves.
@@ -51,7 +54,7 @@ func ServedBy(port *cloudteamv1.NetworkPort) Request {
 			addresses = append(addresses, address)
 		}
 	}
-	return Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Spec.MAC)}
+	return Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Spec.MAC), groupsOf(port)}
 }
 
 // Given is the request in a Pod's annotation after the Pod was given the port: it names everything that the port has
@@ -63,8 +66,14 @@ func Given(port *cloudteamv1.NetworkPort) (request Request, ok bool) {
 			addresses = append(addresses, address.Addr())
 		}
 	}
-	request = Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Status.MAC)}
+	request = Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Status.MAC), groupsOf(port)}
 	return request, request.Addresses != "" && request.MAC != ""
+}
+
+// groupsOf gives the SecurityGroups that a port was made for, in the form of Request.Groups. Whoever edits those in its
+// spec, which can change, does not make it another Pod's port.
+func groupsOf(port *cloudteamv1.NetworkPort) string {
+	return port.Annotations[cloudteamv1.AnnotationSecurityGroups]
 }
 
 func joined(addresses []netip.Addr) string {
@@ -97,6 +106,10 @@ func newPort(namespace, name, madeFor string, request Request) *cloudteamv1.Netw
 	port.Spec.NetworkName, port.Spec.MAC = request.Network.Name, request.MAC
 	if request.Network.Namespace != namespace {
 		port.Spec.NetworkNamespace = request.Network.Namespace
+	}
+	if request.Groups != "" {
+		port.Annotations[cloudteamv1.AnnotationSecurityGroups] = request.Groups
+		port.Spec.SecurityGroupRefs = strings.Split(request.Groups, ",")
 	}
 	if request.Addresses != "" {
 		port.Spec.Addresses = strings.Split(request.Addresses, ",")

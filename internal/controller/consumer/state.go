@@ -21,8 +21,8 @@ const (
 
 // StateOf gives a port's state. It ignores a deletion.
 //
-// Three reasons for a port that is not Ready do not count as failing. A Network that is not Ready has its own
-// condition. A concurrent change ends with the next attempt. A rate limit ends by itself.
+// Some reasons for a port that is not Ready do not count as failing. A Network or SecurityGroup that is not Ready has
+// its own condition. A concurrent change ends with the next attempt. A rate limit ends by itself.
 func StateOf(port *cloudteamv1.NetworkPort) PortState {
 	ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
 	switch {
@@ -35,7 +35,8 @@ func StateOf(port *cloudteamv1.NetworkPort) PortState {
 		return PortUsable
 	}
 	switch ready.Reason {
-	case cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonConflict, cloudteamv1.ReasonRateLimited:
+	case cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonSecurityGroupNotReady, cloudteamv1.ReasonConflict,
+		cloudteamv1.ReasonRateLimited:
 		return PortPending
 	}
 	return PortFailing

@@ -82,7 +82,7 @@ func (s situation) observed() observed {
 			}
 		},
 	}
-	o.declared, o.invalid = consumer.DeclaredByDeployment(d)
+	o.declared, o.groups, o.invalid = consumer.DeclaredByDeployment(d)
 	for _, text := range s.pods {
 		words := strings.Fields(text)
 		pod := &corev1.Pod{}
@@ -669,6 +669,10 @@ func drawn(t *rapid.T) observed {
 		kinds[key] = kindOf.Draw(t, network)
 	}
 	d := declaring(annotation.Draw(t, "networks"), rapid.Int32Range(0, 6).Draw(t, "replicas"))
+	groups := rapid.SampledFrom([]string{"", "", "db,web"})
+	if in := groups.Draw(t, "groups"); in != "" && d.Spec.Template.Annotations != nil {
+		d.Spec.Template.Annotations[cloudteamv1.AnnotationSecurityGroups] = in
+	}
 	d.Status.UpdatedReplicas = rapid.Int32Range(0, 6).Draw(t, "updated replicas")
 	o := observed{
 		deployment: d,
@@ -676,11 +680,14 @@ func drawn(t *rapid.T) observed {
 		deleted:    map[types.UID]bool{},
 		resolve:    func(network cache.ObjectName) standing { return standing{kind: kinds[network]} },
 	}
-	o.declared, o.invalid = consumer.DeclaredByDeployment(d)
+	o.declared, o.groups, o.invalid = consumer.DeclaredByDeployment(d)
 	for i := range rapid.IntRange(0, 6).Draw(t, "pods") {
 		pod := &corev1.Pod{}
 		pod.Namespace, pod.Name, pod.UID = "team", fmt.Sprintf("pod-%d", i), types.UID(fmt.Sprintf("pod-%d", i))
 		pod.Annotations = map[string]string{selection.Annotation: annotation.Draw(t, "of the Pod")}
+		if in := groups.Draw(t, "groups of the Pod"); in != "" {
+			pod.Annotations[cloudteamv1.AnnotationSecurityGroups] = in
+		}
 		if rapid.Bool().Draw(t, "allocated") {
 			pod.Annotations[cloudteamv1.AnnotationAllocations] = fmt.Sprintf(
 				`[{"port":"web-blue-%[1]d","portID":"id-%[1]d"}]`, rapid.IntRange(0, 7).Draw(t, "port of the Pod"))
@@ -696,6 +703,7 @@ func drawn(t *rapid.T) observed {
 		if rapid.IntRange(0, 4).Draw(t, "fixed") == 0 {
 			request.Addresses = "10.0.0.5"
 		}
+		request.Groups = groups.Draw(t, "groups of the port")
 		port := portOf(d, fmt.Sprintf("web-blue-%d", i), request)
 		if rapid.Bool().Draw(t, "ready") {
 			port.Status.PortID = fmt.Sprintf("id-%d", i)
@@ -773,8 +781,9 @@ func needed(o observed) map[consumer.Request]int {
 			}
 		}
 		selections, _ := consumer.DeclaredByPod(pod)
+		groups, _ := consumer.GroupsDeclared(pod.Annotations)
 		for _, s := range selections {
-			if request := consumer.RequestOf(s); o.resolve(request.Network).kind != consumer.Foreign {
+			if request := consumer.RequestOf(s, groups); o.resolve(request.Network).kind != consumer.Foreign {
 				all[request] = true
 				if of[request]++; of[request] > 0 {
 					wait[request]++
@@ -787,7 +796,7 @@ func needed(o observed) map[consumer.Request]int {
 		pods += (pods + 3) / 4 // maxSurge is 25%
 	}
 	for _, s := range o.declared {
-		if request := consumer.RequestOf(s); o.resolve(request.Network).kind != consumer.Foreign {
+		if request := consumer.RequestOf(s, o.groups); o.resolve(request.Network).kind != consumer.Foreign {
 			all[request] = true
 			base[request] += pods
 		}

@@ -54,6 +54,9 @@ func (o observed) unreadable(v *verdict) {
 		v.reason = cloudteamv1.ReasonInvalidNetworks
 		v.message = fmt.Sprintf("the Pod template's annotation %s declares no networks that can be had: %s",
 			selection.Annotation, strings.ReplaceAll(o.invalid.Error(), "\n", "; "))
+		if groups, ok := errors.AsType[*consumer.GroupsError](o.invalid); ok {
+			v.message = "the Pod template's " + groups.Error()
+		}
 	}
 }
 
@@ -132,13 +135,17 @@ func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort, withheld
 }
 
 // fails reports whether a port is not Ready for a reason that does not end soon by itself. A Network that is being
-// created, a concurrent change and a rate limit end by themselves. A stalled or missing Network does not.
+// created, a concurrent change and a rate limit end by themselves. A stalled or missing Network does not, and neither
+// does what a SecurityGroup may lack.
 func (o observed) fails(port *cloudteamv1.NetworkPort) bool {
 	if consumer.StateOf(port) == consumer.PortFailing {
 		return true
 	}
 	condition := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
-	if condition == nil || condition.Reason != cloudteamv1.ReasonNetworkNotReady {
+	switch {
+	case condition != nil && condition.Reason == cloudteamv1.ReasonSecurityGroupNotReady:
+		return true
+	case condition == nil || condition.Reason != cloudteamv1.ReasonNetworkNotReady:
 		return false
 	}
 	network := o.resolve(consumer.NetworkOf(port))

@@ -32,6 +32,9 @@ func ownPortName(pod *corev1.Pod, slot *consumer.Slot, i int, request consumer.R
 	}
 	sum := fnv.New64a()
 	_, _ = fmt.Fprintf(sum, "%s %d %s %s %s", whose, i, request.Network, request.Addresses, request.MAC)
+	if request.Groups != "" { // ports from before there were groups keep their names
+		_, _ = fmt.Fprintf(sum, " %s", request.Groups)
+	}
 	return consumer.PortName(pod.Name, request.Network.Name, hex.EncodeToString(sum.Sum(nil))[:8])
 }
 

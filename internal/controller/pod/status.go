@@ -2,6 +2,7 @@ package pod
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,9 @@ import (
 
 // invalid is for an annotation that cannot be read or written.
 func invalid(err error) progress {
+	if groups, ok := errors.AsType[*consumer.GroupsError](err); ok {
+		return progress{reason: cloudteamv1.ReasonInvalidNetworks, message: groups.Error()}
+	}
 	return progress{reason: cloudteamv1.ReasonInvalidNetworks,
 		message: fmt.Sprintf("annotation %s: %s", selection.Annotation, strings.ReplaceAll(err.Error(), "\n", "; "))}
 }

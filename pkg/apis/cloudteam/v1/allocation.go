@@ -30,7 +30,7 @@ const (
 	PortsDelete = "Delete"
 
 	// AnnotationSecurityGroups on a Pod or Pod template lists SecurityGroups of its namespace by name, with commas between.
-	// All ports that the controller makes for it are in them.
+	// All ports that the controller makes for it are in them. On a NetworkPort it has the ones that the port was made for.
 	AnnotationSecurityGroups = "cloudteam.ztgame.com/security-groups"
 
 	// ConditionNetworksReady is the type of the condition on a Pod or Deployment that declares networks. It is False while
