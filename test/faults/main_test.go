@@ -89,12 +89,13 @@ const (
 	headingRollouts   = "Deployments and their Pods"
 	headingFoos       = "Foos"
 	headingRouters    = "Routers"
+	headingGroups     = "Security groups"
 )
 
 // headings are in the order in which they are to be read.
 var headings = []string{
 	headingSudden, headingAnswers, headingLists, headingOthers, headingKubernetes, headingProcess, headingLeaders,
-	headingSecrets, headingRollouts, headingFoos, headingRouters,
+	headingSecrets, headingRollouts, headingFoos, headingRouters, headingGroups,
 }
 
 // table is how the scenarios ended.

@@ -94,14 +94,15 @@ func (w *world) createNetwork(
 	return created
 }
 
-func (w *world) createPort(name, network, address, mac string) {
+func (w *world) createPort(name, network, address, mac string, options ...func(*cloudteamv1.NetworkPortSpec)) {
 	w.t.Helper()
+	spec := cloudteamv1.NetworkPortSpec{NetworkName: w.name(network), Addresses: []string{address}, MAC: mac}
+	for _, option := range options {
+		option(&spec)
+	}
 	_, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).Create(w.t.Context(),
 		&cloudteamv1.NetworkPort{
-			ObjectMeta: w.meta(w.namespace, name),
-			Spec: cloudteamv1.NetworkPortSpec{
-				NetworkName: w.name(network), Addresses: []string{address}, MAC: mac,
-			},
+			ObjectMeta: w.meta(w.namespace, name), Spec: spec,
 		}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		w.t.Fatalf("creating NetworkPort %s: %v", name, err)

@@ -141,10 +141,11 @@ func (w *world) shortenPages(r *http.Request) {
 // countDoubles looks, after each create, whether there are two of what there should be one.
 func (w *world) countDoubles(call proxy.Call, a *proxy.Answer) {
 	collection := strings.TrimPrefix(call.Shape, "/v2.0/")
-	if call.Method != http.MethodPost || a.Status != http.StatusCreated {
-		return
+	if call.Method != http.MethodPost || a.Status != http.StatusCreated || collection == "security-group-rules" {
+		return // Neutron refuses a rule that there is
 	}
-	for _, resource := range created(collection, a.Body) {
+	of := strings.ReplaceAll(collection, "-", "_")
+	for _, resource := range created(of, a.Body) {
 		if resource["device_owner"] == "network:router_interface" {
 			continue // A Network has one for each gateway, whose address Neutron gives to one port alone.
 		}
@@ -156,8 +157,8 @@ func (w *world) countDoubles(call proxy.Call, a *proxy.Answer) {
 		address := w.cloud.Client.ServiceURL(collection) + "?" + query.Encode()
 		_, err := w.cloud.Client.Get(w.t.Context(), address, &there, nil)
 		w.mu.Lock()
-		if err == nil && len(there[collection]) != 1 {
-			w.doubles = append(w.doubles, fmt.Sprintf("%s: %v", collection, there[collection]))
+		if err == nil && len(there[of]) != 1 {
+			w.doubles = append(w.doubles, fmt.Sprintf("%s: %v", collection, there[of]))
 		}
 		w.mu.Unlock()
 	}
@@ -200,6 +201,7 @@ func (w *world) startKubeProxy() {
 const (
 	kubeNetworks     = "/apis/cloudteam.ztgame.com/v1/networks"
 	kubePorts        = "/apis/cloudteam.ztgame.com/v1/networkports"
+	kubeGroups       = "/apis/cloudteam.ztgame.com/v1/securitygroups"
 	kubePods         = "/api/v1/pods"
 	kubeReplicaSets  = "/apis/apps/v1/replicasets"
 	kubeStatefulSets = "/apis/apps/v1/statefulsets"
@@ -220,7 +222,7 @@ func (w *world) showOwnObjects(r *http.Request) {
 	case kubeNetworks:
 		query.Set("labelSelector", worldLabel+"="+w.namespace)
 		r.URL.RawQuery = query.Encode()
-	case kubePorts, kubePods, kubeReplicaSets, kubeStatefulSets, kubeDeployments, kubeFoos:
+	case kubePorts, kubeGroups, kubePods, kubeReplicaSets, kubeStatefulSets, kubeDeployments, kubeFoos:
 		query.Set("fieldSelector", "metadata.namespace="+w.namespace)
 		r.URL.RawQuery = query.Encode()
 	case kubeSystem:
