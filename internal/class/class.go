@@ -101,7 +101,7 @@ func (c Class) Violations(namespace string, of map[string]string, spec *cloudtea
 	var found []Violation
 	if !c.selects(of) {
 		found = append(found, Violation{
-			"spec.className", "Networks in namespace " + namespace, "name a class for this namespace in spec.className",
+			"spec.className", "objects in namespace " + namespace, "name a class for this namespace in spec.className",
 		})
 	}
 	for _, s := range settings {

@@ -123,7 +123,7 @@ func kept(obj *cloudteamv1.Network) bool {
 // effect says what a violation means.
 func effect(kept bool) string {
 	if kept {
-		return "The network is kept as declared; the next change of the spec is not applied."
+		return "What exists is kept as declared; the next change of the spec is not applied."
 	}
 	return "Nothing is created or changed in Neutron."
 }

@@ -43,6 +43,13 @@ func NetworkLimitMessage(name string, limit int32) string {
 		"Delete a Network of this class, name another class in spec.className, or have the limit raised.", name, limit)
 }
 
+// GroupLimitMessage says that a namespace has as many SecurityGroups of a class as the class allows.
+func GroupLimitMessage(name string, limit int32) string {
+	return fmt.Sprintf("NetworkClass %q allows %d SecurityGroups in each namespace, and there are as many. Nothing is "+
+		"created. Delete a SecurityGroup of this class, name another class in spec.className, or have the limit raised.",
+		name, limit)
+}
+
 // PortLimitMessage says that a Network has as many NetworkPorts as its class allows.
 func PortLimitMessage(on fmt.Stringer, limit int32) string {
 	return fmt.Sprintf("The NetworkClass of Network %s allows %d NetworkPorts on it, and there are as many. The port is "+

@@ -59,7 +59,7 @@ func inClass(obj *cloudteamv1.SecurityGroup) *cloudteamv1.Network {
 // declarationOf is the Kind's Declare. A SecurityGroup whose class is not for its namespace, or does not exist, is not
 // applied. One that was applied before stays.
 func (k *kind) declarationOf(obj *cloudteamv1.SecurityGroup, owner plan.Owner) (managed.Declaration, error) {
-	made, _, reason, message := k.classes.Judge(inClass(obj))
+	made, rule, reason, message := k.classes.Judge(inClass(obj))
 	d := declaration{class: made.With}
 	if d.class != nil { // the defaults are for Networks
 		d.class = &cloudteamv1.AppliedClass{Name: d.class.Name}
@@ -69,6 +69,11 @@ func (k *kind) declarationOf(obj *cloudteamv1.SecurityGroup, owner plan.Owner) (
 	}
 	if d.forbids != nil && !made.Kept {
 		return nil, managed.Waits(*d.forbids)
+	}
+	if obj.Spec.Cloud == nil {
+		if err := k.limit(obj, rule); err != nil {
+			return nil, err
+		}
 	}
 	groups, waiting, err := k.remotes(obj)
 	if err != nil {

@@ -353,3 +353,28 @@ func (w *world) wantInUse(says string) {
 		w.T.Errorf("%s: %s, want InUse with %q", ready.Reason, ready.Message, says)
 	}
 }
+
+func TestClassLimitsGroups(t *testing.T) {
+	of := controllertest.NewClasses(&cloudteamv1.NetworkClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Annotations: map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}},
+		Spec: cloudteamv1.NetworkClassSpec{
+			Limits: &cloudteamv1.ClassLimits{SecurityGroupsPerNamespace: new(int32(1)), NetworksPerNamespace: new(int32(0))},
+		},
+	})
+	older := secgroup("db")
+	older.CreationTimestamp = metav1.Unix(1, 0)
+	newer := secgroup("web")
+	newer.CreationTimestamp = metav1.Unix(2, 0)
+	inWorld(t, of.Classes, func(w *world) {
+		w.WantState("Ready=False Stalled=True ClassLimitReached")
+		if message := w.Ready().Message; !strings.Contains(message, "allows 1 SecurityGroups in each namespace") {
+			t.Errorf("it says %q", message)
+		}
+		if len(w.Cloud.Groups()) != 1 {
+			t.Errorf("there are %v", w.Cloud.Groups())
+		}
+		w.API.Delete(t, older)
+		w.settle()
+		w.WantState("Ready=True Available")
+	}, older, newer)
+}

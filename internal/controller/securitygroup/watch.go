@@ -96,7 +96,10 @@ func NewController(
 	if err != nil {
 		return nil, err
 	}
-	err = c.Watch(groups.Informer(), controller.HandlerOfPart(c.Loop, own.about, sameForOthers))
+	err = errors.Join(
+		c.Watch(groups.Informer(), controller.HandlerOfPart(c.Loop, own.about, sameForOthers)),
+		c.Watch(groups.Informer(), own.roomHandler(c)),
+	)
 	if err != nil || in == nil {
 		return c, err
 	}

@@ -254,6 +254,14 @@ type ClassLimits struct {
 	// +kubebuilder:validation:Maximum=100000
 	NetworksPerNamespace *int32 `json:"networksPerNamespace,omitempty"`
 
+	// securityGroupsPerNamespace is the number of SecurityGroups of the class in
+	// each namespace, 0 to 100000. The default is no limit. It can change later.
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=operator
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	SecurityGroupsPerNamespace *int32 `json:"securityGroupsPerNamespace,omitempty"`
+
 	// portsPerNetwork is the number of NetworkPorts on each Network of the class,
 	// 0 to 100000. The default is no limit. It can change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=operator

@@ -151,6 +151,11 @@ func (in *ClassLimits) DeepCopyInto(out *ClassLimits) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.SecurityGroupsPerNamespace != nil {
+		in, out := &in.SecurityGroupsPerNamespace, &out.SecurityGroupsPerNamespace
+		*out = new(int32)
+		**out = **in
+	}
 	if in.PortsPerNetwork != nil {
 		in, out := &in.PortsPerNetwork, &out.PortsPerNetwork
 		*out = new(int32)

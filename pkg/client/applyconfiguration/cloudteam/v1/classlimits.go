@@ -12,6 +12,9 @@ type ClassLimitsApplyConfiguration struct {
 	// networksPerNamespace is the number of Networks of the class in each
 	// namespace, 0 to 100000. The default is no limit. It can change later.
 	NetworksPerNamespace *int32 `json:"networksPerNamespace,omitempty"`
+	// securityGroupsPerNamespace is the number of SecurityGroups of the class in
+	// each namespace, 0 to 100000. The default is no limit. It can change later.
+	SecurityGroupsPerNamespace *int32 `json:"securityGroupsPerNamespace,omitempty"`
 	// portsPerNetwork is the number of NetworkPorts on each Network of the class,
 	// 0 to 100000. The default is no limit. It can change later.
 	PortsPerNetwork *int32 `json:"portsPerNetwork,omitempty"`
@@ -32,6 +35,14 @@ func ClassLimits() *ClassLimitsApplyConfiguration {
 // If called multiple times, the NetworksPerNamespace field is set to the value of the last call.
 func (b *ClassLimitsApplyConfiguration) WithNetworksPerNamespace(value int32) *ClassLimitsApplyConfiguration {
 	b.NetworksPerNamespace = &value
+	return b
+}
+
+// WithSecurityGroupsPerNamespace sets the SecurityGroupsPerNamespace field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecurityGroupsPerNamespace field is set to the value of the last call.
+func (b *ClassLimitsApplyConfiguration) WithSecurityGroupsPerNamespace(value int32) *ClassLimitsApplyConfiguration {
+	b.SecurityGroupsPerNamespace = &value
 	return b
 }
 
