@@ -25,6 +25,8 @@ const (
 	notAllowed = "NotAllowed"
 	// hasAddress: the object has the address or MAC that another one wants.
 	hasAddress = "HasAddress"
+	// owns: the object's marker is on what another one wants to import.
+	owns = "Owns"
 	// full: no address of the subnets is free.
 	full = "Full"
 	// inUseBy: the object uses what has to go.
@@ -75,8 +77,8 @@ var advices = map[string]advice{
 		"Write the spec as the network is, or set spec.import.overwrite to true to have the network changed.",
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.drift}'"}},
 	cloudteamv1.ReasonAlreadyOwned: {
-		"Another object owns the network; the message has its marker. Delete that object with deletionPolicy Retain, or " +
-			"set managementPolicy Observe here. If it was an object of a cluster that is gone, see kubectl network adopt.", nil},
+		"Another object owns the network; the message has its marker, which ends with the object's UID. Delete that object " +
+			"with deletionPolicy Retain. If it was an object of a cluster that is gone, see kubectl network adopt.", nil},
 	cloudteamv1.ReasonProjectMismatch: {
 		"Name credentials of the network's own project in spec.cloud, or set managementPolicy Observe.", nil},
 	cloudteamv1.ReasonInvalidSpec: {
@@ -115,7 +117,7 @@ var advices = map[string]advice{
 		[]string{"kubectl get networkclasses", "kubectl get " + networks + ",networkports -n {ns}"}},
 	cloudteamv1.ReasonSecurityGroupNotReady: {
 		"Wait until the SecurityGroup that the message names is Ready, or create it. Other rules of a group are in force.",
-		[]string{"kubectl get securitygroups -n {ns}"}},
+		[]string{"kubectl get " + groups + " -n {ns}"}},
 	cloudteamv1.ReasonConflict: {
 		"Wait a minute. If it stays, find who else changes the network in Neutron at the same time.", nil},
 	cloudteamv1.ReasonInUse: {
@@ -181,12 +183,16 @@ var advices = map[string]advice{
 		"Start the controller, or find out why it does not run.",
 		[]string{"kubectl -n network-controller get pods"}},
 	notFound: {
-		"Create it, or correct the name.", []string{"kubectl get {kinds} -A"}},
+		"Create it, or correct the name.", []string{"kubectl get {kinds}{where}"}},
 	notAllowed: {
 		"Add the namespace to spec.allowedNamespaces of the Network.", []string{"kubectl edit {kind} {name} -n {ns}"}},
 	hasAddress: {
 		"Delete this NetworkPort, or declare another address or MAC in the other one.",
 		[]string{"kubectl delete {kind} {name} -n {ns}"}},
+	owns: {
+		"Use this Network in place of the other one: list namespaces in its spec.allowedNamespaces where needed. To move " +
+			"the network to the other one, set deletionPolicy Retain here, and delete this one.",
+		[]string{"kubectl get {kind} {name} -n {ns} -o yaml"}},
 	full: {
 		"Declare another subnet in additionalSubnets of the Network, widen its allocationPools if they leave out a part " +
 			"of the cidr, or delete Pods and NetworkPorts that nobody needs.",
@@ -208,7 +214,8 @@ var advices = map[string]advice{
 	noAgent: {
 		"Start the agent on the node.", []string{"kubectl -n network-agent get pods -o wide"}},
 	wrongHost: {
-		"Compare the name with \"openstack network agent list\". If Neutron has another one, start the agent with --host.",
+		"Look for that name in \"openstack network agent list\". If its agent is not alive, start ovn-controller or " +
+			"Neutron's agent on the node. If Neutron has another name for the node, start network-agent with --host.",
 		[]string{"openstack network agent list"}},
 	unscheduled: {
 		"The networks are ready. What the scheduler says is the cause.", []string{"kubectl describe pod {name} -n {ns}"}},
@@ -234,7 +241,7 @@ func remedyOf(chain []Link) (remedy string, commands []string) {
 	for i := len(chain) - 1; i >= 0 && remedy == ""; i-- {
 		of := chain[i].Object
 		names := strings.NewReplacer("{kind}", resource(of.Kind, strings.ToLower(of.Kind)),
-			"{kinds}", resource(of.Kind, plural(of.Kind)), "{ns}", of.Namespace, "{name}", of.Name)
+			"{kinds}", resource(of.Kind, plural(of.Kind)), "{where}", where(of), "{ns}", of.Namespace, "{name}", of.Name)
 		known := advices[chain[i].Reason]
 		remedy = names.Replace(known.remedy)
 		for _, command := range known.commands {
@@ -244,16 +251,33 @@ func remedyOf(chain []Link) (remedy string, commands []string) {
 	return remedy, commands
 }
 
-// networks is how a command names our Networks. Other products have Networks, too, and kubectl takes any of them for
-// "network".
-const networks = "networks." + cloudteam.GroupName
+// How a command names our Networks and SecurityGroups. Other products have such kinds, too, and kubectl takes any of
+// them for "network".
+const (
+	networks = "networks." + cloudteam.GroupName
+	groups   = "securitygroups." + cloudteam.GroupName
+)
 
-// resource is how a command names a kind: by a short name or, a Network, by one that no other product's has.
+// resource is how a command names a kind: by a short name, or by one that no other product's has.
 func resource(kind, short string) string {
-	if kind == "Network" {
+	switch kind {
+	case KindNetwork:
 		return networks
+	case KindSecurityGroup:
+		return groups
 	}
 	return short
+}
+
+// where says where else to look for an object that does not exist. Another namespace's SecurityGroup is of no use.
+func where(of Object) string {
+	switch {
+	case of.Namespace == "":
+		return ""
+	case of.Kind == KindSecurityGroup:
+		return " -n " + of.Namespace
+	}
+	return " -A"
 }
 
 // plural is the resource of a kind.

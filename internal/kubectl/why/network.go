@@ -41,6 +41,8 @@ func (w *walk) network(n *cloudteamv1.Network) []Link {
 		return append(chain, credentialsOf(n)...)
 	case cloudteamv1.ReasonInUse:
 		return append(chain, w.usersOf(n, l.Message)...)
+	case cloudteamv1.ReasonAlreadyOwned:
+		return append(chain, w.ownerOf(l.Message)...)
 	}
 	return chain
 }
@@ -123,11 +125,27 @@ func credentialsOf(n *cloudteamv1.Network) []Link {
 	default:
 		return nil
 	}
-	message := "The credentials are in its key clouds.yaml."
+	message := "The credentials belong into its key clouds.yaml."
 	if entry != "" {
-		message = fmt.Sprintf("The credentials are in its key clouds.yaml, entry %q.", entry)
+		message = fmt.Sprintf("The credentials belong into its key clouds.yaml, entry %q.", entry)
 	}
 	return []Link{{Object: secret, Reason: secretAt, Message: message}}
+}
+
+// ownerOf shows the Network whose marker a message has. It is empty if that Network is gone, or another cluster's, or
+// if the user may not see it.
+func (w *walk) ownerOf(message string) []Link {
+	list, is := ask.Read(w.Cluster, Object{Kind: "Networks", Name: "of all namespaces"},
+		func() (*cloudteamv1.NetworkList, error) {
+			return w.Networks.CloudteamV1().Networks(metav1.NamespaceAll).List(w.ctx, metav1.ListOptions{})
+		})
+	for i := 0; is == ask.There && i < len(list.Items); i++ {
+		if n := &list.Items[i]; n.UID != "" && strings.Contains(message, "/"+string(n.UID)) {
+			return []Link{{Object: ask.New(KindNetwork, n.Namespace, n.Name), Reason: owns,
+				Message: "It owns the network, which another Network imports."}}
+		}
+	}
+	return nil
 }
 
 // usersOf shows a port that keeps a Network, or a part of it. Without a deletion only those count that the message

@@ -78,15 +78,20 @@ func (w *walk) networkOf(p *cloudteamv1.NetworkPort) (*cloudteamv1.Network, ask.
 // fullSubnets shows the subnets of a Network without a free address, by its last count.
 func fullSubnets(n *cloudteamv1.Network) []Link {
 	var counts []string
+	lags := false
 	for _, s := range n.Status.Subnets {
 		if s.UsedAddresses != nil && s.TotalAddresses != nil {
 			counts = append(counts, fmt.Sprintf("%s: %d of %d addresses are in use",
 				s.CIDR, *s.UsedAddresses, *s.TotalAddresses))
+			lags = lags || *s.UsedAddresses < *s.TotalAddresses
 		}
 	}
 	message := "The number of its addresses in use is unknown."
 	if len(counts) > 0 {
 		message = strings.Join(counts, "; ") + "."
+	}
+	if lags {
+		message += " That is the last count, and Neutron's answer is newer. Or the port asks for a subnet that is full."
 	}
 	return []Link{{Object: ask.New(KindNetwork, n.Namespace, n.Name), Reason: full, Message: message}}
 }

@@ -128,6 +128,9 @@ func (w *walk) first(of Object) bool {
 // warn adds a warning with what to do about it.
 func (w *walk) warn(l Link) {
 	remedy, _ := remedyOf([]Link{l})
+	if l.Reason == cloudteamv1.ReasonAddressesLow {
+		remedy = "" // the message has it
+	}
 	text := fmt.Sprintf("%s says %s: %s %s", l.Object, l.Reason, sentence(l.Message), remedy)
 	if text = strings.TrimSpace(text); !slices.Contains(w.warnings, text) {
 		w.warnings = append(w.warnings, text)

@@ -346,7 +346,7 @@ func questions() (all []question) {
 		chain: "Network shop/frontend AddressesExhausted", remedy: "subnet pool extended"})
 	add(question{reason: "AddressesLow", ask: "Network frontend",
 		objects: on(network("True", "Available", withCounts, withCondition("AddressesLow", "AddressesLow"))),
-		remedy:  "the Network is Ready", warning: "declare another subnet"})
+		remedy:  "the Network is Ready", warning: "AddressesLow: what the controller says."})
 	address := func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.7"} }
 	holds := func(p *cloudteamv1.NetworkPort) {
 		p.Status.Addresses, p.Status.MAC = []cloudteamv1.PortAddress{{Address: "192.168.0.7/16"}}, "fa:16:3e:00:00:07"

@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// What the questions are about, and how chains begin.
+const (
+	theNetwork    = "Network NET"
+	ofTheNetwork  = "Network NS/NET "
+	thePort       = "NetworkPort port"
+	ofThePort     = "NetworkPort NS/port "
+	theDeployment = "Deployment web"
+	ofDeployment  = "Deployment NS/web "
+)
+
+// reasonCases are the cases of TestWhyNamesTheCauseOfEachReason, by Reason.
+func reasonCases() map[string]reasonCase {
+	all := networkCases()
+	for _, more := range []map[string]reasonCase{importCases(), cloudCases(), classCases(), portCases(), workloadCases()} {
+		maps.Copy(all, more)
+	}
+	return all
+}
+
+func networkCases() map[string]reasonCase {
+	return map[string]reasonCase{
+		cloudteamv1.ReasonAvailable: {func(w *trouble) { w.ready() }, theNetwork, "", "the Network is Ready (Available)"},
+		cloudteamv1.ReasonDriftDetected: {func(w *trouble) {
+			w.ready(func(s *cloudteamv1.NetworkSpec) { s.DriftPolicy = cloudteamv1.DriftPolicyReport })
+			w.tenant.update("subnets", get(w.T, w.ns, w.net).Status.Subnets[0].ID,
+				resource{"dns_nameservers": []string{"192.168.0.53"}})
+		}, theNetwork, ofTheNetwork + "DriftDetected", "Undo the change there"},
+		cloudteamv1.ReasonPaused: {func(w *trouble) {
+			w.ready()
+			annotate(w.T, w.ns, w.net, cloudteamv1.AnnotationPaused, `"true"`)
+		}, theNetwork, ofTheNetwork + "Paused", "Remove the annotation"},
+		cloudteamv1.ReasonPlanned: {func(w *trouble) {
+			w.network(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy = cloudteamv1.ManagementPolicyPlan })
+		}, theNetwork, ofTheNetwork + "Planned", "managementPolicy Manage"},
+		cloudteamv1.ReasonRejected: {func(w *trouble) {
+			w.network(func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(9000)) })
+		}, theNetwork, ofTheNetwork + "Rejected", "Change the field"},
+		cloudteamv1.ReasonForbidden: {func(w *trouble) {
+			w.network(func(s *cloudteamv1.NetworkSpec) { s.Shared = new(true) })
+		}, theNetwork, ofTheNetwork + "Forbidden", "Remove the fields"},
+		cloudteamv1.ReasonInUse: {func(w *trouble) {
+			w.ready()
+			applyPort(w.T, w.ns, "port", on(w.net))
+			awaitPortReady(w.T, w.ns, "port")
+			err := networks.CloudteamV1().Networks(w.ns).Delete(w.Context(), w.net, metav1.DeleteOptions{})
+			if err != nil {
+				w.Fatal(err)
+			}
+		}, theNetwork, ofTheNetwork + "InUse > NetworkPort NS/port Uses", "Delete it"},
+		cloudteamv1.ReasonBlocked: {func(w *trouble) {
+			id := w.ready()
+			w.tenant.create("subnets", resource{"network_id": id, "ip_version": 4, "cidr": "10.44.0.0/24"})
+			edit(w.T, w.ns, w.net, `{"additionalSubnets":[{"cidr":"10.44.0.0/16"}]}`)
+		}, theNetwork, ofTheNetwork + "Blocked", "Remove the subnet"},
+		cloudteamv1.ReasonOwnershipLost: {func(w *trouble) {
+			w.tenant.update("networks", w.ready(), resource{"description": "mine"})
+		}, theNetwork, ofTheNetwork + "OwnershipLost", "Write the marker"},
+		cloudteamv1.ReasonAddressesLow: {func(w *trouble) {
+			w.ready(oneAddress)
+			applyPort(w.T, w.ns, "port", on(w.net))
+		}, theNetwork, "", "AddressesLow: "},
+		cloudteamv1.ReasonSecurityGroupNotReady: {func(w *trouble) {
+			applyGroup(w.T, w.ns, "web", cloudteamv1.SecurityGroupRule{Direction: "ingress", RemoteGroup: "db"})
+		}, "SecurityGroup web", "SecurityGroup NS/web SecurityGroupNotReady > SecurityGroup NS/db NotFound", "Create it"},
+	}
+}
+
+func importCases() map[string]reasonCase {
+	return map[string]reasonCase{
+		cloudteamv1.ReasonObserved: {func(w *trouble) {
+			id, _ := handMade(w.T, w.tenant, w.net+"-by-hand", nil)
+			w.network(imports(id), func(s *cloudteamv1.NetworkSpec) {
+				s.ManagementPolicy = cloudteamv1.ManagementPolicyObserve
+			})
+		}, theNetwork, "", "the Network is Ready (Observed)"},
+		cloudteamv1.ReasonImportNotFound: {func(w *trouble) {
+			w.network(imports("b0b5a1f0-3c2d-4e5f-8a9b-0c1d2e3f4a5b"))
+		}, theNetwork, ofTheNetwork + "ImportNotFound", "spec.import.id"},
+		cloudteamv1.ReasonImportMismatch: {func(w *trouble) {
+			id, subnet := handMade(w.T, w.tenant, w.net+"-by-hand", nil)
+			w.tenant.update("subnets", subnet, resource{"dns_nameservers": []string{"192.168.0.53"}})
+			w.network(imports(id))
+		}, theNetwork, ofTheNetwork + "ImportMismatch", "spec.import.overwrite"},
+		cloudteamv1.ReasonAlreadyOwned: {func(w *trouble) {
+			id := w.ready()
+			spec := example()
+			imports(id)(&spec)
+			apply(w.T, w.ns, "second", spec)
+		}, "Network second", "Network NS/second AlreadyOwned > Network NS/NET Owns", "deletionPolicy Retain"},
+		cloudteamv1.ReasonProjectMismatch: {func(w *trouble) {
+			id, _ := handMade(w.T, w.admin, w.net+"-shared", resource{"shared": true})
+			w.network(imports(id))
+		}, theNetwork, ofTheNetwork + "ProjectMismatch", "the network's own project"},
+	}
+}
+
+func cloudCases() map[string]reasonCase {
+	secret := " > Secret NS/" + secretName + " Credentials"
+	return map[string]reasonCase{
+		cloudteamv1.ReasonQuotaExceeded: {func(w *trouble) { w.at("poor") },
+			theNetwork, ofTheNetwork + "QuotaExceeded", "quota raised"},
+		cloudteamv1.ReasonCloudUnavailable: {func(w *trouble) { w.at("down") },
+			theNetwork, ofTheNetwork + "CloudUnavailable", "look at Neutron"},
+		cloudteamv1.ReasonRateLimited: {func(w *trouble) { w.at("throttled") },
+			theNetwork, ofTheNetwork + "RateLimited", "asked for a pause"},
+		cloudteamv1.ReasonNotConverged: {func(w *trouble) {
+			w.at("stubborn")
+			awaitReady(w.T, w.ns, w.net)
+			edit(w.T, w.ns, w.net, `{"description":"new"}`)
+		}, theNetwork, ofTheNetwork + "NotConverged", "who sets the field back"},
+		cloudteamv1.ReasonConflict: {func(w *trouble) {
+			w.at("raced")
+			awaitReady(w.T, w.ns, w.net)
+			edit(w.T, w.ns, w.net, `{"description":"new"}`)
+		}, theNetwork, ofTheNetwork + "Conflict", "who else changes"},
+		cloudteamv1.ReasonCredentialsUnavailable: {func(w *trouble) {
+			grant(w.T, w.ns)
+			w.network(inSecret)
+		}, theNetwork, ofTheNetwork + "CredentialsUnavailable" + secret, "Create or correct the Secret"},
+		cloudteamv1.ReasonCredentialsRejected: {func(w *trouble) {
+			grant(w.T, w.ns)
+			w.secret(w.clouds, "tenant", auth("password", "wrong"))
+			w.network(inSecret)
+		}, theNetwork, ofTheNetwork + "CredentialsRejected" + secret, "Correct the password"},
+		cloudteamv1.ReasonCloudMismatch: {func(w *trouble) {
+			grant(w.T, w.ns)
+			w.secret(w.clouds, "tenant", nil)
+			w.ready(inSecret)
+			w.secret(w.clouds, "admin", nil)
+		}, theNetwork, ofTheNetwork + "CloudMismatch" + secret, "Give back the credentials"},
+	}
+}
+
+func classCases() map[string]reasonCase {
+	return map[string]reasonCase{
+		cloudteamv1.ReasonForbiddenByClass: {func(w *trouble) {
+			// The policy refuses what a class forbids. So the class changes while the Network waits.
+			w.network(w.class(cloudteamv1.NetworkClassSpec{AllowedRanges: []string{"192.168.0.0/16"}}),
+				func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(9000)) })
+			awaitReason(w.T, w.ns, w.net, cloudteamv1.ReasonRejected, "")
+			_, err := networks.CloudteamV1().NetworkClasses().Patch(w.Context(), w.ns, types.MergePatchType,
+				[]byte(`{"spec":{"allowedRanges":["10.0.0.0/8"]}}`), metav1.PatchOptions{})
+			if err != nil {
+				w.Fatal(err)
+			}
+		}, theNetwork, ofTheNetwork + "ForbiddenByClass > NetworkClass NS Class", "Change the field"},
+		cloudteamv1.ReasonClassNotFound: {func(w *trouble) {
+			w.network(func(s *cloudteamv1.NetworkSpec) { s.ClassName = "no-such-class" })
+		}, theNetwork, ofTheNetwork + "ClassNotFound > NetworkClass no-such-class NotFound", "Create it"},
+		cloudteamv1.ReasonClassLimitReached: {func(w *trouble) {
+			w.ready(w.class(cloudteamv1.NetworkClassSpec{Limits: &cloudteamv1.ClassLimits{PortsPerNetwork: new(int32(1))}}))
+			applyPort(w.T, w.ns, "first", on(w.net))
+			awaitPortReady(w.T, w.ns, "first")
+			applyPort(w.T, w.ns, "port", on(w.net))
+		}, thePort, ofThePort + "ClassLimitReached > NetworkClass NS Class", "Delete Networks or ports"},
+	}
+}
+
+func portCases() map[string]reasonCase {
+	at := func(w *trouble, name, address string) {
+		spec := on(w.net)
+		spec.Addresses = []string{address}
+		applyPort(w.T, w.ns, name, spec)
+	}
+	return map[string]reasonCase{
+		cloudteamv1.ReasonInvalidSpec: {func(w *trouble) {
+			w.ready()
+			at(w, "port", "10.1.2.3")
+		}, thePort, ofThePort + "InvalidSpec", "Correct the field"},
+		cloudteamv1.ReasonNetworkNotReady: {func(w *trouble) {
+			w.network(func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(9000)) })
+			applyPort(w.T, w.ns, "port", on(w.net))
+		}, thePort, ofThePort + "NetworkNotReady > " + ofTheNetwork + "Rejected", "Change the field"},
+		cloudteamv1.ReasonNamespaceNotAllowed: {func(w *trouble) {
+			w.ready()
+			spec, other := on(w.net), w.ns
+			spec.NetworkNamespace = other
+			w.ns = newNamespace(w.T)
+			applyPort(w.T, w.ns, "port", spec)
+		}, thePort, ofThePort + "NamespaceNotAllowed > Network [^ ]+ NotAllowed", "spec.allowedNamespaces"},
+		cloudteamv1.ReasonAddressesExhausted: {func(w *trouble) {
+			w.ready(oneAddress)
+			applyPort(w.T, w.ns, "first", on(w.net))
+			awaitPortReady(w.T, w.ns, "first")
+			applyPort(w.T, w.ns, "port", on(w.net))
+		}, thePort, ofThePort + "AddressesExhausted > " + ofTheNetwork + "Full", "Declare another subnet"},
+		cloudteamv1.ReasonAddressInUse: {func(w *trouble) {
+			w.ready()
+			at(w, "first", "192.168.7.7")
+			awaitPortReady(w.T, w.ns, "first")
+			at(w, "port", "192.168.7.7")
+		}, thePort, ofThePort + "AddressInUse > NetworkPort NS/first HasAddress", "Delete this NetworkPort"},
+		cloudteamv1.ReasonBindingFailed: {func(w *trouble) { w.onHost("dead") },
+			"Pod bare", "Pod NS/bare PortsFailed > NetworkPort NS/[^ ]+ BindingFailed > Node node-of-NS DataplaneHost",
+			"is not alive"},
+		cloudteamv1.ReasonWaitingForPlug: {func(w *trouble) { w.onHost("alive") },
+			"Pod bare", "Pod NS/bare PortsFailed > NetworkPort NS/[^ ]+ WaitingForPlug > Node node-of-NS NoAgent",
+			"Start the agent"},
+	}
+}
+
+func workloadCases() map[string]reasonCase {
+	return map[string]reasonCase{
+		cloudteamv1.ReasonInvalidNetworks: {func(w *trouble) {
+			w.ready()
+			deploymentOn(w.T, w.ns, "web", `[{"name":"`+w.net+`","ips":["192.168.0.300"]}]`, 1)
+		}, theDeployment, ofDeployment + "InvalidNetworks", "Correct the annotation"},
+		cloudteamv1.ReasonPortLimitReached: {func(w *trouble) {
+			w.ready(w.class(cloudteamv1.NetworkClassSpec{Limits: &cloudteamv1.ClassLimits{PortsPerDeployment: new(int32(1))}}))
+			deploymentOn(w.T, w.ns, "web", w.net, 2)
+		}, theDeployment, ofDeployment + "PortLimitReached", "Lower spec.replicas"},
+		cloudteamv1.ReasonNetworkNotFound: {func(w *trouble) { deploymentOn(w.T, w.ns, "web", "nowhere", 1) },
+			theDeployment, ofDeployment + "NetworkNotFound > Network NS/nowhere NotFound", "Create it, or correct the name"},
+		cloudteamv1.ReasonPortsNotReady: {func(w *trouble) {
+			awaitGate(w.T, w.ns)
+			w.network(func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(9000)) })
+			w.pod(w.net)
+		}, "Pod bare", "Pod NS/bare PortsNotReady > (NetworkPort NS/[^ ]+ NetworkNotReady > )?" + ofTheNetwork + "Rejected",
+			"Change the field"},
+		cloudteamv1.ReasonPortsFailed: {func(w *trouble) {
+			w.ready(oneAddress)
+			deploymentOn(w.T, w.ns, "web", w.net, 2)
+		}, theDeployment, ofDeployment + "PortsFailed > NetworkPort NS/[^ ]+ AddressesExhausted > " + ofTheNetwork + "Full",
+			"Declare another subnet"},
+		cloudteamv1.ReasonSchedulingGateMissing: {func(w *trouble) {
+			w.network(func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(9000)) })
+			space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}
+			if _, err := kube.CoreV1().Namespaces().Update(w.Context(), space, metav1.UpdateOptions{}); err != nil {
+				w.Fatal(err)
+			}
+			w.pod(w.net)
+		}, "Pod bare", "Pod NS/bare SchedulingGateMissing > Namespace NS NoLabel", "Label the namespace"},
+		cloudteamv1.ReasonAllocated: {func(w *trouble) {
+			awaitGate(w.T, w.ns)
+			w.pod(w.net)
+			awaitPodSays(w.T, w.ns, "bare", corev1.ConditionFalse, cloudteamv1.ReasonNetworkNotFound, "")
+			w.ready()
+			awaitPodSays(w.T, w.ns, "bare", corev1.ConditionTrue, cloudteamv1.ReasonAllocated, "")
+		}, "Pod bare", "", "the Pod has its networks"},
+	}
+}

@@ -1,0 +1,349 @@
+package e2e
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// trouble is a namespace in which a test brings objects to a Reason.
+type trouble struct {
+	*testing.T
+	// ns is the namespace, and net the name of a Network that Neutron has no other of.
+	ns, net string
+	// clouds is the clouds.yaml, tenant is the project of the controller's own credentials, and admin another one.
+	clouds        string
+	tenant, admin *cloud
+	// faulty are files like clouds, by the fault of Neutron behind them. Each is for the project of that name.
+	faulty map[string]string
+}
+
+// reasonCase is a Reason, and what `kubectl network why` has to say about it.
+type reasonCase struct {
+	// bring brings the controller to say the Reason.
+	bring func(w *trouble)
+	// ask is the object of the question, as KIND NAME.
+	ask string
+	// chain is a regular expression of the links' objects and reasons; empty if nothing is wrong. NS and NET stand for
+	// the names.
+	chain string
+	// says is a part of the remedy; of the summary if nothing is wrong; or of a warning.
+	says string
+}
+
+// elsewhere are the Reasons to which no case brings the controller: why, and the test that does.
+var elsewhere = map[string]struct{ because, file, test string }{
+	cloudteamv1.ReasonIdentityDisputed: {"it takes two clusters with one UID, and the whole project stops",
+		"test/e2e/restored_test.go", "TestRestoredCluster"},
+	cloudteamv1.ReasonReconcileFailed: {"it is for errors that no other Reason is for: no fault of Neutron leads to it",
+		"internal/controller/managed/status_test.go", "TestStateOfAnError"},
+	cloudteamv1.ReasonPlugFailed: {"a node's agent says it, and no Node has one here",
+		"test/integration/agent_test.go", "TestAgentAtTheAPIServer"},
+	cloudteamv1.ReasonPlugged: {"a node's agent says it, and no Node has one here",
+		"test/dataplane/ports_test.go", "TestPortsCarryPackets"},
+}
+
+// TestWhyNamesTheCauseOfEachReason brings the real controller to each Reason of the API, and asks `kubectl network why`
+// about it.
+func TestWhyNamesTheCauseOfEachReason(t *testing.T) {
+	if emulator == nil {
+		t.Skip("a real cloud has no such faults")
+	}
+	cases := reasonCases()
+	for _, reason := range apiReasons(t) {
+		_, here := cases[reason]
+		other, there := elsewhere[reason]
+		switch {
+		case here == there:
+			t.Errorf("Reason %s is in both tables or in none: bring the controller to it here, or say which test does", reason)
+		case there:
+			content, err := os.ReadFile(filepath.Join(surroundings.Root, other.file))
+			if err != nil || !strings.Contains(string(content), "func "+other.test+"(") {
+				t.Errorf("%s has no %s, which reaches Reason %s: %v", other.file, other.test, reason, err)
+			}
+		}
+	}
+
+	clouds, faulty, endpoints := faultyClouds(t)
+	start(t, []string{"OS_CLIENT_CONFIG_FILE=" + clouds}, "--kubeconfig", kubeconfig, "--cloud", "tenant",
+		"--bind-address", "127.0.0.1:0", "--audit-interval", "1s", "--pool-cooldown", "2s", "--binding-cloud=admin",
+		"--allowed-identity-endpoints="+strings.Join(endpoints, ","))
+	t.Run("group", func(t *testing.T) {
+		for reason, c := range cases {
+			t.Run(reason, func(t *testing.T) {
+				t.Parallel()
+				ns := newNamespace(t)
+				w := &trouble{T: t, ns: ns, net: unique(t, ns), clouds: clouds, faulty: faulty,
+					tenant: openFile(t, clouds, "tenant"), admin: openFile(t, clouds, "admin")}
+				c.bring(w)
+				w.holds(reason, c)
+			})
+		}
+	})
+}
+
+// holds asks until the answer is right.
+func (w *trouble) holds(reason string, c reasonCase) {
+	w.Helper()
+	kind, name, _ := strings.Cut(w.named(c.ask), " ")
+	want := regexp.MustCompile("^" + w.named(c.chain) + "$")
+	var a why.Answer
+	var printed strings.Builder
+	defer func() {
+		if w.Failed() || testing.Verbose() {
+			w.Logf("kubectl network why %s/%s:\n%s", kind, name, printed.String())
+		}
+	}()
+	eventually(w.T, func() (err error) {
+		cluster := &ask.Cluster{Kubernetes: kube, Networks: networks}
+		if a, err = why.Explain(w.Context(), cluster, ask.New(kind, w.ns, name), time.Now()); err != nil {
+			return err
+		}
+		printed.Reset()
+		if err := why.Print(&printed, a, text.Style{}, time.Now()); err != nil {
+			return err
+		}
+		links := make([]string, 0, len(a.Chain))
+		said := strings.Contains(strings.Join(a.Warnings, " "), reason)
+		for _, l := range a.Chain {
+			links = append(links, l.Object.String()+" "+l.Reason)
+			said = said || l.Reason == reason
+		}
+		if chain := strings.Join(links, " > "); !want.MatchString(chain) {
+			return fmt.Errorf("the chain is %q, want %q", chain, want)
+		}
+		if !said && c.chain != "" {
+			return fmt.Errorf("no link has the Reason %s: %+v", reason, a)
+		}
+		if told := a.Summary + a.Remedy + strings.Join(a.Warnings, " "); !strings.Contains(told, c.says) {
+			return fmt.Errorf("the answer lacks %q: %s", c.says, told)
+		}
+		return nil
+	})
+	if len(a.Notes) > 0 {
+		w.Errorf("an administrator may read all, and the notes are %q", a.Notes)
+	}
+	if c.chain != "" && a.Remedy == "" {
+		w.Error("there is no remedy")
+	}
+	for _, command := range a.Commands {
+		if strings.Contains(command, "NAME") || strings.Contains(command, "ADDRESS") || strings.Contains(command, "-n  ") {
+			w.Errorf("the command %q is not filled in", command)
+		}
+	}
+}
+
+func (w *trouble) named(text string) string {
+	return strings.NewReplacer("NS", w.ns, "NET", w.net).Replace(text)
+}
+
+// network creates the Network, after changes of the example.
+func (w *trouble) network(changes ...func(*cloudteamv1.NetworkSpec)) {
+	w.Helper()
+	spec := example()
+	for _, change := range changes {
+		change(&spec)
+	}
+	apply(w.T, w.ns, w.net, spec)
+}
+
+// ready is network, and waits until it is Ready. It gives the id.
+func (w *trouble) ready(changes ...func(*cloudteamv1.NetworkSpec)) string {
+	w.Helper()
+	w.network(changes...)
+	return awaitReady(w.T, w.ns, w.net).Status.NetworkID
+}
+
+// secret has the namespace's Secret lead to a project of a clouds.yaml.
+func (w *trouble) secret(file, project string, change func(map[string]any)) {
+	w.Helper()
+	putSecret(w.T, w.ns, harness.CloudsOf(w.T, file, project, change))
+}
+
+// at is ready by credentials of the namespace, for a Neutron with a fault.
+func (w *trouble) at(fault string) {
+	w.Helper()
+	grant(w.T, w.ns)
+	w.secret(w.faulty[fault], fault, nil)
+	w.network(inSecret)
+}
+
+func inSecret(s *cloudteamv1.NetworkSpec) {
+	s.Cloud = &cloudteamv1.CloudReference{SecretName: secretName}
+}
+
+// oneAddress leaves a Network one address for ports.
+func oneAddress(s *cloudteamv1.NetworkSpec) {
+	s.AllocationPools = []cloudteamv1.AllocationPool{{Start: "192.168.0.10", End: "192.168.0.10"}}
+}
+
+func imports(id string) func(*cloudteamv1.NetworkSpec) {
+	return func(s *cloudteamv1.NetworkSpec) { s.Import = &cloudteamv1.NetworkImport{ID: id} }
+}
+
+// class makes a NetworkClass of the namespace's name, and gives what has a Network use it.
+func (w *trouble) class(spec cloudteamv1.NetworkClassSpec) func(*cloudteamv1.NetworkSpec) {
+	w.Helper()
+	classes := networks.CloudteamV1().NetworkClasses()
+	class := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{Name: w.ns}, Spec: spec}
+	if _, err := classes.Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		if err := classes.Delete(contextOf(w.T), w.ns, metav1.DeleteOptions{}); err != nil {
+			w.Error(err)
+		}
+	})
+	return func(s *cloudteamv1.NetworkSpec) { s.ClassName = w.ns }
+}
+
+// pod creates the Pod "bare", after changes.
+func (w *trouble) pod(declares string, changes ...func(*corev1.Pod)) {
+	w.Helper()
+	pod := podOn("bare", declares)
+	for _, change := range changes {
+		change(pod)
+	}
+	if _, err := kube.CoreV1().Pods(w.ns).Create(w.Context(), pod, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// onHost has a Pod of a Network on a Node that attaches ports and has a name in Neutron. No kubelet runs there.
+func (w *trouble) onHost(host string) {
+	w.Helper()
+	name := "node-of-" + w.ns
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+		cloudteamv1.AnnotationDataplane: "ovn", cloudteamv1.AnnotationDataplaneHost: host,
+	}}}
+	if _, err := kube.CoreV1().Nodes().Create(w.Context(), node, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		if err := kube.CoreV1().Nodes().Delete(contextOf(w.T), name, metav1.DeleteOptions{}); err != nil {
+			w.Error(err)
+		}
+	})
+	awaitGate(w.T, w.ns)
+	w.ready()
+	w.pod(w.net, func(p *corev1.Pod) { p.Spec.SchedulerName = "nobody" })
+	eventually(w.T, func() error {
+		pod, err := kube.CoreV1().Pods(w.ns).Get(w.Context(), "bare", metav1.GetOptions{})
+		if err == nil && len(pod.Spec.SchedulingGates) > 0 {
+			err = fmt.Errorf("the Pod waits: %s", asJSON(pod.Status))
+		}
+		return err
+	})
+	err := kube.CoreV1().Pods(w.ns).Bind(w.Context(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: "bare"}, Target: corev1.ObjectReference{Kind: "Node", Name: name},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// faultyClouds serves an emulator with projects of its own: without a fault, and with one each. It gives the
+// clouds.yaml of the first, those of the others by the name of the project, and the addresses of all.
+func faultyClouds(t *testing.T) (clouds string, faulty map[string]string, endpoints []string) {
+	faults := map[string]func(w http.ResponseWriter, r *http.Request, next http.Handler){
+		"down": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			http.Error(w, "no server is available", http.StatusServiceUnavailable)
+		},
+		"throttled": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			w.Header().Set("Retry-After", "300")
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		},
+		// It says yes to a change, and does not make it.
+		"stubborn": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Method == http.MethodPut {
+				r.Method = http.MethodGet
+			}
+			next.ServeHTTP(w, r)
+		},
+		// Somebody else is always faster.
+		"raced": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Method == http.MethodPut {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusPreconditionFailed)
+				_, _ = w.Write([]byte(`{"NeutronError":{"type":"RevisionNumberConstraintFailed",` +
+					`"message":"Constrained to 1, but current revision is 2","detail":""}}`))
+				return
+			}
+			next.ServeHTTP(w, r)
+		},
+	}
+	server := neutrontest.New(neutrontest.Options{
+		Tenants: []string{"down", "throttled", "stubborn", "raced", "poor"}, DeadHosts: []string{"dead"},
+	})
+	dir := t.TempDir()
+	serve := func(name string, middleware func(http.Handler) http.Handler) string {
+		listener, err := server.Listen("127.0.0.1:0", middleware)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() }) // the process has ended
+		endpoints = append(endpoints, listener.URL)
+		file := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	clouds, faulty = serve("clouds", nil), map[string]string{}
+	for name, fault := range faults {
+		faulty[name] = serve(name, func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "/v2.0/") {
+					fault(w, r, next)
+					return
+				}
+				next.ServeHTTP(w, r)
+			})
+		})
+	}
+	faulty["poor"] = clouds
+	openFile(t, clouds, "admin").setQuota(openFile(t, clouds, "poor").project, 0)
+	return clouds, faulty, endpoints
+}
+
+// apiReasons are the constants of the API whose names begin with Reason.
+func apiReasons(t *testing.T) (reasons []string) {
+	files, err := filepath.Glob(filepath.Join(surroundings.Root, "pkg/apis/cloudteam/v1/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(spec.Names[0].Name, "Reason") {
+				reasons = append(reasons, strings.Trim(spec.Values[0].(*ast.BasicLit).Value, `"`))
+			}
+			return true
+		})
+	}
+	if len(reasons) < 40 {
+		t.Fatalf("the Reasons are not found any more: %v", reasons)
+	}
+	return reasons
+}
