@@ -357,3 +357,19 @@ func TestAdoptListsClusters(t *testing.T) {
 		t.Errorf("exit code %d:\n%s\nwant\n%s", code, out, want)
 	}
 }
+
+func TestAdoptListsSecurityGroupsAsLeft(t *testing.T) {
+	r := startRebuilt(t)
+	owner := domain.Owner{Cluster: oldCluster, Object: "old-web"}
+	change, err := domain.SecurityGroup(domain.GroupSpec{Owner: owner, Name: "web"}, domain.Observed{})
+	if err == nil {
+		_, err = r.old.Apply(t.Context(), change)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := run(t, r.objects(), "adopt --cloud mycloud --from-cluster "+oldCluster)
+	if !strings.Contains(out, "Left with the old cluster's marker") || !strings.Contains(out, `"web"`) {
+		t.Errorf("the group that stays is not listed:\n%s", out)
+	}
+}

@@ -163,11 +163,16 @@ func factoryOf(t *testing.T, objects []runtime.Object) (*factory, *bytes.Buffer)
 			n.UID, n.Generation = "uid-of-a-new-one", 1
 			return true, n, nil
 		})
+		stored.PrependReactor("create", "securitygroups", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			g := a.(clienttesting.CreateAction).GetObject().(*cloudteamv1.SecurityGroup)
+			g.UID, g.Generation = "uid-of-a-new-one", 1
+			return true, g, nil
+		})
 		served := kubefake.NewClientset(kube...)
 		known := served.Discovery().(*fakediscovery.FakeDiscovery)
 		known.FakedServerVersion = &version.Info{GitVersion: "v1.36.1"}
 		known.Resources = []*metav1.APIResourceList{{GroupVersion: "cloudteam.ztgame.com/v1", APIResources: []metav1.APIResource{
-			{Name: "networks"}, {Name: "networkports"}, {Name: "networkclasses"}}}}
+			{Name: "networks"}, {Name: "networkports"}, {Name: "networkclasses"}, {Name: "securitygroups"}}}}
 		return served, stored, nil
 	}
 	return f, &printed
@@ -302,6 +307,8 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{Now: lastMonth}), seed: orphaned},
 		"plan-healthy": {command: planned, objects: []runtime.Object{space}, code: 2,
 			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas}), file: fmt.Sprintf(file, "10.30.0.0/16")},
+		"plan-securitygroup": {command: planned, objects: []runtime.Object{space}, code: 2,
+			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"security_group_rule": 100}}), file: webGroup},
 		"plan-broken": {command: planned, objects: []runtime.Object{space}, code: 1,
 			cloud: neutrontest.New(neutrontest.Options{}), file: fmt.Sprintf(file, "8.8.8.0/24")},
 		"tree-healthy": {command: "tree -n shop", objects: []runtime.Object{routed, bound, pod}},
@@ -318,6 +325,16 @@ func examples(*testing.T) map[string]example {
 			webPort("web-frontend-2", ""), running()}},
 	}
 }
+
+// webGroup has a rule about everybody, and one about a group that does not exist.
+const webGroup = `apiVersion: cloudteam.ztgame.com/v1
+kind: SecurityGroup
+metadata: {name: web}
+spec:
+  rules:
+    - {direction: ingress, protocol: tcp, portRangeMin: 443}
+    - {direction: ingress, protocol: tcp, portRangeMin: 8080, remoteGroup: lb}
+`
 
 // running is the Lease of a controller that runs.
 func running() runtime.Object {

@@ -32,9 +32,9 @@ func (f *factory) plan() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan -f FILENAME",
 		Short: "Say what applying a file would do in Neutron, and change nothing",
-		Long: `plan says step by step what the controller would do in Neutron if you applied the Networks and NetworkPorts
-of a file, and whether traffic stops. It uses the controller's own code. It changes nothing in Kubernetes or in
-Neutron: the API server checks the objects in a dry run, which needs the right to create or update them.
+		Long: `plan says step by step what the controller would do in Neutron if you applied the Networks, NetworkPorts and
+SecurityGroups of a file, and whether traffic stops. It uses the controller's own code. It changes nothing in
+Kubernetes or in Neutron: the API server checks the objects in a dry run, which needs the right to create or update them.
 
 It takes the spec in the file as the whole spec, and your own cloud in place of the objects' credentials. Their project
 must be the same. The exit code is 0 if nothing would be done, 2 if something would, and 1 after an error.`,
@@ -77,7 +77,7 @@ func (f *factory) planFiles(
 	if err != nil {
 		return result, nil, err
 	}
-	declaredNetworks, declaredPorts, err := f.read(files, cluster)
+	file, err := f.read(files, cluster)
 	if err != nil {
 		return result, nil, err
 	}
@@ -88,16 +88,22 @@ func (f *factory) planFiles(
 	if err != nil {
 		return result, nil, err
 	}
-	if result.Objects, err = planAll(ctx, cluster, planner, declaredNetworks, declaredPorts); err != nil {
+	if result.Objects, err = planAll(ctx, cluster, planner, file); err != nil {
 		return result, nil, err
 	}
 	result.quotas(ctx, cluster, cloud)
 	return result, cluster, nil
 }
 
+// declared are the objects of files.
+type declared struct {
+	networks []*cloudteamv1.Network
+	ports    []*cloudteamv1.NetworkPort
+	groups   []*cloudteamv1.SecurityGroup
+}
+
 func planAll(
-	ctx context.Context, cluster *ask.Cluster, planner *planning.Planner, networks []*cloudteamv1.Network,
-	ports []*cloudteamv1.NetworkPort,
+	ctx context.Context, cluster *ask.Cluster, planner *planning.Planner, file declared,
 ) (all []planning.Result, err error) {
 	seen := map[string]bool{}
 	others := func(namespace string) error {
@@ -107,7 +113,7 @@ func planAll(
 		seen[namespace] = true
 		return planning.Others(ctx, cluster, planner, namespace)
 	}
-	for _, n := range networks {
+	for _, n := range file.networks {
 		stored, err := planning.Stored(ctx, cluster, n)
 		if err != nil {
 			return nil, err
@@ -121,7 +127,21 @@ func planAll(
 		}
 		all = append(all, result)
 	}
-	for _, p := range ports {
+	for _, g := range file.groups {
+		stored, err := planning.StoredGroup(ctx, cluster, g)
+		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(others(g.Namespace), planner.Know(nil, nil, stored)); err != nil {
+			return nil, err
+		}
+		result, err := planner.SecurityGroup(ctx, stored)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, result)
+	}
+	for _, p := range file.ports {
 		stored, err := planning.StoredPort(ctx, cluster, p)
 		if err != nil {
 			return nil, err
@@ -138,13 +158,11 @@ func planAll(
 	return all, nil
 }
 
-// read decodes the Networks and NetworkPorts of files.
-func (f *factory) read(
-	files *resource.FilenameOptions, cluster *ask.Cluster,
-) (networks []*cloudteamv1.Network, ports []*cloudteamv1.NetworkPort, err error) {
+// read decodes what can be planned of files.
+func (f *factory) read(files *resource.FilenameOptions, cluster *ask.Cluster) (file declared, err error) {
 	namespace, err := f.namespace()
 	if err != nil {
-		return nil, nil, err
+		return file, err
 	}
 	err = resource.NewBuilder(f.config).Local().Unstructured().NamespaceParam(namespace).DefaultNamespace().
 		FilenameParam(false, files).Flatten().Do().Visit(func(info *resource.Info, err error) error {
@@ -163,20 +181,25 @@ func (f *factory) read(
 		case "Network":
 			n := &cloudteamv1.Network{}
 			err = strict(from.Object, n, true)
-			networks = append(networks, n)
+			file.networks = append(file.networks, n)
 		case "NetworkPort":
 			p := &cloudteamv1.NetworkPort{}
 			err = strict(from.Object, p, true)
-			ports = append(ports, p)
+			file.ports = append(file.ports, p)
+		case "SecurityGroup":
+			g := &cloudteamv1.SecurityGroup{}
+			err = strict(from.Object, g, true)
+			file.groups = append(file.groups, g)
 		default:
-			cluster.Note("%s %q is neither a Network nor a NetworkPort, and is not planned.", from.GetKind(), from.GetName())
+			cluster.Note("%s %q is no Network, NetworkPort or SecurityGroup, and is not planned.", from.GetKind(),
+				from.GetName())
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", info.Source, err)
 		}
 		return nil
 	})
-	return networks, ports, err
+	return file, err
 }
 
 // quotas counts the calls, and reads the quotas.

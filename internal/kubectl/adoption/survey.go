@@ -31,7 +31,9 @@ var (
 		[]string{"network_id", "cidr", "subnetpool_id"})}
 	port = kind{client.Collection{One: "port", Many: "ports"}, slices.Concat(common,
 		[]string{"network_id", "device_owner", "mac_address", "fixed_ips"})}
-	kinds = []kind{network, router, subnet, port}
+	// No object gets a security group: it is listed as left.
+	group = kind{client.Collection{One: "security_group", Many: "security-groups"}, common}
+	kinds = []kind{network, router, subnet, port, group}
 )
 
 // resource is a resource in Neutron with a marker.
@@ -76,8 +78,9 @@ func Look(ctx context.Context, cloud *client.Cloud) (*Survey, error) {
 	for _, k := range kinds {
 		listed, err := client.List[resource](ctx, cloud, "list "+k.Many, k.Collection,
 			url.Values{"project_id": {of.ProjectID}, "fields": k.fields})
-		if k.One == router.One && (client.IsNoSuchCollection(err) || client.IsKind(err, client.Forbidden)) {
-			continue // a cloud without routers
+		optional := k.One == router.One || k.One == group.One
+		if optional && (client.IsNoSuchCollection(err) || client.IsKind(err, client.Forbidden)) {
+			continue // a cloud without them
 		}
 		if err != nil {
 			return nil, err

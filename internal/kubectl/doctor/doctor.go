@@ -104,14 +104,14 @@ func (d doctor) version() Check {
 }
 
 func (d doctor) crds() Check {
-	c := Check{Name: "CRDs", State: OK, Says: "networks, networkports and networkclasses are served"}
+	c := Check{Name: "CRDs", State: OK, Says: "networks, networkports, networkclasses and securitygroups are served"}
 	list, err := d.Kubernetes.Discovery().ServerResourcesForGroupVersion(cloudteamv1.SchemeGroupVersion.String())
 	served := map[string]bool{}
 	for i := 0; err == nil && i < len(list.APIResources); i++ {
 		served[list.APIResources[i].Name] = true
 	}
 	var missing []string
-	for _, name := range []string{"networks", "networkports", "networkclasses"} {
+	for _, name := range []string{"networks", "networkports", "networkclasses", "securitygroups"} {
 		if !served[name] {
 			missing = append(missing, name)
 		}
@@ -201,6 +201,16 @@ func (d doctor) objects(networks []cloudteamv1.Network, is ask.Presence) []Check
 	for i := 0; is == ask.There && i < len(ports.Items); i++ {
 		allPorts[ports.Items[i].Namespace+"/"+ports.Items[i].Name] = ports.Items[i].Status.Conditions
 	}
+	groups, known := ask.Read(d.Cluster, ask.New("SecurityGroups", "", "of all namespaces"),
+		func() (*cloudteamv1.SecurityGroupList, error) {
+			return d.Networks.CloudteamV1().SecurityGroups("").List(d.ctx, metav1.ListOptions{})
+		})
+	allGroups := map[string][]metav1.Condition{}
+	for i := 0; known == ask.There && i < len(groups.Items); i++ {
+		allGroups[groups.Items[i].Namespace+"/"+groups.Items[i].Name] = groups.Items[i].Status.Conditions
+	}
+	checks = append(checks,
+		conditions("SecurityGroups", cloudteamv1.ConditionReady, "securitygroup", allGroups, known))
 	return append(checks, conditions("NetworkPorts", cloudteamv1.ConditionReady, "networkport", allPorts, is),
 		conditions("packets", cloudteamv1.ConditionAttached, "networkport", allPorts, is))
 }
@@ -227,8 +237,13 @@ func conditions(name, of, kind string, all map[string][]metav1.Condition, is ask
 		}
 	}
 	if len(reasons) == 0 {
-		if c.Says = fmt.Sprintf("all %d are %s", counted, of); counted == 0 {
+		switch {
+		case counted > 0:
+			c.Says = fmt.Sprintf("all %d are %s", counted, of)
+		case of == cloudteamv1.ConditionAttached:
 			c.Says = "no port is attached to a node"
+		default:
+			c.Says = "there are none"
 		}
 		return c
 	}

@@ -69,6 +69,15 @@ func StoredPort(ctx context.Context, c *ask.Cluster, p *cloudteamv1.NetworkPort)
 	return is, refused(ask.New("NetworkPort", p.Namespace, p.Name), err)
 }
 
+// StoredGroup gives a SecurityGroup as the API server would store it.
+func StoredGroup(
+	ctx context.Context, c *ask.Cluster, g *cloudteamv1.SecurityGroup,
+) (*cloudteamv1.SecurityGroup, error) {
+	is, err := asStored(ctx, c.Networks.CloudteamV1().SecurityGroups(g.Namespace), g,
+		func(to, from *cloudteamv1.SecurityGroup) { to.Spec = from.Spec })
+	return is, refused(ask.New("SecurityGroup", g.Namespace, g.Name), err)
+}
+
 func refused(of ask.Object, err error) error {
 	if err == nil {
 		return nil
@@ -117,9 +126,13 @@ func Others(ctx context.Context, c *ask.Cluster, p *Planner, namespace string) e
 	return p.Know(known, knownPorts, knownGroups...)
 }
 
-// Kind tells what an object of a file is.
+// Kind tells what an object of a file is; empty for what cannot be planned.
 func Kind(of schema.GroupVersionKind) string {
-	if of.Group == cloudteamv1.SchemeGroupVersion.Group && (of.Kind == "Network" || of.Kind == "NetworkPort") {
+	if of.Group != cloudteamv1.SchemeGroupVersion.Group {
+		return ""
+	}
+	switch of.Kind {
+	case "Network", "NetworkPort", "SecurityGroup":
 		return of.Kind
 	}
 	return ""

@@ -19,6 +19,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
+	groupcontroller "cloudteam.ztgame.com/network-controller/internal/controller/securitygroup"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -51,12 +52,13 @@ type Step struct {
 // Step is the step of the plan.
 func (s Step) Step() plan.Step { return s.step }
 
-// Planner plans objects. It is the controllers of Networks and NetworkPorts with caches that were read once. It never
-// runs them.
+// Planner plans objects. It is the controllers of Networks, NetworkPorts and SecurityGroups with caches that were read
+// once. It never runs them.
 type Planner struct {
 	networks *networkcontroller.Controller
 	ports    *portcontroller.Controller
-	// known are the caches of both, and of the SecurityGroups that ports name.
+	groups   *groupcontroller.Controller
+	// known are the caches of Networks, and knownPorts and knownGroups those of the others.
 	known, knownPorts, knownGroups cache.Indexer
 }
 
@@ -83,8 +85,13 @@ func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster stri
 	if err != nil {
 		return nil, err
 	}
+	p.groups, err = groupcontroller.NewController(c.Networks.CloudteamV1(), groups, nil, in, discard, cluster, of)
+	if err != nil {
+		return nil, err
+	}
 	p.networks.ReachClouds(anyCloud{in})
 	p.ports.ReachClouds(anyCloud{in})
+	p.groups.ReachClouds(anyCloud{in})
 	return p, nil
 }
 
@@ -149,6 +156,21 @@ func (p *Planner) NetworkPort(ctx context.Context, n *cloudteamv1.NetworkPort) (
 	return resultOf(ask.New("NetworkPort", n.Namespace, n.Name), preview, err)
 }
 
+// SecurityGroup plans a SecurityGroup as it would be in the API server.
+func (p *Planner) SecurityGroup(ctx context.Context, g *cloudteamv1.SecurityGroup) (Result, error) {
+	preview, err := p.groups.Preview(ctx, g)
+	r, err := resultOf(ask.New("SecurityGroup", g.Namespace, g.Name), preview, err)
+	if err == nil && creates(preview.Change, plan.CreateGroup) {
+		r.Notes = append(r.Notes, "Neutron gives a new group rules of its own. The controller deletes those of them that "+
+			"the spec does not declare, once the group exists.")
+	}
+	return r, err
+}
+
+func creates(change plan.Change, action plan.Action) bool {
+	return slices.ContainsFunc(change, func(s plan.Step) bool { return s.Action == action })
+}
+
 // resultOf makes a Result of a preview. A problem of the object is no error: the condition would say it.
 func resultOf(of ask.Object, preview managed.Preview, err error) (Result, error) {
 	r := Result{Object: of}
@@ -166,7 +188,9 @@ func resultOf(of ask.Object, preview managed.Preview, err error) (Result, error)
 	for _, step := range preview.Change {
 		r.Steps = append(r.Steps, Step{Does: step.String(), Stops: stops(step), Action: string(step.Action), step: step})
 	}
-	if preview.Unresolved != nil {
+	if waits, ok := errors.AsType[*managed.Problem](preview.Unresolved); ok {
+		r.Notes = append(r.Notes, waits.State.Reason+": "+waits.State.Message)
+	} else if preview.Unresolved != nil {
 		r.Notes = append(r.Notes, "Not all names mean something in this cloud: "+preview.Unresolved.Error())
 	}
 	if preview.Adopts {
@@ -187,6 +211,8 @@ func stops(s plan.Step) string {
 		return "ports have no addresses of it any more"
 	case plan.DeleteRouter, plan.DetachInterface:
 		return "hosts lose this gateway"
+	case plan.DeleteRule:
+		return "packets that no other rule allows are dropped"
 	case plan.UpdateGateway:
 		return "connections to the outside break"
 	}
@@ -224,6 +250,8 @@ var counted = map[plan.Action]struct {
 	plan.CreateInterface: {"port", 1}, plan.DetachInterface: {"port", -1}, plan.DeleteInterface: {"port", -1},
 	plan.CreateRouter: {"router", 1}, plan.DeleteRouter: {"router", -1},
 	plan.ShareNetwork: {"rbac_policy", 1}, plan.UnshareNetwork: {"rbac_policy", -1},
+	plan.CreateGroup: {"security_group", 1}, plan.DeleteGroup: {"security_group", -1},
+	plan.DeleteRule: {"security_group_rule", -1},
 }
 
 // Quotas reads the quotas that the results count for. The cloud may not tell them: then it is empty.
@@ -233,6 +261,12 @@ func Quotas(ctx context.Context, cloud *client.Cloud, results []Result) ([]Quota
 		for _, s := range r.Steps {
 			if c, ok := counted[s.step.Action]; ok {
 				more[c.of] += c.by
+			}
+			switch s.step.Action {
+			case plan.CreateRules:
+				more["security_group_rule"] += len(s.step.Rules)
+			case plan.CreateGroup:
+				more["security_group_rule"] += len(plan.DefaultEgress()) // Neutron adds them
 			}
 		}
 	}
@@ -263,7 +297,9 @@ func ProjectQuotas(ctx context.Context, cloud *client.Cloud) (all []Quota, err e
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"network", "subnet", "port", "router", "rbac_policy"} {
+	for _, name := range []string{
+		"network", "subnet", "port", "router", "rbac_policy", "security_group", "security_group_rule",
+	} {
 		if is, known := answer.Quota[name]; known {
 			all = append(all, Quota{name, is.Used, is.Used, is.Limit})
 		}
