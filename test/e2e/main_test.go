@@ -16,6 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/lanes"
 )
 
 // What all tests of this package share. TestMain sets it, and nothing changes it afterwards. All but the first are the
@@ -31,6 +32,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	lanes.SetDefaults(map[string]string{"rapid.checks": "20", "rapid.shrinktime": "1m"})
 	options := harness.Options{
 		Components: harness.AllComponents(), OpenStack: os.Getenv("E2E_OPENSTACK") != "", OpenClass: true,
 	}
