@@ -34,7 +34,8 @@ func (f *factory) plan() *cobra.Command {
 		Short: "Say what applying a file would do in Neutron, and change nothing",
 		Long: `plan says step by step what the controller would do in Neutron if you applied the Networks, NetworkPorts and
 SecurityGroups of a file, and whether traffic stops. It uses the controller's own code. It changes nothing in
-Kubernetes or in Neutron: the API server checks the objects in a dry run, which needs the right to create or update them.
+Kubernetes or in Neutron: the API server checks the objects in a dry run, which needs the right to create or
+update them.
 
 It takes the spec in the file as the whole spec, and your own cloud in place of the objects' credentials. Their project
 must be the same. The exit code is 0 if nothing would be done, 2 if something would, and 1 after an error.`,
