@@ -1,0 +1,35 @@
+// Command recording writes docs/images/demo.svg, the README's moving picture of make demo, from docs/demo.md, which
+// holds what the demo printed. Run it from the repository's root; make generate does.
+//
+// Only the time is made up: each step is shown for as long as it has lines to read. Ids are cut to eight characters, and
+// long lines are broken, so that the letters stay large enough to read.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+const (
+	source  = "docs/demo.md"
+	picture = "docs/images/demo.svg"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "recording:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	page, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	svg, err := Record(string(page))
+	if err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	return os.WriteFile(picture, []byte(svg), 0o644)
+}
