@@ -51,7 +51,7 @@ release: ## Make every artefact of the release VERSION in dist/, with checksums 
 	@VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' hack/release.sh '$(IMAGE)' $(PLATFORMS)
 
 .PHONY: generate
-generate: ## Write the generated code (pkg/client, deepcopy), the CRDs (config/crd), and docs/{fields,flags,metrics}.md
+generate: ## Write the generated code (pkg/client, deepcopy), the CRDs (config/crd), docs/{fields,flags,metrics}.md, and docs/images/demo.svg
 	hack/generate.sh
 
 .PHONY: clean

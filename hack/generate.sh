@@ -38,6 +38,7 @@ go run ./tools/rules config/crd
 go run ./tools/fields
 go run ./tools/flags
 go run ./tools/metrics
+go run ./tools/recording
 
 # The chart has the same manifests.
 go run ./tools/chart

@@ -168,12 +168,11 @@ func wrap(text string) []string {
 }
 
 // head is the picture's frame and style. It is a dark terminal on a light page, too: its own border sets it off.
-const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" width="%[1]d" height="%[2]d" role="img"
-  xml:space="preserve">
+const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" width="%[1]d" height="%[2]d" role="img">
   <title>make demo</title>
   <desc>%[3]s</desc>
   <style>
-    text { font: %[4]dpx ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+    text { font: %[4]dpx ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; white-space: pre; }
     .t { fill: #f0f6fc; font-weight: 700; }
     .f { fill: #9ea7b0; }
     .c { fill: #76e3ea; }
