@@ -172,7 +172,8 @@ const head = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" 
   <title>make demo</title>
   <desc>%[3]s</desc>
   <style>
-    text { font: %[4]dpx ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; white-space: pre; }
+    text { font: %[4]dpx ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+      white-space: pre; }
     .t { fill: #f0f6fc; font-weight: 700; }
     .f { fill: #9ea7b0; }
     .c { fill: #76e3ea; }
