@@ -26,11 +26,16 @@ func TestParse(t *testing.T) {
 	}{
 		"the defaults": {want: options{auditInterval: 2 * time.Second}},
 		"all flags": {
-			args: []string{"--stay", "--dir=x", "--audit-interval=5s", "--short", "--cloud=mine"},
-			want: options{stay: true, short: true, cloud: "mine", auditInterval: 5 * time.Second, dir: "x"},
+			args: []string{"--stay", "--dir=x", "--audit-interval=5s", "--short", "--cloud=mine", "--skip=drift,pods"},
+			want: options{
+				stay: true, short: true, cloud: "mine", auditInterval: 5 * time.Second, dir: "x",
+				skip: []string{"drift", "pods"},
+			},
 		},
-		"an argument is refused":      {args: []string{"stay"}, wantError: `"stay"`},
-		"a short interval is refused": {args: []string{"--audit-interval=10ms"}, wantError: "at least 1s"},
+		"an unknown step is refused":      {args: []string{"--skip=drift,dirft"}, wantError: "--skip=dirft: no step"},
+		"a step that all need is refused": {args: []string{"--skip=create"}, wantError: "write change, drift,"},
+		"an argument is refused":          {args: []string{"stay"}, wantError: `"stay"`},
+		"a short interval is refused":     {args: []string{"--audit-interval=10ms"}, wantError: "at least 1s"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := parse(test.args, new(bytes.Buffer))
@@ -40,8 +45,11 @@ func TestParse(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || got != test.want {
-				t.Errorf("got %+v, %v; want %+v", got, err, test.want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(options{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -52,7 +60,7 @@ func TestHelpTeaches(t *testing.T) {
 	if code := run([]string{"--help"}, new(bytes.Buffer), &help); code != 0 {
 		t.Errorf("the exit code is %d", code)
 	}
-	for _, word := range []string{"--stay", "--dir", "--audit-interval", "--cloud", "--short", "NO_COLOR"} {
+	for _, word := range []string{"--stay", "--dir", "--audit-interval", "--cloud", "--short", "--skip", "NO_COLOR"} {
 		if !strings.Contains(help.String(), word) {
 			t.Errorf("it does not mention %s", word)
 		}

@@ -37,6 +37,8 @@ type options struct {
 	cloud         string
 	auditInterval time.Duration
 	dir           string
+	// skip names the steps to leave out.
+	skip []string
 }
 
 const usage = `demo shows what network-controller does, in well under a minute:
@@ -59,7 +61,9 @@ const usage = `demo shows what network-controller does, in well under a minute:
  13. Delete the Deployment. No port remains.
  14. Delete the Network. The controller deletes it in Neutron.
 
---short leaves out steps 6 to 8. Steps 7 and 8 need the emulator.
+--skip=NAME,... leaves out steps: change (4), drift (5), mistake (6), quota (7), lost-answer (8), pods (9 to 13),
+packets (10), replace (11), scale (12). The others keep their numbers. --short leaves out steps 6 to 8. Steps 7 and 8
+need the emulator.
 
 With --stay there is a page that shows the controller from inside, with buttons that break things.
 
@@ -95,6 +99,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		"your own cloud instead of the emulator: the name of an entry in clouds.yaml, or envvars for OS_AUTH_URL and the "+
 			"other OS_ variables. The demo creates and deletes a network there")
 	flags.BoolVar(&o.short, "short", false, "leave out the mistake, the full quota, and the lost answer")
+	flags.StringSliceVar(&o.skip, "skip", nil, "leave out these steps, by the names above")
 	flags.DurationVar(&o.auditInterval, "audit-interval", 2*time.Second,
 		"how often the controller audits Neutron; at least 1s")
 	flags.StringVar(&o.dir, "dir", "",
@@ -111,7 +116,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if o.auditInterval < time.Second {
 		return o, fmt.Errorf("--audit-interval=%s: write at least 1s", o.auditInterval)
 	}
-	return o, nil
+	return o, checkSkip(o.skip)
 }
 
 // errInterrupted is the cause of a context that a signal has ended.

@@ -63,16 +63,12 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 			n.say("make run leaves it running, with a page that shows the controller from inside.")
 		}
 	}()
-	steps := []func(context.Context) error{s.surround, s.install, s.create, s.change, s.drift}
-	if !o.short {
-		steps = append(steps, s.mistake)
-		if !s.real {
-			steps = append(steps, s.fillQuota, s.loseAnswer)
+	for i, step := range steps {
+		if !o.plays(step, s.real) {
+			continue
 		}
-	}
-	steps = append(steps, s.deploy, s.sendPackets, s.replacePod, s.scaleDown, s.undeploy, s.remove)
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
+		n.steps = i // the numbers are those of --help, whatever was left out
+		if err := step.play(s, ctx); err != nil {
 			return err
 		}
 	}
