@@ -1,16 +1,21 @@
 package chart
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v3/pkg/action"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -212,25 +217,51 @@ func TestRelease(t *testing.T) {
 		t.Errorf("the Network has network %s, before the removal %s", got, id)
 	}
 
-	// The order of docs/install.md: the Networks, the release, the CRDs. Nothing hangs.
-	if err := networks.Delete(ctx, "lives", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	surroundings.Eventually(t, func() error {
-		if _, err := networks.Get(ctx, "lives", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the Network is not gone: %w", err)
-		}
-		return nil
-	})
-	if left := cloud.List("networks", "id="+id); len(left) != 0 {
-		t.Errorf("Neutron still has %v", left)
-	}
-	process.Kill(t)
-	c.uninstall()
+	// The order of docs/install.md: the objects that finalizers hold, the release, the CRDs. Nothing hangs.
+	c.occupy("lives")
 	client, err := dynamic.NewForConfig(surroundings.Admin)
 	if err != nil {
 		t.Fatal(err)
 	}
+	kinds := uninstalled(t, filepath.Join("..", "docs", "install.md"))
+	for _, page := range []string{
+		"README.md", "README.zh-CN.md", "docs/zh/install.md", "charts/network-controller/templates/NOTES.txt",
+	} {
+		if diff := cmp.Diff(kinds, uninstalled(t, filepath.Join("..", page))); diff != "" {
+			t.Errorf("%s deletes other kinds than docs/install.md (-install +page):\n%s", page, diff)
+		}
+	}
+	objects := func(kind string) dynamic.ResourceInterface {
+		resource, _, _ := strings.Cut(kind, ".")
+		return client.Resource(cloudteamv1.SchemeGroupVersion.WithResource(resource)).Namespace(metav1.NamespaceDefault)
+	}
+	for _, kind := range kinds {
+		err := objects(kind).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range kinds {
+		surroundings.Eventually(t, func() error {
+			left, err := objects(kind).List(ctx, metav1.ListOptions{})
+			if err == nil && len(left.Items) > 0 {
+				err = fmt.Errorf("there are still %s, such as %v", kind, left.Items[0].Object)
+			}
+			return err
+		})
+	}
+	for _, collection := range []string{"networks", "ports"} {
+		left := cloud.List(collection, "")
+		owned := slices.DeleteFunc(left, func(r harness.Resource) bool {
+			description, _ := r["description"].(string)
+			return !strings.Contains(description, "[owner=")
+		})
+		if len(owned) > 0 {
+			t.Errorf("Neutron still has %v", owned)
+		}
+	}
+	process.Kill(t)
+	c.uninstall()
 	crds := client.Resource(schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 	})
@@ -246,10 +277,63 @@ func TestRelease(t *testing.T) {
 			}
 			surroundings.Eventually(t, func() error {
 				if _, err := crds.Get(ctx, crd, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-					return fmt.Errorf("the CRD %s is not gone: %w", crd, err)
+					return fmt.Errorf("the CRD %s is not gone, and no controller removes finalizers: %w", crd, err)
 				}
 				return nil
 			})
 		}
 	}
+}
+
+// occupy makes what a finalizer holds, one of each kind: the Network lives already. It waits until each is Ready.
+func (c *cluster) occupy(network string) {
+	c.t.Helper()
+	ctx, namespace := c.t.Context(), metav1.NamespaceDefault
+	client := surroundings.Networks.CloudteamV1()
+	_, err := client.SecurityGroups(namespace).Create(ctx, &cloudteamv1.SecurityGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, err = client.NetworkPorts(namespace).Create(ctx, &cloudteamv1.NetworkPort{
+		ObjectMeta: metav1.ObjectMeta{Name: "reserved"},
+		Spec:       cloudteamv1.NetworkPortSpec{NetworkName: network},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	surroundings.Eventually(c.t, func() error {
+		group, err := client.SecurityGroups(namespace).Get(ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		port, err := client.NetworkPorts(namespace).Get(ctx, "reserved", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for of, conditions := range map[string][]metav1.Condition{
+			"SecurityGroup": group.Status.Conditions, "NetworkPort": port.Status.Conditions,
+		} {
+			if !meta.IsStatusConditionTrue(conditions, cloudteamv1.ConditionReady) {
+				return fmt.Errorf("the %s is not Ready: %v", of, conditions)
+			}
+		}
+		return nil
+	})
+}
+
+// uninstalled gives the kinds that a page says to delete before the controller.
+func uninstalled(t *testing.T, page string) []string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.ReplaceAll(text, []byte("\\\n"), nil)
+	commands := regexp.MustCompile(`kubectl delete (\S+) +--all --all-namespaces`).FindAllSubmatch(text, -1)
+	if len(commands) != 1 {
+		t.Fatalf("%s has %d commands that delete the objects of all namespaces, want 1", page, len(commands))
+	}
+	return strings.Split(string(commands[0][1]), ",")
 }
