@@ -429,28 +429,11 @@ func (s *scene) pictures(p page) {
 func (s *scene) thousand(p page) func(t *testing.T) {
 	return func(t *testing.T) {
 		p := p.of(t)
-		admin := surroundings.Networks.CloudteamV1()
-		if _, err := surroundings.Kube.CoreV1().Namespaces().Create(t.Context(),
-			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "many"}}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
 		s := s.of(t)
 		s.port("shop", "vault-8", "payments") // which has no address left
 		p.await(`document.querySelector('[data-only="bad"] .badge').innerText > '0'`)
 		began := time.Now()
-		group, ctx := errgroup.WithContext(t.Context())
-		group.SetLimit(16)
-		for i := range 1000 {
-			group.Go(func() error {
-				_, err := admin.Networks("many").Create(ctx, &cloudteamv1.Network{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "many", Name: fmt.Sprintf("tenant-%03d", i)},
-					Spec: cloudteamv1.NetworkSpec{
-						SubnetSpec: cloudteamv1.SubnetSpec{CIDR: fmt.Sprintf("10.%d.%d.0/24", 100+i/250, i%250)}},
-				}, metav1.CreateOptions{})
-				return err
-			})
-		}
-		if err := group.Wait(); err != nil {
+		if err := createThousand(t.Context(), "many"); err != nil {
 			t.Fatal(err)
 		}
 		p.await(`document.querySelector('#count').innerText.startsWith('1,005 ')`)
@@ -479,6 +462,28 @@ func (s *scene) thousand(p page) func(t *testing.T) {
 		p.await(`document.querySelector('[data-only="bad"] .badge').innerText > '0'`)
 		p.await(`document.querySelector('#details .remedy') !== null`)
 	}
+}
+
+// createThousand creates a namespace with a thousand Networks.
+func createThousand(ctx context.Context, namespace string) error {
+	if _, err := surroundings.Kube.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	networks := surroundings.Networks.CloudteamV1().Networks(namespace)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := range 1000 {
+		group.Go(func() error {
+			_, err := networks.Create(ctx, &cloudteamv1.Network{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("tenant-%03d", i)},
+				Spec: cloudteamv1.NetworkSpec{
+					SubnetSpec: cloudteamv1.SubnetSpec{CIDR: fmt.Sprintf("10.%d.%d.0/24", 100+i/250, i%250)}},
+			}, metav1.CreateOptions{})
+			return err
+		})
+	}
+	return group.Wait()
 }
 
 // scrollThrough scrolls from the first Network to the last in 120 frames, and gives the milliseconds of each.

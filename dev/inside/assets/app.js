@@ -85,6 +85,7 @@ class App {
   state = new State()
   objects = new Set()
   object = decodeURIComponent(location.hash.slice(1)) || ''
+  due = new Set() // methods to call in the next frame
 
   constructor() {
     this.boxes = Object.fromEntries(stages.map(([id, name, does]) => {
@@ -142,10 +143,21 @@ class App {
     const [object] = e.objects ?? []
     if (object && !this.objects.has(object)) {
       this.objects.add(object)
-      this.pick()
+      this.soon('pick')
     }
     if (this.mode === 'live') this.replay(this.events.length)
-    else this.said()
+    else this.soon('said')
+  }
+
+  // soon calls a method in the next frame, once, however many events ask for it: thousands may arrive in a second.
+  soon(method) {
+    this.due.add(method)
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = undefined
+      const due = [...this.due]
+      this.due.clear()
+      for (const method of due) this[method]()
+    })
   }
 
   // replay shows the events up to one.
@@ -162,7 +174,7 @@ class App {
       while ($('events').rows.length > ROWS) $('events').lastChild.remove()
       this.active = rows[0]
     }
-    this.later ??= requestAnimationFrame(() => { this.later = undefined; this.draw() })
+    this.soon('draw')
   }
 
   // step shows the next event that is about what is selected. In slow motion, others pass at once.
