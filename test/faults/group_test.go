@@ -32,7 +32,7 @@ func securityGroups() course {
 			w.arguments = append(w.arguments, "--controllers=securitygroup")
 			w.addForeignGroups()
 		},
-		stride:   map[string]int{"Kubernetes": 3},
+		stride:   map[string]int{"Neutron": 3, "Kubernetes": 6},
 		varies:   10,
 		sparsely: 4,
 		live: func(w *world, _ reference) state {
