@@ -74,7 +74,7 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 			path: "securityGroupRefs", part: ofNetwork, ofCloud: true,
 			draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkPortSpec) { s.SecurityGroupRefs = l.drawRefs(t) },
 			lives: []Life{{
-				Trial: "port", Never: "securityGroups is the same attribute: TestNetworkPort has ports that name SecurityGroups",
+				Trial: "port", Never: "securityGroups is the same attribute: TestPortsInSecurityGroups has such ports",
 			}},
 		},
 		{
