@@ -11,10 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
@@ -62,21 +65,66 @@ func TestPortsCarryPackets(t *testing.T) {
 	t.Run("the router answers", func(*testing.T) {
 		w.reaches(left, left.gateways[0])
 	})
-	t.Run("a security group closes and opens", func(t *testing.T) {
-		group := w.tenant.Create("security-groups", harness.Resource{"name": "closed-" + w.namespace})
-		had := w.tenant.One("ports", "id="+right.port)["security_groups"]
-		w.tenant.Update("ports", right.port, harness.Resource{"security_groups": []string{group.ID()}})
-		defer w.tenant.Update("ports", right.port, harness.Resource{"security_groups": had})
-		w.eventually(func() error {
-			if w.ping(left, right.addresses[0]) == nil {
-				return errors.New("a group without rules lets packets in")
+	t.Run("a SecurityGroup closes and opens", func(t *testing.T) {
+		w := w.in(t)
+		groups := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace)
+		closed := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Name: "closed"}}
+		if _, err := groups.Create(t.Context(), closed, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		ports := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)
+		all, err := ports.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(all.Items, func(p cloudteamv1.NetworkPort) bool { return p.Status.PortID == right.port })
+		name := all.Items[at].Name
+		patch := func(spec string) {
+			t.Helper()
+			_, err := ports.Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+			if err != nil {
+				t.Fatal(err)
 			}
-			return nil
-		})
-		w.tenant.Create("security-group-rules", harness.Resource{
-			"security_group_id": group.ID(), "direction": "ingress", "ethertype": "IPv4", "protocol": "icmp",
-		})
+		}
+		had, err := json.Marshal(w.tenant.One("ports", "id="+right.port)["security_groups"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		patch(`{"securityGroupRefs":["closed"]}`)
+		for _, address := range right.addresses {
+			w.eventually(func() error {
+				if w.ping(left, address) == nil {
+					return errors.New("a SecurityGroup without a rule for ingress lets packets in")
+				}
+				return nil
+			})
+		}
+		began := time.Now()
+		_, err = groups.Patch(t.Context(), "closed", types.MergePatchType, []byte(
+			`{"spec":{"rules":[{"direction":"ingress","protocol":"icmp"}]}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		w.reaches(left, right.addresses[0])
+		t.Logf("the rule lets packets in %s after it was written", time.Since(began).Round(10*time.Millisecond))
+		// It is about IPv4 alone.
+		if err := w.ping(left, right.addresses[1]); err == nil {
+			t.Error("a rule for IPv4 lets packets of IPv6 in")
+		}
+		patch(`{"securityGroupRefs":null,"securityGroups":` + string(had) + `}`)
+		for _, address := range right.addresses {
+			w.reaches(left, address)
+		}
+		if err := groups.Delete(t.Context(), "closed", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually(func() error {
+			group, err := groups.Get(t.Context(), "closed", metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("the SecurityGroup is still there: %w, %+v", err, group.Status.Conditions)
+		})
 	})
 	t.Run("a node that the port is not bound to gets none of its packets", func(t *testing.T) {
 		// A port that is bound there shows that the same interface would have packets, and when it would.
