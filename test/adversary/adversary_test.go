@@ -215,6 +215,16 @@ func forgedAllocation(t *testing.T, _ *world) {
 			return err
 		}
 	}
+	// kube-apiserver enforces each policy for itself, some time after it was installed.
+	surroundings.Eventually(t, func() error {
+		pod := harness.PodOn("forged", "absent")
+		pod.Annotations[cloudteamv1.AnnotationAllocations] = "[]"
+		_, err := pods.Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the policy for Pods is not in force: %w", err)
+		}
+		return nil
+	})
 	for name, try := range map[string]func() error{
 		"lift the gate":       patch(`{"spec":{"schedulingGates":[{"$patch":"delete","name":"cloudteam.ztgame.com/network"}]}}`),
 		"write an allocation": patch(`{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":"[]"}}}`),
