@@ -165,7 +165,7 @@ func (c *classroom) thousand(p page) {
 		p.t.Fatal(err)
 	}
 	networks := surroundings.Networks.CloudteamV1().Networks("crowd")
-	surroundings.Eventually(p.t, func() error {
+	err := harness.Poll(nil, harness.Patience, time.Second, func() error {
 		all, err := networks.List(p.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -181,6 +181,9 @@ func (c *classroom) thousand(p page) {
 		}
 		return nil
 	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	p.await(`document.querySelectorAll('#object option').length > 1000`)
 	var shown float64
 	p.do(chromedp.Evaluate(`new Promise(async (done) => {
@@ -199,16 +202,19 @@ func (c *classroom) thousand(p page) {
 	if rows := eval[int](p, `document.querySelectorAll('#events tr').length`); rows > 500 {
 		p.t.Errorf("the log has %d rows, want 500 at most", rows)
 	}
-	if err := networks.DeleteCollection(p.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err = networks.DeleteCollection(p.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		p.t.Fatal(err)
 	}
-	surroundings.Eventually(p.t, func() error {
+	err = harness.Poll(nil, harness.Patience, time.Second, func() error {
 		left, err := networks.List(p.t.Context(), metav1.ListOptions{})
 		if err == nil && len(left.Items) > 0 {
 			err = fmt.Errorf("%d Networks are left", len(left.Items))
 		}
 		return err
 	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // frameTimes gives the milliseconds of each of 120 frames.
