@@ -143,8 +143,9 @@ func TestInside(t *testing.T) {
 	t.Run("others are refused", c.refused)
 }
 
-// thousand has a thousand Networks come while Neutron is broken. The page draws at least every 50 ms meanwhile, by the
-// median, and shows an edit of another Network within a second. In the end all are Ready.
+// thousand has a thousand Networks come while Neutron is broken. The page draws at least every 100 ms meanwhile, by the
+// median, beside all that else runs on the machine, and shows an edit of another Network within a second. In the end all
+// are Ready.
 func (c *classroom) thousand(p page) {
 	p.t.Helper()
 	p.js(`location.hash = ''`)
@@ -158,8 +159,8 @@ func (c *classroom) thousand(p page) {
 	median := frames[len(frames)/2]
 	p.t.Logf("while they come: %d frames, median %.1f ms, 95%% within %.1f ms, the worst %.1f ms", len(frames), median,
 		frames[len(frames)*95/100], frames[len(frames)-1])
-	if median > 50 {
-		p.t.Errorf("a frame takes %.1f ms beside a thousand Networks that come, want 50 ms at most", median)
+	if median > 100 {
+		p.t.Errorf("a frame takes %.1f ms beside a thousand Networks that come, want 100 ms at most", median)
 	}
 	if err := <-created; err != nil {
 		p.t.Fatal(err)

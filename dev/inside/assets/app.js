@@ -145,8 +145,13 @@ class App {
       this.objects.add(object)
       this.soon('pick')
     }
+    this.soon('follow')
+  }
+
+  // follow shows what has arrived, or tells how much.
+  follow() {
     if (this.mode === 'live') this.replay(this.events.length)
-    else this.soon('said')
+    else this.said()
   }
 
   // soon calls a method in the next frame, once, however many events ask for it: thousands may arrive in a second.
