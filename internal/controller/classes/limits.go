@@ -37,17 +37,10 @@ func older(a, b metav1.Object) bool {
 	return a.GetName() < b.GetName()
 }
 
-// NetworkLimitMessage says that a namespace has as many Networks of a class as the class allows.
-func NetworkLimitMessage(name string, limit int32) string {
-	return fmt.Sprintf("NetworkClass %q allows %d Networks in each namespace, and there are as many. Nothing is created. "+
-		"Delete a Network of this class, name another class in spec.className, or have the limit raised.", name, limit)
-}
-
-// GroupLimitMessage says that a namespace has as many SecurityGroups of a class as the class allows.
-func GroupLimitMessage(name string, limit int32) string {
-	return fmt.Sprintf("NetworkClass %q allows %d SecurityGroups in each namespace, and there are as many. Nothing is "+
-		"created. Delete a SecurityGroup of this class, name another class in spec.className, or have the limit raised.",
-		name, limit)
+// LimitMessage says that a namespace has as many objects of a kind, such as Network, of a class as the class allows.
+func LimitMessage(kind, class string, limit int32) string {
+	return fmt.Sprintf("NetworkClass %q allows %d %ss in each namespace, and there are as many. Nothing is created. "+
+		"Delete a %[3]s of this class, name another class in spec.className, or have the limit raised.", class, limit, kind)
 }
 
 // PortLimitMessage says that a Network has as many NetworkPorts as its class allows.

@@ -5,7 +5,7 @@
 //
 // Files, from the top down: reconciler (events), sync (protocol), observe, pause and release (its other paths), look
 // (what is in Neutron), apply (writes), clouds (where), claim and takeback (metadata), memory, status, events, errors,
-// policies, kind.
+// policies, room (limits of classes), kind.
 package managed
 
 import (

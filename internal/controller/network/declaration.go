@@ -62,7 +62,7 @@ func (k *kind) declarationOf(obj *cloudteamv1.Network, owner plan.Owner) (manage
 	if d.forbids != nil && !made.Kept {
 		return nil, managed.Waits(*d.forbids)
 	}
-	if err := k.limit(obj, rule); err != nil {
+	if err := k.room.Refuse(obj, rule); err != nil {
 		return nil, err
 	}
 	var err error

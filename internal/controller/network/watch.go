@@ -19,7 +19,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // Name is the controller's name in --controllers, in logs and in metrics.
@@ -39,8 +38,8 @@ type Options struct {
 
 // kind has what the functions of the Kind need.
 type kind struct {
-	networks  listers.NetworkLister
 	classes   *classes.Classes
+	room      managed.Room[*cloudteamv1.Network]
 	addresses addressWatch
 }
 
@@ -50,7 +49,7 @@ func NewController(
 	client typed.NetworksGetter, networks informers.NetworkInformer, ports informers.NetworkPortInformer,
 	inventory managed.Inventory, recorder record.EventRecorder, cluster string, options Options,
 ) (*Controller, error) {
-	own := &kind{networks.Lister(), options.Classes, addressWatch{options.AddressesLow}}
+	own := &kind{options.Classes, roomFor(networks.Lister(), options.Classes), addressWatch{options.AddressesLow}}
 	kind := managed.Kind[*cloudteamv1.Network]{
 		Descriptor: managed.Descriptor{
 			Controller:       Name,
@@ -94,7 +93,7 @@ func NewController(
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Watch(networks.Informer(), own.roomHandler(c)); err != nil || ports == nil {
+	if err := c.Watch(networks.Informer(), own.room.Handler(c)); err != nil || ports == nil {
 		return c, err
 	}
 	// A Network that is being deleted waits for its ports to go.

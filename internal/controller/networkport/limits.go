@@ -3,7 +3,6 @@ package networkport
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -66,11 +65,6 @@ func roomHandler(c *Controller, ports cache.Indexer) cache.ResourceEventHandler 
 		if !ok {
 			return
 		}
-		for _, other := range controller.PortsOn(ports, cache.ObjectName(gone.Network())) {
-			if stalled := meta.FindStatusCondition(other.Status.Conditions, cloudteamv1.ConditionStalled); stalled != nil &&
-				stalled.Reason == cloudteamv1.ReasonClassLimitReached {
-				c.Enqueue(cache.MetaObjectToName(other))
-			}
-		}
+		c.EnqueueWaiting(controller.PortsOn(ports, cache.ObjectName(gone.Network())))
 	}}
 }

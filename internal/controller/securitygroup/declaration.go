@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -47,15 +45,6 @@ func (d declaration) Retained() managed.Declaration {
 	return d
 }
 
-// inClass is a Network of the object's class and cloud, for what decides about these. It has no subnets and nothing
-// else that a class could forbid.
-func inClass(obj *cloudteamv1.SecurityGroup) *cloudteamv1.Network {
-	n := &cloudteamv1.Network{ObjectMeta: obj.ObjectMeta}
-	n.Spec.Cloud, n.Spec.ClassName = obj.Spec.Cloud, obj.Spec.ClassName
-	n.Status.ResourceStatus, n.Status.Class = obj.Status.ResourceStatus, obj.Status.Class
-	return n
-}
-
 // declarationOf is the Kind's Declare. A SecurityGroup whose class is not for its namespace, or does not exist, is not
 // applied. One that was applied before stays.
 func (k *kind) declarationOf(obj *cloudteamv1.SecurityGroup, owner plan.Owner) (managed.Declaration, error) {
@@ -70,10 +59,8 @@ func (k *kind) declarationOf(obj *cloudteamv1.SecurityGroup, owner plan.Owner) (
 	if d.forbids != nil && !made.Kept {
 		return nil, managed.Waits(*d.forbids)
 	}
-	if obj.Spec.Cloud == nil {
-		if err := k.limit(obj, rule); err != nil {
-			return nil, err
-		}
+	if err := k.room.Refuse(obj, rule); err != nil {
+		return nil, err
 	}
 	groups, waiting, err := k.remotes(obj)
 	if err != nil {
@@ -115,17 +102,9 @@ func (k *kind) remotes(obj *cloudteamv1.SecurityGroup) (ids map[string]string, w
 func show(obj *cloudteamv1.SecurityGroup, declared managed.Declaration, observed plan.Observed) {
 	group, _ := observed.Group()
 	obj.Status.SecurityGroupID, obj.Status.RuleCount = group.ID, int32(len(group.Rules))
-	conditions := &obj.Status.Conditions
-	d, ok := declared.(declaration)
-	if ok {
-		obj.Status.Class = d.class
+	var forbids *controller.State
+	if d, ok := declared.(declaration); ok {
+		obj.Status.Class, forbids = d.class, d.forbids
 	}
-	if ok && obj.DeletionTimestamp == nil && d.forbids != nil {
-		meta.SetStatusCondition(conditions, metav1.Condition{
-			Type: cloudteamv1.ConditionClassViolated, Status: metav1.ConditionTrue, ObservedGeneration: obj.Generation,
-			Reason: d.forbids.Reason, Message: d.forbids.Message,
-		})
-		return
-	}
-	meta.RemoveStatusCondition(conditions, cloudteamv1.ConditionClassViolated)
+	managed.TellViolation(obj, &obj.Status.Conditions, forbids)
 }

@@ -32,6 +32,7 @@ type Controller = managed.Reconciler[*cloudteamv1.SecurityGroup]
 type kind struct {
 	groups  listers.SecurityGroupLister
 	classes *classes.Classes
+	room    managed.Room[*cloudteamv1.SecurityGroup]
 	// members gives the NetworkPorts that the specs put into a SecurityGroup's group.
 	members func(group cache.ObjectName) []*cloudteamv1.NetworkPort
 }
@@ -48,7 +49,7 @@ func NewController(
 	client typed.SecurityGroupsGetter, groups informers.SecurityGroupInformer, in *Members, inventory managed.Inventory,
 	recorder record.EventRecorder, cluster string, of *classes.Classes,
 ) (*Controller, error) {
-	own := &kind{groups: groups.Lister(), classes: of}
+	own := &kind{groups: groups.Lister(), classes: of, room: roomFor(groups.Lister(), of)}
 	if in != nil {
 		if err := controller.IndexPorts(in.Ports.Informer()); err != nil {
 			return nil, err
@@ -98,7 +99,7 @@ func NewController(
 	}
 	err = errors.Join(
 		c.Watch(groups.Informer(), controller.HandlerOfPart(c.Loop, own.about, sameForOthers)),
-		c.Watch(groups.Informer(), own.roomHandler(c)),
+		c.Watch(groups.Informer(), own.room.Handler(c)),
 	)
 	if err != nil || in == nil {
 		return c, err
