@@ -23,6 +23,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	foocontroller "cloudteam.ztgame.com/network-controller/internal/controller/foo"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
@@ -228,74 +229,66 @@ func (p *process) build(build func() (started, error)) (started, error) {
 }
 
 func (p *process) buildNetwork() (started, error) {
-	inventory := p.inventory()
-	var ports informersv1.NetworkPortInformer
-	// A deleted Network waits for its ports. Without the CRD of ports there are none. When the CRD is installed later,
-	// Neutron refuses to delete a network with ports, until this process restarts.
-	if p.options.enabled(portcontroller.Name) {
-		if ok, err := p.discovery.installed(p.runCtx, portResource); ok && err == nil {
-			ports = p.factory.Cloudteam().V1().NetworkPorts()
-		}
-	}
-	c, err := networkcontroller.NewController(p.client.CloudteamV1(), p.factory.Cloudteam().V1().Networks(), ports,
-		inventory, p.recorder, p.cluster,
-		networkcontroller.Options{AddressesLow: p.options.AddressesLow / 100, Classes: p.classes})
+	networks := p.factory.Cloudteam().V1().Networks()
+	c, err := networkcontroller.NewController(p.client.CloudteamV1(), networks, p.ports(), p.inventory(), p.recorder,
+		p.cluster, networkcontroller.Options{AddressesLow: p.options.AddressesLow / 100, Classes: p.classes})
 	if err != nil {
 		return nil, err
 	}
-	p.measured.add(func(m *measured) { m.networks = p.factory.Cloudteam().V1().Networks().Informer().GetIndexer() })
-	c.DefaultTo(p.options.Policies)
-	c.TakeAsSame(p.options.sameClouds())
-	c.ActIn(p.namespaces.within)
-	c.AskNamespaces(p.terminating)
+	p.measured.add(func(m *measured) { m.networks = networks.Informer().GetIndexer() })
 	c.ObserveEvery(p.options.AuditInterval)
-	c.ReachClouds(p.clouds)
-	p.remembering = append(p.remembering, c.Remembered)
-	p.classed = append(p.classed, c.EnqueueNamespace)
-	return delayed{p.serve(c), p.awaitClasses}, nil
+	return serveManaged(p, c), nil
 }
 
 func (p *process) buildNetworkPort() (started, error) {
-	inventory := p.inventory()
+	objects := p.factory.Cloudteam().V1()
 	// Without the CRD of SecurityGroups, only the ports that name one wait.
 	var groups informersv1.SecurityGroupInformer
-	if ok, err := p.discovery.installed(p.runCtx, groupResource); ok && err == nil {
-		groups = p.factory.Cloudteam().V1().SecurityGroups()
+	if p.installed(groupResource) {
+		groups = objects.SecurityGroups()
 	}
-	c, err := portcontroller.NewController(p.client.CloudteamV1(), p.factory.Cloudteam().V1().NetworkPorts(),
-		p.factory.Cloudteam().V1().Networks(), groups, inventory, p.recorder, p.cluster, p.classes)
+	c, err := portcontroller.NewController(p.client.CloudteamV1(), objects.NetworkPorts(), objects.Networks(), groups,
+		p.inventory(), p.recorder, p.cluster, p.classes)
 	if err != nil {
 		return nil, err
 	}
-	p.measured.add(func(m *measured) { m.ports = p.factory.Cloudteam().V1().NetworkPorts().Informer().GetIndexer() })
-	c.DefaultTo(p.options.Policies)
-	c.TakeAsSame(p.options.sameClouds())
-	c.ActIn(p.namespaces.within)
-	c.AskNamespaces(p.terminating)
-	c.ReachClouds(p.clouds)
-	p.remembering = append(p.remembering, c.Remembered)
-	p.classed = append(p.classed, c.EnqueueNamespace)
-	return delayed{p.serve(c), p.awaitClasses}, nil
+	p.measured.add(func(m *measured) { m.ports = objects.NetworkPorts().Informer().GetIndexer() })
+	return serveManaged(p, c), nil
 }
 
 func (p *process) buildSecurityGroup() (started, error) {
-	inventory := p.inventory()
 	groups := p.factory.Cloudteam().V1().SecurityGroups()
-	// As with a Network: a deleted group waits for its ports, and without their CRD there are none.
 	var in *groupcontroller.Members
-	if p.options.enabled(portcontroller.Name) {
-		if ok, err := p.discovery.installed(p.runCtx, portResource); ok && err == nil {
-			in = &groupcontroller.Members{
-				Ports: p.factory.Cloudteam().V1().NetworkPorts(), Networks: p.factory.Cloudteam().V1().Networks(),
-			}
-		}
+	if ports := p.ports(); ports != nil {
+		in = &groupcontroller.Members{Ports: ports, Networks: p.factory.Cloudteam().V1().Networks()}
 	}
 	c, err := groupcontroller.NewController(
-		p.client.CloudteamV1(), groups, in, inventory, p.recorder, p.cluster, p.classes)
+		p.client.CloudteamV1(), groups, in, p.inventory(), p.recorder, p.cluster, p.classes)
 	if err != nil {
 		return nil, err
 	}
 	p.measured.add(func(m *measured) { m.groups = groups.Informer().GetIndexer() })
+	return serveManaged(p, c), nil
+}
+
+// ports gives the NetworkPorts that a deleted Network or SecurityGroup waits for; nil without this controller or their
+// CRD, because then there are none. When the CRD is installed later, Neutron refuses to delete what has ports, until
+// this process restarts.
+func (p *process) ports() informersv1.NetworkPortInformer {
+	if !p.options.enabled(portcontroller.Name) || !p.installed(portResource) {
+		return nil
+	}
+	return p.factory.Cloudteam().V1().NetworkPorts()
+}
+
+// installed reports whether the API server is known to serve a resource now.
+func (p *process) installed(resource schema.GroupVersionResource) bool {
+	ok, err := p.discovery.installed(p.runCtx, resource)
+	return ok && err == nil
+}
+
+// serveManaged gives a controller of objects in Neutron what they all need. The caller holds building.
+func serveManaged[T managed.Object](p *process, c *managed.Reconciler[T]) started {
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
 	c.ActIn(p.namespaces.within)
@@ -303,7 +296,7 @@ func (p *process) buildSecurityGroup() (started, error) {
 	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
 	p.classed = append(p.classed, c.EnqueueNamespace)
-	return delayed{p.serve(c), p.awaitClasses}, nil
+	return delayed{p.serve(c), p.awaitClasses}
 }
 
 func (p *process) buildOrphan() (started, error) {
