@@ -237,14 +237,17 @@ func (c *Caches) PodsOf(deployment *appsv1.Deployment) []*corev1.Pod {
 
 // PodsOfStatefulSet gives the Pods of a StatefulSet that use networks.
 func (c *Caches) PodsOfStatefulSet(set metav1.Object) []*corev1.Pod {
-	return slices.DeleteFunc(c.pods(indexController, controllerKey(set.GetNamespace(), set.GetUID())),
-		func(pod *corev1.Pod) bool { return !controller.Controls(set, StatefulSetKind, pod) })
+	return c.podsOf(set, StatefulSetKind)
 }
 
 // PodsOfReplicaSet gives the Pods of a ReplicaSet that use networks.
 func (c *Caches) PodsOfReplicaSet(set metav1.Object) []*corev1.Pod {
-	return slices.DeleteFunc(c.pods(indexController, controllerKey(set.GetNamespace(), set.GetUID())),
-		func(pod *corev1.Pod) bool { return !controller.Controls(set, replicaSetKind, pod) })
+	return c.podsOf(set, replicaSetKind)
+}
+
+func (c *Caches) podsOf(owner metav1.Object, kind schema.GroupKind) []*corev1.Pod {
+	return slices.DeleteFunc(c.pods(indexController, controllerKey(owner.GetNamespace(), owner.GetUID())),
+		func(pod *corev1.Pod) bool { return !controller.Controls(owner, kind, pod) })
 }
 
 // PortsOf gives the NetworkPorts that an object of the given kind controls.

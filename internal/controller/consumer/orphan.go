@@ -24,6 +24,8 @@ const AnnotationMadeFor = "cloudteam.ztgame.com/made-for"
 var (
 	DeploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 	PodKind        = corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()
+	// StatefulSetKind is the one whose Pods come back under their names.
+	StatefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind()
 )
 
 // MadeFor names the consumer of a kind that a port was made for, which may be gone: its controller, or the one in

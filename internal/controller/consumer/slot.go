@@ -14,9 +14,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// StatefulSetKind is the kind of the consumers whose Pods come back under their names.
-var StatefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind()
-
 // Slot is one number of a StatefulSet. Its Pods come one after the other, all under one name, and have the same ports.
 //
 // No object owns such a port: garbage collection would remove it with a StatefulSet that is deleted to be created again
@@ -48,6 +45,15 @@ func SlotOf(port *cloudteamv1.NetworkPort) (slot Slot, ok bool) {
 	return slotOf(port.Namespace, set, number)
 }
 
+// SlotOfName gives the slot whose Pods have a name, if a StatefulSet makes them; ok is false if none makes such a name.
+func SlotOfName(pod cache.ObjectName) (slot Slot, ok bool) {
+	end := strings.LastIndexByte(pod.Name, '-')
+	if end < 0 {
+		return Slot{}, false
+	}
+	return slotOf(pod.Namespace, pod.Name[:end], pod.Name[end+1:])
+}
+
 // slotOf reads the number of a slot, which is written as Kubernetes writes it.
 func slotOf(namespace, set, number string) (slot Slot, ok bool) {
 	n, err := strconv.ParseInt(number, 10, 32)
@@ -63,9 +69,8 @@ func (c *Caches) SlotOfPod(pod *corev1.Pod) (slot *Slot, known bool) {
 	if owner == nil {
 		return nil, true
 	}
-	number, named := strings.CutPrefix(pod.Name, owner.Name+"-")
-	found, ok := slotOf(pod.Namespace, owner.Name, number)
-	if !named || !ok {
+	found, ok := SlotOfName(cache.MetaObjectToName(pod))
+	if !ok || found.Set != owner.Name {
 		return nil, true // a StatefulSet makes no Pod of this name
 	}
 	set, err := c.StatefulSets.Lister().StatefulSets(pod.Namespace).Get(owner.Name)

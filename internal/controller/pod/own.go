@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -181,9 +182,8 @@ func (c *Controller) deleteOwn(ctx context.Context, own []*cloudteamv1.NetworkPo
 // retire deletes the ports of a slot that no Pod will come back to, once nothing is bound to them: the StatefulSet is
 // gone, or was scaled down. A port also goes with its Network, which would wait for it. pod is nil if the cache has
 // none.
-//
-// It reads the StatefulSet from the API server first: the cache may show it as it was before it was scaled up again.
 func (c *Controller) retire(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) error {
+	returns := sync.OnceValues(func() (bool, error) { return c.returns(ctx, key) })
 	for _, port := range c.caches.PortsOfSlot(key) {
 		slot, _ := consumer.SlotOf(port)
 		if port.DeletionTimestamp != nil || port.Status.BoundTo != nil || inSlot(pod, slot) {
@@ -192,16 +192,10 @@ func (c *Controller) retire(ctx context.Context, key cache.ObjectName, pod *core
 		on := port.Network()
 		network, err := c.caches.Networks.Lister().Networks(on.Namespace).Get(on.Name)
 		if err != nil || network.DeletionTimestamp == nil {
-			if set, err := c.caches.StatefulSets.Lister().StatefulSets(slot.Namespace).Get(slot.Set); err == nil &&
-				slot.Returns(set) {
-				continue
-			}
-			live, err := controller.Live(ctx, c.sets.StatefulSets(slot.Namespace), "StatefulSet", slot.Set)
-			if err != nil {
+			if stays, err := returns(); err != nil {
 				return err
-			}
-			if slot.Returns(live) {
-				return controller.ErrStale
+			} else if stays {
+				continue
 			}
 		}
 		klog.FromContext(ctx).Info("Deleting port that no Pod of the StatefulSet will come back to", "port", port.Name)
@@ -210,6 +204,25 @@ func (c *Controller) retire(ctx context.Context, key cache.ObjectName, pod *core
 		}
 	}
 	return nil
+}
+
+// returns reports whether a Pod of a name, which is that of a slot, may come back. If the cache says that none will, it
+// reads the StatefulSet from the API server: the cache may show it as it was before it was scaled up again. Then the
+// error is ErrStale.
+func (c *Controller) returns(ctx context.Context, pod cache.ObjectName) (bool, error) {
+	slot, ok := consumer.SlotOfName(pod)
+	if !ok {
+		return false, nil
+	}
+	set, err := c.caches.StatefulSets.Lister().StatefulSets(slot.Namespace).Get(slot.Set)
+	if err == nil && slot.Returns(set) {
+		return true, nil
+	}
+	live, err := controller.Live(ctx, c.sets.StatefulSets(slot.Namespace), "StatefulSet", slot.Set)
+	if err == nil && slot.Returns(live) {
+		err = controller.ErrStale
+	}
+	return false, err
 }
 
 // inSlot reports whether a Pod, which may be nil, is one of a slot.
