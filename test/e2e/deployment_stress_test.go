@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 const (
@@ -270,15 +271,8 @@ func (s *stress) renew(name string, policy metav1.DeletionPropagation) {
 // statefulSet creates one whose Pods declare the network: each comes back under its name.
 func (s *stress) statefulSet(name string, replicas int32) {
 	s.t.Helper()
-	pod, labels := podOn("", s.network), map[string]string{"app": name}
-	pod.Labels = labels
-	_, err := kube.AppsV1().StatefulSets(s.namespace).Create(s.t.Context(), &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: appsv1.StatefulSetSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
-		},
-	}, metav1.CreateOptions{})
+	_, err := kube.AppsV1().StatefulSets(s.namespace).Create(s.t.Context(), harness.StatefulSetOn(
+		name, s.network, replicas, appsv1.OrderedReadyPodManagement), metav1.CreateOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

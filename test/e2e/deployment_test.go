@@ -28,17 +28,8 @@ func podOn(name, declares string) *corev1.Pod { return harness.PodOn(name, decla
 // deploymentOn creates a Deployment whose Pods declare networks.
 func deploymentOn(t *testing.T, namespace, name, declares string, replicas int32) *appsv1.Deployment {
 	t.Helper()
-	labels := map[string]string{"app": name}
-	pod := podOn("", declares)
-	pod.Labels = labels
-	created, err := kube.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
-		},
-	}, metav1.CreateOptions{})
+	created, err := kube.AppsV1().Deployments(namespace).Create(t.Context(),
+		harness.DeploymentOn(name, declares, replicas), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("creating Deployment %s: %v", name, err)
 	}

@@ -8,28 +8,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // statefulSetOn creates a StatefulSet whose Pods declare networks. All its Pods start at once.
 func statefulSetOn(t *testing.T, namespace, name, declares string, replicas int32) {
 	t.Helper()
-	pod, labels := podOn("", declares), map[string]string{"app": name}
-	pod.Labels = labels
 	eventually(t, func() error {
-		_, err := kube.AppsV1().StatefulSets(namespace).Create(t.Context(), &appsv1.StatefulSet{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: appsv1.StatefulSetSpec{
-				Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-				PodManagementPolicy: appsv1.ParallelPodManagement,
-				Template:            corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
-			},
-		}, metav1.CreateOptions{})
+		_, err := kube.AppsV1().StatefulSets(namespace).Create(t.Context(), harness.StatefulSetOn(
+			name, declares, replicas, appsv1.ParallelPodManagement), metav1.CreateOptions{})
 		return err
 	})
 }

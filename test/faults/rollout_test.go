@@ -105,15 +105,8 @@ func (w *world) endRollout() {
 // deploy creates a Deployment whose Pods are on Network a.
 func (w *world) deploy(name string, replicas int32) {
 	w.t.Helper()
-	pod, labels := harness.PodOn("", w.name("a")), map[string]string{"app": name}
-	pod.Labels = labels
-	_, err := surroundings.Kube.AppsV1().Deployments(w.namespace).Create(w.t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
-		},
-	}, metav1.CreateOptions{})
+	_, err := surroundings.Kube.AppsV1().Deployments(w.namespace).Create(w.t.Context(),
+		harness.DeploymentOn(name, w.name("a"), replicas), metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatalf("creating Deployment %s: %v", name, err)
 	}

@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -133,16 +132,8 @@ func (w *world) createStatefulSet() {
 // statefulSet creates a StatefulSet whose Pods are on Network a, and start at once.
 func (w *world) statefulSet() {
 	w.t.Helper()
-	pod, labels := harness.PodOn("", w.name("a")), map[string]string{"app": statefulSetName}
-	pod.Labels = labels
-	_, err := surroundings.Kube.AppsV1().StatefulSets(w.namespace).Create(w.t.Context(), &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: statefulSetName},
-		Spec: appsv1.StatefulSetSpec{
-			Replicas: new(int32(replicas)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			PodManagementPolicy: appsv1.ParallelPodManagement,
-			Template:            corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
-		},
-	}, metav1.CreateOptions{})
+	_, err := surroundings.Kube.AppsV1().StatefulSets(w.namespace).Create(w.t.Context(), harness.StatefulSetOn(
+		statefulSetName, w.name("a"), replicas, appsv1.ParallelPodManagement), metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatalf("creating StatefulSet %s: %v", statefulSetName, err)
 	}

@@ -110,16 +110,7 @@ func copyFile(from, to string) error {
 func deploymentAndPods(t *testing.T, namespace string) {
 	t.Helper()
 	deployments := surroundings.Kube.AppsV1().Deployments(namespace)
-	labels := map[string]string{"app": "web"}
-	pod := harness.PodOn("", "net")
-	pod.Labels = labels
-	_, err := deployments.Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
-		},
-	}, metav1.CreateOptions{})
+	_, err := deployments.Create(t.Context(), harness.DeploymentOn("web", "net", 2), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,16 +163,8 @@ func deploymentAndPods(t *testing.T, namespace string) {
 func statefulSet(t *testing.T, namespace string) {
 	t.Helper()
 	sets := surroundings.Kube.AppsV1().StatefulSets(namespace)
-	labels := map[string]string{"app": "db"}
-	pod := harness.PodOn("", "net")
-	pod.Labels = labels
-	_, err := sets.Create(t.Context(), &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "db"},
-		Spec: appsv1.StatefulSetSpec{
-			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
-		},
-	}, metav1.CreateOptions{})
+	_, err := sets.Create(t.Context(), harness.StatefulSetOn("db", "net", 1, appsv1.OrderedReadyPodManagement),
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,10 +184,19 @@ func securityGroup(t *testing.T, namespace string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	surroundings.Eventually(t, func() error {
+	awaitReady(t, "SecurityGroup web", func() ([]metav1.Condition, error) {
 		is, err := groups.Get(t.Context(), "web", metav1.GetOptions{})
-		if err == nil && !meta.IsStatusConditionTrue(is.Status.Conditions, cloudteamv1.ConditionReady) {
-			err = fmt.Errorf("the conditions of SecurityGroup web are %+v", is.Status.Conditions)
+		return is.Status.Conditions, err
+	})
+}
+
+// awaitReady waits until the conditions of an object say that it is Ready.
+func awaitReady(t *testing.T, what string, conditions func() ([]metav1.Condition, error)) {
+	t.Helper()
+	surroundings.Eventually(t, func() error {
+		are, err := conditions()
+		if err == nil && !meta.IsStatusConditionTrue(are, cloudteamv1.ConditionReady) {
+			err = fmt.Errorf("the conditions of %s are %+v", what, are)
 		}
 		return err
 	})
@@ -232,12 +224,9 @@ func network(t *testing.T, namespace, name string, edit func(*cloudteamv1.Networ
 	if _, err := networks.Create(t.Context(), n, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	surroundings.Eventually(t, func() error {
+	awaitReady(t, "Network "+name, func() ([]metav1.Condition, error) {
 		is, err := networks.Get(t.Context(), name, metav1.GetOptions{})
-		if err == nil && !meta.IsStatusConditionTrue(is.Status.Conditions, cloudteamv1.ConditionReady) {
-			err = fmt.Errorf("the conditions of Network %s are %+v", name, is.Status.Conditions)
-		}
-		return err
+		return is.Status.Conditions, err
 	})
 }
 
