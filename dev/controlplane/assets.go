@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -38,18 +39,7 @@ Two calls at the same time do no harm: one fetches or builds, the other waits.`,
   controlplane assets --components=all`,
 		Args: cobra.NoArgs,
 	}
-	components := componentsFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asked, err := components()
-		if err != nil {
-			return err
-		}
-		cache, err := newCache()
-		if err != nil {
-			return err
-		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), stopSignals...)
-		defer stop()
+	withCache(cmd, newCache, func(ctx context.Context, cache *assets.Cache, asked []assets.Component) error {
 		dir, err := cache.Provide(ctx, asked)
 		if ctx.Err() != nil {
 			return errInterrupted
@@ -59,7 +49,7 @@ Two calls at the same time do no harm: one fetches or builds, the other waits.`,
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
 		return err
-	}
+	})
 	return cmd
 }
 
@@ -75,6 +65,17 @@ lines for dev/controlplane/internal/assets/pins/releases.sha256.`,
   controlplane checksums --components=kube-apiserver,kube-controller-manager,kube-scheduler`,
 		Args: cobra.NoArgs,
 	}
+	withCache(cmd, newCache, func(ctx context.Context, cache *assets.Cache, asked []assets.Component) error {
+		return cache.PrintChecksums(ctx, cmd.OutOrStdout(), asked)
+	})
+	return cmd
+}
+
+// withCache has a command do something with the cache and the components that its flag names, until a signal stops it.
+func withCache(
+	cmd *cobra.Command, newCache func() (*assets.Cache, error),
+	do func(ctx context.Context, cache *assets.Cache, asked []assets.Component) error,
+) {
 	components := componentsFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		asked, err := components()
@@ -87,7 +88,6 @@ lines for dev/controlplane/internal/assets/pins/releases.sha256.`,
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), stopSignals...)
 		defer stop()
-		return cache.PrintChecksums(ctx, cmd.OutOrStdout(), asked)
+		return do(ctx, cache, asked)
 	}
-	return cmd
 }

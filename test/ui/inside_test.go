@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -155,13 +154,7 @@ func (c *classroom) thousand(p page) {
 	p.await(`document.querySelectorAll('#object option').length > 100`)
 	var frames []float64
 	p.do(chromedp.Evaluate(frameTimes, &frames, awaited))
-	slices.Sort(frames)
-	median := frames[len(frames)/2]
-	p.t.Logf("while they come: %d frames, median %.1f ms, 95%% within %.1f ms, the worst %.1f ms", len(frames), median,
-		frames[len(frames)*95/100], frames[len(frames)-1])
-	if median > 100 {
-		p.t.Errorf("a frame takes %.1f ms beside a thousand Networks that come, want 100 ms at most", median)
-	}
+	holdFrames(p.t, "while a thousand Networks come", frames, 100)
 	if err := <-created; err != nil {
 		p.t.Fatal(err)
 	}
