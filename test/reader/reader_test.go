@@ -1,0 +1,409 @@
+//go:build linux
+
+package reader
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+
+	// The programs are built by a command, of which go test knows nothing: without the import it would take the results of
+	// earlier ones from its cache.
+	_ "cloudteam.ztgame.com/network-controller/internal/app"
+	_ "cloudteam.ztgame.com/network-controller/internal/kubectl"
+	_ "cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+)
+
+const (
+	// patience is the longest that the demo, or one block of a page, may take.
+	patience = 5 * time.Minute
+	// settling is how long what a page shows may take to become true: a person is slower than this test.
+	settling = 30 * time.Second
+)
+
+// pages are read in this order, with one control plane.
+var pages = []struct {
+	path string
+	// before is entered before the page is read, to tidy up after others.
+	before string
+}{
+	{path: "docs/tutorial.md"},
+	{path: "docs/learn/README.md"}, {path: "docs/learn/1-crd.md"}, {path: "docs/learn/2-generated-code.md"},
+	{path: "docs/learn/3-informers.md"}, {path: "docs/learn/4-workqueue.md"}, {path: "docs/learn/5-foo.md"},
+	{path: "docs/learn/6-exactly-once.md"},
+	{path: "docs/foo.md", before: "kubectl create namespace network-controller # as an installation has it"},
+	{path: "docs/deployment.md"}, {path: "docs/networkport.md"},
+	{path: "docs/network.md", before: "kubectl delete deployments,networkports,networks --all"},
+}
+
+// notRun are what commands begin with that are not run, and why.
+var notRun = map[string]string{
+	"make run":                      "the test itself does it",
+	"hack/generate.sh":              "make verify runs it, which takes minutes",
+	"make assets":                   "it is for what comes next",
+	"KUBEBUILDER_ASSETS=":           "make test-all runs the end-to-end tests",
+	"export KUBECONFIG=":            "the test enters what make run prints",
+	"export OS_CLIENT_CONFIG_FILE=": "likewise",
+	"export PATH=$PWD/bin:$PATH":    "likewise",
+	"kubectl apply -f foo.yaml":     "the page shows no such file",
+	"kubectl annotate statefulset":  "the page shows none",
+	"kubectl get pod NAME":          "it is for a Pod that waits",
+}
+
+// said is what the text around a block says of it.
+var said = []struct {
+	// page and begins name the block.
+	page, begins string
+	// prints are among what it prints; nothing is said where it prints nothing at all.
+	prints  []string
+	nothing bool
+	// fails is what a command begins with that fails.
+	fails string
+}{
+	{page: "tutorial", begins: "openstack network list", nothing: true},
+	{page: "1-crd", begins: "kubectl apply -f", prints: []string{"DESIRED", `"foos/status"`}},
+	{page: "1-crd", begins: "kubectl delete crd", fails: "kubectl get foos"},
+	{page: "2-generated-code", begins: "git status", nothing: true},
+	{page: "2-generated-code", begins: "sed", prints: []string{"types.go | 4 ++++"}},
+	{page: "3-informers", begins: "sed", fails: "go test ./internal/controller",
+		prints: []string{"/a_tombstone_without_the_object", "keys [], want [team/a]"}},
+	{page: "4-workqueue", begins: "read -p", prints: []string{`workqueue_adds_total{name="foo"}`}},
+	{page: "4-workqueue", begins: "kubectl patch",
+		prints: []string{"/7 ", `Scaled Deployment "example-foo" from 7 to 2`}},
+	{page: "4-workqueue", begins: "sed", fails: "go test ./internal/controller", prints: []string{"keys [team/a], want []"}},
+	{page: "5-foo", begins: "kubectl apply",
+		prints: []string{`"controller":true`, `Created Deployment "example-foo"`, `"observedGeneration":`}},
+	{page: "5-foo", begins: "kubectl delete deployment taken",
+		prints: []string{`Created Deployment "taken"`, `"second" deleted`}},
+	{page: "6-exactly-once", begins: "sed", fails: "go test ./internal/controller/managed",
+		prints: []string{"it relied on a list that began before the failure", "overlaps"}},
+}
+
+func TestReader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS is not set; run `make test-all`")
+	}
+	for _, program := range []string{"bash", "git", "jq", "curl", "pgrep"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("a reader needs %s: %v", program, err)
+		}
+	}
+	clone := cloned(t)
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		do(t, "../../tools/kubectl", "go", "build", "-trimpath", "-o", filepath.Join(clone, "bin", "kubectl"), ".")
+	}
+	env, metrics := makeRun(t, clone)
+	for _, page := range pages {
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(page.path, "docs/"), ".md"), func(t *testing.T) {
+			read(t, clone, page.path, append(slices.Clone(env), page.before), metrics)
+		})
+	}
+}
+
+// cloned gives a folder with the files of this repository as they are, in a repository of its own, and the programs
+// that make build builds.
+func cloned(t *testing.T) string {
+	t.Helper()
+	clone := t.TempDir()
+	t.Setenv("CLONE", clone)
+	do(t, "../..", "bash", "-ec", `git ls-files -z --cached --others --exclude-standard |
+		while IFS= read -rd '' file; do [[ ! -e $file ]] || printf '%s\0' "$file"; done |
+		tar -c --null -T - | tar -x -C "$CLONE"`)
+	do(t, clone, "git", "init", "--quiet")
+	do(t, clone, "git", "add", "--all")
+	do(t, clone, "git", "-c", "user.name=reader", "-c", "user.email=reader@localhost", "commit", "--quiet", "--message=x")
+	do(t, "../..", "go", "build", "-trimpath", "-o", filepath.Join(clone, "bin")+"/", "./cmd/network-controller",
+		"./cmd/neutron-emulator", "./cmd/kubectl-network", "./dev/controlplane", "./dev/demo")
+	return clone
+}
+
+// do runs a program in a folder.
+func do(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, output)
+	}
+}
+
+var (
+	exported = regexp.MustCompile(`(?m)^ +\$ (export (?:KUBECONFIG|OS_CLIENT_CONFIG_FILE)=.*)$`)
+	measured = regexp.MustCompile(`(?m)^ +Metrics: (.*)$`)
+)
+
+// makeRun does what `make run` does, until the test ends, and gives the lines to enter in a second terminal and the
+// address of the metrics.
+func makeRun(t *testing.T, clone string) (env []string, metrics string) {
+	t.Helper()
+	var printed process.Buffer
+	demo, err := process.Start(process.Program{
+		Name: "demo", Path: filepath.Join(clone, "bin", "demo"), Args: []string{"--stay"}, Dir: clone, Output: &printed,
+		Orphaned: syscall.SIGTERM, Patience: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := demo.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("make run does not stop: %v", err)
+		}
+	})
+	err = harness.Poll(demo.Done(), patience, 100*time.Millisecond, func() error {
+		if !strings.Contains(printed.String(), "4. The controller's log") {
+			return errors.New("make run is not ready")
+		}
+		return nil
+	})
+	text := printed.String()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	for _, found := range exported.FindAllStringSubmatch(text, -1) {
+		env = append(env, found[1])
+	}
+	found := measured.FindStringSubmatch(text)
+	if len(env) == 0 || found == nil {
+		t.Fatalf("make run does not print what the pages need:\n%s", text)
+	}
+	return env, found[1]
+}
+
+// read does what a page says, in a terminal of its own, after what is entered before.
+func read(t *testing.T, clone, page string, before []string, metrics string) {
+	t.Helper()
+	all, err := blocks(filepath.Join(clone, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal := open(t, clone, metrics)
+	for _, line := range append([]string{"export PATH=$PWD/bin:$PATH"}, before...) {
+		if out, failed := terminal.enter(line); len(failed) > 0 {
+			t.Fatalf("%s: %s", line, out)
+		}
+	}
+	_, err = exec.LookPath("openstack")
+	openstack := err == nil
+	last := ""
+	for _, b := range all {
+		for _, c := range b {
+			if c.text == "" {
+				if err := lacking(c, last); err != nil {
+					t.Errorf("%s:%d: of what the last command printed, %v:\n%s", page, c.line, err, last)
+				}
+				continue
+			}
+			if strings.HasPrefix(c.text, "openstack ") && !openstack {
+				t.Logf("%s:%d: there is no OpenStack client, which is optional", page, c.line)
+				break
+			}
+			if c.text = run(c.text); c.text != "" {
+				last = terminal.obey(page, c)
+			}
+			if strings.Contains(c.text, "sed -i") {
+				terminal.compile(page, c)
+			}
+		}
+	}
+	if changed, _ := terminal.enter("git diff --stat"); changed != "" {
+		t.Errorf("%s does not take back what it changes:\n%s", page, changed)
+	}
+}
+
+// run gives what of a text is run.
+func run(text string) string {
+	var left []string
+	skipping := false
+	for line := range strings.SplitSeq(text, "\n") {
+		for begin := range notRun {
+			skipping = skipping || strings.HasPrefix(line, begin)
+		}
+		if !skipping {
+			left = append(left, line)
+		}
+		skipping = skipping && strings.HasSuffix(line, "\\")
+	}
+	return strings.TrimSpace(strings.Join(left, "\n"))
+}
+
+// terminal is a shell that reads commands as a person enters them.
+type terminal struct {
+	t      *testing.T
+	script io.Writer
+	out    *bufio.Reader
+	number int
+}
+
+// open opens a terminal in a folder. A question of a command is answered with what is pasted.
+func open(t *testing.T, dir, pasted string) *terminal {
+	t.Helper()
+	commands, script, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, screen, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	shell := exec.CommandContext(ctx, "bash", "/dev/fd/3")
+	shell.Dir = dir
+	shell.Stdin = strings.NewReader(strings.Repeat(pasted+"\n", 9))
+	shell.Stdout, shell.Stderr = screen, screen
+	shell.ExtraFiles = []*os.File{commands}
+	// What a command starts in the background ends with the terminal.
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = commands.Close()
+	_ = screen.Close()
+	t.Cleanup(func() {
+		cancel()
+		_ = script.Close()
+		_ = shell.Wait()
+		_ = printed.Close()
+	})
+	s := &terminal{t: t, script: script, out: bufio.NewReader(printed)}
+	s.enter(`set -E -o pipefail; trap 'printf "FAILED %s\n" "${BASH_COMMAND//$'\n'/ }"' ERR
+		export PAGER=cat GIT_PAGER=cat GOFLAGS=-trimpath CGO_ENABLED=0`)
+	return s
+}
+
+// enter runs a text and gives what it prints, and the commands in it that failed.
+func (s *terminal) enter(text string) (printed string, failed []string) {
+	s.t.Helper()
+	s.number++
+	end := fmt.Sprintf("END OF %d", s.number)
+	if _, err := fmt.Fprintf(s.script, "%s\nprintf '\\n%%s\\n' '%s'\n", text, end); err != nil {
+		s.t.Fatal(err)
+	}
+	type result struct {
+		lines []string
+		err   error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		var r result
+		for {
+			line, err := s.out.ReadString('\n')
+			line = strings.TrimSuffix(line, "\n")
+			if err != nil || line == end {
+				r.err = err
+				ended <- r
+				return
+			}
+			r.lines = append(r.lines, line)
+		}
+	}()
+	select {
+	case r := <-ended:
+		if r.err != nil {
+			s.t.Fatalf("the shell ended in %q: %v\n%s", text, r.err, strings.Join(r.lines, "\n"))
+		}
+		lines := slices.DeleteFunc(r.lines, func(line string) bool {
+			command, is := strings.CutPrefix(line, "FAILED ")
+			if is {
+				failed = append(failed, command)
+			}
+			return is
+		})
+		return strings.TrimSuffix(strings.Join(lines, "\n"), "\n"), failed
+	case <-time.After(patience):
+		s.t.Fatalf("it does not end: %s", text)
+		return "", nil
+	}
+}
+
+// obey does what a page says until it prints what the page shows, and gives what it printed. What changes nothing is
+// asked again for a while.
+func (s *terminal) obey(page string, c command) string {
+	s.t.Helper()
+	var printed string
+	obeyed := func() error {
+		began := time.Now()
+		var failed []string
+		printed, failed = s.enter(c.text)
+		s.t.Logf("%s:%d: %.1f s\n$ %s\n%s", page, c.line, time.Since(began).Seconds(), c.text, printed)
+		return errors.Join(unexpected(page, c, printed, failed), lacking(c, printed))
+	}
+	var err error
+	if asks.MatchString(c.text) {
+		err = harness.Poll(nil, settling, 200*time.Millisecond, obeyed)
+	} else {
+		err = obeyed()
+	}
+	if err != nil {
+		s.t.Errorf("%s:%d: %v\n$ %s\n%s", page, c.line, err, c.text, printed)
+	}
+	return printed
+}
+
+// asks are commands that change nothing.
+var asks = regexp.MustCompile(`^(kubectl (get|network (why|tree|plan)|events)|openstack \w+ (list|show)) `)
+
+// compile compiles what a page has changed, if it has not taken that back yet.
+func (s *terminal) compile(page string, c command) {
+	s.t.Helper()
+	out, failed := s.enter("git diff --name-only -- '*.go' | xargs -r -n1 dirname | sort -u | sed 's|^|./|' | xargs -r go vet")
+	if len(failed) > 0 {
+		s.t.Errorf("%s:%d: the code does not compile any more:\n%s", page, c.line, out)
+	}
+}
+
+// unexpected gives what is other than the text around a block says. Where a page shows what a command prints, it shows
+// failures as well.
+func unexpected(page string, c command, printed string, failed []string) error {
+	var problems []error
+	fails := ""
+	for _, about := range said {
+		if !strings.HasSuffix(page, about.page+".md") || !strings.HasPrefix(c.text, about.begins) {
+			continue
+		}
+		fails = about.fails
+		for _, want := range about.prints {
+			if !strings.Contains(printed, want) {
+				problems = append(problems, fmt.Errorf("it does not print %q", want))
+			}
+		}
+		if about.nothing && c.shown == nil && strings.TrimSpace(printed) != "" {
+			problems = append(problems, errors.New("it prints something"))
+		}
+		if about.fails != "" && len(failed) == 0 {
+			problems = append(problems, fmt.Errorf("%s does not fail", about.fails))
+		}
+	}
+	for _, command := range failed {
+		if c.shown == nil && (fails == "" || !strings.HasPrefix(command, fails)) {
+			problems = append(problems, fmt.Errorf("this fails: %s", command))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// lacking gives what the page shows and the command did not print.
+func lacking(c command, printed string) error {
+	if line := missing(c.shown, printed); line != "" {
+		return fmt.Errorf("the page shows this line, which is not printed: %s", line)
+	}
+	return nil
+}
