@@ -36,6 +36,7 @@ func Check(files fs.FS) ([]string, error) {
 		}
 		for _, command := range p.commands {
 			c.note(p, command.line, c.checkCommand(command.text))
+			c.note(p, command.line, c.checkTranslated(p, command.text))
 		}
 	}
 	return c.problems, nil
@@ -203,6 +204,22 @@ func (c *checker) checkCommand(text string) string {
 	}
 	return ""
 }
+
+// checkTranslated gives what is wrong with a command of a translation that its source does not have, or "". Comments
+// are translated.
+func (c *checker) checkTranslated(p page, text string) string {
+	found := sourcePattern.FindStringSubmatch(p.text)
+	if found == nil || slices.ContainsFunc(c.pages[found[1]].commands, func(of command) bool {
+		return withoutComment(of.text) == withoutComment(text)
+	}) {
+		return ""
+	}
+	return fmt.Sprintf("%s has no such command: %s", found[1], text)
+}
+
+var commentPattern = regexp.MustCompile(`(^|\s+)#\s.*$`)
+
+func withoutComment(text string) string { return commentPattern.ReplaceAllString(text, "") }
 
 func (c *checker) hasTest(folder, test string) bool {
 	names, err := fs.Glob(c.files, folder+"/*_test.go")

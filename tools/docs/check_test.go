@@ -37,13 +37,18 @@ func TestCheck(t *testing.T) {
 		"a missing target": {"```\n$ make nothing\n```", []string{noPlace, "docs/p.md:2: make has no target nothing"}},
 		"a missing file in a command": {"```sh\nkubectl apply \\\n  -f config/y.yaml\n```",
 			[]string{noPlace, "docs/p.md:2: there is no config/y.yaml"}},
+		"a translation with its source's commands": {want: []string{noPlace},
+			page: "```\n$ ls   # 列出\n```\n<!-- translation of docs/learn/x.md at 0 -->"},
+		"a translation with a command of its own": {want: []string{noPlace, "docs/p.md:2: docs/learn/x.md has no such command: ls -l"},
+			page: "```\n$ ls -l\n```\n<!-- translation of docs/learn/x.md at 0 -->"},
 		"a missing test": {"```sh\ngo test ./a -run TestB\n```", []string{noPlace, "docs/p.md:2: ./a has no test TestB"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			files := fstest.MapFS{}
 			for name, text := range map[string]string{
 				"docs/p.md": test.page, "docs/other.md": "# One\n## One\n", "a/a.go": code,
-				"tools/docs/site/sections.mjs": "['docs/p.md', 'docs/learn/']", "docs/learn/x.md": "", "docs/zh/p.md": "",
+				"docs/learn/x.md":              "```sh\nls   # list\n```\n",
+				"tools/docs/site/sections.mjs": "['docs/p.md', 'docs/learn/']", "docs/zh/p.md": "",
 				"a/a_test.go": "package a\n\nfunc TestA() {}\n", "Makefile": "test: assets\n\tgo test\n", "config/x.yaml": "",
 			} {
 				files[name] = &fstest.MapFile{Data: []byte(text)}
