@@ -118,7 +118,7 @@ test-openstack: assets ## Install and start a real Keystone and Neutron, and run
 	dev/openstack/openstack up
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 FAULTS_OPENSTACK=1 \
-	  ADVERSARY_OPENSTACK=1 go test $(RACE) -short -count=1 -p 1 -timeout 30m ./test/contract/... ./test/e2e/... \
+	  ADVERSARY_OPENSTACK=1 go test $(RACE) -short -count=1 -p 1 -timeout 60m ./test/contract/... ./test/e2e/... \
 	  ./test/faults/... ./test/adversary
 
 .PHONY: test-dataplane
