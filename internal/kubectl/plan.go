@@ -119,7 +119,7 @@ func planAll(
 		if err != nil {
 			return nil, err
 		}
-		if err := errors.Join(others(n.Namespace), planner.Know([]*cloudteamv1.Network{stored}, nil)); err != nil {
+		if err := errors.Join(others(n.Namespace), planner.Know([]*cloudteamv1.Network{stored}, nil, nil)); err != nil {
 			return nil, err
 		}
 		result, err := planner.Network(ctx, stored)
@@ -133,7 +133,7 @@ func planAll(
 		if err != nil {
 			return nil, err
 		}
-		if err := errors.Join(others(g.Namespace), planner.Know(nil, nil, stored)); err != nil {
+		if err := errors.Join(others(g.Namespace), planner.Know(nil, nil, []*cloudteamv1.SecurityGroup{stored})); err != nil {
 			return nil, err
 		}
 		result, err := planner.SecurityGroup(ctx, stored)

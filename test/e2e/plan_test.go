@@ -123,7 +123,7 @@ func (p planned) plan(r *rapid.T, n *cloudteamv1.Network) planning.Result {
 	if err := planning.Others(ctx, cluster, planner, n.Namespace); err != nil {
 		r.Fatal(err)
 	}
-	if err := planner.Know([]*cloudteamv1.Network{stored}, nil); err != nil {
+	if err := planner.Know([]*cloudteamv1.Network{stored}, nil, nil); err != nil {
 		r.Fatal(err)
 	}
 	result, err := planner.Network(ctx, stored)

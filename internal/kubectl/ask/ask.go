@@ -2,11 +2,16 @@
 package ask
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
@@ -57,7 +62,8 @@ func Read[T any](c *Cluster, of Object, get func() (T, error)) (T, Presence) {
 	case err == nil:
 		return found, There
 	case NoKind(err):
-		c.Note("The API server does not serve %ss: the CRDs are not installed (kubectl apply -f config/crd/).", of.Kind)
+		c.Note("The API server does not serve %ss: the CRDs are not installed (kubectl apply -f config/crd/).",
+			strings.TrimSuffix(of.Kind, "s"))
 		return found, Absent
 	case apierrors.IsNotFound(err):
 		return found, Absent
@@ -67,6 +73,23 @@ func Read[T any](c *Cluster, of Object, get func() (T, error)) (T, Presence) {
 		c.Note("%s cannot be read: %v.", of, err)
 	}
 	return found, Hidden
+}
+
+// List gives the objects of a kind that are in a namespace, or all for "". What cannot be read is noted, as by Read.
+func List[T, L runtime.Object](
+	ctx context.Context, c *Cluster, kind, namespace string, list func(context.Context, metav1.ListOptions) (L, error),
+) (objs []T, is Presence) {
+	found, is := Read(c, New(kind, "", "of "+cmp.Or(namespace, "all namespaces")), func() (L, error) {
+		return list(ctx, metav1.ListOptions{})
+	})
+	if is != There {
+		return nil, is
+	}
+	_ = meta.EachListItem(found, func(obj runtime.Object) error { // a list has items
+		objs = append(objs, obj.(T))
+		return nil
+	})
+	return objs, is
 }
 
 // NoKind reports whether the API server does not know the kind at all. Then its answer is no Status of its own.

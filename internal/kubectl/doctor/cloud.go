@@ -17,7 +17,7 @@ import (
 )
 
 // cloud checks the user's cloud.
-func (d doctor) cloud(networks []cloudteamv1.Network) []Check {
+func (d doctor) cloud(networks []*cloudteamv1.Network) []Check {
 	login := Check{Name: "credentials", State: Unknown, Says: "no cloud is named",
 		Remedy: "Name a cloud of your clouds.yaml with --cloud or OS_CLOUD, to check Neutron."}
 	if d.Cloud == nil {
@@ -31,8 +31,8 @@ func (d doctor) cloud(networks []cloudteamv1.Network) []Check {
 	}
 	login.State, login.Says, login.Remedy = OK, "project "+identity.ProjectID+" at "+identity.Endpoint, ""
 	here, elsewhere := 0, 0
-	for i := range networks {
-		switch at := networks[i].Status.Cloud; {
+	for _, n := range networks {
+		switch at := n.Status.Cloud; {
 		case at == nil:
 		case at.ProjectID == identity.ProjectID:
 			here++

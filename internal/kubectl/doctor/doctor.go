@@ -64,7 +64,7 @@ type Options struct {
 func Run(ctx context.Context, c *ask.Cluster, options Options) []Check {
 	d := doctor{ctx, c, options}
 	checks := []Check{d.version(), d.crds(), d.policies(), d.controller()}
-	networks, is := d.networks()
+	networks, is := ask.List[*cloudteamv1.Network](ctx, c, "Networks", "", c.Networks.CloudteamV1().Networks("").List)
 	checks = append(checks, d.objects(networks, is)...)
 	checks = append(checks, d.agents(), d.mtu(networks, is))
 	of := d.cloud(networks)
@@ -174,45 +174,31 @@ func (d doctor) controller() Check {
 	return c
 }
 
-// networks reads all Networks.
-func (d doctor) networks() ([]cloudteamv1.Network, ask.Presence) {
-	list, is := ask.Read(d.Cluster, ask.New("Networks", "", "of all namespaces"),
-		func() (*cloudteamv1.NetworkList, error) {
-			return d.Networks.CloudteamV1().Networks("").List(d.ctx, metav1.ListOptions{})
-		})
-	if is != ask.There {
-		return nil, is
+// objects checks the conditions of all objects that the user may see. networks are those that were read before.
+func (d doctor) objects(networks []*cloudteamv1.Network, is ask.Presence) []Check {
+	of := d.Networks.CloudteamV1()
+	groups, groupsAre := ask.List[*cloudteamv1.SecurityGroup](
+		d.ctx, d.Cluster, "SecurityGroups", "", of.SecurityGroups("").List)
+	ports, portsAre := ask.List[*cloudteamv1.NetworkPort](
+		d.ctx, d.Cluster, "NetworkPorts", "", of.NetworkPorts("").List)
+	ofNetworks := conditionsOf(networks, func(n *cloudteamv1.Network) []metav1.Condition { return n.Status.Conditions })
+	ofGroups := conditionsOf(groups, func(g *cloudteamv1.SecurityGroup) []metav1.Condition { return g.Status.Conditions })
+	ofPorts := conditionsOf(ports, func(p *cloudteamv1.NetworkPort) []metav1.Condition { return p.Status.Conditions })
+	return []Check{
+		conditions("Networks", cloudteamv1.ConditionReady, "network", ofNetworks, is),
+		conditions("SecurityGroups", cloudteamv1.ConditionReady, "securitygroup", ofGroups, groupsAre),
+		conditions("NetworkPorts", cloudteamv1.ConditionReady, "networkport", ofPorts, portsAre),
+		conditions("packets", cloudteamv1.ConditionAttached, "networkport", ofPorts, portsAre),
 	}
-	return list.Items, is
 }
 
-// objects checks the conditions of all objects that the user may see.
-func (d doctor) objects(networks []cloudteamv1.Network, is ask.Presence) []Check {
+// conditionsOf gives the conditions of objects by their names.
+func conditionsOf[T metav1.Object](objs []T, of func(T) []metav1.Condition) map[string][]metav1.Condition {
 	all := map[string][]metav1.Condition{}
-	for i := range networks {
-		all[networks[i].Namespace+"/"+networks[i].Name] = networks[i].Status.Conditions
+	for _, obj := range objs {
+		all[obj.GetNamespace()+"/"+obj.GetName()] = of(obj)
 	}
-	checks := []Check{conditions("Networks", cloudteamv1.ConditionReady, "network", all, is)}
-	ports, is := ask.Read(d.Cluster, ask.New("NetworkPorts", "", "of all namespaces"),
-		func() (*cloudteamv1.NetworkPortList, error) {
-			return d.Networks.CloudteamV1().NetworkPorts("").List(d.ctx, metav1.ListOptions{})
-		})
-	allPorts := map[string][]metav1.Condition{}
-	for i := 0; is == ask.There && i < len(ports.Items); i++ {
-		allPorts[ports.Items[i].Namespace+"/"+ports.Items[i].Name] = ports.Items[i].Status.Conditions
-	}
-	groups, known := ask.Read(d.Cluster, ask.New("SecurityGroups", "", "of all namespaces"),
-		func() (*cloudteamv1.SecurityGroupList, error) {
-			return d.Networks.CloudteamV1().SecurityGroups("").List(d.ctx, metav1.ListOptions{})
-		})
-	allGroups := map[string][]metav1.Condition{}
-	for i := 0; known == ask.There && i < len(groups.Items); i++ {
-		allGroups[groups.Items[i].Namespace+"/"+groups.Items[i].Name] = groups.Items[i].Status.Conditions
-	}
-	checks = append(checks,
-		conditions("SecurityGroups", cloudteamv1.ConditionReady, "securitygroup", allGroups, known))
-	return append(checks, conditions("NetworkPorts", cloudteamv1.ConditionReady, "networkport", allPorts, is),
-		conditions("packets", cloudteamv1.ConditionAttached, "networkport", allPorts, is))
+	return all
 }
 
 // conditions checks one condition of all objects of a kind. Objects without Attached have no data plane.

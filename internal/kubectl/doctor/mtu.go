@@ -23,15 +23,14 @@ type link struct {
 
 // mtu checks the MTUs along the paths: those of the Networks on one router, and of its external network. Neutron itself
 // refuses an MTU that the physical network cannot carry.
-func (d doctor) mtu(networks []cloudteamv1.Network, is ask.Presence) Check {
+func (d doctor) mtu(networks []*cloudteamv1.Network, is ask.Presence) Check {
 	c := Check{Name: "MTU", State: OK, Says: "no router joins different ones"}
 	if is != ask.There {
 		return c.hidden("you may not list Networks")
 	}
 	var small []string
 	routers, outside := map[string][]link{}, map[string]string{}
-	for i := range networks {
-		n := &networks[i]
+	for _, n := range networks {
 		if n.Status.MTU == 0 {
 			continue
 		}

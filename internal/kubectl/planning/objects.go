@@ -101,29 +101,12 @@ func ClusterUID(ctx context.Context, c *ask.Cluster, given string) (string, erro
 
 // Others reads the objects of a namespace that a plan depends on. What the user may not read is noted.
 func Others(ctx context.Context, c *ask.Cluster, p *Planner, namespace string) error {
-	networks, is := ask.Read(c, ask.New("Networks", "", "of "+namespace), func() (*cloudteamv1.NetworkList, error) {
-		return c.Networks.CloudteamV1().Networks(namespace).List(ctx, metav1.ListOptions{})
-	})
-	var known []*cloudteamv1.Network
-	for i := 0; is == ask.There && i < len(networks.Items); i++ {
-		known = append(known, &networks.Items[i])
-	}
-	ports, is := ask.Read(c, ask.New("NetworkPorts", "", "of "+namespace), func() (*cloudteamv1.NetworkPortList, error) {
-		return c.Networks.CloudteamV1().NetworkPorts(namespace).List(ctx, metav1.ListOptions{})
-	})
-	var knownPorts []*cloudteamv1.NetworkPort
-	for i := 0; is == ask.There && i < len(ports.Items); i++ {
-		knownPorts = append(knownPorts, &ports.Items[i])
-	}
-	groups, is := ask.Read(c, ask.New("SecurityGroups", "", "of "+namespace),
-		func() (*cloudteamv1.SecurityGroupList, error) {
-			return c.Networks.CloudteamV1().SecurityGroups(namespace).List(ctx, metav1.ListOptions{})
-		})
-	var knownGroups []*cloudteamv1.SecurityGroup
-	for i := 0; is == ask.There && i < len(groups.Items); i++ {
-		knownGroups = append(knownGroups, &groups.Items[i])
-	}
-	return p.Know(known, knownPorts, knownGroups...)
+	of := c.Networks.CloudteamV1()
+	networks, _ := ask.List[*cloudteamv1.Network](ctx, c, "Networks", namespace, of.Networks(namespace).List)
+	ports, _ := ask.List[*cloudteamv1.NetworkPort](ctx, c, "NetworkPorts", namespace, of.NetworkPorts(namespace).List)
+	groups, _ := ask.List[*cloudteamv1.SecurityGroup](
+		ctx, c, "SecurityGroups", namespace, of.SecurityGroups(namespace).List)
+	return p.Know(networks, ports, groups)
 }
 
 // Kind tells what an object of a file is; empty for what cannot be planned.

@@ -129,19 +129,18 @@ func classesOf(ctx context.Context, c *ask.Cluster) *classes.Classes {
 
 // Know adds objects that others depend on. The latest of a name counts.
 func (p *Planner) Know(
-	networks []*cloudteamv1.Network, ports []*cloudteamv1.NetworkPort, groups ...*cloudteamv1.SecurityGroup,
+	networks []*cloudteamv1.Network, ports []*cloudteamv1.NetworkPort, groups []*cloudteamv1.SecurityGroup,
 ) error {
-	var errs []error
-	for _, n := range networks {
-		errs = append(errs, p.known.Add(n))
+	return errors.Join(addTo(p.known, networks), addTo(p.knownPorts, ports), addTo(p.knownGroups, groups))
+}
+
+func addTo[T any](known cache.Indexer, objs []T) error {
+	for _, obj := range objs {
+		if err := known.Add(obj); err != nil {
+			return err
+		}
 	}
-	for _, port := range ports {
-		errs = append(errs, p.knownPorts.Add(port))
-	}
-	for _, group := range groups {
-		errs = append(errs, p.knownGroups.Add(group))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Network plans a Network as it would be in the API server.
