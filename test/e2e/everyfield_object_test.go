@@ -43,7 +43,7 @@ func (o *tried) Outside(cidr string) (id, name string) {
 func (o *tried) QoSPolicy(name string) string {
 	o.t.Helper()
 	return o.made("QoS policy "+name, func() resource {
-		return resource{"id": newQoSPolicy(o.t, o.namespace+"-"+name)}
+		return resource{"id": newQoSPolicy(o.t, open(o.t, "admin"), o.namespace+"-"+name)}
 	}).id()
 }
 

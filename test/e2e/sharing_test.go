@@ -14,9 +14,8 @@ import (
 )
 
 // newQoSPolicy makes a QoS policy that all projects see, until the test ends, and gives its id.
-func newQoSPolicy(t *testing.T, name string) string {
+func newQoSPolicy(t *testing.T, admin *cloud, name string) string {
 	t.Helper()
-	admin := open(t, "admin")
 	url := admin.client.ServiceURL("qos", "policies")
 	var made map[string]resource
 	_, err := admin.client.Post(t.Context(), url, resource{"policy": resource{"name": name, "shared": true}}, &made,
@@ -83,7 +82,8 @@ func testSharing(
 ) {
 	parallel("a QoS policy and projects to share with arrive, change, and are put back",
 		func(t *testing.T, c *cloud, namespace, name string) {
-			gold, silver := newQoSPolicy(t, name+"-gold"), newQoSPolicy(t, name+"-silver")
+			admin := open(t, "admin")
+			gold, silver := newQoSPolicy(t, admin, name+"-gold"), newQoSPolicy(t, admin, name+"-silver")
 			one, two, theirs := name+"-one", name+"-two", name+"-theirs"
 			spec := example()
 			spec.QoSPolicy, spec.SharedWith = name+"-gold", []string{two, one}

@@ -168,7 +168,7 @@ func Trials() []Trial {
 	for i := range trials {
 		of := &trials[i]
 		of.Rows = slices.Concat(rowsOf(networkFields(), of.Name), rowsOf(portFields(Place{}), of.Name),
-			rowsOf(groupFields(), of.Name))
+			rowsOf(groupFields(""), of.Name))
 	}
 	return trials
 }

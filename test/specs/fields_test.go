@@ -14,6 +14,7 @@ import (
 func TestEveryFieldHasARow(t *testing.T) {
 	t.Run("Network", func(t *testing.T) { wantTable(t, networkFields()) })
 	t.Run("NetworkPort", func(t *testing.T) { wantTable(t, portFields(testPlace)) })
+	t.Run("SecurityGroup", func(t *testing.T) { wantTable(t, groupFields("web")) })
 }
 
 // wantTable holds that a table has the fields of its kind, and that each of them is drawn.

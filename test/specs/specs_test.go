@@ -138,6 +138,11 @@ func TestEveryFieldIsDrawnAndOmitted(t *testing.T) {
 				return testLimits.NetworkPort(place).Draw(t, "spec")
 			}, false,
 		},
+		"of a SecurityGroup": {func(t *rapid.T) any { return testLimits.SecurityGroup("web").Draw(t, "spec") }, false},
+		"of a SecurityGroup's edit": {func(t *rapid.T) any {
+			spec := testLimits.SecurityGroup("web").Draw(t, "spec")
+			return testLimits.SecurityGroupEdit("web", spec).Draw(t, "edited")
+		}, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := seen{set: map[string]int{}, unset: map[string]int{}}
