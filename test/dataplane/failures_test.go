@@ -23,7 +23,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -89,6 +92,8 @@ func (w *world) newGuests() []*guest {
 	for _, g := range guests {
 		w.areActive(g.Pod, g.node.Name)
 	}
+	w.portSays("one", cloudteamv1.ReasonPlugged, "")
+	w.whySays("one", "")
 	one, two, three := guests[0], guests[1], guests[2]
 	for i, allocation := range one.on {
 		device := fmt.Sprintf("net%d", i+1)
@@ -361,6 +366,7 @@ func (w *world) whatIsWrongIsTold(guests []*guest) {
 	w.says(w.namespace, "agentless", "the network-agent does not answer", "look at the Pod of the DaemonSet network-agent")
 	w.says(w.namespace, "misnamed", "no NetworkPort of the Pod is prepared for node", "see the condition Attached")
 	w.portSays("misnamed", "BindingFailed", "elsewhere")
+	w.whySays("misnamed", "BindingFailed")
 
 	// The agent of the first node finds no Open vSwitch; the second has a mode that needs the right to bind.
 	do(first.Kill("ovs-vswitchd"), first.Kill("ovsdb-server"), agent(first, brief))
@@ -438,6 +444,20 @@ func (w *world) portSays(pod, reason, words string) {
 			}
 		}
 		return errors.Join(errors.New("want "+reason+" with "+words), err)
+	})
+}
+
+// whySays waits until `kubectl network why pod/NAME` names a reason and a remedy; empty if nothing is wrong.
+func (w *world) whySays(pod, reason string) {
+	w.Helper()
+	w.eventually(func() error {
+		cluster := &ask.Cluster{Kubernetes: surroundings.Kube, Networks: surroundings.Networks}
+		answer, err := why.Explain(w.Context(), cluster, ask.New("Pod", w.namespace, pod), time.Now())
+		named := slices.ContainsFunc(answer.Chain, func(l why.Link) bool { return l.Reason == reason })
+		if err == nil && (answer.Healthy != (reason == "") || !answer.Healthy && (!named || answer.Remedy == "")) {
+			err = fmt.Errorf("kubectl network why pod/%s: want %q, have %+v", pod, reason, answer)
+		}
+		return err
 	})
 }
 

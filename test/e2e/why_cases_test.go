@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -115,6 +118,21 @@ func cloudCases() map[string]reasonCase {
 			theNetwork, ofTheNetwork + "CloudUnavailable", "look at Neutron"},
 		cloudteamv1.ReasonRateLimited: {func(w *trouble) { w.at("throttled") },
 			theNetwork, ofTheNetwork + "RateLimited", "asked for a pause"},
+		cloudteamv1.ReasonIdentityDisputed: {func(w *trouble) {
+			w.at("disputed")
+			awaitReady(w.T, w.ns, w.net)
+			// New networks are made all the same, and what was made is not changed once the other leader was heard.
+			said := 0
+			eventually(w.T, func() error {
+				said++
+				edit(w.T, w.ns, w.net, fmt.Sprintf(`{"description":"%d"}`, said))
+				ready := meta.FindStatusCondition(get(w.T, w.ns, w.net).Status.Conditions, cloudteamv1.ConditionReady)
+				if ready.Reason != cloudteamv1.ReasonIdentityDisputed {
+					return errors.New("the other leader was not heard yet")
+				}
+				return nil
+			})
+		}, theNetwork, ofTheNetwork + "IdentityDisputed", "Stop the controller in one of them"},
 		cloudteamv1.ReasonNotConverged: {func(w *trouble) {
 			w.at("stubborn")
 			awaitReady(w.T, w.ns, w.net)
@@ -217,6 +235,12 @@ func workloadCases() map[string]reasonCase {
 			w.ready()
 			deploymentOn(w.T, w.ns, "web", `[{"name":"`+w.net+`","ips":["192.168.0.300"]}]`, 1)
 		}, theDeployment, ofDeployment + "InvalidNetworks", "Correct the annotation"},
+		cloudteamv1.ReasonReconcileFailed: {func(w *trouble) {
+			w.ready()
+			awaitGate(w.T, w.ns)
+			w.refuseAllocations()
+			w.pod(w.net)
+		}, "Pod bare", "Pod NS/bare ReconcileFailed", "Read the message"},
 		cloudteamv1.ReasonPortLimitReached: {func(w *trouble) {
 			w.ready(w.class(cloudteamv1.NetworkClassSpec{Limits: &cloudteamv1.ClassLimits{PortsPerDeployment: new(int32(1))}}))
 			deploymentOn(w.T, w.ns, "web", w.net, 2)

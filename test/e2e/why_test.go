@@ -1,18 +1,24 @@
 package e2e
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -49,16 +55,12 @@ type reasonCase struct {
 	says string
 }
 
-// elsewhere are the Reasons to which no case brings the controller: why, and the test that does.
+// elsewhere are the Reasons to which no case brings the controller: why, and the test that does, and asks.
 var elsewhere = map[string]struct{ because, file, test string }{
-	cloudteamv1.ReasonIdentityDisputed: {"it takes two clusters with one UID, and the whole project stops",
-		"test/e2e/restored_test.go", "TestRestoredCluster"},
-	cloudteamv1.ReasonReconcileFailed: {"it is for errors that no other Reason is for: no fault of Neutron leads to it",
-		"internal/controller/managed/status_test.go", "TestStateOfAnError"},
 	cloudteamv1.ReasonPlugFailed: {"a node's agent says it, and no Node has one here",
 		"test/integration/agent_test.go", "TestAgentAtTheAPIServer"},
 	cloudteamv1.ReasonPlugged: {"a node's agent says it, and no Node has one here",
-		"test/dataplane/ports_test.go", "TestPortsCarryPackets"},
+		"test/dataplane/kubelets_test.go", "TestPodsOnKubelets"},
 }
 
 // TestWhyNamesTheCauseOfEachReason brings the real controller to each Reason of the API, and asks `kubectl network why`
@@ -227,6 +229,50 @@ func (w *trouble) pod(declares string, changes ...func(*corev1.Pod)) {
 	}
 }
 
+// refuseAllocations has an admission policy of somebody else refuse what the controller writes on the Pods.
+func (w *trouble) refuseAllocations() {
+	w.Helper()
+	policies := kube.AdmissionregistrationV1()
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}
+	policy.Spec.MatchConstraints = &admissionv1.MatchResources{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.ns}},
+		ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+		}}},
+	}
+	policy.Spec.Validations = []admissionv1.Validation{{
+		Expression: "!('" + cloudteamv1.AnnotationAllocations + "' in object.metadata.?annotations.orValue({}))",
+	}}
+	if _, err := policies.ValidatingAdmissionPolicies().Create(w.Context(), policy, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}
+	binding.Spec.PolicyName = w.ns
+	binding.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Deny}
+	_, err := policies.ValidatingAdmissionPolicyBindings().Create(w.Context(), binding, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		err := errors.Join(
+			policies.ValidatingAdmissionPolicyBindings().Delete(contextOf(w.T), w.ns, metav1.DeleteOptions{}),
+			policies.ValidatingAdmissionPolicies().Delete(contextOf(w.T), w.ns, metav1.DeleteOptions{}))
+		if err != nil {
+			w.Error(err)
+		}
+	})
+	eventually(w.T, func() error {
+		probe := podOn("probe", w.net)
+		probe.Annotations[cloudteamv1.AnnotationAllocations] = "[]"
+		_, err := kube.CoreV1().Pods(w.ns).Create(w.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			return errors.New("the policy is not enforced yet")
+		}
+		return nil
+	})
+}
+
 // onHost has a Pod of a Network on a Node that attaches ports and has a name in Neutron. No kubelet runs there.
 func (w *trouble) onHost(host string) {
 	w.Helper()
@@ -289,9 +335,22 @@ func faultyClouds(t *testing.T) (clouds string, faulty map[string]string, endpoi
 			}
 			next.ServeHTTP(w, r)
 		},
+		// The leader of another cluster with the same UID writes over each word of this one's.
+		"disputed": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if strings.Contains(r.URL.Path, "/subnetpools") && r.Method != http.MethodGet {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					http.Error(w, err.Error(), http.StatusBadRequest)
+					return
+				}
+				body = regexp.MustCompile(`\[term=([0-9]+)/[^\]]*\]`).ReplaceAll(body, []byte("[term=$1/another-cluster]"))
+				r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			}
+			next.ServeHTTP(w, r)
+		},
 	}
 	server := neutrontest.New(neutrontest.Options{
-		Tenants: []string{"down", "throttled", "stubborn", "raced", "poor"}, DeadHosts: []string{"dead"},
+		Tenants: append(slices.Collect(maps.Keys(faults)), "poor"), DeadHosts: []string{"dead"},
 	})
 	dir := t.TempDir()
 	serve := func(name string, middleware func(http.Handler) http.Handler) string {

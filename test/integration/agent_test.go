@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 	"cloudteam.ztgame.com/network-controller/internal/node/agent"
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
@@ -100,7 +103,8 @@ func TestAgentAtTheAPIServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		status := fmt.Sprintf(`{"status":{"portID":"0a1b2c3d-0000-0000-0000-00000%[1]s","mac":"fa:16:3e:00:00:01","mtu":1400,"boundTo":{"kind":"Pod","name":"web","uid":"pod"},
-			"addresses":[{"address":"10.0.0.5/24","subnetID":"s"}],
+			"addresses":[{"address":"10.0.0.5/24","subnetID":"s"}],"observedGeneration":1,
+			"conditions":[{"type":"Ready","status":"True","reason":"Available","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],
 			"attachment":{"node":%[2]q,"mode":"ovn","portID":"0a1b2c3d-0000-0000-0000-00000%[1]s","podUID":"pod"}}}`, name, on)
 		if _, err := anyAPI.Resource(portKind).Namespace(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(status),
 			metav1.PatchOptions{}, "status"); err != nil {
@@ -127,4 +131,24 @@ func TestAgentAtTheAPIServer(t *testing.T) {
 		}
 		return nil
 	})
+	// A DaemonSet's Pod would be on the Node.
+	pods := kubeClient.CoreV1().Pods("network-agent")
+	pod, err := pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: node},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "agent", Image: "agent"}}},
+	}, metav1.CreateOptions{})
+	if err == nil {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		_, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := &ask.Cluster{Kubernetes: kubeClient, Networks: networkAPI}
+	answer, err := why.Explain(t.Context(), asked, ask.New("NetworkPort", namespace, "here"), time.Now())
+	if err != nil || !slices.ContainsFunc(answer.Chain, func(l why.Link) bool {
+		return l.Reason == cloudteamv1.ReasonPlugFailed
+	}) || !strings.Contains(answer.Remedy, "ovn-controller") {
+		t.Errorf("kubectl network why networkport/here: %+v, %v", answer, err)
+	}
 }
