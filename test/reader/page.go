@@ -77,6 +77,8 @@ func entered(first int, language string, lines []string) []command {
 
 var (
 	uuid   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	mac    = regexp.MustCompile(`\b[0-9a-f]{2}(:[0-9a-f]{2}){5}\b`)
+	pod    = regexp.MustCompile(`\bweb-[0-9a-f]+-[0-9a-z]{5}\b`)
 	hash   = regexp.MustCompile(`\b[0-9a-f]{8,}\b`)
 	age    = regexp.MustCompile(`\b([0-9]+[smhd])+\b`)
 	number = regexp.MustCompile(`[0-9]+`)
@@ -84,9 +86,11 @@ var (
 	blank  = regexp.MustCompile(`\s+`)
 )
 
-// loose is a line without what differs from run to run: ids, numbers, ages, and the width of columns.
+// loose is a line without what differs from run to run: ids, the names of Pods, numbers, ages, and the width of columns.
 func loose(line string) string {
 	line = uuid.ReplaceAllString(line, "ID")
+	line = mac.ReplaceAllString(line, "MAC")
+	line = pod.ReplaceAllString(line, "POD")
 	line = hash.ReplaceAllString(line, "HASH")
 	line = age.ReplaceAllString(line, "AGE")
 	line = number.ReplaceAllString(line, "0")

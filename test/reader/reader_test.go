@@ -109,11 +109,32 @@ func TestReader(t *testing.T) {
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		do(t, "../../tools/kubectl", "go", "build", "-trimpath", "-o", filepath.Join(clone, "bin", "kubectl"), ".")
 	}
+	t.Run("demo", func(t *testing.T) { showsDemo(t, clone) })
 	env, metrics := makeRun(t, clone)
 	for _, page := range pages {
 		t.Run(strings.TrimSuffix(strings.TrimPrefix(page.path, "docs/"), ".md"), func(t *testing.T) {
 			read(t, clone, page.path, append(slices.Clone(env), page.before), metrics)
 		})
+	}
+}
+
+// showsDemo runs the demo, and holds its page to what it prints. Packets need more than a reader has.
+func showsDemo(t *testing.T, clone string) {
+	t.Helper()
+	const page = "docs/demo.md"
+	all, err := blocks(filepath.Join(clone, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, block := range all {
+		for _, c := range block {
+			shown = append(shown, c.shown...)
+		}
+	}
+	printed := do(t, clone, "bin/demo", "--skip=packets")
+	if line := missing(shown, printed); line != "" || len(shown) == 0 {
+		t.Errorf("%s shows this line, which is not printed, or not there: %s\n%s", page, line, printed)
 	}
 }
 
@@ -134,15 +155,17 @@ func cloned(t *testing.T) string {
 	return clone
 }
 
-// do runs a program in a folder.
-func do(t *testing.T, dir, name string, args ...string) {
+// do runs a program in a folder, and gives what it prints.
+func do(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := cmd.CombinedOutput(); err != nil {
+	output, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, output)
 	}
+	return string(output)
 }
 
 var (
