@@ -86,7 +86,7 @@ var (
 	blank  = regexp.MustCompile(`\s+`)
 )
 
-// loose is a line without what differs from run to run: ids, the names of Pods, numbers, ages, and the width of columns.
+// loose is a line without what differs from run to run: ids, names of Pods, numbers, ages, and the width of columns.
 func loose(line string) string {
 	line = uuid.ReplaceAllString(line, "ID")
 	line = mac.ReplaceAllString(line, "MAC")
