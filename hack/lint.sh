@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs golangci-lint, which also vets, on this module and on each below it that has code. Arguments are those of
-# golangci-lint run.
+# golangci-lint run. It also refuses large files: nearly always a compiled program that was added by mistake.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,4 +14,10 @@ while read -r mod; do
   # The product's go.mod, which such a module may replace, may have changed.
   (cd "$folder" && "${lint[@]}" --modules-download-mode=mod "$@" ./...) || status=$?
 done < <(find . -mindepth 2 -name go.mod | sort)
+while IFS= read -rd '' file; do
+  if (($(stat -c %s "$file") > 1 << 20)); then
+    echo "$file has more than 1 MiB: take it out with git rm --cached" >&2
+    status=1
+  fi
+done < <(git ls-files -z)
 exit "$status"
