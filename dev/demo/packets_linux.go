@@ -134,7 +134,7 @@ func (s *story) startAgent(node *nodes.Node) error {
 	if err != nil {
 		return err
 	}
-	if err := node.Relay(server.Host); err != nil {
+	if err := node.Relay(server.Host, server.Host); err != nil {
 		return err
 	}
 	_, err = node.Start("agent", nil, filepath.Join(s.bin, "network-agent"), "--node-name="+node.Name,

@@ -120,28 +120,38 @@ func (w *world) areActive(pod *corev1.Pod, node string) {
 // newCluster is newWorld with kubelets and agents on the nodes, and the controller.
 func newCluster(t *testing.T, level string, flags ...string) *world {
 	t.Helper()
-	assets := os.Getenv(envAssets)
-	if cannot == "" && assets == "" {
+	needsKubelets(t)
+	w := newWorld(t, level)
+	w.removeNodes()
+	w.startController()
+	w.startKubelets(nodes.KubeletOptions{Plugins: []string{filepath.Join(programs, "neutron-port")}})
+	w.startAgents(flags...)
+	return w
+}
+
+// needsKubelets skips a test where no kubelets can run.
+func needsKubelets(t *testing.T) {
+	t.Helper()
+	if cannot == "" && os.Getenv(envAssets) == "" {
 		t.Skip("no kubelet: " + envAssets + " is not set; run `make test-dataplane`")
 	}
 	if missing := nodes.MissingForKubelets(); cannot == "" && missing != "" {
 		t.Skip(missing)
 	}
-	w := newWorld(t, level)
-	w.removeNodes()
-	w.startController()
+}
+
+// startKubelets starts the kubelet of each node, with the programs of the test, and waits until the Nodes are Ready.
+func (w *world) startKubelets(o nodes.KubeletOptions) {
+	w.Helper()
+	assets := os.Getenv(envAssets)
+	o.Kubelet, o.Multus = filepath.Join(assets, "kubelet"), filepath.Join(assets, "multus")
+	o.Kubeconfig = surroundings.AdminKubeconfig
 	for _, node := range w.nodes.All {
-		err := node.StartKubelet(nodes.KubeletOptions{
-			Kubelet: filepath.Join(assets, "kubelet"), Multus: filepath.Join(assets, "multus"),
-			Plugins: []string{filepath.Join(programs, "neutron-port")}, Kubeconfig: surroundings.AdminKubeconfig,
-		})
-		if err != nil {
-			t.Fatal(err)
+		if err := node.StartKubelet(o); err != nil {
+			w.Fatal(err)
 		}
 	}
 	w.awaitNodes()
-	w.startAgents(flags...)
-	return w
 }
 
 // awaitNodes waits until both Nodes are Ready and take Pods.

@@ -95,7 +95,7 @@ func (w *world) relay() {
 		w.Fatal(err)
 	}
 	for _, node := range w.nodes.All {
-		if err := node.Relay(server.Host); err != nil {
+		if err := node.Relay(server.Host, server.Host); err != nil {
 			w.Fatal(err)
 		}
 	}
@@ -189,6 +189,12 @@ func (w *world) startController() {
 			w.Logf("the controller printed:\n%s", (*w.controller).Output.String())
 		}
 	})
+	w.makeNamespace()
+}
+
+// makeNamespace makes a namespace whose Pods wait for their ports.
+func (w *world) makeNamespace() {
+	w.Helper()
 	namespace, err := surroundings.Kube.CoreV1().Namespaces().
 		Create(w.Context(), harness.Namespace("dataplane-"), metav1.CreateOptions{})
 	if err != nil {

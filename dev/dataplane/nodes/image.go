@@ -41,6 +41,11 @@ func (n *Node) Import(name, program string) error {
 	return n.load(image{name: name, command: []string{"/bin/" + filepath.Base(program)}, program: program})
 }
 
+// ImportArchive has the node's containerd know the images of an archive, which are for Pods as those of Import are.
+func (n *Node) ImportArchive(path string) error {
+	return n.script(`ctr -n k8s.io image import "$1"`, path)
+}
+
 // load has the node's containerd know an image.
 func (n *Node) load(i image) error {
 	archive := filepath.Join(n.Dir, "image.tar")
@@ -48,7 +53,7 @@ func (n *Node) load(i image) error {
 		return err
 	}
 	defer os.Remove(archive)
-	return n.script(`ctr -n k8s.io image import "$1"`, archive)
+	return n.ImportArchive(archive)
 }
 
 // applets are the commands that are links to busybox.

@@ -42,6 +42,8 @@ type KubeletOptions struct {
 	Kubelet, Multus string
 	// Plugins are the paths of the CNI plugins that NetworkAttachmentDefinitions name.
 	Plugins []string
+	// Routes are the addresses of the node, as prefixes, that Pods reach by their first interface.
+	Routes []string
 	// Kubeconfig is one of the kubelet and of Multus. The node reaches the server that it names; see Relay.
 	Kubeconfig string
 }
@@ -61,11 +63,15 @@ mount -t overlay -o lowerdir=/var/lib,upperdir="$1/var-lib",workdir="$1/var-lib-
 mount -t tmpfs tmpfs /var/log
 ln -s "$2"/* cni/bin
 shift 2
-ln -sf "$@" cni/bin`, append([]string{n.Dir, cniPrograms, o.Multus}, o.Plugins...)...)
+ln -sf "$@" cni/bin
+# Where a DaemonSet installs its plugin.
+mount -t tmpfs tmpfs /opt
+mkdir -p /opt/cni/bin
+mount --bind cni/bin /opt/cni/bin`, append([]string{n.Dir, cniPrograms, o.Multus}, o.Plugins...)...)
 	if err != nil {
 		return err
 	}
-	if err := n.writeConfiguration(o.Kubeconfig); err != nil {
+	if err := n.writeConfiguration(o); err != nil {
 		return err
 	}
 	containerd, err := n.Start("containerd", nil, "containerd", "--config", filepath.Join(n.Dir, "containerd.toml"))
@@ -102,17 +108,21 @@ func (n *Node) keepKubelet(at int) error {
 }
 
 // writeConfiguration writes what containerd, the kubelet and Multus read.
-func (n *Node) writeConfiguration(kubeconfig string) error {
+func (n *Node) writeConfiguration(o KubeletOptions) error {
 	in := func(name string) string { return filepath.Join(n.Dir, name) }
+	routes := []any{}
+	for _, to := range o.Routes {
+		routes = append(routes, map[string]any{"dst": to})
+	}
 	_, number, _ := strings.Cut(n.Address, underlay)
 	multus := map[string]any{
-		"cniVersion": "1.0.0", "name": "multus", "type": "multus", "kubeconfig": kubeconfig,
+		"cniVersion": "1.0.0", "name": "multus", "type": "multus", "kubeconfig": o.Kubeconfig,
 		"confDir": in("cni/net.d"), "cniDir": in("cni/multus"), "binDir": in("cni/bin"),
 		"logFile": in("logs/multus.log"), "logLevel": "verbose", "logToStderr": false,
 		"delegates": []any{map[string]any{
 			"cniVersion": "1.0.0", "name": "primary", "plugins": []any{map[string]any{
 				"type": "ptp", "mtu": 1400, "ipam": map[string]any{
-					"type": "host-local", "dataDir": in("cni/ipam"),
+					"type": "host-local", "dataDir": in("cni/ipam"), "routes": routes,
 					"ranges": []any{[]any{map[string]any{"subnet": "10.244." + number + ".0/24"}}},
 				},
 			}},

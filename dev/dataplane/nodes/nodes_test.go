@@ -149,7 +149,7 @@ func TestRelayReachesThisMachine(t *testing.T) {
 			_ = connection.Close()
 		}
 	}()
-	if err := n.All[0].Relay(listener.Addr().String()); err != nil {
+	if err := n.All[0].Relay(listener.Addr().String(), listener.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
 	address := netip.MustParseAddrPort(listener.Addr().String())

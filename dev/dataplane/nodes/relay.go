@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// Relay serves an address of loopback on the node, "127.0.0.1:6443", by the same address of this process's network
-// namespace. It ends with the node.
-func (n *Node) Relay(address string) error {
+// Relay serves an address of the node, "127.0.0.1:6443", by one of this process's network namespace. It ends with the
+// node.
+func (n *Node) Relay(address, by string) error {
 	var listener net.Listener
 	var err error
 	n.on(func() { listener, err = net.Listen("tcp", address) })
@@ -27,7 +27,7 @@ func (n *Node) Relay(address string) error {
 			if err != nil {
 				return // closed
 			}
-			go relay(inside, address)
+			go relay(inside, by)
 		}
 	}()
 	return nil
