@@ -18,6 +18,7 @@ const columnGap = 3
 // printed once cannot grow with them.
 var minimumWidths = map[string]int{
 	"Reason":     len("CloudUnavailable"),
+	"CIDR":       len("192.168.0.0/16"),
 	"Gateway":    len("192.168.255.254"),
 	"Network ID": 36, // a UUID
 	"MTU":        len("1450"),

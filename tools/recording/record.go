@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -15,7 +16,7 @@ var shown = []int{3, 5, 6, 8, 9}
 const still = 5
 
 const (
-	columns = 102
+	columns = 104
 	// seconds is how long the recording takes before it begins again.
 	seconds = 20
 	// typing is the part of a step's time in which its lines appear. In the rest, all of them stand.
@@ -119,11 +120,11 @@ func isRow(text string) bool {
 	return strings.Contains(strings.TrimSpace(text), "   ") && !strings.HasPrefix(strings.TrimSpace(text), "$")
 }
 
-// table sets a table's columns closer, once its ids are cut.
+// table sets a table's columns closer, once its ids are cut, and leaves out those without a value.
 func table(rows []string) []string {
 	starts := column.FindAllStringIndex(rows[0], -1)
 	cells := make([][]string, len(rows))
-	widths := make([]int, len(starts))
+	widths, empty := make([]int, len(starts)), slices.Repeat([]bool{true}, len(starts))
 	for r, row := range rows {
 		letters := []rune(row)
 		for c, at := range starts {
@@ -135,13 +136,16 @@ func table(rows []string) []string {
 			cell = uuid.ReplaceAllString(cell, "$1…")
 			cells[r] = append(cells[r], cell)
 			widths[c] = max(widths[c], utf8.RuneCountInString(cell))
+			empty[c] = empty[c] && (r == 0 || cell == "")
 		}
 	}
 	out := make([]string, 0, len(rows))
 	for _, row := range cells {
 		var text strings.Builder
 		for c, cell := range row {
-			fmt.Fprintf(&text, "  %-*s", widths[c], cell)
+			if !empty[c] {
+				fmt.Fprintf(&text, "  %-*s", widths[c], cell)
+			}
 		}
 		out = append(out, " "+strings.TrimRight(text.String(), " "))
 	}

@@ -53,9 +53,9 @@ func TestLayOut(t *testing.T) {
 		"9. Run Pods",
 		"   Because.",
 		"   $ kubectl get ports",
-		"   NAME    ID                                     AGE",
-		"   web-0   69871868-2721-4864-894d-d841cc7ffaae   0s",
-		"   web-1                                          12s",
+		"   NAME    ID                                     NODE   AGE",
+		"   web-0   69871868-2721-4864-894d-d841cc7ffaae          0s",
+		"   web-1                                                 12s",
 		"   ✓ done",
 		"   " + strings.Repeat("long ", 21),
 	})
