@@ -135,9 +135,18 @@ func TestInside(t *testing.T) {
 	})
 	t.Run("a deletion takes all with it", func(t *testing.T) {
 		p := p.of(t)
+		p.js(fmt.Sprintf(`location.hash = %q`, object)) // others were removed before
 		p.press("delete")
 		p.await(rows("indexer", "removed"))
 		p.await(rows("worker", "gone"))
+		networks := surroundings.Networks.CloudteamV1().Networks(c.namespace)
+		surroundings.Eventually(t, func() error {
+			left, err := networks.List(t.Context(), metav1.ListOptions{})
+			if err == nil && len(left.Items) > 0 {
+				err = fmt.Errorf("Network %s is still there", left.Items[0].Name)
+			}
+			return err
+		})
 	})
 	t.Run("others are refused", c.refused)
 }
