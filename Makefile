@@ -114,7 +114,7 @@ test-ui: assets ## Show kubectl network ui, and the site of make docs, in Chromi
 	go test -mod=mod -v -count=1 -timeout 10m ./site
 
 # End-to-end tests that bring an emulator of their own, or make nothing in the cloud: beside a real Neutron they do what
-# they do in test-all, and show no more.
+# they do in test-all, and show no more. For the same reason no race detector runs there: test-all has it.
 WITHOUT_NEUTRON := ^(TestOrphans|TestRebuiltClusterAdopts|TestRestoredCluster|TestTenantsCannotFillTheMemory|TestVersionSkew)$$
 
 .PHONY: test-openstack
@@ -122,7 +122,7 @@ test-openstack: assets ## Install and start a real Keystone and Neutron, and run
 	dev/openstack/openstack up
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 FAULTS_OPENSTACK=1 \
-	  ADVERSARY_OPENSTACK=1 go test $(RACE) -short -count=1 -p 1 -timeout 60m -skip '$(WITHOUT_NEUTRON)' \
+	  ADVERSARY_OPENSTACK=1 go test -short -count=1 -p 1 -timeout 60m -skip '$(WITHOUT_NEUTRON)' \
 	  ./test/contract/... ./test/e2e/... ./test/faults/... ./test/adversary
 
 .PHONY: test-dataplane

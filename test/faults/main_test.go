@@ -48,7 +48,7 @@ func sampleEvery() int {
 	case !testing.Short():
 		return 1
 	case openStack():
-		return 16
+		return 32
 	}
 	return 6
 }

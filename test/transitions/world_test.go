@@ -35,11 +35,11 @@ import (
 
 const (
 	// patience is how long a world may take to come to rest; it takes a part of a second as a rule.
-	patience = 40 * time.Second
+	patience = 2 * time.Minute
 	// stillness is how long nothing may happen to a world that is not where it should be before it is given up: longer
 	// than what a key that failed a few times waits for its next attempt. Once one was given up, others are sooner, or
 	// rapid would find no shorter sequence in its time.
-	stillness, stillnessOnceFailed = 8 * time.Second, 2 * time.Second
+	stillness, stillnessOnceFailed = 30 * time.Second, 2 * time.Second
 	// auditInterval is far below what the flag allows, so that others' changes are found at once.
 	auditInterval = 25 * time.Millisecond
 	// worldLabel is on all objects of a world, which the controllers of another do not see.
