@@ -143,15 +143,17 @@ func TestSecurityGroupRuleRefusals(t *testing.T) {
 }
 
 // TestSecurityGroupRulesComeAsAWhole holds that one request adds all rules or none, and what a group's revision does.
+// For several rules of one request it moves at least once and at most once for each: Neutron moves it once for as long
+// as it holds the group in memory, and Python may drop the group between two rules.
 func TestSecurityGroupRulesComeAsAWhole(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		g := c.tenant.newGroup(t, nil)
 		last := c.tenant.groupRevision(t, g)
-		moved := func(what string, want int) {
+		moved := func(what string, least, most int) {
 			t.Helper()
 			got := c.tenant.groupRevision(t, g)
-			if got != last+want {
-				t.Errorf("%s moved the group's revision from %d to %d, want %d more", what, last, got, want)
+			if got < last+least || got > last+most {
+				t.Errorf("%s moved the group's revision from %d to %d, want %d to %d more", what, last, got, least, most)
 			}
 			last = got
 		}
@@ -159,19 +161,19 @@ func TestSecurityGroupRulesComeAsAWhole(t *testing.T) {
 			return object{"protocol": "tcp", "port_range_min": port, "port_range_max": port}
 		}
 		made := c.tenant.addRules(t, g, tcp(1), tcp(2), tcp(3)).must(t, http.StatusCreated).list(t, "security_group_rules")
-		moved("three rules", 3)
+		moved("three rules", 1, 3)
 		had := c.tenant.rulesOf(t, g)
 		c.tenant.addRules(t, g, tcp(4), tcp(2)).refuses(t, refusal{Status: 409, Type: "SecurityGroupRuleExists"})
 		if diff := gocmp.Diff(had, c.tenant.rulesOf(t, g)); diff != "" {
 			t.Errorf("a refused request changed the rules (-before +after):\n%s", diff)
 		}
-		moved("a refused request", 0)
+		moved("a refused request", 0, 0)
 		for _, r := range made[:2] {
 			c.tenant.do(t, "DELETE", rulesPath+"/"+id(r), nil).must(t, http.StatusNoContent)
-			moved("the removal of a rule", 1)
+			moved("the removal of a rule", 1, 1)
 		}
 		c.tenant.do(t, "PUT", groupsPath+"/"+id(g), object{"security_group": object{"name": "b"}}).must(t, http.StatusOK)
-		moved("a name", 1)
+		moved("a name", 1, 1)
 	})
 }
 
@@ -189,8 +191,8 @@ func TestSecurityGroupTakesRulesAboutItAlong(t *testing.T) {
 		if got := c.tenant.rulesOf(t, of); len(got) != 2 {
 			t.Errorf("the other group has the rules %q, want those that let out", got)
 		}
-		if got := c.tenant.groupRevision(t, of); got != last+1 {
-			t.Errorf("the other group's revision went from %d to %d, want one more for both rules", last, got)
+		if got := c.tenant.groupRevision(t, of); got < last+1 || got > last+2 {
+			t.Errorf("the other group's revision went from %d to %d, want one or two more for both rules", last, got)
 		}
 	})
 }

@@ -209,8 +209,8 @@ func ruleError(err error, step plan.Step) error {
 	return discreet(&told, step)
 }
 
-// createRules adds rules to a group by one request, which Neutron takes as a whole or not at all. Each moves the
-// group's revision by one (measured; the contract suite checks it).
+// createRules adds rules to a group by one request, which Neutron takes as a whole or not at all. As a rule, each moves
+// the group's revision by one; Neutron may also move it less often (measured; the contract suite checks it).
 func (i *Inventory) createRules(ctx context.Context, step *plan.Step) (revision int, err error) {
 	group := step.GroupRef.ID
 	defer i.secured.write(group)()
@@ -257,8 +257,8 @@ func (i *Inventory) deleteRule(ctx context.Context, step *plan.Step) (revision i
 	return 0, nil
 }
 
-// editRules records a change of so many of a group's rules. to gets a copy. If the group's revision ever moves
-// otherwise, the next conditional write fails and rereads.
+// editRules records a change of so many of a group's rules. to gets a copy. If the group's revision moved otherwise, the
+// next conditional write fails, and rereads the group.
 func (i *Inventory) editRules(group string, changes int, to func([]plan.ObservedRule) []plan.ObservedRule) {
 	i.secured.edit(group, func(g *plan.ObservedGroup) {
 		g.Rules = to(slices.Clone(g.Rules))
