@@ -37,8 +37,8 @@ const (
 	// patience is how long a world may take to come to rest; it takes a part of a second as a rule.
 	patience = 2 * time.Minute
 	// stillness is how long nothing may happen to a world that is not where it should be before it is given up: longer
-	// than what a key that failed a few times waits for its next attempt. Once one was given up, others are sooner, or
-	// rapid would find no shorter sequence in its time.
+	// than the 16 s and their jitter for which a key waits that has failed for the first 16 s. Once one was given up,
+	// others are sooner, or rapid would find no shorter sequence in its time.
 	stillness, stillnessOnceFailed = 30 * time.Second, 2 * time.Second
 	// auditInterval is far below what the flag allows, so that others' changes are found at once.
 	auditInterval = 25 * time.Millisecond
