@@ -257,8 +257,8 @@ func (i *Inventory) deleteRule(ctx context.Context, step *plan.Step) (revision i
 	return 0, nil
 }
 
-// editRules records a change of so many of a group's rules. to gets a copy. If the group's revision moved otherwise, the
-// next conditional write fails, and rereads the group.
+// editRules records a change of so many of a group's rules. to gets a copy. If the group's revision moved otherwise,
+// the next conditional write fails, and rereads the group.
 func (i *Inventory) editRules(group string, changes int, to func([]plan.ObservedRule) []plan.ObservedRule) {
 	i.secured.edit(group, func(g *plan.ObservedGroup) {
 		g.Rules = to(slices.Clone(g.Rules))
