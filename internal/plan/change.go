@@ -116,6 +116,12 @@ const (
 	// change a rule. Both change the group's revision, and their requests carry none.
 	CreateRules Action = "create security group rules"
 	DeleteRule  Action = "delete security group rule"
+
+	CreateFloatingIP Action = "create floating IP"
+	// UpdateFloatingIP changes the port that it leads to, or its description. It is not conditional on the revision, which
+	// agents move, and also the deletion of the port that it led to.
+	UpdateFloatingIP Action = "update floating IP"
+	DeleteFloatingIP Action = "delete floating IP"
 )
 
 // facts are what all steps of one Action have in common.
@@ -139,6 +145,7 @@ var actions = func() map[Action]facts {
 	all := map[Action]facts{}
 	for _, of := range []map[Action]facts{
 		networkActions, subnetActions, portActions, routerActions, shareActions, groupActions,
+		floatingIPActions,
 	} {
 		maps.Copy(all, of)
 	}
@@ -187,6 +194,10 @@ type Step struct {
 	GroupRef Ref
 	// Group has a security group's settings. An update sends only those that Differences names.
 	Group GroupAttributes
+	// PortRef is the port that a floating IP leads to.
+	PortRef Ref
+	// FloatingIP has a floating IP's settings. An update sends only those that Differences names.
+	FloatingIP FloatingIPAttributes
 	// Rules are the rules to add, or the one to remove.
 	Rules []Rule
 	// Differences are what the step settles.
@@ -301,7 +312,7 @@ func (c Change) latest() Ref { return Ref{Creator: len(c)} }
 // withRefs returns the step with all its references replaced. It writes to copies.
 func (s Step) withRefs(replace func(Ref) Ref) Step {
 	s.Ref, s.NetworkRef, s.RouterRef = replace(s.Ref), replace(s.NetworkRef), replace(s.RouterRef)
-	s.GroupRef = replace(s.GroupRef)
+	s.GroupRef, s.PortRef = replace(s.GroupRef), replace(s.PortRef)
 	refs, addresses := slices.Clone(s.SubnetRefs), slices.Clone(s.Port.Addresses)
 	for i, ref := range refs {
 		refs[i] = replace(ref)

@@ -247,7 +247,9 @@ func requireOurs(t *rapid.T, plan string, c *cloud, step Step) {
 		}
 	case UpdatePort, DeletePort:
 		descriptions = append(descriptions, c.Port(step.ID).Description)
-	case CreateNetwork, CreatePort: // A port may be on somebody else's network.
+	case UpdateFloatingIP, DeleteFloatingIP:
+		descriptions = append(descriptions, c.FloatingIP(step.ID).Description)
+	case CreateNetwork, CreatePort, CreateFloatingIP: // A port may be on somebody else's network.
 	}
 	for _, description := range descriptions {
 		if !strings.HasSuffix(" "+description, " "+testOwner.Marker()) {

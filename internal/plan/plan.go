@@ -18,6 +18,8 @@ type Observed struct {
 	Routers []ObservedRouter
 	// Groups normally has one item, for a SecurityGroup. More are duplicates, which SecurityGroup removes.
 	Groups []ObservedGroup
+	// FloatingIPs has at most one item, for a NetworkPort. More are duplicates, which Port removes.
+	FloatingIPs []ObservedFloatingIP
 }
 
 // Kind is a kind of Neutron resource, in readable form.
@@ -29,6 +31,8 @@ const (
 	KindPort    Kind = "port"
 	KindRouter  Kind = "router"
 	KindGroup   Kind = "security group"
+
+	KindFloatingIP Kind = "floating IP"
 )
 
 // Resource names a Neutron resource of one of these kinds. The zero value names none.
@@ -55,7 +59,8 @@ type identity struct {
 
 // all lists the resources. Those that others may depend on come last, and so the networks.
 func (o Observed) all() []resource {
-	return slices.Concat(asResources(o.Ports), asResources(o.Routers), asResources(o.Groups), asResources(o.Networks))
+	return slices.Concat(asResources(o.FloatingIPs), asResources(o.Ports), asResources(o.Routers), asResources(o.Groups),
+		asResources(o.Networks))
 }
 
 // inOrder sorts the resources and their unordered lists. So the same state always gives the same steps and the same
@@ -66,6 +71,8 @@ func (o Observed) inOrder() Observed {
 		Ports:    inOrder(o.Ports, ObservedPort.inOrder),
 		Routers:  inOrder(o.Routers, ObservedRouter.inOrder),
 		Groups:   inOrder(o.Groups, ObservedGroup.inOrder),
+
+		FloatingIPs: inOrder(o.FloatingIPs, ObservedFloatingIP.inOrder),
 	}
 }
 
@@ -135,6 +142,9 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 	}
 	const reason = "the object is being deleted"
 	var change Change
+	for _, f := range observed.FloatingIPs {
+		change = append(change, f.delete(reason))
+	}
 	var interfaces []ObservedPort
 	for _, p := range observed.Ports {
 		if observed.interfaces(p) {

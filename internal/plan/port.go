@@ -46,6 +46,9 @@ type PortSpec struct {
 	// SecurityGroups are ids in any order. nil leaves them to the cloud; then any value is right.
 	SecurityGroups []string
 	PortOptions
+	// FloatingNetwork is the id of the external network of the port's floating IP, or empty for a port without one. nil
+	// leaves floating IPs as they are.
+	FloatingNetwork *string
 	// TakeBack names the fields that an earlier spec set, as Sets names them. Those that this spec leaves to others are
 	// emptied.
 	TakeBack []string
@@ -172,6 +175,9 @@ func (s PortSpec) Sets() (fields []string) {
 	if orEmpty(s.DNSName) != "" {
 		fields = append(fields, FieldDNSName)
 	}
+	if orEmpty(s.FloatingNetwork) != "" {
+		fields = append(fields, FieldFloatingIP)
+	}
 	if orEmpty(s.QoSPolicy) != "" {
 		fields = append(fields, FieldQoSPolicy)
 	}
@@ -275,8 +281,10 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 	if err := marked(spec.Owner, observed); err != nil {
 		return nil, err
 	}
-	var change Change
 	keep, exists := observed.Port(spec.NetworkID)
+	// The deletion of a port moves the revisions of its floating IPs, and one address of a port can have one floating IP
+	// of a network. So superfluous ones go first.
+	change := spec.surplusFloatingIPs(keep.ID, observed)
 	// Other ports go first, because they may hold the declared addresses.
 	for _, p := range observed.Ports {
 		if !exists || p.ID != keep.ID {
@@ -298,16 +306,20 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 			change = append(change, step)
 		}
 	}
-	if !exists {
-		return append(change, Step{
+	port := Ref{ID: keep.ID}
+	if exists {
+		change = change.with(updatePort(spec.takingBack(keep), keep))
+	} else {
+		change = append(change, Step{
 			Action:      CreatePort,
 			NetworkRef:  Ref{ID: spec.NetworkID},
 			Port:        spec.Attributes(),
 			Reason:      "no port of the network bears the owner's marker",
 			Differences: []Difference{existence(PortResource, spec.Name)},
-		}), nil
+		})
+		port = change.latest()
 	}
-	return change.with(updatePort(spec.takingBack(keep), keep)), nil
+	return append(change, spec.floatingIP(port, keep.Addresses, observed)...), nil
 }
 
 // step is an update or the deletion of the port.

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,7 @@ func requirePortAsDeclared(t rapid.TB, spec PortSpec, c *cloud) {
 		t.Fatalf("%d ports bear the marker, want 1", len(ports))
 	}
 	p := ports[0]
+	requireFloatingIPAsDeclared(t, spec, p, c.Observe(spec.Owner).FloatingIPs)
 	if p.NetworkID != spec.NetworkID {
 		t.Fatalf("the port is on network %s, want %s", p.NetworkID, spec.NetworkID)
 	}
@@ -102,6 +104,26 @@ func requirePortAsDeclared(t rapid.TB, spec PortSpec, c *cloud) {
 	}
 }
 
+// requireFloatingIPAsDeclared holds that the port has its floating IP, and that there is no other.
+func requireFloatingIPAsDeclared(t rapid.TB, spec PortSpec, p ObservedPort, all []ObservedFloatingIP) {
+	if spec.FloatingNetwork == nil {
+		return
+	}
+	want := 1
+	if *spec.FloatingNetwork == "" {
+		want = 0
+	}
+	if len(all) != want {
+		t.Fatalf("%d floating IPs bear the marker, want %d: %+v", len(all), want, all)
+	}
+	for _, f := range all {
+		fixed := slices.ContainsFunc(p.Addresses, func(a PortAddress) bool { return a.Address == f.Fixed })
+		if f.NetworkID != *spec.FloatingNetwork || f.PortID != p.ID || !fixed || f.Description != spec.Attributes().Description {
+			t.Fatalf("the floating IP %+v does not lead to port %s from network %s", f, p.ID, *spec.FloatingNetwork)
+		}
+	}
+}
+
 func comparePairs(a, b AddressPair) int { return strings.Compare(a.String(), b.String()) }
 
 func orElse(text, otherwise string) string {
@@ -144,6 +166,15 @@ func requireOthersAsBefore(t rapid.TB, owner Owner, before, after *cloud) {
 	others := func(c *cloud) Observed {
 		all := c.Everything()
 		all.Ports = slices.DeleteFunc(all.Ports, func(p ObservedPort) bool { return owner.Owns(p.Description) })
+		all.FloatingIPs = slices.DeleteFunc(all.FloatingIPs, func(f ObservedFloatingIP) bool {
+			return owner.Owns(f.Description)
+		})
+		for i, f := range all.FloatingIPs { // Neutron frees those of a port that goes
+			if f.PortID != "" && c.Port(f.PortID) == nil {
+				t.Fatalf("floating IP %s leads to a port that is gone", f.ID)
+			}
+			all.FloatingIPs[i].PortID, all.FloatingIPs[i].Fixed, all.FloatingIPs[i].Revision = "", netip.Addr{}, 0
+		}
 		return all
 	}
 	if diff := cmp.Diff(others(before), others(after), addresses, cmpopts.EquateEmpty()); diff != "" {
@@ -156,8 +187,12 @@ func TestPropertyAPortThatIsAppliedFromNothingPlansEmpty(t *testing.T) {
 		c := portCloud()
 		spec := portSpecs(testOwner, c).Draw(t, "spec")
 		change := mustPlanPort(t, spec, c)
-		if len(change) != 1 {
-			t.Fatalf("a port takes %d steps, want 1", len(change))
+		want := 1
+		if spec.FloatingNetwork != nil && *spec.FloatingNetwork != "" {
+			want = 2
+		}
+		if len(change) != want {
+			t.Fatalf("a port takes %d steps, want %d", len(change), want)
 		}
 		mustApply(t, c, change)
 		requirePortAsDeclared(t, spec, c)
@@ -300,6 +335,7 @@ func TestPropertyPlansOfPortsDoNotDependOnTheOrderOfLists(t *testing.T) {
 		s := portScenes().Draw(t, "scene")
 		other := portScene{spec: s.spec, cloud: s.cloud.clone()}
 		other.cloud.Ports = shuffled(t, other.cloud.Ports)
+		other.cloud.FloatingIPs = shuffled(t, other.cloud.FloatingIPs)
 		for i, p := range other.cloud.Ports {
 			other.cloud.Ports[i].Addresses = shuffled(t, p.Addresses)
 			other.cloud.Ports[i].SecurityGroups = shuffled(t, p.SecurityGroups)
@@ -362,7 +398,7 @@ func TestPropertyReleaseLeavesPortsWithoutAMarker(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := portScenes().Draw(t, "scene")
 		before := s.cloud.clone()
-		released := s.cloud.Observe(testOwner).Ports
+		released, freed := s.cloud.Observe(testOwner).Ports, s.cloud.Observe(testOwner).FloatingIPs
 		if err := s.cloud.apply(Release(testOwner, s.cloud.Observe(testOwner))); err != nil {
 			t.Fatalf("Neutron refuses %v", err)
 		}
@@ -375,6 +411,13 @@ func TestPropertyReleaseLeavesPortsWithoutAMarker(t *testing.T) {
 				t.Fatalf("%s was released and is described as %q, which makes it %s's", p.ID, after.Description, of)
 			}
 			was := before.Port(p.ID)
+			was.Description, was.Revision = after.Description, after.Revision
+		}
+		for _, f := range freed {
+			was, after := before.FloatingIP(f.ID), s.cloud.FloatingIP(f.ID)
+			if _, of, marked := ParseDescription(after.Description); marked {
+				t.Fatalf("%s was released and is described as %q, which makes it %s's", f.ID, after.Description, of)
+			}
 			was.Description, was.Revision = after.Description, after.Revision
 		}
 		if diff := cmp.Diff(before.Everything(), s.cloud.Everything(), addresses, cmpopts.EquateEmpty()); diff != "" {

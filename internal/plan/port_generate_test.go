@@ -86,6 +86,12 @@ func portSpecs(owner Owner, c *cloud) *rapid.Generator[PortSpec] {
 		case spec.PortSecurity != nil && !*spec.PortSecurity:
 			spec.SecurityGroups, spec.AddressPairs = []string{}, []AddressPair{}
 		}
+		spec.FloatingNetwork = rapid.Ptr(rapid.SampledFrom([]string{"", "outside", "outside-2"}), true).Draw(t, "floating network")
+		if !slices.ContainsFunc(spec.Addresses, func(a PortAddress) bool {
+			return a.SubnetID == n.Subnets[0].ID || a.SubnetID == n.Subnets[1].ID
+		}) {
+			spec.FloatingNetwork = rapid.Ptr(rapid.Just(""), true).Draw(t, "no floating network") // it takes an address of IPv4
+		}
 		spec.TakeBack = rapid.SampledFrom([][]string{nil, {FieldDNSName}, {FieldAddressPairs, FieldQoSPolicy}}).
 			Draw(t, "take back")
 		return spec
@@ -170,8 +176,25 @@ func (c *cloud) meddleWithPorts(t *rapid.T, owner Owner) {
 			p.Description, p.Addresses, p.MAC = "mine now", nil, c.NextMAC()
 		},
 		"delete": func(p *ObservedPort) {
-			id := p.ID
-			c.Ports = slices.DeleteFunc(c.Ports, func(p ObservedPort) bool { return p.ID == id })
+			c.Remove(p.ID)
+		},
+		"give it a floating IP": func(p *ObservedPort) { c.strangeFloatingIP(t, owner, p) },
+		"delete a floating IP": func(p *ObservedPort) {
+			c.FloatingIPs = c.FloatingIPs[min(1, len(c.FloatingIPs)):]
+		},
+		"take a floating IP": func(p *ObservedPort) {
+			for i := range c.FloatingIPs[:min(1, len(c.FloatingIPs))] {
+				f := &c.FloatingIPs[i]
+				f.Description, f.PortID, f.Fixed, f.Revision = "mine now", "", netip.Addr{}, f.Revision+1
+			}
+		},
+		"move a floating IP": func(p *ObservedPort) {
+			for i := range c.FloatingIPs {
+				if f := &c.FloatingIPs[i]; c.leads(f, p) {
+					f.Revision++
+					break
+				}
+			}
 		},
 		"add a port": func(p *ObservedPort) { c.Ports = append(c.Ports, c.strangePort(t, owner, *p)) },
 	}
@@ -191,6 +214,36 @@ func (c *cloud) meddleWithPorts(t *rapid.T, owner Owner) {
 	if p := c.Port(id); p != nil {
 		c.AddOwnAddresses(p)
 	}
+}
+
+// leads makes a floating IP lead to a port, if it may: an address has one floating IP of a network. Only ours lead to
+// ours, because one of somebody else's would stand in the way of ours, whatever is planned.
+func (c *cloud) leads(f *ObservedFloatingIP, p *ObservedPort) bool {
+	ours := testOwner.Owns(p.Description)
+	for _, a := range p.Addresses {
+		taken := slices.ContainsFunc(c.FloatingIPs, func(o ObservedFloatingIP) bool {
+			return o.PortID == p.ID && o.Fixed == a.Address && o.NetworkID == f.NetworkID
+		})
+		if a.Address.Is4() && !taken && (!ours || testOwner.Owns(f.Description)) {
+			f.PortID, f.Fixed = p.ID, a.Address
+			return true
+		}
+	}
+	return false
+}
+
+// strangeFloatingIP adds a floating IP that leads to a port, or nowhere.
+func (c *cloud) strangeFloatingIP(t *rapid.T, owner Owner, p *ObservedPort) {
+	f := ObservedFloatingIP{
+		ID: c.NextID("fip"), Created: plantest.Epoch.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour),
+		FloatingIPAttributes: FloatingIPAttributes{
+			Description: marks(t, owner), NetworkID: rapid.SampledFrom([]string{"outside", "outside-2"}).Draw(t, "outside"),
+		},
+	}
+	if rapid.Bool().Draw(t, "leads to it") {
+		c.leads(&f, p)
+	}
+	c.FloatingIPs = append(c.FloatingIPs, f)
 }
 
 // strangePort is another port, made before, with or after the given one, on either network. If it bears our mark, it

@@ -15,6 +15,8 @@ func CloneObserved(o plan.Observed) plan.Observed {
 		Ports:    cloneAll(o.Ports, ClonePort),
 		Routers:  cloneAll(o.Routers, CloneRouter),
 		Groups:   cloneAll(o.Groups, CloneGroup),
+
+		FloatingIPs: slices.Clone(o.FloatingIPs),
 	}
 }
 

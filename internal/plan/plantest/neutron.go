@@ -23,6 +23,8 @@ type Neutron struct {
 	Ports    []plan.ObservedPort
 	Routers  []plan.ObservedRouter
 	Groups   []plan.ObservedGroup
+	// FloatingIPs are the project's, too.
+	FloatingIPs []plan.ObservedFloatingIP
 	// GroupDefaults are the rules of each new security group; nil means plan.DefaultEgress.
 	GroupDefaults []plan.Rule
 	// Now is the clock for times of creation. If it is nil, each resource is a second younger than the one before it.
@@ -58,14 +60,16 @@ func refuse(exception, format string, args ...any) error {
 func (c *Neutron) Clone() *Neutron {
 	all := c.Everything()
 	return &Neutron{
-		Networks: all.Networks, Ports: all.Ports, Routers: all.Routers, Groups: all.Groups, GroupDefaults: c.GroupDefaults,
-		Now: c.Now, serial: c.serial, macs: c.macs, interfaces: maps.Clone(c.interfaces),
+		Networks: all.Networks, Ports: all.Ports, Routers: all.Routers, Groups: all.Groups,
+		FloatingIPs: all.FloatingIPs, GroupDefaults: c.GroupDefaults, Now: c.Now, serial: c.serial, macs: c.macs, interfaces: maps.Clone(c.interfaces),
 	}
 }
 
 // Everything is a copy of the whole project, whoever owns it.
 func (c *Neutron) Everything() plan.Observed {
-	return CloneObserved(plan.Observed{Networks: c.Networks, Ports: c.Ports, Routers: c.Routers, Groups: c.Groups})
+	return CloneObserved(plan.Observed{
+		Networks: c.Networks, Ports: c.Ports, Routers: c.Routers, Groups: c.Groups, FloatingIPs: c.FloatingIPs,
+	})
 }
 
 // Observe is a copy of what bears the owner's marker.
@@ -82,6 +86,9 @@ func (c *Neutron) Observe(owner plan.Owner) plan.Observed {
 	})
 	observed.Groups = slices.DeleteFunc(observed.Groups, func(g plan.ObservedGroup) bool {
 		return !owner.Owns(g.Description)
+	})
+	observed.FloatingIPs = slices.DeleteFunc(observed.FloatingIPs, func(f plan.ObservedFloatingIP) bool {
+		return !owner.Owns(f.Description)
 	})
 	return observed
 }
@@ -138,12 +145,14 @@ func find[T any](list []T, is func(T) bool) *T {
 	return nil
 }
 
-// Remove deletes the network, port, router or security group with the id, whatever depends on it.
+// Remove deletes the resource with the id, whatever depends on it. A port's floating IPs lead nowhere then.
 func (c *Neutron) Remove(id string) {
 	c.Networks = slices.DeleteFunc(c.Networks, func(n plan.ObservedNetwork) bool { return n.ID == id })
 	c.Ports = slices.DeleteFunc(c.Ports, func(p plan.ObservedPort) bool { return p.ID == id })
 	c.Routers = slices.DeleteFunc(c.Routers, func(r plan.ObservedRouter) bool { return r.ID == id })
 	c.Groups = slices.DeleteFunc(c.Groups, func(g plan.ObservedGroup) bool { return g.ID == id })
+	c.FloatingIPs = slices.DeleteFunc(c.FloatingIPs, func(f plan.ObservedFloatingIP) bool { return f.ID == id })
+	c.leadNowhere(id)
 }
 
 // Apply takes the steps until Neutron refuses one, which is named in the error. It returns the steps that were taken.
@@ -206,6 +215,10 @@ func (c *Neutron) Take(step plan.Step) (plan.Step, error) {
 		err = c.createRules(step)
 	case plan.DeleteRule:
 		err = c.deleteRule(step)
+	case plan.CreateFloatingIP:
+		step.ID, err = c.createFloatingIP(step)
+	case plan.UpdateFloatingIP, plan.DeleteFloatingIP:
+		err = c.changeFloatingIP(step)
 	case plan.AttachInterface:
 		err = c.attach(step)
 	case plan.DetachInterface:

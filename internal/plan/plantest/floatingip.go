@@ -1,0 +1,95 @@
+package plantest
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+func (c *Neutron) createFloatingIP(step plan.Step) (string, error) {
+	f := plan.ObservedFloatingIP{ID: c.NextID("fip"), Revision: 1, FloatingIPAttributes: step.FloatingIP}
+	f.Created = c.now()
+	f.Address = netip.AddrFrom4([4]byte{203, 0, byte(c.serial >> 8), byte(c.serial)})
+	if err := texts("", f.Description); err != nil {
+		return "", err
+	}
+	if err := c.lead(&f, step); err != nil {
+		return "", err
+	}
+	c.FloatingIPs = append(c.FloatingIPs, f)
+	return f.ID, nil
+}
+
+// changeFloatingIP updates or deletes a floating IP.
+func (c *Neutron) changeFloatingIP(step plan.Step) error {
+	f := c.FloatingIP(step.ID)
+	switch {
+	case f == nil:
+		return refuse("FloatingIPNotFound", "no floating IP %q", step.ID)
+	case step.Action == plan.DeleteFloatingIP && f.Revision != step.Revision:
+		return ErrMoved
+	case step.Action == plan.DeleteFloatingIP:
+		c.Remove(step.ID)
+		return nil
+	}
+	changed := *f
+	for _, d := range step.Differences {
+		switch d.Field {
+		case plan.FieldDescription, plan.FieldDeletionPolicy:
+			changed.Description = step.FloatingIP.Description
+		case plan.FieldFloatingIP:
+			if err := c.lead(&changed, step); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("a floating IP has no field %q that can change", d.Field)
+		}
+	}
+	changed.Revision++
+	*f = changed
+	return texts("", f.Description)
+}
+
+// lead makes a floating IP lead to the port of a step: to the declared address, or to the port's lowest one of IPv4.
+func (c *Neutron) lead(f *plan.ObservedFloatingIP, step plan.Step) error {
+	p := c.Port(step.PortRef.ID)
+	if p == nil {
+		return refuse("PortNotFound", "no port %q", step.PortRef.ID)
+	}
+	f.PortID, f.Fixed = p.ID, step.FloatingIP.Fixed
+	if !f.Fixed.IsValid() {
+		for _, a := range p.Addresses {
+			if a.Address.Is4() && (!f.Fixed.IsValid() || a.Address.Less(f.Fixed)) {
+				f.Fixed = a.Address
+			}
+		}
+	}
+	if !slices.ContainsFunc(p.Addresses, func(a plan.PortAddress) bool { return a.Address == f.Fixed }) {
+		return refuse("BadRequest", "port %q has no address of IPv4", p.ID)
+	}
+	for _, other := range c.FloatingIPs {
+		same := other.PortID == p.ID && other.NetworkID == f.NetworkID && other.Fixed == f.Fixed
+		if other.ID != f.ID && same {
+			return refuse("FloatingIPPortAlreadyAssociated", "port %q has floating IP %q", p.ID, other.ID)
+		}
+	}
+	return nil
+}
+
+// leadNowhere is what Neutron does with the floating IPs of a port that goes.
+func (c *Neutron) leadNowhere(port string) {
+	for i, f := range c.FloatingIPs {
+		if f.PortID == port && port != "" {
+			f.PortID, f.Fixed = "", netip.Addr{}
+			f.Revision++
+			c.FloatingIPs[i] = f
+		}
+	}
+}
+
+// FloatingIP finds a floating IP by its id. It returns nil if there is none.
+func (c *Neutron) FloatingIP(id string) *plan.ObservedFloatingIP {
+	return find(c.FloatingIPs, func(f plan.ObservedFloatingIP) bool { return f.ID == id })
+}
