@@ -175,9 +175,12 @@ var kindsByType = map[string]Kind{
 	"RouterInterfaceInUseByRoute":      InUse,
 	// Floating IPs use the router's gateway.
 	"RouterExternalGatewayInUseByFloatingIp": InUse,
+	// No router leads from the port's subnet to the external network, or the port's address has a floating IP of it.
+	"ExternalGatewayForFloatingIPNotFound": Invalid,
+	"FloatingIPPortAlreadyAssociated":      Taken,
 	// The port to attach is a router's interface already.
 	"PortInUse":                          Conflict,
-	"ExternalIpAddressExhausted":         Capacity,
+	"ExternalIpAddressExhausted":         Exhausted,
 	"OverQuota":                          Capacity,
 	"NoNetworkAvailable":                 Capacity,
 	"SubnetPoolQuotaExceeded":            Capacity,

@@ -620,12 +620,17 @@ func (s *Server) deletePort(tx *transaction, _ *caller, p *port) *apiError {
 		return refuse(http.StatusConflict, "ServicePortInUse",
 			"Port %s cannot be deleted directly via the port API: has device owner %s.", p.id, p.deviceOwner)
 	}
+	if _, floats := s.floating.byID[p.deviceID]; floats && p.deviceOwner == ownerFloatingIP {
+		return refuse(http.StatusConflict, "ServicePortInUse",
+			"Port %s cannot be deleted directly via the port API: has device owner %s.", p.id, p.deviceOwner)
+	}
 	if err := s.inTrunk(p); err != nil {
 		return err
 	}
 	if err := tx.claim(&p.standard); err != nil {
 		return err
 	}
+	s.disassociate(tx, p)
 	s.dropPort(tx, p)
 	return nil
 }

@@ -44,6 +44,8 @@ func (s *Server) used(project, name string) int {
 		return len(s.pools.with("project_id", project))
 	case "port":
 		return len(s.ports.with("project_id", project))
+	case "floatingip":
+		return len(s.floating.with("project_id", project))
 	case "router":
 		return len(s.routers.with("project_id", project))
 	case "security_group":

@@ -127,6 +127,10 @@ func (s *Server) setGateway(tx *transaction, c *caller, verb string, r *router, 
 		}
 	}
 	old := r.gateway
+	if old != nil && info["network_id"] != old.network.id && len(s.floatingIPsOf(r)) > 0 {
+		return refuse(http.StatusConflict, "RouterExternalGatewayInUseByFloatingIp", "Gateway cannot be updated for router "+
+			"%s, since a gateway to external network %s is required by one or more floating IPs.", r.id, old.network.id)
+	}
 	if len(info) == 0 {
 		if old != nil {
 			r.gateway = nil
@@ -461,6 +465,10 @@ func (s *Server) removeRouterInterface(tx *transaction, c *caller, r *router, bo
 					"%s on router %s cannot be deleted, as it is required by one or more routes.", f.subnet.id, r.id)
 			}
 		}
+	}
+	if len(s.floatingIPsOf(r, subnets...)) > 0 {
+		return nil, refuse(http.StatusConflict, "RouterInterfaceInUseByFloatingIP", "Router interface for subnet %s on "+
+			"router %s cannot be deleted, as it is required by one or more floating IPs.", subnets[0].id, r.id)
 	}
 	answer := newInterfaceBody(r, found, subnets)
 	s.dropPort(tx, found)

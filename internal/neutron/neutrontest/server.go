@@ -95,6 +95,7 @@ type Server struct {
 	pools    *table[*subnetPool]
 	groups   *table[*securityGroup]
 	rules    *table[*groupRule]
+	floating *table[*floatingIP]
 	quotas   map[string]map[string]int // project to what was set for it
 	segments segments
 
@@ -166,6 +167,15 @@ func New(options Options) *Server {
 		"security_group_id": func(r *groupRule) []string { return []string{r.group.id} },
 		"remote_group_id":   func(r *groupRule) []string { return []string{r.remoteGroup} },
 	})
+	s.floating = newTable(map[string]func(*floatingIP) []string{
+		"description": byDescription[*floatingIP], "project_id": byProject[*floatingIP],
+		"port_id": func(r *floatingIP) []string {
+			if r.port == nil {
+				return nil
+			}
+			return []string{r.port.id}
+		},
+	})
 	s.trunks = newTable(map[string]func(*trunk) []string{
 		"project_id": byProject[*trunk], "port_id": func(r *trunk) []string { return []string{r.parent.id} },
 	})
@@ -178,6 +188,7 @@ func New(options Options) *Server {
 		"security-groups":      s.groupKind(),
 		"security-group-rules": s.ruleKind(),
 		"qos/policies":         s.qosKind(),
+		"floatingips":          s.floatingIPKind(),
 		"trunks":               s.trunkKind(),
 		"subnetpools":          s.subnetPoolKind(),
 	}

@@ -1,0 +1,156 @@
+package contract
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+const floatingPath = "/v2.0/floatingips"
+
+// outside is an external network, a router with a gateway to it, and a network behind that router.
+type outside struct {
+	external, router, inside, subnet object
+}
+
+func newOutside(t *testing.T, c *cloud) outside {
+	t.Helper()
+	o := outside{external: c.admin.newNetwork(t, object{"router:external": true})}
+	c.admin.newSubnet(t, o.external, object{"cidr": "203.0.113.0/24"})
+	o.router = c.tenant.newRouter(t, object{"external_gateway_info": object{"network_id": id(o.external)}})
+	o.inside = c.tenant.newNetwork(t, nil)
+	o.subnet = c.tenant.newSubnet(t, o.inside, object{"cidr": "10.82.0.0/24"})
+	o.attach(t, c, o.subnet)
+	return o
+}
+
+func (o outside) attach(t *testing.T, c *cloud, subnet object) {
+	t.Helper()
+	path, body := "/v2.0/routers/"+id(o.router), object{"subnet_id": id(subnet)}
+	c.tenant.do(t, "PUT", path+"/add_router_interface", body).must(t, http.StatusOK)
+	t.Cleanup(func() { c.tenant.do(t, "PUT", path+"/remove_router_interface", body) })
+}
+
+// newFloatingIP makes a floating IP that lives until the end of the test.
+func (s *session) newFloatingIP(t testing.TB, external object, attributes object) object {
+	t.Helper()
+	r := s.do(t, "POST", floatingPath, object{
+		"floatingip": with(object{"floating_network_id": id(external)}, attributes),
+	}).must(t, http.StatusCreated).part(t, "floatingip")
+	s.drop(t, floatingPath+"/"+id(r))
+	return r
+}
+
+func TestFloatingIPAttributes(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		o := newOutside(t, c)
+		p := c.tenant.newPort(t, o.inside, nil)
+		r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p), "description": "d"})
+		got := c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
+		fixed := p["fixed_ips"].([]any)[0].(object)["ip_address"]
+		wantFields(t, got, object{
+			"id": id(r), "description": "d", "floating_network_id": id(o.external), "port_id": id(p), "fixed_ip_address": fixed,
+			"router_id": id(o.router), "project_id": c.tenant.project, "floating_ip_address": r["floating_ip_address"],
+		})
+		c.tenant.get(t, floatingPath+"/nope").refuses(t,
+			refusal{404, "FloatingIPNotFound", "Floating IP nope could not be found"})
+		find := func(query url.Values) (ids []string) {
+			query.Set("project_id", c.tenant.project)
+			for _, f := range c.tenant.get(t, floatingPath+"?"+query.Encode()).must(t, http.StatusOK).list(t, "floatingips") {
+				ids = append(ids, id(f))
+			}
+			return ids
+		}
+		for what, query := range map[string]url.Values{
+			"description, of several": {"description": {"nobody's", "d"}}, "port": {"port_id": {id(p)}},
+		} {
+			if diff := gocmp.Diff([]string{id(r)}, find(query)); diff != "" {
+				t.Errorf("found by its %s (-want +got):\n%s", what, diff)
+			}
+		}
+		if ids := find(url.Values{"description": {"nobody's"}}); len(ids) > 0 {
+			t.Errorf("found by another's description: %v", ids)
+		}
+	})
+}
+
+// TestFloatingIPNeedsAWay holds what a floating IP needs: an external network, a router to it, one address of IPv4, and
+// nobody else there.
+func TestFloatingIPNeedsAWay(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		o := newOutside(t, c)
+		p := c.tenant.newPort(t, o.inside, nil)
+		ask := func(attributes object) answer {
+			t.Helper()
+			return c.tenant.do(t, "POST", floatingPath, object{"floatingip": attributes})
+		}
+		external := object{"floating_network_id": id(o.external)}
+		bad := func(message string) refusal {
+			return refusal{400, "BadRequest", "Bad floatingip request: " + message + "."}
+		}
+		ask(object{"floating_network_id": id(o.inside)}).refuses(t,
+			bad("Network "+id(o.inside)+" is not a valid external network"))
+		n := c.tenant.newNetwork(t, nil)
+		lonely := c.tenant.newSubnet(t, n, object{"cidr": "10.83.0.0/24"})
+		alone := c.tenant.newPort(t, n, nil)
+		ask(with(external, object{"port_id": id(alone)})).refuses(t, refusal{404, "ExternalGatewayForFloatingIPNotFound",
+			"External network " + id(o.external) + " is not reachable from subnet " + id(lonely) +
+				".  Therefore, cannot associate Port " + id(alone) + " with a Floating IP."})
+		second := c.tenant.newSubnet(t, o.inside, object{"cidr": "10.84.0.0/24"})
+		o.attach(t, c, second)
+		both := c.tenant.newPort(t, o.inside, object{"fixed_ips": []object{
+			{"subnet_id": id(o.subnet), "ip_address": "10.82.0.77"}, {"subnet_id": id(second), "ip_address": "10.84.0.77"},
+		}})
+		ask(with(external, object{"port_id": id(both)})).refuses(t, bad("Port "+id(both)+
+			" has multiple fixed IPv4 addresses.  Must provide a specific IPv4 address when assigning a floating IP"))
+		led := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(both), "fixed_ip_address": "10.84.0.77"})
+		wantFields(t, led, object{"fixed_ip_address": "10.84.0.77", "port_id": id(both)})
+		c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
+		ask(with(external, object{"port_id": id(p)})).refuses(t,
+			refusal{Status: 409, Type: "FloatingIPPortAlreadyAssociated"})
+		c.tenant.do(t, "POST", floatingPath, object{"floatingips": []object{external, external}}).refuses(t,
+			refusal{Status: 400, Type: "HTTPBadRequest"})
+	})
+}
+
+// TestFloatingIPOutlivesItsPort shows what is left of a floating IP when its port goes, and that it can lead to another
+// one. What a floating IP leads to keeps the router.
+func TestFloatingIPOutlivesItsPort(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		o := newOutside(t, c)
+		p, other := c.tenant.newPort(t, o.inside, nil), c.tenant.newPort(t, o.inside, nil)
+		r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
+		router := "/v2.0/routers/" + id(o.router)
+		c.tenant.do(t, "PUT", router+"/remove_router_interface", object{"subnet_id": id(o.subnet)}).refuses(t,
+			refusal{Status: 409, Type: "RouterInterfaceInUseByFloatingIP"})
+		c.tenant.do(t, "PUT", router, object{"router": object{"external_gateway_info": object{}}}).refuses(t,
+			refusal{Status: 409, Type: "RouterExternalGatewayInUseByFloatingIp"})
+		c.tenant.do(t, "DELETE", "/v2.0/ports/"+id(p), nil).must(t, http.StatusNoContent)
+		get := func() object {
+			return c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
+		}
+		free := get()
+		wantFields(t, free, object{"port_id": nil, "fixed_ip_address": nil, "router_id": nil,
+			"floating_ip_address": r["floating_ip_address"]})
+		c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": object{"port_id": id(other)}}).
+			must(t, http.StatusOK)
+		wantFields(t, get(), object{"port_id": id(other), "floating_ip_address": r["floating_ip_address"]})
+		// Another description alone leaves the port.
+		c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": object{"description": "x"}}).
+			must(t, http.StatusOK)
+		wantFields(t, get(), object{"port_id": id(other), "description": "x"})
+	})
+}
+
+// TestFloatingIPGoesOnCondition holds that a deletion may name the revision.
+func TestFloatingIPGoesOnCondition(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		o := newOutside(t, c)
+		r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(c.tenant.newPort(t, o.inside, nil))})
+		now := c.tenant.revisionOf(t, "floatingip", r)
+		c.tenant.do(t, "DELETE", floatingPath+"/"+id(r), nil, ifRevision(now)...).must(t, http.StatusNoContent)
+		c.tenant.get(t, floatingPath+"/"+id(r)).refuses(t, refusal{Status: 404, Type: "FloatingIPNotFound"})
+	})
+}
