@@ -218,9 +218,11 @@ func TestShow(t *testing.T) {
 		Addresses: []cloudteamv1.PortAddress{
 			{Address: "192.168.0.7/16", Gateway: "192.168.0.1", SubnetID: "sub-1"},
 			{Address: "fd00::7/64", SubnetID: "sub-2"},
-			{Address: "10.0.0.7", SubnetID: "of others"},
 		},
 	}
+	// Of the Network's subnets, its status shows the first no longer.
+	fewer := declared
+	fewer.Subnets = declared.Subnets[1:]
 	bound := func(status cloudteamv1.NetworkPortStatus) cloudteamv1.NetworkPortStatus {
 		status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-x", UID: "pod-1"}
 		return status
@@ -231,8 +233,16 @@ func TestShow(t *testing.T) {
 		observed plan.Observed
 		want     cloudteamv1.NetworkPortStatus
 	}{
-		"a port is shown with its subnets' prefixes and gateways": {
+		"a port is shown with its subnets' prefixes and gateways, and not with addresses of others' subnets": {
 			declared: declared, observed: observed, want: shown,
+		},
+		"an address stays in a subnet that the Network shows no longer": {
+			was: shown, declared: fewer, observed: observed, want: shown,
+		},
+		"an address in a subnet that the Network does not show yet is not shown": {
+			declared: fewer, observed: observed, want: cloudteamv1.NetworkPortStatus{
+				PortID: shown.PortID, MAC: shown.MAC, MTU: shown.MTU, Addresses: shown.Addresses[1:],
+			},
 		},
 		"of a port that is gone nothing is shown": {
 			was: shown, declared: declared, want: cloudteamv1.NetworkPortStatus{},

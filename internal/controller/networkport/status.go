@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -57,19 +58,34 @@ func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed p
 		return
 	}
 	status.MAC, status.MTU = port.MAC, d.mtu
-	status.Addresses = nil
-	for _, a := range port.Addresses {
-		shown := cloudteamv1.PortAddress{Address: a.Address.String(), SubnetID: a.SubnetID}
-		for _, s := range d.Subnets {
-			if s.ID == a.SubnetID {
-				shown.Address = netip.PrefixFrom(a.Address, s.CIDR.Bits()).String()
-				if s.Gateway != cloudteamv1.GatewayNone {
-					shown.Gateway = s.Gateway
+	status.Addresses = d.shownAddresses(port.Addresses, status.Addresses)
+}
+
+// shownAddresses are a port's addresses in the subnets that the Network's status shows. Neutron may give a port an address
+// in a subnet sooner, and others may in one of theirs. Without the prefix length, no Pod could use it. An address whose
+// subnet is shown no longer stays as it was.
+func (d declaration) shownAddresses(has []plan.PortAddress, was []cloudteamv1.PortAddress) (
+	shown []cloudteamv1.PortAddress,
+) {
+	for _, a := range has {
+		in := slices.IndexFunc(d.Subnets, func(s declare.PortSubnet) bool { return s.ID == a.SubnetID })
+		if in < 0 {
+			for _, w := range was {
+				if prefix, err := netip.ParsePrefix(w.Address); err == nil && prefix.Addr() == a.Address && w.SubnetID == a.SubnetID {
+					shown = append(shown, w)
 				}
 			}
+			continue
 		}
-		status.Addresses = append(status.Addresses, shown)
+		address := cloudteamv1.PortAddress{
+			Address: netip.PrefixFrom(a.Address, d.Subnets[in].CIDR.Bits()).String(), SubnetID: a.SubnetID,
+		}
+		if gateway := d.Subnets[in].Gateway; gateway != cloudteamv1.GatewayNone {
+			address.Gateway = gateway
+		}
+		shown = append(shown, address)
 	}
+	return shown
 }
 
 // statusToWrite gives the part of the status that this controller writes. Whoever binds the port writes boundTo, and
