@@ -22,6 +22,8 @@ type FloatingIPAttributes struct {
 	// Fixed is the address of the port that the floating IP leads to. In a request, the zero Addr leaves the choice to
 	// whoever sends it.
 	Fixed netip.Addr
+	// QoSPolicy is the id of the policy that others gave it, or empty. An update repeats it.
+	QoSPolicy string
 }
 
 // ObservedFloatingIP is a floating IP as Neutron reports it.
@@ -61,13 +63,13 @@ func (o Observed) FloatingIP(networkID, portID string) (ObservedFloatingIP, bool
 // surplusFloatingIPs plans the removal of all floating IPs but the declared one. port is the id of the port that stays,
 // or empty.
 func (s PortSpec) surplusFloatingIPs(port string, observed Observed) (change Change) {
-	if s.FloatingNetwork == nil {
+	if s.LeavesFloatingIPs {
 		return nil
 	}
-	keep, exists := observed.FloatingIP(*s.FloatingNetwork, port)
+	keep, exists := observed.FloatingIP(s.FloatingNetwork, port)
 	for _, f := range observed.FloatingIPs {
 		switch {
-		case *s.FloatingNetwork == "":
+		case s.FloatingNetwork == "":
 			change = append(change, f.delete("the port asks for none"))
 		case !exists || f.NetworkID != keep.NetworkID:
 			change = append(change, f.delete("it is of another external network than the declared one"))
@@ -83,15 +85,15 @@ func (s PortSpec) surplusFloatingIPs(port string, observed Observed) (change Cha
 // floatingIP plans the floating IP of a port that exists, or that an earlier step creates. has are the addresses of one
 // that exists.
 func (s PortSpec) floatingIP(port Ref, has []PortAddress, observed Observed) Change {
-	if orEmpty(s.FloatingNetwork) == "" {
+	if s.LeavesFloatingIPs || s.FloatingNetwork == "" {
 		return nil
 	}
-	keep, exists := observed.FloatingIP(*s.FloatingNetwork, port.ID)
+	keep, exists := observed.FloatingIP(s.FloatingNetwork, port.ID)
 	if !exists {
 		return Change{{
 			Action: CreateFloatingIP, PortRef: port, FloatingIP: s.floatingAttributes(),
 			Reason:      "no floating IP of the network bears the owner's marker",
-			Differences: []Difference{existence(FloatingIPResource, "one of network "+*s.FloatingNetwork)},
+			Differences: []Difference{existence(FloatingIPResource, "one of network "+s.FloatingNetwork)},
 		}}
 	}
 	return Change{}.with(s.updateFloatingIP(port, has, keep))
@@ -99,7 +101,7 @@ func (s PortSpec) floatingIP(port Ref, has []PortAddress, observed Observed) Cha
 
 func (s PortSpec) floatingAttributes() FloatingIPAttributes {
 	return FloatingIPAttributes{
-		Description: s.Owner.describeAs(retaining(s.Retain), ""), NetworkID: *s.FloatingNetwork,
+		Description: s.Owner.describeAs(retaining(s.Retain), ""), NetworkID: s.FloatingNetwork,
 	}
 }
 
@@ -107,7 +109,7 @@ func (s PortSpec) updateFloatingIP(port Ref, has []PortAddress, actual ObservedF
 	want := s.floatingAttributes()
 	d := differences{resource: FloatingIPResource}
 	d.found = append(d.found, describe(FloatingIPResource, want.Description, actual.Description)...)
-	want.Fixed = actual.Fixed
+	want.Fixed, want.QoSPolicy = actual.Fixed, actual.QoSPolicy
 	// An address that the port loses in the same change counts as lost.
 	stays, _ := s.settleAddresses(s.given(has))
 	switch {

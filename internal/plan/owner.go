@@ -41,6 +41,11 @@ func (o Owner) Describe(description string) string {
 	return description + " " + o.Marker()
 }
 
+// Descriptions are those that a resource without a user's text may have.
+func (o Owner) Descriptions() []string {
+	return []string{o.describeAs("", ""), o.describeAs(retainWord, "")}
+}
+
 // ParseDescription splits a description from Neutron into the user's text and the owner. It returns false and the whole
 // text if the text does not end with a well-formed marker. ParseDescription(o.Describe(d)) returns d and o for every d.
 func ParseDescription(text string) (description string, owner Owner, ok bool) {

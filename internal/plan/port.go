@@ -46,9 +46,10 @@ type PortSpec struct {
 	// SecurityGroups are ids in any order. nil leaves them to the cloud; then any value is right.
 	SecurityGroups []string
 	PortOptions
-	// FloatingNetwork is the id of the external network of the port's floating IP, or empty for a port without one. nil
-	// leaves floating IPs as they are.
-	FloatingNetwork *string
+	// FloatingNetwork is the id of the external network of the port's floating IP, or empty for a port without one.
+	FloatingNetwork string
+	// LeavesFloatingIPs is true if floating IPs stay as they are, because it is not known which network was meant.
+	LeavesFloatingIPs bool
 	// TakeBack names the fields that an earlier spec set, as Sets names them. Those that this spec leaves to others are
 	// emptied.
 	TakeBack []string
@@ -175,7 +176,7 @@ func (s PortSpec) Sets() (fields []string) {
 	if orEmpty(s.DNSName) != "" {
 		fields = append(fields, FieldDNSName)
 	}
-	if orEmpty(s.FloatingNetwork) != "" {
+	if s.FloatingNetwork != "" {
 		fields = append(fields, FieldFloatingIP)
 	}
 	if orEmpty(s.QoSPolicy) != "" {

@@ -86,11 +86,12 @@ func portSpecs(owner Owner, c *cloud) *rapid.Generator[PortSpec] {
 		case spec.PortSecurity != nil && !*spec.PortSecurity:
 			spec.SecurityGroups, spec.AddressPairs = []string{}, []AddressPair{}
 		}
-		spec.FloatingNetwork = rapid.Ptr(rapid.SampledFrom([]string{"", "outside", "outside-2"}), true).Draw(t, "floating network")
+		spec.FloatingNetwork = rapid.SampledFrom([]string{"", "outside", "outside-2"}).Draw(t, "floating network")
+		spec.LeavesFloatingIPs = rapid.IntRange(0, 3).Draw(t, "leaves floating IPs") == 0
 		if !slices.ContainsFunc(spec.Addresses, func(a PortAddress) bool {
 			return a.SubnetID == n.Subnets[0].ID || a.SubnetID == n.Subnets[1].ID
 		}) {
-			spec.FloatingNetwork = rapid.Ptr(rapid.Just(""), true).Draw(t, "no floating network") // it takes an address of IPv4
+			spec.FloatingNetwork = "" // it takes an address of IPv4
 		}
 		spec.TakeBack = rapid.SampledFrom([][]string{nil, {FieldDNSName}, {FieldAddressPairs, FieldQoSPolicy}}).
 			Draw(t, "take back")

@@ -59,6 +59,7 @@ type Cloud struct {
 	ports    *shelf[plan.ObservedPort]
 	routers  *shelf[plan.ObservedRouter]
 	groups   *shelf[plan.ObservedGroup]
+	floating *shelf[plan.ObservedFloatingIP]
 	// listed is when the list began that the Inventory holds.
 	listed time.Time
 
@@ -90,6 +91,10 @@ func NewCloud(calls *CallLog, credentials client.Identity, cluster string) *Clou
 	})
 	c.groups = newShelf(cluster, &c.neutron.Groups, plantest.CloneGroup, func(g plan.ObservedGroup) identity {
 		return identity{g.ID, g.Name, g.Description}
+	})
+	same := func(f plan.ObservedFloatingIP) plan.ObservedFloatingIP { return f }
+	c.floating = newShelf(cluster, &c.neutron.FloatingIPs, same, func(f plan.ObservedFloatingIP) identity {
+		return identity{f.ID, "", f.Description}
 	})
 	return c
 }
@@ -131,7 +136,7 @@ func (c *Cloud) Observed(
 	}
 	observed := plan.Observed{
 		Networks: c.networks.ownedBy(owner), Ports: c.ports.ownedBy(owner), Routers: c.routers.ownedBy(owner),
-		Groups: c.groups.ownedBy(owner),
+		Groups: c.groups.ownedBy(owner), FloatingIPs: c.floating.ownedBy(owner),
 	}
 	c.handedOut = append(c.handedOut, handOut{observed, plantest.CloneObserved(observed)})
 	return observed, nil
@@ -155,11 +160,13 @@ func (c *Cloud) list() error {
 	c.ports.list(c.Missed)
 	c.routers.list(c.Missed)
 	c.groups.list(c.Missed)
+	c.floating.list(c.Missed)
 	if c.Replayed != nil {
 		c.networks.replay(c.Replayed.Networks)
 		c.ports.replay(c.Replayed.Ports)
 		c.routers.replay(c.Replayed.Routers)
 		c.groups.replay(c.Replayed.Groups)
+		c.floating.replay(c.Replayed.FloatingIPs)
 	}
 	c.listed = began
 	return nil
@@ -216,6 +223,8 @@ func (c *Cloud) Find(_ context.Context, of plan.Kind, name string, owner plan.Ow
 		ids = c.routers.named(name, owner)
 	case plan.KindGroup:
 		ids = c.groups.named(name, owner)
+	case plan.KindFloatingIP: // they have no names
+		ids = c.floating.named("", owner)
 	default:
 		ids = c.networks.named(name, owner)
 	}
@@ -228,7 +237,7 @@ func (c *Cloud) Find(_ context.Context, of plan.Kind, name string, owner plan.Ow
 // reread has the Inventory hold one resource of any kind as Neutron has it, if it is the cluster's.
 func (c *Cloud) reread(id string) (found, ours bool) {
 	for _, reread := range []func(string) (bool, bool){
-		c.networks.reread, c.ports.reread, c.routers.reread, c.groups.reread,
+		c.networks.reread, c.ports.reread, c.routers.reread, c.groups.reread, c.floating.reread,
 	} {
 		exists, marked := reread(id)
 		found, ours = found || exists, ours || marked
@@ -331,11 +340,12 @@ func refusal(step plan.Step, err error) error {
 		answer.Kind, answer.Status = client.Conflict, http.StatusPreconditionFailed
 	case "NetworkInUse", "SubnetInUse", "RouterInUse", "SecurityGroupInUse":
 		answer.Kind = client.InUse
-	case "IpAddressAlreadyAllocated":
+	case "IpAddressAlreadyAllocated", "FloatingIPPortAlreadyAssociated":
 		answer.Kind = client.Taken
 	case "IpAddressGenerationFailure":
 		answer.Kind = client.Exhausted
-	case "NetworkNotFound", "SubnetNotFound", "PortNotFound", "RouterNotFound", "SecurityGroupNotFound":
+	case "NetworkNotFound", "SubnetNotFound", "PortNotFound", "RouterNotFound", "SecurityGroupNotFound",
+		"FloatingIPNotFound":
 		answer.Kind = client.NotFound
 	}
 	return answer
@@ -426,6 +436,26 @@ func (c *Cloud) Groups() []plan.ObservedGroup {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.neutron.Everything().Groups
+}
+
+// EditFloatingIP changes a floating IP in Neutron as somebody else would, behind the Inventory's back.
+func (c *Cloud) EditFloatingIP(t *testing.T, id string, change func(*plan.ObservedFloatingIP)) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.neutron.FloatingIP(id)
+	if f == nil {
+		t.Fatalf("there is no floating IP %s", id)
+	}
+	change(f)
+	f.Revision++
+}
+
+// FloatingIPs gives the floating IPs that Neutron has, in order of creation.
+func (c *Cloud) FloatingIPs() []plan.ObservedFloatingIP {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.neutron.Everything().FloatingIPs
 }
 
 // EditPort changes a port in Neutron as somebody else would, behind the Inventory's back.

@@ -18,7 +18,7 @@ func (Names) QoSPolicy(_ context.Context, id string) (string, error) { return id
 func (Names) SecurityGroup(_ context.Context, _, id string) (string, error) { return id, nil }
 
 // ExternalNetwork is the Inventory's.
-func (Names) ExternalNetwork(_ context.Context, id string) (string, error) { return id, nil }
+func (Names) ExternalNetwork(_ context.Context, _, id string) (string, error) { return id, nil }
 
 // Router is the Inventory's.
 func (Names) Router(_ context.Context, id string) (string, error) { return id, nil }
@@ -45,8 +45,8 @@ func (c *Cloud) SecurityGroup(ctx context.Context, field, name string) (string, 
 }
 
 // ExternalNetwork is the Inventory's.
-func (c *Cloud) ExternalNetwork(ctx context.Context, name string) (string, error) {
-	return named(c, func() (string, error) { return c.Names.ExternalNetwork(ctx, name) })
+func (c *Cloud) ExternalNetwork(ctx context.Context, field, name string) (string, error) {
+	return named(c, func() (string, error) { return c.Names.ExternalNetwork(ctx, field, name) })
 }
 
 // Router is the Inventory's.

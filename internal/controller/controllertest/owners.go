@@ -44,5 +44,8 @@ func (c *Cloud) Owners() (owners map[string]inventory.Holdings, audited time.Tim
 	for id, held := range c.groups.held {
 		note(held.Description, plan.KindGroup, id)
 	}
+	for id, held := range c.floating.held {
+		note(held.Description, plan.KindFloatingIP, id)
+	}
 	return owners, c.listed, c.Credentials, true
 }

@@ -87,6 +87,9 @@ func explain(ctx context.Context, in Inventory, step plan.Step, refusal error) e
 		if step.Subnet.Pending() {
 			return unallocated(refusal, step.Subnet.From.Name)
 		}
+		if step.Action == plan.CreateFloatingIP {
+			return outsideFull(refusal, step.FloatingIP.NetworkID)
+		}
 	}
 	return refusal
 }

@@ -164,6 +164,13 @@ func unallocated(refusal error, pool string) error {
 			"Free a range of subnet pool %q, ask for a longer prefixLength, or have prefixes added to the pool.", pool)))}
 }
 
+// outsideFull is the problem of a floating IP for which the external network has no free address.
+func outsideFull(refusal error, network string) error {
+	return &Problem{Err: refusal, State: controller.Reconciling(cloudteamv1.ReasonAddressesExhausted,
+		sentences(refusal.Error(), retriesWithBackoff, fmt.Sprintf(
+			"Free a floating IP of external network %s, or have addresses added to it.", network)))}
+}
+
 // occupied is the problem of a removal that Neutron refuses because of ports or floating IPs.
 func occupied(refusal error, step plan.Step, by inventory.Blockers) error {
 	what := string(step.Action)

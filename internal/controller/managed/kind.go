@@ -39,7 +39,7 @@ type Inventory interface {
 	Blockers(ctx context.Context, refused plan.Step) (inventory.Blockers, error)
 	Foreign(ctx context.Context, id string) (n inventory.Foreign, found bool, err error)
 	Router(ctx context.Context, idOrName string) (id string, err error)
-	ExternalNetwork(ctx context.Context, idOrName string) (id string, err error)
+	ExternalNetwork(ctx context.Context, field, idOrName string) (id string, err error)
 	QoSPolicy(ctx context.Context, idOrName string) (id string, err error)
 	SecurityGroup(ctx context.Context, field, idOrName string) (id string, err error)
 	SubnetPool(ctx context.Context, field, idOrName string) (pool plan.SubnetPool, err error)

@@ -84,7 +84,7 @@ func resolveRouter(ctx context.Context, in managed.Inventory, d *declaration) er
 	case router.Existing != "":
 		router.Existing, err = in.Router(ctx, router.Existing)
 	case router.ExternalNetwork != "":
-		router.ExternalNetwork, err = in.ExternalNetwork(ctx, router.ExternalNetwork)
+		router.ExternalNetwork, err = in.ExternalNetwork(ctx, "spec.router.externalNetwork", router.ExternalNetwork)
 	}
 	if err != nil {
 		router = plan.RouterSpec{Unresolved: true}

@@ -78,7 +78,7 @@ func Find(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, cluster stri
 		// What has none of these kinds may belong to an object of a kind that was not listed.
 		has := owners[uid]
 		if live[uid] || len(has[plan.KindNetwork])+len(has[plan.KindPort])+len(has[plan.KindRouter])+
-			len(has[plan.KindGroup]) == 0 {
+			len(has[plan.KindGroup])+len(has[plan.KindFloatingIP]) == 0 {
 			continue
 		}
 		if err := f.add(ctx, plan.Owner{Cluster: cluster, Object: uid}); err != nil {
@@ -271,6 +271,9 @@ func resources(o plan.Observed) (all []Orphan) {
 	}
 	for _, g := range o.Groups {
 		all = append(all, Orphan{Kind: "security group", ID: g.ID, Name: g.Name, Created: g.Created})
+	}
+	for _, f := range o.FloatingIPs {
+		all = append(all, Orphan{Kind: "floating IP", ID: f.ID, Name: f.Address.String(), Created: f.Created})
 	}
 	for _, p := range o.Ports {
 		all = append(all, Orphan{Kind: "port", ID: p.ID, Name: cmp.Or(p.Name, listed(p.Addresses)), Created: p.Created})

@@ -108,7 +108,7 @@ func TestCountsOfATenantNeedNoCallsOfTheirOwn(t *testing.T) {
 	b.audit(t)
 	b.audit(t)
 	lists := []string{
-		"GET networks", "GET subnets", "GET rbac-policies", "GET ports", "GET routers", "GET security-groups",
+		"GET networks", "GET subnets", "GET rbac-policies", "GET ports", "GET routers", "GET security-groups", "GET floatingips",
 	}
 	// Whether Neutron counts is found out once.
 	want := slices.Concat(lists, []string{"GET network-ip-availabilities"}, lists)

@@ -134,10 +134,10 @@ func newSubnetPools() *directory {
 	}
 }
 
-// ExternalNetwork returns the id of the external network that a user names by id or name. If these credentials do not
-// see it, or several have the name, the error is an *Error of kind Invalid.
-func (i *Inventory) ExternalNetwork(ctx context.Context, idOrName string) (string, error) {
-	e, err := i.external.find(ctx, i.cloud, "spec.router.externalNetwork", idOrName)
+// ExternalNetwork returns the id of the external network that a user names by id or name. field is where the user wrote
+// it. If these credentials do not see it, or several have the name, the error is an *Error of kind Invalid.
+func (i *Inventory) ExternalNetwork(ctx context.Context, field, idOrName string) (string, error) {
+	e, err := i.external.find(ctx, i.cloud, field, idOrName)
 	return e.ID, err
 }
 

@@ -93,7 +93,7 @@ func TestAHangingDirectoryHoldsNoCallerForLong(t *testing.T) {
 			t.Errorf("a later caller was held for %s and %d lists: %v", time.Since(began), l.count(), err)
 		}
 		// Another collection answers.
-		if _, err := i.ExternalNetwork(t.Context(), "ext"); err != nil {
+		if _, err := i.ExternalNetwork(t.Context(), "spec.router.externalNetwork", "ext"); err != nil {
 			t.Error(err)
 		}
 		close(l.held)

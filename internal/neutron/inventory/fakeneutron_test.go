@@ -83,7 +83,8 @@ func (n *fakeNeutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		write(w, http.StatusOK, map[string]any{"network_ip_availabilities": n.availabilities})
-	case collection == "routers", collection == "security-groups", collection == "rbac-policies":
+	case collection == "routers", collection == "security-groups", collection == "floatingips",
+		collection == "rbac-policies":
 		refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
 	case r.Method == http.MethodGet && id == "":
 		writePage(w, r, collection, n.page, n.listed(r, collection))

@@ -77,6 +77,9 @@ func (f *fullness) attempt(of client.Collection, step plan.Step, description any
 			a.addresses = addressesOn(drawOf(step))
 		}
 	}
+	if of == floatingKind.Collection {
+		a.addresses = addressesOn(draw{network: step.FloatingIP.NetworkID})
+	}
 	return a
 }
 
@@ -138,7 +141,7 @@ func (a *attempt) lacked(err error) string {
 		return ""
 	case refusal.Type == "OverQuota":
 		return a.quota
-	case refusal.Type == "IpAddressGenerationFailure":
+	case refusal.Type == "IpAddressGenerationFailure", refusal.Type == "ExternalIpAddressExhausted":
 		return a.addresses
 	}
 	return ""
@@ -217,6 +220,8 @@ func (f *fullness) after(step plan.Step) {
 		f.roomIn(quotaOf(portKind.Collection), "addresses ")
 	case plan.DeleteRouter:
 		f.roomIn(quotaOf(routerKind.Collection), quotaOf(portKind.Collection))
+	case plan.DeleteFloatingIP:
+		f.roomIn(quotaOf(floatingKind.Collection), "addresses "+step.FloatingIP.NetworkID+" ")
 	case plan.UnshareNetwork:
 		f.roomIn(quotaOf(shareKind.Collection))
 	case plan.CreateSubnet, plan.UpdateSubnet:

@@ -32,7 +32,8 @@ type Inventory struct {
 	ports    *stock[wirePort, plan.ObservedPort]
 	routers  *stock[wireRouter, plan.ObservedRouter]
 	secured  *stock[wireGroup, plan.ObservedGroup]
-	// stocks are those four. Each has lists of its own.
+	floating *stock[wireFloatingIP, plan.ObservedFloatingIP]
+	// stocks are those five. Each has lists of its own.
 	stocks []stocked
 	// round is the last round of lists.
 	round round
@@ -112,10 +113,12 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	i.access = &access{cloud, queue, cluster, options.Pools, options.Tenant, newFullness(options.Moved)}
 	cloud.OnMove(i.moved)
 	i.networks, i.ports, i.routers, i.secured = newNetworks(i), newPorts(i), newRouters(i), newGroups(i)
-	i.stocks = []stocked{i.networks, i.ports, i.routers, i.secured}
+	i.floating = newFloatingIPs(i)
+	i.stocks = []stocked{i.networks, i.ports, i.routers, i.secured, i.floating}
 	i.actions = actions{}
 	for _, of := range []actions{
 		i.networkActions(), i.subnetActions(), i.portActions(), i.routerActions(), i.shareActions(), i.groupActions(),
+		i.floatingIPActions(),
 	} {
 		maps.Copy(i.actions, of)
 	}

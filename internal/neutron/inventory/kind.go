@@ -83,6 +83,8 @@ type kind[W client.Identified, T any] struct {
 	// missing is the type of Neutron's refusal if the resource does not exist, for a kind whose absence the client takes
 	// for a mistake in another resource; see client.IsNotFound.
 	missing string
+	// nameless is true for a kind without names. A search goes by the owner's marker then.
+	nameless bool
 	// extensions maps attributes that extensions of Neutron add to fields of a spec.
 	extensions map[string]string
 }
@@ -148,7 +150,9 @@ func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone
 	// If the answers to several creates were mixed up, each caller would take another's resource for its own.
 	var told map[string]any
 	if json.Unmarshal(answer, &told) == nil {
-		for _, field := range []string{"description", "network_id", "subnetpool_id", "object_id", "target_tenant"} {
+		for _, field := range []string{
+			"description", "network_id", "subnetpool_id", "object_id", "target_tenant", "port_id",
+		} {
 			if said, ok := told[field]; ok && body[field] != nil && said != body[field] {
 				return made, client.BadAnswer(op, http.MethodPost, "it is of another %s than the one that was asked for", k.One)
 			}
@@ -406,13 +410,19 @@ func (s *stock[W, T]) reread(ctx context.Context, id string) (found bool, err er
 	return true, nil
 }
 
-// find returns the ids of the project's resources with a name and the owner's marker.
+// find returns the ids of the project's resources with a name and the owner's marker. Only the marker counts for a kind
+// without names.
 func (s *stock[W, T]) find(ctx context.Context, name string, owner plan.Owner) (ids []string, err error) {
 	identity, err := s.cloud.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
-	query := url.Values{"project_id": {identity.ProjectID}, "name": {name}, "fields": {"id", "description"}}
+	query := url.Values{"project_id": {identity.ProjectID}, "fields": {"id", "description"}}
+	if s.kind.nameless {
+		query["description"] = owner.Descriptions()
+	} else {
+		query.Set("name", name)
+	}
 	err = client.Each(ctx, s.cloud, "find "+s.kind.One, s.kind.Collection, query, func() { ids = nil },
 		func(w W, odd error) error {
 			if !owner.Owns(w.described()) {

@@ -279,7 +279,7 @@ func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
 			t.Errorf("%q: %s, want %q", idOrName, got, want)
 		}
 	}
-	if _, err := e.ExternalNetwork(t.Context(), "public"); !client.IsKind(err, client.Invalid) {
+	if _, err := e.ExternalNetwork(t.Context(), "spec.router.externalNetwork", "public"); !client.IsKind(err, client.Invalid) {
 		t.Errorf("an external network that is not there: %v", err)
 	}
 }

@@ -129,12 +129,13 @@ func (r *floatingIP) address() string { return r.outer.fixedIPs[0].address.Strin
 
 func (s *Server) createFloatingIP(tx *transaction, c *caller, in values) (*floatingIP, *apiError) {
 	n, ok := s.networks.byID[in.text("floating_network_id")]
+	isFour := func(sub *subnet) bool { return sub.prefix.Addr().Is4() }
 	switch {
 	case !ok || !s.sees(c, n):
 		return nil, networkNotFound(in.text("floating_network_id"))
 	case !n.external:
 		return nil, badResource("floatingip", "Network %s is not a valid external network", n.id)
-	case !slices.ContainsFunc(s.subnets.with("network_id", n.id), func(sub *subnet) bool { return sub.prefix.Addr().Is4() }):
+	case !slices.ContainsFunc(s.subnets.with("network_id", n.id), isFour):
 		return nil, badResource("floatingip", "Network %s does not contain any IPv4 subnet", n.id)
 	}
 	wanted := values{"network_id": n.id, "device_owner": ownerFloatingIP}
@@ -233,12 +234,13 @@ func (s *Server) leadsTo(p *port, wanted string) (fixedIP, *apiError) {
 	four := slices.DeleteFunc(slices.Clone(p.fixedIPs), func(f fixedIP) bool { return !f.address.Is4() })
 	switch len(four) {
 	case 0:
-		return fixedIP{}, badResource("floatingip", "Cannot add floating IP to port %s that has no fixed IPv4 addresses", p.id)
+		return fixedIP{}, badResource("floatingip",
+			"Cannot add floating IP to port %s that has no fixed IPv4 addresses", p.id)
 	case 1:
 		return four[0], nil
 	}
-	return fixedIP{}, badResource("floatingip", "Port %s has multiple fixed IPv4 addresses.  Must provide a specific IPv4 "+
-		"address when assigning a floating IP", p.id)
+	return fixedIP{}, badResource("floatingip", "Port %s has multiple fixed IPv4 addresses.  "+
+		"Must provide a specific IPv4 address when assigning a floating IP", p.id)
 }
 
 // routerBetween is a router with an interface on a subnet and a gateway on an external network, or nil.

@@ -61,7 +61,8 @@ func (c *Neutron) Clone() *Neutron {
 	all := c.Everything()
 	return &Neutron{
 		Networks: all.Networks, Ports: all.Ports, Routers: all.Routers, Groups: all.Groups,
-		FloatingIPs: all.FloatingIPs, GroupDefaults: c.GroupDefaults, Now: c.Now, serial: c.serial, macs: c.macs, interfaces: maps.Clone(c.interfaces),
+		FloatingIPs: all.FloatingIPs, GroupDefaults: c.GroupDefaults, Now: c.Now,
+		serial: c.serial, macs: c.macs, interfaces: maps.Clone(c.interfaces),
 	}
 }
 

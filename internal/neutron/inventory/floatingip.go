@@ -1,0 +1,161 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// floatingKind has no Bulk: Neutron answers "Bulk operation not supported", as for routers.
+var floatingKind = kind[wireFloatingIP, plan.ObservedFloatingIP]{
+	Collection: floatingIPAPI,
+	fields:     fieldsOf[wireFloatingIP](),
+	decode:     wireFloatingIP.observed,
+	encode:     floatingIPBody,
+	lacking:    "this cloud has no floating IPs (it lacks Neutron's extension router): leave floatingIP out",
+	nameless:   true,
+}
+
+func newFloatingIPs(i *Inventory) *stock[wireFloatingIP, plan.ObservedFloatingIP] {
+	return newStock(i.access, &i.mu, plan.KindFloatingIP, floatingKind,
+		func(o *plan.Observed) *[]plan.ObservedFloatingIP { return &o.FloatingIPs },
+		traits[plan.ObservedFloatingIP]{
+			identify: func(f *plan.ObservedFloatingIP) (string, string, int) { return f.ID, f.Description, f.Revision },
+		})
+}
+
+// floatingIPActions are the actions on floating IPs.
+func (i *Inventory) floatingIPActions() actions {
+	return actions{
+		plan.CreateFloatingIP: {take: i.createFloatingIP},
+		plan.UpdateFloatingIP: {confirms: itsFloatingIP, take: i.updateFloatingIP},
+		plan.DeleteFloatingIP: {take: i.floating.removed},
+	}
+}
+
+// itsFloatingIP is the floating IP of a step.
+func itsFloatingIP(step plan.Step) plan.Resource {
+	return plan.Resource{Kind: plan.KindFloatingIP, ID: step.ID}
+}
+
+// wireFloatingIP is a floating IP in Neutron's JSON.
+type wireFloatingIP struct {
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	Address     string `json:"floating_ip_address"`
+	NetworkID   string `json:"floating_network_id"`
+	PortID      string `json:"port_id"`
+	Fixed       string `json:"fixed_ip_address"`
+	QoSPolicy   string `json:"qos_policy_id"`
+	Revision    int    `json:"revision_number"`
+	Created     string `json:"created_at"`
+}
+
+func (w wireFloatingIP) Key() string { return w.ID }
+
+func (w wireFloatingIP) described() string { return w.Description }
+
+func (w wireFloatingIP) observed() (plan.ObservedFloatingIP, error) {
+	if w.ID == "" || w.NetworkID == "" {
+		return plan.ObservedFloatingIP{}, errors.New("a floating IP has no id or no floating_network_id")
+	}
+	created, err := time.Parse(time.RFC3339, w.Created)
+	if err != nil {
+		return plan.ObservedFloatingIP{}, fmt.Errorf("floating IP %s: created_at is no time", w.ID)
+	}
+	address, err := netip.ParseAddr(w.Address)
+	if err != nil {
+		return plan.ObservedFloatingIP{}, fmt.Errorf("floating IP %s: floating_ip_address is no address", w.ID)
+	}
+	f := plan.ObservedFloatingIP{
+		ID: w.ID, Revision: w.Revision, Created: created, Address: address, PortID: w.PortID,
+		FloatingIPAttributes: plan.FloatingIPAttributes{
+			Description: w.Description, NetworkID: w.NetworkID, QoSPolicy: w.QoSPolicy,
+		},
+	}
+	if w.Fixed != "" {
+		if f.Fixed, err = netip.ParseAddr(w.Fixed); err != nil {
+			return plan.ObservedFloatingIP{}, fmt.Errorf("floating IP %s: fixed_ip_address is no address", w.ID)
+		}
+	}
+	return f, nil
+}
+
+// floatingIPBody is the body of a create or of an update.
+//
+// An update without the port means the port that it has, and then Neutron asks for the address if the port has several
+// of IPv4. An update without the QoS policy removes it (neutron.db.l3_db, _update_floatingip). So both are repeated.
+func floatingIPBody(step plan.Step, all bool) map[string]any {
+	f := step.FloatingIP
+	body := map[string]any{}
+	set := setterOf(body, step, all)
+	if all {
+		body["floating_network_id"] = f.NetworkID
+	} else if f.QoSPolicy != "" {
+		body["qos_policy_id"] = f.QoSPolicy
+	}
+	set(plan.FieldDescription, "description", f.Description)
+	set(plan.FieldDeletionPolicy, "description", f.Description)
+	if step.PortRef.ID != "" {
+		body["port_id"] = step.PortRef.ID
+	}
+	if f.Fixed.IsValid() {
+		body["fixed_ip_address"] = f.Fixed.String()
+	}
+	return body
+}
+
+// createFloatingIP creates a floating IP that leads to a port, in one request.
+func (i *Inventory) createFloatingIP(ctx context.Context, step *plan.Step) (revision int, err error) {
+	i.chooseFixed(step)
+	revision, err = i.floating.created(ctx, step)
+	return revision, floatingError(err, *step)
+}
+
+// updateFloatingIP changes a floating IP; see plan.UpdateFloatingIP.
+func (i *Inventory) updateFloatingIP(ctx context.Context, step *plan.Step) (revision int, err error) {
+	i.chooseFixed(step)
+	revision, err = i.floating.updatedIf(ctx, step, nil)
+	return revision, floatingError(err, *step)
+}
+
+// chooseFixed chooses the address that a floating IP leads to: the port's lowest one of IPv4. Neutron chooses only if
+// there is one.
+func (i *Inventory) chooseFixed(step *plan.Step) {
+	port, held := i.ports.get(step.PortRef.ID)
+	if !held || step.FloatingIP.Fixed.IsValid() {
+		return
+	}
+	for _, a := range port.Addresses { // in order
+		if a.Address.Is4() {
+			step.FloatingIP.Fixed = a.Address
+			return
+		}
+	}
+}
+
+// floatingError says in the spec's terms why Neutron refuses a floating IP. Its own sentences name the subnet by its
+// id, and the floating IP that it did not create.
+func floatingError(err error, step plan.Step) error {
+	refusal, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return err
+	}
+	told := *refusal
+	switch refusal.Type {
+	case "ExternalGatewayForFloatingIPNotFound":
+		told.Reason = "no router leads from the port's subnet to external network " + step.FloatingIP.NetworkID + ": the " +
+			"Network needs spec.router with that externalNetwork, or another router with a gateway to it"
+	case "FloatingIPPortAlreadyAssociated":
+		told.Reason = "the port's address has a floating IP of external network " + step.FloatingIP.NetworkID + " that is " +
+			"not ours: remove that one, or leave floatingIP out"
+	default:
+		return err
+	}
+	return &told
+}

@@ -1,0 +1,192 @@
+package inventory
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// floats is a cloud with external networks, and the spec of a port with a floating IP of the first. The port has two
+// addresses of IPv4.
+type floats struct {
+	emulated
+	outside [2]string
+	spec    plan.PortSpec
+	// port is the owner of the port. e.owner is the Network's.
+	port plan.Owner
+}
+
+func newFloats(t *testing.T, options Options) *floats {
+	t.Helper()
+	options.Ports = true
+	f := &floats{emulated: newEmulatedAs(t, "admin", options)}
+	for i := range f.outside {
+		f.outside[i] = f.make("networks", "network", map[string]any{"router:external": true})
+		f.make("subnets", "subnet", map[string]any{
+			"network_id": f.outside[i], "cidr": []string{"203.0.113.0/29", "198.51.100.0/24"}[i], "ip_version": 4,
+		})
+	}
+	var subnets []plan.Subnet
+	for _, text := range []string{"10.0.0.0/24", "10.0.1.0/24"} {
+		cidr := netip.MustParsePrefix(text)
+		subnets = append(subnets, plan.Subnet{
+			CIDR: cidr, Gateway: plan.DefaultGateway(cidr), Pools: plan.DefaultPools(cidr, plan.DefaultGateway(cidr)), DHCP: true,
+		})
+	}
+	network := plan.Spec{
+		Owner: f.owner, Name: "n", Subnets: subnets, Router: &plan.RouterSpec{ExternalNetwork: f.outside[0]},
+	}
+	f.apply(plan.Network(network, f.observed()))
+	n, _ := f.observed().Network()
+	f.port = plan.Owner{Cluster: "c", Object: "port"}
+	f.spec = plan.PortSpec{Owner: f.port, Name: "p", NetworkID: n.ID, FloatingNetwork: f.outside[0]}
+	for _, s := range n.Subnets {
+		f.spec.Addresses = append(f.spec.Addresses, plan.PortAddress{SubnetID: s.ID})
+	}
+	f.owner = f.port
+	return f
+}
+
+// make creates a resource by hand and returns its id.
+func (f *floats) make(many, one string, body map[string]any) string {
+	f.t.Helper()
+	var answer map[string]struct{ ID string }
+	err := f.cloud.Do(f.t.Context(), client.Request{
+		Op: "by hand", Method: http.MethodPost, Path: many, Answer: &answer, Body: map[string]any{one: body},
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return answer[one].ID
+}
+
+func (f *floats) planOf(o plan.Observed) (plan.Change, error) { return plan.Port(f.spec, o) }
+
+// TestFloatingIPsAreApplied holds that what is held after each write is what a list shows.
+func TestFloatingIPsAreApplied(t *testing.T) {
+	f := newFloats(t, Options{})
+	f.apply(f.planOf(f.observed()))
+	f.requireNothing(f.planOf)
+	first := f.observed().FloatingIPs[0]
+	if want := f.observed().Ports[0].Addresses[0].Address; first.Fixed != want || !want.Is4() {
+		t.Errorf("it leads to %s, want %s", first.Fixed, want)
+	}
+	f.spec.Retain = true
+	f.apply(f.planOf(f.observed()))
+	f.requireNothing(f.planOf)
+	if found, err := f.Find(t.Context(), plan.KindFloatingIP, "", f.port); !found || err != nil {
+		t.Errorf("it is not found by its marker: %v, %v", found, err)
+	}
+	f.spec.Retain = false
+	f.apply(f.planOf(f.observed()))
+
+	// By hand: its QoS policy, and another port. The policy stays.
+	policy := f.make("qos/policies", "policy", map[string]any{"name": "gold"})
+	err := f.cloud.Do(t.Context(), client.Request{
+		Op: "by hand", Method: http.MethodPut, Path: floatingKind.Path(first.ID), Answer: new(any),
+		Body: map[string]any{"floatingip": map[string]any{"qos_policy_id": policy, "port_id": nil}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if moved, err := f.listAll(t.Context(), time.Now()); err != nil || len(moved) != 1 || moved[0] != f.port.Object {
+		t.Fatalf("an audit tells that %q moved, %v", moved, err)
+	}
+	f.apply(f.planOf(f.observed()))
+	f.requireNothing(f.planOf)
+	if now := f.observed().FloatingIPs[0]; now.QoSPolicy != policy || now.Address != first.Address {
+		t.Errorf("it is %+v, want the policy %s and the address %s", now, policy, first.Address)
+	}
+	f.spec.FloatingNetwork = ""
+	f.apply(f.planOf(f.observed()))
+	f.requireNothing(f.planOf)
+	f.spec.FloatingNetwork = f.outside[0]
+	f.apply(f.planOf(f.observed()))
+	f.apply(plan.Delete(f.port, f.observed()))
+	if left := f.observed(); !left.Empty() {
+		t.Errorf("left: %v", left.Resources())
+	}
+}
+
+// TestFloatingIPOfOthersStays holds that one is led elsewhere only after a live read has shown the marker.
+func TestFloatingIPOfOthersStays(t *testing.T) {
+	f := newFloats(t, Options{})
+	f.apply(f.planOf(f.observed()))
+	id := f.observed().FloatingIPs[0].ID
+	err := f.cloud.Do(t.Context(), client.Request{
+		Op: "by hand", Method: http.MethodPut, Path: floatingKind.Path(id), Answer: new(any),
+		Body: map[string]any{"floatingip": map[string]any{"description": "mine", "port_id": nil}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.spec.Retain = true
+	change, err := f.planOf(f.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range change {
+		if step.Action == plan.UpdateFloatingIP {
+			if done, err := f.Apply(t.Context(), plan.Change{step}); !client.IsConflict(err) || len(done) > 0 {
+				t.Errorf("%s: %v, %v", step, done, err)
+			}
+		}
+	}
+	deletion, err := plan.Delete(f.port, plan.Observed{FloatingIPs: f.observed().FloatingIPs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := f.Apply(t.Context(), deletion); len(done) > 0 {
+		t.Errorf("it was deleted: %v, %v", done, err)
+	}
+}
+
+// TestWhyThereIsNoFloatingIP holds that refusals speak of the spec, and are the same each time.
+func TestWhyThereIsNoFloatingIP(t *testing.T) {
+	f := newFloats(t, Options{})
+	f.spec.FloatingNetwork = f.outside[1]
+	f.refused(t, "the Network needs spec.router", client.Invalid)
+
+	f.spec.FloatingNetwork = f.outside[0]
+	port := f.observed().Ports[0]
+	f.make("floatingips", "floatingip", map[string]any{
+		"floating_network_id": f.outside[0], "port_id": port.ID, "fixed_ip_address": port.Addresses[0].Address.String(),
+	})
+	f.refused(t, "that is not ours", client.Taken)
+
+	// The first external network has five addresses: the router has one, and the floating IP of others another.
+	f.spec.Owner.Object, f.owner.Object = "another", "another"
+	for range 3 {
+		f.make("floatingips", "floatingip", map[string]any{"floating_network_id": f.outside[0]})
+	}
+	f.refused(t, "", client.Exhausted)
+}
+
+// refused plans and applies, and holds how the floating IP is refused.
+func (f *floats) refused(t *testing.T, says string, kind client.Kind) {
+	t.Helper()
+	change, err := f.planOf(f.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Apply(t.Context(), change)
+	again, planErr := f.planOf(f.observed())
+	if planErr != nil {
+		t.Fatal(planErr)
+	}
+	_, repeated := f.Apply(t.Context(), again)
+	if !client.IsKind(err, kind) || !strings.Contains(err.Error(), says) {
+		t.Errorf("%v, want a refusal of kind %s with %q", err, kind, says)
+	}
+	first, _ := errors.AsType[*client.Error](err)
+	second, _ := errors.AsType[*client.Error](repeated)
+	if second == nil || first == nil || first.Reason != second.Reason {
+		t.Errorf("first %v, and then %v", err, repeated)
+	}
+}
