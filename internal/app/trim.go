@@ -31,11 +31,13 @@ var (
 		cloudteamv1.AnnotationTakeBack:       4 << 10,
 		consumer.AnnotationMadeFor:           1 << 10,
 		cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
+		cloudteamv1.AnnotationFloatingIP:     consumer.MaxFloatingSize,
 	}
 	podAnnotations = annotations{
 		selection.Annotation:                 selection.MaxSize,
 		cloudteamv1.AnnotationAllocations:    consumer.MaxAllocationsSize,
 		cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
+		cloudteamv1.AnnotationFloatingIP:     consumer.MaxFloatingSize,
 		corev1.MirrorPodAnnotationKey:        1 << 10,
 	}
 	// nodeAnnotations are what the agent of a node says.
@@ -47,6 +49,7 @@ var (
 	statefulSetAnnotations = annotations{cloudteamv1.AnnotationPortsWhenScaled: 1 << 10}
 	templateAnnotations    = annotations{
 		selection.Annotation: selection.MaxSize, cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
+		cloudteamv1.AnnotationFloatingIP: consumer.MaxFloatingSize,
 	}
 )
 

@@ -135,6 +135,7 @@ func (c Class) PortViolations(spec *cloudteamv1.NetworkPortSpec) (found []Violat
 	}{
 		{cloudteamv1.FieldAddressPairs, len(spec.AllowedAddressPairs) > 0},
 		{cloudteamv1.FieldPortSecurity, spec.PortSecurity != nil && !*spec.PortSecurity},
+		{cloudteamv1.FieldFloatingIP, spec.FloatingIP != nil},
 	} {
 		if path := "spec." + string(s.field); s.isSet && !slices.Contains(c.Spec.AllowedFields, s.field) {
 			found = append(found, Violation{path, path, fmt.Sprintf(

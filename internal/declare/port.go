@@ -117,7 +117,22 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 				obj.Network(), d.keptForOthers())}
 		}
 	}
+	if err := d.translated(obj); err != nil && len(errs) == 0 {
+		errs = append(errs, err)
+	}
 	return d, errors.Join(append(errs, d.Validate())...)
+}
+
+// translated refuses a floating IP for a port without an address of IPv4. Neutron has none of IPv6.
+func (d *Port) translated(obj *cloudteamv1.NetworkPort) error {
+	four := func(a plan.PortAddress) bool {
+		return slices.ContainsFunc(d.Subnets, func(s PortSubnet) bool { return s.ID == a.SubnetID && s.CIDR.Addr().Is4() })
+	}
+	if obj.Spec.FloatingIP == nil || slices.ContainsFunc(d.Addresses, four) {
+		return nil
+	}
+	return &plan.FieldError{Field: plan.FieldFloatingIP, Problem: fmt.Sprintf("the port has no address of IPv4, and only "+
+		"such an address can have one: leave it out, or give Network %s a subnet of IPv4", obj.Network())}
 }
 
 // secure declares the security groups of the spec, or else those of the Network, or else those that the Network's class
@@ -149,7 +164,8 @@ func (d *Port) secure(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) err
 }
 
 // options declares the spec's options. A port of another namespace than the Network's has none: it could leave the
-// limit of the Network's policy, take a name in the Network's domain, or send under the addresses of others.
+// limit of the Network's policy, take a name in the Network's domain or a public address of the Network's project, or
+// send under the addresses of others.
 func (d *Port) options(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) error {
 	s := obj.Spec
 	off := s.PortSecurity != nil && !*s.PortSecurity
@@ -160,6 +176,7 @@ func (d *Port) options(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) er
 		}{
 			{plan.FieldAddressPairs, len(s.AllowedAddressPairs) > 0}, {plan.FieldPortSecurity, off},
 			{plan.FieldQoSPolicy, s.QoSPolicy != ""}, {plan.FieldDNSName, s.DNSName != ""},
+			{plan.FieldFloatingIP, s.FloatingIP != nil},
 		} {
 			if f.set {
 				return &plan.FieldError{Field: f.name, Problem: fmt.Sprintf("Network %s is of another namespace, where "+
@@ -171,6 +188,9 @@ func (d *Port) options(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) er
 	d.PortSecurity = s.PortSecurity
 	d.QoSPolicy = orNone(s.QoSPolicy, cloudteamv1.QoSPolicyNone) // the controller replaces a name with the id
 	d.DNSName = orNone(s.DNSName, cloudteamv1.DNSNameNone)
+	if s.FloatingIP != nil {
+		d.FloatingNetwork = s.FloatingIP.ExternalNetwork // so, too
+	}
 	for i, p := range s.AllowedAddressPairs {
 		within, err := plan.ParseRange(p.Address)
 		if err != nil {

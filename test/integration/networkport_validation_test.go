@@ -372,6 +372,7 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 		Attachment: &cloudteamv1.PortAttachment{
 			Node: "node1", Host: "node1", Mode: cloudteamv1.AttachmentOVN, PortID: "5a1c", PodUID: "u",
 		},
+		FloatingIP: &cloudteamv1.FloatingIPStatus{ID: "f", Address: "203.0.113.7", ExternalNetworkID: "e"},
 	})
 	attached, err := client.List(t.Context(), metav1.ListOptions{FieldSelector: "status.attachment.node=node1"})
 	if err != nil || len(attached.Items) != 1 || attached.Items[0].Name != "two" {
@@ -393,10 +394,11 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 		t.Errorf("kubectl get networkports (-want +got):\n%s", diff)
 	}
 
-	const second, mac, id, plugged = "Second Address", "MAC", "Port ID", "Attached"
+	const second, mac, id, plugged, floating = "Second Address", "MAC", "Port ID", "Attached", "Floating IP"
 	for _, row := range want {
-		row[plugged] = nil
+		row[plugged], row[floating] = nil, nil
 	}
+	want[2][floating] = "203.0.113.7"
 	want[0][second], want[0][mac], want[0][id] = nil, nil, nil
 	want[1][second], want[1][mac], want[1][id] = nil, "fa:16:3e:00:00:01", "5a1b"
 	want[2][second], want[2][mac], want[2][id] = "fd00::8/64", "fa:16:3e:00:00:02", "5a1c"

@@ -124,6 +124,18 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 			},
 			lives: []Life{{Trial: "port", Never: "a Neutron without a dns_domain in its configuration ignores the name"}},
 		},
+		{
+			path: "floatingIP.externalNetwork", part: ofNetwork, ofCloud: true,
+			draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkPortSpec) {
+				s.FloatingIP = nil
+				if len(l.FloatingNetworks) > 0 && place.own() && rapid.Bool().Draw(t, "floatingIP") {
+					s.FloatingIP = &cloudteamv1.FloatingIPSpec{
+						ExternalNetwork: rapid.SampledFrom(l.FloatingNetworks).Draw(t, "externalNetwork"),
+					}
+				}
+			},
+			lives: []Life{{Trial: "port", Never: "it needs a router: TestFloatingIPs has such ports"}},
+		},
 		{path: "deletionPolicy", part: ofPolicy, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
 			drawDeletion(t, &s.DeletionPolicy)
 		}},

@@ -14,7 +14,7 @@ var (
 		"serviceTypes", "dnsPublishFixedIP",
 	}
 	PortDriftFields = []cloudteamv1.PortDriftField{"name", "description", "adminState", "securityGroups",
-		"allowedAddressPairs", "portSecurity", "qosPolicy", "dnsName"}
+		"allowedAddressPairs", "portSecurity", "qosPolicy", "dnsName", "floatingIP"}
 )
 
 // drawManagement has nothing but an import observed, and nothing routed that is observed.

@@ -23,6 +23,8 @@ type Limits struct {
 	SecurityGroups []string
 	// SecurityGroupRefs are the names of the SecurityGroups of each namespace.
 	SecurityGroupRefs []string
+	// FloatingNetworks are the ids or names of external networks that each Network's router leads to.
+	FloatingNetworks []string
 	// QoSPolicies are the ids of those that exist, by which a Network may name them.
 	QoSPolicies []string
 	// MaxMTU is the largest MTU in bytes that the cloud's own network carries, at least 1280; 0 means 1500.

@@ -46,7 +46,9 @@ func Mentions(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 	selections, err := DeclaredByPod(pod)
 	given, ok := Given(port)
 	return err == nil && ok && slices.ContainsFunc(selections, func(s selection.Selection) bool {
-		return RequestOf(s, given.Groups) == given
+		request := RequestOf(s, Extras{Groups: given.Groups})
+		request.External = given.External
+		return request == given
 	})
 }
 
@@ -57,7 +59,8 @@ func AsGiven(requests []Request, held []*cloudteamv1.NetworkPort) []*cloudteamv1
 	for i, request := range requests {
 		at := slices.IndexFunc(held, func(port *cloudteamv1.NetworkPort) bool {
 			all, ok := Given(port)
-			all.Groups = request.Groups // those of a running Pod are what its ports are in
+			// What a running Pod says is what its ports have.
+			all.Groups, all.External = request.Groups, request.External
 			return ok && all == request && !slices.Contains(given, port)
 		})
 		if at < 0 {

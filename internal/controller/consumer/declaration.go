@@ -13,8 +13,8 @@ import (
 
 // Declaration is what a Pod declares, and which ports it requests.
 type Declaration struct {
-	// Invalid says why an annotation cannot be read; it is a *GroupsError for the SecurityGroups. Missing is the first
-	// selection whose network does not exist.
+	// Invalid says why an annotation cannot be read; it is an *AnnotationError for one of the Extras. Missing is the
+	// first selection whose network does not exist.
 	Invalid error
 	Missing *selection.Selection
 	// Selections are what the Pod declares. Ours are the indexes of those that name Networks. Requests are what these
@@ -22,15 +22,15 @@ type Declaration struct {
 	Selections []selection.Selection
 	Ours       []int
 	Requests   []Request
-	// Groups are the SecurityGroups that the Pod declares, in the form of Request.Groups.
-	Groups string
+	// Extras are what the Pod says of its ports beside their networks.
+	Extras Extras
 }
 
 // DeclarationOf reads what a Pod declares. resolve gives what a network's name refers to for the Pod's namespace.
 func DeclarationOf(pod *corev1.Pod, resolve func(namespace string, network cache.ObjectName) Kind) Declaration {
 	selections, err := DeclaredByPod(pod)
-	groups, groupsErr := GroupsDeclared(pod.Annotations)
-	d := Declaration{Invalid: cmp.Or(err, groupsErr), Selections: selections, Groups: groups}
+	extras, extrasErr := ExtrasDeclared(pod.Annotations)
+	d := Declaration{Invalid: cmp.Or(err, extrasErr), Selections: selections, Extras: extras}
 	for i, s := range selections {
 		switch resolve(pod.Namespace, cache.NewObjectName(s.Namespace, s.Name)) {
 		case Missing:
@@ -38,7 +38,7 @@ func DeclarationOf(pod *corev1.Pod, resolve func(namespace string, network cache
 				d.Missing = &selections[i]
 			}
 		case Ours:
-			d.Ours, d.Requests = append(d.Ours, i), append(d.Requests, RequestOf(s, groups))
+			d.Ours, d.Requests = append(d.Ours, i), append(d.Requests, RequestOf(s, extras))
 		case Foreign:
 		}
 	}

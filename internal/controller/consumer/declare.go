@@ -18,19 +18,19 @@ func DeclaredByPod(pod *corev1.Pod) ([]selection.Selection, error) {
 	return declared(pod.Annotations, pod.Namespace)
 }
 
-// DeclaredByDeployment gives the networks that a Deployment's Pod template declares, and the SecurityGroups of their
-// ports in the form of Request.Groups. The error is one of package selection's or a *GroupsError, for users to read.
+// DeclaredByDeployment gives the networks that a Deployment's Pod template declares, and what it says of their ports
+// beside. The error is one of package selection's or an *AnnotationError, for users to read.
 func DeclaredByDeployment(
 	deployment *appsv1.Deployment,
-) (selections []selection.Selection, groups string, err error) {
+) (selections []selection.Selection, extras Extras, err error) {
 	annotations := deployment.Spec.Template.Annotations
 	if selections, err = declared(annotations, deployment.Namespace); err != nil || len(selections) == 0 {
-		return nil, "", err
+		return nil, Extras{}, err
 	}
-	if groups, err = GroupsDeclared(annotations); err != nil {
-		return nil, "", err
+	if extras, err = ExtrasDeclared(annotations); err != nil {
+		return nil, Extras{}, err
 	}
-	return selections, groups, nil
+	return selections, extras, nil
 }
 
 func declared(annotations map[string]string, namespace string) ([]selection.Selection, error) {

@@ -32,18 +32,21 @@ type Request struct {
 	// Groups are the names of SecurityGroups of the own namespace, sorted and joined by commas; empty for the default
 	// ones.
 	Groups string
+	// External is the id or name of the external network of the port's floating IP; empty for none.
+	External string
 }
 
 // Exclusive reports whether at most one port can serve the request: it names an address, which no two ports can have.
 func (r Request) Exclusive() bool { return r.Addresses != "" || r.MAC != "" }
 
-// RequestOf is what a selection requests, of a Pod with the SecurityGroups; see GroupsDeclared.
-func RequestOf(s selection.Selection, groups string) Request {
+// RequestOf is what a selection requests, of a Pod that says more of its ports; see ExtrasDeclared.
+func RequestOf(s selection.Selection, of Extras) Request {
 	addresses := make([]netip.Addr, len(s.Addresses))
 	for i, prefix := range s.Addresses {
 		addresses[i] = prefix.Addr()
 	}
-	return Request{cache.NewObjectName(s.Namespace, s.Name), joined(addresses), s.MAC, groups}
+	on := cache.NewObjectName(s.Namespace, s.Name)
+	return Request{on, joined(addresses), s.MAC, of.Groups, of.external(s.Name)}
 }
 
 // ServedBy is the request that a port serves.
@@ -54,7 +57,7 @@ func ServedBy(port *cloudteamv1.NetworkPort) Request {
 			addresses = append(addresses, address)
 		}
 	}
-	return Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Spec.MAC), groupsOf(port)}
+	return Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Spec.MAC), groupsOf(port), externalOf(port)}
 }
 
 // Given is the request in a Pod's annotation after the Pod was given the port: it names everything that the port has
@@ -66,7 +69,8 @@ func Given(port *cloudteamv1.NetworkPort) (request Request, ok bool) {
 			addresses = append(addresses, address.Addr())
 		}
 	}
-	request = Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Status.MAC), groupsOf(port)}
+	request = ServedBy(port)
+	request.Addresses, request.MAC = joined(addresses), strings.ToLower(port.Status.MAC)
 	return request, request.Addresses != "" && request.MAC != ""
 }
 
@@ -74,6 +78,11 @@ func Given(port *cloudteamv1.NetworkPort) (request Request, ok bool) {
 // spec, which can change, does not make it another Pod's port.
 func groupsOf(port *cloudteamv1.NetworkPort) string {
 	return port.Annotations[cloudteamv1.AnnotationSecurityGroups]
+}
+
+// externalOf is the external network of the floating IP that a port was made for, as groupsOf.
+func externalOf(port *cloudteamv1.NetworkPort) string {
+	return port.Annotations[cloudteamv1.AnnotationFloatingIP]
 }
 
 func joined(addresses []netip.Addr) string {
@@ -110,6 +119,10 @@ func newPort(namespace, name, madeFor string, request Request) *cloudteamv1.Netw
 	if request.Groups != "" {
 		port.Annotations[cloudteamv1.AnnotationSecurityGroups] = request.Groups
 		port.Spec.SecurityGroupRefs = strings.Split(request.Groups, ",")
+	}
+	if request.External != "" {
+		port.Annotations[cloudteamv1.AnnotationFloatingIP] = request.External
+		port.Spec.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: request.External}
 	}
 	if request.Addresses != "" {
 		port.Spec.Addresses = strings.Split(request.Addresses, ",")

@@ -71,7 +71,7 @@ func OpenClass() *cloudteamv1.NetworkClass {
 			AllowedFields: []cloudteamv1.PrivilegedField{
 				cloudteamv1.FieldImport, cloudteamv1.FieldExistingRouter, cloudteamv1.FieldSharedWith,
 				cloudteamv1.FieldProvider, cloudteamv1.FieldExternal, cloudteamv1.FieldShared, cloudteamv1.FieldHA,
-				cloudteamv1.FieldDistributed, cloudteamv1.FieldExternalIP, cloudteamv1.FieldSNAT,
+				cloudteamv1.FieldDistributed, cloudteamv1.FieldExternalIP, cloudteamv1.FieldSNAT, cloudteamv1.FieldFloatingIP,
 			},
 			AllowedRanges: []string{"0.0.0.0/0", "::/0"},
 		},

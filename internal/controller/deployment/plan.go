@@ -24,8 +24,8 @@ type observed struct {
 	deployment *appsv1.Deployment
 	// declared are the networks that the Pod template declares; none if invalid is set.
 	declared []selection.Selection
-	// groups are the SecurityGroups that it declares for all of its ports; see consumer.Request.
-	groups string
+	// extras are what it says of its ports beside their networks.
+	extras consumer.Extras
 	// invalid says why the declaration cannot be read or satisfied.
 	invalid error
 	// rolling is true while a rolling update replaces Pods.

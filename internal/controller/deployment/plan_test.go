@@ -82,7 +82,7 @@ func (s situation) observed() observed {
 			}
 		},
 	}
-	o.declared, o.groups, o.invalid = consumer.DeclaredByDeployment(d)
+	o.declared, o.extras, o.invalid = consumer.DeclaredByDeployment(d)
 	for _, text := range s.pods {
 		words := strings.Fields(text)
 		pod := &corev1.Pod{}
@@ -680,7 +680,7 @@ func drawn(t *rapid.T) observed {
 		deleted:    map[types.UID]bool{},
 		resolve:    func(network cache.ObjectName) standing { return standing{kind: kinds[network]} },
 	}
-	o.declared, o.groups, o.invalid = consumer.DeclaredByDeployment(d)
+	o.declared, o.extras, o.invalid = consumer.DeclaredByDeployment(d)
 	for i := range rapid.IntRange(0, 6).Draw(t, "pods") {
 		pod := &corev1.Pod{}
 		pod.Namespace, pod.Name, pod.UID = "team", fmt.Sprintf("pod-%d", i), types.UID(fmt.Sprintf("pod-%d", i))
@@ -781,9 +781,9 @@ func needed(o observed) map[consumer.Request]int {
 			}
 		}
 		selections, _ := consumer.DeclaredByPod(pod)
-		groups, _ := consumer.GroupsDeclared(pod.Annotations)
+		extras, _ := consumer.ExtrasDeclared(pod.Annotations)
 		for _, s := range selections {
-			if request := consumer.RequestOf(s, groups); o.resolve(request.Network).kind != consumer.Foreign {
+			if request := consumer.RequestOf(s, extras); o.resolve(request.Network).kind != consumer.Foreign {
 				all[request] = true
 				if of[request]++; of[request] > 0 {
 					wait[request]++
@@ -796,7 +796,7 @@ func needed(o observed) map[consumer.Request]int {
 		pods += (pods + 3) / 4 // maxSurge is 25%
 	}
 	for _, s := range o.declared {
-		if request := consumer.RequestOf(s, o.groups); o.resolve(request.Network).kind != consumer.Foreign {
+		if request := consumer.RequestOf(s, o.extras); o.resolve(request.Network).kind != consumer.Foreign {
 			all[request] = true
 			base[request] += pods
 		}

@@ -169,7 +169,7 @@ func (o observed) pools(b bindings, declarations map[types.UID]consumer.Declarat
 		return p
 	}
 	for i, s := range o.declared {
-		p := of(consumer.RequestOf(s, o.groups))
+		p := of(consumer.RequestOf(s, o.extras))
 		if p.standing.kind == consumer.Foreign {
 			continue
 		}
@@ -185,7 +185,7 @@ func (o observed) pools(b bindings, declarations map[types.UID]consumer.Declarat
 	for _, pod := range o.pods {
 		asked := map[consumer.Request]int{}
 		for _, s := range declarations[pod.UID].Selections {
-			asked[consumer.RequestOf(s, declarations[pod.UID].Groups)]++
+			asked[consumer.RequestOf(s, declarations[pod.UID].Extras)]++
 		}
 		for request, times := range asked {
 			if p := of(request); p.standing.kind != consumer.Foreign {
@@ -236,7 +236,7 @@ func comparePools(a, b pool) int {
 	return cmp.Or(cmp.Compare(uint(a.declared), uint(b.declared)),
 		strings.Compare(a.request.Network.String(), b.request.Network.String()),
 		strings.Compare(a.request.Addresses, b.request.Addresses), strings.Compare(a.request.MAC, b.request.MAC),
-		strings.Compare(a.request.Groups, b.request.Groups))
+		strings.Compare(a.request.Groups, b.request.Groups), strings.Compare(a.request.External, b.request.External))
 }
 
 func ready(port *cloudteamv1.NetworkPort) bool {

@@ -85,7 +85,7 @@ func play(t *testing.T, replicas int32, p pace, cooldown time.Duration) *played 
 			return slices.ContainsFunc(w.o.ports, func(port *cloudteamv1.NetworkPort) bool { return port.Name == name })
 		},
 	}
-	w.o.declared, w.o.groups, w.o.invalid = consumer.DeclaredByDeployment(d)
+	w.o.declared, w.o.extras, w.o.invalid = consumer.DeclaredByDeployment(d)
 	return w
 }
 

@@ -164,7 +164,7 @@ func (c *Controller) observe(
 			}
 		}
 	}
-	o.declared, o.groups, o.invalid = consumer.DeclaredByDeployment(deployment)
+	o.declared, o.extras, o.invalid = consumer.DeclaredByDeployment(deployment)
 	if len(o.declared) > 0 && deployment.Spec.Template.Spec.HostNetwork {
 		o.declared, o.invalid = nil, errHostNetwork
 	}

@@ -54,8 +54,8 @@ func (o observed) unreadable(v *verdict) {
 		v.reason = cloudteamv1.ReasonInvalidNetworks
 		v.message = fmt.Sprintf("the Pod template's annotation %s declares no networks that can be had: %s",
 			selection.Annotation, strings.ReplaceAll(o.invalid.Error(), "\n", "; "))
-		if groups, ok := errors.AsType[*consumer.GroupsError](o.invalid); ok {
-			v.message = "the Pod template's " + groups.Error()
+		if other, ok := errors.AsType[*consumer.AnnotationError](o.invalid); ok {
+			v.message = "the Pod template's " + other.Error()
 		}
 	}
 }

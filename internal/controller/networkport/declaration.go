@@ -40,6 +40,10 @@ type declaration struct {
 // nothing, the groups of a port stay as they are, and no port is created: the cloud would give it its own group, which
 // may let more in.
 func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
+	if err := d.resolveOutside(ctx, in); err != nil {
+		d.SecurityGroups, d.QoSPolicy = nil, nil // some may be names, and stay as they are
+		return d, err
+	}
 	if err := d.resolvePolicy(ctx, in); err != nil {
 		d.SecurityGroups = nil // some may be names, and stay as they are
 		return d, err
@@ -63,6 +67,21 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 	slices.Sort(groups)
 	d.SecurityGroups = slices.Compact(groups)
 	return d, nil
+}
+
+// resolveOutside replaces the name of the floating IP's external network by its id. While that means nothing, floating
+// IPs stay as they are, and no port is created: what uses it would be without its public address.
+func (d *declaration) resolveOutside(ctx context.Context, in managed.Inventory) error {
+	if d.FloatingNetwork == "" {
+		return nil
+	}
+	id, err := in.ExternalNetwork(ctx, "spec.floatingIP.externalNetwork", d.FloatingNetwork)
+	if err != nil {
+		d.LeavesFloatingIPs, d.unresolved = true, err
+		return err
+	}
+	d.FloatingNetwork = id
+	return nil
 }
 
 // resolvePolicy replaces the name of the QoS policy by its id. While that means nothing, no port is created: it would
@@ -132,7 +151,9 @@ func (d declaration) plan(observed plan.Observed) (plan.Change, error) {
 		change[i].Reason = fmt.Sprintf("%s uses port %s", d.usedBy, used.ID)
 		change[i].Keeper = plan.Keeper{Resource: plan.Resource{Kind: plan.KindPort, ID: used.ID}, Owner: d.Owner}
 	}
-	update, err := plan.Port(d.PortSpec, plan.Observed{Ports: []plan.ObservedPort{used}})
+	update, err := plan.Port(d.PortSpec, plan.Observed{
+		Ports: []plan.ObservedPort{used}, FloatingIPs: observed.FloatingIPs,
+	})
 	return append(change, update...), err
 }
 
@@ -148,7 +169,10 @@ func (d declaration) port(observed plan.Observed) (plan.ObservedPort, bool) {
 
 // Complete implements managed.Declaration.
 func (d declaration) Complete(observed plan.Observed) bool {
-	_, exists := d.port(observed)
+	port, exists := d.port(observed)
+	if exists && d.FloatingNetwork != "" && !d.LeavesFloatingIPs {
+		_, exists = observed.FloatingIP(d.FloatingNetwork, port.ID)
+	}
 	return exists
 }
 

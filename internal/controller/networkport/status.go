@@ -33,6 +33,7 @@ func user(obj *cloudteamv1.NetworkPort) string {
 // show is the Kind's Show: it shows in the status what exists in Neutron.
 func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed plan.Observed) {
 	status := &obj.Status
+	status.FloatingIP = floatingIPOf(obj, observed)
 	d, known := declared.(declaration)
 	if !known {
 		// While it is being deleted, the status keeps what existed until the port is gone. Otherwise it lost the port; see
@@ -86,6 +87,20 @@ func (d declaration) shownAddresses(has []plan.PortAddress, was []cloudteamv1.Po
 		shown = append(shown, address)
 	}
 	return shown
+}
+
+// floatingIPOf is the floating IP to show: the one of the port, or the only one.
+func floatingIPOf(obj *cloudteamv1.NetworkPort, observed plan.Observed) *cloudteamv1.FloatingIPStatus {
+	if len(observed.FloatingIPs) == 0 {
+		return nil
+	}
+	shown := observed.FloatingIPs[0]
+	for _, f := range observed.FloatingIPs {
+		if f.PortID != "" && f.PortID == obj.Status.PortID {
+			shown = f
+		}
+	}
+	return &cloudteamv1.FloatingIPStatus{ID: shown.ID, Address: shown.Address.String(), ExternalNetworkID: shown.NetworkID}
 }
 
 // statusToWrite gives the part of the status that this controller writes. Whoever binds the port writes boundTo, and

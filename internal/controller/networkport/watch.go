@@ -57,10 +57,13 @@ func NewController(
 		Declare: func(obj *cloudteamv1.NetworkPort, owner plan.Owner) (managed.Declaration, error) {
 			return declarationOf(lister, inGroups, limits{of, informer.GetIndexer()}, obj, owner)
 		},
-		Expected: func(obj *cloudteamv1.NetworkPort) []managed.Lookup {
-			return []managed.Lookup{{Resource: plan.Resource{Kind: plan.KindPort, ID: obj.Status.PortID}, Name: obj.Name}}
+		Expected: expected,
+		Needs: func(obj *cloudteamv1.NetworkPort) []plan.Kind {
+			if floats(obj) {
+				return []plan.Kind{plan.KindPort, plan.KindFloatingIP}
+			}
+			return []plan.Kind{plan.KindPort}
 		},
-		Needs: func(*cloudteamv1.NetworkPort) []plan.Kind { return []plan.Kind{plan.KindPort} },
 		Cloud: func(obj *cloudteamv1.NetworkPort) (managed.Place, bool) {
 			key := obj.Network()
 			on, err := lister.Networks(key.Namespace).Get(key.Name)
@@ -105,6 +108,26 @@ func NewController(
 		c.Watch(informer, cache.ResourceEventHandlerFuncs{DeleteFunc: gone.OnDelete}),
 		c.Watch(informer, roomHandler(c, informer.GetIndexer())),
 	)
+}
+
+// expected is the Kind's Expected.
+func expected(obj *cloudteamv1.NetworkPort) []managed.Lookup {
+	all := []managed.Lookup{{Resource: plan.Resource{Kind: plan.KindPort, ID: obj.Status.PortID}, Name: obj.Name}}
+	if !floats(obj) {
+		return all
+	}
+	floating := managed.Lookup{Resource: plan.Resource{Kind: plan.KindFloatingIP}, Name: obj.Name}
+	if obj.Status.FloatingIP != nil {
+		floating.ID = obj.Status.FloatingIP.ID
+	}
+	return append(all, floating)
+}
+
+// floats reports whether a floating IP may exist for a port. What an earlier spec asked for is remembered before it is
+// created.
+func floats(obj *cloudteamv1.NetworkPort) bool {
+	return obj.Spec.FloatingIP != nil || obj.Status.FloatingIP != nil ||
+		slices.Contains(managed.Remembered(obj), plan.FieldFloatingIP)
 }
 
 // wake is the most ports that one event retries for want of addresses. More events follow if there is room for more.

@@ -86,7 +86,7 @@ func TestAnnotationsFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, s := range again {
-				if consumer.RequestOf(s, "").Network != consumer.RequestOf(selections[i], "").Network {
+				if consumer.RequestOf(s, consumer.Extras{}).Network != consumer.RequestOf(selections[i], consumer.Extras{}).Network {
 					t.Errorf("%v became %v", selections[i], s)
 				}
 			}

@@ -36,6 +36,9 @@ func ownPortName(pod *corev1.Pod, slot *consumer.Slot, i int, request consumer.R
 	if request.Groups != "" { // ports from before there were groups keep their names
 		_, _ = fmt.Fprintf(sum, " %s", request.Groups)
 	}
+	if request.External != "" {
+		_, _ = fmt.Fprintf(sum, " to %s", request.External)
+	}
 	return consumer.PortName(pod.Name, request.Network.Name, hex.EncodeToString(sum.Sum(nil))[:8])
 }
 

@@ -21,8 +21,8 @@ import (
 
 // invalid is for an annotation that cannot be read or written.
 func invalid(err error) progress {
-	if groups, ok := errors.AsType[*consumer.GroupsError](err); ok {
-		return progress{reason: cloudteamv1.ReasonInvalidNetworks, message: groups.Error()}
+	if other, ok := errors.AsType[*consumer.AnnotationError](err); ok {
+		return progress{reason: cloudteamv1.ReasonInvalidNetworks, message: other.Error()}
 	}
 	return progress{reason: cloudteamv1.ReasonInvalidNetworks,
 		message: fmt.Sprintf("annotation %s: %s", selection.Annotation, strings.ReplaceAll(err.Error(), "\n", "; "))}

@@ -42,6 +42,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.CredentialsStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Drift"):
 		return &cloudteamv1.DriftApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("FloatingIPSpec"):
+		return &cloudteamv1.FloatingIPSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("FloatingIPStatus"):
+		return &cloudteamv1.FloatingIPStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HostRoute"):
 		return &cloudteamv1.HostRouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Network"):

@@ -33,6 +33,11 @@ const (
 	// All ports that the controller makes for it are in them. On a NetworkPort it has the ones that the port was made for.
 	AnnotationSecurityGroups = "cloudteam.ztgame.com/security-groups"
 
+	// AnnotationFloatingIP on a Pod or Pod template gives its ports floating IPs. It is the id or name of an external
+	// network, for all its Networks, or items such as web=public with commas between, for some of them. On a NetworkPort
+	// it has the external network that the port was made for.
+	AnnotationFloatingIP = "cloudteam.ztgame.com/floating-ip"
+
 	// ConditionNetworksReady is the type of the condition on a Pod or Deployment that declares networks. It is False while
 	// its ports have a problem, with a message that says what to change, and True afterwards. It is absent while there has
 	// been no problem.

@@ -59,13 +59,13 @@ type NetworkClassSpec struct {
 	// import: adopt or observe an existing network. existingRouter: attach to an
 	// existing router. sharedWith, shared, provider, external: the fields of these
 	// names. snat, externalIP, ha, distributed: the fields of these names in
-	// router. allowedAddressPairs, portSecurity: the fields of these names of
-	// NetworkPorts in the Network's namespace. The default is none. They can
-	// change later; existing Networks stay.
+	// router. allowedAddressPairs, portSecurity, floatingIP: the fields of these
+	// names of NetworkPorts in the Network's namespace. The default is none. They
+	// can change later; existing Networks stay.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=operator
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=12
+	// +kubebuilder:validation:MaxItems=13
 	AllowedFields []PrivilegedField `json:"allowedFields,omitempty"`
 
 	// allowedRanges are the ranges that contain the cidrs of the Networks, at most
@@ -101,7 +101,7 @@ type NetworkClassSpec struct {
 }
 
 // PrivilegedField is a field of a Network or a NetworkPort with which it touches what is not its own: see NetworkClassSpec.AllowedFields.
-// +kubebuilder:validation:Enum=import;existingRouter;sharedWith;provider;external;shared;ha;distributed;externalIP;snat;allowedAddressPairs;portSecurity
+// +kubebuilder:validation:Enum=import;existingRouter;sharedWith;provider;external;shared;ha;distributed;externalIP;snat;allowedAddressPairs;portSecurity;floatingIP
 type PrivilegedField string
 
 // The privileged fields.
@@ -130,6 +130,8 @@ const (
 	FieldAddressPairs PrivilegedField = "allowedAddressPairs"
 	// FieldPortSecurity is spec.portSecurity of a NetworkPort with the value false.
 	FieldPortSecurity PrivilegedField = "portSecurity"
+	// FieldFloatingIP is spec.floatingIP of a NetworkPort.
+	FieldFloatingIP PrivilegedField = "floatingIP"
 )
 
 // ClassCredentials names the credentials of a cloud, in a Secret of the

@@ -19,6 +19,7 @@ import (
 // +kubebuilder:printcolumn:name="Bound To",type=string,JSONPath=`.status.boundTo.name`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.attachment.node`
 // +kubebuilder:printcolumn:name="Dataplane",type=string,JSONPath=`.status.attachment.mode`
+// +kubebuilder:printcolumn:name="Floating IP",type=string,priority=1,JSONPath=`.status.floatingIP.address`
 // +kubebuilder:printcolumn:name="Attached",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Attached")].status`
 // +kubebuilder:printcolumn:name="Second Address",type=string,priority=1,JSONPath=`.status.addresses[1].address`
 // +kubebuilder:printcolumn:name="MAC",type=string,priority=1,JSONPath=`.status.mac`
@@ -167,6 +168,16 @@ type NetworkPortSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`$isLabel(self)`,message=`not a host name: write lower-case letters, digits and "-", with a letter or digit at both ends, such as "web-0", or "none"`
 	DNSName string `json:"dnsName,omitempty"`
 
+	// floatingIP gives the port an address of an external network, under which the
+	// world outside reaches it. Only a port of the Network's own namespace may
+	// have one, and the Network's class must have floatingIP in allowedFields. The
+	// port needs an address of IPv4, in a subnet whose router has a gateway to the
+	// external network. The address stays while this is set, also if the port is
+	// made anew. The default is none. It can change later.
+	// +neutron:attribute=floatingip.port_id,mutable=true,removed=default,privilege=tenant
+	// +optional
+	FloatingIP *FloatingIPSpec `json:"floatingIP,omitempty"`
+
 	// deletionPolicy says what happens to the port in Neutron when this object is
 	// deleted. Delete deletes it. Retain removes the ownership marker and keeps
 	// the port. The default is Delete, or the value of the controller's flag
@@ -216,6 +227,17 @@ type AddressPair struct {
 	MAC string `json:"mac,omitempty"`
 }
 
+// FloatingIPSpec asks for a floating IP.
+type FloatingIPSpec struct {
+	// externalNetwork is the id or name of the external network of the address. It
+	// must be set. It can change later; then the port gets another address.
+	// +neutron:attribute=floatingip.floating_network_id,mutable=true,privilege=tenant
+	// +required
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`write the id or the name of an external network, or leave floatingIP out`
+	ExternalNetwork string `json:"externalNetwork"`
+}
+
 // NetworkPortStatus is the observed state of a port.
 type NetworkPortStatus struct {
 	ResourceStatus `json:",inline"`
@@ -237,6 +259,10 @@ type NetworkPortStatus struct {
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
 
+	// floatingIP is the port's floating IP.
+	// +optional
+	FloatingIP *FloatingIPStatus `json:"floatingIP,omitempty"`
+
 	// boundTo is what uses the port. A bound port is not assigned to another
 	// Pod, and is not deleted in Neutron.
 	// +optional
@@ -246,6 +272,16 @@ type NetworkPortStatus struct {
 	// attached there. It is unset on nodes without a data plane.
 	// +optional
 	Attachment *PortAttachment `json:"attachment,omitempty"`
+}
+
+// FloatingIPStatus is a port's floating IP.
+type FloatingIPStatus struct {
+	// id is the floating IP's id in Neutron.
+	ID string `json:"id"`
+	// address is the address in the external network.
+	Address string `json:"address"`
+	// externalNetworkID is the id of the external network.
+	ExternalNetworkID string `json:"externalNetworkID"`
 }
 
 // PortAddress is an address of a port.
@@ -273,7 +309,7 @@ type PortBinding struct {
 
 // PortDriftField is a field in which a port can differ from its spec, as Drift names it. Addresses and MAC are not among
 // them, because what uses the port has them.
-// +kubebuilder:validation:Enum=name;description;adminState;securityGroups;allowedAddressPairs;portSecurity;qosPolicy;dnsName
+// +kubebuilder:validation:Enum=name;description;adminState;securityGroups;allowedAddressPairs;portSecurity;qosPolicy;dnsName;floatingIP
 type PortDriftField string
 
 // DNSNameNone is the value of a dnsName field that declares a port without a DNS name.

@@ -67,6 +67,13 @@ type NetworkPortSpecApplyConfiguration struct {
 	// and the port is not Ready. The default is what others set in Neutron. It can
 	// change later.
 	DNSName *string `json:"dnsName,omitempty"`
+	// floatingIP gives the port an address of an external network, under which the
+	// world outside reaches it. Only a port of the Network's own namespace may
+	// have one, and the Network's class must have floatingIP in allowedFields. The
+	// port needs an address of IPv4, in a subnet whose router has a gateway to the
+	// external network. The address stays while this is set, also if the port is
+	// made anew. The default is none. It can change later.
+	FloatingIP *FloatingIPSpecApplyConfiguration `json:"floatingIP,omitempty"`
 	// deletionPolicy says what happens to the port in Neutron when this object is
 	// deleted. Delete deletes it. Retain removes the ownership marker and keeps
 	// the port. The default is Delete, or the value of the controller's flag
@@ -180,6 +187,14 @@ func (b *NetworkPortSpecApplyConfiguration) WithQoSPolicy(value string) *Network
 // If called multiple times, the DNSName field is set to the value of the last call.
 func (b *NetworkPortSpecApplyConfiguration) WithDNSName(value string) *NetworkPortSpecApplyConfiguration {
 	b.DNSName = &value
+	return b
+}
+
+// WithFloatingIP sets the FloatingIP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FloatingIP field is set to the value of the last call.
+func (b *NetworkPortSpecApplyConfiguration) WithFloatingIP(value *FloatingIPSpecApplyConfiguration) *NetworkPortSpecApplyConfiguration {
+	b.FloatingIP = value
 	return b
 }
 

@@ -22,6 +22,8 @@ type NetworkPortStatusApplyConfiguration struct {
 	Addresses []PortAddressApplyConfiguration `json:"addresses,omitempty"`
 	// mtu is the network's maximum transmission unit in bytes.
 	MTU *int32 `json:"mtu,omitempty"`
+	// floatingIP is the port's floating IP.
+	FloatingIP *FloatingIPStatusApplyConfiguration `json:"floatingIP,omitempty"`
 	// boundTo is what uses the port. A bound port is not assigned to another
 	// Pod, and is not deleted in Neutron.
 	BoundTo *PortBindingApplyConfiguration `json:"boundTo,omitempty"`
@@ -128,6 +130,14 @@ func (b *NetworkPortStatusApplyConfiguration) WithAddresses(values ...*PortAddre
 // If called multiple times, the MTU field is set to the value of the last call.
 func (b *NetworkPortStatusApplyConfiguration) WithMTU(value int32) *NetworkPortStatusApplyConfiguration {
 	b.MTU = &value
+	return b
+}
+
+// WithFloatingIP sets the FloatingIP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FloatingIP field is set to the value of the last call.
+func (b *NetworkPortStatusApplyConfiguration) WithFloatingIP(value *FloatingIPStatusApplyConfiguration) *NetworkPortStatusApplyConfiguration {
+	b.FloatingIP = value
 	return b
 }
 

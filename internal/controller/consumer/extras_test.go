@@ -1,0 +1,114 @@
+package consumer
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestGroupsDeclared(t *testing.T) {
+	many := make([]string, MaxGroups+1)
+	for i := range many {
+		many[i] = "g" + strconv.Itoa(i)
+	}
+	for text, c := range map[string]struct{ want, wrong string }{
+		"web":                               {want: "web"},
+		"web, db":                           {want: "db,web"},
+		"web,web":                           {want: "web"},
+		strings.Join(many[:MaxGroups], ","): {want: "g0,g1,g10,g11,g12,g13,g14,g15,g2,g3,g4,g5,g6,g7,g8,g9"},
+		"":                                  {wrong: `"" is no name`},
+		"web,":                              {wrong: `"" is no name`},
+		"other/web":                         {wrong: `"other/web" is no name`},
+		"Web":                               {wrong: `"Web" is no name`},
+		strings.Join(many, ","):             {wrong: "more than 16 names"},
+		strings.Repeat("w", 1<<20):          {wrong: "more than 4080 bytes"},
+	} {
+		t.Run(text[:min(len(text), 20)], func(t *testing.T) {
+			got, err := ExtrasDeclared(map[string]string{cloudteamv1.AnnotationSecurityGroups: text})
+			wantExtras(t, cloudteamv1.AnnotationSecurityGroups, got, err, Extras{Groups: c.want}, c.wrong)
+		})
+	}
+	if got, err := ExtrasDeclared(nil); got != (Extras{}) || err != nil {
+		t.Errorf("without the annotations there are %+v, %v", got, err)
+	}
+}
+
+// wantExtras holds what an annotation says, or how it is wrong.
+func wantExtras(t *testing.T, annotation string, got Extras, err error, want Extras, wrong string) {
+	t.Helper()
+	if wrong == "" && (err != nil || got != want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	if wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong) ||
+		!strings.HasPrefix(err.Error(), "annotation "+annotation+": ") || len(err.Error()) > 1024) {
+		t.Errorf("the error is %v, want the annotation's name and %q in it", err, wrong)
+	}
+}
+
+func TestFloatingIPsAreReadFromTheAnnotation(t *testing.T) {
+	for text, c := range map[string]struct {
+		want, web, db, wrong string
+	}{
+		"public":                  {want: "=public", web: "public", db: "public"},
+		" web = public ":          {want: "web=public", web: "public"},
+		"web=public,db=other out": {want: "db=other out,web=public", web: "public", db: "other out"},
+		"web=public,web=public":   {want: "web=public", web: "public"},
+		"":                        {wrong: `"" names no external network`},
+		"web=":                    {wrong: `"web=" names no external network`},
+		"public,other":            {wrong: `"public" does not say which Network it is for`},
+		"Web=public":              {wrong: `"Web" is no name of a Network`},
+		"a/web=public":            {wrong: `"a/web" is no name of a Network`},
+		"web=a,web=b":             {wrong: `Network "web" is listed twice`},
+		"web=a\x1b[2J":            {wrong: "names no external network"},
+		strings.Repeat("w", 256):  {wrong: "names no external network"},
+		strings.Repeat("w", 9999): {wrong: "more than 4096 bytes"},
+	} {
+		t.Run(text[:min(len(text), 20)], func(t *testing.T) {
+			got, err := ExtrasDeclared(map[string]string{cloudteamv1.AnnotationFloatingIP: text})
+			wantExtras(t, cloudteamv1.AnnotationFloatingIP, got, err, Extras{Floating: c.want}, c.wrong)
+			for network, external := range map[string]string{"web": c.web, "db": c.db} {
+				s := selection.Selection{Namespace: "team", Name: network}
+				if request := RequestOf(s, got); request.External != external {
+					t.Errorf("%s has a floating IP of %q, want %q", network, request.External, external)
+				}
+			}
+		})
+	}
+}
+
+func TestAPortIsMadeWithTheFloatingIPOfItsRequest(t *testing.T) {
+	request := Request{Network: cache.NewObjectName("team", "net"), External: "public"}
+	port := NewPort("team", "web-0", metav1.OwnerReference{Kind: "Pod", Name: "web"}, request)
+	if got := ServedBy(port); got != request || port.Spec.FloatingIP.ExternalNetwork != "public" {
+		t.Errorf("a port that is made for %+v serves %+v, with %v", request, got, port.Spec.FloatingIP)
+	}
+	port.Spec.FloatingIP = nil
+	if got := ServedBy(port); got != request {
+		t.Errorf("after an edit of its floating IP, it serves %+v", got)
+	}
+}
+
+func TestAPortIsMadeInTheGroupsOfItsRequest(t *testing.T) {
+	request := Request{Network: cache.NewObjectName("team", "net"), Groups: "db,web"}
+	port := NewPort("team", "web-0", metav1.OwnerReference{Kind: "Pod", Name: "web"}, request)
+	if got := ServedBy(port); got != request {
+		t.Errorf("a port that is made for %+v serves %+v", request, got)
+	}
+	if port.Spec.SecurityGroupRefs[1] != "web" {
+		t.Errorf("it is in %q", port.Spec.SecurityGroupRefs)
+	}
+	port.Spec.SecurityGroupRefs = []string{"db"}
+	if got := ServedBy(port); got != request {
+		t.Errorf("after an edit of its groups, it serves %+v", got)
+	}
+	request.Groups = ""
+	if NewPort("team", "web-0", metav1.OwnerReference{}, request).Spec.SecurityGroupRefs != nil {
+		t.Error("without groups it has not the default ones")
+	}
+}

@@ -1,0 +1,188 @@
+package networkport
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// reachable is the example with a floating IP.
+func reachable() *cloudteamv1.NetworkPort {
+	return of(example(), func(p *cloudteamv1.NetworkPort) {
+		p.Spec.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: "outside"}
+	})
+}
+
+// openWorld is inWorld with a class that allows everything.
+func openWorld(t *testing.T, test func(t *testing.T, w *world), objects ...controllertest.Object) {
+	t.Helper()
+	inWorld(t, func(t *testing.T, w *world) {
+		w.classes = controllertest.OpenClasses()
+		w.restart()
+		w.Create(objects...)
+		w.settle()
+		test(t, w)
+	})
+}
+
+// wantFloating holds that there is one floating IP, which leads to a port from an external network, and that the status
+// shows it. It returns the id.
+func (w *world) wantFloating(port, network string) string {
+	w.T.Helper()
+	all, shown := w.Cloud.FloatingIPs(), w.Get().Status.FloatingIP
+	if len(all) != 1 || all[0].PortID != port || all[0].NetworkID != network || !owner.Owns(all[0].Description) {
+		w.T.Fatalf("Neutron has the floating IPs %+v, want one of %s for %s", all, network, port)
+	}
+	want := cloudteamv1.FloatingIPStatus{ID: all[0].ID, Address: all[0].Address.String(), ExternalNetworkID: network}
+	if shown == nil || *shown != want {
+		w.T.Errorf("the status shows %v, want %v", shown, want)
+	}
+	return all[0].ID
+}
+
+func TestAPortGetsItsFloatingIPAndKeepsTheAddress(t *testing.T) {
+	openWorld(t, func(t *testing.T, w *world) {
+		w.Calls.Want(t, "write finalizers", "list", "apply create port", "apply create floating IP", "write status")
+		w.WantState("Ready=True Available")
+		id := w.wantFloating("port-1", "outside")
+
+		w.Cloud.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.PortID, f.Fixed = "", netip.Addr{} })
+		w.audit()
+		if again := w.wantFloating("port-1", "outside"); again != id {
+			t.Errorf("somebody took it away from the port, and it is %s instead of %s", again, id)
+		}
+		w.Cloud.Remove("port-1")
+		w.audit()
+		w.WantState("Ready=True Available")
+		if again := w.wantFloating(w.Get().Status.PortID, "outside"); again != id {
+			t.Errorf("the port was made anew, and its floating IP is %s instead of %s", again, id)
+		}
+		w.Cloud.Remove(id)
+		w.audit()
+		if again := w.wantFloating(w.Get().Status.PortID, "outside"); again == id {
+			t.Error("it was deleted, and has the same id again")
+		}
+		w.Quiet()
+		controllertest.Settle(time.Hour)
+		w.Calls.Want(t)
+	}, exampleNetwork(), reachable())
+}
+
+func TestAFloatingIPFollowsTheSpec(t *testing.T) {
+	openWorld(t, func(t *testing.T, w *world) {
+		id := w.wantFloating("port-1", "outside")
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP.ExternalNetwork = "outside-2" })
+		if w.wantFloating("port-1", "outside-2") == id {
+			t.Error("it moved to another network, which Neutron cannot do")
+		}
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = nil })
+		w.WantState("Ready=True Available")
+		if left := w.Cloud.FloatingIPs(); len(left) > 0 || w.Get().Status.FloatingIP != nil {
+			t.Errorf("%v is left, and the status shows %v", left, w.Get().Status.FloatingIP)
+		}
+		w.wantPorts("port-1")
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = reachable().Spec.FloatingIP })
+		w.wantFloating("port-1", "outside")
+		w.delete()
+		if left := w.Cloud.Everything(); w.Exists() || len(left.FloatingIPs)+len(left.Ports) > 0 {
+			t.Errorf("after the deletion there is %v", left)
+		}
+	}, exampleNetwork(), reachable())
+}
+
+// TestAFloatingIPIsForgottenByNoProcess removes the request while the status that tells of the floating IP is lost.
+func TestAFloatingIPIsForgottenByNoProcess(t *testing.T) {
+	openWorld(t, func(t *testing.T, w *world) {
+		w.API.Refuse(func(line string) error {
+			if line == "write status" {
+				return errors.New("the process is gone")
+			}
+			return nil
+		})
+		w.API.Create(t, reachable())
+		w.settle()
+		w.Stop()
+		w.API.Refuse(nil)
+		if n := len(w.Cloud.FloatingIPs()); n != 1 {
+			t.Fatalf("Neutron has %d floating IPs, want 1", n)
+		}
+		w.Edit(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = nil })
+		w.restart()
+		w.WantState("Ready=True Available")
+		w.wantPorts("port-1")
+		if left := w.Cloud.FloatingIPs(); len(left) > 0 {
+			t.Errorf("%v is left", left)
+		}
+	}, exampleNetwork())
+}
+
+func TestAFloatingIPThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
+	lost := &client.Error{Op: "create floating IP", Reason: "the connection broke", MaybeDone: true}
+	for name, done := range map[string]bool{"it was carried out": true, "it was not": false} {
+		t.Run(name, func(t *testing.T) {
+			openWorld(t, func(t *testing.T, w *world) {
+				if fails := controllertest.Fails(plan.CreateFloatingIP, 1, lost); done {
+					w.Cloud.After = fails
+				} else {
+					w.Cloud.Before = fails
+				}
+				w.API.Create(t, reachable())
+				w.settle()
+				w.WantState("Ready=False Reconciling=True CloudUnavailable")
+				w.restart()
+				controllertest.Settle(time.Second)
+				w.WantState("Ready=True Available")
+				w.wantFloating("port-1", "outside")
+			}, exampleNetwork())
+		})
+	}
+}
+
+func TestARetainedFloatingIPLosesItsMarkerWithThePort(t *testing.T) {
+	openWorld(t, func(t *testing.T, w *world) {
+		w.wantFloating("port-1", "outside")
+		w.delete()
+		left := w.Cloud.FloatingIPs()
+		if len(left) != 1 || left[0].Description != "" || left[0].PortID != "port-1" {
+			t.Errorf("Neutron has %+v, want it as it was without a marker", left)
+		}
+		w.wantPorts("port-1")
+	}, exampleNetwork(), of(reachable(), func(p *cloudteamv1.NetworkPort) {
+		p.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
+	}))
+}
+
+func TestWhoMayHaveAFloatingIP(t *testing.T) {
+	says := func(w *world, part string) {
+		w.T.Helper()
+		ready := meta.FindStatusCondition(w.Get().Status.Conditions, cloudteamv1.ConditionReady)
+		if !strings.Contains(ready.Message, part) || len(w.Cloud.FloatingIPs()) > 0 {
+			w.T.Errorf("%q does not say %q, or there are %v", ready.Message, part, w.Cloud.FloatingIPs())
+		}
+	}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.WantState("Ready=False Stalled=True ForbiddenByClass")
+		says(w, "spec.floatingIP")
+	}, exampleNetwork(), reachable())
+	openWorld(t, func(t *testing.T, w *world) {
+		w.WantState("Ready=False Stalled=True InvalidSpec")
+		says(w, "only its own ports may have it")
+	}, of(exampleNetwork(), func(n *cloudteamv1.Network) {
+		n.Namespace, n.Spec.AllowedNamespaces = "other", []string{"team"}
+	}), of(reachable(), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }))
+	openWorld(t, func(t *testing.T, w *world) {
+		w.WantState("Ready=False Stalled=True InvalidSpec")
+		says(w, "only such an address can have one")
+	}, of(exampleNetwork(), func(n *cloudteamv1.Network) {
+		n.Spec.CIDR, n.Status.Subnets[0].CIDR = "fd00::/64", "fd00::/64"
+	}), reachable())
+}
