@@ -57,11 +57,7 @@ func securityGroups() course {
 			w.awaitRules(web, "egress IPv4 tcp ", "ingress IPv4 udp ")
 
 			w.deleteGroup("web")
-			_, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).Patch(w.t.Context(), "p",
-				types.MergePatchType, []byte(`{"spec":{"securityGroupRefs":["db"]}}`), metav1.PatchOptions{})
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			w.patchPort("p", `{"spec":{"securityGroupRefs":["db"]}}`)
 			w.awaitGroupGone("web")
 			w.awaitMember("p", db)
 			w.awaitRules(db, out4, out6)

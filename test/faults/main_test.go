@@ -90,12 +90,15 @@ const (
 	headingFoos       = "Foos"
 	headingRouters    = "Routers"
 	headingGroups     = "Security groups"
+
+	headingFloatingIPs = "Floating IPs"
 )
 
 // headings are in the order in which they are to be read.
 var headings = []string{
 	headingSudden, headingAnswers, headingLists, headingOthers, headingKubernetes, headingProcess, headingLeaders,
 	headingSecrets, headingRollouts, headingFoos, headingRouters, headingGroups,
+	headingFloatingIPs,
 }
 
 // table is how the scenarios ended.

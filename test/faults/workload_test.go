@@ -177,6 +177,15 @@ func (w *world) deleteNetwork(namespace, short string) {
 	}
 }
 
+func (w *world) patchPort(name, patch string) {
+	w.t.Helper()
+	_, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).Patch(w.t.Context(), name,
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		w.t.Fatalf("patching NetworkPort %s: %v", name, err)
+	}
+}
+
 func (w *world) deletePort(name string) {
 	w.t.Helper()
 	err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).Delete(w.t.Context(), name,

@@ -285,7 +285,7 @@ func (w *world) notOurs() map[string][]harness.Resource {
 func (w *world) those(which func(harness.Resource) bool) map[string][]harness.Resource {
 	w.t.Helper()
 	found := map[string][]harness.Resource{}
-	for _, collection := range append([]string{"routers"}, collections...) {
+	for _, collection := range append([]string{"routers", "floatingips"}, collections...) {
 		for _, r := range w.cloud.List(collection, "project_id="+w.cloud.Project) {
 			if which(r) {
 				found[collection] = append(found[collection], r)
