@@ -62,29 +62,30 @@ func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed p
 	status.Addresses = d.shownAddresses(port.Addresses, status.Addresses)
 }
 
-// shownAddresses are a port's addresses in the subnets that the Network's status shows. Neutron may give a port an address
-// in a subnet sooner, and others may in one of theirs. Without the prefix length, no Pod could use it. An address whose
-// subnet is shown no longer stays as it was.
+// shownAddresses are a port's addresses in the subnets that the Network's status shows. Neutron may give a port an
+// address in a subnet sooner, and others may in one of theirs. Without the prefix length, no Pod could use it. An address
+// whose subnet is shown no longer stays as it was.
 func (d declaration) shownAddresses(has []plan.PortAddress, was []cloudteamv1.PortAddress) (
 	shown []cloudteamv1.PortAddress,
 ) {
 	for _, a := range has {
 		in := slices.IndexFunc(d.Subnets, func(s declare.PortSubnet) bool { return s.ID == a.SubnetID })
-		if in < 0 {
-			for _, w := range was {
-				if prefix, err := netip.ParsePrefix(w.Address); err == nil && prefix.Addr() == a.Address && w.SubnetID == a.SubnetID {
-					shown = append(shown, w)
-				}
+		if in >= 0 {
+			address := cloudteamv1.PortAddress{
+				Address: netip.PrefixFrom(a.Address, d.Subnets[in].CIDR.Bits()).String(), SubnetID: a.SubnetID,
 			}
+			if gateway := d.Subnets[in].Gateway; gateway != cloudteamv1.GatewayNone {
+				address.Gateway = gateway
+			}
+			shown = append(shown, address)
 			continue
 		}
-		address := cloudteamv1.PortAddress{
-			Address: netip.PrefixFrom(a.Address, d.Subnets[in].CIDR.Bits()).String(), SubnetID: a.SubnetID,
+		for _, w := range was {
+			prefix, err := netip.ParsePrefix(w.Address)
+			if err == nil && prefix.Addr() == a.Address && w.SubnetID == a.SubnetID {
+				shown = append(shown, w)
+			}
 		}
-		if gateway := d.Subnets[in].Gateway; gateway != cloudteamv1.GatewayNone {
-			address.Gateway = gateway
-		}
-		shown = append(shown, address)
 	}
 	return shown
 }
