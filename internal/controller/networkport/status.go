@@ -63,8 +63,8 @@ func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed p
 }
 
 // shownAddresses are a port's addresses in the subnets that the Network's status shows. Neutron may give a port an
-// address in a subnet sooner, and others may in one of theirs. Without the prefix length, no Pod could use it. An address
-// whose subnet is shown no longer stays as it was.
+// address in a subnet sooner, and others may in one of theirs. Without the prefix length, no Pod could use it. An
+// address whose subnet is shown no longer stays as it was.
 func (d declaration) shownAddresses(has []plan.PortAddress, was []cloudteamv1.PortAddress) (
 	shown []cloudteamv1.PortAddress,
 ) {

@@ -351,17 +351,24 @@ func TestALeaderAfterALongOutageResumes(t *testing.T) {
 	})
 }
 
-// TestOneOfTwoLeadersAtMostResumes has two leaders audit at random moments, and end and begin.
+// TestOneOfTwoLeadersAtMostResumes has two leaders audit at random moments, and end and begin. Where one may take the
+// other for its successor, both may act until each has audited.
 func TestOneOfTwoLeadersAtMostResumes(t *testing.T) {
+	const gap = 3 * time.Minute // two audits, with their jitter and calls of up to five seconds
 	for seed := range uint64(8) {
 		delay := func(neutrontest.Call) time.Duration { return rand.N(5 * time.Second) }
 		inTwins(t, neutrontest.Options{Delay: delay}, func(t *testing.T, w *twins) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			var both [2]*twin
 			var stop [2]context.CancelFunc
-			number := 1
+			number, numbers := 1, [2]int{}
+			// successor is true if the other leader may take the one that began last for its successor: that one has the higher
+			// number, and the other may have resumed before its first look. This is the gap that ADR 33 names.
+			successor := false
 			run := func(at int) {
 				number += random.IntN(2)
+				numbers[at] = number
+				successor = number > numbers[1-at]
 				both[at] = w.leader(number, fmt.Sprint(at, "-", random.Int64()))
 				var ctx context.Context
 				ctx, stop[at] = context.WithCancel(t.Context())
@@ -388,6 +395,11 @@ func TestOneOfTwoLeadersAtMostResumes(t *testing.T) {
 					elapse(time.Duration(random.IntN(3)) * time.Minute)
 					run(at)
 					synctest.Wait()
+				}
+				if successor && both[0].admits() && both[1].admits() {
+					elapse(gap)
+					synctest.Wait()
+					successor = false
 				}
 				if both[0].admits() && both[1].admits() {
 					t.Fatalf("seed %d: both change and remove", seed)
