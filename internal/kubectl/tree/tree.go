@@ -266,6 +266,9 @@ func (b *builder) portNode(p *cloudteamv1.NetworkPort) *Node {
 			addresses = append(addresses, prefix.Addr().String())
 		}
 	}
+	if f := p.Status.FloatingIP; f != nil {
+		addresses = append(addresses, "floating IP "+f.Address)
+	}
 	node := &Node{Kind: "NetworkPort", Name: p.Namespace + "/" + p.Name, Problem: problemOf(p.Status.Conditions),
 		Warning: warningOf(p.Status.Conditions), Info: cmp.Or(strings.Join(addresses, ", "), "no address yet")}
 	bound := p.Status.BoundTo

@@ -39,6 +39,7 @@ func cluster() *ask.Cluster {
 	bound.Status.PortID, bound.Status.Conditions = "p0", ready
 	bound.Status.Addresses = []cloudteamv1.PortAddress{
 		{Address: "10.0.0.7/24", SubnetID: "v4"}, {Address: "fd00::7/64", SubnetID: "v6"}}
+	bound.Status.FloatingIP = &cloudteamv1.FloatingIPStatus{ID: "f", Address: "203.0.113.20", ExternalNetworkID: "public"}
 	bound.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-x", UID: "u"}
 	waits := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "web-1"}}
 	waits.Spec.NetworkName, waits.Spec.NetworkNamespace = "frontend", "shop"
@@ -73,7 +74,7 @@ func TestATreeHasEachPortOnce(t *testing.T) {
 ├ outside public  203.0.113.9
 │ └ router r1
 │   ├ subnet 10.0.0.0/24  gateway 10.0.0.1, 3 of 253 addresses in use
-│   │ └ NetworkPort shop/web-0  10.0.0.7, fd00::7
+│   │ └ NetworkPort shop/web-0  10.0.0.7, fd00::7, floating IP 203.0.113.20
 │   │   └ Pod shop/web-x  Running on node1
 │   └ subnet fd00::/64  gateway fd00::1
 ├ subnet 10.9.0.0/24  no gateway, 1 of 253 addresses in use

@@ -29,6 +29,10 @@ const (
 	owns = "Owns"
 	// full: no address of the subnets is free.
 	full = "Full"
+	// outsideFull: the external network of the port's floating IP has no free address.
+	outsideFull = "ExternalNetworkFull"
+	// outsideTaken: the port's address has a floating IP that is not the controller's.
+	outsideTaken = "FloatingIPTaken"
 	// inUseBy: the object uses what has to go.
 	inUseBy = "Uses"
 	// deleting: the object is being deleted.
@@ -149,7 +153,7 @@ var advices = map[string]advice{
 		"Read the message: it has the cause. The controller retries with backoff; its log has more.", nil},
 
 	cloudteamv1.ReasonInvalidNetworks: {
-		"Correct the annotation k8s.v1.cni.cncf.io/networks as the message says. A Pod's cannot change: create it again.",
+		"Correct the annotation that the message names, as it says. A Pod's cannot change: create it again.",
 		nil},
 	cloudteamv1.ReasonPortLimitReached: {
 		"Lower spec.replicas, or have the limit raised: --max-ports-per-deployment, or the Network's class.", nil},
@@ -197,6 +201,12 @@ var advices = map[string]advice{
 		"Declare another subnet in additionalSubnets of the Network, widen its allocationPools if they leave out a part " +
 			"of the cidr, or delete Pods and NetworkPorts that nobody needs.",
 		[]string{"kubectl get networkports -A", "kubectl edit {kind} {name} -n {ns}"}},
+	outsideFull: {
+		"Remove spec.floatingIP of NetworkPorts that need none, or have addresses added to the external network.",
+		[]string{"openstack floating ip list", "kubectl get networkports -A -o wide"}},
+	outsideTaken: {
+		"Remove that floating IP, or spec.floatingIP here: an address has at most one of an external network.",
+		[]string{"openstack floating ip list --port $(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.portID}')"}},
 	inUseBy: {
 		"Delete it. What waits for it continues by itself.", []string{"kubectl delete {kind} {name} -n {ns}"}},
 	deleting: {

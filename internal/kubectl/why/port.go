@@ -40,10 +40,18 @@ func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
 			chain = append(chain, w.classOf(n)...)
 		}
 	case cloudteamv1.ReasonAddressesExhausted:
+		if floats(p) {
+			return append(chain, Link{Object: of, Reason: outsideFull, Message: "The port exists. Its floating IP needs a " +
+				"free address of external network " + p.Spec.FloatingIP.ExternalNetwork + "."})
+		}
 		if n, is := w.networkOf(p); is == ask.There {
 			chain = append(chain, fullSubnets(n)...)
 		}
 	case cloudteamv1.ReasonAddressInUse:
+		if floats(p) {
+			return append(chain, Link{Object: of, Reason: outsideTaken, Message: "The port exists. Somebody gave its address " +
+				"a floating IP of external network " + p.Spec.FloatingIP.ExternalNetwork + "."})
+		}
 		chain = append(chain, w.holderOf(p)...)
 	case cloudteamv1.ReasonSecurityGroupNotReady:
 		chain = append(chain, w.groupsOf(p)...)
@@ -61,12 +69,20 @@ func orElse(chain []Link, other func() []Link) []Link {
 	return other()
 }
 
+// floats reports whether a port exists, so that what is missing is its floating IP.
+func floats(p *cloudteamv1.NetworkPort) bool {
+	return p.Spec.FloatingIP != nil && p.Status.PortID != ""
+}
+
 func portWell(p *cloudteamv1.NetworkPort) string {
 	var addresses []string
 	for _, a := range p.Status.Addresses {
 		addresses = append(addresses, a.Address)
 	}
 	has := cmp.Or(strings.Join(addresses, ", "), "no address")
+	if f := p.Status.FloatingIP; f != nil {
+		has += ", and the floating IP " + f.Address
+	}
 	return fmt.Sprintf("Nothing is wrong: the port exists and has %s.", has)
 }
 

@@ -342,6 +342,13 @@ func questions() (all []question) {
 	add(question{reason: "AddressesExhausted", ask: "NetworkPort web-a",
 		objects: on(network("True", "Available", withCounts), port("web-a", "False", "AddressesExhausted")),
 		chain:   "NetworkPort shop/web-a AddressesExhausted > Network shop/frontend Full", remedy: "Declare another subnet"})
+	floating := func(p *cloudteamv1.NetworkPort) {
+		p.Spec.FloatingIP, p.Status.PortID = &cloudteamv1.FloatingIPSpec{ExternalNetwork: "public"}, "p0"
+	}
+	add(question{reason: "AddressesExhausted", ask: "NetworkPort web-a",
+		objects: on(network("True", "Available", withCounts), port("web-a", "False", "AddressesExhausted", floating)),
+		chain:   "NetworkPort shop/web-a AddressesExhausted > NetworkPort shop/web-a ExternalNetworkFull",
+		remedy:  "have addresses added to the external network"})
 	add(question{reason: "AddressesExhausted", ask: "Network frontend", objects: on(network("False", "AddressesExhausted")),
 		chain: "Network shop/frontend AddressesExhausted", remedy: "subnet pool extended"})
 	add(question{reason: "AddressesLow", ask: "Network frontend",
@@ -362,6 +369,10 @@ func questions() (all []question) {
 	add(question{reason: "AddressInUse", ask: "NetworkPort web-a", // somebody else's port
 		objects: on(good(), port("web-a", "False", "AddressInUse", address)),
 		chain:   "NetworkPort shop/web-a AddressInUse", remedy: "free this one"})
+	add(question{reason: "AddressInUse", ask: "NetworkPort web-a",
+		objects: on(good(), port("web-a", "False", "AddressInUse", floating)),
+		chain:   "NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-a FloatingIPTaken",
+		remedy:  "Remove that floating IP"})
 
 	// Pods and Deployments.
 	add(question{reason: "InvalidNetworks", ask: "Pod web-1", objects: on(good(), pod("InvalidNetworks")),
