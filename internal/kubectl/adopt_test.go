@@ -102,6 +102,60 @@ func (r *rebuilt) inventory(cluster string, leads func() (inventory.Term, bool))
 	return in
 }
 
+// apply has the old cluster's controller make a change.
+func (r *rebuilt) apply(change domain.Change, err error) {
+	r.t.Helper()
+	if err == nil {
+		_, err = r.old.Apply(r.t.Context(), change)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// observed is what an object of the old cluster has.
+func (r *rebuilt) observed(owner domain.Owner, kind domain.Kind) domain.Observed {
+	r.t.Helper()
+	observed, err := r.old.Observed(r.t.Context(), owner, time.Time{}, kind)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return observed
+}
+
+// outside makes an external network and a QoS policy, for all projects, and gives their ids.
+func (r *rebuilt) outside() (network, policy string) {
+	r.t.Helper()
+	credentials, err := client.LoadCredentials("admin")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	tenant := r.cloud
+	r.cloud = client.NewCloud(credentials, client.Options{})
+	defer func() { r.cloud = tenant }()
+	network = r.do(http.MethodPost, "networks", map[string]any{"network": map[string]any{"router:external": true}})
+	r.do(http.MethodPost, "subnets", map[string]any{"subnet": map[string]any{
+		"network_id": network, "cidr": "203.0.113.0/24", "ip_version": 4,
+	}})
+	return network, r.do(http.MethodPost, "qos/policies", map[string]any{"policy": map[string]any{
+		"name": "gold", "shared": true,
+	}})
+}
+
+// do calls Neutron by hand, and gives the id of what it answers with.
+func (r *rebuilt) do(method, path string, body map[string]any) string {
+	r.t.Helper()
+	var answer map[string]struct{ ID string }
+	err := r.cloud.Do(r.t.Context(), client.Request{Op: "by hand", Method: method, Path: path, Body: body, Answer: &answer})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, made := range answer {
+		return made.ID
+	}
+	return ""
+}
+
 // network makes a network as the controller of a cluster does, with a router and a port. It returns its id.
 func (r *rebuilt) network(in *inventory.Inventory, owner domain.Owner, name, cidr string, ports ...string) string {
 	r.t.Helper()
@@ -139,7 +193,7 @@ func (r *rebuilt) network(in *inventory.Inventory, owner domain.Owner, name, cid
 func (r *rebuilt) described() map[string]string {
 	r.t.Helper()
 	all := map[string]string{}
-	for _, many := range []string{"networks", "subnets", "routers", "ports"} {
+	for _, many := range []string{"networks", "subnets", "routers", "ports", "floatingips"} {
 		listed, err := client.List[described](r.t.Context(), r.cloud, "list", client.Collection{Many: many}, url.Values{})
 		if err != nil {
 			r.t.Fatal(err)
@@ -355,6 +409,58 @@ func TestAdoptListsClusters(t *testing.T) {
 		oldCluster + "         1        1      2\n"
 	if code != 0 || out != want {
 		t.Errorf("exit code %d:\n%s\nwant\n%s", code, out, want)
+	}
+}
+
+// TestAdoptGivesAFloatingIPWithItsPort breaks the connection before each write in turn. Others gave the floating IP a QoS
+// policy, and the port has two addresses of IPv4.
+func TestAdoptGivesAFloatingIPWithItsPort(t *testing.T) {
+	for broken := range 3 {
+		r := startRebuilt(t)
+		outside, policy := r.outside()
+		owner := domain.Owner{Cluster: oldCluster, Object: "old-web-0"}
+		subnets := []domain.Subnet{
+			{CIDR: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"), DHCP: true},
+			{CIDR: netip.MustParsePrefix("10.2.0.0/24"), Gateway: netip.MustParseAddr("10.2.0.1"), DHCP: true},
+		}
+		r.apply(domain.Network(domain.Spec{Owner: frontendOfOld, Name: "frontend", Subnets: subnets,
+			Router: &domain.RouterSpec{ExternalNetwork: outside}}, domain.Observed{}))
+		n, _ := r.observed(frontendOfOld, domain.KindNetwork).Network()
+		spec := domain.PortSpec{Owner: owner, Name: "web-0", NetworkID: n.ID, FloatingNetwork: outside}
+		for _, subnet := range n.Subnets {
+			spec.Addresses = append(spec.Addresses, domain.PortAddress{SubnetID: subnet.ID})
+		}
+		r.apply(domain.Port(spec, domain.Observed{}))
+		was := r.observed(owner, domain.KindFloatingIP).FloatingIPs[0]
+		r.do(http.MethodPut, "floatingips/"+was.ID, map[string]any{"floatingip": map[string]any{
+			"qos_policy_id": policy, "port_id": was.PortID, "fixed_ip_address": was.Fixed.String(),
+		}})
+
+		var writes atomic.Int32
+		before := 5 + broken // of the network, its subnets, its router, and two interfaces it takes six
+		breaks := func(*http.Request) bool { return int(writes.Add(1)) > before }
+		r.breaks.Store(&breaks)
+		objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), r.port("shop", "web-0", "frontend"))
+		if out, code := run(t, objects, adopts+" --yes --force"); code != 1 {
+			t.Fatalf("write %d: exit code %d\n%s", before, code, out)
+		}
+		r.breaks.Store(nil)
+		if out, code := run(t, objects, adopts+" --yes --force"); code != 0 {
+			t.Fatalf("write %d: exit code %d\n%s", before, code, out)
+		}
+		if left := r.count(oldCluster); left != 0 {
+			t.Errorf("write %d: %d resources bear the old marker", before, left)
+		}
+		is := r.inventory(newCluster, nil)
+		got, err := is.Observed(t.Context(), domain.Owner{Cluster: newCluster, Object: "new-shop-web-0"}, time.Time{},
+			domain.KindFloatingIP)
+		if err != nil || len(got.FloatingIPs) != 1 {
+			t.Fatalf("write %d: the new object has %v, %v", before, got.FloatingIPs, err)
+		}
+		f := got.FloatingIPs[0]
+		if f.Address != was.Address || f.PortID != was.PortID || f.Fixed != was.Fixed || f.QoSPolicy != policy {
+			t.Errorf("write %d: the floating IP is %+v, was %+v with policy %s", before, f, was, policy)
+		}
 	}
 }
 

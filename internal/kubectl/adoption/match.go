@@ -55,6 +55,8 @@ func taken(r resource) Taken {
 	switch {
 	case r.kind.One == subnet.One:
 		says = r.CIDR
+	case r.kind.One == floatingIP.One:
+		says = r.Address
 	case r.kind.One == port.One && r.isInterface():
 		says = "a router's interface"
 	case r.kind.One == port.One:
@@ -261,6 +263,9 @@ func (m *matcher) port(p *cloudteamv1.NetworkPort) (a Adoption, concerned bool) 
 	})
 	has := m.where(func(r resource) bool { return r.kind.One == port.One && r.owner == a.owner })
 	switch {
+	case len(fit) == 0 && len(has) == 1: // It was adopted, though maybe not all of it.
+		a.Takes = m.floatingIPs(has[0])
+		return a, len(a.Takes) > 0
 	case len(fit) == 0:
 		return a, false
 	case len(has) > 0:
@@ -276,9 +281,21 @@ func (m *matcher) port(p *cloudteamv1.NetworkPort) (a Adoption, concerned bool) 
 				return a, true
 			}
 		}
-		a.Takes = []Taken{taken(fit[0])}
+		// The port comes first: a controller that runs when that is interrupted then finds it, and creates no other.
+		a.Takes = append([]Taken{taken(fit[0])}, m.floatingIPs(fit[0])...)
 	}
 	return a, true
+}
+
+// floatingIPs are those with the old cluster's marker that lead to a port, or to nothing and are of the port's owner.
+func (m *matcher) floatingIPs(of resource) (all []Taken) {
+	for _, r := range m.where(func(r resource) bool {
+		return r.kind.One == floatingIP.One && r.owner.Cluster == m.From &&
+			(r.PortID == of.ID || r.PortID == "" && r.owner == of.owner)
+	}) {
+		all = append(all, taken(r))
+	}
+	return all
 }
 
 // has reports whether a port has all of these addresses.

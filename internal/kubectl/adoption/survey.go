@@ -31,9 +31,11 @@ var (
 		[]string{"network_id", "cidr", "subnetpool_id"})}
 	port = kind{client.Collection{One: "port", Many: "ports"}, slices.Concat(common,
 		[]string{"network_id", "device_owner", "mac_address", "fixed_ips"})}
+	floatingIP = kind{client.Collection{One: "floatingip", Many: "floatingips"}, []string{
+		"id", "description", "revision_number", "floating_ip_address", "port_id", "fixed_ip_address", "qos_policy_id"}}
 	// No object gets a security group: it is listed as left.
 	group = kind{client.Collection{One: "security_group", Many: "security-groups"}, common}
-	kinds = []kind{network, router, subnet, port, group}
+	kinds = []kind{network, router, subnet, port, floatingIP, group}
 )
 
 // resource is a resource in Neutron with a marker.
@@ -48,6 +50,11 @@ type resource struct {
 	DeviceOwner string    `json:"device_owner"`
 	MAC         string    `json:"mac_address"`
 	FixedIPs    []fixedIP `json:"fixed_ips"`
+	// Of a floating IP: its address, and what it leads to.
+	Address   string `json:"floating_ip_address"`
+	PortID    string `json:"port_id"`
+	LeadsTo   string `json:"fixed_ip_address"`
+	QoSPolicy string `json:"qos_policy_id"`
 
 	kind  kind
 	owner plan.Owner
@@ -78,7 +85,7 @@ func Look(ctx context.Context, cloud *client.Cloud) (*Survey, error) {
 	for _, k := range kinds {
 		listed, err := client.List[resource](ctx, cloud, "list "+k.Many, k.Collection,
 			url.Values{"project_id": {of.ProjectID}, "fields": k.fields})
-		optional := k.One == router.One || k.One == group.One
+		optional := k.One == router.One || k.One == floatingIP.One || k.One == group.One
 		if optional && (client.IsNoSuchCollection(err) || client.IsKind(err, client.Forbidden)) {
 			continue // a cloud without them
 		}
@@ -144,6 +151,20 @@ func (s *Survey) Clusters(own string) []Cluster {
 // maxTries is how often a marker is written while others change the same resource.
 const maxTries = 3
 
+// described is the body that changes a resource's description and nothing else. Of a floating IP, an update without the
+// QoS policy takes that away, and one without the address that it leads to is refused if the port has several.
+func (r resource) described(description string) map[string]any {
+	body := map[string]any{"description": description}
+	for field, value := range map[string]string{
+		"port_id": r.PortID, "fixed_ip_address": r.LeadsTo, "qos_policy_id": r.QoSPolicy,
+	} {
+		if r.kind.One == floatingIP.One && value != "" {
+			body[field] = value
+		}
+	}
+	return map[string]any{r.kind.One: body}
+}
+
 // give writes another owner's marker on a resource, on condition that it still has its owner's. Nothing else of the
 // resource changes.
 func (r resource) give(ctx context.Context, cloud *client.Cloud, to plan.Owner) error {
@@ -158,7 +179,7 @@ func (r resource) give(ctx context.Context, cloud *client.Cloud, to plan.Owner) 
 		}
 		err := cloud.Do(ctx, client.Request{
 			Op: "adopt " + r.kind.One, Method: http.MethodPut, Path: r.kind.Path(r.ID), Revision: &r.Revision,
-			Body: map[string]any{r.kind.One: map[string]any{"description": description}},
+			Body: r.described(description),
 		})
 		if !client.IsConflict(err) || try == maxTries {
 			return err
@@ -167,6 +188,7 @@ func (r resource) give(ctx context.Context, cloud *client.Cloud, to plan.Owner) 
 		if err != nil {
 			return err
 		}
-		r.Description, r.Revision = now.Description, now.Revision
+		now.kind, now.owner = r.kind, r.owner
+		r = now
 	}
 }
