@@ -14,7 +14,7 @@ var (
 		"serviceTypes", "dnsPublishFixedIP",
 	}
 	PortDriftFields = []cloudteamv1.PortDriftField{"name", "description", "adminState", "securityGroups",
-		"allowedAddressPairs", "portSecurity", "qosPolicy", "dnsName", "floatingIP"}
+		"allowedAddressPairs", "portSecurity", "qosPolicy", "dnsName"}
 )
 
 // drawManagement has nothing but an import observed, and nothing routed that is observed.

@@ -29,7 +29,7 @@ type Declaration struct {
 // DeclarationOf reads what a Pod declares. resolve gives what a network's name refers to for the Pod's namespace.
 func DeclarationOf(pod *corev1.Pod, resolve func(namespace string, network cache.ObjectName) Kind) Declaration {
 	selections, err := DeclaredByPod(pod)
-	extras, extrasErr := ExtrasDeclared(pod.Annotations)
+	extras, extrasErr := ExtrasDeclared(pod.Annotations, pod.Namespace, selections)
 	d := Declaration{Invalid: cmp.Or(err, extrasErr), Selections: selections, Extras: extras}
 	for i, s := range selections {
 		switch resolve(pod.Namespace, cache.NewObjectName(s.Namespace, s.Name)) {

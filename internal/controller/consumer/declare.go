@@ -27,7 +27,7 @@ func DeclaredByDeployment(
 	if selections, err = declared(annotations, deployment.Namespace); err != nil || len(selections) == 0 {
 		return nil, Extras{}, err
 	}
-	if extras, err = ExtrasDeclared(annotations); err != nil {
+	if extras, err = ExtrasDeclared(annotations, deployment.Namespace, selections); err != nil {
 		return nil, Extras{}, err
 	}
 	return selections, extras, nil

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -35,15 +36,28 @@ type Extras struct {
 	Groups string
 	// Floating says which ports have a floating IP, in the form of the annotation, sorted.
 	Floating string
+	// namespace is the one of the Networks that Floating names.
+	namespace string
 }
 
-// ExtrasDeclared reads the annotations of a Pod or Pod template. The error is an *AnnotationError.
-func ExtrasDeclared(annotations map[string]string) (e Extras, err error) {
+// ExtrasDeclared reads the annotations of a Pod or Pod template in a namespace, with the networks that it declares. The
+// error is an *AnnotationError.
+func ExtrasDeclared(
+	annotations map[string]string, namespace string, selections []selection.Selection,
+) (e Extras, err error) {
+	e.namespace = namespace
 	if e.Groups, err = groupsDeclared(annotations); err != nil {
 		return Extras{}, err
 	}
 	if e.Floating, err = floatingDeclared(annotations); err != nil {
 		return Extras{}, err
+	}
+	for of := range e.floating {
+		named := func(s selection.Selection) bool { return s.Namespace == namespace && s.Name == of }
+		if of != "" && !slices.ContainsFunc(selections, named) {
+			return Extras{}, &AnnotationError{cloudteamv1.AnnotationFloatingIP, fmt.Sprintf("%q is no Network of the namespace "+
+				"that annotation %s lists: correct the name, or list it there, too", of, selection.Annotation)}
+		}
 	}
 	return e, nil
 }
@@ -117,13 +131,22 @@ func floatingDeclared(annotations map[string]string) (floating string, err error
 	return strings.Join(slices.Compact(items), ","), nil
 }
 
-// external is the external network of the floating IP of a Pod's port on a Network of its namespace; empty for none.
-func (e Extras) external(network string) string {
+// floating gives the items of Floating: a Network's name, empty for all, and an external network.
+func (e Extras) floating(yield func(network, external string) bool) {
 	if e.Floating == "" {
-		return ""
+		return
 	}
 	for item := range strings.SplitSeq(e.Floating, ",") {
-		if of, external, _ := strings.Cut(item, "="); of == "" || of == network {
+		if network, external, _ := strings.Cut(item, "="); !yield(network, external) {
+			return
+		}
+	}
+}
+
+// external is the external network of the floating IP of the port for a selection; empty for none.
+func (e Extras) external(s selection.Selection) string {
+	for of, external := range e.floating {
+		if of == "" || of == s.Name && s.Namespace == e.namespace {
 			return external
 		}
 	}

@@ -30,11 +30,11 @@ func TestGroupsDeclared(t *testing.T) {
 		strings.Repeat("w", 1<<20):          {wrong: "more than 4080 bytes"},
 	} {
 		t.Run(text[:min(len(text), 20)], func(t *testing.T) {
-			got, err := ExtrasDeclared(map[string]string{cloudteamv1.AnnotationSecurityGroups: text})
-			wantExtras(t, cloudteamv1.AnnotationSecurityGroups, got, err, Extras{Groups: c.want}, c.wrong)
+			got, err := ExtrasDeclared(map[string]string{cloudteamv1.AnnotationSecurityGroups: text}, "team", nil)
+			wantExtras(t, cloudteamv1.AnnotationSecurityGroups, got, err, Extras{Groups: c.want, namespace: "team"}, c.wrong)
 		})
 	}
-	if got, err := ExtrasDeclared(nil); got != (Extras{}) || err != nil {
+	if got, err := ExtrasDeclared(nil, "team", nil); got != (Extras{namespace: "team"}) || err != nil {
 		t.Errorf("without the annotations there are %+v, %v", got, err)
 	}
 }
@@ -64,14 +64,24 @@ func TestFloatingIPsAreReadFromTheAnnotation(t *testing.T) {
 		"public,other":            {wrong: `"public" does not say which Network it is for`},
 		"Web=public":              {wrong: `"Web" is no name of a Network`},
 		"a/web=public":            {wrong: `"a/web" is no name of a Network`},
+		"wbe=public":              {wrong: `"wbe" is no Network of the namespace`},
+		"else=public":             {wrong: `"else" is no Network of the namespace`},
 		"web=a,web=b":             {wrong: `Network "web" is listed twice`},
 		"web=a\x1b[2J":            {wrong: "names no external network"},
 		strings.Repeat("w", 256):  {wrong: "names no external network"},
 		strings.Repeat("w", 9999): {wrong: "more than 4096 bytes"},
 	} {
 		t.Run(text[:min(len(text), 20)], func(t *testing.T) {
-			got, err := ExtrasDeclared(map[string]string{cloudteamv1.AnnotationFloatingIP: text})
-			wantExtras(t, cloudteamv1.AnnotationFloatingIP, got, err, Extras{Floating: c.want}, c.wrong)
+			lists := []selection.Selection{
+				{Namespace: "team", Name: "web"}, {Namespace: "team", Name: "db"}, {Namespace: "other", Name: "web"},
+				{Namespace: "other", Name: "else"},
+			}
+			got, err := ExtrasDeclared(map[string]string{cloudteamv1.AnnotationFloatingIP: text}, "team", lists)
+			wantExtras(t, cloudteamv1.AnnotationFloatingIP, got, err, Extras{Floating: c.want, namespace: "team"}, c.wrong)
+			elsewhere := RequestOf(selection.Selection{Namespace: "other", Name: "web"}, got).External
+			if strings.Contains(text, "=") && elsewhere != "" {
+				t.Errorf("a Network of another namespace has a floating IP of %q by the name of one of this", elsewhere)
+			}
 			for network, external := range map[string]string{"web": c.web, "db": c.db} {
 				s := selection.Selection{Namespace: "team", Name: network}
 				if request := RequestOf(s, got); request.External != external {

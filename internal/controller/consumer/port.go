@@ -46,7 +46,7 @@ func RequestOf(s selection.Selection, of Extras) Request {
 		addresses[i] = prefix.Addr()
 	}
 	on := cache.NewObjectName(s.Namespace, s.Name)
-	return Request{on, joined(addresses), s.MAC, of.Groups, of.external(s.Name)}
+	return Request{on, joined(addresses), s.MAC, of.Groups, of.external(s)}
 }
 
 // ServedBy is the request that a port serves.

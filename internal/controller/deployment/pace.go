@@ -118,9 +118,11 @@ func (p pool) stuck() (probe *cloudteamv1.NetworkPort, others []*cloudteamv1.Net
 	return probe, others
 }
 
-// isStuck reports whether a port cannot be created for want of addresses or quota, or until somebody acts.
+// isStuck reports whether a port, or its floating IP, cannot be created for want of addresses or quota, or until
+// somebody acts.
 func isStuck(port *cloudteamv1.NetworkPort) bool {
-	if port.Status.PortID != "" || consumer.StateOf(port) != consumer.PortFailing {
+	exists := port.Status.PortID != "" && (port.Spec.FloatingIP == nil || port.Status.FloatingIP != nil)
+	if exists || consumer.StateOf(port) != consumer.PortFailing {
 		return false
 	}
 	switch meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady).Reason {

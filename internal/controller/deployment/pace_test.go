@@ -19,6 +19,8 @@ type crowded struct {
 	o observed
 	// addresses is how many the network has. refused counts the ports that Neutron refused, made those that were created.
 	addresses, refused, made, plans int
+	// outside has the addresses be those of an external network, for floating IPs: a port that is refused one exists.
+	outside bool
 }
 
 func newCrowded(t *testing.T, replicas, addresses int) *crowded {
@@ -68,6 +70,9 @@ func (w *crowded) answer() (success bool) {
 			port.Status.PortID = "id-" + string(port.UID)
 			port.Status.Conditions = []metav1.Condition{{Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue}}
 		default:
+			if w.outside {
+				port.Status.PortID, port.Spec.FloatingIP = "id-"+string(port.UID), &cloudteamv1.FloatingIPSpec{}
+			}
 			w.refused++
 			port.Status.Conditions = []metav1.Condition{{
 				Type: cloudteamv1.ConditionReady, Status: metav1.ConditionFalse, Reason: cloudteamv1.ReasonAddressesExhausted,
@@ -94,6 +99,15 @@ func (w *crowded) want(ports, made, refused int) {
 			len(w.o.ports), ports, w.made, made, w.refused, refused)
 	}
 	w.made, w.refused = 0, 0
+}
+
+func TestAPoolStopsWhereThereIsNoFloatingIP(t *testing.T) {
+	w := newCrowded(t, 600, 13)
+	w.outside = true
+	w.settle()
+	w.want(13+1, burst, burst)
+	w.settle()
+	w.want(13+1, 0, 2)
 }
 
 func TestAPoolStopsWhereThereIsNoAddress(t *testing.T) {

@@ -781,7 +781,7 @@ func needed(o observed) map[consumer.Request]int {
 			}
 		}
 		selections, _ := consumer.DeclaredByPod(pod)
-		extras, _ := consumer.ExtrasDeclared(pod.Annotations)
+		extras, _ := consumer.ExtrasDeclared(pod.Annotations, pod.Namespace, selections)
 		for _, s := range selections {
 			if request := consumer.RequestOf(s, extras); o.resolve(request.Network).kind != consumer.Foreign {
 				all[request] = true

@@ -332,7 +332,9 @@ func (r *Reconciler[T]) afterFailure(
 func leaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) {
 	goes := func(id string) bool {
 		return slices.ContainsFunc(change, func(s plan.Step) bool {
-			return s.ID == id && s.Action.Deletes() && s.Action.Of() != ""
+			// The address of a floating IP does not come back.
+			leaves := s.Action == plan.DeleteFloatingIP && s.Keeper == (plan.Keeper{})
+			return s.ID == id && s.Action.Deletes() && s.Action.Of() != "" && !leaves
 		})
 	}
 	var left plan.Change

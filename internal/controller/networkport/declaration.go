@@ -171,7 +171,8 @@ func (d declaration) port(observed plan.Observed) (plan.ObservedPort, bool) {
 func (d declaration) Complete(observed plan.Observed) bool {
 	port, exists := d.port(observed)
 	if exists && d.FloatingNetwork != "" && !d.LeavesFloatingIPs {
-		_, exists = observed.FloatingIP(d.FloatingNetwork, port.ID)
+		f, has := observed.FloatingIP(d.FloatingNetwork, port.ID)
+		exists = has && f.PortID == port.ID
 	}
 	return exists
 }
@@ -215,6 +216,11 @@ func declarationOf(
 	port, err := declare.NetworkPort(on, obj, owner)
 	if none, ok := errors.AsType[*declare.NoAddressError](err); ok {
 		err = waiting("%s. The port is created when the Network has one.", none)
+	}
+	if shown := obj.Status.FloatingIP; shown != nil && port.FloatingNetwork != "" &&
+		obj.Status.AppliedGeneration == obj.Generation {
+		// A name may be another network's by now, and an address does not come back.
+		port.FloatingNetwork = shown.ExternalNetworkID
 	}
 	d := declaration{Port: port, on: key, mtu: on.Status.MTU, withheld: withheld}
 	if obj.Status.BoundTo != nil {

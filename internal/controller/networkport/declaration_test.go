@@ -77,6 +77,23 @@ func TestDeclare(t *testing.T) {
 		reason  string // of what is waited for; InvalidSpec for a spec that cannot be
 		says    string
 	}{
+		"a floating IP is of the network that the name meant when it was applied": {
+			network: func(*cloudteamv1.Network) {},
+			port: func(p *cloudteamv1.NetworkPort) {
+				p.Spec.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: "public"}
+				p.Status.FloatingIP, p.Status.AppliedGeneration = &cloudteamv1.FloatingIPStatus{ExternalNetworkID: "net-9"}, 1
+			},
+			want: spec(func(s *plan.PortSpec) { s.FloatingNetwork = "net-9" }),
+		},
+		"after an edit, a floating IP is of the network that the name means": {
+			// No class judges ports of a Network with a cloud of its own.
+			network: func(n *cloudteamv1.Network) { n.Spec.Cloud = &cloudteamv1.CloudReference{} },
+			port: func(p *cloudteamv1.NetworkPort) {
+				p.Generation, p.Spec.FloatingIP = 2, &cloudteamv1.FloatingIPSpec{ExternalNetwork: "public"}
+				p.Status.FloatingIP, p.Status.AppliedGeneration = &cloudteamv1.FloatingIPStatus{ExternalNetworkID: "net-9"}, 1
+			},
+			want: spec(func(s *plan.PortSpec) { s.FloatingNetwork = "public" }),
+		},
 		"a port that says nothing gets an address of the Network's subnet": {
 			network: func(*cloudteamv1.Network) {}, want: spec(nil),
 		},

@@ -161,6 +161,24 @@ func TestARetainedFloatingIPLosesItsMarkerWithThePort(t *testing.T) {
 	}))
 }
 
+// TestAPortIsNotReadyWithoutItsFloatingIP has drift of floating IPs reported: nothing gives it back.
+func TestAPortIsNotReadyWithoutItsFloatingIP(t *testing.T) {
+	openWorld(t, func(t *testing.T, w *world) {
+		id := w.wantFloating("port-1", "outside")
+		w.Cloud.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.PortID, f.Fixed = "", netip.Addr{} })
+		w.audit()
+		w.WantState("Ready=False Stalled=True DriftDetected")
+		// One of another network is left as well: its address would not come back.
+		w.Cloud.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.NetworkID = "renamed" })
+		w.audit()
+		if all := w.Cloud.FloatingIPs(); len(all) != 1 || all[0].ID != id {
+			t.Errorf("Neutron has %+v, want the one that was there", all)
+		}
+	}, exampleNetwork(), of(reachable(), func(p *cloudteamv1.NetworkPort) {
+		p.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
+	}))
+}
+
 func TestWhoMayHaveAFloatingIP(t *testing.T) {
 	says := func(w *world, part string) {
 		w.T.Helper()

@@ -139,7 +139,8 @@ func exhaustedOn(ports cache.Indexer) func(metav1.Object) []cache.ObjectName {
 		waiting := slices.DeleteFunc(controller.PortsOn(ports, cache.MetaObjectToName(on)),
 			func(port *cloudteamv1.NetworkPort) bool {
 				ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
-				return ready == nil || ready.Reason != cloudteamv1.ReasonAddressesExhausted
+				// A port that exists waits for an address of another network, for its floating IP.
+				return ready == nil || ready.Reason != cloudteamv1.ReasonAddressesExhausted || port.Status.PortID != ""
 			})
 		slices.SortFunc(waiting, func(a, b *cloudteamv1.NetworkPort) int {
 			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))

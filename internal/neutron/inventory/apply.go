@@ -16,9 +16,10 @@ import (
 type action struct {
 	// check, if set, looks live whether the step may be taken. confirms, if set, names a resource: before the
 	// first such step of a change, a live read confirms that it is still ours. Apply skips both if the step
-	// completes a creation of its own change.
+	// completes a creation of its own change, except what confirms names if it exists before any change.
 	check    func(ctx context.Context, step plan.Step) error
 	confirms func(step plan.Step) plan.Resource
+	exists   bool
 	// take sends the step and updates the Inventory. It writes into the step what Neutron chose: a new resource's id, an
 	// allocated CIDR. It returns the resource's new revision; 0 if the answer does not tell.
 	take func(ctx context.Context, step *plan.Step) (revision int, err error)
@@ -107,7 +108,7 @@ func (a application) take(ctx context.Context, step plan.Step) (plan.Step, error
 			return step, err
 		}
 	}
-	if act.confirms != nil && !completes {
+	if act.confirms != nil && (!completes || act.exists) {
 		if r := act.confirms(step); !a.confirmed[r] {
 			if err := a.stillOurs(ctx, step, r); err != nil {
 				return step, err

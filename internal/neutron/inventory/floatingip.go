@@ -29,11 +29,14 @@ func newFloatingIPs(i *Inventory) *stock[wireFloatingIP, plan.ObservedFloatingIP
 		})
 }
 
+// alreadyAssociated is the type of Neutron's refusal of a second floating IP of a network for an address of a port.
+const alreadyAssociated = "FloatingIPPortAlreadyAssociated"
+
 // floatingIPActions are the actions on floating IPs.
 func (i *Inventory) floatingIPActions() actions {
 	return actions{
 		plan.CreateFloatingIP: {take: i.createFloatingIP},
-		plan.UpdateFloatingIP: {confirms: itsFloatingIP, take: i.updateFloatingIP},
+		plan.UpdateFloatingIP: {confirms: itsFloatingIP, exists: true, take: i.updateFloatingIP},
 		plan.DeleteFloatingIP: {take: i.floating.removed},
 	}
 }
@@ -114,11 +117,27 @@ func floatingIPBody(step plan.Step, all bool) map[string]any {
 func (i *Inventory) createFloatingIP(ctx context.Context, step *plan.Step) (revision int, err error) {
 	i.chooseFixed(step)
 	revision, err = i.floating.created(ctx, step)
+	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Type == alreadyAssociated {
+		// An earlier leader may have created it after the last list.
+		_, owner, _ := plan.ParseDescription(step.FloatingIP.Description)
+		if ids, findErr := i.floating.find(ctx, "", owner); findErr == nil && len(ids) > 0 {
+			told := *refusal
+			told.Kind, told.Reason = client.Conflict, "the port's floating IP "+ids[0]+" was created meanwhile"
+			return 0, &told
+		}
+	}
 	return revision, floatingError(err, *step)
 }
 
-// updateFloatingIP changes a floating IP; see plan.UpdateFloatingIP.
+// updateFloatingIP changes a floating IP; see plan.UpdateFloatingIP. What the step does not change is repeated as the
+// live read before showed it.
 func (i *Inventory) updateFloatingIP(ctx context.Context, step *plan.Step) (revision int, err error) {
+	if held, ok := i.floating.get(step.ID); ok {
+		step.FloatingIP.QoSPolicy = held.QoSPolicy
+		if !step.Changes(plan.FieldFloatingIP) {
+			step.PortRef, step.FloatingIP.Fixed = plan.Ref{ID: held.PortID}, held.Fixed
+		}
+	}
 	i.chooseFixed(step)
 	revision, err = i.floating.updatedIf(ctx, step, nil)
 	return revision, floatingError(err, *step)
@@ -151,7 +170,7 @@ func floatingError(err error, step plan.Step) error {
 	case "ExternalGatewayForFloatingIPNotFound":
 		told.Reason = "no router leads from the port's subnet to external network " + step.FloatingIP.NetworkID + ": the " +
 			"Network needs spec.router with that externalNetwork, or another router with a gateway to it"
-	case "FloatingIPPortAlreadyAssociated":
+	case alreadyAssociated:
 		told.Reason = "the port's address has a floating IP of external network " + step.FloatingIP.NetworkID + " that is " +
 			"not ours: remove that one, or leave floatingIP out"
 	default:

@@ -88,13 +88,7 @@ func TestFloatingIPsAreApplied(t *testing.T) {
 
 	// By hand: its QoS policy, and another port. The policy stays.
 	policy := f.make("qos/policies", "policy", map[string]any{"name": "gold"})
-	err := f.cloud.Do(t.Context(), client.Request{
-		Op: "by hand", Method: http.MethodPut, Path: floatingKind.Path(first.ID), Answer: new(any),
-		Body: map[string]any{"floatingip": map[string]any{"qos_policy_id": policy, "port_id": nil}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.byHand(first.ID, map[string]any{"qos_policy_id": policy, "port_id": nil})
 	if moved, err := f.listAll(t.Context(), time.Now()); err != nil || len(moved) != 1 || moved[0] != f.port.Object {
 		t.Fatalf("an audit tells that %q moved, %v", moved, err)
 	}
@@ -119,13 +113,7 @@ func TestFloatingIPOfOthersStays(t *testing.T) {
 	f := newFloats(t, Options{})
 	f.apply(f.planOf(f.observed()))
 	id := f.observed().FloatingIPs[0].ID
-	err := f.cloud.Do(t.Context(), client.Request{
-		Op: "by hand", Method: http.MethodPut, Path: floatingKind.Path(id), Answer: new(any),
-		Body: map[string]any{"floatingip": map[string]any{"description": "mine", "port_id": nil}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.byHand(id, map[string]any{"description": "mine", "port_id": nil})
 	f.spec.Retain = true
 	change, err := f.planOf(f.observed())
 	if err != nil {
@@ -144,6 +132,100 @@ func TestFloatingIPOfOthersStays(t *testing.T) {
 	}
 	if done, err := f.Apply(t.Context(), deletion); len(done) > 0 {
 		t.Errorf("it was deleted: %v, %v", done, err)
+	}
+}
+
+// byHand changes a floating IP as somebody else would, behind the Inventory's back.
+func (f *floats) byHand(id string, body map[string]any) {
+	f.t.Helper()
+	err := f.cloud.Do(f.t.Context(), client.Request{
+		Op: "by hand", Method: http.MethodPut, Path: floatingKind.Path(id), Answer: new(any),
+		Body: map[string]any{"floatingip": body},
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// live is a floating IP as Neutron has it.
+func (f *floats) live(id string) plan.ObservedFloatingIP {
+	f.t.Helper()
+	w, err := client.Get[wireFloatingIP](f.t.Context(), f.cloud, "get", floatingIPAPI, floatingKind.fields, id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	o, err := w.observed()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return o
+}
+
+// TestFloatingIPOfOthersStaysAlsoWhereThePortIsMadeAnew has somebody take the marker off before the port is gone, too.
+func TestFloatingIPOfOthersStaysAlsoWhereThePortIsMadeAnew(t *testing.T) {
+	f := newFloats(t, Options{})
+	f.apply(f.planOf(f.observed()))
+	was := f.observed().FloatingIPs[0]
+	change, err := f.planOf(plan.Observed{FloatingIPs: f.observed().FloatingIPs})
+	if err != nil || len(change) != 2 {
+		t.Fatalf("%s, %v, want a port and its floating IP", change, err)
+	}
+	f.byHand(was.ID, map[string]any{
+		"description": "mine", "port_id": was.PortID, "fixed_ip_address": was.Fixed.String(),
+	})
+	if done, err := f.Apply(t.Context(), change); !client.IsConflict(err) || len(done) != 1 {
+		t.Errorf("%s, %v, want the port and a conflict", done, err)
+	}
+	if is := f.live(was.ID); is.PortID != was.PortID {
+		t.Errorf("it leads to %s, want %s", is.PortID, was.PortID)
+	}
+}
+
+// TestFloatingIPKeepsWhatAStepDoesNotChange has others change it after the last list.
+func TestFloatingIPKeepsWhatAStepDoesNotChange(t *testing.T) {
+	f := newFloats(t, Options{})
+	f.apply(f.planOf(f.observed()))
+	id := f.observed().FloatingIPs[0].ID
+	f.spec.Retain = true
+	change, err := f.planOf(f.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := f.make("qos/policies", "policy", map[string]any{"name": "gold"})
+	f.byHand(id, map[string]any{"qos_policy_id": policy, "port_id": nil})
+	if _, err := f.Apply(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	if is := f.live(id); is.QoSPolicy != policy || is.PortID != "" || !strings.HasPrefix(is.Description, "[retain]") {
+		t.Errorf("it is %+v, want the policy %s, no port, and the description of a port that is retained", is, policy)
+	}
+}
+
+// TestOurOwnFloatingIPIsNotSomebodyElses has an earlier leader create it after the last list.
+func TestOurOwnFloatingIPIsNotSomebodyElses(t *testing.T) {
+	f := newFloats(t, Options{})
+	f.spec.FloatingNetwork = ""
+	f.apply(f.planOf(f.observed()))
+	f.spec.FloatingNetwork = f.outside[0]
+	change, err := f.planOf(f.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := f.observed().Ports[0]
+	f.make("floatingips", "floatingip", map[string]any{
+		"floating_network_id": f.outside[0], "port_id": port.ID, "description": f.port.Marker(),
+		"fixed_ip_address": port.Addresses[0].Address.String(),
+	})
+	if _, err := f.Apply(t.Context(), change); !client.IsConflict(err) {
+		t.Errorf("%v, want a conflict, after which the list is read again", err)
+	}
+}
+
+// TestACloudWithoutFloatingIPsHasNone: a port whose Neutron has no routers must be able to go.
+func TestACloudWithoutFloatingIPsHasNone(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	if found, err := b.Find(t.Context(), plan.KindFloatingIP, "", ownerOf("p")); found || err != nil {
+		t.Errorf("it finds one: %v, %v", found, err)
 	}
 }
 

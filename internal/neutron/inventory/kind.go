@@ -434,6 +434,9 @@ func (s *stock[W, T]) find(ctx context.Context, name string, owner plan.Owner) (
 			ids = append(ids, w.Key())
 			return nil
 		})
+	if s.optional() && client.IsNoSuchCollection(err) {
+		return nil, nil
+	}
 	return ids, err
 }
 

@@ -307,9 +307,9 @@ type PortBinding struct {
 	UID types.UID `json:"uid"`
 }
 
-// PortDriftField is a field in which a port can differ from its spec, as Drift names it. Addresses and MAC are not among
-// them, because what uses the port has them.
-// +kubebuilder:validation:Enum=name;description;adminState;securityGroups;allowedAddressPairs;portSecurity;qosPolicy;dnsName;floatingIP
+// PortDriftField is a field in which a port can differ from its spec, as Drift names it. Addresses, MAC and floating IP
+// are not among them, because what uses the port has them.
+// +kubebuilder:validation:Enum=name;description;adminState;securityGroups;allowedAddressPairs;portSecurity;qosPolicy;dnsName
 type PortDriftField string
 
 // DNSNameNone is the value of a dnsName field that declares a port without a DNS name.
