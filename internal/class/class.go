@@ -127,8 +127,8 @@ func (c Class) Violations(namespace string, of map[string]string, spec *cloudtea
 	return found
 }
 
-// PortViolations gives what a class forbids in the spec of a NetworkPort on a Network of the class.
-func (c Class) PortViolations(spec *cloudteamv1.NetworkPortSpec) (found []Violation) {
+// PortFields gives the privileged fields that a NetworkPort's spec sets.
+func PortFields(spec *cloudteamv1.NetworkPortSpec) (set []cloudteamv1.PrivilegedField) {
 	for _, s := range []struct {
 		field cloudteamv1.PrivilegedField
 		isSet bool
@@ -137,9 +137,20 @@ func (c Class) PortViolations(spec *cloudteamv1.NetworkPortSpec) (found []Violat
 		{cloudteamv1.FieldPortSecurity, spec.PortSecurity != nil && !*spec.PortSecurity},
 		{cloudteamv1.FieldFloatingIP, spec.FloatingIP != nil},
 	} {
-		if path := "spec." + string(s.field); s.isSet && !slices.Contains(c.Spec.AllowedFields, s.field) {
+		if s.isSet {
+			set = append(set, s.field)
+		}
+	}
+	return set
+}
+
+// PortViolations gives what a class forbids in the spec of a NetworkPort on a Network of the class, in a namespace with
+// the given labels. A class that is not for the Network's namespace allows no privileged field.
+func (c Class) PortViolations(of map[string]string, spec *cloudteamv1.NetworkPortSpec) (found []Violation) {
+	for _, field := range PortFields(spec) {
+		if path := "spec." + string(field); !c.selects(of) || !slices.Contains(c.Spec.AllowedFields, field) {
 			found = append(found, Violation{path, path, fmt.Sprintf(
-				"leave %s out, or use a Network whose class has %s in allowedFields", path, s.field)})
+				"leave %s out, or use a Network whose class is for its namespace and has %s in allowedFields", path, field)})
 		}
 	}
 	return found

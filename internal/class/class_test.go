@@ -259,12 +259,27 @@ func TestPortViolations(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var got []string
-			for _, v := range (class.Class{Spec: rules{AllowedFields: c.allowed}}).PortViolations(&c.spec) {
+			for _, v := range (class.Class{Spec: rules{AllowedFields: c.allowed}}).PortViolations(nil, &c.spec) {
 				got = append(got, v.Field)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("fields -want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAClassThatIsNotForTheNamespaceAllowsPortsNothing: the Network may have named it a moment ago.
+func TestAClassThatIsNotForTheNamespaceAllowsPortsNothing(t *testing.T) {
+	c := class.Class{Spec: rules{
+		AllowedFields:     []cloudteamv1.PrivilegedField{"floatingIP"},
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}},
+	}}
+	spec := &cloudteamv1.NetworkPortSpec{FloatingIP: &cloudteamv1.FloatingIPSpec{ExternalNetwork: "public"}}
+	if found := c.PortViolations(map[string]string{"team": "a"}, spec); len(found) > 0 {
+		t.Errorf("in a namespace that it is for, it forbids %v", found)
+	}
+	if found := c.PortViolations(map[string]string{"team": "b"}, spec); len(found) != 1 {
+		t.Errorf("in another one, it forbids %v, want the field", found)
 	}
 }

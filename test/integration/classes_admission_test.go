@@ -128,6 +128,16 @@ func TestClassAdmission(t *testing.T) {
 			}
 			return nil
 		})
+		// Credentials of its own need no class. Whoever takes them off asks for one.
+		moved := networkOf("", func(s *cloudteamv1.NetworkSpec) { s.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"} })
+		made, err := user.CloudteamV1().Networks(own).Create(t.Context(), moved, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made.Spec.Cloud = nil
+		if _, err := user.CloudteamV1().Networks(own).Update(t.Context(), made, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("a default class that is not granted, without the credentials: %v", err)
+		}
 		if err := admin.CloudteamV1().NetworkClasses().Delete(t.Context(), marked.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +226,7 @@ func TestTheShippedDefaultClassIsTheBuiltInOne(t *testing.T) {
 	}
 }
 
-// grantClasses lets the user create Networks in a namespace, and use the classes.
+// grantClasses lets the user create and edit Networks in a namespace, and use the classes.
 func grantClasses(t *testing.T, namespace string, classes []string) {
 	t.Helper()
 	user := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: classUser}}
@@ -225,7 +235,7 @@ func grantClasses(t *testing.T, namespace string, classes []string) {
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: group, Resources: []string{"networkclasses"}, ResourceNames: classes, Verbs: []string{"use"}},
-			{APIGroups: group, Resources: []string{"networks"}, Verbs: []string{"create"}},
+			{APIGroups: group, Resources: []string{"networks"}, Verbs: []string{"create", "update"}},
 		},
 	}, metav1.CreateOptions{})
 	if err == nil {

@@ -98,18 +98,22 @@ func (c *Classes) Judge(obj *cloudteamv1.Network) (made Made, rule Rule, reason,
 }
 
 // JudgePort gives the message that says what the class of a Network forbids in the spec of a port on it; empty if
-// nothing.
-func (c *Classes) JudgePort(on *cloudteamv1.Network, spec *cloudteamv1.NetworkPortSpec) string {
+// nothing. kept is whether the port is kept as declared all the same.
+func (c *Classes) JudgePort(on *cloudteamv1.Network, spec *cloudteamv1.NetworkPortSpec, kept bool) string {
 	if on.Spec.Cloud != nil {
 		return ""
 	}
 	rule := c.RuleOf(on)
-	violations := rule.PortViolations(spec)
+	violations := rule.PortViolations(c.labelsOf(on.Namespace), spec)
 	if len(violations) == 0 {
 		return ""
 	}
-	return rule.Message(violations, effect(false))
+	return rule.Message(violations, effect(kept))
 }
+
+// Unapplied reports whether the present spec of a Network may still be refused, such as the class that it names. An
+// observed Network is never applied.
+func Unapplied(on *cloudteamv1.Network) bool { return !kept(on) && !on.Observes() }
 
 // kept reports whether the present generation was applied once. The deletion counts as a generation.
 func kept(obj *cloudteamv1.Network) bool {

@@ -26,7 +26,7 @@ func exampleNetwork() *cloudteamv1.Network {
 	n := &cloudteamv1.Network{}
 	n.Namespace, n.Name, n.UID, n.Generation = "team", "example-network", "net-uid", 1
 	n.Spec.CIDR, n.Spec.Gateway = "192.168.0.0/16", "192.168.0.1"
-	n.Status.NetworkID, n.Status.MTU = "net-1", 1450
+	n.Status.NetworkID, n.Status.MTU, n.Status.AppliedGeneration = "net-1", 1450, 1
 	n.Status.Subnets = []cloudteamv1.SubnetStatus{{ID: "sub-1", CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}}
 	n.Status.Conditions = controller.SetState(nil, 1, controller.Ready("Available", "The network is as declared"))
 	return n

@@ -5,10 +5,12 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/class"
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // limits are those of the Networks' classes.
@@ -43,16 +45,40 @@ func (l limits) withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) 
 }
 
 // forbid says that the class of the Network forbids a field of the port's spec; nil if it does not, or if this spec was
-// applied before.
+// applied before. As long as the Network's own spec is not applied, nobody knows whether its class may judge.
 func (l limits) forbid(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Problem {
-	if obj.Status.AppliedGeneration == obj.Generation {
+	if isApplied(obj) {
 		return nil
 	}
-	message := l.of.JudgePort(on, &obj.Spec)
-	if message == "" {
-		return nil
+	if message := l.of.JudgePort(on, &obj.Spec, false); message != "" {
+		return managed.Waits(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
 	}
-	return managed.Waits(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
+	if privileged := class.PortFields(&obj.Spec); len(privileged) > 0 && classes.Unapplied(on) {
+		return waiting("Network %s has a change that is not applied yet. spec.%s waits for that. Run kubectl describe on the "+
+			"Network to see why.", obj.Network(), privileged[0])
+	}
+	return nil
+}
+
+// isApplied reports whether the present spec of a port was applied. The deletion counts as a generation.
+func isApplied(obj *cloudteamv1.NetworkPort) bool {
+	generation := obj.Generation
+	if obj.DeletionTimestamp != nil {
+		generation--
+	}
+	return obj.Status.AppliedGeneration > 0 && obj.Status.AppliedGeneration == generation
+}
+
+// tell writes what the class of the Network forbids of a port that is kept as declared.
+func (l limits) tell(networks listers.NetworkLister, obj *cloudteamv1.NetworkPort) {
+	var forbids *controller.State
+	on, err := networks.Networks(obj.Network().Namespace).Get(obj.Network().Name)
+	if err == nil && isApplied(obj) {
+		if message := l.of.JudgePort(on, &obj.Spec, true); message != "" {
+			forbids = new(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
+		}
+	}
+	managed.TellViolation(obj, &obj.Status.Conditions, forbids)
 }
 
 // roomHandler requeues the NetworkPorts that wait for room on a Network when another one is gone.

@@ -701,8 +701,25 @@ func TestAClassSaysWhichPortsMaySendUnderOtherAddresses(t *testing.T) {
 		}
 	}, exampleNetwork(), spoofing(0))
 	inWorld(t, func(t *testing.T, w *world) {
-		w.WantState("Ready=True Available") // what was applied is kept
+		w.WantState("ClassViolated=True Ready=True Available") // what was applied is kept, and told
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.AllowedAddressPairs = nil })
+		w.WantState("Ready=True Available")
 	}, exampleNetwork(), spoofing(1))
+}
+
+// TestAClassThatANetworkNamesCountsOnceItIsApplied: whoever may not use the class can name it all the same.
+func TestAClassThatANetworkNamesCountsOnceItIsApplied(t *testing.T) {
+	openWorld(t, func(t *testing.T, w *world) {
+		w.editNetwork(func(n *cloudteamv1.Network) { n.Generation, n.Spec.ClassName = 2, "open" })
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = reachable().Spec.FloatingIP })
+		w.WantState("Ready=False Reconciling=True NetworkNotReady")
+		if all := w.Cloud.FloatingIPs(); len(all) > 0 {
+			t.Errorf("Neutron has %v", all)
+		}
+		w.editNetwork(func(n *cloudteamv1.Network) { n.Status.AppliedGeneration = 2 })
+		w.WantState("Ready=True Available")
+		w.wantFloating("port-1", "outside")
+	}, exampleNetwork(), example())
 }
 
 func TestANetworkThatGoesIsWaitedForByWhatIsThere(t *testing.T) {

@@ -50,6 +50,7 @@ func NewController(
 			GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("NetworkPort"),
 			Resource:         plan.KindPort,
 			Finalizer:        cloudteamv1.PortFinalizer,
+			Warnings:         []string{cloudteamv1.ConditionClassViolated},
 		},
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.NetworkPort] {
 			return client.NetworkPorts(namespace).Patch
@@ -86,6 +87,7 @@ func NewController(
 			obj *cloudteamv1.NetworkPort, declared managed.Declaration, _ plan.Owner, observed plan.Observed,
 		) {
 			show(obj, declared, observed)
+			limits{of, informer.GetIndexer()}.tell(lister, obj)
 		},
 		ToWrite: func(was, is *cloudteamv1.NetworkPort) (any, bool) {
 			status := statusToWrite(is)

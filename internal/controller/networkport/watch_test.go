@@ -32,7 +32,7 @@ func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 		"that it is not Ready is": {notReady, 1},
 		"its spec is":             {func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"third"} }, 1},
 		"that its spec is applied is": {func(n *cloudteamv1.Network) {
-			n.Status.ObservedGeneration, n.Status.AppliedGeneration = 1, 1
+			n.Status.ObservedGeneration, n.Status.AppliedGeneration = 2, 2
 		}, 1},
 		"its deletion is": {func(n *cloudteamv1.Network) {
 			n.DeletionTimestamp, n.Finalizers = new(metav1.Unix(1, 0)), []string{cloudteamv1.Finalizer}
