@@ -101,6 +101,8 @@ func config(network *cloudteamv1.Network, options Options) (string, error) {
 	if fields.mtu && network.Status.MTU > 0 {
 		plugin.MTU = network.Status.MTU
 	}
+	// A port is in one subnet of each IP family, and which one is not known here. The project's plugin leaves out the
+	// routes of the others.
 	var routes []route
 	for _, subnet := range network.Spec.Subnets() {
 		for _, r := range subnet.HostRoutes {

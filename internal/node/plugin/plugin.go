@@ -45,7 +45,7 @@ func Main() *cnitypes.Error {
 // config is the plugin's configuration. Fields that are not here are ignored, whatever they say.
 type config struct {
 	cnitypes.NetConf
-	// Routes are routes through the interface, in the Pod.
+	// Routes are routes through the interface, in the Pod. Those whose gateway the interface does not reach are left out.
 	Routes []struct {
 		Dst string `json:"dst"`
 		GW  string `json:"gw"`
@@ -159,7 +159,8 @@ type parsed struct {
 	addresses []link.Address
 	// gateways are those of the addresses; the zero value where there is none.
 	gateways []netip.Addr
-	routes   []link.Route
+	// routes are those whose gateway the interface reaches.
+	routes []link.Route
 }
 
 func parse(wanted *agentapi.Interface, conf *config) (*parsed, error) {
@@ -195,9 +196,26 @@ func parse(wanted *agentapi.Interface, conf *config) (*parsed, error) {
 			return nil, agentapi.Errorf(agentapi.CodeInvalidConfig,
 				"route to %s: the gateway %q is no address of the same family; write one of the port's subnet", r.Dst, r.GW)
 		}
-		p.routes = append(p.routes, link.Route{Destination: destination.Masked(), Gateway: gateway})
+		if onLink(gateway, p.addresses) {
+			p.routes = append(p.routes, link.Route{Destination: destination.Masked(), Gateway: gateway})
+		}
 	}
 	return p, nil
+}
+
+// onLink reports whether an interface with these addresses reaches a gateway without another router. The configuration
+// has the routes of all subnets of a Network, and a port is in one of each IP family. The kernel refuses a route by a
+// gateway elsewhere, and in IPv6 one by the interface's own address: such a route must not keep the Pod from starting.
+func onLink(gateway netip.Addr, addresses []link.Address) bool {
+	found := false
+	for _, a := range addresses {
+		if a.Addr() == gateway {
+			return false
+		}
+		// An interface with an IPv6 address has a link-local one, too.
+		found = found || a.Contains(gateway) || a.Addr().Is6() && gateway.Is6() && gateway.IsLinkLocalUnicast()
+	}
+	return found
 }
 
 // detach removes an interface of a sandbox: first the interface, so that the agent does not plug it again.

@@ -250,6 +250,68 @@ func TestAttach(t *testing.T) {
 	}
 }
 
+// TestRoutesOfThePortsSubnets has the routes of all subnets of a Network in the configuration. A Pod gets those whose
+// gateway it can reach, and starts without the others: the kernel would refuse them.
+func TestRoutesOfThePortsSubnets(t *testing.T) {
+	const (
+		first  = `{"dst":"10.9.0.0/16","gw":"192.168.7.9"}`
+		second = `{"dst":"10.9.0.0/16","gw":"192.168.8.9"}`
+		sixth  = `{"dst":"fd99::/64","gw":"fd00:7::9"}`
+		local  = `{"dst":"fd98::/64","gw":"fe80::9"}`
+	)
+	v4, v6 := agentapi.Address{Address: "192.168.7.5/24"}, agentapi.Address{Address: "fd00:7::5/64"}
+	for name, c := range map[string]struct {
+		routes    string
+		addresses []agentapi.Address
+		want      []string
+	}{
+		"the port is in the first of two subnets": {
+			first + "," + second, []agentapi.Address{v4}, []string{"10.9.0.0/16 via 192.168.7.9"},
+		},
+		"the port is in the second": {
+			first + "," + second, []agentapi.Address{{Address: "192.168.8.5/24"}}, []string{"10.9.0.0/16 via 192.168.8.9"},
+		},
+		"the port has no IPv6 address":    {first + "," + sixth + "," + local, []agentapi.Address{v4}, []string{"10.9.0.0/16 via 192.168.7.9"}},
+		"the port has no IPv4 address":    {first + "," + sixth, []agentapi.Address{v6}, []string{"fd99::/64 via fd00:7::9"}},
+		"a router's link-local address":   {local, []agentapi.Address{v4, v6}, []string{"fd98::/64 via fe80::9"}},
+		"the port is the gateway itself":  {`{"dst":"10.9.0.0/16","gw":"192.168.7.5"},{"dst":"fd99::/64","gw":"fd00:7::5"}`, []agentapi.Address{v4, v6}, nil},
+		"a gateway of no subnet":          {`{"dst":"10.9.0.0/16","gw":"172.16.0.1"}`, []agentapi.Address{v4, v6}, nil},
+		"one destination by two gateways": {first + `,{"dst":"10.9.0.0/16","gw":"192.168.7.8"}`, []agentapi.Address{v4}, []string{"10.9.0.0/16", "via 192.168.7.9", "via 192.168.7.8"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, pod := nodetest.NewNetns(t, "host"), nodetest.NewNetns(t, "pod")
+			agent := newFakeAgent(t)
+			wanted := prepared("c1")
+			wanted.Addresses = c.addresses
+			agent.answers[agentapi.PathPrepare] = wanted
+			config := strings.Replace(config1, `"runtimeConfig"`, `"routes":[`+c.routes+`],"runtimeConfig"`, 1)
+			out, failed := run{command: "ADD", config: config, sandbox: "c1", socket: agent.socket, host: host, netns: pod}.do(t)
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			result := &cniv1.Result{}
+			if err := json.Unmarshal([]byte(out), result); err != nil {
+				t.Fatal(err)
+			}
+			v4, err4 := pod.Run("ip", "route")
+			v6, err6 := pod.Run("ip", "-6", "route")
+			if err := errors.Join(err4, err6); err != nil {
+				t.Fatal(err)
+			}
+			told := 0
+			for _, want := range c.want {
+				if !strings.Contains(v4+v6, want) {
+					t.Errorf("the Pod has no route %s:\n%s\n%s", want, v4, v6)
+				}
+				told += strings.Count(want, "via")
+			}
+			if have := strings.Count(v4+v6, "via"); have != told || len(result.Routes) != told {
+				t.Errorf("want %d routes; the result has %v, and the Pod\n%s\n%s", told, result.Routes, v4, v6)
+			}
+		})
+	}
+}
+
 // TestHostIgnoresPod shows that a Pod cannot reach the node itself through its interface, whatever it sends, when a
 // switch in user space leaves the packets to the node's network stack, too.
 func TestHostIgnoresPod(t *testing.T) {
