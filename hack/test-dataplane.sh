@@ -4,6 +4,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+# `export NAME="$(command)"` goes on when the command fails. What it prints is above.
+: "${DATAPLANE_ASSETS:?has no folder: run bin/controlplane assets --components=kubelet,multus to see why}"
+if [[ $(uname -m) == x86_64 ]]; then
+  : "${DATAPLANE_KERNEL:?has no folder: run dev/dataplane/kernel to see why}"
+fi
+
 # All packages are installed by now: no test of a node may be skipped for want of one.
 export DATAPLANE_OPENSTACK=1 NODETEST_REQUIRED=1
 run() { go test -v -count=1 -timeout 20m "$@"; }

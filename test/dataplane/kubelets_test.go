@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
@@ -129,14 +130,14 @@ func newCluster(t *testing.T, level string, flags ...string) *world {
 	return w
 }
 
-// needsKubelets skips a test where no kubelets can run.
+// needsKubelets skips a test where no kubelets can run, or fails it.
 func needsKubelets(t *testing.T) {
 	t.Helper()
 	if cannot == "" && os.Getenv(envAssets) == "" {
-		t.Skip("no kubelet: " + envAssets + " is not set; run `make test-dataplane`")
+		nodetest.Skip(t, "no kubelet: %s is not set; run `make test-dataplane`", envAssets)
 	}
 	if missing := nodes.MissingForKubelets(); cannot == "" && missing != "" {
-		t.Skip(missing)
+		nodetest.Skip(t, "%s", missing)
 	}
 }
 

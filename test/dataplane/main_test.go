@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -50,6 +51,14 @@ func reason() string {
 		return "no Neutron with a data plane; run `make test-dataplane`"
 	}
 	return nodes.Missing()
+}
+
+// needsNodes skips a test where no nodes can run, or fails it, as nodetest.Skip says.
+func needsNodes(t testing.TB) {
+	t.Helper()
+	if cannot != "" {
+		nodetest.Skip(t, "%s", cannot)
+	}
 }
 
 func run(m *testing.M) (code int, err error) {

@@ -60,9 +60,7 @@ func (f figures) add(t *testing.T, id string, value float64) {
 // controller would.
 func TestMeasureANode(t *testing.T) {
 	f := openFigures(t)
-	if cannot != "" {
-		t.Skip(cannot)
-	}
+	needsNodes(t)
 	const interfaces, rounds = 200, 30
 	dir := t.TempDir()
 	central, err := nodes.StartCentral(dir)

@@ -44,9 +44,7 @@ type world struct {
 // newWorld starts nodes without kubelets. level is for the line that tells how long the test took.
 func newWorld(t *testing.T, level string) *world {
 	t.Helper()
-	if cannot != "" {
-		t.Skip(cannot)
-	}
+	needsNodes(t)
 	started := time.Now()
 	t.Cleanup(func() { fmt.Printf("%s: %.1f s\n", level, time.Since(started).Seconds()) })
 	w := &world{T: t, admin: harness.Open(t, surroundings.CloudsFile, "admin"),

@@ -15,13 +15,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 )
 
 // startNodes starts nodes that an OVN of their own programs.
 func startNodes(t *testing.T, names ...string) (*Nodes, *Central) {
 	t.Helper()
 	if missing := Missing() + MissingForCentral(); missing != "" {
-		t.Skip(missing)
+		nodetest.Skip(t, "%s", missing)
 	}
 	dir := t.TempDir()
 	central, err := StartCentral(dir)

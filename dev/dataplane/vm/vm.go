@@ -23,9 +23,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 )
 
 // EnvKernel names the folder with the kernel, as dev/dataplane/kernel prints it.
@@ -38,6 +40,20 @@ const EnvTests = "DATAPLANE_VM_TESTS"
 const bootPatience = 3 * time.Minute
 
 const qemu = "qemu-system-x86_64"
+
+// Needs skips a test where no virtual machine can run. nodetest.EnvRequired has it fail instead, but for another
+// architecture: the kernel is for one.
+func Needs(t testing.TB) {
+	t.Helper()
+	missing := Missing()
+	switch {
+	case missing == "":
+	case runtime.GOARCH != "amd64":
+		t.Skip(missing)
+	default:
+		nodetest.Skip(t, "%s", missing)
+	}
+}
 
 // Missing says why virtual machines cannot run here, with the remedy; empty where they can.
 func Missing() string {

@@ -18,9 +18,7 @@ import (
 // kernel of a container's host may lack. EnvTests names others of the agent's, such as "/trunk": that of the writes takes
 // minutes. That of bad worlds counts on a machine that is quick to act.
 func TestTrunksOfTheNode(t *testing.T) {
-	if missing := Missing(); missing != "" {
-		t.Skip(missing)
-	}
+	Needs(t)
 	dir, err := os.MkdirTemp("", "vm") //nolint:usetesting // the path of a unix socket is short
 	if err != nil {
 		t.Fatal(err)

@@ -22,12 +22,12 @@ const prefix = "nd-"
 
 var counter atomic.Int64
 
-// EnvRequired says that the machine has all that the tests need, but for VLANs in the kernel: a test that would be
-// skipped fails. make test-dataplane sets it, once the packages are there.
+// EnvRequired says that the machine has all that the tests need, but for VLANs in the kernel: a test that Skip would
+// skip fails. make test-dataplane sets it, once the packages are there.
 const EnvRequired = "NODETEST_REQUIRED"
 
-// skip skips a test for what the machine lacks, unless the machine has to have it.
-func skip(t testing.TB, format string, args ...any) {
+// Skip skips a test for what the machine lacks. It fails the test if the machine has to have it, by EnvRequired.
+func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(EnvRequired) != "" {
 		t.Fatalf(format, args...)
@@ -39,7 +39,7 @@ func skip(t testing.TB, format string, args ...any) {
 func NeedsRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		skip(t, "needs root, for network namespaces")
+		Skip(t, "needs root, for network namespaces")
 	}
 	Needs(t, "ip")
 }
@@ -49,7 +49,7 @@ func Needs(t testing.TB, programs ...string) {
 	t.Helper()
 	for _, program := range programs {
 		if _, err := exec.LookPath(program); err != nil {
-			skip(t, "needs the program %s: %v; on Debian install iproute2, openvswitch-switch, ovn-host and ovn-central",
+			Skip(t, "needs the program %s: %v; on Debian install iproute2, openvswitch-switch, ovn-host and ovn-central",
 				program, err)
 		}
 	}
@@ -64,7 +64,7 @@ func NewNetns(t testing.TB, name string) Netns {
 	NeedsRoot(t)
 	n := Netns(fmt.Sprintf("%s%s-%d-%d", prefix, name, os.Getpid(), counter.Add(1)))
 	if out, err := exec.Command("ip", "netns", "add", string(n)).CombinedOutput(); err != nil {
-		skip(t, "cannot make a network namespace: %v: %s", err, out)
+		Skip(t, "cannot make a network namespace: %v: %s", err, out)
 	}
 	t.Cleanup(func() { n.Delete() })
 	if _, err := n.Run("ip", "link", "set", "lo", "up"); err != nil {
@@ -141,7 +141,7 @@ func NewOVSDB(t testing.TB) *OVS {
 	o := &OVS{t: t, dir: dir}
 	const schema = "/usr/share/openvswitch/vswitch.ovsschema"
 	if _, err := os.Stat(schema); err != nil {
-		skip(t, "needs Open vSwitch's schema: %v", err)
+		Skip(t, "needs Open vSwitch's schema: %v", err)
 	}
 	if _, err := output(exec.Command("ovsdb-tool", "create", o.file("conf.db"), schema)); err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func NewOVN(t testing.TB, netns Netns, hostname string) *OVN {
 	Needs(t, "ovn-northd", "ovn-controller", "ovn-nbctl")
 	for _, schema := range []string{"nb", "sb"} {
 		if _, err := os.Stat("/usr/share/ovn/ovn-" + schema + ".ovsschema"); err != nil {
-			skip(t, "needs OVN's schema: %v", err)
+			Skip(t, "needs OVN's schema: %v", err)
 		}
 	}
 	o := &OVN{NewOVS(t, netns)}
