@@ -152,7 +152,7 @@ func TestPortsCarryPackets(t *testing.T) {
 		for _, address := range left.addresses {
 			w.reaches(loose, address)
 		}
-		w.portSays("loose", cloudteamv1.ReasonPlugged, "")
+		w.portSays("loose", cloudteamv1.ReasonPlugged, "--binding-cloud")
 		port := w.admin.One("ports", "id="+loose.port)
 		if port["status"] != "DOWN" || port["binding:host_id"] != "" {
 			t.Errorf("the port is %v on %v", port["status"], port["binding:host_id"])

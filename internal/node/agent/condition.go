@@ -34,9 +34,14 @@ type telling struct {
 	at time.Time
 }
 
-func plugged(w ovs.Wanted, node string) condition {
-	return condition{metav1.ConditionTrue, cloudteamv1.ReasonPlugged,
-		fmt.Sprintf("Interface %s of the Pod is plugged on node %s, as %s.", w.Mark.IfName, node, w.Name)}
+func plugged(w ovs.Wanted, mode cloudteamv1.AttachmentMode, node string) condition {
+	message := fmt.Sprintf("Interface %s of the Pod is plugged on node %s, as %s.", w.Mark.IfName, node, w.Name)
+	if mode == cloudteamv1.AttachmentOVNUnbound {
+		// The controller does not bind a port that is plugged: it would stay DOWN.
+		message += " Packets flow, and the port's status in Neutron stays DOWN: the controller was not permitted to bind " +
+			"it. Give the controller credentials that may bind ports, by --binding-cloud, and then replace the Pod."
+	}
+	return condition{metav1.ConditionTrue, cloudteamv1.ReasonPlugged, message}
 }
 
 func failed(message string) condition {

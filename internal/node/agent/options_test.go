@@ -16,6 +16,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/node"
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
+	"cloudteam.ztgame.com/network-controller/internal/node/mark"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
 	"cloudteam.ztgame.com/network-controller/internal/version"
@@ -95,6 +96,24 @@ func TestAnnouncements(t *testing.T) {
 		cloudteamv1.AnnotationDataplaneVersion: version.Version,
 	})
 	on("", ovs.State{OVN: true, Bridge: true, Hostname: "compute-1"}, ovn)
+}
+
+// TestAPluggedPortThatIsUnboundSaysWhy: nothing is wrong with the Pod's packets, but Neutron shows the port DOWN.
+func TestAPluggedPortThatIsUnboundSaysWhy(t *testing.T) {
+	w := ovs.Wanted{Name: device(1), Mark: mark.Mark{IfName: "net1"}}
+	const is = "Interface net1 of the Pod is plugged on node node1, as tap00000001-00."
+	for mode, want := range map[cloudteamv1.AttachmentMode]string{
+		cloudteamv1.AttachmentOVN:   is,
+		cloudteamv1.AttachmentOVS:   is,
+		cloudteamv1.AttachmentTrunk: is,
+		cloudteamv1.AttachmentOVNUnbound: is + " Packets flow, and the port's status in Neutron stays DOWN: the controller " +
+			"was not permitted to bind it. Give the controller credentials that may bind ports, by --binding-cloud, and " +
+			"then replace the Pod.",
+	} {
+		if got := plugged(w, mode, testNode); got.message != want || got.status != metav1.ConditionTrue {
+			t.Errorf("mode %s: got %+v, want %q", mode, got, want)
+		}
+	}
 }
 
 // TestAPortOfANewerController: the mode is one that this agent does not know.

@@ -137,7 +137,7 @@ func (a *Agent) keep(ctx context.Context, s ovs.State, d link.Device, p *cloudte
 		flowing, why := flows(p.Status.Attachment.Mode, have)
 		if flowing {
 			delete(a.silent, p.UID)
-			return new(plugged(w, a.node)), nil
+			return new(plugged(w, p.Status.Attachment.Mode, a.node)), nil
 		}
 		since, ok := a.silent[p.UID]
 		if !ok {
