@@ -38,7 +38,9 @@ func (a *Agent) choose(r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
 	}
 	if len(own) == 0 {
 		return nil, agentapi.Errorf(agentapi.CodeTryAgain,
-			"no NetworkPort of the Pod is prepared for node %s; %s; %s", a.node, effect, remedy)
+			"no NetworkPort of the Pod is prepared for node %s; %s; %s; if the Pod has no NetworkPort, name a Network in its "+
+				"annotation k8s.v1.cni.cncf.io/networks: a NetworkAttachmentDefinition that is no Network's gives no port",
+			a.node, effect, remedy)
 	}
 	if r.MAC != "" {
 		wanted, err := net.ParseMAC(r.MAC)

@@ -116,6 +116,20 @@ func TestAPluggedPortThatIsUnboundSaysWhy(t *testing.T) {
 	}
 }
 
+// TestAPodWithoutAPort names a NetworkAttachmentDefinition that somebody wrote: no NetworkPort has a condition to look at.
+func TestAPodWithoutAPort(t *testing.T) {
+	a := &Agent{node: testNode, ports: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers())}
+	_, err := a.choose(agentapi.Request{PodNamespace: "team-a", PodName: "web-1", PodUID: podUID(1), IfName: "net1"})
+	for _, word := range []string{
+		"no NetworkPort of the Pod", "net1 of Pod team-a/web-1 cannot be attached yet", "see the condition Attached",
+		"if the Pod has no NetworkPort", "name a Network in its annotation",
+	} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("want %q, got %v", word, err)
+		}
+	}
+}
+
 // TestAPortOfANewerController: the mode is one that this agent does not know.
 func TestAPortOfANewerController(t *testing.T) {
 	ports := cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers())

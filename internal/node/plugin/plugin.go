@@ -67,7 +67,9 @@ func requestOf(args *skel.CmdArgs) (agentapi.Request, *config, error) {
 	conf := &config{}
 	if err := json.Unmarshal(args.StdinData, conf); err != nil {
 		return agentapi.Request{}, nil, agentapi.Errorf(agentapi.CodeInvalidConfig,
-			"the configuration of neutron-port is no JSON of the expected form: %v", err)
+			"the configuration of neutron-port is no JSON of the expected form: %v; the interface %s cannot be attached; "+
+				"correct the NetworkAttachmentDefinition, or use that of a Network, which the controller writes",
+			err, args.IfName)
 	}
 	pod := podArgs{CommonArgs: cnitypes.CommonArgs{IgnoreUnknown: true}}
 	if err := cnitypes.LoadArgs(args.Args, &pod); err != nil {

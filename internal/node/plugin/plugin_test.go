@@ -493,6 +493,7 @@ func TestErrors(t *testing.T) {
 		"ADD without a Pod's UID":        {run{command: "ADD", config: config1, socket: agent.socket, env: map[string]string{"CNI_NETNS": "/x", "CNI_ARGS": "K8S_POD_NAMESPACE=a;K8S_POD_NAME=b"}}, 4, "K8S_POD_UID"},
 		"ADD without arguments":          {run{command: "ADD", config: config1, socket: agent.socket, env: map[string]string{"CNI_NETNS": "/x", "CNI_ARGS": ""}}, 4, "K8S_POD_UID"},
 		"a bad route":                    {run{command: "ADD", config: withRoute(`{"dst":"10.0.0.0","gw":"192.168.7.1"}`), socket: agent.socket, env: netns}, 7, "10.0.0.0"},
+		"another form":                   {run{command: "ADD", config: withRoute(`{"dst":7}`), socket: agent.socket, env: netns}, 7, "use that of a Network"},
 		"a gateway of another family":    {run{command: "ADD", config: withRoute(`{"dst":"10.0.0.0/8","gw":"fd00::1"}`), socket: agent.socket, env: netns}, 7, "same family"},
 		"no network namespace":           {run{command: "ADD", config: config1, socket: agent.socket, env: netns}, 999, "/proc/1/ns/nothing"},
 		"STATUS without an agent":        {run{command: "STATUS", config: config11, socket: missing}, 50, "does not answer"},
