@@ -27,11 +27,13 @@ import (
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
-const oneFamily = `
+const trunkNetwork = `
 metadata:
   name: apart
 spec:
   cidr: 10.31.0.0/24
+  additionalSubnets:
+    - cidr: fd00:10:31::/64
 `
 
 // TestTrunkInAVirtualMachine has a node that is a virtual machine on node1, whose port in Neutron is a trunk's parent, and
@@ -46,7 +48,7 @@ func TestTrunkInAVirtualMachine(t *testing.T) {
 	w.startAgents()
 	w.startController()
 	g := w.virtualNode("vm1", w.nodes.All[0])
-	network := w.network([]byte(oneFamily))
+	network := w.network([]byte(trunkNetwork))
 	metal := w.schedule("metal", network.Name, w.nodes.All[1].Name)
 	metal.node = w.nodes.All[1]
 	if _, err := metal.node.Run("ip", "netns", "add", metal.netns); err != nil {
@@ -261,30 +263,37 @@ func (g *virtualNode) vlan() string {
 	return g.must(`ip -d link | sed -n 's/.*vlan protocol 802.1Q id \([0-9]*\).*/\1/p'`)
 }
 
-// exchange sends a megabyte by TCP from the Pod in the machine to the other, and one back.
+// exchange sends a megabyte by TCP from the Pod in the machine to the other, and one back, by each family.
 func (g *virtualNode) exchange(p, other *pod) {
 	g.Helper()
+	if len(p.addresses) != 2 || len(other.addresses) != 2 {
+		g.Fatalf("the Pods have the addresses %v and %v, want one of each family", p.addresses, other.addresses)
+	}
 	defer g.serveMegabyte(other)()
-	g.eventually(func() error {
-		got, err := g.run(fmt.Sprintf(`ip netns exec %s ping -c 1 -W 2 %[2]s
+	for _, address := range other.addresses {
+		g.eventually(func() error {
+			got, err := g.run(fmt.Sprintf(`ip netns exec %s ping -c 1 -W 2 %[2]s
 printf 'GET /data HTTP/1.0\r\n\r\n' | ip netns exec %[1]s nc -w 10 %[2]s 80 >/data
-wc -c </data`, p.netns, other.addresses[0]))
-		lines := strings.Split(got, "\n")
-		if size, _ := strconv.Atoi(lines[len(lines)-1]); err == nil && size < megabyte {
-			err = fmt.Errorf("the machine got %s", got)
-		}
-		return err
-	})
+wc -c </data`, p.netns, address))
+			lines := strings.Split(got, "\n")
+			if size, _ := strconv.Atoi(lines[len(lines)-1]); err == nil && size < megabyte {
+				err = fmt.Errorf("the machine got %s from %s", got, address)
+			}
+			return err
+		})
+	}
 	g.must(fmt.Sprintf("mkdir -p /web; head -c %d /dev/zero >/web/data; ip netns exec %s httpd -p 80 -h /web", megabyte, p.netns))
 	defer func() { _, _ = g.run("killall httpd") }()
-	g.eventually(func() error {
-		got, err := other.node.RunWith("GET /data HTTP/1.0\r\n\r\n", nil,
-			"ip", "netns", "exec", other.netns, "busybox", "nc", "-w", "10", p.addresses[0], "80")
-		if _, body, _ := strings.Cut(got, "\r\n\r\n"); err == nil && len(body) != megabyte {
-			err = fmt.Errorf("got %d bytes of %d from the machine", len(body), megabyte)
-		}
-		return err
-	})
+	for _, address := range p.addresses {
+		g.eventually(func() error {
+			got, err := other.node.RunWith("GET /data HTTP/1.0\r\n\r\n", nil,
+				"ip", "netns", "exec", other.netns, "busybox", "nc", "-w", "10", address, "80")
+			if _, body, _ := strings.Cut(got, "\r\n\r\n"); err == nil && len(body) != megabyte {
+				err = fmt.Errorf("got %d bytes of %d from %s in the machine", len(body), megabyte, address)
+			}
+			return err
+		})
+	}
 }
 
 // subports changes a trunk, "add" or "remove".
