@@ -246,8 +246,11 @@ func (w *world) sends(from *guest, to ...*guest) {
 				third = to[1]
 			}
 			frames := w.attacks(from, victim, third, gateway)
-			honest := datagram(victim.mac(0), own, netip.AddrPortFrom(victim.addresses(0)[0], 9),
-				netip.AddrPortFrom(from.addresses(0)[0], 9), []byte("honest"))
+			var honest [][]byte
+			for i, source := range from.addresses(0) {
+				honest = append(honest, datagram(victim.mac(0), own, netip.AddrPortFrom(victim.addresses(0)[i], 9),
+					netip.AddrPortFrom(source, 9), []byte("honest from "+source.String())))
+			}
 			wire.next()
 			for _, attack := range frames {
 				attacker.send(attack.frames...)
@@ -255,10 +258,13 @@ func (w *world) sends(from *guest, to ...*guest) {
 			var seen [][]byte
 			// What is sent after it arrives after it.
 			w.eventually(func() error {
-				attacker.send(honest)
+				attacker.send(honest...)
 				seen = append(seen, wire.next()...)
-				if !slices.ContainsFunc(seen, func(frame []byte) bool { return bytes.Contains(frame, []byte("honest")) }) {
-					return fmt.Errorf("the honest one of %d frames is not there", len(seen))
+				for _, source := range from.addresses(0) {
+					text := []byte("honest from " + source.String())
+					if !slices.ContainsFunc(seen, func(frame []byte) bool { return bytes.Contains(frame, text) }) {
+						return fmt.Errorf("of %d frames, none is %s", len(seen), text)
+					}
 				}
 				return nil
 			})
