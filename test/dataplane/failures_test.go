@@ -279,13 +279,18 @@ func (w *world) same(after, before string, except ...string) {
 		if strings.Count(is, " tap") != strings.Count(before, " tap") {
 			return fmt.Errorf("after %s, (-before +after):\n%s", after, cmp.Diff(before, is))
 		}
-		for line := range strings.Lines(before) {
-			if !strings.Contains(line, " tap") && !strings.Contains(is+"\n", strings.TrimSpace(line)+"\n") {
-				return fmt.Errorf("after %s, (-before +after):\n%s", after, cmp.Diff(before, is))
-			}
-		}
-		return nil
+		return keeps(after, before, is)
 	})
+}
+
+// keeps reports a port of what Neutron had before that is not there as it was.
+func keeps(after, before, is string) error {
+	for line := range strings.Lines(before) {
+		if !strings.Contains(line, " tap") && !strings.Contains(is+"\n", strings.TrimSpace(line)+"\n") {
+			return fmt.Errorf("after %s, (-before +after):\n%s", after, cmp.Diff(before, is))
+		}
+	}
+	return nil
 }
 
 // processesAreKilled kills each process in turn, as kill -9 does, and starts the same again.
@@ -348,6 +353,7 @@ func (w *world) theCloudIsKilled(guests []*guest) {
 // whatIsWrongIsTold breaks both nodes, and then in another way. A Pod that starts meanwhile has an Event with the cause, and
 // starts when all causes are gone. Nobody touches the Pod. They start together: the kubelet's retry is what takes long.
 func (w *world) whatIsWrongIsTold(guests []*guest) {
+	before := w.holdings()
 	first, second := w.nodes.All[0], w.nodes.All[1]
 	do := func(errs ...error) {
 		w.Helper()
@@ -404,6 +410,7 @@ func (w *world) whatIsWrongIsTold(guests []*guest) {
 	})
 	w.recovers("a NetworkPort was deleted under its Pod", began, healed...)
 	w.removePods("agentless", "misnamed", "switchless", "forbidden")
+	w.same("all was wrong", before)
 	w.eventually(func() error {
 		if left := w.admin.List("ports", "id="+allocation.PortID); len(left) > 0 {
 			return fmt.Errorf("Neutron still has %v", left)
@@ -467,6 +474,7 @@ func (w *world) aNodeVanishes(guests []*guest) {
 	first, second := w.nodes.All[0], w.nodes.All[1]
 	one, two, db := guests[0], guests[1], guests[3]
 	heard := w.wire(two, "net1")
+	before := w.holdings(w.podsOn(second.Name)...)
 	began := time.Now()
 	second.Vanish()
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
@@ -507,4 +515,54 @@ func (w *world) aNodeVanishes(guests []*guest) {
 	for _, pod := range append(pods, *moved.Pod) {
 		w.areActive(&pod, first.Name)
 	}
+	w.eventually(func() error {
+		return errors.Join(keeps("a node vanished", before, w.holdings()), w.noneIsBoundTo(second.Name), w.allArePlugged(first))
+	})
+}
+
+// podsOn are the names of the Pods of the namespace on a node.
+func (w *world) podsOn(node string) (names []string) {
+	w.Helper()
+	pods, err := surroundings.Kube.CoreV1().Pods(w.namespace).
+		List(w.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, pod := range pods.Items {
+		names = append(names, pod.Name)
+	}
+	return names
+}
+
+// noneIsBoundTo reports a port of a NetworkPort that Neutron has on a host.
+func (w *world) noneIsBoundTo(host string) error {
+	w.Helper()
+	for _, port := range w.admin.List("ports", "") {
+		if port["device_owner"] == "kubernetes:networkport" && port["binding:host_id"] == host {
+			return fmt.Errorf("the port %s is still bound to %s", port.ID(), host)
+		}
+	}
+	return nil
+}
+
+// allArePlugged reports how the interfaces on a node differ from the ports that Pods have. All Pods are there.
+func (w *world) allArePlugged(node *nodes.Node) error {
+	w.Helper()
+	ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var want []string
+	for _, port := range ports.Items {
+		if port.Status.BoundTo != nil {
+			want = append(want, fmt.Sprintf("tap%.11s", port.Status.PortID))
+		}
+	}
+	have := w.interfacesOn(node)
+	slices.Sort(want)
+	slices.Sort(have)
+	if !slices.Equal(have, want) {
+		return fmt.Errorf("on %s, (-ports +interfaces):\n%s", node.Name, cmp.Diff(want, have))
+	}
+	return nil
 }

@@ -247,7 +247,8 @@ func (w *world) attached(after string, guests ...*guest) {
 }
 
 // holdings is what Neutron and the nodes have: the ports of all Pods of the namespace but those named, with ids, addresses
-// and hosts, the ports of others without the hosts, and the nodes' interfaces of Pods.
+// and hosts, the ports of others, and the interfaces of Pods on nodes that have not vanished. Of others, the host of a
+// machine's port counts. Neutron itself moves those of its own, such as a router's.
 func (w *world) holdings(except ...string) string {
 	w.Helper()
 	bound := map[string]string{} // a Pod's name by a port's id; empty for Pods that may change
@@ -271,6 +272,9 @@ func (w *world) holdings(except ...string) string {
 	for _, port := range w.admin.List("ports", "") {
 		pod, known := bound[port.ID()]
 		line := fmt.Sprint(port.ID(), " ", port["mac_address"], port["fixed_ips"])
+		if port["device_owner"] == foreignOwner {
+			line += fmt.Sprint(port["binding:host_id"])
+		}
 		switch {
 		case pod != "":
 			lines = append(lines, fmt.Sprint("Pod ", pod, " ", line, port["binding:host_id"]))
@@ -279,16 +283,35 @@ func (w *world) holdings(except ...string) string {
 		}
 	}
 	for _, node := range w.nodes.All {
-		bridge, err := node.Run("ovs-vsctl", "--timeout=30", "list-ports", "br-int")
-		if err != nil {
-			w.Fatal(err)
+		if node.Vanished() {
+			continue
 		}
-		for line := range strings.Lines(bridge) {
-			if strings.HasPrefix(line, "tap") {
-				lines = append(lines, node.Name+" "+strings.TrimSpace(line))
-			}
+		for _, name := range w.interfacesOn(node) {
+			lines = append(lines, node.Name+" "+name)
 		}
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
+}
+
+// interfacesOn are the names of the interfaces of Pods in a node's switch.
+func (w *world) interfacesOn(node *nodes.Node) []string {
+	w.Helper()
+	bridge, err := node.Run("ovs-vsctl", "--timeout=30", "list-ports", "br-int")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Fields(bridge), func(name string) bool { return !strings.HasPrefix(name, "tap") })
+}
+
+// foreignOwner is the device owner of a port that is no NetworkPort's. Nova's have the form compute:ZONE.
+const foreignOwner = "compute:test"
+
+// foreignPort makes a port of somebody else in the controller's own project, bound to a host.
+func (w *world) foreignPort(host string) {
+	w.Helper()
+	network := w.tenant.Create("networks", harness.Resource{"name": "foreign-" + w.namespace})
+	w.tenant.Create("subnets", harness.Resource{"network_id": network.ID(), "ip_version": 4, "cidr": "10.33.0.0/24"})
+	port := w.tenant.Create("ports", harness.Resource{"network_id": network.ID(), "device_owner": foreignOwner})
+	w.admin.Update("ports", port.ID(), harness.Resource{"binding:host_id": host})
 }

@@ -36,6 +36,7 @@ func TestPodsOnKubelets(t *testing.T) {
 	if _, err := w.nodes.Outside("ip", "addr", "add", outsideGateway+"/24", "dev", "br0"); err != nil {
 		t.Fatal(err)
 	}
+	w.foreignPort(w.nodes.All[0].Name)
 	var guests []*guest
 	for _, part := range []struct {
 		name string

@@ -304,6 +304,9 @@ func (n *Node) Restart(name string, args ...string) error {
 // Vanish ends all on the node at once, as a power failure does. Nothing is told to anybody.
 func (n *Node) Vanish() { n.holder.Kill() }
 
+// Vanished reports whether nothing runs on the node any more.
+func (n *Node) Vanished() bool { return n.holder.Ended() }
+
 // Proc is where this machine sees /proc of the node's.
 func (n *Node) Proc() string { return fmt.Sprintf("/proc/%d/root/proc", n.holder.PID()) }
 
