@@ -16,7 +16,7 @@ import (
 
 // TestTrunksOfTheNode runs the tests of nodes with a trunk in a virtual machine, whose kernel has the VLANs that the
 // kernel of a container's host may lack. EnvTests names others of the agent's, such as "/trunk": that of the writes takes
-// minutes. That of bad worlds counts on a machine that is quick to act.
+// minutes.
 func TestTrunksOfTheNode(t *testing.T) {
 	Needs(t)
 	dir, err := os.MkdirTemp("", "vm") //nolint:usetesting // the path of a unix socket is short
@@ -41,7 +41,7 @@ func TestTrunksOfTheNode(t *testing.T) {
 	}
 	t.Cleanup(m.Stop)
 	t.Logf("the machine has booted after %s", time.Since(began).Round(time.Millisecond))
-	tests := "^(TestPods|TestTwoNetworks|TestPortsGone)$/^trunk$|^TestRepairsOnTrunk$"
+	tests := "^(TestPods|TestTwoNetworks|TestPortsGone)$/^trunk$|^(TestRepairsOnTrunk|TestBadWorldsOfATrunk)$"
 	if more := os.Getenv(EnvTests); more != "" {
 		tests = more
 	}
