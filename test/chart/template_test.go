@@ -91,13 +91,16 @@ func render(t *testing.T, set ...string) map[string]*unstructured.Unstructured {
 // TestChartIsConfig holds what the chart renders by default to what kustomize gives for config and config/crd: the
 // labels of Helm, the image's tag and the annotation that keeps CRDs are all that differs.
 func TestChartIsConfig(t *testing.T) {
-	for _, folder := range []string{"config", "config/crd", "config/node", "config/classes"} {
+	for _, folder := range []string{"config", "config/crd", "config/node", "config/classes", "config/network-policy"} {
 		set := []string{"image.tag=latest"}
 		if folder == "config/node" {
 			set = append(set, "nodeAgent=true")
 		}
 		if folder == "config/classes" {
 			set = append(set, "defaultClass=true")
+		}
+		if folder == "config/network-policy" {
+			set = append(set, "networkPolicy.enabled=true")
 		}
 		got, _, err := target{apis: []string{"cloudteam.ztgame.com/v1/NetworkClass"}}.try(t, set...)
 		if err != nil {

@@ -162,6 +162,10 @@ metadata:
 		from: []string{"manager/disruption_budget.yaml"}, edits: slices.Concat(labels, podLabels, names),
 	},
 	{
+		name: "network-policy.yaml", when: ".Values.networkPolicy.enabled",
+		from: []string{"network-policy/network_policy.yaml"}, edits: slices.Concat(labels, podLabels, names),
+	},
+	{
 		name: "deployment.yaml",
 		from: []string{"manager/deployment.yaml"},
 		edits: slices.Concat([]string{
