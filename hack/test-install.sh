@@ -20,7 +20,11 @@ fi
 cmp dist/network-controller-image.tar "$again/network-controller-image.tar"
 echo "Two builds gave one digest, $first"
 
-if ! command -v containerd ctr runc >/dev/null; then
+missing=
+for program in containerd ctr runc; do
+  command -v "$program" >/dev/null || missing=1
+done
+if [[ $missing ]]; then
   apt-get update </dev/null
   apt-get install -y --no-install-recommends containerd runc </dev/null
 fi
