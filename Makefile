@@ -37,7 +37,7 @@ build: ## Build the binaries into bin/
 .PHONY: image
 PLATFORMS ?= linux/amd64 linux/arm64
 IMAGE     ?= network-controller:$(VERSION)
-image: ## Build the container image and its SBOM into dist/, for PLATFORMS (linux/amd64 linux/arm64): no daemon, no base image
+image: ## Build the image, its SBOM and provenance into dist/, for PLATFORMS (linux/amd64 linux/arm64), without a daemon
 	@VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' hack/image.sh '$(IMAGE)' $(PLATFORMS)
 
 .PHONY: install-yaml

@@ -48,6 +48,7 @@ go run ./tools/chart manifests config "$name" >dist/install.yaml
 go run ./tools/chart manifests config/node "$name" >dist/install-node-agent.yaml
 go run ./tools/chart manifests config/crd "$name" >dist/crds.yaml
 
+rm dist/network-controller-image.intoto.json # that of the release says it, too
 files=(dist/*.tar dist/*.gz dist/*.tgz dist/*.zip dist/*.yaml dist/*.json)
 (cd tools/image && go run . provenance "${release_flags[@]}" -builder="${BUILDER:-urn:local:$(id -un)}" \
   -image=../../dist/image "${files[@]/#/../../}") >dist/provenance.intoto.json

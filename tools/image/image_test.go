@@ -224,7 +224,7 @@ func testProvenance(t *testing.T, from string) {
 	os.Stdout = file
 	err = makeProvenance([]string{
 		"-version=v1.2.3", "-revision=0123456789012345678901234567890123456789-dirty", "-epoch=1700000000", "-builder=https://example.com/ci",
-		"-image=" + filepath.Join(out, "image"), filepath.Join(out, "network-controller-image.tar"),
+		"-target=image", "-image=" + filepath.Join(out, "image"), filepath.Join(out, "network-controller-image.tar"),
 	})
 	os.Stdout = stdout
 	if err != nil {
@@ -254,6 +254,9 @@ func testProvenance(t *testing.T, from string) {
 	}
 	if err := predicate.Validate(); err != nil {
 		t.Error(err)
+	}
+	if !strings.HasSuffix(predicate.BuildDefinition.BuildType, "/make-image/v1") {
+		t.Errorf("the build type is %s", predicate.BuildDefinition.BuildType)
 	}
 	if !strings.Contains(predicate.BuildDefinition.ResolvedDependencies[0].Name, "not committed") {
 		t.Error("the provenance hides that the clone had changes")

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// buildType names how a release is made: by `make release` in a clean clone.
-const buildType = "https://cloudteam.ztgame.com/network-controller/make-release/v1"
+// buildType names how something is made: by `make release` or `make image` in a clean clone.
+const buildType = "https://cloudteam.ztgame.com/network-controller/make-%s/v1"
 
 // statement is an in-toto statement with a provenance of SLSA, version 1: https://slsa.dev/spec/v1.0/provenance.
 type statement struct {
@@ -54,6 +54,7 @@ func makeProvenance(args []string) error {
 	var r release
 	image := flags.String("image", "", "the OCI layout of the image")
 	builder := flags.String("builder", "", "who runs the build, as a URI")
+	target := flags.String("target", "release", "the target of make: release or image")
 	if err := r.parse(flags, args); err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func makeProvenance(args []string) error {
 		})
 	}
 	b := &s.Predicate.BuildDefinition
-	b.BuildType = buildType
+	b.BuildType = fmt.Sprintf(buildType, *target)
 	b.ExternalParameters = map[string]string{"version": r.version}
 	b.InternalParameters = map[string]string{"go": runtime.Version(), "SOURCE_DATE_EPOCH": fmt.Sprint(r.time.Unix())}
 	revision, dirty := strings.CutSuffix(r.revision, "-dirty")
