@@ -161,7 +161,9 @@ func TestRelease(t *testing.T) {
 	process := c.start()
 	_, err := networks.Create(ctx, &cloudteamv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Name: "lives"},
-		Spec:       cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}},
+		Spec: cloudteamv1.NetworkSpec{
+			SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}, Router: &cloudteamv1.RouterSpec{},
+		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -219,6 +221,18 @@ func TestRelease(t *testing.T) {
 
 	// The order of docs/install.md: the objects that finalizers hold, the release, the CRDs. Nothing hangs.
 	c.occupy("lives")
+	owned := func(collection string) []harness.Resource {
+		return slices.DeleteFunc(cloud.List(collection, ""), func(r harness.Resource) bool {
+			description, _ := r["description"].(string)
+			return !strings.Contains(description, "[owner=")
+		})
+	}
+	collections := []string{"networks", "ports", "security-groups", "routers"}
+	for _, collection := range collections {
+		if len(owned(collection)) == 0 {
+			t.Errorf("before the removal, Neutron has none of the controller's %s", collection)
+		}
+	}
 	client, err := dynamic.NewForConfig(surroundings.Admin)
 	if err != nil {
 		t.Fatal(err)
@@ -250,14 +264,9 @@ func TestRelease(t *testing.T) {
 			return err
 		})
 	}
-	for _, collection := range []string{"networks", "ports"} {
-		left := cloud.List(collection, "")
-		owned := slices.DeleteFunc(left, func(r harness.Resource) bool {
-			description, _ := r["description"].(string)
-			return !strings.Contains(description, "[owner=")
-		})
-		if len(owned) > 0 {
-			t.Errorf("Neutron still has %v", owned)
+	for _, collection := range collections {
+		if left := owned(collection); len(left) > 0 {
+			t.Errorf("Neutron still has the %s %v", collection, left)
 		}
 	}
 	process.Kill(t)
