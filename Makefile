@@ -176,7 +176,7 @@ bench-dataplane: assets ## Measure the data plane with packets, and write docs/b
 	dev/openstack/openstack run --dataplane -- go run ./test/bench --cloud=dataplane --write=docs/benchmarks.md
 
 .PHONY: bench-sizing
-bench-sizing: assets ## Measure what 100, 1,000 and 10,000 Networks and Pods take, and write docs/sizing.md: half an hour
+bench-sizing: assets ## Measure what 100, 1,000 and 10,000 Networks and Pods take, and write docs/sizing.md: long
 	KUBEBUILDER_ASSETS="$(ASSETS)" go run ./test/bench --cloud=sizing --write=docs/sizing.md
 
 .PHONY: benchstat

@@ -83,7 +83,7 @@ const (
 	// podsOfOne is how many Pods a Deployment of the group sizing has, on a Network of its own.
 	podsOfOne = 50
 	// sizingPatience is how long the Pods of a size may take.
-	sizingPatience = 40 * time.Minute
+	sizingPatience = 90 * time.Minute
 )
 
 // measureSizing has a controller make as many Networks and Pods as the size says, and another one keep them.
