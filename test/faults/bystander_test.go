@@ -15,20 +15,32 @@ func bystanders() map[string]scenario {
 	// prompt is more than the controller waits for a list that it can do without, and far less than a call may take.
 	const prompt = 40 * time.Second
 	all := map[string]scenario{}
-	for path, names := range map[string]func(*cloudteamv1.NetworkSpec){
-		"qos/policies":              func(s *cloudteamv1.NetworkSpec) { s.QoSPolicy = "gold" },
-		"subnetpools":               func(s *cloudteamv1.NetworkSpec) { s.SubnetSpec = cloudteamv1.SubnetSpec{SubnetPool: "pool"} },
-		"routers":                   func(s *cloudteamv1.NetworkSpec) { s.Router = &cloudteamv1.RouterSpec{} },
+	// Without a query, it is all lists of the path.
+	for list, names := range map[string]func(*cloudteamv1.NetworkSpec){
+		"qos/policies": func(s *cloudteamv1.NetworkSpec) { s.QoSPolicy = "gold" },
+		"subnetpools":  func(s *cloudteamv1.NetworkSpec) { s.SubnetSpec = cloudteamv1.SubnetSpec{SubnetPool: "pool"} },
+		"routers":      func(s *cloudteamv1.NetworkSpec) { s.Router = &cloudteamv1.RouterSpec{} },
+		"networks?router:external": func(s *cloudteamv1.NetworkSpec) {
+			s.Router = &cloudteamv1.RouterSpec{ExternalNetwork: "outside"}
+		},
 		"ports":                     nil,
+		"security-groups":           nil,
+		"floatingips":               nil,
 		"rbac-policies":             nil,
 		"network-ip-availabilities": nil,
 	} {
+		path, query, _ := strings.Cut(list, "?")
+		what := strings.ReplaceAll(path, "/", " ")
+		if query != "" {
+			what = "external networks"
+		}
+		listed := is("GET", "/v2.0/"+path)
+		reads := func(c proxy.Call) bool { return listed(c) && (query == "" || c.Query(query) != "") }
 		var rule *proxy.Rule
 		released := make(chan struct{})
-		all[fmt.Sprintf("%s hang: a Network that does not need them becomes Ready, whoever waits for them",
-			strings.ReplaceAll(path, "/", " "))] = scenario{
+		all[fmt.Sprintf("%s hang: a Network that does not need them becomes Ready, whoever waits for them", what)] = scenario{
 			slow: true, arguments: []string{"--workers=4", "--cloud-timeout=2m"},
-			prepare: func(w *world) { rule = w.neutron.Break(is("GET", "/v2.0/"+path), 0, proxy.Hang(released)) },
+			prepare: func(w *world) { rule = w.neutron.Break(reads, 0, proxy.Hang(released)) },
 			live: func(w *world) {
 				waiting := []string{}
 				for n := range 8 {

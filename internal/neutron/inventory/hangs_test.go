@@ -14,9 +14,11 @@ import (
 )
 
 // inTrouble runs a test in virtual time with an Inventory whose Neutron does not serve GETs of one path: it hangs, or
-// answers 503. Neutron has a network of the object o.
+// answers 503. If a "?" and a key follow the path, that concerns only queries with the key. Neutron has a network of
+// the object o.
 func inTrouble(t *testing.T, path string, hangs bool, test func(t *testing.T, b *bench)) {
 	t.Helper()
+	path, key, _ := strings.Cut(path, "?")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{neutron: newFakeNeutron()}
 		fake, c := inBubble(t, b.neutron.ServeHTTP, client.Options{})
@@ -25,7 +27,8 @@ func inTrouble(t *testing.T, path string, hangs bool, test func(t *testing.T, b 
 		b.put("a", ownerOf("o").Marker())
 		released := make(chan struct{})
 		b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, path) {
+			asked := r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, path)
+			if !asked || key != "" && !r.URL.Query().Has(key) {
 				return false
 			}
 			if !hangs {
@@ -45,16 +48,17 @@ func inTrouble(t *testing.T, path string, hangs bool, test func(t *testing.T, b 
 }
 
 func TestAListThatIsNotServedStopsOnlyThoseWhoNeedIt(t *testing.T) {
-	for path, c := range map[string]struct {
-		// goesOn are kinds whose objects go on, and stops are those whose do not.
-		goesOn, stops []plan.Kind
-	}{
-		"/routers":                   {[]plan.Kind{plan.KindNetwork, plan.KindPort}, []plan.Kind{plan.KindRouter}},
-		"/ports":                     {[]plan.Kind{plan.KindNetwork, plan.KindRouter}, []plan.Kind{plan.KindPort}},
-		"/networks":                  {[]plan.Kind{plan.KindPort, plan.KindRouter}, []plan.Kind{plan.KindNetwork}},
-		"/subnets":                   {[]plan.Kind{plan.KindPort, plan.KindRouter}, []plan.Kind{plan.KindNetwork}},
-		"/rbac-policies":             {[]plan.Kind{plan.KindNetwork, plan.KindPort, plan.KindRouter}, nil},
-		"/network-ip-availabilities": {[]plan.Kind{plan.KindNetwork, plan.KindPort, plan.KindRouter}, nil},
+	kinds := []plan.Kind{plan.KindNetwork, plan.KindPort, plan.KindRouter, plan.KindGroup, plan.KindFloatingIP}
+	// The kind is the one whose objects stop; those of all others go on.
+	for path, stops := range map[string]plan.Kind{
+		"/networks":                  plan.KindNetwork,
+		"/subnets":                   plan.KindNetwork,
+		"/ports":                     plan.KindPort,
+		"/routers":                   plan.KindRouter,
+		"/security-groups":           plan.KindGroup,
+		"/floatingips":               plan.KindFloatingIP,
+		"/rbac-policies":             "",
+		"/network-ip-availabilities": "",
 	} {
 		for how, hangs := range map[string]bool{" hangs": true, " fails": false} {
 			t.Run(path+how, func(t *testing.T) {
@@ -63,7 +67,10 @@ func TestAListThatIsNotServedStopsOnlyThoseWhoNeedIt(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
 					ended := make(chan struct{})
 					go func() { defer close(ended); b.Run(ctx) }()
-					for _, kind := range c.goesOn {
+					for _, kind := range kinds {
+						if kind == stops {
+							continue
+						}
 						o, err := b.Observed(t.Context(), ownerOf("o"), began, kind)
 						if err != nil || kind == plan.KindNetwork && len(o.Networks) != 1 {
 							t.Errorf("who needs %ss sees %d networks: %v", kind, len(o.Networks), err)
@@ -72,13 +79,13 @@ func TestAListThatIsNotServedStopsOnlyThoseWhoNeedIt(t *testing.T) {
 					if took := time.Since(began); took > listPatience+time.Second {
 						t.Errorf("they waited %s", took)
 					}
-					for _, kind := range c.stops {
-						if _, err := b.Observed(t.Context(), ownerOf("o"), began, kind); err == nil {
-							t.Errorf("of %ss it is known what nobody listed", kind)
+					if stops != "" {
+						if _, err := b.Observed(t.Context(), ownerOf("o"), began, stops); err == nil {
+							t.Errorf("of %ss it is known what nobody listed", stops)
 						}
-					}
-					if _, _, _, ok := b.Owners(); ok && len(c.stops) > 0 {
-						t.Error("all owners are known, though a list is missing")
+						if _, _, _, ok := b.Owners(); ok {
+							t.Error("all owners are known, though a list is missing")
+						}
 					}
 					elapse(3 * listPatience)
 					b.mu.Lock()
@@ -89,7 +96,7 @@ func TestAListThatIsNotServedStopsOnlyThoseWhoNeedIt(t *testing.T) {
 					// The lists that are served go on while the other one is not.
 					b.put("b", ownerOf("late").Marker())
 					elapse(2 * time.Hour)
-					if _, seen := b.networks.get("b"); seen != (len(c.stops) == 0 || c.stops[0] != plan.KindNetwork) {
+					if _, seen := b.networks.get("b"); seen != (stops != plan.KindNetwork) {
 						t.Errorf("a network that came later is seen: %t", seen)
 					}
 					cancel()
@@ -97,6 +104,36 @@ func TestAListThatIsNotServedStopsOnlyThoseWhoNeedIt(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// External networks are in a directory of their own, though in the same collection as all others.
+func TestExternalNetworksThatAreNotListedStopOnlyWhoNamesOne(t *testing.T) {
+	for how, hangs := range map[string]bool{"the list hangs": true, "the list fails": false} {
+		t.Run(how, func(t *testing.T) {
+			inTrouble(t, "/networks?router:external", hangs, func(t *testing.T, b *bench) {
+				began := time.Now()
+				named := make(chan error, 1)
+				go func() {
+					_, err := b.ExternalNetwork(t.Context(), "spec.floatingIP.externalNetwork", "outside")
+					named <- err
+				}()
+				synctest.Wait()
+				o, err := b.Observed(t.Context(), ownerOf("o"), began)
+				if took := time.Since(began); err != nil || len(o.Networks) != 1 || took > time.Second {
+					t.Errorf("others see %d networks after %s: %v", len(o.Networks), took, err)
+				}
+				if err := b.Audit(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if err := <-named; !client.IsKind(err, client.Transient) {
+					t.Errorf("who names one is told %v", err)
+				}
+				if took := time.Since(began); took > directoryPatience+time.Second {
+					t.Errorf("who names one waited %s", took)
+				}
+			})
+		})
 	}
 }
 
