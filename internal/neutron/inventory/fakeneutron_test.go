@@ -19,6 +19,9 @@ type fakeNeutron struct {
 	networks map[string]*wireNetwork
 	subnets  map[string]*wireSubnet
 	ports    map[string]*wirePort
+	// others are the lists of routers, security groups, floating IPs and RBAC policies, by the collection's path. A
+	// collection without a list does not exist.
+	others map[string][]item
 	// projects are the projects of resources that are not of project-1, by id.
 	projects map[string]string
 	// availabilities is the answer to network-ip-availabilities; nil refuses it with 403.
@@ -83,8 +86,8 @@ func (n *fakeNeutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		write(w, http.StatusOK, map[string]any{"network_ip_availabilities": n.availabilities})
-	case collection == "routers", collection == "security-groups", collection == "floatingips",
-		collection == "rbac-policies":
+	case n.others[collection] == nil &&
+		slices.Contains([]string{"routers", "security-groups", "floatingips", "rbac-policies"}, collection):
 		refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
 	case r.Method == http.MethodGet && id == "":
 		writePage(w, r, collection, n.page, n.listed(r, collection))
@@ -161,6 +164,9 @@ func (n *fakeNeutron) listed(r *http.Request, collection string) []item {
 		}
 		return items
 	}
+	if others := n.others[collection]; others != nil {
+		return slices.Clone(others)
+	}
 	networkID := r.URL.Query().Get("network_id")
 	for id, s := range n.subnets {
 		if networkID == "" && n.projects[id] == project || networkID != "" && s.NetworkID == networkID {
@@ -183,6 +189,7 @@ func (n *fakeNeutron) withSubnets(w *wireNetwork) wireNetwork {
 }
 
 func writePage(w http.ResponseWriter, r *http.Request, collection string, most int, items []item) {
+	collection = strings.ReplaceAll(collection, "-", "_")
 	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.id, b.id) })
 	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
 	if err != nil || limit > most {
