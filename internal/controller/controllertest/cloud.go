@@ -438,6 +438,13 @@ func (c *Cloud) Groups() []plan.ObservedGroup {
 	return c.neutron.Everything().Groups
 }
 
+// PutFloatingIP adds a floating IP to Neutron behind the Inventory's back.
+func (c *Cloud) PutFloatingIP(f plan.ObservedFloatingIP) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.neutron.FloatingIPs = append(c.neutron.FloatingIPs, f)
+}
+
 // EditFloatingIP changes a floating IP in Neutron as somebody else would, behind the Inventory's back.
 func (c *Cloud) EditFloatingIP(t *testing.T, id string, change func(*plan.ObservedFloatingIP)) {
 	t.Helper()

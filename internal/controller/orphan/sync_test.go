@@ -91,6 +91,35 @@ func (w *world) put(uid string) {
 	})
 }
 
+// putPort has Neutron hold a port on the network of x. Its description is the given one.
+func (w *world) putPort(id, description string) {
+	port := plan.ObservedPort{ID: id, Revision: 1, NetworkID: "net-x"}
+	port.Description = description
+	w.Cloud.PutPort(port)
+}
+
+// putFloatingIP has Neutron hold a floating IP that leads to a port. Its description is the given one.
+func (w *world) putFloatingIP(id, port, description string) {
+	f := plan.ObservedFloatingIP{ID: id, Revision: 1, PortID: port}
+	f.NetworkID, f.Description = "outside", description
+	w.Cloud.PutFloatingIP(f)
+}
+
+// wantPorts holds which ports and floating IPs Neutron has.
+func (w *world) wantPorts(want ...string) {
+	w.T.Helper()
+	got := []string{}
+	for _, p := range w.Cloud.Ports() {
+		got = append(got, p.ID)
+	}
+	for _, f := range w.Cloud.FloatingIPs() {
+		got = append(got, f.ID)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.T.Errorf("ports and floating IPs in Neutron (-want +got):\n%s", diff)
+	}
+}
+
 // create has the API server, and soon the cache, hold a Network.
 func (w *world) create(uid string) *cloudteamv1.Network {
 	obj := &cloudteamv1.Network{}
@@ -509,14 +538,43 @@ func TestOtherCredentialsBeginTheGraceAnew(t *testing.T) {
 	})
 }
 
+// TestAnOrphanedFloatingIPGoes holds that the marker counts, and not the port that a floating IP leads to.
+func TestAnOrphanedFloatingIPGoes(t *testing.T) {
+	for sentence, port := range map[string]string{
+		"with its port": "port-a", "if its port has gone": "", "from the port of a live object": "port-x",
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"x"}, func(t *testing.T, w *world) {
+				w.create("x")
+				marker := plan.Owner{Cluster: clusterUID, Object: "a"}.Marker()
+				w.putPort("port-x", plan.Owner{Cluster: clusterUID, Object: "x"}.Marker())
+				ports, calls := []string{"port-x"}, []string{"read what exists", "apply delete floating IP"}
+				if port == "port-a" {
+					w.putPort(port, marker)
+					ports, calls = append(ports, port), append(calls, "apply delete port")
+				}
+				w.putFloatingIP("of-others", port, "by hand")
+				w.putFloatingIP("of-a", port, marker)
+				w.audits(grace)
+				w.wantPorts(append(ports, "of-others", "of-a")...)
+				w.Calls.Take()
+				w.audit()
+				w.wantPorts("port-x", "of-others")
+				w.Calls.Want(t, calls...)
+				w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
+			})
+		})
+	}
+}
+
 func TestAnOrphanedPortThatADeviceUsesStays(t *testing.T) {
 	for sentence, told := range map[string]bool{"as the list shows": true, "since the last list": false} {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"x"}, func(t *testing.T, w *world) {
 				w.create("x")
-				port := plan.ObservedPort{ID: "port-a", Revision: 1, NetworkID: "net-x"}
-				port.Description = plan.Owner{Cluster: clusterUID, Object: "a"}.Marker()
-				w.Cloud.PutPort(port)
+				marker := plan.Owner{Cluster: clusterUID, Object: "a"}.Marker()
+				w.putPort("port-a", marker)
+				w.putFloatingIP("of-a", "port-a", marker)
 				plug := func(device string) {
 					w.Cloud.EditPort(t, "port-a", func(p *plan.ObservedPort) { p.Device = device })
 				}
@@ -532,17 +590,22 @@ func TestAnOrphanedPortThatADeviceUsesStays(t *testing.T) {
 				seen := 0
 				w.lines(&seen)
 				w.sync()
-				if len(w.Cloud.Ports()) != 1 {
-					t.Fatal("the port is gone")
+				lines := 1
+				if told {
+					w.wantPorts("port-a", "of-a")
+				} else {
+					// The floating IP goes before the port, whose removal Neutron then refuses.
+					w.wantPorts("port-a")
+					lines++
 				}
 				w.wantStates("waiting=0 due=0 withheld=0 blocked=1")
-				if n := w.lines(&seen); n != 1 {
-					t.Errorf("%d lines, want one", n)
+				if n := w.lines(&seen); n != lines {
+					t.Errorf("%d lines, want %d", n, lines)
 				}
 				plug("")
 				w.audits(grace + interval)
-				if len(w.Cloud.Ports()) != 0 {
-					t.Error("the port stays after the device let it go")
+				if left := w.Cloud.Everything(); len(left.Ports)+len(left.FloatingIPs) > 0 {
+					t.Errorf("after the device let the port go, there is still %v", left.Resources())
 				}
 			})
 		})
@@ -600,4 +663,30 @@ func TestRetainSurvivesItsObject(t *testing.T) {
 		}
 		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
 	})
+}
+
+// A crash can leave the word on one of the two alone.
+func TestRetainSurvivesItsObjectForAPortAndItsFloatingIP(t *testing.T) {
+	owner := plan.Owner{Cluster: clusterUID, Object: "a"}
+	retained, plain := owner.Describe("[retain]"), owner.Marker()
+	for sentence, c := range map[string]struct{ port, floating string }{
+		"both say it":             {retained, retained},
+		"the port says it":        {retained, plain},
+		"the floating IP says it": {plain, retained},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"x"}, func(t *testing.T, w *world) {
+				w.create("x")
+				w.putPort("port-a", c.port)
+				w.putFloatingIP("of-a", "port-a", c.floating)
+				w.audits(2 * grace)
+				w.wantPorts("port-a", "of-a")
+				port, floating := w.Cloud.Ports()[0], w.Cloud.FloatingIPs()[0]
+				if port.Description+floating.Description != "" || floating.PortID != "port-a" {
+					t.Errorf("Neutron has %+v and %+v, want them as they were without markers", port, floating)
+				}
+				w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
+			})
+		})
+	}
 }
