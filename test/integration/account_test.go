@@ -78,6 +78,8 @@ func TestAccountPolicy(t *testing.T) {
 	}
 	make(networkKind, `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"Network","metadata":{"name":"net"},
 		"spec":{"cidr":"10.0.0.0/24"}}`)
+	make(securityGroups, `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"SecurityGroup","metadata":{"name":"web"},
+		"spec":{}}`)
 	make(podKind, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","labels":{"a":"b"},"finalizers":["example.com/f"],
 		"annotations":{"k8s.v1.cni.cncf.io/networks":"net","other":"x"}},
 		"spec":{"schedulingGates":[{"name":"cloudteam.ztgame.com/network"},{"name":"example.com/other"}],
@@ -155,17 +157,20 @@ func TestAccountPolicy(t *testing.T) {
 			"annotations":{"cloudteam.ztgame.com/cloud":"{}"}}}`),
 		"claim a port": patch(portKind, "users", merge, `{"metadata":{"finalizers":["cloudteam.ztgame.com/networkport"],
 			"annotations":{"cloudteam.ztgame.com/cloud":"{}"}}}`),
-		"write a Network's status":     patch(networkKind, "net", merge, `{"status":{"networkID":"x"}}`, "status"),
-		"bind a port":                  patch(portKind, "pools", merge, `{"status":{"boundTo":{"kind":"Pod","name":"web","uid":"x"}}}`, "status"),
-		"create a Deployment's port":   create(portKind, port("new", ofWeb)),
-		"create a StatefulSet's port":  create(portKind, port("new", madeFor("StatefulSet/db/0"))),
-		"create a Pod's port":          create(portKind, port("new", ","+owner("Pod", "v1", "web", uid("pods web")))),
-		"delete a Deployment's port":   remove(portKind, "pools"),
-		"delete a port left behind":    remove(portKind, "left"),
-		"create an attachment":         create(attachment.Resource, nad("net", ofNet, plain)),
-		"create one with all there is": create(attachment.Resource, nad("net", ofNet, routes)),
-		"create one of our own plugin": create(attachment.Resource, nad("net", ofNet, own)),
-		"create one of it with routes": create(attachment.Resource, nad("net", ofNet, ownRoutes)),
+		"claim a SecurityGroup": patch(securityGroups, "web", merge, `{"metadata":{
+			"finalizers":["cloudteam.ztgame.com/securitygroup"],"annotations":{"cloudteam.ztgame.com/cloud":"{}"}}}`),
+		"write a SecurityGroup's status": patch(securityGroups, "web", merge, `{"status":{"securityGroupID":"x"}}`, "status"),
+		"write a Network's status":       patch(networkKind, "net", merge, `{"status":{"networkID":"x"}}`, "status"),
+		"bind a port":                    patch(portKind, "pools", merge, `{"status":{"boundTo":{"kind":"Pod","name":"web","uid":"x"}}}`, "status"),
+		"create a Deployment's port":     create(portKind, port("new", ofWeb)),
+		"create a StatefulSet's port":    create(portKind, port("new", madeFor("StatefulSet/db/0"))),
+		"create a Pod's port":            create(portKind, port("new", ","+owner("Pod", "v1", "web", uid("pods web")))),
+		"delete a Deployment's port":     remove(portKind, "pools"),
+		"delete a port left behind":      remove(portKind, "left"),
+		"create an attachment":           create(attachment.Resource, nad("net", ofNet, plain)),
+		"create one with all there is":   create(attachment.Resource, nad("net", ofNet, routes)),
+		"create one of our own plugin":   create(attachment.Resource, nad("net", ofNet, own)),
+		"create one of it with routes":   create(attachment.Resource, nad("net", ofNet, ownRoutes)),
 	}
 	pod := func(spec string) func() error { return patch(podKind, "web", strategic, `{"spec":{`+spec+`}}`) }
 	evil := strings.Replace(plain, "macvlan", "evil", 1)
@@ -200,6 +205,11 @@ func TestAccountPolicy(t *testing.T) {
 		"add another's finalizer":           patch(networkKind, "net", merge, `{"metadata":{"finalizers":["example.com/f"]}}`),
 		"delete a Network":                  remove(networkKind, "net"),
 		"create a Network":                  create(networkKind, `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"Network","metadata":{"name":"n"},"spec":{"cidr":"10.0.0.0/24"}}`),
+		"change a SecurityGroup's spec":     patch(securityGroups, "web", merge, `{"spec":{"description":"x"}}`),
+		"label a SecurityGroup":             patch(securityGroups, "web", merge, `{"metadata":{"labels":{"a":"b"}}}`),
+		"add another's finalizer to one":    patch(securityGroups, "web", merge, `{"metadata":{"finalizers":["example.com/f"]}}`),
+		"delete a SecurityGroup":            remove(securityGroups, "web"),
+		"create a SecurityGroup":            create(securityGroups, `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"SecurityGroup","metadata":{"name":"g"},"spec":{}}`),
 		"create a port without an owner":    create(portKind, port("new", "")),
 		"create a Deployment's without one": create(portKind, port("new", madeFor("Deployment/web"))),
 		"create a StatefulSet's with another's owner": create(portKind, port("new",

@@ -15,7 +15,7 @@ import (
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
 
-// classUser may create Networks, and use the classes that the test grants.
+// classUser may create Networks and SecurityGroups, and use the classes that the test grants.
 const classUser = "class-user"
 
 // TestClassAdmission holds the policy in config/admission to the rule that the controller has.
@@ -116,7 +116,21 @@ func TestClassAdmission(t *testing.T) {
 		}
 	}
 
-	t.Run("the default class judges a Network that names none", func(t *testing.T) {
+	// Of a SecurityGroup, a class forbids only the namespace.
+	for short, of := range classes {
+		t.Run("SecurityGroup: "+short, func(t *testing.T) {
+			forbidden := class.Class{Name: name(short), Spec: of}.Violations(own, labels, &cloudteamv1.NetworkSpec{})
+			err := tryGroup(t, user, own, cloudteamv1.SecurityGroupSpec{ClassName: name(short)})
+			if refused := err != nil; refused != (len(forbidden) > 0 || short == "ungranted") {
+				t.Errorf("the controller finds %v, the policy %v", forbidden, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), name(short)) {
+				t.Errorf("it does not name the class: %v", err)
+			}
+		})
+	}
+
+	t.Run("the default class judges what names none", func(t *testing.T) {
 		marked := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{
 			Name: name("default"), Annotations: map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}}}
 		if _, err := admin.CloudteamV1().NetworkClasses().Create(t.Context(), marked, metav1.CreateOptions{}); err != nil {
@@ -125,6 +139,9 @@ func TestClassAdmission(t *testing.T) {
 		eventually(t, func() error {
 			if err := tryNetwork(t, user, own, "", specs["a private range"]); !apierrors.IsForbidden(err) {
 				return fmt.Errorf("a default class that is not granted: %w", err)
+			}
+			if err := tryGroup(t, user, own, cloudteamv1.SecurityGroupSpec{}); !apierrors.IsForbidden(err) {
+				return fmt.Errorf("a SecurityGroup of a default class that is not granted: %w", err)
 			}
 			return nil
 		})
@@ -142,6 +159,7 @@ func TestClassAdmission(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, func() error { return tryNetwork(t, user, own, "", specs["import"]) })
+		eventually(t, func() error { return tryGroup(t, user, own, cloudteamv1.SecurityGroupSpec{}) })
 	})
 	t.Run("without a class of its name, nothing is refused", func(t *testing.T) {
 		if err := tryNetwork(t, user, own, "no-such-class", specs["import"]); err != nil {
@@ -153,6 +171,10 @@ func TestClassAdmission(t *testing.T) {
 			s.Cloud, s.CIDR = &cloudteamv1.CloudReference{SecretName: "openstack"}, "198.51.100.0/24"
 		}
 		if err := tryNetwork(t, user, own, "", spec); err != nil {
+			t.Error(err)
+		}
+		of := &cloudteamv1.CloudReference{SecretName: "openstack"}
+		if err := tryGroup(t, user, own, cloudteamv1.SecurityGroupSpec{Cloud: of}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -206,6 +228,15 @@ func tryNetwork(
 	return err
 }
 
+// tryGroup creates a SecurityGroup that is not stored.
+func tryGroup(t *testing.T, as clientset.Interface, namespace string, spec cloudteamv1.SecurityGroupSpec) error {
+	t.Helper()
+	_, err := as.CloudteamV1().SecurityGroups(namespace).Create(t.Context(), &cloudteamv1.SecurityGroup{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "trial-"}, Spec: spec,
+	}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
 // TestTheShippedDefaultClassIsTheBuiltInOne holds config/classes to what its comments say.
 func TestTheShippedDefaultClassIsTheBuiltInOne(t *testing.T) {
 	found := false
@@ -226,7 +257,7 @@ func TestTheShippedDefaultClassIsTheBuiltInOne(t *testing.T) {
 	}
 }
 
-// grantClasses lets the user create and edit Networks in a namespace, and use the classes.
+// grantClasses lets the user create and edit Networks, create SecurityGroups, and use the classes.
 func grantClasses(t *testing.T, namespace string, classes []string) {
 	t.Helper()
 	user := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: classUser}}
@@ -236,6 +267,7 @@ func grantClasses(t *testing.T, namespace string, classes []string) {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: group, Resources: []string{"networkclasses"}, ResourceNames: classes, Verbs: []string{"use"}},
 			{APIGroups: group, Resources: []string{"networks"}, Verbs: []string{"create", "update"}},
+			{APIGroups: group, Resources: []string{"securitygroups"}, Verbs: []string{"create"}},
 		},
 	}, metav1.CreateOptions{})
 	if err == nil {
