@@ -29,11 +29,11 @@ func TestAdversary(t *testing.T) {
 	w := newWorld(t)
 	t.Run("group", func(t *testing.T) {
 		for name, attack := range map[string]func(*testing.T, *world){
-			"a forged owner gets no port of another's Deployment": forgedOwner,
-			"a Deployment too large for its Network is bounded":   largeDeployment,
-			"a forged finalizer does not hold another's Network":  forgedFinalizer,
-			"nobody else lifts the gate or writes an allocation":  forgedAllocation,
-			"an editor writes no status and uses no account":      beyondTheRole,
+			"a forged owner gets no port of another's workloads": forgedOwner,
+			"a Deployment too large for its Network is bounded":  largeDeployment,
+			"a forged finalizer does not hold another's Network": forgedFinalizer,
+			"nobody else lifts the gate or writes an allocation": forgedAllocation,
+			"an editor writes no status and uses no account":     beyondTheRole,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -43,25 +43,62 @@ func TestAdversary(t *testing.T) {
 	})
 }
 
-// forgedOwner has a ReplicaSet that claims to belong to a Deployment of another namespace, and Pods of it that wait
-// before the Deployment's own do.
+// forgedOwner has Pods that claim to belong to another namespace's Deployment and StatefulSet, and that wait before
+// those workloads' own.
 func forgedOwner(t *testing.T, _ *world) {
 	victim, attacker := newTenant(t), newTenant(t)
 	victim.network("net", "10.71.0.0/24", "10.71.0.1")
 	victim.awaitReady("net")
-	victim.deployment("web", "net", 1)
-	victim.awaitRunning(1)
-	web, err := victim.kube.AppsV1().Deployments(victim.name).Get(t.Context(), "web", metav1.GetOptions{})
+	surroundings.AwaitGate(t, victim.name)
+	surroundings.AwaitGate(t, attacker.name)
+	web, db := victim.deployment("web", "net", 1), victim.statefulSet("db", "net", 1)
+	victim.awaitRunning(2)
+
+	attacker.forgeReplicaSet(web, victim.name+"/net", 3)
+	attacker.forgeStatefulSet(db, victim.name+"/net")
+	forged := map[types.UID]bool{}
+	for _, pod := range attacker.pods() {
+		forged[pod.UID] = true
+	}
+	if len(forged) != 5 {
+		t.Fatalf("the attacker has %d Pods, want 5", len(forged))
+	}
+	err := scale(victim, "web", 3)
+	if err == nil {
+		_, err = victim.kube.AppsV1().StatefulSets(victim.name).Patch(t.Context(), "db", types.MergePatchType,
+			[]byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	victim.awaitRunning(5)
+	for _, port := range victim.ports() {
+		if bound := port.Status.BoundTo; bound != nil && forged[bound.UID] {
+			t.Errorf("port %s/%s is bound to the attacker's Pod %s", port.Namespace, port.Name, bound.Name)
+		}
+	}
+	if n := len(victim.ports()); n != 5 {
+		t.Errorf("the victim has %d ports for 5 Pods", n)
+	}
+	for _, port := range attacker.ports() {
+		if port.Status.PortID != "" {
+			t.Errorf("the attacker's port %s is %s in Neutron", port.Name, port.Status.PortID)
+		}
+	}
+	for _, pod := range attacker.pods() {
+		if got := pod.Annotations[cloudteamv1.AnnotationAllocations]; got != "" {
+			t.Errorf("the attacker's Pod %s has %s", pod.Name, got)
+		}
+	}
+}
 
-	labels := map[string]string{"app": "forged"}
-	forged, err := attacker.kube.AppsV1().ReplicaSets(attacker.name).Create(t.Context(), &appsv1.ReplicaSet{
+// forgeReplicaSet makes a ReplicaSet of another's Deployment, and Pods of it.
+func (who *tenant) forgeReplicaSet(of *appsv1.Deployment, networks string, pods int) {
+	who.t.Helper()
+	t, labels, sets := who.t, map[string]string{"app": "forged"}, who.kube.AppsV1().ReplicaSets(who.name)
+	forged, err := sets.Create(t.Context(), &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "forged", OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: "apps/v1", Kind: "Deployment", Name: web.Name, UID: web.UID, Controller: new(true),
-			}},
+			Name: "forged", OwnerReferences: controlledBy(appsv1.SchemeGroupVersion.WithKind("Deployment"), of),
 			// The garbage collector deletes it, as its owner is not in its namespace, and it stays all the same.
 			Finalizers: []string{"attacker.example.com/stay"},
 		},
@@ -77,45 +114,43 @@ func forgedOwner(t *testing.T, _ *world) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		client := surroundings.Kube.AppsV1().ReplicaSets(attacker.name)
-		_, _ = client.Patch(cleanup(t), forged.Name, "application/merge-patch+json",
+		_, _ = surroundings.Kube.AppsV1().ReplicaSets(who.name).Patch(cleanup(t), forged.Name, types.MergePatchType,
 			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	})
 	// Once it is being deleted, nobody scales it down to the 0 Pods that it asks for.
 	surroundings.Eventually(t, func() error {
-		is, err := attacker.kube.AppsV1().ReplicaSets(attacker.name).Get(t.Context(), forged.Name, metav1.GetOptions{})
+		is, err := sets.Get(t.Context(), forged.Name, metav1.GetOptions{})
 		if err == nil && is.DeletionTimestamp == nil {
 			err = fmt.Errorf("ReplicaSet %s is not being deleted", forged.Name)
 		}
 		return err
 	})
-	forgers := map[string]bool{}
-	for i := range 3 {
-		pod := attacker.pod(fmt.Sprint("forged-", i), victim.name+"/net", func(pod *corev1.Pod) {
+	for i := range pods {
+		who.pod(fmt.Sprint("forged-", i), networks, func(pod *corev1.Pod) {
 			pod.Labels = labels
-			pod.OwnerReferences = []metav1.OwnerReference{{
-				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: forged.Name, UID: forged.UID, Controller: new(true),
-			}}
+			pod.OwnerReferences = controlledBy(appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), forged)
 		})
-		forgers[string(pod.UID)] = true
 	}
-	if err := scale(victim, "web", 3); err != nil {
-		t.Fatal(err)
-	}
-	victim.awaitRunning(3)
-	for _, port := range append(victim.ports(), attacker.ports()...) {
-		if bound := port.Status.BoundTo; bound != nil && forgers[string(bound.UID)] {
-			t.Errorf("port %s/%s is bound to the attacker's Pod %s", port.Namespace, port.Name, bound.Name)
-		}
-	}
-	if n := len(victim.ports()); n != 3 {
-		t.Errorf("the victim has %d ports for 3 Pods", n)
-	}
-	for _, pod := range attacker.pods() {
-		if got := pod.Annotations[cloudteamv1.AnnotationAllocations]; got != "" {
-			t.Errorf("the attacker's Pod %s has %s", pod.Name, got)
-		}
-	}
+}
+
+// forgeStatefulSet makes a StatefulSet of one Pod with the name of another's. Beside it, it makes a Pod of the other's,
+// with the name of the next one.
+func (who *tenant) forgeStatefulSet(of *appsv1.StatefulSet, networks string) {
+	who.t.Helper()
+	t, pods := who.t, who.kube.CoreV1().Pods(who.name)
+	who.statefulSet(of.Name, networks, 1)
+	forged := who.pod(of.Name+"-1", networks, func(pod *corev1.Pod) {
+		pod.OwnerReferences = controlledBy(appsv1.SchemeGroupVersion.WithKind("StatefulSet"), of)
+		pod.Finalizers = []string{"attacker.example.com/stay"} // as with a ReplicaSet
+	})
+	t.Cleanup(func() {
+		_, _ = surroundings.Kube.CoreV1().Pods(who.name).Patch(cleanup(t), forged.Name, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	})
+	surroundings.Eventually(t, func() error {
+		_, err := pods.Get(t.Context(), of.Name+"-0", metav1.GetOptions{})
+		return err
+	})
 }
 
 // largeDeployment asks for far more Pods than the Network has addresses. What the controller makes and asks for is

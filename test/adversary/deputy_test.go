@@ -2,6 +2,8 @@ package adversary
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,15 +43,25 @@ func TestTheOperatorsRightsReachNothingOfOthers(t *testing.T) {
 	d.victim.network("net", "10.81.0.0/24", "10.81.0.1")
 	d.victim.awaitReady("net")
 
+	d.changesNothing(func() {
+		d.privilegedFields()
+		d.privilegedPorts()
+		d.credentialsOfOthers()
+		d.classOfOthers()
+	})
+	d.guestPorts()
+	d.victim.leave() // no other test has an administrator's credentials
+}
+
+// changesNothing has the attacker do something and leave, and holds that Neutron is as it was before.
+func (d *deputy) changesNothing(do func()) {
+	d.t.Helper()
 	before := d.sees()
-	d.privilegedFields()
-	d.credentialsOfOthers()
-	d.classOfOthers()
+	do()
 	d.attacker.leave()
 	if diff := cmp.Diff(before, d.sees()); diff != "" {
-		t.Errorf("the attacker changed in Neutron (-before +after):\n%s", diff)
+		d.t.Errorf("the attacker changed in Neutron (-before +after):\n%s", diff)
 	}
-	d.victim.leave() // no other test has an administrator's credentials
 }
 
 // sees is all that is in the cloud, less what others than this test may change.
@@ -57,10 +69,12 @@ func (d *deputy) sees() map[string][]harness.Resource {
 	d.t.Helper()
 	all := map[string][]harness.Resource{}
 	for collection, query := range map[string]string{
-		"networks": "", "subnets": "", "ports": "", "routers": "", "rbac-policies": "",
+		"networks": "", "subnets": "", "ports": "", "routers": "", "rbac-policies": "", "floatingips": "",
+		"security-groups": "", "security-group-rules": "sort_key=id&sort_dir=asc",
 	} {
 		for _, resource := range d.operator.List(collection, query) {
 			delete(resource, "updated_at")
+			delete(resource, "security_group_rules") // a list of their own has them, in order
 			all[collection] = append(all[collection], resource)
 		}
 	}
@@ -150,6 +164,86 @@ func (d *deputy) privilegedFields() {
 	}
 }
 
+// privilegedOfPort is what only a class allows of a NetworkPort, and only in the Network's namespace, by the field.
+var privilegedOfPort = map[cloudteamv1.PrivilegedField]func(*cloudteamv1.NetworkPortSpec){
+	cloudteamv1.FieldFloatingIP: func(s *cloudteamv1.NetworkPortSpec) {
+		s.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: "outside"}
+	},
+	cloudteamv1.FieldPortSecurity: func(s *cloudteamv1.NetworkPortSpec) { s.PortSecurity = new(false) },
+	cloudteamv1.FieldAddressPairs: func(s *cloudteamv1.NetworkPortSpec) {
+		s.AllowedAddressPairs = []cloudteamv1.AddressPair{{Address: "10.81.0.9"}}
+	},
+}
+
+// privilegedPorts asks for what only a class allows of a port, on a Network of the attacker's own, which has no class.
+func (d *deputy) privilegedPorts() {
+	d.attacker.network("own", "10.85.0.0/24", "10.85.0.1")
+	d.attacker.awaitReady("own")
+	for field, set := range privilegedOfPort {
+		spec := cloudteamv1.NetworkPortSpec{NetworkName: "own"}
+		set(&spec)
+		name := "own-" + strings.ToLower(string(field))
+		d.portStalls(name, spec, cloudteamv1.ReasonForbiddenByClass, func(says string) error {
+			return d.tells(says, fmt.Sprintf("The built-in class forbids spec.%s.", field),
+				fmt.Sprintf("has %s in allowedFields", field))
+		})
+	}
+}
+
+// guestPorts asks for the same on a Network of the victim's that the attacker may use. Its class allows that to the
+// victim's own ports.
+func (d *deputy) guestPorts() {
+	open := d.classOfVictim("open-", slices.Collect(maps.Keys(privilegedOfPort))...)
+	network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "guests"}}
+	network.Spec.CIDR, network.Spec.Gateway, network.Spec.ClassName = "10.86.0.0/24", "10.86.0.1", open
+	network.Spec.AllowedNamespaces = []string{d.attacker.name}
+	_, err := surroundings.Networks.CloudteamV1().Networks(d.victim.name).Create(d.t.Context(), network,
+		metav1.CreateOptions{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.victim.awaitReady("guests")
+	d.changesNothing(func() {
+		for field, set := range privilegedOfPort {
+			spec := cloudteamv1.NetworkPortSpec{NetworkName: "guests", NetworkNamespace: d.victim.name}
+			set(&spec)
+			name := "guest-" + strings.ToLower(string(field))
+			d.portStalls(name, spec, cloudteamv1.ReasonInvalidSpec, func(says string) error {
+				if !strings.Contains(says, string(field)) || !strings.Contains(says, "only its own ports may have it") {
+					return fmt.Errorf("it says %q of %s", says, field)
+				}
+				return nil
+			})
+		}
+	})
+}
+
+// portStalls creates a NetworkPort of the attacker's, and waits until it is Stalled for a reason, with nothing in
+// Neutron. check judges the message.
+func (d *deputy) portStalls(
+	name string, spec cloudteamv1.NetworkPortSpec, reason string, check func(message string) error,
+) {
+	d.t.Helper()
+	ports := d.attacker.networks.CloudteamV1().NetworkPorts(d.attacker.name)
+	_, err := ports.Create(d.t.Context(), &cloudteamv1.NetworkPort{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	surroundings.Eventually(d.t, func() error {
+		port, err := ports.Get(d.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		is := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionStalled)
+		if is == nil || is.Reason != reason || port.Status.PortID != "" {
+			return fmt.Errorf("NetworkPort %s has the status %+v, want Stalled %s", name, port.Status, reason)
+		}
+		return check(is.Message)
+	})
+}
+
 // credentialsOfOthers names the Secret of another namespace, with a Network and by its name.
 func (d *deputy) credentialsOfOthers() {
 	d.attacker.network("secret", "10.83.0.0/24", "10.83.0.1", func(s *cloudteamv1.NetworkSpec) {
@@ -166,42 +260,49 @@ func (d *deputy) credentialsOfOthers() {
 	}
 }
 
-// classOfOthers names a class that allows everything, but not to this namespace.
-func (d *deputy) classOfOthers() {
+// classOfVictim makes a class for the victim's namespace, until the test ends, and gives its name.
+func (d *deputy) classOfVictim(prefix string, allowed ...cloudteamv1.PrivilegedField) string {
+	d.t.Helper()
 	classes := surroundings.Networks.CloudteamV1().NetworkClasses()
-	gold, err := classes.Create(d.t.Context(), &cloudteamv1.NetworkClass{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "gold-"},
+	class, err := classes.Create(d.t.Context(), &cloudteamv1.NetworkClass{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: prefix},
 		Spec: cloudteamv1.NetworkClassSpec{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: d.victim.name}},
-			AllowedFields:     []cloudteamv1.PrivilegedField{cloudteamv1.FieldImport},
+			AllowedFields:     allowed,
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() {
-		if err := classes.Delete(cleanup(d.t), gold.Name, metav1.DeleteOptions{}); err != nil {
+		if err := classes.Delete(cleanup(d.t), class.Name, metav1.DeleteOptions{}); err != nil {
 			d.t.Error(err)
 		}
 	})
+	return class.Name
+}
+
+// classOfOthers names a class that allows everything, but not to this namespace.
+func (d *deputy) classOfOthers() {
+	gold := d.classOfVictim("gold-", cloudteamv1.FieldImport)
 	refused := func(parts ...string) {
 		d.t.Helper()
 		surroundings.Eventually(d.t, func() error {
 			network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{GenerateName: "gold-"}}
-			network.Spec.CIDR, network.Spec.ClassName = "10.84.0.0/24", gold.Name
+			network.Spec.CIDR, network.Spec.ClassName = "10.84.0.0/24", gold
 			network.Spec.Import = &cloudteamv1.NetworkImport{ID: d.network.ID()}
 			_, err := d.attacker.networks.CloudteamV1().Networks(d.attacker.name).Create(d.t.Context(), network,
 				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			if !apierrors.IsForbidden(err) {
 				return fmt.Errorf("a class that is not for this namespace: %w", err)
 			}
-			return d.tells(err.Error(), append(parts, "spec.className", fmt.Sprintf("NetworkClass %q", gold.Name))...)
+			return d.tells(err.Error(), append(parts, "spec.className", fmt.Sprintf("NetworkClass %q", gold))...)
 		})
 	}
 	refused("you may not use", `have the verb "use" on it granted to you`)
 	d.attacker.grant(rbacv1.PolicyRule{
 		APIGroups: []string{"cloudteam.ztgame.com"}, Resources: []string{"networkclasses"},
-		ResourceNames: []string{gold.Name}, Verbs: []string{"use"},
+		ResourceNames: []string{gold}, Verbs: []string{"use"},
 	})
 	refused("is not for namespace "+d.attacker.name, "name a class for this namespace")
 }

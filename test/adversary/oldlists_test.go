@@ -155,7 +155,7 @@ func (who *tenant) inNeutron(cloud *harness.Cloud) map[string][]string {
 	return markedBy(cloud, who.owners())
 }
 
-// owners are the UIDs of the tenant's Networks and NetworkPorts.
+// owners are the UIDs of the tenant's Networks, NetworkPorts and SecurityGroups.
 func (who *tenant) owners() (owners []string) {
 	who.t.Helper()
 	networks, err := who.networks.CloudteamV1().Networks(who.name).List(who.t.Context(), metav1.ListOptions{})
@@ -168,13 +168,23 @@ func (who *tenant) owners() (owners []string) {
 	for _, port := range who.ports() {
 		owners = append(owners, string(port.UID))
 	}
+	groups, err := who.networks.CloudteamV1().SecurityGroups(who.name).List(who.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		who.t.Fatal(err)
+	}
+	for _, g := range groups.Items {
+		owners = append(owners, string(g.UID))
+	}
 	return owners
 }
+
+// markedCollections are those whose resources bear an owner's marker.
+var markedCollections = []string{"networks", "subnets", "routers", "ports", "floatingips", "security-groups"}
 
 // markedBy are the ids of what bears the marker of one of the owners, by collection.
 func markedBy(cloud *harness.Cloud, owners []string) map[string][]string {
 	found := map[string][]string{}
-	for _, collection := range []string{"networks", "subnets", "routers", "ports"} {
+	for _, collection := range markedCollections {
 		for _, resource := range cloud.List(collection, "sort_key=id&sort_dir=asc") {
 			for _, owner := range owners {
 				text, _ := resource["description"].(string)

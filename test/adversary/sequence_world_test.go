@@ -198,7 +198,7 @@ func (s *sequence) left(t *rapid.T, all scene) (left []string) {
 			alive[string(port.UID)] = true
 		}
 	}
-	for _, collection := range []string{"networks", "subnets", "ports", "routers"} {
+	for _, collection := range markedCollections {
 		for _, r := range scenery.neutron.List(collection, "fields=id&fields=description") {
 			description, _ := r["description"].(string)
 			_, owner, marked := plan.ParseDescription(description)

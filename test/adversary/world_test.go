@@ -291,6 +291,17 @@ func (who *tenant) deployment(name, networks string, replicas int32) *appsv1.Dep
 	return created
 }
 
+// statefulSet creates a StatefulSet whose Pods declare networks.
+func (who *tenant) statefulSet(name, networks string, replicas int32) *appsv1.StatefulSet {
+	who.t.Helper()
+	set := harness.StatefulSetOn(name, networks, replicas, appsv1.ParallelPodManagement)
+	created, err := who.kube.AppsV1().StatefulSets(who.name).Create(who.t.Context(), set, metav1.CreateOptions{})
+	if err != nil {
+		who.t.Fatal(err)
+	}
+	return created
+}
+
 // pods lists the tenant's Pods.
 func (who *tenant) pods() []corev1.Pod {
 	who.t.Helper()
