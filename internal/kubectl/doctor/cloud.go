@@ -135,7 +135,7 @@ func (d doctor) quotas() Check {
 	var full []string
 	for _, q := range all {
 		if q.Limit >= 0 && float64(q.Used) >= almost*float64(q.Limit) {
-			full = append(full, fmt.Sprintf("%s %d of %d", strings.ReplaceAll(q.Resource, "_", " "), q.Used, q.Limit))
+			full = append(full, fmt.Sprintf("%s %d of %d", q.Name(), q.Used, q.Limit))
 		}
 	}
 	if len(full) > 0 {

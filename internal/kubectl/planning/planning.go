@@ -214,6 +214,11 @@ func stops(s plan.Step) string {
 		return "packets that no other rule allows are dropped"
 	case plan.UpdateGateway:
 		return "connections to the outside break"
+	case plan.DeleteFloatingIP, plan.UpdateFloatingIP:
+		if leaves(s) {
+			return "the outside no longer reaches the port there"
+		}
+		return ""
 	}
 	for _, of := range []struct{ field, stops string }{
 		{plan.FieldAdminState, "it carries no traffic while it is down"},
@@ -227,6 +232,17 @@ func stops(s plan.Step) string {
 		}
 	}
 	return ""
+}
+
+// leaves reports whether a step takes a floating IP from a port. Neutron parts it from a port that is deleted; then it
+// carries no traffic.
+func leaves(s plan.Step) bool {
+	if s.Action == plan.DeleteFloatingIP {
+		return s.PortRef.ID != ""
+	}
+	return slices.ContainsFunc(s.Differences, func(d plan.Difference) bool {
+		return d.Field == plan.FieldFloatingIP && d.Actual != plan.None
+	})
 }
 
 // Quota is one quota of a project, before and after a plan.
@@ -250,7 +266,8 @@ var counted = map[plan.Action]struct {
 	plan.CreateRouter: {"router", 1}, plan.DeleteRouter: {"router", -1},
 	plan.ShareNetwork: {"rbac_policy", 1}, plan.UnshareNetwork: {"rbac_policy", -1},
 	plan.CreateGroup: {"security_group", 1}, plan.DeleteGroup: {"security_group", -1},
-	plan.DeleteRule: {"security_group_rule", -1},
+	plan.DeleteRule:       {"security_group_rule", -1},
+	plan.CreateFloatingIP: {"floatingip", 1}, plan.DeleteFloatingIP: {"floatingip", -1},
 }
 
 // Quotas reads the quotas that the results count for. The cloud may not tell them: then it is empty.
@@ -297,7 +314,7 @@ func ProjectQuotas(ctx context.Context, cloud *client.Cloud) (all []Quota, err e
 		return nil, err
 	}
 	for _, name := range []string{
-		"network", "subnet", "port", "router", "rbac_policy", "security_group", "security_group_rule",
+		"network", "subnet", "port", "router", "floatingip", "rbac_policy", "security_group", "security_group_rule",
 	} {
 		if is, known := answer.Quota[name]; known {
 			all = append(all, Quota{name, is.Used, is.Used, is.Limit})
@@ -306,13 +323,21 @@ func ProjectQuotas(ctx context.Context, cloud *client.Cloud) (all []Quota, err e
 	return all, nil
 }
 
+// Name is the resource in words.
+func (q Quota) Name() string {
+	if q.Resource == "floatingip" {
+		return plan.FloatingIPResource
+	}
+	return strings.ReplaceAll(q.Resource, "_", " ")
+}
+
 // String says a quota in words.
 func (q Quota) String() string {
 	limit := "without a limit"
 	if q.Limit >= 0 {
 		limit = fmt.Sprintf("of %d", q.Limit)
 	}
-	text := fmt.Sprintf("%s %d → %d %s", strings.ReplaceAll(q.Resource, "_", " "), q.Used, q.After, limit)
+	text := fmt.Sprintf("%s %d → %d %s", q.Name(), q.Used, q.After, limit)
 	if q.Exceeded() {
 		text += ": too many"
 	}

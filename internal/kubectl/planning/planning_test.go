@@ -3,9 +3,11 @@ package planning
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -101,10 +103,91 @@ func told(change plan.Change) (steps []string) {
 	return steps
 }
 
+// aPort is a port of an object, and itsFloatingIP one that leads to a port and an address of it.
+var (
+	aPort = plan.PortSpec{Owner: plan.Owner{Cluster: "c1", Object: "uid"}, Name: "web", NetworkID: "net",
+		Addresses: []plan.PortAddress{{SubnetID: "sub", Address: netip.MustParseAddr("10.1.0.5")}}, FloatingNetwork: "out"}
+	itsFloatingIP = func(id, port, fixed string) plan.ObservedFloatingIP {
+		f := plan.ObservedFloatingIP{ID: id, PortID: port}
+		f.NetworkID, f.Description = "out", aPort.Owner.Marker()
+		if fixed != "" {
+			f.Fixed = netip.MustParseAddr(fixed)
+		}
+		return f
+	}
+)
+
+func TestAFloatingIPThatLeavesItsPortStopsTraffic(t *testing.T) {
+	const stop = "the outside no longer reaches the port there"
+	has := plan.ObservedPort{ID: "p1", NetworkID: "net", PortAttributes: aPort.Attributes()}
+	without := aPort
+	without.FloatingNetwork = ""
+	leads := itsFloatingIP("f1", "p1", "10.1.0.5")
+	described := leads
+	described.Description = aPort.Owner.Describe("mine")
+	for name, c := range map[string]struct {
+		spec plan.PortSpec
+		is   []plan.ObservedFloatingIP
+		// want has the actions and what they stop.
+		want string
+	}{
+		"a new one":                       {aPort, nil, "create floating IP: "},
+		"it is no longer declared":        {without, []plan.ObservedFloatingIP{leads}, "delete floating IP: " + stop},
+		"it is not declared, nor in use":  {without, []plan.ObservedFloatingIP{itsFloatingIP("f1", "", "")}, "delete floating IP: "},
+		"it leads to another port":        {aPort, []plan.ObservedFloatingIP{itsFloatingIP("f1", "p2", "10.1.0.6")}, "update floating IP: " + stop},
+		"it leads to another address":     {aPort, []plan.ObservedFloatingIP{itsFloatingIP("f1", "p1", "10.1.0.6")}, "update floating IP: " + stop},
+		"somebody took it from the port":  {aPort, []plan.ObservedFloatingIP{itsFloatingIP("f1", "", "")}, "update floating IP: "},
+		"somebody edited its description": {aPort, []plan.ObservedFloatingIP{described}, "update floating IP: "},
+		"it is a duplicate": {aPort, []plan.ObservedFloatingIP{leads, itsFloatingIP("f2", "p1", "10.1.0.7")},
+			"delete floating IP: " + stop},
+	} {
+		change, err := plan.Port(c.spec, plan.Observed{Ports: []plan.ObservedPort{has}, FloatingIPs: c.is})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range change {
+			got = append(got, string(s.Action)+": "+stops(s))
+		}
+		if is := strings.Join(got, "; "); is != c.want {
+			t.Errorf("%s: the steps are %q, want %q", name, is, c.want)
+		}
+	}
+}
+
+func TestQuotasCountFloatingIPs(t *testing.T) {
+	cloud := login(t, neutrontest.Options{Quotas: map[string]int{"floatingip": 1}})
+	for name, c := range map[string]struct {
+		actions []plan.Action
+		want    string
+	}{
+		"two are made": {[]plan.Action{plan.CreateFloatingIP, plan.CreateFloatingIP},
+			"[floating IP 0 → 2 of 1: too many]"},
+		"one is removed":               {[]plan.Action{plan.DeleteFloatingIP}, "[floating IP 0 → -1 of 1]"},
+		"one takes another one's room": {[]plan.Action{plan.DeleteFloatingIP, plan.CreateFloatingIP}, "[]"},
+	} {
+		var r Result
+		for _, a := range c.actions {
+			r.Steps = append(r.Steps, Step{step: plan.Step{Action: a}})
+		}
+		got, err := Quotas(t.Context(), cloud, []Result{r})
+		if is := fmt.Sprint(got); err != nil || is != c.want {
+			t.Errorf("%s: the quotas are %s, %v, want %s", name, is, err, c.want)
+		}
+	}
+}
+
 // emulated is the Inventory of a new emulated cloud.
 func emulated(t *testing.T) *inventory.Inventory {
+	t.Helper()
+	return inventory.New(login(t, neutrontest.Options{}), "c1", inventory.Options{Ports: true})
+}
+
+// login starts an emulated cloud.
+func login(t *testing.T, options neutrontest.Options) *client.Cloud {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(neutrontest.New(neutrontest.Options{}).Start(t).CloudsYAML()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(neutrontest.New(options).Start(t).CloudsYAML()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
@@ -112,5 +195,5 @@ func emulated(t *testing.T) *inventory.Inventory {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return inventory.New(client.NewCloud(credentials, client.Options{}), "c1", inventory.Options{Ports: true})
+	return client.NewCloud(credentials, client.Options{})
 }
