@@ -388,6 +388,24 @@ func (*scene) links(p page) func(t *testing.T) {
 		if rows := eval[string](p, `document.querySelector('table').getAttribute('aria-rowcount')`); rows != "6" {
 			t.Errorf("readers of the screen are told of %s rows, want 6", rows)
 		}
+		// backend is behind frontend's router, and reaches what that reaches.
+		const outside = `document.querySelector('tr[data-key="shop/%s"] td:last-child code').title`
+		reached := eval[string](p, fmt.Sprintf(outside, "frontend"))
+		if got := eval[string](p, fmt.Sprintf(outside, "backend")); got != reached || reached == "" {
+			t.Errorf("outside of backend is %q, and outside of frontend, on the same router, %q", got, reached)
+		}
+		cut := eval[[]string](p, `[...document.querySelectorAll('thead th')].filter((h) => h.scrollWidth > h.clientWidth).map((h) => h.innerText)`)
+		if len(cut) > 0 {
+			t.Errorf("the headers of these columns are cut: %q", cut)
+		}
+		p.js(fmt.Sprintf(`window.app.go({ q: %q })`, reached))
+		p.await(`[...document.querySelectorAll('tbody tr[data-key]')].map((r) => r.dataset.key).join() ===
+			'shop/backend,shop/frontend,platform/monitoring'`)
+		p.js(fmt.Sprintf(`window.app.go({ q: '', sel: 'outside/%s' })`, reached))
+		p.await(`document.querySelectorAll('#details .links li').length === 3`)
+		p.js(`window.app.go({ sel: 'Network/shop/backend' })`)
+		p.await(fmt.Sprintf(`document.querySelector('#details dl')?.innerText.includes(%q)`, reached))
+		p.js(`window.app.go({ sel: '' })`)
 		p.do(chromedp.KeyEvent("/"))
 		p.await(`document.activeElement.id === 'search'`)
 		p.js(`document.activeElement.select()`) // the driver types the key, too, which people do not see

@@ -3,7 +3,7 @@
 import { Details } from './details.js'
 import { h, icon, number } from './dom.js'
 import { LaneMap } from './map.js'
-import { found, laneOf } from './model.js'
+import { found, laneOf, reach } from './model.js'
 import { Table } from './table.js'
 
 const $ = (id) => document.getElementById(id)
@@ -90,7 +90,7 @@ class App {
   }
 
   lanesOf(id) {
-    return [...this.lanes.values()].filter((lane) => `router/${lane.router?.id}` === id || `outside/${lane.outside?.id}` === id ||
+    return [...this.lanes.values()].filter((lane) => `router/${lane.router?.id}` === id || `outside/${lane.reached?.id}` === id ||
       lane.ports.some((port) => port.id === id || port.user?.id === id)).sort((a, b) => (a.key < b.key ? -1 : 1))
   }
 
@@ -133,6 +133,7 @@ class App {
       }
       this.lanes.set(entry.key, lane)
     }
+    reach([...this.lanes.values()])
     this.synced = synced
     const said = notes.join('\n')
     if ($('notes').dataset.said !== said) {

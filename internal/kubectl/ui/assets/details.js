@@ -160,7 +160,7 @@ export class Details {
     if (about.lane && about.is === 'Network') {
       const lane = about.lane
       if (lane.neutronID) add('Id in Neutron', h('code', {}, lane.neutronID))
-      if (lane.outside) add('Outside', this.object(`outside/${lane.outside.id}`, lane.outside.id), lane.outside.addresses && h('code', {}, ` ${lane.outside.addresses}`))
+      if (lane.reached) add('Outside', this.object(`outside/${lane.reached.id}`, lane.reached.id), lane.reached.addresses && h('code', {}, ` ${lane.reached.addresses}`))
       if (lane.router) add('Router', this.object(`router/${lane.router.id}`, lane.router.id))
       const sections = rows.length ? [h('section', {}, h('h3', {}, 'In the cloud'), h('dl', {}, rows))] : []
       if (lane.subnets.length) {
@@ -185,7 +185,7 @@ export class Details {
     const lanes = this.app.lanesOf(this.id)
     if (!lanes.length) return [h('p', { class: 'muted' }, 'It is not on the map any more.')]
     const parts = [h('section', {}, h('h3', {}, 'In the cloud'), h('dl', {}, h('div', {}, h('dt', {}, 'Id'), h('dd', {}, h('code', {}, name)))))]
-    const outside = kind === 'router' && lanes[0].outside
+    const outside = kind === 'router' && lanes[0].reached
     if (outside) {
       parts[0].lastChild.append(
         h('div', {}, h('dt', {}, 'Outside'), h('dd', {}, this.object(`outside/${outside.id}`, outside.id))),

@@ -273,7 +273,7 @@ export class LaneMap {
   // reveal scrolls to an object's lane.
   reveal(id) {
     const at = this.placed.find((p) => p.lane.id === id || p.lane.ports.some((port) => port.id === id || port.user?.id === id) ||
-      `router/${p.lane.router?.id}` === id || `outside/${p.lane.outside?.id}` === id)
+      `router/${p.lane.router?.id}` === id || `outside/${p.lane.reached?.id}` === id)
     if (!at) return
     const top = this.element.scrollTop
     if (at.y < top) this.element.scrollTop = at.y - gap

@@ -42,13 +42,13 @@ export function laneOf(entry) {
   const [ns, name] = split(root.name)
   const lane = {
     key: entry.key, id: `Network/${entry.key}`, ns, name, neutronID: root.info ?? '', problem: root.problem ?? '',
-    warning: root.warning ?? '', state: stateOf(root), colour: colourOf(entry.key), router: null, outside: null,
+    warning: root.warning ?? '', state: stateOf(root), colour: colourOf(entry.key), router: null, outside: null, reached: null,
     subnets: [], loose: [], ports: [],
   }
   const walk = (node, routed) => {
     switch (node.kind) {
       case 'outside':
-        lane.outside = { id: node.name, addresses: node.info ?? '' }
+        lane.outside = { id: node.name, addresses: node.info ?? '', hay: `${node.name} ${node.info ?? ''}`.toLowerCase() }
         break
       case 'router':
         lane.router = { id: node.name, info: node.info ?? '' }
@@ -80,14 +80,21 @@ export function laneOf(entry) {
     lane.used = counted.reduce((sum, s) => sum + s.used, 0)
     lane.total = counted.reduce((sum, s) => sum + s.total, 0)
   }
-  lane.hay = [entry.key, root.info, root.problem, root.warning, lane.router?.id, lane.outside?.id, lane.outside?.addresses,
+  lane.hay = [entry.key, root.info, root.problem, root.warning, lane.router?.id,
     ...lane.subnets.map((s) => s.cidr)].join(' ').toLowerCase()
   return lane
 }
 
+// reach sets what each lane reaches outside. A Network behind another one's router does not say it itself.
+export function reach(lanes) {
+  const beyond = new Map(lanes.filter((l) => l.router && l.outside).map((l) => [l.router.id, l.outside]))
+  for (const lane of lanes) lane.reached = lane.outside ?? beyond.get(lane.router?.id) ?? null
+}
+
 // found reports whether a lane, or a port on it, has all words of a search.
 export function found(lane, search) {
-  return search.every((word) => lane.hay.includes(word) || lane.ports.some((port) => port.hay.includes(word)))
+  return search.every((word) => lane.hay.includes(word) || lane.reached?.hay.includes(word) ||
+    lane.ports.some((port) => port.hay.includes(word)))
 }
 
 // portFound reports whether a port itself is what a search is for.
@@ -96,10 +103,8 @@ export const portFound = (port, search) => search.length > 0 && search.some((wor
 // sectionsOf orders lanes as they hang together: by the external network, then by the router, then by name.
 export function sectionsOf(lanes) {
   const sections = new Map()
-  // A Network on another's router does not say what is outside.
-  const beyond = new Map(lanes.filter((l) => l.router && l.outside).map((l) => [l.router.id, l.outside]))
   for (const lane of lanes) {
-    const reached = lane.outside ?? beyond.get(lane.router?.id) ?? null
+    const { reached } = lane
     const outside = reached?.id ?? (lane.router ? '~router' : '~none')
     if (!sections.has(outside)) sections.set(outside, { id: outside, outside: reached, groups: new Map() })
     const { groups } = sections.get(outside)

@@ -14,7 +14,7 @@ const columns = [
   { name: 'Addresses', value: (l) => (l.total ? -l.used / l.total : 1) },
   { name: 'Ports', value: (l) => -l.ports.length },
   { name: 'Router', value: (l) => l.router?.id ?? '~' },
-  { name: 'Outside', value: (l) => l.outside?.id ?? '~' },
+  { name: 'Outside', value: (l) => l.reached?.id ?? '~' },
 ]
 
 export class Table {
@@ -76,7 +76,7 @@ export class Table {
       h('span', {}, `${number(lane.used)} of ${number(lane.total)}`))),
     h('td', { class: 'num' }, String(lane.ports.length)),
     h('td', {}, h('code', { title: lane.router?.id }, lane.router ? short(lane.router.id) : '–')),
-    h('td', {}, h('code', { title: lane.outside?.id }, lane.outside ? short(lane.outside.id) : '–')))
+    h('td', {}, h('code', { title: lane.reached?.id }, lane.reached ? short(lane.reached.id) : '–')))
   }
 
   keys() { return this.lanes.map((lane) => lane.id) }
