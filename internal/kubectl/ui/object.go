@@ -69,11 +69,8 @@ func describe(ctx context.Context, c *ask.Cluster, of ask.Object, now time.Time)
 	if d.Answer, err = why.Explain(ctx, c, of, now); err != nil {
 		return nil, err
 	}
-	switch o := object.(type) {
-	case *cloudteamv1.Network:
-		d.Drift = o.Status.Drift
-	case *cloudteamv1.NetworkPort:
-		d.Drift = o.Status.Drift
+	if status := statusOf(object); status != nil {
+		d.Drift = status.Drift
 	}
 	if events, is := ask.Read(c, ask.New("Events", "", "of "+of.String()), func() (*corev1.EventList, error) {
 		return c.Kubernetes.CoreV1().Events(of.Namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
@@ -111,6 +108,10 @@ func get(ctx context.Context, c *ask.Cluster, of ask.Object) (object readable, e
 		p, failed := api.NetworkPorts(of.Namespace).Get(ctx, of.Name, options)
 		object, err = p, failed
 		p.APIVersion, p.Kind = apiVersion, of.Kind
+	case why.KindSecurityGroup:
+		g, failed := api.SecurityGroups(of.Namespace).Get(ctx, of.Name, options)
+		object, err = g, failed
+		g.APIVersion, g.Kind = apiVersion, of.Kind
 	case why.KindPod:
 		p, failed := c.Kubernetes.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, options)
 		object, err = p, failed
@@ -123,7 +124,7 @@ func get(ctx context.Context, c *ask.Cluster, of ask.Object) (object readable, e
 		hide(&d.Spec.Template.Spec)
 	default:
 		return nil, apierrors.NewBadRequest(
-			fmt.Sprintf("%q is not shown here: name a Network, NetworkPort, Pod or Deployment", of.Kind))
+			fmt.Sprintf("%q is not shown here: name a Network, NetworkPort, SecurityGroup, Pod or Deployment", of.Kind))
 	}
 	if err != nil {
 		return nil, err
@@ -155,17 +156,27 @@ func hide(spec *corev1.PodSpec) {
 	}
 }
 
-// conditionsOf are the conditions of an object of any kind, with what to do.
-func conditionsOf(of ask.Object, object readable) (all []Condition) {
+// statusOf is what the status of each kind of ours has; nil for the kinds of Kubernetes.
+func statusOf(object readable) *cloudteamv1.ResourceStatus {
 	switch o := object.(type) {
 	case *cloudteamv1.Network:
-		for _, said := range o.Status.Conditions {
-			all = append(all, conditionOf(of, said))
-		}
+		return &o.Status.ResourceStatus
 	case *cloudteamv1.NetworkPort:
-		for _, said := range o.Status.Conditions {
+		return &o.Status.ResourceStatus
+	case *cloudteamv1.SecurityGroup:
+		return &o.Status.ResourceStatus
+	}
+	return nil
+}
+
+// conditionsOf are the conditions of an object of any kind, with what to do.
+func conditionsOf(of ask.Object, object readable) (all []Condition) {
+	if status := statusOf(object); status != nil {
+		for _, said := range status.Conditions {
 			all = append(all, conditionOf(of, said))
 		}
+	}
+	switch o := object.(type) {
 	case *corev1.Pod:
 		done := o.Status.Phase == corev1.PodSucceeded
 		for _, said := range o.Status.Conditions {

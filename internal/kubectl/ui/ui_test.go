@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -322,6 +323,44 @@ func TestDetailsHaveTheRemedyAndNoSecret(t *testing.T) {
 	_, text, _ = request(t, client, http.MethodGet, at+"&kind=Pod&name=web-x", nil)
 	if strings.Contains(text, "hunter2") || !strings.Contains(text, redact.Placeholder) {
 		t.Errorf("the Pod's variables are shown: %s", text)
+	}
+}
+
+// TestDetailsLeadToASecurityGroup follows the chain of a port that waits for a group, as the page does.
+func TestDetailsLeadToASecurityGroup(t *testing.T) {
+	s, w := serve(t)
+	api := w.Networks.CloudteamV1()
+	p := port("shop", "web-1", "frontend")
+	p.Spec.SecurityGroupRefs = []string{"web"}
+	p.Status.Conditions[0].Reason = cloudteamv1.ReasonSecurityGroupNotReady
+	if _, err := api.NetworkPorts("shop").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	g.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: cloudteamv1.ReasonQuotaExceeded}}
+	g.Status.Drift = []cloudteamv1.Drift{{Field: "stateful", Declared: "true", Actual: "false"}}
+	if _, err := api.SecurityGroups("shop").Create(t.Context(), g, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	client, _ := visitor(t, s.URL())
+	details := func(kind, name string) (d Details) {
+		_, text, _ := request(t, client, http.MethodGet, "http://"+s.listener.Addr().String()+"/api/object?"+
+			url.Values{"kind": {kind}, "namespace": {"shop"}, "name": {name}}.Encode(), nil)
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return d
+	}
+	cause := details("NetworkPort", "web-1").Answer.Cause().Object
+	if cause.String() != "SecurityGroup shop/web" {
+		t.Fatalf("the cause is %s", cause)
+	}
+	d := details(cause.Kind, cause.Name)
+	if d.Answer.Remedy == "" || len(d.Conditions) != 1 || !d.Conditions[0].Bad || d.Conditions[0].Remedy == "" {
+		t.Errorf("the SecurityGroup has no remedy: %+v", d)
+	}
+	if len(d.Drift) != 1 || !strings.Contains(d.YAML, "kind: SecurityGroup\n") {
+		t.Errorf("the SecurityGroup has the drift %v and the YAML\n%s", d.Drift, d.YAML)
 	}
 }
 

@@ -6,7 +6,7 @@ import { words } from './model.js'
 const tabs = ['Overview', 'Events', 'YAML']
 const refresh = 30000 // milliseconds, for what no watch tells: conditions of Pods and Deployments
 const burst = 100 // milliseconds; Events that come together are one request
-const readable = /^(Network|NetworkPort|Pod|Deployment)\//
+const readable = /^(Network|NetworkPort|SecurityGroup|Pod|Deployment)\//
 
 export class Details {
   constructor(app, element) {
