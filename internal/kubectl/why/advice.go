@@ -35,6 +35,8 @@ const (
 	outsideTaken = "FloatingIPTaken"
 	// inUseBy: the object uses what has to go.
 	inUseBy = "Uses"
+	// hasFloatingIP: the object has a floating IP that needs what has to go.
+	hasFloatingIP = "HasFloatingIP"
 	// deleting: the object is being deleted.
 	deleting = "Deleting"
 	// noLabel: the namespace has no label, so the policies do not guard it.
@@ -209,6 +211,10 @@ var advices = map[string]advice{
 		[]string{"openstack floating ip list --port $(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.portID}')"}},
 	inUseBy: {
 		"Delete it. What waits for it continues by itself.", []string{"kubectl delete {kind} {name} -n {ns}"}},
+	hasFloatingIP: {
+		"Remove spec.floatingIP here. If a Deployment or Pod made the port, remove the annotation " +
+			cloudteamv1.AnnotationFloatingIP + " there, or delete the Pod. What waits for it continues by itself.",
+		[]string{"kubectl edit {kind} {name} -n {ns}"}},
 	deleting: {
 		"Wait for the end of the deletion, and create it again.", nil},
 	noLabel: {

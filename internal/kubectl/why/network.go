@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -151,9 +152,10 @@ func (w *walk) ownerOf(message string) []Link {
 // usersOf shows a port that keeps a Network, or a part of it. Without a deletion only those count that the message
 // names. One that a Pod uses comes first, because that one does not go by itself.
 func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
-	ports := slices.DeleteFunc(w.portsOn(n), func(p cloudteamv1.NetworkPort) bool {
-		return n.DeletionTimestamp == nil && !strings.Contains(message, p.Name)
-	})
+	if n.DeletionTimestamp == nil {
+		return w.namedUser(n, message)
+	}
+	ports := w.portsOn(n)
 	if len(ports) == 0 {
 		return nil
 	}
@@ -175,6 +177,29 @@ func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
 	return append([]Link{l}, userOf(&port)...)
 }
 
+// namedUser shows the port that a message about a part of a Network names: by its id or its floating IP, as the
+// controller names what is in the way. The name of a port in Neutron proves nothing, because anybody may choose it. A
+// floating IP may be that of a port on another Network behind the same router.
+func (w *walk) namedUser(n *cloudteamv1.Network, message string) []Link {
+	for _, p := range w.allPorts(n.Namespace) {
+		of := ask.New(KindNetworkPort, p.Namespace, p.Name)
+		if f := p.Status.FloatingIP; f != nil && names(message, f.Address) {
+			return []Link{{Object: of, Reason: hasFloatingIP, Message: "Its floating IP " + f.Address + " needs the router."}}
+		}
+		if names(message, p.Status.PortID) {
+			return append([]Link{{Object: of, Reason: inUseBy, Message: "Its port is on the network."}}, userOf(&p)...)
+		}
+	}
+	return nil
+}
+
+// names reports whether a text names an id or an address, and not a longer one that contains it.
+func names(text, what string) bool {
+	inside := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(".:-_", r) }
+	return what != "" && slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return !inside(r) }),
+		func(word string) bool { return strings.TrimRight(word, ".:") == what })
+}
+
 // userOf shows what a port is bound to.
 func userOf(p *cloudteamv1.NetworkPort) []Link {
 	bound := p.Status.BoundTo
@@ -184,23 +209,28 @@ func userOf(p *cloudteamv1.NetworkPort) []Link {
 	return []Link{{Object: ask.New(bound.Kind, p.Namespace, bound.Name), Reason: inUseBy, Message: "It uses the port."}}
 }
 
-// portsOn are the NetworkPorts on a Network that the user may see: of all namespaces, or of the Network's own.
+// portsOn are the NetworkPorts on a Network that the user may see.
 func (w *walk) portsOn(n *cloudteamv1.Network) []cloudteamv1.NetworkPort {
+	return slices.DeleteFunc(w.allPorts(n.Namespace), func(p cloudteamv1.NetworkPort) bool {
+		return p.Network() != types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
+	})
+}
+
+// allPorts are the NetworkPorts that the user may see: of all namespaces, or else of one.
+func (w *walk) allPorts(own string) []cloudteamv1.NetworkPort {
 	list := func(namespace string) (*cloudteamv1.NetworkPortList, error) {
 		return w.Networks.CloudteamV1().NetworkPorts(namespace).List(w.ctx, metav1.ListOptions{})
 	}
 	all, is := ask.Read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of all namespaces"},
 		func() (*cloudteamv1.NetworkPortList, error) { return list(metav1.NamespaceAll) })
 	if is != ask.There {
-		all, is = ask.Read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of namespace " + n.Namespace},
-			func() (*cloudteamv1.NetworkPortList, error) { return list(n.Namespace) })
+		all, is = ask.Read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of namespace " + own},
+			func() (*cloudteamv1.NetworkPortList, error) { return list(own) })
 	}
 	if is != ask.There {
 		return nil
 	}
-	return slices.DeleteFunc(all.Items, func(p cloudteamv1.NetworkPort) bool {
-		return p.Network() != types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
-	})
+	return all.Items
 }
 
 // networkFor explains the Network that objects of a namespace want to use. missing says whether one that does not exist

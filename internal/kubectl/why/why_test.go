@@ -312,6 +312,39 @@ func questions() (all []question) {
 	add(question{reason: "InUse", ask: "Network frontend", // others' ports, which the message names
 		objects: on(network("False", "InUse"), port("web-a", "True", "Available")),
 		chain:   "Network shop/frontend InUse", remedy: "Remove what uses it"})
+	usedBy := func(what string) func(*cloudteamv1.Network) {
+		return func(n *cloudteamv1.Network) {
+			n.Status.Conditions[0].Message = "update router gateway: in use by " + what + ". Retrying with backoff."
+		}
+	}
+	floats := func(address string) func(*cloudteamv1.NetworkPort) {
+		return func(p *cloudteamv1.NetworkPort) {
+			p.Status.PortID, p.Status.FloatingIP = "port-"+p.Name, &cloudteamv1.FloatingIPStatus{ID: "x", Address: address}
+		}
+	}
+	add(question{reason: "InUse", ask: "Network frontend", // the router's gateway, which a floating IP needs
+		objects: on(network("False", "InUse", usedBy("floating IP 203.0.113.20 (5d0c)")),
+			port("web-a", "True", "Available", floats("203.0.113.2")),
+			port("web-b", "True", "Available", floats("203.0.113.20"), boundTo("web-1"))),
+		chain:  "Network shop/frontend InUse > NetworkPort shop/web-b HasFloatingIP",
+		remedy: "Remove spec.floatingIP"})
+	add(question{reason: "InUse", ask: "Network frontend", // a port on another Network behind the router
+		objects: on(network("False", "InUse", usedBy("floating IP 203.0.113.20")),
+			port("web-b", "True", "Available", floats("203.0.113.20"),
+				func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkName = "backend" })),
+		chain: "Network shop/frontend InUse > NetworkPort shop/web-b HasFloatingIP", remedy: "Remove spec.floatingIP"})
+	add(question{reason: "InUse", ask: "Network frontend", // a server's port of the same name, and of a longer id
+		objects: on(network("False", "InUse", usedBy(`port port-web-a-2 "web-a" (compute:nova, device 9)`)),
+			port("web-a", "True", "Available", floats("203.0.113.20"))),
+		chain: "Network shop/frontend InUse", remedy: "Remove what uses it"})
+	add(question{reason: "InUse", ask: "Network frontend", // a message of Neutron
+		objects: on(network("False", "InUse", usedBy("port port-web-a")),
+			port("web-a", "True", "Available", floats("203.0.113.20"), boundTo("web-1"))),
+		chain: "Network shop/frontend InUse > NetworkPort shop/web-a Uses > Pod shop/web-1 Uses", remedy: "Delete it"})
+	add(question{reason: "InUse", ask: "Network frontend", // "port" is a word in it
+		objects: on(network("False", "InUse", usedBy("a port of another object of this cluster")),
+			port("port", "True", "Available", floats("203.0.113.20"))),
+		chain: "Network shop/frontend InUse", remedy: "Remove what uses it"})
 	add(question{reason: "InUse", ask: "NetworkPort web-a",
 		objects: on(good(), port("web-a", "False", "InUse", boundTo("web-1"))),
 		chain:   "NetworkPort shop/web-a InUse > Pod shop/web-1 Uses", remedy: "Delete it"})
