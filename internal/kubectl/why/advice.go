@@ -251,6 +251,24 @@ var advices = map[string]advice{
 		[]string{"kubectl -n network-controller get pods"}},
 }
 
+// adviceFor has what to do for a Reason where that differs for a kind.
+var adviceFor = map[string]map[string]advice{
+	KindNetworkPort: {
+		cloudteamv1.ReasonForbiddenByClass: {
+			"Remove the field that the message names, use a Network of another class, or ask whoever manages the class to " +
+				"list the field in allowedFields.",
+			[]string{"kubectl edit {kind} {name} -n {ns}", "kubectl get networkclasses"}},
+	},
+}
+
+// adviceOf has what to do about a link.
+func adviceOf(l Link) advice {
+	if known, differs := adviceFor[l.Object.Kind][l.Reason]; differs {
+		return known
+	}
+	return advices[l.Reason]
+}
+
 // remedyOf says what to do about the last link of a chain. A link that only shows where to look has the remedy of the
 // one before.
 func remedyOf(chain []Link) (remedy string, commands []string) {
@@ -258,7 +276,7 @@ func remedyOf(chain []Link) (remedy string, commands []string) {
 		of := chain[i].Object
 		names := strings.NewReplacer("{kind}", resource(of.Kind, strings.ToLower(of.Kind)),
 			"{kinds}", resource(of.Kind, plural(of.Kind)), "{where}", where(of), "{ns}", of.Namespace, "{name}", of.Name)
-		known := advices[chain[i].Reason]
+		known := adviceOf(chain[i])
 		remedy = names.Replace(known.remedy)
 		for _, command := range known.commands {
 			commands = append(commands, names.Replace(command))

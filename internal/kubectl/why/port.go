@@ -35,7 +35,7 @@ func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
 		if n, is := w.networkOf(p); is == ask.There {
 			chain = append(chain, credentialsOf(n)...)
 		}
-	case cloudteamv1.ReasonClassLimitReached:
+	case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassLimitReached:
 		if n, is := w.networkOf(p); is == ask.There {
 			chain = append(chain, w.classOf(n)...)
 		}

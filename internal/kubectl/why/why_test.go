@@ -287,6 +287,13 @@ func questions() (all []question) {
 	add(question{reason: "ForbiddenByClass", ask: "Network frontend", // of a Network that is kept
 		objects: on(network("True", "Available", withCondition("ClassViolated", "ForbiddenByClass"))),
 		remedy:  "the Network is Ready", warning: "ForbiddenByClass"})
+	add(question{reason: "ForbiddenByClass", ask: "NetworkPort web-a",
+		objects: on(network("True", "Available", withClass("team-b")), aClass(), port("web-a", "False", "ForbiddenByClass")),
+		chain:   "NetworkPort shop/web-a ForbiddenByClass > NetworkClass team-b Class",
+		remedy:  "list the field in allowedFields"})
+	add(question{reason: "ForbiddenByClass", ask: "NetworkPort web-a", // the built-in rules
+		objects: on(good(), port("web-a", "False", "ForbiddenByClass")),
+		chain:   "NetworkPort shop/web-a ForbiddenByClass", remedy: "use a Network of another class"})
 	add(question{reason: "ClassNotFound", ask: "Network frontend",
 		objects: on(network("False", "ClassNotFound", withClass("gold")), aClass()),
 		chain:   "Network shop/frontend ClassNotFound > NetworkClass gold NotFound", remedy: "Create it, or correct the name"})
