@@ -37,6 +37,8 @@ const (
 	inUseBy = "Uses"
 	// hasFloatingIP: the object has a floating IP that needs what has to go.
 	hasFloatingIP = "HasFloatingIP"
+	// hasGroup: the object puts a port into the SecurityGroup that has to go or to change.
+	hasGroup = "HasGroup"
 	// deleting: the object is being deleted.
 	deleting = "Deleting"
 	// noLabel: the namespace has no label, so the policies do not guard it.
@@ -215,6 +217,11 @@ var advices = map[string]advice{
 		"Remove spec.floatingIP here. If a Deployment or Pod made the port, remove the annotation " +
 			cloudteamv1.AnnotationFloatingIP + " there, or delete the Pod. What waits for it continues by itself.",
 		[]string{"kubectl edit {kind} {name} -n {ns}"}},
+	hasGroup: {
+		"Remove the group from spec.securityGroupRefs here. If a Deployment or Pod made the port, remove it from the " +
+			"annotation " + cloudteamv1.AnnotationSecurityGroups + " there, or delete the Pod. The SecurityGroup continues by " +
+			"itself.",
+		[]string{"kubectl edit {kind} {name} -n {ns}"}},
 	deleting: {
 		"Wait for the end of the deletion, and create it again.", nil},
 	noLabel: {
@@ -258,6 +265,17 @@ var adviceFor = map[string]map[string]advice{
 			"Remove the field that the message names, use a Network of another class, or ask whoever manages the class to " +
 				"list the field in allowedFields.",
 			[]string{"kubectl edit {kind} {name} -n {ns}", "kubectl get networkclasses"}},
+	},
+	KindSecurityGroup: {
+		cloudteamv1.ReasonClassLimitReached: {
+			"Delete SecurityGroups that nobody needs, name another class in spec.className, or ask for a higher limit in the " +
+				"class.",
+			[]string{"kubectl get networkclasses", "kubectl get " + groups + " -n {ns}"}},
+		cloudteamv1.ReasonInUse: {
+			"Take the ports that the message names out of the group, or delete them. If the group is to stay, and stateful is " +
+				"what cannot change, set it back. The controller continues within a minute.",
+			[]string{"openstack port list --security-group " +
+				"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.securityGroupID}')"}},
 	},
 }
 

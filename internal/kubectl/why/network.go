@@ -37,9 +37,9 @@ func (w *walk) network(n *cloudteamv1.Network) []Link {
 	case notSeen:
 		return append(chain, w.controller()...)
 	case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
-		return append(chain, w.classOf(n)...)
+		return append(chain, w.classOf(n.Spec.ClassName)...)
 	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
-		return append(chain, credentialsOf(n)...)
+		return append(chain, credentialsOf(n, n.Spec.Cloud, &n.Status.ResourceStatus)...)
 	case cloudteamv1.ReasonInUse:
 		return append(chain, w.usersOf(n, l.Message)...)
 	case cloudteamv1.ReasonAlreadyOwned:
@@ -55,9 +55,9 @@ func networkWell(n *cloudteamv1.Network) string {
 	return ""
 }
 
-// classOf shows the class of a Network.
-func (w *walk) classOf(n *cloudteamv1.Network) []Link {
-	of := Object{Kind: "NetworkClass", Name: n.Spec.ClassName}
+// classOf shows the class of a Network or SecurityGroup with a className.
+func (w *walk) classOf(className string) []Link {
+	of := Object{Kind: "NetworkClass", Name: className}
 	list, is := ask.Read(w.Cluster, Object{Kind: "NetworkClass", Name: cmp.Or(of.Name, "(all)")},
 		func() (*cloudteamv1.NetworkClassList, error) {
 			return w.Networks.CloudteamV1().NetworkClasses().List(w.ctx, metav1.ListOptions{})
@@ -74,7 +74,7 @@ func (w *walk) classOf(n *cloudteamv1.Network) []Link {
 	if of.Name == "" {
 		found := class.Default(all)
 		if found == nil {
-			return nil // the Network's message says that none is the default, or the rules are built in
+			return nil // the object's message says that none is the default, or the rules are built in
 		}
 		of.Name = found.Name
 	}
@@ -85,7 +85,7 @@ func (w *walk) classOf(n *cloudteamv1.Network) []Link {
 	return []Link{{Object: of, Reason: classSays, Message: whatAllows(all[at])}}
 }
 
-// whatAllows says in short what Networks of a class may do.
+// whatAllows says in short what objects of a class may do.
 func whatAllows(c *cloudteamv1.NetworkClass) string {
 	var fields []string
 	for _, field := range c.Spec.AllowedFields {
@@ -103,6 +103,7 @@ func whatAllows(c *cloudteamv1.NetworkClass) string {
 		}{
 			{"Networks in a namespace", limits.NetworksPerNamespace}, {"ports on a Network", limits.PortsPerNetwork},
 			{"ports of a Deployment", limits.PortsPerDeployment},
+			{"SecurityGroups in a namespace", limits.SecurityGroupsPerNamespace},
 		} {
 			if limit.is != nil {
 				says = append(says, fmt.Sprintf("At most %d %s.", *limit.is, limit.what))
@@ -114,13 +115,16 @@ func whatAllows(c *cloudteamv1.NetworkClass) string {
 
 func orNone(words []string) string { return cmp.Or(strings.Join(words, ", "), "none") }
 
-// credentialsOf shows the Secret of a Network's credentials; it is empty for the controller's own.
-func credentialsOf(n *cloudteamv1.Network) []Link {
+// credentialsOf shows the Secret of an object's credentials, by its spec.cloud and its status; it is empty for the
+// controller's own.
+func credentialsOf(
+	obj metav1.Object, cloud *cloudteamv1.CloudReference, status *cloudteamv1.ResourceStatus,
+) []Link {
 	var secret Object
 	entry := ""
-	switch from := n.Status.Credentials; {
-	case n.Spec.Cloud != nil:
-		secret, entry = ask.New("Secret", n.Namespace, n.Spec.Cloud.SecretName), n.Spec.Cloud.Name
+	switch from := status.Credentials; {
+	case cloud != nil:
+		secret, entry = ask.New("Secret", obj.GetNamespace(), cloud.SecretName), cloud.Name
 	case from != nil:
 		secret, entry = ask.New("Secret", from.Namespace, from.SecretName), from.Name
 	default:

@@ -33,11 +33,11 @@ func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
 		return append(chain, w.networkFor(p.Network(), p.Namespace, true)...)
 	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
 		if n, is := w.networkOf(p); is == ask.There {
-			chain = append(chain, credentialsOf(n)...)
+			chain = append(chain, credentialsOf(n, n.Spec.Cloud, &n.Status.ResourceStatus)...)
 		}
 	case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassLimitReached:
 		if n, is := w.networkOf(p); is == ask.There {
-			chain = append(chain, w.classOf(n)...)
+			chain = append(chain, w.classOf(n.Spec.ClassName)...)
 		}
 	case cloudteamv1.ReasonAddressesExhausted:
 		if floats(p) {

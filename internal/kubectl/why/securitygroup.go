@@ -2,9 +2,11 @@ package why
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -28,10 +30,45 @@ func (w *walk) group(g *cloudteamv1.SecurityGroup) []Link {
 	switch reason {
 	case notSeen:
 		return append(chain, w.controller()...)
+	case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
+		return append(chain, w.classOf(g.Spec.ClassName)...)
+	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
+		return append(chain, credentialsOf(g, g.Spec.Cloud, &g.Status.ResourceStatus)...)
+	case cloudteamv1.ReasonInUse:
+		return append(chain, w.memberOf(g)...)
 	case cloudteamv1.ReasonSecurityGroupNotReady:
 		return append(chain, w.remoteOf(g)...)
 	}
 	return chain
+}
+
+// memberOf shows what puts a port into a SecurityGroup: the port's own spec, or that of its Network. It is empty if no
+// NetworkPort does, or none that the user may see.
+func (w *walk) memberOf(g *cloudteamv1.SecurityGroup) []Link {
+	given := map[types.NamespacedName]*cloudteamv1.Network{}
+	list, is := ask.Read(w.Cluster, Object{Kind: "Networks", Name: "of namespace " + g.Namespace},
+		func() (*cloudteamv1.NetworkList, error) {
+			return w.Networks.CloudteamV1().Networks(g.Namespace).List(w.ctx, metav1.ListOptions{})
+		})
+	for i := 0; is == ask.There && i < len(list.Items); i++ {
+		if n := &list.Items[i]; slices.Contains(n.Spec.SecurityGroupRefs, g.Name) {
+			given[types.NamespacedName{Namespace: n.Namespace, Name: n.Name}] = n
+		}
+	}
+	for _, p := range w.allPorts(g.Namespace) {
+		if p.Status.PortID == "" {
+			continue
+		}
+		port := ask.New(KindNetworkPort, p.Namespace, p.Name)
+		if p.Namespace == g.Namespace && slices.Contains(p.Spec.SecurityGroupRefs, g.Name) {
+			return []Link{{Object: port, Reason: hasGroup, Message: "Its port is in the group."}}
+		}
+		if n := given[p.Network()]; n != nil && p.TakesGroupsOf(n) {
+			return []Link{{Object: ask.New(KindNetwork, n.Namespace, n.Name), Reason: hasGroup, Message: fmt.Sprintf(
+				"It has the group for its ports, such as that of %s.", port)}}
+		}
+	}
+	return nil
 }
 
 // remoteOf shows the first SecurityGroup that a rule is about and that is not there, or has a problem of its own.

@@ -205,6 +205,8 @@ type question struct {
 	objects []runtime.Object
 	// chain has the objects and reasons, from the symptom to the cause; empty if nothing is wrong.
 	chain string
+	// says is a part of what the last link says.
+	says string
 	// remedy is a part of the remedy, or of the summary if nothing is wrong.
 	remedy string
 	// warning is a part of a warning.
@@ -483,6 +485,47 @@ func questions() (all []question) {
 		objects: on(network("True", "Available", func(n *cloudteamv1.Network) { n.Spec.SecurityGroupRefs = []string{"db"} }),
 			port("a", "False", "SecurityGroupNotReady"), group("web", "True", "Available")),
 		chain: "NetworkPort shop/a SecurityGroupNotReady > SecurityGroup shop/db NotFound", remedy: "Create it"})
+	add(question{reason: "Rejected", ask: "SecurityGroup web", objects: on(group("web", "False", "Rejected")),
+		chain: "SecurityGroup shop/web Rejected", remedy: "this cloud refuses it"})
+	ofClass := func(name, reason string) *cloudteamv1.SecurityGroup {
+		g := group("web", "False", reason)
+		g.Spec.ClassName = name
+		return g
+	}
+	add(question{reason: "ClassLimitReached", ask: "SecurityGroup web",
+		objects: on(ofClass("team-b", "ClassLimitReached"), aClass(func(c *cloudteamv1.NetworkClass) {
+			c.Spec.Limits = &cloudteamv1.ClassLimits{SecurityGroupsPerNamespace: new(int32(3))}
+		})),
+		chain:  "SecurityGroup shop/web ClassLimitReached > NetworkClass team-b Class",
+		says:   "At most 3 SecurityGroups in a namespace.",
+		remedy: "Delete SecurityGroups that nobody needs"})
+	add(question{reason: "ClassNotFound", ask: "SecurityGroup web",
+		objects: on(ofClass("gold", "ClassNotFound"), aClass()),
+		chain:   "SecurityGroup shop/web ClassNotFound > NetworkClass gold NotFound",
+		remedy:  "Create it, or correct the name"})
+	add(question{reason: "ForbiddenByClass", ask: "SecurityGroup web",
+		objects: on(ofClass("team-b", "ForbiddenByClass"), aClass()),
+		chain:   "SecurityGroup shop/web ForbiddenByClass > NetworkClass team-b Class", remedy: "name another class"})
+	ofSecret := group("web", "False", "CredentialsRejected")
+	ofSecret.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
+	add(question{reason: "CredentialsRejected", ask: "SecurityGroup web", objects: on(ofSecret),
+		chain:  "SecurityGroup shop/web CredentialsRejected > Secret shop/openstack Credentials",
+		remedy: "Correct the password"})
+	exists := func(p *cloudteamv1.NetworkPort) { p.Status.PortID = "p0" }
+	given := func(n *cloudteamv1.Network) { n.Spec.SecurityGroupRefs = []string{"web"} }
+	used := group("web", "False", "InUse")
+	add(question{reason: "InUse", ask: "SecurityGroup web",
+		objects: on(used, network("True", "Available", given), port("a", "True", "Available", inGroup), // not made yet
+			port("b", "True", "Available", inGroup, exists)),
+		chain: "SecurityGroup shop/web InUse > NetworkPort shop/b HasGroup", remedy: "Remove the group from spec"})
+	add(question{reason: "InUse", ask: "SecurityGroup web", // by its Network
+		objects: on(used, network("True", "Available", given), port("b", "True", "Available", exists)),
+		chain:   "SecurityGroup shop/web InUse > Network shop/frontend HasGroup", remedy: "Remove the group from spec"})
+	add(question{reason: "InUse", ask: "SecurityGroup web", // a port that has others, and one of another namespace's group
+		objects: on(used, network("True", "Available", given),
+			port("a", "True", "Available", exists, func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"id"} }),
+			port("b", "True", "Available", exists, inGroup, func(p *cloudteamv1.NetworkPort) { p.Namespace = "team" })),
+		chain: "SecurityGroup shop/web InUse", remedy: "Take the ports that the message names out"})
 	add(question{reason: "Available", ask: "SecurityGroup db", objects: on(group("db", "True", "Available")),
 		remedy: "the SecurityGroup is Ready"})
 
@@ -531,6 +574,9 @@ func (q question) check(t *testing.T, c *ask.Cluster) Answer {
 	}
 	if got := chainOf(a); got != q.chain {
 		t.Errorf("the chain is\n  %s\nwant\n  %s", got, q.chain)
+	}
+	if says := a.Cause().Message; !strings.Contains(says, q.says) {
+		t.Errorf("the cause says %q, want %q", says, q.says)
 	}
 	said := a.Remedy
 	if a.Healthy {
