@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -643,8 +645,46 @@ func documentedReasons(t *testing.T) map[string]string {
 	return reasons
 }
 
+// TestThePageHasEachCauseWithoutAReason compares the words for causes that no condition says with their tables.
+func TestThePageHasEachCauseWithoutAReason(t *testing.T) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), "advice.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
+			value, ok := spec.Values[0].(*ast.BasicLit)
+			if word := regexp.MustCompile(`^"([A-Z][A-Za-z]+)"$`); ok && word.MatchString(value.Value) {
+				words = append(words, strings.Trim(value.Value, `"`))
+			}
+		}
+		return true
+	})
+	slices.Sort(words)
+	if len(words) < 20 {
+		t.Fatalf("the words are not found any more: %q", words)
+	}
+	for page, heading := range map[string]string{"kubectl-network.md": "word", "zh/kubectl-network.md": "词"} {
+		has := wordsIn(t, "../../../docs/"+page, heading)
+		slices.Sort(has)
+		if diff := cmp.Diff(words, has); diff != "" {
+			t.Errorf("docs/%s has other words (+) than why (-):\n%s", page, diff)
+		}
+	}
+}
+
 // reasonsIn are the words in the first column of the tables of a page whose first heading begins with "reason".
-func reasonsIn(t *testing.T, page string) (reasons []string) {
+func reasonsIn(t *testing.T, page string) []string {
+	if filepath.Base(page) == "foo.md" {
+		return nil
+	}
+	return wordsIn(t, page, "reason")
+}
+
+// wordsIn are the words in the first column of the tables of a page whose first heading begins with a word.
+func wordsIn(t *testing.T, page, heading string) (words []string) {
+	t.Helper()
 	file, err := os.Open(page)
 	if err != nil {
 		t.Fatal(err)
@@ -657,15 +697,15 @@ func reasonsIn(t *testing.T, page string) (reasons []string) {
 		switch {
 		case len(cells) < 3:
 			in = false
-		case strings.HasPrefix(strings.TrimSpace(cells[1]), "reason"):
-			in = filepath.Base(page) != "foo.md"
+		case strings.HasPrefix(strings.TrimSpace(cells[1]), heading):
+			in = true
 		case in:
 			for _, found := range word.FindAllStringSubmatch(cells[1], -1) {
-				reasons = append(reasons, found[1])
+				words = append(words, found[1])
 			}
 		}
 	}
-	return reasons
+	return words
 }
 
 func TestCausesWithoutAReason(t *testing.T) {
