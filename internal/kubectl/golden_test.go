@@ -190,7 +190,7 @@ func execute(c *cobra.Command, printed *bytes.Buffer, command string) (out strin
 
 func isOurs(o runtime.Object) bool {
 	switch o.(type) {
-	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass:
+	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass, *cloudteamv1.SecurityGroup:
 		return true
 	}
 	return false
@@ -350,9 +350,13 @@ func installed(policy string) runtime.Object {
 }
 
 func TestOutputFormats(t *testing.T) {
-	objects := []runtime.Object{frontend(2), running()}
+	group := &cloudteamv1.SecurityGroup{ObjectMeta: named("web")}
+	group.Status.ObservedGeneration = 1
+	group.Status.Conditions = conditions("True", "Available", "The group is as declared")
+	objects := []runtime.Object{frontend(2), group, running()}
 	for command, want := range map[string]string{
-		"why net/frontend -n shop -o name": "network.cloudteam.ztgame.com/frontend\n",
+		"why net/frontend -n shop -o name":      "network.cloudteam.ztgame.com/frontend\n",
+		"why securitygroup/web -n shop -o name": "securitygroup.cloudteam.ztgame.com/web\n",
 		"why network frontend -n shop -o json": `{
   "object": {
     "kind": "Network",
