@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,7 +28,12 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	domain "cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -43,6 +49,8 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // example is a command and the cluster that it is asked of.
 type example struct {
 	command string
+	// hurry are flags that spare the test a wait. The page leaves them out.
+	hurry   string
 	objects []runtime.Object
 	code    int
 	// cloud is the cloud "mycloud"; nil for none. file is network.yaml.
@@ -112,7 +120,7 @@ func (e example) run(t *testing.T) (out string, code int) {
 	if e.lab != nil {
 		return e.lab.run(t, e.objects, e.command)
 	}
-	return runAhead(t, e.objects, e.command, e.ahead)
+	return runAhead(t, e.objects, e.command+e.hurry, e.ahead)
 }
 
 func write(t *testing.T, name, content string) {
@@ -264,6 +272,9 @@ func examples(*testing.T) map[string]example {
 	bound.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-5d9c7b8f4-x2x9k", UID: "uid-of-the-pod"}
 	pod := &corev1.Pod{ObjectMeta: named(bound.Status.BoundTo.Name)}
 	pod.UID, pod.Spec.NodeName, pod.Status.Phase = bound.Status.BoundTo.UID, "node1", corev1.PodRunning
+	floats := bound.DeepCopy()
+	floats.Status.FloatingIP = &cloudteamv1.FloatingIPStatus{
+		ID: "f3a7c0d5-8e1b-4b6a-9d27-4c5e6f708192", Address: "203.0.113.42"}
 	routed := frontend(2)
 	routed.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
 		ExternalNetworkID: "5c0a9d3e-7b1f-4f0e-8f43-6a1f0d2b9e77", ExternalIPs: []string{"203.0.113.17"}}
@@ -287,6 +298,8 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{}), seed: leftBehind},
 		"adopt": {command: adopts, objects: []runtime.Object{space, rebuilt}, code: 2,
 			cloud: neutrontest.New(neutrontest.Options{}), seed: leftBehind},
+		"adopt-broken": {command: adopts + " --yes", hurry: " --silence 12s", objects: []runtime.Object{space, rebuilt}, code: 1,
+			cloud: neutrontest.New(neutrontest.Options{}), seed: alive},
 		"conntest-healthy": {command: "conntest frontend -n shop --to 203.0.113.80:443", lab: newLab(),
 			objects: []runtime.Object{routed}},
 		"conntest-broken": {command: "conntest frontend -n shop", lab: newLab().tunnelsLost(), code: 2,
@@ -307,13 +320,15 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{Now: lastMonth}), seed: orphaned},
 		"plan-healthy": {command: planned, objects: []runtime.Object{space}, code: 2,
 			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas}), file: fmt.Sprintf(file, "10.30.0.0/16")},
+		"plan-nothing": {command: planned, objects: []runtime.Object{space, backend()}, seed: asDeclared,
+			cloud: neutrontest.New(neutrontest.Options{}), file: fmt.Sprintf(file, "10.30.0.0/16")},
 		"plan-securitygroup": {command: planned, objects: []runtime.Object{space}, code: 2,
 			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"security_group_rule": 100}}), file: webGroup},
 		"plan-broken": {command: planned, objects: []runtime.Object{space}, code: 1,
 			cloud: neutrontest.New(neutrontest.Options{}), file: fmt.Sprintf(file, "8.8.8.0/24")},
-		"tree-healthy": {command: "tree -n shop", objects: []runtime.Object{routed, bound, pod}},
+		"tree-healthy": {command: "tree -n shop", objects: []runtime.Object{routed, floats, pod}},
 		"tree-broken":  {command: "tree frontend -n shop", objects: []runtime.Object{frontend(5), bound, pod, webPort("web-frontend-2", "")}},
-		"tree-mermaid": {command: "tree -n shop -o mermaid", objects: []runtime.Object{routed, bound, pod}},
+		"tree-mermaid": {command: "tree -n shop -o mermaid", objects: []runtime.Object{routed, floats, pod}},
 		"top-healthy":  {command: "top -n shop", objects: []runtime.Object{routed, bound}},
 		"top-broken": {command: "top -A", objects: []runtime.Object{frontend(5), bound, webPort("web-frontend-2", ""),
 			drifted}},
@@ -324,6 +339,59 @@ func examples(*testing.T) map[string]example {
 			webPort("web-frontend-0", "192.168.0.3/29"), webPort("web-frontend-1", "192.168.0.4/29"),
 			webPort("web-frontend-2", ""), running()}},
 	}
+}
+
+// alive is leftBehind by a cluster whose controller still runs.
+func alive(t *testing.T, server *neutrontest.Server) map[string]string {
+	ids := leftBehind(t, server)
+	r := &rebuilt{t: t, server: server}
+	r.connect()
+	living := r.inventory(oldCluster, func() (inventory.Term, bool) {
+		return inventory.Term{Lease: "network-controller/network-controller", Number: 3, Holder: "alive"}, true
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			_ = living.Audit(ctx) // the next one answers, too
+			client.Pause(ctx, 10*time.Millisecond, nil)
+		}
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	ids["Waiting 12s"] = "Waiting 3m0s" // without the flag of the test
+	return ids
+}
+
+// backend is the Network of the examples of plan, as it is in the cluster.
+func backend() *cloudteamv1.Network {
+	n := &cloudteamv1.Network{ObjectMeta: named("backend")}
+	n.Spec.CIDR, n.Spec.Tags = "10.30.0.0/16", []string{"web"}
+	return n
+}
+
+// asDeclared makes in the cloud what backend declares.
+func asDeclared(t *testing.T, server *neutrontest.Server) map[string]string {
+	r := &rebuilt{t: t, server: server}
+	r.connect()
+	in := r.inventory(newCluster, nil)
+	cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
+	planner, err := planning.New(t.Context(), cluster, in, newCluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := planner.Network(t.Context(), backend())
+	if err != nil || result.Problem != "" {
+		t.Fatal(err, result.Problem)
+	}
+	var change domain.Change
+	for _, s := range result.Steps {
+		change = append(change, s.Step())
+	}
+	if _, err := in.Apply(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	return nil
 }
 
 // webGroup has a rule about everybody, and one about a group that does not exist.
