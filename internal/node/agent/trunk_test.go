@@ -109,7 +109,17 @@ func TestBadWorldsOfATrunk(t *testing.T) {
 		},
 		"the parent is down": {
 			make: func() { must("link set eth0 down") },
-			heal: func() { must("link set eth0 up"); must("route add default via 10.1.0.1") },
+			heal: func() {
+				must("link set eth0 up")
+				must("route add default via 10.1.0.1")
+				// Nothing tells an ADD that waits of it.
+				nodetest.Eventually(t, func() error {
+					if state, err := w.host.Run("ip", "link", "show", "eth0"); err != nil || !strings.Contains(state, "state UP") {
+						return fmt.Errorf("eth0 is not up: %s, %w", state, err)
+					}
+					return nil
+				})
+			},
 			code: agentapi.CodeTryAgain, says: "--parent",
 		},
 		"there is no default route": {
