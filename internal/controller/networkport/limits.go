@@ -54,8 +54,8 @@ func (l limits) forbid(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *m
 		return managed.Waits(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
 	}
 	if privileged := class.PortFields(&obj.Spec); len(privileged) > 0 && classes.Unapplied(on) {
-		return waiting("Network %s has a change that is not applied yet. spec.%s waits for that. Run kubectl describe on the "+
-			"Network to see why.", obj.Network(), privileged[0])
+		return waiting("Network %s has a change that is not applied yet. spec.%s waits for that. Run kubectl describe on "+
+			"the Network to see why.", obj.Network(), privileged[0])
 	}
 	return nil
 }
