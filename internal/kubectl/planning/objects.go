@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -30,8 +31,17 @@ type api[T any] interface {
 }
 
 // asStored gives an object as the API server would store it: with what it validates, and the status that is there. It
-// stores nothing. spec copies the spec from one object to another.
-func asStored[T any, P object[T]](ctx context.Context, to api[T], file P, spec func(to, from P)) (P, error) {
+// stores nothing. spec copies the spec from one object to another. The controller may write the status between the read
+// and the dry run: then both are done again.
+func asStored[T any, P object[T]](ctx context.Context, to api[T], file P, spec func(to, from P)) (stored P, err error) {
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		stored, err = dryRun(ctx, to, file, spec)
+		return err
+	})
+	return stored, err
+}
+
+func dryRun[T any, P object[T]](ctx context.Context, to api[T], file P, spec func(to, from P)) (P, error) {
 	dry := []string{metav1.DryRunAll}
 	was, err := to.Get(ctx, file.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !ask.NoKind(err) {

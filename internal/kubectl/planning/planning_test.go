@@ -2,6 +2,7 @@ package planning
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -12,8 +13,12 @@ import (
 
 	"pgregory.net/rapid"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -101,6 +106,26 @@ func told(change plan.Change) (steps []string) {
 		steps = append(steps, fmt.Sprintf("%s %v %s", s.Action, s.Differences, s.Reason))
 	}
 	return steps
+}
+
+// TestStoredReadsAgainWhatTheControllerWroteMeanwhile has the status change between the read and the dry run.
+func TestStoredReadsAgainWhatTheControllerWroteMeanwhile(t *testing.T) {
+	n := &cloudteamv1.Network{}
+	n.Namespace, n.Name, n.Spec.CIDR = "shop", "backend", "10.1.0.0/24"
+	networks := fake.NewSimpleClientset(n)
+	conflicts := 1
+	networks.PrependReactor("update", "networks", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if conflicts--; conflicts < 0 {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "networks"}, n.Name, errors.New("modified"))
+	})
+	edited := n.DeepCopy()
+	edited.Spec.Description = "text"
+	stored, err := Stored(t.Context(), &ask.Cluster{Networks: networks}, edited)
+	if err != nil || stored.Spec.Description != "text" {
+		t.Errorf("it is stored as %+v, %v", stored, err)
+	}
 }
 
 // aPort is a port of an object, and itsFloatingIP one that leads to a port and an address of it.
