@@ -90,6 +90,7 @@ func TestTheControllerDoesWhatWasPlanned(t *testing.T) {
 	w.limits.FloatingNetworks = []string{outside, "outside"}
 	t.Run("NetworkPorts", func(t *testing.T) { liveAsPlanned(t, w.ports(place)) })
 	t.Run("SecurityGroups", func(t *testing.T) { liveAsPlanned(t, w.groups()) })
+	remove(t, w.namespace, place.NetworkName) // its router keeps what was made outside
 }
 
 // planWorld is where objects are planned and applied, one after the other.
@@ -155,7 +156,13 @@ func (w planWorld) ports(place specs.Place) plannedKind[cloudteamv1.NetworkPort]
 		spec:   func(p *T) any { return p.Spec },
 		status: func(p *T) cloudteamv1.ResourceStatus { return p.Status.ResourceStatus },
 		draw:   func(r *rapid.T, p *T) { p.Spec = w.limits.NetworkPort(place).Draw(r, "spec") },
-		edit:   func(r *rapid.T, p *T) { p.Spec = w.limits.NetworkPortEdit(place, p.Spec).Draw(r, "edit") },
+		edit: func(r *rapid.T, p *T) {
+			if rapid.Bool().Draw(r, "edit the floating IP") {
+				w.editFloatingIP(r, &p.Spec)
+				return
+			}
+			p.Spec = w.limits.NetworkPortEdit(place, p.Spec).Draw(r, "edit")
+		},
 		plan: func(ctx context.Context, c *ask.Cluster, p *planning.Planner, port *T) (planning.Result, error) {
 			stored, err := planning.StoredPort(ctx, c, port)
 			if err != nil {
@@ -163,6 +170,21 @@ func (w planWorld) ports(place specs.Place) plannedKind[cloudteamv1.NetworkPort]
 			}
 			return p.NetworkPort(ctx, stored)
 		},
+	}
+}
+
+// editFloatingIP gives a port a floating IP, takes it back, or changes its description. Other edits do so rarely.
+func (w planWorld) editFloatingIP(r *rapid.T, spec *cloudteamv1.NetworkPortSpec) {
+	switch {
+	case spec.FloatingIP == nil:
+		spec.FloatingIP = &cloudteamv1.FloatingIPSpec{
+			ExternalNetwork: rapid.SampledFrom(w.limits.FloatingNetworks).Draw(r, "external network")}
+	case rapid.Bool().Draw(r, "take it back"):
+		spec.FloatingIP = nil
+	case spec.DeletionPolicy == cloudteamv1.DeletionPolicyRetain:
+		spec.DeletionPolicy = ""
+	default:
+		spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
 	}
 }
 
