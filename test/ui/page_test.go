@@ -83,7 +83,7 @@ func (p page) picture(name string) {
 	}
 	var shot []byte
 	var rests bool
-	p.do(chromedp.Evaluate(`Promise.all(document.getAnimations().map((a) => a.finished)).then(() => true)`, &rests,
+	p.do(chromedp.Evaluate(`Promise.allSettled(document.getAnimations().map((a) => a.finished)).then(() => true)`, &rests,
 		awaited), chromedp.CaptureScreenshot(&shot))
 	if err := os.WriteFile(filepath.Join(surroundings.Root, "docs", "images", name), shot, 0o644); err != nil {
 		p.t.Fatal(err)
