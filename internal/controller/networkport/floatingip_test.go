@@ -28,8 +28,10 @@ func openWorld(t *testing.T, test func(t *testing.T, w *world), objects ...contr
 	inWorld(t, func(t *testing.T, w *world) {
 		w.classes = controllertest.OpenClasses()
 		w.restart()
-		w.Create(objects...)
-		w.settle()
+		for _, obj := range objects { // a port that is seen before its Network waits, and says so
+			w.Create(obj)
+			w.settle()
+		}
 		test(t, w)
 	})
 }
