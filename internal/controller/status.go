@@ -17,6 +17,20 @@ import (
 // FieldManager is the name in metadata.managedFields of the fields that the controllers write.
 const FieldManager = "network-controller"
 
+// SpecGeneration is the generation of an object without its deletion, which the API server counts as one. After that, a
+// new value means an edit of the spec, as before.
+func SpecGeneration(obj metav1.Object) int64 {
+	if obj.GetDeletionTimestamp() != nil {
+		return obj.GetGeneration() - 1
+	}
+	return obj.GetGeneration()
+}
+
+// WasApplied reports whether the present spec of an object was applied once. applied is its status.appliedGeneration.
+func WasApplied(obj metav1.Object, applied int64) bool {
+	return applied > 0 && applied == SpecGeneration(obj)
+}
+
 // Patch is the method Patch of a generated client, for objects of type T in one namespace.
 type Patch[T metav1.Object] func(
 	ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string,

@@ -10,6 +10,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/class"
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
@@ -115,13 +116,9 @@ func (c *Classes) JudgePort(on *cloudteamv1.Network, spec *cloudteamv1.NetworkPo
 // observed Network is never applied.
 func Unapplied(on *cloudteamv1.Network) bool { return !kept(on) && !on.Observes() }
 
-// kept reports whether the present generation was applied once. The deletion counts as a generation.
+// kept reports whether the present spec was applied once.
 func kept(obj *cloudteamv1.Network) bool {
-	generation := obj.Generation
-	if obj.DeletionTimestamp != nil {
-		generation--
-	}
-	return obj.Status.AppliedGeneration > 0 && obj.Status.AppliedGeneration == generation
+	return controller.WasApplied(obj, obj.Status.AppliedGeneration)
 }
 
 // effect says what a violation means.

@@ -145,18 +145,9 @@ func Differs(was, is any) bool {
 	return !reflect.DeepEqual(was, is) && !equality.Semantic.DeepEqual(was, is)
 }
 
-// specGeneration is the generation of the object without its deletion, which the API server counts as one. After
-// that, a new value means an edit of the spec, as before.
-func specGeneration(obj Object) int64 {
-	if obj.GetDeletionTimestamp() != nil {
-		return obj.GetGeneration() - 1
-	}
-	return obj.GetGeneration()
-}
-
 // applied reports whether the object's spec was applied as a whole. Then a difference was made by somebody else.
 func (r *Reconciler[T]) applied(obj T) bool {
-	return r.kind.Status(obj).AppliedGeneration == specGeneration(obj)
+	return r.kind.Status(obj).AppliedGeneration == controller.SpecGeneration(obj)
 }
 
 // updated is a copy of the object with its status after a sync. What the sync did not learn stays as it was, except
@@ -170,7 +161,7 @@ func (r *Reconciler[T]) updated(obj T, p progress) T {
 	status.ObservedGeneration = obj.GetGeneration()
 	status.Conditions = controller.SetState(status.Conditions, obj.GetGeneration(), p.state)
 	if p.applied {
-		status.AppliedGeneration = specGeneration(obj)
+		status.AppliedGeneration = controller.SpecGeneration(obj)
 	}
 	if p.observed == nil {
 		return updated

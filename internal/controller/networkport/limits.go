@@ -47,7 +47,7 @@ func (l limits) withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) 
 // forbid says that the class of the Network forbids a field of the port's spec; nil if it does not, or if this spec was
 // applied before. As long as the Network's own spec is not applied, nobody knows whether its class may judge.
 func (l limits) forbid(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Problem {
-	if isApplied(obj) {
+	if controller.WasApplied(obj, obj.Status.AppliedGeneration) {
 		return nil
 	}
 	if message := l.of.JudgePort(on, &obj.Spec, false); message != "" {
@@ -60,20 +60,11 @@ func (l limits) forbid(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *m
 	return nil
 }
 
-// isApplied reports whether the present spec of a port was applied. The deletion counts as a generation.
-func isApplied(obj *cloudteamv1.NetworkPort) bool {
-	generation := obj.Generation
-	if obj.DeletionTimestamp != nil {
-		generation--
-	}
-	return obj.Status.AppliedGeneration > 0 && obj.Status.AppliedGeneration == generation
-}
-
 // tell writes what the class of the Network forbids of a port that is kept as declared.
 func (l limits) tell(networks listers.NetworkLister, obj *cloudteamv1.NetworkPort) {
 	var forbids *controller.State
 	on, err := networks.Networks(obj.Network().Namespace).Get(obj.Network().Name)
-	if err == nil && isApplied(obj) {
+	if err == nil && controller.WasApplied(obj, obj.Status.AppliedGeneration) {
 		if message := l.of.JudgePort(on, &obj.Spec, true); message != "" {
 			forbids = new(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
 		}
