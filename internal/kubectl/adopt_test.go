@@ -368,28 +368,33 @@ func TestAdoptGivesNothingThatIsInDoubt(t *testing.T) {
 	}
 }
 
-func TestAdoptTakesNothingFromALivingCluster(t *testing.T) {
-	r := startRebuilt(t)
-	r.network(r.old, frontendOfOld, "frontend", "10.1.0.0/24")
-	objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"))
+// live has a controller of the old cluster audit until stop is called, which returns when it has ended.
+func (r *rebuilt) live() (stop func()) {
 	living := r.inventory(oldCluster, func() (inventory.Term, bool) {
 		return inventory.Term{Lease: "network-controller/network-controller", Number: 3, Holder: "alive"}, true
 	})
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			_ = living.Audit(ctx)
+			_ = living.Audit(ctx) // the next one answers, too
 			client.Pause(ctx, 10*time.Millisecond, nil)
 		}
 	}()
+	return func() { cancel(); <-ended }
+}
+
+func TestAdoptTakesNothingFromALivingCluster(t *testing.T) {
+	r := startRebuilt(t)
+	r.network(r.old, frontendOfOld, "frontend", "10.1.0.0/24")
+	objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"))
+	stop := r.live()
 	out, code := run(t, objects, adopts+" --yes --silence 12s")
 	if code != 1 || !strings.Contains(out, "a controller of the old cluster runs") || r.count(newCluster) != 0 {
 		t.Errorf("it exits with %d and says\n%s", code, out)
 	}
 	stop()
-	<-ended
 
 	// Once it is gone, its silence is enough, and its record goes with the last of its resources.
 	if out, code = run(t, objects, adopts+" --yes --silence 10ms"); code != 0 || r.count(newCluster) != 4 {

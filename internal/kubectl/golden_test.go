@@ -2,7 +2,6 @@ package kubectl
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,8 +29,6 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
-	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
-	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	domain "cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -346,19 +343,7 @@ func alive(t *testing.T, server *neutrontest.Server) map[string]string {
 	ids := leftBehind(t, server)
 	r := &rebuilt{t: t, server: server}
 	r.connect()
-	living := r.inventory(oldCluster, func() (inventory.Term, bool) {
-		return inventory.Term{Lease: "network-controller/network-controller", Number: 3, Holder: "alive"}, true
-	})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for ctx.Err() == nil {
-			_ = living.Audit(ctx) // the next one answers, too
-			client.Pause(ctx, 10*time.Millisecond, nil)
-		}
-	}()
-	t.Cleanup(func() { stop(); <-ended })
+	t.Cleanup(r.live())
 	ids["Waiting 12s"] = "Waiting 3m0s" // without the flag of the test
 	return ids
 }
