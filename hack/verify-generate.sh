@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when generated files are not what the generators give, or a go.mod is not tidy. What it wrote stays, so that
-# `git diff` shows what was stale.
+# Fails when generated files are not what the generators give, or a go.mod is not tidy. It generates in a copy: builds
+# and tests may run beside it, and what you are writing stays as it is.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,12 +10,20 @@ sums() {
     xargs -0 sha256sum
 }
 
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+# All files but those that Git ignores. One that was deleted is still in its list.
+git ls-files --cached --others --exclude-standard --deduplicate -z |
+  while IFS= read -r -d '' file; do [[ ! -e $file ]] || printf '%s\0' "$file"; done |
+  tar --create --null --files-from=- | tar --extract --directory="$copy"
+
 before=$(sums)
+cd "$copy"
 hack/generate.sh
 go mod tidy
 (cd tools/image && go mod tidy)
 if ! stale=$(diff <(echo "$before") <(sums)); then
-  echo "Generated files were stale. They are made anew; commit them:" >&2
+  echo "Generated files are stale. Run \`make generate\` (for a go.mod: \`go mod tidy\`), and commit:" >&2
   sed -n 's/^[<>] [0-9a-f]*  /  /p' <<<"$stale" | sort -u >&2
   exit 1
 fi
