@@ -50,7 +50,8 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 			return progress{}, err
 		}
 	}
-	return p, c.deleteOwn(ctx, c.madeFor(pod), named)
+	// Ports of its slot that it does not have are for its next Pod: an earlier release gave this one a port of its own.
+	return p, c.deleteOwn(ctx, c.caches.PortsOf(pod, consumer.PodKind), named)
 }
 
 // confirmProblem is problemOf, and confirms at the API server a problem that the condition does not show yet: the cache
