@@ -82,21 +82,78 @@ func (s PortSpec) surplusFloatingIPs(port string, observed Observed) (change Cha
 	return change
 }
 
-// floatingIP plans the floating IP of a port that exists, or that an earlier step creates. has are the addresses of one
-// that exists.
-func (s PortSpec) floatingIP(port Ref, has []PortAddress, observed Observed) Change {
+// floatingIPOfNew plans the floating IP of a port that an earlier step creates.
+func (s PortSpec) floatingIPOfNew(port Ref, observed Observed) Change {
 	if s.LeavesFloatingIPs || s.FloatingNetwork == "" {
 		return nil
 	}
-	keep, exists := observed.FloatingIP(s.FloatingNetwork, port.ID)
+	f, exists := observed.FloatingIP(s.FloatingNetwork, "")
 	if !exists {
-		return Change{{
-			Action: CreateFloatingIP, PortRef: port, FloatingIP: s.floatingAttributes(),
-			Reason:      "no floating IP of the network bears the owner's marker",
-			Differences: []Difference{existence(FloatingIPResource, "one of network "+s.FloatingNetwork)},
-		}}
+		return Change{s.createFloatingIP(port)}
 	}
-	return Change{}.with(s.updateFloatingIP(port, has, keep))
+	return Change{s.updateFloatingIP(f, leading{port, netip.Addr{}, "of port " + s.Name})}
+}
+
+func (s PortSpec) createFloatingIP(port Ref) Step {
+	return Step{
+		Action: CreateFloatingIP, PortRef: port, FloatingIP: s.floatingAttributes(),
+		Reason:      "no floating IP of the network bears the owner's marker",
+		Differences: []Difference{existence(FloatingIPResource, "one of network "+s.FloatingNetwork)},
+	}
+}
+
+// path is how the floating IP of an existing port gets to an address that the port keeps. Neutron 23 and later refuse
+// to change a port's addresses without naming the one that its floating IP leads to.
+type path struct {
+	// before and after are taken before and after the update of the port.
+	before, after Change
+	// keeps are addresses that the port keeps although they are not declared, because a floating IP leads to them.
+	keeps []PortAddress
+}
+
+// pathOf plans the floating IP of a port that exists.
+func (s PortSpec) pathOf(p ObservedPort, observed Observed) (way path) {
+	given, port := s.given(p.Addresses), Ref{ID: p.ID}
+	stays, _ := s.settleAddresses(given)
+	if s.LeavesFloatingIPs {
+		for _, a := range given {
+			led := func(f ObservedFloatingIP) bool { return f.PortID == p.ID && f.Fixed == a.Address }
+			if !slices.Contains(stays, a) && slices.ContainsFunc(observed.FloatingIPs, led) {
+				way.keeps = append(way.keeps, a)
+			}
+		}
+		return way
+	}
+	if s.FloatingNetwork == "" {
+		return way
+	}
+	f, exists := observed.FloatingIP(s.FloatingNetwork, p.ID)
+	if !exists {
+		way.after = Change{s.createFloatingIP(port)}
+		return way
+	}
+	fixed := func(a PortAddress) bool { return a.Address == f.Fixed }
+	usable := func(a PortAddress) bool { return a.Address.Is4() && slices.Contains(given, a) }
+	anew := leading{port, netip.Addr{}, "of an address of port " + p.ID}
+	now, next := slices.IndexFunc(given, fixed), slices.IndexFunc(stays, usable)
+	switch {
+	case f.PortID != p.ID:
+		anew.declared = "of port " + p.ID
+		way.after = way.after.with(s.updateFloatingIP(f, anew))
+	case slices.ContainsFunc(stays, fixed):
+		way.after = way.after.with(s.updateFloatingIP(f, leading{port, f.Fixed, ""}))
+	case next >= 0:
+		anew.fixed = stays[next].Address
+		way.before = Change{s.updateFloatingIP(f, anew)}
+	case now >= 0:
+		// The port has none of its next addresses yet. It gets them beside this one; the next plan leads the floating IP
+		// there. If an address is taken, the floating IP still works.
+		way.keeps = given[now : now+1]
+	default:
+		// It leads to an address that the port does not have. Only earlier versions of Neutron allow that.
+		way.after = Change{s.updateFloatingIP(f, anew)}
+	}
+	return way
 }
 
 func (s PortSpec) floatingAttributes() FloatingIPAttributes {
@@ -105,23 +162,29 @@ func (s PortSpec) floatingAttributes() FloatingIPAttributes {
 	}
 }
 
-func (s PortSpec) updateFloatingIP(port Ref, has []PortAddress, actual ObservedFloatingIP) Step {
+// leading is where a floating IP is to lead.
+type leading struct {
+	port Ref
+	// fixed is the zero Addr if whoever sends the request chooses.
+	fixed netip.Addr
+	// declared is for users. It is empty if the floating IP leads there already.
+	declared string
+}
+
+func (s PortSpec) updateFloatingIP(actual ObservedFloatingIP, to leading) Step {
 	want := s.floatingAttributes()
 	d := differences{resource: FloatingIPResource}
 	d.found = append(d.found, describe(FloatingIPResource, want.Description, actual.Description)...)
-	want.Fixed, want.QoSPolicy = actual.Fixed, actual.QoSPolicy
-	// An address that the port loses in the same change counts as lost.
-	stays, _ := s.settleAddresses(s.given(has))
-	switch {
-	case actual.PortID != port.ID || port.ID == "":
-		d.add(FieldFloatingIP, "of port "+cmp.Or(port.ID, s.Name), cmp.Or(actual.PortID, None))
-		want.Fixed = netip.Addr{}
-	case !slices.ContainsFunc(stays, func(a PortAddress) bool { return a.Address == actual.Fixed }):
-		d.add(FieldFloatingIP, "of an address of port "+port.ID, actual.Fixed.String())
-		want.Fixed = netip.Addr{}
+	if to.declared != "" {
+		is := cmp.Or(actual.PortID, None)
+		if actual.PortID == to.port.ID && actual.Fixed.IsValid() {
+			is = actual.Fixed.String()
+		}
+		d.add(FieldFloatingIP, to.declared, is)
 	}
+	want.Fixed, want.QoSPolicy = to.fixed, actual.QoSPolicy
 	step := actual.step(UpdateFloatingIP, reasonDiffers, d.found...)
-	step.PortRef, step.FloatingIP = port, want
+	step.PortRef, step.FloatingIP = to.port, want
 	return step
 }
 

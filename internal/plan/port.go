@@ -307,20 +307,20 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 			change = append(change, step)
 		}
 	}
-	port := Ref{ID: keep.ID}
 	if exists {
-		change = change.with(updatePort(spec.takingBack(keep), keep))
-	} else {
-		change = append(change, Step{
-			Action:      CreatePort,
-			NetworkRef:  Ref{ID: spec.NetworkID},
-			Port:        spec.Attributes(),
-			Reason:      "no port of the network bears the owner's marker",
-			Differences: []Difference{existence(PortResource, spec.Name)},
-		})
-		port = change.latest()
+		path := spec.pathOf(keep, observed)
+		change = append(change, path.before...)
+		change = change.with(updatePort(spec.takingBack(keep), keep, path.keeps))
+		return append(change, path.after...), nil
 	}
-	return append(change, spec.floatingIP(port, keep.Addresses, observed)...), nil
+	change = append(change, Step{
+		Action:      CreatePort,
+		NetworkRef:  Ref{ID: spec.NetworkID},
+		Port:        spec.Attributes(),
+		Reason:      "no port of the network bears the owner's marker",
+		Differences: []Difference{existence(PortResource, spec.Name)},
+	})
+	return append(change, spec.floatingIPOfNew(change.latest(), observed)...), nil
 }
 
 // step is an update or the deletion of the port.
@@ -333,15 +333,19 @@ func (p ObservedPort) step(action Action, reason string, settles ...Difference) 
 
 func (a PortAttributes) basics() basics { return basics{a.Name, a.Description, a.AdminStateUp} }
 
-func updatePort(spec PortSpec, actual ObservedPort) Step {
+// updatePort plans the update of a port. keeps are addresses that the port keeps although they are not declared.
+func updatePort(spec PortSpec, actual ObservedPort, keeps []PortAddress) Step {
 	want := spec.Attributes()
 	d := differences{resource: PortResource}
 	d.basics(want.basics(), actual.basics())
 	var settled bool
 	given := spec.given(actual.Addresses)
-	if want.Addresses, settled = spec.settleAddresses(given); !settled {
+	kept := func(a PortAddress) bool { return slices.Contains(keeps, a) }
+	want.Addresses, settled = spec.settleAddresses(slices.DeleteFunc(slices.Clone(given), kept))
+	if !settled {
 		d.add(FieldAddresses, listAddresses(want.Addresses), listAddresses(given))
 	}
+	want.Addresses = append(want.Addresses, keeps...)
 	if want.MAC != "" {
 		d.compare(FieldMAC, want.MAC, actual.MAC)
 	}

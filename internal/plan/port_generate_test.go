@@ -135,9 +135,16 @@ func (c *cloud) freeAddress(t *rapid.T, networkID string) (PortAddress, bool) {
 // stand.
 func (c *cloud) meddleWithPorts(t *rapid.T, owner Owner) {
 	deeds := map[string]func(*ObservedPort){
-		"rename":         func(p *ObservedPort) { p.Name = userTexts().Draw(t, "name") },
-		"switch":         func(p *ObservedPort) { p.AdminStateUp = !p.AdminStateUp },
-		"describe":       func(p *ObservedPort) { p.Description = owner.Describe(userTexts().Draw(t, "text")) },
+		"rename": func(p *ObservedPort) { p.Name = userTexts().Draw(t, "name") },
+		"switch": func(p *ObservedPort) { p.AdminStateUp = !p.AdminStateUp },
+		"describe": func(p *ObservedPort) {
+			// An address that a floating IP of others leads to cannot be taken from a port, whatever is planned.
+			if !slices.ContainsFunc(c.FloatingIPs, func(f ObservedFloatingIP) bool {
+				return f.PortID == p.ID && !owner.Owns(f.Description)
+			}) {
+				p.Description = owner.Describe(userTexts().Draw(t, "text"))
+			}
+		},
 		"change the mac": func(p *ObservedPort) { p.MAC = c.NextMAC() },
 		"set the groups": func(p *ObservedPort) {
 			if p.PortSecurity == nil || *p.PortSecurity {

@@ -159,17 +159,16 @@ func TestPropertyOfASequenceOfPortSpecsTheLastDecides(t *testing.T) {
 			}
 		}
 		before, existed := c.Observe(testOwner).Port(spec.NetworkID)
-		change := mustPlanPort(t, spec, c)
-		mustApply(t, c, change)
-		if again := mustPlanPort(t, spec, c); !again.Empty() {
-			t.Fatalf("planning what was just applied gives\n%s\nafter\n%s", again, change)
-		}
+		mustConverge(t, spec, c)
 		direct := portCloud()
 		mustApply(t, direct, mustPlanPort(t, spec, direct))
 
 		reached, want := c.alike(testOwner), direct.alike(testOwner)
 		if len(reached.Ports) != 1 {
 			t.Fatalf("%d ports bear the marker, want 1", len(reached.Ports))
+		}
+		if spec.LeavesFloatingIPs { // they keep their addresses
+			want.Ports[0].Addresses, reached.Ports[0].Addresses = nil, nil
 		}
 		hideUnnamed(spec, &reached.Ports[0])
 		hideUnnamed(spec, &want.Ports[0])

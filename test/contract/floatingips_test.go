@@ -144,6 +144,21 @@ func TestFloatingIPOutlivesItsPort(t *testing.T) {
 	})
 }
 
+// TestFloatingIPDoesNotKeepItsAddress holds what Neutron 21 does when a port loses the address that a floating IP leads
+// to. Neutron 23 refuses that (Options.KeepsFloatingIPs of the emulator).
+func TestFloatingIPDoesNotKeepItsAddress(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		o := newOutside(t, c)
+		at := func(address string) []object { return []object{{"subnet_id": id(o.subnet), "ip_address": address}} }
+		p := c.tenant.newPort(t, o.inside, object{"fixed_ips": at("10.82.0.40")})
+		r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
+		c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"fixed_ips": at("10.82.0.41")}}).
+			must(t, http.StatusOK)
+		left := c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
+		wantFields(t, left, object{"port_id": id(p), "fixed_ip_address": "10.82.0.40"})
+	})
+}
+
 // TestFloatingIPGoesOnCondition holds that a deletion may name the revision.
 func TestFloatingIPGoesOnCondition(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {

@@ -101,6 +101,30 @@ func TestAFloatingIPFollowsTheSpec(t *testing.T) {
 	}, exampleNetwork(), reachable())
 }
 
+// TestAFloatingIPStaysWhileItsPortMoves changes the port's address. Where the next one is taken, the port keeps the
+// first, and the floating IP leads to it.
+func TestAFloatingIPStaysWhileItsPortMoves(t *testing.T) {
+	openWorld(t, func(t *testing.T, w *world) {
+		id := w.wantFloating("port-1", "outside")
+		leads := func(to string) {
+			t.Helper()
+			w.wantFloating("port-1", "outside")
+			f, has := w.Cloud.FloatingIPs()[0], w.Cloud.Ports()[0].Addresses
+			if f.ID != id || f.Fixed.String() != to || len(has) != 1 || has[0].Address != f.Fixed {
+				t.Errorf("floating IP %s leads to %s of %v, want %s to %s", f.ID, f.Fixed, has, id, to)
+			}
+		}
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.7.7"} })
+		w.WantState("Ready=True Available")
+		leads("192.168.7.7")
+		w.Cloud.PutPort(plan.ObservedPort{ID: "theirs", NetworkID: "net-1", PortAttributes: plan.PortAttributes{
+			Addresses: []plan.PortAddress{{SubnetID: "sub-1", Address: netip.MustParseAddr("192.168.8.8")}}}})
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.8.8"} })
+		w.WantState("Ready=False Reconciling=True AddressInUse")
+		leads("192.168.7.7")
+	}, exampleNetwork(), reachable())
+}
+
 // TestAFloatingIPIsForgottenByNoProcess removes the request while the status that tells of the floating IP is lost.
 func TestAFloatingIPIsForgottenByNoProcess(t *testing.T) {
 	openWorld(t, func(t *testing.T, w *world) {

@@ -28,7 +28,7 @@ func newEmulated(t *testing.T, options Options) emulated {
 // newEmulatedAs is newEmulated with the credentials of a cloud of the emulator's clouds.yaml.
 func newEmulatedAs(t *testing.T, cloud string, options Options) emulated {
 	t.Helper()
-	server := neutrontest.New(neutrontest.Options{})
+	server := neutrontest.New(neutrontest.Options{KeepsFloatingIPs: true})
 	listener, err := server.Listen("127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -108,6 +108,39 @@ func TestFloatingIPsAreApplied(t *testing.T) {
 	}
 }
 
+// TestAFloatingIPFollowsItsPortsAddress has Neutron refuse to take the address that a floating IP leads to, as later
+// versions do.
+func TestAFloatingIPFollowsItsPortsAddress(t *testing.T) {
+	f := newFloats(t, Options{})
+	both := f.spec.Addresses
+	f.spec.Addresses = both[:1]
+	f.apply(f.planOf(f.observed()))
+	was := f.observed()
+	taken := &plan.Step{Action: plan.UpdatePort, Ref: plan.Ref{ID: was.Ports[0].ID}, Revision: was.Ports[0].Revision,
+		Port:        plan.PortAttributes{Addresses: both[1:]},
+		Differences: []plan.Difference{{Resource: plan.PortResource, Field: plan.FieldAddresses}}}
+	if _, err := f.Apply(t.Context(), plan.Change{*taken}); !client.IsKind(err, client.Invalid) {
+		t.Fatalf("the address was taken: %v", err)
+	}
+	f.spec.Addresses = both[1:]
+	f.apply(f.planOf(f.observed()))
+	f.apply(f.planOf(f.observed()))
+	f.requireNothing(f.planOf)
+	is := f.observed()
+	now, want := f.live(was.FloatingIPs[0].ID), is.Ports[0].Addresses[0].Address
+	if len(is.FloatingIPs) != 1 || now.Address != was.FloatingIPs[0].Address || now.Fixed != want || want == was.FloatingIPs[0].Fixed {
+		t.Errorf("%+v leads to %+v, want %s", now, is.Ports[0], want)
+	}
+	f.spec.Addresses = both
+	f.apply(f.planOf(f.observed()))
+	f.spec.Addresses = both[:1]
+	f.apply(f.planOf(f.observed()))
+	f.requireNothing(f.planOf)
+	if now := f.live(now.ID); now.Fixed != f.observed().Ports[0].Addresses[0].Address {
+		t.Errorf("%+v leads to none of %+v", now, f.observed().Ports[0])
+	}
+}
+
 // TestFloatingIPOfOthersStays holds that one is led elsewhere only after a live read has shown the marker.
 func TestFloatingIPOfOthersStays(t *testing.T) {
 	f := newFloats(t, Options{})

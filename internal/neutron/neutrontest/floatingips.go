@@ -216,6 +216,23 @@ func (s *Server) associate(r *floatingIP, in values) *apiError {
 	return nil
 }
 
+// keepsFloatingIP refuses other addresses for a port if they do not name the one that its floating IP leads to. Neutron
+// 23 and later look at the first one that the caller may see, before anything else of the request
+// (prevent_internal_ip_change_for_fip in neutron.db.l3_db).
+func (s *Server) keepsFloatingIP(c *caller, p *port, wanted []any) *apiError {
+	for _, r := range s.floating.with("port_id", p.id) {
+		if !c.admin && r.project != c.project {
+			continue
+		}
+		if slices.ContainsFunc(wanted, func(w any) bool { return w.(map[string]any)["ip_address"] == r.fixed.String() }) {
+			return nil
+		}
+		return badResource("port", "Cannot update the fixed_ips of the port %s, because its original fixed_ip has been "+
+			"associated to a floating ip", p.id)
+	}
+	return nil
+}
+
 // leadsTo is the address of a port that a floating IP leads to: the wanted one, or its only one of IPv4.
 func (s *Server) leadsTo(p *port, wanted string) (fixedIP, *apiError) {
 	if wanted != "" {

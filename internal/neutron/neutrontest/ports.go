@@ -482,6 +482,11 @@ func (s *Server) release(tx *transaction, p *port, f fixedIP) {
 }
 
 func (s *Server) updatePort(tx *transaction, c *caller, p *port, in values) *apiError {
+	if list, ok := in["fixed_ips"].([]any); ok && s.options.KeepsFloatingIPs {
+		if err := s.keepsFloatingIP(c, p, list); err != nil {
+			return err
+		}
+	}
 	if err := tx.claim(&p.standard); err != nil {
 		return err
 	}

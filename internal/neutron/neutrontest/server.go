@@ -68,6 +68,10 @@ type Options struct {
 	// refused then.
 	OVN bool
 
+	// KeepsFloatingIPs has a port keep the address that its floating IP leads to, as Neutron 23 and later do. The other
+	// answers are those of Neutron 21, which takes the address away.
+	KeepsFloatingIPs bool
+
 	// DeadHosts are those whose agents are not alive. Ports can be bound there, and the binding fails.
 	DeadHosts []string
 

@@ -78,6 +78,18 @@ func (c *Neutron) lead(f *plan.ObservedFloatingIP, step plan.Step) error {
 	return nil
 }
 
+// keepsFloatingIPs refuses a request that takes from a port an address that a floating IP leads to, as Neutron 23 and
+// later do. They also want it named in a request that keeps it.
+func (c *Neutron) keepsFloatingIPs(p *plan.ObservedPort, asked []plan.PortAddress) error {
+	for _, f := range c.FloatingIPs {
+		leads := func(a plan.PortAddress) bool { return f.PortID == p.ID && a.Address == f.Fixed }
+		if slices.ContainsFunc(p.Addresses, leads) && !slices.ContainsFunc(asked, leads) {
+			return refuse("BadRequest", "floating IP %q leads to address %s of port %q", f.ID, f.Fixed, p.ID)
+		}
+	}
+	return nil
+}
+
 // leadNowhere is what Neutron does with the floating IPs of a port that goes.
 func (c *Neutron) leadNowhere(port string) {
 	for i, f := range c.FloatingIPs {

@@ -15,8 +15,8 @@ import (
 
 // Neutron is as much of Neutron as a plan can meet. Its rules are those of Neutron 21.0: neutron.db.db_base_plugin_v2
 // and neutron.db.ipam_backend_mixin for subnets and ports, neutron.db.l3_db and neutron.db.extraroute_db for routers,
-// neutron.db.securitygroups_db for security groups, the revisions service plugin for revision numbers. The zero value
-// is empty. It is not safe for concurrent use.
+// neutron.db.securitygroups_db for security groups, the revisions service plugin for revision numbers. It is stricter
+// where a later Neutron is: see keepsFloatingIPs. The zero value is empty. It is not safe for concurrent use.
 type Neutron struct {
 	// Networks, Ports, Routers and Groups are the project's, whoever owns them, in order of creation.
 	Networks []plan.ObservedNetwork

@@ -80,6 +80,11 @@ func (c *Neutron) changePort(step plan.Step) error {
 		}
 	}
 	changed.Revision++
+	if step.Changes(plan.FieldAddresses) {
+		if err := c.keepsFloatingIPs(p, changed.Addresses); err != nil {
+			return err
+		}
+	}
 	if err := c.settlePort(&changed, p.Addresses); err != nil {
 		return err
 	}
