@@ -188,6 +188,10 @@ func (s PortSpec) updateFloatingIP(actual ObservedFloatingIP, to leading) Step {
 	return step
 }
 
+// GivesUp reports whether the step deletes something that nobody gets back, and only because the spec does not ask for
+// it: the address of a floating IP.
+func (s Step) GivesUp() bool { return s.Action == DeleteFloatingIP && s.Keeper == (Keeper{}) }
+
 // step is an update or the deletion of the floating IP.
 func (f ObservedFloatingIP) step(action Action, reason string, settles ...Difference) Step {
 	return Step{

@@ -67,6 +67,10 @@ type Kind[T Object] struct {
 	// Patch is the kind's generated client for a namespace.
 	Patch func(namespace string) controller.Patch[T]
 
+	// Live, if set, reads an object from the API server. A step that gives up what does not come back is taken after that
+	// has shown that the cache has the object's spec; see plan.Step.GivesUp.
+	Live func(ctx context.Context, namespace, name string) (T, error)
+
 	// Expected lists the resources that may exist in Neutron for an object, by its spec and status. The first entry is the
 	// main resource.
 	Expected func(obj T) []Lookup

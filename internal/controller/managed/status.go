@@ -76,9 +76,11 @@ func (p progress) succeeded(kind plan.Kind) progress {
 }
 
 // conclude ends a sync: it reports the progress, and gives the error that makes the Loop retry the key. It reports
-// nothing while the state of the cloud is unknown, or if the API server refused a write of the object itself.
+// nothing while the state of the cloud is unknown, if the API server refused a request about the object itself, or if
+// the cache is behind it.
 func (r *Reconciler[T]) conclude(ctx context.Context, obj T, p progress) error {
-	if _, unwritten := errors.AsType[*notRemembered](p.err); unwritten || errors.Is(p.err, ErrNotYet) {
+	_, refused := errors.AsType[*withoutReport](p.err)
+	if refused || errors.Is(p.err, ErrNotYet) || errors.Is(p.err, controller.ErrStale) {
 		return p.retry()
 	}
 	return errors.Join(p.retry(), r.report(ctx, obj, p))

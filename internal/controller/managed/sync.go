@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"go.opentelemetry.io/otel/trace"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -174,6 +175,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 		}
 	}
 	var last plan.Change
+	confirmed := false
 	for attempt := 0; ; attempt++ {
 		observed, err := r.look(ctx, in, obj, expected, r.needs(obj, expected)...)
 		if err != nil {
@@ -201,7 +203,12 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 			// Others change the same fields. The message is constant, whatever they write.
 			return p.failed(fmt.Errorf("the %s did not converge after %d attempts", r.kind.Resource, attempts))
 		}
-
+		if !confirmed && slices.ContainsFunc(change, plan.Step.GivesUp) {
+			if err := r.confirm(ctx, obj); err != nil {
+				return p.failed(err)
+			}
+			confirmed = true
+		}
 		if obj, err = r.remembering(ctx, obj, rememberedOrSet(obj, p.declared)); err != nil {
 			return p.failed(err)
 		}
@@ -216,6 +223,25 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 			}
 		}
 	}
+}
+
+// confirm reads the object from the API server, before something is given up that its spec does not ask for. It returns
+// controller.ErrStale if the cache has not its spec. The cache of a new leader may lag behind, and no later write would
+// bring the address back.
+func (r *Reconciler[T]) confirm(ctx context.Context, obj T) error {
+	if r.kind.Live == nil {
+		return nil
+	}
+	live, err := r.kind.Live(ctx, obj.GetNamespace(), obj.GetName())
+	switch {
+	case apierrors.IsNotFound(err):
+		return controller.ErrStale
+	case err != nil:
+		return &withoutReport{"reading the object", err}
+	case live.GetUID() != obj.GetUID(), live.GetGeneration() != obj.GetGeneration(), paused(live):
+		return controller.ErrStale
+	}
+	return nil
 }
 
 // adopt writes the object's marker on the resource that it imports, unless the resource bears it. The progress has an
@@ -332,9 +358,7 @@ func (r *Reconciler[T]) afterFailure(
 func leaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) {
 	goes := func(id string) bool {
 		return slices.ContainsFunc(change, func(s plan.Step) bool {
-			// The address of a floating IP does not come back.
-			leaves := s.Action == plan.DeleteFloatingIP && s.Keeper == (plan.Keeper{})
-			return s.ID == id && s.Action.Deletes() && s.Action.Of() != "" && !leaves
+			return s.ID == id && s.Action.Deletes() && s.Action.Of() != "" && !s.GivesUp()
 		})
 	}
 	var left plan.Change

@@ -3,7 +3,6 @@ package managed
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -81,18 +80,19 @@ func (r *Reconciler[T]) remembering(ctx context.Context, obj T, fields []string)
 		"annotations": map[string]any{cloudteamv1.AnnotationTakeBack: annotation},
 	})
 	if err != nil {
-		return obj, &notRemembered{err}
+		return obj, &withoutReport{"writing the annotation " + cloudteamv1.AnnotationTakeBack, err}
 	}
 	return written, nil
 }
 
-// notRemembered says that the annotation was not written. Then nothing about the object is reported, as with a
-// finalizer that was not written.
-type notRemembered struct{ err error }
-
-func (e *notRemembered) Error() string {
-	return fmt.Sprintf("writing the annotation %s: %s", cloudteamv1.AnnotationTakeBack, e.err)
+// withoutReport says that the API server refused a request about the object itself. Then nothing about the object is
+// reported, as with a finalizer that was not written.
+type withoutReport struct {
+	doing string
+	err   error
 }
 
+func (e *withoutReport) Error() string { return e.doing + ": " + e.err.Error() }
+
 // Unwrap gives the API server's answer.
-func (e *notRemembered) Unwrap() error { return e.err }
+func (e *withoutReport) Unwrap() error { return e.err }

@@ -125,6 +125,54 @@ func TestAFloatingIPStaysWhileItsPortMoves(t *testing.T) {
 	}, exampleNetwork(), reachable())
 }
 
+// TestAnOldCacheReleasesNoFloatingIP has a new process see a spec without the floating IP, after which the spec asks for
+// it again. The address would not come back.
+func TestAnOldCacheReleasesNoFloatingIP(t *testing.T) {
+	openWorld(t, func(t *testing.T, w *world) {
+		id := w.wantFloating("port-1", "outside")
+		w.Stop()
+		w.Edit(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = nil })
+		w.Cloud.SetDown(&client.Error{Op: "list ports", Reason: "down"})
+		w.restart()
+		gate := controllertest.GateOf[*cloudteamv1.NetworkPort](w.API)
+		gate.Hold()
+		w.Edit(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = reachable().Spec.FloatingIP })
+		w.Cloud.SetDown(nil)
+		controllertest.Settle(10 * time.Second)
+		if again := w.wantFloating("port-1", "outside"); again != id {
+			t.Errorf("it is %s instead of %s", again, id)
+		}
+		gate.Release()
+		controllertest.Settle(10 * time.Second)
+		w.WantState("Ready=True Available")
+		if again := w.wantFloating("port-1", "outside"); again != id {
+			t.Errorf("it is %s instead of %s", again, id)
+		}
+	}, exampleNetwork(), reachable())
+}
+
+// TestOneLiveReadComesBeforeARelease counts the requests. Nothing is read where nothing is released.
+func TestOneLiveReadComesBeforeARelease(t *testing.T) {
+	openWorld(t, func(t *testing.T, w *world) {
+		w.Calls.Take()
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.7.7"} })
+		w.Calls.Want(t, "apply update port", "apply update floating IP", "apply update port", "write status")
+		w.API.Refuse(func(line string) error {
+			if line == "read" {
+				return errors.New("etcd is away")
+			}
+			return nil
+		})
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = nil })
+		w.WantState("Ready=True Available")
+		w.wantFloating("port-1", "outside")
+		w.API.Refuse(nil)
+		w.Calls.Take()
+		controllertest.Settle(10 * time.Second)
+		w.Calls.Want(t, "read", "apply delete floating IP", "find floating IP", "write annotations", "write status")
+	}, exampleNetwork(), reachable())
+}
+
 // TestAFloatingIPIsForgottenByNoProcess removes the request while the status that tells of the floating IP is lost.
 func TestAFloatingIPIsForgottenByNoProcess(t *testing.T) {
 	openWorld(t, func(t *testing.T, w *world) {

@@ -3,6 +3,7 @@ package networkport
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -54,6 +55,9 @@ func NewController(
 		},
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.NetworkPort] {
 			return client.NetworkPorts(namespace).Patch
+		},
+		Live: func(ctx context.Context, namespace, name string) (*cloudteamv1.NetworkPort, error) {
+			return client.NetworkPorts(namespace).Get(ctx, name, metav1.GetOptions{})
 		},
 		Declare: func(obj *cloudteamv1.NetworkPort, owner plan.Owner) (managed.Declaration, error) {
 			return declarationOf(lister, inGroups, limits{of, informer.GetIndexer()}, obj, owner)
