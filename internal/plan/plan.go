@@ -132,7 +132,7 @@ func marked(owner Owner, observed Observed) error {
 }
 
 // Delete plans the removal of everything that the owner owns. Ports and interfaces go before networks and routers,
-// because Neutron refuses to delete those while they have ports. Neutron deletes the subnets with their network. So a
+// because Neutron refuses to delete those while they have ports. Floating IPs go after the ports. Neutron deletes the subnets with their network. So a
 // subnet of another owner blocks the deletion (*BlockedError), and so does a port in use (*InUseError). A network, port
 // or router of another owner is an error.
 func Delete(owner Owner, observed Observed) (Change, error) {
@@ -142,9 +142,6 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 	}
 	const reason = "the object is being deleted"
 	var change Change
-	for _, f := range observed.FloatingIPs {
-		change = append(change, f.delete(reason))
-	}
 	var interfaces []ObservedPort
 	for _, p := range observed.Ports {
 		if observed.interfaces(p) {
@@ -156,6 +153,10 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 			return nil, err
 		}
 		change = append(change, step)
+	}
+	// The deletion of a port is refused if somebody gave it to a device. Then its floating IP stays, too.
+	for _, f := range observed.FloatingIPs {
+		change = append(change, f.delete(reason))
 	}
 	change = append(change, detach(interfaces, observed.Routers, noRoutes, reason)...)
 	change = append(change, deleteRouters(observed.Routers, reason)...)

@@ -601,6 +601,18 @@ func TestObservedPortIsTheOldestOnTheNetwork(t *testing.T) {
 	}
 }
 
+// TestAFloatingIPIsDeletedAfterItsPort: the deletion of the port may be refused, and the address would not come back.
+func TestAFloatingIPIsDeletedAfterItsPort(t *testing.T) {
+	observed := observedPort(func(*ObservedPort) {})
+	observed.FloatingIPs = []ObservedFloatingIP{{ID: "fip-1", PortID: "port-1", FloatingIPAttributes: FloatingIPAttributes{
+		Description: testOwner.Marker(), NetworkID: "outside", Fixed: addr("10.0.0.5"),
+	}}}
+	change, err := Delete(testOwner, observed)
+	if err != nil || len(change) != 2 || change[0].Action != DeletePort || change[1].Action != DeleteFloatingIP {
+		t.Errorf("got %v, %v, want the port to go, and then the floating IP", change, err)
+	}
+}
+
 func TestPortInUseIsNotDeleted(t *testing.T) {
 	used := portWith(func(p *ObservedPort) { p.Device = "compute:nova, device vm-1" })
 	onRouter := portWith(func(p *ObservedPort) { p.Router = "router-1" })

@@ -37,7 +37,7 @@ func (i *Inventory) floatingIPActions() actions {
 	return actions{
 		plan.CreateFloatingIP: {take: i.createFloatingIP},
 		plan.UpdateFloatingIP: {confirms: itsFloatingIP, exists: true, take: i.updateFloatingIP},
-		plan.DeleteFloatingIP: {take: i.floating.removed},
+		plan.DeleteFloatingIP: {take: i.deleteFloatingIP},
 	}
 }
 
@@ -141,6 +141,20 @@ func (i *Inventory) updateFloatingIP(ctx context.Context, step *plan.Step) (revi
 	i.chooseFixed(step)
 	revision, err = i.floating.updatedIf(ctx, step, nil)
 	return revision, floatingError(err, *step)
+}
+
+// deleteFloatingIP deletes a floating IP. The deletion of its port has moved its revision. So one whose port is gone is
+// read again before. If it is not ours any more, the error is a Conflict.
+func (i *Inventory) deleteFloatingIP(ctx context.Context, step *plan.Step) (revision int, err error) {
+	if _, held := i.ports.get(step.PortRef.ID); step.PortRef.ID != "" && !held {
+		if err := i.stillOurs(ctx, *step, itsFloatingIP(*step)); err != nil {
+			return 0, err
+		}
+		if is, held := i.floating.get(step.ID); held {
+			step.Revision = is.Revision
+		}
+	}
+	return i.floating.removed(ctx, step)
 }
 
 // chooseFixed chooses the address that a floating IP leads to: the port's lowest one of IPv4. Neutron chooses only if

@@ -168,6 +168,57 @@ func TestFloatingIPOfOthersStays(t *testing.T) {
 	}
 }
 
+// TestAFloatingIPStaysWithAPortThatSomebodyTakes has a device get the port after the last list.
+func TestAFloatingIPStaysWithAPortThatSomebodyTakes(t *testing.T) {
+	f := newFloats(t, Options{})
+	f.apply(f.planOf(f.observed()))
+	was := f.observed()
+	deletion, err := plan.Delete(f.port, was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.cloud.Do(t.Context(), client.Request{
+		Op: "by hand", Method: http.MethodPut, Path: portKind.Path(was.Ports[0].ID), Answer: new(any),
+		Body: map[string]any{"port": map[string]any{"device_id": "vm", "device_owner": "compute:nova"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := f.Apply(t.Context(), deletion); !client.IsConflict(err) || len(done) > 0 {
+		t.Errorf("%s, %v, want a conflict before anything goes", done, err)
+	}
+	if is := f.live(was.FloatingIPs[0].ID); is.PortID != was.Ports[0].ID {
+		t.Errorf("it leads to %q", is.PortID)
+	}
+}
+
+// TestWhatAPortLeavesGoesByItsMarker has the process end between the port's deletion and that of its floating IP, and
+// somebody else take the floating IP in the same moment.
+func TestWhatAPortLeavesGoesByItsMarker(t *testing.T) {
+	for name, taken := range map[string]bool{"ours": false, "taken": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFloats(t, Options{})
+			f.apply(f.planOf(f.observed()))
+			id := f.observed().FloatingIPs[0].ID
+			deletion := f.apply(plan.Delete(f.port, plan.Observed{Ports: f.observed().Ports}))
+			if len(deletion) != 1 {
+				t.Fatalf("%s, want the port", deletion)
+			}
+			if taken {
+				f.byHand(id, map[string]any{"description": "mine", "port_id": nil})
+			}
+			rest, err := plan.Delete(f.port, f.observed())
+			if err != nil || len(rest) != 1 {
+				t.Fatalf("%s, %v, want the floating IP", rest, err)
+			}
+			done, err := f.Apply(t.Context(), rest)
+			if taken && (!client.IsConflict(err) || f.live(id).Description != "mine") || !taken && len(done) != 1 {
+				t.Errorf("%s, %v", done, err)
+			}
+		})
+	}
+}
+
 // byHand changes a floating IP as somebody else would, behind the Inventory's back.
 func (f *floats) byHand(id string, body map[string]any) {
 	f.t.Helper()

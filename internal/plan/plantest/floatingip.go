@@ -28,7 +28,7 @@ func (c *Neutron) changeFloatingIP(step plan.Step) error {
 	switch {
 	case f == nil:
 		return refuse("FloatingIPNotFound", "no floating IP %q", step.ID)
-	case step.Action == plan.DeleteFloatingIP && f.Revision != step.Revision:
+	case step.Action == plan.DeleteFloatingIP && f.Revision != step.Revision && !c.freed(f, step.PortRef.ID):
 		return ErrMoved
 	case step.Action == plan.DeleteFloatingIP:
 		c.Remove(step.ID)
@@ -50,6 +50,12 @@ func (c *Neutron) changeFloatingIP(step plan.Step) error {
 	changed.Revision++
 	*f = changed
 	return texts("", f.Description)
+}
+
+// freed reports whether the floating IP leads nowhere because the port is gone. An Inventory then reads it again before
+// it deletes it.
+func (c *Neutron) freed(f *plan.ObservedFloatingIP, port string) bool {
+	return port != "" && f.PortID == "" && c.Port(port) == nil
 }
 
 // lead makes a floating IP lead to the port of a step: to the declared address, or to the port's lowest one of IPv4.
