@@ -84,7 +84,7 @@ func (l *lab) run(t *testing.T, objects []runtime.Object, command string) (out s
 	inner := f.clients
 	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
 		kube, networks, err := inner()
-		l.kube = kube.(*kubefake.Clientset)
+		l.kube = kube.(publishing).Clientset
 		l.attach()
 		return kube, networks, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/doctor"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
+	"cloudteam.ztgame.com/network-controller/internal/version"
 )
 
 func (f *factory) doctor() *cobra.Command {
@@ -17,6 +18,9 @@ func (f *factory) doctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check the installation: API server, controller, objects, nodes, and Neutron",
 		Long: `doctor checks the whole installation and says what to do about each problem. It changes nothing.
+
+It compares the versions of this program, of the controller and of the node agents, and the installed CRDs with those of
+this program's version.
 
 It checks what you may read: an administrator sees most. With --cloud or OS_CLOUD it logs in to your cloud and checks
 Neutron, too. The exit code is 0, 2 if a check fails, and 1 after an error. A warning is no failure.`,
@@ -39,7 +43,7 @@ Neutron, too. The exit code is 0, 2 if a check fails, and 1 after an error. A wa
 				return err
 			}
 			checks := doctor.Run(c.Context(), cluster, doctor.Options{
-				Cloud: cloud, ClusterUID: uid, Now: f.now(), Ahead: f.ahead,
+				Cloud: cloud, ClusterUID: uid, Version: version.Version, Now: f.now(), Ahead: f.ahead,
 			})
 			err = f.print(output, checks, nil, func() error { return f.printChecks(checks) })
 			if err = errors.Join(err, f.notes(cluster)); err != nil {

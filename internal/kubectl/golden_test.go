@@ -2,9 +2,11 @@ package kubectl
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -17,20 +19,27 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/version"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/discovery"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/openapi"
+	"k8s.io/client-go/openapi/openapitest"
 	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
 
+	"cloudteam.ztgame.com/network-controller/config/crd"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	domain "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/version"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -62,6 +71,8 @@ type example struct {
 }
 
 func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
+	defer func(was string) { version.Version = was }(version.Version)
+	version.Version = "v1.2.0"
 	was, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -173,14 +184,47 @@ func factoryOf(t *testing.T, objects []runtime.Object) (*factory, *bytes.Buffer)
 			g.UID, g.Generation = "uid-of-a-new-one", 1
 			return true, g, nil
 		})
-		served := kubefake.NewClientset(kube...)
-		known := served.Discovery().(*fakediscovery.FakeDiscovery)
-		known.FakedServerVersion = &version.Info{GitVersion: "v1.36.1"}
+		served := publishing{kubefake.NewClientset(kube...)}
+		known := served.Clientset.Discovery().(*fakediscovery.FakeDiscovery)
+		known.FakedServerVersion = &apiversion.Info{GitVersion: "v1.36.1"}
 		known.Resources = []*metav1.APIResourceList{{GroupVersion: "cloudteam.ztgame.com/v1", APIResources: []metav1.APIResource{
 			{Name: "networks"}, {Name: "networkports"}, {Name: "networkclasses"}, {Name: "securitygroups"}}}}
 		return served, stored, nil
 	}
 	return f, &printed
+}
+
+// publishing is a Clientset of an API server that publishes the schemas of this version's CRDs.
+type publishing struct{ *kubefake.Clientset }
+
+func (p publishing) Discovery() discovery.DiscoveryInterfaces {
+	return published{p.Clientset.Discovery()}
+}
+
+type published struct{ discovery.DiscoveryInterfaces }
+
+func (p published) OpenAPIV3() openapi.Client {
+	all := map[string]any{}
+	files, _ := fs.Glob(crd.Files, "*.yaml") // the pattern is good
+	for _, file := range files {
+		content, _ := crd.Files.ReadFile(file)
+		of := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(content, of); err != nil {
+			panic(err)
+		}
+		kind, _, _ := unstructured.NestedString(of.Object, "spec", "names", "kind")
+		versions, _, _ := unstructured.NestedSlice(of.Object, "spec", "versions")
+		schema, _, _ := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema")
+		schema["x-kubernetes-group-version-kind"] = []any{map[string]any{
+			"group": "cloudteam.ztgame.com", "version": "v1", "kind": kind}}
+		all[kind] = schema
+	}
+	document, err := json.Marshal(map[string]any{"components": map[string]any{"schemas": all}})
+	if err != nil {
+		panic(err)
+	}
+	return openapitest.FakeClient{PathsMap: map[string]openapi.GroupVersion{
+		"apis/cloudteam.ztgame.com/v1": openapitest.FakeGroupVersion{GVSpec: document}}}
 }
 
 // execute runs a command, and gives what it prints.
@@ -282,7 +326,8 @@ func examples(*testing.T) map[string]example {
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "c1"}}
 	planned := "plan -f network.yaml -n shop --cloud mycloud"
 	file := "apiVersion: cloudteam.ztgame.com/v1\nkind: Network\nmetadata: {name: backend}\nspec: {cidr: %s, tags: [web]}\n"
-	good := []runtime.Object{frontend(2), bound, running(), installed("network-controller-account"),
+	good := []runtime.Object{frontend(2), bound, running(), leader("registry.example.org/network-controller:v1.2.0"),
+		installed("network-controller-account"),
 		installed("network-controller-classes"), installed("network-controller-pods"),
 		&admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "network-controller-scheduling-gate"}},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: map[string]string{
@@ -393,9 +438,17 @@ spec:
 func running() runtime.Object {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "network-controller", Name: "network-controller"},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a"), LeaseDurationSeconds: new(int32(15)),
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: new(leaderName + "_5f0c"), LeaseDurationSeconds: new(int32(15)),
 			RenewTime: &metav1.MicroTime{Time: now}},
 	}
+}
+
+const leaderName = "network-controller-6c9f7d5b8-q4mzt"
+
+// leader is the Pod of the controller that runs.
+func leader(image string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "network-controller", Name: leaderName},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "controller", Image: image}}}}
 }
 
 func installed(policy string) runtime.Object {

@@ -81,13 +81,18 @@ type extension struct {
 // Key implements client.Identified.
 func (e extension) Key() string { return e.Alias }
 
-// needed are the extensions that the controller needs, and useful those of single fields.
+// needed are the extensions that the controller needs, and useful those of single fields or kinds.
+// docs/compatibility.md lists them.
 var (
 	needed = []string{"standard-attr-revisions", "revision-if-match", "standard-attr-description"}
 	useful = map[string]string{
-		"router": "spec.router", "standard-attr-tag": "spec.tags", "rbac-policies": "spec.sharedWith",
-		"net-mtu-writable": "spec.mtu",
-		"qos":              "spec.qosPolicy", "port-security": "spec.portSecurity",
+		"router": "spec.router, spec.floatingIP", "standard-attr-tag": "spec.tags", "rbac-policies": "spec.sharedWith",
+		"net-mtu-writable": "spec.mtu", "qos": "spec.qosPolicy", "port-security": "spec.portSecurity",
+		"security-group":              "SecurityGroups, spec.securityGroups, spec.securityGroupRefs",
+		"stateful-security-group":     "spec.stateful of a SecurityGroup",
+		"dns-integration":             "spec.dnsDomain, spec.dnsName",
+		"subnet-dns-publish-fixed-ip": "spec.dnsPublishFixedIP",
+		"l3-ha":                       "spec.router.ha", "dvr": "spec.router.distributed",
 	}
 )
 
@@ -115,8 +120,8 @@ func (d doctor) extensions() Check {
 	case len(lacks) > 0:
 		c.State, c.Says, c.Remedy = Fails, "missing: "+strings.Join(lacks, ", "), "Ask the cloud's operator to enable them."
 	case len(without) > 0:
-		c.State, c.Says = Warns, "these fields do not work here: "+strings.Join(without, ", ")
-		c.Remedy = "Leave these fields out."
+		c.State, c.Says = Warns, "these do not work here: "+strings.Join(without, ", ")
+		c.Remedy = "Do not use them."
 	}
 	return c
 }

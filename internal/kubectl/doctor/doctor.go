@@ -53,6 +53,8 @@ type Options struct {
 	Cloud *client.Cloud
 	// ClusterUID is the UID of the namespace kube-system, if the user gives it.
 	ClusterUID string
+	// Version is that of this program.
+	Version string
 	// Now is the time by this machine's clock, to judge what objects say.
 	Now time.Time
 	// Ahead gives how far the API server's clock is ahead of this machine's, by its last answer. It is false before, and
@@ -63,10 +65,21 @@ type Options struct {
 // Run runs all checks.
 func Run(ctx context.Context, c *ask.Cluster, options Options) []Check {
 	d := doctor{ctx, c, options}
-	checks := []Check{d.version(), d.crds(), d.policies(), d.controller()}
+	nodes, nodesAre := ask.Read(c, ask.New("Nodes", "", "(all)"), func() (*corev1.NodeList, error) {
+		return c.Kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	})
+	if nodesAre != ask.There {
+		nodes = &corev1.NodeList{}
+	}
+	crds := d.crds()
+	checks := []Check{d.version(), crds}
+	if crds.State == OK {
+		checks = append(checks, d.schemas())
+	}
+	checks = append(checks, d.policies(), d.controller(), d.versions(nodes.Items))
 	networks, is := ask.List[*cloudteamv1.Network](ctx, c, "Networks", "", c.Networks.CloudteamV1().Networks("").List)
 	checks = append(checks, d.objects(networks, is)...)
-	checks = append(checks, d.agents(), d.mtu(networks, is))
+	checks = append(checks, d.agents(nodes.Items, nodesAre), d.mtu(networks, is))
 	of := d.cloud(networks)
 	return append(append(checks, d.clock()), of...)
 }
@@ -244,17 +257,14 @@ func conditions(name, of, kind string, all map[string][]metav1.Condition, is ask
 }
 
 // agents checks the nodes' data plane.
-func (d doctor) agents() Check {
+func (doctor) agents(nodes []corev1.Node, is ask.Presence) Check {
 	c := Check{Name: "node agents", State: OK}
-	list, is := ask.Read(d.Cluster, ask.New("Nodes", "", "(all)"), func() (*corev1.NodeList, error) {
-		return d.Kubernetes.CoreV1().Nodes().List(d.ctx, metav1.ListOptions{})
-	})
 	if is != ask.There {
 		return c.hidden("you may not list Nodes")
 	}
 	var without []string
 	versions := map[string]int{}
-	for _, node := range list.Items {
+	for _, node := range nodes {
 		if node.Annotations[cloudteamv1.AnnotationDataplane] == "" {
 			without = append(without, node.Name)
 			continue
@@ -263,14 +273,14 @@ func (d doctor) agents() Check {
 	}
 	switch {
 	case len(without) > 0:
-		c.State, c.Says = Warns, fmt.Sprintf("%d of %d nodes have no data plane: %s", len(without), len(list.Items),
+		c.State, c.Says = Warns, fmt.Sprintf("%d of %d nodes have no data plane: %s", len(without), len(nodes),
 			strings.Join(without[:min(len(without), 3)], ", "))
 		c.Remedy = "Install the agent (kubectl apply -k config/node), if no other plugin attaches Pods."
 	case len(versions) > 1:
 		c.State, c.Says = Warns, "they have several versions: "+strings.Join(slices.Sorted(maps.Keys(versions)), ", ")
 		c.Remedy = "kubectl -n network-agent rollout status daemonset/network-agent"
 	default:
-		c.Says = fmt.Sprintf("all %d nodes have a data plane", len(list.Items))
+		c.Says = fmt.Sprintf("all %d nodes have a data plane", len(nodes))
 	}
 	return c
 }

@@ -172,9 +172,12 @@ func (w *walk) ready(
 	return Link{}, "", false
 }
 
+// ControllerNamespace is where the controller is installed.
+const ControllerNamespace = "network-controller"
+
 // leases are where the controller's Lease may be: its namespace by default, and that of older ones with --kubeconfig.
 var leases = []Object{
-	{Kind: "Lease", Namespace: "network-controller", Name: "network-controller"},
+	{Kind: "Lease", Namespace: ControllerNamespace, Name: "network-controller"},
 	{Kind: "Lease", Namespace: metav1.NamespaceDefault, Name: "network-controller"},
 }
 
@@ -219,6 +222,23 @@ func Controller(ctx context.Context, c *ask.Cluster, now time.Time) (*Link, ask.
 		return last, ask.Absent
 	}
 	return last, ask.There
+}
+
+// Holder is the identity of the controller that holds the Lease: its host, "_" and a UID. It is empty if none does, and
+// if the user may not know (ask.Hidden).
+func Holder(ctx context.Context, c *ask.Cluster, now time.Time) (identity string, is ask.Presence) {
+	for _, of := range leases {
+		lease, is := ask.Read(c, of, func() (*coordinationv1.Lease, error) {
+			return c.Kubernetes.CoordinationV1().Leases(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
+		})
+		if is == ask.Hidden {
+			return "", is
+		}
+		if is == ask.There && silence(lease, now) == 0 {
+			return *lease.Spec.HolderIdentity, is // it is not silent, so there is one
+		}
+	}
+	return "", ask.Absent
 }
 
 // silence is how long a Lease has been expired; 0 if it holds.

@@ -41,6 +41,7 @@ var extensions = []extension{
 	{"Neutron L3 Router", "router", "", "2012-07-20T10:00:00-00:00", []string{}},
 	{"security-group", "security-group", "", "2012-10-05T10:00:00-00:00", []string{}},
 	{"Sorting support", "sorting", "", "2016-06-12T00:00:00-00:00", []string{}},
+	{"Stateful security group", "stateful-security-group", "", "2019-11-26T09:00:00-00:00", []string{}},
 	{"standard-attr-description", "standard-attr-description", "", "2016-02-10T10:00:00-00:00", []string{}},
 	{"Resource revision numbers", "standard-attr-revisions", "", "2016-04-11T10:00:00-00:00", []string{}},
 	{"Tag support", "standard-attr-tag", "", "2017-01-01T00:00:00-00:00", []string{}},
