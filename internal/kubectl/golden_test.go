@@ -179,6 +179,11 @@ func factoryOf(t *testing.T, objects []runtime.Object) (*factory, *bytes.Buffer)
 			n.UID, n.Generation = "uid-of-a-new-one", 1
 			return true, n, nil
 		})
+		stored.PrependReactor("create", "networkports", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			p := a.(clienttesting.CreateAction).GetObject().(*cloudteamv1.NetworkPort)
+			p.UID, p.Generation = "uid-of-a-new-port", 1
+			return true, p, nil
+		})
 		stored.PrependReactor("create", "securitygroups", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			g := a.(clienttesting.CreateAction).GetObject().(*cloudteamv1.SecurityGroup)
 			g.UID, g.Generation = "uid-of-a-new-one", 1
@@ -364,6 +369,8 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas}), file: fmt.Sprintf(file, "10.30.0.0/16")},
 		"plan-nothing": {command: planned, objects: []runtime.Object{space, backend()}, seed: asDeclared,
 			cloud: neutrontest.New(neutrontest.Options{}), file: fmt.Sprintf(file, "10.30.0.0/16")},
+		"plan-port": {command: planned, objects: []runtime.Object{space}, code: 2,
+			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas}), file: fmt.Sprintf(file, "10.30.0.0/16") + dbPort},
 		"plan-securitygroup": {command: planned, objects: []runtime.Object{space}, code: 2,
 			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"security_group_rule": 100}}), file: webGroup},
 		"plan-broken": {command: planned, objects: []runtime.Object{space}, code: 1,
@@ -423,6 +430,14 @@ func asDeclared(t *testing.T, server *neutrontest.Server) map[string]string {
 	}
 	return nil
 }
+
+// dbPort is a port on the Network of the same file.
+const dbPort = `---
+apiVersion: cloudteam.ztgame.com/v1
+kind: NetworkPort
+metadata: {name: db}
+spec: {networkName: backend, addresses: [10.30.0.7]}
+`
 
 // webGroup has a rule about everybody, and one about a group that does not exist.
 const webGroup = `apiVersion: cloudteam.ztgame.com/v1

@@ -60,6 +60,7 @@ type Planner struct {
 	groups   *groupcontroller.Controller
 	// known are the caches of Networks, and knownPorts and knownGroups those of the others.
 	known, knownPorts, knownGroups cache.Indexer
+	classes                        *classes.Classes
 }
 
 // New makes a Planner for the cluster of a UID, which is that of the namespace kube-system. It reads what other objects
@@ -72,7 +73,7 @@ func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster stri
 	discard := &record.FakeRecorder{}
 	p := &Planner{
 		known: networks.Informer().GetIndexer(), knownPorts: ports.Informer().GetIndexer(),
-		knownGroups: groups.Informer().GetIndexer(),
+		knownGroups: groups.Informer().GetIndexer(), classes: of,
 	}
 	var err error
 	p.networks, err = networkcontroller.NewController(c.Networks.CloudteamV1(), networks, nil, in, discard, cluster,
@@ -143,10 +144,15 @@ func addTo[T any](known cache.Indexer, objs []T) error {
 	return nil
 }
 
-// Network plans a Network as it would be in the API server.
+// Network plans a Network as it would be in the API server. If it would be created in Neutron, later plans of
+// NetworkPorts take it for created.
 func (p *Planner) Network(ctx context.Context, n *cloudteamv1.Network) (Result, error) {
 	preview, err := p.networks.Preview(ctx, n)
-	return resultOf(ask.New("Network", n.Namespace, n.Name), preview, err)
+	r, problem := resultOf(ask.New("Network", n.Namespace, n.Name), preview, err)
+	if err == nil && preview.Unresolved == nil {
+		problem = p.coming(n, preview.Change)
+	}
+	return r, problem
 }
 
 // NetworkPort plans a NetworkPort as it would be in the API server.
@@ -155,19 +161,19 @@ func (p *Planner) NetworkPort(ctx context.Context, n *cloudteamv1.NetworkPort) (
 	return resultOf(ask.New("NetworkPort", n.Namespace, n.Name), preview, err)
 }
 
-// SecurityGroup plans a SecurityGroup as it would be in the API server.
+// SecurityGroup plans a SecurityGroup as it would be in the API server. Later plans of NetworkPorts take it for created,
+// as by Network.
 func (p *Planner) SecurityGroup(ctx context.Context, g *cloudteamv1.SecurityGroup) (Result, error) {
 	preview, err := p.groups.Preview(ctx, g)
 	r, err := resultOf(ask.New("SecurityGroup", g.Namespace, g.Name), preview, err)
 	if err == nil && creates(preview.Change, plan.CreateGroup) {
 		r.Notes = append(r.Notes, "Neutron gives a new group rules of its own. The controller deletes those of them that "+
 			"the spec does not declare, once the group exists.")
+		if preview.Unresolved == nil {
+			err = p.comingGroup(g, preview.Change)
+		}
 	}
 	return r, err
-}
-
-func creates(change plan.Change, action plan.Action) bool {
-	return slices.ContainsFunc(change, func(s plan.Step) bool { return s.Action == action })
 }
 
 // resultOf makes a Result of a preview. A problem of the object is no error: the condition would say it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -221,4 +222,80 @@ func login(t *testing.T, options neutrontest.Options) *client.Cloud {
 		t.Fatal(err)
 	}
 	return client.NewCloud(credentials, client.Options{})
+}
+
+// TestAPortIsPlannedOnTheNetworkOfTheSameFile has the Network, and the group, of a new port come with it.
+func TestAPortIsPlannedOnTheNetworkOfTheSameFile(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		network cloudteamv1.NetworkSpec
+		port    cloudteamv1.NetworkPortSpec
+		group   bool
+		problem string
+	}{
+		"no more than a Network": {network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}}},
+		"with an address": {network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}},
+			port: cloudteamv1.NetworkPortSpec{Addresses: []string{"10.1.0.7"}}},
+		"with an address of another range": {
+			network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}},
+			port:    cloudteamv1.NetworkPortSpec{Addresses: []string{"10.9.0.7"}}, problem: "10.9.0.7 is not inside 10.1.0.0/24"},
+		"with the Network's gateway": {
+			network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}},
+			port:    cloudteamv1.NetworkPortSpec{Addresses: []string{"10.1.0.1"}}, problem: "10.1.0.1 is the gateway"},
+		"in a group of the file": {group: true,
+			network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}},
+			port:    cloudteamv1.NetworkPortSpec{SecurityGroupRefs: []string{"web"}}},
+		"in a group that nobody has": {
+			network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}},
+			port:    cloudteamv1.NetworkPortSpec{SecurityGroupRefs: []string{"web"}}, problem: "SecurityGroup shop/web does not exist"},
+		"on a Network whose cidr its pool gives": {network: cloudteamv1.NetworkSpec{
+			SubnetSpec: cloudteamv1.SubnetSpec{SubnetPool: "addresses", PrefixLength: new(int32(26))}}},
+		"on a Network that is refused": {
+			network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "8.8.8.0/24"}}, problem: "NetworkNotReady"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
+			cloud := login(t, neutrontest.Options{})
+			err := cloud.Do(t.Context(), client.Request{Op: "create pool", Method: http.MethodPost, Path: "subnetpools",
+				Body: map[string]any{"subnetpool": map[string]any{"name": "addresses", "prefixes": []string{"10.64.0.0/16"}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			planner, err := New(t.Context(), cluster, inventory.New(cloud, "c1", inventory.Options{Ports: true}), "c1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, p, g := &cloudteamv1.Network{}, &cloudteamv1.NetworkPort{}, &cloudteamv1.SecurityGroup{}
+			n.Namespace, n.Name, n.UID, n.Generation, n.Spec = "shop", "backend", "uid-n", 1, c.network
+			p.Namespace, p.Name, p.UID, p.Generation, p.Spec = "shop", "db", "uid-p", 1, c.port
+			p.Spec.NetworkName = "backend"
+			g.Namespace, g.Name, g.UID, g.Generation = "shop", "web", "uid-g", 1
+			if err := planner.Know([]*cloudteamv1.Network{n}, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := planner.Network(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			if c.group {
+				if r, err := planner.SecurityGroup(t.Context(), g); err != nil || r.Problem != "" {
+					t.Fatal(err, r.Problem)
+				}
+			}
+			r, err := planner.NetworkPort(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.problem != "" {
+				if !strings.Contains(r.Problem, c.problem) {
+					t.Errorf("the problem is %q, want %q", r.Problem, c.problem)
+				}
+				return
+			}
+			if r.Problem != "" || len(r.Steps) != 1 || r.Steps[0].Action != string(plan.CreatePort) {
+				t.Fatalf("the plan is %+v", r)
+			}
+			if want := `create port "db" on network "backend" created above`; !strings.HasPrefix(r.Steps[0].Does, want) {
+				t.Errorf("the step is %q, want %q", r.Steps[0].Does, want)
+			}
+		})
+	}
 }
