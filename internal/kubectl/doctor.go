@@ -23,7 +23,8 @@ It compares the versions of this program, of the controller and of the node agen
 this program's version.
 
 It checks what you may read: an administrator sees most. With --cloud or OS_CLOUD it logs in to your cloud and checks
-Neutron, too. The exit code is 0, 2 if a check fails, and 1 after an error. A warning is no failure.`,
+Neutron, too. The exit code is 0, 2 if a check fails, and 1 after an error. A warning is no failure.
+There is no -o name: a check is no object.`,
 		Example: `  # Everything that Kubernetes knows:
   kubectl network doctor
 

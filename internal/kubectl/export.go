@@ -20,7 +20,7 @@ import (
 )
 
 func (f *factory) export() *cobra.Command {
-	cloudName := ""
+	cloudName, output := "", ""
 	var q exporting.Request
 	c := &cobra.Command{
 		Use:   "export",
@@ -29,7 +29,7 @@ func (f *factory) export() *cobra.Command {
 by the id. It declares the network as it is: applying it changes nothing in Neutron but the markers in the descriptions.
 
 What a Network cannot say is in comments. The class of the Networks has to allow imports (docs/classes.md). Networks of
-other clusters are left out; see "adopt".
+other clusters are left out; see "adopt". There is no JSON, because JSON has no comments.
 
 The exit code is 0, 2 if a network is left out because no Network can say it, and 1 after an error.`,
 		Example: `  # All networks of the project that nobody manages here:
@@ -46,7 +46,20 @@ The exit code is 0, 2 if a network is left out because no Network can say it, an
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(f.printExported(all), f.notes(cluster)); err != nil {
+			names := func() (names []string) {
+				for _, e := range all {
+					if e.Network != nil {
+						names = append(names, nameOf("Network", e.Network.Name))
+					}
+				}
+				return names
+			}
+			format := output
+			if format == "yaml" {
+				format = "" // as without it: with comments
+			}
+			err = f.print(format, nil, names, func() error { return f.printExported(all) })
+			if err := errors.Join(err, f.notes(cluster)); err != nil {
 				return err
 			}
 			for _, e := range all {
@@ -62,6 +75,7 @@ The exit code is 0, 2 if a network is left out because no Network can say it, an
 		"Only networks with the marker of an object of this cluster that is gone")
 	c.Flags().StringVar(&q.Class, "class", "", "NetworkClass of the Networks. The default is the cluster's default class")
 	c.Flags().StringVar(&q.Cluster, "cluster-uid", "", "UID of the namespace kube-system, if you may not read it")
+	f.outputFlag(c, &output, "yaml", "name")
 	f.cloudFlag(c, &cloudName)
 	return c
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -468,6 +469,65 @@ func leader(image string) *corev1.Pod {
 
 func installed(policy string) runtime.Object {
 	return &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: policy}}
+}
+
+// TestThePageListsTheOutputsOfEachCommand holds the table of the page against the flags.
+func TestThePageListsTheOutputsOfEachCommand(t *testing.T) {
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(content), "| command | `-o` |\n| --- | --- |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var want []string
+	for _, c := range NewCommand(genericiooptions.IOStreams{}).Commands() {
+		if flag := c.Flags().Lookup("output"); flag != nil {
+			formats := strings.Split(strings.TrimPrefix(flag.Usage, "Output format: "), ", ")
+			want = append(want, fmt.Sprintf("| `%s` | `%s` |", c.Name(), strings.Join(formats, "`, `")))
+		}
+	}
+	got := strings.Split(table, "\n")
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the page lists other outputs than the commands have (-commands +page):\n%s", diff)
+	}
+}
+
+func TestNamesAndWideOutput(t *testing.T) {
+	drifted := frontend(5)
+	drifted.Name, drifted.Status.Drift = "backend", []cloudteamv1.Drift{{Field: "mtu"}, {Field: "tags"}}
+	objects := []runtime.Object{frontend(2), drifted, running()}
+	for command, want := range map[string]string{
+		"tree -n shop -o name": "network.cloudteam.ztgame.com/backend\nnetwork.cloudteam.ztgame.com/frontend\n",
+		"top -n shop -o name":  "network.cloudteam.ztgame.com/backend\nnetwork.cloudteam.ztgame.com/frontend\n",
+		"top -n none -o name":  "",
+		"top -n shop -o wide": "NAMESPACE   NETWORK    SUBNET           USED   TOTAL   USED%   PORTS   WAITING   DRIFT   STATE       DRIFTED FIELDS\n" +
+			"shop        backend    192.168.0.0/29   5      5       100%    0       0         2       Available   mtu,tags\n" +
+			"shop        frontend   192.168.0.0/29   2      5       40%     0       0         0       Available   -\n",
+		"tree -n shop -o wide": "Error: -o wide is no format of this command: write dot, mermaid, json, yaml, name\n",
+		"doctor -o name":       "Error: -o name is no format of this command: write json, yaml\n",
+		"export -o json":       "Error: -o json is no format of this command: write yaml, name\n",
+	} {
+		got, _ := run(t, objects, command)
+		if got, _, _ = strings.Cut(got, "Note: "); got != want {
+			t.Errorf("kubectl network %s prints\n%s\nwant\n%s", command, got, want)
+		}
+	}
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "c1"}}
+	for command, want := range map[string]string{
+		"plan -f network.yaml -n shop --cloud mycloud -o name": "network.cloudteam.ztgame.com/backend\n",
+		"export --cloud mycloud -n shop -o name":               "network.cloudteam.ztgame.com/office\n",
+	} {
+		e := example{command: command, objects: []runtime.Object{space}, cloud: neutrontest.New(neutrontest.Options{}),
+			file: "apiVersion: cloudteam.ztgame.com/v1\nkind: Network\nmetadata: {name: backend}\nspec: {cidr: 10.30.0.0/16}\n"}
+		if strings.HasPrefix(command, "export") {
+			e.seed = others
+		}
+		if got, _ := e.run(t); got != want {
+			t.Errorf("kubectl network %s prints\n%s\nwant\n%s", command, got, want)
+		}
+	}
 }
 
 func TestOutputFormats(t *testing.T) {

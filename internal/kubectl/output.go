@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // outputFlag adds -o with the given formats. Without it, people read the output.
@@ -29,6 +31,12 @@ func (f *factory) outputFlag(c *cobra.Command, output *string, formats ...string
 	}
 }
 
+// nameOf is an object as kubectl -o name gives it, without its namespace.
+func nameOf(kind, name string) string {
+	name = name[strings.LastIndex(name, "/")+1:]
+	return strings.ToLower(kind) + "." + cloudteamv1.SchemeGroupVersion.Group + "/" + name
+}
+
 // print writes a result in a format. names gives the objects for the format name; people prints for people.
 func (f *factory) print(output string, result any, names func() []string, people func() error) error {
 	var out []byte
@@ -40,7 +48,9 @@ func (f *factory) print(output string, result any, names func() []string, people
 	case "yaml":
 		out, err = yaml.Marshal(result)
 	case "name":
-		out = []byte(strings.Join(names(), "\n") + "\n")
+		for _, name := range names() {
+			out = append(out, name+"\n"...)
+		}
 	default:
 		return people()
 	}

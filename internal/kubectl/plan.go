@@ -38,7 +38,8 @@ Kubernetes or in Neutron: the API server checks the objects in a dry run, which 
 update them.
 
 It takes the spec in the file as the whole spec, and your own cloud in place of the objects' credentials. Their project
-must be the same. The exit code is 0 if nothing would be done, 2 if something would, and 1 after an error.`,
+must be the same. -o name gives the objects for which something would be done. The exit code is 0 if nothing would be
+done, 2 if something would, and 1 after an error.`,
 		Example: `  # What would this edit do?
   kubectl network plan -f network.yaml --cloud mycloud
 
@@ -50,7 +51,7 @@ must be the same. The exit code is 0 if nothing would be done, 2 if something wo
 			if err != nil {
 				return err
 			}
-			err = f.print(output, result, nil, func() error { return result.print(f) })
+			err = f.print(output, result, result.changed, func() error { return result.print(f) })
 			if err = errors.Join(err, f.notes(cluster)); err != nil {
 				return err
 			}
@@ -63,7 +64,7 @@ must be the same. The exit code is 0 if nothing would be done, 2 if something wo
 	c.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "Read the folders below a folder, too")
 	c.Flags().StringVar(&cluster, "cluster-uid", "", "UID of the namespace kube-system, if you may not read it")
 	c.MarkFlagsOneRequired("filename", "kustomize")
-	f.outputFlag(c, &output, "json", "yaml")
+	f.outputFlag(c, &output, "json", "yaml", "name")
 	f.cloudFlag(c, &cloudName)
 	return c
 }
@@ -213,6 +214,16 @@ func (p *plan) quotas(ctx context.Context, cluster *ask.Cluster, cloud *client.C
 		cluster.Note("The project's quotas are not known: %v.", err)
 	}
 	p.Quotas = quotas
+}
+
+// changed names the objects for which something would be done.
+func (p *plan) changed() (names []string) {
+	for _, o := range p.Objects {
+		if len(o.Steps) > 0 {
+			names = append(names, nameOf(o.Object.Kind, o.Object.Name))
+		}
+	}
+	return names
 }
 
 // exit is 1 if an object would not be applied, 2 if something would be done, and nil if nothing would.

@@ -54,7 +54,8 @@ func (f *factory) top() *cobra.Command {
 		Long: `top shows for each subnet how many of its addresses are in use, the fullest first.
 
 The counts are those of the objects' status, or of the NetworkPorts where these have more. PORTS are NetworkPorts, and
-WAITING those of them that are not Ready. DRIFT counts the fields that somebody changed in Neutron.`,
+WAITING those of them that are not Ready. DRIFT counts the fields that somebody changed in Neutron; -o wide names them.
+-o name gives the Networks, that of the fullest subnet first.`,
 		Example: `  # The fullest subnets of the cluster:
   kubectl network top -A | head`,
 		Args:              cobra.MaximumNArgs(1),
@@ -71,11 +72,12 @@ WAITING those of them that are not Ready. DRIFT counts the fields that somebody 
 			if len(args) > 0 {
 				all = slices.DeleteFunc(all, func(u usage) bool { return u.Network != args[0] })
 			}
-			err = f.print(output, all, nil, func() error { return f.printUsages(all) })
+			err = f.print(output, all, func() []string { return networksOf(all) },
+				func() error { return f.printUsages(all, output == "wide") })
 			return errors.Join(err, f.notes(cluster))
 		},
 	}
-	f.outputFlag(c, &output, "json", "yaml")
+	f.outputFlag(c, &output, "wide", "json", "yaml", "name")
 	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "The Networks of all namespaces")
 	return c
 }
@@ -120,21 +122,38 @@ func usages(ctx context.Context, c *ask.Cluster, namespace string) ([]usage, err
 	return all, nil
 }
 
-func (f *factory) printUsages(all []usage) error {
+// networksOf names the Networks, each once.
+func networksOf(all []usage) (names []string) {
+	seen := map[types.NamespacedName]bool{}
+	for _, u := range all {
+		key := types.NamespacedName{Namespace: u.Namespace, Name: u.Network}
+		if !seen[key] {
+			seen[key], names = true, append(names, nameOf("Network", u.Network))
+		}
+	}
+	return names
+}
+
+func (f *factory) printUsages(all []usage, wide bool) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(f.ErrOut, "No Networks found.")
 		return err
 	}
 	table := tabwriter.NewWriter(f.Out, 0, 0, 3, ' ', 0)
-	row := func(cells ...string) { _, _ = fmt.Fprintln(table, strings.Join(cells, "\t")) }
-	row("NAMESPACE", "NETWORK", "SUBNET", "USED", "TOTAL", "USED%", "PORTS", "WAITING", "DRIFT", "STATE")
+	row := func(fields string, cells ...string) {
+		if wide {
+			cells = append(cells, fields)
+		}
+		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
+	}
+	row("DRIFTED FIELDS", "NAMESPACE", "NETWORK", "SUBNET", "USED", "TOTAL", "USED%", "PORTS", "WAITING", "DRIFT", "STATE")
 	for _, u := range all {
 		used, total, share := "-", "-", "-"
 		if u.share() >= 0 {
 			used, total = strconv.FormatInt(*u.Used, 10), strconv.FormatInt(*u.Total, 10)
 			share = fmt.Sprintf("%.0f%%", 100*u.share())
 		}
-		row(u.Namespace, u.Network, text.Plain(cmp.Or(u.Subnet, "-")), used, total, share, strconv.Itoa(u.Ports),
+		row(text.Plain(cmp.Or(strings.Join(u.Drift, ","), "-")), u.Namespace, u.Network, text.Plain(cmp.Or(u.Subnet, "-")), used, total, share, strconv.Itoa(u.Ports),
 			strconv.Itoa(u.Waiting), strconv.Itoa(len(u.Drift)), text.Plain(cmp.Or(u.Reason, "-")))
 	}
 	return table.Flush()

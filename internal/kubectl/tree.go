@@ -55,12 +55,18 @@ clouds.yaml with --cloud or OS_CLOUD.`,
 			case "mermaid":
 				err = tree.Mermaid(f.Out, trees)
 			default:
-				err = f.print(output, trees, nil, func() error { return tree.Print(f.Out, trees, text.StyleFor(f.Out)) })
+				names := func() (all []string) {
+					for _, t := range trees {
+						all = append(all, nameOf(t.Kind, t.Name))
+					}
+					return all
+				}
+				err = f.print(output, trees, names, func() error { return tree.Print(f.Out, trees, text.StyleFor(f.Out)) })
 			}
 			return errors.Join(err, f.notes(cluster))
 		},
 	}
-	f.outputFlag(c, &output, "dot", "mermaid", "json", "yaml")
+	f.outputFlag(c, &output, "dot", "mermaid", "json", "yaml", "name")
 	f.cloudFlag(c, &cloudName)
 	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "The Networks of all namespaces")
 	return c
