@@ -55,7 +55,10 @@ func (f *factory) top() *cobra.Command {
 
 The counts are those of the objects' status, or of the NetworkPorts where these have more. PORTS are NetworkPorts, and
 WAITING those of them that are not Ready. DRIFT counts the fields that somebody changed in Neutron; -o wide names them.
--o name gives the Networks, that of the fullest subnet first.`,
+-o name gives the Networks, that of the fullest subnet first.
+
+It shows no calls to Neutron: these are in the controller's metrics, which the API server's proxy cannot reach with your
+rights. docs/kubectl-network.md#top says how to read network_controller_cloud_call_duration_seconds.`,
 		Example: `  # The fullest subnets of the cluster:
   kubectl network top -A | head`,
 		Args:              cobra.MaximumNArgs(1),
@@ -153,7 +156,8 @@ func (f *factory) printUsages(all []usage, wide bool) error {
 			used, total = strconv.FormatInt(*u.Used, 10), strconv.FormatInt(*u.Total, 10)
 			share = fmt.Sprintf("%.0f%%", 100*u.share())
 		}
-		row(text.Plain(cmp.Or(strings.Join(u.Drift, ","), "-")), u.Namespace, u.Network, text.Plain(cmp.Or(u.Subnet, "-")), used, total, share, strconv.Itoa(u.Ports),
+		row(text.Plain(cmp.Or(strings.Join(u.Drift, ","), "-")), u.Namespace, u.Network, text.Plain(cmp.Or(u.Subnet, "-")),
+			used, total, share, strconv.Itoa(u.Ports),
 			strconv.Itoa(u.Waiting), strconv.Itoa(len(u.Drift)), text.Plain(cmp.Or(u.Reason, "-")))
 	}
 	return table.Flush()

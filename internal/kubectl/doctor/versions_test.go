@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"maps"
 	"os"
 	"regexp"
 	"strings"
@@ -86,9 +87,7 @@ func TestThePageListsTheExtensionsThatAreChecked(t *testing.T) {
 	for _, alias := range needed {
 		checked[alias] = "all"
 	}
-	for alias, of := range useful {
-		checked[alias] = of
-	}
+	maps.Copy(checked, useful)
 	page, err := os.ReadFile("../../../docs/compatibility.md")
 	if err != nil {
 		t.Fatal(err)

@@ -161,8 +161,8 @@ func (p *Planner) NetworkPort(ctx context.Context, n *cloudteamv1.NetworkPort) (
 	return resultOf(ask.New("NetworkPort", n.Namespace, n.Name), preview, err)
 }
 
-// SecurityGroup plans a SecurityGroup as it would be in the API server. Later plans of NetworkPorts take it for created,
-// as by Network.
+// SecurityGroup plans a SecurityGroup as it would be in the API server. Later plans of NetworkPorts take it for
+// created, as by Network.
 func (p *Planner) SecurityGroup(ctx context.Context, g *cloudteamv1.SecurityGroup) (Result, error) {
 	preview, err := p.groups.Preview(ctx, g)
 	r, err := resultOf(ask.New("SecurityGroup", g.Namespace, g.Name), preview, err)
