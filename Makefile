@@ -10,19 +10,20 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0
 LDFLAGS := -X $(MODULE)/internal/version.Version=$(VERSION)
 
 # The race detector needs a C compiler; without one the tests run without it. It costs minutes: `make test-all` has it.
-RACE := $(shell command -v "$$(go env CC)" >/dev/null && [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
+# It is asked only where it is used, because the first `go env` may download a toolchain in silence.
+RACE = $(shell command -v "$$(go env CC)" >/dev/null && [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
 
 ##@ Try it
 
 .PHONY: demo
 CLOUD     ?=
 DEMOFLAGS ?=
-demo: build ## Show a network created, repaired and deleted, with the emulator or in CLOUD, an entry of clouds.yaml
-	bin/demo $(if $(CLOUD),--cloud='$(CLOUD)') $(DEMOFLAGS)
+demo: ## Show a network created, repaired and deleted, with the emulator or in CLOUD, an entry of clouds.yaml
+	@LDFLAGS='$(LDFLAGS)' hack/demo.sh $(if $(CLOUD),--cloud='$(CLOUD)') $(DEMOFLAGS)
 
 .PHONY: run
-run: build ## Start the same surroundings and the controller, and leave them running until Ctrl-C
-	bin/demo --stay $(if $(CLOUD),--cloud='$(CLOUD)') $(DEMOFLAGS)
+run: ## Start the same surroundings and the controller, and leave them running until Ctrl-C
+	@LDFLAGS='$(LDFLAGS)' hack/demo.sh --stay $(if $(CLOUD),--cloud='$(CLOUD)') $(DEMOFLAGS)
 
 ##@ Build
 

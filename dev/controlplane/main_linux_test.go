@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
 )
 
 // envMain makes the test binary behave as the command itself, so that tests can run it as a process.
@@ -41,6 +43,8 @@ type command struct {
 	temporary  string
 	kubeconfig string
 	stderr     *bytes.Buffer
+	// lines are the next ones of standard output.
+	lines *bufio.Scanner
 }
 
 // upCommandRunning starts `up` with a directory of its own for temporary files.
@@ -75,14 +79,14 @@ func startUp(t *testing.T, stderr io.Writer, args ...string) *command {
 			_ = c.Wait()
 		}
 	})
-	lines := bufio.NewScanner(stdout)
-	if !lines.Scan() {
+	c.lines = bufio.NewScanner(stdout)
+	if !c.lines.Scan() {
 		_ = c.Wait()
 		t.Fatalf("up printed nothing:\n%v", stderr)
 	}
-	path, ok := strings.CutPrefix(lines.Text(), "kubeconfig: ")
+	path, ok := strings.CutPrefix(c.lines.Text(), "kubeconfig: ")
 	if !ok {
-		t.Fatalf("up printed %q", lines.Text())
+		t.Fatalf("up printed %q", c.lines.Text())
 	}
 	c.kubeconfig = path
 	return c
@@ -235,6 +239,99 @@ func TestComponentsDoNotOutliveTheCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Wait()
+	awaitGone(t, children)
+}
+
+// slowGo puts a go command on the PATH of later commands that "builds" etcd and kube-apiserver at once. It builds
+// kube-controller-manager when open is called, or fails if fail is called.
+func slowGo(t *testing.T) (open, fail func()) {
+	t.Helper()
+	machine := assets.ThisMachine()
+	dir, err := machine.DefaultCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binaries, err := assets.NewCache(dir, machine, assets.Log{}).Provide(t.Context(), assets.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	gate := filepath.Join(bin, "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := `#!/bin/sh
+for argument; do case $argument in -o=*) out=${argument#-o=} ;; esac; done
+[ "$out" ] || exit 0
+case $out in */kube-controller-manager) read -r word <` + gate + `; [ "$word" = open ] || { echo no room >&2; exit 1; } ;; esac
+ln -s "` + binaries + `/${out##*/}" "$out"
+`
+	if err := os.WriteFile(filepath.Join(bin, "go"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv(assets.EnvAssets, "")
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	t.Setenv(assets.EnvReleases, "off")
+	t.Setenv(assets.EnvCache, t.TempDir())
+	say := func(word string) func() {
+		return func() {
+			if err := os.WriteFile(gate, []byte(word+"\n"), 0); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	return say("open"), say("fail")
+}
+
+const managed = "--components=etcd,kube-apiserver,kube-controller-manager"
+
+func TestAnEarlyStartServesWhileTheOthersAreBuilt(t *testing.T) {
+	open, _ := slowGo(t)
+	c := upCommandRunning(t, "--early", managed)
+	if _, runs := c.children(t)["kube-controller-manager"]; runs {
+		t.Error("kube-controller-manager runs before it is built")
+	}
+	open()
+	if !c.lines.Scan() || c.lines.Text() != "complete" {
+		t.Errorf("it prints %q, want complete", c.lines.Text())
+	}
+	if _, runs := c.children(t)["kube-controller-manager"]; !runs {
+		t.Error("it is complete without kube-controller-manager")
+	}
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("%v:\n%s", err, c.stderr)
+	}
+}
+
+func TestAnEarlyStartEndsWithTheErrorOfAFailedBuild(t *testing.T) {
+	_, fail := slowGo(t)
+	c := upCommandRunning(t, "--early", managed)
+	children := c.children(t)
+	fail()
+	var exit *exec.ExitError
+	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("it ended with %v, want exit status 1", err)
+	}
+	if got := c.stderr.String(); !strings.Contains(got, "build kube-controller-manager ") || !strings.Contains(got, "no room") {
+		t.Errorf("the cause is not told:\n%s", got)
+	}
+	awaitGone(t, children)
+}
+
+func TestAnEarlyStartStopsABuildOnASignal(t *testing.T) {
+	slowGo(t)
+	c := upCommandRunning(t, "--early", managed)
+	children := c.children(t)
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("%v:\n%s", err, c.stderr)
+	}
 	awaitGone(t, children)
 }
 

@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
 	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/cluster"
@@ -24,6 +24,8 @@ import (
 // upOptions are the flags of the command up.
 type upOptions struct {
 	dir, kubeconfig string
+	// early has the kubeconfig printed before all components are there.
+	early bool
 	// crds are the paths of files and directories.
 	crds    []string
 	cluster cluster.Options
@@ -41,6 +43,9 @@ stop, and with 1, and the end of the log, when a component ends by itself.
 
 Ports are free ones of the loopback address. Requests are authorized as in a
 real cluster (Node, RBAC); the kubeconfig's user may do everything.
+
+With --early the line comes as soon as kube-apiserver serves. The other components
+are fetched or built meanwhile, and the line "complete" says that they serve too.
 
 With kwok there is one Node, ` + cluster.NodeName + `, that runs no containers: with all
 components together, a Deployment's Pods are scheduled to it and become ready.`,
@@ -67,6 +72,8 @@ components together, a Deployment's Pods are scheduled to it and become ready.`,
 	flags.StringSliceVar(&options.crds, "crds", nil,
 		"YAML files with CustomResourceDefinitions, or directories of such, separated by commas; may be given more than "+
 			"once. They are served before kube-controller-manager starts, so that it knows their kinds at once")
+	flags.BoolVar(&options.early, "early", false,
+		"begin with etcd and kube-apiserver while other components are still fetched or built")
 	flags.StringArrayVar(&options.cluster.APIServerArgs, "kube-apiserver-arg", nil,
 		"a further argument for kube-apiserver, such as --feature-gates=SomeFeature=true; may be given more than once")
 	flags.DurationVar(&options.cluster.StartTimeout, "start-timeout", 2*time.Minute,
@@ -106,12 +113,18 @@ func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writ
 	if options.cluster.CRDs, err = cluster.ReadCRDs(options.crds); err != nil {
 		return err
 	}
-	if options.cluster.Assets, err = cache.Provide(ctx, options.cluster.Components); err != nil {
+	first := options.cluster.Components
+	if options.early {
+		first = assets.Minimal()
+	}
+	binaries, complete, err := cache.ProvideFirst(ctx, first, options.cluster.Components)
+	if err != nil {
 		if ctx.Err() != nil {
 			return errInterrupted
 		}
 		return err
 	}
+	options.cluster.Assets, options.cluster.Early = binaries, !complete
 	dir, removeDir, err := workDir(options.dir)
 	if err != nil {
 		return err
@@ -140,13 +153,19 @@ func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writ
 	content := plane.Kubeconfig()
 	err = cluster.WriteKubeconfig(options.kubeconfig, content)
 	if err == nil {
-		_, err = fmt.Fprintf(out, "kubeconfig: %s\n", options.kubeconfig)
+		lines := "kubeconfig: " + options.kubeconfig + "\n"
+		if options.early && complete {
+			lines += completeLine
+		}
+		_, err = io.WriteString(out, lines)
 	}
 	if err == nil {
-		select {
-		case <-ctx.Done():
-		case err = <-plane.Failed():
-		}
+		err = run(ctx, plane, func(ctx context.Context) error {
+			if complete {
+				return nil
+			}
+			return completePlane(ctx, plane, cache, options.cluster.Components, out)
+		})
 	}
 	// From here on a signal means "at once".
 	release()
@@ -155,6 +174,42 @@ func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writ
 	cache.Log.Printf("stopping")
 	//nolint:contextcheck // ctx has ended; what bounds the stop is the second signal
 	return errors.Join(err, plane.Stop(atOnce), cluster.RemoveKubeconfig(options.kubeconfig, content))
+}
+
+// completeLine is what a reader of standard output waits for who needs all components of an early start.
+const completeLine = "complete\n"
+
+// run returns nil once ctx has ended, and an error once a program has ended or meanwhile has failed. meanwhile has
+// returned then.
+func run(ctx context.Context, plane *cluster.Cluster, meanwhile func(context.Context) error) error {
+	group, either := errgroup.WithContext(ctx)
+	group.Go(func() error { return meanwhile(either) })
+	group.Go(func() error {
+		select {
+		case <-either.Done():
+			return nil
+		case err := <-plane.Failed():
+			return err
+		}
+	})
+	if err := group.Wait(); ctx.Err() == nil {
+		return err
+	}
+	return nil // what was under way was interrupted
+}
+
+// completePlane provides the components that were not there at the start, and starts them.
+func completePlane(
+	ctx context.Context, plane *cluster.Cluster, cache *assets.Cache, components []assets.Component, out io.Writer,
+) error {
+	if _, err := cache.Provide(ctx, components); err != nil {
+		return err
+	}
+	if err := plane.StartOthers(ctx); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, completeLine)
+	return err
 }
 
 // workDir returns the directory to work in and what removes it, which does nothing if the user named the directory.

@@ -36,6 +36,9 @@ const allocationsOfPods = `kubectl get pods -l %s -o json | jq -r '.items[] | [.
 func (s *story) deploy(ctx context.Context) error {
 	s.n.step("Run Pods on it",
 		"Pods name the Network in an annotation. Each gets a port in Neutron with its own address.")
+	if err := s.awaitComplete(ctx); err != nil {
+		return err
+	}
 	s.n.command("cat " + s.web.sample.path)
 	s.n.say("%s", s.web.sample.text)
 	applied, err := s.apply(ctx, deploymentKind, s.web.sample)

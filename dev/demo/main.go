@@ -71,7 +71,9 @@ Each step prints the equivalent kubectl or openstack command; neither program is
 creates one network with one subnet and a few ports. It touches nothing else, and deletes them, also after Ctrl-C or a
 failure.
 
-Run it from the repository's root, after make build. The first run builds Kubernetes from source, which takes minutes.
+make demo builds what it needs and runs it. bin/demo alone needs make build before, and runs from the repository's root.
+The first run fetches Kubernetes, or builds it from source, which takes minutes. The first steps run as soon as etcd and
+kube-apiserver are there; steps 9 to 13 wait for the rest.
 
 Usage:
   bin/demo [flags]

@@ -49,6 +49,9 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if err := s.start(ctx); err != nil {
 		return err
 	}
+	if err := s.awaitComplete(ctx); err != nil {
+		return err
+	}
 	s.introduce()
 	if s.real {
 		n.warn("This is a real cloud. Each Network becomes a network in it, and each Pod on one gets a port.")

@@ -37,6 +37,9 @@ const emulatorCloud = "tenant"
 // standing says what the surroundings are.
 const standing = "A complete Kubernetes control plane, without containers, and a cloud."
 
+// whole says that the control plane is complete.
+const whole = "Kubernetes: a complete control plane on this machine, with one Node that runs no containers"
+
 // surroundings are a Kubernetes control plane, a cloud and the controller, and what is needed to speak to them.
 type surroundings struct {
 	options options
@@ -48,8 +51,12 @@ type surroundings struct {
 	temporary bool
 
 	kubeconfig string
-	cluster    *cluster
-	cloud      *cloud
+	// complete is closed when all parts of the control plane serve: the story begins with its API server.
+	complete chan struct{}
+	// gateDue says that the admission policy was applied when nothing could create Pods yet.
+	gateDue bool
+	cluster *cluster
+	cloud   *cloud
 	// real says that the cloud is not the emulator; cloudName names it.
 	real      bool
 	cloudName string
@@ -74,7 +81,7 @@ type surroundings struct {
 
 // newSurroundings finds the programs and makes the folder. Nothing is started.
 func newSurroundings(o options, n *narrator, fail context.CancelCauseFunc) (*surroundings, error) {
-	s := &surroundings{options: o, n: n, fail: fail}
+	s := &surroundings{options: o, n: n, fail: fail, complete: make(chan struct{})}
 	s.real = o.cloud != ""
 	executable, err := os.Executable()
 	if err != nil {
@@ -171,22 +178,23 @@ func (s *surroundings) crdDir() string { return filepath.Join(s.root, "config", 
 func (s *surroundings) admissionDir() string { return filepath.Join(s.root, "config", "admission") }
 
 // startControlPlane starts every part of Kubernetes that makes Pods of a Deployment, and collects what is owned. The
-// CRDs are there before the garbage collector starts, which looks for new ones every 30 seconds only.
+// CRDs are there before the garbage collector starts, which looks for new ones every 30 seconds only. It returns when the
+// API server serves. The other parts may still be fetched or built then; awaitComplete waits for them.
 func (s *surroundings) startControlPlane(ctx context.Context) error {
-	up := []string{"up", "--components=all", "--crds=" + s.crdDir(), "--dir=" + s.planeDir()}
+	up := []string{"up", "--components=all", "--early", "--crds=" + s.crdDir(), "--dir=" + s.planeDir()}
 	s.n.command("bin/controlplane " + strings.Join(up, " ") + " &")
 	const prefix = "kubeconfig: "
 	ready := make(chan string, 1)
-	var quiet atomic.Bool
 	_, err := s.run(process.Program{
 		Name: "controlplane", Args: up,
 		Line: func(line string) {
 			path, found := strings.CutPrefix(line, prefix)
 			switch {
 			case found:
-				quiet.Store(true)
 				ready <- path
-			case !quiet.Load():
+			case line == "complete":
+				close(s.complete)
+			case !s.isComplete():
 				s.n.detail(line)
 			}
 		},
@@ -212,6 +220,49 @@ func (s *surroundings) startControlPlane(ctx context.Context) error {
 		_, err := s.cluster.kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
 		return err
 	})
+}
+
+// isComplete says whether all parts of the control plane serve.
+func (s *surroundings) isComplete() bool {
+	select {
+	case <-s.complete:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitComplete waits until all parts of the control plane serve, and until the admission policy is in force. It says so
+// unless that was said before. A part that cannot be fetched or built ends ctx.
+func (s *surroundings) awaitComplete(ctx context.Context) error {
+	if !s.isComplete() {
+		s.n.say("The rest of the control plane is still being fetched or built. This continues when it serves.")
+	}
+	timer := time.NewTimer(planePatience)
+	defer timer.Stop()
+	select {
+	case <-s.complete:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return fmt.Errorf("expected within %s: bin/controlplane up says that the control plane is complete", planePatience)
+	}
+	if !s.gateDue {
+		return nil
+	}
+	s.gateDue = false
+	s.n.good(whole)
+	return s.awaitGate(ctx)
+}
+
+// awaitGate waits until the admission policy is in force.
+func (s *surroundings) awaitGate(ctx context.Context) error {
+	expected := "a Pod that declares networks is created with the gate " + cloudteamv1.SchedulingGate
+	if err := await(ctx, startPatience, expected, s.cluster.gated); err != nil {
+		return err
+	}
+	s.n.good("Pods that declare networks wait for their ports before they are scheduled")
+	return nil
 }
 
 // enterCloud logs in to the cloud of --cloud.
@@ -253,7 +304,11 @@ func (s *surroundings) startEmulator(ctx context.Context) error {
 
 // introduce says which API server and which cloud there are, and how to point kubectl and openstack at them.
 func (s *surroundings) introduce() {
-	s.n.good("Kubernetes: a complete control plane on this machine, with one Node that runs no containers")
+	if s.isComplete() {
+		s.n.good(whole)
+	} else {
+		s.n.good("Kubernetes: an API server on this machine. The rest of the control plane is fetched or built meanwhile")
+	}
 	s.n.command(s.exportKube())
 	s.n.good("Neutron: %s, %s", s.cloudName, s.cloud.identity)
 	if !s.real {
@@ -294,7 +349,8 @@ func (s *surroundings) installCRDs(ctx context.Context) error {
 	return nil
 }
 
-// installPolicy applies config/admission, as it is done in any cluster, and waits until it is in force.
+// installPolicy applies config/admission, as it is done in any cluster, and waits until it is in force. Where the control
+// plane is not complete, awaitComplete does that: without kube-controller-manager, no Pod has a service account.
 func (s *surroundings) installPolicy(ctx context.Context) error {
 	s.n.command("kubectl apply -k config/admission")
 	if _, err := s.cluster.applyFolder(ctx, s.admissionDir(), policies); err != nil {
@@ -305,12 +361,10 @@ func (s *surroundings) installPolicy(ctx context.Context) error {
 	if err := s.cluster.labelNamespace(ctx, namespace); err != nil {
 		return or(ctx, err)
 	}
-	expected := "a Pod that declares networks is created with the gate " + cloudteamv1.SchedulingGate
-	if err := await(ctx, startPatience, expected, s.cluster.gated); err != nil {
-		return err
+	if s.gateDue = !s.isComplete(); s.gateDue {
+		return nil
 	}
-	s.n.good("Pods that declare networks wait for their ports before they are scheduled")
-	return nil
+	return s.awaitGate(ctx)
 }
 
 // install installs what the controller needs in a cluster, and starts it.

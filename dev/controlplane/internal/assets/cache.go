@@ -80,29 +80,44 @@ func NewCache(dir string, machine Machine, log Log) *Cache {
 // it and its checksum is pinned, and else built, which takes minutes. An interrupted call leaves nothing that a later
 // one would take for whole.
 func (k *Cache) Provide(ctx context.Context, components []Component) (string, error) {
+	dir, _, err := k.ProvideFirst(ctx, components, components)
+	return dir, err
+}
+
+// ProvideFirst is for who can begin with the first of the components while the others are still fetched or built. It
+// returns as soon as the directory holds the first; complete says that it holds all. A later Provide of all adds the
+// others to the same directory. Binaries that the machine already has are used only if it has all of them: those of two
+// places may differ in version.
+func (k *Cache) ProvideFirst(ctx context.Context, first, all []Component) (dir string, complete bool, err error) {
 	if err := checkReleases(k.Releases); err != nil {
-		return "", err
+		return "", false, err
 	}
-	found, notes, ok := k.Machine.Discover(components)
+	found, notes, ok := k.Machine.Discover(all)
 	for _, note := range notes {
 		k.Log.Printf("%s", note)
 	}
 	if ok {
-		k.Log.Printf("using %s from %s (%s)", Join(components), found.Dir, found.Source)
-		return filepath.Abs(found.Dir)
+		k.Log.Printf("using %s from %s (%s)", Join(all), found.Dir, found.Source)
+		dir, err = filepath.Abs(found.Dir)
+		return dir, true, err
 	}
 	root, err := filepath.Abs(k.Dir)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	set := k.setDir(root, components)
+	set := k.setDir(root, all)
 	if err := os.MkdirAll(set, 0o755); err != nil {
-		return "", fmt.Errorf("make the cache of binaries: %w (choose another with --cache or %s)", err, EnvCache)
+		return "", false, fmt.Errorf("make the cache of binaries: %w (choose another with --cache or %s)", err, EnvCache)
 	}
-	if err := k.ensure(ctx, root, components); err != nil {
-		return "", err
+	complete = !slices.ContainsFunc(all, func(c Component) bool { return !isWhole(k.entryDir(root, c), c) })
+	asked := first
+	if complete {
+		asked = all
 	}
-	return set, k.linkAll(ctx, root, set, components)
+	if err := k.ensure(ctx, root, asked); err != nil {
+		return "", false, err
+	}
+	return set, complete || len(first) == len(all), k.linkAll(ctx, root, set, asked)
 }
 
 // linkAll puts the components' files into set. The lock keeps the temporary names of two processes apart.

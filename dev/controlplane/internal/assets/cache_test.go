@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // testCache returns a cache that fetches nothing and writes small files where a real one would compile, and the count of
@@ -55,6 +57,54 @@ func TestProvideBuildsOnce(t *testing.T) {
 	}
 	if got := builds.Load(); got != 3 {
 		t.Errorf("%d builds, want 3: one per component", got)
+	}
+}
+
+func TestWhatServesTheAPIIsBuiltFirst(t *testing.T) {
+	cache, _ := testCache(t, t.TempDir())
+	var order []string
+	build := cache.build
+	cache.build = func(ctx context.Context, components []Component, dir string, p *progress) error {
+		order = append(order, Join(components))
+		return build(ctx, components, dir, p)
+	}
+	provide(t, cache, All()...)
+	want := []string{"etcd", "kube-apiserver", "kube-controller-manager,kube-scheduler", "kwok"}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestProvideFirst(t *testing.T) {
+	cache, builds := testCache(t, t.TempDir())
+	for _, want := range []struct {
+		complete bool
+		builds   int32
+	}{{complete: false, builds: 2}, {complete: true, builds: 5}} {
+		dir, complete, err := cache.ProvideFirst(t.Context(), Minimal(), All())
+		if err != nil || complete != want.complete {
+			t.Errorf("complete is %t, want %t (error %v)", complete, want.complete, err)
+		}
+		if missing := missingFiles(dir, Minimal()); len(missing) != 0 {
+			t.Errorf("the directory lacks %q", missing)
+		}
+		if got := builds.Load(); got != want.builds {
+			t.Errorf("%d builds, want %d", got, want.builds)
+		}
+		if all := provide(t, cache, All()...); all != dir {
+			t.Errorf("all are in %s, the first in %s", all, dir)
+		}
+	}
+}
+
+func TestProvideFirstDoesNotMixVersions(t *testing.T) {
+	cache, _ := testCache(t, t.TempDir())
+	some := t.TempDir()
+	install(t, some, "etcd", "kube-apiserver")
+	cache.Machine = fakeMachine(t.TempDir(), map[string]string{EnvAssets: some})
+	dir, _, err := cache.ProvideFirst(t.Context(), Minimal(), All())
+	if err != nil || dir == some {
+		t.Errorf("the directory is %s (error %v), which lacks most components", dir, err)
 	}
 }
 

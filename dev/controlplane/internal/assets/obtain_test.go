@@ -276,20 +276,6 @@ func TestProvideBuildsWhatCannotBeFetched(t *testing.T) {
 	}
 }
 
-func TestProvideBuildsKubernetesAtOnce(t *testing.T) {
-	cache, _ := testCache(t, t.TempDir())
-	var builds [][]Component
-	build := cache.build
-	cache.build = func(ctx context.Context, components []Component, dir string, p *progress) error {
-		builds = append(builds, components)
-		return build(ctx, components, dir, p)
-	}
-	provide(t, cache, All()...)
-	if len(builds) != 3 || Join(builds[1]) != "kube-apiserver,kube-controller-manager,kube-scheduler" {
-		t.Errorf("builds %v, want etcd, the three of Kubernetes together, and kwok", builds)
-	}
-}
-
 func TestProvideKeepsAnInterruptedDownload(t *testing.T) {
 	cache, _, _ := fetchingCache(t)
 	ctx, cancel := context.WithCancel(t.Context())

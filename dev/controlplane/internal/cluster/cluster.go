@@ -36,6 +36,8 @@ type Options struct {
 	Assets string
 	// Components are the programs to start, in start order, as assets.ParseComponents returns them.
 	Components []assets.Component
+	// Early has Start return once kube-apiserver serves, because the others are not in Assets yet. StartOthers starts them.
+	Early bool
 	// APIServerArgs are further ones for kube-apiserver.
 	APIServerArgs []string
 	// CRDs are applied once kube-apiserver serves, and served themselves before anything else starts, so that
@@ -85,7 +87,7 @@ type Cluster struct {
 	stopping chan struct{}
 }
 
-// Start starts the components and returns when all of them serve. On failure nothing is left running, and the error
+// Start starts the components and returns when all of them serve, or with Options.Early those of assets.Minimal. On failure nothing is left running, and the error
 // says which program did not start, with the end of its log. When ctx ends meanwhile, the error is the context's cause.
 // Once Start has returned, ctx has no effect: call Stop.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
@@ -135,6 +137,15 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.installCRDs(ctx); err != nil {
 		return err
 	}
+	if c.options.Early {
+		return nil
+	}
+	return c.StartOthers(ctx)
+}
+
+// StartOthers starts the components that Start left out for Options.Early, and returns when all of them serve, or as
+// Start does on failure; the first ones go on then. It MUST have returned before Stop is called.
+func (c *Cluster) StartOthers(ctx context.Context) error {
 	// They are clients of kube-apiserver and of nothing else, and bear with each other's absence.
 	return c.startTogether(ctx, c.clients())
 }
