@@ -178,8 +178,8 @@ func (s *surroundings) crdDir() string { return filepath.Join(s.root, "config", 
 func (s *surroundings) admissionDir() string { return filepath.Join(s.root, "config", "admission") }
 
 // startControlPlane starts every part of Kubernetes that makes Pods of a Deployment, and collects what is owned. The
-// CRDs are there before the garbage collector starts, which looks for new ones every 30 seconds only. It returns when the
-// API server serves. The other parts may still be fetched or built then; awaitComplete waits for them.
+// CRDs are there before the garbage collector starts, which looks for new ones every 30 seconds only. It returns when
+// the API server serves. The other parts may still be fetched or built then; awaitComplete waits for them.
 func (s *surroundings) startControlPlane(ctx context.Context) error {
 	up := []string{"up", "--components=all", "--early", "--crds=" + s.crdDir(), "--dir=" + s.planeDir()}
 	s.n.command("bin/controlplane " + strings.Join(up, " ") + " &")
@@ -232,8 +232,8 @@ func (s *surroundings) isComplete() bool {
 	}
 }
 
-// awaitComplete waits until all parts of the control plane serve, and until the admission policy is in force. It says so
-// unless that was said before. A part that cannot be fetched or built ends ctx.
+// awaitComplete waits until all parts of the control plane serve, and until the admission policy is in force. It says
+// so unless that was said before. A part that cannot be fetched or built ends ctx.
 func (s *surroundings) awaitComplete(ctx context.Context) error {
 	if !s.isComplete() {
 		s.n.say("The rest of the control plane is still being fetched or built. This continues when it serves.")
@@ -349,8 +349,8 @@ func (s *surroundings) installCRDs(ctx context.Context) error {
 	return nil
 }
 
-// installPolicy applies config/admission, as it is done in any cluster, and waits until it is in force. Where the control
-// plane is not complete, awaitComplete does that: without kube-controller-manager, no Pod has a service account.
+// installPolicy applies config/admission, as it is done in any cluster, and waits until it is in force. Where the
+// control plane is not complete, awaitComplete does that: without kube-controller-manager, no Pod has a service account.
 func (s *surroundings) installPolicy(ctx context.Context) error {
 	s.n.command("kubectl apply -k config/admission")
 	if _, err := s.cluster.applyFolder(ctx, s.admissionDir(), policies); err != nil {

@@ -219,8 +219,8 @@ func (k *Cache) fetchOne(ctx context.Context, root string, o *order, counted *do
 	return nil
 }
 
-// buildAll builds what has one pin together, and one pin after the other: a go command takes all processors. What serves
-// the API comes before all else, because a control plane can start with it.
+// buildAll builds what has one pin together, and one pin after the other: a go command takes all processors. What
+// serves the API comes before all else, because a control plane can start with it.
 func (k *Cache) buildAll(ctx context.Context, orders []*order, shown *display) error {
 	serves := func(o *order) bool { return slices.Contains(Minimal(), o.component) }
 	for len(orders) > 0 {

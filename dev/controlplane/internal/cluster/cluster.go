@@ -36,7 +36,8 @@ type Options struct {
 	Assets string
 	// Components are the programs to start, in start order, as assets.ParseComponents returns them.
 	Components []assets.Component
-	// Early has Start return once kube-apiserver serves, because the others are not in Assets yet. StartOthers starts them.
+	// Early has Start return once kube-apiserver serves, because the others are not in Assets yet. StartOthers starts
+	// them.
 	Early bool
 	// APIServerArgs are further ones for kube-apiserver.
 	APIServerArgs []string
@@ -87,9 +88,9 @@ type Cluster struct {
 	stopping chan struct{}
 }
 
-// Start starts the components and returns when all of them serve, or with Options.Early those of assets.Minimal. On failure nothing is left running, and the error
-// says which program did not start, with the end of its log. When ctx ends meanwhile, the error is the context's cause.
-// Once Start has returned, ctx has no effect: call Stop.
+// Start starts the components and returns when all of them serve, or with Options.Early those of assets.Minimal. On
+// failure nothing is left running, and the error says which program did not start, with the end of its log. When ctx
+// ends meanwhile, the error is the context's cause. Once Start has returned, ctx has no effect: call Stop.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
