@@ -276,6 +276,20 @@ func TestProvideBuildsWhatCannotBeFetched(t *testing.T) {
 	}
 }
 
+func TestNothingIsDownloadedWithoutAPinnedChecksum(t *testing.T) {
+	cache, m, _ := fetchingCache(t)
+	cache.checksums = nil
+	m.serve = func(w http.ResponseWriter, r *http.Request, _ []byte) {
+		t.Errorf("%s was asked for", r.URL)
+		http.NotFound(w, r)
+	}
+	for c, from := range origins(t, provide(t, cache, All()...)) {
+		if from != "built" {
+			t.Errorf("%s is %s, want it built", c, from)
+		}
+	}
+}
+
 func TestProvideKeepsAnInterruptedDownload(t *testing.T) {
 	cache, _, _ := fetchingCache(t)
 	ctx, cancel := context.WithCancel(t.Context())
