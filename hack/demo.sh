@@ -28,6 +28,8 @@ nice bin/controlplane assets --components=all 2> >(cat >&2) >/dev/null &
 trap 'kill %1 2>/dev/null || true; wait || true' EXIT
 
 programs=(./cmd/network-controller ./cmd/neutron-emulator ./dev/demo)
+# Only root sees packets, which need the agent and the CNI plugin.
+((EUID)) || programs+=(./cmd/network-agent ./cmd/neutron-port)
 # Who stays follows the tutorial, which needs the plugin for kubectl.
 [[ " $* " != *" --stay "* ]] || programs+=(./cmd/...)
 build "${programs[@]}"
