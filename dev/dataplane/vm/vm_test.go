@@ -41,7 +41,7 @@ func TestTrunksOfTheNode(t *testing.T) {
 	}
 	t.Cleanup(m.Stop)
 	t.Logf("the machine has booted after %s", time.Since(began).Round(time.Millisecond))
-	tests := "^(TestPods|TestTwoNetworks|TestPortsGone)$/^trunk$|^(TestRepairsOnTrunk|TestBadWorldsOfATrunk)$"
+	tests := "^(TestPods|TestTwoNetworks|TestPortsGone)$/^trunk$|^(TestRepairsOnTrunk|TestBadWorldsOfATrunk|TestAnADDWaitsForTheTrunk)$"
 	if more := os.Getenv(EnvTests); more != "" {
 		tests = more
 	}

@@ -139,6 +139,9 @@ func (a *Agent) ready(ctx context.Context) error {
 	if err == nil && !s.Bridge {
 		err = errors.New("the integration bridge does not exist yet; ovn-controller or Neutron's agent creates it")
 	}
+	if err == nil && s.Down != "" {
+		err = fmt.Errorf("%s; interfaces on this node cannot be attached; set it up", s.Down)
+	}
 	return err
 }
 

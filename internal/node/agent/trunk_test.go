@@ -1,14 +1,18 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	cnitypes "github.com/containernetworking/cni/pkg/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
+	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -112,13 +116,6 @@ func TestBadWorldsOfATrunk(t *testing.T) {
 			heal: func() {
 				must("link set eth0 up")
 				must("route add default via 10.1.0.1")
-				// Nothing tells an ADD that waits of it.
-				nodetest.Eventually(t, func() error {
-					if state, err := w.host.Run("ip", "link", "show", "eth0"); err != nil || !strings.Contains(state, "state UP") {
-						return fmt.Errorf("eth0 is not up: %s, %w", state, err)
-					}
-					return nil
-				})
 			},
 			code: agentapi.CodeTryAgain, says: "--parent",
 		},
@@ -172,6 +169,79 @@ func TestBadWorldsOfATrunk(t *testing.T) {
 			w.connected(p, two)
 			p.must("DEL")
 			w.plugged(portID(2))
+		})
+	}
+}
+
+// failing tells when a request of the plugin found the trunk's interface missing or down.
+type failing struct {
+	vswitch
+	found chan struct{}
+}
+
+func (f failing) State(ctx context.Context) (ovs.State, error) {
+	s, err := f.vswitch.State(ctx)
+	if asked := ctx.Value(peerKey{}) != nil; asked && (err != nil || s.Down != "") {
+		select {
+		case f.found <- struct{}{}:
+		default:
+		}
+	}
+	return s, err
+}
+
+// TestAnADDWaitsForTheTrunk sets the trunk's interface up while an ADD waits for it. The ADD goes on at once.
+func TestAnADDWaitsForTheTrunk(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentTrunk)
+	w.bind(1)
+	ip := func(command string) {
+		t.Helper()
+		if _, err := w.host.Run("ip", strings.Fields(command)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		parent   string
+		has, get []string
+	}{
+		"the interface of the default route is down": {
+			has: []string{"link set eth0 down"}, get: []string{"link set eth0 up", "route add default via 10.1.0.1"},
+		},
+		"there is no default route": {has: []string{"route del default"}, get: []string{"route add default via 10.1.0.1"}},
+		"the interface of --parent is down": {
+			parent: "eth0", has: []string{"link set eth0 down"},
+			get: []string{"link set eth0 up", "route add default via 10.1.0.1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, command := range c.has {
+				ip(command)
+			}
+			found := make(chan struct{}, 1)
+			w.parent, w.wrap = c.parent, func(v vswitch) vswitch { return failing{v, found} }
+			w.start()
+			p := w.sandbox(1, "c-"+strings.ReplaceAll(name, " ", ""))
+			done := make(chan *cnitypes.Error, 1)
+			began := time.Now()
+			go func() {
+				_, failed := p.run("ADD")
+				done <- failed
+			}()
+			select {
+			case <-found:
+			case failed := <-done:
+				t.Fatalf("the ADD does not wait: %v", failed)
+			}
+			for _, command := range c.get {
+				ip(command)
+			}
+			if failed := <-done; failed != nil {
+				t.Fatal(failed)
+			}
+			t.Logf("the ADD took %s", time.Since(began).Round(time.Millisecond))
+			w.plugged(portID(1))
+			p.must("DEL")
+			w.plugged()
 		})
 	}
 }

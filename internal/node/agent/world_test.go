@@ -51,6 +51,8 @@ type world struct {
 	trunk  *nodetest.Trunk
 	ports  cache.Indexer
 	socket string
+	// parent is the next agent's --parent.
+	parent string
 	// wrap changes what the next agent sees of the switch.
 	wrap func(vswitch) vswitch
 	// wait is how long the next agent waits.
@@ -101,7 +103,7 @@ func (w *world) start() {
 		w.stop()
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), ktesting.NewLogger(w.t, ktesting.NewConfig(ktesting.Verbosity(0)))))
-	var s vswitch = inNetns{trunk.New(""), w.host}
+	var s vswitch = inNetns{trunk.New(w.parent), w.host}
 	mode := string(cloudteamv1.AttachmentTrunk)
 	if w.trunk == nil {
 		s, mode = ovs.New(w.ovs.Endpoint(), "br-int"), ""
@@ -140,6 +142,11 @@ type inNetns struct {
 
 func (i inNetns) do(f func() error) error {
 	return ns.WithNetNSPath(i.netns.Path(), func(ns.NetNS) error { return f() })
+}
+
+// Run has the socket in the network namespace, whichever thread reads it.
+func (i inNetns) Run(ctx context.Context) {
+	_ = i.do(func() error { i.Switch.Run(ctx); return nil })
 }
 
 func (i inNetns) State(ctx context.Context) (s ovs.State, err error) {

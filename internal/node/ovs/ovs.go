@@ -102,6 +102,8 @@ type State struct {
 	Parent string
 	// Bridge says that the integration bridge exists, or the trunk's interface.
 	Bridge bool
+	// Down says why no packets can flow at any port now; empty if they can.
+	Down string
 	// UserSpace says that the bridge's packets are forwarded in user space.
 	UserSpace bool
 	// Ports are all ports of all bridges, or all VLANs of ours, by the name of the host's end.

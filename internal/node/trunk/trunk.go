@@ -15,11 +15,13 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/node"
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
@@ -33,6 +35,8 @@ import (
 type Switch struct {
 	node.Signal
 	parent string
+	// seen is the index of the parent when it was read last; zero if it was not found.
+	seen atomic.Int64
 	// Write does each write. A test can end the agent between two.
 	Write func(do func() error) error
 }
@@ -49,11 +53,17 @@ func (s *Switch) State(context.Context) (ovs.State, error) {
 	if err != nil {
 		return ovs.State{}, err
 	}
+	// Until it is found, a change of any interface may be its own.
+	s.seen.Store(0)
 	parent, err := s.parentOf(links)
 	if err != nil {
 		return ovs.State{}, err
 	}
+	s.seen.Store(int64(parent.Attrs().Index))
 	state := ovs.State{Bridge: true, Parent: parent.Attrs().HardwareAddr.String(), Ports: map[string]ovs.Port{}}
+	if isDown(parent) {
+		state.Down = fmt.Sprintf("the trunk's interface %s is down", parent.Attrs().Name)
+	}
 	for _, l := range links {
 		p, ours := portOf(l)
 		if !ours {
@@ -63,12 +73,16 @@ func (s *Switch) State(context.Context) (ovs.State, error) {
 		if device >= 0 && l.Attrs().ParentIndex == parent.Attrs().Index && l.Attrs().Flags&net.FlagUp != 0 {
 			p.Open = redirects(l, links[device]) && redirects(links[device], l)
 		}
-		if state := parent.Attrs().OperState; state == netlink.OperDown || state == netlink.OperLowerLayerDown {
-			p.Error = fmt.Sprintf("the trunk's interface %s is down", parent.Attrs().Name)
-		}
+		p.Error = state.Down
 		state.Ports[p.Name] = p
 	}
 	return state, nil
+}
+
+// isDown reports whether an interface sends nothing.
+func isDown(l netlink.Link) bool {
+	a := l.Attrs()
+	return a.Flags&net.FlagUp == 0 || a.OperState == netlink.OperDown || a.OperState == netlink.OperLowerLayerDown
 }
 
 // parentOf finds the interface whose port is the trunk's parent.
@@ -318,8 +332,28 @@ func (s *Switch) Remove(_ context.Context, ports ...ovs.Port) error {
 // Settle returns at once: the kernel applies each write before it answers.
 func (s *Switch) Settle(context.Context) error { return nil }
 
-// Run does nothing: the kernel keeps no connection.
-func (s *Switch) Run(context.Context) {}
+// Run watches the trunk's interface and the default routes, until ctx is done. An ADD may wait for either.
+func (s *Switch) Run(ctx context.Context) {
+	if err := link.Follow(ctx, func(c link.Change) {
+		if c == (link.Change{}) || c.DefaultRoute || s.mayBeParent(c) {
+			s.Change()
+		}
+	}); err != nil {
+		klog.FromContext(ctx).Error(err, "Watching the trunk's interface failed; its changes are seen by the next repair")
+	}
+	// What changed before.
+	s.Change()
+	<-ctx.Done()
+}
+
+// mayBeParent reports whether a change may be that of the trunk's interface.
+func (s *Switch) mayBeParent(c link.Change) bool {
+	if s.parent != "" {
+		return c.Link == s.parent
+	}
+	seen := s.seen.Load()
+	return seen == 0 || seen == int64(c.Index)
+}
 
 // Lost is always zero, for the same reason.
 func (s *Switch) Lost() time.Duration { return 0 }

@@ -1,10 +1,12 @@
 package trunk
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 
@@ -95,5 +97,80 @@ func TestEndedBetweenWrites(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestTellsOfItsParent has the trunk's interface and the default route come and go. Whoever waits for them is woken.
+func TestTellsOfItsParent(t *testing.T) {
+	for name, parent := range map[string]string{"named": "eth0", "of the default route": ""} {
+		t.Run(name, func(t *testing.T) {
+			host := nodetest.NewNetns(t, "host")
+			ip := func(command string) {
+				t.Helper()
+				if _, err := host.Run("ip", strings.Fields(command)...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := New(parent)
+			state := func() (have ovs.State, err error) {
+				err = ns.WithNetNSPath(host.Path(), func(ns.NetNS) error { have, err = s.State(t.Context()); return err })
+				return have, err
+			}
+			started := s.Changed()
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- ns.WithNetNSPath(host.Path(), func(ns.NetNS) error { s.Run(ctx); return nil }) }()
+			t.Cleanup(func() {
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+			<-started
+			// as an ADD waits
+			until := func(what string, is func(ovs.State, error) bool) {
+				t.Helper()
+				patience := time.After(time.Minute)
+				for {
+					changed := s.Changed()
+					have, err := state()
+					if is(have, err) {
+						return
+					}
+					select {
+					case <-changed:
+					case <-patience:
+						t.Fatalf("nothing woke who waits until the trunk's interface %s: %+v, %v", what, have, err)
+					}
+				}
+			}
+			isUp := func(have ovs.State, err error) bool { return err == nil && have.Down == "" }
+			isDown := func(have ovs.State, err error) bool { return err != nil || have.Down != "" }
+			for _, c := range []struct {
+				what     string
+				commands []string
+				is       func(ovs.State, error) bool
+			}{
+				{"exists", []string{
+					"link add eth0 type veth peer name far", "addr add 10.1.0.2/24 dev eth0", "link set far up",
+					"link set eth0 up", "route add default via 10.1.0.1",
+				}, isUp},
+				{"is down", []string{"link set eth0 down"}, isDown},
+				{"is up", []string{"link set eth0 up", "route add default via 10.1.0.1"}, isUp},
+				{"has no carrier", []string{"link set far down"}, isDown},
+				{"has a carrier", []string{"link set far up"}, isUp},
+				{"is gone", []string{"link del eth0"}, isDown},
+			} {
+				waiting := make(chan struct{})
+				go func() {
+					defer close(waiting)
+					for _, command := range c.commands {
+						ip(command)
+					}
+				}()
+				until(c.what, c.is)
+				<-waiting
+			}
+		})
 	}
 }
