@@ -255,6 +255,39 @@ func Serves(on *cloudteamv1.Network, s cloudteamv1.SubnetStatus) bool {
 		!plan.SelfAddressed(plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode))
 }
 
+// Reached returns the ranges of addresses that every port of a Network reaches without a router, if it asks for no
+// addresses of its own: the subnets where ports form an address themselves, the only other one of an IP family, and
+// link-local addresses of IPv6. A subnet that the spec no longer has counts, because it has ports until it is deleted.
+func Reached(on *cloudteamv1.Network) []netip.Prefix {
+	var reached []netip.Prefix
+	others := map[bool][]netip.Prefix{}
+	has6 := false
+	for _, s := range on.Status.Subnets {
+		cidr, err := netip.ParsePrefix(s.CIDR)
+		if err != nil || !plan.Serves(s.ServiceTypes, plan.PortDeviceOwner) {
+			continue
+		}
+		has6 = has6 || cidr.Addr().Is6()
+		if plan.SelfAddressed(plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode)) {
+			reached = append(reached, cidr)
+			continue
+		}
+		others[cidr.Addr().Is4()] = append(others[cidr.Addr().Is4()], cidr)
+	}
+	for _, of := range others {
+		if len(of) == 1 {
+			reached = append(reached, of[0])
+		}
+	}
+	if has6 {
+		reached = append(reached, linkLocal)
+	}
+	slices.SortFunc(reached, netip.Prefix.Compare)
+	return reached
+}
+
+var linkLocal = netip.MustParsePrefix("fe80::/10")
+
 // leave leaves one address of each IP family to Neutron. It comes from the family's first subnet that has one, in the
 // order of the Network. Addresses that the port generates itself are not requested.
 func (d *Port) leave() {

@@ -413,7 +413,9 @@ func TestAttachmentController(t *testing.T) {
 			w.catchUp("other")
 			w.wantSame(kept)
 
-			w.report("example", metav1.ConditionTrue, withMTU(1400))
+			w.report("example", metav1.ConditionTrue, func(status *cloudteamv1.NetworkStatus) {
+				status.MTU, status.Subnets = 1400, []cloudteamv1.SubnetStatus{{ID: "s", CIDR: "192.168.0.0/16"}}
+			})
 			w.awaitConfig("example", plugin(1400, map[string]any{"dst": "10.1.0.0/16", "gw": "192.168.0.254"}))
 			w.patchNetwork("example", `{"spec":{"hostRoutes":null}}`)
 			w.report("example", metav1.ConditionTrue, nil)

@@ -3,12 +3,15 @@ package attachment
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -101,19 +104,17 @@ func config(network *cloudteamv1.Network, options Options) (string, error) {
 	if fields.mtu && network.Status.MTU > 0 {
 		plugin.MTU = network.Status.MTU
 	}
-	// A port is in one subnet of each IP family, and which one is not known here. The project's plugin leaves out the
-	// routes of the others.
-	var routes []route
-	for _, subnet := range network.Spec.Subnets() {
-		for _, r := range subnet.HostRoutes {
-			routes = append(routes, route{Destination: r.Destination, Gateway: r.NextHop})
-		}
-	}
 	if fields.own {
-		plugin.Routes = routes
+		// It knows the port, and leaves out the routes that the port does not reach.
+		plugin.Routes = routesOf(network, func(cloudteamv1.HostRoute) bool { return true })
 	} else {
-		// Neutron allocates the addresses. Each Pod brings them through the capability ips.
-		plugin.IPAM = &ipamConfig{Type: "static", Routes: routes}
+		// Neutron allocates the addresses. Each Pod brings them through the capability ips. The routes are the same for all.
+		reached := declare.Reached(network)
+		plugin.IPAM = &ipamConfig{Type: "static", Routes: routesOf(network, func(r cloudteamv1.HostRoute) bool {
+			// The kernel refuses a route by a next hop elsewhere, and the Pod would not start.
+			hop, err := netip.ParseAddr(r.NextHop)
+			return err == nil && slices.ContainsFunc(reached, func(s netip.Prefix) bool { return s.Contains(hop) })
+		})}
 	}
 	// The De-facto Standard requires the name of the object (section 3.4.3).
 	text, err := json.Marshal(configList{CNIVersion: cniVersion, Name: network.Name, Plugins: []pluginConfig{plugin}})
@@ -121,6 +122,19 @@ func config(network *cloudteamv1.Network, options Options) (string, error) {
 		return "", fmt.Errorf("writing the CNI configuration: %w", err)
 	}
 	return string(text), nil
+}
+
+// routesOf returns the routes of all subnets of a Network that are wanted, in the spec's order.
+func routesOf(network *cloudteamv1.Network, wanted func(cloudteamv1.HostRoute) bool) []route {
+	var routes []route
+	for _, subnet := range network.Spec.Subnets() {
+		for _, r := range subnet.HostRoutes {
+			if wanted(r) {
+				routes = append(routes, route{Destination: r.Destination, Gateway: r.NextHop})
+			}
+		}
+	}
+	return routes
 }
 
 // desired is the NetworkAttachmentDefinition to create for a Network.

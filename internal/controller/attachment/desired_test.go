@@ -1,6 +1,7 @@
 package attachment
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,7 @@ func example() *cloudteamv1.Network {
 	network.ResourceVersion = "50"
 	network.Spec.CIDR = "192.168.0.0/16"
 	network.Status.MTU = 1450
+	network.Status.Subnets = []cloudteamv1.SubnetStatus{{ID: "subnet-1", CIDR: "192.168.0.0/16"}}
 	network.Status.Conditions = []metav1.Condition{{
 		Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 1,
 		Reason: cloudteamv1.ReasonAvailable,
@@ -79,6 +81,7 @@ func TestConfig(t *testing.T) {
 			options: Options{Plugin: "macvlan"},
 			change: func(n *cloudteamv1.Network) {
 				n.Spec.CIDR = "fd00:1::/64"
+				n.Status.Subnets[0].CIDR = "fd00:1::/64"
 				n.Spec.HostRoutes = []cloudteamv1.HostRoute{{Destination: "fd00:2::/64", NextHop: "fd00:1::fe"}}
 			},
 			want: `{"cniVersion":"1.0.0","name":"example","plugins":[{"type":"macvlan","mode":"bridge","mtu":1450,` +
@@ -167,6 +170,100 @@ func TestIsReady(t *testing.T) {
 			c.change(network)
 			if got := isReady(network); got != c.want {
 				t.Errorf("ready: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+// TestRoutesOfOtherPlugins has Networks with several subnets. A plugin that is not the project's own takes all routes or
+// starts no Pod, so it gets those that every port can use.
+func TestRoutesOfOtherPlugins(t *testing.T) {
+	type subnet struct {
+		cidr   string
+		routes []cloudteamv1.HostRoute
+		change func(*cloudteamv1.SubnetSpec, *cloudteamv1.SubnetStatus)
+	}
+	to := func(pairs ...string) (routes []cloudteamv1.HostRoute) {
+		for i := 0; i < len(pairs); i += 2 {
+			routes = append(routes, cloudteamv1.HostRoute{Destination: pairs[i], NextHop: pairs[i+1]})
+		}
+		return routes
+	}
+	slaac := func(spec *cloudteamv1.SubnetSpec, status *cloudteamv1.SubnetStatus) {
+		spec.IPv6AddressMode, status.IPv6AddressMode = cloudteamv1.IPv6ModeSLAAC, cloudteamv1.IPv6ModeSLAAC
+	}
+	four, six := subnet{cidr: "10.1.0.0/24", routes: to("10.8.0.0/16", "10.1.0.9")}, subnet{
+		cidr: "fd00:1::/64", routes: to("fd00:8::/64", "fd00:1::9"),
+	}
+	for name, c := range map[string]struct {
+		subnets []subnet
+		want    []cloudteamv1.HostRoute
+	}{
+		"one subnet of each family": {
+			[]subnet{four, six}, to("10.8.0.0/16", "10.1.0.9", "fd00:8::/64", "fd00:1::9"),
+		},
+		"a port is in one of two subnets of a family": {
+			[]subnet{four, six, {cidr: "10.2.0.0/24", routes: to("10.9.0.0/16", "10.2.0.9")}},
+			to("fd00:8::/64", "fd00:1::9"),
+		},
+		"no port is in a subnet for others": {
+			[]subnet{four, {cidr: "10.2.0.0/24", routes: to("10.9.0.0/16", "10.2.0.9"),
+				change: func(spec *cloudteamv1.SubnetSpec, status *cloudteamv1.SubnetStatus) {
+					spec.ServiceTypes = []string{"network:floatingip_agent_gateway"}
+					status.ServiceTypes = spec.ServiceTypes
+				}}},
+			to("10.8.0.0/16", "10.1.0.9"),
+		},
+		"a port forms an address in each subnet with SLAAC": {
+			[]subnet{{cidr: "fd00:2::/64", routes: to("fd00:9::/64", "fd00:2::9"), change: slaac}, six,
+				{cidr: "fd00:3::/64", routes: to("fd00:a::/64", "fd00:3::9"), change: slaac}},
+			to("fd00:9::/64", "fd00:2::9", "fd00:8::/64", "fd00:1::9", "fd00:a::/64", "fd00:3::9"),
+		},
+		"the next hop is outside the subnet": {
+			[]subnet{{cidr: "10.1.0.0/24", routes: to("10.8.0.0/16", "10.5.0.9", "10.9.0.0/16", "10.1.0.9")}},
+			to("10.9.0.0/16", "10.1.0.9"),
+		},
+		"each IPv6 interface has a link-local address": {
+			[]subnet{six, {cidr: "fd00:2::/64", routes: to("fd00:9::/64", "fe80::9")}}, to("fd00:9::/64", "fe80::9"),
+		},
+		"an IPv4 interface has no link-local one": {
+			[]subnet{{cidr: "10.1.0.0/24", routes: to("fd00:9::/64", "fe80::9")}}, nil,
+		},
+		"a subnet that the spec no longer has is left to its ports": {
+			[]subnet{four, {cidr: "10.2.0.0/24",
+				change: func(spec *cloudteamv1.SubnetSpec, _ *cloudteamv1.SubnetStatus) { *spec = cloudteamv1.SubnetSpec{} }}},
+			nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			network := example()
+			network.Status.Subnets = nil
+			var specs []cloudteamv1.SubnetSpec
+			for _, s := range c.subnets {
+				spec := cloudteamv1.SubnetSpec{CIDR: s.cidr, HostRoutes: s.routes}
+				status := cloudteamv1.SubnetStatus{ID: s.cidr, CIDR: s.cidr}
+				if s.change != nil {
+					s.change(&spec, &status)
+				}
+				if network.Status.Subnets = append(network.Status.Subnets, status); spec.CIDR != "" {
+					specs = append(specs, spec)
+				}
+			}
+			network.Spec.SubnetSpec, network.Spec.AdditionalSubnets = specs[0], specs[1:]
+			text, err := config(network, Options{Plugin: "macvlan"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got configList
+			if err := json.Unmarshal([]byte(text), &got); err != nil {
+				t.Fatal(err)
+			}
+			var routes []cloudteamv1.HostRoute
+			for _, r := range got.Plugins[0].IPAM.Routes {
+				routes = append(routes, cloudteamv1.HostRoute{Destination: r.Destination, NextHop: r.Gateway})
+			}
+			if diff := cmp.Diff(c.want, routes); diff != "" {
+				t.Errorf("routes (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -555,8 +555,11 @@ func TestUpdatesOfANetworkThatAreLookedAt(t *testing.T) {
 	}{
 		"a resync": {func(*cloudteamv1.Network) {}, 0},
 		"addresses that are taken": {func(n *cloudteamv1.Network) {
-			n.Status.Subnets = []cloudteamv1.SubnetStatus{{ID: "s", UsedAddresses: new(int64(7))}}
+			n.Status.Subnets[0].UsedAddresses = new(int64(7))
 		}, 0},
+		"another subnet": {func(n *cloudteamv1.Network) {
+			n.Status.Subnets = append(n.Status.Subnets, cloudteamv1.SubnetStatus{ID: "s", CIDR: "10.9.0.0/24"})
+		}, 1},
 		"a message":       {func(n *cloudteamv1.Network) { n.Status.Conditions[0].Message = "another" }, 0},
 		"annotations":     {func(n *cloudteamv1.Network) { n.Annotations = map[string]string{"a": "b"} }, 0},
 		"another spec":    {func(n *cloudteamv1.Network) { n.Generation++ }, 1},

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
@@ -130,5 +132,6 @@ func networkHandler(l *controller.Loop) cache.ResourceEventHandler {
 // that count used addresses update the status, but change nothing here.
 func sameForAttachment(was, is *cloudteamv1.Network) bool {
 	return was.Generation == is.Generation && was.DeletionTimestamp.Equal(is.DeletionTimestamp) &&
-		isReady(was) == isReady(is) && was.Status.MTU == is.Status.MTU
+		isReady(was) == isReady(is) && was.Status.MTU == is.Status.MTU &&
+		slices.Equal(declare.Reached(was), declare.Reached(is))
 }
