@@ -44,6 +44,13 @@ func TestRepairsOnTrunk(t *testing.T) {
 	w.plugged(portID(1), portID(2))
 	w.connected(one, two)
 
+	t.Log("the machine's interface goes down and comes back")
+	host("link", "set", "eth0", "down")
+	host("link", "set", "eth0", "up")
+	host("route", "add", "default", "via", "10.1.0.1")
+	w.plugged(portID(1), portID(2))
+	w.connected(one, two)
+
 	t.Log("the agent is away meanwhile")
 	w.stop()
 	host("link", "del", name)
