@@ -55,7 +55,7 @@ func dataplaneGroup() group {
 			{id: "start-50-s", name: "50 Pods to their first packets", limit: noLimit, unit: "s", how: "As above."},
 			{
 				id: "calls", name: "POST and PUT of ports at Neutron per Pod, with binding", limit: noLimit,
-				how: "Of the 50 Pods, which have no Deployment, in Neutron's log. One is the binding.",
+				how: "Of the 50 Pods, which have no Deployment, in Neutron's log. One is the binding. Reads are not counted.",
 			},
 			{
 				id: "bare-create", name: "a POST of one port, bare", limit: noLimit, unit: "s",
