@@ -132,9 +132,9 @@ func marked(owner Owner, observed Observed) error {
 }
 
 // Delete plans the removal of everything that the owner owns. Ports and interfaces go before networks and routers,
-// because Neutron refuses to delete those while they have ports. Floating IPs go after the ports. Neutron deletes the subnets with their network. So a
-// subnet of another owner blocks the deletion (*BlockedError), and so does a port in use (*InUseError). A network, port
-// or router of another owner is an error.
+// because Neutron refuses to delete those while they have ports. Floating IPs go after the ports. Neutron deletes the
+// subnets with their network. So a subnet of another owner blocks the deletion (*BlockedError), and so does a port in
+// use (*InUseError). A network, port or router of another owner is an error.
 func Delete(owner Owner, observed Observed) (Change, error) {
 	observed = observed.inOrder()
 	if err := marked(owner, observed); err != nil {

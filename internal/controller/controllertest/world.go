@@ -96,7 +96,8 @@ var (
 	SecurityGroups = cloudteamv1.SchemeGroupVersion.WithResource("securitygroups")
 )
 
-// WriteLine is a Rules.Line of writes: "write status", "write finalizers" or "write annotations". A live read is "read".
+// WriteLine is a Rules.Line of writes: "write status", "write finalizers" or "write annotations". A live read is
+// "read".
 func WriteLine(action clienttesting.Action) string {
 	if action.GetVerb() == "get" {
 		return "read"

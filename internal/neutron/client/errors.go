@@ -175,6 +175,8 @@ var kindsByType = map[string]Kind{
 	"RouterInterfaceInUseByRoute":      InUse,
 	// Floating IPs use the router's gateway.
 	"RouterExternalGatewayInUseByFloatingIp": InUse,
+	// An administrator gave the port a floating IP of another project. Its own project cannot delete the port.
+	"FipAssociated": InUse,
 	// No router leads from the port's subnet to the external network, or the port's address has a floating IP of it.
 	"ExternalGatewayForFloatingIPNotFound": Invalid,
 	"FloatingIPPortAlreadyAssociated":      Taken,

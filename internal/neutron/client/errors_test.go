@@ -108,6 +108,10 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 			method: "DELETE", status: 409, body: neutronBody("ServicePortInUse", "In use."),
 			want: outcome{Kind: InUse, Text: "test call: In use (ServicePortInUse)"},
 		},
+		"a port with a floating IP of another project": {
+			method: "DELETE", status: 409, body: neutronBody("FipAssociated", "Has one."),
+			want: outcome{Kind: InUse, Text: "test call: Has one (FipAssociated)"},
+		},
 		"a port that carries a trunk is in use": {
 			method: "DELETE", status: 409, body: neutronBody("PortInUseAsTrunkParent", "In use."),
 			want: outcome{Kind: InUse, Text: "test call: In use (PortInUseAsTrunkParent)"},
