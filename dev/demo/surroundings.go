@@ -350,7 +350,7 @@ func (s *surroundings) installCRDs(ctx context.Context) error {
 }
 
 // installPolicy applies config/admission, as it is done in any cluster, and waits until it is in force. Where the
-// control plane is not complete, awaitComplete does that: without kube-controller-manager, no Pod has a service account.
+// control plane is not complete, awaitComplete does that: no Pod has a service account before.
 func (s *surroundings) installPolicy(ctx context.Context) error {
 	s.n.command("kubectl apply -k config/admission")
 	if _, err := s.cluster.applyFolder(ctx, s.admissionDir(), policies); err != nil {
