@@ -199,6 +199,25 @@ func TestAFloatingIPIsForgottenByNoProcess(t *testing.T) {
 	}, exampleNetwork())
 }
 
+// TestAFloatingIPThatSomebodyTookIsLeftToThem has the spec ask for none, as the remedy says, after somebody removed the
+// marker.
+func TestAFloatingIPThatSomebodyTookIsLeftToThem(t *testing.T) {
+	openWorld(t, func(t *testing.T, w *world) {
+		id := w.wantFloating("port-1", "outside")
+		w.Cloud.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.Description = "mine now" })
+		w.audit()
+		w.WantState("Ready=False Stalled=True OwnershipLost")
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = nil })
+		w.WantState("Ready=True Available")
+		if all := w.Cloud.FloatingIPs(); len(all) != 1 || all[0].ID != id {
+			t.Errorf("there is %v, want %s alone", all, id)
+		}
+		if w.Get().Status.FloatingIP != nil {
+			t.Errorf("the status shows %v", w.Get().Status.FloatingIP)
+		}
+	}, exampleNetwork(), reachable())
+}
+
 func TestAFloatingIPThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 	lost := &client.Error{Op: "create floating IP", Reason: "the connection broke", MaybeDone: true}
 	for name, done := range map[string]bool{"it was carried out": true, "it was not": false} {

@@ -123,7 +123,8 @@ func expected(obj *cloudteamv1.NetworkPort) []managed.Lookup {
 		return all
 	}
 	floating := managed.Lookup{Resource: plan.Resource{Kind: plan.KindFloatingIP}, Name: obj.Name}
-	if obj.Status.FloatingIP != nil {
+	// One that the spec does not ask for any more goes if it bears the marker. Without the marker it is somebody's.
+	if obj.Status.FloatingIP != nil && obj.Spec.FloatingIP != nil {
 		floating.ID = obj.Status.FloatingIP.ID
 	}
 	return append(all, floating)
