@@ -11,10 +11,19 @@ import (
 // killed is a switch whose agent dies right after a number of writes.
 type killed struct {
 	vswitch
-	kill func()
 
-	mu   sync.Mutex
+	// mu guards the following.
+	mu sync.Mutex
+	// kill waits for the agent's end, so it is called by a goroutine of its own.
+	kill func()
 	left int
+}
+
+// survives reports whether the agent has made fewer writes than it may make.
+func (k *killed) survives() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.left > 0
 }
 
 var errKilled = errors.New("the agent was killed")
@@ -28,7 +37,7 @@ func (k *killed) write(do func() error) error {
 	}
 	err := do()
 	if k.left--; k.left == 0 {
-		k.kill()
+		go k.kill()
 		return errKilled
 	}
 	return err
