@@ -383,6 +383,7 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 		if e.Kind == Unauthenticated || e.Status == http.StatusNotFound {
 			e.Reason += ": check auth_url, user, password, project and their domains"
 		}
+		with.credentials.advise(e)
 		return nil, e
 	}
 
@@ -624,7 +625,9 @@ func (c *Cloud) send(ctx context.Context, s *session, r Request) error {
 	bounded, span := r.trace(bounded)
 	began := time.Now()
 	r.recordSent(ctx)
-	err := r.send(bounded, s, c.access.Load().bounds.answer)
+	with := c.access.Load()
+	err := r.send(bounded, s, with.bounds.answer)
+	with.credentials.advise(err)
 	r.recordAnswer(ctx, began, err)
 	endTrace(span, err)
 	c.options.Called(Call{Op: r.Op, Creates: r.Creates, Duration: time.Since(began), Err: err})

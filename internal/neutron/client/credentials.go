@@ -78,6 +78,18 @@ func (c Credentials) String() string {
 	return fmt.Sprintf("cloud %q at %s", c.Name, c.address)
 }
 
+// advise adds to an error what to set if the credentials lack the CA of a server.
+func (c Credentials) advise(err error) {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case !ok || !e.untrusted:
+	case c.to != nil:
+		e.Reason += ": put the certificate of the CA that signed it into the key cacert of the Secret"
+	default:
+		e.Reason += ": set cloud.ca of the chart, or cacert in clouds.yaml, to the certificate of the CA that signed it"
+	}
+}
+
 // secretsOf returns the secrets that a request to Keystone or Neutron may contain.
 func (c Credentials) secretsOf(r *http.Request) []string {
 	secrets := []string{r.Header.Get("X-Auth-Token")}

@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -82,6 +83,8 @@ type Error struct {
 	MaybeDone bool
 	// Unsent is true for a call that this process held back: it shows nothing new about the cloud.
 	Unsent bool
+	// untrusted is true if a server's certificate is signed by a CA that the credentials do not trust.
+	untrusted bool
 	// cause is only for errors.Is (context.Canceled, the error of Options.Permit); it is never printed.
 	cause error
 }
@@ -229,6 +232,7 @@ func translate(op, method string, err error) *Error {
 		Op:        op,
 		Reason:    connectionReason(err),
 		MaybeDone: write && !neverSent(err),
+		untrusted: isUntrusted(err),
 		cause:     contextCause(err),
 	}
 }
@@ -343,7 +347,14 @@ func neverSent(err error) bool {
 		return true
 	}
 	var dns *net.DNSError
-	return errors.As(err, &dns)
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &dns) || errors.As(err, &certificate)
+}
+
+// isUntrusted reports whether nobody that the caller trusts has signed a server's certificate.
+func isUntrusted(err error) bool {
+	_, untrusted := errors.AsType[x509.UnknownAuthorityError](err)
+	return untrusted
 }
 
 // connectionReason says why a connection failed, without the parts that differ from one attempt to the next.
@@ -365,6 +376,9 @@ func connectionReason(err error) string {
 		// Its own text contains the time of day, and so would differ at each attempt.
 		return fmt.Sprintf("the server's certificate has expired or is not valid yet: it is valid from %s to %s",
 			certificate.Cert.NotBefore.UTC().Format(time.RFC3339), certificate.Cert.NotAfter.UTC().Format(time.RFC3339))
+	case isUntrusted(err):
+		// Its own text may quote the names in the certificate.
+		return "certificate signed by unknown authority"
 	case errors.As(err, &dns):
 		return "looking up host " + dns.Name + ": " + dns.Err
 	case errors.As(err, &op):

@@ -599,6 +599,52 @@ func TestExpiredCertificateGivesOneTextAtAllTimes(t *testing.T) {
 	}
 }
 
+// TestUnknownAuthorityNamesTheRemedy has credentials that trust another CA of the same name than the server's.
+func TestUnknownAuthorityNamesTheRemedy(t *testing.T) {
+	now := time.Now()
+	certificate, _ := selfSigned(t, now.Add(-time.Hour), now.Add(time.Hour))
+	_, other := selfSigned(t, now.Add(-time.Hour), now.Add(time.Hour))
+	const untrusted = ": certificate signed by unknown authority: "
+	for name, test := range map[string]struct {
+		ofSecret bool
+		want     string
+	}{
+		"the operator's credentials": {want: untrusted + "set cloud.ca of the chart, or cacert in clouds.yaml, to the " +
+			"certificate of the CA that signed it"},
+		"a Secret's credentials": {true, untrusted + "put the certificate of the CA that signed it into the key cacert of " +
+			"the Secret"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeCloud(t, noContent)
+			server := httptest.NewUnstartedServer(f)
+			server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			cloud := func(authURL string) *Cloud {
+				credentials := passwordCredentials(authURL, canaryPassword)
+				credentials.tls = &tls.Config{RootCAs: other}
+				if test.ofSecret {
+					credentials.to = confinement(t, false, server.URL, f.URL)
+				}
+				c := NewCloud(credentials, Options{})
+				t.Cleanup(c.Close)
+				return c
+			}
+			_, err := cloud(server.URL + "/v3").Identity(t.Context())
+			if got := outcomeOf(t, err); !strings.HasSuffix(got.Text, test.want) {
+				t.Errorf("Keystone: got %q, want it to end with %q", got.Text, test.want)
+			}
+			f.Endpoints = []endpoint{{Interface: "public", Region: "one", RegionID: "one", URL: server.URL}}
+			err = call(t.Context(), cloud(f.credentials().auth().IdentityEndpoint), http.MethodPost)
+			want := outcome{Kind: Transient, Text: "test call" + test.want}
+			if diff := cmp.Diff(want, outcomeOf(t, err)); diff != "" {
+				t.Errorf("Neutron (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestCallsDoNotShareOneConnection(t *testing.T) {
 	// A connection of HTTP/2 carries all calls: once it hangs, they all do, and the texts of its errors number streams.
 	var protocol atomic.Value
