@@ -182,6 +182,7 @@ func TestValues(t *testing.T) {
 		{nil, "Secret/network-controller-inline-clouds", "", ""},
 		{[]string{"cloud.ca=" + certificate}, deployment, "mountPath: /etc/ssl/certs", ""},
 		{[]string{"cloud.ca=" + certificate}, "ConfigMap/network-controller-ca", "ca.pem: '" + certificate, ""},
+		{[]string{"cloud.ca=" + certificate}, deployment, "checksum/ca", ""},
 		{nil, deployment, "", "/etc/ssl/certs"},
 		{[]string{"replicas=3"}, deployment, "replicas: 3", ""},
 		{[]string{"extraArgs[0]=--drift-policy=Report"}, deployment, "- --drift-policy=Report", ""},

@@ -177,6 +177,9 @@ metadata:
         {{- if .Values.cloud.cloudsYaml }}
         checksum/clouds: {{ .Values.cloud.cloudsYaml | sha256sum }}
         {{- end }}
+        {{- with .Values.cloud.ca }}
+        checksum/ca: {{ . | sha256sum }}
+        {{- end }}
         kubectl`,
 			"      priorityClassName: system-cluster-critical\n", `      {{- with .Values.priorityClassName }}
       priorityClassName: {{ . }}
