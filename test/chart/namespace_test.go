@@ -132,7 +132,7 @@ func TestOneNamespace(t *testing.T) {
 	create("handed")
 	id := await("handed", "handed")
 
-	c := newCluster(t, name+"-"+team.Name)
+	c := newCluster(t, surroundings, name+"-"+team.Name)
 	c.install(false, "cloud.name=tenant", "namespace="+team.Name, "shared=false")
 	kubeconfig := filepath.Join(t.TempDir(), "front")
 	bounded := *surroundings
@@ -179,7 +179,7 @@ func TestOneNamespace(t *testing.T) {
 	if _, err := others.Create(ctx, here, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	newCluster(t, name).await("elsewhere", cloudteamv1.ReasonAvailable)
+	newCluster(t, surroundings, name).await("elsewhere", cloudteamv1.ReasonAvailable)
 	await("new", "new")
 	if n := cloud.One("networks", "id="+id); n["name"] != "renamed" {
 		t.Errorf("the controller of the cluster renamed the network to %v", n["name"])

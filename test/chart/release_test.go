@@ -32,17 +32,19 @@ import (
 type cluster struct {
 	t       *testing.T
 	actions *action.Configuration
+	// in has the control plane, the binary and the cloud.
+	in *harness.Surroundings
 	// release is the name of the release, and of its Deployment and account.
 	release string
 }
 
-func newCluster(t *testing.T, release string) *cluster {
+func newCluster(t *testing.T, in *harness.Surroundings, release string) *cluster {
 	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
-	flags.KubeConfig = &surroundings.AdminKubeconfig
+	flags.KubeConfig = &in.AdminKubeconfig
 	namespace := name
 	flags.Namespace = &namespace
-	c := &cluster{t: t, actions: &action.Configuration{}, release: release}
+	c := &cluster{t: t, actions: &action.Configuration{}, in: in, release: release}
 	if err := c.actions.Init(flags, name, "secret", t.Logf); err != nil {
 		t.Fatal(err)
 	}
@@ -77,14 +79,14 @@ func (c *cluster) uninstall() {
 
 // start runs the binary as the Deployment says, with its account and its flags, in place of its Pods: nothing runs them
 // here. The caller kills it.
-func (c *cluster) start() *harness.Process {
+func (c *cluster) start(environment ...string) *harness.Process {
 	c.t.Helper()
-	return c.run(c.kubeconfig())
+	return c.run(c.kubeconfig(), environment...)
 }
 
 func (c *cluster) deployment() *appsv1.Deployment {
 	c.t.Helper()
-	deployment, err := surroundings.Kube.AppsV1().Deployments(name).Get(c.t.Context(), c.release, metav1.GetOptions{})
+	deployment, err := c.in.Kube.AppsV1().Deployments(name).Get(c.t.Context(), c.release, metav1.GetOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -95,12 +97,12 @@ func (c *cluster) deployment() *appsv1.Deployment {
 func (c *cluster) kubeconfig() string {
 	c.t.Helper()
 	ctx := c.t.Context()
-	token, err := surroundings.Kube.CoreV1().ServiceAccounts(name).CreateToken(ctx,
+	token, err := c.in.Kube.CoreV1().ServiceAccounts(name).CreateToken(ctx,
 		c.deployment().Spec.Template.Spec.ServiceAccountName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	config, err := clientcmd.LoadFromFile(surroundings.AdminKubeconfig)
+	config, err := clientcmd.LoadFromFile(c.in.AdminKubeconfig)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -115,10 +117,10 @@ func (c *cluster) kubeconfig() string {
 }
 
 // run runs the binary with the release's flags.
-func (c *cluster) run(kubeconfig string) *harness.Process {
+func (c *cluster) run(kubeconfig string, environment ...string) *harness.Process {
 	c.t.Helper()
 	flags := c.deployment().Spec.Template.Spec.Containers[0].Args
-	return surroundings.Start(c.t, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile}, append(flags,
+	return c.in.Start(c.t, append(environment, "OS_CLIENT_CONFIG_FILE="+c.in.CloudsFile), append(flags,
 		// The last one counts.
 		"--kubeconfig="+kubeconfig, "--metrics-bind-address=", "--bind-address=127.0.0.1:0", "--audit-interval=1s",
 		"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=200ms")...)
@@ -128,8 +130,8 @@ func (c *cluster) run(kubeconfig string) *harness.Process {
 func (c *cluster) await(network, reason string) string {
 	c.t.Helper()
 	var id string
-	surroundings.Eventually(c.t, func() error {
-		n, err := surroundings.Networks.CloudteamV1().Networks(metav1.NamespaceDefault).
+	c.in.Eventually(c.t, func() error {
+		n, err := c.in.Networks.CloudteamV1().Networks(metav1.NamespaceDefault).
 			Get(c.t.Context(), network, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -154,7 +156,7 @@ func TestRelease(t *testing.T) {
 	ctx := t.Context()
 	cloud := harness.Open(t, surroundings.CloudsFile, "tenant")
 	networks := surroundings.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
-	c := newCluster(t, name)
+	c := newCluster(t, surroundings, name)
 
 	// The harness has installed config: --take-ownership moves an installation of kubectl's to Helm.
 	c.install(true, "cloud.name=tenant")
@@ -298,7 +300,7 @@ func TestRelease(t *testing.T) {
 func (c *cluster) occupy(network string) {
 	c.t.Helper()
 	ctx, namespace := c.t.Context(), metav1.NamespaceDefault
-	client := surroundings.Networks.CloudteamV1()
+	client := c.in.Networks.CloudteamV1()
 	_, err := client.SecurityGroups(namespace).Create(ctx, &cloudteamv1.SecurityGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 	}, metav1.CreateOptions{})
@@ -312,7 +314,7 @@ func (c *cluster) occupy(network string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	surroundings.Eventually(c.t, func() error {
+	c.in.Eventually(c.t, func() error {
 		group, err := client.SecurityGroups(namespace).Get(ctx, "web", metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -23,27 +22,10 @@ import (
 // earlier is the commit whose binary the versions' skew is tested with. After a release it is the release's tag.
 const earlier = "21691f4e146013b1b4afa06c32de87095f18adfe"
 
-// buildEarlier builds the network-controller of the commit earlier.
-func buildEarlier(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	script := `git -C "$1" cat-file -e "$2^{commit}" || exit 9; git -C "$1" archive "$2" | tar -x -C "$3" &&
-		cd "$3" && go build -o network-controller ./cmd/network-controller`
-	cmd := exec.Command("sh", "-c", script, "sh", surroundings.Root, earlier, dir)
-	output, err := cmd.CombinedOutput()
-	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == 9 {
-		t.Skipf("the history lacks commit %s: clone the repository with its whole history", earlier)
-	}
-	if err != nil {
-		t.Fatalf("building commit %s: %v\n%s", earlier, err, output)
-	}
-	return filepath.Join(dir, "network-controller")
-}
-
 // TestVersionSkew has an earlier binary make what users have, upgrades it, and goes back, with today's CRDs all the
 // time. In the end it does so with objects and fields that the earlier binary does not know.
 func TestVersionSkew(t *testing.T) {
-	binary := buildEarlier(t)
+	binary := surroundings.Earlier(t, earlier)
 	cloud := neutrontest.New(neutrontest.Options{})
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	if err := os.WriteFile(file, []byte(cloud.Start(t).CloudsYAML()), 0o600); err != nil {

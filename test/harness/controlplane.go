@@ -29,8 +29,11 @@ func AllComponents() []string {
 // APIComponents are the programs of a control plane that stores objects and does nothing about them.
 func APIComponents() []string { return []string{"etcd", "kube-apiserver"} }
 
-// ControlPlane is dev/controlplane as a process, with config/crd installed. Its fields do not change, and they are safe
-// for concurrent use.
+// crdFolder is the folder of the CRDs in the repository.
+const crdFolder = "config/crd"
+
+// ControlPlane is dev/controlplane as a process, as a rule with config/crd installed. Its fields do not change, and they
+// are safe for concurrent use.
 type ControlPlane struct {
 	// Root is the repository's path.
 	Root string
@@ -59,7 +62,7 @@ func RunControlPlane(components []string, use func(*ControlPlane) (code int, err
 	if err := build(dir, "./dev/controlplane"); err != nil {
 		return 1, err
 	}
-	c, err := startControlPlane(dir, filepath.Join(dir, "controlplane"), components, nil, "")
+	c, err := startControlPlane(dir, filepath.Join(dir, "controlplane"), components, nil, "", crdFolder)
 	if err != nil {
 		return 1, err
 	}
@@ -84,7 +87,18 @@ func checkAssets(components []string) error {
 // stopped left there is served again. Stop or the end of the test stops it.
 func (s *Surroundings) StartControlPlane(t testing.TB, data string) *ControlPlane {
 	t.Helper()
-	c, err := startControlPlane(t.TempDir(), s.controlPlane, APIComponents(), nil, data)
+	return s.startAnother(t, data, crdFolder)
+}
+
+// StartEmptyControlPlane starts another control plane that stores objects, without CRDs. The end of the test stops it.
+func (s *Surroundings) StartEmptyControlPlane(t testing.TB) *ControlPlane {
+	t.Helper()
+	return s.startAnother(t, "")
+}
+
+func (s *Surroundings) startAnother(t testing.TB, data string, crds ...string) *ControlPlane {
+	t.Helper()
+	c, err := startControlPlane(t.TempDir(), s.controlPlane, APIComponents(), nil, data, crds...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,15 +130,17 @@ func hasBetaPolicies() (bool, error) {
 }
 
 // startControlPlane returns once the program, which is dev/controlplane, serves. dir gets the log. data is the folder
-// of what it stores; empty for one that goes with it. The caller MUST call stop.
-func startControlPlane(dir, program string, components, apiServerArgs []string, data string) (*ControlPlane, error) {
+// of what it stores; empty for one that goes with it. crds are folders of the repository. The caller MUST call stop.
+func startControlPlane(
+	dir, program string, components, apiServerArgs []string, data string, crds ...string,
+) (*ControlPlane, error) {
 	root, err := repository()
 	if err != nil {
 		return nil, err
 	}
-	args := []string{
-		"up", "--components=" + strings.Join(components, ","), "--crds=" + filepath.Join(root, "config", "crd"),
-		"--dir=" + data,
+	args := []string{"up", "--components=" + strings.Join(components, ","), "--dir=" + data}
+	for _, folder := range crds {
+		args = append(args, "--crds="+filepath.Join(root, folder))
 	}
 	beta, err := hasBetaPolicies()
 	if err != nil {

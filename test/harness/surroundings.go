@@ -107,7 +107,7 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 		}
 	}
 	s := &Surroundings{Binary: programs.Controller, controlPlane: programs.ControlPlane}
-	s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components, o.APIServerArgs, "")
+	s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components, o.APIServerArgs, "", crdFolder)
 	if err != nil {
 		return 1, err
 	}
