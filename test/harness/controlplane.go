@@ -32,8 +32,8 @@ func APIComponents() []string { return []string{"etcd", "kube-apiserver"} }
 // crdFolder is the folder of the CRDs in the repository.
 const crdFolder = "config/crd"
 
-// ControlPlane is dev/controlplane as a process, as a rule with config/crd installed. Its fields do not change, and they
-// are safe for concurrent use.
+// ControlPlane is dev/controlplane as a process, as a rule with config/crd installed. Its fields do not change, and
+// they are safe for concurrent use.
 type ControlPlane struct {
 	// Root is the repository's path.
 	Root string
