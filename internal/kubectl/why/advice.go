@@ -33,6 +33,8 @@ const (
 	outsideFull = "ExternalNetworkFull"
 	// outsideTaken: the port's address has a floating IP that is not the controller's.
 	outsideTaken = "FloatingIPTaken"
+	// noRouter: no router leads from the Network to the external network of a port's floating IP.
+	noRouter = "NoRouter"
 	// inUseBy: the object uses what has to go.
 	inUseBy = "Uses"
 	// hasFloatingIP: the object has a floating IP that needs what has to go.
@@ -211,6 +213,10 @@ var advices = map[string]advice{
 	outsideTaken: {
 		"Remove that floating IP, or spec.floatingIP here: an address has at most one of an external network.",
 		[]string{"openstack floating ip list --port $(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.portID}')"}},
+	noRouter: {
+		"Set spec.router.externalNetwork of the Network to the external network of the floating IP, or change or remove " +
+			"spec.floatingIP of the NetworkPort. With spec.router.existing, that router needs the gateway.",
+		[]string{"kubectl edit {kind} {name} -n {ns}", "openstack router list --long"}},
 	inUseBy: {
 		"Delete it. What waits for it continues by itself.", []string{"kubectl delete {kind} {name} -n {ns}"}},
 	hasFloatingIP: {

@@ -53,6 +53,10 @@ func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
 				"a floating IP of external network " + p.Spec.FloatingIP.ExternalNetwork + "."})
 		}
 		chain = append(chain, w.holderOf(p)...)
+	case cloudteamv1.ReasonRejected:
+		if n, is := w.networkOf(p); is == ask.There && floats(p) && names(l.Message, noGateway) {
+			chain = append(chain, routerOf(n, p.Spec.FloatingIP.ExternalNetwork))
+		}
 	case cloudteamv1.ReasonSecurityGroupNotReady:
 		chain = append(chain, w.groupsOf(p)...)
 	case cloudteamv1.ReasonInUse:
@@ -72,6 +76,26 @@ func orElse(chain []Link, other func() []Link) []Link {
 // floats reports whether a port exists, so that what is missing is its floating IP.
 func floats(p *cloudteamv1.NetworkPort) bool {
 	return p.Spec.FloatingIP != nil && p.Status.PortID != ""
+}
+
+// noGateway is Neutron's name of the error that no router leads from a port to the floating IP's external network. The
+// controller's message has it.
+const noGateway = "ExternalGatewayForFloatingIPNotFound"
+
+// routerOf shows where the router of a Network leads. A floating IP needs it to lead to the external network outside.
+func routerOf(n *cloudteamv1.Network, outside string) Link {
+	has := "It has no spec.router."
+	switch r := n.Spec.Router; {
+	case r == nil:
+	case r.Existing != "":
+		has = "Its router is the existing " + r.Existing + "."
+	case r.ExternalNetwork == "":
+		has = "Its spec.router has no externalNetwork."
+	default:
+		has = "Its router leads to external network " + r.ExternalNetwork + "."
+	}
+	return Link{Object: ask.New(KindNetwork, n.Namespace, n.Name), Reason: noRouter,
+		Message: has + " The floating IP needs a router to external network " + outside + "."}
 }
 
 func portWell(p *cloudteamv1.NetworkPort) string {

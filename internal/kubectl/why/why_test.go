@@ -417,6 +417,17 @@ func questions() (all []question) {
 		objects: on(good(), port("web-a", "False", "AddressInUse", floating)),
 		chain:   "NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-a FloatingIPTaken",
 		remedy:  "Remove that floating IP"})
+	routeless := func(p *cloudteamv1.NetworkPort) {
+		floating(p)
+		p.Status.Conditions[0].Message = "create floating IP: no router leads there (ExternalGatewayForFloatingIPNotFound)"
+	}
+	add(question{reason: "Rejected", ask: "NetworkPort web-a",
+		objects: on(good(), port("web-a", "False", "Rejected", routeless)),
+		chain:   "NetworkPort shop/web-a Rejected > Network shop/frontend NoRouter",
+		remedy:  "Set spec.router.externalNetwork"})
+	add(question{reason: "Rejected", ask: "NetworkPort web-a", // something else than its router
+		objects: on(good(), port("web-a", "False", "Rejected", floating)),
+		chain:   "NetworkPort shop/web-a Rejected", remedy: "Change the field"})
 
 	// Pods and Deployments.
 	add(question{reason: "InvalidNetworks", ask: "Pod web-1", objects: on(good(), pod("InvalidNetworks")),
