@@ -40,6 +40,9 @@ metadata:
 spec:
   cidr: 10.30.0.0/24
   gateway: 10.30.0.1
+  allocationPools: # without the pinned address, which Neutron would sometimes give to another
+    - start: 10.30.0.2
+      end: 10.30.0.199
   additionalSubnets:
     - cidr: fd00:10:30::/64
   mtu: 1380
