@@ -5,13 +5,17 @@ package dataplane
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
@@ -37,19 +41,20 @@ func TestChartOnKubelets(t *testing.T) {
 		makeOutside(t)
 	}
 	w := newWorld(t, "the chart, two kubelets")
+	built := w.buildBeside()
 	w.removeNodes()
 	surroundings.KnowAttachments(t)
 	// The DaemonSet installs the plugin.
 	w.startKubelets(nodes.KubeletOptions{Routes: []string{apiService + "/32", cloudAddress + "/32"}})
 	clouds := w.reachFromPods()
-	image := w.buildImage()
+	image, helm := built()
 	for _, node := range w.nodes.All {
 		if err := node.ImportArchive(image); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.Cleanup(w.showInstalled)
-	w.install(clouds)
+	w.install(helm, clouds)
 	for _, node := range w.nodes.All {
 		w.nodeSays(node.Name, "dataplane", "ovn")
 	}
@@ -104,29 +109,46 @@ func (w *world) reachFromPods() (clouds string) {
 }
 
 // command runs a program of the repository to its end.
-func (w *world) command(env []string, name string, args ...string) {
-	w.Helper()
+func (w *world) command(env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(w.Context(), name, args...)
 	cmd.Dir, cmd.Env = surroundings.Root, append(os.Environ(), env...)
 	if output, err := cmd.CombinedOutput(); err != nil {
-		w.Fatalf("%s %q: %v\n%s", name, args, err, output)
+		return fmt.Errorf("%s %q: %w\n%s", name, args, err, output)
 	}
+	return nil
 }
 
-// buildImage builds the image as `make image` does, for this machine, and returns the archive.
-func (w *world) buildImage() (archive string) {
+// buildBeside builds the image as `make image` does, for this machine, and helm, while the kubelets start. The function
+// that it returns waits for the image's archive and for helm.
+func (w *world) buildBeside() func() (image, helm string) {
 	w.Helper()
 	dist := w.TempDir()
-	w.command([]string{"DIST=" + dist, "VERSION=v0.0.0-test"}, "hack/image.sh", chartImage+":test", "linux/"+runtime.GOARCH)
-	return filepath.Join(dist, "network-controller-image.tar")
+	image, helm := filepath.Join(dist, "network-controller-image.tar"), filepath.Join(programs, "helm")
+	began := time.Now()
+	var group errgroup.Group
+	group.Go(func() error {
+		return w.command([]string{"DIST=" + dist, "VERSION=v0.0.0-test"}, "hack/image.sh", chartImage+":test",
+			"linux/"+runtime.GOARCH)
+	})
+	group.Go(func() error {
+		return w.command(nil, "go", "build", "-C", "test/chart", "-mod=mod", "-o", helm, "helm.sh/helm/v3/cmd/helm")
+	})
+	done := sync.OnceValue(group.Wait)
+	w.Cleanup(func() { _ = done() }) // they write into folders of the test
+	return func() (string, string) {
+		w.Helper()
+		if err := done(); err != nil {
+			w.Fatal(err)
+		}
+		fmt.Printf("  the image and helm are built %.1f s after the nodes run\n", time.Since(began).Seconds())
+		return image, helm
+	}
 }
 
 // install does what docs/install.md says, with the image of the test. It waits until all Pods are Ready. The surroundings
 // have most of the objects already; they are the same.
-func (w *world) install(clouds string) {
+func (w *world) install(helm, clouds string) {
 	w.Helper()
-	helm := filepath.Join(programs, "helm")
-	w.command(nil, "go", "build", "-C", "test/chart", "-mod=mod", "-o", helm, "helm.sh/helm/v3/cmd/helm")
 	w.Cleanup(func() { // what the surroundings have stays
 		ctx := context.WithoutCancel(w.Context())
 		now := metav1.DeleteOptions{}
@@ -138,11 +160,14 @@ func (w *world) install(clouds string) {
 			w.Error(err)
 		}
 	})
-	w.command([]string{"KUBECONFIG=" + surroundings.AdminKubeconfig}, helm, "install", "network-controller",
+	err := w.command([]string{"KUBECONFIG=" + surroundings.AdminKubeconfig}, helm, "install", "network-controller",
 		"charts/network-controller", "--namespace="+harness.AccountName, "--create-namespace", "--take-ownership", "--wait",
 		"--timeout=3m", "--set=image.repository="+chartImage, "--set=image.tag=test", "--set=image.pullPolicy=Never",
 		"--set=nodeAgent=true", "--set=cloud.name=tenant", "--set-file=cloud.cloudsYaml="+clouds,
 		"--set=extraArgs={--binding-cloud=admin,--audit-interval=5s,--pool-cooldown=2s}")
+	if err != nil {
+		w.Fatal(err)
+	}
 }
 
 // showInstalled says, if the test failed, what became of the installed Pods.
