@@ -109,15 +109,13 @@ func (k *Cache) ProvideFirst(ctx context.Context, first, all []Component) (dir s
 	if err := os.MkdirAll(set, 0o755); err != nil {
 		return "", false, fmt.Errorf("make the cache of binaries: %w (choose another with --cache or %s)", err, EnvCache)
 	}
-	complete = !slices.ContainsFunc(all, func(c Component) bool { return !isWhole(k.entryDir(root, c), c) })
-	asked := first
-	if complete {
-		asked = all
+	if !slices.ContainsFunc(all, func(c Component) bool { return !isWhole(k.entryDir(root, c), c) }) {
+		first = all
 	}
-	if err := k.ensure(ctx, root, asked); err != nil {
+	if err := k.ensure(ctx, root, first); err != nil {
 		return "", false, err
 	}
-	return set, complete || len(first) == len(all), k.linkAll(ctx, root, set, asked)
+	return set, len(first) == len(all), k.linkAll(ctx, root, set, first)
 }
 
 // linkAll puts the components' files into set. The lock keeps the temporary names of two processes apart.
