@@ -85,7 +85,7 @@ func (f *factory) findOrphans(ctx context.Context, cloudName, uid string) (*ask.
 	if err != nil {
 		return nil, nil, err
 	}
-	if link, _ := why.Controller(ctx, cluster, f.now()); link != nil && len(all) > 0 {
+	if link, _, _ := why.Controller(ctx, cluster, f.now()); link != nil && len(all) > 0 {
 		cluster.Note("No controller runs, so nothing is removed. %s: %s", link.Object, link.Message)
 	}
 	return cluster, all, nil

@@ -76,7 +76,8 @@ func Run(ctx context.Context, c *ask.Cluster, options Options) []Check {
 	if crds.State == OK {
 		checks = append(checks, d.schemas())
 	}
-	checks = append(checks, d.policies(), d.controller(), d.versions(nodes.Items))
+	controller, holder, leaseIs := d.controller()
+	checks = append(checks, d.policies(), controller, d.versions(holder, leaseIs, nodes.Items))
 	networks, is := ask.List[*cloudteamv1.Network](ctx, c, "Networks", "", c.Networks.CloudteamV1().Networks("").List)
 	checks = append(checks, d.objects(networks, is)...)
 	checks = append(checks, d.agents(nodes.Items, nodesAre), d.mtu(networks, is))
@@ -174,17 +175,18 @@ func (d doctor) policies() Check {
 	return c
 }
 
-func (d doctor) controller() Check {
-	c := Check{Name: "controller", State: OK, Says: "one holds the Lease"}
-	link, is := why.Controller(d.ctx, d.Cluster, d.Now)
+// controller checks that one runs, and gives the identity that holds the Lease.
+func (d doctor) controller() (c Check, holder string, is ask.Presence) {
+	c = Check{Name: "controller", State: OK, Says: "one holds the Lease"}
+	link, holder, is := why.Controller(d.ctx, d.Cluster, d.Now)
 	switch {
 	case is == ask.Hidden:
-		return c.hidden("you may not read its Lease")
+		c = c.hidden("you may not read its Lease")
 	case link != nil:
 		c.State, c.Says = Fails, fmt.Sprintf("%s: %s", link.Object, link.Message)
 		c.Remedy = "kubectl -n network-controller get pods"
 	}
-	return c
+	return c, holder, is
 }
 
 // objects checks the conditions of all objects that the user may see. networks are those that were read before.

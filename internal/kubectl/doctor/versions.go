@@ -22,15 +22,15 @@ const (
 )
 
 // versions compares the versions of this program, of the controller that holds the Lease, and of the nodes' agents.
-func (d doctor) versions(nodes []corev1.Node) Check {
+// leaseIs says whether the user may know the holder.
+func (d doctor) versions(holder string, leaseIs ask.Presence, nodes []corev1.Node) Check {
 	c := Check{Name: "versions", State: OK, Says: "kubectl network " + d.Version}
 	agents := agentVersions(nodes)
 	if len(agents) > 0 {
 		c.Says += ", node agents " + strings.Join(agents, " and ")
 	}
-	holder, is := why.Holder(d.ctx, d.Cluster, d.Now)
 	switch {
-	case is == ask.Hidden:
+	case leaseIs == ask.Hidden:
 		return c.hidden(c.Says + "; you may not read the controller's Lease")
 	case holder == "":
 		c.State, c.Says = Unknown, c.Says+"; no controller holds the Lease"

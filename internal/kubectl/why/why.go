@@ -183,29 +183,28 @@ var leases = []Object{
 
 // controller says that no controller runs; it is empty if one does, or if that is unknown.
 func (w *walk) controller() []Link {
-	if l, _ := Controller(w.ctx, w.Cluster, w.now); l != nil {
+	if l, _, _ := Controller(w.ctx, w.Cluster, w.now); l != nil {
 		return []Link{*l}
 	}
 	return nil
 }
 
-// Controller says that no controller runs; it is nil if one does, or if the user may not know (ask.Hidden). With
-// ask.Absent there is no Lease.
-func Controller(ctx context.Context, c *ask.Cluster, now time.Time) (*Link, ask.Presence) {
-	var last *Link
+// Controller says that no controller runs; the Link is nil if one does, or if the user may not know (ask.Hidden). With
+// ask.Absent there is no Lease. holder is the identity of the one that runs: its host, "_" and a UID.
+func Controller(ctx context.Context, c *ask.Cluster, now time.Time) (last *Link, holder string, is ask.Presence) {
 	for _, of := range leases {
 		lease, is := ask.Read(c, of, func() (*coordinationv1.Lease, error) {
 			return c.Kubernetes.CoordinationV1().Leases(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
 		})
 		switch is {
 		case ask.Hidden:
-			return nil, is
+			return nil, "", is
 		case ask.Absent:
 			continue
 		}
 		silent := silence(lease, now)
 		if silent == 0 {
-			return nil, ask.There
+			return nil, *lease.Spec.HolderIdentity, is // it is not silent, so there is one
 		}
 		found := Link{Object: of, Reason: noController, Message: fmt.Sprintf(
 			"No controller has renewed the Lease for %s.", roughly(silent))}
@@ -219,26 +218,9 @@ func Controller(ctx context.Context, c *ask.Cluster, now time.Time) (*Link, ask.
 	if last == nil {
 		last = &Link{Object: leases[0], Reason: noController,
 			Message: "There is no Lease of that name: as far as can be seen, no controller has run."}
-		return last, ask.Absent
+		return last, "", ask.Absent
 	}
-	return last, ask.There
-}
-
-// Holder is the identity of the controller that holds the Lease: its host, "_" and a UID. It is empty if none does, and
-// if the user may not know (ask.Hidden).
-func Holder(ctx context.Context, c *ask.Cluster, now time.Time) (identity string, is ask.Presence) {
-	for _, of := range leases {
-		lease, is := ask.Read(c, of, func() (*coordinationv1.Lease, error) {
-			return c.Kubernetes.CoordinationV1().Leases(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
-		})
-		if is == ask.Hidden {
-			return "", is
-		}
-		if is == ask.There && silence(lease, now) == 0 {
-			return *lease.Spec.HolderIdentity, is // it is not silent, so there is one
-		}
-	}
-	return "", ask.Absent
+	return last, "", ask.There
 }
 
 // silence is how long a Lease has been expired; 0 if it holds.
@@ -264,7 +246,7 @@ func (w *walk) warnOfSilence(chain []Link) {
 	}
 	notes := w.Notes
 	// If there is no Lease, the controller that wrote the conditions elects no leader, and may still run.
-	if l, is := Controller(w.ctx, w.Cluster, w.now); l != nil && is == ask.There {
+	if l, _, is := Controller(w.ctx, w.Cluster, w.now); l != nil && is == ask.There {
 		l.Message += " What the objects say may be old."
 		w.warn(*l)
 	}
