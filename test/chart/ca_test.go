@@ -20,8 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"helm.sh/helm/v3/pkg/action"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
@@ -117,16 +115,8 @@ func TestPrivateCA(t *testing.T) {
 	if err := os.WriteFile(in.CloudsFile, []byte(emulator.CloudsYAML(server.URL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := in.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	c := newCluster(t, in, name)
-	install := action.NewInstall(c.actions)
-	install.ReleaseName, install.Namespace = name, name
-	if _, err := install.Run(loadChart(t), values(t, "cloud.name=tenant")); err != nil {
-		t.Fatal(err)
-	}
+	c := newEmptyCluster(t, in)
+	c.install(loadChart(t), false, "cloud.name=tenant")
 	start := func() *harness.Process {
 		t.Helper()
 		return c.start("SSL_CERT_FILE="+filepath.Join(t.TempDir(), "none"), "SSL_CERT_DIR="+c.mountedCA())

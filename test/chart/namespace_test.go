@@ -133,7 +133,7 @@ func TestOneNamespace(t *testing.T) {
 	id := await("handed", "handed")
 
 	c := newCluster(t, surroundings, name+"-"+team.Name)
-	c.install(false, "cloud.name=tenant", "namespace="+team.Name, "shared=false")
+	c.install(loadChart(t), false, "cloud.name=tenant", "namespace="+team.Name, "shared=false")
 	kubeconfig := filepath.Join(t.TempDir(), "front")
 	bounded := *surroundings
 	bounded.Kubeconfig = c.kubeconfig()

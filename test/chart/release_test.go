@@ -12,8 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v3/pkg/action"
+	helmchart "helm.sh/helm/v3/pkg/chart"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,12 +53,22 @@ func newCluster(t *testing.T, in *harness.Surroundings, release string) *cluster
 	return c
 }
 
-// install installs the chart. over takes over what the harness has installed from config.
-func (c *cluster) install(over bool, set ...string) {
+// newEmptyCluster is newCluster for a control plane that has nothing of ours. It makes the release's namespace.
+func newEmptyCluster(t *testing.T, in *harness.Surroundings) *cluster {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := in.Kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return newCluster(t, in, name)
+}
+
+// install installs a chart. over takes over what the harness has installed from config.
+func (c *cluster) install(of *helmchart.Chart, over bool, set ...string) {
 	c.t.Helper()
 	install := action.NewInstall(c.actions)
 	install.ReleaseName, install.Namespace, install.TakeOwnership = c.release, name, over
-	if _, err := install.Run(loadChart(c.t), values(c.t, set...)); err != nil {
+	if _, err := install.Run(of, values(c.t, set...)); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -159,7 +171,7 @@ func TestRelease(t *testing.T) {
 	c := newCluster(t, surroundings, name)
 
 	// The harness has installed config: --take-ownership moves an installation of kubectl's to Helm.
-	c.install(true, "cloud.name=tenant")
+	c.install(loadChart(t), true, "cloud.name=tenant")
 	process := c.start()
 	_, err := networks.Create(ctx, &cloudteamv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Name: "lives"},
@@ -215,7 +227,7 @@ func TestRelease(t *testing.T) {
 	}
 
 	// Installed again, it goes on. The CRDs that stayed are the release's.
-	c.install(false, "cloud.name=tenant", "defaultClass=true")
+	c.install(loadChart(t), false, "cloud.name=tenant", "defaultClass=true")
 	process = c.start()
 	if got := c.await("lives", cloudteamv1.ReasonAvailable); got != id {
 		t.Errorf("the Network has network %s, before the removal %s", got, id)

@@ -16,7 +16,6 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	helmchart "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -120,17 +119,8 @@ func TestUpgrade(t *testing.T) {
 		}
 		return all
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := in.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-
-	c := newCluster(t, in, name)
-	install := action.NewInstall(c.actions)
-	install.ReleaseName, install.Namespace = name, name
-	if _, err := install.Run(earlierChart, values(t, "cloud.name=tenant", "image.tag=OLD")); err != nil {
-		t.Fatal(err)
-	}
+	c := newEmptyCluster(t, in)
+	c.install(earlierChart, false, "cloud.name=tenant", "image.tag=OLD")
 	process := c.start()
 	networks := in.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
 	ports := in.Networks.CloudteamV1().NetworkPorts(metav1.NamespaceDefault)
