@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -118,16 +119,21 @@ func remove(t *testing.T, namespace, name string) {
 
 func awaitGone(t *testing.T, namespace, name string) {
 	t.Helper()
-	eventually(t, func() error {
-		object, err := networks.CloudteamV1().Networks(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return fmt.Errorf("it is still there: %s", asJSON(object.Status.Conditions))
-	})
+	eventually(t, func() error { return isGone(t.Context(), name, networks.CloudteamV1().Networks(namespace).Get) })
+}
+
+// isGone returns nil once an object is gone.
+func isGone[T any](
+	ctx context.Context, name string, get func(context.Context, string, metav1.GetOptions) (T, error),
+) error {
+	object, err := get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s is still there: %s", name, asJSON(object))
 }
 
 // awaitEvent waits for an Event of a Network with the reason and a message that contains the text.

@@ -11,7 +11,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -257,24 +256,14 @@ func (n *newer) remove(name string) {
 
 func (n *newer) awaitPortGone(name string) {
 	n.t.Helper()
-	n.Eventually(n.t, func() error {
-		o, err := n.Networks.CloudteamV1().NetworkPorts(metav1.NamespaceDefault).Get(n.t.Context(), name, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("NetworkPort %s is still there: %w, %s", name, err, asJSON(o.Status))
-		}
-		return nil
-	})
+	ports := n.Networks.CloudteamV1().NetworkPorts(metav1.NamespaceDefault)
+	n.Eventually(n.t, func() error { return isGone(n.t.Context(), name, ports.Get) })
 }
 
 func (n *newer) awaitGroupGone(name string) {
 	n.t.Helper()
-	n.Eventually(n.t, func() error {
-		o, err := n.Networks.CloudteamV1().SecurityGroups(metav1.NamespaceDefault).Get(n.t.Context(), name, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("SecurityGroup %s is still there: %w, %s", name, err, asJSON(o.Status))
-		}
-		return nil
-	})
+	groups := n.Networks.CloudteamV1().SecurityGroups(metav1.NamespaceDefault)
+	n.Eventually(n.t, func() error { return isGone(n.t.Context(), name, groups.Get) })
 }
 
 // post makes what stays as long as the emulator: networks of the controller are connected to it at the end.
