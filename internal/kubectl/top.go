@@ -143,22 +143,22 @@ func (f *factory) printUsages(all []usage, wide bool) error {
 		return err
 	}
 	table := tabwriter.NewWriter(f.Out, 0, 0, 3, ' ', 0)
-	row := func(fields string, cells ...string) {
-		if wide {
-			cells = append(cells, fields)
+	row := func(cells ...string) {
+		if !wide {
+			cells = cells[:len(cells)-1]
 		}
 		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
-	row("DRIFTED FIELDS", "NAMESPACE", "NETWORK", "SUBNET", "USED", "TOTAL", "USED%", "PORTS", "WAITING", "DRIFT", "STATE")
+	row("NAMESPACE", "NETWORK", "SUBNET", "USED", "TOTAL", "USED%", "PORTS", "WAITING", "DRIFT", "STATE", "DRIFTED FIELDS")
 	for _, u := range all {
 		used, total, share := "-", "-", "-"
 		if u.share() >= 0 {
 			used, total = strconv.FormatInt(*u.Used, 10), strconv.FormatInt(*u.Total, 10)
 			share = fmt.Sprintf("%.0f%%", 100*u.share())
 		}
-		row(text.Plain(cmp.Or(strings.Join(u.Drift, ","), "-")), u.Namespace, u.Network, text.Plain(cmp.Or(u.Subnet, "-")),
-			used, total, share, strconv.Itoa(u.Ports),
-			strconv.Itoa(u.Waiting), strconv.Itoa(len(u.Drift)), text.Plain(cmp.Or(u.Reason, "-")))
+		row(u.Namespace, u.Network, text.Plain(cmp.Or(u.Subnet, "-")), used, total, share, strconv.Itoa(u.Ports),
+			strconv.Itoa(u.Waiting), strconv.Itoa(len(u.Drift)), text.Plain(cmp.Or(u.Reason, "-")),
+			text.Plain(cmp.Or(strings.Join(u.Drift, ","), "-")))
 	}
 	return table.Flush()
 }
