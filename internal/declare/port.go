@@ -251,8 +251,12 @@ func (d *Port) keptForOthers() string {
 
 // Serves reports whether ports without addresses of their own get one in a subnet of a Network.
 func Serves(on *cloudteamv1.Network, s cloudteamv1.SubnetStatus) bool {
-	return on.Declares(s) && plan.Serves(s.ServiceTypes, plan.PortDeviceOwner) &&
-		!plan.SelfAddressed(plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode))
+	return on.Declares(s) && plan.Serves(s.ServiceTypes, plan.PortDeviceOwner) && !SelfAddressed(s)
+}
+
+// SelfAddressed reports whether ports form an address in a subnet themselves.
+func SelfAddressed(s cloudteamv1.SubnetStatus) bool {
+	return plan.SelfAddressed(plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode))
 }
 
 // Reached returns the ranges of addresses that every port of a Network reaches without a router, if it asks for no
@@ -268,7 +272,7 @@ func Reached(on *cloudteamv1.Network) []netip.Prefix {
 			continue
 		}
 		has6 = has6 || cidr.Addr().Is6()
-		if plan.SelfAddressed(plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode)) {
+		if SelfAddressed(s) {
 			reached = append(reached, cidr)
 			continue
 		}

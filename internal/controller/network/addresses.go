@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -53,8 +54,8 @@ type group struct {
 // empty.
 func groupsOf(obj *cloudteamv1.Network, subnets []cloudteamv1.SubnetStatus) []group {
 	purpose := func(s cloudteamv1.SubnetStatus) string {
-		self := plan.SelfAddressed(plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode))
-		return fmt.Sprint(strings.Contains(s.CIDR, ":"), self, slices.Sorted(slices.Values(s.ServiceTypes)))
+		of := slices.Sorted(slices.Values(s.ServiceTypes))
+		return fmt.Sprint(strings.Contains(s.CIDR, ":"), declare.SelfAddressed(s), of)
 	}
 	var groups []group
 	at := map[string]int{}
