@@ -43,6 +43,7 @@ func Follow(ctx context.Context, each func(Change)) error {
 	}
 	context.AfterFunc(ctx, socket.Close)
 	go func() {
+		lost := false
 		for ctx.Err() == nil {
 			messages, from, err := socket.Receive()
 			switch {
@@ -50,7 +51,7 @@ func Follow(ctx context.Context, each func(Change)) error {
 				return
 			case err != nil:
 				// The kernel's queue was full (ENOBUFS). The socket goes on.
-				each(Change{})
+				lost = true
 			case from.Pid == nl.PidKernel:
 				for _, m := range messages {
 					if c, ok := changeOf(unix.NlMsghdr(m.Header), m.Data); ok {
@@ -58,9 +59,21 @@ func Follow(ctx context.Context, each func(Change)) error {
 					}
 				}
 			}
+			// After it was full, the kernel drops all events, and does not say so again, until the queue is empty. Were it
+			// told before, what is lost from then on would never be told.
+			if lost && empty(socket) {
+				lost = false
+				each(Change{})
+			}
 		}
 	}()
 	return nil
+}
+
+// empty says whether no event waits in a socket's queue.
+func empty(socket *nl.NetlinkSocket) bool {
+	_, _, err := unix.Recvfrom(socket.GetFd(), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	return errors.Is(err, unix.EAGAIN)
 }
 
 // changeOf reads a message of the kernel.
