@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/gophercloud/gophercloud/v2"
@@ -106,6 +107,7 @@ func TestPage(t *testing.T) {
 	})
 	t.Run("it shows what the API has", s.shown(p))
 	t.Run("a fault shows with its remedy, and goes", s.fault(p))
+	t.Run("a click outlives a change", s.press(p))
 	t.Run("a change shows at once", s.change(p))
 	t.Run("each view has a link, and the keyboard reaches all", s.links(p))
 	s.pictures(p)
@@ -341,6 +343,30 @@ func (s *scene) fault(p page) func(t *testing.T) {
 		}
 		p.await(`document.querySelector('[data-only="bad"] .badge').innerText === '0'`)
 		p.await(`document.querySelector('#details .box.ok') !== null`)
+		p.js(`location.hash = ''`)
+	}
+}
+
+// press has a Network's lane drawn anew between the press and the release of the mouse.
+func (s *scene) press(p page) func(t *testing.T) {
+	return func(t *testing.T) {
+		s, p := s.of(t), p.of(t)
+		const button = `document.querySelector('[data-id="Network/shop/payments"]')`
+		at := eval[struct{ X, Y float64 }](p, `(({x, y, width, height}) => ({X: x + width / 2, Y: y + height / 2}))(`+
+			button+`.getBoundingClientRect())`)
+		mouse := func(event input.MouseType) {
+			p.do(chromedp.MouseEvent(event, at.X, at.Y, chromedp.ButtonType(input.Left), chromedp.ClickCount(1)))
+		}
+		p.js(`window.before = ` + button)
+		mouse(input.MousePressed)
+		s.port("shop", "vault-6", "payments")
+		p.await(button + ` !== window.before`)
+		mouse(input.MouseReleased)
+		p.await(`document.querySelector('#details h2')?.innerText === 'payments'`)
+		err := surroundings.Networks.CloudteamV1().NetworkPorts("shop").Delete(t.Context(), "vault-6", metav1.DeleteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		p.js(`location.hash = ''`)
 	}
 }

@@ -27,6 +27,14 @@ class App {
     addEventListener('hashchange', () => { this.read(); this.refresh() })
     addEventListener('popstate', () => { this.read(); this.refresh() })
     addEventListener('keydown', (event) => this.key(event))
+    // A change may put a new element in the place of one that is pressed. The browser then sees no click, so this makes one.
+    let pressed = null
+    document.addEventListener('pointerdown', (event) => { pressed = event.button === 0 ? event.target.closest('[data-id]') : null })
+    document.addEventListener('pointerup', (event) => {
+      const there = document.elementFromPoint(event.clientX, event.clientY)?.closest('[data-id]')
+      if (pressed && !pressed.isConnected && there?.dataset.id === pressed.dataset.id) there.click()
+      pressed = null
+    })
     new ResizeObserver(() => this.redraw()).observe($('main'))
     document.addEventListener('visibilitychange', () => {
       // Browsers allow six connections to a server. A page that nobody sees needs none.
