@@ -42,8 +42,9 @@ func scripted(t *testing.T, assets, demo string, args ...string) (introduced boo
 			t.Fatal(err)
 		}
 	}
-	// The project's build ends after that of the control plane has begun, as builds do that take minutes.
-	mkfifo := exec.Command("mkfifo", filepath.Join(dir, "fetching"))
+	// The project's build ends after that of the control plane has begun, as builds do that take minutes. A test may have
+	// the demo wait until that has ended.
+	mkfifo := exec.Command("mkfifo", filepath.Join(dir, "fetching"), filepath.Join(dir, "ended"))
 	if out, err := mkfifo.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -110,7 +111,7 @@ func TestMakeDemoStopsTheBuildThatTheStoryDidNotNeed(t *testing.T) {
 }
 
 func TestMakeDemoShowsTheErrorOfTheOtherBuildAndEndsAsTheDemoDoes(t *testing.T) {
-	_, lines, err := scripted(t, "echo build kwok: no room >&2; exit 1", "exit 3")
+	_, lines, err := scripted(t, "echo build kwok: no room >&2; echo >ended; exit 1", "read -r _ <ended; exit 3")
 	if exit := (&exec.ExitError{}); !errors.As(err, &exit) || exit.ExitCode() != 3 {
 		t.Errorf("it ends with %v, want exit status 3", err)
 	}
