@@ -11,7 +11,7 @@ import (
 )
 
 // shown are the steps of the demo in the recording, by number. still is the one that a reader sees who wants no motion.
-var shown = []int{3, 5, 6, 8, 9}
+var shown = []int{3, 4, 5, 8, 9}
 
 const still = 5
 

@@ -78,7 +78,7 @@ func TestLayOut(t *testing.T) {
 func TestRecordRefusesWhatItCannotShow(t *testing.T) {
 	for page, want := range map[string]string{
 		"no block":               "no code block",
-		"\n```\n3. Apply\n```\n": "no step 5",
+		"\n```\n3. Apply\n```\n": "no step 4",
 	} {
 		if _, err := Record(page); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)
