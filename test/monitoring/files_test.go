@@ -208,26 +208,47 @@ func TestTheManifestsRender(t *testing.T) {
 	}
 }
 
-// TestKubeStateMetricsReadsFieldsThatExist holds the paths of the configuration against the CRDs.
+// TestKubeStateMetricsReadsFieldsThatExist holds the paths of the configuration against the CRDs, and its own fields to
+// those of kube-state-metrics that it uses, which ignores others.
 func TestKubeStateMetricsReadsFieldsThatExist(t *testing.T) {
 	type paths map[string][]string
 	type of struct {
-		Path, ValueFrom []string
-		LabelsFromPath  paths
+		Path           []string `json:"path"`
+		ValueFrom      []string `json:"valueFrom"`
+		LabelsFromPath paths    `json:"labelsFromPath"`
+		NilIsZero      bool     `json:"nilIsZero"`
 	}
 	var config struct {
+		Kind string `json:"kind"`
 		Spec struct {
 			Resources []struct {
-				GroupVersionKind struct{ Group, Version, Kind string }
-				LabelsFromPath   paths
+				GroupVersionKind struct {
+					Group   string `json:"group"`
+					Version string `json:"version"`
+					Kind    string `json:"kind"`
+				} `json:"groupVersionKind"`
+				MetricNamePrefix string `json:"metricNamePrefix"`
+				ErrorLogV        int    `json:"errorLogV"`
+				LabelsFromPath   paths  `json:"labelsFromPath"`
 				Metrics          []struct {
-					Name string
-					Each struct{ Gauge, Info of }
-				}
-			}
-		}
+					Name string `json:"name"`
+					Help string `json:"help"`
+					Each struct {
+						Type  string `json:"type"`
+						Gauge *of    `json:"gauge"`
+						Info  *of    `json:"info"`
+					} `json:"each"`
+				} `json:"metrics"`
+			} `json:"resources"`
+		} `json:"spec"`
 	}
-	decode(t, "kube-state-metrics.yaml", &config)
+	content, err := os.ReadFile(filepath.Join(folder, "kube-state-metrics.yaml"))
+	if err == nil {
+		err = yaml.UnmarshalStrict(content, &config)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(config.Spec.Resources) != 4 {
 		t.Errorf("%d kinds, want 4", len(config.Spec.Resources))
 	}
@@ -254,13 +275,19 @@ func TestKubeStateMetricsReadsFieldsThatExist(t *testing.T) {
 			hold("labels", root, path)
 		}
 		for _, m := range resource.Metrics {
-			for _, each := range []of{m.Each.Gauge, m.Each.Info} {
-				from := hold(m.Name, root, each.Path)
-				for _, path := range each.LabelsFromPath {
-					hold(m.Name, from, path)
-				}
-				hold(m.Name, from, each.ValueFrom)
+			each := m.Each.Gauge
+			if m.Each.Type == "Info" {
+				each = m.Each.Info
 			}
+			if each == nil || m.Each.Gauge != nil && m.Each.Info != nil {
+				t.Errorf("%s, %s: it is of the type %s, and has not the fields of this type alone", kind.Kind, m.Name, m.Each.Type)
+				continue
+			}
+			from := hold(m.Name, root, each.Path)
+			for _, path := range each.LabelsFromPath {
+				hold(m.Name, from, path)
+			}
+			hold(m.Name, from, each.ValueFrom)
 		}
 	}
 	var schema apiextensionsv1.JSONSchemaProps
