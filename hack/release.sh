@@ -1,18 +1,35 @@
 #!/usr/bin/env bash
 # Makes every artefact of a release in dist/: the image, archives of the programs, the chart, install.yaml, crds.yaml, the
 # kubectl plugin and its manifest, the SBOM, the provenance and SHA256SUMS. It publishes and signs nothing: RELEASE.md
-# tells what follows.
+# tells what follows. dist/ is there only if all of them are.
 # Usage: VERSION=v1.2.3 LDFLAGS=... hack/release.sh NAME PLATFORM...     as of hack/image.sh; BUILDER says who runs it, and
 # DOWNLOADS is the URL below which the files will be.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 name=${1:?the name of the image}
-[[ ${VERSION:?} =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] || {
-  echo "VERSION=$VERSION: write a version such as v1.2.3" >&2
+
+refuse() {
+  printf '%s\n' "$@" >&2
   exit 2
 }
-rm -rf dist
-digest=$(hack/image.sh "$@" | tail -n 1)
+# Semantic Versioning, without build metadata: the tag of an image cannot have its plus sign.
+number='(0|[1-9][0-9]*)' identifier='(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)'
+[[ ${VERSION-} =~ ^v$number\.$number\.$number(-$identifier(\.$identifier)*)?$ ]] ||
+  refuse "VERSION=${VERSION-} is no version of a release. Write one such as VERSION=v1.2.3 or VERSION=v1.2.3-rc.1."
+# The chart has the image's tag from VERSION, and install.yaml has it from the name.
+repository=$name
+[[ ${name##*/} != *:* ]] || repository=${name%:*} # and not the port of a registry
+[[ -n $repository && $name == "$repository:$VERSION" ]] ||
+  refuse "IMAGE=$name does not end in the version. Write IMAGE=${repository:-network-controller}:$VERSION."
+changes=$(git status --porcelain)
+[[ -z $changes ]] ||
+  refuse "The working tree has changes that no commit has, so that nobody can build the same:" "$changes" \
+    "Commit them, or make the release in a clean clone of the tag."
+
+made=bin/release plugins=$(mktemp -d) chart=$(mktemp -d)
+trap 'rm -rf "$made" "$plugins" "$chart"' EXIT
+rm -rf dist "$made"
+digest=$(DIST=$made hack/image.sh "$@" | tail -n 1)
 source hack/release-flags.sh
 epoch=${release_flags[2]#-epoch=}
 
@@ -22,12 +39,10 @@ pack() {
   shift
   tar --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -c "$@" | gzip -n >"$to"
 }
-for folder in dist/bin/*; do
-  pack "dist/network-controller_${VERSION}_$(basename "${folder/-/_}").tar.gz" -C "$folder" . -C "$PWD" LICENSE
+for folder in "$made"/bin/*; do
+  pack "$made/network-controller_${VERSION}_$(basename "${folder/-/_}").tar.gz" -C "$folder" . -C "$PWD" LICENSE
 done
 
-plugins=$(mktemp -d) chart=$(mktemp -d)
-trap 'rm -rf "$plugins" "$chart"' EXIT
 # The plugin runs on its users' computers.
 for platform in {darwin,linux,windows}-{amd64,arm64}; do
   echo "Compiling kubectl-network for $platform" >&2
@@ -36,22 +51,23 @@ for platform in {darwin,linux,windows}-{amd64,arm64}; do
   CGO_ENABLED=0 GOOS=${platform%-*} GOARCH=${platform#*-} hack/go-build.sh -trimpath -buildvcs=false \
     -ldflags "-s -w ${LDFLAGS:-}" -o "$plugins/$platform/kubectl-network$ending" ./cmd/kubectl-network
 done
-(cd tools/image && go run . plugin "${release_flags[@]}" -programs="$plugins" -out=../../dist \
+(cd tools/image && go run . plugin "${release_flags[@]}" -programs="$plugins" -out="../../$made" \
   -from="${DOWNLOADS:-https://cloudteam.ztgame.com/network-controller/releases/download/$VERSION}")
 
 cp -r charts/network-controller "$chart"
 sed -i "s|^version: .*|version: ${VERSION#v}|; s|^appVersion: .*|appVersion: $VERSION|" "$chart/network-controller/Chart.yaml"
-sed -i "s|^  repository: .*|  repository: ${name%:*}|" "$chart/network-controller/values.yaml"
-pack "dist/network-controller-chart_$VERSION.tgz" -C "$chart" network-controller
+sed -i "s|^  repository: .*|  repository: $repository|" "$chart/network-controller/values.yaml"
+pack "$made/network-controller-chart_$VERSION.tgz" -C "$chart" network-controller
 
-go run ./tools/chart manifests config "$name" >dist/install.yaml
-go run ./tools/chart manifests config/node "$name" >dist/install-node-agent.yaml
-go run ./tools/chart manifests config/crd "$name" >dist/crds.yaml
+go run ./tools/chart manifests config "$name" >"$made/install.yaml"
+go run ./tools/chart manifests config/node "$name" >"$made/install-node-agent.yaml"
+go run ./tools/chart manifests config/crd "$name" >"$made/crds.yaml"
 
-rm dist/network-controller-image.intoto.json # that of the release says it, too
-files=(dist/*.tar dist/*.gz dist/*.tgz dist/*.zip dist/*.yaml dist/*.json)
+rm "$made/network-controller-image.intoto.json" # that of the release says it, too
+files=("$made"/*.{tar,gz,tgz,zip,yaml,json})
 (cd tools/image && go run . provenance "${release_flags[@]}" -builder="${BUILDER:-urn:local:$(id -un)}" \
-  -image=../../dist/image "${files[@]/#/../../}") >dist/provenance.intoto.json
-(cd dist && sha256sum -- *.tar *.gz *.tgz *.zip *.yaml *.json >SHA256SUMS)
+  -image="../../$made/image" "${files[@]/#/../../}") >"$made/provenance.intoto.json"
+(cd "$made" && sha256sum -- *.tar *.gz *.tgz *.zip *.yaml *.json >SHA256SUMS)
+mv "$made" dist
 cat dist/SHA256SUMS
 echo "$digest"

@@ -45,6 +45,8 @@ func values(t *testing.T, set ...string) map[string]any {
 type target struct {
 	kubernetes, namespace string
 	apis                  []string
+	// chart is that of a release; nil for the one in the repository.
+	chart *helmchart.Chart
 }
 
 // try renders the chart as `helm install --dry-run` does, and gives the objects by kind and name.
@@ -62,7 +64,10 @@ func (to target) try(t *testing.T, set ...string) (map[string]*unstructured.Unst
 		version = to.kubernetes
 	}
 	install.KubeVersion = &chartutil.KubeVersion{Version: version}
-	release, err := install.Run(loadChart(t), values(t, set...))
+	if to.chart == nil {
+		to.chart = loadChart(t)
+	}
+	release, err := install.Run(to.chart, values(t, set...))
 	if err != nil {
 		return nil, "", err
 	}
