@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -99,6 +100,8 @@ func (b Blockers) Empty() bool { return len(b.Ports)+len(b.FloatingIPs) == 0 }
 type FloatingIP struct {
 	ID      string `json:"id"`
 	Address string `json:"floating_ip_address"`
+	// Other is true if a message does not name it, as of a Blocker.
+	Other bool `json:"-"`
 }
 
 // Key implements client.Identified.
@@ -106,6 +109,9 @@ func (f FloatingIP) Key() string { return f.ID }
 
 // String describes the floating IP for users.
 func (f FloatingIP) String() string {
+	if f.Other {
+		return "a floating IP of another object of this cluster"
+	}
 	return "floating IP " + client.OneLine(f.Address) + " (" + client.OneLine(f.ID) + ")"
 }
 
@@ -154,9 +160,9 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 		query["device_owner"] = routerInterfaces
 		return i.listBlockers(ctx, query)
 	case plan.DetachInterface:
-		return i.listFloatingIPs(ctx, refused.RouterRef.ID)
+		return i.listFloatingIPs(ctx, refused.RouterRef.ID, i.servedBy(refused))
 	case plan.UpdateGateway:
-		return i.listFloatingIPs(ctx, refused.ID)
+		return i.listFloatingIPs(ctx, refused.ID, nil)
 	default:
 		return Blockers{}, nil
 	}
@@ -199,9 +205,41 @@ func (i *Inventory) listBlockersIn(ctx context.Context, group string, query url.
 	return found, nil
 }
 
-// listFloatingIPs lists the floating IPs that a router serves.
-func (i *Inventory) listFloatingIPs(ctx context.Context, routerID string) (found Blockers, err error) {
-	query := url.Values{"router_id": {routerID}, "fields": {"id", "floating_ip_address"}}
-	found.FloatingIPs, err = client.List[FloatingIP](ctx, i.cloud, opListFloatingIPs, floatingIPAPI, query)
+// listFloatingIPs lists the floating IPs that a router serves: those that lead into the given subnets, or all if these
+// are nil. The router may serve Networks of other namespaces.
+func (i *Inventory) listFloatingIPs(
+	ctx context.Context, routerID string, into []netip.Prefix,
+) (found Blockers, err error) {
+	type listed struct {
+		FloatingIP
+		Fixed       string `json:"fixed_ip_address"`
+		Description string `json:"description"`
+	}
+	query := url.Values{
+		"router_id": {routerID}, "fields": {"id", "floating_ip_address", "fixed_ip_address", "description"},
+	}
+	all, err := client.List[listed](ctx, i.cloud, opListFloatingIPs, floatingIPAPI, query)
+	for _, f := range all {
+		fixed, _ := netip.ParseAddr(f.Fixed)
+		switch leads := func(s netip.Prefix) bool { return s.Contains(fixed) }; {
+		case into == nil:
+			f.Other = i.owns(f.Description)
+		case !slices.ContainsFunc(into, leads):
+			continue
+		}
+		found.FloatingIPs = append(found.FloatingIPs, f.FloatingIP)
+	}
 	return found, err
+}
+
+// servedBy gives the subnets of a router's interface, as far as they are known. It is never nil.
+func (i *Inventory) servedBy(step plan.Step) []netip.Prefix {
+	subnets := []netip.Prefix{}
+	for _, s := range i.subnetsHeld(step.NetworkRef.ID) {
+		has := func(a plan.PortAddress) bool { return a.SubnetID == s.ID }
+		if slices.ContainsFunc(step.Port.Addresses, has) {
+			subnets = append(subnets, s.CIDR)
+		}
+	}
+	return subnets
 }

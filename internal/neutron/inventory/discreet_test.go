@@ -94,3 +94,47 @@ func TestPortsOfOtherObjectsAreNotNamed(t *testing.T) {
 		t.Errorf("it says %q", text)
 	}
 }
+
+// TestFloatingIPsOfOtherNetworksAreNotNamed: a router that a class gives to the Networks of several namespaces lists the
+// floating IPs of all of them.
+func TestFloatingIPsOfOtherNetworksAreNotNamed(t *testing.T) {
+	const list = `{"floatingips": [
+		{"id": "theirs", "floating_ip_address": "203.0.113.7", "fixed_ip_address": "10.9.0.7",
+			"description": "` + "[owner=" + cluster + `/other]"},
+		{"id": "operators", "floating_ip_address": "203.0.113.8", "fixed_ip_address": "10.9.0.8", "description": ""},
+		{"id": "mine", "floating_ip_address": "203.0.113.9", "fixed_ip_address": "10.0.0.9", "description": ""}]}`
+	detach := plan.Step{
+		Action: plan.DetachInterface, Ref: plan.Ref{ID: "p"}, NetworkRef: plan.Ref{ID: "a"}, RouterRef: plan.Ref{ID: "r"},
+		Port: plan.PortAttributes{Addresses: []plan.PortAddress{{SubnetID: "sub-a"}}},
+	}
+	elsewhere := detach
+	elsewhere.NetworkRef, elsewhere.Port = plan.Ref{ID: "unknown"}, plan.PortAttributes{}
+	for sentence, test := range map[string]struct {
+		step plan.Step
+		want string
+	}{
+		"an interface: those in its subnet": {detach, "floating IP 203.0.113.9 (mine)"},
+		"an unknown subnet: none":           {elsewhere, ""},
+		"a gateway: those of other objects are counted": {
+			plan.Step{Action: plan.UpdateGateway, Ref: plan.Ref{ID: "r"}}, "a floating IP of another object of this " +
+				"cluster, floating IP 203.0.113.8 (operators), floating IP 203.0.113.9 (mine)",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			b := newBench(t, Options{})
+			b.put("a", ownerOf("o").Marker())
+			b.audit(t)
+			b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, "/floatingips") {
+					return false
+				}
+				answer(w, http.StatusOK, list)
+				return true
+			})
+			found, err := b.Blockers(t.Context(), test.step)
+			if err != nil || found.String() != test.want {
+				t.Errorf("it says %q, %v, want %q", found, err, test.want)
+			}
+		})
+	}
+}
