@@ -14,6 +14,9 @@ import (
 // Rounds is how often one sync writes at most.
 const Rounds = attempts
 
+// MaxGone is how many objects that are gone are remembered of a namespace.
+const MaxGone = maxGone
+
 // What states and Events are made by.
 var (
 	StateOf     = stateOf

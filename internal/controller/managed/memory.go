@@ -1,11 +1,13 @@
 package managed
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 )
 
 // memory holds what a Reconciler knows of an object whose resources may exist.
@@ -19,7 +21,13 @@ type memory[T Object] struct {
 	// blank is true if nothing was created since it was last certain that nothing exists. Otherwise an earlier process may
 	// have created something, whatever a list shows.
 	blank bool
+	// gone is since when the API server has no such object, or zero.
+	gone time.Time
 }
+
+// maxGone is how many objects that are gone are remembered of a namespace, until their resources can be removed. A
+// tenant can write the finalizer and take it off as often as it likes.
+const maxGone = 100
 
 // memoryOf gives what is known of an object, or nil. The caller MUST hold mu.
 func (r *Reconciler[T]) memoryOf(obj T) *memory[T] {
@@ -90,6 +98,43 @@ func (r *Reconciler[T]) forget(obj T) {
 		return
 	}
 	r.owned[key] = rest
+}
+
+// leave notes that an object is gone and its resources cannot be removed now. It forgets the namespace's first ones
+// beyond maxGone. Their resources are orphans from then on.
+func (r *Reconciler[T]) leave(ctx context.Context, obj T) {
+	r.note(obj, func(m *memory[T]) {
+		if m.gone.IsZero() {
+			m.gone = time.Now()
+		}
+	})
+	for _, first := range r.beyond(obj.GetNamespace()) {
+		klog.FromContext(ctx).Info("Forgot an object that is gone: its namespace has too many whose resources cannot be "+
+			"removed now; what it has in Neutron is an orphan", "object", klog.KObj(first), "marker", r.ownerOf(first))
+		r.forget(first)
+	}
+}
+
+// beyond gives the first objects of a namespace that are gone, beyond maxGone.
+func (r *Reconciler[T]) beyond(namespace string) (beyond []T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var left []*memory[T]
+	for key, memories := range r.owned {
+		for _, m := range memories {
+			if key.Namespace == namespace && !m.gone.IsZero() {
+				left = append(left, m)
+			}
+		}
+	}
+	if len(left) <= maxGone {
+		return nil
+	}
+	slices.SortStableFunc(left, func(a, b *memory[T]) int { return a.gone.Compare(b.gone) })
+	for _, m := range left[:len(left)-maxGone] {
+		beyond = append(beyond, m.obj)
+	}
+	return beyond
 }
 
 // gone gives the objects of a key that may have resources, except the one that exists.

@@ -1,12 +1,16 @@
 package managed_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -126,4 +130,35 @@ func TestWhatAPausedObjectHadIsLeftWhenItsFinalizerIsForcedOff(t *testing.T) {
 			t.Errorf("remembered are %v", got)
 		}
 	}, example())
+}
+
+// TestATenantCannotFillTheMemoryWithGoneObjects has a tenant write the finalizer and take it off, again and again. What
+// cannot be removed now is remembered, but only so much of each namespace.
+func TestATenantCannotFillTheMemoryWithGoneObjects(t *testing.T) {
+	for name, change := range map[string]func(*cloudteamv1.Network){
+		"paused": func(obj *cloudteamv1.Network) {
+			obj.Annotations = map[string]string{cloudteamv1.AnnotationPaused: "true"}
+		},
+		"only planned":          func(obj *cloudteamv1.Network) { obj.Spec.ManagementPolicy = cloudteamv1.ManagementPolicyPlan },
+		"in a cloud that fails": func(obj *cloudteamv1.Network) { obj.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "none"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.c.ReachClouds(&secretClouds{err: errors.New("it hangs")})
+				for n := range managed.MaxGone + 10 {
+					obj := example()
+					obj.UID, obj.Finalizers = types.UID(fmt.Sprint("uid-", n)), []string{cloudteamv1.Finalizer}
+					change(obj)
+					w.Create(obj)
+					_ = w.sync() // the cloud may fail
+					w.DeleteByForce()
+					_ = w.sync()
+				}
+				got := w.c.Remembered()
+				if len(got) != managed.MaxGone || slices.Contains(got, "uid-9") || !slices.Contains(got, "uid-10") {
+					t.Errorf("%d objects that are gone are remembered, want the newest %d", len(got), managed.MaxGone)
+				}
+			})
+		})
+	}
 }

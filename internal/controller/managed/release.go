@@ -131,17 +131,22 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T, retain bool) (p prog
 
 // prune removes the resources of objects of this key that had the finalizer and are gone from the cache. That happens,
 // for example, if somebody force-removed the finalizer. What was paused or only planned keeps its resources, and stays
-// remembered, so that the orphan cleanup does not remove them. existing is the UID of the object that has the key now,
-// or empty.
+// remembered, so that the orphan cleanup does not remove them; see leave for the bound. existing is the UID of the object
+// that has the key now, or empty.
 func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existing types.UID) error {
 	var errs []error
 	for _, obj := range r.gone(key, existing) {
 		if paused(obj) || r.policies(obj).Plan {
+			r.leave(ctx, obj)
 			continue
 		}
-		if p := r.release(ctx, obj, r.retains(obj)); p.err == nil {
+		p := r.release(ctx, obj, r.retains(obj))
+		if p.err == nil {
 			r.forget(obj)
-		} else if err := p.retry(); err != nil {
+			continue
+		}
+		r.leave(ctx, obj)
+		if err := p.retry(); err != nil {
 			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", obj.GetUID(), err))
 		}
 	}
