@@ -160,9 +160,9 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 		query["device_owner"] = routerInterfaces
 		return i.listBlockers(ctx, query)
 	case plan.DetachInterface:
-		return i.listFloatingIPs(ctx, refused.RouterRef.ID, i.servedBy(refused))
+		return i.listFloatingIPs(ctx, refused.RouterRef.ID, i.servedBy(refused), false)
 	case plan.UpdateGateway:
-		return i.listFloatingIPs(ctx, refused.ID, nil)
+		return i.listFloatingIPs(ctx, refused.ID, i.heldBy(i.routers.ownerOf(refused.ID)), true)
 	default:
 		return Blockers{}, nil
 	}
@@ -205,10 +205,10 @@ func (i *Inventory) listBlockersIn(ctx context.Context, group string, query url.
 	return found, nil
 }
 
-// listFloatingIPs lists the floating IPs that a router serves: those that lead into the given subnets, or all if these
-// are nil. The router may serve Networks of other namespaces.
+// listFloatingIPs lists the floating IPs that a router serves: those that lead into own subnets, and with others also
+// those that lead elsewhere. The router may serve Networks of other namespaces, whose floating IPs are not named.
 func (i *Inventory) listFloatingIPs(
-	ctx context.Context, routerID string, into []netip.Prefix,
+	ctx context.Context, routerID string, own []netip.Prefix, others bool,
 ) (found Blockers, err error) {
 	type listed struct {
 		FloatingIP
@@ -221,25 +221,40 @@ func (i *Inventory) listFloatingIPs(
 	all, err := client.List[listed](ctx, i.cloud, opListFloatingIPs, floatingIPAPI, query)
 	for _, f := range all {
 		fixed, _ := netip.ParseAddr(f.Fixed)
-		switch leads := func(s netip.Prefix) bool { return s.Contains(fixed) }; {
-		case into == nil:
+		if !slices.ContainsFunc(own, func(s netip.Prefix) bool { return s.Contains(fixed) }) {
+			if !others {
+				continue
+			}
 			f.Other = i.owns(f.Description)
-		case !slices.ContainsFunc(into, leads):
-			continue
 		}
 		found.FloatingIPs = append(found.FloatingIPs, f.FloatingIP)
 	}
 	return found, err
 }
 
-// servedBy gives the subnets of a router's interface, as far as they are known. It is never nil.
-func (i *Inventory) servedBy(step plan.Step) []netip.Prefix {
-	subnets := []netip.Prefix{}
+// servedBy gives the subnets of a router's interface, as far as they are known.
+func (i *Inventory) servedBy(step plan.Step) (served []netip.Prefix) {
 	for _, s := range i.subnetsHeld(step.NetworkRef.ID) {
 		has := func(a plan.PortAddress) bool { return a.SubnetID == s.ID }
 		if slices.ContainsFunc(step.Port.Addresses, has) {
-			subnets = append(subnets, s.CIDR)
+			served = append(served, s.CIDR)
 		}
 	}
-	return subnets
+	return served
+}
+
+// heldBy gives the subnets of an owner's networks, as far as they are known.
+func (i *Inventory) heldBy(owner plan.Owner) (held []netip.Prefix) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	var known plan.Observed
+	if err := i.networks.observe(owner.Object, &known); err != nil {
+		return nil // the message names less
+	}
+	for _, n := range known.Networks {
+		for _, s := range n.Subnets {
+			held = append(held, s.CIDR)
+		}
+	}
+	return held
 }

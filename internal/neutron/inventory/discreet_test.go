@@ -102,7 +102,8 @@ func TestFloatingIPsOfOtherNetworksAreNotNamed(t *testing.T) {
 		{"id": "theirs", "floating_ip_address": "203.0.113.7", "fixed_ip_address": "10.9.0.7",
 			"description": "` + "[owner=" + cluster + `/other]"},
 		{"id": "operators", "floating_ip_address": "203.0.113.8", "fixed_ip_address": "10.9.0.8", "description": ""},
-		{"id": "mine", "floating_ip_address": "203.0.113.9", "fixed_ip_address": "10.0.0.9", "description": ""}]}`
+		{"id": "mine", "floating_ip_address": "203.0.113.9", "fixed_ip_address": "10.0.0.9",
+			"description": "` + "[owner=" + cluster + `/port]"}]}`
 	detach := plan.Step{
 		Action: plan.DetachInterface, Ref: plan.Ref{ID: "p"}, NetworkRef: plan.Ref{ID: "a"}, RouterRef: plan.Ref{ID: "r"},
 		Port: plan.PortAttributes{Addresses: []plan.PortAddress{{SubnetID: "sub-a"}}},
@@ -122,7 +123,10 @@ func TestFloatingIPsOfOtherNetworksAreNotNamed(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			b := newBench(t, Options{})
-			b.put("a", ownerOf("o").Marker())
+			marker := ownerOf("o").Marker()
+			b.put("a", marker)
+			router := wireRouter{ID: "r", Description: marker, Created: "2026-01-01T00:00:00Z"}
+			b.neutron.others = map[string][]item{"routers": {{router.ID, router}}}
 			b.audit(t)
 			b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
 				if !strings.HasSuffix(r.URL.Path, "/floatingips") {
