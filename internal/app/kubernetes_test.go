@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -33,6 +35,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	fakeclientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -215,7 +218,7 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 	long := strings.Repeat("x", many)
 	metadata := func() metav1.ObjectMeta {
 		meta := metav1.ObjectMeta{
-			Namespace: "team", Name: "a", UID: "uid", ResourceVersion: "7", Generation: 3, Finalizers: []string{"f"},
+			Namespace: "team", Name: "a", UID: "uid", ResourceVersion: "7", Generation: 3,
 			Labels:      map[string]string{},
 			Annotations: map[string]string{"mine": long, selection.Annotation: long, cloudteamv1.AnnotationAllocations: long},
 			OwnerReferences: []metav1.OwnerReference{
@@ -227,6 +230,7 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 			meta.Annotations[key] = long
 		}
 		for n := range 1000 {
+			meta.Finalizers = append(meta.Finalizers, fmt.Sprintf("example.com/%d%s", n, strings.Repeat("x", 50)))
 			meta.Labels[fmt.Sprint("l", n)] = strings.Repeat("x", 63)
 			meta.OwnerReferences = append(meta.OwnerReferences, metav1.OwnerReference{
 				APIVersion: "v1", Kind: "ConfigMap", Name: fmt.Sprint("c", n), UID: types.UID(fmt.Sprint("c", n)),
@@ -234,6 +238,13 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 		}
 		return meta
 	}
+	var gates []corev1.PodSchedulingGate
+	for n := range 1000 {
+		gates = append(gates, corev1.PodSchedulingGate{Name: fmt.Sprintf("example.com/%d%s", n, strings.Repeat("x", 50))})
+	}
+	ofLong := metadata()
+	ofLong.OwnerReferences[0].Name = long
+	percent := intstr.FromString(strings.Repeat("0", many) + "1%")
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metadata(),
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Command: []string{long}}}, HostNetwork: true},
@@ -250,15 +261,24 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 	}{
 		"Network":                     {&cloudteamv1.Network{ObjectMeta: metadata()}, 16 << 10},
 		"NetworkPort":                 {&cloudteamv1.NetworkPort{ObjectMeta: metadata()}, 16 << 10},
+		"SecurityGroup":               {&cloudteamv1.SecurityGroup{ObjectMeta: metadata()}, 16 << 10},
+		"StatefulSet":                 {&appsv1.StatefulSet{ObjectMeta: metadata()}, 1 << 10},
 		"NetworkAttachmentDefinition": {attachment, 1 << 10},
+		"Pod of a long name's owner":  {&corev1.Pod{ObjectMeta: ofLong}, 34 << 10},
 		"ReplicaSet": {&appsv1.ReplicaSet{
 			ObjectMeta: metadata(), Spec: appsv1.ReplicaSetSpec{Template: template},
 		}, 1 << 10},
 		"Deployment": {&appsv1.Deployment{
-			ObjectMeta: metadata(), Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: template},
+			ObjectMeta: metadata(), Spec: appsv1.DeploymentSpec{
+				Replicas: new(int32(3)), Template: template, Strategy: appsv1.DeploymentStrategy{
+					RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &percent, MaxUnavailable: &percent},
+				},
+			},
 		}, 18 << 10},
 		"Pod": {&corev1.Pod{
-			ObjectMeta: metadata(), Spec: corev1.PodSpec{Containers: template.Spec.Containers, NodeName: "n"},
+			ObjectMeta: metadata(), Spec: corev1.PodSpec{
+				Containers: template.Spec.Containers, NodeName: "n", SchedulingGates: gates,
+			},
 		}, 34 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -281,6 +301,31 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 				t.Errorf("a second time changes it: %.2000s and %.2000s", text, twice)
 			}
 		})
+	}
+}
+
+// TestACrowdedObjectKeepsOurFinalizerAndShowsThatItIsCrowded: a controller would otherwise take off the others by a write.
+func TestACrowdedObjectKeepsOurFinalizerAndShowsThatItIsCrowded(t *testing.T) {
+	const most = managed.MaxFinalizers
+	of := func(count int) (all []string) {
+		for n := range count {
+			all = append(all, fmt.Sprint("example.com/", n))
+		}
+		return all
+	}
+	const ours = cloudteamv1.PortFinalizer
+	for sentence, c := range map[string]struct{ all, want []string }{
+		"few stay":         {append(of(most-1), ours), append(of(most-1), ours)},
+		"many are cut":     {append(of(500), ours), append([]string{ours}, of(most)...)},
+		"ours counts once": {append(slices.Repeat([]string{ours}, 500), of(2)...), append([]string{ours}, of(2)...)},
+	} {
+		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Finalizers: c.all}}
+		if _, err := trim(port); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, port.Finalizers); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", sentence, diff)
+		}
 	}
 }
 

@@ -13,9 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -61,11 +63,16 @@ const (
 	// maxConfig is the most bytes of a NetworkAttachmentDefinition's configuration that are kept. What the controller
 	// writes is far less.
 	maxConfig = 64 << 10
+	// maxOwner is more bytes than the reference to an owner that exists can have.
+	maxOwner = 1 << 10
+	// maxPercent is more bytes than a percentage needs. Kubernetes admits any number of zeros before it.
+	maxPercent = 32
 )
 
 // trim removes from an object what no controller reads, before the object goes into a cache. Users can fill the rest:
 // 256 KiB of annotations alone, on each of thousands of objects. A controller that reads another field of one of these
-// kinds MUST keep it here. Lists that a controller writes back, such as finalizers, MUST stay whole.
+// kinds MUST keep it here. Lists that a controller writes back MUST stay whole, or show that they are not: see
+// managed.MaxFinalizers.
 func trim(obj any) (any, error) {
 	object, err := meta.Accessor(obj)
 	if err != nil {
@@ -74,7 +81,10 @@ func trim(obj any) (any, error) {
 	object.SetManagedFields(nil)
 	switch object := obj.(type) {
 	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.SecurityGroup:
-		trimMetadata(object.(metav1.Object), ownAnnotations, true)
+		own := object.(metav1.Object)
+		finalizers := trimFinalizers(own.GetFinalizers())
+		trimMetadata(own, ownAnnotations, true)
+		own.SetFinalizers(finalizers)
 	case *metav1.PartialObjectMetadata: // of a Node
 		trimMetadata(object, nodeAnnotations, false)
 	case *corev1.Namespace:
@@ -92,11 +102,17 @@ func trim(obj any) (any, error) {
 		object.Spec = appsv1.DeploymentSpec{
 			Replicas: object.Spec.Replicas, Strategy: object.Spec.Strategy, Template: trimTemplate(object.Spec.Template),
 		}
+		if rolling := object.Spec.Strategy.RollingUpdate; rolling != nil {
+			rolling.MaxSurge, rolling.MaxUnavailable = trimPercent(rolling.MaxSurge), trimPercent(rolling.MaxUnavailable)
+		}
 	case *corev1.Pod:
 		trimMetadata(object, podAnnotations, false)
+		var gates []corev1.PodSchedulingGate
+		if consumer.Gated(object) {
+			gates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
+		}
 		object.Spec = corev1.PodSpec{
-			NodeName: object.Spec.NodeName, HostNetwork: object.Spec.HostNetwork,
-			SchedulingGates: object.Spec.SchedulingGates,
+			NodeName: object.Spec.NodeName, HostNetwork: object.Spec.HostNetwork, SchedulingGates: gates,
 		}
 		conditions := slices.DeleteFunc(object.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type != cloudteamv1.ConditionNetworksReady
@@ -108,8 +124,8 @@ func trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimMetadata removes the labels, the annotations that are not kept, and the owners that are no controllers. Values
-// are cut after the bytes that can be used, and one more, which shows that they are too long. With hash, an annotation
+// trimMetadata removes the labels, the finalizers, the annotations that are not kept, and the owners that are no
+// controllers. Values are cut after the bytes that can be used, and one more, which shows that they are too long. With hash, an annotation
 // shows changes of the labels and annotations that are removed.
 func trimMetadata(object metav1.Object, kept annotations, hash bool) {
 	all := object.GetAnnotations()
@@ -140,18 +156,45 @@ func trimMetadata(object metav1.Object, kept annotations, hash bool) {
 	}
 	object.SetAnnotations(left)
 	object.SetLabels(nil)
+	object.SetFinalizers(nil)
 	object.SetOwnerReferences(controllersOf(object))
 }
 
+// controllersOf gives the owner that controls an object. Kubernetes does not limit its name. One that is too long does
+// not exist, and is as none.
 func controllersOf(object metav1.Object) []metav1.OwnerReference {
-	owners := object.GetOwnerReferences()
-	if !slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Controller == nil || !*o.Controller }) {
-		return owners
+	owner := metav1.GetControllerOf(object)
+	if owner == nil || len(owner.APIVersion)+len(owner.Kind)+len(owner.Name)+len(owner.UID) > maxOwner {
+		return nil
 	}
-	if owner := metav1.GetControllerOf(object); owner != nil {
-		return []metav1.OwnerReference{*owner}
+	return []metav1.OwnerReference{*owner}
+}
+
+var ownFinalizers = []string{cloudteamv1.Finalizer, cloudteamv1.PortFinalizer, cloudteamv1.SecurityGroupFinalizer}
+
+// trimFinalizers cuts finalizers after one more than controllers handle, and keeps ours.
+func trimFinalizers(all []string) []string {
+	if len(all) <= managed.MaxFinalizers {
+		return all
 	}
-	return nil
+	var left, others []string
+	for _, f := range all {
+		switch {
+		case !slices.Contains(ownFinalizers, f):
+			others = append(others, f)
+		case !slices.Contains(left, f): // a user may write it twice
+			left = append(left, f)
+		}
+	}
+	return slices.Concat(left, others[:min(len(others), managed.MaxFinalizers+1-len(left))])
+}
+
+// trimPercent drops a percentage of many zeros.
+func trimPercent(value *intstr.IntOrString) *intstr.IntOrString {
+	if value != nil && len(value.StrVal) > maxPercent {
+		return nil
+	}
+	return value
 }
 
 // trimTemplate keeps of a Deployment's Pod template what it declares, and its hash. A template without containers,

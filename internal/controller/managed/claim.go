@@ -3,6 +3,8 @@ package managed
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,21 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
+
+// MaxFinalizers is the most finalizers of an object that a Reconciler handles. The cache of an object with more has only
+// some, and would take the others off by a write. Kubernetes sets no limit, and a tenant can fill it.
+const MaxFinalizers = 64
+
+// crowded is the problem of an object with more than MaxFinalizers; nil if it has fewer.
+func crowded(obj Object) error {
+	if len(obj.GetFinalizers()) <= MaxFinalizers {
+		return nil
+	}
+	message := fmt.Sprintf("The object has more than %d finalizers. Nothing is created, and the controller keeps its own. "+
+		"Remove others.", MaxFinalizers)
+	// No event tells of another finalizer, so it is tried again.
+	return &Problem{Err: errors.New(message), State: controller.Stalled(cloudteamv1.ReasonInvalidSpec, message)}
+}
 
 // claimed reports whether the object has the finalizer.
 func (r *Reconciler[T]) claimed(obj T) bool {

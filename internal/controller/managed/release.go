@@ -41,6 +41,9 @@ func (r *Reconciler[T]) retains(obj T) bool {
 func (r *Reconciler[T]) letGo(ctx context.Context, obj T) error {
 	// If somebody else removed the finalizer and another one keeps the object, nothing is left to do.
 	if r.claimed(obj) {
+		if err := crowded(obj); err != nil {
+			return r.conclude(ctx, obj, progress{observed: &plan.Observed{}}.failed(err))
+		}
 		at := slices.Index(obj.GetFinalizers(), r.kind.Finalizer)
 		finalizers := slices.Delete(slices.Clone(obj.GetFinalizers()), at, at+1)
 		_, err := r.patchMetadata(ctx, obj, map[string]any{"finalizers": finalizers})

@@ -2,7 +2,9 @@ package managed_test
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -98,6 +100,45 @@ func TestOthersFinalizersStay(t *testing.T) {
 		w.Calls.Take()
 		w.MustSync()
 		w.Calls.Want(t)
+	}, obj)
+}
+
+// TestNoFinalizerOfACrowdedObjectIsTakenOff: the cache has only some of its finalizers.
+func TestNoFinalizerOfACrowdedObjectIsTakenOff(t *testing.T) {
+	crowd := make([]string, managed.MaxFinalizers+1)
+	for i := range crowd {
+		crowd[i] = fmt.Sprintf("a.test/%d", i)
+	}
+	obj := example()
+	obj.Finalizers = crowd
+	inWorld(t, func(t *testing.T, w *world) {
+		finalizers := func(want ...string) {
+			t.Helper()
+			if diff := cmp.Diff(want, w.Get().Finalizers); diff != "" {
+				t.Errorf("finalizers (-want +got):\n%s", diff)
+			}
+		}
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True InvalidSpec")
+		finalizers(crowd...)
+		if len(w.Cloud.Has()) != 0 {
+			t.Error("a network was created without the finalizer")
+		}
+
+		few := crowd[:2]
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Finalizers = few })
+		w.MustSync()
+		all := append(slices.Clone(crowd), cloudteamv1.Finalizer)
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Finalizers = all })
+		w.Delete()
+		w.SyncFails()
+		finalizers(all...)
+		if len(w.Cloud.Has()) != 0 {
+			t.Error("the network is still there")
+		}
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Finalizers = append(slices.Clone(few), cloudteamv1.Finalizer) })
+		w.MustSync()
+		finalizers(few...)
 	}, obj)
 }
 

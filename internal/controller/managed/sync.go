@@ -120,6 +120,9 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, obj T) error {
 			return fmt.Errorf("recording the cloud: %w", err)
 		}
 	} else {
+		if err := crowded(obj); err != nil {
+			return r.conclude(ctx, obj, p.failed(err))
+		}
 		if obj, err = r.claim(ctx, obj, *p.identity, p.declared); err != nil {
 			return fmt.Errorf("adding the finalizer: %w", err)
 		}
