@@ -36,12 +36,16 @@ type cloudRegistry struct {
 	// operator is the controller's own namespace, empty for none. No tenant writes there, so it may have all clouds.
 	operator string
 
+	// mu is taken before the mu of a secretCloud, never after it.
 	mu     sync.Mutex
 	clouds map[managed.CloudRef]*secretCloud
 	// refused are the clouds that wait for a place.
 	refused map[managed.CloudRef]bool
-	// attempts limit how often each namespace's credentials are tried.
-	attempts map[string]*rate.Limiter
+
+	// attempts limit how often each namespace's credentials are tried. attempting guards them. It is not mu, because a
+	// secretCloud asks for them while it holds its own mu.
+	attempting sync.Mutex
+	attempts   map[string]*rate.Limiter
 }
 
 func newCloudRegistry(p *process, to *client.Confinement) *cloudRegistry {
@@ -86,8 +90,8 @@ func (r *cloudRegistry) room(namespace string) *managed.Problem {
 
 // attempt returns the limit of trying a namespace's credentials.
 func (r *cloudRegistry) attempt(namespace string) *rate.Limiter {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.attempting.Lock()
+	defer r.attempting.Unlock()
 	if r.attempts[namespace] == nil {
 		most := r.share()
 		if namespace == r.operator {
@@ -209,15 +213,7 @@ func (r *cloudRegistry) closeUnused(named map[managed.CloudRef]bool) (free []man
 			c.logger.Info("Closed the cloud; no object uses it")
 		}
 	}
-	inUse := map[string]bool{}
-	for ref := range r.clouds {
-		inUse[ref.Namespace] = true
-	}
-	for namespace, attempts := range r.attempts {
-		if !inUse[namespace] && attempts.Tokens() >= float64(attempts.Burst()) {
-			delete(r.attempts, namespace)
-		}
-	}
+	r.forgetAttempts()
 	for ref := range r.refused {
 		switch {
 		case !named[ref]:
@@ -229,6 +225,21 @@ func (r *cloudRegistry) closeUnused(named map[managed.CloudRef]bool) (free []man
 		}
 	}
 	return free
+}
+
+// forgetAttempts forgets the limits of namespaces that have no cloud and long tried none. The caller holds mu.
+func (r *cloudRegistry) forgetAttempts() {
+	inUse := map[string]bool{}
+	for ref := range r.clouds {
+		inUse[ref.Namespace] = true
+	}
+	r.attempting.Lock()
+	defer r.attempting.Unlock()
+	for namespace, attempts := range r.attempts {
+		if !inUse[namespace] && attempts.Tokens() >= float64(attempts.Burst()) {
+			delete(r.attempts, namespace)
+		}
+	}
 }
 
 // open starts to watch a cloud's Secret.

@@ -539,3 +539,24 @@ func TestADeletedSecretServesDeletionsAsLongAsItsNamespaceIsDeleted(t *testing.T
 		})
 	}
 }
+
+// TestASecretIsReadWhileTheCloudsAreCounted holds the lock that the metrics and the controller of orphans hold while they
+// look at each cloud.
+func TestASecretIsReadWhileTheCloudsAreCounted(t *testing.T) {
+	w := newRegistryWorld(t)
+	w.put("uid-1", w.only("tenant"))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.open(inTeam)
+	w.cloudRegistry.clouds[inTeam] = c
+	w.eventually(func() error {
+		if !c.mu.TryLock() {
+			return errors.New("the Secret's reader holds the cloud and waits for the lock of all clouds")
+		}
+		defer c.mu.Unlock()
+		if c.session == nil {
+			return errors.New("its Secret opened no session")
+		}
+		return nil
+	})
+}
