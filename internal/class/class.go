@@ -99,7 +99,7 @@ func ofRouter(field cloudteamv1.PrivilegedField, name string, isSet func(*cloudt
 // CIDR is not judged: the spec is invalid then.
 func (c Class) Violations(namespace string, of map[string]string, spec *cloudteamv1.NetworkSpec) []Violation {
 	var found []Violation
-	if !c.selects(of) {
+	if !c.Selects(of) {
 		found = append(found, Violation{
 			"spec.className", "objects in namespace " + namespace, "name a class for this namespace in spec.className",
 		})
@@ -148,7 +148,7 @@ func PortFields(spec *cloudteamv1.NetworkPortSpec) (set []cloudteamv1.Privileged
 // the given labels. A class that is not for the Network's namespace allows no privileged field.
 func (c Class) PortViolations(of map[string]string, spec *cloudteamv1.NetworkPortSpec) (found []Violation) {
 	for _, field := range PortFields(spec) {
-		if path := "spec." + string(field); !c.selects(of) || !slices.Contains(c.Spec.AllowedFields, field) {
+		if path := "spec." + string(field); !c.Selects(of) || !slices.Contains(c.Spec.AllowedFields, field) {
 			found = append(found, Violation{path, path, fmt.Sprintf(
 				"leave %s out, or use a Network whose class is for its namespace and has %s in allowedFields", path, field)})
 		}
@@ -156,8 +156,8 @@ func (c Class) PortViolations(of map[string]string, spec *cloudteamv1.NetworkPor
 	return found
 }
 
-// selects reports whether a namespace with these labels may use the class. A selector that cannot be read selects none.
-func (c Class) selects(of map[string]string) bool {
+// Selects reports whether a namespace with these labels may use the class. A selector that cannot be read selects none.
+func (c Class) Selects(of map[string]string) bool {
 	if c.Spec.NamespaceSelector == nil {
 		return true
 	}

@@ -54,7 +54,8 @@ type Made struct {
 	// Kept is whether the network is kept as declared, whatever its class says now, because this generation of it was
 	// applied once.
 	Kept bool
-	// Unknown is whether nobody can tell whose credentials to use: the class does not exist, and none is recorded.
+	// Unknown is whether nobody can tell whose credentials to use: the class does not exist, or is not for the namespace,
+	// and none is recorded.
 	Unknown bool
 }
 
@@ -70,11 +71,14 @@ func (c *Classes) Of(obj *cloudteamv1.Network) Made {
 	return c.made(obj, c.RuleOf(obj))
 }
 
+// made is Of. A class that is not for the namespace lends no credentials, also while it refuses the Network: ports on
+// that are served all the same.
 func (c *Classes) made(obj *cloudteamv1.Network, rule Rule) Made {
+	barred := rule.Missing != "" || !rule.Selects(c.labelsOf(obj.Namespace))
 	switch {
-	case kept(obj), obj.Status.Class != nil && (rule.Missing != "" || obj.DeletionTimestamp != nil):
+	case kept(obj), obj.Status.Class != nil && (barred || obj.DeletionTimestamp != nil):
 		return c.recorded(obj)
-	case rule.Missing != "":
+	case barred:
 		return Made{Unknown: true}
 	}
 	return Made{With: first(obj, rule.Class), Credentials: rule.Spec.Credentials}

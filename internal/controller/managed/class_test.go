@@ -264,3 +264,55 @@ func TestANamespaceHasAsManyNetworksAsTheClassAllowsTheOldestFirst(t *testing.T)
 		w.Calls.Want(t)
 	}, example())
 }
+
+// TestAClassForOtherNamespacesLendsNoCredentials: a Network that names one is refused. Its ports are still served, and
+// must not be with those credentials.
+func TestAClassForOtherNamespacesLendsNoCredentials(t *testing.T) {
+	gold := managed.CloudRef{Namespace: controllertest.ClassNamespace, Secret: "gold"}
+	silver := managed.CloudRef{Namespace: controllertest.ClassNamespace, Secret: "silver"}
+	classOf := func(name, team string) *cloudteamv1.NetworkClass {
+		return className(name, false, cloudteamv1.NetworkClassSpec{
+			Credentials:       &cloudteamv1.ClassCredentials{SecretName: name},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": team}},
+		})
+	}
+	for sentence, c := range map[string]struct {
+		former string
+		want   managed.CloudRef
+	}{
+		"a new Network":                  {"", managed.CloudRef{}},
+		"a Network of the default class": {"open", managed.CloudRef{}},
+		"a Network of another class":     {"silver", silver},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.classes.Label(exampleKey.Namespace, map[string]string{"team": "b"})
+				w.classes.Set(classOf("gold", "a"))
+				w.classes.Set(classOf("silver", "b"))
+				clouds := &playedClouds{in: map[managed.CloudRef]reached{}}
+				w.c.ReachClouds(clouds)
+				clouds.set(silver, w.Cloud, nil)
+				clouds.set(gold, w.Cloud, nil)
+				if c.former != "" {
+					w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.ClassName = c.former })
+					w.MustSync()
+					w.WantState("Ready=True Available")
+				}
+				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.ClassName, obj.Generation = "gold", 2 })
+				w.MustSync()
+				w.WantState("Ready=False Stalled=True ForbiddenByClass")
+				if at := w.c.CloudsInUse(); at[gold] || !at[c.want] {
+					t.Errorf("the clouds in use are %v, want %q", at, c.want)
+				}
+				if c.former == "" {
+					return // it has nothing to remove
+				}
+				w.deleteAsNextGeneration()
+				w.MustSync()
+				if w.Exists() || len(w.Cloud.Has()) > 0 {
+					t.Errorf("the object exists: %t; in Neutron are %v", w.Exists(), w.Cloud.Has())
+				}
+			}, example())
+		})
+	}
+}
