@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -52,6 +53,12 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if err := s.awaitComplete(ctx); err != nil {
 		return err
 	}
+	s.fronted = filepath.Join(s.dir, "network-controller.kubeconfig")
+	front, err := inside.StartFront(s.kubeconfig, s.fronted)
+	if err != nil {
+		return err
+	}
+	defer front.Close()
 	s.introduce()
 	if s.real {
 		n.warn("This is a real cloud. Each Network becomes a network in it, and each Pod on one gets a port.")
@@ -73,7 +80,7 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	var starting sync.Mutex
 	page := &inside.Server{
 		Stream: func() string { return s.inspection.Load().(string) },
-		Actions: s.world(func(context.Context) error {
+		Actions: s.world(front, func(context.Context) error {
 			starting.Lock()
 			defer starting.Unlock()
 			if ctx.Err() != nil {
@@ -116,9 +123,10 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 }
 
 // world is what the buttons of the page act on.
-func (s *surroundings) world(restart func(context.Context) error) inside.World {
+func (s *surroundings) world(front *inside.Front, restart func(context.Context) error) inside.World {
 	w := inside.World{
 		Kube: s.cluster.kube, Networks: s.cluster.networks, Namespace: metav1.NamespaceDefault, Restart: restart,
+		Blind: front.Blind,
 	}
 	if !s.real {
 		w.Lose = func() { s.emulator.Signal(syscall.SIGUSR1) }

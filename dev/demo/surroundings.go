@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,8 @@ type surroundings struct {
 	temporary bool
 
 	kubeconfig string
+	// fronted is the controller's kubeconfig, which leads through a proxy; empty without --stay.
+	fronted string
 	// complete is closed when all parts of the control plane serve: the story begins with its API server.
 	complete chan struct{}
 	// gateDue says that the admission policy was applied when nothing could create Pods yet.
@@ -388,7 +391,8 @@ func (s *surroundings) startController(ctx context.Context) error {
 	s.health = "http://" + address
 	// There is one, and it is not to wait for the lease of one that was killed.
 	args := []string{
-		"--kubeconfig=" + s.kubeconfig, "--leader-elect=false", "--audit-interval=" + s.options.auditInterval.String(),
+		"--kubeconfig=" + cmp.Or(s.fronted, s.kubeconfig), "--leader-elect=false",
+		"--audit-interval=" + s.options.auditInterval.String(),
 		// A minute of ports that no Pod needs would have the reader wait.
 		"--pool-cooldown=1s",
 	}

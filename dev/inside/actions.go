@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
@@ -20,8 +21,12 @@ import (
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
 
-// student is the name of the Network and of the Deployment that the buttons are about.
-const student = "student"
+const (
+	// student is the name of the Network and of the Deployment that the buttons are about.
+	student = "student"
+	// unsure is the Network whose create loses its answer, and missed the one whose deletion nobody watches.
+	unsure, missed = student + "-2", student + "-3"
+)
 
 // World is what the buttons act on.
 type World struct {
@@ -31,6 +36,8 @@ type World struct {
 	Namespace string
 	// Restart kills the controller as kill -9 does, starts another one, and waits until it is ready.
 	Restart func(context.Context) error
+	// Blind has the controller's watch of Networks miss what do does; see Front.
+	Blind func(ctx context.Context, do func() error) error
 
 	// The rest is for the emulator, and nil with another cloud. Lose has Neutron lose the answer to the next create of a
 	// network, Break has it answer 503 for BrokenFor, and Change writes to a resource of Neutron as another user does.
@@ -57,6 +64,7 @@ func (w World) Actions() []Action {
 				w.breakNeutron})
 	}
 	return append(actions,
+		Action{"miss", "Miss a deletion", "The watch is cut, and the new list lacks it: the handler gets a tombstone.", w.miss},
 		Action{"kill", "Kill the controller", "kill -9, then a new process: it lists all and continues.", w.kill},
 		Action{"delete", "Delete the Networks", "The finalizer keeps each until Neutron has nothing of it.", w.delete})
 }
@@ -150,20 +158,45 @@ func (w World) drift(ctx context.Context) (string, error) {
 }
 
 func (w World) lose(ctx context.Context) (string, error) {
-	const second = student + "-2"
 	networks := w.Networks.CloudteamV1().Networks(w.Namespace)
-	if _, err := networks.Get(ctx, second, metav1.GetOptions{}); err == nil {
-		return "", fmt.Errorf("%s exists: delete the Networks first", second)
+	if _, err := networks.Get(ctx, unsure, metav1.GetOptions{}); err == nil {
+		return "", fmt.Errorf("%s exists: delete the Networks first", unsure)
 	}
 	w.Lose()
-	return "Network " + second + " was created. Neutron makes its network, and the answer gets lost. Choose it.",
-		w.ensure(ctx, second, "10.99.1.0/24")
+	return "Network " + unsure + " was created. Neutron makes its network, and the answer gets lost. Choose it.",
+		w.ensure(ctx, unsure, "10.99.1.0/24")
 }
 
 func (w World) breakNeutron(ctx context.Context) (string, error) {
 	w.Break()
 	return fmt.Sprintf("Neutron answers %d for %s, and the Network was edited.", http.StatusServiceUnavailable, BrokenFor),
 		w.describe(ctx, "Edited while Neutron was broken, at "+time.Now().Format(time.TimeOnly))
+}
+
+// miss removes a Network while the controller's watch misses it. The finalizer is forced off, because the controller,
+// which takes it off otherwise, knows of no deletion.
+func (w World) miss(ctx context.Context) (string, error) {
+	// The list after it has another Network, so that a student sees what a list brings.
+	if err := errors.Join(w.ensure(ctx, student, "10.99.0.0/24"), w.ensure(ctx, missed, "10.99.2.0/24")); err != nil {
+		return "", err
+	}
+	networks := w.Networks.CloudteamV1().Networks(w.Namespace)
+	err := wait.PollUntilContextCancel(ctx, again, true, func(ctx context.Context) (bool, error) {
+		n, err := networks.Get(ctx, missed, metav1.GetOptions{})
+		return err == nil && n.Status.NetworkID != "", err
+	})
+	if err != nil {
+		return "", fmt.Errorf("waiting until Neutron has the network of %s: %w", missed, err)
+	}
+	err = w.Blind(ctx, func() error {
+		if err := networks.Delete(ctx, missed, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		_, err := networks.Patch(ctx, missed, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{})
+		return err
+	})
+	return "The watch was cut, and " + missed + " was removed with its finalizer meanwhile. Choose it.", err
 }
 
 func (w World) kill(ctx context.Context) (string, error) {
@@ -176,7 +209,7 @@ func (w World) delete(ctx context.Context) (string, error) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return "", err
 	}
-	for _, name := range []string{student, student + "-2"} {
+	for _, name := range []string{student, unsure, missed} {
 		err := w.Networks.CloudteamV1().Networks(w.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return "", err

@@ -36,13 +36,14 @@ func (l *Loop) recordHandler(what string, obj any, keysOf func(metav1.Object) []
 		Stage: inspect.Handlers, What: what, Version: object.GetResourceVersion(), Code: inspect.Here(),
 		Objects: []inspect.Object{inspect.ObjectOf(inspect.KindOf(obj), object.GetNamespace(), object.GetName())},
 	}
-	_, tombstone := obj.(cache.DeletedFinalStateUnknown)
+	tombstone, missed := obj.(cache.DeletedFinalStateUnknown)
 	switch {
 	case keysOf == nil:
 		e.Text = fmt.Sprintf("The handler of controller %s drops a resync: the resourceVersion is the same.", l.name)
 		r.Record(e)
 		return
-	case tombstone:
+	case missed:
+		r.Missed(tombstone.Obj)
 		e.What = "tombstone"
 		e.Text = "The watch missed the deletion. The handler got a tombstone, DeletedFinalStateUnknown, with the last state."
 	default:

@@ -122,7 +122,7 @@ func (l *Loop) Watch(informer cache.SharedInformer, handler cache.ResourceEventH
 		return fmt.Errorf("controller %s: watching: the informer has stopped", l.name)
 	}
 	if r := inspect.On(); r != nil {
-		r.WatchIndexer(informer)
+		r.Follow(informer)
 	}
 	l.watches = append(l.watches, watch{informer, handler})
 	return nil
@@ -392,6 +392,7 @@ func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 		counted = resultRequeue
 		l.queue.Forget(key)
 		l.queue.AddAfter(key, StalePause)
+		l.recordPause(key, inspect.Later, StalePause, "The cache will be newer then.")
 	case err != nil:
 		counted = resultError
 		l.tally.errors.Inc()

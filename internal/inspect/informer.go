@@ -1,10 +1,13 @@
 package inspect
 
 import (
+	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -61,9 +64,16 @@ func (r *Recorder) arrived(kind string, object metav1.Object) {
 	}
 }
 
-// WatchIndexer records what an informer's Indexer stores. An index sees each object that comes and goes. A second call
-// for one informer does nothing.
-func (r *Recorder) WatchIndexer(informer cache.SharedInformer) {
+// Follow records what an informer's Indexer stores, and that its watch expired. An index sees each object that comes and
+// goes. A second call for one informer does nothing.
+func (r *Recorder) Follow(informer cache.SharedInformer) {
+	// It fails if the informer runs: then a former call has set it.
+	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			r.expired(reflector)
+		}
+		cache.DefaultWatchErrorHandler(ctx, reflector, err)
+	})
 	indexed, ok := informer.(interface{ AddIndexers(cache.Indexers) error })
 	if !ok {
 		return
@@ -77,6 +87,49 @@ func (r *Recorder) WatchIndexer(informer cache.SharedInformer) {
 	}})
 }
 
+// expired records that a Reflector has to list anew. It concerns all that the Indexer holds of the kind.
+func (r *Recorder) expired(reflector *cache.Reflector) {
+	description := reflector.TypeDescription() // as in *v1.Network
+	kind := strings.ToLower(description[strings.LastIndex(description, ".")+1:]) + "/"
+	e := Event{Stage: Reflector, What: "expired", Version: reflector.LastSyncResourceVersion(), Code: caller(isClientgo)}
+	e.Text = fmt.Sprintf("The watch cannot go on after resourceVersion %s: the API server answered 410 Gone. "+
+		"The Reflector lists all anew.", e.Version)
+	r.mu.Lock()
+	for object := range r.held {
+		if strings.HasPrefix(string(object), kind) {
+			e.Objects = append(e.Objects, object)
+		}
+	}
+	r.mu.Unlock()
+	slices.Sort(e.Objects)
+	r.Record(e)
+}
+
+// Missed records what client-go did before a handler got a tombstone. state is the last one known. Of each object, the
+// first call records.
+func (r *Recorder) Missed(state any) {
+	object, err := meta.Accessor(state)
+	if err != nil {
+		return // nothing is known of it
+	}
+	of := ObjectOf(KindOf(state), object.GetNamespace(), object.GetName())
+	r.mu.Lock()
+	version, was := r.held[of]
+	delete(r.held, of)
+	e := Event{Objects: []Object{of}, Version: version, Code: r.replaced}
+	r.mu.Unlock()
+	if !was {
+		return
+	}
+	e.Stage, e.What, e.Text = DeltaFIFO, "tombstone", "The Reflector's new list does not have it. Nobody saw its deletion, "+
+		"so a tombstone, DeletedFinalStateUnknown, carries the last state that was seen."
+	r.Record(e)
+	e.Stage, e.What, e.Text = Indexer, "removed", "The Indexer holds the new list, without it: listers do not find it any more."
+	r.Record(e)
+}
+
+func isClientgo(function string) bool { return strings.HasPrefix(function, clientgo) }
+
 func (r *Recorder) indexed(kind string, object metav1.Object) {
 	of, version := ObjectOf(kind, object.GetNamespace(), object.GetName()), object.GetResourceVersion()
 	deleted := false
@@ -86,6 +139,9 @@ func (r *Recorder) indexed(kind string, object metav1.Object) {
 		return is && strings.HasPrefix(name, "process")
 	})
 	r.mu.Lock()
+	if code.Func == "processReplacedAllInfo" {
+		r.replaced = code
+	}
 	held, was := r.held[of]
 	if deleted {
 		delete(r.held, of)

@@ -92,6 +92,8 @@ type Recorder struct {
 	last    uint64 // the Seq of the newest event
 	changed chan struct{}
 	held    map[Object]string // the resourceVersions in the Indexers
+	// replaced is the line at which an Indexer takes a Reflector's whole list.
+	replaced Code
 }
 
 // size is how many events are kept: some minutes of a small cluster. Each takes about half a kilobyte.

@@ -54,8 +54,8 @@ func TestTheWayThroughAnInformer(t *testing.T) {
 	if err := informer.SetTransform(r.Transform(func(obj any) (any, error) { return obj, nil })); err != nil {
 		t.Fatal(err)
 	}
-	r.WatchIndexer(informer)
-	r.WatchIndexer(informer)
+	r.Follow(informer)
+	r.Follow(informer)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { informer.RunWithContext(ctx); close(ended) }()
@@ -95,6 +95,57 @@ func TestTheWayThroughAnInformer(t *testing.T) {
 	}
 	if versions := await(t, r, Indexer, 3); versions[0].Version == versions[1].Version {
 		t.Errorf("the Indexer's versions are %s and %s", versions[0].Version, versions[1].Version)
+	}
+}
+
+// TestAMissedDeletion cuts the watch and deletes an object: the list after it lacks the object.
+func TestAMissedDeletion(t *testing.T) {
+	r, stop := Start()
+	defer stop()
+	source := fcache.NewFakeControllerSource()
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	}
+	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{})
+	r.Follow(informer)
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			r.Missed(tombstone.Obj)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source.Add(pod("stays"))
+	source.Add(pod("goes"))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { informer.RunWithContext(ctx); close(ended) }()
+	defer func() { cancel(); <-ended }()
+	await(t, r, Indexer, 2)
+	source.Modify(pod("stays")) // a watch that brings nothing at all is not resumed
+	await(t, r, Indexer, 3)
+	source.DeleteDropWatch(pod("goes"))
+	source.ResetWatch()
+	await(t, r, Indexer, 4)
+	r.Missed(pod("goes")) // by the handler of another controller
+
+	for stage, want := range map[Stage]struct {
+		what, file string
+		objects    []Object
+	}{
+		Reflector: {"expired", "k8s.io/client-go/tools/cache/reflector.go", []Object{"pod/shop/goes", "pod/shop/stays"}},
+		DeltaFIFO: {"tombstone", "k8s.io/client-go/tools/cache/controller.go", []Object{"pod/shop/goes"}},
+		Indexer:   {"removed", "k8s.io/client-go/tools/cache/controller.go", []Object{"pod/shop/goes"}},
+	} {
+		events := await(t, r, stage, 1)
+		last := events[len(events)-1]
+		if last.What != want.what || last.Code.File != want.file || !slices.Equal(last.Objects, want.objects) {
+			t.Errorf("the last event of %s is %+v, want %+v", stage, last, want)
+		}
+	}
+	if n := len(await(t, r, Indexer, 4)); n != 4 {
+		t.Errorf("the Indexer has %d events, want 4: one removal", n)
 	}
 }
 

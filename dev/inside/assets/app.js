@@ -16,6 +16,7 @@ function h(tag, props, ...children) {
 
 // The stages, in the order of docs/how-it-works.md.
 const stages = [
+  ['api', 'API server', 'Keeps every object, and tells who watches'],
   ['reflector', 'Reflector', 'Lists once, then watches the API server'],
   ['deltafifo', 'Delta FIFO', 'Queues the changes in their order'],
   ['indexer', 'Indexer', 'The cache that listers read'],
@@ -28,10 +29,20 @@ const stages = [
   ['inventory', 'Inventory', 'The cache of what is in Neutron'],
   ['status', 'Status', 'Back to the API server, for users'],
 ]
+// The arrows: their name, the stages that they join, and a label. The last three lead back.
+const arrows = [
+  ['watch', 'api', 'reflector', 'list, watch'], ['change', 'reflector', 'deltafifo'], ['store', 'deltafifo', 'indexer'],
+  ['call', 'indexer', 'handlers'], ['key', 'handlers', 'queue'], ['take', 'queue', 'worker', 'take'],
+  ['read', 'worker', 'plan'], ['step', 'plan', 'batch'], ['send', 'batch', 'neutron'], ['answer', 'neutron', 'inventory'],
+  ['tell', 'inventory', 'status'],
+  ['write', 'status', 'api', 'write'], ['retry', 'worker', 'queue', 'retry'], ['due', 'queue', 'queue', 'when due'],
+]
+const WIDE = matchMedia('(min-width: 1101px)') // else there are no arrows: the stages stand one after the other
 const nameOf = Object.fromEntries(stages.map(([id, name]) => [id, name]))
 nameOf.process = 'Process'
 
 const SLOW = 900 // milliseconds of an event in slow motion
+const GLOW = 1500 // milliseconds in which a live arrow is lit
 const ROWS = 500 // of the log
 const short = (object) => object.split('/').slice(1).filter(Boolean).join('/')
 const kindOf = (object) => object.split('/')[0]
@@ -52,6 +63,25 @@ class State {
     this.last = {} // the last event of each stage, of the shown object
     this.audit = undefined
     this.version = undefined
+    this.wrote = new Set() // the resourceVersions of the controller's own writes
+    this.came = new Set() // those that the watch has brought
+  }
+
+  // lights gives the arrows of an event that comes next.
+  lights(e) {
+    const own = this.wrote.has(e.resourceVersion) ? ['write'] : []
+    const back = this.came.has(e.resourceVersion) ? ['watch'] : []
+    switch (`${e.stage} ${e.what}`) {
+      case 'deltafifo replaced': case 'deltafifo tombstone': return ['watch', 'change'] // by a list
+      case 'queue waits': return [this.backing.has(e.objects?.[0]) ? 'due' : 'key']
+      case 'queue backs off': case 'queue later': return ['retry']
+      case 'worker starts': return ['take']
+      case 'batch sent': return ['send']
+      case 'neutron answers': return ['answer']
+      case 'status same': return ['tell']
+    }
+    return { reflector: ['watch', ...own], deltafifo: ['change'], indexer: ['store'], handlers: ['call'], queue: ['key'],
+      plan: ['read'], batch: ['step'], neutron: ['send'], inventory: ['answer'], status: ['tell', 'write', ...back] }[e.stage] ?? []
   }
 
   apply(e, shown) {
@@ -70,8 +100,13 @@ class State {
       case 'indexer removed': this.stored.delete(key); this.fifo.delete(key); break
       case 'indexer stored': this.stored.set(key, e.resourceVersion); this.kinds.add(kindOf(key)); this.fifo.delete(key); break
     }
-    if (e.stage === 'deltafifo') this.fifo.add(key)
-    if (e.stage === 'reflector') this.version = e.resourceVersion
+    // A list also brings what the Indexer has already: it stores nothing then.
+    if (e.stage === 'deltafifo' && (e.what !== 'replaced' || this.stored.get(key) !== e.resourceVersion)) this.fifo.add(key)
+    if (e.stage === 'reflector') {
+      this.version = e.resourceVersion
+      this.came.add(e.resourceVersion)
+    }
+    if (e.stage === 'status' && e.resourceVersion) this.wrote.add(e.resourceVersion)
     if (shown) this.last[e.stage] = e
   }
 }
@@ -86,14 +121,27 @@ class App {
   objects = new Set()
   object = decodeURIComponent(location.hash.slice(1)) || ''
   due = new Set() // methods to call in the next frame
+  lit = new Map() // when an arrow was lit
+  glowing = [] // the arrows of the last event
 
   constructor() {
     this.boxes = Object.fromEntries(stages.map(([id, name, does]) => {
       const holds = h('div', { class: 'holds' })
-      const box = h('li', { class: 'stage', 'data-stage': id }, h('h3', {}, name), h('p', { class: 'does' }, does), holds)
+      const code = h('code', {})
+      const box = h('li', { class: 'stage', 'data-stage': id }, h('h3', {}, name), h('p', { class: 'does' }, does), holds, code)
       $('pipeline').append(box)
-      return [id, { box, holds }]
+      return [id, { box, holds, code }]
     }))
+    this.arrows = Object.fromEntries(arrows.map(([id, from, to, label]) => {
+      const path = document.createElementNS('http://www.w3.org/2000/svg', 'path')
+      const text = document.createElementNS('http://www.w3.org/2000/svg', 'text')
+      path.dataset.arrow = id
+      text.textContent = label ?? ''
+      $('arrows').append(path, text)
+      return [id, { path, text, from: this.boxes[from].box, to: this.boxes[to].box }]
+    }))
+    this.now = h('li', { class: 'now', 'aria-hidden': 'true' }) // the log says it, too
+    $('pipeline').append(this.now)
     this.token = h('li', { id: 'token', 'aria-hidden': 'true', hidden: '' })
     $('pipeline').append(this.token)
     for (const mode of ['live', 'slow', 'pause']) $(mode).onclick = () => this.setMode(mode)
@@ -171,8 +219,12 @@ class App {
     for (; this.at < to; this.at++) {
       const e = this.events[this.at]
       const shown = this.shows(e)
+      if (shown) {
+        rows.unshift(e)
+        this.glowing = this.state.lights(e)
+        for (const arrow of this.glowing) this.lit.set(arrow, performance.now())
+      }
       this.state.apply(e, shown)
-      if (shown) rows.unshift(e)
     }
     if (rows.length) {
       $('events').prepend(...rows.slice(0, ROWS).map(rowOf))
@@ -220,6 +272,8 @@ class App {
     this.at = 0
     this.state.reset()
     this.active = undefined
+    this.glowing = []
+    this.lit.clear()
     $('events').replaceChildren()
     this.replay(to)
     this.said()
@@ -277,10 +331,12 @@ class App {
     const last = this.events[this.at - 1]
     const now = this.mode === 'live' || !last ? Date.now() : Date.parse(last.time)
     const hold = {
+      api: s.version && `At resourceVersion ${Math.max(...[s.version, s.last.status?.resourceVersion].filter(Boolean))} or later`,
       reflector: s.version && `Last resourceVersion: ${s.version}`,
-      deltafifo: `${[...s.fifo].filter((object) => s.kinds.has(kindOf(object))).length} on the way`,
+      deltafifo: s.last.deltafifo?.what === 'tombstone' ? 'Passed on a tombstone: the list lacks the object' : `${[...s.fifo].filter((object) => s.kinds.has(kindOf(object))).length} on the way`,
       indexer: this.object && s.stored.has(this.object) ? `Holds this at resourceVersion ${s.stored.get(this.object)}` : `${s.stored.size} objects`,
-      handlers: s.last.handlers && `Last: ${s.last.handlers.what}`,
+      handlers: s.last.handlers?.what === 'tombstone' ? `Got a tombstone: DeletedFinalStateUnknown, with the state of resourceVersion ${s.last.handlers.resourceVersion}`
+        : s.last.handlers && `Last: ${s.last.handlers.what}`,
       worker: s.processing.size ? `${s.processing.size} running` : 'Idle',
       plan: s.last.plan && `Last plan: ${s.last.plan.what}`,
       batch: `${s.batch.size} waiting`,
@@ -303,24 +359,70 @@ class App {
       list('Backing off, or later', mine(s.backing), (key, e) => `${left(e)} ${named(key)}`))
     const queue = this.boxes.queue.holds
     if (!queue.firstChild?.isEqualNode(lists)) queue.replaceChildren(lists)
-    for (const [id, { box }] of Object.entries(this.boxes)) {
+    for (const [id, { box, code }] of Object.entries(this.boxes)) {
+      const last = s.last[id]
+      const at = last?.code?.file ? `${last.code.file.split('/').pop()}:${last.code.line}` : ''
+      if (code.textContent !== at) code.textContent = at
+      code.title = last ? codeOf(last) : ''
+      box.classList.toggle('tombstone', last?.what === 'tombstone')
       const is = this.active?.stage === id
       box.classList.toggle('active', is)
       if (is) box.setAttribute('aria-current', 'step')
       else box.removeAttribute('aria-current')
     }
+    for (const [id, { path }] of Object.entries(this.arrows)) {
+      path.classList.toggle('lit', this.glowing.includes(id) ||
+        this.mode === 'live' && performance.now() - this.lit.get(id) < GLOW)
+    }
+    if (this.told !== this.active) this.now.replaceChildren(...(this.active ? caption(this.active) : []))
+    this.told = this.active
     this.place()
   }
 
-  // place moves the token to the stage of the last event.
+  // place moves the token to the stage of the last event, and draws the arrows between the boxes.
   place() {
     const box = this.boxes[this.active?.stage]?.box
     this.token.hidden = !box
     if (box) this.token.style.transform = `translate(${box.offsetLeft + box.offsetWidth - 24}px, ${box.offsetTop + 12}px)`
+    if (!WIDE.matches) return
+    const origin = $('flow').getBoundingClientRect()
+    const edges = (element) => {
+      const { left, right, top, bottom } = element.getBoundingClientRect()
+      return { left: left - origin.left, right: right - origin.left, top: top - origin.top, bottom: bottom - origin.top }
+    }
+    for (const [id, { path, text, from, to }] of Object.entries(this.arrows)) {
+      const [a, b] = [edges(from), edges(to)]
+      let d, x, y
+      if (id === 'due') { // inside of the queue, from its last list to its first
+        const [first, , last] = [...from.querySelectorAll('h4')].map(edges)
+        if (!last) continue
+        const up = first.top - 12
+        d = `M${last.left + 24} ${first.top - 2}V${up}H${first.left + 24}V${first.top - 2}`
+        ;[x, y] = [(first.left + last.left) / 2 + 24, up - 4]
+      } else if (a.top < b.top || a.top > b.bottom) { // between rows
+        x = Math.max(a.left, b.left) + (b.right - b.left > a.right - a.left ? a.right - a.left : b.right - b.left) * ({ take: 0.25, retry: 0.65 }[id] ?? 0.5)
+        const [start, end] = a.top < b.top ? [a.bottom, b.top] : [a.top, b.bottom]
+        d = `M${x} ${start}V${end}`
+        ;[x, y] = [x + 10, (start + end) / 2 + 4]
+      } else {
+        y = a.top + 26
+        d = `M${a.left < b.left ? a.right : a.left} ${y}H${a.left < b.left ? b.left : b.right}`
+      }
+      if (path.getAttribute('d') === d) continue
+      path.setAttribute('d', d)
+      text.setAttribute('x', x ?? 0)
+      text.setAttribute('y', y)
+    }
   }
 }
 
 const codeOf = (e) => (e.code?.file ? `${e.code.file}:${e.code.line}` : '')
+
+// caption says what the last event was.
+function caption(e) {
+  return [h('p', {}, h('strong', {}, nameOf[e.stage]), e.resourceVersion ? ` at resourceVersion ${e.resourceVersion}: ` : ': ', e.text),
+    h('code', {}, codeOf(e))]
+}
 
 function rowOf(e) {
   const about = (e.objects ?? []).length > 1 ? ` (${e.objects.length} objects)` : ''

@@ -95,7 +95,10 @@ func (r *Reconciler[T]) patchMetadata(ctx context.Context, obj T, metadata map[s
 		return obj, err
 	}
 	r.expected.Written(cache.MetaObjectToName(obj), written.GetUID(), written.GetResourceVersion())
-	recordSync(ctx, inspect.Status, "metadata",
-		"The metadata was written to the API server: the finalizer, or what the next process must know.")
+	if recorder := inspect.On(); recorder != nil {
+		recorder.Record(inspect.Event{Stage: inspect.Status, What: "metadata", Objects: inspect.Of(ctx),
+			Version: written.GetResourceVersion(), Text: "The metadata was written to the API server: the finalizer, or " +
+				"what the next process must know. The watch will bring it back."})
+	}
 	return written, nil
 }
