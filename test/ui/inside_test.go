@@ -31,6 +31,10 @@ type classroom struct {
 	t          *testing.T
 	namespace  string
 	cloudsFile string
+	// kubeconfig leads the controller through front.
+	kubeconfig string
+	front      *inside.Front
+	tenant     *harness.Cloud
 	emulator   *process.Process
 	controller atomic.Pointer[harness.Process]
 	// stream is the address at which each controller says what it does.
@@ -56,6 +60,27 @@ func TestInside(t *testing.T) {
 		}
 		p.await(`document.querySelector('#events tr[data-what="same"], #events tr[data-what="empty"]')`)
 		c.codeIsTrue(p)
+	})
+	t.Run("arrows join the stages", c.arrowsMeetBoxes)
+	t.Run("a status write comes back by the watch", func(t *testing.T) {
+		p := p.of(t)
+		p.press("edit")
+		p.await(lit("write") + ` && ` + lit("watch"))
+		c.replay(p, `e.stage === 'status' && e.what === 'written'`)
+		p.await(lit("tell") + ` && ` + lit("write"))
+		if is := eval[bool](p, lit("key")); is {
+			t.Error("an arrow of another event is lit")
+		}
+		p.js(`window.written = app.active.resourceVersion`)
+		p.await(`document.querySelector('.now').innerText.includes(window.written)`)
+		c.replay(p, `e.stage === 'reflector' && e.resourceVersion === window.written`)
+		p.await(lit("watch"))
+		p.do(chromedp.KeyEvent("l"))
+	})
+	t.Run("a resync is dropped", func(t *testing.T) {
+		p := p.of(t)
+		p.await(rows("handlers", "Resync"))
+		p.await(`document.querySelector('[data-stage="handlers"]').innerText.includes('.go:')`)
 	})
 	t.Run("a pause pauses the view alone", func(t *testing.T) {
 		p := p.of(t)
@@ -104,7 +129,9 @@ func TestInside(t *testing.T) {
 		p.press("break")
 		p.await(rows("queue", "backs off"))
 		p.await(`document.querySelector('.lists .mine')`)
-		c.pictures(p)
+		p.await(lit("retry"))
+		c.pictures(p, "inside")
+		p.await(lit("due"))
 		p.await(`((all) => all.findLastIndex((e) => e.what === 'empty') > all.findLastIndex((e) => e.what === 'backs off'))(
 			window.app.events.filter((e) => window.app.shows(e)))`)
 	})
@@ -114,6 +141,33 @@ func TestInside(t *testing.T) {
 		p.js(fmt.Sprintf(`location.hash = %q`, object+"-2"))
 		p.await(`[...document.querySelectorAll('#events tr[data-stage="neutron"]')].some((r) => r.innerText.includes('Nobody knows'))`)
 		p.await(`document.querySelector('#events tr[data-stage="plan"]').dataset.what === 'empty'`)
+	})
+	t.Run("a missed deletion leaves a tombstone, and is repaired", func(t *testing.T) {
+		p := p.of(t)
+		missed := object + "-3"
+		p.js(fmt.Sprintf(`location.hash = %q`, missed))
+		p.press("miss")
+		p.await(`document.querySelector('#said').innerText.startsWith('The watch was cut')`)
+		for _, is := range [][2]string{{"reflector", "expired"}, {"deltafifo", "tombstone"}, {"indexer", "removed"},
+			{"handlers", "tombstone"}, {"worker", "gone"}} {
+			p.await(rows(is[0], is[1]))
+		}
+		c.replay(p, `e.stage === 'handlers' && e.what === 'tombstone'`)
+		p.await(`((box) => box.matches('.tombstone.active') && box.innerText.includes('DeletedFinalStateUnknown') &&
+			/\.go:\d+/.test(box.innerText))(document.querySelector('[data-stage="handlers"]'))`)
+		p.await(lit("call"))
+		c.pictures(p, "inside-tombstone")
+		c.replay(p, `e.stage === 'deltafifo' && e.what === 'tombstone'`)
+		p.await(`document.querySelector('[data-stage="deltafifo"]').matches('.tombstone.active')`)
+		p.await(lit("watch") + ` && ` + lit("change"))
+		p.do(chromedp.KeyEvent("l"))
+		c.codeIsTrue(p)
+		surroundings.Eventually(t, func() error {
+			if left := c.tenant.List("networks", "name=student-3"); len(left) > 0 {
+				return fmt.Errorf("Neutron still has %v", left)
+			}
+			return nil
+		})
 	})
 	t.Run("a killed controller starts anew", func(t *testing.T) {
 		p := p.of(t)
@@ -271,17 +325,23 @@ func (c *classroom) build() {
 	}
 	c.t.Cleanup(c.emulator.Kill)
 	surroundings.Eventually(c.t, func() error { _, err := os.Stat(c.cloudsFile); return err })
+	c.kubeconfig = filepath.Join(dir, "kubeconfig")
+	if c.front, err = inside.StartFront(surroundings.Kubeconfig, c.kubeconfig); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(c.front.Close)
 	if err := c.start(c.t.Context()); err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { c.controller.Load().Process.Kill() })
-	tenant := harness.Open(c.t, c.cloudsFile, "tenant")
+	c.tenant = harness.Open(c.t, c.cloudsFile, "tenant")
 	server := &inside.Server{Stream: func() string { return "http://" + c.stream }}
 	server.Actions = inside.World{
 		Kube: surroundings.Kube, Networks: surroundings.Networks, Namespace: c.namespace, Restart: c.restart,
-		Lose: func() { c.emulator.Signal(syscall.SIGUSR1) }, Break: func() { c.emulator.Signal(syscall.SIGUSR2) },
+		Blind: c.front.Blind,
+		Lose:  func() { c.emulator.Signal(syscall.SIGUSR1) }, Break: func() { c.emulator.Signal(syscall.SIGUSR2) },
 		Change: func(ctx context.Context, path string, body any) error {
-			_, err := tenant.Client.Put(ctx, tenant.Client.ServiceURL(path), body, nil,
+			_, err := c.tenant.Client.Put(ctx, c.tenant.Client.ServiceURL(path), body, nil,
 				&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
 			return err
 		},
@@ -300,14 +360,14 @@ func (c *classroom) build() {
 	})
 	c.page = page{c.t, browse(c.t)}
 	c.page.do(chromedp.Navigate(server.URL()))
-	c.page.await(`document.querySelectorAll('#actions button').length === 9`)
+	c.page.await(`document.querySelectorAll('#actions button').length === 10`)
 }
 
 // start starts a controller, and waits until it is ready.
 func (c *classroom) start(ctx context.Context) error {
 	p, err := surroundings.Launch([]string{"OS_CLIENT_CONFIG_FILE=" + c.cloudsFile},
-		"--kubeconfig", surroundings.Kubeconfig, "--cloud", "tenant", "--bind-address", "127.0.0.1:0",
-		"--audit-interval", "1s", "--leader-elect=false", "--inspect-address", c.stream)
+		"--kubeconfig", c.kubeconfig, "--cloud", "tenant", "--bind-address", "127.0.0.1:0",
+		"--audit-interval", "1s", "--resync-period", "10s", "--leader-elect=false", "--inspect-address", c.stream)
 	if err != nil {
 		return err
 	}
@@ -364,15 +424,53 @@ func (c *classroom) codeIsTrue(p page) {
 	}
 }
 
-func (c *classroom) pictures(p page) {
+// pictures takes those of the documentation, of what the page shows.
+func (c *classroom) pictures(p page, name string) {
 	if !*update {
 		return
 	}
-	p.do(chromedp.KeyEvent("p"))
-	defer p.do(chromedp.KeyEvent("l"))
+	if !eval[bool](p, `app.mode === 'pause'`) {
+		p.do(chromedp.KeyEvent("p"))
+		defer p.do(chromedp.KeyEvent("l"))
+	}
 	for _, theme := range []string{"light", "dark"} {
 		p.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}))
-		p.picture("inside-" + theme + ".png")
+		p.picture(name + "-" + theme + ".png")
+	}
+}
+
+// lit is true if an arrow is lit.
+func lit(arrow string) string {
+	return fmt.Sprintf(`document.querySelector('[data-arrow="%s"]').matches('.lit')`, arrow)
+}
+
+// replay pauses the view right after the last event of the chosen object for which is is true.
+func (c *classroom) replay(p page, is string) {
+	p.t.Helper()
+	p.await(`app.events.some((e) => app.shows(e) && ` + is + `)`)
+	p.js(`app.setMode('pause')`)
+	p.js(`app.at = app.events.findLastIndex((e) => app.shows(e) && ` + is + `) + 1`)
+	p.js(`app.again()`)
+}
+
+// arrowsMeetBoxes compares each arrow's ends with the edges of the boxes that it joins.
+func (c *classroom) arrowsMeetBoxes(t *testing.T) {
+	p := c.page.of(t)
+	for _, problem := range eval[[]string](p, `(() => {
+		const origin = document.querySelector('#flow').getBoundingClientRect()
+		return Object.entries(app.arrows).flatMap(([id, { path, from, to }]) => {
+			const ends = [path.getPointAtLength(0), path.getPointAtLength(path.getTotalLength())]
+			return ends.flatMap(({ x, y }, n) => {
+				const box = (n ? to : from).getBoundingClientRect()
+				const [left, top] = [x + origin.left, y + origin.top]
+				const [dx, dy] = [Math.min(Math.abs(left - box.left), Math.abs(left - box.right)),
+					Math.min(Math.abs(top - box.top), Math.abs(top - box.bottom))]
+				const within = left > box.left - 1 && left < box.right + 1 && top > box.top - 1 && top < box.bottom + 1
+				return within && (from === to || Math.min(dx, dy) < 1) ? [] : [id + ' ' + (n ? 'ends' : 'begins') + ' at ' + left + ' ' + top]
+			})
+		})
+	})()`) {
+		t.Error(problem)
 	}
 }
 

@@ -268,6 +268,11 @@ class App {
     this.object = object
     history.replaceState(null, '', object ? `#${object}` : location.pathname)
     this.pick()
+    this.again()
+  }
+
+  // again replays all up to where the view is.
+  again() {
     const to = this.at
     this.at = 0
     this.state.reset()
