@@ -336,8 +336,8 @@ class App {
     const last = this.events[this.at - 1]
     const now = this.mode === 'live' || !last ? Date.now() : Date.parse(last.time)
     const hold = {
-      api: s.version && `At resourceVersion ${Math.max(...[s.version, s.last.status?.resourceVersion].filter(Boolean))} or later`,
-      reflector: s.version && `Last resourceVersion: ${s.version}`,
+      api: s.version && `resourceVersion ${Math.max(...[s.version, s.last.status?.resourceVersion].filter(Boolean))} or later`,
+      reflector: s.last.reflector?.what === 'expired' ? 'Lists all anew: the watch expired' : s.version && `Last resourceVersion: ${s.version}`,
       deltafifo: s.last.deltafifo?.what === 'tombstone' ? 'Passed on a tombstone: the list lacks the object' : `${[...s.fifo].filter((object) => s.kinds.has(kindOf(object))).length} on the way`,
       indexer: this.object && s.stored.has(this.object) ? `Holds this at resourceVersion ${s.stored.get(this.object)}` : `${s.stored.size} objects`,
       handlers: s.last.handlers?.what === 'tombstone' ? `Got a tombstone: DeletedFinalStateUnknown, with the state of resourceVersion ${s.last.handlers.resourceVersion}`
@@ -345,7 +345,7 @@ class App {
       worker: s.processing.size ? `${s.processing.size} running` : 'Idle',
       plan: s.last.plan && `Last plan: ${s.last.plan.what}`,
       batch: `${s.batch.size} waiting`,
-      neutron: s.calls ? `${s.calls} calls under way` : s.last.neutron?.what === 'answers' ? s.last.neutron.text : 'No call under way',
+      neutron: s.calls ? `${s.calls} ${s.calls === 1 ? 'call' : 'calls'} under way` : s.last.neutron?.what === 'answers' ? s.last.neutron.text : 'No call under way',
       inventory: s.audit?.text,
       status: s.last.status && (s.last.status.resourceVersion ? `Wrote resourceVersion ${s.last.status.resourceVersion}` : s.last.status.text),
     }
@@ -403,12 +403,15 @@ class App {
         if (!last) continue
         const up = first.top - 12
         d = `M${last.left + 24} ${first.top - 2}V${up}H${first.left + 24}V${first.top - 2}`
-        ;[x, y] = [(first.left + last.left) / 2 + 24, up - 4]
+        x = (first.left + last.left) / 2 + 24
+        y = up - 4
       } else if (a.top < b.top || a.top > b.bottom) { // between rows
-        x = Math.max(a.left, b.left) + (b.right - b.left > a.right - a.left ? a.right - a.left : b.right - b.left) * ({ take: 0.25, retry: 0.65 }[id] ?? 0.5)
+        const left = Math.max(a.left, b.left) // of what both boxes share
+        const at = left + (Math.min(a.right, b.right) - left) * ({ take: 0.25, retry: 0.65 }[id] ?? 0.5)
         const [start, end] = a.top < b.top ? [a.bottom, b.top] : [a.top, b.bottom]
-        d = `M${x} ${start}V${end}`
-        ;[x, y] = [x + 10, (start + end) / 2 + 4]
+        d = `M${at} ${start}V${end}`
+        x = at + 10
+        y = (start + end) / 2 + 4
       } else {
         y = a.top + 26
         d = `M${a.left < b.left ? a.right : a.left} ${y}H${a.left < b.left ? b.left : b.right}`
