@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -53,7 +52,8 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if err := s.awaitComplete(ctx); err != nil {
 		return err
 	}
-	s.fronted = filepath.Join(s.dir, "network-controller.kubeconfig")
+	// It begins with the other's path: so the documents' pgrep -f with $KUBECONFIG finds the controller.
+	s.fronted = s.kubeconfig + "-controller"
 	front, err := inside.StartFront(s.kubeconfig, s.fronted)
 	if err != nil {
 		return err

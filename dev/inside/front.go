@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"os"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -16,7 +17,10 @@ import (
 )
 
 // Front is a proxy between the controller and the API server. It can have the watch of Networks miss something.
-type Front struct{ proxy *proxy.Proxy }
+type Front struct {
+	proxy      *proxy.Proxy
+	kubeconfig string
+}
 
 // expired is what the API server answers to a watch from a resourceVersion that it has forgotten.
 const expired = `{"apiVersion":"v1","kind":"Status","status":"Failure","code":410,"reason":"Expired",` +
@@ -38,9 +42,11 @@ func StartFront(of, path string) (*Front, error) {
 		return nil, err
 	}
 	token := rand.Text()
-	f := &Front{proxy.Start(proxy.Options{Target: target, Transport: transport, TLS: true, Shape: proxy.KubeShape,
+	f := &Front{kubeconfig: path, proxy: proxy.Start(proxy.Options{
+		Target: target, Transport: transport, TLS: true, Shape: proxy.KubeShape,
 		// The transport logs in with what the kubeconfig has.
-		Ask: func(r *http.Request) { r.Header.Del("Authorization") }})}
+		Ask: func(r *http.Request) { r.Header.Del("Authorization") },
+	})}
 	// The proxy lends its rights to nobody else on this machine.
 	f.proxy.Break(func(c proxy.Call) bool { return c.Request.Header.Get("Authorization") != "Bearer "+token }, 0,
 		proxy.Refuse(http.StatusUnauthorized, "{}"))
@@ -59,8 +65,11 @@ func StartFront(of, path string) (*Front, error) {
 	return f, nil
 }
 
-// Close ends the proxy, and cuts the controller off.
-func (f *Front) Close() { f.proxy.Close() }
+// Close ends the proxy, which cuts the controller off, and removes its kubeconfig.
+func (f *Front) Close() {
+	f.proxy.Close()
+	_ = os.Remove(f.kubeconfig) // it leads nowhere now
+}
 
 // watches reports whether a call is a watch of all Networks.
 func watches(c proxy.Call) bool {

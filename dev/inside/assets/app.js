@@ -63,6 +63,7 @@ class State {
     this.last = {} // the last event of each stage, of the shown object
     this.audit = undefined
     this.version = undefined
+    this.newest = 0 // the highest resourceVersion
     this.wrote = new Set() // the resourceVersions of the controller's own writes
     this.came = new Set() // those that the watch has brought
   }
@@ -100,6 +101,7 @@ class State {
       case 'indexer removed': this.stored.delete(key); this.fifo.delete(key); break
       case 'indexer stored': this.stored.set(key, e.resourceVersion); this.kinds.add(kindOf(key)); this.fifo.delete(key); break
     }
+    this.newest = Math.max(this.newest, Number(e.resourceVersion ?? 0))
     // A list also brings what the Indexer has already: it stores nothing then.
     if (e.stage === 'deltafifo' && (e.what !== 'replaced' || this.stored.get(key) !== e.resourceVersion)) this.fifo.add(key)
     if (e.stage === 'reflector') {
@@ -336,7 +338,7 @@ class App {
     const last = this.events[this.at - 1]
     const now = this.mode === 'live' || !last ? Date.now() : Date.parse(last.time)
     const hold = {
-      api: s.version && `resourceVersion ${Math.max(...[s.version, s.last.status?.resourceVersion].filter(Boolean))} or later`,
+      api: s.newest ? `resourceVersion ${s.newest} or later` : '',
       reflector: s.last.reflector?.what === 'expired' ? 'Lists all anew: the watch expired' : s.version && `Last resourceVersion: ${s.version}`,
       deltafifo: s.last.deltafifo?.what === 'tombstone' ? 'Passed on a tombstone: the list lacks the object' : `${[...s.fifo].filter((object) => s.kinds.has(kindOf(object))).length} on the way`,
       indexer: this.object && s.stored.has(this.object) ? `Holds this at resourceVersion ${s.stored.get(this.object)}` : `${s.stored.size} objects`,
