@@ -64,7 +64,7 @@ func (w World) Actions() []Action {
 				w.breakNeutron})
 	}
 	return append(actions,
-		Action{"miss", "Miss a deletion", "The watch is cut, and the new list lacks it: the handler gets a tombstone.", w.miss},
+		Action{"miss", "Miss a deletion", "The watch is cut, and the new list lacks it: handlers get a tombstone.", w.miss},
 		Action{"kill", "Kill the controller", "kill -9, then a new process: it lists all and continues.", w.kill},
 		Action{"delete", "Delete the Networks", "The finalizer keeps each until Neutron has nothing of it.", w.delete})
 }

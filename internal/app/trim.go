@@ -125,8 +125,8 @@ func trim(obj any) (any, error) {
 }
 
 // trimMetadata removes the labels, the finalizers, the annotations that are not kept, and the owners that are no
-// controllers. Values are cut after the bytes that can be used, and one more, which shows that they are too long. With hash, an annotation
-// shows changes of the labels and annotations that are removed.
+// controllers. Values are cut after the bytes that can be used, and one more, which shows that they are too long. With
+// hash, an annotation shows changes of the labels and annotations that are removed.
 func trimMetadata(object metav1.Object, kept annotations, hash bool) {
 	all := object.GetAnnotations()
 	if sum, once := all[hashAnnotation]; once && (len(object.GetLabels()) > 0 || len(sum) > hashSize) {

@@ -64,8 +64,8 @@ func (r *Recorder) arrived(kind string, object metav1.Object) {
 	}
 }
 
-// Follow records what an informer's Indexer stores, and that its watch expired. An index sees each object that comes and
-// goes. A second call for one informer does nothing.
+// Follow records what an informer's Indexer stores, and that its watch expired. An index sees each object that comes
+// and goes. A second call for one informer does nothing.
 func (r *Recorder) Follow(informer cache.SharedInformer) {
 	// It fails if the informer runs: then a former call has set it.
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
@@ -121,10 +121,10 @@ func (r *Recorder) Missed(state any) {
 	if !was {
 		return
 	}
-	e.Stage, e.What, e.Text = DeltaFIFO, "tombstone", "The Reflector's new list does not have it. Nobody saw its deletion, "+
+	e.Stage, e.What, e.Text = DeltaFIFO, "tombstone", "The Reflector's new list lacks it. Nobody saw its deletion, "+
 		"so a tombstone, DeletedFinalStateUnknown, carries the last state that was seen."
 	r.Record(e)
-	e.Stage, e.What, e.Text = Indexer, "removed", "The Indexer holds the new list, without it: listers do not find it any more."
+	e.Stage, e.What, e.Text = Indexer, "removed", "The Indexer holds the new list, without it: listers no longer find it."
 	r.Record(e)
 }
 

@@ -17,8 +17,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// MaxFinalizers is the most finalizers of an object that a Reconciler handles. The cache of an object with more has only
-// some, and would take the others off by a write. Kubernetes sets no limit, and a tenant can fill it.
+// MaxFinalizers is the most finalizers of an object that a Reconciler handles. The cache of an object with more has
+// only some, and would take the others off by a write. Kubernetes sets no limit, and a tenant can fill it.
 const MaxFinalizers = 64
 
 // crowded is the problem of an object with more than MaxFinalizers; nil if it has fewer.
@@ -26,8 +26,8 @@ func crowded(obj Object) error {
 	if len(obj.GetFinalizers()) <= MaxFinalizers {
 		return nil
 	}
-	message := fmt.Sprintf("The object has more than %d finalizers. Nothing is created, and the controller keeps its own. "+
-		"Remove others.", MaxFinalizers)
+	message := fmt.Sprintf("The object has more than %d finalizers. Nothing is created, and the controller keeps its "+
+		"own. Remove others.", MaxFinalizers)
 	// No event tells of another finalizer, so it is tried again.
 	return &Problem{Err: errors.New(message), State: controller.Stalled(cloudteamv1.ReasonInvalidSpec, message)}
 }
