@@ -456,6 +456,7 @@ func (c *classroom) replay(p page, is string) {
 func (c *classroom) arrowsMeetBoxes(t *testing.T) {
 	p := c.page.of(t)
 	for _, problem := range eval[[]string](p, `(() => {
+		app.wire()
 		const origin = document.querySelector('#flow').getBoundingClientRect()
 		return Object.entries(app.arrows).flatMap(([id, { path, from, to }]) => {
 			const ends = [path.getPointAtLength(0), path.getPointAtLength(path.getTotalLength())]

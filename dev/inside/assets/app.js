@@ -386,11 +386,17 @@ class App {
     this.place()
   }
 
-  // place moves the token to the stage of the last event, and draws the arrows between the boxes.
+  // place moves the token to the stage of the last event, and has the arrows drawn between the boxes.
   place() {
     const box = this.boxes[this.active?.stage]?.box
     this.token.hidden = !box
     if (box) this.token.style.transform = `translate(${box.offsetLeft + box.offsetWidth - 24}px, ${box.offsetTop + 12}px)`
+    // Reading where the boxes are costs a layout, and they hardly move: once for the many events that come together.
+    this.wiring ??= setTimeout(() => { this.wiring = undefined; this.wire() }, 100)
+  }
+
+  // wire draws the arrows between the boxes.
+  wire() {
     if (!WIDE.matches) return
     const origin = $('flow').getBoundingClientRect()
     const edges = (element) => {
