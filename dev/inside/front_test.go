@@ -1,0 +1,64 @@
+package inside
+
+import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// TestTheFrontLendsItsRightsToTheControllerAlone: others on the machine can reach it, too.
+func TestTheFrontLendsItsRightsToTheControllerAlone(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "admin" || password != "open" {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	defer server.Close()
+	of, path := filepath.Join(t.TempDir(), "of"), filepath.Join(t.TempDir(), "path")
+	err := clientcmd.WriteToFile(api.Config{
+		Clusters: map[string]*api.Cluster{"c": {Server: server.URL,
+			CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}},
+		AuthInfos:      map[string]*api.AuthInfo{"c": {Username: "admin", Password: "open"}},
+		Contexts:       map[string]*api.Context{"c": {Cluster: "c", AuthInfo: "c"}},
+		CurrentContext: "c",
+	}, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, err := StartFront(of, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer front.Close()
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		who    string
+		config *rest.Config
+		want   int
+	}{
+		{"the controller", config, http.StatusOK},
+		{"another", rest.AnonymousClientConfig(config), http.StatusUnauthorized},
+	} {
+		client, err := rest.HTTPClientFor(c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Get(config.Host + "/version")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != c.want {
+			t.Errorf("%s gets %s, want %d", c.who, answer.Status, c.want)
+		}
+	}
+}
