@@ -370,7 +370,7 @@ func (c *classroom) build() {
 func (c *classroom) start(ctx context.Context) error {
 	p, err := surroundings.Launch([]string{"OS_CLIENT_CONFIG_FILE=" + c.cloudsFile},
 		"--kubeconfig", c.kubeconfig, "--cloud", "tenant", "--bind-address", "127.0.0.1:0",
-		"--audit-interval", "1s", "--resync-period", "10s", "--leader-elect=false", "--inspect-address", c.stream)
+		"--audit-interval", "1s", "--leader-elect=false", "--inspect-address", c.stream)
 	if err != nil {
 		return err
 	}
