@@ -103,11 +103,15 @@ func (r *Reconciler[T]) forget(obj T) {
 // leave notes that an object is gone and its resources cannot be removed now. It forgets the namespace's first ones
 // beyond maxGone. Their resources are orphans from then on.
 func (r *Reconciler[T]) leave(ctx context.Context, obj T) {
+	fresh := false
 	r.note(obj, func(m *memory[T]) {
-		if m.gone.IsZero() {
+		if fresh = m.gone.IsZero(); fresh {
 			m.gone = time.Now()
 		}
 	})
+	if !fresh {
+		return // a retry adds none
+	}
 	for _, first := range r.beyond(obj.GetNamespace()) {
 		klog.FromContext(ctx).Info("Forgot an object that is gone: its namespace has too many whose resources cannot be "+
 			"removed now; what it has in Neutron is an orphan", "object", klog.KObj(first), "marker", r.ownerOf(first))
