@@ -74,9 +74,12 @@ func (c *Classes) Of(obj *cloudteamv1.Network) Made {
 // made is Of. A class that is not for the namespace lends no credentials, also while it refuses the Network: ports on
 // that are served all the same.
 func (c *Classes) made(obj *cloudteamv1.Network, rule Rule) Made {
+	if kept(obj) {
+		return c.recorded(obj)
+	}
 	barred := rule.Missing != "" || !rule.Selects(c.labelsOf(obj.Namespace))
 	switch {
-	case kept(obj), obj.Status.Class != nil && (barred || obj.DeletionTimestamp != nil):
+	case obj.Status.Class != nil && (barred || obj.DeletionTimestamp != nil):
 		return c.recorded(obj)
 	case barred:
 		return Made{Unknown: true}
