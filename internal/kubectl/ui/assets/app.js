@@ -31,9 +31,9 @@ class App {
     let pressed = null
     document.addEventListener('pointerdown', (event) => { pressed = event.button === 0 ? event.target.closest('[data-id]') : null })
     document.addEventListener('pointerup', (event) => {
+      if (!pressed || pressed.isConnected) return
       const there = document.elementFromPoint(event.clientX, event.clientY)?.closest('[data-id]')
-      if (pressed && !pressed.isConnected && there?.dataset.id === pressed.dataset.id) there.click()
-      pressed = null
+      if (there?.dataset.id === pressed.dataset.id) there.click()
     })
     new ResizeObserver(() => this.redraw()).observe($('main'))
     document.addEventListener('visibilitychange', () => {
