@@ -68,6 +68,15 @@ func TestFloatingIPs(t *testing.T) {
 		})
 		return port
 	}
+	awaitNone := func(query string) {
+		t.Helper()
+		eventually(t, func() error {
+			if left := c.list("floatingips", query); len(left) > 0 {
+				return fmt.Errorf("floating IPs are left: %v", left)
+			}
+			return nil
+		})
+	}
 	address := has().Status.FloatingIP.Address
 
 	// Somebody takes it away from the port, and somebody deletes the port.
@@ -86,12 +95,7 @@ func TestFloatingIPs(t *testing.T) {
 	edited(`{"floatingIP":null}`)
 	p.kill(t)
 	p = startController(t, "tenant")
-	eventually(t, func() error {
-		if left := c.list("floatingips", "description="+marker); len(left) > 0 {
-			return fmt.Errorf("floating IPs are left: %v", left)
-		}
-		return nil
-	})
+	awaitNone("description=" + marker)
 	awaitReady(t, namespace, network)
 	edit(t, namespace, network, `{"router":{"externalNetwork":"`+outside.id()+`"}}`)
 	awaitReady(t, namespace, network)
@@ -119,10 +123,5 @@ func TestFloatingIPs(t *testing.T) {
 	startController(t, "tenant")
 	removePort(t, namespace, "vm")
 	remove(t, namespace, network)
-	eventually(t, func() error { // those of the Deployment's ports go after the ports, which keep no Network
-		if left := c.list("floatingips", ""); len(left) > 0 {
-			return fmt.Errorf("floating IPs are left: %v", left)
-		}
-		return nil
-	})
+	awaitNone("") // those of the Deployment's ports go after the ports, which keep no Network
 }
