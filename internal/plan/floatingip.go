@@ -206,7 +206,7 @@ func (f ObservedFloatingIP) delete(reason string) Step {
 
 func (f ObservedFloatingIP) release(owner Owner, reason string) Change {
 	step := f.step(UpdateFloatingIP, reason)
-	return unmark(owner, &step, FloatingIPResource, &step.FloatingIP.Description)
+	return unmark(owner, &step, FloatingIPResource, &step.FloatingIP.Description, released)
 }
 
 // floatingIPActions are the actions on a floating IP.

@@ -342,7 +342,7 @@ func deleteGroup(g ObservedGroup, reason string) Step {
 
 func (g ObservedGroup) release(owner Owner, reason string) Change {
 	step := g.step(UpdateGroup, reason)
-	return unmark(owner, &step, GroupResource, &step.Group.Description)
+	return unmark(owner, &step, GroupResource, &step.Group.Description, releasedNameless)
 }
 
 // groupActions are the actions on a security group and its rules.

@@ -447,7 +447,7 @@ func deleteNetwork(owner Owner, n ObservedNetwork, reason string) (Step, error) 
 func (n ObservedNetwork) release(owner Owner, reason string) (change Change) {
 	for _, s := range n.Subnets {
 		step := s.step(UpdateSubnet, n.ID, reason)
-		change = append(change, unmark(owner, &step, subnetResource(s.CIDR), &step.SubnetDescription)...)
+		change = append(change, unmark(owner, &step, subnetResource(s.CIDR), &step.SubnetDescription, released)...)
 	}
 	if owner.Owns(n.Description) {
 		step := n.step(UpdateNetwork, reason)

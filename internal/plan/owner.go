@@ -123,7 +123,17 @@ const (
 	importedWord = "[imported]"
 	// retainWord says that the object has deletionPolicy Retain. Such an orphan is not deleted.
 	retainWord = "[retain]"
+	// releasedWord is what is left at the end of the description of a router or a security group that had an owner. See
+	// Nameless.
+	releasedWord = "[released]"
 )
+
+// Nameless reports whether a name must not mean the router or the security group of a description, because it has, or
+// had, an owner. Users chose the name, and one of them could take the place of what is meant.
+func Nameless(description string) bool {
+	_, _, marked := ParseDescription(description)
+	return marked || strings.HasSuffix(description, releasedWord)
+}
 
 // describeAs is Describe with a word before the marker. If there is no room for the word, the description loses its
 // last characters.
@@ -167,6 +177,12 @@ func retaining(retain bool) string {
 		return retainWord
 	}
 	return ""
+}
+
+// releasedNameless is released for a router or a security group.
+func releasedNameless(description string) string {
+	description, _ = withoutWord(releasedWord, released(description))
+	return strings.TrimPrefix(description+" "+releasedWord, " ")
 }
 
 // withMarker adds the owner's marker to a description that does not have it.

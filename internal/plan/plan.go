@@ -190,13 +190,13 @@ func Release(owner Owner, observed Observed) (change Change) {
 }
 
 // unmark makes an update of a resource take the owner's marker off its description, which is a field of the step. It
-// plans nothing if the resource does not bear the marker.
-func unmark(owner Owner, step *Step, resource string, description *string) Change {
+// plans nothing if the resource does not bear the marker. to says what the description becomes.
+func unmark(owner Owner, step *Step, resource string, description *string, to func(string) string) Change {
 	was := *description
 	if !owner.Owns(was) {
 		return nil
 	}
-	*description = released(was)
+	*description = to(was)
 	step.Differences = describe(resource, *description, was)
 	return Change{*step}
 }

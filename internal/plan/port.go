@@ -441,7 +441,7 @@ func deletePort(p ObservedPort, reason string) (Step, error) {
 
 func (p ObservedPort) release(owner Owner, reason string) Change {
 	step := p.step(UpdatePort, reason)
-	return unmark(owner, &step, PortResource, &step.Port.Description)
+	return unmark(owner, &step, PortResource, &step.Port.Description, released)
 }
 
 // portActions are the actions on a port that is no router interface.

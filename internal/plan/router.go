@@ -478,7 +478,7 @@ func updateInterface(spec Spec, actual ObservedPort) Step {
 
 func (r ObservedRouter) release(owner Owner, reason string) Change {
 	step := r.step(UpdateRouter, reason)
-	return unmark(owner, &step, RouterResource, &step.Router.Description)
+	return unmark(owner, &step, RouterResource, &step.Router.Description, releasedNameless)
 }
 
 // routerActions are the actions on a router and its interfaces.

@@ -276,7 +276,7 @@ func (r *reading) matching(idOrName string) []entry {
 	}
 	var found []entry
 	for _, e := range r.entries {
-		if _, _, marked := plan.ParseDescription(e.Description); e.Name == idOrName && !marked {
+		if e.Name == idOrName && !plan.Nameless(e.Description) {
 			found = append(found, e)
 		}
 	}

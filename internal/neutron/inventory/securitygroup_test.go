@@ -166,6 +166,33 @@ func TestNameNeverMeansTheGroupOfASecurityGroup(t *testing.T) {
 	}
 }
 
+// TestNameNeverMeansWhatAnObjectRetained: who creates a SecurityGroup, or a Network with a router, and deletes it with
+// deletionPolicy Retain, leaves a resource of the same name without a marker.
+func TestNameNeverMeansWhatAnObjectRetained(t *testing.T) {
+	e := newEmulated(t, Options{})
+	spec := e.groupSpec()
+	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
+	group, _ := e.observed().Group()
+	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.Release(e.owner, o), nil })
+	if id, err := e.SecurityGroup(t.Context(), "spec.securityGroups", "web"); err == nil {
+		t.Errorf("the name of a group that was retained means %s", id)
+	}
+	if id, err := e.SecurityGroup(t.Context(), "spec.securityGroups", group.ID); id != group.ID || err != nil {
+		t.Errorf("its id: %q, %v", id, err)
+	}
+
+	router := plan.ObservedRouter{ID: "r"}
+	router.Name, router.Description = "edge", e.owner.Describe("of a tenant")
+	description := plan.Release(e.owner, plan.Observed{Routers: []plan.ObservedRouter{router}})[0].Router.Description
+	if strings.Contains(description, "owner=") || !strings.HasPrefix(description, "of a tenant") {
+		t.Errorf("the router has the description %q", description)
+	}
+	listed := &reading{entries: []entry{{ID: "r", Name: "edge", Description: description}}}
+	if found := listed.matching("edge"); len(found) > 0 {
+		t.Errorf("the name of a router that was retained means %v", found)
+	}
+}
+
 func TestPortsInAGroupAreItsBlockers(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
 	spec := e.groupSpec()
