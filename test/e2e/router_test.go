@@ -249,7 +249,7 @@ func testRetainedRouter(t *testing.T, w *routed) {
 		_, _ = w.c.client.Delete(ctx, w.c.client.ServiceURL("routers", status.Router.ID), nil)
 		_, _ = w.c.client.Delete(ctx, w.c.client.ServiceURL("networks", status.NetworkID), nil)
 	})
-	wantFields(t, w.c.one("routers", "name="+w.name), resource{"id": status.Router.ID, "description": ""})
+	wantFields(t, w.c.one("routers", "name="+w.name), resource{"id": status.Router.ID, "description": "[released]"})
 	w.wantInterfaces(status.Router.ID, "10.44.0.1")
 	wantFields(t, w.interfaces(status.Router.ID)["10.44.0.1"], resource{"description": ""})
 	wantFields(t, w.c.one("networks", "name="+w.name), resource{"description": ""})
