@@ -304,7 +304,7 @@ func TestRetainedGroupStays(t *testing.T) {
 		w.Delete()
 		w.settle()
 		groups := w.Cloud.Groups()
-		if w.Exists() || len(groups) != 1 || groups[0].Description != "" || len(groups[0].Rules) != 3 {
+		if w.Exists() || len(groups) != 1 || groups[0].Description != "[released]" || len(groups[0].Rules) != 3 {
 			t.Errorf("after the deletion there are %v", groups)
 		}
 	}, obj)
