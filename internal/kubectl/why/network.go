@@ -181,13 +181,14 @@ func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
 	return append([]Link{l}, userOf(&port)...)
 }
 
-// namedUser shows the port that a message about a part of a Network names: by its id or its floating IP, as the
-// controller names what is in the way. The name of a port in Neutron proves nothing, because anybody may choose it. A
-// floating IP may be that of a port on another Network behind the same router.
+// namedUser shows the port that a message about a part of a Network names: by its id or that of its floating IP, as the
+// controller names what is in the way. The name of a port in Neutron proves nothing, because anybody may choose it. Two
+// external networks may have the same addresses. A floating IP may be that of a port on another Network behind the same
+// router.
 func (w *walk) namedUser(n *cloudteamv1.Network, message string) []Link {
 	for _, p := range w.allPorts(n.Namespace) {
 		of := ask.New(KindNetworkPort, p.Namespace, p.Name)
-		if f := p.Status.FloatingIP; f != nil && names(message, f.Address) {
+		if f := p.Status.FloatingIP; f != nil && names(message, f.ID) {
 			return []Link{{Object: of, Reason: hasFloatingIP, Message: "Its floating IP " + f.Address + " needs the router."}}
 		}
 		if names(message, p.Status.PortID) {
@@ -197,7 +198,7 @@ func (w *walk) namedUser(n *cloudteamv1.Network, message string) []Link {
 	return nil
 }
 
-// names reports whether a text names an id or an address, and not a longer one that contains it.
+// names reports whether a text names an id, and not a longer one that contains it.
 func names(text, what string) bool {
 	inside := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(".:-_", r) }
 	return what != "" && slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return !inside(r) }),

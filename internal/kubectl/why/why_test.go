@@ -328,33 +328,35 @@ func questions() (all []question) {
 			n.Status.Conditions[0].Message = "update router gateway: in use by " + what + ". Retrying with backoff."
 		}
 	}
-	floats := func(address string) func(*cloudteamv1.NetworkPort) {
+	floats := func(id string) func(*cloudteamv1.NetworkPort) {
 		return func(p *cloudteamv1.NetworkPort) {
-			p.Status.PortID, p.Status.FloatingIP = "port-"+p.Name, &cloudteamv1.FloatingIPStatus{ID: "x", Address: address}
+			p.Status.PortID = "port-" + p.Name
+			p.Status.FloatingIP = &cloudteamv1.FloatingIPStatus{ID: id, Address: "203.0.113.20"}
 		}
 	}
-	add(question{reason: "InUse", ask: "Network frontend", // the router's gateway, which a floating IP needs
+	// The router's gateway, which a floating IP needs. Another external network has the same address.
+	add(question{reason: "InUse", ask: "Network frontend",
 		objects: on(network("False", "InUse", usedBy("floating IP 203.0.113.20 (5d0c)")),
-			port("web-a", "True", "Available", floats("203.0.113.2")),
-			port("web-b", "True", "Available", floats("203.0.113.20"), boundTo("web-1"))),
+			port("web-a", "True", "Available", floats("5d0")),
+			port("web-b", "True", "Available", floats("5d0c"), boundTo("web-1"))),
 		chain:  "Network shop/frontend InUse > NetworkPort shop/web-b HasFloatingIP",
 		remedy: "Remove spec.floatingIP"})
 	add(question{reason: "InUse", ask: "Network frontend", // a port on another Network behind the router
-		objects: on(network("False", "InUse", usedBy("floating IP 203.0.113.20")),
-			port("web-b", "True", "Available", floats("203.0.113.20"),
+		objects: on(network("False", "InUse", usedBy("floating IP 203.0.113.20 (5d0c)")),
+			port("web-b", "True", "Available", floats("5d0c"),
 				func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkName = "backend" })),
 		chain: "Network shop/frontend InUse > NetworkPort shop/web-b HasFloatingIP", remedy: "Remove spec.floatingIP"})
 	add(question{reason: "InUse", ask: "Network frontend", // a server's port of the same name, and of a longer id
 		objects: on(network("False", "InUse", usedBy(`port port-web-a-2 "web-a" (compute:nova, device 9)`)),
-			port("web-a", "True", "Available", floats("203.0.113.20"))),
+			port("web-a", "True", "Available", floats("5d0c"))),
 		chain: "Network shop/frontend InUse", remedy: "Remove what uses it"})
 	add(question{reason: "InUse", ask: "Network frontend", // a message of Neutron
 		objects: on(network("False", "InUse", usedBy("port port-web-a")),
-			port("web-a", "True", "Available", floats("203.0.113.20"), boundTo("web-1"))),
+			port("web-a", "True", "Available", floats("5d0c"), boundTo("web-1"))),
 		chain: "Network shop/frontend InUse > NetworkPort shop/web-a Uses > Pod shop/web-1 Uses", remedy: "Delete it"})
 	add(question{reason: "InUse", ask: "Network frontend", // "port" is a word in it
 		objects: on(network("False", "InUse", usedBy("a port of another object of this cluster")),
-			port("port", "True", "Available", floats("203.0.113.20"))),
+			port("port", "True", "Available", floats("5d0c"))),
 		chain: "Network shop/frontend InUse", remedy: "Remove what uses it"})
 	add(question{reason: "InUse", ask: "NetworkPort web-a",
 		objects: on(good(), port("web-a", "False", "InUse", boundTo("web-1"))),
