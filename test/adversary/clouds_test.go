@@ -1,0 +1,121 @@
+package adversary
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// inSecretOf has a Network use the credentials in a Secret.
+func inSecretOf(name string) func(*cloudteamv1.NetworkSpec) {
+	return func(s *cloudteamv1.NetworkSpec) { s.Cloud = &cloudteamv1.CloudReference{SecretName: name} }
+}
+
+// TestCloudsWithoutAnswersConcernTheirNamespaces has tenants make many Networks whose Secrets lead to a Keystone that
+// takes connections and does not answer, or to one that is not there, and replace half of these Secrets all the while.
+// Another's Networks with a Secret become Ready all the same.
+func TestCloudsWithoutAnswersConcernTheirNamespaces(t *testing.T) {
+	released := make(chan struct{})
+	var hanging atomic.Int64
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		hanging.Add(1)
+		select {
+		case <-released:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(func() { close(released); hangs.Close() })
+	dead := httptest.NewServer(http.NotFoundHandler())
+	dead.Close()
+	var works string
+	leadingTo := func(keystone string) string {
+		return harness.CloudsOf(t, surroundings.CloudsFile, cloudName, func(entry map[string]any) {
+			auth := entry["auth"].(map[string]any)
+			if works == "" {
+				works = auth["auth_url"].(string)
+			}
+			auth["auth_url"] = keystone
+		})
+	}
+	leads := []string{leadingTo(hangs.URL + "/v3"), leadingTo(dead.URL + "/v3")}
+	newWorld(t, "--workers=20", "--cloud-timeout=5s",
+		"--allowed-identity-endpoints="+strings.Join([]string{works, hangs.URL, dead.URL}, ","))
+
+	ended := make(chan struct{})
+	var attackers sync.WaitGroup
+	defer func() { close(ended); attackers.Wait() }() // before their namespaces go
+	for range 3 {
+		who := newTenant(t)
+		secrets := who.kube.CoreV1().Secrets(who.name)
+		replace := func(i, to int) error {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("secret-", i)}}
+			secret.StringData = map[string]string{"clouds.yaml": leads[to%len(leads)]}
+			err := secrets.Delete(cleanup(t), secret.Name, metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+			_, err = secrets.Create(cleanup(t), secret, metav1.CreateOptions{})
+			return err
+		}
+		for i := range 12 { // two more than a namespace's share
+			if err := replace(i, i); err != nil {
+				t.Fatal(err)
+			}
+			for n := range 3 {
+				who.network(fmt.Sprintf("net-%d-%d", i, n), "10.97.0.0/24", "10.97.0.1", inSecretOf(fmt.Sprint("secret-", i)))
+			}
+		}
+		// From now on, syncs of it call a cloud that hangs. Before, they wait for its first audit.
+		surroundings.Eventually(t, func() error {
+			network, err := who.networks.CloudteamV1().Networks(who.name).Get(t.Context(), "net-0-0", metav1.GetOptions{})
+			if err == nil && len(network.Status.Conditions) == 0 {
+				err = errors.New("nothing is said of the cloud that hangs")
+			}
+			return err
+		})
+		attackers.Go(func() {
+			tick := time.NewTicker(100 * time.Millisecond)
+			defer tick.Stop()
+			for round := 0; ; round++ {
+				select {
+				case <-ended:
+					return
+				case <-tick.C:
+				}
+				if err := replace(6+round%6, round/6+round); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+
+	if hanging.Load() == 0 {
+		t.Error("no request hung")
+	}
+	for i := range 6 {
+		who := newTenant(t)
+		who.credentials(surroundings.CloudsFile)
+		began := time.Now()
+		who.network("net", fmt.Sprintf("10.98.%d.0/24", i), fmt.Sprintf("10.98.%d.1", i), inSecretOf(secretName))
+		who.awaitReady("net")
+		took := time.Since(began)
+		t.Logf("a Network with a Secret is Ready after %s, beside 36 Secrets that lead nowhere", took)
+		if took > 10*time.Second {
+			t.Errorf("a Network with a Secret became Ready after %s, while the clouds of other namespaces do not answer", took)
+		}
+	}
+}
