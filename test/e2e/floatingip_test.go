@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -45,15 +44,7 @@ func TestFloatingIPs(t *testing.T) {
 	floats.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: namespace + "-nowhere"}
 	created := applyPort(t, namespace, "vm", floats)
 	awaitPort(t, namespace, "vm", metav1.ConditionFalse, cloudteamv1.ReasonRejected, "spec.floatingIP.externalNetwork")
-	edited := func(spec string) {
-		t.Helper()
-		_, err := networks.CloudteamV1().NetworkPorts(namespace).Patch(
-			t.Context(), "vm", types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	edited(`{"floatingIP":{"externalNetwork":"` + outside["name"].(string) + `"}}`)
+	editPort(t, namespace, "vm", `{"floatingIP":{"externalNetwork":"`+outside["name"].(string)+`"}}`)
 	awaitPort(t, namespace, "vm", metav1.ConditionFalse, cloudteamv1.ReasonRejected, "needs spec.router")
 	edit(t, namespace, network, `{"router":{"externalNetwork":"`+outside.id()+`"}}`)
 	p.kill(t) // at whatever it is
@@ -92,14 +83,14 @@ func TestFloatingIPs(t *testing.T) {
 	// The router stays while somebody needs it.
 	edit(t, namespace, network, `{"router":null}`)
 	awaitReason(t, namespace, network, cloudteamv1.ReasonInUse, address)
-	edited(`{"floatingIP":null}`)
+	editPort(t, namespace, "vm", `{"floatingIP":null}`)
 	p.kill(t)
 	p = startController(t, "tenant")
 	awaitNone("description=" + marker)
 	awaitReady(t, namespace, network)
 	edit(t, namespace, network, `{"router":{"externalNetwork":"`+outside.id()+`"}}`)
 	awaitReady(t, namespace, network)
-	edited(`{"floatingIP":{"externalNetwork":"` + outside.id() + `"}}`)
+	editPort(t, namespace, "vm", `{"floatingIP":{"externalNetwork":"`+outside.id()+`"}}`)
 	has()
 
 	holdApart(t, namespace)

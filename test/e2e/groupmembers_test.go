@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -127,11 +126,7 @@ func TestPortsInSecurityGroups(t *testing.T) {
 		return nil
 	})
 	c.eventuallyInGroups(networkID, portNames(t, awaitPods(t, namespace, "app=shop", 2)), inBase)
-	_, err := networks.CloudteamV1().NetworkPorts(namespace).Patch(t.Context(), "vm", types.MergePatchType,
-		[]byte(`{"spec":{"securityGroupRefs":[]}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	editPort(t, namespace, "vm", `{"securityGroupRefs":[]}`)
 	c.eventuallyInGroups(networkID, []string{"vm"})
 	eventually(t, func() error {
 		if g, err := api.Get(t.Context(), web, metav1.GetOptions{}); !apierrors.IsNotFound(err) {

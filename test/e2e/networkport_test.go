@@ -76,6 +76,16 @@ func removePort(t *testing.T, namespace, name string) {
 	})
 }
 
+// editPort changes the spec of a NetworkPort.
+func editPort(t *testing.T, namespace, name, spec string) {
+	t.Helper()
+	_, err := networks.CloudteamV1().NetworkPorts(namespace).Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatalf("editing NetworkPort %s: %v", name, err)
+	}
+}
+
 // bindPort says, as a consumer does, what uses a port; nothing does where the binding is null.
 func bindPort(t *testing.T, namespace, name, binding string) {
 	t.Helper()
@@ -309,11 +319,7 @@ func testNamedGroups(t *testing.T, c *cloud, namespace, network string) {
 
 	db := c.create("security-groups", resource{"name": "db-" + namespace}).id()
 	// Whoever made it tells the controller, or waits until it looks again.
-	_, err := networks.CloudteamV1().NetworkPorts(namespace).Patch(t.Context(), "web", types.MergePatchType,
-		[]byte(`{"spec":{"securityGroups":["`+web+`","db-`+namespace+`"]}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	editPort(t, namespace, "web", `{"securityGroups":["`+web+`","db-`+namespace+`"]}`)
 	port := c.one("ports", "id="+awaitPortReady(t, namespace, "web").Status.PortID)
 	groups, _ := port["security_groups"].([]any)
 	if !slices.Contains(groups, any(web)) || !slices.Contains(groups, any(db)) || len(groups) != 2 {

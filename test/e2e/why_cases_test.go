@@ -275,3 +275,129 @@ func workloadCases() map[string]reasonCase {
 		}, "Pod bare", "", "the Pod has its networks"},
 	}
 }
+
+// The external networks of the cases. theFull one has one address, and a router takes it.
+const (
+	theOutside = "outside"
+	theOther   = "other"
+	theFull    = "full"
+)
+
+// makeExternal makes the external networks. A controller that knows none of the name looks for it again after a while,
+// so they are there before it starts.
+func makeExternal(administrator *cloud) {
+	administrator.t.Helper()
+	for name, last := range map[string]string{theOutside: "203.0.113.250", theOther: "203.0.113.250", theFull: "203.0.113.2"} {
+		made := administrator.create("networks", resource{"name": name, "router:external": true})
+		administrator.create("subnets", resource{
+			"network_id": made.id(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
+			"allocation_pools": []resource{{"start": "203.0.113.2", "end": last}},
+		})
+	}
+}
+
+// leave deletes the Pods, NetworkPorts and Networks of the namespace, and waits until they are gone.
+func (w *trouble) leave() {
+	w.Helper()
+	ctx, v1, all := contextOf(w.T), networks.CloudteamV1(), metav1.ListOptions{}
+	err := errors.Join(
+		kube.CoreV1().Pods(w.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+		v1.NetworkPorts(w.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+		v1.Networks(w.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, all))
+	if err != nil {
+		w.Error(err)
+		return
+	}
+	eventually(w.T, func() error {
+		left, err := v1.Networks(w.ns).List(ctx, all) // a Network waits for its ports
+		if err == nil && len(left.Items) > 0 {
+			err = fmt.Errorf("a Network is left: %s", asJSON(left.Items[0].Status))
+		}
+		return err
+	})
+}
+
+// leadsTo gives a Network a router to an external network.
+func leadsTo(external string) func(*cloudteamv1.NetworkSpec) {
+	return func(s *cloudteamv1.NetworkSpec) { s.Router = &cloudteamv1.RouterSpec{ExternalNetwork: external} }
+}
+
+// floats creates the NetworkPort "port" with a floating IP of an external network.
+func (w *trouble) floats(external string) {
+	w.Helper()
+	spec := on(w.net)
+	spec.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: external}
+	applyPort(w.T, w.ns, "port", spec)
+}
+
+// furtherCase is one more case of a Reason.
+type furtherCase struct {
+	reason string
+	reasonCase
+}
+
+// floatingIPCases are about ports with floating IPs, by what is wrong with them.
+func floatingIPCases() map[string]furtherCase {
+	return map[string]furtherCase{
+		"no external network has the name": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+			w.ready()
+			w.floats(w.net + "-nowhere")
+		}, thePort, ofThePort + "Rejected", "Change the field"}},
+		"the Network has no router": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+			w.ready()
+			w.floats(theOutside)
+		}, thePort, ofThePort + "Rejected > " + ofTheNetwork + "NoRouter", "Set spec.router.externalNetwork"}},
+		"the router leads to another external network": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+			w.ready(leadsTo(theOther))
+			w.floats(theOutside)
+		}, thePort, ofThePort + "Rejected > " + ofTheNetwork + "NoRouter", "Set spec.router.externalNetwork"}},
+		"a Pod's Network has no router": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+			awaitGate(w.T, w.ns)
+			w.ready()
+			w.pod(w.net, func(p *corev1.Pod) { p.Annotations[cloudteamv1.AnnotationFloatingIP] = theOutside })
+		}, "Pod bare", "Pod NS/bare Ports(NotReady|Failed) > NetworkPort NS/[^ ]+ Rejected > " + ofTheNetwork + "NoRouter",
+			"Set spec.router.externalNetwork"}},
+		"the external network has no address left": {cloudteamv1.ReasonAddressesExhausted, reasonCase{func(w *trouble) {
+			w.ready(leadsTo(theFull))
+			w.floats(theFull)
+		}, thePort, ofThePort + "AddressesExhausted > " + ofThePort + "ExternalNetworkFull", "have addresses added"}},
+		"somebody gave the port a floating IP": {cloudteamv1.ReasonAddressInUse, reasonCase{func(w *trouble) {
+			w.ready(leadsTo(theOutside))
+			applyPort(w.T, w.ns, "port", on(w.net))
+			port := awaitPortReady(w.T, w.ns, "port").Status.PortID
+			network := w.tenant.one("networks", "name="+theOutside).id()
+			w.tenant.create("floatingips", resource{"floating_network_id": network, "port_id": port})
+			editPort(w.T, w.ns, "port", `{"floatingIP":{"externalNetwork":"`+theOutside+`"}}`)
+		}, thePort, ofThePort + "AddressInUse > " + ofThePort + "FloatingIPTaken", "Remove that floating IP"}},
+		"somebody took it away, and it was repaired": {cloudteamv1.ReasonAvailable, reasonCase{func(w *trouble) {
+			w.ready(leadsTo(theOutside))
+			w.floats(theOutside)
+			port := awaitPortReady(w.T, w.ns, "port")
+			id := port.Status.FloatingIP.ID
+			w.tenant.update("floatingips", id, resource{"port_id": nil})
+			eventually(w.T, func() error {
+				if leads := w.tenant.one("floatingips", "id="+id)["port_id"]; leads != port.Status.PortID {
+					return fmt.Errorf("it leads to %v, want port %s", leads, port.Status.PortID)
+				}
+				return nil
+			})
+		}, thePort, "", "and the floating IP 203.0.113."}},
+		"the router is to go": {cloudteamv1.ReasonInUse, reasonCase{func(w *trouble) {
+			w.ready(leadsTo(theOutside))
+			w.floats(theOutside)
+			awaitPortReady(w.T, w.ns, "port")
+			edit(w.T, w.ns, w.net, `{"router":null}`)
+		}, theNetwork, ofTheNetwork + "InUse > " + ofThePort + "HasFloatingIP", "Remove spec.floatingIP here"}},
+		"the router is to lead to another external network": {cloudteamv1.ReasonInUse, reasonCase{func(w *trouble) {
+			w.ready(leadsTo(theOutside))
+			w.floats(theOutside)
+			awaitPortReady(w.T, w.ns, "port")
+			edit(w.T, w.ns, w.net, `{"router":{"externalNetwork":"`+theOther+`"}}`)
+		}, theNetwork, ofTheNetwork + "InUse > " + ofThePort + "HasFloatingIP", "Remove spec.floatingIP here"}},
+		"the project may have no floating IP": {cloudteamv1.ReasonQuotaExceeded, reasonCase{func(w *trouble) {
+			w.at("inward", leadsTo(theOutside))
+			awaitReady(w.T, w.ns, w.net)
+			w.floats(theOutside)
+		}, thePort, ofThePort + "QuotaExceeded", "quota raised"}},
+	}
+}

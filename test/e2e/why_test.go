@@ -85,18 +85,31 @@ func TestWhyNamesTheCauseOfEachReason(t *testing.T) {
 	}
 
 	clouds, faulty, endpoints := faultyClouds(t)
+	makeExternal(openFile(t, clouds, "admin"))
 	start(t, []string{"OS_CLIENT_CONFIG_FILE=" + clouds}, "--kubeconfig", kubeconfig, "--cloud", "tenant",
 		"--bind-address", "127.0.0.1:0", "--audit-interval", "1s", "--pool-cooldown", "2s", "--binding-cloud=admin",
 		"--allowed-identity-endpoints="+strings.Join(endpoints, ","))
+	in := func(t *testing.T) *trouble {
+		ns := newNamespace(t)
+		return &trouble{T: t, ns: ns, net: unique(t, ns), clouds: clouds, faulty: faulty,
+			tenant: openFile(t, clouds, "tenant"), admin: openFile(t, clouds, "admin")}
+	}
 	t.Run("group", func(t *testing.T) {
 		for reason, c := range cases {
 			t.Run(reason, func(t *testing.T) {
 				t.Parallel()
-				ns := newNamespace(t)
-				w := &trouble{T: t, ns: ns, net: unique(t, ns), clouds: clouds, faulty: faulty,
-					tenant: openFile(t, clouds, "tenant"), admin: openFile(t, clouds, "admin")}
+				w := in(t)
 				c.bring(w)
 				w.holds(reason, c)
+			})
+		}
+		for sentence, c := range floatingIPCases() {
+			t.Run(sentence, func(t *testing.T) {
+				t.Parallel()
+				w := in(t)
+				t.Cleanup(w.leave) // the external networks can go then
+				c.bring(w)
+				w.holds(c.reason, c.reasonCase)
 			})
 		}
 	})
@@ -180,12 +193,12 @@ func (w *trouble) secret(file, project string, change func(map[string]any)) {
 	putSecret(w.T, w.ns, harness.CloudsOf(w.T, file, project, change))
 }
 
-// at is ready by credentials of the namespace, for a Neutron with a fault.
-func (w *trouble) at(fault string) {
+// at is network by credentials of the namespace, for a Neutron with a fault.
+func (w *trouble) at(fault string, changes ...func(*cloudteamv1.NetworkSpec)) {
 	w.Helper()
 	grant(w.T, w.ns)
 	w.secret(w.faulty[fault], fault, nil)
-	w.network(inSecret)
+	w.network(append(changes, inSecret)...)
 }
 
 func inSecret(s *cloudteamv1.NetworkSpec) {
@@ -350,7 +363,7 @@ func faultyClouds(t *testing.T) (clouds string, faulty map[string]string, endpoi
 		},
 	}
 	server := neutrontest.New(neutrontest.Options{
-		Tenants: append(slices.Collect(maps.Keys(faults)), "poor"), DeadHosts: []string{"dead"},
+		Tenants: append(slices.Collect(maps.Keys(faults)), "poor", "inward"), DeadHosts: []string{"dead"},
 	})
 	dir := t.TempDir()
 	serve := func(name string, middleware func(http.Handler) http.Handler) string {
@@ -378,8 +391,10 @@ func faultyClouds(t *testing.T) (clouds string, faulty map[string]string, endpoi
 			})
 		})
 	}
-	faulty["poor"] = clouds
-	openFile(t, clouds, "admin").setQuota(openFile(t, clouds, "poor").project, 0)
+	for name, quota := range map[string]string{"poor": "network", "inward": "floatingip"} {
+		faulty[name] = clouds
+		openFile(t, clouds, "admin").PutQuotas(openFile(t, clouds, name).project, map[string]int{quota: 0})
+	}
 	return clouds, faulty, endpoints
 }
 

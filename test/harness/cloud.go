@@ -182,8 +182,13 @@ func (c *Cloud) SetQuota(project string, networks int) {
 // PutQuota limits the networks of a project, as an administrator.
 func (c *Cloud) PutQuota(project string, networks int) {
 	c.t.Helper()
-	_, err := c.Client.Put(c.t.Context(), c.Client.ServiceURL("quotas", project),
-		map[string]any{"quota": map[string]any{"network": networks}}, nil,
+	c.PutQuotas(project, map[string]int{"network": networks})
+}
+
+// PutQuotas limits resources of a project, as an administrator.
+func (c *Cloud) PutQuotas(project string, quotas map[string]int) {
+	c.t.Helper()
+	_, err := c.Client.Put(c.t.Context(), c.Client.ServiceURL("quotas", project), map[string]any{"quota": quotas}, nil,
 		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
 	if err != nil {
 		c.t.Fatalf("setting the quota: %v", err)
