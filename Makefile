@@ -139,7 +139,7 @@ test-ui: assets ## Show kubectl network ui, and the site of make docs, in Chromi
 
 # End-to-end tests that bring an emulator of their own, or make nothing in the cloud: beside a real Neutron they do what
 # they do in test-all, and show no more.
-WITHOUT_NEUTRON := ^(TestOrphans|TestRebuiltClusterAdopts|TestRestoredCluster|TestTenantsCannotFillTheMemory|TestVersionSkew)$$
+WITHOUT_NEUTRON := ^(TestLostAnswers|TestOrphans|TestRebuiltClusterAdopts|TestRestoredCluster|TestTenantsCannotFillTheMemory|TestTheControllerDoesWhatWasPlanned|TestVersionSkew|TestWhyNamesTheCauseOfEachReason)$$
 
 .PHONY: test-openstack
 test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end, fault and adversary tests there
