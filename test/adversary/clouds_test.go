@@ -28,6 +28,9 @@ func inSecretOf(name string) func(*cloudteamv1.NetworkSpec) {
 // takes connections and does not answer, or to one that is not there, and replace half of these Secrets all the while.
 // Another's Networks with a Secret become Ready all the same.
 func TestCloudsWithoutAnswersConcernTheirNamespaces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for minutes")
+	}
 	released := make(chan struct{})
 	var hanging atomic.Int64
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
