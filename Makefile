@@ -226,10 +226,9 @@ lint: ## Run golangci-lint, mending what it can
 ##@ Documents
 
 .PHONY: docs
-docs: ## Check the documents, and build their site into dist/docs (Node.js 18 or later)
-	go run ./tools/docs
-	@command -v npm >/dev/null || { echo "The site needs Node.js 18 or later with npm. The pages in docs/ need nothing." >&2; exit 1; }
-	cd tools/docs/site; [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --ignore-scripts; npm run build
+VERSIONS ?=
+docs: ## Check the documents, and build their site into dist/docs (Node.js 18 or later), with those of VERSIONS, tags of releases
+	hack/docs.sh $(VERSIONS)
 
 .PHONY: docs-serve
 docs-serve: docs ## Serve the site on http://localhost:4173, until Ctrl-C

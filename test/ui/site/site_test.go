@@ -29,7 +29,7 @@ const patience = time.Minute
 var shown = []string{
 	"/", "/tutorial", "/learn/1-crd", "/kubectl-network", "/fields", "/flags", "/how-it-works",
 	"/code/internal/plan/owner.go", "/zh/", "/zh/tutorial", "/zh/kubectl-network", "/zh/network",
-	"/zh/how-it-works", "/zh/credentials",
+	"/zh/how-it-works", "/zh/credentials", "/zh/monitoring",
 }
 
 func TestSite(t *testing.T) {

@@ -61,6 +61,9 @@ function rewrite(from, text) {
     const spans = []
     return line
       .replace(/`[^`]*`/g, (span) => `\0${spans.push(span) - 1}\0`)
+      .replace(/!\[([^\]]*)\]\(([^()\s]+)\)/g, (image, alt, link) =>
+        hasSchemes(path.posix.join(path.posix.dirname(from), link))
+          ? pair(alt, inScheme(link, 'light'), inScheme(link, 'dark')) : image)
       .replace(/\]\(([^()\s]+)\)/g, (_, link) => `](${target(from, link)})`)
       .replace(/ src="([^"]+)"/g, (_, link) => ` src="${target(from, link)}"`)
       .replace(/<(?!\/?(a|br|img|p|div|sub|sup|details|summary|kbd)\b|!--)/g, '&lt;')
@@ -72,8 +75,17 @@ function rewrite(from, text) {
 function byScheme(picture) {
   const dark = picture.match(/srcset="([^"]+)"/)[1]
   const [, alt, light] = picture.match(/<img alt="([^"]*)" src="([^"]+)"/)
-  return `<img class="light-only" alt="${alt}" src="${light}">\n<img class="dark-only" alt="${alt}" src="${dark}">`
+  return pair(alt, light, dark)
 }
+
+const pair = (alt, light, dark) =>
+  `<img class="light-only" alt="${alt}" src="${light}">\n<img class="dark-only" alt="${alt}" src="${dark}">`
+
+// A drawing that has both schemes in itself asks the system which. Here it is two: with the rules for the dark scheme
+// always, and never.
+const darkRules = /@media \(prefers-color-scheme: dark\) \{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}/
+const hasSchemes = (name) => name.endsWith('.svg') && files.has(name) && darkRules.test(text(name))
+const inScheme = (name, scheme) => name.replace(/\.svg$/, `-${scheme}.svg`)
 
 // withAnchors is a file of code as a page, with an anchor before each linked symbol.
 function withAnchors(name, symbols) {
@@ -115,7 +127,11 @@ for (const name of folders) {
   write(`code/${name}/index.md`, `${aside}# ${name}\n\n${inside.join('\n')}\n`)
 }
 for (const name of files) {
-  if (/^docs\/.*\.(svg|png|gif)$/.test(name)) write(placeOf(name), fs.readFileSync(path.join(root, name)))
+  if (!/^docs\/.*\.(svg|png|gif)$/.test(name)) continue
+  write(placeOf(name), fs.readFileSync(path.join(root, name)))
+  if (!hasSchemes(name)) continue
+  write(placeOf(inScheme(name, 'light')), text(name).replace(darkRules, ''))
+  write(placeOf(inScheme(name, 'dark')), text(name).replace(darkRules, '$1'))
 }
 write('public/icon.svg', text('internal/kubectl/ui/assets/icon.svg'))
 

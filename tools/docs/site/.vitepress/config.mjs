@@ -19,6 +19,10 @@ function tokenize(text) {
 
 // For a site below a path: DOCS_BASE=/network-controller/ make docs
 const base = process.env.DOCS_BASE ?? '/'
+// The site that has all versions, as hack/docs.sh builds it: the first at its path, the others in folders of their names.
+const site = process.env.DOCS_SITE ?? base
+const versions = (process.env.DOCS_VERSIONS ?? version).trim().split(/ +/)
+  .map((name, i) => ({ name, path: i ? name + '/' : '' }))
 
 export default defineConfig({
   base,
@@ -44,6 +48,7 @@ export default defineConfig({
   vite: { build: { chunkSizeWarningLimit: 2000 } },
   themeConfig: {
     outline: [2, 3],
+    versions: { site, current: base.slice(site.length), versions },
     search: {
       provider: 'local',
       options: {
@@ -64,14 +69,14 @@ export default defineConfig({
       label: 'English', lang: 'en',
       themeConfig: {
         sidebar: en,
-        nav: [page('Tutorial', '/tutorial'), page('Install', '/install'), page('Fields', '/fields'), page(version, '/project/changelog')],
+        nav: [page('Tutorial', '/tutorial'), page('Install', '/install'), page('Fields', '/fields'), { component: 'Versions' }],
       },
     },
     zh: {
       label: '简体中文', lang: 'zh-CN', description: '面向 OpenStack Neutron 的 Kubernetes 控制器',
       themeConfig: {
         sidebar: zh,
-        nav: [page('教程', '/zh/tutorial'), page('安装', '/zh/install'), page('字段', '/fields'), page(version, '/project/changelog')],
+        nav: [page('教程', '/zh/tutorial'), page('安装', '/zh/install'), page('字段', '/fields'), { component: 'Versions' }],
         outline: { label: '本页内容', level: [2, 3] },
         docFooter: { prev: '上一页', next: '下一页' },
         darkModeSwitchLabel: '外观', lightModeSwitchTitle: '切换到浅色', darkModeSwitchTitle: '切换到深色',
