@@ -104,7 +104,7 @@ func testCrashes(t *testing.T, course course, want reference) {
 		if writes == 0 {
 			continue // a life without Networks
 		}
-		step := sampleEvery()
+		step := sample.every
 		if openStack() {
 			step *= course.sparsely
 		}
@@ -128,7 +128,7 @@ func testCrashes(t *testing.T, course course, want reference) {
 					}
 					said("killed at %d of %d writes", row.kills, tried)
 				})
-				for n := 1; n <= min(apart, writes); n += step {
+				for n := 1 + sample.first; n <= min(apart, writes); n += step {
 					points := (writes-n)/apart + 1
 					tried += points
 					t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -5,8 +5,8 @@
 // proxy) that count, log and break calls. After each fault, Neutron and Kubernetes have to come to the state in which the
 // same work ends that nothing disturbed, and then nothing is written any more.
 //
-// With -short, a fixed sample runs: the first scenario of each group and of each sweep of kills, and every nth after it
-// (see sampleEvery).
+// With -short, a fixed sample runs: the first scenario of each group and of each sweep of kills, and every nth after it.
+// FAULTS_PART=2/3 has the second of three parts run, into which the scenarios and kills are dealt in turn.
 //
 // The cloud is the emulator, or with FAULTS_OPENSTACK=1 the Keystone and Neutron whose clouds "admin" and "tenant" are
 // in the file that OS_CLIENT_CONFIG_FILE names. FAULTS_RESULTS names a file to which the results are written, as package
@@ -16,6 +16,7 @@ package faults
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -42,18 +43,33 @@ func worldsAtATime() int {
 	return 12
 }
 
-// sampleEvery is the n of "every nth scenario of a group, and every nth kill": 1 has them all run.
-func sampleEvery() int {
+// sample says which scenarios of a group, and which kills of a sweep, run: the one at the place first, which begins at 0,
+// and every nth after it. TestMain sets it.
+var sample = struct{ first, every int }{0, 1}
+
+// setSample reads -short and FAULTS_PART.
+func setSample() error {
+	part := os.Getenv("FAULTS_PART")
 	switch {
-	case !testing.Short():
-		return 1
-	case openStack():
-		return 32
+	case testing.Short() && openStack():
+		sample.every = 32
+	case testing.Short():
+		sample.every = 6
+	case part != "":
+		n, err := fmt.Sscanf(part, "%d/%d", &sample.first, &sample.every)
+		if sample.first--; n != 2 || err != nil || sample.first < 0 || sample.first >= sample.every {
+			return fmt.Errorf("FAULTS_PART is %q, want a part as 2/3: the second of three", part)
+		}
 	}
-	return 6
+	return nil
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := setSample(); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(2)
+	}
 	harness.RunInParallel(worldsAtATime())
 	options := harness.Options{Components: harness.AllComponents(), OpenStack: openStack(), OpenClass: true}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {

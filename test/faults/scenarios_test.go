@@ -77,7 +77,7 @@ func (s scenario) leftOut(place int) (reason string) {
 	switch {
 	case openStack() && s.slow:
 		return "slow"
-	case place%sampleEvery() != 0:
+	case place%sample.every != sample.first:
 		return "short run"
 	}
 	return ""
