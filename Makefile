@@ -9,15 +9,9 @@ MODULE  := cloudteam.ztgame.com/network-controller
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
 LDFLAGS := -X $(MODULE)/internal/version.Version=$(VERSION)
 
-# Whatever is compiled here is compiled in one way, without C and without the names of folders. So programs, tests,
-# linters and a control plane built from source share one build cache, also those in another clone: they would compile
-# client-go and its like three times.
-export CGO_ENABLED := 0
-export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
-
 # The race detector needs a C compiler; without one the tests run without it.
 # It is asked only where it is used, because the first `go env` may download a toolchain in silence.
-RACE = $(shell command -v "$$(go env CC)" >/dev/null && echo -race)
+RACE = $(shell command -v "$$(go env CC)" >/dev/null && [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
 
 ##@ Try it
 
@@ -96,15 +90,15 @@ RACED := $(UNIT) ./test/contract/... ./test/integration ./test/transitions
 
 .PHONY: test-race
 test-race: assets ## Run the tests in whose process the product's code runs, with the race detector
-	KUBEBUILDER_ASSETS="$(ASSETS)" $(if $(RACE),CGO_ENABLED=1) go test $(RACE) -timeout 20m $(RACED)
+	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 20m $(RACED)
 
 .PHONY: test-started
-E2E ?= .
-test-started: assets ## Run the whole suites that start the binaries as a user would; E2E is which end-to-end tests (all)
+WITHOUT_E2E ?=
+test-started: assets ## Run the whole suites that start the binaries as a user would, without the end-to-end tests of WITHOUT_E2E
 	@# As above, what takes longest begins first.
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	go test -timeout 30m ./test/faults/... $$(comm -23 <(go list ./... | sort) <(go list $(RACED) ./test/e2e | sort)) && \
-	go test -timeout 30m -run '$(E2E)' ./test/e2e
+	go test -timeout 30m -skip '$(WITHOUT_E2E)' ./test/e2e
 
 .PHONY: test-all
 test-all: test-race test-started ## Run all tests, as continuous integration does
@@ -142,12 +136,15 @@ test-ui: assets ## Show kubectl network ui, and the site of make docs, in Chromi
 WITHOUT_NEUTRON := ^(TestLostAnswers|TestOrphans|TestRebuiltClusterAdopts|TestRestoredCluster|TestTenantsCannotFillTheMemory|TestTheControllerDoesWhatWasPlanned|TestVersionSkew|TestWhyNamesTheCauseOfEachReason)$$
 
 .PHONY: test-openstack
-test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end, fault and adversary tests there
+E2E ?= .
+test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end (E2E: which), fault and adversary tests there
 	dev/openstack/openstack up
-	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
-	dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 FAULTS_OPENSTACK=1 \
-	  ADVERSARY_OPENSTACK=1 go test -short -count=1 -p 1 -timeout 60m -skip '$(WITHOUT_NEUTRON)' \
-	  ./test/contract/... ./test/e2e/... ./test/faults/... ./test/adversary
+	@export KUBEBUILDER_ASSETS="$(ASSETS)"; status=0; \
+	real() { echo "go test $$*"; dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 FAULTS_OPENSTACK=1 \
+	  ADVERSARY_OPENSTACK=1 go test -short -count=1 -p 1 -timeout 60m "$$@" || status=1; }; \
+	real -run '$(E2E)' -skip '$(WITHOUT_NEUTRON)' ./test/e2e/...; \
+	real ./test/contract/... ./test/faults/... ./test/adversary; \
+	exit $$status
 
 .PHONY: test-dataplane
 test-dataplane: assets ## Start a real Neutron with OVN, nodes and kubelets, and send packets between Pods (root, Debian)
