@@ -114,5 +114,5 @@ func TestFloatingIPs(t *testing.T) {
 	startController(t, "tenant")
 	removePort(t, namespace, "vm")
 	remove(t, namespace, network)
-	awaitNone("") // those of the Deployment's ports go after the ports, which keep no Network
+	awaitNone("floating_network_id=" + outside.id()) // those of the Deployment's ports go after the ports, which keep no Network
 }
