@@ -101,7 +101,7 @@ test-started: assets ## Run the whole suites that start the binaries as a user w
 	go test -timeout 30m -skip '$(WITHOUT_E2E)' ./test/e2e
 
 .PHONY: test-all
-test-all: test-race test-started ## Run all tests, as continuous integration does
+test-all: test-race test-started ## Run all tests
 
 .PHONY: test-install
 test-install: PLATFORMS = linux/$(shell go env GOARCH)
