@@ -129,6 +129,9 @@ func testCrashes(t *testing.T, course course, want reference) {
 					said("killed at %d of %d writes", row.kills, tried)
 				})
 				for n := 1 + sample.first; n <= min(apart, writes); n += step {
+					if !dealt(fmt.Sprint(sentence, n)) {
+						continue
+					}
 					points := (writes-n)/apart + 1
 					tried += points
 					t.Run(fmt.Sprint(n), func(t *testing.T) {

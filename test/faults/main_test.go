@@ -6,7 +6,8 @@
 // same work ends that nothing disturbed, and then nothing is written any more.
 //
 // With -short, a fixed sample runs: the first scenario of each group and of each sweep of kills, and every nth after it.
-// FAULTS_PART=2/3 has the second of three parts run, into which the scenarios and kills are dealt in turn.
+// FAULTS_PART=2/3 has the second of three parts run, into which the scenarios and kills are dealt in turn; with -short on
+// a real cloud, the second of three parts of the sample.
 //
 // The cloud is the emulator, or with FAULTS_OPENSTACK=1 the Keystone and Neutron whose clouds "admin" and "tenant" are
 // in the file that OS_CLIENT_CONFIG_FILE names. FAULTS_RESULTS names a file to which the results are written, as package
@@ -18,6 +19,8 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"os"
 	"slices"
 	"sync"
@@ -44,22 +47,33 @@ func worldsAtATime() int {
 }
 
 // sample says which scenarios of a group, and which kills of a sweep, run: the one at the place first, which begins at 0,
-// and every nth after it. TestMain sets it.
-var sample = struct{ first, every int }{0, 1}
+// and every nth after it; of these, one part of several, from 0. TestMain sets it.
+var sample = struct{ first, every, part, parts int }{every: 1, parts: 1}
+
+// dealt reports whether the part of the sample that runs has what a name stands for. The names decide, because the
+// sample has hardly more than the first scenario of each group.
+func dealt(name string) bool {
+	hash := fnv.New32a()
+	_, _ = io.WriteString(hash, name)
+	return int(hash.Sum32()%uint32(sample.parts)) == sample.part
+}
 
 // setSample reads -short and FAULTS_PART.
 func setSample() error {
-	part := os.Getenv("FAULTS_PART")
+	part, parts := 0, 1
+	if text := os.Getenv("FAULTS_PART"); text != "" {
+		n, err := fmt.Sscanf(text, "%d/%d", &part, &parts)
+		if part--; n != 2 || err != nil || part < 0 || part >= parts {
+			return fmt.Errorf("FAULTS_PART is %q, want a part as 2/3: the second of three", text)
+		}
+	}
 	switch {
 	case testing.Short() && openStack():
-		sample.every = 32
+		sample.every, sample.part, sample.parts = 32, part, parts
 	case testing.Short():
 		sample.every = 6
-	case part != "":
-		n, err := fmt.Sscanf(part, "%d/%d", &sample.first, &sample.every)
-		if sample.first--; n != 2 || err != nil || sample.first < 0 || sample.first >= sample.every {
-			return fmt.Errorf("FAULTS_PART is %q, want a part as 2/3: the second of three", part)
-		}
+	default:
+		sample.first, sample.every = part, parts
 	}
 	return nil
 }

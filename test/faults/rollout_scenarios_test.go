@@ -33,7 +33,7 @@ func testRolloutScenarios(t *testing.T, want reference) {
 	} {
 		for place, sentence := range slices.Sorted(maps.Keys(group)) {
 			s := group[sentence]
-			s.testRollout(t, want, rollouts().name+sentence, s.leftOut(place))
+			s.testRollout(t, want, rollouts().name+sentence, s.leftOut(sentence, place))
 		}
 	}
 }
