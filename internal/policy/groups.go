@@ -1,0 +1,293 @@
+package policy
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go4.org/netipx"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// MaxRules is the most rules of a SecurityGroup.
+const MaxRules = 64
+
+// nothing is a range that no packet on a network has, because it never leaves its host (RFC 1122, section 3.2.1.3). A
+// rule about it closes egress: a SecurityGroup without any lets everything out.
+const nothing = "127.0.0.1/32"
+
+// Group is a SecurityGroup that policies need.
+type Group struct {
+	// Name is the SecurityGroup's, in the policies' namespace.
+	Name string
+	// Description says for people what it is for.
+	Description string
+	// On is the Network whose ports are in it.
+	On cache.ObjectName
+	// Rules never lack one for egress.
+	Rules []cloudteamv1.SecurityGroupRule
+}
+
+// Addresses gives the addresses, on a Network, of the Pods that a peer selects, in whatever namespaces. It gives each
+// once or more often, in any order.
+type Addresses func(on cache.ObjectName, peer Peer) []netip.Addr
+
+// Groups gives the groups that the policies of one namespace need, each once, ordered by their names. problems say, by
+// the policy's name, what one has beyond what a group can hold; the rule in question is left out.
+func Groups(policies []Policy, addresses Addresses) (groups []Group, problems map[string][]string) {
+	problems = map[string][]string{}
+	byName := map[string]Group{}
+	add := func(g Group) { byName[g.Name] = g }
+	for _, p := range policies {
+		for _, on := range p.On {
+			g, tooMany := p.group(on, addresses)
+			problems[p.Name] = append(problems[p.Name], tooMany...)
+			add(g)
+			for _, peer := range p.ownPeers() {
+				add(membersOf(on, peer.Pods))
+			}
+			if !p.Ingress {
+				add(open(on, cloudteamv1.RuleIngress))
+			}
+			if !p.Egress {
+				add(open(on, cloudteamv1.RuleEgress))
+			}
+		}
+	}
+	for _, g := range byName {
+		groups = append(groups, g)
+	}
+	slices.SortFunc(groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
+	return groups, problems
+}
+
+// Membership is what policies decide about a port.
+type Membership struct {
+	// Selected is true if a policy selects the port's Pod. Then the port is in Groups alone. Otherwise it is in Groups
+	// besides those that it would be in without any policy.
+	Selected bool
+	// Groups are the names of SecurityGroups of the policies' namespace, sorted.
+	Groups []string
+}
+
+// Member gives the groups of a port on a Network whose Pod has the labels. policies are those of the Pod's namespace.
+func Member(policies []Policy, on cache.ObjectName, pod labels.Labels) (m Membership) {
+	ingress, egress := false, false
+	for _, p := range policies {
+		if !slices.Contains(p.On, on) {
+			continue
+		}
+		if p.Pods.Matches(pod) {
+			m.Selected = true
+			ingress, egress = ingress || p.Ingress, egress || p.Egress
+			m.Groups = append(m.Groups, groupName(p.Name, on))
+		}
+		for _, peer := range p.ownPeers() {
+			if peer.Pods.Matches(pod) {
+				m.Groups = append(m.Groups, membersOf(on, peer.Pods).Name)
+			}
+		}
+	}
+	if m.Selected && !ingress {
+		m.Groups = append(m.Groups, open(on, cloudteamv1.RuleIngress).Name)
+	}
+	if m.Selected && !egress {
+		m.Groups = append(m.Groups, open(on, cloudteamv1.RuleEgress).Name)
+	}
+	slices.Sort(m.Groups)
+	m.Groups = slices.Compact(m.Groups)
+	return m
+}
+
+// ownPeers are the peers of the policy that become groups.
+func (p Policy) ownPeers() (own []Peer) {
+	for _, rules := range [][]Rule{p.In, p.Out} {
+		for _, r := range rules {
+			for _, peer := range r.Peers {
+				if peer.own() {
+					own = append(own, peer)
+				}
+			}
+		}
+	}
+	return own
+}
+
+// group is the group of the Pods that the policy selects.
+func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, problems []string) {
+	g = Group{
+		Name: groupName(p.Name, on), On: on,
+		Description: cut(fmt.Sprintf("MultiNetworkPolicy %s, for Network %s", p.Name, on)),
+	}
+	room := MaxRules - 1 // one closes egress
+	add := func(direction cloudteamv1.RuleDirection, rules []Rule) {
+		for i, r := range rules {
+			translated := r.on(on, direction, addresses)
+			more := slices.DeleteFunc(translated, func(r cloudteamv1.SecurityGroupRule) bool {
+				return slices.ContainsFunc(g.Rules, func(have cloudteamv1.SecurityGroupRule) bool { return same(have, r) })
+			})
+			if len(g.Rules)+len(more) > room {
+				problems = append(problems, fmt.Sprintf("rule %d for %s needs %d rules of a security group, on Network %s, and "+
+					"%d of %d are left: it allows nothing. Name fewer ranges, ports or Pods of other namespaces, or write two "+
+					"policies", i, direction, len(more), on, room-len(g.Rules), room))
+				continue
+			}
+			g.Rules = append(g.Rules, more...)
+		}
+	}
+	if p.Ingress {
+		add(cloudteamv1.RuleIngress, p.In)
+	}
+	if p.Egress {
+		add(cloudteamv1.RuleEgress, p.Out)
+	}
+	g.Rules = append(g.Rules, closed())
+	return g, problems
+}
+
+// on translates a rule for one Network. The result has no two equal rules.
+func (r Rule) on(
+	on cache.ObjectName, direction cloudteamv1.RuleDirection, addresses Addresses,
+) (rules []cloudteamv1.SecurityGroupRule) {
+	add := func(remote cloudteamv1.SecurityGroupRule) {
+		remote.Direction = direction
+		if r.Ports == nil {
+			rules = append(rules, remote)
+		}
+		for _, p := range r.Ports {
+			rule := remote
+			rule.Protocol = p.Protocol
+			if p.First > 0 {
+				rule.PortRangeMin, rule.PortRangeMax = new(p.First), new(p.Last)
+			}
+			if !slices.ContainsFunc(rules, func(have cloudteamv1.SecurityGroupRule) bool { return same(have, rule) }) {
+				rules = append(rules, rule)
+			}
+		}
+	}
+	families := []cloudteamv1.EtherType{cloudteamv1.EtherTypeIPv4, cloudteamv1.EtherTypeIPv6}
+	if r.Peers == nil {
+		for _, family := range families {
+			add(cloudteamv1.SecurityGroupRule{EtherType: family})
+		}
+	}
+	var groups []string
+	var ranges netipx.IPSetBuilder
+	for _, peer := range r.Peers {
+		switch {
+		case peer.own():
+			groups = append(groups, membersOf(on, peer.Pods).Name)
+		case peer.Block.IsValid():
+			ranges.AddSet(peer.ranges())
+		default:
+			for _, address := range addresses(on, peer) {
+				ranges.Add(address)
+			}
+		}
+	}
+	slices.Sort(groups)
+	for _, group := range slices.Compact(groups) {
+		for _, family := range families {
+			add(cloudteamv1.SecurityGroupRule{EtherType: family, RemoteGroup: group})
+		}
+	}
+	for _, prefix := range setOf(&ranges).Prefixes() {
+		family := cloudteamv1.EtherTypeIPv4
+		if prefix.Addr().Is6() {
+			family = cloudteamv1.EtherTypeIPv6
+		}
+		add(cloudteamv1.SecurityGroupRule{EtherType: family, RemoteCIDR: prefix.String()})
+	}
+	return rules
+}
+
+// ranges are the addresses of a Block, without those that it excepts.
+func (p Peer) ranges() *netipx.IPSet {
+	var b netipx.IPSetBuilder
+	b.AddPrefix(p.Block)
+	for _, except := range p.Except {
+		b.RemovePrefix(except)
+	}
+	return setOf(&b)
+}
+
+// setOf gives the set that a builder has. Its errors are about invalid addresses only, of which it got none.
+func setOf(b *netipx.IPSetBuilder) *netipx.IPSet {
+	set, err := b.IPSet()
+	if err != nil {
+		panic(err)
+	}
+	return set
+}
+
+// membersOf is the group of the Pods of the own namespace that a peer selects. Policies that select the same share it.
+func membersOf(on cache.ObjectName, pods labels.Selector) Group {
+	selector := cmp.Or(pods.String(), "all Pods")
+	return Group{
+		Name:        "policy-members-" + hash(on.String(), selector),
+		Description: cut(fmt.Sprintf("Pods that MultiNetworkPolicies name, on Network %s: %s", on, selector)),
+		On:          on, Rules: []cloudteamv1.SecurityGroupRule{closed()},
+	}
+}
+
+// open is the group of the Pods that policies select, but not for the direction.
+func open(on cache.ObjectName, direction cloudteamv1.RuleDirection) Group {
+	g := Group{
+		Name: fmt.Sprintf("policy-open-%s-%s", direction, hash(on.String())), On: on,
+		Description: cut(fmt.Sprintf("Pods that MultiNetworkPolicies select, but not for %s, on Network %s", direction, on)),
+		Rules: []cloudteamv1.SecurityGroupRule{
+			{Direction: direction, EtherType: cloudteamv1.EtherTypeIPv4},
+			{Direction: direction, EtherType: cloudteamv1.EtherTypeIPv6},
+		},
+	}
+	if direction == cloudteamv1.RuleIngress {
+		g.Rules = append(g.Rules, closed())
+	}
+	return g
+}
+
+// closed is a rule that lets nothing out.
+func closed() cloudteamv1.SecurityGroupRule {
+	return cloudteamv1.SecurityGroupRule{
+		Direction: cloudteamv1.RuleEgress, EtherType: cloudteamv1.EtherTypeIPv4, RemoteCIDR: nothing,
+	}
+}
+
+// groupName is the name of a policy's group on a Network.
+func groupName(policy string, on cache.ObjectName) string {
+	// A name has at most 253 characters; a longer one's is told from others by the hash.
+	const most = 200
+	return "policy-" + strings.TrimRight(policy[:min(most, len(policy))], ".-") + "-" + hash(policy, on.String())
+}
+
+// hash is a short text for some longer ones.
+func hash(texts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(texts, "\x00")))
+	return hex.EncodeToString(sum[:5])
+}
+
+// cut shortens a description to what a SecurityGroup's may have.
+func cut(text string) string {
+	const most = 173
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// same reports whether two rules are equal.
+func same(a, b cloudteamv1.SecurityGroupRule) bool {
+	equal := func(p, q *int32) bool { return p == q || p != nil && q != nil && *p == *q }
+	plain := func(r cloudteamv1.SecurityGroupRule) cloudteamv1.SecurityGroupRule {
+		r.PortRangeMin, r.PortRangeMax = nil, nil
+		return r
+	}
+	return plain(a) == plain(b) && equal(a.PortRangeMin, b.PortRangeMin) && equal(a.PortRangeMax, b.PortRangeMax)
+}

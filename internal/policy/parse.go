@@ -1,0 +1,212 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/cache"
+)
+
+// AnnotationFor names the Networks that a policy is for, with commas between: by name, or by namespace and name with a
+// slash between (MultiNetworkPolicy's README, "policy-for"). A policy without it is for none.
+const AnnotationFor = "k8s.v1.cni.cncf.io/policy-for"
+
+// Policy is a MultiNetworkPolicy.
+type Policy struct {
+	// Namespace and Name are the object's.
+	Namespace, Name string
+	// On are the Networks that it is for, each once.
+	On []cache.ObjectName
+	// Pods selects the Pods that it is about, by their labels.
+	Pods labels.Selector
+	// Ingress and Egress say whether it restricts what its Pods receive, and what they send. In and Out list what is
+	// allowed then.
+	Ingress, Egress bool
+	In, Out         []Rule
+}
+
+// Rule allows packets to or from peers.
+type Rule struct {
+	// Peers are any of them; nil for everybody.
+	Peers []Peer
+	// Ports are those of the destination; nil for all protocols and ports.
+	Ports []Ports
+}
+
+// Peer is a range of addresses, or Pods on the policy's Network.
+type Peer struct {
+	// Block is a range, without the ranges in Except. It is the zero Prefix for Pods.
+	Block  netip.Prefix
+	Except []netip.Prefix
+	// Pods selects Pods by their labels, and Namespaces their namespaces. A nil Namespaces is the policy's own.
+	Pods, Namespaces labels.Selector
+}
+
+// own reports whether the peer is Pods of the policy's own namespace.
+func (p Peer) own() bool { return !p.Block.IsValid() && p.Namespaces == nil }
+
+// Ports is a range of ports of a protocol.
+type Ports struct {
+	// Protocol is tcp, udp or sctp.
+	Protocol string
+	// First and Last are 0 for all ports.
+	First, Last int32
+}
+
+// Parse reads a MultiNetworkPolicy. problems say in which words of the spec it has what Neutron cannot do, or nobody; a
+// rule with such words is left out, so that nothing is allowed that the policy does not allow. ok is false if not even
+// the Pods that it is about can be told.
+func Parse(obj *unstructured.Unstructured) (p Policy, problems []string, ok bool) {
+	p = Policy{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	var err error
+	if p.On, err = networksOf(obj); err != nil {
+		return p, []string{err.Error()}, false
+	}
+	content, _, err := unstructured.NestedMap(obj.Object, "spec")
+	var spec networkingv1.NetworkPolicySpec
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &spec)
+	}
+	if err != nil {
+		return p, []string{"spec cannot be read: " + err.Error()}, false
+	}
+	if p.Pods, err = metav1.LabelSelectorAsSelector(&spec.PodSelector); err != nil {
+		return p, []string{"spec.podSelector: " + err.Error()}, false
+	}
+	types := spec.PolicyTypes
+	p.Ingress = len(types) == 0 || slices.Contains(types, networkingv1.PolicyTypeIngress)
+	p.Egress = len(types) == 0 && len(spec.Egress) > 0 || slices.Contains(types, networkingv1.PolicyTypeEgress)
+	add := func(to *[]Rule, at string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) {
+		rule, err := ruleOf(peers, ports)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("%s: %v. The rule allows nothing", at, err))
+			return
+		}
+		*to = append(*to, rule)
+	}
+	for i, r := range spec.Ingress {
+		add(&p.In, fmt.Sprintf("spec.ingress[%d]", i), r.From, r.Ports)
+	}
+	for i, r := range spec.Egress {
+		add(&p.Out, fmt.Sprintf("spec.egress[%d]", i), r.To, r.Ports)
+	}
+	return p, problems, true
+}
+
+// networksOf reads AnnotationFor.
+func networksOf(obj metav1.Object) (on []cache.ObjectName, err error) {
+	for item := range strings.SplitSeq(obj.GetAnnotations()[AnnotationFor], ",") {
+		item = strings.TrimSpace(item)
+		if item == "" {
+			continue
+		}
+		namespace, name, found := strings.Cut(item, "/")
+		if !found {
+			namespace, name = obj.GetNamespace(), item
+		}
+		if namespace == "" || name == "" || strings.Contains(name, "/") {
+			return nil, fmt.Errorf("the annotation %s has %q: write NAME or NAMESPACE/NAME of a Network", AnnotationFor, item)
+		}
+		if key := cache.NewObjectName(namespace, name); !slices.Contains(on, key) {
+			on = append(on, key)
+		}
+	}
+	return on, nil
+}
+
+func ruleOf(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) (r Rule, err error) {
+	for i, peer := range peers {
+		p, err := peerOf(peer)
+		if err != nil {
+			return Rule{}, fmt.Errorf("peer %d: %w", i, err)
+		}
+		r.Peers = append(r.Peers, p)
+	}
+	for i, port := range ports {
+		p, err := portsOf(port)
+		if err != nil {
+			return Rule{}, fmt.Errorf("port %d: %w", i, err)
+		}
+		r.Ports = append(r.Ports, p)
+	}
+	return r, nil
+}
+
+func peerOf(peer networkingv1.NetworkPolicyPeer) (p Peer, err error) {
+	if b := peer.IPBlock; b != nil {
+		if peer.PodSelector != nil || peer.NamespaceSelector != nil {
+			return p, errors.New("it has an ipBlock and a selector: write two peers")
+		}
+		if p.Block, err = prefixOf(b.CIDR); err != nil {
+			return p, err
+		}
+		for _, text := range b.Except {
+			except, err := prefixOf(text)
+			if err != nil {
+				return p, err
+			}
+			p.Except = append(p.Except, except)
+		}
+		return p, nil
+	}
+	if peer.PodSelector == nil && peer.NamespaceSelector == nil {
+		return p, errors.New("it is empty: write podSelector, namespaceSelector or ipBlock")
+	}
+	p.Pods = labels.Everything()
+	if s := peer.PodSelector; s != nil {
+		if p.Pods, err = metav1.LabelSelectorAsSelector(s); err != nil {
+			return p, fmt.Errorf("podSelector: %w", err)
+		}
+	}
+	if s := peer.NamespaceSelector; s != nil {
+		if p.Namespaces, err = metav1.LabelSelectorAsSelector(s); err != nil {
+			return p, fmt.Errorf("namespaceSelector: %w", err)
+		}
+	}
+	return p, nil
+}
+
+func prefixOf(text string) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil || prefix.Addr().Is4In6() {
+		return netip.Prefix{}, fmt.Errorf("%q is no range of addresses: write one such as 10.0.0.0/8 or fd00:1::/64", text)
+	}
+	return prefix.Masked(), nil
+}
+
+func portsOf(port networkingv1.NetworkPolicyPort) (p Ports, err error) {
+	p.Protocol = "tcp"
+	if port.Protocol != nil {
+		p.Protocol = strings.ToLower(string(*port.Protocol))
+		known := []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
+		if !slices.Contains(known, *port.Protocol) {
+			return p, fmt.Errorf("protocol %q is none of TCP, UDP and SCTP", *port.Protocol)
+		}
+	}
+	switch {
+	case port.Port == nil && port.EndPort != nil:
+		return p, errors.New("it has endPort without port: write the first port, too")
+	case port.Port == nil:
+		return p, nil
+	case port.Port.Type == intstr.String:
+		return p, fmt.Errorf("Neutron knows no names of ports such as %q: write the number", port.Port.StrVal)
+	}
+	p.First, p.Last = port.Port.IntVal, port.Port.IntVal
+	if port.EndPort != nil {
+		p.Last = *port.EndPort
+	}
+	if p.First < 1 || p.Last > 65535 || p.Last < p.First {
+		return p, fmt.Errorf("ports %d to %d are no range within 1 to 65535", p.First, p.Last)
+	}
+	return p, nil
+}

@@ -1,0 +1,465 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// pod is a Pod with a port on the Network, in the packet model.
+type pod struct {
+	name, namespace string
+	labels          labels.Set
+	addresses       []netip.Addr
+}
+
+// packet is what a Pod receives from an address, or sends to one.
+type packet struct {
+	remote   netip.Addr
+	protocol string
+	port     int32 // 0 for a protocol without ports
+}
+
+var (
+	lab = cache.NewObjectName("team", "lab")
+
+	namespaces = map[string]labels.Set{
+		"team": {"team": "a", "env": "dev"}, "other": {"team": "b", "env": "dev"}, "third": {"team": "c"},
+	}
+)
+
+// selects reports whether a peer selects a Pod, for a policy of namespace team, as MultiNetworkPolicy says.
+func (p pod) selectedBy(peer Peer) bool {
+	if peer.Block.IsValid() || !peer.Pods.Matches(p.labels) {
+		return false
+	}
+	if peer.Namespaces == nil {
+		return p.namespace == "team"
+	}
+	return peer.Namespaces.Matches(namespaces[p.namespace])
+}
+
+// addressesOf is the world's Addresses.
+func addressesOf(pods []pod) Addresses {
+	return func(_ cache.ObjectName, peer Peer) (all []netip.Addr) {
+		for _, p := range pods {
+			if p.selectedBy(peer) {
+				all = append(all, p.addresses...)
+			}
+		}
+		return all
+	}
+}
+
+// allowedByPolicies is the meaning of the policies: the definition that the translation has to keep.
+func allowedByPolicies(policies []Policy, pods []pod, at pod, ingress bool, x packet) bool {
+	isolated := false
+	for _, p := range policies {
+		if !slices.Contains(p.On, lab) || !p.Pods.Matches(at.labels) {
+			continue
+		}
+		restricts, rules := p.Ingress, p.In
+		if !ingress {
+			restricts, rules = p.Egress, p.Out
+		}
+		isolated = isolated || restricts
+		if restricts && slices.ContainsFunc(rules, func(r Rule) bool { return r.allows(pods, x) }) {
+			return true
+		}
+	}
+	return !isolated
+}
+
+func (r Rule) allows(pods []pod, x packet) bool {
+	port := r.Ports == nil || slices.ContainsFunc(r.Ports, func(p Ports) bool {
+		return p.Protocol == x.protocol && (p.First == 0 || p.First <= x.port && x.port <= p.Last)
+	})
+	peer := r.Peers == nil || slices.ContainsFunc(r.Peers, func(peer Peer) bool {
+		if peer.Block.IsValid() {
+			except := func(e netip.Prefix) bool { return e.Contains(x.remote) }
+			return peer.Block.Contains(x.remote) && !slices.ContainsFunc(peer.Except, except)
+		}
+		return slices.ContainsFunc(pods, func(p pod) bool {
+			return p.selectedBy(peer) && slices.Contains(p.addresses, x.remote)
+		})
+	})
+	return port && peer
+}
+
+// allowedByGroups is what Neutron does with a port in groups: it lets pass what any rule of any of them is about.
+func allowedByGroups(
+	policies []Policy, groups []Group, pods []pod, in []string, ingress bool, x packet,
+) bool {
+	for _, g := range groups {
+		if !slices.Contains(in, g.Name) {
+			continue
+		}
+		for _, r := range g.Rules {
+			family := cloudteamv1.EtherTypeIPv4
+			if x.remote.Is6() {
+				family = cloudteamv1.EtherTypeIPv6
+			}
+			if (r.Direction == cloudteamv1.RuleIngress) != ingress || r.EtherType != family ||
+				r.Protocol != "" && r.Protocol != x.protocol ||
+				r.PortRangeMin != nil && (x.port < *r.PortRangeMin || x.port > *r.PortRangeMax) {
+				continue
+			}
+			switch {
+			case r.RemoteCIDR != "":
+				if netip.MustParsePrefix(r.RemoteCIDR).Contains(x.remote) {
+					return true
+				}
+			case r.RemoteGroup != "":
+				if slices.ContainsFunc(pods, func(p pod) bool {
+					return p.namespace == "team" && slices.Contains(p.addresses, x.remote) &&
+						slices.Contains(Member(policies, lab, p.labels).Groups, r.RemoteGroup)
+				}) {
+					return true
+				}
+			default:
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func drawSelector(t *rapid.T, what string) labels.Selector {
+	text := rapid.SampledFrom([]string{"", "app=web", "app=db", "app!=db", "app in (web,db)", "tier", "!tier"}).Draw(t, what)
+	s, err := labels.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func drawPrefix(t *rapid.T, what string) netip.Prefix {
+	return netip.MustParsePrefix(rapid.SampledFrom([]string{
+		"0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/24", "10.1.0.0/30", "10.1.0.2/32", "192.0.2.0/25", "::/0", "fd00::/16",
+		"fd00::2/128",
+	}).Draw(t, what))
+}
+
+func drawPeer(t *rapid.T) (p Peer) {
+	switch rapid.IntRange(0, 2).Draw(t, "peer") {
+	case 0:
+		p.Block = drawPrefix(t, "block")
+		p.Except = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) netip.Prefix { return drawPrefix(t, "except") }), 0, 2).
+			Draw(t, "except")
+		return p
+	case 1:
+		p.Namespaces = labels.SelectorFromSet(rapid.SampledFrom([]labels.Set{
+			{}, {"team": "a"}, {"team": "b"}, {"env": "dev"},
+		}).Draw(t, "namespaces"))
+	}
+	p.Pods = drawSelector(t, "pods")
+	return p
+}
+
+func drawRules(t *rapid.T, what string) []Rule {
+	ports := rapid.Custom(func(t *rapid.T) Ports {
+		first := rapid.SampledFrom([]int32{0, 80, 443}).Draw(t, "first")
+		return Ports{
+			Protocol: rapid.SampledFrom([]string{"tcp", "udp", "sctp"}).Draw(t, "protocol"),
+			First:    first, Last: first + first*rapid.Int32Range(0, 2).Draw(t, "more"),
+		}
+	})
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) (r Rule) {
+		if rapid.Bool().Draw(t, "has peers") {
+			r.Peers = rapid.SliceOfN(rapid.Custom(drawPeer), 1, 3).Draw(t, "peers")
+		}
+		if rapid.Bool().Draw(t, "has ports") {
+			r.Ports = rapid.SliceOfN(ports, 1, 2).Draw(t, "ports")
+		}
+		return r
+	}), 0, 3).Draw(t, what)
+}
+
+func drawPolicies(t *rapid.T) (policies []Policy) {
+	for i := range rapid.IntRange(0, 4).Draw(t, "policies") {
+		p := Policy{Namespace: "team", Name: fmt.Sprint("p", i), Pods: drawSelector(t, "about")}
+		p.On = rapid.SampledFrom([][]cache.ObjectName{{lab}, {lab}, {cache.NewObjectName("team", "storage")}}).Draw(t, "on")
+		p.Ingress = rapid.Bool().Draw(t, "ingress")
+		p.Egress = !p.Ingress || rapid.Bool().Draw(t, "egress")
+		p.In, p.Out = drawRules(t, "in"), drawRules(t, "out")
+		policies = append(policies, p)
+	}
+	return policies
+}
+
+func drawPods(t *rapid.T) (pods []pod) {
+	for i := range rapid.IntRange(1, 8).Draw(t, "pods") {
+		p := pod{name: fmt.Sprint("pod", i), labels: labels.Set{}}
+		p.namespace = rapid.SampledFrom([]string{"team", "team", "other", "third"}).Draw(t, "namespace")
+		for key, values := range map[string][]string{"app": {"", "web", "db"}, "tier": {"", "one"}} {
+			if value := rapid.SampledFrom(values).Draw(t, key); value != "" {
+				p.labels[key] = value
+			}
+		}
+		p.addresses = []netip.Addr{
+			netip.MustParseAddr(fmt.Sprintf("10.1.0.%d", i)), netip.MustParseAddr(fmt.Sprintf("fd00::%x", i)),
+		}
+		pods = append(pods, p)
+	}
+	return pods
+}
+
+// packetsBetween are packets from or to each Pod and some addresses of nobody.
+func packetsBetween(pods []pod) (packets []packet) {
+	remotes := []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("192.0.2.200"), netip.MustParseAddr("2001:db8::1")}
+	for _, p := range pods {
+		remotes = append(remotes, p.addresses...)
+	}
+	for _, remote := range remotes {
+		for _, protocol := range []string{"tcp", "udp", "sctp"} {
+			for _, port := range []int32{1, 80, 100, 240, 443, 444, 65535} {
+				packets = append(packets, packet{remote, protocol, port})
+			}
+		}
+		packets = append(packets, packet{remote, "icmp", 0})
+	}
+	return packets
+}
+
+// TestPropertyGroupsAllowWhatThePoliciesAllow is the packet model: for each Pod that a policy selects, each packet that
+// the policies allow passes its groups, and no other one does. A policy that a group has no room for allows less.
+func TestPropertyGroupsAllowWhatThePoliciesAllow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policies, pods := drawPolicies(t), drawPods(t)
+		groups, problems := Groups(policies, addressesOf(pods))
+		cutShort := slices.ContainsFunc(slices.Collect(maps.Values(problems)), func(p []string) bool { return len(p) > 0 })
+		packets := packetsBetween(pods)
+		for _, p := range pods {
+			m := Member(policies, lab, p.labels)
+			if p.namespace != "team" || !m.Selected {
+				continue
+			}
+			for _, x := range packets {
+				for _, ingress := range []bool{true, false} {
+					want := allowedByPolicies(policies, pods, p, ingress, x)
+					got := allowedByGroups(policies, groups, pods, m.Groups, ingress, x)
+					if got && !want || want && !got && !cutShort {
+						t.Fatalf("%s (%v), ingress %t, %+v: allowed by policies %t, by groups %t", p.name, p.labels, ingress, x,
+							want, got)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestPropertyMembersAloneAllowNothing holds that the groups of a Pod that no policy selects let nothing in or out: it is
+// in them besides others, and must not become more open by it.
+func TestPropertyMembersAloneAllowNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policies, pods := drawPolicies(t), drawPods(t)
+		groups, _ := Groups(policies, addressesOf(pods))
+		for _, p := range pods {
+			m := Member(policies, lab, p.labels)
+			if m.Selected {
+				continue
+			}
+			for _, x := range packetsBetween(pods) {
+				for _, ingress := range []bool{true, false} {
+					if allowedByGroups(policies, groups, pods, m.Groups, ingress, x) {
+						t.Fatalf("%s (%v) is in %v, which let %+v pass", p.name, p.labels, m.Groups, x)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestPropertyGroupsAreThereAndFit holds that each group of a port and each remote group is among the groups, that each
+// fits into a SecurityGroup, and that its name and description do.
+func TestPropertyGroupsAreThereAndFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policies, pods := drawPolicies(t), drawPods(t)
+		groups, _ := Groups(policies, addressesOf(pods))
+		names := map[string]bool{}
+		for _, g := range groups {
+			if names[g.Name] {
+				t.Fatalf("two groups are called %s", g.Name)
+			}
+			names[g.Name] = true
+		}
+		for _, g := range groups {
+			if len(g.Rules) > MaxRules || len(g.Name) > 253 || len([]rune(g.Description)) > 173 {
+				t.Fatalf("%+v does not fit into a SecurityGroup", g)
+			}
+			for i, r := range g.Rules {
+				if r.RemoteGroup != "" && !names[r.RemoteGroup] {
+					t.Fatalf("%s has a rule about %s, which is no group", g.Name, r.RemoteGroup)
+				}
+				if slices.ContainsFunc(g.Rules[:i], func(have cloudteamv1.SecurityGroupRule) bool { return same(have, r) }) {
+					t.Fatalf("%s has a rule twice: %+v", g.Name, r)
+				}
+			}
+			if !slices.ContainsFunc(g.Rules, func(r cloudteamv1.SecurityGroupRule) bool {
+				return r.Direction == cloudteamv1.RuleEgress
+			}) {
+				t.Fatalf("%s has no rule for egress, so that a SecurityGroup would let everything out", g.Name)
+			}
+		}
+		for _, p := range pods {
+			for _, name := range Member(policies, lab, p.labels).Groups {
+				if !names[name] {
+					t.Fatalf("%s is in %s, which is no group", p.name, name)
+				}
+			}
+		}
+	})
+}
+
+// parse reads a policy in YAML.
+func parse(t *testing.T, text string) (Policy, []string, bool) {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
+		t.Fatal(err)
+	}
+	return Parse(obj)
+}
+
+const head = `
+apiVersion: k8s.cni.cncf.io/v1beta1
+kind: MultiNetworkPolicy
+metadata:
+  name: db
+  namespace: team
+  annotations: {k8s.v1.cni.cncf.io/policy-for: "lab, other/shared, team/lab"}
+`
+
+func TestParse(t *testing.T) {
+	p, problems, ok := parse(t, head+`
+spec:
+  podSelector: {matchLabels: {app: db}}
+  policyTypes: [Ingress, Egress]
+  ingress:
+  - from:
+    - podSelector: {matchLabels: {app: web}}
+    - namespaceSelector: {matchLabels: {team: b}}
+    - ipBlock: {cidr: 10.0.0.0/8, except: [10.9.0.0/16]}
+    ports:
+    - {protocol: TCP, port: 5432}
+    - {protocol: UDP, port: 1000, endPort: 2000}
+    - {port: 80}
+    - {}
+`)
+	if !ok || len(problems) > 0 {
+		t.Fatalf("problems: %v", problems)
+	}
+	if want := []cache.ObjectName{lab, cache.NewObjectName("other", "shared")}; !slices.Equal(p.On, want) {
+		t.Errorf("it is for %v, want %v", p.On, want)
+	}
+	if !p.Ingress || !p.Egress || p.Pods.String() != "app=db" || len(p.In) != 1 || len(p.Out) != 0 {
+		t.Errorf("it is %+v", p)
+	}
+	if want := []Ports{{"tcp", 5432, 5432}, {"udp", 1000, 2000}, {"tcp", 80, 80}, {"tcp", 0, 0}}; !slices.Equal(p.In[0].Ports, want) {
+		t.Errorf("ports are %v, want %v", p.In[0].Ports, want)
+	}
+	if peers := p.In[0].Peers; len(peers) != 3 || !peers[0].own() || peers[1].own() || peers[1].Pods.String() != "" ||
+		peers[2].Block.String() != "10.0.0.0/8" || len(peers[2].Except) != 1 {
+		t.Errorf("peers are %+v", peers)
+	}
+}
+
+func TestDirectionsWithoutPolicyTypes(t *testing.T) {
+	for spec, want := range map[string][2]bool{
+		`{podSelector: {}}`:                                       {true, false},
+		`{podSelector: {}, egress: [{}]}`:                         {true, true},
+		`{podSelector: {}, policyTypes: [Egress]}`:                {false, true},
+		`{podSelector: {}, policyTypes: [Ingress], egress: [{}]}`: {true, false},
+	} {
+		if p, problems, ok := parse(t, head+"spec: "+spec); !ok || len(problems) > 0 || p.Ingress != want[0] || p.Egress != want[1] {
+			t.Errorf("%s restricts ingress %t, egress %t, want %v (%v)", spec, p.Ingress, p.Egress, want, problems)
+		}
+	}
+}
+
+func TestWhatNeutronCannotDoIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		rule, says string
+	}{
+		"a named port":              {`{ports: [{port: http}]}`, `spec.ingress[0]: port 0: Neutron knows no names of ports such as "http"`},
+		"another protocol":          {`{ports: [{protocol: ICMP}]}`, `protocol "ICMP" is none of TCP, UDP and SCTP`},
+		"a range that ends early":   {`{ports: [{port: 80, endPort: 79}]}`, "ports 80 to 79 are no range"},
+		"a last port alone":         {`{ports: [{endPort: 79}]}`, "endPort without port"},
+		"an empty peer":             {`{from: [{}]}`, "peer 0: it is empty"},
+		"a block and a selector":    {`{from: [{ipBlock: {cidr: 10.0.0.0/8}, podSelector: {}}]}`, "write two peers"},
+		"a block that is none":      {`{from: [{ipBlock: {cidr: ten}}]}`, `"ten" is no range of addresses`},
+		"an exception that is none": {`{from: [{ipBlock: {cidr: 10.0.0.0/8, except: [ten]}}]}`, `"ten" is no range of addresses`},
+		"a selector that is none":   {`{from: [{podSelector: {matchExpressions: [{key: a, operator: Like}]}}]}`, "podSelector"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, problems, ok := parse(t, head+"spec: {podSelector: {}, ingress: ["+test.rule+"]}")
+			if !ok || len(problems) != 1 || !strings.Contains(problems[0], test.says) {
+				t.Errorf("it says %q, want %q", problems, test.says)
+			}
+			if !p.Ingress || len(p.In) > 0 {
+				t.Errorf("the rule allows something: %+v", p)
+			}
+		})
+	}
+	for name, text := range map[string]string{
+		"a selector that is none": head + "spec: {podSelector: {matchExpressions: [{key: a, operator: Like}]}}",
+		"another type":            head + "spec: {podSelector: 7}",
+		"a Network that is none":  strings.Replace(head, "lab, ", "a/b/c, ", 1) + "spec: {podSelector: {}}",
+	} {
+		if _, problems, ok := parse(t, text); ok || len(problems) != 1 {
+			t.Errorf("%s is accepted (%v)", name, problems)
+		}
+	}
+}
+
+// TestARuleThatDoesNotFitAllowsNothing: one address less would be another policy, and nobody would know which.
+func TestARuleThatDoesNotFitAllowsNothing(t *testing.T) {
+	var pods []pod
+	for i := range 100 {
+		pods = append(pods, pod{
+			namespace: "other", labels: labels.Set{}, addresses: []netip.Addr{netip.MustParseAddr(fmt.Sprintf("10.1.0.%d", 2*i))},
+		})
+	}
+	p, _, _ := parse(t, head+`
+spec:
+  podSelector: {}
+  ingress:
+  - from: [{namespaceSelector: {}}]
+  - from: [{ipBlock: {cidr: 192.0.2.0/24}}]
+`)
+	p.On = p.On[:1]
+	groups, problems := Groups([]Policy{p}, addressesOf(pods))
+	if len(problems["db"]) != 1 || !strings.Contains(problems["db"][0], "rule 0 for ingress needs 100 rules of a security group") {
+		t.Errorf("it says %q", problems["db"])
+	}
+	at := slices.IndexFunc(groups, func(g Group) bool { return g.Name == groupName("db", lab) })
+	if rules := groups[at].Rules; len(rules) != 2 || rules[0].RemoteCIDR != "192.0.2.0/24" {
+		t.Errorf("the group has %+v", rules)
+	}
+}
+
+// TestPodsThatComeAndGoChangeNoRules: of the own namespace, they only join groups.
+func TestPodsThatComeAndGoChangeNoRules(t *testing.T) {
+	p, _, _ := parse(t, head+"spec: {podSelector: {matchLabels: {app: db}}, ingress: [{from: [{podSelector: {matchLabels: {app: web}}}]}]}")
+	before, _ := Groups([]Policy{p}, addressesOf(nil))
+	after, _ := Groups([]Policy{p}, addressesOf([]pod{{
+		namespace: "team", labels: labels.Set{"app": "web"}, addresses: []netip.Addr{netip.MustParseAddr("10.1.0.9")},
+	}}))
+	if fmt.Sprint(before) != fmt.Sprint(after) {
+		t.Errorf("groups were %v and are %v", before, after)
+	}
+	if len(before) != 6 { // two Networks, each with the policy's, its members', and one that opens egress
+		t.Errorf("there are %d groups: %v", len(before), before)
+	}
+}
