@@ -24,6 +24,7 @@ import (
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	foocontroller "cloudteam.ztgame.com/network-controller/internal/controller/foo"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
@@ -42,7 +43,7 @@ import (
 // controllers are the names of all controllers.
 var controllers = []string{
 	networkcontroller.Name, portcontroller.Name, groupcontroller.Name, deploymentcontroller.Name, podcontroller.Name,
-	attachmentcontroller.Name, portbinding.Name, foocontroller.Name, orphan.Name,
+	attachmentcontroller.Name, portbinding.Name, netpolicy.Name, foocontroller.Name, orphan.Name,
 }
 
 // needsCloud reports whether an enabled controller calls Neutron.
@@ -107,6 +108,8 @@ type process struct {
 	memory   *client.Memory
 	audience audience
 	caches   *consumer.Caches
+	// policies are those of MultiNetworkPolicies; nil where there are none.
+	policies *netpolicy.Policies
 	// classes finds the classes of Networks. classesKnown is closed when their cache is full, or when there are none.
 	// classed enqueue the objects of a namespace, or of all for "", that classes may concern.
 	classes      *classes.Classes
@@ -159,6 +162,9 @@ func (p *process) startControllers() {
 	}
 	if p.options.needsCloud() || p.options.enabled(deploymentcontroller.Name) {
 		p.startClasses()
+	}
+	if p.options.enabled(netpolicy.Name) {
+		p.startPolicies()
 	}
 	if p.options.enabled(attachmentcontroller.Name) {
 		p.startAttachment()
@@ -247,8 +253,12 @@ func (p *process) buildNetworkPort() (started, error) {
 	if p.installed(groupResource) {
 		groups = objects.SecurityGroups()
 	}
+	by, err := p.networkPolicies()
+	if err != nil {
+		return nil, err
+	}
 	c, err := portcontroller.NewController(p.client.CloudteamV1(), objects.NetworkPorts(), objects.Networks(), groups,
-		p.inventory(), p.recorder, p.cluster, p.classes)
+		p.inventory(), p.recorder, p.cluster, p.classes, by)
 	if err != nil {
 		return nil, err
 	}
@@ -364,8 +374,12 @@ func (p *process) buildPod() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	by, err := p.networkPolicies()
+	if err != nil {
+		return nil, err
+	}
 	c, err := podcontroller.NewController(
-		p.client.CloudteamV1(), p.kube.CoreV1(), p.kube.AppsV1(), caches, p.recorder)
+		p.client.CloudteamV1(), p.kube.CoreV1(), p.kube.AppsV1(), caches, by, p.recorder)
 	if err != nil {
 		return nil, err
 	}

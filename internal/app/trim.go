@@ -18,6 +18,7 @@ import (
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -34,6 +35,7 @@ var (
 		consumer.AnnotationMadeFor:           1 << 10,
 		cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
 		cloudteamv1.AnnotationFloatingIP:     consumer.MaxFloatingSize,
+		cloudteamv1.AnnotationPolicyProblem:  netpolicy.MaxProblem,
 	}
 	podAnnotations = annotations{
 		selection.Annotation:                 selection.MaxSize,
@@ -65,6 +67,8 @@ const (
 	maxConfig = 64 << 10
 	// maxOwner is more bytes than the reference to an owner that exists can have.
 	maxOwner = 1 << 10
+	// maxLabels is the most bytes of labels that are kept of an object.
+	maxLabels = 4 << 10
 	// maxPercent is more bytes than a percentage needs. Kubernetes admits any number of zeros before it.
 	maxPercent = 32
 )
@@ -83,8 +87,14 @@ func trim(obj any) (any, error) {
 	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.SecurityGroup:
 		own := object.(metav1.Object)
 		finalizers := trimFinalizers(own.GetFinalizers())
+		var labels map[string]string
+		if _, port := own.(*cloudteamv1.NetworkPort); port {
+			labels = trimLabels(own.GetLabels())
+			own.SetLabels(nil) // the hash is of what is removed
+		}
 		trimMetadata(own, ownAnnotations, true)
 		own.SetFinalizers(finalizers)
+		own.SetLabels(labels)
 	case *metav1.PartialObjectMetadata: // of a Node
 		trimMetadata(object, nodeAnnotations, false)
 	case *corev1.Namespace:
@@ -95,7 +105,11 @@ func trim(obj any) (any, error) {
 		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
 	case *appsv1.StatefulSet:
 		trimMetadata(object, statefulSetAnnotations, false)
-		object.Spec = appsv1.StatefulSetSpec{Replicas: object.Spec.Replicas, Ordinals: object.Spec.Ordinals}
+		template := metav1.ObjectMeta{Labels: trimLabels(object.Spec.Template.Labels)}
+		object.Spec = appsv1.StatefulSetSpec{
+			Replicas: object.Spec.Replicas, Ordinals: object.Spec.Ordinals,
+			Template: corev1.PodTemplateSpec{ObjectMeta: template},
+		}
 		object.Status = appsv1.StatefulSetStatus{}
 	case *appsv1.Deployment:
 		trimMetadata(object, nil, true)
@@ -106,7 +120,11 @@ func trim(obj any) (any, error) {
 			rolling.MaxSurge, rolling.MaxUnavailable = trimPercent(rolling.MaxSurge), trimPercent(rolling.MaxUnavailable)
 		}
 	case *corev1.Pod:
+		labels := trimLabels(object.Labels)
 		trimMetadata(object, podAnnotations, false)
+		if consumer.UsesNetworks(object) {
+			object.Labels = labels
+		}
 		var gates []corev1.PodSchedulingGate
 		if consumer.Gated(object) {
 			gates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
@@ -189,6 +207,19 @@ func trimFinalizers(all []string) []string {
 	return slices.Concat(left, others[:min(len(others), managed.MaxFinalizers+1-len(left))])
 }
 
+// trimLabels keeps the labels of what MultiNetworkPolicies select. Kubernetes limits each label, but not how many there
+// are: of more than anybody needs, only that they are too many is left.
+func trimLabels(all map[string]string) map[string]string {
+	size := 0
+	for key, value := range all {
+		size += len(key) + len(value)
+	}
+	if size > maxLabels {
+		return map[string]string{netpolicy.TooManyLabels: ""}
+	}
+	return all
+}
+
 // trimPercent drops a percentage of many zeros.
 func trimPercent(value *intstr.IntOrString) *intstr.IntOrString {
 	if value != nil && len(value.StrVal) > maxPercent {
@@ -206,6 +237,7 @@ func trimTemplate(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	trimmed := corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: template.Spec.HostNetwork}}
 	trimmed.Annotations = maps.Clone(template.Annotations)
 	trimMetadata(&trimmed.ObjectMeta, templateAnnotations, false)
+	trimmed.Labels = trimLabels(template.Labels)
 	if trimmed.Annotations == nil {
 		trimmed.Annotations = map[string]string{}
 	}

@@ -50,6 +50,8 @@ type PortSpec struct {
 	FloatingNetwork string
 	// LeavesFloatingIPs is true if floating IPs stay as they are, because it is not known which network was meant.
 	LeavesFloatingIPs bool
+	// ByPolicies is true if the security groups are MultiNetworkPolicies' choice, and go back to the cloud's after them.
+	ByPolicies bool
 	// TakeBack names the fields that an earlier spec set, as Sets names them. Those that this spec leaves to others are
 	// emptied.
 	TakeBack []string
@@ -181,6 +183,9 @@ func (s PortSpec) Sets() (fields []string) {
 	}
 	if orEmpty(s.QoSPolicy) != "" {
 		fields = append(fields, FieldQoSPolicy)
+	}
+	if s.ByPolicies {
+		fields = append(fields, FieldSecurityGroups)
 	}
 	return fields
 }

@@ -31,6 +31,8 @@ type Group struct {
 	Description string
 	// On is the Network whose ports are in it.
 	On cache.ObjectName
+	// Policy is the policy whose Pods are in it; empty for a group that policies share.
+	Policy string
 	// Rules never lack one for egress.
 	Rules []cloudteamv1.SecurityGroupRule
 }
@@ -106,14 +108,20 @@ func Member(policies []Policy, on cache.ObjectName, pod labels.Labels) (m Member
 	return m
 }
 
+// NamesOthers reports whether the policy's groups have addresses of Pods, which may be of other namespaces.
+func (p Policy) NamesOthers() bool {
+	others := func(peer Peer) bool { return !peer.Block.IsValid() && !peer.own() }
+	return slices.ContainsFunc(slices.Concat(p.In, p.Out), func(r Rule) bool {
+		return slices.ContainsFunc(r.Peers, others)
+	})
+}
+
 // ownPeers are the peers of the policy that become groups.
 func (p Policy) ownPeers() (own []Peer) {
-	for _, rules := range [][]Rule{p.In, p.Out} {
-		for _, r := range rules {
-			for _, peer := range r.Peers {
-				if peer.own() {
-					own = append(own, peer)
-				}
+	for _, r := range slices.Concat(p.In, p.Out) {
+		for _, peer := range r.Peers {
+			if peer.own() {
+				own = append(own, peer)
 			}
 		}
 	}
@@ -123,7 +131,7 @@ func (p Policy) ownPeers() (own []Peer) {
 // group is the group of the Pods that the policy selects.
 func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, problems []string) {
 	g = Group{
-		Name: groupName(p.Name, on), On: on,
+		Name: groupName(p.Name, on), On: on, Policy: p.Name,
 		Description: cut(fmt.Sprintf("MultiNetworkPolicy %s, for Network %s", p.Name, on)),
 	}
 	room := MaxRules - 1 // one closes egress

@@ -64,8 +64,8 @@ type Ports struct {
 }
 
 // Parse reads a MultiNetworkPolicy. problems say in which words of the spec it has what Neutron cannot do, or nobody; a
-// rule with such words is left out, so that nothing is allowed that the policy does not allow. ok is false if not even
-// the Pods that it is about can be told.
+// rule with such words is left out, so that nothing is allowed that the policy does not allow. ok is false if it cannot
+// be told which Networks or Pods it is about: then it does nothing.
 func Parse(obj *unstructured.Unstructured) (p Policy, problems []string, ok bool) {
 	p = Policy{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	var err error

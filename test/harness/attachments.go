@@ -21,7 +21,13 @@ var (
 	AttachmentResource = schema.GroupVersionResource{
 		Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions",
 	}
+	PolicyResource = schema.GroupVersionResource{
+		Group: "k8s.cni.cncf.io", Version: "v1beta1", Resource: "multi-networkpolicies",
+	}
 )
+
+// policiesCRD is the file, in the repository, of the CRD of MultiNetworkPolicies.
+const policiesCRD = "test/integration/testdata/multi-networkpolicies.yaml"
 
 // KnowAttachments installs the CRD that Multus brings, until the test ends.
 func (c *ControlPlane) KnowAttachments(t testing.TB) {

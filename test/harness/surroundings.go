@@ -37,6 +37,8 @@ type Options struct {
 	OpenStack bool
 	// OpenClass has the default NetworkClass allow everything. Without it there is no class.
 	OpenClass bool
+	// Policies has the API server serve MultiNetworkPolicies.
+	Policies bool
 	// Tenants are clouds of the emulator beside admin and tenant, each with a project of its own.
 	Tenants []string
 	// Programs are built ones, for who calls Run more than once. Nil has Run build them.
@@ -107,7 +109,11 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 		}
 	}
 	s := &Surroundings{Binary: programs.Controller, controlPlane: programs.ControlPlane}
-	s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components, o.APIServerArgs, "", crdFolder)
+	crds := []string{crdFolder}
+	if o.Policies {
+		crds = append(crds, policiesCRD)
+	}
+	s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components, o.APIServerArgs, "", crds...)
 	if err != nil {
 		return 1, err
 	}

@@ -203,7 +203,7 @@ func (w *podWorld) start(workers int) {
 		w.t.Fatal(err)
 	}
 	recorder := broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"})
-	c, err := podcontroller.NewController(client.CloudteamV1(), kube.CoreV1(), kube.AppsV1(), caches, recorder)
+	c, err := podcontroller.NewController(client.CloudteamV1(), kube.CoreV1(), kube.AppsV1(), caches, nil, recorder)
 	if err != nil {
 		w.t.Fatal(err)
 	}

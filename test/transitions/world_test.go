@@ -145,7 +145,7 @@ func newWorld(t *rapid.T) (w *world, stop func()) {
 	w.networkLoop.ReachClouds(w)
 	w.networkLoop.ObserveEvery(4 * auditInterval)
 	w.portLoop, err = portcontroller.NewController(client.CloudteamV1(), objects.NetworkPorts(), objects.Networks(),
-		nil, observed, recorder, w.cluster, controllertest.OpenClasses())
+		nil, observed, recorder, w.cluster, controllertest.OpenClasses(), nil)
 	must(t, err)
 	w.portLoop.ReachClouds(w)
 

@@ -24,7 +24,7 @@ func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, hand
 	v1 := factory.Cloudteam().V1()
 	inventory := controllertest.Converged{Where: here, Owned: map[string]plan.Observed{}}
 	c, err := NewController(
-		nil, v1.NetworkPorts(), v1.Networks(), nil, inventory, &record.FakeRecorder{}, owner.Cluster, nil)
+		nil, v1.NetworkPorts(), v1.Networks(), nil, inventory, &record.FakeRecorder{}, owner.Cluster, nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

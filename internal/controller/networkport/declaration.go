@@ -13,6 +13,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -29,6 +30,10 @@ type declaration struct {
 	used, usedBy string
 	// withheld, if not nil, says why no port may be created now.
 	withheld *managed.Problem
+	// byPolicies are the names of SecurityGroups of the object's namespace that MultiNetworkPolicies put the port into.
+	// keepsGroups is true while that is unknown: the port keeps the groups that it has.
+	byPolicies  []string
+	keepsGroups bool
 	// groups are the ids of the groups of SecurityGroups. pending, if not nil, says which ones have none.
 	groups  []string
 	pending *managed.Problem
@@ -51,6 +56,10 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 	if d.pending != nil {
 		d.SecurityGroups, d.unresolved = nil, d.pending
 		return d, d.pending
+	}
+	if d.keepsGroups {
+		d.SecurityGroups = nil
+		return d, nil
 	}
 	if len(d.SecurityGroups)+len(d.groups) == 0 {
 		return d, nil
@@ -180,8 +189,8 @@ func (d declaration) Complete(observed plan.Observed) bool {
 // declarationOf gives what a NetworkPort asks for, or says what it waits for. It reads only the Network's status,
 // because the Network's own controller handles Neutron.
 func declarationOf(
-	networks listers.NetworkLister, groups listers.SecurityGroupLister, limits limits, obj *cloudteamv1.NetworkPort,
-	owner plan.Owner,
+	networks listers.NetworkLister, groups listers.SecurityGroupLister, by *netpolicy.Policies, limits limits,
+	obj *cloudteamv1.NetworkPort, owner plan.Owner,
 ) (managed.Declaration, error) {
 	key := obj.Network()
 	on, err := networks.Networks(key.Namespace).Get(key.Name)
@@ -229,6 +238,7 @@ func declarationOf(
 	if err != nil {
 		return d, err
 	}
+	d.underPolicies(by, obj)
 	return d.inGroups(groups, on, obj)
 }
 

@@ -3,6 +3,7 @@ package networkport
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,9 +13,15 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
+
+// defaultGroup is the name of the group that Neutron gives to a port for which no group is declared. Each project has one
+// (neutron/db/securitygroups_db.py, _ensure_default_security_group).
+const defaultGroup = "default"
 
 // inGroups fills in the groups of the SecurityGroups that a port names. It reads only their status, because their own
 // controller handles Neutron, and only controllers write the ids in it: no user can name the group of another
@@ -26,8 +33,14 @@ func (d declaration) inGroups(
 	groups listers.SecurityGroupLister, on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort,
 ) (managed.Declaration, error) {
 	var notReady *managed.Problem
+	var refs []types.NamespacedName
 	for _, name := range d.GroupRefs {
-		ref := types.NamespacedName{Namespace: d.GroupsIn, Name: name}
+		refs = append(refs, types.NamespacedName{Namespace: d.GroupsIn, Name: name})
+	}
+	for _, name := range d.byPolicies {
+		refs = append(refs, types.NamespacedName{Namespace: obj.Namespace, Name: name})
+	}
+	for _, ref := range refs {
 		id, never, waits, err := groupOf(groups, ref, on, obj)
 		if err != nil {
 			return nil, err
@@ -44,6 +57,27 @@ func (d declaration) inGroups(
 		}
 	}
 	return d, nil
+}
+
+// underPolicies declares what MultiNetworkPolicies decide about a port. One that they select is in their groups alone,
+// whatever its spec, its Network or the class says: groups only ever add to what may pass. Others may be members of
+// groups that rules name, besides those that they are in without. A port that left all of them goes back into the group
+// that the cloud gives to a port, unless others are declared.
+func (d *declaration) underPolicies(by *netpolicy.Policies, obj *cloudteamv1.NetworkPort) {
+	member, known := by.Member(obj)
+	was := slices.Contains(managed.Remembered(obj), plan.FieldSecurityGroups)
+	switch {
+	case d.PortSecurity != nil && !*d.PortSecurity:
+		return // such a port is in no group
+	case !known:
+		d.ByPolicies, d.keepsGroups = was, true
+		return
+	case member.Selected:
+		d.SecurityGroups, d.GroupRefs = []string{}, nil
+	case d.SecurityGroups == nil && (was || len(member.Groups) > 0):
+		d.SecurityGroups, d.GroupsFrom = []string{defaultGroup}, "the cloud's default"
+	}
+	d.ByPolicies, d.byPolicies = len(member.Groups) > 0, member.Groups
 }
 
 // groupOf gives the id of a SecurityGroup's group. never says why the port cannot be in it, and waits why no port is
@@ -103,9 +137,22 @@ func groupElsewhere(ref types.NamespacedName, obj *cloudteamv1.NetworkPort) *man
 }
 
 // portsIn gives the function that names the NetworkPorts in the group of a SecurityGroup.
-func portsIn(ports cache.Indexer, networks listers.NetworkLister) func(metav1.Object) []cache.ObjectName {
+func portsIn(
+	ports cache.Indexer, networks listers.NetworkLister, by *netpolicy.Policies,
+) func(metav1.Object) []cache.ObjectName {
 	return func(group metav1.Object) (keys []cache.ObjectName) {
-		for _, port := range controller.PortsIn(ports, networks, cache.MetaObjectToName(group)) {
+		name := cache.MetaObjectToName(group)
+		for _, port := range slices.Concat(controller.PortsIn(ports, networks, name), by.PortsIn(name)) {
+			keys = append(keys, cache.MetaObjectToName(port))
+		}
+		return keys
+	}
+}
+
+// portsUnder gives the function that names the NetworkPorts that a MultiNetworkPolicy may decide about.
+func portsUnder(by *netpolicy.Policies) func(metav1.Object) []cache.ObjectName {
+	return func(obj metav1.Object) (keys []cache.ObjectName) {
+		for _, port := range by.PortsOf(obj) {
 			keys = append(keys, cache.MetaObjectToName(port))
 		}
 		return keys

@@ -39,7 +39,7 @@ func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed p
 		// While it is being deleted, the status keeps what existed until the port is gone. Otherwise it lost the port; see
 		// Kind.Loses.
 		if obj.DeletionTimestamp == nil && status.PortID != "" {
-			status.PortID, status.MTU = "", 0
+			status.PortID, status.MTU, status.SecurityGroupIDs = "", 0, nil
 			if status.BoundTo == nil {
 				status.MAC, status.Addresses = "", nil
 			}
@@ -51,14 +51,14 @@ func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed p
 		// The status of a port that is still on another network stays as it was.
 		return
 	}
-	status.PortID, status.MTU = port.ID, 0
+	status.PortID, status.MTU, status.SecurityGroupIDs = port.ID, 0, nil
 	if !exists {
 		if status.BoundTo == nil {
 			status.MAC, status.Addresses = "", nil
 		}
 		return
 	}
-	status.MAC, status.MTU = port.MAC, d.mtu
+	status.MAC, status.MTU, status.SecurityGroupIDs = port.MAC, d.mtu, slices.Sorted(slices.Values(port.SecurityGroups))
 	status.Addresses = d.shownAddresses(port.Addresses, status.Addresses)
 }
 

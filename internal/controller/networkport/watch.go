@@ -16,6 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
@@ -30,11 +31,11 @@ const Name = "networkport"
 type Controller = managed.Reconciler[*cloudteamv1.NetworkPort]
 
 // NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. groups
-// is nil if SecurityGroups are not served.
+// is nil if SecurityGroups are not served, and by is nil if MultiNetworkPolicies are not.
 func NewController(
 	client typed.NetworkPortsGetter, ports informers.NetworkPortInformer, networks informers.NetworkInformer,
 	groups informers.SecurityGroupInformer, inventory managed.Inventory, recorder record.EventRecorder, cluster string,
-	of *classes.Classes,
+	of *classes.Classes, by *netpolicy.Policies,
 ) (*Controller, error) {
 	informer := ports.Informer()
 	if err := controller.IndexPorts(informer); err != nil {
@@ -60,7 +61,7 @@ func NewController(
 			return client.NetworkPorts(namespace).Get(ctx, name, metav1.GetOptions{})
 		},
 		Declare: func(obj *cloudteamv1.NetworkPort, owner plan.Owner) (managed.Declaration, error) {
-			return declarationOf(lister, inGroups, limits{of, informer.GetIndexer()}, obj, owner)
+			return declarationOf(lister, inGroups, by, limits{of, informer.GetIndexer()}, obj, owner)
 		},
 		Expected: expected,
 		Needs: func(obj *cloudteamv1.NetworkPort) []plan.Kind {
@@ -102,8 +103,15 @@ func NewController(
 		return nil, err
 	}
 	if groups != nil {
-		handler := controller.HandlerOfPart(c.Loop, portsIn(informer.GetIndexer(), lister), sameGroup)
+		handler := controller.HandlerOfPart(c.Loop, portsIn(informer.GetIndexer(), lister, by), sameGroup)
 		if err := c.Watch(groups.Informer(), handler); err != nil {
+			return nil, err
+		}
+	}
+	if by != nil {
+		err := errors.Join(c.Watch(by.Informer, c.HandlerOf(portsUnder(by))),
+			c.Watch(by.Pods(), controller.HandlerOfPart(c.Loop, by.OfPod, netpolicy.SameForPolicies)))
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -73,7 +73,7 @@ func (w *world) restart() {
 	v1 := w.Informers.Cloudteam().V1()
 	c, err := NewController(
 		w.Clients.CloudteamV1(), v1.NetworkPorts(), v1.Networks(), v1.SecurityGroups(), w.Cloud, w.Events, owner.Cluster,
-		w.classes)
+		w.classes, nil)
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -72,6 +72,12 @@ func unready(port *cloudteamv1.NetworkPort) progress {
 	return progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: stateOf(port)}
 }
 
+// insecure is for a port that MultiNetworkPolicies want in other groups: without them, the Pod could be reached by what
+// they forbid.
+func insecure(lacks string) progress {
+	return progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: lacks}
+}
+
 // lacking is for requests that no bound port serves. pool are the ports that may be bound to the Pod. Either a port
 // fails and there is no other to wait for, or the Pod waits. Of several requests it names the first, so that the
 // message is the same in every sync. A port that goes stays for a Pod that may run; see consumer.Useless.

@@ -137,6 +137,9 @@ func (c *Controller) provide(
 			return unready(port), nil
 		}
 		if slices.Contains(bound, port) {
+			if lacks := c.policies.Lacks(port); lacks != "" {
+				return insecure(lacks), nil
+			}
 			continue
 		}
 		// The cache may show a binding that was released, and the port may now be another Pod's.
@@ -147,6 +150,9 @@ func (c *Controller) provide(
 		if live == nil || live.UID != port.UID || consumer.BoundTo(live) != pod.UID || live.DeletionTimestamp != nil ||
 			consumer.StateOf(live) != consumer.PortUsable {
 			return progress{}, controller.ErrStale
+		}
+		if lacks := c.policies.Lacks(live); lacks != "" {
+			return insecure(lacks), nil
 		}
 		ports[i] = live
 	}

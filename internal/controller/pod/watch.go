@@ -18,6 +18,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	portclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 )
@@ -35,6 +36,7 @@ type Controller struct {
 	pods     coreclient.PodsGetter
 	sets     appsclient.StatefulSetsGetter
 	caches   *consumer.Caches
+	policies *netpolicy.Policies
 	recorder record.EventRecorder
 	// ports writes the bindings, and creates and deletes the ports of Pods without a Deployment.
 	ports consumer.Writer
@@ -42,11 +44,11 @@ type Controller struct {
 	expected controller.Expectations
 }
 
-// NewController makes a controller that watches the informers of the caches, which MUST NOT run yet. Nothing runs
-// before Run. The recorder needs no scheme that knows Pods.
+// NewController makes a controller that watches the informers of the caches, which MUST NOT run yet. by is nil if
+// MultiNetworkPolicies are not served. Nothing runs before Run. The recorder needs no scheme that knows Pods.
 func NewController(
 	ports portclient.NetworkPortsGetter, pods coreclient.PodsGetter, sets appsclient.StatefulSetsGetter,
-	caches *consumer.Caches, recorder record.EventRecorder,
+	caches *consumer.Caches, by *netpolicy.Policies, recorder record.EventRecorder,
 ) (*Controller, error) {
 	from := caches.Informers
 	if err := controller.IndexPorts(from.Ports.Informer()); err != nil {
@@ -56,6 +58,7 @@ func NewController(
 		pods:     pods,
 		sets:     sets,
 		caches:   caches,
+		policies: by,
 		recorder: recorder,
 		ports:    consumer.Writer{Ports: ports, Pods: pods},
 	}

@@ -64,7 +64,7 @@ func newIdle(t testing.TB, shown ...runtime.Object) *Controller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewController(client.CloudteamV1(), kube.CoreV1(), kube.AppsV1(), caches, &controllertest.Events{})
+	c, err := NewController(client.CloudteamV1(), kube.CoreV1(), kube.AppsV1(), caches, nil, &controllertest.Events{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -107,4 +109,18 @@ func show(obj *cloudteamv1.SecurityGroup, declared managed.Declaration, observed
 		obj.Status.Class, forbids = d.class, d.forbids
 	}
 	managed.TellViolation(obj, &obj.Status.Conditions, forbids)
+	tellPolicy(obj)
+}
+
+// tellPolicy shows which part of its MultiNetworkPolicy a group lacks. The controller of these wrote it.
+func tellPolicy(obj *cloudteamv1.SecurityGroup) {
+	problem := obj.Annotations[cloudteamv1.AnnotationPolicyProblem]
+	if problem == "" {
+		meta.RemoveStatusCondition(&obj.Status.Conditions, cloudteamv1.ConditionPolicyIncomplete)
+		return
+	}
+	meta.SetStatusCondition(&obj.Status.Conditions, metav1.Condition{
+		Type: cloudteamv1.ConditionPolicyIncomplete, Status: metav1.ConditionTrue, ObservedGeneration: obj.Generation,
+		Reason: cloudteamv1.ReasonPolicyNotApplied, Message: problem,
+	})
 }

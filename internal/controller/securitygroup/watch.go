@@ -65,7 +65,7 @@ func NewController(
 			GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("SecurityGroup"),
 			Resource:         plan.KindGroup,
 			Finalizer:        cloudteamv1.SecurityGroupFinalizer,
-			Warnings:         []string{cloudteamv1.ConditionClassViolated},
+			Warnings:         []string{cloudteamv1.ConditionClassViolated, cloudteamv1.ConditionPolicyIncomplete},
 		},
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.SecurityGroup] {
 			return client.SecurityGroups(namespace).Patch

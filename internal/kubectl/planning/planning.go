@@ -82,7 +82,7 @@ func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster stri
 		return nil, err
 	}
 	p.ports, err = portcontroller.NewController(
-		c.Networks.CloudteamV1(), ports, networks, groups, in, discard, cluster, of)
+		c.Networks.CloudteamV1(), ports, networks, groups, in, discard, cluster, of, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -263,6 +263,11 @@ type NetworkPortStatus struct {
 	// +optional
 	FloatingIP *FloatingIPStatus `json:"floatingIP,omitempty"`
 
+	// securityGroupIDs are the ids of the port's security groups in Neutron.
+	// +optional
+	// +listType=atomic
+	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
+
 	// boundTo is what uses the port. A bound port is not assigned to another
 	// Pod, and is not deleted in Neutron.
 	// +optional

@@ -120,6 +120,12 @@ const (
 	EventAbandoned = "Abandoned"
 )
 
+// ReasonPolicyNotApplied is the reason of ConditionPolicyIncomplete.
+const ReasonPolicyNotApplied = "PolicyNotApplied"
+
+// EventPolicyIncomplete is the reason of the Event of a MultiNetworkPolicy of which a part is not applied.
+const EventPolicyIncomplete = "PolicyIncomplete"
+
 // Reasons of the Events of Networks about their NetworkAttachmentDefinitions.
 const (
 	// EventAttachmentCreated: the NetworkAttachmentDefinition was created.

@@ -226,6 +226,10 @@ type SecurityGroupStatus struct {
 	Class *AppliedClass `json:"class,omitempty"`
 }
 
+// AnnotationPolicyProblem on a SecurityGroup that the controller made for a MultiNetworkPolicy says which part of the
+// policy the group lacks. The condition ConditionPolicyIncomplete shows it.
+const AnnotationPolicyProblem = "cloudteam.ztgame.com/policy-problem"
+
 // SecurityGroupFinalizer is on every SecurityGroup before its group is created, and goes when the group is gone.
 const SecurityGroupFinalizer = "cloudteam.ztgame.com/securitygroup"
 

@@ -36,6 +36,9 @@ const (
 	ConditionStalled = "Stalled"
 	// ConditionAddressesLow is True while few addresses of a Network's subnet are free. It does not affect Ready.
 	ConditionAddressesLow = "AddressesLow"
+	// ConditionPolicyIncomplete is True on the SecurityGroup of a MultiNetworkPolicy while a part of the policy is not
+	// applied, because Neutron cannot say it or because it is too large. That part allows nothing. It does not affect Ready.
+	ConditionPolicyIncomplete = "PolicyIncomplete"
 	// ConditionClassViolated is True while a Network that was applied has something that its NetworkClass forbids now. The
 	// network is kept as declared. It does not affect Ready.
 	ConditionClassViolated = "ClassViolated"

@@ -631,6 +631,11 @@ func (in *NetworkPortStatus) DeepCopyInto(out *NetworkPortStatus) {
 		*out = new(FloatingIPStatus)
 		**out = **in
 	}
+	if in.SecurityGroupIDs != nil {
+		in, out := &in.SecurityGroupIDs, &out.SecurityGroupIDs
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.BoundTo != nil {
 		in, out := &in.BoundTo, &out.BoundTo
 		*out = new(PortBinding)

@@ -24,6 +24,8 @@ type NetworkPortStatusApplyConfiguration struct {
 	MTU *int32 `json:"mtu,omitempty"`
 	// floatingIP is the port's floating IP.
 	FloatingIP *FloatingIPStatusApplyConfiguration `json:"floatingIP,omitempty"`
+	// securityGroupIDs are the ids of the port's security groups in Neutron.
+	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
 	// boundTo is what uses the port. A bound port is not assigned to another
 	// Pod, and is not deleted in Neutron.
 	BoundTo *PortBindingApplyConfiguration `json:"boundTo,omitempty"`
@@ -138,6 +140,16 @@ func (b *NetworkPortStatusApplyConfiguration) WithMTU(value int32) *NetworkPortS
 // If called multiple times, the FloatingIP field is set to the value of the last call.
 func (b *NetworkPortStatusApplyConfiguration) WithFloatingIP(value *FloatingIPStatusApplyConfiguration) *NetworkPortStatusApplyConfiguration {
 	b.FloatingIP = value
+	return b
+}
+
+// WithSecurityGroupIDs adds the given value to the SecurityGroupIDs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SecurityGroupIDs field.
+func (b *NetworkPortStatusApplyConfiguration) WithSecurityGroupIDs(values ...string) *NetworkPortStatusApplyConfiguration {
+	for i := range values {
+		b.SecurityGroupIDs = append(b.SecurityGroupIDs, values[i])
+	}
 	return b
 }
 

@@ -1,0 +1,298 @@
+// Package netpolicy is the controller of MultiNetworkPolicies, and tells other controllers what these decide about ports.
+//
+// MultiNetworkPolicy is a kind of the Kubernetes Network Plumbing Working Group. Clusters without it do not serve it. For
+// the policies of each namespace the controller keeps SecurityGroups, as package policy says; the controller of
+// SecurityGroups makes them in Neutron. The controller of NetworkPorts asks Policies which of them a port is in, and the
+// controller of Pods whether a port is in them yet: no Pod starts before.
+package netpolicy
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/policy"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+)
+
+// Resource is the API resource of MultiNetworkPolicies, and Kind the kind of their objects.
+var (
+	Resource = schema.GroupVersionResource{
+		Group: "k8s.cni.cncf.io", Version: "v1beta1", Resource: "multi-networkpolicies",
+	}
+	Kind = Resource.GroupVersion().WithKind("MultiNetworkPolicy")
+)
+
+// TooManyLabels is the only label that caches have of an object with more labels than they keep. What such an object is
+// selected by cannot be told.
+const TooManyLabels = "cloudteam.ztgame.com/too-many-labels"
+
+// Object is a MultiNetworkPolicy in a cache.
+type Object struct {
+	metav1.ObjectMeta
+	// Policy is what it says, and Problems what Neutron cannot do of it. Without Read, nothing of Policy counts but its
+	// name.
+	Policy   policy.Policy
+	Problems []string
+	Read     bool
+}
+
+// Transform is a cache.TransformFunc: it reads a MultiNetworkPolicy once, and drops the rest of it. What it does not know,
+// such as its own results, it leaves as it is.
+func Transform(obj any) (any, error) {
+	from, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	o := &Object{ObjectMeta: metav1.ObjectMeta{
+		Namespace: from.GetNamespace(), Name: from.GetName(), UID: from.GetUID(),
+		ResourceVersion: from.GetResourceVersion(), Generation: from.GetGeneration(),
+	}}
+	o.Policy, o.Problems, o.Read = policy.Parse(from)
+	return o, nil
+}
+
+const (
+	indexNamespace = "policies/namespace"
+	indexNetwork   = "policies/network"
+)
+
+// Policies tell what MultiNetworkPolicies decide. A nil *Policies has none. The methods are safe for concurrent use.
+type Policies struct {
+	// Informer is that of MultiNetworkPolicies. Its objects are *Object.
+	Informer cache.SharedIndexInformer
+
+	objects  cache.Indexer
+	ports    cache.Indexer
+	networks listers.NetworkLister
+	groups   listers.SecurityGroupLister
+	caches   *consumer.Caches
+	// namespace gives the labels of a namespace.
+	namespace func(name string) labels.Set
+}
+
+// NewPolicies adds the indexes to the informer of MultiNetworkPolicies, which MUST NOT run yet and whose transform is
+// Transform. caches are those of the controllers of Pods and Deployments. namespace gives the labels of a namespace.
+func NewPolicies(
+	objects cache.SharedIndexInformer, groups listers.SecurityGroupLister, caches *consumer.Caches,
+	namespace func(name string) labels.Set,
+) (*Policies, error) {
+	if err := controller.IndexPorts(caches.Ports.Informer()); err != nil {
+		return nil, err
+	}
+	err := objects.AddIndexers(cache.Indexers{
+		indexNamespace: controller.IndexBy(func(o *Object) []string { return []string{o.Namespace} }),
+		indexNetwork: controller.IndexBy(func(o *Object) (on []string) {
+			for _, key := range o.Policy.On {
+				on = append(on, key.String())
+			}
+			return on
+		}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("indexing MultiNetworkPolicies: %w", err)
+	}
+	return &Policies{
+		Informer: objects, objects: objects.GetIndexer(), ports: caches.Ports.Informer().GetIndexer(), networks: caches.Networks.Lister(),
+		groups: groups, caches: caches, namespace: namespace,
+	}, nil
+}
+
+// of gives the policies of a namespace.
+func (p *Policies) of(namespace string) []*Object {
+	return controller.Indexed[*Object](p.objects, indexNamespace, namespace)
+}
+
+// forNetwork gives the policies of all namespaces that are for a Network.
+func (p *Policies) forNetwork(on cache.ObjectName) []*Object {
+	return controller.Indexed[*Object](p.objects, indexNetwork, on.String())
+}
+
+// Member gives what policies decide about a port. known is false while it cannot be told which policies there are, which
+// Pod the port is for, or which labels that has. A port that is for no Pod counts by its own labels, so that a virtual machine's can be selected.
+func (p *Policies) Member(port *cloudteamv1.NetworkPort) (m policy.Membership, known bool) {
+	if p == nil {
+		return m, true
+	}
+	if !p.Informer.HasSynced() {
+		return m, false
+	}
+	objects := p.of(port.Namespace)
+	if len(objects) == 0 {
+		return m, true
+	}
+	of, known := p.labelsOf(port)
+	if !known {
+		return m, false
+	}
+	return policy.Member(policiesOf(objects), cache.ObjectName(port.Network()), of), true
+}
+
+func policiesOf(objects []*Object) []policy.Policy {
+	policies := make([]policy.Policy, 0, len(objects))
+	for _, o := range objects {
+		if o.Read {
+			policies = append(policies, o.Policy)
+		}
+	}
+	return policies
+}
+
+// labelsOf gives the labels that policies select a port by.
+func (p *Policies) labelsOf(port *cloudteamv1.NetworkPort) (of labels.Set, known bool) {
+	of, known = p.labelsOfUser(port)
+	if _, tooMany := of[TooManyLabels]; tooMany {
+		return nil, false
+	}
+	return of, known
+}
+
+func (p *Policies) labelsOfUser(port *cloudteamv1.NetworkPort) (of labels.Set, known bool) {
+	if port.Status.BoundTo != nil {
+		pod, err := p.caches.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
+		if err != nil || pod.UID != port.Status.BoundTo.UID {
+			return nil, false
+		}
+		return pod.Labels, true
+	}
+	// The Pod that gets the port has at least the labels of its template.
+	if consumer.OfDeployment(port) {
+		deployment := p.caches.DeploymentControlling(port)
+		if deployment == nil {
+			return nil, false
+		}
+		return deployment.Spec.Template.Labels, true
+	}
+	if slot, ok := consumer.SlotOf(port); ok {
+		set, err := p.caches.StatefulSets.Lister().StatefulSets(slot.Namespace).Get(slot.Set)
+		if err != nil {
+			return nil, false
+		}
+		return set.Spec.Template.Labels, true
+	}
+	if name, ok := consumer.MadeFor(port, consumer.PodKind); ok {
+		pod, err := p.caches.Pods.Lister().Pods(name.Namespace).Get(name.Name)
+		if err != nil {
+			return nil, false
+		}
+		return pod.Labels, true
+	}
+	return port.Labels, true
+}
+
+// Lacks says why a port is not yet as the policies want it for the Pod that it is bound to; empty if it is. A port that
+// nobody decides about lacks nothing.
+func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
+	m, known := p.Member(port)
+	switch {
+	case known:
+	case !p.Informer.HasSynced():
+		return "The MultiNetworkPolicies have not been listed yet. If this lasts, see the controller's log, and give its " +
+			"account the right to list and watch multi-networkpolicies"
+	default:
+		return fmt.Sprintf("it cannot be told which MultiNetworkPolicies select NetworkPort %s: the Pod has more labels "+
+			"than the controller keeps, or its cache is behind", port.Name)
+	}
+	var want []string
+	for _, name := range m.Groups {
+		group, err := p.groups.SecurityGroups(port.Namespace).Get(name)
+		if err != nil || group.Status.SecurityGroupID == "" ||
+			!meta.IsStatusConditionTrue(group.Status.Conditions, cloudteamv1.ConditionReady) {
+			return fmt.Sprintf("SecurityGroup %s, of MultiNetworkPolicies that select the Pod, is not Ready. Run kubectl "+
+				"describe to see why", name)
+		}
+		want = append(want, group.Status.SecurityGroupID)
+	}
+	for _, id := range want {
+		if !slices.Contains(port.Status.SecurityGroupIDs, id) {
+			return fmt.Sprintf("NetworkPort %s joins the groups of MultiNetworkPolicies that select the Pod", port.Name)
+		}
+	}
+	if m.Selected && len(port.Status.SecurityGroupIDs) > len(want) {
+		return fmt.Sprintf("NetworkPort %s leaves the groups that MultiNetworkPolicies do not give it", port.Name)
+	}
+	return ""
+}
+
+// addresses is a policy.Addresses.
+func (p *Policies) addresses(on cache.ObjectName, peer policy.Peer) (all []netip.Addr) {
+	selected := map[string]bool{}
+	for _, port := range controller.PortsOn(p.ports, on) {
+		is, known := selected[port.Namespace]
+		if !known {
+			is = peer.Namespaces.Matches(p.namespace(port.Namespace))
+			selected[port.Namespace] = is
+		}
+		if !is {
+			continue
+		}
+		if of, known := p.labelsOf(port); !known || !peer.Pods.Matches(of) {
+			continue
+		}
+		for _, a := range port.Status.Addresses {
+			if prefix, err := netip.ParsePrefix(a.Address); err == nil {
+				all = append(all, prefix.Addr())
+			}
+		}
+	}
+	return all
+}
+
+// OfPod gives the keys of the NetworkPorts that a Pod has.
+func (p *Policies) OfPod(pod metav1.Object) (keys []cache.ObjectName) {
+	for _, port := range p.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
+		keys = append(keys, cache.MetaObjectToName(port))
+	}
+	return keys
+}
+
+// Pods is the informer of Pods.
+func (p *Policies) Pods() cache.SharedIndexInformer { return p.caches.Pods.Informer() }
+
+// SameForPolicies reports whether two states of a Pod are the same for what selects it.
+func SameForPolicies(was, is *corev1.Pod) bool { return maps.Equal(was.Labels, is.Labels) }
+
+// PortsOf gives the NetworkPorts that a MultiNetworkPolicy may decide about: those of its namespace on its Networks.
+func (p *Policies) PortsOf(obj metav1.Object) (ports []*cloudteamv1.NetworkPort) {
+	o, ok := obj.(*Object)
+	if !ok {
+		return nil
+	}
+	for _, on := range o.Policy.On {
+		for _, port := range controller.PortsOn(p.ports, on) {
+			if port.Namespace == o.Namespace {
+				ports = append(ports, port)
+			}
+		}
+	}
+	return ports
+}
+
+// PortsIn gives the NetworkPorts that policies put into a SecurityGroup.
+func (p *Policies) PortsIn(group cache.ObjectName) (ports []*cloudteamv1.NetworkPort) {
+	if p == nil {
+		return nil
+	}
+	seen := map[*cloudteamv1.NetworkPort]bool{}
+	for _, o := range p.of(group.Namespace) {
+		for _, port := range p.PortsOf(o) {
+			if m, _ := p.Member(port); !seen[port] && slices.Contains(m.Groups, group.Name) {
+				seen[port] = true
+				ports = append(ports, port)
+			}
+		}
+	}
+	return ports
+}

@@ -1,0 +1,313 @@
+package netpolicy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/policy"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
+)
+
+// Name is the controller's name in --controllers, in logs and in metrics.
+const Name = "policy"
+
+// Controller keeps the SecurityGroups that MultiNetworkPolicies need. Make it with NewController.
+type Controller struct {
+	*controller.Loop
+
+	policies *Policies
+	client   typed.SecurityGroupsGetter
+	store    cache.Store // of SecurityGroups
+	recorder record.EventRecorder
+	// expected has the last write to each SecurityGroup.
+	expected controller.Expectations
+	// told has the problems of each policy for which an Event was sent.
+	told sync.Map
+}
+
+// NewController makes a controller that watches the informers, which MUST NOT run yet. namespaces is the informer of
+// Namespaces. It does nothing before Run.
+func NewController(
+	client typed.SecurityGroupsGetter, policies *Policies, groups informers.SecurityGroupInformer, namespaces cache.SharedIndexInformer, recorder record.EventRecorder,
+) (*Controller, error) {
+	c := &Controller{policies: policies, client: client, store: groups.Informer().GetStore(), recorder: recorder}
+	c.Loop = controller.NewLoop(Name, func(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+		return controller.Result{}, c.sync(ctx, key.Namespace)
+	})
+	caches := policies.caches
+	return c, errors.Join(
+		c.Watch(policies.Informer, c.HandlerOf(ofNamespace)),
+		c.Watch(groups.Informer(), c.HandlerOf(ofMade)),
+		c.Watch(caches.Networks.Informer(), controller.HandlerOfPart(c.Loop, c.ofNetwork, sameNetwork)),
+		c.Watch(caches.Ports.Informer(), controller.HandlerOfPart(c.Loop, c.ofPort, samePort)),
+		c.Watch(caches.Pods.Informer(), controller.HandlerOfPart(c.Loop, c.ofPod, SameForPolicies)),
+		c.Watch(namespaces, controller.HandlerOfPart(c.Loop, c.ofAll, sameNamespace)),
+	)
+}
+
+// key is the one key of a namespace: its policies share groups.
+func key(namespace string) cache.ObjectName { return cache.NewObjectName(namespace, "policies") }
+
+func ofNamespace(obj metav1.Object) []cache.ObjectName {
+	return []cache.ObjectName{key(obj.GetNamespace())}
+}
+
+// ofMade names the namespace of a SecurityGroup that this controller made.
+func ofMade(obj metav1.Object) []cache.ObjectName {
+	if obj.GetAnnotations()[consumer.AnnotationMadeFor] != MadeFor {
+		return nil
+	}
+	return ofNamespace(obj)
+}
+
+// ofNetwork names the namespaces whose policies are for a Network.
+func (c *Controller) ofNetwork(obj metav1.Object) (keys []cache.ObjectName) {
+	for _, o := range c.policies.forNetwork(cache.MetaObjectToName(obj)) {
+		keys = append(keys, key(o.Namespace))
+	}
+	return keys
+}
+
+func sameNetwork(was, is *cloudteamv1.Network) bool {
+	return was.Generation == is.Generation && equality.Semantic.DeepEqual(was.Status.Class, is.Status.Class)
+}
+
+// ofPort names the namespaces whose policies have addresses of Pods, for the Network of a port.
+func (c *Controller) ofPort(obj metav1.Object) (keys []cache.ObjectName) {
+	port, ok := obj.(*cloudteamv1.NetworkPort)
+	if !ok {
+		return nil
+	}
+	for _, o := range c.policies.forNetwork(cache.ObjectName(port.Network())) {
+		if o.Policy.NamesOthers() {
+			keys = append(keys, key(o.Namespace))
+		}
+	}
+	return keys
+}
+
+func samePort(was, is *cloudteamv1.NetworkPort) bool {
+	return equality.Semantic.DeepEqual(was.Status.Addresses, is.Status.Addresses) &&
+		equality.Semantic.DeepEqual(was.Status.BoundTo, is.Status.BoundTo) &&
+		equality.Semantic.DeepEqual(was.Labels, is.Labels)
+}
+
+// ofPod names the namespaces whose policies may have addresses of a Pod.
+func (c *Controller) ofPod(obj metav1.Object) (keys []cache.ObjectName) {
+	for _, port := range c.policies.caches.PortsBoundTo(cache.MetaObjectToName(obj)) {
+		keys = append(keys, c.ofPort(port)...)
+	}
+	return keys
+}
+
+// ofAll names the namespaces whose policies name namespaces.
+func (c *Controller) ofAll(metav1.Object) (keys []cache.ObjectName) {
+	for _, obj := range c.policies.objects.List() {
+		if o, ok := obj.(*Object); ok && o.Policy.NamesOthers() {
+			keys = append(keys, key(o.Namespace))
+		}
+	}
+	return keys
+}
+
+func sameNamespace(was, is *corev1.Namespace) bool {
+	return equality.Semantic.DeepEqual(was.Labels, is.Labels)
+}
+
+// MadeFor is the value of consumer.AnnotationMadeFor on the SecurityGroups that this controller makes. It deletes no
+// other ones.
+const MadeFor = "MultiNetworkPolicy"
+
+// MaxProblem is the most bytes of the value of cloudteamv1.AnnotationPolicyProblem.
+const MaxProblem = 1 << 10
+
+// limited makes one text of problems, for an Event and an annotation.
+func limited(problems []string) string {
+	text := strings.Join(problems, "; ")
+	if len(text) > MaxProblem {
+		return strings.ToValidUTF8(text[:MaxProblem-len("…")], "") + "…"
+	}
+	return text
+}
+
+// sync brings the SecurityGroups of a namespace to what its policies need. It is level-triggered. The process may end
+// after any write: a group's name follows from what it is for, so the next sync finds it.
+func (c *Controller) sync(ctx context.Context, namespace string) error {
+	objects := c.policies.of(namespace)
+	slices.SortFunc(objects, func(a, b *Object) int { return cmp.Compare(a.Name, b.Name) })
+	problems := map[string][]string{}
+	var usable []policy.Policy
+	places := map[cache.ObjectName]cloudteamv1.SecurityGroupSpec{}
+	for _, o := range objects {
+		problems[o.Name] = slices.Clone(o.Problems)
+		if !o.Read {
+			continue
+		}
+		p := o.Policy
+		p.On = nil
+		for _, on := range o.Policy.On {
+			place, problem := c.place(namespace, on)
+			if problem != "" {
+				problems[o.Name] = append(problems[o.Name], problem)
+				continue
+			}
+			places[on] = place
+			p.On = append(p.On, on)
+		}
+		usable = append(usable, p)
+	}
+	groups, beyond := policy.Groups(usable, c.policies.addresses)
+	for name, more := range beyond {
+		problems[name] = append(problems[name], more...)
+	}
+	version := c.store.LastStoreSyncResourceVersion() // read before the cache: see CaughtUp
+	made, err := c.policies.groups.SecurityGroups(namespace).List(labels.Everything())
+	if err != nil {
+		return err
+	}
+	var errs []error
+	want := map[string]bool{}
+	for _, g := range groups {
+		want[g.Name] = true
+		spec := places[g.On]
+		spec.Rules, spec.Description = g.Rules, g.Description
+		problem := limited(problems[g.Policy])
+		at := slices.IndexFunc(made, func(m *cloudteamv1.SecurityGroup) bool { return m.Name == g.Name })
+		if at < 0 {
+			errs = append(errs, c.create(ctx, namespace, g.Name, problem, spec, version))
+		} else {
+			errs = append(errs, c.update(ctx, made[at], problem, spec))
+		}
+	}
+	for _, m := range made {
+		if m.Annotations[consumer.AnnotationMadeFor] == MadeFor && !want[m.Name] {
+			errs = append(errs, c.delete(ctx, m))
+		}
+	}
+	for _, o := range objects {
+		c.tell(o, problems[o.Name])
+	}
+	return controller.Worst(errs...)
+}
+
+// place gives the cloud or class of the groups for a Network, or says why there can be none.
+func (c *Controller) place(namespace string, on cache.ObjectName) (s cloudteamv1.SecurityGroupSpec, problem string) {
+	network, err := c.policies.networks.Networks(on.Namespace).Get(on.Name)
+	switch {
+	case err != nil || !controller.Allows(network, namespace):
+		return s, fmt.Sprintf("there is no Network %s that namespace %s may use: the policy does nothing there", on, namespace)
+	case network.Spec.Cloud != nil && network.Namespace != namespace:
+		return s, fmt.Sprintf("Network %s has a cloud of its own, by a Secret of its namespace, and a security group of "+
+			"namespace %s cannot be there: the policy does nothing there", on, namespace)
+	case network.Spec.Cloud != nil:
+		s.Cloud = network.Spec.Cloud
+	case network.Status.Class != nil:
+		s.ClassName = network.Status.Class.Name
+	default:
+		s.ClassName = network.Spec.ClassName
+	}
+	return s, ""
+}
+
+func (c *Controller) create(
+	ctx context.Context, namespace, name, problem string, spec cloudteamv1.SecurityGroupSpec, version string,
+) error {
+	key := cache.NewObjectName(namespace, name)
+	if !c.expected.CaughtUp(key, version) {
+		return controller.ErrStale
+	}
+	group := &cloudteamv1.SecurityGroup{Spec: spec}
+	group.Namespace, group.Name = namespace, name
+	group.Annotations = map[string]string{consumer.AnnotationMadeFor: MadeFor}
+	if problem != "" {
+		group.Annotations[cloudteamv1.AnnotationPolicyProblem] = problem
+	}
+	_, err := controller.CreateOwned(ctx, c.client.SecurityGroups(namespace), "SecurityGroup", key, group, &c.expected)
+	if errors.Is(err, controller.ErrTerminating) {
+		return nil
+	}
+	if err == nil {
+		klog.FromContext(ctx).Info("Created a SecurityGroup for MultiNetworkPolicies", "name", name)
+	}
+	return err
+}
+
+// update corrects a group. One of the name that somebody else made is left alone: ports wait, and its name says why.
+func (c *Controller) update(
+	ctx context.Context, group *cloudteamv1.SecurityGroup, problem string, spec cloudteamv1.SecurityGroupSpec,
+) error {
+	key := cache.MetaObjectToName(group)
+	switch {
+	case !c.expected.Met(key, group.UID, group.ResourceVersion):
+		return controller.ErrStale
+	case group.DeletionTimestamp != nil, group.Annotations[consumer.AnnotationMadeFor] != MadeFor:
+		return nil // its deletion requeues the namespace
+	case equality.Semantic.DeepEqual(group.Spec, spec) &&
+		group.Annotations[cloudteamv1.AnnotationPolicyProblem] == problem:
+		return nil
+	}
+	var told any
+	if problem != "" {
+		told = problem
+	}
+	body := map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{cloudteamv1.AnnotationPolicyProblem: told}},
+		"spec":     map[string]any{"rules": spec.Rules, "description": spec.Description},
+	}
+	written, err := controller.PatchAsRead(ctx, c.client.SecurityGroups(group.Namespace).Patch, types.MergePatchType,
+		controller.FieldManager, group, body)
+	if err != nil {
+		return fmt.Errorf("updating SecurityGroup %q: %w", group.Name, err)
+	}
+	c.expected.Written(key, written.UID, written.ResourceVersion)
+	klog.FromContext(ctx).Info("Updated a SecurityGroup of MultiNetworkPolicies", "name", group.Name)
+	return nil
+}
+
+func (c *Controller) delete(ctx context.Context, group *cloudteamv1.SecurityGroup) error {
+	key := cache.MetaObjectToName(group)
+	if group.DeletionTimestamp != nil {
+		return nil
+	}
+	if !c.expected.Met(key, group.UID, group.ResourceVersion) {
+		return controller.ErrStale
+	}
+	err := c.client.SecurityGroups(group.Namespace).Delete(ctx, group.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &group.UID, ResourceVersion: &group.ResourceVersion},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return controller.ErrStale
+	}
+	if err != nil {
+		return fmt.Errorf("deleting SecurityGroup %q: %w", group.Name, err)
+	}
+	klog.FromContext(ctx).Info("Deleted a SecurityGroup that no MultiNetworkPolicy needs", "name", group.Name)
+	return nil
+}
+
+// tell sends an Event about a policy with problems, once for the same ones.
+func (c *Controller) tell(o *Object, problems []string) {
+	text := limited(problems)
+	if was, _ := c.told.Swap(cache.MetaObjectToName(o), text); was != text && text != "" {
+		c.recorder.Event(consumer.Reference(Kind, o), corev1.EventTypeWarning, cloudteamv1.EventPolicyIncomplete, text)
+	}
+}

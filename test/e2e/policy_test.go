@@ -1,0 +1,237 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// policies is the client of MultiNetworkPolicies of a namespace.
+func policies(t *testing.T, namespace string) dynamic.ResourceInterface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Resource(harness.PolicyResource).Namespace(namespace)
+}
+
+// putPolicy creates or replaces a MultiNetworkPolicy for a Network; spec is in YAML.
+func putPolicy(t *testing.T, namespace, name, network, spec string) {
+	t.Helper()
+	obj := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "k8s.cni.cncf.io/v1beta1", "kind": "MultiNetworkPolicy",
+	}}
+	var content map[string]any
+	if err := yaml.Unmarshal([]byte(spec), &content); err != nil {
+		t.Fatal(err)
+	}
+	obj.Object["spec"] = content
+	obj.SetName(name)
+	obj.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/policy-for": network})
+	_, err := policies(t, namespace).Apply(t.Context(), name, obj, metav1.ApplyOptions{FieldManager: "e2e", Force: true})
+	if err != nil {
+		t.Fatalf("applying MultiNetworkPolicy %s: %v", name, err)
+	}
+}
+
+// reaches is what a port lets pass, as the rules of its groups in Neutron say it: sorted, without ids. A remote group is
+// shown by its name, up to the hash in it.
+func (c *cloud) reaches(networkID, port string) (rules []string, err error) {
+	c.t.Helper()
+	names := map[string]string{}
+	groups := c.list("security-groups", "")
+	for _, g := range groups {
+		name := g["name"].(string)
+		if at := strings.LastIndexByte(name, '-'); strings.HasPrefix(name, "policy-") && at > 0 {
+			name = name[:at]
+		}
+		names[g.id()] = name
+	}
+	found := c.list("ports", "network_id="+networkID+"&name="+port)
+	if len(found) != 1 {
+		return nil, fmt.Errorf("there are %d ports %s", len(found), port)
+	}
+	for _, id := range found[0]["security_groups"].([]any) {
+		at := slices.IndexFunc(groups, func(g resource) bool { return g.id() == id })
+		if at < 0 {
+			return nil, fmt.Errorf("port %s has group %v, which is not listed", port, id)
+		}
+		for _, r := range groups[at]["security_group_rules"].([]any) {
+			rule := resource(r.(map[string]any))
+			text := fmt.Sprintf("%v %v", rule["direction"], rule["ethertype"])
+			for _, key := range []string{"protocol", "port_range_min", "port_range_max", "remote_ip_prefix"} {
+				if value := rule[key]; value != nil {
+					text += fmt.Sprint(" ", value)
+				}
+			}
+			if remote := rule["remote_group_id"]; remote != nil {
+				text += " " + names[remote.(string)]
+			}
+			rules = append(rules, text)
+		}
+	}
+	slices.Sort(rules)
+	return slices.Compact(rules), nil
+}
+
+// eventuallyReaches waits until each named port lets pass exactly the rules.
+func (c *cloud) eventuallyReaches(networkID string, ports []string, want ...string) {
+	c.t.Helper()
+	slices.Sort(want)
+	eventually(c.t, func() error {
+		for _, port := range ports {
+			got, err := c.reaches(networkID, port)
+			if err != nil {
+				return err
+			}
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("port %s lets pass\n%s\nwant\n%s", port, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+		return nil
+	})
+}
+
+const (
+	closedEgress = "egress IPv4 127.0.0.1/32"
+	out4, out6   = "egress IPv4", "egress IPv6"
+)
+
+// TestPolicies has MultiNetworkPolicies decide about the ports of Pods, with a process that dies while it works.
+func TestPolicies(t *testing.T) {
+	p := startController(t, "tenant")
+	namespace, c := newNamespace(t), open(t, "tenant")
+	network := unique(t, namespace)
+	apply(t, namespace, network, example())
+	networkID := awaitReady(t, namespace, network).Status.NetworkID
+	holdApart(t, namespace)
+	awaitGate(t, namespace)
+	inDefault := []string{defaultGroup(t, c, "tenant")}
+	inNeutron := func(ports []string) {
+		t.Helper()
+		eventually(t, func() error {
+			for _, name := range ports {
+				if got := c.one("ports", "network_id="+networkID+"&name="+name)["security_groups"]; fmt.Sprint(got) != fmt.Sprint(inDefault) {
+					return fmt.Errorf("port %s has the groups %v, want %v", name, got, inDefault)
+				}
+			}
+			return nil
+		})
+	}
+
+	// The policy is there before its Pods: they start with it.
+	putPolicy(t, namespace, "db", network, `
+podSelector: {matchLabels: {app: db}}
+ingress:
+- from: [{podSelector: {matchLabels: {app: web}}}]
+  ports: [{port: 5432}]
+`)
+	deploymentOn(t, namespace, "db", network, 2)
+	deploymentOn(t, namespace, "web", network, 2)
+	db := portNames(t, awaitPods(t, namespace, "app=db", 2))
+	web := portNames(t, awaitPods(t, namespace, "app=web", 2))
+	fromWeb := []string{
+		"ingress IPv4 tcp 5432 5432 policy-members", "ingress IPv6 tcp 5432 5432 policy-members", closedEgress, out4, out6,
+	}
+	c.eventuallyReaches(networkID, db, fromWeb...)
+	// The others are where they would be without the policy, and in a group that lets nothing pass.
+	for _, name := range web {
+		groups := c.one("ports", "network_id="+networkID+"&name="+name)["security_groups"].([]any)
+		if len(groups) != 2 || !slices.Contains(groups, any(inDefault[0])) {
+			t.Errorf("port %s has the groups %v, want the default one and one more", name, groups)
+		}
+	}
+
+	// A second policy takes egress away, and names addresses.
+	putPolicy(t, namespace, "all", network, `
+podSelector: {}
+policyTypes: [Egress]
+egress:
+- to: [{ipBlock: {cidr: 10.0.0.0/8, except: [10.128.0.0/9]}}]
+`)
+	p.kill(t) // at whatever it is
+	p = startController(t, "tenant")
+	c.eventuallyReaches(networkID, db, "ingress IPv4 tcp 5432 5432 policy-members",
+		"ingress IPv6 tcp 5432 5432 policy-members", closedEgress, "egress IPv4 10.0.0.0/9")
+	c.eventuallyReaches(networkID, web, closedEgress, "egress IPv4 10.0.0.0/9", "ingress IPv4", "ingress IPv6")
+
+	// A Pod whose labels change comes under other policies.
+	pods := awaitPods(t, namespace, "app=web", 2)
+	_, err := kube.CoreV1().Pods(namespace).Patch(t.Context(), pods[0].Name, "application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"quarantine":"yes"}}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	putPolicy(t, namespace, "quarantine", network, "{podSelector: {matchLabels: {quarantine: \"yes\"}}}")
+	c.eventuallyReaches(networkID, portNames(t, pods[:1]), closedEgress, "egress IPv4 10.0.0.0/9")
+	c.eventuallyReaches(networkID, portNames(t, pods[1:]), closedEgress, "egress IPv4 10.0.0.0/9", "ingress IPv4", "ingress IPv6")
+
+	// What Neutron cannot do is said, and allows nothing.
+	putPolicy(t, namespace, "quarantine", network, `
+podSelector: {matchLabels: {quarantine: "yes"}}
+ingress:
+- ports: [{port: http}]
+- ports: [{port: 22}]
+`)
+	c.eventuallyReaches(networkID, portNames(t, pods[:1]), closedEgress, "egress IPv4 10.0.0.0/9", "ingress IPv4 tcp 22 22",
+		"ingress IPv6 tcp 22 22")
+	awaitPolicyProblem(t, namespace, "quarantine", "Neutron knows no names of ports")
+
+	// Without policies, everything is as it was, and none of their groups is left.
+	for _, name := range []string{"db", "all", "quarantine"} {
+		if err := policies(t, namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.kill(t)
+	startController(t, "tenant")
+	inNeutron(slices.Concat(db, web))
+	eventually(t, func() error {
+		left, err := networks.CloudteamV1().SecurityGroups(namespace).List(t.Context(), metav1.ListOptions{})
+		if err == nil && len(left.Items) > 0 {
+			err = fmt.Errorf("there are still %d SecurityGroups: %s", len(left.Items), asJSON(left.Items[0].Status))
+		}
+		return err
+	})
+	removeDeployment(t, namespace, "db")
+	removeDeployment(t, namespace, "web")
+	awaitPorts(t, c, namespace, networkID, 0)
+	remove(t, namespace, network)
+}
+
+// awaitPolicyProblem waits until a condition of a policy's SecurityGroup and an Event of the policy say what is wrong.
+func awaitPolicyProblem(t *testing.T, namespace, policy, text string) {
+	t.Helper()
+	eventually(t, func() error {
+		groups, err := networks.CloudteamV1().SecurityGroups(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		told := func(g cloudteamv1.SecurityGroup) bool {
+			condition := meta.FindStatusCondition(g.Status.Conditions, cloudteamv1.ConditionPolicyIncomplete)
+			return strings.HasPrefix(g.Name, "policy-"+policy+"-") && condition != nil && strings.Contains(condition.Message, text)
+		}
+		if !slices.ContainsFunc(groups.Items, told) {
+			return fmt.Errorf("no SecurityGroup of policy %s says %q", policy, text)
+		}
+		events, err := kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{
+			FieldSelector: "involvedObject.name=" + policy + ",reason=" + cloudteamv1.EventPolicyIncomplete,
+		})
+		if err == nil && !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, text) }) {
+			err = fmt.Errorf("no Event of policy %s says %q", policy, text)
+		}
+		return err
+	})
+}
