@@ -50,7 +50,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		"all left out": {
 			func(o *Options) {
 				o.Controllers = []string{"*", "-network", "-networkport", "-securitygroup", "-deployment", "-pod",
-					"-attachment", "-foo", "-orphan"}
+					"-attachment", "-policy", "-foo", "-orphan"}
 			}, []string{"runs no controller"},
 		},
 		"only left out": {

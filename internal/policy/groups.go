@@ -38,8 +38,8 @@ type Group struct {
 }
 
 // Addresses gives the addresses, on a Network, of the Pods that a peer selects, in whatever namespaces. It gives each
-// once or more often, in any order.
-type Addresses func(on cache.ObjectName, peer Peer) []netip.Addr
+// once or more often, in any order. ok is false if it refuses to look for more.
+type Addresses func(on cache.ObjectName, peer Peer) (found []netip.Addr, ok bool)
 
 // Groups gives the groups that the policies of one namespace need, each once, ordered by their names. problems say, by
 // the policy's name, what one has beyond what a group can hold; the rule in question is left out.
@@ -52,8 +52,8 @@ func Groups(policies []Policy, addresses Addresses) (groups []Group, problems ma
 			g, tooMany := p.group(on, addresses)
 			problems[p.Name] = append(problems[p.Name], tooMany...)
 			add(g)
-			for _, peer := range p.ownPeers() {
-				add(membersOf(on, peer.Pods))
+			for _, pods := range p.own {
+				add(membersOf(on, pods))
 			}
 			if !p.Ingress {
 				add(open(on, cloudteamv1.RuleIngress))
@@ -91,9 +91,9 @@ func Member(policies []Policy, on cache.ObjectName, pod labels.Labels) (m Member
 			ingress, egress = ingress || p.Ingress, egress || p.Egress
 			m.Groups = append(m.Groups, groupName(p.Name, on))
 		}
-		for _, peer := range p.ownPeers() {
-			if peer.Pods.Matches(pod) {
-				m.Groups = append(m.Groups, membersOf(on, peer.Pods).Name)
+		for _, pods := range p.own {
+			if pods.Matches(pod) {
+				m.Groups = append(m.Groups, membersName(on, pods))
 			}
 		}
 	}
@@ -116,18 +116,6 @@ func (p Policy) NamesOthers() bool {
 	})
 }
 
-// ownPeers are the peers of the policy that become groups.
-func (p Policy) ownPeers() (own []Peer) {
-	for _, r := range slices.Concat(p.In, p.Out) {
-		for _, peer := range r.Peers {
-			if peer.own() {
-				own = append(own, peer)
-			}
-		}
-	}
-	return own
-}
-
 // group is the group of the Pods that the policy selects.
 func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, problems []string) {
 	g = Group{
@@ -137,7 +125,13 @@ func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, proble
 	room := MaxRules - 1 // one closes egress
 	add := func(direction cloudteamv1.RuleDirection, rules []Rule) {
 		for i, r := range rules {
-			translated := r.on(on, direction, addresses)
+			translated, ok := r.on(on, direction, addresses)
+			if !ok {
+				problems = append(problems, fmt.Sprintf("rule %d for %s allows nothing: the policies of the namespace name more "+
+					"sets of Pods of other namespaces than the controller looks for. Name ranges by ipBlock, or fewer sets", i,
+					direction))
+				continue
+			}
 			more := slices.DeleteFunc(translated, func(r cloudteamv1.SecurityGroupRule) bool {
 				return slices.ContainsFunc(g.Rules, func(have cloudteamv1.SecurityGroupRule) bool { return same(have, r) })
 			})
@@ -160,10 +154,10 @@ func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, proble
 	return g, problems
 }
 
-// on translates a rule for one Network. The result has no two equal rules.
+// on translates a rule for one Network. The result has no two equal rules. ok is false if its addresses are unknown.
 func (r Rule) on(
 	on cache.ObjectName, direction cloudteamv1.RuleDirection, addresses Addresses,
-) (rules []cloudteamv1.SecurityGroupRule) {
+) (rules []cloudteamv1.SecurityGroupRule, ok bool) {
 	add := func(remote cloudteamv1.SecurityGroupRule) {
 		remote.Direction = direction
 		if r.Ports == nil {
@@ -191,11 +185,15 @@ func (r Rule) on(
 	for _, peer := range r.Peers {
 		switch {
 		case peer.own():
-			groups = append(groups, membersOf(on, peer.Pods).Name)
+			groups = append(groups, membersName(on, peer.Pods))
 		case peer.Block.IsValid():
 			ranges.AddSet(peer.ranges())
 		default:
-			for _, address := range addresses(on, peer) {
+			found, ok := addresses(on, peer)
+			if !ok {
+				return nil, false
+			}
+			for _, address := range found {
 				ranges.Add(address)
 			}
 		}
@@ -213,7 +211,7 @@ func (r Rule) on(
 		}
 		add(cloudteamv1.SecurityGroupRule{EtherType: family, RemoteCIDR: prefix.String()})
 	}
-	return rules
+	return rules, true
 }
 
 // ranges are the addresses of a Block, without those that it excepts.
@@ -237,12 +235,15 @@ func setOf(b *netipx.IPSetBuilder) *netipx.IPSet {
 
 // membersOf is the group of the Pods of the own namespace that a peer selects. Policies that select the same share it.
 func membersOf(on cache.ObjectName, pods labels.Selector) Group {
-	selector := cmp.Or(pods.String(), "all Pods")
 	return Group{
-		Name:        "policy-members-" + hash(on.String(), selector),
-		Description: cut(fmt.Sprintf("Pods that MultiNetworkPolicies name, on Network %s: %s", on, selector)),
-		On:          on, Rules: []cloudteamv1.SecurityGroupRule{closed()},
+		Name: membersName(on, pods), On: on, Rules: []cloudteamv1.SecurityGroupRule{closed()},
+		Description: cut(fmt.Sprintf("Pods that MultiNetworkPolicies name, on Network %s: %s", on,
+			cmp.Or(pods.String(), "all"))),
 	}
+}
+
+func membersName(on cache.ObjectName, pods labels.Selector) string {
+	return "policy-members-" + hash(on.String(), pods.String())
 }
 
 // open is the group of the Pods that policies select, but not for the direction.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -33,7 +34,13 @@ type Policy struct {
 	// allowed then.
 	Ingress, Egress bool
 	In, Out         []Rule
+	// own selects the peers of the own namespace, each once.
+	own []labels.Selector
 }
+
+// MaxSize is the most bytes of JSON that a policy's spec may have. A larger one is refused: it would have more rules than
+// a security group, and tenants could fill the controller's memory and time.
+const MaxSize = 16 << 10
 
 // Rule allows packets to or from peers.
 type Rule struct {
@@ -73,6 +80,10 @@ func Parse(obj *unstructured.Unstructured) (p Policy, problems []string, ok bool
 		return p, []string{err.Error()}, false
 	}
 	content, _, err := unstructured.NestedMap(obj.Object, "spec")
+	if text, _ := json.Marshal(content); len(text) > MaxSize {
+		return p, []string{fmt.Sprintf("spec is too large, with %d bytes of JSON of at most %d: write several policies",
+			len(text), MaxSize)}, false
+	}
 	var spec networkingv1.NetworkPolicySpec
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &spec)
@@ -100,8 +111,26 @@ func Parse(obj *unstructured.Unstructured) (p Policy, problems []string, ok bool
 	for i, r := range spec.Egress {
 		add(&p.Out, fmt.Sprintf("spec.egress[%d]", i), r.To, r.Ports)
 	}
-	return p, problems, true
+	return p.indexed(), problems, true
 }
+
+// indexed fills in own.
+func (p Policy) indexed() Policy {
+	p.own = nil
+	seen := map[string]bool{}
+	for _, r := range slices.Concat(p.In, p.Out) {
+		for _, peer := range r.Peers {
+			if peer.own() && !seen[peer.Pods.String()] {
+				seen[peer.Pods.String()] = true
+				p.own = append(p.own, peer.Pods)
+			}
+		}
+	}
+	return p
+}
+
+// maxNetworks is the most Networks that a policy is for.
+const maxNetworks = 16
 
 // networksOf reads AnnotationFor.
 func networksOf(obj metav1.Object) (on []cache.ObjectName, err error) {
@@ -120,6 +149,10 @@ func networksOf(obj metav1.Object) (on []cache.ObjectName, err error) {
 		if key := cache.NewObjectName(namespace, name); !slices.Contains(on, key) {
 			on = append(on, key)
 		}
+	}
+	if len(on) > maxNetworks {
+		return nil, fmt.Errorf("the annotation %s names %d Networks, more than %d: write several policies", AnnotationFor,
+			len(on), maxNetworks)
 	}
 	return on, nil
 }

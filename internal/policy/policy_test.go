@@ -52,13 +52,13 @@ func (p pod) selectedBy(peer Peer) bool {
 
 // addressesOf is the world's Addresses.
 func addressesOf(pods []pod) Addresses {
-	return func(_ cache.ObjectName, peer Peer) (all []netip.Addr) {
+	return func(_ cache.ObjectName, peer Peer) (all []netip.Addr, ok bool) {
 		for _, p := range pods {
 			if p.selectedBy(peer) {
 				all = append(all, p.addresses...)
 			}
 		}
-		return all
+		return all, true
 	}
 }
 
@@ -193,7 +193,7 @@ func drawPolicies(t *rapid.T) (policies []Policy) {
 		p.Ingress = rapid.Bool().Draw(t, "ingress")
 		p.Egress = !p.Ingress || rapid.Bool().Draw(t, "egress")
 		p.In, p.Out = drawRules(t, "in"), drawRules(t, "out")
-		policies = append(policies, p)
+		policies = append(policies, p.indexed())
 	}
 	return policies
 }
@@ -413,9 +413,11 @@ func TestWhatNeutronCannotDoIsRefused(t *testing.T) {
 		})
 	}
 	for name, text := range map[string]string{
-		"a selector that is none": head + "spec: {podSelector: {matchExpressions: [{key: a, operator: Like}]}}",
-		"another type":            head + "spec: {podSelector: 7}",
-		"a Network that is none":  strings.Replace(head, "lab, ", "a/b/c, ", 1) + "spec: {podSelector: {}}",
+		"a selector that is none":  head + "spec: {podSelector: {matchExpressions: [{key: a, operator: Like}]}}",
+		"another type":             head + "spec: {podSelector: 7}",
+		"a spec that is too large": head + "spec: {podSelector: {matchLabels: {a: " + strings.Repeat("x", MaxSize) + "}}}",
+		"too many Networks":        strings.Replace(head, "lab, ", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,", 1) + "spec: {podSelector: {}}",
+		"a Network that is none":   strings.Replace(head, "lab, ", "a/b/c, ", 1) + "spec: {podSelector: {}}",
 	} {
 		if _, problems, ok := parse(t, text); ok || len(problems) != 1 {
 			t.Errorf("%s is accepted (%v)", name, problems)
@@ -446,6 +448,21 @@ spec:
 	at := slices.IndexFunc(groups, func(g Group) bool { return g.Name == groupName("db", lab) })
 	if rules := groups[at].Rules; len(rules) != 2 || rules[0].RemoteCIDR != "192.0.2.0/24" {
 		t.Errorf("the group has %+v", rules)
+	}
+}
+
+// TestSetsThatAreNotLookedForAllowNothing: what is unknown is not allowed.
+func TestSetsThatAreNotLookedForAllowNothing(t *testing.T) {
+	p, _, _ := parse(t, head+"spec: {podSelector: {}, ingress: [{from: [{namespaceSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}]}]}")
+	p.On = p.On[:1]
+	groups, problems := Groups([]Policy{p}, func(cache.ObjectName, Peer) ([]netip.Addr, bool) { return nil, false })
+	if len(problems["db"]) != 1 || !strings.Contains(problems["db"][0], "more sets of Pods of other namespaces") {
+		t.Errorf("it says %q", problems["db"])
+	}
+	for _, g := range groups {
+		if g.Policy == "db" && len(g.Rules) != 1 {
+			t.Errorf("the group has %+v", g.Rules)
+		}
 	}
 }
 

@@ -58,6 +58,7 @@ func everything(t *testing.T) {
 	deploymentAndPods(t, namespace)
 	statefulSet(t, namespace)
 	securityGroup(t, namespace)
+	networkPolicy(t, namespace)
 	ownCloud(t, namespace)
 	metrics(t, namespace, process)
 	foo(t, namespace)
@@ -88,6 +89,7 @@ func oldAPIServer(t *testing.T, kubeconfig string) {
 			"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"))))
 	for _, shape := range []string{
 		"/apis/apps/v1/deployments", "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions",
+		"/apis/cloudteam.ztgame.com/v1/securitygroups",
 	} {
 		kube.Break(func(c proxy.Call) bool { return c.Method == http.MethodPost && c.Shape == shape }, 1,
 			proxy.Change(func(a *proxy.Answer) {
@@ -188,6 +190,54 @@ func securityGroup(t *testing.T, namespace string) {
 		is, err := groups.Get(t.Context(), "web", metav1.GetOptions{})
 		return is.Status.Conditions, err
 	})
+}
+
+// networkPolicy has the groups of a MultiNetworkPolicy made, changed and removed.
+func networkPolicy(t *testing.T, namespace string) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(surroundings.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies := client.Resource(harness.PolicyResource).Namespace(namespace)
+	policy := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "k8s.cni.cncf.io/v1beta1", "kind": "MultiNetworkPolicy",
+		"spec": map[string]any{"podSelector": map[string]any{}},
+	}}
+	policy.SetName("closed")
+	policy.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/policy-for": "net"})
+	if policy, err = policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	groups := surroundings.Networks.CloudteamV1().SecurityGroups(namespace)
+	rules := func(want int) {
+		t.Helper()
+		surroundings.Eventually(t, func() error {
+			list, err := groups.List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			for _, g := range list.Items {
+				if strings.HasPrefix(g.Name, "policy-closed-") && len(g.Spec.Rules) == want {
+					return nil
+				}
+			}
+			if want == 0 && len(list.Items) == 1 { // the group web
+				return nil
+			}
+			return fmt.Errorf("no group of the policy has %d rules: %+v", want, list.Items)
+		})
+	}
+	rules(1)
+	policy.Object["spec"] = map[string]any{"podSelector": map[string]any{}, "ingress": []any{map[string]any{}}}
+	if _, err := policies.Update(t.Context(), policy, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rules(3)
+	if err := policies.Delete(t.Context(), "closed", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rules(0)
 }
 
 // awaitReady waits until the conditions of an object say that it is Ready.

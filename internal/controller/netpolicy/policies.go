@@ -226,7 +226,29 @@ func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
 	return ""
 }
 
-// addresses is a policy.Addresses.
+// maxSets is the most sets of Pods of other namespaces that the policies of one namespace may name: each of them is
+// held against all ports of a Network.
+const maxSets = 256
+
+// looking gives a policy.Addresses for one sync. It looks for each set once.
+func (p *Policies) looking() policy.Addresses {
+	type set struct {
+		on               cache.ObjectName
+		namespaces, pods string
+	}
+	known := map[set][]netip.Addr{}
+	return func(on cache.ObjectName, peer policy.Peer) (found []netip.Addr, ok bool) {
+		of := set{on, peer.Namespaces.String(), peer.Pods.String()}
+		found, ok = known[of]
+		if !ok && len(known) < maxSets {
+			found, ok = p.addresses(on, peer), true
+			known[of] = found
+		}
+		return found, ok
+	}
+}
+
+// addresses are those of the Pods that a peer selects by namespaces.
 func (p *Policies) addresses(on cache.ObjectName, peer policy.Peer) (all []netip.Addr) {
 	selected := map[string]bool{}
 	for _, port := range controller.PortsOn(p.ports, on) {
@@ -271,28 +293,31 @@ func (p *Policies) PortsOf(obj metav1.Object) (ports []*cloudteamv1.NetworkPort)
 		return nil
 	}
 	for _, on := range o.Policy.On {
-		for _, port := range controller.PortsOn(p.ports, on) {
-			if port.Namespace == o.Namespace {
-				ports = append(ports, port)
-			}
-		}
+		ports = append(ports, p.portsOn(on, o.Namespace)...)
 	}
 	return ports
 }
 
-// PortsIn gives the NetworkPorts that policies put into a SecurityGroup.
-func (p *Policies) PortsIn(group cache.ObjectName) (ports []*cloudteamv1.NetworkPort) {
-	if p == nil {
+// PortsIn gives the NetworkPorts that policies may have put into a SecurityGroup: if it is a group of policies, all that
+// these may decide about. It is called for each event, so it asks no selector.
+func (p *Policies) PortsIn(group metav1.Object) (ports []*cloudteamv1.NetworkPort) {
+	if p == nil || group.GetAnnotations()[consumer.AnnotationMadeFor] != MadeFor {
 		return nil
 	}
-	seen := map[*cloudteamv1.NetworkPort]bool{}
-	for _, o := range p.of(group.Namespace) {
-		for _, port := range p.PortsOf(o) {
-			if m, _ := p.Member(port); !seen[port] && slices.Contains(m.Groups, group.Name) {
-				seen[port] = true
-				ports = append(ports, port)
-			}
+	on := map[cache.ObjectName]bool{}
+	for _, o := range p.of(group.GetNamespace()) {
+		for _, network := range o.Policy.On {
+			on[network] = true
 		}
 	}
+	for network := range on {
+		ports = append(ports, p.portsOn(network, group.GetNamespace())...)
+	}
 	return ports
+}
+
+// portsOn gives the NetworkPorts of a namespace on a Network.
+func (p *Policies) portsOn(network cache.ObjectName, namespace string) []*cloudteamv1.NetworkPort {
+	elsewhere := func(port *cloudteamv1.NetworkPort) bool { return port.Namespace != namespace }
+	return slices.DeleteFunc(controller.PortsOn(p.ports, network), elsewhere)
 }

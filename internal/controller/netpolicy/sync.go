@@ -175,7 +175,7 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 		}
 		usable = append(usable, p)
 	}
-	groups, beyond := policy.Groups(usable, c.policies.addresses)
+	groups, beyond := policy.Groups(usable, c.policies.looking())
 	for name, more := range beyond {
 		problems[name] = append(problems[name], more...)
 	}

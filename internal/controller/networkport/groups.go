@@ -142,7 +142,7 @@ func portsIn(
 ) func(metav1.Object) []cache.ObjectName {
 	return func(group metav1.Object) (keys []cache.ObjectName) {
 		name := cache.MetaObjectToName(group)
-		for _, port := range slices.Concat(controller.PortsIn(ports, networks, name), by.PortsIn(name)) {
+		for _, port := range slices.Concat(controller.PortsIn(ports, networks, name), by.PortsIn(group)) {
 			keys = append(keys, cache.MetaObjectToName(port))
 		}
 		return keys

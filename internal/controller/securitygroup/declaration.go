@@ -121,6 +121,6 @@ func tellPolicy(obj *cloudteamv1.SecurityGroup) {
 	}
 	meta.SetStatusCondition(&obj.Status.Conditions, metav1.Condition{
 		Type: cloudteamv1.ConditionPolicyIncomplete, Status: metav1.ConditionTrue, ObservedGeneration: obj.Generation,
-		Reason: cloudteamv1.ReasonPolicyNotApplied, Message: problem,
+		Reason: cloudteamv1.ReasonInvalidSpec, Message: problem,
 	})
 }

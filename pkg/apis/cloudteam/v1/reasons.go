@@ -120,9 +120,6 @@ const (
 	EventAbandoned = "Abandoned"
 )
 
-// ReasonPolicyNotApplied is the reason of ConditionPolicyIncomplete.
-const ReasonPolicyNotApplied = "PolicyNotApplied"
-
 // EventPolicyIncomplete is the reason of the Event of a MultiNetworkPolicy of which a part is not applied.
 const EventPolicyIncomplete = "PolicyIncomplete"
 
