@@ -45,6 +45,7 @@ func TestPodsOnKubelets(t *testing.T) {
 		{"Pods of a Deployment reach each other", (*world).aDeploymentServes},
 		{"Pods have the interfaces that their Networks say", func(w *world) { guests = w.newGuests() }},
 		{"a floating IP and the router answer", func(w *world) { w.aFloatingIPAnswers(guests) }},
+		{"a MultiNetworkPolicy closes and opens", (*world).aPolicyClosesAndOpens},
 		{"a user tests the connections of a Network", func(w *world) { w.connectionsAreTested(guests) }},
 		{"tenants get nothing of others", func(w *world) { w.tenantsGetNothing(guests) }},
 		{"ports that somebody takes away in Neutron come back", func(w *world) { w.portsAreTakenAway(guests) }},
