@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -22,7 +23,12 @@ func (w *world) aPolicyClosesAndOpens() {
 	server := podFor("server", second, "both")
 	server.Spec.Containers[0].Command = []string{"sh", "-c",
 		`trap "exit 0" TERM; hostname >/tmp/name; httpd -p 80 -h /tmp; while :; do sleep 1; done`}
-	w.create(server, podFor("friend", first, "both"), podFor("neighbor", second, "both"), podFor("stranger", first, "both"))
+	for _, pod := range []*corev1.Pod{
+		server, podFor("friend", first, "both"), podFor("neighbor", second, "both"), podFor("stranger", first, "both"),
+	} {
+		pod.Labels = map[string]string{"app": pod.Name}
+		w.create(pod)
+	}
 	to, friend, neighbor, stranger := w.guest("server"), w.guest("friend"), w.guest("neighbor"), w.guest("stranger")
 	connects := func(from *guest, address netip.Addr) error {
 		answer, err := from.node.Exec(from.Status.ContainerStatuses[0].ContainerID, "sh", "-c",
