@@ -193,8 +193,16 @@ func policyFaults() map[string]func(w *world) {
 			w.beginOfPolicies()
 			// The ports cannot leave the group before the policy is there again.
 			held := w.neutron.Break(is(http.MethodPut, "/v2.0/ports/{id}"), 0, refuse(http.StatusServiceUnavailable))
+			group := w.nameOf("policy-db")
 			w.deletePolicy("db")
-			w.awaitHits(held, 1)
+			w.await(func() error {
+				g, err := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace).Get(
+					w.t.Context(), group, metav1.GetOptions{})
+				if err == nil && g.DeletionTimestamp == nil {
+					err = fmt.Errorf("SecurityGroup %s is not deleted", group)
+				}
+				return err
+			})
 			w.putPolicy("db", `{podSelector: {matchLabels: {app: db}}, ingress: [{ports: [{port: 80}]}]}`)
 			held.Mend()
 			w.awaitPolicies(map[string]string{

@@ -105,8 +105,8 @@ func NewPolicies(
 		return nil, fmt.Errorf("indexing MultiNetworkPolicies: %w", err)
 	}
 	return &Policies{
-		Informer: objects, objects: objects.GetIndexer(), ports: caches.Ports.Informer().GetIndexer(), networks: caches.Networks.Lister(),
-		groups: groups, caches: caches, namespace: namespace,
+		Informer: objects, objects: objects.GetIndexer(), ports: caches.Ports.Informer().GetIndexer(),
+		networks: caches.Networks.Lister(), groups: groups, caches: caches, namespace: namespace,
 	}, nil
 }
 
@@ -120,13 +120,20 @@ func (p *Policies) forNetwork(on cache.ObjectName) []*Object {
 	return controller.Indexed[*Object](p.objects, indexNetwork, on.String())
 }
 
+// HasSynced reports whether the caches are full that Member reads. A nil *Policies has none.
+func (p *Policies) HasSynced() bool {
+	return p == nil || p.Informer.HasSynced() && p.caches.Pods.Informer().HasSynced() &&
+		p.caches.Deployments.Informer().HasSynced() && p.caches.StatefulSets.Informer().HasSynced()
+}
+
 // Member gives what policies decide about a port. known is false while it cannot be told which policies there are, which
-// Pod the port is for, or which labels that has. A port that is for no Pod counts by its own labels, so that a virtual machine's can be selected.
+// Pod the port is for, or which labels that has. A port that is for no Pod counts by its own labels, so that a virtual
+// machine's can be selected.
 func (p *Policies) Member(port *cloudteamv1.NetworkPort) (m policy.Membership, known bool) {
 	if p == nil {
 		return m, true
 	}
-	if !p.Informer.HasSynced() {
+	if !p.HasSynced() {
 		return m, false
 	}
 	objects := p.of(port.Namespace)

@@ -43,7 +43,7 @@ func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, hand
 			},
 		}}}
 		inventory.Owned[of.Object] = observed
-		declared, err := declarationOf(v1.Networks().Lister(), nil, limits{}, port, of)
+		declared, err := declarationOf(v1.Networks().Lister(), nil, nil, limits{}, port, of)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -189,7 +189,7 @@ func TestDeclare(t *testing.T) {
 			if c.port != nil {
 				c.port(port)
 			}
-			got, err := declarationOf(listers.NewNetworkLister(indexer), nil, limits{}, port, owner)
+			got, err := declarationOf(listers.NewNetworkLister(indexer), nil, nil, limits{}, port, owner)
 			if c.want == nil {
 				reason := cloudteamv1.ReasonInvalidSpec
 				if waiting, ok := errors.AsType[*managed.Problem](err); ok {
@@ -324,7 +324,7 @@ func TestANetworkThatIsNotAllowedReadsAsOneThatDoesNotExist(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				_, err := declarationOf(listers.NewNetworkLister(indexer), nil, limits{}, port, owner)
+				_, err := declarationOf(listers.NewNetworkLister(indexer), nil, nil, limits{}, port, owner)
 				problem, ok := errors.AsType[*managed.Problem](err)
 				if !ok {
 					t.Fatalf("error %v", err)
