@@ -79,6 +79,7 @@ type Policies struct {
 	networks listers.NetworkLister
 	groups   listers.SecurityGroupLister
 	caches   *consumer.Caches
+	synced   []cache.InformerSynced
 	// namespace gives the labels of a namespace.
 	namespace func(name string) labels.Set
 }
@@ -107,6 +108,10 @@ func NewPolicies(
 	return &Policies{
 		Informer: objects, objects: objects.GetIndexer(), ports: caches.Ports.Informer().GetIndexer(),
 		networks: caches.Networks.Lister(), groups: groups, caches: caches, namespace: namespace,
+		synced: []cache.InformerSynced{
+			objects.HasSynced, caches.Pods.Informer().HasSynced, caches.Deployments.Informer().HasSynced,
+			caches.StatefulSets.Informer().HasSynced,
+		},
 	}, nil
 }
 
@@ -122,8 +127,7 @@ func (p *Policies) forNetwork(on cache.ObjectName) []*Object {
 
 // HasSynced reports whether the caches are full that Member reads. A nil *Policies has none.
 func (p *Policies) HasSynced() bool {
-	return p == nil || p.Informer.HasSynced() && p.caches.Pods.Informer().HasSynced() &&
-		p.caches.Deployments.Informer().HasSynced() && p.caches.StatefulSets.Informer().HasSynced()
+	return p == nil || !slices.ContainsFunc(p.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
 // Member gives what policies decide about a port. known is false while it cannot be told which policies there are, which
@@ -205,7 +209,7 @@ func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
 	m, known := p.Member(port)
 	switch {
 	case known:
-	case !p.Informer.HasSynced():
+	case !p.HasSynced():
 		return "The MultiNetworkPolicies have not been listed yet. If this lasts, see the controller's log, and give its " +
 			"account the right to list and watch multi-networkpolicies"
 	default:

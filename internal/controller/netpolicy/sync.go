@@ -207,6 +207,13 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 	for _, o := range objects {
 		c.tell(o, problems[o.Name])
 	}
+	c.told.Range(func(about, _ any) bool {
+		name := about.(cache.ObjectName)
+		if _, exists := problems[name.Name]; name.Namespace == namespace && !exists {
+			c.told.Delete(about) // another policy of the name is told of again
+		}
+		return true
+	})
 	return controller.Worst(errs...)
 }
 

@@ -40,6 +40,7 @@ func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 			Addresses: []cloudteamv1.PortAddress{
 				{Address: "192.168.0.2/16", Gateway: "192.168.0.1", SubnetID: "sub-1"},
 			},
+			SecurityGroupIDs: []string{"sg-default"},
 		}
 		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
 		if diff := cmp.Diff(want, w.Get().Status, ignore); diff != "" {
