@@ -64,6 +64,7 @@ type Loop struct {
 	shares  *shares // the queue's storage
 	drain   time.Duration
 	watches []watch
+	after   []later
 	tally   tally
 
 	mu sync.Mutex
@@ -77,6 +78,14 @@ type Loop struct {
 type watch struct {
 	informer cache.SharedInformer
 	handler  cache.ResourceEventHandler
+	// optional is true if syncs run before the informer's cache is full.
+	optional bool
+}
+
+// later is what Run does once caches are full that it does not wait for.
+type later struct {
+	synced func() bool
+	do     func()
 }
 
 // NewLoop makes a Loop. The name appears in logs and in the workqueue's metrics.
@@ -118,18 +127,33 @@ func (l *Loop) ActIn(ours func(ctx context.Context, namespace string) (within co
 // Watch makes Run register a handler with an informer, usually one of Handler or HandlerOf. The informer may already
 // run. Watch MUST be called before Run.
 func (l *Loop) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) error {
-	if informer.IsStopped() {
+	return l.watch(watch{informer: informer, handler: handler})
+}
+
+// WatchOptional is Watch for an informer whose objects may be unreadable without a reason to stop all syncs. Run and
+// HasSynced do not wait until its cache is full: syncs have to ask. Use After for what they left undone.
+func (l *Loop) WatchOptional(informer cache.SharedInformer, handler cache.ResourceEventHandler) error {
+	return l.watch(watch{informer: informer, handler: handler, optional: true})
+}
+
+func (l *Loop) watch(w watch) error {
+	if w.informer.IsStopped() {
 		return fmt.Errorf("controller %s: watching: the informer has stopped", l.name)
 	}
 	if r := inspect.On(); r != nil {
-		r.Follow(informer)
+		r.Follow(w.informer)
 	}
-	l.watches = append(l.watches, watch{informer, handler})
+	l.watches = append(l.watches, w)
 	return nil
 }
 
+// After has Run call a function once synced reports that caches are full which were not when it started its workers. It
+// MUST be called before Run.
+func (l *Loop) After(synced func() bool, do func()) { l.after = append(l.after, later{synced, do}) }
+
 // Follow registers the handlers with the informers, which replay all objects in their caches. The returned checkers are
-// done when the handlers processed these. Run calls Follow. Tests may call it alone to see what events enqueue.
+// done when the handlers processed these; those of WatchOptional have none. Run calls Follow. Tests may call it alone to
+// see what events enqueue.
 func (l *Loop) Follow() ([]cache.DoneChecker, error) {
 	var synced []cache.DoneChecker
 	for _, w := range l.watches {
@@ -137,14 +161,16 @@ func (l *Loop) Follow() ([]cache.DoneChecker, error) {
 		if err != nil {
 			return nil, fmt.Errorf("controller %s: watching: %w", l.name, err)
 		}
-		synced = append(synced, registration.HasSyncedChecker())
+		if !w.optional {
+			synced = append(synced, registration.HasSyncedChecker())
+		}
 	}
 	return synced, nil
 }
 
-// HasSynced reports whether the caches of all watched informers are filled.
+// HasSynced reports whether the caches of all watched informers are filled, but for those of WatchOptional.
 func (l *Loop) HasSynced() bool {
-	return !slices.ContainsFunc(l.watches, func(w watch) bool { return !w.informer.HasSynced() })
+	return !slices.ContainsFunc(l.watches, func(w watch) bool { return !w.optional && !w.informer.HasSynced() })
 }
 
 // Enqueue adds keys to the queue and ends their delays after failures. The queue holds each key at most once.
@@ -310,6 +336,16 @@ func (l *Loop) Run(ctx context.Context, workers int) error {
 	var wg sync.WaitGroup
 	l.shares.limit(workers)
 	maxWorkers.WithLabelValues(l.name).Set(float64(workers * flowsInBackend * backendsInAll))
+	for _, a := range l.after {
+		if a.synced() {
+			continue // before the first sync
+		}
+		wg.Go(func() {
+			if cache.WaitForCacheSync(ctx.Done(), a.synced) {
+				a.do()
+			}
+		})
+	}
 	l.dispatch(ctx, func(key cache.ObjectName) { wg.Go(func() { l.process(working, key) }) })
 
 	if errors.Is(context.Cause(ctx), ErrDeposed) {

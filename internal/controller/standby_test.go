@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,32 @@ func TestAStandbyQueuesNothingAndLooksAtEverythingOnceItRuns(t *testing.T) {
 		b.wantSyncs(keyA, 1)
 		b.wantSyncs(keyB, 0)
 		source.Add(object("b", "3", 1))
+		b.wantSyncs(keyB, 1)
+	})
+}
+
+func TestSyncsDoNotWaitForAnOptionalInformer(t *testing.T) {
+	onBench(t, func(t *testing.T, b *bench) {
+		informer, _ := informerOf(t, object("a", "1", 1))
+		source := fcache.NewFakeControllerSource()
+		t.Cleanup(source.Shutdown)
+		source.Add(object("b", "2", 1))
+		optional := cache.NewSharedIndexInformer(source, &cloudteamv1.Network{}, 0, cache.Indexers{})
+		err := errors.Join(b.loop.Watch(informer, b.loop.Handler()), b.loop.WatchOptional(optional, b.loop.Handler()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.loop.After(optional.HasSynced, func() { b.loop.Enqueue(keyA) })
+		b.loop.After(informer.HasSynced, func() { t.Error("it was full before") })
+		if !b.loop.HasSynced() {
+			t.Error("not synced for want of an optional informer")
+		}
+		b.run(1)
+		b.wantSyncs(keyA, 1)
+		b.wantSyncs(keyB, 0)
+		go optional.RunWithContext(t.Context())
+		pass(time.Second)
+		b.wantSyncs(keyA, 2)
 		b.wantSyncs(keyB, 1)
 	})
 }

@@ -85,7 +85,9 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}
 	harness.RunInParallel(worldsAtATime())
-	options := harness.Options{Components: harness.AllComponents(), OpenStack: openStack(), OpenClass: true}
+	options := harness.Options{
+		Components: harness.AllComponents(), OpenStack: openStack(), OpenClass: true, Policies: true,
+	}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s
 		code := m.Run()
@@ -120,6 +122,7 @@ const (
 	headingFoos       = "Foos"
 	headingRouters    = "Routers"
 	headingGroups     = "Security groups"
+	headingPolicies   = "Network policies"
 
 	headingFloatingIPs = "Floating IPs"
 )
@@ -128,7 +131,7 @@ const (
 var headings = []string{
 	headingSudden, headingAnswers, headingLists, headingOthers, headingKubernetes, headingProcess, headingLeaders,
 	headingSecrets, headingRollouts, headingFoos, headingRouters, headingGroups,
-	headingFloatingIPs,
+	headingPolicies, headingFloatingIPs,
 }
 
 // table is how the scenarios ended.

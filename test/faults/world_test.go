@@ -202,6 +202,7 @@ const (
 	kubeNetworks     = "/apis/cloudteam.ztgame.com/v1/networks"
 	kubePorts        = "/apis/cloudteam.ztgame.com/v1/networkports"
 	kubeGroups       = "/apis/cloudteam.ztgame.com/v1/securitygroups"
+	kubePolicies     = "/apis/k8s.cni.cncf.io/v1beta1/multi-networkpolicies"
 	kubePods         = "/api/v1/pods"
 	kubeReplicaSets  = "/apis/apps/v1/replicasets"
 	kubeStatefulSets = "/apis/apps/v1/statefulsets"
@@ -222,7 +223,7 @@ func (w *world) showOwnObjects(r *http.Request) {
 	case kubeNetworks:
 		query.Set("labelSelector", worldLabel+"="+w.namespace)
 		r.URL.RawQuery = query.Encode()
-	case kubePorts, kubeGroups, kubePods, kubeReplicaSets, kubeStatefulSets, kubeDeployments, kubeFoos:
+	case kubePorts, kubeGroups, kubePolicies, kubePods, kubeReplicaSets, kubeStatefulSets, kubeDeployments, kubeFoos:
 		query.Set("fieldSelector", "metadata.namespace="+w.namespace)
 		r.URL.RawQuery = query.Encode()
 	case kubeSystem:

@@ -79,6 +79,7 @@ type Policies struct {
 	networks listers.NetworkLister
 	groups   listers.SecurityGroupLister
 	caches   *consumer.Caches
+	synced   []cache.InformerSynced
 	// namespace gives the labels of a namespace.
 	namespace func(name string) labels.Set
 }
@@ -105,8 +106,12 @@ func NewPolicies(
 		return nil, fmt.Errorf("indexing MultiNetworkPolicies: %w", err)
 	}
 	return &Policies{
-		Informer: objects, objects: objects.GetIndexer(), ports: caches.Ports.Informer().GetIndexer(), networks: caches.Networks.Lister(),
-		groups: groups, caches: caches, namespace: namespace,
+		Informer: objects, objects: objects.GetIndexer(), ports: caches.Ports.Informer().GetIndexer(),
+		networks: caches.Networks.Lister(), groups: groups, caches: caches, namespace: namespace,
+		synced: []cache.InformerSynced{
+			objects.HasSynced, caches.Pods.Informer().HasSynced, caches.Deployments.Informer().HasSynced,
+			caches.StatefulSets.Informer().HasSynced,
+		},
 	}, nil
 }
 
@@ -120,13 +125,19 @@ func (p *Policies) forNetwork(on cache.ObjectName) []*Object {
 	return controller.Indexed[*Object](p.objects, indexNetwork, on.String())
 }
 
+// HasSynced reports whether the caches are full that Member reads. A nil *Policies has none.
+func (p *Policies) HasSynced() bool {
+	return p == nil || !slices.ContainsFunc(p.synced, func(synced cache.InformerSynced) bool { return !synced() })
+}
+
 // Member gives what policies decide about a port. known is false while it cannot be told which policies there are, which
-// Pod the port is for, or which labels that has. A port that is for no Pod counts by its own labels, so that a virtual machine's can be selected.
+// Pod the port is for, or which labels that has. A port that is for no Pod counts by its own labels, so that a virtual
+// machine's can be selected.
 func (p *Policies) Member(port *cloudteamv1.NetworkPort) (m policy.Membership, known bool) {
 	if p == nil {
 		return m, true
 	}
-	if !p.Informer.HasSynced() {
+	if !p.HasSynced() {
 		return m, false
 	}
 	objects := p.of(port.Namespace)
@@ -198,7 +209,7 @@ func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
 	m, known := p.Member(port)
 	switch {
 	case known:
-	case !p.Informer.HasSynced():
+	case !p.HasSynced():
 		return "The MultiNetworkPolicies have not been listed yet. If this lasts, see the controller's log, and give its " +
 			"account the right to list and watch multi-networkpolicies"
 	default:

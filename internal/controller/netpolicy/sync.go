@@ -47,7 +47,8 @@ type Controller struct {
 // NewController makes a controller that watches the informers, which MUST NOT run yet. namespaces is the informer of
 // Namespaces. It does nothing before Run.
 func NewController(
-	client typed.SecurityGroupsGetter, policies *Policies, groups informers.SecurityGroupInformer, namespaces cache.SharedIndexInformer, recorder record.EventRecorder,
+	client typed.SecurityGroupsGetter, policies *Policies, groups informers.SecurityGroupInformer,
+	namespaces cache.SharedIndexInformer, recorder record.EventRecorder,
 ) (*Controller, error) {
 	c := &Controller{policies: policies, client: client, store: groups.Informer().GetStore(), recorder: recorder}
 	c.Loop = controller.NewLoop(Name, func(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
@@ -206,6 +207,13 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 	for _, o := range objects {
 		c.tell(o, problems[o.Name])
 	}
+	c.told.Range(func(about, _ any) bool {
+		name := about.(cache.ObjectName)
+		if _, exists := problems[name.Name]; name.Namespace == namespace && !exists {
+			c.told.Delete(about) // another policy of the name is told of again
+		}
+		return true
+	})
 	return controller.Worst(errs...)
 }
 

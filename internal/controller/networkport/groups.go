@@ -28,7 +28,9 @@ const defaultGroup = "default"
 // namespace. groups is nil if SecurityGroups are not served.
 //
 // A port is created once all of them are Ready: a new group lets everything out before its rules are there. An existing
-// port stays in them whatever becomes of them, and keeps the groups that it has while one was never applied.
+// port stays in them whatever becomes of them, and keeps the groups that it has while one was never applied. But it
+// leaves a group of MultiNetworkPolicies that is being deleted, because no user can take it out: so the group goes, and
+// comes again if policies need it. Until then, less may pass, and never more.
 func (d declaration) inGroups(
 	groups listers.SecurityGroupLister, on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort,
 ) (managed.Declaration, error) {
@@ -40,13 +42,13 @@ func (d declaration) inGroups(
 	for _, name := range d.byPolicies {
 		refs = append(refs, types.NamespacedName{Namespace: obj.Namespace, Name: name})
 	}
-	for _, ref := range refs {
+	for i, ref := range refs {
 		id, never, waits, err := groupOf(groups, ref, on, obj)
 		if err != nil {
 			return nil, err
 		}
 		d.pending, notReady = cmp.Or(d.pending, never), cmp.Or(notReady, waits)
-		if id != "" {
+		if leaves := i >= len(d.GroupRefs) && beingDeleted(groups, ref); id != "" && !leaves {
 			d.groups = append(d.groups, id)
 		}
 	}
@@ -58,6 +60,10 @@ func (d declaration) inGroups(
 	}
 	return d, nil
 }
+
+// unlisted is why no port is created before it is known what MultiNetworkPolicies say about it.
+const unlisted = "The MultiNetworkPolicies have not been listed yet, or the Pods that they select. The port is created " +
+	"when they are. If this lasts, see the controller's log, and give its account the rights to list and watch them."
 
 // underPolicies declares what MultiNetworkPolicies decide about a port. One that they select is in their groups alone,
 // whatever its spec, its Network or the class says: groups only ever add to what may pass. Others may be members of
@@ -71,6 +77,9 @@ func (d *declaration) underPolicies(by *netpolicy.Policies, obj *cloudteamv1.Net
 		return // such a port is in no group
 	case !known:
 		d.ByPolicies, d.keepsGroups = was, true
+		if !by.HasSynced() {
+			d.unresolved = managed.Waits(controller.Reconciling(cloudteamv1.ReasonSecurityGroupNotReady, unlisted))
+		}
 		return
 	case member.Selected:
 		d.SecurityGroups, d.GroupRefs = []string{}, nil
@@ -105,6 +114,15 @@ func groupOf(
 		waits = groupNotReady(ref, obj, "is not Ready. Run kubectl describe to see why")
 	}
 	return group.Status.SecurityGroupID, nil, waits, nil
+}
+
+// beingDeleted reports whether a SecurityGroup is in deletion.
+func beingDeleted(groups listers.SecurityGroupLister, ref types.NamespacedName) bool {
+	if groups == nil {
+		return false
+	}
+	group, err := groups.SecurityGroups(ref.Namespace).Get(ref.Name)
+	return err == nil && group.DeletionTimestamp != nil
 }
 
 // elsewhere reports whether a group is in another project than a Network. Neutron refuses such a group.

@@ -109,11 +109,13 @@ func NewController(
 		}
 	}
 	if by != nil {
-		err := errors.Join(c.Watch(by.Informer, c.HandlerOf(portsUnder(by))),
-			c.Watch(by.Pods(), controller.HandlerOfPart(c.Loop, by.OfPod, netpolicy.SameForPolicies)))
+		err := errors.Join(c.WatchOptional(by.Informer, c.HandlerOf(portsUnder(by))),
+			c.WatchOptional(by.Pods(), controller.HandlerOfPart(c.Loop, by.OfPod, netpolicy.SameForPolicies)))
 		if err != nil {
 			return nil, err
 		}
+		// Until then, no port changes its groups. A policy that is gone by then sends no event.
+		c.After(by.HasSynced, func() { c.EnqueueNamespace("") })
 	}
 	gone := c.HandlerOf(exhaustedWith(informer.GetIndexer()))
 	return c, errors.Join(

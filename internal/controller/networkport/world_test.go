@@ -8,12 +8,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -36,6 +41,37 @@ type world struct {
 	terminating func(namespace string) bool
 	// classes are those of Networks; nil for the built-in one.
 	classes *classes.Classes
+	// policies, where set, has the MultiNetworkPolicies that the next controller lists, or never if unlisted is true
+	// before list is called.
+	policies *fcache.FakeControllerSource
+	unlisted bool
+	list     func()
+}
+
+// by makes the Policies of a controller.
+func (w *world) by() *netpolicy.Policies {
+	w.T.Helper()
+	if w.policies == nil {
+		return nil
+	}
+	caches, err := consumer.NewCaches(consumer.InformersOf(w.Informers, w.KubeInformers), nil)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	informer := cache.NewSharedIndexInformer(w.policies, &unstructured.Unstructured{}, 0, cache.Indexers{})
+	if err := informer.SetTransform(netpolicy.Transform); err != nil {
+		w.T.Fatal(err)
+	}
+	by, err := netpolicy.NewPolicies(informer, w.Informers.Cloudteam().V1().SecurityGroups().Lister(), caches,
+		func(string) labels.Set { return nil })
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.list = func() { go informer.RunWithContext(w.T.Context()); w.settle() }
+	if !w.unlisted {
+		w.list()
+	}
+	return by
 }
 
 // cloudNetwork is a network in Neutron with one subnet of 192.168.0.0/16.
@@ -73,7 +109,7 @@ func (w *world) restart() {
 	v1 := w.Informers.Cloudteam().V1()
 	c, err := NewController(
 		w.Clients.CloudteamV1(), v1.NetworkPorts(), v1.Networks(), v1.SecurityGroups(), w.Cloud, w.Events, owner.Cluster,
-		w.classes, nil)
+		w.classes, w.by())
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -1,0 +1,245 @@
+package netpolicy
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/policy"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// world is the controller between an API server that is played and a source of MultiNetworkPolicies.
+type world struct {
+	*controllertest.World[*cloudteamv1.SecurityGroup]
+	source   *fcache.FakeControllerSource
+	policies *Policies
+	list     func()
+}
+
+// inWorld runs a test in a bubble of synthetic time, with Network team/net and the given objects. The policies are not
+// listed before list.
+func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...controllertest.Object) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{
+			World:  controllertest.NewWorld[*cloudteamv1.SecurityGroup](t, cache.NewObjectName("team", "none")),
+			source: fcache.NewFakeControllerSource(),
+		}
+		t.Cleanup(w.source.Shutdown)
+		controllertest.Serve(w.API, w.Clients, controllertest.SecurityGroups,
+			controllertest.Rules[*cloudteamv1.SecurityGroup]{})
+		network := &cloudteamv1.Network{}
+		network.Namespace, network.Name, network.UID, network.Generation = "team", "net", "net-uid", 1
+		w.Create(append(objects, network)...)
+		w.NewInformers()
+		caches, err := consumer.NewCaches(consumer.InformersOf(w.Informers, w.KubeInformers), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		informer := cache.NewSharedIndexInformer(w.source, &unstructured.Unstructured{}, 0, cache.Indexers{})
+		if err := informer.SetTransform(Transform); err != nil {
+			t.Fatal(err)
+		}
+		groups := w.Informers.Cloudteam().V1().SecurityGroups()
+		w.policies, err = NewPolicies(informer, groups.Lister(), caches, func(string) labels.Set { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewController(w.Clients.CloudteamV1(), w.policies, groups,
+			w.KubeInformers.Core().V1().Namespaces().Informer(), w.Events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.list = func() { go informer.RunWithContext(t.Context()); w.settle() }
+		w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{groups.Informer().GetIndexer()}})
+		w.Run(c.Run, 1)
+		test(t, w)
+	})
+}
+
+func (w *world) settle() { controllertest.Settle(3 * time.Second) }
+
+// put makes the policy of a name, with the words of a spec: "ingress" and "egress" restrict these directions, "web"
+// allows to receive from app=web, and "problem" is a rule that Neutron cannot have.
+func (w *world) put(name string, words ...string) *unstructured.Unstructured {
+	app := func(value string) map[string]any {
+		return map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": value}}}
+	}
+	spec := app("db")
+	var directions, rules []any
+	for _, word := range words {
+		switch word {
+		case "ingress", "egress":
+			directions = append(directions, strings.ToUpper(word[:1])+word[1:])
+		case "web":
+			rules = append(rules, map[string]any{"from": []any{app("web")}})
+		case "problem":
+			rules = append(rules, map[string]any{"ports": []any{map[string]any{"port": "http"}}})
+		}
+	}
+	spec["policyTypes"], spec["ingress"] = directions, rules
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	obj.SetNamespace("team")
+	obj.SetName(name)
+	obj.SetUID(types.UID("uid-of-" + name))
+	obj.SetAnnotations(map[string]string{policy.AnnotationFor: "net"})
+	w.source.Modify(obj)
+	w.settle()
+	return obj
+}
+
+// wantGroups holds the SecurityGroups, by their names up to a hash, against what they should be.
+func (w *world) wantGroups(want ...string) (all map[string]*cloudteamv1.SecurityGroup) {
+	w.T.Helper()
+	found, err := w.Clients.CloudteamV1().SecurityGroups("team").List(w.T.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	all = map[string]*cloudteamv1.SecurityGroup{}
+	var names []string
+	for _, g := range found.Items {
+		short := g.Name
+		if g.Annotations[consumer.AnnotationMadeFor] == MadeFor {
+			short = g.Name[:strings.LastIndexByte(g.Name, '-')]
+		}
+		names, all[short] = append(names, short), &g
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff(want, names); diff != "" {
+		w.T.Errorf("SecurityGroups (-want +got):\n%s", diff)
+	}
+	return all
+}
+
+func TestAPolicyHasItsGroupsAndNoOthers(t *testing.T) {
+	users := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "policy-mine", UID: "mine"}}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		obj := w.put("db", "ingress", "web")
+		rules := len(w.wantGroups("policy-db", "policy-members", "policy-mine", "policy-open-egress")["policy-db"].Spec.Rules)
+		if rules != 3 {
+			t.Errorf("the policy's group has %d rules, want one for each IP family, and one that closes egress", rules)
+		}
+		w.put("db", "ingress", "egress")
+		if rules := w.wantGroups("policy-db", "policy-mine")["policy-db"].Spec.Rules; len(rules) != 1 {
+			t.Errorf("the edited policy's group has the rules %v, want the one that closes egress", rules)
+		}
+		w.source.Delete(obj)
+		w.settle()
+		w.wantGroups("policy-mine")
+	}, users)
+}
+
+func TestAUsersGroupOfThePolicysNameIsLeftAlone(t *testing.T) {
+	p := policy.Policy{Name: "db", On: []cache.ObjectName{cache.NewObjectName("team", "net")}, Ingress: true, Egress: true}
+	groups, _ := policy.Groups([]policy.Policy{p}, nil)
+	users := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: groups[0].Name, UID: "mine"}}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		obj := w.put("db", "ingress", "egress")
+		w.source.Delete(obj)
+		w.settle()
+		if is := w.wantGroups(users.Name)[users.Name]; len(is.Spec.Rules) > 0 || is.DeletionTimestamp != nil {
+			t.Errorf("it became %+v", is)
+		}
+	}, users)
+}
+
+func TestAProblemIsToldOncePerPolicy(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		obj := w.put("db", "ingress", "problem")
+		if problem := w.wantGroups("policy-db", "policy-open-egress")["policy-db"].
+			Annotations[cloudteamv1.AnnotationPolicyProblem]; !strings.Contains(problem, "Neutron knows no names of ports") {
+			t.Errorf("the group's annotation says %q", problem)
+		}
+		w.Events.WantReasons(t, "Warning "+cloudteamv1.EventPolicyIncomplete)
+		w.put("other", "ingress")
+		w.Events.WantReasons(t)
+		w.source.Delete(obj)
+		w.settle()
+		w.put("db", "ingress", "problem")
+		w.Events.WantReasons(t, "Warning "+cloudteamv1.EventPolicyIncomplete)
+	})
+}
+
+func TestLabelsOfAPort(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: "db-0", UID: "pod", Labels: map[string]string{"app": "db"},
+	}}
+	inWorld(t, func(t *testing.T, w *world) {
+		own := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "own"}}
+		own.Spec.NetworkName = "net"
+		decides := func(port *cloudteamv1.NetworkPort, wantSelected, wantKnown bool) {
+			t.Helper()
+			if m, known := w.policies.Member(port); m.Selected != wantSelected || known != wantKnown {
+				t.Errorf("selected %t, known %t, want %t, %t", m.Selected, known, wantSelected, wantKnown)
+			}
+		}
+		decides(own, false, false) // no policy is listed yet
+		if lacks := w.policies.Lacks(own); !strings.Contains(lacks, "not been listed") {
+			t.Errorf("it lacks %q", lacks)
+		}
+		w.list()
+		decides(own, false, true)
+		w.put("db", "ingress")
+		decides(own, false, true)
+		own.Labels = map[string]string{"app": "db"}
+		decides(own, true, true)
+		if lacks := w.policies.Lacks(own); !strings.Contains(lacks, "is not Ready") {
+			t.Errorf("it lacks %q", lacks)
+		}
+		own.Labels = map[string]string{TooManyLabels: ""}
+		decides(own, false, false)
+
+		made := own.DeepCopy()
+		made.Labels, made.Annotations = nil, map[string]string{consumer.AnnotationMadeFor: "Pod/db-0"}
+		decides(made, false, false) // there is no such Pod
+		made.Annotations[consumer.AnnotationMadeFor] = "StatefulSet/db/0"
+		decides(made, false, false)
+		made.Annotations[consumer.AnnotationMadeFor] = "Deployment/db"
+		decides(made, false, false)
+		if err := w.policies.Pods().GetIndexer().Add(pod); err != nil {
+			t.Fatal(err)
+		}
+		made.Annotations[consumer.AnnotationMadeFor] = "Pod/db-0"
+		decides(made, true, true)
+		template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}}
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db"}}
+		set.Spec.Template = template
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db", UID: "deployment"}}
+		deployment.Spec.Template = template
+		caches := w.policies.caches
+		if err := errors.Join(caches.StatefulSets.Informer().GetIndexer().Add(set),
+			caches.Deployments.Informer().GetIndexer().Add(deployment)); err != nil {
+			t.Fatal(err)
+		}
+		made.Annotations[consumer.AnnotationMadeFor] = "StatefulSet/db/0"
+		decides(made, true, true)
+		made.Annotations = nil
+		made.OwnerReferences = []metav1.OwnerReference{
+			*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment")),
+		}
+		decides(made, true, true)
+		own.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "db-0", UID: "pod"}
+		decides(own, true, true)
+		own.Status.BoundTo.UID = "another"
+		decides(own, false, false)
+	})
+}

@@ -1,0 +1,161 @@
+package networkport
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/policy"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// dbFromWeb is a MultiNetworkPolicy on the example's Network: it selects the ports labeled app=db, which may receive
+// from those labeled app=web.
+func dbFromWeb() *unstructured.Unstructured {
+	app := func(value string) map[string]any {
+		return map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": value}}}
+	}
+	spec := app("db")
+	spec["ingress"] = []any{map[string]any{"from": []any{app("web")}}}
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	obj.SetNamespace("team")
+	obj.SetName("db")
+	obj.SetUID("uid-of-db")
+	obj.SetAnnotations(map[string]string{policy.AnnotationFor: networkKey.Name})
+	return obj
+}
+
+// groupNames are the names of the SecurityGroups of dbFromWeb, by their names without a hash.
+func groupNames(t *testing.T) map[string]string {
+	t.Helper()
+	p, problems, ok := policy.Parse(dbFromWeb())
+	if !ok || len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	groups, _ := policy.Groups([]policy.Policy{p}, nil)
+	names := map[string]string{}
+	for _, g := range groups {
+		names[g.Name[:strings.LastIndexByte(g.Name, '-')]] = g.Name
+	}
+	return names
+}
+
+// underPolicy runs a test in a world with dbFromWeb, whose SecurityGroups are Ready: of policy-db, the group in Neutron
+// is g-policy-db.
+func underPolicy(t *testing.T, port *cloudteamv1.NetworkPort, test func(t *testing.T, w *world)) {
+	t.Helper()
+	objects := []controllertest.Object{exampleNetwork(), port}
+	for short, name := range groupNames(t) {
+		objects = append(objects, group(name, "g-"+short))
+	}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.policies = fcache.NewFakeControllerSource()
+		t.Cleanup(w.policies.Shutdown)
+		w.policies.Add(dbFromWeb())
+		w.restart()
+		controllertest.Settle(time.Second) // caches are asked now and then whether they are full
+		test(t, w)
+	}, objects...)
+}
+
+// labeled is the example with a label, and with groups of its own.
+func labeled(app string, groups ...string) *cloudteamv1.NetworkPort {
+	port := example()
+	port.Labels = map[string]string{"app": app}
+	port.Spec.SecurityGroups = groups
+	return port
+}
+
+func label(app string) func(*cloudteamv1.NetworkPort) {
+	return func(p *cloudteamv1.NetworkPort) { p.Labels = map[string]string{"app": app} }
+}
+
+func TestPoliciesDecideAboutTheGroupsOfAPort(t *testing.T) {
+	underPolicy(t, labeled("db", "in-neutron"), func(t *testing.T, w *world) {
+		w.wantGroups("g-policy-db", "g-policy-open-egress") // and none of the spec's
+		w.editPort(label("web"))
+		w.wantGroups("g-policy-members", "in-neutron")
+		w.editPort(label("other"))
+		w.wantGroups("in-neutron")
+	})
+}
+
+func TestAPortWithoutGroupsGoesBackIntoTheCloudsDefault(t *testing.T) {
+	underPolicy(t, labeled("db"), func(t *testing.T, w *world) {
+		w.wantGroups("g-policy-db", "g-policy-open-egress")
+		w.editPort(label("web"))
+		w.wantGroups("default", "g-policy-members")
+		w.policies.Delete(dbFromWeb())
+		w.settle()
+		w.wantGroups("default")
+		if noted := w.Get().Annotations[cloudteamv1.AnnotationTakeBack]; noted != "" {
+			t.Errorf("it still remembers %s", noted)
+		}
+	})
+}
+
+func TestAPortLeavesAGroupOfPoliciesThatIsBeingDeleted(t *testing.T) {
+	underPolicy(t, labeled("db", "in-neutron"), func(t *testing.T, w *world) {
+		name := groupNames(t)["policy-db"]
+		w.editGroup(name, func(g *cloudteamv1.SecurityGroup) {
+			g.DeletionTimestamp, g.Finalizers = new(metav1.Unix(1, 0)), []string{cloudteamv1.SecurityGroupFinalizer}
+		})
+		w.wantGroups("g-policy-open-egress")
+		w.editGroup(name, func(g *cloudteamv1.SecurityGroup) { g.Finalizers = nil })
+		if _, exists := controllertest.Find[*cloudteamv1.SecurityGroup](w.API, cache.NewObjectName("team", name)); exists {
+			t.Fatal("the SecurityGroup is not gone")
+		}
+		w.wantGroups("g-policy-open-egress")
+		w.API.Create(t, group(name, "g-again"))
+		w.settle()
+		w.wantGroups("g-again", "g-policy-open-egress")
+	})
+}
+
+func TestAPortKeepsItsGroupsWhilePoliciesAreNotListed(t *testing.T) {
+	underPolicy(t, labeled("db", "in-neutron"), func(t *testing.T, w *world) {
+		w.unlisted = true
+		w.restart()
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"another"} })
+		w.WantState("Ready=True Available")
+		w.wantGroups("g-policy-db", "g-policy-open-egress")
+		// A policy that is gone when they are listed sends no event.
+		w.policies.Delete(dbFromWeb())
+		w.list()
+		controllertest.Settle(time.Second)
+		w.wantGroups("another")
+	})
+}
+
+func TestNoPortIsCreatedWhilePoliciesAreNotListed(t *testing.T) {
+	underPolicy(t, labeled("db"), func(t *testing.T, w *world) {
+		w.delete()
+		w.wantPorts()
+		w.unlisted = true
+		w.restart()
+		w.Create(labeled("db"))
+		w.settle()
+		w.wantPorts()
+		w.WantState("Ready=False Reconciling=True SecurityGroupNotReady")
+		w.list()
+		controllertest.Settle(time.Second)
+		w.wantGroups("g-policy-db", "g-policy-open-egress")
+	})
+}
+
+func TestAnUnknownPodIsNoReasonToChangeGroups(t *testing.T) {
+	underPolicy(t, labeled("db"), func(t *testing.T, w *world) {
+		w.bind(&cloudteamv1.PortBinding{Kind: "Pod", Name: "gone", UID: "gone"})
+		w.editPort(label("web"))
+		if ports := w.Cloud.Ports(); !slices.Equal(ports[0].SecurityGroups, []string{"g-policy-db", "g-policy-open-egress"}) {
+			t.Errorf("it is in %q", ports[0].SecurityGroups)
+		}
+	})
+}
