@@ -141,11 +141,19 @@ func (b *browser) open(path string) {
 	b.await(`document.querySelector('#app')?.__vue_app__ !== undefined`)
 }
 
-// await waits until an expression is true.
+// await waits until an expression is true. When one page gives way to another, the wait goes on there.
 func (b *browser) await(expression string) {
 	b.t.Helper()
-	if err := chromedp.Run(b.Context, chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(patience))); err != nil {
-		b.t.Fatalf("on the page it is not true: %s: %v", expression, err)
+	ctx, cancel := context.WithTimeout(b.Context, patience)
+	defer cancel()
+	for {
+		err := chromedp.Run(ctx, chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(0)))
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			b.t.Fatalf("on the page it is not true: %s: %v", expression, err)
+		}
 	}
 }
 
