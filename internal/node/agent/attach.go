@@ -135,8 +135,12 @@ func wantedOf(p *cloudteamv1.NetworkPort, r agentapi.Request) (ovs.Wanted, error
 
 // wantedFor is how an interface with a mark is connected to a port that is attached.
 func wantedFor(p *cloudteamv1.NetworkPort, device string, m mark.Mark) ovs.Wanted {
-	w := ovs.Wanted{Name: device, IfaceID: p.Status.PortID, MAC: p.Status.MAC, Mark: m}
-	if at := p.Status.Attachment; at.Mode == cloudteamv1.AttachmentTrunk {
+	at := p.Status.Attachment
+	w := ovs.Wanted{
+		Name: device, IfaceID: p.Status.PortID, MAC: p.Status.MAC, Mark: m,
+		NeutronAgent: at.Mode == cloudteamv1.AttachmentOVS,
+	}
+	if at.Mode == cloudteamv1.AttachmentTrunk {
 		w.VLAN, w.ParentMAC, w.MTU = int(at.VLAN), at.ParentMAC, int(p.Status.MTU)
 	}
 	return w
