@@ -13,9 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
+
+// envOVSClouds names the clouds.yaml of `dev/openstack/openstack up --dataplane=ovs`.
+const envOVSClouds = "DATAPLANE_OVS_CLOUDS"
 
 // neutronAgent is the name of Neutron's agent on the nodes.
 const neutronAgent = "neutron-openvswitch-agent"
@@ -24,7 +28,13 @@ const neutronAgent = "neutron-openvswitch-agent"
 // agent runs on each node.
 func TestPodsOnNeutronsOVSAgent(t *testing.T) {
 	needsNodes(t)
-	clouds := os.Getenv("TRIAL_CLOUDS")
+	clouds := os.Getenv(envOVSClouds)
+	if clouds == "" {
+		nodetest.Skip(t, "no Neutron with the Open vSwitch mechanism driver; run `make test-dataplane`")
+	}
+	if missing := nodes.MissingForNeutronAgents(); missing != "" {
+		nodetest.Skip(t, "%s", missing)
+	}
 	broker, err := os.ReadFile(filepath.Join(filepath.Dir(clouds), "broker", "url"))
 	if err != nil {
 		t.Fatal(err)

@@ -19,15 +19,15 @@ const neutronAgent = "neutron-openvswitch-agent"
 // where it can.
 func MissingForNeutronAgents() string { return missing("--dataplane=ovs", neutronAgent) }
 
-// startNeutronAgent starts Neutron's Open vSwitch agent, which makes br-int and br-tun. It reaches the broker by this
-// process.
-func (n *Node) startNeutronAgent(broker string) error {
+// startNeutronAgent starts Neutron's Open vSwitch agent, which serves waits for. It makes br-int and br-tun, and reaches
+// the broker by this process.
+func (n *Node) startNeutronAgent(broker string) (serves func() error, err error) {
 	at, err := url.Parse(broker)
 	if err != nil {
-		return fmt.Errorf("the broker of Neutron's agents: %w", err)
+		return nil, fmt.Errorf("the broker of Neutron's agents: %w", err)
 	}
 	if err := n.Relay(at.Host, at.Host); err != nil {
-		return err
+		return nil, err
 	}
 	state := filepath.Join(n.Dir, "neutron")
 	var privileges strings.Builder
@@ -55,18 +55,20 @@ firewall_driver = openvswitch
 	// Without a folder of its own, the agent would read the distribution's.
 	own := filepath.Join(state, "conf.d")
 	if err := os.MkdirAll(own, 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	file := filepath.Join(state, "agent.conf")
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
-		return err
+		return nil, err
 	}
 	// The distribution's python has its modules, whatever comes first on PATH.
 	env := []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + n.Dir, "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"}
 	agent, err := n.Start(neutronAgent, env, "/usr/bin/python3", "-s", "/usr/bin/"+neutronAgent,
 		"--config-file", file, "--config-dir", own)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return await(agent, func() error { return n.script("ovs-vsctl --timeout=10 br-exists br-tun") })
+	return func() error {
+		return await(agent, func() error { return n.script("ovs-vsctl --timeout=10 br-exists br-tun") })
+	}, nil
 }

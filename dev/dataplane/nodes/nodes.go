@@ -102,6 +102,8 @@ func Start(o Options) (n *Nodes, err error) {
 	if err := n.fabric.script("ip link add br0 type bridge; ip link set br0 up"); err != nil {
 		return n, err
 	}
+	// All start before the first is waited for: an agent of Neutron's takes ten seconds.
+	var serve []func() error
 	for i, name := range o.Names {
 		node, err := newNode(filepath.Join(o.Dir, name), name, underlay+fmt.Sprint(i+1))
 		if err != nil {
@@ -116,12 +118,19 @@ func Start(o Options) (n *Nodes, err error) {
 		if err := node.startOpenvSwitch(); err != nil {
 			return n, err
 		}
+		var serves func() error
 		if o.Broker != "" {
-			err = node.startNeutronAgent(o.Broker)
+			serves, err = node.startNeutronAgent(o.Broker)
 		} else {
-			err = node.startController(o.Southbound)
+			serves, err = node.startController(o.Southbound)
 		}
 		if err != nil {
+			return n, err
+		}
+		serve = append(serve, serves)
+	}
+	for _, serves := range serve {
+		if err := serves(); err != nil {
 			return n, err
 		}
 	}
@@ -244,20 +253,22 @@ ip link set up0 up`, n.Dir); err != nil {
 	return n.addressBridge()
 }
 
-// startController starts ovn-controller. It makes br-int with the type that is said here, and patches to br-phys for flat
-// and VLAN networks.
-func (n *Node) startController(southbound string) error {
-	err := n.script(`ovs-vsctl --timeout=60 set Open_vSwitch . "external-ids:ovn-remote=unix:$2" \
+// startController starts ovn-controller, which serves waits for. It makes br-int with the type that is said here, and
+// patches to br-phys for flat and VLAN networks.
+func (n *Node) startController(southbound string) (serves func() error, err error) {
+	err = n.script(`ovs-vsctl --timeout=60 set Open_vSwitch . "external-ids:ovn-remote=unix:$2" \
 external-ids:ovn-encap-type=geneve "external-ids:ovn-encap-ip=$1" external-ids:ovn-bridge-datapath-type=netdev \
 external-ids:ovn-bridge-mappings=physnet1:br-phys`, n.Address, southbound)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	controller, err := n.Start("ovn-controller", nil, "ovn-controller", "--pidfile", "-vsyslog:off")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return await(controller, func() error { return n.script("ovs-vsctl --timeout=10 br-exists br-int") })
+	return func() error {
+		return await(controller, func() error { return n.script("ovs-vsctl --timeout=10 br-exists br-int") })
+	}, nil
 }
 
 // addressBridge gives the node its address, on an interface that goes with ovs-vswitchd.
@@ -374,6 +385,8 @@ func (n *Node) stop(ctx context.Context) error {
 	if !n.holder.Ended() && ctx.Err() == nil {
 		_, _ = n.run("", nil, "ovn-appctl", "--timeout=5", "-t", "ovn-controller", "exit")
 	}
+	// One of Neutron's agents needs more time to end than it gets, and leaves nothing of its own outside of the node.
+	_ = n.Kill(neutronAgent)
 	for _, p := range slices.Backward(n.programs) {
 		errs = append(errs, p.Stop(ctx))
 	}
