@@ -363,7 +363,17 @@ func TestPodsOnOVS(t *testing.T) {
 	w.connected(one, two)
 	w.attached("p1", metav1.ConditionTrue)
 
+	t.Log("its Pod gets another sandbox")
 	one.must("DEL")
+	again := w.sandbox(1, "c1b")
+	done = make(chan struct{})
+	// Under another name, Neutron's agent would take the new interface for the one that is gone.
+	go func() { defer close(done); w.connectAnew(device(1), &seen[0]) }()
+	again.must("ADD")
+	<-done
+	w.connected(again, two)
+
+	again.must("DEL")
 	two.must("DEL")
 	w.plugged()
 }
