@@ -15,12 +15,12 @@ import (
 // neutronAgent is Neutron's Open vSwitch agent, as Debian's package calls it.
 const neutronAgent = "neutron-openvswitch-agent"
 
-// MissingForNeutronAgents says why this machine cannot run nodes with Neutron's Open vSwitch agent, with the remedy; empty
-// where it can.
+// MissingForNeutronAgents says why this machine cannot run nodes with Neutron's Open vSwitch agent, with the remedy;
+// empty where it can.
 func MissingForNeutronAgents() string { return missing("--dataplane=ovs", neutronAgent) }
 
-// startNeutronAgent starts Neutron's Open vSwitch agent, which serves waits for. It makes br-int and br-tun, and reaches
-// the broker by this process.
+// startNeutronAgent starts Neutron's Open vSwitch agent, which serves waits for. The agent makes br-int and br-tun, and
+// reaches the broker by this process.
 func (n *Node) startNeutronAgent(broker string) (serves func() error, err error) {
 	at, err := url.Parse(broker)
 	if err != nil {

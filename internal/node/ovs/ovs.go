@@ -44,8 +44,8 @@ const (
 	keyInstalledSince = "ovn-installed-ts"
 	// keyTransient, in other_config of a Port, has Open vSwitch drop the port when the machine starts again.
 	keyTransient = "transient"
-	// deadVLAN is the tag by which Neutron's agent cuts off a port that it does not know. So does a port that it has not
-	// seen yet: without a tag, it would have the frames of all VLANs.
+	// deadVLAN is the tag by which Neutron's agent cuts off a port that it does not know. A port that it has not seen yet
+	// begins with it: without a tag, it would have the frames of all VLANs.
 	deadVLAN = 4095
 
 	callLimit   = 5 * time.Second
@@ -381,7 +381,8 @@ func portOf(p portRow, i interfaceRow) Port {
 }
 
 // Put makes a port be on the bridge, as wanted, in one transaction. In it, it also removes the ports that are in its
-// way. It does not wait for Open vSwitch to apply it. If Neutron's agent has to see another id, it takes two transactions.
+// way. It does not wait for Open vSwitch to apply it. If Neutron's agent has to see another id, it takes two
+// transactions.
 func (s *Switch) Put(ctx context.Context, w Wanted, remove ...Port) error {
 	if err := w.Mark.Validate(); err != nil {
 		return err
