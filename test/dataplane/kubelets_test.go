@@ -69,8 +69,8 @@ func TestPodsOnKubelets(t *testing.T) {
 func (w *world) in(t *testing.T) *world {
 	part := *w
 	part.T = t
-	part.admin = harness.Open(t, surroundings.CloudsFile, "admin")
-	part.tenant = harness.Open(t, surroundings.CloudsFile, "tenant")
+	part.admin = harness.Open(t, w.clouds, "admin")
+	part.tenant = harness.Open(t, w.clouds, "tenant")
 	return &part
 }
 

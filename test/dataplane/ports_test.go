@@ -51,81 +51,11 @@ func TestPortsCarryPackets(t *testing.T) {
 			w.speaksTCP(left, right, address)
 		}
 	})
-	t.Run("ports are ACTIVE", func(*testing.T) {
-		for _, p := range []*pod{left, right} {
-			w.eventually(func() error {
-				port := w.admin.One("ports", "id="+p.port)
-				if port["status"] != "ACTIVE" || port["binding:host_id"] != p.node.Name {
-					return fmt.Errorf("port of %s is %v on %v", p.name, port["status"], port["binding:host_id"])
-				}
-				return nil
-			})
-		}
-	})
+	t.Run("ports are ACTIVE", func(t *testing.T) { w.in(t).podsAreActive(left, right) })
 	t.Run("the router answers", func(*testing.T) {
 		w.reaches(left, left.gateways[0])
 	})
-	t.Run("a SecurityGroup closes and opens", func(t *testing.T) {
-		w := w.in(t)
-		groups := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace)
-		closed := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Name: "closed"}}
-		if _, err := groups.Create(t.Context(), closed, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		ports := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)
-		all, err := ports.List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := slices.IndexFunc(all.Items, func(p cloudteamv1.NetworkPort) bool { return p.Status.PortID == right.port })
-		name := all.Items[at].Name
-		patch := func(spec string) {
-			t.Helper()
-			_, err := ports.Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		had, err := json.Marshal(w.tenant.One("ports", "id="+right.port)["security_groups"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		patch(`{"securityGroupRefs":["closed"]}`)
-		for _, address := range right.addresses {
-			w.eventually(func() error {
-				if w.ping(left, address) == nil {
-					return errors.New("a SecurityGroup without a rule for ingress lets packets in")
-				}
-				return nil
-			})
-		}
-		began := time.Now()
-		_, err = groups.Patch(t.Context(), "closed", types.MergePatchType, []byte(
-			`{"spec":{"rules":[{"direction":"ingress","protocol":"icmp"}]}}`), metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.reaches(left, right.addresses[0])
-		t.Logf("the rule lets packets in %s after it was written", time.Since(began).Round(10*time.Millisecond))
-		// It is about IPv4 alone.
-		if err := w.ping(left, right.addresses[1]); err == nil {
-			t.Error("a rule for IPv4 lets packets of IPv6 in")
-		}
-		patch(`{"securityGroupRefs":null,"securityGroups":` + string(had) + `}`)
-		for _, address := range right.addresses {
-			w.reaches(left, address)
-		}
-		if err := groups.Delete(t.Context(), "closed", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		w.eventually(func() error {
-			group, err := groups.Get(t.Context(), "closed", metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return fmt.Errorf("the SecurityGroup is still there: %w, %+v", err, group.Status.Conditions)
-		})
-	})
+	t.Run("a SecurityGroup closes and opens", func(t *testing.T) { w.in(t).aGroupClosesAndOpens(left, right) })
 	t.Run("a node that the port is not bound to gets none of its packets", func(t *testing.T) {
 		// A port that is bound there shows that the same interface would have packets, and when it would.
 		network := w.tenant.One("ports", "id="+left.port)["network_id"]
@@ -173,6 +103,83 @@ func TestPortsCarryPackets(t *testing.T) {
 			t.Errorf("after DEL the bridge on %s has %q, %v", p.node.Name, bridge, err)
 		}
 	}
+}
+
+// podsAreActive waits until Neutron has the ports of Pods as ACTIVE, on their nodes.
+func (w *world) podsAreActive(pods ...*pod) {
+	w.Helper()
+	for _, p := range pods {
+		w.eventually(func() error {
+			port := w.admin.One("ports", "id="+p.port)
+			if port["status"] != "ACTIVE" || port["binding:host_id"] != p.node.Name {
+				return fmt.Errorf("port of %s is %v on %v", p.name, port["status"], port["binding:host_id"])
+			}
+			return nil
+		})
+	}
+}
+
+// aGroupClosesAndOpens gives the right Pod's port a SecurityGroup without rules, and then one for IPv4.
+func (w *world) aGroupClosesAndOpens(left, right *pod) {
+	w.Helper()
+	groups := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace)
+	closed := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Name: "closed"}}
+	if _, err := groups.Create(w.Context(), closed, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	ports := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)
+	all, err := ports.List(w.Context(), metav1.ListOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	at := slices.IndexFunc(all.Items, func(p cloudteamv1.NetworkPort) bool { return p.Status.PortID == right.port })
+	name := all.Items[at].Name
+	patch := func(spec string) {
+		w.Helper()
+		_, err := ports.Patch(w.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+	had, err := json.Marshal(w.tenant.One("ports", "id="+right.port)["security_groups"])
+	if err != nil {
+		w.Fatal(err)
+	}
+	patch(`{"securityGroupRefs":["closed"]}`)
+	for _, address := range right.addresses {
+		w.eventually(func() error {
+			if w.ping(left, address) == nil {
+				return errors.New("a SecurityGroup without a rule for ingress lets packets in")
+			}
+			return nil
+		})
+	}
+	began := time.Now()
+	_, err = groups.Patch(w.Context(), "closed", types.MergePatchType, []byte(
+		`{"spec":{"rules":[{"direction":"ingress","protocol":"icmp"}]}}`), metav1.PatchOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.reaches(left, right.addresses[0])
+	w.Logf("the rule lets packets in %s after it was written", time.Since(began).Round(10*time.Millisecond))
+	// It is about IPv4 alone.
+	if err := w.ping(left, right.addresses[1]); err == nil {
+		w.Error("a rule for IPv4 lets packets of IPv6 in")
+	}
+	patch(`{"securityGroupRefs":null,"securityGroups":` + string(had) + `}`)
+	for _, address := range right.addresses {
+		w.reaches(left, address)
+	}
+	if err := groups.Delete(w.Context(), "closed", metav1.DeleteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.eventually(func() error {
+		group, err := groups.Get(w.Context(), "closed", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("the SecurityGroup is still there: %w, %+v", err, group.Status.Conditions)
+	})
 }
 
 // pod is a Pod that has a network namespace and nothing else.

@@ -34,6 +34,10 @@ const patience = 3 * time.Minute
 // world is two nodes, the controller, and a namespace.
 type world struct {
 	*testing.T
+	// clouds is the path of the clouds.yaml with the clouds admin and tenant.
+	clouds string
+	// mode is that of the nodes.
+	mode      cloudteamv1.AttachmentMode
 	nodes     *nodes.Nodes
 	admin     *harness.Cloud
 	tenant    *harness.Cloud
@@ -46,31 +50,49 @@ type world struct {
 func newWorld(t *testing.T, level string) *world {
 	t.Helper()
 	needsNodes(t)
+	w := openWorld(t, level, surroundings.CloudsFile, cloudteamv1.AttachmentOVN)
+	ovn := filepath.Join(filepath.Dir(w.clouds), "ovn")
+	w.startNodes(level, nodes.Options{Southbound: filepath.Join(ovn, "sb.sock")}, func() error {
+		// Neutron asks OVN's agents for a sign of life each 37 s, and takes one that is new for dead until then. This asks
+		// them now.
+		_, err := exec.Command("ovn-nbctl", "--timeout=10", "--db=unix:"+filepath.Join(ovn, "nb.sock"), "--wait=sb", "sync").
+			Output()
+		return err
+	})
+	return w
+}
+
+// openWorld is a world of a cloud, without nodes.
+func openWorld(t *testing.T, level, clouds string, mode cloudteamv1.AttachmentMode) *world {
+	t.Helper()
 	started := time.Now()
 	t.Cleanup(func() { fmt.Printf("%s: %.1f s\n", level, time.Since(started).Seconds()) })
-	w := &world{T: t, admin: harness.Open(t, surroundings.CloudsFile, "admin"),
-		tenant: harness.Open(t, surroundings.CloudsFile, "tenant")}
-	dir, ovn := t.TempDir(), filepath.Join(filepath.Dir(surroundings.CloudsFile), "ovn")
-	var err error
-	w.nodes, err = nodes.Start(nodes.Options{
-		Dir: dir, Names: []string{"node1", "node2"},
-		Southbound: filepath.Join(ovn, "sb.sock"),
-	})
-	if err != nil {
-		t.Fatal(err)
+	return &world{
+		T: t, clouds: clouds, mode: mode, admin: harness.Open(t, clouds, "admin"), tenant: harness.Open(t, clouds, "tenant"),
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			w.showLogs(dir)
+}
+
+// startNodes starts two nodes, and waits until Neutron knows them. wake has Neutron look for them.
+func (w *world) startNodes(level string, options nodes.Options, wake func() error) {
+	w.Helper()
+	started := time.Now()
+	options.Dir, options.Names = w.TempDir(), []string{"node1", "node2"}
+	var err error
+	if w.nodes, err = nodes.Start(options); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		if w.Failed() {
+			w.showLogs(options.Dir)
 		}
-		if err := w.nodes.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
+		if err := w.nodes.Stop(context.WithoutCancel(w.Context())); err != nil {
+			w.Error(err)
 		}
 	})
 	w.relay()
 	running := time.Since(started)
 	for _, node := range w.nodes.All {
-		// Until Neutron has heard of an ovn-controller, it binds no port to its host: it answers 200, and the port's
+		// Until Neutron has heard of an agent there, it binds no port to its host: it answers 200, and the port's
 		// binding:vif_type is binding_failed.
 		w.eventually(func() error {
 			for _, agent := range w.admin.List("agents", "host="+node.Name) {
@@ -78,16 +100,11 @@ func newWorld(t *testing.T, level string) *world {
 					return nil
 				}
 			}
-			// Neutron asks OVN's agents for a sign of life each 37 s, and takes one that is new for dead until then. This
-			// asks them now.
-			_, err := exec.Command("ovn-nbctl", "--timeout=10", "--db=unix:"+filepath.Join(ovn, "nb.sock"), "--wait=sb", "sync").
-				Output()
-			return errors.Join(fmt.Errorf("Neutron knows no agent on %s that lives", node.Name), err)
+			return errors.Join(fmt.Errorf("Neutron knows no agent on %s that lives", node.Name), wake())
 		})
 	}
 	fmt.Printf("%s: the nodes run after %.1f s, and Neutron knows them after %.1f s\n", level, running.Seconds(),
 		time.Since(started).Seconds())
-	return w
 }
 
 // relay gives the nodes a way to the API server.
@@ -106,7 +123,7 @@ func (w *world) relay() {
 
 // showLogs repeats the ends of the nodes' logs.
 func (w *world) showLogs(dir string) {
-	for _, name := range []string{"agent", "kubelet", "multus", "ovn-controller"} {
+	for _, name := range []string{"agent", "kubelet", "multus", "ovn-controller", "neutron-openvswitch-agent"} {
 		files, _ := filepath.Glob(filepath.Join(dir, "*", "logs", name+".log"))
 		for _, file := range files {
 			content, err := os.ReadFile(file)
@@ -171,7 +188,7 @@ func (w *world) startAgents(flags ...string) []*process.Process {
 			if err != nil {
 				return err
 			}
-			if mode := object.Annotations[cloudteamv1.AnnotationDataplane]; mode != "ovn" {
+			if mode := object.Annotations[cloudteamv1.AnnotationDataplane]; mode != string(w.mode) {
 				return fmt.Errorf("Node %s has the data plane %q", node.Name, mode)
 			}
 		}
@@ -219,7 +236,7 @@ func (w *world) runController(more ...string) {
 		(*w.controller).Process.Kill()
 	}
 	var err error
-	*w.controller, err = surroundings.Launch([]string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile},
+	*w.controller, err = surroundings.Launch([]string{"OS_CLIENT_CONFIG_FILE=" + w.clouds},
 		append([]string{"--kubeconfig", surroundings.Kubeconfig, "--cloud=tenant", "--leader-elect=false",
 			"--attachment-plugin=neutron-port", "--bind-address=127.0.0.1:0", "--pool-cooldown=2s", "--audit-interval=5s",
 			"-v=2"}, more...)...)

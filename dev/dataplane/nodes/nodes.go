@@ -33,13 +33,16 @@ const (
 )
 
 // Missing says why this machine cannot run nodes, with the remedy; empty where it can.
-func Missing() string {
+func Missing() string { return missing("--dataplane", "ovn-controller") }
+
+// missing is Missing for nodes with a program more, which `dev/openstack/openstack up` installs with an option.
+func missing(option, more string) string {
 	if os.Geteuid() != 0 {
 		return "nodes need root, for namespaces; run as root"
 	}
 	var lacks []string
 	for _, program := range []string{
-		"ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovn-controller", "ip", "mount",
+		"ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", more, "ip", "mount",
 	} {
 		if _, err := exec.LookPath(program); err != nil {
 			lacks = append(lacks, program)
@@ -47,7 +50,7 @@ func Missing() string {
 	}
 	if len(lacks) > 0 {
 		return "nodes need " + strings.Join(lacks, ", ") +
-			"; run `dev/openstack/openstack up --dataplane`, which installs the packages"
+			"; run `dev/openstack/openstack up " + option + "`, which installs the packages"
 	}
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
 		return "nodes need /dev/net/tun for Open vSwitch in user space, which this machine lacks"
@@ -63,6 +66,9 @@ type Options struct {
 	Names []string
 	// Southbound is the path of the socket of OVN's southbound database.
 	Southbound string
+	// Broker is the URL of the message broker of a Neutron whose Open vSwitch agents run on the nodes, in the place of
+	// OVN: "rabbit://user:password@127.0.0.1:5672/". Empty is for OVN.
+	Broker string
 }
 
 // Nodes are nodes on one underlay.
@@ -73,9 +79,14 @@ type Nodes struct {
 	fabric *space
 }
 
-// Start makes the nodes, and returns when Open vSwitch and ovn-controller run on each. On failure nothing is left.
+// Start makes the nodes, and returns when Open vSwitch and ovn-controller, or Neutron's agent, run on each. On failure
+// nothing is left.
 func Start(o Options) (n *Nodes, err error) {
-	if missing := Missing(); missing != "" {
+	missing := Missing()
+	if o.Broker != "" {
+		missing = MissingForNeutronAgents()
+	}
+	if missing != "" {
 		return nil, errors.New(missing)
 	}
 	removeOldCgroups()
@@ -91,6 +102,8 @@ func Start(o Options) (n *Nodes, err error) {
 	if err := n.fabric.script("ip link add br0 type bridge; ip link set br0 up"); err != nil {
 		return n, err
 	}
+	// All start before the first is waited for: an agent of Neutron's takes ten seconds.
+	var serve []func() error
 	for i, name := range o.Names {
 		node, err := newNode(filepath.Join(o.Dir, name), name, underlay+fmt.Sprint(i+1))
 		if err != nil {
@@ -102,7 +115,22 @@ func Start(o Options) (n *Nodes, err error) {
 		if err != nil {
 			return n, err
 		}
-		if err := node.startOpenvSwitch(o.Southbound); err != nil {
+		if err := node.startOpenvSwitch(); err != nil {
+			return n, err
+		}
+		var serves func() error
+		if o.Broker != "" {
+			serves, err = node.startNeutronAgent(o.Broker)
+		} else {
+			serves, err = node.startController(o.Southbound)
+		}
+		if err != nil {
+			return n, err
+		}
+		serve = append(serve, serves)
+	}
+	for _, serves := range serve {
+		if err := serves(); err != nil {
 			return n, err
 		}
 	}
@@ -191,8 +219,8 @@ done`, name, dir)
 	return n, nil
 }
 
-// startOpenvSwitch starts Open vSwitch in user space, with the underlay's interface in a bridge, and ovn-controller.
-func (n *Node) startOpenvSwitch(southbound string) error {
+// startOpenvSwitch starts Open vSwitch in user space, with the underlay's interface in a bridge.
+func (n *Node) startOpenvSwitch() error {
 	if err := n.script(`
 ovsdb-tool create "$1/ovs.db" /usr/share/openvswitch/vswitch.ovsschema
 ip link set up0 up`, n.Dir); err != nil {
@@ -207,11 +235,8 @@ ip link set up0 up`, n.Dir); err != nil {
 	if err != nil {
 		return err
 	}
-	// ovn-controller makes br-int with the type that is said here, and patches to br-phys for flat and VLAN networks.
 	err = n.script(`ovs-vsctl --timeout=10 --no-wait set Open_vSwitch . "external-ids:system-id=$1" \
-"external-ids:hostname=$1" "external-ids:ovn-remote=unix:$3" external-ids:ovn-encap-type=geneve \
-"external-ids:ovn-encap-ip=$2" external-ids:ovn-bridge-datapath-type=netdev \
-external-ids:ovn-bridge-mappings=physnet1:br-phys`, n.Name, n.Address, southbound)
+"external-ids:hostname=$1"`, n.Name)
 	if err != nil {
 		return err
 	}
@@ -225,14 +250,25 @@ external-ids:ovn-bridge-mappings=physnet1:br-phys`, n.Name, n.Address, southboun
 	if err != nil {
 		return err
 	}
-	if err := n.addressBridge(); err != nil {
-		return err
+	return n.addressBridge()
+}
+
+// startController starts ovn-controller, which serves waits for. It makes br-int with the type that is said here, and
+// patches to br-phys for flat and VLAN networks.
+func (n *Node) startController(southbound string) (serves func() error, err error) {
+	err = n.script(`ovs-vsctl --timeout=60 set Open_vSwitch . "external-ids:ovn-remote=unix:$2" \
+external-ids:ovn-encap-type=geneve "external-ids:ovn-encap-ip=$1" external-ids:ovn-bridge-datapath-type=netdev \
+external-ids:ovn-bridge-mappings=physnet1:br-phys`, n.Address, southbound)
+	if err != nil {
+		return nil, err
 	}
 	controller, err := n.Start("ovn-controller", nil, "ovn-controller", "--pidfile", "-vsyslog:off")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return await(controller, func() error { return n.script("ovs-vsctl --timeout=10 br-exists br-int") })
+	return func() error {
+		return await(controller, func() error { return n.script("ovs-vsctl --timeout=10 br-exists br-int") })
+	}, nil
 }
 
 // addressBridge gives the node its address, on an interface that goes with ovs-vswitchd.
@@ -349,6 +385,8 @@ func (n *Node) stop(ctx context.Context) error {
 	if !n.holder.Ended() && ctx.Err() == nil {
 		_, _ = n.run("", nil, "ovn-appctl", "--timeout=5", "-t", "ovn-controller", "exit")
 	}
+	// One of Neutron's agents needs more time to end than it gets, and leaves nothing of its own outside of the node.
+	_ = n.Kill(neutronAgent)
 	for _, p := range slices.Backward(n.programs) {
 		errs = append(errs, p.Stop(ctx))
 	}

@@ -72,6 +72,8 @@ type Agent struct {
 	// claims has the sandbox that each port was last prepared for. The interface of an older one is not plugged again.
 	// turn guards it.
 	claims map[types.UID]string
+	// names has the name of the interface that each port had last. turn guards it.
+	names map[types.UID]string
 	// silent has since when no packets flow to a port that was plugged. A restart of ovn-controller looks so for a moment,
 	// for all ports of the node. turn guards it.
 	silent map[types.UID]time.Time

@@ -123,10 +123,19 @@ func flows(mode cloudteamv1.AttachmentMode, p ovs.Port) (bool, string) {
 }
 
 // wantedOf is the interface of a port.
-func wantedOf(p *cloudteamv1.NetworkPort, r agentapi.Request) (ovs.Wanted, error) {
+func (a *Agent) wantedOf(p *cloudteamv1.NetworkPort, r agentapi.Request) (ovs.Wanted, error) {
 	w := wantedFor(p, deviceOf(p.Status.PortID),
 		mark.Mark{Sandbox: r.Sandbox, IfName: r.IfName, PodUID: r.PodUID, PortUID: p.UID})
 	w.Netns = r.Netns
+	if w.NeutronAgent {
+		// A port that was made again has an interface of the former id's name. If Neutron's agent sees that go and another
+		// come with the same id, it disconnects the new one.
+		a.turn.Lock()
+		if name, ok := a.names[p.UID]; ok {
+			w.Name = name
+		}
+		a.turn.Unlock()
+	}
 	if err := w.Mark.Validate(); err != nil {
 		return w, agentapi.Errorf(agentapi.CodeInvalidEnvironment, "%v", err)
 	}
@@ -135,8 +144,12 @@ func wantedOf(p *cloudteamv1.NetworkPort, r agentapi.Request) (ovs.Wanted, error
 
 // wantedFor is how an interface with a mark is connected to a port that is attached.
 func wantedFor(p *cloudteamv1.NetworkPort, device string, m mark.Mark) ovs.Wanted {
-	w := ovs.Wanted{Name: device, IfaceID: p.Status.PortID, MAC: p.Status.MAC, Mark: m}
-	if at := p.Status.Attachment; at.Mode == cloudteamv1.AttachmentTrunk {
+	at := p.Status.Attachment
+	w := ovs.Wanted{
+		Name: device, IfaceID: p.Status.PortID, MAC: p.Status.MAC, Mark: m,
+		NeutronAgent: at.Mode == cloudteamv1.AttachmentOVS,
+	}
+	if at.Mode == cloudteamv1.AttachmentTrunk {
 		w.VLAN, w.ParentMAC, w.MTU = int(at.VLAN), at.ParentMAC, int(p.Status.MTU)
 	}
 	return w
@@ -152,7 +165,7 @@ func (a *Agent) prepare(ctx context.Context, r agentapi.Request) (*agentapi.Inte
 	if err != nil {
 		return nil, err
 	}
-	w, err := wantedOf(p, r)
+	w, err := a.wantedOf(p, r)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +281,7 @@ func (a *Agent) plug(ctx context.Context, r agentapi.Request) error {
 		return agentapi.Errorf(agentapi.CodeTryAgain, "the NetworkPort %s has another port in Neutron now, %s and not %s; "+
 			"the interface %s has to be made anew; retrying", p.Name, p.Status.PortID, r.PortID, r.IfName)
 	}
-	w, err := wantedOf(p, r)
+	w, err := a.wantedOf(p, r)
 	if err != nil {
 		return err
 	}
@@ -373,7 +386,7 @@ func (a *Agent) check(ctx context.Context, r agentapi.Request) (*agentapi.Interf
 	if err != nil {
 		return nil, err
 	}
-	w, err := wantedOf(p, r)
+	w, err := a.wantedOf(p, r)
 	if err != nil {
 		return nil, err
 	}

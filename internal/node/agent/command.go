@@ -166,8 +166,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a := &Agent{
 		node: o.NodeName, mode: o.mode(), host: o.Host, wait: o.Wait, vswitch: ovs.New(o.OVSDB, o.Bridge), links: link.List,
-		write: writer(networks), claims: map[types.UID]string{}, silent: map[types.UID]time.Time{},
-		told: map[types.UID]telling{},
+		write: writer(networks), claims: map[types.UID]string{}, names: map[types.UID]string{},
+		silent: map[types.UID]time.Time{}, told: map[types.UID]telling{},
 	}
 	if a.onTrunk() {
 		a.vswitch = trunk.New(o.Parent)

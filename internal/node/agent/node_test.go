@@ -327,7 +327,8 @@ func TestNothingIsLeftAfterChurn(t *testing.T) {
 	})
 }
 
-// TestPodsOnOVS goes without OVN: Neutron's Open vSwitch agent, which the test plays, gives each port a VLAN.
+// TestPodsOnOVS goes without OVN: Neutron's Open vSwitch agent, which the test plays, gives each port a VLAN. In
+// test/dataplane, Neutron's own agent runs.
 func TestPodsOnOVS(t *testing.T) {
 	w := newWorld(t, cloudteamv1.AttachmentOVS)
 	w.ovs.Ctl("set-fail-mode", "br-int", "standalone")
@@ -340,22 +341,60 @@ func TestPodsOnOVS(t *testing.T) {
 		t.Errorf("want CNI's error 11 that names the agent, got %+v", failed)
 	}
 	w.restart(testWait)
-	tag := func(n int) {
-		nodetest.Eventually(t, func() error {
-			_, err := w.ovs.TryCtl("set", "Port", device(n), "tag=4095", "--", "set", "Port", device(n), "tag=7")
-			return err
-		})
-	}
+	var seen [2]string
 	done := make(chan struct{})
-	go func() { defer close(done); tag(1); tag(2) }()
+	go func() { defer close(done); w.connectAnew(device(1), &seen[0]); w.connectAnew(device(2), &seen[1]) }()
 	one.must("ADD")
 	two.must("ADD")
 	<-done
 	w.connected(one, two)
 	w.attached("p2", metav1.ConditionTrue)
+
+	t.Log("somebody removes the port from Open vSwitch")
+	w.ovs.Ctl("del-port", device(1))
+	w.connectAnew(device(1), &seen[0])
+	w.connected(one, two)
+
+	t.Log("Neutron's port is deleted, and made again with another id")
+	w.ovs.Ctl("set", "Port", device(1), "tag=4095")
+	w.change("p1", func(p *cloudteamv1.NetworkPort) { p.Status.PortID, p.Status.Attachment.PortID = portID(11), portID(11) })
+	w.plugged(portID(11), portID(2))
+	w.connectAnew(device(1), &seen[0])
+	w.connected(one, two)
+	w.attached("p1", metav1.ConditionTrue)
+
+	t.Log("its Pod gets another sandbox")
 	one.must("DEL")
+	again := w.sandbox(1, "c1b")
+	done = make(chan struct{})
+	// Under another name, Neutron's agent would take the new interface for the one that is gone.
+	go func() { defer close(done); w.connectAnew(device(1), &seen[0]) }()
+	again.must("ADD")
+	<-done
+	w.connected(again, two)
+
+	again.must("DEL")
 	two.must("DEL")
 	w.plugged()
+}
+
+// connectAnew gives a port a VLAN as Neutron's agent does: once the interface is another than the one seen last. It reads
+// an interface's id when the interface is new, and not again. Until then, the port MUST be in the VLAN that leads nowhere:
+// without any, a port has the frames of all VLANs.
+func (w *world) connectAnew(device string, seen *string) {
+	w.t.Helper()
+	nodetest.Eventually(w.t, func() error {
+		is, err := w.ovs.TryCtl("get", "Interface", device, "_uuid", "ofport")
+		if err != nil || is == *seen || strings.Contains(is, "[]") {
+			return errors.Join(fmt.Errorf("the interface %s is %q, and was %q", device, is, *seen), err)
+		}
+		if tag := w.ovs.Ctl("get", "Port", device, "tag"); tag != "4095" {
+			w.t.Errorf("the port %s has the VLAN %s before Neutron's agent connects it", device, tag)
+		}
+		*seen = is
+		w.ovs.Ctl("set", "Port", device, "tag=7")
+		return nil
+	})
 }
 
 // TestTenants has a Pod's owner try to get another Pod's port.

@@ -55,6 +55,7 @@ func (a *Agent) mend(ctx context.Context) ([]finding, error) {
 	}
 	gone := func(uid types.UID) bool { return ports[uid] == nil }
 	maps.DeleteFunc(a.claims, func(uid types.UID, _ string) bool { return gone(uid) })
+	maps.DeleteFunc(a.names, func(uid types.UID, _ string) bool { return gone(uid) })
 	maps.DeleteFunc(a.silent, func(uid types.UID, _ time.Time) bool { return gone(uid) })
 
 	s.Ports = maps.Clone(s.Ports)
@@ -66,6 +67,7 @@ func (a *Agent) mend(ctx context.Context) ([]finding, error) {
 			!isID(p.Status.PortID) || !a.supports(p.Status.Attachment.Mode) {
 			continue
 		}
+		a.names[p.UID] = d.Name
 		c, err := a.keep(ctx, s.State, d, p)
 		if failed = append(failed, err); c != nil {
 			findings = append(findings, finding{p, *c})

@@ -47,7 +47,7 @@ func TestSilenceIsToldInTime(t *testing.T) {
 			node: testNode, wait: 20 * time.Second, vswitch: v, synced: func() bool { return true },
 			ports:  cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers()),
 			links:  func() ([]link.Device, error) { return []link.Device{{Name: device(1), Mark: m}}, nil },
-			claims: map[types.UID]string{}, silent: map[types.UID]time.Time{}, told: map[types.UID]telling{},
+			claims: map[types.UID]string{}, names: map[types.UID]string{}, silent: map[types.UID]time.Time{}, told: map[types.UID]telling{},
 			write: func(_ context.Context, _ *cloudteamv1.NetworkPort, c condition) error { told <- c; return nil },
 		}
 		if err := a.ports.Add(p); err != nil {

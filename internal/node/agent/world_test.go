@@ -114,7 +114,7 @@ func (w *world) start() {
 	}
 	a := &Agent{
 		node: testNode, mode: mode, wait: w.wait, vswitch: seen, ports: w.ports, synced: func() bool { return true }, links: w.links,
-		claims: map[types.UID]string{}, silent: map[types.UID]time.Time{}, told: map[types.UID]telling{}, write: w.write,
+		claims: map[types.UID]string{}, names: map[types.UID]string{}, silent: map[types.UID]time.Time{}, told: map[types.UID]telling{}, write: w.write,
 	}
 	socket, err := listen(w.socket)
 	if err != nil {

@@ -44,7 +44,8 @@ const (
 	keyInstalledSince = "ovn-installed-ts"
 	// keyTransient, in other_config of a Port, has Open vSwitch drop the port when the machine starts again.
 	keyTransient = "transient"
-	// deadVLAN is the tag by which Neutron's agent cuts off a port that it does not know.
+	// deadVLAN is the tag by which Neutron's agent cuts off a port that it does not know. A port that it has not seen yet
+	// begins with it: without a tag, it would have the frames of all VLANs.
 	deadVLAN = 4095
 
 	callLimit   = 5 * time.Second
@@ -85,6 +86,8 @@ type Wanted struct {
 	// Netns is the Pod's network namespace. It tells people; nothing goes by it.
 	Netns string
 	Mark  mark.Mark
+	// NeutronAgent says that Neutron's Open vSwitch agent connects the port.
+	NeutronAgent bool
 	// VLAN, ParentMAC and MTU are for trunks: the port's VLAN, the hardware address of the trunk's interface, and the
 	// Network's MTU in bytes. 0 means the interface's.
 	VLAN      int
@@ -378,7 +381,8 @@ func portOf(p portRow, i interfaceRow) Port {
 }
 
 // Put makes a port be on the bridge, as wanted, in one transaction. In it, it also removes the ports that are in its
-// way. It does not wait for Open vSwitch to apply it.
+// way. It does not wait for Open vSwitch to apply it. If Neutron's agent has to see another id, it takes two
+// transactions.
 func (s *Switch) Put(ctx context.Context, w Wanted, remove ...Port) error {
 	if err := w.Mark.Validate(); err != nil {
 		return err
@@ -405,10 +409,20 @@ func (s *Switch) Put(ctx context.Context, w Wanted, remove ...Port) error {
 	}
 	var more []ovsdb.Operation
 	current := r.named(w.Name)
-	if current != nil && slices.Contains(r.bridge.Ports, current.uuid) && !slices.ContainsFunc(remove, current.is) {
+	switch {
+	case current == nil || !slices.Contains(r.bridge.Ports, current.uuid) || slices.ContainsFunc(remove, current.is):
+		more, err = insert(c, r, w, ids)
+	case w.NeutronAgent && current.IfaceID != w.IfaceID:
+		// Neutron's agent reads the id of an interface that is new in Open vSwitch, and not again.
+		if err := s.Remove(ctx, append(remove, *current)...); err != nil {
+			return err
+		}
+		if err := s.Settle(ctx); err != nil {
+			return err
+		}
+		return s.Put(ctx, w)
+	default:
 		more, err = update(c, *current, ids)
-	} else {
-		more, err = insert(c, r, w.Name, ids)
 	}
 	if err != nil {
 		return err
@@ -428,11 +442,15 @@ func (r *rows) named(name string) *Port {
 }
 
 // insert adds a port to the bridge.
-func insert(c client.Client, r *rows, name string, ids map[string]string) ([]ovsdb.Operation, error) {
+func insert(c client.Client, r *rows, w Wanted, ids map[string]string) ([]ovsdb.Operation, error) {
+	name := w.Name
 	i := &interfaceRow{UUID: "newinterface", Name: name, ExternalIDs: ids}
 	p := &portRow{
 		UUID: "newport", Name: name, Interfaces: []string{i.UUID},
 		ExternalIDs: map[string]string{keyOwner: owner}, OtherConfig: map[string]string{keyTransient: "true"},
+	}
+	if w.NeutronAgent {
+		p.Tag = new(deadVLAN)
 	}
 	created, err := c.Create(i)
 	if err != nil {
