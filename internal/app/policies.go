@@ -11,9 +11,9 @@ import (
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
 )
 
-// networkPolicies gives what MultiNetworkPolicies decide, for the controllers that share it; nil where nobody makes their
-// groups, or where there are none: without their CRD, that of SecurityGroups, or the controller of Pods, which knows the
-// Pods that they select. The caller holds building.
+// networkPolicies gives what MultiNetworkPolicies decide, for the controllers that share it; nil where nobody makes
+// their groups, or where there are none: without their CRD, that of SecurityGroups, or the controller of Pods, which
+// knows the Pods that they select. The caller holds building.
 func (p *process) networkPolicies() (*netpolicy.Policies, error) {
 	if p.policies != nil || !p.options.enabled(netpolicy.Name) || !p.options.enabled(podcontroller.Name) ||
 		!p.installed(netpolicy.Resource) || !p.installed(groupResource) {

@@ -38,8 +38,8 @@ type Policy struct {
 	own []labels.Selector
 }
 
-// MaxSize is the most bytes of JSON that a policy's spec may have. A larger one is refused: it would have more rules than
-// a security group, and tenants could fill the controller's memory and time.
+// MaxSize is the most bytes of JSON that a policy's spec may have. A larger one is refused: it would have more rules
+// than a security group, and tenants could fill the controller's memory and time.
 const MaxSize = 16 << 10
 
 // Rule allows packets to or from peers.

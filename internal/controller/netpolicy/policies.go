@@ -1,9 +1,10 @@
-// Package netpolicy is the controller of MultiNetworkPolicies, and tells other controllers what these decide about ports.
+// Package netpolicy is the controller of MultiNetworkPolicies, and tells other controllers what these decide about
+// ports.
 //
-// MultiNetworkPolicy is a kind of the Kubernetes Network Plumbing Working Group. Clusters without it do not serve it. For
-// the policies of each namespace the controller keeps SecurityGroups, as package policy says; the controller of
-// SecurityGroups makes them in Neutron. The controller of NetworkPorts asks Policies which of them a port is in, and the
-// controller of Pods whether a port is in them yet: no Pod starts before.
+// MultiNetworkPolicy is a kind of the Kubernetes Network Plumbing Working Group. Clusters without it do not serve it.
+// For the policies of each namespace the controller keeps SecurityGroups, as package policy says; the controller of
+// SecurityGroups makes them in Neutron. The controller of NetworkPorts asks Policies which of them a port is in, and
+// the controller of Pods whether a port is in them yet: no Pod starts before.
 package netpolicy
 
 import (
@@ -49,8 +50,8 @@ type Object struct {
 	Read     bool
 }
 
-// Transform is a cache.TransformFunc: it reads a MultiNetworkPolicy once, and drops the rest of it. What it does not know,
-// such as its own results, it leaves as it is.
+// Transform is a cache.TransformFunc: it reads a MultiNetworkPolicy once, and drops the rest of it. What it does not
+// know, such as its own results, it leaves as it is.
 func Transform(obj any) (any, error) {
 	from, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -130,9 +131,9 @@ func (p *Policies) HasSynced() bool {
 	return p == nil || !slices.ContainsFunc(p.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
-// Member gives what policies decide about a port. known is false while it cannot be told which policies there are, which
-// Pod the port is for, or which labels that has. A port that is for no Pod counts by its own labels, so that a virtual
-// machine's can be selected.
+// Member gives what policies decide about a port. known is false while it cannot be told which policies there are,
+// which Pod the port is for, or which labels that has. A port that is for no Pod counts by its own labels, so that a
+// virtual machine's can be selected.
 func (p *Policies) Member(port *cloudteamv1.NetworkPort) (m policy.Membership, known bool) {
 	if p == nil {
 		return m, true
@@ -309,8 +310,8 @@ func (p *Policies) PortsOf(obj metav1.Object) (ports []*cloudteamv1.NetworkPort)
 	return ports
 }
 
-// PortsIn gives the NetworkPorts that policies may have put into a SecurityGroup: if it is a group of policies, all that
-// these may decide about. It is called for each event, so it asks no selector.
+// PortsIn gives the NetworkPorts that policies may have put into a SecurityGroup: if it is a group of policies, all
+// that these may decide about. It is called for each event, so it asks no selector.
 func (p *Policies) PortsIn(group metav1.Object) (ports []*cloudteamv1.NetworkPort) {
 	if p == nil || group.GetAnnotations()[consumer.AnnotationMadeFor] != MadeFor {
 		return nil

@@ -222,7 +222,8 @@ func (c *Controller) place(namespace string, on cache.ObjectName) (s cloudteamv1
 	network, err := c.policies.networks.Networks(on.Namespace).Get(on.Name)
 	switch {
 	case err != nil || !controller.Allows(network, namespace):
-		return s, fmt.Sprintf("there is no Network %s that namespace %s may use: the policy does nothing there", on, namespace)
+		return s, fmt.Sprintf("there is no Network %s that namespace %s may use: the policy does nothing there", on,
+			namespace)
 	case network.Spec.Cloud != nil && network.Namespace != namespace:
 		return s, fmt.Sprintf("Network %s has a cloud of its own, by a Secret of its namespace, and a security group of "+
 			"namespace %s cannot be there: the policy does nothing there", on, namespace)

@@ -19,8 +19,8 @@ import (
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
-// defaultGroup is the name of the group that Neutron gives to a port for which no group is declared. Each project has one
-// (neutron/db/securitygroups_db.py, _ensure_default_security_group).
+// defaultGroup is the name of the group that Neutron gives to a port for which no group is declared. Each project has
+// one (neutron/db/securitygroups_db.py, _ensure_default_security_group).
 const defaultGroup = "default"
 
 // inGroups fills in the groups of the SecurityGroups that a port names. It reads only their status, because their own
@@ -62,8 +62,8 @@ func (d declaration) inGroups(
 }
 
 // unlisted is why no port is created before it is known what MultiNetworkPolicies say about it.
-const unlisted = "The MultiNetworkPolicies have not been listed yet, or the Pods that they select. The port is created " +
-	"when they are. If this lasts, see the controller's log, and give its account the rights to list and watch them."
+const unlisted = "The MultiNetworkPolicies have not been listed yet, or the Pods that they select. The port is created" +
+	" when they are. If this lasts, see the controller's log, and give its account the rights to list and watch them."
 
 // underPolicies declares what MultiNetworkPolicies decide about a port. One that they select is in their groups alone,
 // whatever its spec, its Network or the class says: groups only ever add to what may pass. Others may be members of
