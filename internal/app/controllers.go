@@ -108,8 +108,11 @@ type process struct {
 	memory   *client.Memory
 	audience audience
 	caches   *consumer.Caches
-	// policies are those of MultiNetworkPolicies; nil where there are none.
-	policies *netpolicy.Policies
+	// policies are those of MultiNetworkPolicies; nil where there are none. policiesKnown is closed when it is known
+	// whether policiesServed.
+	policies       *netpolicy.Policies
+	policiesKnown  chan struct{}
+	policiesServed bool
 	// classes finds the classes of Networks. classesKnown is closed when their cache is full, or when there are none.
 	// classed enqueue the objects of a namespace, or of all for "", that classes may concern.
 	classes      *classes.Classes
@@ -142,22 +145,25 @@ func (p *process) startControllers() {
 		p.readiness.add("namespaces", p.namespaces.synced)
 	}
 	both := []schema.GroupVersionResource{networkResource, portResource}
+	p.findPolicies()
 	for _, c := range []struct {
 		name  string
 		build func() (started, error)
 		needs []schema.GroupVersionResource
+		// after is closed when build can be called; nil for at once.
+		after <-chan struct{}
 	}{
-		{networkcontroller.Name, p.buildNetwork, []schema.GroupVersionResource{networkResource}},
-		{portcontroller.Name, p.buildNetworkPort, both},
-		{groupcontroller.Name, p.buildSecurityGroup, []schema.GroupVersionResource{groupResource}},
-		{deploymentcontroller.Name, p.buildDeployment, both},
-		{podcontroller.Name, p.buildPod, both},
-		{portbinding.Name, p.buildPortBinding, both},
-		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}},
-		{orphan.Name, p.buildOrphan, append(both, groupResource)},
+		{networkcontroller.Name, p.buildNetwork, []schema.GroupVersionResource{networkResource}, nil},
+		{portcontroller.Name, p.buildNetworkPort, both, p.policiesKnown},
+		{groupcontroller.Name, p.buildSecurityGroup, []schema.GroupVersionResource{groupResource}, nil},
+		{deploymentcontroller.Name, p.buildDeployment, both, nil},
+		{podcontroller.Name, p.buildPod, both, p.policiesKnown},
+		{portbinding.Name, p.buildPortBinding, both, nil},
+		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}, nil},
+		{orphan.Name, p.buildOrphan, append(both, groupResource), nil},
 	} {
 		if p.options.enabled(c.name) {
-			p.start(c.name, c.build, c.needs...)
+			p.start(c.name, c.build, c.after, c.needs...)
 		}
 	}
 	if p.options.needsCloud() || p.options.enabled(deploymentcontroller.Name) {
@@ -193,14 +199,19 @@ func (d delayed) Run(ctx context.Context, workers int) error {
 	return d.started.Run(ctx, workers)
 }
 
-// start runs a controller once the API server serves the resources. A controller with a missing CRD does not hold up
-// the others: its informers do not exist before build is called.
-func (p *process) start(name string, build func() (started, error), needs ...schema.GroupVersionResource) {
+// start runs a controller once the API server serves the resources, and after is closed, if it is not nil. A controller
+// with a missing CRD does not hold up the others: its informers do not exist before build is called.
+func (p *process) start(
+	name string, build func() (started, error), after <-chan struct{}, needs ...schema.GroupVersionResource,
+) {
 	var c atomic.Pointer[started]
 	p.readiness.add(name, func() bool { built := c.Load(); return built != nil && (*built).HasSynced() })
 	p.group.Go(func() error {
 		if err := p.discovery.await(p.runCtx, discoveryPoll, crdMissing, needs...); err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD was there
+		}
+		if !p.await(after) {
+			return nil // told to stop before that was known
 		}
 		built, err := p.build(build)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/klog/v2"
 
@@ -11,12 +12,46 @@ import (
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
 )
 
-// networkPolicies gives what MultiNetworkPolicies decide, for the controllers that share it; nil where nobody makes
-// their groups, or where there are none: without their CRD, that of SecurityGroups, or the controller of Pods, which
-// knows the Pods that they select. The caller holds building.
+// findPolicies finds out whether there are MultiNetworkPolicies, and somebody who makes their groups: there are none
+// without their CRD, without that of SecurityGroups, and without the controller of Pods, which knows the Pods that they
+// select. What is installed later is found by the next process.
+func (p *process) findPolicies() {
+	if !p.options.enabled(netpolicy.Name) || !p.options.enabled(podcontroller.Name) {
+		close(p.policiesKnown)
+		return
+	}
+	p.group.Go(func() error {
+		for _, resource := range []schema.GroupVersionResource{netpolicy.Resource, groupResource} {
+			served, err := p.discovery.installed(p.runCtx, resource)
+			if err != nil {
+				return nil //nolint:nilerr // told to stop before the API server answered
+			}
+			if p.policiesServed = served; !served {
+				break
+			}
+		}
+		close(p.policiesKnown)
+		return nil
+	})
+}
+
+// await waits until a channel is closed, if it is not nil. It returns false if the process is told to stop before.
+func (p *process) await(known <-chan struct{}) bool {
+	if known == nil {
+		return true
+	}
+	select {
+	case <-known:
+		return true
+	case <-p.runCtx.Done():
+		return false
+	}
+}
+
+// networkPolicies gives what MultiNetworkPolicies decide, for the controllers that share it; nil where there are none. The
+// caller holds building, and policiesKnown is closed.
 func (p *process) networkPolicies() (*netpolicy.Policies, error) {
-	if p.policies != nil || !p.options.enabled(netpolicy.Name) || !p.options.enabled(podcontroller.Name) ||
-		!p.installed(netpolicy.Resource) || !p.installed(groupResource) {
+	if p.policies != nil || !p.policiesServed {
 		return p.policies, nil
 	}
 	caches, err := p.consumers()
@@ -58,6 +93,9 @@ func (p *process) startPolicies() {
 	p.group.Go(func() error {
 		if err := p.discovery.await(p.runCtx, discoveryPoll, crdMissing, networkResource, portResource); err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD was there
+		}
+		if !p.await(p.policiesKnown) {
+			return nil // told to stop before that was known
 		}
 		var c *netpolicy.Controller
 		_, err := p.build(func() (started, error) {

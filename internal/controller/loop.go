@@ -152,8 +152,8 @@ func (l *Loop) watch(w watch) error {
 func (l *Loop) After(synced func() bool, do func()) { l.after = append(l.after, later{synced, do}) }
 
 // Follow registers the handlers with the informers, which replay all objects in their caches. The returned checkers are
-// done when the handlers processed these; those of WatchOptional have none. Run calls Follow. Tests may call it alone to
-// see what events enqueue.
+// done when the handlers processed these; those of WatchOptional have none. Run calls Follow. Tests may call it alone
+// to see what events enqueue.
 func (l *Loop) Follow() ([]cache.DoneChecker, error) {
 	var synced []cache.DoneChecker
 	for _, w := range l.watches {

@@ -232,7 +232,7 @@ func portsOf(port networkingv1.NetworkPolicyPort) (p Ports, err error) {
 	case port.Port == nil:
 		return p, nil
 	case port.Port.Type == intstr.String:
-		return p, fmt.Errorf("Neutron knows no names of ports such as %q: write the number", port.Port.StrVal)
+		return p, fmt.Errorf("%q is a name, and Neutron knows no names of ports: write the number", port.Port.StrVal)
 	}
 	p.First, p.Last = port.Port.IntVal, port.Port.IntVal
 	if port.EndPort != nil {

@@ -392,7 +392,7 @@ func TestWhatNeutronCannotDoIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		rule, says string
 	}{
-		"a named port":              {`{ports: [{port: http}]}`, `spec.ingress[0]: port 0: Neutron knows no names of ports such as "http"`},
+		"a named port":              {`{ports: [{port: http}]}`, `spec.ingress[0]: port 0: "http" is a name, and Neutron knows no names of ports`},
 		"another protocol":          {`{ports: [{protocol: ICMP}]}`, `protocol "ICMP" is none of TCP, UDP and SCTP`},
 		"a range that ends early":   {`{ports: [{port: 80, endPort: 79}]}`, "ports 80 to 79 are no range"},
 		"a last port alone":         {`{ports: [{endPort: 79}]}`, "endPort without port"},

@@ -11,7 +11,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	"cloudteam.ztgame.com/network-controller/internal/policy"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -53,7 +55,7 @@ func underPolicy(t *testing.T, port *cloudteamv1.NetworkPort, test func(t *testi
 	t.Helper()
 	objects := []controllertest.Object{exampleNetwork(), port}
 	for short, name := range groupNames(t) {
-		objects = append(objects, group(name, "g-"+short))
+		objects = append(objects, policysGroup(name, "g-"+short))
 	}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.policies = fcache.NewFakeControllerSource()
@@ -63,6 +65,13 @@ func underPolicy(t *testing.T, port *cloudteamv1.NetworkPort, test func(t *testi
 		controllertest.Settle(time.Second) // caches are asked now and then whether they are full
 		test(t, w)
 	}, objects...)
+}
+
+// policysGroup is a group that the controller of policies made.
+func policysGroup(name, id string) *cloudteamv1.SecurityGroup {
+	g := group(name, id)
+	g.Annotations = map[string]string{consumer.AnnotationMadeFor: netpolicy.MadeFor}
+	return g
 }
 
 // labeled is the example with a label, and with groups of its own.
@@ -113,7 +122,7 @@ func TestAPortLeavesAGroupOfPoliciesThatIsBeingDeleted(t *testing.T) {
 			t.Fatal("the SecurityGroup is not gone")
 		}
 		w.wantGroups("g-policy-open-egress")
-		w.API.Create(t, group(name, "g-again"))
+		w.API.Create(t, policysGroup(name, "g-again"))
 		w.settle()
 		w.wantGroups("g-again", "g-policy-open-egress")
 	})
