@@ -48,8 +48,8 @@ func (p *process) await(known <-chan struct{}) bool {
 	}
 }
 
-// networkPolicies gives what MultiNetworkPolicies decide, for the controllers that share it; nil where there are none. The
-// caller holds building, and policiesKnown is closed.
+// networkPolicies gives what MultiNetworkPolicies decide, for the controllers that share it; nil where there are none.
+// The caller holds building, and policiesKnown is closed.
 func (p *process) networkPolicies() (*netpolicy.Policies, error) {
 	if p.policies != nil || !p.policiesServed {
 		return p.policies, nil

@@ -63,7 +63,8 @@ func (d declaration) inGroups(
 
 // unlisted is why no port is created before it is known what MultiNetworkPolicies say about it.
 const unlisted = "The MultiNetworkPolicies have not been listed yet, or the Pods that they select. The port is " +
-	"created when they are. If this lasts, see the controller's log, and give its account the rights to list and watch them."
+	"created when they are. If this lasts, see the controller's log, and give its account the rights to list and watch " +
+	"them."
 
 // underPolicies declares what MultiNetworkPolicies decide about a port. One that they select is in their groups alone,
 // whatever its spec, its Network or the class says: groups only ever add to what may pass. Others may be members of
