@@ -125,7 +125,7 @@ func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, proble
 	room := MaxRules - 1 // one closes egress
 	add := func(direction cloudteamv1.RuleDirection, rules []Rule) {
 		for i, r := range rules {
-			translated, ok := r.on(on, direction, addresses)
+			translated, needs, ok := r.on(on, direction, addresses)
 			if !ok {
 				problems = append(problems, fmt.Sprintf("rule %d for %s allows nothing: the policies of the namespace name more "+
 					"sets of Pods of other namespaces than the controller looks for. Name ranges by ipBlock, or fewer sets", i,
@@ -135,10 +135,10 @@ func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, proble
 			more := slices.DeleteFunc(translated, func(r cloudteamv1.SecurityGroupRule) bool {
 				return slices.ContainsFunc(g.Rules, func(have cloudteamv1.SecurityGroupRule) bool { return same(have, r) })
 			})
-			if len(g.Rules)+len(more) > room {
+			if needs > room || len(g.Rules)+len(more) > room {
 				problems = append(problems, fmt.Sprintf("rule %d for %s needs %d rules of a security group, on Network %s, and "+
 					"%d of %d are left: it allows nothing. Name fewer ranges, ports or Pods of other namespaces, or write two "+
-					"policies", i, direction, len(more), on, room-len(g.Rules), room))
+					"policies", i, direction, needs, on, room-len(g.Rules), room))
 				continue
 			}
 			g.Rules = append(g.Rules, more...)
@@ -154,10 +154,11 @@ func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, proble
 	return g, problems
 }
 
-// on translates a rule for one Network. The result has no two equal rules. ok is false if its addresses are unknown.
+// on translates a rule for one Network. The result has no two equal rules. If it needs more than a group can have, there
+// is no result. ok is false if its addresses are unknown.
 func (r Rule) on(
 	on cache.ObjectName, direction cloudteamv1.RuleDirection, addresses Addresses,
-) (rules []cloudteamv1.SecurityGroupRule, ok bool) {
+) (rules []cloudteamv1.SecurityGroupRule, needs int, ok bool) {
 	add := func(remote cloudteamv1.SecurityGroupRule) {
 		remote.Direction = direction
 		if r.Ports == nil {
@@ -175,11 +176,6 @@ func (r Rule) on(
 		}
 	}
 	families := []cloudteamv1.EtherType{cloudteamv1.EtherTypeIPv4, cloudteamv1.EtherTypeIPv6}
-	if r.Peers == nil {
-		for _, family := range families {
-			add(cloudteamv1.SecurityGroupRule{EtherType: family})
-		}
-	}
 	var groups []string
 	var ranges netipx.IPSetBuilder
 	for _, peer := range r.Peers {
@@ -191,7 +187,7 @@ func (r Rule) on(
 		default:
 			found, ok := addresses(on, peer)
 			if !ok {
-				return nil, false
+				return nil, 0, false
 			}
 			for _, address := range found {
 				ranges.Add(address)
@@ -199,19 +195,34 @@ func (r Rule) on(
 		}
 	}
 	slices.Sort(groups)
-	for _, group := range slices.Compact(groups) {
+	groups = slices.Compact(groups)
+	prefixes := setOf(&ranges).Prefixes()
+	remotes := len(groups)*len(families) + len(prefixes)
+	if r.Peers == nil {
+		remotes = len(families)
+	}
+	// Its number comes before it: a few words of a policy can mean millions of rules.
+	if needs = remotes * max(1, len(r.Ports)); needs > MaxRules {
+		return nil, needs, true
+	}
+	if r.Peers == nil {
+		for _, family := range families {
+			add(cloudteamv1.SecurityGroupRule{EtherType: family})
+		}
+	}
+	for _, group := range groups {
 		for _, family := range families {
 			add(cloudteamv1.SecurityGroupRule{EtherType: family, RemoteGroup: group})
 		}
 	}
-	for _, prefix := range setOf(&ranges).Prefixes() {
+	for _, prefix := range prefixes {
 		family := cloudteamv1.EtherTypeIPv4
 		if prefix.Addr().Is6() {
 			family = cloudteamv1.EtherTypeIPv6
 		}
 		add(cloudteamv1.SecurityGroupRule{EtherType: family, RemoteCIDR: prefix.String()})
 	}
-	return rules, true
+	return rules, needs, true
 }
 
 // ranges are the addresses of a Block, without those that it excepts.

@@ -70,71 +70,114 @@ type Ports struct {
 	First, Last int32
 }
 
-// Parse reads a MultiNetworkPolicy. problems say in which words of the spec it has what Neutron cannot do, or nobody; a
-// rule with such words is left out, so that nothing is allowed that the policy does not allow. ok is false if it cannot
-// be told which Networks or Pods it is about: then it does nothing.
+// Limits of a policy, beside MaxSize. A rule beyond them would not fit into a security group, or nearly so.
+const (
+	// maxNetworks is the most Networks, and maxAnnotation the most bytes of AnnotationFor.
+	maxNetworks   = 16
+	maxAnnotation = 8 << 10
+	// maxItems is the most peers of a rule, ports of a rule, and exceptions of a peer.
+	maxItems = MaxRules
+	// maxOwn is the most different peers of the own namespace. Each takes two rules.
+	maxOwn = (MaxRules - 1) / 2
+	// maxProblems is the most problems that are told of a policy, and maxText the most bytes of each.
+	maxProblems, maxText = 16, 256
+)
+
+// Parse reads a MultiNetworkPolicy. problems say in which words it has what Neutron cannot do, or nobody; a rule with
+// such words is left out, so that nothing is allowed that the policy does not allow. ok is false if it cannot be told
+// which Pods it is about, on the Networks On, or on which Networks, if there are none in On.
 func Parse(obj *unstructured.Unstructured) (p Policy, problems []string, ok bool) {
+	defer func() { problems = limited(problems) }()
 	p = Policy{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	var err error
-	if p.On, err = networksOf(obj); err != nil {
-		return p, []string{err.Error()}, false
+	on, problems := networksOf(obj)
+	if p.On = on; len(problems) > 0 && len(on) == 0 {
+		return p, problems, false
 	}
 	content, _, err := unstructured.NestedMap(obj.Object, "spec")
+	tooLarge := false
 	if text, _ := json.Marshal(content); len(text) > MaxSize {
-		return p, []string{fmt.Sprintf("spec is too large, with %d bytes of JSON of at most %d: write several policies",
-			len(text), MaxSize)}, false
+		problems = append(problems, fmt.Sprintf("spec is too large, with %d bytes of JSON of at most %d: it allows nothing. "+
+			"Write several policies", len(text), MaxSize))
+		tooLarge = true
 	}
 	var spec networkingv1.NetworkPolicySpec
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &spec)
 	}
 	if err != nil {
-		return p, []string{"spec cannot be read: " + err.Error()}, false
+		return p, append(problems, "spec cannot be read: "+err.Error()), false
 	}
 	if p.Pods, err = metav1.LabelSelectorAsSelector(&spec.PodSelector); err != nil {
-		return p, []string{"spec.podSelector: " + err.Error()}, false
+		return p, append(problems, "spec.podSelector: "+err.Error()), false
+	}
+	if text := p.Pods.String(); len(text) > MaxSize {
+		return p, append(problems, "spec.podSelector is too large"), false
 	}
 	types := spec.PolicyTypes
 	p.Ingress = len(types) == 0 || slices.Contains(types, networkingv1.PolicyTypeIngress)
 	p.Egress = len(types) == 0 && len(spec.Egress) > 0 || slices.Contains(types, networkingv1.PolicyTypeEgress)
+	if tooLarge {
+		return p, problems, true
+	}
 	add := func(to *[]Rule, at string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) {
 		rule, err := ruleOf(peers, ports)
+		if with := p.with(rule); err == nil && len(with.own) > maxOwn {
+			err = fmt.Errorf("with it, the policy has more than %d different podSelectors as peers: write several policies",
+				maxOwn)
+		}
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("%s: %v. The rule allows nothing", at, err))
 			return
 		}
+		p = p.with(rule)
 		*to = append(*to, rule)
 	}
 	for i, r := range spec.Ingress {
-		add(&p.In, fmt.Sprintf("spec.ingress[%d]", i), r.From, r.Ports)
+		if p.Ingress {
+			add(&p.In, fmt.Sprintf("spec.ingress[%d]", i), r.From, r.Ports)
+		}
 	}
 	for i, r := range spec.Egress {
-		add(&p.Out, fmt.Sprintf("spec.egress[%d]", i), r.To, r.Ports)
+		if p.Egress {
+			add(&p.Out, fmt.Sprintf("spec.egress[%d]", i), r.To, r.Ports)
+		}
 	}
-	return p.indexed(), problems, true
+	return p, problems, true
 }
 
-// indexed fills in own.
-func (p Policy) indexed() Policy {
-	p.own = nil
-	seen := map[string]bool{}
-	for _, r := range slices.Concat(p.In, p.Out) {
-		for _, peer := range r.Peers {
-			if peer.own() && !seen[peer.Pods.String()] {
-				seen[peer.Pods.String()] = true
-				p.own = append(p.own, peer.Pods)
-			}
+// limited cuts problems, whose words are the user's.
+func limited(problems []string) []string {
+	if len(problems) > maxProblems {
+		problems = append(problems[:maxProblems:maxProblems], fmt.Sprintf("and %d more", len(problems)-maxProblems))
+	}
+	for i, text := range problems {
+		if len(text) > maxText {
+			problems[i] = strings.ToValidUTF8(strings.Clone(text[:maxText]), "") + "…"
+		}
+	}
+	return problems
+}
+
+// with is the policy with the selectors of a rule's peers in own.
+func (p Policy) with(r Rule) Policy {
+	p.own = slices.Clone(p.own)
+	for _, peer := range r.Peers {
+		same := func(s labels.Selector) bool { return s.String() == peer.Pods.String() }
+		if peer.own() && !slices.ContainsFunc(p.own, same) {
+			p.own = append(p.own, peer.Pods)
 		}
 	}
 	return p
 }
 
-// maxNetworks is the most Networks that a policy is for.
-const maxNetworks = 16
-
-// networksOf reads AnnotationFor.
-func networksOf(obj metav1.Object) (on []cache.ObjectName, err error) {
-	for item := range strings.SplitSeq(obj.GetAnnotations()[AnnotationFor], ",") {
+// networksOf reads AnnotationFor. With too many, it gives none.
+func networksOf(obj metav1.Object) (on []cache.ObjectName, problems []string) {
+	text := obj.GetAnnotations()[AnnotationFor]
+	if len(text) > maxAnnotation {
+		return nil, []string{fmt.Sprintf("the annotation %s has %d bytes, more than %d", AnnotationFor, len(text),
+			maxAnnotation)}
+	}
+	for item := range strings.SplitSeq(strings.Clone(text), ",") {
 		item = strings.TrimSpace(item)
 		if item == "" {
 			continue
@@ -144,20 +187,25 @@ func networksOf(obj metav1.Object) (on []cache.ObjectName, err error) {
 			namespace, name = obj.GetNamespace(), item
 		}
 		if namespace == "" || name == "" || strings.Contains(name, "/") {
-			return nil, fmt.Errorf("the annotation %s has %q: write NAME or NAMESPACE/NAME of a Network", AnnotationFor, item)
+			problems = append(problems, fmt.Sprintf("the annotation %s has %q: write NAME or NAMESPACE/NAME of a Network",
+				AnnotationFor, item))
+			continue
 		}
 		if key := cache.NewObjectName(namespace, name); !slices.Contains(on, key) {
 			on = append(on, key)
 		}
+		if len(on) > maxNetworks {
+			return nil, []string{fmt.Sprintf("the annotation %s names more than %d Networks: write several policies",
+				AnnotationFor, maxNetworks)}
+		}
 	}
-	if len(on) > maxNetworks {
-		return nil, fmt.Errorf("the annotation %s names %d Networks, more than %d: write several policies", AnnotationFor,
-			len(on), maxNetworks)
-	}
-	return on, nil
+	return on, problems
 }
 
 func ruleOf(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) (r Rule, err error) {
+	if most := max(len(peers), len(ports)); most > maxItems {
+		return Rule{}, fmt.Errorf("it has %d peers or ports, more than %d: write ranges, or several policies", most, maxItems)
+	}
 	for i, peer := range peers {
 		p, err := peerOf(peer)
 		if err != nil {
@@ -170,7 +218,9 @@ func ruleOf(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.Network
 		if err != nil {
 			return Rule{}, fmt.Errorf("port %d: %w", i, err)
 		}
-		r.Ports = append(r.Ports, p)
+		if !slices.Contains(r.Ports, p) {
+			r.Ports = append(r.Ports, p)
+		}
 	}
 	return r, nil
 }
@@ -182,6 +232,9 @@ func peerOf(peer networkingv1.NetworkPolicyPeer) (p Peer, err error) {
 		}
 		if p.Block, err = prefixOf(b.CIDR); err != nil {
 			return p, err
+		}
+		if len(b.Except) > maxItems {
+			return p, fmt.Errorf("it has %d exceptions, more than %d: write several peers", len(b.Except), maxItems)
 		}
 		for _, text := range b.Except {
 			except, err := prefixOf(text)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -193,7 +194,10 @@ func drawPolicies(t *rapid.T) (policies []Policy) {
 		p.Ingress = rapid.Bool().Draw(t, "ingress")
 		p.Egress = !p.Ingress || rapid.Bool().Draw(t, "egress")
 		p.In, p.Out = drawRules(t, "in"), drawRules(t, "out")
-		policies = append(policies, p.indexed())
+		for _, r := range slices.Concat(p.In, p.Out) {
+			p = p.with(r)
+		}
+		policies = append(policies, p)
 	}
 	return policies
 }
@@ -413,11 +417,10 @@ func TestWhatNeutronCannotDoIsRefused(t *testing.T) {
 		})
 	}
 	for name, text := range map[string]string{
-		"a selector that is none":  head + "spec: {podSelector: {matchExpressions: [{key: a, operator: Like}]}}",
-		"another type":             head + "spec: {podSelector: 7}",
-		"a spec that is too large": head + "spec: {podSelector: {matchLabels: {a: " + strings.Repeat("x", MaxSize) + "}}}",
-		"too many Networks":        strings.Replace(head, "lab, ", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,", 1) + "spec: {podSelector: {}}",
-		"a Network that is none":   strings.Replace(head, "lab, ", "a/b/c, ", 1) + "spec: {podSelector: {}}",
+		"a selector that is none": head + "spec: {podSelector: {matchExpressions: [{key: a, operator: Like}]}}",
+		"another type":            head + "spec: {podSelector: 7}",
+		"too many Networks":       strings.Replace(head, "lab, ", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,", 1) + "spec: {podSelector: {}}",
+		"a long annotation":       strings.Replace(head, "lab, ", strings.Repeat("a,", maxAnnotation), 1) + "spec: {podSelector: {}}",
 	} {
 		if _, problems, ok := parse(t, text); ok || len(problems) != 1 {
 			t.Errorf("%s is accepted (%v)", name, problems)
@@ -450,6 +453,50 @@ spec:
 		t.Errorf("the group has %+v", rules)
 	}
 }
+
+// TestAPolicyThatIsTooLargeClosesItsPods: to leave it out would open them.
+func TestAPolicyThatIsTooLargeClosesItsPods(t *testing.T) {
+	rule := "{from: [{podSelector: {matchLabels: {" + strings.Repeat("a", 63) + ": b}}}]}, "
+	p, problems, ok := parse(t, head+"spec: {podSelector: {matchLabels: {app: db}}, ingress: ["+strings.Repeat(rule, 300)+"]}")
+	if !ok || len(problems) != 1 || !strings.Contains(problems[0], "spec is too large") {
+		t.Fatalf("ok %t, problems %q", ok, problems)
+	}
+	if !p.Ingress || len(p.In) > 0 || p.Pods.String() != "app=db" {
+		t.Errorf("it is %+v", p)
+	}
+}
+
+// TestAFewWordsDoNotBecomeMillionsOfRules: each of these was one, or would take minutes.
+func TestAFewWordsDoNotBecomeMillionsOfRules(t *testing.T) {
+	var excepts, ports, selectors []string
+	for i := range maxItems {
+		excepts = append(excepts, fmt.Sprintf("2001:db8:%x::1/128", 1+i*7))
+		ports = append(ports, fmt.Sprintf("{port: %d}", 1+2*i))
+		selectors = append(selectors, fmt.Sprintf("{podSelector: {matchLabels: {a: b%d}}}", i))
+	}
+	began := time.Now()
+	p, problems, ok := parse(t, head+"spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: \"::/0\", except: ["+
+		quoted(excepts)+"]}}], ports: ["+strings.Join(ports, ", ")+"]}, {from: ["+strings.Join(selectors, ", ")+"]}]}")
+	if !ok || len(problems) != 1 || !strings.Contains(problems[0], "different podSelectors") {
+		t.Fatalf("ok %t, problems %q", ok, problems)
+	}
+	groups, told := Groups([]Policy{p}, addressesOf(nil))
+	if len(told["db"]) == 0 || !strings.Contains(told["db"][0], "rules of a security group") {
+		t.Errorf("it says %q", told["db"])
+	}
+	if len(groups) != 4 { // the policy's, and one that opens egress, on two Networks
+		t.Errorf("there are %d groups", len(groups))
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	many := strings.Repeat("{port: 1}, ", maxItems+1)
+	if _, problems, _ := parse(t, head+"spec: {podSelector: {}, ingress: [{ports: ["+many+"]}]}"); len(problems) != 1 {
+		t.Errorf("too many ports are accepted: %q", problems)
+	}
+}
+
+func quoted(texts []string) string { return `"` + strings.Join(texts, `", "`) + `"` }
 
 // TestSetsThatAreNotLookedForAllowNothing: what is unknown is not allowed.
 func TestSetsThatAreNotLookedForAllowNothing(t *testing.T) {
