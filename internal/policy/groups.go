@@ -108,6 +108,9 @@ func Member(policies []Policy, on cache.ObjectName, pod labels.Labels) (m Member
 	return m
 }
 
+// MaxGroups is the most groups that the policy needs on a Network.
+func (p Policy) MaxGroups() int { return 1 + len(p.own) + 2 }
+
 // NamesOthers reports whether the policy's groups have addresses of Pods, which may be of other namespaces.
 func (p Policy) NamesOthers() bool {
 	others := func(peer Peer) bool { return !peer.Block.IsValid() && !peer.own() }

@@ -8,6 +8,7 @@
 package netpolicy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -43,12 +44,26 @@ const TooManyLabels = "cloudteam.ztgame.com/too-many-labels"
 // Object is a MultiNetworkPolicy in a cache.
 type Object struct {
 	metav1.ObjectMeta
-	// Policy is what it says, and Problems what Neutron cannot do of it. Without Read, nothing of Policy counts but its
-	// name.
+	// Policy is what it says, and Problems what Neutron cannot do of it. Without Read, it cannot be told which Pods it is
+	// about, on its Networks, or on any if it has none.
 	Policy   policy.Policy
 	Problems []string
 	Read     bool
+	// namesOthers is the policy's NamesOthers.
+	namesOthers bool
 }
+
+// concerns reports whether a policy is about ports on a Network, or may be.
+func (o *Object) concerns(on cache.ObjectName) bool {
+	return slices.Contains(o.Policy.On, on) || !o.Read && len(o.Policy.On) == 0
+}
+
+// cost is the most SecurityGroups that a policy needs.
+func (o *Object) cost() int { return len(o.Policy.On) * o.Policy.MaxGroups() }
+
+// maxGroups is the most SecurityGroups that the policies of a namespace may need. Those beyond it, in the order of the
+// names, count as not read.
+const maxGroups = 512
 
 // Transform is a cache.TransformFunc: it reads a MultiNetworkPolicy once, and drops the rest of it. What it does not
 // know, such as its own results, it leaves as it is.
@@ -62,12 +77,15 @@ func Transform(obj any) (any, error) {
 		ResourceVersion: from.GetResourceVersion(), Generation: from.GetGeneration(),
 	}}
 	o.Policy, o.Problems, o.Read = policy.Parse(from)
+	o.namesOthers = o.Policy.NamesOthers()
 	return o, nil
 }
 
 const (
 	indexNamespace = "policies/namespace"
 	indexNetwork   = "policies/network"
+	// indexOthers is indexNetwork for the policies that name Pods of other namespaces.
+	indexOthers = "policies/others"
 )
 
 // Policies tell what MultiNetworkPolicies decide. A nil *Policies has none. The methods are safe for concurrent use.
@@ -102,6 +120,14 @@ func NewPolicies(
 			}
 			return on
 		}),
+		indexOthers: controller.IndexBy(func(o *Object) (on []string) {
+			for _, key := range o.Policy.On {
+				if o.namesOthers {
+					on = append(on, key.String())
+				}
+			}
+			return on
+		}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("indexing MultiNetworkPolicies: %w", err)
@@ -116,14 +142,67 @@ func NewPolicies(
 	}, nil
 }
 
-// of gives the policies of a namespace.
-func (p *Policies) of(namespace string) []*Object {
-	return controller.Indexed[*Object](p.objects, indexNamespace, namespace)
+// of gives the policies of a namespace, in the order of their names, up to the first one that is beyond maxGroups, and
+// those from there on.
+func (p *Policies) of(namespace string) (within, beyond []*Object) {
+	all := controller.Indexed[*Object](p.objects, indexNamespace, namespace)
+	slices.SortFunc(all, func(a, b *Object) int { return cmp.Compare(a.Name, b.Name) })
+	sum := 0
+	for i, o := range all {
+		if sum += o.cost(); sum > maxGroups {
+			return all[:i], all[i:]
+		}
+	}
+	return all, nil
 }
 
-// forNetwork gives the policies of all namespaces that are for a Network.
-func (p *Policies) forNetwork(on cache.ObjectName) []*Object {
-	return controller.Indexed[*Object](p.objects, indexNetwork, on.String())
+// namespacesFor gives the namespaces with policies that an index has for a Network.
+func (p *Policies) namespacesFor(index string, on cache.ObjectName) (namespaces []string) {
+	seen := map[string]bool{}
+	for _, o := range controller.Indexed[*Object](p.objects, index, on.String()) {
+		if !seen[o.Namespace] {
+			seen[o.Namespace] = true
+			namespaces = append(namespaces, o.Namespace)
+		}
+	}
+	return namespaces
+}
+
+// standing is what a Network is to the policies of a namespace.
+type standing int
+
+const (
+	// serves is a Network whose ports can be in groups of the namespace.
+	serves standing = iota
+	// lost is a Network that is not there, or is not for the namespace (any more). Ports that the namespace has on it stay
+	// as they are.
+	lost
+	// without is a Network on which policies of the namespace do nothing.
+	without
+)
+
+// on says what a Network is to the policies of a namespace, and why. If it serves, groups for it have the cloud or the
+// class in spec.
+func (p *Policies) on(namespace string, on cache.ObjectName) (is standing, spec cloudteamv1.SecurityGroupSpec, why string) {
+	network, err := p.networks.Networks(on.Namespace).Get(on.Name)
+	switch {
+	case err != nil || !controller.Allows(network, namespace):
+		return lost, spec, fmt.Sprintf("there is no Network %s that namespace %s may use: the policy changes nothing there",
+			on, namespace)
+	case network.Spec.Cloud != nil && network.Namespace != namespace:
+		return without, spec, fmt.Sprintf("Network %s has a cloud of its own, by a Secret of its namespace, and a security "+
+			"group of namespace %s cannot be there: the policy does nothing there", on, namespace)
+	case network.Spec.PortSecurity != nil && !*network.Spec.PortSecurity:
+		return without, spec, fmt.Sprintf("Network %s has portSecurity: false, so its ports are in no security group: the "+
+			"policy does nothing there", on)
+	case network.Spec.Cloud != nil:
+		spec.Cloud = network.Spec.Cloud
+	case network.Status.Class != nil:
+		spec.ClassName = network.Status.Class.Name
+	default:
+		spec.ClassName = network.Spec.ClassName
+	}
+	return serves, spec, ""
 }
 
 // HasSynced reports whether the caches are full that Member reads. A nil *Policies has none.
@@ -131,8 +210,8 @@ func (p *Policies) HasSynced() bool {
 	return p == nil || !slices.ContainsFunc(p.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
-// Member gives what policies decide about a port. known is false while it cannot be told which policies there are,
-// which Pod the port is for, or which labels that has. A port that is for no Pod counts by its own labels, so that a
+// Member gives what policies decide about a port. known is false while it cannot be told which policies there are or whom
+// they select, which Pod the port is for, or which labels that has. A port that is for no Pod counts by its own labels, so that a
 // virtual machine's can be selected.
 func (p *Policies) Member(port *cloudteamv1.NetworkPort) (m policy.Membership, known bool) {
 	if p == nil {
@@ -141,25 +220,30 @@ func (p *Policies) Member(port *cloudteamv1.NetworkPort) (m policy.Membership, k
 	if !p.HasSynced() {
 		return m, false
 	}
-	objects := p.of(port.Namespace)
-	if len(objects) == 0 {
+	on := cache.ObjectName(port.Network())
+	within, beyond := p.of(port.Namespace)
+	elsewhere := func(o *Object) bool { return !o.concerns(on) }
+	within, beyond = slices.DeleteFunc(within, elsewhere), slices.DeleteFunc(beyond, elsewhere)
+	if len(within)+len(beyond) == 0 {
 		return m, true
 	}
+	switch is, _, _ := p.on(port.Namespace, on); is {
+	case without:
+		return m, true
+	case lost:
+		return m, false
+	case serves:
+	}
+	unread := func(o *Object) bool { return !o.Read }
 	of, known := p.labelsOf(port)
-	if !known {
+	if !known || len(beyond) > 0 || slices.ContainsFunc(within, unread) {
 		return m, false
 	}
-	return policy.Member(policiesOf(objects), cache.ObjectName(port.Network()), of), true
-}
-
-func policiesOf(objects []*Object) []policy.Policy {
-	policies := make([]policy.Policy, 0, len(objects))
-	for _, o := range objects {
-		if o.Read {
-			policies = append(policies, o.Policy)
-		}
+	policies := make([]policy.Policy, len(within))
+	for i, o := range within {
+		policies[i] = o.Policy
 	}
-	return policies
+	return policy.Member(policies, on, of), true
 }
 
 // labelsOf gives the labels that policies select a port by.
@@ -214,28 +298,44 @@ func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
 		return "The MultiNetworkPolicies have not been listed yet. If this lasts, see the controller's log, and give its " +
 			"account the right to list and watch multi-networkpolicies"
 	default:
-		return fmt.Sprintf("it cannot be told which MultiNetworkPolicies select NetworkPort %s: the Pod has more labels "+
-			"than the controller keeps, or its cache is behind", port.Name)
+		return fmt.Sprintf("It cannot be told which MultiNetworkPolicies select NetworkPort %s: one of them cannot be read or "+
+			"is one too many, the Network is not for the namespace, the Pod has more labels than the controller keeps, or its "+
+			"cache is behind. See the Events PolicyIncomplete of the namespace", port.Name)
 	}
-	var want []string
-	for _, name := range m.Groups {
-		group, err := p.groups.SecurityGroups(port.Namespace).Get(name)
-		if err != nil || group.Status.SecurityGroupID == "" ||
-			!meta.IsStatusConditionTrue(group.Status.Conditions, cloudteamv1.ConditionReady) {
-			return fmt.Sprintf("SecurityGroup %s, of MultiNetworkPolicies that select the Pod, is not Ready. Run kubectl "+
-				"describe to see why", name)
+	made, err := p.groups.SecurityGroups(port.Namespace).List(labels.Everything())
+	if err != nil {
+		return err.Error() // a cache gives none
+	}
+	in, joined := len(port.Status.SecurityGroupIDs), 0
+	for _, group := range made {
+		id := group.Status.SecurityGroupID
+		if group.Annotations[consumer.AnnotationMadeFor] != MadeFor {
+			continue
 		}
-		want = append(want, group.Status.SecurityGroupID)
-	}
-	for _, id := range want {
-		if !slices.Contains(port.Status.SecurityGroupIDs, id) {
+		is, wanted := slices.Contains(port.Status.SecurityGroupIDs, id), slices.Contains(m.Groups, group.Name)
+		switch {
+		case wanted && (id == "" || !meta.IsStatusConditionTrue(group.Status.Conditions, cloudteamv1.ConditionReady)):
+			return notReady(group.Name)
+		case wanted && !is:
 			return fmt.Sprintf("NetworkPort %s joins the groups of MultiNetworkPolicies that select the Pod", port.Name)
+		case is && !wanted:
+			return fmt.Sprintf("NetworkPort %s leaves the groups of MultiNetworkPolicies that do not select the Pod", port.Name)
+		case wanted:
+			joined++
 		}
 	}
-	if m.Selected && len(port.Status.SecurityGroupIDs) > len(want) {
+	switch {
+	case joined < len(m.Groups):
+		return notReady(m.Groups[0])
+	case m.Selected && in > joined:
 		return fmt.Sprintf("NetworkPort %s leaves the groups that MultiNetworkPolicies do not give it", port.Name)
 	}
 	return ""
+}
+
+func notReady(group string) string {
+	return fmt.Sprintf("SecurityGroup %s, or another one of the MultiNetworkPolicies that select the Pod, is not Ready. Run "+
+		"kubectl describe to see why", group)
 }
 
 // maxSets is the most sets of Pods of other namespaces that the policies of one namespace may name: each of them is
@@ -317,7 +417,7 @@ func (p *Policies) PortsIn(group metav1.Object) (ports []*cloudteamv1.NetworkPor
 		return nil
 	}
 	on := map[cache.ObjectName]bool{}
-	for _, o := range p.of(group.GetNamespace()) {
+	for _, o := range controller.Indexed[*Object](p.objects, indexNamespace, group.GetNamespace()) {
 		for _, network := range o.Policy.On {
 			on[network] = true
 		}

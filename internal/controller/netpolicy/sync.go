@@ -1,7 +1,6 @@
 package netpolicy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,8 +81,8 @@ func ofMade(obj metav1.Object) []cache.ObjectName {
 
 // ofNetwork names the namespaces whose policies are for a Network.
 func (c *Controller) ofNetwork(obj metav1.Object) (keys []cache.ObjectName) {
-	for _, o := range c.policies.forNetwork(cache.MetaObjectToName(obj)) {
-		keys = append(keys, key(o.Namespace))
+	for _, namespace := range c.policies.namespacesFor(indexNetwork, cache.MetaObjectToName(obj)) {
+		keys = append(keys, key(namespace))
 	}
 	return keys
 }
@@ -98,10 +97,8 @@ func (c *Controller) ofPort(obj metav1.Object) (keys []cache.ObjectName) {
 	if !ok {
 		return nil
 	}
-	for _, o := range c.policies.forNetwork(cache.ObjectName(port.Network())) {
-		if o.Policy.NamesOthers() {
-			keys = append(keys, key(o.Namespace))
-		}
+	for _, namespace := range c.policies.namespacesFor(indexOthers, cache.ObjectName(port.Network())) {
+		keys = append(keys, key(namespace))
 	}
 	return keys
 }
@@ -122,8 +119,10 @@ func (c *Controller) ofPod(obj metav1.Object) (keys []cache.ObjectName) {
 
 // ofAll names the namespaces whose policies name namespaces.
 func (c *Controller) ofAll(metav1.Object) (keys []cache.ObjectName) {
+	seen := map[string]bool{}
 	for _, obj := range c.policies.objects.List() {
-		if o, ok := obj.(*Object); ok && o.Policy.NamesOthers() {
+		if o, ok := obj.(*Object); ok && o.namesOthers && !seen[o.Namespace] {
+			seen[o.Namespace] = true
 			keys = append(keys, key(o.Namespace))
 		}
 	}
@@ -153,29 +152,43 @@ func limited(problems []string) string {
 // sync brings the SecurityGroups of a namespace to what its policies need. It is level-triggered. The process may end
 // after any write: a group's name follows from what it is for, so the next sync finds it.
 func (c *Controller) sync(ctx context.Context, namespace string) error {
-	objects := c.policies.of(namespace)
-	slices.SortFunc(objects, func(a, b *Object) int { return cmp.Compare(a.Name, b.Name) })
+	objects, tooMany := c.policies.of(namespace)
 	problems := map[string][]string{}
 	var usable []policy.Policy
 	places := map[cache.ObjectName]cloudteamv1.SecurityGroupSpec{}
+	// While it is unknown what ports should be in, they stay in their groups, and these stay.
+	keeps, frozen := len(tooMany) > 0, map[cache.ObjectName]bool{}
 	for _, o := range objects {
 		problems[o.Name] = slices.Clone(o.Problems)
 		if !o.Read {
+			keeps = true
+			problems[o.Name] = append(problems[o.Name], "until it can be read, NetworkPorts that exist stay as they are, and "+
+				"new Pods wait")
 			continue
 		}
 		p := o.Policy
 		p.On = nil
 		for _, on := range o.Policy.On {
-			place, problem := c.place(namespace, on)
-			if problem != "" {
-				problems[o.Name] = append(problems[o.Name], problem)
-				continue
+			is, place, why := c.policies.on(namespace, on)
+			if is != serves {
+				problems[o.Name] = append(problems[o.Name], why)
 			}
-			places[on] = place
-			p.On = append(p.On, on)
+			if is == lost && len(c.policies.portsOn(on, namespace)) > 0 {
+				frozen[on] = true
+			}
+			if is == serves || frozen[on] {
+				places[on] = place
+				p.On = append(p.On, on)
+			}
 		}
 		usable = append(usable, p)
 	}
+	for _, o := range tooMany {
+		problems[o.Name] = append(problems[o.Name], fmt.Sprintf("the policies of namespace %s may need more than %d security "+
+			"groups: until there are fewer, NetworkPorts that exist stay as they are, and new Pods wait. Delete some, or have "+
+			"them name fewer Networks and fewer different podSelectors as peers", namespace, maxGroups))
+	}
+	objects = append(objects, tooMany...)
 	groups, beyond := policy.Groups(usable, c.policies.looking())
 	for name, more := range beyond {
 		problems[name] = append(problems[name], more...)
@@ -186,21 +199,27 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 		return err
 	}
 	var errs []error
+	byName := map[string]*cloudteamv1.SecurityGroup{}
+	for _, m := range made {
+		byName[m.Name] = m
+	}
 	want := map[string]bool{}
 	for _, g := range groups {
 		want[g.Name] = true
+		if frozen[g.On] {
+			continue
+		}
 		spec := places[g.On]
 		spec.Rules, spec.Description = g.Rules, g.Description
 		problem := limited(problems[g.Policy])
-		at := slices.IndexFunc(made, func(m *cloudteamv1.SecurityGroup) bool { return m.Name == g.Name })
-		if at < 0 {
+		if has := byName[g.Name]; has == nil {
 			errs = append(errs, c.create(ctx, namespace, g.Name, problem, spec, version))
 		} else {
-			errs = append(errs, c.update(ctx, made[at], problem, spec))
+			errs = append(errs, c.update(ctx, has, problem, spec))
 		}
 	}
 	for _, m := range made {
-		if m.Annotations[consumer.AnnotationMadeFor] == MadeFor && !want[m.Name] {
+		if m.Annotations[consumer.AnnotationMadeFor] == MadeFor && !want[m.Name] && !keeps {
 			errs = append(errs, c.delete(ctx, m))
 		}
 	}
@@ -215,26 +234,6 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 		return true
 	})
 	return controller.Worst(errs...)
-}
-
-// place gives the cloud or class of the groups for a Network, or says why there can be none.
-func (c *Controller) place(namespace string, on cache.ObjectName) (s cloudteamv1.SecurityGroupSpec, problem string) {
-	network, err := c.policies.networks.Networks(on.Namespace).Get(on.Name)
-	switch {
-	case err != nil || !controller.Allows(network, namespace):
-		return s, fmt.Sprintf("there is no Network %s that namespace %s may use: the policy does nothing there", on,
-			namespace)
-	case network.Spec.Cloud != nil && network.Namespace != namespace:
-		return s, fmt.Sprintf("Network %s has a cloud of its own, by a Secret of its namespace, and a security group of "+
-			"namespace %s cannot be there: the policy does nothing there", on, namespace)
-	case network.Spec.Cloud != nil:
-		s.Cloud = network.Spec.Cloud
-	case network.Status.Class != nil:
-		s.ClassName = network.Status.Class.Name
-	default:
-		s.ClassName = network.Spec.ClassName
-	}
-	return s, ""
 }
 
 func (c *Controller) create(
@@ -260,7 +259,8 @@ func (c *Controller) create(
 	return err
 }
 
-// update corrects a group. One of the name that somebody else made is left alone: ports wait, and its name says why.
+// update corrects a group. One of the name that somebody else made is left alone: no port joins it. A group of another
+// cloud or class is made anew, because the cloud of a group cannot change.
 func (c *Controller) update(
 	ctx context.Context, group *cloudteamv1.SecurityGroup, problem string, spec cloudteamv1.SecurityGroupSpec,
 ) error {
@@ -274,13 +274,19 @@ func (c *Controller) update(
 		group.Annotations[cloudteamv1.AnnotationPolicyProblem] == problem:
 		return nil
 	}
+	if group.Spec.ClassName != spec.ClassName || !equality.Semantic.DeepEqual(group.Spec.Cloud, spec.Cloud) {
+		return c.delete(ctx, group)
+	}
 	var told any
 	if problem != "" {
 		told = problem
 	}
 	body := map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{cloudteamv1.AnnotationPolicyProblem: told}},
-		"spec":     map[string]any{"rules": spec.Rules, "description": spec.Description},
+		"spec": map[string]any{
+			"rules": spec.Rules, "description": spec.Description, "stateful": nil, "deletionPolicy": nil, "driftPolicy": nil,
+			"managementPolicy": nil,
+		},
 	}
 	written, err := controller.PatchAsRead(ctx, c.client.SecurityGroups(group.Namespace).Patch, types.MergePatchType,
 		controller.FieldManager, group, body)

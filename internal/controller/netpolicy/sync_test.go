@@ -2,6 +2,7 @@ package netpolicy
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/policy"
@@ -241,5 +243,175 @@ func TestLabelsOfAPort(t *testing.T) {
 		decides(own, true, true)
 		own.Status.BoundTo.UID = "another"
 		decides(own, false, false)
+	})
+}
+
+// add puts a NetworkPort of a namespace on Network team/net into the cache.
+func (w *world) add(name string, change func(*cloudteamv1.NetworkPort)) *cloudteamv1.NetworkPort {
+	w.T.Helper()
+	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: name, Labels: map[string]string{"app": "db"},
+	}}
+	port.Spec.NetworkName = "net"
+	if change != nil {
+		change(port)
+	}
+	if err := w.policies.ports.Add(port); err != nil {
+		w.T.Fatal(err)
+	}
+	return port
+}
+
+// ready has all groups be Ready, each with its name as its id.
+func (w *world) ready() {
+	w.T.Helper()
+	found, err := w.policies.groups.List(labels.Everything())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for _, g := range found {
+		g.Status.SecurityGroupID = g.Name
+		g.Status.Conditions = controller.SetState(nil, 1, controller.Ready("Available", ""))
+	}
+}
+
+// A Pod may get a port that was in groups for another Pod.
+func TestAPortLacksNothingOnceItIsInItsGroupsAndNoOthers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		w.put("db", "ingress", "web")
+		w.ready()
+		all := w.wantGroups("policy-db", "policy-members", "policy-open-egress")
+		db, members, open := all["policy-db"].Name, all["policy-members"].Name, all["policy-open-egress"].Name
+		for _, test := range []struct {
+			app   string
+			in    []string
+			lacks string
+		}{
+			{"db", []string{db, open}, ""},
+			{"db", []string{db}, "joins the groups"},
+			{"db", []string{db, open, members}, "leaves the groups"},
+			{"db", []string{db, open, "another"}, "leaves the groups"},
+			{"web", []string{members, "another"}, ""},
+			{"web", []string{"another"}, "joins the groups"},
+			{"other", []string{"another"}, ""},
+			{"other", []string{"another", members}, "leaves the groups"},
+			{"other", []string{"another", open}, "leaves the groups"},
+		} {
+			port := w.add("p", func(p *cloudteamv1.NetworkPort) {
+				p.Labels["app"], p.Status.SecurityGroupIDs = test.app, test.in
+			})
+			if lacks := w.policies.Lacks(port); test.lacks == "" && lacks != "" || !strings.Contains(lacks, test.lacks) {
+				t.Errorf("a port of %s in %v lacks %q, want %q", test.app, test.in, lacks, test.lacks)
+			}
+		}
+	})
+}
+
+// A policy that cannot be read might select any Pod.
+func TestAPolicyThatCannotBeReadOpensAndClosesNothing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		obj := w.put("db", "ingress")
+		port := w.add("p", nil)
+		w.wantGroups("policy-db", "policy-open-egress")
+		w.Events.WantReasons(t)
+		obj = obj.DeepCopy()
+		obj.Object["spec"] = map[string]any{"podSelector": "all"}
+		w.source.Modify(obj)
+		w.settle()
+		if m, known := w.policies.Member(port); known {
+			t.Errorf("it is known to be %+v", m)
+		}
+		w.wantGroups("policy-db", "policy-open-egress")
+		w.Events.WantReasons(t, "Warning "+cloudteamv1.EventPolicyIncomplete)
+		w.put("db", "ingress", "egress")
+		if m, known := w.policies.Member(port); !known || !m.Selected {
+			t.Errorf("selected %t, known %t", m.Selected, known)
+		}
+		w.wantGroups("policy-db")
+	})
+}
+
+func TestWhatANetworkIsToPolicies(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		obj := w.put("db", "ingress", "egress")
+		port := w.add("p", nil)
+		w.wantGroups("policy-db")
+		networks := w.policies.caches.Networks.Informer().GetIndexer()
+		change := func(change func(*cloudteamv1.Network)) {
+			t.Helper()
+			network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}}
+			change(network)
+			if err := networks.Update(network); err != nil {
+				t.Fatal(err)
+			}
+			w.source.Modify(obj)
+			w.settle()
+		}
+		member := func(selected, known bool) {
+			t.Helper()
+			if m, is := w.policies.Member(port); m.Selected != selected || is != known {
+				t.Errorf("selected %t, known %t, want %t, %t", m.Selected, is, selected, known)
+			}
+		}
+		change(func(n *cloudteamv1.Network) { n.Spec.PortSecurity = new(false) })
+		member(false, true)
+		w.wantGroups()
+		change(func(*cloudteamv1.Network) {})
+		member(true, true)
+		w.wantGroups("policy-db")
+		// It is lost: what is on it stays as it is.
+		if err := networks.Delete(&cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}}); err != nil {
+			t.Fatal(err)
+		}
+		w.source.Modify(obj)
+		w.settle()
+		member(false, false)
+		w.wantGroups("policy-db")
+		if err := w.policies.ports.Delete(port); err != nil {
+			t.Fatal(err)
+		}
+		w.source.Modify(obj)
+		w.settle()
+		w.wantGroups()
+	})
+}
+
+// Whoever may write policies must not have the controller make groups without end.
+func TestTooManyPoliciesMakeNoMoreGroups(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		for i := range maxGroups/3 + 20 {
+			w.source.Modify(w.put(fmt.Sprintf("p%03d", i), "ingress", "egress"))
+		}
+		found, err := w.Clients.CloudteamV1().SecurityGroups("team").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(found.Items) != maxGroups/3 {
+			t.Errorf("there are %d groups, %v", len(found.Items), err)
+		}
+		if _, known := w.policies.Member(w.add("p", nil)); known {
+			t.Error("it is known what a policy says that is one too many")
+		}
+	})
+}
+
+func TestEditsOfAPolicysGroupAreReverted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		w.put("db", "ingress", "egress")
+		name := w.wantGroups("policy-db")["policy-db"].Name
+		_, err := w.Clients.CloudteamV1().SecurityGroups("team").Patch(t.Context(), name, types.MergePatchType, []byte(
+			`{"spec":{"rules":[],"managementPolicy":"Plan","stateful":false,"deletionPolicy":"Retain","driftPolicy":"Report"}}`),
+			metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		spec := w.wantGroups("policy-db")["policy-db"].Spec
+		if len(spec.Rules) != 1 || spec.ManagementPolicy != "" || spec.Stateful != nil || spec.DeletionPolicy != "" ||
+			spec.DriftPolicy != "" {
+			t.Errorf("it is %+v", spec)
+		}
 	})
 }

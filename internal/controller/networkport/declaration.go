@@ -32,8 +32,9 @@ type declaration struct {
 	withheld *managed.Problem
 	// byPolicies are the names of SecurityGroups of the object's namespace that MultiNetworkPolicies put the port into.
 	// keepsGroups is true while that is unknown: the port keeps the groups that it has.
-	byPolicies  []string
-	keepsGroups bool
+	// selected is true if one of them selects it.
+	byPolicies            []string
+	keepsGroups, selected bool
 	// groups are the ids of the groups of SecurityGroups. pending, if not nil, says which ones have none.
 	groups  []string
 	pending *managed.Problem

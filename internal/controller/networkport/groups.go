@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -47,8 +48,11 @@ func (d declaration) inGroups(
 		if err != nil {
 			return nil, err
 		}
+		if i >= len(d.GroupRefs) {
+			id, never, waits = d.ofPolicies(groups, ref, obj, id, never, waits)
+		}
 		d.pending, notReady = cmp.Or(d.pending, never), cmp.Or(notReady, waits)
-		if leaves := i >= len(d.GroupRefs) && beingDeleted(groups, ref); id != "" && !leaves {
+		if id != "" {
 			d.groups = append(d.groups, id)
 		}
 	}
@@ -61,10 +65,31 @@ func (d declaration) inGroups(
 	return d, nil
 }
 
+// ofPolicies is what groupOf gives, for a group of MultiNetworkPolicies. The port is in none that somebody else made, or
+// that is being deleted. If a policy selects it, it does not wait for those that are missing: the others allow less.
+func (d declaration) ofPolicies(
+	groups listers.SecurityGroupLister, ref types.NamespacedName, obj *cloudteamv1.NetworkPort,
+	id string, never, waits *managed.Problem,
+) (string, *managed.Problem, *managed.Problem) {
+	if groups != nil && id != "" {
+		group, err := groups.SecurityGroups(ref.Namespace).Get(ref.Name)
+		switch {
+		case err != nil || group.DeletionTimestamp != nil:
+			id = ""
+		case group.Annotations[consumer.AnnotationMadeFor] != netpolicy.MadeFor:
+			id, never = "", groupNotReady(ref, obj, "was made by somebody else, and MultiNetworkPolicies need its name. Delete it")
+		}
+	}
+	if d.selected {
+		never, waits = nil, cmp.Or(never, waits)
+	}
+	return id, never, waits
+}
+
 // unlisted is why no port is created before it is known what MultiNetworkPolicies say about it.
-const unlisted = "The MultiNetworkPolicies have not been listed yet, or the Pods that they select. The port is " +
-	"created when they are. If this lasts, see the controller's log, and give its account the rights to list and watch " +
-	"them."
+const unlisted = "It cannot be told yet which MultiNetworkPolicies select the port. It is created when it can. If this " +
+	"lasts, see the Events PolicyIncomplete of the namespace, and the controller's log: its account needs the right to " +
+	"list and watch multi-networkpolicies."
 
 // underPolicies declares what MultiNetworkPolicies decide about a port. One that they select is in their groups alone,
 // whatever its spec, its Network or the class says: groups only ever add to what may pass. Others may be members of
@@ -78,12 +103,10 @@ func (d *declaration) underPolicies(by *netpolicy.Policies, obj *cloudteamv1.Net
 		return // such a port is in no group
 	case !known:
 		d.ByPolicies, d.keepsGroups = was, true
-		if !by.HasSynced() {
-			d.unresolved = managed.Waits(controller.Reconciling(cloudteamv1.ReasonSecurityGroupNotReady, unlisted))
-		}
+		d.unresolved = managed.Waits(controller.Reconciling(cloudteamv1.ReasonSecurityGroupNotReady, unlisted))
 		return
 	case member.Selected:
-		d.SecurityGroups, d.GroupRefs = []string{}, nil
+		d.SecurityGroups, d.GroupRefs, d.selected = []string{}, nil, true
 	case d.SecurityGroups == nil && (was || len(member.Groups) > 0):
 		d.SecurityGroups, d.GroupsFrom = []string{defaultGroup}, "the cloud's default"
 	}
@@ -115,15 +138,6 @@ func groupOf(
 		waits = groupNotReady(ref, obj, "is not Ready. Run kubectl describe to see why")
 	}
 	return group.Status.SecurityGroupID, nil, waits, nil
-}
-
-// beingDeleted reports whether a SecurityGroup is in deletion.
-func beingDeleted(groups listers.SecurityGroupLister, ref types.NamespacedName) bool {
-	if groups == nil {
-		return false
-	}
-	group, err := groups.SecurityGroups(ref.Namespace).Get(ref.Name)
-	return err == nil && group.DeletionTimestamp != nil
 }
 
 // elsewhere reports whether a group is in another project than a Network. Neutron refuses such a group.
