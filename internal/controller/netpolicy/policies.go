@@ -291,6 +291,9 @@ func (p *Policies) labelsOfUser(port *cloudteamv1.NetworkPort) (of labels.Set, k
 // Lacks says why a port is not yet as the policies want it for the Pod that it is bound to; empty if it is. A port that
 // nobody decides about lacks nothing.
 func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
+	if p == nil {
+		return ""
+	}
 	m, known := p.Member(port)
 	switch {
 	case known:

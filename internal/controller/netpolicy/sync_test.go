@@ -308,6 +308,20 @@ func TestAPortLacksNothingOnceItIsInItsGroupsAndNoOthers(t *testing.T) {
 	})
 }
 
+func TestWithoutPoliciesNothingIsLacking(t *testing.T) {
+	var none *Policies
+	port := &cloudteamv1.NetworkPort{}
+	if m, known := none.Member(port); m.Selected || !known {
+		t.Errorf("selected %t, known %t", m.Selected, known)
+	}
+	if lacks := none.Lacks(port); lacks != "" {
+		t.Errorf("it lacks %q", lacks)
+	}
+	if group := (&cloudteamv1.SecurityGroup{}); none.PortsIn(group) != nil || !none.HasSynced() {
+		t.Error("there are policies")
+	}
+}
+
 // A policy that cannot be read might select any Pod.
 func TestAPolicyThatCannotBeReadOpensAndClosesNothing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
