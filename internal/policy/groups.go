@@ -157,8 +157,8 @@ func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, proble
 	return g, problems
 }
 
-// on translates a rule for one Network. The result has no two equal rules. If it needs more than a group can have, there
-// is no result. ok is false if its addresses are unknown.
+// on translates a rule for one Network. The result has no two equal rules. If it needs more than a group can have,
+// there is no result. ok is false if its addresses are unknown.
 func (r Rule) on(
 	on cache.ObjectName, direction cloudteamv1.RuleDirection, addresses Addresses,
 ) (rules []cloudteamv1.SecurityGroupRule, needs int, ok bool) {

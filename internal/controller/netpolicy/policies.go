@@ -183,7 +183,9 @@ const (
 
 // on says what a Network is to the policies of a namespace, and why. If it serves, groups for it have the cloud or the
 // class in spec.
-func (p *Policies) on(namespace string, on cache.ObjectName) (is standing, spec cloudteamv1.SecurityGroupSpec, why string) {
+func (p *Policies) on(
+	namespace string, on cache.ObjectName,
+) (is standing, spec cloudteamv1.SecurityGroupSpec, why string) {
 	network, err := p.networks.Networks(on.Namespace).Get(on.Name)
 	switch {
 	case err != nil || !controller.Allows(network, namespace):
@@ -210,9 +212,9 @@ func (p *Policies) HasSynced() bool {
 	return p == nil || !slices.ContainsFunc(p.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
-// Member gives what policies decide about a port. known is false while it cannot be told which policies there are or whom
-// they select, which Pod the port is for, or which labels that has. A port that is for no Pod counts by its own labels, so that a
-// virtual machine's can be selected.
+// Member gives what policies decide about a port. known is false while it cannot be told which policies there are or
+// whom they select, which Pod the port is for, or which labels that has. A port that is for no Pod counts by its own
+// labels, so that a virtual machine's can be selected.
 func (p *Policies) Member(port *cloudteamv1.NetworkPort) (m policy.Membership, known bool) {
 	if p == nil {
 		return m, true
@@ -301,8 +303,8 @@ func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
 		return "The MultiNetworkPolicies have not been listed yet. If this lasts, see the controller's log, and give its " +
 			"account the right to list and watch multi-networkpolicies"
 	default:
-		return fmt.Sprintf("It cannot be told which MultiNetworkPolicies select NetworkPort %s: one of them cannot be read or "+
-			"is one too many, the Network is not for the namespace, the Pod has more labels than the controller keeps, or its "+
+		return fmt.Sprintf("It cannot be told which MultiNetworkPolicies select NetworkPort %s: one of them cannot be read "+
+			"or is one too many, the Network is not for the namespace, the Pod has more labels than the controller keeps, or its "+
 			"cache is behind. See the Events PolicyIncomplete of the namespace", port.Name)
 	}
 	made, err := p.groups.SecurityGroups(port.Namespace).List(labels.Everything())
@@ -337,8 +339,8 @@ func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
 }
 
 func notReady(group string) string {
-	return fmt.Sprintf("SecurityGroup %s, or another one of the MultiNetworkPolicies that select the Pod, is not Ready. Run "+
-		"kubectl describe to see why", group)
+	return fmt.Sprintf("SecurityGroup %s, or another one of the MultiNetworkPolicies that select the Pod, is not Ready. "+
+		"Run kubectl describe to see why", group)
 }
 
 // maxSets is the most sets of Pods of other namespaces that the policies of one namespace may name: each of them is

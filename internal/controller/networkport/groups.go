@@ -65,8 +65,9 @@ func (d declaration) inGroups(
 	return d, nil
 }
 
-// ofPolicies is what groupOf gives, for a group of MultiNetworkPolicies. The port is in none that somebody else made, or
-// that is being deleted. If a policy selects it, it does not wait for those that are missing: the others allow less.
+// ofPolicies is what groupOf gives, for a group of MultiNetworkPolicies. The port is in none that somebody else made,
+// or that is being deleted. If a policy selects it, it does not wait for those that are missing: the others allow
+// less.
 func (d declaration) ofPolicies(
 	groups listers.SecurityGroupLister, ref types.NamespacedName, obj *cloudteamv1.NetworkPort,
 	id string, never, waits *managed.Problem,
@@ -77,7 +78,8 @@ func (d declaration) ofPolicies(
 		case err != nil || group.DeletionTimestamp != nil:
 			id = ""
 		case group.Annotations[consumer.AnnotationMadeFor] != netpolicy.MadeFor:
-			id, never = "", groupNotReady(ref, obj, "was made by somebody else, and MultiNetworkPolicies need its name. Delete it")
+			id, never = "", groupNotReady(ref, obj,
+				"was made by somebody else, and MultiNetworkPolicies need its name. Delete it")
 		}
 	}
 	if d.selected {
@@ -87,9 +89,9 @@ func (d declaration) ofPolicies(
 }
 
 // unlisted is why no port is created before it is known what MultiNetworkPolicies say about it.
-const unlisted = "It cannot be told yet which MultiNetworkPolicies select the port. It is created when it can. If this " +
-	"lasts, see the Events PolicyIncomplete of the namespace, and the controller's log: its account needs the right to " +
-	"list and watch multi-networkpolicies."
+const unlisted = "It cannot be told yet which MultiNetworkPolicies select the port. It is created when it can. If " +
+	"this lasts, see the Events PolicyIncomplete of the namespace, and the controller's log: its account needs the right " +
+	"to list and watch multi-networkpolicies."
 
 // underPolicies declares what MultiNetworkPolicies decide about a port. One that they select is in their groups alone,
 // whatever its spec, its Network or the class says: groups only ever add to what may pass. Others may be members of
