@@ -304,8 +304,8 @@ func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
 			"account the right to list and watch multi-networkpolicies"
 	default:
 		return fmt.Sprintf("It cannot be told which MultiNetworkPolicies select NetworkPort %s: one of them cannot be read "+
-			"or is one too many, the Network is not for the namespace, the Pod has more labels than the controller keeps, or its "+
-			"cache is behind. See the Events PolicyIncomplete of the namespace", port.Name)
+			"or is one too many, the Network is not for the namespace, the Pod has more labels than the controller keeps, or "+
+			"its cache is behind. See the Events PolicyIncomplete of the namespace", port.Name)
 	}
 	made, err := p.groups.SecurityGroups(port.Namespace).List(labels.Everything())
 	if err != nil {

@@ -185,8 +185,8 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 	}
 	for _, o := range tooMany {
 		problems[o.Name] = append(problems[o.Name], fmt.Sprintf("the policies of namespace %s may need more than %d "+
-			"security groups: until there are fewer, NetworkPorts that exist stay as they are, and new Pods wait. Delete some, or "+
-			"have them name fewer Networks and fewer different podSelectors as peers", namespace, maxGroups))
+			"security groups: until there are fewer, NetworkPorts that exist stay as they are, and new Pods wait. Delete some, "+
+			"or have them name fewer Networks and fewer different podSelectors as peers", namespace, maxGroups))
 	}
 	objects = append(objects, tooMany...)
 	groups, beyond := policy.Groups(usable, c.policies.looking())
