@@ -12,7 +12,7 @@ fi
 
 # All packages are installed by now: no test of a node may be skipped for want of one.
 export DATAPLANE_OPENSTACK=1 NODETEST_REQUIRED=1
-run() { go test -v -count=1 -timeout 20m "$@"; }
+run() { go test -v -count=1 -timeout 30m "$@"; }
 
 # It compares the machine's settings, which a kubelet changes. So it does not run beside one.
 run ./dev/dataplane/nodes
