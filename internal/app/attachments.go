@@ -89,13 +89,18 @@ func (p *process) buildAttachment() (c *attachmentcontroller.Controller, err err
 	}
 	p.attachments.Store(c)
 	p.readiness.add(attachmentcontroller.Name, c.HasSynced)
+	p.runInformers(attachments)
+	return c, nil
+}
+
+// runInformers runs the informers of a factory until what depends on them has ended.
+func (p *process) runInformers(factory dynamicinformer.DynamicSharedInformerFactory) {
 	p.base.Go(func() error {
-		attachments.Start(p.baseCtx.Done())
+		factory.Start(p.baseCtx.Done())
 		<-p.baseCtx.Done()
-		attachments.Shutdown()
+		factory.Shutdown()
 		return nil
 	})
-	return c, nil
 }
 
 // enqueueDeclaring enqueues the Pods and Deployments that declare the name of a NetworkAttachmentDefinition. Their

@@ -69,12 +69,7 @@ func (p *process) networkPolicies() (*netpolicy.Policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.base.Go(func() error {
-		factory.Start(p.baseCtx.Done())
-		<-p.baseCtx.Done()
-		factory.Shutdown()
-		return nil
-	})
+	p.runInformers(factory)
 	return p.policies, nil
 }
 

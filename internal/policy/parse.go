@@ -24,8 +24,8 @@ const AnnotationFor = "k8s.v1.cni.cncf.io/policy-for"
 
 // Policy is a MultiNetworkPolicy.
 type Policy struct {
-	// Namespace and Name are the object's.
-	Namespace, Name string
+	// Name is the object's.
+	Name string
 	// On are the Networks that it is for, each once.
 	On []cache.ObjectName
 	// Pods selects the Pods that it is about, by their labels.
@@ -88,7 +88,7 @@ const (
 // which Pods it is about, on the Networks On, or on which Networks, if there are none in On.
 func Parse(obj *unstructured.Unstructured) (p Policy, problems []string, ok bool) {
 	defer func() { problems = limited(problems) }()
-	p = Policy{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	p = Policy{Name: obj.GetName()}
 	on, problems := networksOf(obj)
 	if p.On = on; len(problems) > 0 && len(on) == 0 {
 		return p, problems, false
@@ -121,7 +121,8 @@ func Parse(obj *unstructured.Unstructured) (p Policy, problems []string, ok bool
 	}
 	add := func(to *[]Rule, at string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) {
 		rule, err := ruleOf(peers, ports)
-		if with := p.with(rule); err == nil && len(with.own) > maxOwn {
+		with := p.with(rule)
+		if err == nil && len(with.own) > maxOwn {
 			err = fmt.Errorf("with it, the policy has more than %d different podSelectors as peers: write several policies",
 				maxOwn)
 		}
@@ -129,7 +130,7 @@ func Parse(obj *unstructured.Unstructured) (p Policy, problems []string, ok bool
 			problems = append(problems, fmt.Sprintf("%s: %v. The rule allows nothing", at, err))
 			return
 		}
-		p = p.with(rule)
+		p.own = with.own
 		*to = append(*to, rule)
 	}
 	for i, r := range spec.Ingress {

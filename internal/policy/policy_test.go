@@ -189,7 +189,7 @@ func drawRules(t *rapid.T, what string) []Rule {
 
 func drawPolicies(t *rapid.T) (policies []Policy) {
 	for i := range rapid.IntRange(0, 4).Draw(t, "policies") {
-		p := Policy{Namespace: "team", Name: fmt.Sprint("p", i), Pods: drawSelector(t, "about")}
+		p := Policy{Name: fmt.Sprint("p", i), Pods: drawSelector(t, "about")}
 		p.On = rapid.SampledFrom([][]cache.ObjectName{{lab}, {lab}, {cache.NewObjectName("team", "storage")}}).Draw(t, "on")
 		p.Ingress = rapid.Bool().Draw(t, "ingress")
 		p.Egress = !p.Ingress || rapid.Bool().Draw(t, "egress")

@@ -156,18 +156,6 @@ func (p *Policies) of(namespace string) (within, beyond []*Object) {
 	return all, nil
 }
 
-// namespacesFor gives the namespaces with policies that an index has for a Network.
-func (p *Policies) namespacesFor(index string, on cache.ObjectName) (namespaces []string) {
-	seen := map[string]bool{}
-	for _, o := range controller.Indexed[*Object](p.objects, index, on.String()) {
-		if !seen[o.Namespace] {
-			seen[o.Namespace] = true
-			namespaces = append(namespaces, o.Namespace)
-		}
-	}
-	return namespaces
-}
-
 // standing is what a Network is to the policies of a namespace.
 type standing int
 

@@ -71,6 +71,18 @@ func ofNamespace(obj metav1.Object) []cache.ObjectName {
 	return []cache.ObjectName{key(obj.GetNamespace())}
 }
 
+// keysOf names the namespaces of policies, each once.
+func keysOf(objects []*Object) (keys []cache.ObjectName) {
+	seen := map[string]bool{}
+	for _, o := range objects {
+		if !seen[o.Namespace] {
+			seen[o.Namespace] = true
+			keys = append(keys, key(o.Namespace))
+		}
+	}
+	return keys
+}
+
 // ofMade names the namespace of a SecurityGroup that this controller made.
 func ofMade(obj metav1.Object) []cache.ObjectName {
 	if obj.GetAnnotations()[consumer.AnnotationMadeFor] != MadeFor {
@@ -80,11 +92,8 @@ func ofMade(obj metav1.Object) []cache.ObjectName {
 }
 
 // ofNetwork names the namespaces whose policies are for a Network.
-func (c *Controller) ofNetwork(obj metav1.Object) (keys []cache.ObjectName) {
-	for _, namespace := range c.policies.namespacesFor(indexNetwork, cache.MetaObjectToName(obj)) {
-		keys = append(keys, key(namespace))
-	}
-	return keys
+func (c *Controller) ofNetwork(obj metav1.Object) []cache.ObjectName {
+	return keysOf(controller.Indexed[*Object](c.policies.objects, indexNetwork, cache.MetaObjectToName(obj).String()))
 }
 
 func sameNetwork(was, is *cloudteamv1.Network) bool {
@@ -92,15 +101,12 @@ func sameNetwork(was, is *cloudteamv1.Network) bool {
 }
 
 // ofPort names the namespaces whose policies have addresses of Pods, for the Network of a port.
-func (c *Controller) ofPort(obj metav1.Object) (keys []cache.ObjectName) {
+func (c *Controller) ofPort(obj metav1.Object) []cache.ObjectName {
 	port, ok := obj.(*cloudteamv1.NetworkPort)
 	if !ok {
 		return nil
 	}
-	for _, namespace := range c.policies.namespacesFor(indexOthers, cache.ObjectName(port.Network())) {
-		keys = append(keys, key(namespace))
-	}
-	return keys
+	return keysOf(controller.Indexed[*Object](c.policies.objects, indexOthers, port.Network().String()))
 }
 
 func samePort(was, is *cloudteamv1.NetworkPort) bool {
@@ -118,15 +124,14 @@ func (c *Controller) ofPod(obj metav1.Object) (keys []cache.ObjectName) {
 }
 
 // ofAll names the namespaces whose policies name namespaces.
-func (c *Controller) ofAll(metav1.Object) (keys []cache.ObjectName) {
-	seen := map[string]bool{}
+func (c *Controller) ofAll(metav1.Object) []cache.ObjectName {
+	var naming []*Object
 	for _, obj := range c.policies.objects.List() {
-		if o, ok := obj.(*Object); ok && o.namesOthers && !seen[o.Namespace] {
-			seen[o.Namespace] = true
-			keys = append(keys, key(o.Namespace))
+		if o, ok := obj.(*Object); ok && o.namesOthers {
+			naming = append(naming, o)
 		}
 	}
-	return keys
+	return keysOf(naming)
 }
 
 func sameNamespace(was, is *corev1.Namespace) bool {
