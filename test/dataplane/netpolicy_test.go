@@ -11,10 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
-
-	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // aPolicyClosesAndOpens has a MultiNetworkPolicy decide who may open a connection to a Pod, and change its mind.
@@ -62,34 +58,18 @@ func (w *world) aPolicyClosesAndOpens() {
 		passes(from)
 	}
 
-	client, err := dynamic.NewForConfig(surroundings.Admin)
-	if err != nil {
-		w.Fatal(err)
-	}
-	policies := client.Resource(harness.PolicyResource).Namespace(w.namespace)
-	allow := func(names ...any) time.Time {
+	allow := func(names string) time.Time {
 		w.Helper()
-		policy := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "k8s.cni.cncf.io/v1beta1", "kind": "MultiNetworkPolicy",
-			"spec": map[string]any{
-				"podSelector": map[string]any{"matchLabels": map[string]any{"app": "server"}},
-				"ingress": []any{map[string]any{
-					"from": []any{map[string]any{"podSelector": map[string]any{"matchExpressions": []any{
-						map[string]any{"key": "app", "operator": "In", "values": names},
-					}}}},
-					"ports": []any{map[string]any{"port": int64(80)}},
-				}},
-			},
-		}}
-		policy.SetName("server")
-		policy.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/policy-for": "both"})
 		began := time.Now()
-		if _, err := policies.Apply(w.Context(), "server", policy, metav1.ApplyOptions{FieldManager: "dataplane"}); err != nil {
-			w.Fatal(err)
-		}
+		surroundings.PutPolicy(w, w.namespace, "server", "both", `
+podSelector: {matchLabels: {app: server}}
+ingress:
+- from: [{podSelector: {matchExpressions: [{key: app, operator: In, values: [`+names+`]}]}}]
+  ports: [{port: 80}]
+`)
 		return began
 	}
-	began := allow("friend", "neighbor")
+	began := allow("friend, neighbor")
 	timesOut(stranger)
 	w.Logf("a new policy holds after %s", time.Since(began).Round(100*time.Millisecond))
 	passes(friend)
@@ -109,9 +89,7 @@ func (w *world) aPolicyClosesAndOpens() {
 	timesOut(neighbor) // on the same node
 	w.Logf("and keeps out after %s", time.Since(began).Round(100*time.Millisecond))
 
-	if err := policies.Delete(w.Context(), "server", metav1.DeleteOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	surroundings.RemovePolicy(w, w.namespace, "server")
 	for _, from := range []*guest{friend, neighbor, stranger} {
 		passes(from)
 	}

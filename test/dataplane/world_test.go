@@ -123,7 +123,7 @@ func (w *world) relay() {
 
 // showLogs repeats the ends of the nodes' logs.
 func (w *world) showLogs(dir string) {
-	for _, name := range []string{"agent", "kubelet", "multus", "ovn-controller", "neutron-openvswitch-agent"} {
+	for _, name := range []string{"agent", "kubelet", "multus", "ovn-controller", neutronAgent} {
 		files, _ := filepath.Glob(filepath.Join(dir, "*", "logs", name+".log"))
 		for _, file := range files {
 			content, err := os.ReadFile(file)

@@ -9,41 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
-// policies is the client of MultiNetworkPolicies of a namespace.
-func policies(t *testing.T, namespace string) dynamic.ResourceInterface {
-	t.Helper()
-	client, err := dynamic.NewForConfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client.Resource(harness.PolicyResource).Namespace(namespace)
-}
-
-// putPolicy creates or replaces a MultiNetworkPolicy for a Network; spec is in YAML.
+// putPolicy is harness.ControlPlane.PutPolicy.
 func putPolicy(t *testing.T, namespace, name, network, spec string) {
 	t.Helper()
-	obj := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "k8s.cni.cncf.io/v1beta1", "kind": "MultiNetworkPolicy",
-	}}
-	var content map[string]any
-	if err := yaml.Unmarshal([]byte(spec), &content); err != nil {
-		t.Fatal(err)
-	}
-	obj.Object["spec"] = content
-	obj.SetName(name)
-	obj.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/policy-for": network})
-	_, err := policies(t, namespace).Apply(t.Context(), name, obj, metav1.ApplyOptions{FieldManager: "e2e", Force: true})
-	if err != nil {
-		t.Fatalf("applying MultiNetworkPolicy %s: %v", name, err)
-	}
+	surroundings.PutPolicy(t, namespace, name, network, spec)
 }
 
 // reaches is what a port lets pass, as the rules of its groups in Neutron say it: sorted, without ids. A remote group is
@@ -191,9 +164,7 @@ ingress:
 
 	// Without policies, everything is as it was, and none of their groups is left.
 	for _, name := range []string{"db", "all", "quarantine"} {
-		if err := policies(t, namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		surroundings.RemovePolicy(t, namespace, name)
 	}
 	p.kill(t)
 	startController(t, "tenant")

@@ -10,9 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
@@ -266,39 +263,15 @@ func (w *world) holdUnlisted(begin func()) {
 	w.awaitUnderPolicy()
 }
 
-func (w *world) policyClient() dynamic.ResourceInterface {
-	w.t.Helper()
-	client, err := dynamic.NewForConfig(surroundings.Admin)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return client.Resource(harness.PolicyResource).Namespace(w.namespace)
-}
-
 // putPolicy creates or replaces a MultiNetworkPolicy for Network a; spec is in YAML.
 func (w *world) putPolicy(name, spec string) {
 	w.t.Helper()
-	obj := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "k8s.cni.cncf.io/v1beta1", "kind": "MultiNetworkPolicy",
-	}}
-	var content map[string]any
-	if err := yaml.Unmarshal([]byte(spec), &content); err != nil {
-		w.t.Fatal(err)
-	}
-	obj.Object["spec"] = content
-	obj.SetName(name)
-	obj.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/policy-for": w.name("a")})
-	_, err := w.policyClient().Apply(w.t.Context(), name, obj, metav1.ApplyOptions{FieldManager: "faults", Force: true})
-	if err != nil {
-		w.t.Fatalf("applying MultiNetworkPolicy %s: %v", name, err)
-	}
+	surroundings.PutPolicy(w.t, w.namespace, name, w.name("a"), spec)
 }
 
 func (w *world) deletePolicy(name string) {
 	w.t.Helper()
-	if err := w.policyClient().Delete(w.t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		w.t.Fatalf("deleting MultiNetworkPolicy %s: %v", name, err)
-	}
+	surroundings.RemovePolicy(w.t, w.namespace, name)
 }
 
 func (w *world) labelPort(name, app string) {

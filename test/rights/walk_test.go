@@ -195,20 +195,7 @@ func securityGroup(t *testing.T, namespace string) {
 // networkPolicy has the groups of a MultiNetworkPolicy made, changed and removed.
 func networkPolicy(t *testing.T, namespace string) {
 	t.Helper()
-	client, err := dynamic.NewForConfig(surroundings.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies := client.Resource(harness.PolicyResource).Namespace(namespace)
-	policy := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "k8s.cni.cncf.io/v1beta1", "kind": "MultiNetworkPolicy",
-		"spec": map[string]any{"podSelector": map[string]any{}},
-	}}
-	policy.SetName("closed")
-	policy.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/policy-for": "net"})
-	if policy, err = policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	surroundings.PutPolicy(t, namespace, "closed", "net", "{podSelector: {}}")
 	groups := surroundings.Networks.CloudteamV1().SecurityGroups(namespace)
 	rules := func(want int) {
 		t.Helper()
@@ -229,14 +216,9 @@ func networkPolicy(t *testing.T, namespace string) {
 		})
 	}
 	rules(1)
-	policy.Object["spec"] = map[string]any{"podSelector": map[string]any{}, "ingress": []any{map[string]any{}}}
-	if _, err := policies.Update(t.Context(), policy, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	surroundings.PutPolicy(t, namespace, "closed", "net", "{podSelector: {}, ingress: [{}]}")
 	rules(3)
-	if err := policies.Delete(t.Context(), "closed", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	surroundings.RemovePolicy(t, namespace, "closed")
 	rules(0)
 }
 
