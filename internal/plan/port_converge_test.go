@@ -83,6 +83,22 @@ func requirePortAsDeclared(t rapid.TB, spec PortSpec, c *cloud) {
 	left := slices.DeleteFunc(slices.Clone(p.Addresses), func(a PortAddress) bool {
 		return slices.Contains(spec.SelfAddressed, a.SubnetID)
 	})
+	// While it is not known which floating IPs are meant, they keep their addresses, also one that could be a declared
+	// one. So those are taken for declared ones last.
+	led := func(a PortAddress) bool {
+		return spec.LeavesFloatingIPs && slices.ContainsFunc(c.FloatingIPs, func(f ObservedFloatingIP) bool {
+			return f.PortID == p.ID && f.Fixed == a.Address && spec.Owner.Owns(f.Description)
+		})
+	}
+	slices.SortStableFunc(left, func(a, b PortAddress) int {
+		switch {
+		case led(a) == led(b):
+			return 0
+		case led(b):
+			return -1
+		}
+		return 1
+	})
 	for _, a := range spec.Addresses {
 		if a.Address.IsValid() {
 			at := slices.Index(left, a)
@@ -103,12 +119,7 @@ func requirePortAsDeclared(t rapid.TB, spec PortSpec, c *cloud) {
 			left = slices.Delete(left, at, at+1)
 		}
 	}
-	// While it is not known which floating IPs are meant, they keep their addresses.
-	left = slices.DeleteFunc(left, func(a PortAddress) bool {
-		return spec.LeavesFloatingIPs && slices.ContainsFunc(c.FloatingIPs, func(f ObservedFloatingIP) bool {
-			return f.PortID == p.ID && f.Fixed == a.Address && spec.Owner.Owns(f.Description)
-		})
-	})
+	left = slices.DeleteFunc(left, led)
 	if len(left) > 0 {
 		t.Fatalf("the port has the addresses %v, which are not declared", left)
 	}
