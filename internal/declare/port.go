@@ -42,13 +42,17 @@ type PortSubnet struct {
 	declared bool
 	// selfAddressed says that ports generate their own addresses in the subnet.
 	selfAddressed bool
-	// serves says that the port has or can have an address in the subnet. Its serviceTypes may exclude the port.
+	// serves says that the port has or can have an address in the subnet.
 	serves bool
+	// excludedBy is the field of the Network's subnets by which it does not serve.
+	excludedBy string
 }
 
-// NetworkPort translates a NetworkPort's spec into the domain's canonical form. The Network MUST exist in Neutron. The
-// error is *plan.FieldErrors, joined by errors.Join, or a *NoAddressError.
-func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner plan.Owner) (Port, error) {
+// NetworkPort translates a NetworkPort's spec into the domain's canonical form. The Network MUST exist in Neutron. made
+// is what the port was made for. The error is *plan.FieldErrors, joined by errors.Join, or a *NoAddressError.
+func NetworkPort(
+	on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, made Workload, owner plan.Owner,
+) (Port, error) {
 	d := Port{
 		PortSpec: plan.PortSpec{
 			Owner:     owner,
@@ -63,15 +67,21 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 	if err := d.options(on, obj); err != nil {
 		return d, err
 	}
+	reserved := reservations(on, obj.Namespace, made)
 	for _, s := range on.Status.Subnets {
 		if cidr, err := netip.ParsePrefix(s.CIDR); err == nil {
 			of := PortSubnet{
-				ID: s.ID, CIDR: cidr, Gateway: s.Gateway, declared: on.Declares(s),
-				selfAddressed: plan.SelfAddressed(
-					plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode)),
-				serves: plan.Serves(s.ServiceTypes, plan.PortDeviceOwner) || slices.ContainsFunc(obj.Status.Addresses,
-					func(a cloudteamv1.PortAddress) bool { return a.SubnetID == s.ID }),
+				ID: s.ID, CIDR: cidr, Gateway: s.Gateway, declared: on.Declares(s), selfAddressed: SelfAddressed(s),
 			}
+			has := slices.ContainsFunc(obj.Status.Addresses, func(a cloudteamv1.PortAddress) bool { return a.SubnetID == s.ID })
+			switch {
+			case has: // whatever the Network says since
+			case !plan.Serves(s.ServiceTypes, plan.PortDeviceOwner):
+				of.excludedBy = plan.FieldServiceTypes
+			case reserved.excludes(s):
+				of.excludedBy = fieldReservedFor
+			}
+			of.serves = of.excludedBy == ""
 			d.Subnets = append(d.Subnets, of)
 			if of.selfAddressed {
 				d.SelfAddressed = append(d.SelfAddressed, of.ID)
@@ -97,8 +107,8 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 			refuse("%s is in %s, where ports make their addresses themselves, of their MACs: leave it out, and the port has one",
 				address, s.CIDR)
 		case !s.serves:
-			refuse("%s is in %s, which Network %s keeps for others by its serviceTypes: write an address of another subnet, "+
-				"or none to be given one", address, s.CIDR, obj.Network())
+			refuse("%s is in %s, which Network %s keeps from this port by its %s: write an address of another subnet, "+
+				"or none to be given one", address, s.CIDR, obj.Network(), s.excludedBy)
 		case address.String() == s.Gateway:
 			refuse("%s is the gateway of Network %s: write another address, or none to be given one",
 				address, obj.Network())
@@ -240,18 +250,18 @@ func (d *Port) keep(obj *cloudteamv1.NetworkPort) {
 	}
 }
 
-// keptForOthers names the subnets whose serviceTypes exclude the port.
+// keptForOthers names the subnets that exclude the port.
 func (d *Port) keptForOthers() string {
 	others := slices.DeleteFunc(slices.Clone(d.Subnets), func(s PortSubnet) bool { return s.serves })
 	if len(others) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(": its serviceTypes keep %s for others", ranges(others))
-}
-
-// Serves reports whether ports without addresses of their own get one in a subnet of a Network.
-func Serves(on *cloudteamv1.Network, s cloudteamv1.SubnetStatus) bool {
-	return on.Declares(s) && plan.Serves(s.ServiceTypes, plan.PortDeviceOwner) && !SelfAddressed(s)
+	var by []string
+	for _, s := range others {
+		by = append(by, s.excludedBy)
+	}
+	slices.Sort(by)
+	return fmt.Sprintf(": it keeps %s for others by its %s", ranges(others), strings.Join(slices.Compact(by), " and "))
 }
 
 // SelfAddressed reports whether ports form an address in a subnet themselves.

@@ -74,6 +74,7 @@ func TestNetworkPort(t *testing.T) {
 	for name, c := range map[string]struct {
 		network func(*cloudteamv1.Network)
 		port    func(*cloudteamv1.NetworkPort)
+		made    Workload
 		want    *plan.PortSpec
 		says    string // the error, where nothing is wanted
 	}{
@@ -173,7 +174,62 @@ func TestNetworkPort(t *testing.T) {
 		"an address of a subnet that is kept for others cannot be": {
 			network: func(n *cloudteamv1.Network) { n.Status.Subnets[0].ServiceTypes = []string{"network:dhcp"} },
 			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.9"} },
-			says:    "192.168.0.9 is in 192.168.0.0/16, which Network team/example-network keeps for others",
+			says: "192.168.0.9 is in 192.168.0.0/16, which Network team/example-network keeps from this port by its " +
+				"serviceTypes",
+		},
+		"it gets none of a subnet that is reserved for others": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "192.169.0.0/16", "sub-2", true)
+				n.Spec.ReservedFor = []cloudteamv1.AddressUser{{Namespace: "guests"}, {Kind: "Deployment", Name: "web"}}
+			},
+			made: Workload{"StatefulSet", "web"},
+			want: spec(func(s *plan.PortSpec) { s.Addresses = []plan.PortAddress{{SubnetID: "sub-2"}} }),
+		},
+		"it gets one of what is reserved for its namespace, and of nothing else": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "192.169.0.0/16", "sub-2", true)
+				with(n, "192.170.0.0/16", "sub-3", true)
+				with(n, "fd00::/64", "sub-4", true)
+				n.Spec.AdditionalSubnets[0].ReservedFor = []cloudteamv1.AddressUser{{Namespace: "guests"}}
+				n.Spec.AdditionalSubnets[1].ReservedFor = []cloudteamv1.AddressUser{{Namespace: "guests", Kind: "Deployment", Name: "web"}}
+			},
+			port: guest(func(*cloudteamv1.NetworkPortSpec) {}),
+			want: spec(func(s *plan.PortSpec) {
+				s.Addresses = []plan.PortAddress{{SubnetID: "sub-2"}, {SubnetID: "sub-4"}}
+			}),
+		},
+		"what is reserved for its workload comes before what is reserved for its namespace": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "192.169.0.0/16", "sub-2", true)
+				with(n, "192.170.0.0/16", "sub-3", true)
+				n.Spec.ReservedFor = []cloudteamv1.AddressUser{{Namespace: "team"}}
+				n.Spec.AdditionalSubnets[0].ReservedFor = []cloudteamv1.AddressUser{{Kind: "StatefulSet", Name: "db"}}
+				n.Spec.AdditionalSubnets[1].ReservedFor = []cloudteamv1.AddressUser{{Kind: "Deployment", Name: "web"}}
+			},
+			made: Workload{"StatefulSet", "db"},
+			want: spec(func(s *plan.PortSpec) { s.Addresses = []plan.PortAddress{{SubnetID: "sub-2"}} }),
+		},
+		"an address of a subnet that is reserved for others cannot be": {
+			network: func(n *cloudteamv1.Network) { n.Spec.ReservedFor = []cloudteamv1.AddressUser{{Namespace: "guests"}} },
+			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.9"} },
+			says: "192.168.0.9 is in 192.168.0.0/16, which Network team/example-network keeps from this port by its " +
+				"reservedFor",
+		},
+		"an address beside what is reserved for it cannot be": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "192.169.0.0/16", "sub-2", true)
+				n.Spec.AdditionalSubnets[0].ReservedFor = []cloudteamv1.AddressUser{{Namespace: "team"}}
+			},
+			port: func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.9"} },
+			says: "keeps from this port by its reservedFor",
+		},
+		"it keeps an address of a subnet that is reserved for others since": {
+			network: func(n *cloudteamv1.Network) { n.Spec.ReservedFor = []cloudteamv1.AddressUser{{Namespace: "guests"}} },
+			port:    asBefore, want: spec(nil),
+		},
+		"where all is reserved for others, it waits": {
+			network: func(n *cloudteamv1.Network) { n.Spec.ReservedFor = []cloudteamv1.AddressUser{{Namespace: "guests"}} },
+			says:    "no subnet in Neutron that an address could come from: it keeps 192.168.0.0/16 for others by its reservedFor",
 		},
 		"it gets an address of a subnet whose CIDR is from a pool": {
 			network: func(n *cloudteamv1.Network) {
@@ -302,7 +358,7 @@ func TestNetworkPort(t *testing.T) {
 			if c.port != nil {
 				c.port(port)
 			}
-			got, err := NetworkPort(n, port, portOwner)
+			got, err := NetworkPort(n, port, c.made, portOwner)
 			if c.want == nil {
 				if err == nil || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("error %v, want one that says %q", err, c.says)

@@ -454,6 +454,31 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 				list(17, serviceType) + `]}]}`,
 			"spec.additionalSubnets[0].serviceTypes", "must have at most 16 items",
 		},
+		// reservedFor
+		"a user twice": {
+			`{cidr: 192.168.0.0/16, reservedFor: [{namespace: a}, {namespace: a}]}`,
+			"spec.reservedFor", "a user is listed twice",
+		},
+		"a user that is no namespace": {
+			`{cidr: 192.168.0.0/16, reservedFor: [{namespace: "*"}]}`,
+			"spec.reservedFor[0].namespace", "not a namespace",
+		},
+		"a user of a kind that has no ports": {
+			`{cidr: 192.168.0.0/16, reservedFor: [{kind: Job, name: a}]}`,
+			"spec.reservedFor[0].kind", `supported values: "Deployment", "StatefulSet"`,
+		},
+		"a kind without a name, in an additional subnet": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64", reservedFor: [{kind: Deployment}]}]}`,
+			"spec.additionalSubnets[0].reservedFor[0].name", "kind and name go together",
+		},
+		"a name that nothing can have": {
+			`{cidr: 192.168.0.0/16, reservedFor: [{kind: Deployment, name: Web}]}`,
+			"spec.reservedFor[0].name", "not the name of a Deployment or StatefulSet",
+		},
+		"a reservation where ports form addresses themselves": {
+			`{cidr: "fd00::/64", ipv6AddressMode: slaac, ipv6RAMode: slaac, reservedFor: [{}]}`,
+			"spec.reservedFor", "every port of the network forms an address of such a subnet itself",
+		},
 		"a publication that is neither true nor false": {
 			`{cidr: 192.168.0.0/16, dnsPublishFixedIP: "yes"}`,
 			"spec.dnsPublishFixedIP", "must be of type boolean",
@@ -728,15 +753,19 @@ func TestNamesUpToTheLongestThatNeutronHoldsAreAccepted(t *testing.T) {
 func TestFullestNetworkStaysWithinTheCostLimits(t *testing.T) {
 	namespace := newNamespace(t)
 	description := strings.Repeat("🌐", 173)
+	user := func(i int) string {
+		return fmt.Sprintf("{namespace: %s, kind: StatefulSet, name: %s-%d}", strings.Repeat("n", 63), strings.Repeat("s", 250), i)
+	}
 	full4 := func(n int) string {
 		return fmt.Sprintf(`cidr: %d.0.0.0/8, gateway: %[1]d.255.255.254,
-			allocationPools: [%s], dnsServers: [%s], hostRoutes: [%s], serviceTypes: [%s]`,
-			n, pools(n, 32), nameServers(16), routes(64), list(16, serviceType))
+			allocationPools: [%s], dnsServers: [%s], hostRoutes: [%s], serviceTypes: [%s],
+			reservedFor: [%s]`,
+			n, pools(n, 32), nameServers(16), routes(64), list(16, serviceType), list(32, user))
 	}
 	full6 := func(n int) string {
 		address := func(i int) string { return longIPv6(n, i) }
 		return `ipv6RAMode: dhcpv6-stateful, ipv6AddressMode: dhcpv6-stateful,
-			serviceTypes: [` + list(16, serviceType) + `],
+			serviceTypes: [` + list(16, serviceType) + `], reservedFor: [` + list(32, user) + `],
 			cidr: "` + address(0) + `/32", gateway: "` + address(0xfffe) + `", allocationPools: [` +
 			list(32, func(i int) string {
 				return fmt.Sprintf("{start: %q, end: %q}", address(i<<16+2), address(i<<16+0xff00))

@@ -120,6 +120,10 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 				Drift: []string{"compute:others"}, Gone: []string{}, Empty: []string{},
 			}},
 		},
+		{path: "reservedFor", part: ofSubnet, draw: drawReservedFor},
+		{path: "reservedFor[].namespace", with: "reservedFor"},
+		{path: "reservedFor[].kind", with: "reservedFor"},
+		{path: "reservedFor[].name", with: "reservedFor"},
 		{
 			path: "dnsPublishFixedIP", part: ofSubnet, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 				s.DNSPublishFixedIP = rapid.Ptr(rapid.Bool(), true).Draw(t, "dnsPublishFixedIP")

@@ -18,6 +18,26 @@ func drawServiceTypes(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
 	if l.Ports == 0 || oneIn(t, 3, "kept for others") && !selfAddressed(s.SubnetSpec) {
 		s.ServiceTypes = orNil(rapid.SliceOfNDistinct(deviceOwners(), 0, 2, rapid.ID).Draw(t, "serviceTypes"))
 	}
+	if !reservable(l, s.SubnetSpec) {
+		s.ReservedFor = nil
+	}
+}
+
+// drawReservedFor draws users that do not exist. Where there are NetworkPorts, they have only what is kept from these
+// anyway: a NetworkPort that names an address would have none.
+func drawReservedFor(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
+	users := rapid.SampledFrom([]cloudteamv1.AddressUser{
+		{Namespace: "nobody"}, {Namespace: "nobody", Kind: "Deployment", Name: "web"}, {Kind: "StatefulSet", Name: "nobody.0"},
+	})
+	s.ReservedFor = orNil(rapid.SliceOfNDistinct(users, 0, 3, rapid.ID).Draw(t, "reservedFor"))
+	if !reservable(l, s.SubnetSpec) {
+		s.ReservedFor = nil
+	}
+}
+
+// reservable reports whether a subnet may have reservations.
+func reservable(l Limits, s cloudteamv1.SubnetSpec) bool {
+	return !selfAddressed(s) && (l.Ports == 0 || len(s.ServiceTypes) > 0)
 }
 
 // deviceOwners are kinds of ports. NetworkPorts are of none of them.
@@ -138,9 +158,10 @@ func drawAdditionalSubnets(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) 
 			}
 		}
 		if l.Ports > 0 {
-			subnet.ServiceTypes = nil
+			subnet.ServiceTypes, subnet.ReservedFor = nil, nil
 			if a.kept {
 				subnet.ServiceTypes = rapid.SliceOfNDistinct(deviceOwners(), 1, 2, rapid.ID).Draw(t, "serviceTypes")
+				drawReservedFor(t, l, &subnet)
 			}
 		}
 		spec.AdditionalSubnets = append(spec.AdditionalSubnets, subnet.SubnetSpec)

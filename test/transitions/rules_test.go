@@ -125,7 +125,7 @@ func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 		}
 		if len(spec.ServiceTypes) > 0 && p.inFirst() {
 			met.Count("a port in a subnet that is kept for others")
-			spec.ServiceTypes = nil
+			spec.ServiceTypes, spec.ReservedFor = nil, nil
 		}
 	}
 	return spec

@@ -83,7 +83,7 @@ func (s *sequence) goDirectly(t *rapid.T) {
 			detours = append(detours, n)
 		}
 		if len(first.ServiceTypes) != len(n.object.Spec.ServiceTypes) {
-			first.ServiceTypes = n.object.Spec.ServiceTypes
+			first.ServiceTypes, first.ReservedFor = n.object.Spec.ServiceTypes, n.object.Spec.ReservedFor
 			keeping[n] = first
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -47,6 +48,18 @@ func MadeFor(port *cloudteamv1.NetworkPort, kind schema.GroupKind) (consumer cac
 func OfDeployment(port *cloudteamv1.NetworkPort) bool {
 	_, ok := MadeFor(port, DeploymentKind)
 	return ok
+}
+
+// WorkloadOf gives the Deployment or StatefulSet that a port was made for, by what subnets can be reserved for. Users of
+// the port's namespace can write it, so it decides only between workloads of that namespace.
+func WorkloadOf(port *cloudteamv1.NetworkPort) declare.Workload {
+	if deployment, ok := MadeFor(port, DeploymentKind); ok {
+		return declare.Workload{Kind: DeploymentKind.Kind, Name: deployment.Name}
+	}
+	if slot, ok := SlotOf(port); ok {
+		return declare.Workload{Kind: StatefulSetKind.Kind, Name: slot.Set}
+	}
+	return declare.Workload{}
 }
 
 // byMadeFor are the values of indexMadeFor.

@@ -121,7 +121,7 @@ func (c *Controller) observe(
 	o := observed{
 		deployment: deployment,
 		deleted:    map[types.UID]bool{},
-		resolve:    func(network cache.ObjectName) standing { return c.resolve(key.Namespace, network) },
+		resolve:    func(network cache.ObjectName) standing { return c.resolve(key, network) },
 		taken: func(name string) bool {
 			_, err := c.caches.Ports.Lister().NetworkPorts(key.Namespace).Get(name)
 			return err == nil
@@ -171,14 +171,14 @@ func (c *Controller) observe(
 	return o
 }
 
-// resolve gives what a network's name refers to for a namespace.
-func (c *Controller) resolve(namespace string, network cache.ObjectName) standing {
-	s := standing{kind: c.caches.Resolve(namespace, network)}
+// resolve gives what a network's name refers to for a Deployment.
+func (c *Controller) resolve(deployment, network cache.ObjectName) standing {
+	s := standing{kind: c.caches.Resolve(deployment.Namespace, network)}
 	found, err := c.caches.Networks.Lister().Networks(network.Namespace).Get(network.Name)
 	if err == nil && s.kind == consumer.Ours {
 		s.stalled = meta.IsStatusConditionTrue(found.Status.Conditions, cloudteamv1.ConditionStalled)
 		s.going = found.DeletionTimestamp != nil
-		s.room, s.counted = roomOn(found)
+		s.room, s.counted = roomOn(found, deployment)
 		if c.options.Limit != nil {
 			s.limit = c.options.Limit(found)
 		}
@@ -186,12 +186,14 @@ func (c *Controller) resolve(namespace string, network cache.ObjectName) standin
 	return s
 }
 
-// roomOn gives how many ports a Network's status shows room for: a port has an address of each IP family, in any subnet
-// that serves ports. counted is false if the status shows no number.
-func roomOn(network *cloudteamv1.Network) (room int, counted bool) {
+// roomOn gives how many of a Deployment's ports a Network's status shows room for: a port has an address of each IP
+// family, in any subnet that serves it. counted is false if the status shows no number.
+func roomOn(network *cloudteamv1.Network, deployment cache.ObjectName) (room int, counted bool) {
 	free := map[bool]int64{}
+	serves := declare.Serves(network, deployment.Namespace,
+		declare.Workload{Kind: consumer.DeploymentKind.Kind, Name: deployment.Name})
 	for _, subnet := range network.Status.Subnets {
-		if declare.Serves(network, subnet) && subnet.UsedAddresses != nil && subnet.TotalAddresses != nil {
+		if serves(subnet) && subnet.UsedAddresses != nil && subnet.TotalAddresses != nil {
 			free[strings.Contains(subnet.CIDR, ":")] += min(max(*subnet.TotalAddresses-*subnet.UsedAddresses, 0), burst)
 		}
 	}

@@ -44,7 +44,7 @@ func (w addressWatch) tell(obj *cloudteamv1.Network) {
 	meta.RemoveStatusCondition(conditions, cloudteamv1.ConditionAddressesLow)
 }
 
-// group is subnets of a Network that serve in each other's place: one IP family, and the same kinds of ports.
+// group is subnets of a Network that serve in each other's place: one IP family, and the same kinds of ports and users.
 type group struct {
 	plan.Usage
 	cidrs []string
@@ -55,7 +55,7 @@ type group struct {
 func groupsOf(obj *cloudteamv1.Network, subnets []cloudteamv1.SubnetStatus) []group {
 	purpose := func(s cloudteamv1.SubnetStatus) string {
 		of := slices.Sorted(slices.Values(s.ServiceTypes))
-		return fmt.Sprint(strings.Contains(s.CIDR, ":"), declare.SelfAddressed(s), of)
+		return fmt.Sprint(strings.Contains(s.CIDR, ":"), declare.SelfAddressed(s), of, declare.Users(obj, s))
 	}
 	var groups []group
 	at := map[string]int{}

@@ -72,6 +72,10 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 		obj.Status.Subnets[1].ServiceTypes = []string{"network:router_gateway"}
 		return obj
 	}
+	forGuests := func(obj *cloudteamv1.Network) *cloudteamv1.Network {
+		obj.Spec.AdditionalSubnets[0].ReservedFor = []cloudteamv1.AddressUser{{Namespace: "guests"}}
+		return obj
+	}
 	without := func(obj *cloudteamv1.Network) *cloudteamv1.Network {
 		obj.Spec.AdditionalSubnets = nil
 		return obj
@@ -93,6 +97,9 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 			lowBefore(filled(subnetCount{four, 253, 253}, subnetCount{other, 1, 253}), "before"), tenth, ""},
 		"but none that is for other ports": {
 			forRouters(filled(subnetCount{four, 253, 253}, subnetCount{other, 1, 253})), tenth,
+			"253 of 253 addresses of subnet 10.0.0.0/24 are in use" + todo},
+		"nor for other users": {
+			forGuests(filled(subnetCount{four, 253, 253}, subnetCount{other, 1, 253})), tenth,
 			"253 of 253 addresses of subnet 10.0.0.0/24 are in use" + todo},
 		"and beside one that does, one that nearly does": {
 			filled(subnetCount{four, 240, 253}, subnetCount{six, 220, 253}), tenth,

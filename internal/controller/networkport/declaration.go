@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
@@ -223,7 +224,7 @@ func declarationOf(
 	if on.Status.NetworkID == "" || len(on.Status.Subnets) == 0 {
 		return nil, waiting("Network %s has no subnet in Neutron yet. The port is created when it has one.", key)
 	}
-	port, err := declare.NetworkPort(on, obj, owner)
+	port, err := declare.NetworkPort(on, obj, consumer.WorkloadOf(obj), owner)
 	if none, ok := errors.AsType[*declare.NoAddressError](err); ok {
 		err = waiting("%s. The port is created when the Network has one.", none)
 	}

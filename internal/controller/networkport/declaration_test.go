@@ -111,7 +111,7 @@ func TestDeclare(t *testing.T) {
 				}
 			},
 			reason: cloudteamv1.ReasonNetworkNotReady,
-			says:   "its serviceTypes keep 192.168.0.0/16, fd00::/64 for others",
+			says:   "it keeps 192.168.0.0/16, fd00::/64 for others by its serviceTypes",
 		},
 		"a Network whose declared subnets are not there is waited for": {
 			network: func(n *cloudteamv1.Network) {

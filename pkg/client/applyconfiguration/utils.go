@@ -22,6 +22,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=cloudteam.ztgame.com, Version=v1
 	case v1.SchemeGroupVersion.WithKind("AddressPair"):
 		return &cloudteamv1.AddressPairApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("AddressUser"):
+		return &cloudteamv1.AddressUserApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AllocationPool"):
 		return &cloudteamv1.AllocationPoolApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("AppliedClass"):

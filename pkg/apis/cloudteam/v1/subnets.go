@@ -10,11 +10,19 @@ func (s *NetworkSpec) Subnets() []SubnetSpec {
 	return slices.Concat([]SubnetSpec{s.SubnetSpec}, s.AdditionalSubnets)
 }
 
-// Declares reports whether the Network has a subnet that its status shows: one of the pool that its CIDR was taken from,
-// by the spec's own name for it or the class's, or one of its CIDR, however that is spelled.
+// Declares reports whether the Network has a subnet that its status shows, as Declaration finds it.
 func (n *Network) Declares(shown SubnetStatus) bool {
+	_, ok := n.Declaration(shown)
+	return ok
+}
+
+// Declaration gives what the spec declares of a subnet that the status shows: the subnet of the pool that its CIDR was
+// taken from, by the spec's own name for it or the class's, or the one of its CIDR, however that is spelled. ok is false
+// if the spec has none of them.
+func (n *Network) Declaration(shown SubnetStatus) (declared SubnetSpec, ok bool) {
 	cidr, err := netip.ParsePrefix(shown.CIDR)
-	return slices.ContainsFunc(n.Spec.Subnets(), func(declared SubnetSpec) bool {
+	subnets := n.Spec.Subnets()
+	at := slices.IndexFunc(subnets, func(declared SubnetSpec) bool {
 		if declared.CIDR == "" && declared.SubnetPool == "" && n.Status.Class != nil && n.Status.Class.Defaults != nil {
 			declared.SubnetPool = n.Status.Class.Defaults.SubnetPool
 		}
@@ -24,4 +32,8 @@ func (n *Network) Declares(shown SubnetStatus) bool {
 		prefix, malformed := netip.ParsePrefix(declared.CIDR)
 		return err == nil && malformed == nil && prefix == cidr
 	})
+	if at < 0 {
+		return SubnetSpec{}, false
+	}
+	return subnets[at], true
 }

@@ -350,6 +350,7 @@ type NetworkSpec struct {
 // +kubebuilder:validation:XValidation:rule=`!has(self.ipv6AddressMode) || !has(self.ipv6RAMode) || self.ipv6AddressMode == self.ipv6RAMode`,fieldPath=`.ipv6RAMode`,messageExpression=`'"%s" does not go with ipv6AddressMode "%s": write the same in both, or leave one out'.format([self.ipv6RAMode, self.ipv6AddressMode])`
 // +kubebuilder:validation:XValidation:rule=`$usesNoSLAAC || !has(self.cidr) || $subnet(self.cidr, c).filter(c, c.ip().family() == 6).all(c, c.prefixLength() == 64)`,fieldPath=`.cidr`,messageExpression=`'with the mode "%s" hosts form their own addresses, which needs a /64: write such a cidr, or the mode "dhcpv6-stateful"'.format([has(self.ipv6AddressMode) ? self.ipv6AddressMode : self.ipv6RAMode])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.ipv6AddressMode) && !has(self.ipv6RAMode) || !has(self.dhcp) || self.dhcp`,fieldPath=`.dhcp`,message=`a subnet with ipv6AddressMode or ipv6RAMode needs DHCP: write true, or leave these out`
+// +kubebuilder:validation:XValidation:rule=`!has(self.reservedFor) || self.reservedFor.size() == 0 || $usesNoSLAAC`,fieldPath=`.reservedFor`,message=`every port of the network forms an address of such a subnet itself: leave reservedFor out, or write the IPv6 mode "dhcpv6-stateful"`
 
 // SubnetSpec declares a subnet.
 type SubnetSpec struct {
@@ -468,12 +469,54 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule=`self.matches('^(compute|network|neutron|baremetal):[^\\x00-\\x1f\\x7f]*$')`,message=`not a device owner: write one that begins with "compute:", "network:", "neutron:" or "baremetal:", such as "compute:nova"`
 	ServiceTypes []string `json:"serviceTypes,omitempty"`
 
+	// reservedFor are the users whose ports get addresses from the subnet, at most
+	// 32. Other NetworkPorts, Deployments and Pods get none. The ports of these
+	// users get addresses of the subnet's IP family only from subnets that are
+	// reserved for them; what is reserved for a Deployment or StatefulSet counts
+	// before what is reserved for its namespace. The default is none, a subnet for
+	// all users. They can change later; existing ports keep their addresses.
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule=`self.all(u, self.exists_one(v, v == u))`,message=`a user is listed twice: list it once`
+	ReservedFor []AddressUser `json:"reservedFor,omitempty"`
+
 	// dnsPublishFixedIP says whether the cloud's DNS service publishes the
 	// addresses of the subnet's ports. The cloud needs Neutron's extension
 	// subnet-dns-publish-fixed-ip. The default is false. It can change later.
 	// +neutron:attribute=subnet.dns_publish_fixed_ip,mutable=true,removed=default,privilege=tenant
 	// +optional
 	DNSPublishFixedIP *bool `json:"dnsPublishFixedIP,omitempty"`
+}
+
+// AddressUser names who gets addresses from a subnet: a namespace, or a Deployment or a StatefulSet in it.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.kind) == has(self.name)`,fieldPath=`.name`,message=`kind and name go together: write both, such as kind "Deployment" and name "web", or neither for the whole namespace`
+type AddressUser struct {
+	// namespace is the namespace of the ports. Another one than the Network's is
+	// also in allowedNamespaces. The default is the Network's own. It can change
+	// later.
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`$isLabel(self)`,message=`not a namespace: write its name, such as "team-a", or leave it out for the Network's own`
+	Namespace string `json:"namespace,omitempty"`
+
+	// kind is Deployment or StatefulSet, for the ports of its Pods. The default is
+	// all ports of the namespace. It can change later.
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
+	// +optional
+	// +kubebuilder:validation:Enum=Deployment;StatefulSet
+	Kind string `json:"kind,omitempty"`
+
+	// name is the name of the Deployment or StatefulSet. The default is none, with
+	// no kind either. It can change later.
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`$isSubdomain(self)`,message=`not the name of a Deployment or StatefulSet: write it as "kubectl get deployments,statefulsets" shows it`
+	Name string `json:"name,omitempty"`
 }
 
 // GatewayNone is the value of a gateway field that declares a subnet without a gateway.

@@ -253,6 +253,19 @@ func (b *NetworkSpecApplyConfiguration) WithServiceTypes(values ...string) *Netw
 	return b
 }
 
+// WithReservedFor adds the given value to the ReservedFor field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ReservedFor field.
+func (b *NetworkSpecApplyConfiguration) WithReservedFor(values ...*AddressUserApplyConfiguration) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithReservedFor")
+		}
+		b.SubnetSpecApplyConfiguration.ReservedFor = append(b.SubnetSpecApplyConfiguration.ReservedFor, *values[i])
+	}
+	return b
+}
+
 // WithDNSPublishFixedIP sets the DNSPublishFixedIP field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the DNSPublishFixedIP field is set to the value of the last call.

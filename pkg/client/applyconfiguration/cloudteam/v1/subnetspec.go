@@ -77,6 +77,13 @@ type SubnetSpecApplyConfiguration struct {
 	// is none, a subnet for all ports. They can change later; existing ports keep
 	// their addresses.
 	ServiceTypes []string `json:"serviceTypes,omitempty"`
+	// reservedFor are the users whose ports get addresses from the subnet, at most
+	// 32. Other NetworkPorts, Deployments and Pods get none. The ports of these
+	// users get addresses of the subnet's IP family only from subnets that are
+	// reserved for them; what is reserved for a Deployment or StatefulSet counts
+	// before what is reserved for its namespace. The default is none, a subnet for
+	// all users. They can change later; existing ports keep their addresses.
+	ReservedFor []AddressUserApplyConfiguration `json:"reservedFor,omitempty"`
 	// dnsPublishFixedIP says whether the cloud's DNS service publishes the
 	// addresses of the subnet's ports. The cloud needs Neutron's extension
 	// subnet-dns-publish-fixed-ip. The default is false. It can change later.
@@ -187,6 +194,19 @@ func (b *SubnetSpecApplyConfiguration) WithIPv6RAMode(value cloudteamv1.IPv6Mode
 func (b *SubnetSpecApplyConfiguration) WithServiceTypes(values ...string) *SubnetSpecApplyConfiguration {
 	for i := range values {
 		b.ServiceTypes = append(b.ServiceTypes, values[i])
+	}
+	return b
+}
+
+// WithReservedFor adds the given value to the ReservedFor field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ReservedFor field.
+func (b *SubnetSpecApplyConfiguration) WithReservedFor(values ...*AddressUserApplyConfiguration) *SubnetSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithReservedFor")
+		}
+		b.ReservedFor = append(b.ReservedFor, *values[i])
 	}
 	return b
 }
