@@ -418,6 +418,51 @@ func testDeployments(t *testing.T, cloudName string) {
 		awaitPorts(t, c, other, networkID, 0)
 	})
 
+	parallel("subnets are reserved for a Deployment and for a namespace", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		guests := newNamespace(t)
+		edit(t, namespace, network, fmt.Sprintf(`{"allowedNamespaces":["*"],"additionalSubnets":[
+			{"cidr":"10.31.0.0/24","allocationPools":[{"start":"10.31.0.9","end":"10.31.0.9"}],
+				"reservedFor":[{"namespace":%q}]},
+			{"cidr":"10.32.0.0/24","reservedFor":[{"kind":"Deployment","name":"web"}]}]}`, guests))
+		awaitReady(t, namespace, network)
+		addressOf := func(namespace, name string) string {
+			t.Helper()
+			addresses := awaitPortReady(t, namespace, name).Status.Addresses
+			if len(addresses) != 1 {
+				t.Fatalf("port %s has the addresses %v, want one", name, addresses)
+			}
+			return addresses[0].Address
+		}
+		deploymentOn(t, namespace, "web", network, 2)
+		wantAllocations(t, awaitPods(t, namespace, "app=web", 2), awaitPorts(t, c, namespace, networkID, 2), "10.32.0.0/24")
+		applyPort(t, namespace, "own", on(network))
+		if got := addressOf(namespace, "own"); !strings.HasPrefix(got, "192.168.") {
+			t.Errorf("a port without a reservation has %s", got)
+		}
+		spec := on(network)
+		spec.NetworkNamespace = namespace
+		applyPort(t, guests, "first", spec)
+		if got := addressOf(guests, "first"); got != "10.31.0.9/24" {
+			t.Errorf("the port of the other namespace has %s", got)
+		}
+		// What is full is not left, and no address beside it can be named.
+		applyPort(t, guests, "second", spec)
+		awaitPort(t, guests, "second", metav1.ConditionFalse, cloudteamv1.ReasonAddressesExhausted, "")
+		spec.Addresses = []string{"10.32.0.77"}
+		applyPort(t, guests, "thief", spec)
+		awaitPort(t, guests, "thief", metav1.ConditionFalse, cloudteamv1.ReasonInvalidSpec, "reservedFor")
+		removePort(t, guests, "thief")
+		removePort(t, guests, "first")
+		if got := addressOf(guests, "second"); got != "10.31.0.9/24" {
+			t.Errorf("the port that waited has %s", got)
+		}
+		removePort(t, guests, "second")
+		removePort(t, namespace, "own")
+		removeDeployment(t, namespace, "web")
+	})
+
 	parallel("a surge of all replicas at once never shares an address", func(
 		t *testing.T, c *cloud, namespace, network, networkID string,
 	) {

@@ -207,14 +207,15 @@ func (s *Surroundings) writeAccountKubeconfig(ctx context.Context, path, account
 	return clientcmd.WriteToFile(*config, path)
 }
 
-// Eventually polls until check gives nil, and fails the test with its last error when Patience (three times that with a
+// Eventually polls until check gives nil, and fails the test with its last error when Patience (ten times that with a
 // real cloud) or the control plane ends.
 func (s *Surroundings) Eventually(t testing.TB, check func() error) {
 	t.Helper()
 	patience, pause := Patience, 50*time.Millisecond
 	if s.Emulator == nil {
-		// It serves one call at a time, and looking whether it has done its work keeps it from that.
-		patience, pause = 3*Patience, 500*time.Millisecond
+		// It serves one call at a time, and looking whether it has done its work keeps it from that. On a machine that is
+		// busy with other suites, a Network and a port with a floating IP took it more than three minutes.
+		patience, pause = 10*Patience, 500*time.Millisecond
 	}
 	s.eventually(t, patience, pause, check)
 }
