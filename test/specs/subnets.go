@@ -27,7 +27,8 @@ func drawServiceTypes(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
 // anyway: a NetworkPort that names an address would have none.
 func drawReservedFor(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
 	users := rapid.SampledFrom([]cloudteamv1.AddressUser{
-		{Namespace: "nobody"}, {Namespace: "nobody", Kind: "Deployment", Name: "web"}, {Kind: "StatefulSet", Name: "nobody.0"},
+		{Namespace: "nobody"}, {Namespace: "nobody", Kind: "Deployment", Name: "web"},
+		{Kind: "StatefulSet", Name: "nobody.0"},
 	})
 	s.ReservedFor = orNil(rapid.SliceOfNDistinct(users, 0, 3, rapid.ID).Draw(t, "reservedFor"))
 	if !reservable(l, s.SubnetSpec) {

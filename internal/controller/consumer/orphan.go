@@ -50,8 +50,8 @@ func OfDeployment(port *cloudteamv1.NetworkPort) bool {
 	return ok
 }
 
-// WorkloadOf gives the Deployment or StatefulSet that a port was made for, by what subnets can be reserved for. Users of
-// the port's namespace can write it, so it decides only between workloads of that namespace.
+// WorkloadOf gives the Deployment or StatefulSet that a port was made for, by what subnets can be reserved for. Users
+// of the port's namespace can write it, so it decides only between workloads of that namespace.
 func WorkloadOf(port *cloudteamv1.NetworkPort) declare.Workload {
 	if deployment, ok := MadeFor(port, DeploymentKind); ok {
 		return declare.Workload{Kind: DeploymentKind.Kind, Name: deployment.Name}
