@@ -78,10 +78,10 @@ func NetworkPort(
 			case has: // whatever the Network says since
 			case !plan.Serves(s.ServiceTypes, plan.PortDeviceOwner):
 				of.excludedBy = plan.FieldServiceTypes
-			case reserved.excludes(s):
+			case of.declared && reserved.excludes(s):
 				of.excludedBy = fieldReservedFor
 			}
-			of.serves = of.excludedBy == ""
+			of.serves = of.excludedBy == "" && (has || !reserved.excludes(s))
 			d.Subnets = append(d.Subnets, of)
 			if of.selfAddressed {
 				d.SelfAddressed = append(d.SelfAddressed, of.ID)
@@ -106,6 +106,9 @@ func NetworkPort(
 		case s.selfAddressed:
 			refuse("%s is in %s, where ports make their addresses themselves, of their MACs: leave it out, and the port has one",
 				address, s.CIDR)
+		case !s.serves && s.excludedBy == "":
+			refuse("%s is in %s, which Network %s does not declare any more: write an address of another subnet, or none to "+
+				"be given one", address, s.CIDR, obj.Network())
 		case !s.serves:
 			refuse("%s is in %s, which Network %s keeps from this port by its %s: write an address of another subnet, "+
 				"or none to be given one", address, s.CIDR, obj.Network(), s.excludedBy)
@@ -122,7 +125,12 @@ func NetworkPort(
 	if len(d.Addresses) == 0 && len(errs) == 0 {
 		d.leave()
 		makesOwn := func(s PortSubnet) bool { return s.selfAddressed && s.serves }
-		if len(d.Addresses) == 0 && !slices.ContainsFunc(d.Subnets, makesOwn) {
+		switch {
+		case len(d.Addresses) > 0 || slices.ContainsFunc(d.Subnets, makesOwn):
+		case reserved.forbids():
+			refuse("Network %s reserves all its subnets for others: have one reserved for this port in its reservedFor, "+
+				"or use another Network", obj.Network())
+		default:
 			return d, &NoAddressError{fmt.Sprintf("Network %s has no subnet in Neutron that an address could come from%s",
 				obj.Network(), d.keptForOthers())}
 		}
@@ -252,7 +260,7 @@ func (d *Port) keep(obj *cloudteamv1.NetworkPort) {
 
 // keptForOthers names the subnets that exclude the port.
 func (d *Port) keptForOthers() string {
-	others := slices.DeleteFunc(slices.Clone(d.Subnets), func(s PortSubnet) bool { return s.serves })
+	others := slices.DeleteFunc(slices.Clone(d.Subnets), func(s PortSubnet) bool { return s.excludedBy == "" })
 	if len(others) == 0 {
 		return ""
 	}
@@ -270,11 +278,11 @@ func SelfAddressed(s cloudteamv1.SubnetStatus) bool {
 }
 
 // Reached returns the ranges of addresses that every port of a Network reaches without a router, if it asks for no
-// addresses of its own: the subnets where ports form an address themselves, the only other one of an IP family, and
-// link-local addresses of IPv6. A subnet that the spec no longer has counts, because it has ports until it is deleted.
+// addresses of its own: the subnets where ports form an address themselves, the only other one of an IP family if it is
+// reserved for nobody, and link-local addresses of IPv6. A subnet that the spec no longer has counts, because it has ports until it is deleted.
 func Reached(on *cloudteamv1.Network) []netip.Prefix {
 	var reached []netip.Prefix
-	others := map[bool][]netip.Prefix{}
+	others, reservations := map[bool][]netip.Prefix{}, map[bool]bool{}
 	has6 := false
 	for _, s := range on.Status.Subnets {
 		cidr, err := netip.ParsePrefix(s.CIDR)
@@ -287,9 +295,10 @@ func Reached(on *cloudteamv1.Network) []netip.Prefix {
 			continue
 		}
 		others[cidr.Addr().Is4()] = append(others[cidr.Addr().Is4()], cidr)
+		reservations[cidr.Addr().Is4()] = reservations[cidr.Addr().Is4()] || Users(on, s) != ""
 	}
-	for _, of := range others {
-		if len(of) == 1 {
+	for is4, of := range others {
+		if len(of) == 1 && !reservations[is4] {
 			reached = append(reached, of[0])
 		}
 	}

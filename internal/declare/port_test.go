@@ -227,9 +227,40 @@ func TestNetworkPort(t *testing.T) {
 			network: func(n *cloudteamv1.Network) { n.Spec.ReservedFor = []cloudteamv1.AddressUser{{Namespace: "guests"}} },
 			port:    asBefore, want: spec(nil),
 		},
-		"where all is reserved for others, it waits": {
+		"where all is reserved for others, it is told so": {
 			network: func(n *cloudteamv1.Network) { n.Spec.ReservedFor = []cloudteamv1.AddressUser{{Namespace: "guests"}} },
-			says:    "no subnet in Neutron that an address could come from: it keeps 192.168.0.0/16 for others by its reservedFor",
+			says:    "Network team/example-network reserves all its subnets for others",
+		},
+		"what is reserved for it bounds it before Neutron has it": {
+			network: func(n *cloudteamv1.Network) {
+				n.Spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{
+					{CIDR: "10.1.0.0/24", ReservedFor: []cloudteamv1.AddressUser{{Namespace: "guests"}}},
+				}
+			},
+			port: guest(func(*cloudteamv1.NetworkPortSpec) {}),
+			says: "no subnet in Neutron that an address could come from: it keeps 192.168.0.0/16 for others by its reservedFor",
+		},
+		"also if nobody knows yet of which family it is": {
+			network: func(n *cloudteamv1.Network) {
+				n.Spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{
+					{SubnetPool: "office", ReservedFor: []cloudteamv1.AddressUser{{Namespace: "guests"}}},
+				}
+			},
+			port: guest(func(s *cloudteamv1.NetworkPortSpec) { s.Addresses = []string{"192.168.0.9"} }),
+			says: "keeps from this port by its reservedFor",
+		},
+		"nobody gets an address of a subnet that left the spec: it may have been reserved": {
+			network: func(n *cloudteamv1.Network) { with(n, "10.1.0.0/24", "sub-2", false) },
+			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"10.1.0.9"} },
+			says:    "10.1.0.9 is in 10.1.0.0/24, which Network team/example-network does not declare any more",
+		},
+		"a reservation where it cannot have an address bounds nothing": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "192.169.0.0/16", "sub-2", true)
+				n.Spec.AdditionalSubnets[0].ReservedFor = []cloudteamv1.AddressUser{{Namespace: "team"}}
+				n.Status.Subnets[1].ServiceTypes = []string{"compute:nova"}
+			},
+			want: spec(nil),
 		},
 		"it gets an address of a subnet whose CIDR is from a pool": {
 			network: func(n *cloudteamv1.Network) {

@@ -42,20 +42,26 @@ const (
 
 // reserved are a Network's reservations, as they concern one port.
 type reserved struct {
-	of func(cloudteamv1.SubnetStatus) claim
-	// best is the narrowest claim of the subnets of each IP family; 6 is true for IPv6.
+	on *cloudteamv1.Network
+	// claims are those of the subnets of the spec, in its order.
+	claims []claim
+	// best is the narrowest claim of each IP family, by the spec: a subnet that is reserved for the port bounds it before
+	// Neutron has that subnet. The key is true for IPv6.
 	best map[bool]claim
 }
 
 // reservations gives what a Network reserves for the ports of a namespace that were made for a workload.
 func reservations(on *cloudteamv1.Network, namespace string, made Workload) reserved {
-	r := reserved{best: map[bool]claim{false: forAll, true: forAll}}
-	r.of = func(s cloudteamv1.SubnetStatus) claim {
-		declared, ok := on.Declaration(s)
-		if !ok || len(declared.ReservedFor) == 0 {
-			return forAll
-		}
+	r := reserved{on: on, best: map[bool]claim{false: forAll, true: forAll}}
+	shown := map[int]cloudteamv1.SubnetStatus{}
+	for _, s := range on.Status.Subnets {
+		shown[on.DeclaredAs(s)] = s
+	}
+	for at, declared := range on.Spec.Subnets() {
 		narrowest := forOthers
+		if len(declared.ReservedFor) == 0 {
+			narrowest = forAll
+		}
 		for _, user := range declared.ReservedFor {
 			switch {
 			case cmp.Or(user.Namespace, on.Namespace) != namespace:
@@ -65,18 +71,44 @@ func reservations(on *cloudteamv1.Network, namespace string, made Workload) rese
 				narrowest = forWorkload
 			}
 		}
-		return narrowest
-	}
-	for _, s := range on.Status.Subnets {
-		r.best[isIPv6(s)] = max(r.best[isIPv6(s)], r.of(s))
+		r.claims = append(r.claims, narrowest)
+		is, exists := shown[at]
+		if !exists {
+			is = cloudteamv1.SubnetStatus{
+				CIDR: declared.CIDR, ServiceTypes: declared.ServiceTypes,
+				IPv6AddressMode: declared.IPv6AddressMode, IPv6RAMode: declared.IPv6RAMode,
+			}
+		}
+		if !plan.Serves(is.ServiceTypes, plan.PortDeviceOwner) || SelfAddressed(is) {
+			continue // what gives no port an address bounds none
+		}
+		for _, six := range []bool{false, true} {
+			if is.CIDR == "" || six == isIPv6(is) { // one that a pool has yet to give may be of either
+				r.best[six] = max(r.best[six], narrowest)
+			}
+		}
 	}
 	return r
 }
 
 // excludes reports whether the port gets no address of a subnet: it is reserved for others, or others are reserved for
-// the port. Every port has an address of its own making in some subnets, which nobody can reserve.
+// the port. Nobody gets one of a subnet that left the spec, because it was perhaps reserved, and is to run empty. Every
+// port has an address of its own making in some subnets, which nobody can reserve.
 func (r reserved) excludes(s cloudteamv1.SubnetStatus) bool {
-	return !SelfAddressed(s) && r.of(s) != r.best[isIPv6(s)]
+	at := r.on.DeclaredAs(s)
+	switch {
+	case SelfAddressed(s):
+		return false
+	case at < 0:
+		return !r.on.Observes()
+	default:
+		return r.claims[at] != r.best[isIPv6(s)]
+	}
+}
+
+// forbids reports whether the Network reserves all its subnets for others.
+func (r reserved) forbids() bool {
+	return !slices.ContainsFunc(r.claims, func(c claim) bool { return c != forOthers })
 }
 
 func isIPv6(s cloudteamv1.SubnetStatus) bool { return strings.Contains(s.CIDR, ":") }
@@ -84,9 +116,13 @@ func isIPv6(s cloudteamv1.SubnetStatus) bool { return strings.Contains(s.CIDR, "
 // Users gives who a subnet of a Network is reserved for, in a form that is the same for equal reservations; empty for
 // all.
 func Users(on *cloudteamv1.Network, s cloudteamv1.SubnetStatus) string {
-	declared, _ := on.Declaration(s)
-	users := make([]string, len(declared.ReservedFor))
-	for i, user := range declared.ReservedFor {
+	at := on.DeclaredAs(s)
+	if at < 0 {
+		return ""
+	}
+	reservedFor := on.Spec.Subnets()[at].ReservedFor
+	users := make([]string, len(reservedFor))
+	for i, user := range reservedFor {
 		users[i] = strings.Join([]string{cmp.Or(user.Namespace, on.Namespace), user.Kind, user.Name}, "/")
 	}
 	slices.Sort(users)

@@ -56,7 +56,7 @@ func testAddresses(t *testing.T, c *cloud, namespace, network string) {
 	last := c.create("ports", resource{"network_id": id, "device_owner": "compute:e2e"}) // whoever's
 	message := awaitUsage(t, namespace, network, total, total, true)
 	const says = "5 of 5 addresses of subnet 10.31.0.0/29 are in use. Widen allocationPools where the cidr has room, " +
-		"declare another subnet of the same IP family in additionalSubnets, or delete ports that are not needed."
+		"declare another subnet of the same IP family and reservedFor in additionalSubnets, or delete ports that are not needed."
 	if message != says {
 		t.Errorf("the message is %q, want %q", message, says)
 	}

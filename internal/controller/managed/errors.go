@@ -74,7 +74,8 @@ func stateOfRefusal(refusal *client.Error) controller.State {
 			sentences(text, retriesWithBackoff, "Declare another address, or free this one."))
 	case client.Exhausted:
 		return controller.Reconciling(cloudteamv1.ReasonAddressesExhausted, sentences(text, retriesWithBackoff,
-			"Remove ports that are not needed, widen the Network's allocationPools, or declare another subnet."))
+			"Remove ports that are not needed, widen the Network's allocationPools, or declare another subnet (with the same "+
+				"reservedFor)."))
 	case client.Conflict, client.NotFound:
 		return controller.Reconciling(cloudteamv1.ReasonConflict, sentences(text, retriesWithBackoff))
 	default:

@@ -91,7 +91,7 @@ func lowMessage(obj *cloudteamv1.Network, low []group) string {
 		texts[i] = fmt.Sprintf("%d of %d addresses of %s are in use", g.Used, g.Total, which+strings.Join(g.cidrs, " and "))
 	}
 	todo := "Widen allocationPools where the cidr has room, declare another subnet of the same IP " +
-		"family in additionalSubnets, or delete ports that are not needed."
+		"family and reservedFor in additionalSubnets, or delete ports that are not needed."
 	if obj.Observes() {
 		todo = "Have whoever manages the network widen its pools or add a subnet, or delete ports that are not needed."
 	}

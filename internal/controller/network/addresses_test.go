@@ -40,7 +40,7 @@ type subnetCount struct {
 const (
 	four, other, six = "10.0.0.0/24", "10.0.1.0/24", "fd00::/64"
 	todo             = ". Widen allocationPools where the cidr has room, declare another subnet of the same IP " +
-		"family in additionalSubnets, or delete ports that are not needed."
+		"family and reservedFor in additionalSubnets, or delete ports that are not needed."
 )
 
 var tenth = addressWatch{0.1}

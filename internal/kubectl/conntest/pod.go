@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/node/probe"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -146,9 +147,13 @@ func (t *test) reaches(to netip.Addr) bool {
 	return false
 }
 
-// gatewayFor is the gateway of the first subnet of an address's family; empty if it has none.
+// gatewayFor is the gateway of the first subnet of an address's family in which the Pods can be; empty if it has none.
 func (t *test) gatewayFor(to netip.Addr) string {
+	serves := declare.Serves(t.network, t.Namespace, declare.Workload{})
 	for _, subnet := range t.network.Status.Subnets {
+		if !serves(subnet) && !declare.SelfAddressed(subnet) {
+			continue
+		}
 		if gateway, err := netip.ParseAddr(subnet.Gateway); err == nil && gateway.Is4() == to.Is4() {
 			return subnet.Gateway
 		}

@@ -10,19 +10,14 @@ func (s *NetworkSpec) Subnets() []SubnetSpec {
 	return slices.Concat([]SubnetSpec{s.SubnetSpec}, s.AdditionalSubnets)
 }
 
-// Declares reports whether the Network has a subnet that its status shows, as Declaration finds it.
-func (n *Network) Declares(shown SubnetStatus) bool {
-	_, ok := n.Declaration(shown)
-	return ok
-}
+// Declares reports whether the Network has a subnet that its status shows, as DeclaredAs finds it.
+func (n *Network) Declares(shown SubnetStatus) bool { return n.DeclaredAs(shown) >= 0 }
 
-// Declaration gives what the spec declares of a subnet that the status shows: the subnet of the pool that its CIDR was
-// taken from, by the spec's own name for it or the class's, or the one of its CIDR, however that is spelled. ok is false
-// if the spec has none of them.
-func (n *Network) Declaration(shown SubnetStatus) (declared SubnetSpec, ok bool) {
+// DeclaredAs gives the place in Subnets of a subnet that the status shows, or -1: the subnet of the pool that its CIDR
+// was taken from, by the spec's own name for it or the class's, or the one of its CIDR, however that is spelled.
+func (n *Network) DeclaredAs(shown SubnetStatus) int {
 	cidr, err := netip.ParsePrefix(shown.CIDR)
-	subnets := n.Spec.Subnets()
-	at := slices.IndexFunc(subnets, func(declared SubnetSpec) bool {
+	return slices.IndexFunc(n.Spec.Subnets(), func(declared SubnetSpec) bool {
 		if declared.CIDR == "" && declared.SubnetPool == "" && n.Status.Class != nil && n.Status.Class.Defaults != nil {
 			declared.SubnetPool = n.Status.Class.Defaults.SubnetPool
 		}
@@ -32,8 +27,4 @@ func (n *Network) Declaration(shown SubnetStatus) (declared SubnetSpec, ok bool)
 		prefix, malformed := netip.ParsePrefix(declared.CIDR)
 		return err == nil && malformed == nil && prefix == cidr
 	})
-	if at < 0 {
-		return SubnetSpec{}, false
-	}
-	return subnets[at], true
 }
