@@ -160,8 +160,8 @@ func (l *bare) remove(ctx context.Context, ids []string, atATime int) error {
 	})
 }
 
-// sweep removes the networks and routers whose names begin with a prefix, with the ports on them: what a benchmark
-// leaves in a cloud that stays.
+// sweep removes what a benchmark leaves in a cloud that stays: the networks and routers whose names begin with a
+// prefix, with the ports on them, and security groups of such names or for such a network.
 func (l *bare) sweep(ctx context.Context, prefix string) error {
 	networks, err := l.list(ctx, "networks")
 	if err != nil {
@@ -198,6 +198,17 @@ func (l *bare) sweep(ctx context.Context, prefix string) error {
 			}
 		}
 	}
+	groups, err := l.list(ctx, "security-groups")
+	if err != nil {
+		return err
+	}
+	for _, group := range groups {
+		if strings.HasPrefix(group.Name, prefix) || strings.Contains(group.Description, " "+prefix+"/") {
+			if _, err := l.send(ctx, http.MethodDelete, "security-groups/"+group.ID, nil); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -212,12 +223,14 @@ func (l *bare) removePort(ctx context.Context, port listed) error {
 	return err
 }
 
-// listed is what a list is asked for. All but id and name are ports'.
+// listed is what a list is asked for. All but id, name and description are ports'.
 type listed struct {
-	ID, Name string
-	Network  string `json:"network_id"`
-	Owner    string `json:"device_owner"`
-	Device   string `json:"device_id"`
+	ID, Name, Description string
+
+	Network string   `json:"network_id"`
+	Owner   string   `json:"device_owner"`
+	Device  string   `json:"device_id"`
+	Groups  []string `json:"security_groups"`
 }
 
 // list gives all of a collection that the project has.
@@ -228,7 +241,7 @@ func (l *bare) list(ctx context.Context, collection string) ([]listed, error) {
 	}
 	var all map[string][]listed
 	err = json.Unmarshal(content, &all)
-	return all[collection], err
+	return all[strings.ReplaceAll(collection, "-", "_")], err
 }
 
 // best tries numbers of requests at a time and gives the one with which a bare loop creates n networks fastest.

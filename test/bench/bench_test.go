@@ -11,8 +11,8 @@ import (
 func TestEachGroupCanBeMeasured(t *testing.T) {
 	var table, progress bytes.Buffer
 	err := run(t.Context(), []string{
-		"--only=small,cold,fleet,start,pool,failover", "--rounds=1", "--networks=5", "--cold=5", "--fleet=5",
-		"--objects=5", "--replicas=2", "--events=10", "--idle=10s", "--lease-duration=3s",
+		"--only=small,cold,fleet,start,pool,policies,failover", "--rounds=1", "--networks=5", "--cold=5", "--fleet=5",
+		"--objects=5", "--replicas=2", "--policy-pods=3", "--events=10", "--idle=10s", "--lease-duration=3s",
 		"--controller-flag=--pool-cooldown=1s",
 	}, &table, &progress)
 	if err != nil {

@@ -26,6 +26,8 @@ type benchmark struct {
 	// limit is the target: the figure is to be at most that. With a NaN there is none, and a figure whose rounds bring
 	// limits of their own (see report.addTo) has the largest of them.
 	limit float64
+	// size is how many objects it is about, if these are not as many as the group's.
+	size func(options) int
 	// unit follows the figure; a ratio has none.
 	unit string
 }
@@ -33,10 +35,14 @@ type benchmark struct {
 // group is benchmarks that are measured on the way of one another.
 type group struct {
 	id string
+	// table names the group's own table on the page; empty if its figures are in the one that it shares with others.
+	table string
 	// clouds are those with which it can run.
 	clouds []string
 	// components are those of the control plane; with none there is no control plane.
 	components []string
+	// policies has the API server serve MultiNetworkPolicies.
+	policies bool
 	// size is how many objects it is about.
 	size func(options) int
 	// lives is how many control planes it runs on, one after another; nil means one.
@@ -49,11 +55,19 @@ type group struct {
 // noLimit is the limit of a figure that is shown without a target.
 var noLimit = math.NaN()
 
+// sizeOf is how many objects a benchmark of the group is about.
+func (g group) sizeOf(b benchmark, o options) int {
+	if b.size != nil {
+		return b.size(o)
+	}
+	return g.size(o)
+}
+
 // groups is all there is to measure, in the order of the table.
 func groups() []group {
 	return []group{
-		smallGroup(), coldGroup(), fleetGroup(), startGroup(), poolGroup(), failoverGroup(), microGroup(),
-		dataplaneGroup(), sizingGroup(),
+		smallGroup(), coldGroup(), fleetGroup(), startGroup(), poolGroup(), policiesGroup(), failoverGroup(),
+		microGroup(), dataplaneGroup(), sizingGroup(),
 	}
 }
 
@@ -164,7 +178,7 @@ func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) erro
 			break
 		}
 	}
-	fmt.Fprint(stdout, r.table())
+	fmt.Fprint(stdout, r.text())
 	return errors.Join(errs...)
 }
 
@@ -183,6 +197,13 @@ func choose(o options) []group {
 		}
 	}
 	return chosen
+}
+
+// wholeTables reports whether tables are measured as a whole: all groups, or only groups with tables of their own.
+func wholeTables(o options) bool {
+	return o.only == nil || !slices.ContainsFunc(choose(o), func(g group) bool {
+		return g.table == "" || !o.only.MatchString(g.id)
+	})
 }
 
 // measure measures a group, on as many control planes as it wants.
@@ -205,7 +226,9 @@ func measure(
 			b.close()
 		} else {
 			_, err = harness.Run( //nolint:contextcheck // what it sets up, it takes down whether or not ctx has ended
-				harness.Options{Components: g.components, OpenStack: o.cloud == openStack, Programs: programs},
+				harness.Options{
+					Components: g.components, OpenStack: o.cloud == openStack, Policies: g.policies, Programs: programs,
+				},
 				func(s *harness.Surroundings) (int, error) {
 					defer b.close()
 					b.Surroundings = s

@@ -34,6 +34,7 @@ type options struct {
 	objects             int
 	sizes               []int
 	replicas            int
+	policyPods          int
 	events              int
 	idle                time.Duration
 	lease               time.Duration
@@ -91,7 +92,8 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.fleet, "fleet", 10000, "Networks in the group fleet.")
 	flags.IntVar(&o.objects, "objects", 50000, "Networks in the group start.")
 	flags.IntSliceVar(&o.sizes, "sizes", []int{100, 1000, 10000}, "Networks, and as many Pods, in the group sizing.")
-	flags.IntVar(&o.replicas, "replicas", 50, "Pods in the group pool.")
+	flags.IntVar(&o.replicas, "replicas", 50, "Pods that start in the groups pool and policies.")
+	flags.IntVar(&o.policyPods, "policy-pods", 200, "Pods in the group policies whose policies change.")
 	flags.IntVar(&o.events, "events", 200, "Events whose way to Neutron is timed, during audits and without.")
 	flags.DurationVar(&o.idle, "idle", 30*time.Second, "How long nothing is to happen. There are ten audits and twenty "+
 		"resyncs in it, however long it is: 10m is the controller's default intervals.")
@@ -101,7 +103,7 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 		"Neutron, or none.")
 	flags.IntVar(&o.neutronWorkers, "neutron-workers", neutronWorkers(), "How many calls the emulator works on at a time "+
 		"in the group cold. The default is as many API workers as Neutron starts by default on this machine. In the groups "+
-		"small, pool and failover it is one.")
+		"small, pool, policies and failover it is one.")
 	flags.IntVar(&o.fleetWorkers, "fleet-workers", 16, "How many calls the emulator works on at a time in the group "+
 		"fleet.")
 	flags.StringArrayVar(&o.flags, "controller-flag", nil, "A further flag for the controller, such as --workers=50. May "+
@@ -142,12 +144,13 @@ func (o options) validate() error {
 	if !slices.Contains([]string{"real", "none"}, o.delay) {
 		errs = append(errs, fmt.Errorf("--delay=%s: write real or none", o.delay))
 	}
-	if o.write != "" && (o.only != nil || o.delay != "real") {
-		errs = append(errs, errors.New("--write replaces the cloud's whole table: leave --only and --delay out"))
+	if o.write != "" && (!wholeTables(o) || o.delay != "real") {
+		errs = append(errs, errors.New("--write replaces whole tables: leave --delay out, and --only unless it names groups "+
+			"that have tables of their own, such as policies"))
 	}
 	for name, value := range map[string]int{
 		"runs": o.runs, "rounds": o.rounds, "large-rounds": o.largeRounds, "networks": o.networks, "cold": o.cold,
-		"fleet": o.fleet, "objects": o.objects, "replicas": o.replicas, "events": o.events,
+		"fleet": o.fleet, "objects": o.objects, "replicas": o.replicas, "policy-pods": o.policyPods, "events": o.events,
 		"neutron-workers": o.neutronWorkers, "fleet-workers": o.fleetWorkers, "profile-seconds": o.profileSeconds,
 	} {
 		if value < 1 {

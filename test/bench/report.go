@@ -14,7 +14,9 @@ import (
 // result is what the rounds of a benchmark gave.
 type result struct {
 	benchmark
-	size int
+	// table is the group's.
+	table string
+	size  int
 	// runs are the rounds of each run.
 	runs [][]float64
 }
@@ -41,7 +43,7 @@ func newReport(o options, arguments []string, chosen []group) *report {
 	r := &report{options: o, arguments: arguments, began: time.Now(), load: load(), results: map[string]*result{}}
 	for _, g := range chosen {
 		for _, b := range g.benchmarks {
-			one := &result{benchmark: b, size: g.size(o)}
+			one := &result{benchmark: b, table: g.table, size: g.sizeOf(b, o)}
 			r.order = append(r.order, one)
 			r.results[b.id] = one
 		}
@@ -159,8 +161,37 @@ func grouped(n int) string {
 	return text
 }
 
-// table is the results as Markdown.
-func (r *report) table() string {
+// text is all results as Markdown.
+func (r *report) text() string {
+	var texts []string
+	for _, name := range r.tables() {
+		texts = append(texts, r.table(name))
+	}
+	return strings.Join(texts, "\n")
+}
+
+// tables are the names of the tables, each once.
+func (r *report) tables() (names []string) {
+	for _, one := range r.order {
+		if !slices.Contains(names, one.table) {
+			names = append(names, one.table)
+		}
+	}
+	return names
+}
+
+// of are the results in the table of a name.
+func (r *report) of(name string) (found []*result) {
+	for _, one := range r.order {
+		if one.table == name {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
+// table is the results in the table of a name, as Markdown.
+func (r *report) table(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var b strings.Builder
@@ -179,17 +210,17 @@ func (r *report) table() string {
 	if r.options.cloud == sizing {
 		b.WriteString(r.sizes())
 	} else {
-		r.figures(&b)
+		r.figures(&b, r.of(name))
 	}
 	fmt.Fprintf(&b, "\n")
-	for _, one := range r.order {
+	for _, one := range r.of(name) {
 		fmt.Fprintf(&b, "- **%s** (`%s`): %s\n", one.title(), one.id, one.how)
 	}
 	return b.String()
 }
 
-// figures is the table of all other groups.
-func (r *report) figures(b *strings.Builder) {
+// figures is the table of results that are not by sizes.
+func (r *report) figures(b *strings.Builder, results []*result) {
 	// A single run has no column of its own.
 	several := r.runs > 1
 	column := func(text string) string {
@@ -200,7 +231,7 @@ func (r *report) figures(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "| figure | target | median | of rounds | spread |%s |\n| --- | --- | --- | --- | --- |%s --- |\n",
 		column(fmt.Sprintf("of each of %d runs", r.runs)), column("---"))
-	for _, one := range r.order {
+	for _, one := range results {
 		rounds := one.rounds()
 		fmt.Fprintf(b, "| %s | %s | %s | %d | %s |%s %s |\n", one.title(), one.target(),
 			strings.TrimSpace(number(median(rounds))+" "+one.unit), len(rounds), one.spread(), column(one.each()),
@@ -233,20 +264,24 @@ func (r *report) command() string {
 	return text.String()
 }
 
-// writeInto writes the table into a page, between the markers of the cloud.
+// writeInto writes the tables into a page, each between the markers of the cloud and of its name.
 func (r *report) writeInto(path string) error {
-	page, err := os.ReadFile(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	begin := fmt.Sprintf("<!-- %s -->\n", r.options.cloud)
-	end := fmt.Sprintf("<!-- end of %s -->\n", r.options.cloud)
-	before, rest, ok := strings.Cut(string(page), begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !ok || !ended {
-		return fmt.Errorf("%s: the lines %q and %q are missing, between which the table goes", path, begin, end)
+	page := string(content)
+	for _, name := range r.tables() {
+		of := strings.TrimSpace(r.options.cloud + " " + name)
+		begin, end := fmt.Sprintf("<!-- %s -->\n", of), fmt.Sprintf("<!-- end of %s -->\n", of)
+		before, rest, ok := strings.Cut(page, begin)
+		_, after, ended := strings.Cut(rest, end)
+		if !ok || !ended {
+			return fmt.Errorf("%s: the lines %q and %q are missing, between which the table goes", path, begin, end)
+		}
+		page = before + begin + r.table(name) + end + after
 	}
-	return os.WriteFile(path, []byte(before+begin+r.table()+end+after), 0o644)
+	return os.WriteFile(path, []byte(page), 0o644)
 }
 
 // list says what there is to measure.
@@ -254,7 +289,7 @@ func list(w io.Writer, o options, chosen []group) error {
 	for _, g := range chosen {
 		fmt.Fprintf(w, "group %s\n", g.id)
 		for _, b := range g.benchmarks {
-			one := &result{benchmark: b, size: g.size(o)}
+			one := &result{benchmark: b, size: g.sizeOf(b, o)}
 			target := one.target()
 			if target != "" {
 				target = ", target: " + target

@@ -57,6 +57,8 @@ type site struct {
 
 	mu    sync.Mutex
 	calls []call
+	// wrote is when the last write was answered.
+	wrote time.Time
 }
 
 // openSite makes an emulated cloud that works on as many calls at a time as workers says, or opens the real one. It is
@@ -143,11 +145,14 @@ func (s *site) arrived(c proxy.Call) {
 
 // answered keeps the answers to creates: bodies are told apart by their memory, which they share with the call.
 func (s *site) answered(c proxy.Call, a *proxy.Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.Method != "GET" {
+		s.wrote = time.Now()
+	}
 	if c.Method != "POST" || len(c.Body) == 0 {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for i := len(s.calls) - 1; i >= 0; i-- {
 		if len(s.calls[i].body) > 0 && &s.calls[i].body[0] == &c.Body[0] {
 			s.calls[i].answer = a.Body
@@ -168,6 +173,23 @@ func (s *site) since(mark int) []call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls[mark:])
+}
+
+// lastCall is when the last call arrived.
+func (s *site) lastCall() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.calls) == 0 {
+		return time.Time{}
+	}
+	return s.calls[len(s.calls)-1].at
+}
+
+// lastWrite is when Neutron answered the last write.
+func (s *site) lastWrite() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wrote
 }
 
 // longest is the audit of most calls.

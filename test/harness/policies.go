@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,37 +14,76 @@ import (
 // Policies is the client of MultiNetworkPolicies of a namespace.
 func (c *ControlPlane) Policies(t testing.TB, namespace string) dynamic.ResourceInterface {
 	t.Helper()
-	client, err := dynamic.NewForConfig(c.Admin)
+	client, err := c.policies(namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client.Resource(PolicyResource).Namespace(namespace)
+	return client
+}
+
+func (c *ControlPlane) policies(namespace string) (dynamic.ResourceInterface, error) {
+	client, err := dynamic.NewForConfig(c.Admin)
+	if err != nil {
+		return nil, err
+	}
+	return client.Resource(PolicyResource).Namespace(namespace), nil
+}
+
+// Policy is a MultiNetworkPolicy for a Network. spec is in YAML.
+func Policy(namespace, name, network, spec string) (*unstructured.Unstructured, error) {
+	content := map[string]any{}
+	if err := yaml.Unmarshal([]byte(spec), &content); err != nil {
+		return nil, err
+	}
+	policy := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "k8s.cni.cncf.io/v1beta1", "kind": "MultiNetworkPolicy", "spec": content,
+	}}
+	policy.SetNamespace(namespace)
+	policy.SetName(name)
+	policy.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/policy-for": network})
+	return policy, nil
+}
+
+// ApplyPolicy creates or replaces a MultiNetworkPolicy.
+func (c *ControlPlane) ApplyPolicy(ctx context.Context, policy *unstructured.Unstructured) error {
+	client, err := c.policies(policy.GetNamespace())
+	if err == nil {
+		_, err = client.Apply(ctx, policy.GetName(), policy, metav1.ApplyOptions{FieldManager: "test", Force: true})
+	}
+	if err != nil {
+		return fmt.Errorf("applying MultiNetworkPolicy %s: %w", policy.GetName(), err)
+	}
+	return nil
+}
+
+// DeletePolicy deletes a MultiNetworkPolicy.
+func (c *ControlPlane) DeletePolicy(ctx context.Context, namespace, name string) error {
+	client, err := c.policies(namespace)
+	if err == nil {
+		err = client.Delete(ctx, name, metav1.DeleteOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("deleting MultiNetworkPolicy %s: %w", name, err)
+	}
+	return nil
 }
 
 // PutPolicy creates or replaces a MultiNetworkPolicy for a Network. spec is in YAML.
 func (c *ControlPlane) PutPolicy(t testing.TB, namespace, name, network, spec string) {
 	t.Helper()
-	content := map[string]any{}
-	if err := yaml.Unmarshal([]byte(spec), &content); err != nil {
-		t.Fatal(err)
+	policy, err := Policy(namespace, name, network, spec)
+	if err == nil {
+		err = c.ApplyPolicy(t.Context(), policy)
 	}
-	policy := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "k8s.cni.cncf.io/v1beta1", "kind": "MultiNetworkPolicy", "spec": content,
-	}}
-	policy.SetName(name)
-	policy.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/policy-for": network})
-	_, err := c.Policies(t, namespace).Apply(t.Context(), name, policy,
-		metav1.ApplyOptions{FieldManager: "test", Force: true})
 	if err != nil {
-		t.Fatalf("applying MultiNetworkPolicy %s: %v", name, err)
+		t.Fatal(err)
 	}
 }
 
 // RemovePolicy deletes a MultiNetworkPolicy.
 func (c *ControlPlane) RemovePolicy(t testing.TB, namespace, name string) {
 	t.Helper()
-	err := c.Policies(t, namespace).Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
-	if err != nil {
-		t.Fatalf("deleting MultiNetworkPolicy %s: %v", name, err)
+	if err := c.DeletePolicy(context.WithoutCancel(t.Context()), namespace, name); err != nil {
+		t.Fatal(err)
 	}
 }

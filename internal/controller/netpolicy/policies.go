@@ -13,8 +13,11 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -101,6 +104,10 @@ type Policies struct {
 	synced   []cache.InformerSynced
 	// namespace gives the labels of a namespace.
 	namespace func(name string) labels.Set
+
+	mu sync.Mutex
+	// changed is when policies of each namespace changed last, for as long as they settle.
+	changed map[string]time.Time
 }
 
 // NewPolicies adds the indexes to the informer of MultiNetworkPolicies, which MUST NOT run yet and whose transform is
@@ -135,11 +142,53 @@ func NewPolicies(
 	return &Policies{
 		Informer: objects, objects: objects.GetIndexer(), ports: caches.Ports.Informer().GetIndexer(),
 		networks: caches.Networks.Lister(), groups: groups, caches: caches, namespace: namespace,
+		changed: map[string]time.Time{},
 		synced: []cache.InformerSynced{
 			objects.HasSynced, caches.Pods.Informer().HasSynced, caches.Deployments.Informer().HasSynced,
 			caches.StatefulSets.Informer().HasSynced,
 		},
 	}, nil
+}
+
+// settlesAfter is how long policies settle after a change: the time in which Neutron should have their new groups. For
+// that long a change may be delayed for ports that run.
+const settlesAfter = 10 * time.Second
+
+// Changed records that a policy of a namespace is new, has changed, or is gone. Whoever decides about ports by Settling
+// MUST call it before that.
+func (p *Policies) Changed(namespace string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changed[namespace] = time.Now()
+	time.AfterFunc(settlesAfter, func() { p.Settling(namespace) }) // forgets it, also if nobody asks any more
+}
+
+// Settling gives for how long from now a missing group of the policies of a namespace may be on its way; 0 if they have
+// not changed for long.
+func (p *Policies) Settling(namespace string) time.Duration {
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok := p.changed[namespace]
+	left := settlesAfter - time.Since(at)
+	if !ok || left <= 0 {
+		delete(p.changed, namespace)
+		return 0
+	}
+	return left
+}
+
+// Coming reports whether a group that policies need is on its way: it does not exist, or has never had its rules. One
+// that is being deleted, or that somebody else made, is not.
+func (p *Policies) Coming(namespace, name string) bool {
+	group, err := p.groups.SecurityGroups(namespace).Get(name)
+	if err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return group.DeletionTimestamp == nil && group.Annotations[consumer.AnnotationMadeFor] == MadeFor &&
+		(group.Status.SecurityGroupID == "" || group.Status.AppliedGeneration == 0)
 }
 
 // of gives the policies of a namespace, in the order of their names, up to the first one that is beyond maxGroups, and

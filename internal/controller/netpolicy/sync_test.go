@@ -308,6 +308,47 @@ func TestAPortLacksNothingOnceItIsInItsGroupsAndNoOthers(t *testing.T) {
 	})
 }
 
+func TestAMissingGroupIsOnItsWayForSomeTime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		w.put("db", "ingress")
+		name := w.wantGroups("policy-db", "policy-open-egress")["policy-db"].Name
+		if left := w.policies.Settling("team"); left != 0 {
+			t.Errorf("policies settle for %s that nobody was told of", left)
+		}
+		w.policies.Changed("team")
+		if left := w.policies.Settling("team"); left != settlesAfter || w.policies.Settling("other") != 0 {
+			t.Errorf("policies settle for %s, want %s, and in that namespace alone", left, settlesAfter)
+		}
+		coming := func(name string, want bool) {
+			t.Helper()
+			if is := w.policies.Coming("team", name); is != want {
+				t.Errorf("group %s is coming: %t, want %t", name, is, want)
+			}
+		}
+		coming("policy-of-none", true)
+		coming(name, true)
+		change := func(change func(*cloudteamv1.SecurityGroup)) {
+			t.Helper()
+			controllertest.Edit(t, w.API, cache.NewObjectName("team", name), change)
+			w.settle()
+		}
+		change(func(g *cloudteamv1.SecurityGroup) { g.Status.SecurityGroupID, g.Status.AppliedGeneration = "id", 1 })
+		coming(name, false)
+		change(func(g *cloudteamv1.SecurityGroup) {
+			g.Status.SecurityGroupID, g.Status.AppliedGeneration = "", 0
+			g.Finalizers, g.DeletionTimestamp = []string{cloudteamv1.SecurityGroupFinalizer}, new(metav1.Now())
+		})
+		coming(name, false)
+		change(func(g *cloudteamv1.SecurityGroup) { g.DeletionTimestamp, g.Annotations = nil, nil })
+		coming(name, false)
+		controllertest.Settle(settlesAfter)
+		if left := w.policies.Settling("team"); left != 0 {
+			t.Errorf("policies still settle for %s", left)
+		}
+	})
+}
+
 func TestWithoutPoliciesNothingIsLacking(t *testing.T) {
 	var none *Policies
 	port := &cloudteamv1.NetworkPort{}

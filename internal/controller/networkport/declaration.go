@@ -32,7 +32,7 @@ type declaration struct {
 	// withheld, if not nil, says why no port may be created now.
 	withheld *managed.Problem
 	// byPolicies are the names of SecurityGroups of the object's namespace that MultiNetworkPolicies put the port into.
-	// keepsGroups is true while that is unknown: the port keeps the groups that it has.
+	// keepsGroups is true while that is unknown, or new groups are on their way: the port keeps the groups that it has.
 	// selected is true if one of them selects it.
 	byPolicies            []string
 	keepsGroups, selected bool
@@ -241,7 +241,7 @@ func declarationOf(
 		return d, err
 	}
 	d.underPolicies(by, obj)
-	return d.inGroups(groups, on, obj)
+	return d.inGroups(groups, by, on, obj)
 }
 
 // withhold says why no port may be created on a Network now; nil if one may. An existing port stays as declared

@@ -32,10 +32,15 @@ const defaultGroup = "default"
 // port stays in them whatever becomes of them, and keeps the groups that it has while one was never applied. But it
 // leaves a group of MultiNetworkPolicies that is being deleted, because no user can take it out: so the group goes, and
 // comes again if policies need it. Until then, less may pass, and never more.
+//
+// After a change of policies, an existing port first keeps its groups if new ones are on their way. It would otherwise
+// leave the old groups now and join the new ones later: two updates of each port, and what both allow would be
+// interrupted in between. If the new groups take too long, less may pass until they are there.
 func (d declaration) inGroups(
-	groups listers.SecurityGroupLister, on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort,
+	groups listers.SecurityGroupLister, by *netpolicy.Policies, on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort,
 ) (managed.Declaration, error) {
 	var notReady *managed.Problem
+	var missing []string
 	var refs []types.NamespacedName
 	for _, name := range d.GroupRefs {
 		refs = append(refs, types.NamespacedName{Namespace: d.GroupsIn, Name: name})
@@ -50,10 +55,19 @@ func (d declaration) inGroups(
 		}
 		if i >= len(d.GroupRefs) {
 			id, never, waits = d.ofPolicies(groups, ref, obj, id, never, waits)
+			if id == "" {
+				missing = append(missing, ref.Name)
+			}
 		}
 		d.pending, notReady = cmp.Or(d.pending, never), cmp.Or(notReady, waits)
 		if id != "" {
 			d.groups = append(d.groups, id)
+		}
+	}
+	if d.selected && len(missing) > 0 && obj.Status.PortID != "" && by.Settling(obj.Namespace) > 0 {
+		gone := func(name string) bool { return !by.Coming(obj.Namespace, name) }
+		if !slices.ContainsFunc(missing, gone) {
+			d.keep(obj)
 		}
 	}
 	if obj.Status.BoundTo == nil {
@@ -99,20 +113,29 @@ const unlisted = "It cannot be told yet which MultiNetworkPolicies select the po
 // that the cloud gives to a port, unless others are declared.
 func (d *declaration) underPolicies(by *netpolicy.Policies, obj *cloudteamv1.NetworkPort) {
 	member, known := by.Member(obj)
-	was := slices.Contains(managed.Remembered(obj), plan.FieldSecurityGroups)
 	switch {
 	case d.PortSecurity != nil && !*d.PortSecurity:
 		return // such a port is in no group
 	case !known:
-		d.ByPolicies, d.keepsGroups = was, true
+		d.keep(obj)
 		d.unresolved = managed.Waits(controller.Reconciling(cloudteamv1.ReasonSecurityGroupNotReady, unlisted))
 		return
 	case member.Selected:
 		d.SecurityGroups, d.GroupRefs, d.selected = []string{}, nil, true
-	case d.SecurityGroups == nil && (was || len(member.Groups) > 0):
+	case d.SecurityGroups == nil && (wereByPolicies(obj) || len(member.Groups) > 0):
 		d.SecurityGroups, d.GroupsFrom = []string{defaultGroup}, "the cloud's default"
 	}
 	d.ByPolicies, d.byPolicies = len(member.Groups) > 0, member.Groups
+}
+
+// keep has the port stay in the groups that it has.
+func (d *declaration) keep(obj *cloudteamv1.NetworkPort) {
+	d.ByPolicies, d.keepsGroups = wereByPolicies(obj), true
+}
+
+// wereByPolicies reports whether the groups that a port has may be the choice of policies.
+func wereByPolicies(obj *cloudteamv1.NetworkPort) bool {
+	return slices.Contains(managed.Remembered(obj), plan.FieldSecurityGroups)
 }
 
 // groupOf gives the id of a SecurityGroup's group. never says why the port cannot be in it, and waits why no port is
@@ -184,9 +207,11 @@ func portsIn(
 	}
 }
 
-// portsUnder gives the function that names the NetworkPorts that a MultiNetworkPolicy may decide about.
+// portsUnder gives the function that names the NetworkPorts that a MultiNetworkPolicy may decide about, whose change it
+// records.
 func portsUnder(by *netpolicy.Policies) func(metav1.Object) []cache.ObjectName {
 	return func(obj metav1.Object) (keys []cache.ObjectName) {
+		by.Changed(obj.GetNamespace())
 		for _, port := range by.PortsOf(obj) {
 			keys = append(keys, cache.MetaObjectToName(port))
 		}

@@ -128,6 +128,63 @@ func TestAPortLeavesAGroupOfPoliciesThatIsBeingDeleted(t *testing.T) {
 	})
 }
 
+// closingEgress is a second policy about the ports of dbFromWeb, and the name of its SecurityGroup.
+func closingEgress(t *testing.T) (obj *unstructured.Unstructured, group string) {
+	t.Helper()
+	obj = dbFromWeb()
+	obj.SetName("out")
+	obj.SetUID("uid-of-out")
+	obj.Object["spec"] = map[string]any{"podSelector": map[string]any{}, "policyTypes": []any{"Egress"}}
+	p, problems, ok := policy.Parse(obj)
+	if !ok || len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	groups, _ := policy.Groups([]policy.Policy{p}, nil)
+	at := slices.IndexFunc(groups, func(g policy.Group) bool { return g.Policy == "out" })
+	return obj, groups[at].Name
+}
+
+func TestAPortChangesItsGroupsOnceForANewPolicy(t *testing.T) {
+	underPolicy(t, labeled("db"), func(t *testing.T, w *world) {
+		controllertest.Settle(time.Hour)
+		obj, name := closingEgress(t)
+		w.Quiet()
+		w.policies.Add(obj)
+		w.settle()
+		w.wantGroups("g-policy-db", "g-policy-open-egress")
+		coming := policysGroup(name, "")
+		coming.Status.AppliedGeneration, coming.Status.Conditions = 0, nil
+		w.API.Create(t, coming)
+		w.settle()
+		w.wantGroups("g-policy-db", "g-policy-open-egress")
+		w.WantState("Ready=True Available")
+		w.editGroup(name, func(g *cloudteamv1.SecurityGroup) { g.Status = policysGroup(name, "g-policy-out").Status })
+		w.wantGroups("g-policy-db", "g-policy-out")
+		w.Calls.Want(t, "apply update port", "write status")
+	})
+}
+
+func TestAPortDoesNotWaitLongForTheGroupOfANewPolicy(t *testing.T) {
+	underPolicy(t, labeled("db"), func(t *testing.T, w *world) {
+		controllertest.Settle(time.Hour)
+		obj, name := closingEgress(t)
+		w.policies.Add(obj)
+		w.settle()
+		w.wantGroups("g-policy-db", "g-policy-open-egress")
+		controllertest.Settle(10 * time.Second)
+		w.wantGroups("g-policy-db") // it allows less
+		w.API.Create(t, policysGroup(name, "g-policy-out"))
+		w.settle()
+		w.wantGroups("g-policy-db", "g-policy-out")
+		// No policy changes when a group is lost.
+		controllertest.Edit(t, w.API, cache.NewObjectName("team", name), func(g *cloudteamv1.SecurityGroup) {
+			g.Status.SecurityGroupID, g.Status.AppliedGeneration = "", 0
+		})
+		w.settle()
+		w.wantGroups("g-policy-db")
+	})
+}
+
 func TestAPortKeepsItsGroupsWhilePoliciesAreNotListed(t *testing.T) {
 	underPolicy(t, labeled("db", "in-neutron"), func(t *testing.T, w *world) {
 		w.unlisted = true

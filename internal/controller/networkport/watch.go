@@ -83,7 +83,11 @@ func NewController(
 		Policies: policies,
 		InUse:    inUse,
 		Loses: func(obj *cloudteamv1.NetworkPort, terminating func(namespace string) bool) managed.Loss {
-			return loses(lister, obj, terminating)
+			loss := loses(lister, obj, terminating)
+			if left := by.Settling(obj.Namespace); loss.Again == 0 && left > 0 && by.Lacks(obj) != "" {
+				loss.Again = left // a group that does not come is told by no event
+			}
+			return loss
 		},
 		Status: func(obj *cloudteamv1.NetworkPort) *cloudteamv1.ResourceStatus {
 			return &obj.Status.ResourceStatus
