@@ -70,8 +70,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	p := &process{
 		options: o, election: election, readiness: &readiness{}, attachmentsKnown: make(chan struct{}),
-		policiesKnown: make(chan struct{}),
-		classes:       classes.New(namespace), classesKnown: make(chan struct{}),
+		policiesKnown: make(chan struct{}), machinesKnown: make(chan struct{}),
+		classes: classes.New(namespace), classesKnown: make(chan struct{}),
 		pools: batch.NewPools(o.CloudMaxCalls), memory: cloudMemory(o.MaxClouds),
 	}
 	if err := p.connect(config); err != nil {

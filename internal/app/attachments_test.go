@@ -83,6 +83,7 @@ func TestPodsWaitForTheCacheOfAttachments(t *testing.T) {
 		factory:     informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim)),
 		kubeFactory: kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTransform(trim)),
 		baseCtx:     baseCtx, election: alone(), attachmentsKnown: make(chan struct{}), policiesKnown: make(chan struct{}),
+		machinesKnown: make(chan struct{}),
 	}
 	if p.namespaces, err = newNamespaces(options, kube, p.election.leads); err != nil {
 		t.Fatal(err)

@@ -113,6 +113,10 @@ type process struct {
 	policies       *netpolicy.Policies
 	policiesKnown  chan struct{}
 	policiesServed bool
+	// machinesKnown is closed when it is known whether KubeVirt's virtual machines are served (machinesServed), and
+	// policiesKnown is, too.
+	machinesKnown  chan struct{}
+	machinesServed bool
 	// classes finds the classes of Networks. classesKnown is closed when their cache is full, or when there are none.
 	// classed enqueue the objects of a namespace, or of all for "", that classes may concern.
 	classes      *classes.Classes
@@ -146,6 +150,7 @@ func (p *process) startControllers() {
 	}
 	both := []schema.GroupVersionResource{networkResource, portResource}
 	p.findPolicies()
+	p.findMachines()
 	for _, c := range []struct {
 		name  string
 		build func() (started, error)
@@ -157,7 +162,7 @@ func (p *process) startControllers() {
 		{portcontroller.Name, p.buildNetworkPort, both, p.policiesKnown},
 		{groupcontroller.Name, p.buildSecurityGroup, []schema.GroupVersionResource{groupResource}, nil},
 		{deploymentcontroller.Name, p.buildDeployment, both, nil},
-		{podcontroller.Name, p.buildPod, both, p.policiesKnown},
+		{podcontroller.Name, p.buildPod, both, p.machinesKnown},
 		{portbinding.Name, p.buildPortBinding, both, nil},
 		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}, nil},
 		{orphan.Name, p.buildOrphan, append(both, groupResource), nil},
@@ -389,8 +394,12 @@ func (p *process) buildPod() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := podcontroller.NewController(
-		p.client.CloudteamV1(), p.kube.CoreV1(), p.kube.AppsV1(), caches, by, p.recorder)
+	machines, err := p.machines()
+	if err != nil {
+		return nil, err
+	}
+	c, err := podcontroller.NewController(p.client.CloudteamV1(), p.kube.CoreV1(), p.kube.AppsV1(), p.metadata, caches,
+		machines, by, p.recorder)
 	if err != nil {
 		return nil, err
 	}

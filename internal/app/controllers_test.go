@@ -25,6 +25,8 @@ func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 		replicaSets  = "/apis/apps/v1/replicasets"
 		statefulSets = "/apis/apps/v1/statefulsets"
 		pods         = "/api/v1/pods"
+		machines     = "/apis/kubevirt.io/v1/virtualmachines"
+		instances    = "/apis/kubevirt.io/v1/virtualmachineinstances"
 	)
 	ours := []string{networks, ports, foos}
 	for name, c := range map[string]struct {
@@ -52,7 +54,15 @@ func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 		},
 		"pods alone": {
 			[]string{"pod"}, false, ours, []string{networks, ports, replicaSets, statefulSets, pods},
-			[]string{foos, attachments},
+			[]string{foos, attachments, machines, instances},
+		},
+		"pods where KubeVirt is installed": {
+			[]string{"pod"}, false, append([]string{machines, instances}, ours...),
+			[]string{networks, ports, pods, machines, instances}, []string{foos, attachments},
+		},
+		"pods where KubeVirt is half installed": {
+			[]string{"pod"}, false, append([]string{machines}, ours...), []string{networks, ports, pods},
+			[]string{machines, instances},
 		},
 		"attachments alone": {
 			[]string{"attachment"}, false, append([]string{attachments}, ours...), []string{networks, attachments},

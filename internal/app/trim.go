@@ -44,11 +44,12 @@ var (
 		cloudteamv1.AnnotationFloatingIP:     consumer.MaxFloatingSize,
 		corev1.MirrorPodAnnotationKey:        1 << 10,
 	}
-	// nodeAnnotations are what the agent of a node says.
-	nodeAnnotations = annotations{
-		cloudteamv1.AnnotationDataplane:       1 << 10,
-		cloudteamv1.AnnotationDataplaneHost:   1 << 10,
-		cloudteamv1.AnnotationDataplaneParent: 1 << 10,
+	// metadataAnnotations are what the agent of a node says, and what a virtual machine says of its ports.
+	metadataAnnotations = annotations{
+		cloudteamv1.AnnotationPortsWhenStopped: 1 << 10,
+		cloudteamv1.AnnotationDataplane:        1 << 10,
+		cloudteamv1.AnnotationDataplaneHost:    1 << 10,
+		cloudteamv1.AnnotationDataplaneParent:  1 << 10,
 	}
 	statefulSetAnnotations = annotations{cloudteamv1.AnnotationPortsWhenScaled: 1 << 10}
 	templateAnnotations    = annotations{
@@ -95,8 +96,8 @@ func trim(obj any) (any, error) {
 		trimMetadata(own, ownAnnotations, true)
 		own.SetFinalizers(finalizers)
 		own.SetLabels(labels)
-	case *metav1.PartialObjectMetadata: // of a Node
-		trimMetadata(object, nodeAnnotations, false)
+	case *metav1.PartialObjectMetadata: // of a Node, a VirtualMachine or its instance
+		trimMetadata(object, metadataAnnotations, false)
 	case *corev1.Namespace:
 		// A NetworkClass selects namespaces by their labels, which Kubernetes limits in size.
 		object.Annotations, object.Spec, object.Status = nil, corev1.NamespaceSpec{}, corev1.NamespaceStatus{}

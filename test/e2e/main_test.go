@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	lanes.SetDefaults(map[string]string{"rapid.checks": "20", "rapid.shrinktime": "1m"})
 	options := harness.Options{
 		Components: harness.AllComponents(), OpenStack: os.Getenv("E2E_OPENSTACK") != "", OpenClass: true,
-		Policies: true,
+		Policies: true, Machines: true,
 	}
 	if !options.OpenStack {
 		harness.RunInParallel(8) // a real Neutron is the bottleneck itself

@@ -87,6 +87,7 @@ func TestMain(m *testing.M) {
 	harness.RunInParallel(worldsAtATime())
 	options := harness.Options{
 		Components: harness.AllComponents(), OpenStack: openStack(), OpenClass: true, Policies: true,
+		Machines: true,
 	}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s

@@ -207,6 +207,8 @@ const (
 	kubeReplicaSets  = "/apis/apps/v1/replicasets"
 	kubeStatefulSets = "/apis/apps/v1/statefulsets"
 	kubeDeployments  = "/apis/apps/v1/deployments"
+	kubeMachines     = "/apis/kubevirt.io/v1/virtualmachines"
+	kubeInstances    = "/apis/kubevirt.io/v1/virtualmachineinstances"
 	kubeFoos         = "/apis/samplecontroller.k8s.io/v1alpha1/foos"
 	kubeEvents       = "/api/v1/events"
 	kubeSystem       = "/api/v1/namespaces/kube-system"
@@ -223,7 +225,8 @@ func (w *world) showOwnObjects(r *http.Request) {
 	case kubeNetworks:
 		query.Set("labelSelector", worldLabel+"="+w.namespace)
 		r.URL.RawQuery = query.Encode()
-	case kubePorts, kubeGroups, kubePolicies, kubePods, kubeReplicaSets, kubeStatefulSets, kubeDeployments, kubeFoos:
+	case kubePorts, kubeGroups, kubePolicies, kubePods, kubeReplicaSets, kubeStatefulSets, kubeDeployments, kubeMachines,
+		kubeInstances, kubeFoos:
 		query.Set("fieldSelector", "metadata.namespace="+w.namespace)
 		r.URL.RawQuery = query.Encode()
 	case kubeSystem:

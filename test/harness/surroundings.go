@@ -39,6 +39,8 @@ type Options struct {
 	OpenClass bool
 	// Policies has the API server serve MultiNetworkPolicies.
 	Policies bool
+	// Machines has the API server serve KubeVirt's virtual machines. Nothing runs them: see Machine.
+	Machines bool
 	// Tenants are clouds of the emulator beside admin and tenant, each with a project of its own.
 	Tenants []string
 	// Programs are built ones, for who calls Run more than once. Nil has Run build them.
@@ -112,6 +114,9 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 	crds := []string{crdFolder}
 	if o.Policies {
 		crds = append(crds, policiesCRD)
+	}
+	if o.Machines {
+		crds = append(crds, machinesCRD)
 	}
 	s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components, o.APIServerArgs, "", crds...)
 	if err != nil {

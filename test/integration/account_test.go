@@ -164,6 +164,7 @@ func TestAccountPolicy(t *testing.T) {
 		"bind a port":                    patch(portKind, "pools", merge, `{"status":{"boundTo":{"kind":"Pod","name":"web","uid":"x"}}}`, "status"),
 		"create a Deployment's port":     create(portKind, port("new", ofWeb)),
 		"create a StatefulSet's port":    create(portKind, port("new", madeFor("StatefulSet/db/0"))),
+		"create a virtual machine's":     create(portKind, port("new", madeFor("VirtualMachine/db"))),
 		"create a Pod's port":            create(portKind, port("new", ","+owner("Pod", "v1", "web", uid("pods web")))),
 		"delete a Deployment's port":     remove(portKind, "pools"),
 		"delete a port left behind":      remove(portKind, "left"),

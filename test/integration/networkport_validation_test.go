@@ -372,11 +372,16 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 		Attachment: &cloudteamv1.PortAttachment{
 			Node: "node1", Host: "node1", Mode: cloudteamv1.AttachmentOVN, PortID: "5a1c", PodUID: "u",
 		},
+		Standby:    &cloudteamv1.PortStandby{Node: "node2", PodUID: "v"},
 		FloatingIP: &cloudteamv1.FloatingIPStatus{ID: "f", Address: "203.0.113.7", ExternalNetworkID: "e"},
 	})
 	attached, err := client.List(t.Context(), metav1.ListOptions{FieldSelector: "status.attachment.node=node1"})
 	if err != nil || len(attached.Items) != 1 || attached.Items[0].Name != "two" {
 		t.Errorf("an agent that asks for the ports of its node gets %v, %v", attached, err)
+	}
+	next, err := client.List(t.Context(), metav1.ListOptions{FieldSelector: "status.standby.node=node2"})
+	if err != nil || len(next.Items) != 1 || next.Items[0].Name != "two" {
+		t.Errorf("an agent that asks for the ports that its Pods get next gets %v, %v", next, err)
 	}
 
 	const name, ready, reason, network, address, bound = "Name", "Ready", "Reason", "Network", "Address", "Bound To"

@@ -27,6 +27,7 @@ import (
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -179,6 +180,10 @@ func (w *podWorld) start(workers int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	read, err := metadata.NewForConfig(config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(logged(w.t))
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeClient.CoreV1().Events("")})
@@ -203,7 +208,8 @@ func (w *podWorld) start(workers int) {
 		w.t.Fatal(err)
 	}
 	recorder := broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"})
-	c, err := podcontroller.NewController(client.CloudteamV1(), kube.CoreV1(), kube.AppsV1(), caches, nil, recorder)
+	c, err := podcontroller.NewController(client.CloudteamV1(), kube.CoreV1(), kube.AppsV1(), read, caches, nil, nil,
+		recorder)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -57,6 +57,7 @@ func everything(t *testing.T) {
 
 	deploymentAndPods(t, namespace)
 	statefulSet(t, namespace)
+	machine(t, namespace)
 	securityGroup(t, namespace)
 	networkPolicy(t, namespace)
 	ownCloud(t, namespace)
@@ -174,6 +175,16 @@ func statefulSet(t *testing.T, namespace string) {
 	if err := sets.Delete(t.Context(), "db", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	awaitPorts(t, namespace, 1)
+}
+
+// machine has a virtual machine come and go, on the Network of the Deployment.
+func machine(t *testing.T, namespace string) {
+	t.Helper()
+	vm := surroundings.NewMachine(t, namespace, "vm", "net", nil)
+	vm.Start()
+	awaitPods(t, namespace, 2) // one is the Deployment's
+	vm.Delete()
 	awaitPorts(t, namespace, 1)
 }
 

@@ -110,8 +110,11 @@ func (w *Writer) BindAgain(
 //
 // Release reads the Pod from the API server first. The cache may be stale: the ports' Pod may be newer than our list of
 // Pods. That a Pod does not need a port was derived from its cached state. So the Pod MUST still be in that state.
+//
+// heir, if not nil, gives the Pod that a port goes to in the same write, or nil.
 func (w *Writer) Release(
-	ctx context.Context, key cache.ObjectName, cached *corev1.Pod, ports ...*cloudteamv1.NetworkPort,
+	ctx context.Context, key cache.ObjectName, cached *corev1.Pod, heir func(*cloudteamv1.NetworkPort) *corev1.Pod,
+	ports ...*cloudteamv1.NetworkPort,
 ) error {
 	if len(ports) == 0 {
 		return nil
@@ -124,7 +127,11 @@ func (w *Writer) Release(
 	for i, port := range ports {
 		errs[i] = controller.ErrStale
 		if !Has(live, port) || Has(cached, port) && live.ResourceVersion == cached.ResourceVersion {
-			_, errs[i] = w.Bind(ctx, key, port, nil)
+			var next *corev1.Pod
+			if heir != nil {
+				next = heir(port)
+			}
+			_, errs[i] = w.Bind(ctx, key, port, next)
 		}
 	}
 	return controller.Worst(errs...)

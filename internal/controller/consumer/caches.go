@@ -1,7 +1,7 @@
 // Package consumer has what the controllers of Deployments and of Pods share. Deployments and Pods are consumers of
 // Networks: they declare them in an annotation (package selection) and use them through NetworkPorts. A Deployment has
-// a pool of ports, and each of its Pods is bound to as many as it declares. A Pod of a StatefulSet has the ports of its
-// Slot, and any other Pod its own.
+// a pool of ports, and each of its Pods is bound to as many as it declares. A Pod of a StatefulSet or
+// of a virtual machine has the ports of its Slot, and any other Pod its own.
 package consumer
 
 import (
@@ -75,6 +75,9 @@ const (
 	indexNetwork = "consumer/network"
 	// indexAllocated is the index of Pods by the namespaces and ids of the ports that they were given.
 	indexAllocated = "consumer/allocated"
+	// indexMachine is the index of Pods that use networks by the namespace and name of the instance of a virtual machine
+	// that they name as their controller.
+	indexMachine = "consumer/machine"
 	// indexGated is the index of the Pods that wait for their ports before they are scheduled.
 	indexGated = "consumer/gated"
 )
@@ -95,6 +98,7 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 			indexController: controller.IndexBy(byControllerOfUser),
 			indexNetwork:    controller.IndexBy(byNetworkOfPod),
 			indexAllocated:  controller.IndexBy(byAllocated),
+			indexMachine:    controller.IndexBy(byMachine),
 			indexGated:      controller.IndexBy(byGate),
 		}},
 		{from.ReplicaSets.Informer(), cache.Indexers{

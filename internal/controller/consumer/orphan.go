@@ -17,8 +17,9 @@ import (
 )
 
 // AnnotationMadeFor holds the kind and name of the consumer that a NetworkPort was made for: "Deployment/web", or
-// "StatefulSet/db/0" for a Slot. It remains when garbage collection removes the owner reference, as for kubectl delete
-// --cascade=orphan. Nobody can use such a port, and only the annotation distinguishes it from one that a user made.
+// "StatefulSet/db/0" or "VirtualMachine/db" for a Slot. It remains when garbage collection removes the owner
+// reference, as for kubectl delete --cascade=orphan. Nobody can use such a port, and only the annotation
+// distinguishes it from one that a user made.
 const AnnotationMadeFor = "cloudteam.ztgame.com/made-for"
 
 // Kinds of consumers.
@@ -56,7 +57,7 @@ func WorkloadOf(port *cloudteamv1.NetworkPort) declare.Workload {
 	if deployment, ok := MadeFor(port, DeploymentKind); ok {
 		return declare.Workload{Kind: DeploymentKind.Kind, Name: deployment.Name}
 	}
-	if slot, ok := SlotOf(port); ok {
+	if slot, ok := SlotOf(port); ok && slot.Set != "" {
 		return declare.Workload{Kind: StatefulSetKind.Kind, Name: slot.Set}
 	}
 	return declare.Workload{}
@@ -71,13 +72,16 @@ func byMadeFor(port *cloudteamv1.NetworkPort) []string {
 		}
 	}
 	if slot, ok := SlotOf(port); ok {
-		values = append(values, slotKey(slot.Pod()), StatefulSetKind.Kind+" "+slot.set().String())
+		values = append(values, slotKey(slot.Key()))
+		if slot.Set != "" {
+			values = append(values, StatefulSetKind.Kind+" "+slot.set().String())
+		}
 	}
 	return values
 }
 
-// DeleteOrphans deletes the ports that were made for a consumer of the kind and name and that lost their owner. A port
-// that a Pod uses stays until the Pod is gone. A port that has another owner by now stays.
+// DeleteOrphans deletes the ports that were made for a consumer of the kind and name and that lost their owner. A
+// port that a Pod uses stays until the Pod is gone. A port that has another owner by now stays.
 func (c *Caches) DeleteOrphans(ctx context.Context, w *Writer, kind schema.GroupKind, consumer cache.ObjectName) error {
 	var errs []error
 	for _, port := range c.PortsMadeFor(kind, consumer) {

@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"encoding/hex"
-	"fmt"
 	"hash/fnv"
 	"net/netip"
 	"slices"
@@ -104,8 +103,7 @@ func NewPort(namespace, name string, owner metav1.OwnerReference, request Reques
 
 // NewPortOfSlot makes a NetworkPort that serves a request for the Pods of a slot. Nothing controls it.
 func NewPortOfSlot(name string, slot Slot, request Request) *cloudteamv1.NetworkPort {
-	madeFor := fmt.Sprintf("%s/%s/%d", StatefulSetKind.Kind, slot.Set, slot.Number)
-	return newPort(slot.Namespace, name, madeFor, request)
+	return newPort(slot.Namespace, name, slot.String(), request)
 }
 
 func newPort(namespace, name, madeFor string, request Request) *cloudteamv1.NetworkPort {

@@ -20,6 +20,10 @@ func TestSlotOf(t *testing.T) {
 		"StatefulSet/db":              "",
 		"StatefulSet//0":              "",
 		"StatefulSet/db/0/1":          "",
+		"VirtualMachine/db":           "team/VirtualMachine/db",
+		"VirtualMachine/":             "",
+		"VirtualMachine/db/0":         "",
+		"VirtualMachineInstance/db":   "",
 		"Deployment/db/0":             "",
 		"Pod/db-0":                    "",
 		"":                            "",
@@ -29,7 +33,7 @@ func TestSlotOf(t *testing.T) {
 			Namespace: "team", Annotations: map[string]string{AnnotationMadeFor: text},
 		}}
 		slot, ok := SlotOf(port)
-		if ok != (want != "") || ok && slot.Pod().String() != want {
+		if ok != (want != "") || ok && slot.Key().String() != want {
 			t.Errorf("%q is the slot %+v, %t; want %q", text, slot, ok, want)
 		}
 		if ok {

@@ -35,7 +35,7 @@ func (c *Controller) apply(
 		return err
 	})
 	released := concurrently(len(p.release), func(i int) error {
-		return c.ports.Release(ctx, key, p.release[i].pod, p.release[i].port)
+		return c.ports.Release(ctx, key, p.release[i].pod, nil, p.release[i].port)
 	})
 	errs := slices.Concat(bound, released)
 	if deployment != nil {

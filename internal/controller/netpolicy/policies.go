@@ -310,7 +310,16 @@ func (p *Policies) labelsOfUser(port *cloudteamv1.NetworkPort) (of labels.Set, k
 		}
 		return deployment.Spec.Template.Labels, true
 	}
-	if slot, ok := consumer.SlotOf(port); ok {
+	slot, ok := consumer.SlotOf(port)
+	switch {
+	case ok && slot.Machine != "":
+		for _, pod := range p.caches.PodsOfMachine(slot) {
+			if consumer.Waiting(pod) {
+				return pod.Labels, true
+			}
+		}
+		return nil, false // it is stopped
+	case ok:
 		set, err := p.caches.StatefulSets.Lister().StatefulSets(slot.Namespace).Get(slot.Set)
 		if err != nil {
 			return nil, false

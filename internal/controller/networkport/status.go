@@ -105,10 +105,10 @@ func floatingIPOf(obj *cloudteamv1.NetworkPort, observed plan.Observed) *cloudte
 }
 
 // statusToWrite gives the part of the status that this controller writes. Whoever binds the port writes boundTo, and
-// whoever attaches it writes attachment and the condition Attached.
+// whoever attaches it writes attachment, standby and the condition Attached.
 func statusToWrite(obj *cloudteamv1.NetworkPort) any {
 	status := obj.Status
-	status.BoundTo, status.Attachment = nil, nil
+	status.BoundTo, status.Attachment, status.Standby = nil, nil, nil
 	if meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionAttached) != nil {
 		status.Conditions = slices.Clone(status.Conditions)
 		meta.RemoveStatusCondition(&status.Conditions, cloudteamv1.ConditionAttached)

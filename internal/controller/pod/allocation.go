@@ -62,7 +62,7 @@ func (c *Controller) letGo(ctx context.Context, key cache.ObjectName, pod *corev
 	if !consumer.Gated(pod) {
 		return progress{allocated: true}, nil
 	}
-	if err := c.deleteOwn(ctx, c.madeFor(pod), nil); err != nil {
+	if err := c.deleteOwn(ctx, c.madeFor(pod, nil), nil); err != nil {
 		return progress{}, err
 	}
 	return c.patch(ctx, key, pod, nil)

@@ -83,11 +83,11 @@ func TestAPortOfAnotherNamespaceIsNoPodsOwn(t *testing.T) {
 	port.OwnerReferences = controlledBy("v1", "Pod", pod.Name, pod.UID)
 	port.Status.Conditions = []metav1.Condition{{Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue}}
 	c := newIdle(t, openNetwork(), port, pod)
-	if err := c.deleteOwn(controllertest.Logged(t), c.madeFor(pod), nil); err != nil {
+	if err := c.deleteOwn(controllertest.Logged(t), c.madeFor(pod, nil), nil); err != nil {
 		t.Fatal(err)
 	}
 	key := cache.MetaObjectToName(pod)
-	bound, err := c.bindOwn(controllertest.Logged(t), key, pod, []consumer.Request{requestFor("net")}, nil)
+	bound, err := c.bindOwn(controllertest.Logged(t), key, pod, c.madeFor(pod, nil), []consumer.Request{requestFor("net")}, nil)
 	if err != nil || len(bound) > 0 {
 		t.Errorf("bound %v, error %v", bound, err)
 	}

@@ -46,6 +46,9 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 		if port == nil || port.Status.PortID != a.PortID || port.Status.BoundTo != nil || consumer.OfDeployment(port) {
 			continue
 		}
+		if heir := c.caches.Successor(port, c.machines); heir != nil && heir.UID != pod.UID {
+			continue // that one's sync binds it
+		}
 		if err := c.ports.BindAgain(ctx, key, port, pod); err != nil {
 			return progress{}, err
 		}

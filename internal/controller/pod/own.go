@@ -19,16 +19,20 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// A Pod without a Deployment has its own ports, or those of its slot in a StatefulSet. This controller makes, binds and
-// releases them, as that of Deployments does with a pool.
+// A Pod without a Deployment has its own ports, or those of its slot: of its number in a StatefulSet, or of its
+// virtual machine. This controller makes, binds and releases them, as that of Deployments does with a pool.
 
 // ownPortName is the name of the port for the i-th request of a Pod. It is the same in every sync, so that a create
-// whose answer was lost is not repeated under another name. The Pods of a slot come back to their ports by it. Another
-// Pod that comes back under its name has other ports: those of its predecessor may still exist. An edited annotation
-// has other ports, too.
+// whose answer was lost is not repeated under another name. The Pods of a slot come back to their ports by it.
+// Another Pod that comes back under its name has other ports: those of its predecessor may still exist. An edited
+// annotation has other ports, too.
 func ownPortName(pod *corev1.Pod, slot *consumer.Slot, i int, request consumer.Request) string {
-	whose := string(pod.UID)
-	if slot != nil {
+	whose, whom := string(pod.UID), pod.Name
+	switch {
+	case slot == nil:
+	case slot.Machine != "":
+		whose, whom = consumer.MachineKind.Kind, slot.Machine
+	default:
 		whose = slot.Set
 	}
 	sum := fnv.New64a()
@@ -39,7 +43,7 @@ func ownPortName(pod *corev1.Pod, slot *consumer.Slot, i int, request consumer.R
 	if request.External != "" {
 		_, _ = fmt.Fprintf(sum, " to %s", request.External)
 	}
-	return consumer.PortName(pod.Name, request.Network.Name, hex.EncodeToString(sum.Sum(nil))[:8])
+	return consumer.PortName(whom, request.Network.Name, hex.EncodeToString(sum.Sum(nil))[:8])
 }
 
 // ownerOf is the reference by which a Pod controls a port of its own. It does not block the Pod's deletion. A port
@@ -59,13 +63,18 @@ func newOwnPort(pod *corev1.Pod, slot *consumer.Slot, name string, request consu
 	return consumer.NewPort(pod.Namespace, name, ownerOf(pod), request)
 }
 
-// madeFor gives the ports that were made for a Pod or its slot.
-func (c *Controller) madeFor(pod *corev1.Pod) []*cloudteamv1.NetworkPort {
-	return append(c.caches.PortsOf(pod, consumer.PodKind), c.caches.PortsOfSlot(cache.MetaObjectToName(pod))...)
+// madeFor gives the ports that were made for a Pod or its slot, which is nil if it has none.
+func (c *Controller) madeFor(pod *corev1.Pod, slot *consumer.Slot) []*cloudteamv1.NetworkPort {
+	key := cache.MetaObjectToName(pod)
+	if slot != nil {
+		key = slot.Key()
+	}
+	return append(c.caches.PortsOf(pod, consumer.PodKind), c.caches.PortsOfSlot(key)...)
 }
 
-// provideOwn makes the ports of a Pod or its slot, deletes those that it no longer requests, and binds those that serve
-// what it lacks. It returns the ports that it bound. held are those that are bound already.
+// provideOwn makes the ports of a Pod or its slot, deletes those that it no longer requests, and binds those that
+// serve what it lacks. It returns the ports that it bound. held are those that it has already, or that the source of
+// its live migration has.
 func (c *Controller) provideOwn(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, slot *consumer.Slot, requests []consumer.Request,
 	held []*cloudteamv1.NetworkPort,
@@ -90,10 +99,15 @@ func (c *Controller) provideOwn(
 				"NetworkPort %q exists and is not this Pod's: delete it", name)}, nil
 		}
 	}
-	if err := c.deleteOwn(ctx, c.madeFor(pod), wanted); err != nil {
+	own := c.madeFor(pod, slot)
+	// Another Pod of the virtual machine may use what this one does not request.
+	unused := slices.DeleteFunc(slices.Clone(own), func(port *cloudteamv1.NetworkPort) bool {
+		return slot != nil && slot.Machine != "" && (port.Status.BoundTo != nil || len(c.caches.GivenTo(port)) > 0)
+	})
+	if err := c.deleteOwn(ctx, unused, wanted); err != nil {
 		return nil, progress{}, err
 	}
-	bound, err = c.bindOwn(ctx, key, pod, requests, held)
+	bound, err = c.bindOwn(ctx, key, pod, own, requests, held)
 	return bound, progress{}, err
 }
 
@@ -106,12 +120,11 @@ func isOwn(port *cloudteamv1.NetworkPort, pod *corev1.Pod, slot *consumer.Slot) 
 	return ok && of == *slot
 }
 
-// bindOwn binds a Pod to those of its ports that serve what it lacks: all of them or none.
+// bindOwn binds a Pod to those of its own ports that serve what it lacks: all of them or none.
 func (c *Controller) bindOwn(
-	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, requests []consumer.Request,
-	held []*cloudteamv1.NetworkPort,
+	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, own []*cloudteamv1.NetworkPort,
+	requests []consumer.Request, held []*cloudteamv1.NetworkPort,
 ) (bound []*cloudteamv1.NetworkPort, err error) {
-	own := c.madeFor(pod)
 	var chosen []*cloudteamv1.NetworkPort
 	for i, port := range consumer.Served(requests, held) {
 		if port != nil {
@@ -142,8 +155,8 @@ func (c *Controller) bindOwn(
 	return bound, nil
 }
 
-// deleteDouble deletes a free port whose address belongs to a bound port, which gets it back. Of two free ports none is
-// deleted: one of them will be gone soon.
+// deleteDouble deletes a free port whose address belongs to a bound port, which gets it back. Of two free ports none
+// is deleted: one of them will be gone soon.
 func (c *Controller) deleteDouble(ctx context.Context, port, rival *cloudteamv1.NetworkPort) error {
 	if consumer.BoundTo(rival) == "" {
 		return nil
@@ -152,13 +165,20 @@ func (c *Controller) deleteDouble(ctx context.Context, port, rival *cloudteamv1.
 	return c.ports.Delete(ctx, port, true)
 }
 
-// releaseUseless releases the useless ports that are bound under a Pod's name. They are useless if the Pod is gone, was
-// replaced, has ended, or requests something else. pod is nil if the cache has none.
+// releaseUseless releases the useless ports that are bound under a Pod's name. They are useless if the Pod is gone,
+// was replaced, has ended, or requests something else. pod is nil if the cache has none. A port of a virtual machine
+// goes from the source of a live migration to its target.
 //
 // A Deployment's ports are released here only while the Pod waits for its allocation: only this sync knows that it is
 // not giving the Pod that port at the moment.
 func (c *Controller) releaseUseless(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) error {
-	return c.ports.Release(ctx, key, pod, slices.DeleteFunc(c.caches.PortsBoundTo(key),
+	heir := func(port *cloudteamv1.NetworkPort) *corev1.Pod {
+		if consumer.Has(pod, port) {
+			return nil // it lives, and has no use for the port
+		}
+		return c.caches.Successor(port, c.machines)
+	}
+	return c.ports.Release(ctx, key, pod, heir, slices.DeleteFunc(c.caches.PortsBoundTo(key),
 		func(port *cloudteamv1.NetworkPort) bool {
 			waiting := consumer.Has(pod, port) && !consumer.Allocated(pod)
 			return consumer.OfDeployment(port) && !waiting || !consumer.IsBoundToPod(port) || consumer.Has(pod, port) &&
@@ -183,13 +203,20 @@ func (c *Controller) deleteOwn(ctx context.Context, own []*cloudteamv1.NetworkPo
 }
 
 // retire deletes the ports of a slot that no Pod will come back to, once nothing is bound to them: the StatefulSet is
-// gone, or was scaled down. A port also goes with its Network, which would wait for it. pod is nil if the cache has
-// none.
+// gone, or was scaled down, or the virtual machine is gone. A port also goes with its Network, which would wait for
+// it. pod is nil if the cache has none of the key's name.
 func (c *Controller) retire(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) error {
-	returns := sync.OnceValues(func() (bool, error) { return c.returns(ctx, key) })
-	for _, port := range c.caches.PortsOfSlot(key) {
-		slot, _ := consumer.SlotOf(port)
-		if port.DeletionTimestamp != nil || port.Status.BoundTo != nil || inSlot(pod, slot) {
+	ports := c.caches.PortsOfSlot(key)
+	if len(ports) == 0 {
+		return nil
+	}
+	slot, _ := consumer.SlotOf(ports[0]) // all have the same one
+	if c.waitsIn(pod, slot) {
+		return nil
+	}
+	returns := sync.OnceValues(func() (bool, error) { return c.returns(ctx, slot) })
+	for _, port := range ports {
+		if port.DeletionTimestamp != nil || port.Status.BoundTo != nil {
 			continue
 		}
 		on := port.Network()
@@ -201,7 +228,8 @@ func (c *Controller) retire(ctx context.Context, key cache.ObjectName, pod *core
 				continue
 			}
 		}
-		klog.FromContext(ctx).Info("Deleting port that no Pod of the StatefulSet will come back to", "port", port.Name)
+		klog.FromContext(ctx).Info("Deleting port that no Pod of the slot will come back to", "port", port.Name,
+			"slot", slot.String())
 		if err := c.ports.Delete(ctx, port, true); err != nil {
 			return err
 		}
@@ -209,13 +237,12 @@ func (c *Controller) retire(ctx context.Context, key cache.ObjectName, pod *core
 	return nil
 }
 
-// returns reports whether a Pod of a name, which is that of a slot, may come back. If the cache says that none will, it
-// reads the StatefulSet from the API server: the cache may show it as it was before it was scaled up again. Then the
-// error is ErrStale.
-func (c *Controller) returns(ctx context.Context, pod cache.ObjectName) (bool, error) {
-	slot, ok := consumer.SlotOfName(pod)
-	if !ok {
-		return false, nil
+// returns reports whether a Pod of a slot may come back. If the cache says that none will, it reads the StatefulSet
+// or the virtual machine from the API server: the cache may show it as it was before it was scaled up or made again.
+// Then the error is ErrStale.
+func (c *Controller) returns(ctx context.Context, slot consumer.Slot) (bool, error) {
+	if slot.Machine != "" {
+		return c.machineReturns(ctx, slot)
 	}
 	set, err := c.caches.StatefulSets.Lister().StatefulSets(slot.Namespace).Get(slot.Set)
 	if err == nil && slot.Returns(set) {
@@ -228,8 +255,26 @@ func (c *Controller) returns(ctx context.Context, pod cache.ObjectName) (bool, e
 	return false, err
 }
 
-// inSlot reports whether a Pod, which may be nil, is one of a slot.
-func inSlot(pod *corev1.Pod, slot consumer.Slot) bool {
+// machineReturns is returns for a virtual machine. If the caches do not show what the API server has because they are
+// not full or there are none, the port stays: it is synced again when they are full.
+func (c *Controller) machineReturns(ctx context.Context, slot consumer.Slot) (bool, error) {
+	cached := c.machines != nil && c.machines.HasSynced()
+	if cached && c.machines.Return(slot) {
+		return true, nil
+	}
+	stays, err := consumer.ReadReturn(ctx, c.metadata, slot)
+	if err == nil && stays && cached {
+		return false, controller.ErrStale
+	}
+	return stays, err
+}
+
+// waitsIn reports whether a slot has a Pod that may get its ports: the given one, which may be nil, of a StatefulSet,
+// or one of the virtual machine that has not ended.
+func (c *Controller) waitsIn(pod *corev1.Pod, slot consumer.Slot) bool {
+	if slot.Machine != "" {
+		return slices.ContainsFunc(c.caches.PodsOfMachine(slot), func(of *corev1.Pod) bool { return !consumer.Ended(of) })
+	}
 	if pod == nil {
 		return false
 	}

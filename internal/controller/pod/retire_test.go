@@ -84,7 +84,7 @@ func TestRetire(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			key := slot.Pod()
+			key := slot.Key()
 			cached, _ := idle.caches.Pods.Lister().Pods(key.Namespace).Get(key.Name)
 			err := idle.retire(controllertest.Logged(t), key, cached)
 			if stale := errors.Is(err, controller.ErrStale); stale != c.stale || err != nil && !stale {

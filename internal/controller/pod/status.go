@@ -49,10 +49,16 @@ func withoutDeployment(pod *corev1.Pod) progress {
 		metav1.GetControllerOfNoCopy(pod).Name)}
 }
 
-// withoutStatefulSet is for a Pod whose slot cannot be known.
-func withoutStatefulSet(pod *corev1.Pod) progress {
-	return progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: fmt.Sprintf(
-		"The Pod's StatefulSet is not known: %q, which controls it, is not found.", metav1.GetControllerOfNoCopy(pod).Name)}
+// withoutSlot is for a Pod whose slot cannot be known.
+func (c *Controller) withoutSlot(pod *corev1.Pod) progress {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	p := progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: fmt.Sprintf(
+		"The Pod's %s is not known: %q, which controls it, is not found.", owner.Kind, owner.Name)}
+	if _, ok := consumer.MachineOf(pod); ok && !c.machines.HasSynced() {
+		p.message = "KubeVirt's virtual machines have not been listed yet. If this lasts, see the controller's log, and " +
+			"give its account the right to get, list and watch virtualmachines and virtualmachineinstances."
+	}
+	return p
 }
 
 // notGated is for a Pod that was scheduled before its ports were Ready.
@@ -72,8 +78,8 @@ func unready(port *cloudteamv1.NetworkPort) progress {
 	return progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: stateOf(port)}
 }
 
-// insecure is for a port that MultiNetworkPolicies want in other groups: without them, the Pod could be reached by what
-// they forbid.
+// insecure is for a port that MultiNetworkPolicies want in other groups: without them, the Pod could be reached by
+// what they forbid.
 func insecure(lacks string) progress {
 	return progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: lacks}
 }
@@ -131,6 +137,15 @@ func (c *Controller) waitingFor(
 	if len(made) > 0 {
 		return stateOf(slices.MinFunc(made, consumer.CompareByName))
 	}
+	if _, ok := consumer.MachineOf(pod); ok {
+		for _, port := range slices.SortedFunc(slices.Values(pool), consumer.CompareByName) {
+			binding := port.Status.BoundTo
+			if binding != nil && binding.UID != pod.UID && consumer.ServedBy(port) == request {
+				return fmt.Sprintf("NetworkPort %q of the virtual machine is bound to Pod %q, which has not ended. "+
+					"The Pod gets the port when that one has ended.", port.Name, binding.Name)
+			}
+		}
+	}
 	if request.Exclusive() {
 		for _, port := range slices.SortedFunc(slices.Values(pool), consumer.CompareByName) {
 			binding := port.Status.BoundTo
@@ -155,8 +170,8 @@ func stateOf(port *cloudteamv1.NetworkPort) string {
 
 // problemOf says how a port differs from what a Pod was given. It is empty if it does not differ, or if that is
 // unknown: a status may lack what is being read again. A port that was deleted in Neutron is usually created again at
-// once. If that fails because its address is taken, the Pod runs without a network, and no other condition may say so.
-// port is nil if it is gone.
+// once. If that fails because its address is taken, the Pod runs without a network, and no other condition may say
+// so. port is nil if it is gone.
 func (c *Controller) problemOf(a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort, pod *corev1.Pod) string {
 	problem := ""
 	switch {
@@ -174,7 +189,8 @@ func (c *Controller) problemOf(a cloudteamv1.Allocation, port *cloudteamv1.Netwo
 			consumer.Quoted(why.Message))
 	case port.Status.BoundTo != nil && consumer.BoundTo(port) != pod.UID:
 		other, err := c.caches.Pods.Lister().Pods(pod.Namespace).Get(port.Status.BoundTo.Name)
-		if err == nil && consumer.Has(other, port) {
+		// The source of a live migration has the port until it has ended.
+		if err == nil && consumer.Has(other, port) && !consumer.SameInstance(other, pod) {
 			problem = fmt.Sprintf("is bound to Pod %q", other.Name)
 		}
 	}
@@ -219,8 +235,8 @@ func (c *Controller) report(ctx context.Context, pod *corev1.Pod, p progress) er
 	return err
 }
 
-// writeCondition writes the condition for a progress, with an Event, if the Pod has another one. It returns the updated
-// Pod. It returns controller.ErrStale if the Pod has changed meanwhile or is gone.
+// writeCondition writes the condition for a progress, with an Event, if the Pod has another one. It returns the
+// updated Pod. It returns controller.ErrStale if the Pod has changed meanwhile or is gone.
 func (c *Controller) writeCondition(ctx context.Context, pod *corev1.Pod, p progress) (*corev1.Pod, error) {
 	condition := corev1.PodCondition{
 		Type: cloudteamv1.ConditionNetworksReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),

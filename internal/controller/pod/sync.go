@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// quiet is how long after its creation a Pod may wait for ports before its condition says so. Usually they are Ready
-	// by then, and a condition that is obsolete at once is not written.
+	// quiet is how long after its creation a Pod may wait for ports before its condition says so. Usually they are
+	// Ready by then, and a condition that is obsolete at once is not written.
 	quiet = 10 * time.Second
 	// recheck is how often a waiting Pod is synced without an event. Usually an event comes earlier. It covers changes
 	// without an event, and costs no call.
@@ -34,7 +34,8 @@ type progress struct {
 	allocated bool
 }
 
-// sync gives one Pod the ports that it is bound to. It is level-triggered: it acts on the current state of the caches.
+// sync gives one Pod the ports that it is bound to. It is level-triggered: it acts on the current state of the
+// caches.
 //
 // The process may crash after any write. The next sync, in any process, finds each of them. It finds a port by its
 // name, and a binding by the Pod's UID in it. The allocation is the last write, and it is on the Pod.
@@ -80,8 +81,8 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName, pod *c
 		// The kubelet owns it, and takes no change from the API server.
 		return progress{}, nil
 	case consumer.Ended(pod):
-		// Garbage collection keeps its ports until somebody deletes the Pod, which may never happen. Those of a slot are for
-		// its next Pod.
+		// Garbage collection keeps its ports until somebody deletes the Pod, which may never happen. Those of a slot are
+		// for its next Pod.
 		return progress{}, c.deleteOwn(ctx, c.caches.PortsOf(pod, consumer.PodKind), nil)
 	case consumer.Allocated(pod):
 		return c.keep(ctx, key, pod)
@@ -116,9 +117,12 @@ func (c *Controller) provide(
 	if !known {
 		return withoutDeployment(pod), nil
 	}
-	slot, known := c.caches.SlotOfPod(pod)
+	slot, known := c.caches.SlotOfPod(pod, c.machines)
 	if !known {
-		return withoutStatefulSet(pod), nil
+		return c.withoutSlot(pod), nil
+	}
+	if slot != nil && slot.Machine != "" {
+		held = append(held, c.ofSource(pod, *slot)...)
 	}
 	var bound []*cloudteamv1.NetworkPort
 	if deployment == nil {
@@ -130,7 +134,7 @@ func (c *Controller) provide(
 	}
 	ports := consumer.Served(requests, append(held, bound...))
 	if slices.Contains(ports, nil) {
-		return c.lacking(pod, c.poolOf(pod, deployment), requests, ports, held), nil
+		return c.lacking(pod, c.poolOf(pod, deployment, slot), requests, ports, held), nil
 	}
 	for i, port := range ports {
 		if consumer.StateOf(port) != consumer.PortUsable {
@@ -147,8 +151,8 @@ func (c *Controller) provide(
 		if err != nil {
 			return progress{}, err
 		}
-		if live == nil || live.UID != port.UID || consumer.BoundTo(live) != pod.UID || live.DeletionTimestamp != nil ||
-			consumer.StateOf(live) != consumer.PortUsable {
+		if live == nil || live.UID != port.UID || consumer.BoundTo(live) != consumer.BoundTo(port) ||
+			live.DeletionTimestamp != nil || consumer.StateOf(live) != consumer.PortUsable {
 			return progress{}, controller.ErrStale
 		}
 		if lacks := c.policies.Lacks(live); lacks != "" {
@@ -161,16 +165,26 @@ func (c *Controller) provide(
 
 // poolOf gives the ports that a Pod may be bound to: those of its Deployment, or those that were made for it or its
 // slot.
-func (c *Controller) poolOf(pod *corev1.Pod, deployment *appsv1.Deployment) []*cloudteamv1.NetworkPort {
+func (c *Controller) poolOf(
+	pod *corev1.Pod, deployment *appsv1.Deployment, slot *consumer.Slot,
+) []*cloudteamv1.NetworkPort {
 	if deployment != nil {
 		return c.caches.PortsOf(deployment, consumer.DeploymentKind)
 	}
-	return c.madeFor(pod)
+	return c.madeFor(pod, slot)
 }
 
 // held gives the ports that the cache shows to be bound to a Pod.
 func (c *Controller) held(key cache.ObjectName, pod *corev1.Pod) []*cloudteamv1.NetworkPort {
 	return slices.DeleteFunc(c.caches.PortsBoundTo(key), func(port *cloudteamv1.NetworkPort) bool {
 		return consumer.BoundTo(port) != pod.UID
+	})
+}
+
+// ofSource gives the ports of a Pod's virtual machine that another Pod of the same instance has. That is the source
+// of a live migration. The target is given the same ports, and bound to them when the source has ended.
+func (c *Controller) ofSource(pod *corev1.Pod, slot consumer.Slot) []*cloudteamv1.NetworkPort {
+	return slices.DeleteFunc(c.caches.PortsOfSlot(slot.Key()), func(port *cloudteamv1.NetworkPort) bool {
+		return c.caches.Source(pod, port) == nil
 	})
 }

@@ -11,8 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -35,7 +37,10 @@ type Controller struct {
 
 	pods     coreclient.PodsGetter
 	sets     appsclient.StatefulSetsGetter
+	metadata metadata.Interface
 	caches   *consumer.Caches
+	// machines is nil where KubeVirt is not served.
+	machines *consumer.Machines
 	policies *netpolicy.Policies
 	recorder record.EventRecorder
 	// ports writes the bindings, and creates and deletes the ports of Pods without a Deployment.
@@ -44,11 +49,13 @@ type Controller struct {
 	expected controller.Expectations
 }
 
-// NewController makes a controller that watches the informers of the caches, which MUST NOT run yet. by is nil if
-// MultiNetworkPolicies are not served. Nothing runs before Run. The recorder needs no scheme that knows Pods.
+// NewController makes a controller that watches the informers of the caches, which MUST NOT run yet. machines is nil if
+// KubeVirt is not served, and by if MultiNetworkPolicies are not. Nothing runs before Run. The recorder needs no scheme
+// that knows Pods.
 func NewController(
 	ports portclient.NetworkPortsGetter, pods coreclient.PodsGetter, sets appsclient.StatefulSetsGetter,
-	caches *consumer.Caches, by *netpolicy.Policies, recorder record.EventRecorder,
+	client metadata.Interface, caches *consumer.Caches, machines *consumer.Machines, by *netpolicy.Policies,
+	recorder record.EventRecorder,
 ) (*Controller, error) {
 	from := caches.Informers
 	if err := controller.IndexPorts(from.Ports.Informer()); err != nil {
@@ -57,12 +64,22 @@ func NewController(
 	c := &Controller{
 		pods:     pods,
 		sets:     sets,
+		metadata: client,
 		caches:   caches,
+		machines: machines,
 		policies: by,
 		recorder: recorder,
 		ports:    consumer.Writer{Ports: ports, Pods: pods},
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
+	if machines != nil {
+		handler := controller.HandlerOfPart(c.Loop, c.keysOfMachine, sameMachine)
+		err := errors.Join(c.WatchOptional(machines.All, handler), c.WatchOptional(machines.Instances, handler))
+		if err != nil {
+			return nil, err
+		}
+		c.After(machines.HasSynced, func() { c.Enqueue(c.keysOfMachines()...) })
+	}
 	return c, errors.Join(
 		c.Watch(from.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
 		c.Watch(from.Ports.Informer(), c.HandlerOf(c.keysOfPort)),
@@ -86,6 +103,9 @@ func (c *Controller) keysOfPod(object metav1.Object) []cache.ObjectName {
 		len(c.caches.PortsOfSlot(key)) == 0 {
 		return nil
 	}
+	if slot, ok := consumer.MachineOf(object); ok {
+		return []cache.ObjectName{key, slot.Key()}
+	}
 	return []cache.ObjectName{key}
 }
 
@@ -104,7 +124,10 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 		keys = append(keys, pod)
 	}
 	if slot, ok := consumer.SlotOf(port); ok {
-		keys = append(keys, slot.Pod())
+		keys = append(keys, slot.Key())
+		if slot.Machine != "" {
+			keys = append(keys, keysWaiting(c.caches.PodsOfMachine(slot))...)
+		}
 	}
 	for _, pod := range c.caches.GivenTo(port) {
 		keys = append(keys, cache.MetaObjectToName(pod))
@@ -152,7 +175,32 @@ func (c *Controller) keysOfStatefulSet(set metav1.Object) []cache.ObjectName {
 	keys := keysWaiting(c.caches.PodsOfStatefulSet(set))
 	for _, port := range c.caches.PortsMadeFor(consumer.StatefulSetKind, cache.MetaObjectToName(set)) {
 		if slot, ok := consumer.SlotOf(port); ok {
-			keys = append(keys, slot.Pod())
+			keys = append(keys, slot.Key())
+		}
+	}
+	return keys
+}
+
+// sameMachine reports whether two states of a virtual machine or of its instance are the same for its ports.
+func sameMachine(was, is *metav1.PartialObjectMetadata) bool {
+	return was.DeletionTimestamp.Equal(is.DeletionTimestamp) &&
+		was.Annotations[cloudteamv1.AnnotationPortsWhenStopped] == is.Annotations[cloudteamv1.AnnotationPortsWhenStopped]
+}
+
+// keysOfMachine names the Pods that wait for an instance of a virtual machine to be known, and the key that deletes the
+// ports of the machine.
+func (c *Controller) keysOfMachine(machine metav1.Object) []cache.ObjectName {
+	slot := consumer.Slot{Namespace: machine.GetNamespace(), Machine: machine.GetName()}
+	return append(keysWaiting(c.caches.PodsOfMachine(slot)), slot.Key())
+}
+
+// keysOfMachines names the keys that delete the ports of all virtual machines.
+func (c *Controller) keysOfMachines() []cache.ObjectName {
+	ports, _ := c.caches.Ports.Lister().List(labels.Everything()) // a cache gives no error
+	var keys []cache.ObjectName
+	for _, port := range ports {
+		if slot, ok := consumer.SlotOf(port); ok && slot.Machine != "" {
+			keys = append(keys, slot.Key())
 		}
 	}
 	return keys
@@ -168,7 +216,7 @@ func (c *Controller) keysOfNetwork(network metav1.Object) []cache.ObjectName {
 	}
 	for _, port := range controller.PortsOn(c.caches.Ports.Informer().GetIndexer(), key) {
 		if slot, ok := consumer.SlotOf(port); ok {
-			keys = append(keys, slot.Pod())
+			keys = append(keys, slot.Key())
 		}
 	}
 	return keys

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubeinformers "k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -57,6 +59,13 @@ func requestFor(text string) consumer.Request {
 // newIdle makes a controller whose caches show the objects given, and whose API server has none of them.
 func newIdle(t testing.TB, shown ...runtime.Object) *Controller {
 	t.Helper()
+	return newIdleWith(t, nil, shown...)
+}
+
+// newIdleWith makes a controller whose caches and API server have the virtual machines and instances given, and whose
+// caches show the objects given. Without any, KubeVirt is not served.
+func newIdleWith(t testing.TB, machines []*metav1.PartialObjectMetadata, shown ...runtime.Object) *Controller {
+	t.Helper()
 	client, kube := fake.NewSimpleClientset(), kubefake.NewSimpleClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	kubeFactory := kubeinformers.NewSharedInformerFactory(kube, 0)
@@ -64,7 +73,27 @@ func newIdle(t testing.TB, shown ...runtime.Object) *Controller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewController(client.CloudteamV1(), kube.CoreV1(), kube.AppsV1(), caches, nil, &controllertest.Events{})
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	objects := make([]runtime.Object, len(machines))
+	for i, m := range machines {
+		objects[i] = m
+	}
+	read := metadatafake.NewSimpleMetadataClient(scheme, objects...)
+	var known *consumer.Machines
+	if machines != nil {
+		informers := metadatainformer.NewSharedInformerFactory(read, 0)
+		known = &consumer.Machines{
+			All:       informers.ForResource(consumer.MachineResource).Informer(),
+			Instances: informers.ForResource(consumer.InstanceResource).Informer(),
+		}
+		informers.Start(t.Context().Done())
+		informers.WaitForCacheSync(t.Context().Done())
+	}
+	c, err := NewController(client.CloudteamV1(), kube.CoreV1(), kube.AppsV1(), read, caches, known, nil,
+		&controllertest.Events{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	case !c.expected.Met(key, port.UID, port.ResourceVersion):
 		// The cache is older than our last write. The event that updates the cache requeues the key.
 		return controller.Result{}, nil
+	}
+	if next := c.standby(port); !equality.Semantic.DeepEqual(next, port.Status.Standby) {
+		return controller.Result{}, c.patch(ctx, key, port, map[string]any{"standby": next})
 	}
 	wanted, is := c.wanted(port), port.Status.Attachment
 	if wanted == nil {
@@ -107,21 +111,53 @@ func satisfies(is, wanted *cloudteamv1.PortAttachment) bool {
 // is gone, because its containers may still run.
 func (c *Controller) wanted(port *cloudteamv1.NetworkPort) *cloudteamv1.PortAttachment {
 	pod := c.podOf(port)
-	if pod == nil || port.Status.PortID == "" || pod.Spec.NodeName == "" || consumer.Ended(pod) {
+	if pod == nil || port.Status.PortID == "" || consumer.Ended(pod) {
 		return nil
 	}
-	node, exists, err := c.nodes.GetByKey(pod.Spec.NodeName)
-	object, ok := node.(*metav1.PartialObjectMetadata)
-	if err != nil || !exists || !ok {
-		return nil
-	}
-	on := dataplaneOf(object)
-	if !slices.Contains(modes, on.mode) {
+	on, ok := c.dataplaneOn(pod.Spec.NodeName)
+	if !ok {
 		return nil
 	}
 	return &cloudteamv1.PortAttachment{
-		Node: object.Name, Host: on.host, Mode: on.mode, ParentMAC: on.parent, PortID: port.Status.PortID, PodUID: pod.UID,
+		Node: pod.Spec.NodeName, Host: on.host, Mode: on.mode, ParentMAC: on.parent, PortID: port.Status.PortID,
+		PodUID: pod.UID,
 	}
+}
+
+// dataplaneOn gives the data plane of a node by its name; ok is false if it has none.
+func (c *Controller) dataplaneOn(name string) (on dataplane, ok bool) {
+	node, exists, err := c.nodes.GetByKey(name)
+	object, known := node.(*metav1.PartialObjectMetadata)
+	if err != nil || !exists || !known {
+		return dataplane{}, false
+	}
+	on = dataplaneOf(object)
+	return on, slices.Contains(modes, on.mode)
+}
+
+// standby is the Pod that gets a port next, on a node with a data plane; nil if there is none. It is the target of a
+// live migration: another Pod of the instance of the Pod that the port is bound to, which was given the port.
+func (c *Controller) standby(port *cloudteamv1.NetworkPort) *cloudteamv1.PortStandby {
+	source := c.podOf(port)
+	if source == nil {
+		return nil
+	}
+	var next *corev1.Pod
+	for _, pod := range c.caches.GivenTo(port) {
+		if pod.UID == source.UID || pod.DeletionTimestamp != nil || !consumer.SameInstance(pod, source) {
+			continue
+		}
+		if next == nil || next.CreationTimestamp.Before(&pod.CreationTimestamp) {
+			next = pod
+		}
+	}
+	if next == nil {
+		return nil
+	}
+	if _, ok := c.dataplaneOn(next.Spec.NodeName); !ok {
+		return nil
+	}
+	return &cloudteamv1.PortStandby{Node: next.Spec.NodeName, PodUID: next.UID}
 }
 
 // podOf returns the Pod that a port is bound to, or nil.
@@ -234,12 +270,20 @@ func (c *Controller) write(
 		attached.ObservedGeneration = port.Generation
 		meta.SetStatusCondition(&conditions, *attached)
 	}
+	return c.patch(ctx, key, port, map[string]any{"attachment": at, "conditions": conditions})
+}
+
+// patch writes fields of a port's status. It succeeds only if the port has not changed since it was read.
+func (c *Controller) patch(
+	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, status map[string]any,
+) error {
 	written, err := controller.PatchAsRead(ctx, c.client.NetworkPorts(port.Namespace).Patch, types.MergePatchType,
-		manager, port, map[string]any{"status": map[string]any{"attachment": at, "conditions": conditions}}, "status")
+		manager, port, map[string]any{"status": status}, "status")
 	if err != nil {
 		return err
 	}
 	c.expected.Written(key, written.UID, written.ResourceVersion)
-	klog.FromContext(ctx).V(2).Info("Wrote attachment", "attachment", at)
+	klog.FromContext(ctx).V(2).Info("Wrote attachment", "attachment", written.Status.Attachment, "standby",
+		written.Status.Standby)
 	return nil
 }

@@ -83,7 +83,8 @@ func NewController(
 // keyOfUsed skips the ports that nothing uses, and never did, unless Neutron does not delete them.
 func keyOfUsed(object metav1.Object) []cache.ObjectName {
 	port, known := object.(*cloudteamv1.NetworkPort)
-	if known && port.Status.BoundTo == nil && port.Status.Attachment == nil && !cannotBeDeleted(port) {
+	if known && port.Status.BoundTo == nil && port.Status.Attachment == nil && port.Status.Standby == nil &&
+		!cannotBeDeleted(port) {
 		return nil
 	}
 	return controller.KeyOf(object)
@@ -92,18 +93,25 @@ func keyOfUsed(object metav1.Object) []cache.ObjectName {
 // sameToBind reports whether two states of a port are the same for its binding.
 func sameToBind(was, is *cloudteamv1.NetworkPort) bool {
 	return was.Status.PortID == is.Status.PortID && equality.Semantic.DeepEqual(was.Status.BoundTo, is.Status.BoundTo) &&
-		equality.Semantic.DeepEqual(was.Status.Attachment, is.Status.Attachment) && failureOf(was) == failureOf(is) &&
+		equality.Semantic.DeepEqual(was.Status.Attachment, is.Status.Attachment) &&
+		equality.Semantic.DeepEqual(was.Status.Standby, is.Status.Standby) && failureOf(was) == failureOf(is) &&
 		cannotBeDeleted(was) == cannotBeDeleted(is)
 }
 
-// keysOfPod names the ports that are bound to a Pod, of which most Pods of a cluster have none.
+// keysOfPod names the ports that are bound to a Pod, of which most Pods of a cluster have none, and those of its
+// virtual machine.
 func (c *Controller) keysOfPod(pod metav1.Object) []cache.ObjectName {
-	return keysOf(c.caches.PortsBoundTo(cache.MetaObjectToName(pod)))
+	ports := c.caches.PortsBoundTo(cache.MetaObjectToName(pod))
+	if slot, ok := consumer.MachineOf(pod); ok {
+		ports = append(ports, c.caches.PortsOfSlot(slot.Key())...)
+	}
+	return keysOf(ports)
 }
 
 // samePlace reports whether two states of a Pod are the same for where its ports belong.
 func samePlace(was, is *corev1.Pod) bool {
-	return was.Spec.NodeName == is.Spec.NodeName && consumer.Ended(was) == consumer.Ended(is)
+	return was.Spec.NodeName == is.Spec.NodeName && consumer.Ended(was) == consumer.Ended(is) &&
+		consumer.Allocated(was) == consumer.Allocated(is) && was.DeletionTimestamp.Equal(is.DeletionTimestamp)
 }
 
 // keysOfNode names the ports of a Node's Pods. It looks at all ports: a node's data plane changes rarely.

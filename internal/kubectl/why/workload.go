@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -88,7 +89,7 @@ func (w *walk) pod(p *corev1.Pod) (chain []Link, healthy string) {
 		return nil, fmt.Sprintf("Nothing is wrong: the Pod has ended (%s) and needs no networks.", p.Status.Phase)
 	}
 	ports := w.portsIn(p.Namespace, func(port *cloudteamv1.NetworkPort) bool {
-		if slot, ok := consumer.SlotOf(port); ok && slot.Pod().Name == p.Name {
+		if slot, ok := consumer.SlotOf(port); ok && isIn(p, slot) {
 			return true
 		}
 		bound := port.Status.BoundTo
@@ -122,6 +123,14 @@ func (w *walk) pod(p *corev1.Pod) (chain []Link, healthy string) {
 	}
 	w.warnOfNode(p, ports)
 	return nil, "Nothing is wrong: the Pod has its networks" + addressesOf(p) + "."
+}
+
+// isIn reports whether a Pod is one of a slot, whose ports it waits for.
+func isIn(p *corev1.Pod, slot consumer.Slot) bool {
+	if machine, ok := consumer.MachineOf(p); ok {
+		return machine == slot
+	}
+	return slot.Key() == cache.MetaObjectToName(p)
 }
 
 // withoutPorts explains why a Pod has no ports: by its own ones, by its Deployment, or by its namespace.

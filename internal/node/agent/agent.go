@@ -61,6 +61,8 @@ type Agent struct {
 	linksChanged node.Signal
 	// ports are the NetworkPorts of this node, by key and byPod.
 	ports cache.Indexer
+	// standbys are the NetworkPorts that Pods of this node get next, by key and byPod.
+	standbys cache.Indexer
 	// synced reports whether ports has all.
 	synced       func() bool
 	portsChanged node.Signal
@@ -91,6 +93,18 @@ func indexers() cache.Indexers {
 		byPod: func(object any) ([]string, error) {
 			if p, ok := object.(*cloudteamv1.NetworkPort); ok && p.Status.BoundTo != nil {
 				return []string{string(p.Status.BoundTo.UID)}, nil
+			}
+			return nil, nil
+		},
+	}
+}
+
+// standbyIndexers are those of Agent.standbys.
+func standbyIndexers() cache.Indexers {
+	return cache.Indexers{
+		byPod: func(object any) ([]string, error) {
+			if p, ok := object.(*cloudteamv1.NetworkPort); ok && p.Status.Standby != nil {
+				return []string{string(p.Status.Standby.PodUID)}, nil
 			}
 			return nil, nil
 		},

@@ -161,9 +161,12 @@ func sameMAC(a, b string) bool { return strings.EqualFold(a, b) }
 // prepare waits until the interface's port is prepared. Then it removes from the switch what an earlier sandbox of the
 // Pod left, so that the plugin can make the interface anew.
 func (a *Agent) prepare(ctx context.Context, r agentapi.Request) (*agentapi.Interface, error) {
-	p, err := a.await(ctx, r)
+	p, standby, err := a.await(ctx, r)
 	if err != nil {
 		return nil, err
+	}
+	if standby {
+		return a.prepareStandby(ctx, p, r)
 	}
 	w, err := a.wantedOf(p, r)
 	if err != nil {
@@ -195,25 +198,33 @@ func (a *Agent) prepare(ctx context.Context, r agentapi.Request) (*agentapi.Inte
 	return interfaceOf(p, w, s), nil
 }
 
-// await waits until choose finds the port.
-func (a *Agent) await(ctx context.Context, r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
+// await waits until choose finds the port, or standby does.
+func (a *Agent) await(
+	ctx context.Context, r agentapi.Request,
+) (port *cloudteamv1.NetworkPort, standby bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.wait)
 	defer cancel()
 	for {
 		ports, vswitch := a.portsChanged.Changed(), a.vswitch.Changed()
 		p, err := a.choose(r)
+		next := a.standby(r)
+		if err != nil && next != nil {
+			p, err = next, nil
+		} else {
+			next = nil
+		}
 		if err == nil {
 			if err = a.ready(ctx); err == nil {
-				return p, nil
+				return p, next != nil, nil
 			}
 			err = agentapi.Errorf(agentapi.CodeTryAgain, "%v", err)
 		}
 		if refusal := (*agentapi.Error)(nil); !errors.As(err, &refusal) || refusal.Code != agentapi.CodeTryAgain {
-			return nil, err
+			return nil, false, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return nil, false, err
 		case <-ports:
 		case <-vswitch:
 		}
@@ -275,6 +286,9 @@ func (a *Agent) inTheWay(s ovs.State, w ovs.Wanted) ([]ovs.Port, error) {
 func (a *Agent) plug(ctx context.Context, r agentapi.Request) error {
 	p, err := a.choose(r)
 	if err != nil {
+		if next := a.standby(r); next != nil && next.Status.PortID == r.PortID {
+			return nil // a repair plugs it when the port is attached here
+		}
 		return err
 	}
 	if r.PortID != p.Status.PortID {

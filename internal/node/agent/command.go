@@ -172,23 +172,35 @@ func Run(ctx context.Context, o Options) error {
 	if a.onTrunk() {
 		a.vswitch = trunk.New(o.Parent)
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(networks, 0, informers.WithTransform(trim),
-		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
-			list.FieldSelector = fields.OneTermEqualSelector("status.attachment.node", o.NodeName).String()
-		}))
-	informer := factory.Cloudteam().V1().NetworkPorts().Informer()
-	if err := informer.AddIndexers(indexers()); err != nil {
-		return err
+	// watch makes an informer of the NetworkPorts that have the node in a field.
+	watch := func(field string, by cache.Indexers) (informers.SharedInformerFactory, cache.Indexer, error) {
+		factory := informers.NewSharedInformerFactoryWithOptions(networks, 0, informers.WithTransform(trim),
+			informers.WithTweakListOptions(func(list *metav1.ListOptions) {
+				list.FieldSelector = fields.OneTermEqualSelector(field, o.NodeName).String()
+			}))
+		informer := factory.Cloudteam().V1().NetworkPorts().Informer()
+		if err := informer.AddIndexers(by); err != nil {
+			return nil, nil, err
+		}
+		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { a.portsChanged.Change() },
+			UpdateFunc: func(any, any) { a.portsChanged.Change() },
+			DeleteFunc: func(any) { a.portsChanged.Change() },
+		})
+		if err == nil && a.synced == nil {
+			a.synced = registration.HasSynced // of the first one: nothing waits for standbys
+		}
+		return factory, informer.GetIndexer(), err
 	}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { a.portsChanged.Change() },
-		UpdateFunc: func(any, any) { a.portsChanged.Change() },
-		DeleteFunc: func(any) { a.portsChanged.Change() },
-	})
+	factory, ports, err := watch("status.attachment.node", indexers())
 	if err != nil {
 		return err
 	}
-	a.ports, a.synced = informer.GetIndexer(), registration.HasSynced
+	next, standbys, err := watch("status.standby.node", standbyIndexers())
+	if err != nil {
+		return err
+	}
+	a.ports, a.standbys = ports, standbys
 
 	// Everything that can fail comes before everything that runs.
 	health, err := a.listenHealth(o.BindAddress)
@@ -220,8 +232,10 @@ func Run(ctx context.Context, o Options) error {
 		group.Go(func() error { return health(ctx) })
 	}
 	factory.Start(ctx.Done())
+	next.Start(ctx.Done())
 	err = group.Wait()
 	factory.Shutdown()
+	next.Shutdown()
 	return err
 }
 

@@ -46,10 +46,12 @@ type world struct {
 	host nodetest.Netns
 	mode cloudteamv1.AttachmentMode
 	// ovn is the node's OVN; nil in the mode ovs, which has ovs only, and in the mode trunk, which has trunk only.
-	ovn    *nodetest.OVN
-	ovs    *nodetest.OVS
-	trunk  *nodetest.Trunk
-	ports  cache.Indexer
+	ovn   *nodetest.OVN
+	ovs   *nodetest.OVS
+	trunk *nodetest.Trunk
+	ports cache.Indexer
+	// next are the ports that Pods of the node get next.
+	next   cache.Indexer
 	socket string
 	// parent is the next agent's --parent.
 	parent string
@@ -67,7 +69,8 @@ type world struct {
 
 func newWorld(t *testing.T, mode cloudteamv1.AttachmentMode) *world {
 	t.Helper()
-	w := &world{t: t, host: nodetest.NewNetns(t, "host"), ports: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers()), wait: testWait, mode: mode}
+	w := &world{t: t, host: nodetest.NewNetns(t, "host"), ports: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers()), wait: testWait, mode: mode,
+		next: cache.NewIndexer(cache.MetaNamespaceKeyFunc, standbyIndexers())}
 	switch mode {
 	case cloudteamv1.AttachmentOVN:
 		w.ovn = nodetest.NewOVN(t, w.host, testNode)
@@ -113,7 +116,7 @@ func (w *world) start() {
 		seen = w.wrap(s)
 	}
 	a := &Agent{
-		node: testNode, mode: mode, wait: w.wait, vswitch: seen, ports: w.ports, synced: func() bool { return true }, links: w.links,
+		node: testNode, mode: mode, wait: w.wait, vswitch: seen, ports: w.ports, standbys: w.next, synced: func() bool { return true }, links: w.links,
 		claims: map[types.UID]string{}, names: map[types.UID]string{}, silent: map[types.UID]time.Time{}, told: map[types.UID]telling{}, write: w.write,
 	}
 	socket, err := listen(w.socket)

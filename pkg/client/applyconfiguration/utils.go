@@ -74,6 +74,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.PortAttachmentApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PortBinding"):
 		return &cloudteamv1.PortBindingApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PortStandby"):
+		return &cloudteamv1.PortStandbyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ProviderSpec"):
 		return &cloudteamv1.ProviderSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ResourceStatus"):

@@ -24,7 +24,10 @@ const (
 	// persistentVolumeClaimRetentionPolicy.whenScaled does of their volumes. The default is PortsDelete. With any other
 	// value than the two, they are deleted, too.
 	AnnotationPortsWhenScaled = "cloudteam.ztgame.com/ports-when-scaled"
-	// PortsRetain keeps the ports until the StatefulSet is deleted.
+	// AnnotationPortsWhenStopped on a VirtualMachine of KubeVirt says what becomes of its ports when it is stopped, also
+	// for the moment of a restart. The default is PortsRetain. With any other value than the two, they are kept, too.
+	AnnotationPortsWhenStopped = "cloudteam.ztgame.com/ports-when-stopped"
+	// PortsRetain keeps the ports until the StatefulSet or VirtualMachine is deleted.
 	PortsRetain = "Retain"
 	// PortsDelete deletes the ports.
 	PortsDelete = "Delete"

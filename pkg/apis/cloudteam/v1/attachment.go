@@ -78,6 +78,16 @@ type PortAttachment struct {
 	PodUID types.UID `json:"podUID"`
 }
 
+// PortStandby says which Pod gets a port next: the target of a live migration
+// of a virtual machine.
+type PortStandby struct {
+	// node is the name of the Node that the Pod was scheduled to.
+	// +kubebuilder:validation:MinLength=1
+	Node string `json:"node"`
+	// podUID is the UID of the Pod.
+	PodUID types.UID `json:"podUID"`
+}
+
 // Attachment returns where a port's interface belongs now. It is nil while there is nothing to plug: the port is not
 // bound, or Neutron is not prepared for this Pod and this port.
 func (p *NetworkPort) Attachment() *PortAttachment {

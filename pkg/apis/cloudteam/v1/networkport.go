@@ -12,6 +12,7 @@ import (
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:selectablefield:JSONPath=`.status.attachment.node`
+// +kubebuilder:selectablefield:JSONPath=`.status.standby.node`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Network",type=string,JSONPath=`.spec.networkName`
@@ -277,6 +278,12 @@ type NetworkPortStatus struct {
 	// attached there. It is unset on nodes without a data plane.
 	// +optional
 	Attachment *PortAttachment `json:"attachment,omitempty"`
+
+	// standby is the Pod that gets the port when the one that it is bound to has
+	// ended, during a live migration of a virtual machine. Its node makes the
+	// interface, and connects it when the port is attached there.
+	// +optional
+	Standby *PortStandby `json:"standby,omitempty"`
 }
 
 // FloatingIPStatus is a port's floating IP.

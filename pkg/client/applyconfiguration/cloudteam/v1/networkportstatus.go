@@ -32,6 +32,10 @@ type NetworkPortStatusApplyConfiguration struct {
 	// attachment says on which node the port's interface is, and how it is
 	// attached there. It is unset on nodes without a data plane.
 	Attachment *PortAttachmentApplyConfiguration `json:"attachment,omitempty"`
+	// standby is the Pod that gets the port when the one that it is bound to has
+	// ended, during a live migration of a virtual machine. Its node makes the
+	// interface, and connects it when the port is attached there.
+	Standby *PortStandbyApplyConfiguration `json:"standby,omitempty"`
 }
 
 // NetworkPortStatusApplyConfiguration constructs a declarative configuration of the NetworkPortStatus type for use with
@@ -166,5 +170,13 @@ func (b *NetworkPortStatusApplyConfiguration) WithBoundTo(value *PortBindingAppl
 // If called multiple times, the Attachment field is set to the value of the last call.
 func (b *NetworkPortStatusApplyConfiguration) WithAttachment(value *PortAttachmentApplyConfiguration) *NetworkPortStatusApplyConfiguration {
 	b.Attachment = value
+	return b
+}
+
+// WithStandby sets the Standby field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Standby field is set to the value of the last call.
+func (b *NetworkPortStatusApplyConfiguration) WithStandby(value *PortStandbyApplyConfiguration) *NetworkPortStatusApplyConfiguration {
+	b.Standby = value
 	return b
 }

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
+)
+
+// findMachines finds out whether KubeVirt is installed. If it is installed later, the next process finds it.
+func (p *process) findMachines() {
+	if !p.options.enabled(podcontroller.Name) {
+		return // nobody asks
+	}
+	p.group.Go(func() error {
+		if !p.await(p.policiesKnown) {
+			return nil // told to stop before that was known
+		}
+		for _, resource := range []schema.GroupVersionResource{consumer.MachineResource, consumer.InstanceResource} {
+			served, err := p.discovery.installed(p.runCtx, resource)
+			if err != nil {
+				return nil //nolint:nilerr // told to stop before the API server answered
+			}
+			if p.machinesServed = served; !served {
+				break
+			}
+		}
+		close(p.machinesKnown)
+		return nil
+	})
+}
+
+// machines makes the informers of KubeVirt's virtual machines and starts them; nil where there are none. The caller
+// holds building, and machinesKnown is closed.
+func (p *process) machines() (*consumer.Machines, error) {
+	if !p.machinesServed {
+		return nil, nil //nolint:nilnil // there is nothing to watch
+	}
+	factory := metadatainformer.NewFilteredSharedInformerFactory(
+		p.metadata, p.options.ResyncPeriod, p.options.Namespace, nil)
+	m := &consumer.Machines{
+		All:       factory.ForResource(consumer.MachineResource).Informer(),
+		Instances: factory.ForResource(consumer.InstanceResource).Informer(),
+	}
+	if err := m.All.SetTransform(trim); err != nil {
+		return nil, err
+	}
+	if err := m.Instances.SetTransform(trim); err != nil {
+		return nil, err
+	}
+	klog.FromContext(p.runCtx).Info("KubeVirt is installed; virtual machines keep their ports")
+	p.base.Go(func() error {
+		factory.Start(p.baseCtx.Done())
+		<-p.baseCtx.Done()
+		factory.Shutdown()
+		return nil
+	})
+	return m, nil
+}

@@ -1,0 +1,76 @@
+package portbinding
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// A node learns of the target of a live migration before the port is bound to it, and no longer than that.
+func TestTheNodeOfAMigrationsTargetIsTold(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.showNode("node1", ovn)
+		w.showNode("node2", ovn)
+		w.showNode("plain", nil)
+		created := time.Now()
+		launcher := func(name string, uid, instance types.UID, node string, edit ...func(*corev1.Pod)) {
+			pod := &corev1.Pod{}
+			created = created.Add(time.Second)
+			pod.Namespace, pod.Name, pod.UID, pod.CreationTimestamp = portKey.Namespace, name, uid, metav1.NewTime(created)
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance",
+				Name: "vm", UID: instance, Controller: new(true)}}
+			pod.Annotations = map[string]string{cloudteamv1.AnnotationAllocations: `[{"portID":"p1","port":"web-0"}]`}
+			pod.Spec.NodeName = node
+			for _, e := range edit {
+				e(pod)
+			}
+			w.Show(pod)
+		}
+		next := func(want string) {
+			t.Helper()
+			got := ""
+			if s := w.Get().Status.Standby; s != nil {
+				got = string(s.PodUID) + " on " + s.Node
+			}
+			if got != want {
+				t.Errorf("next is %q, want %q", got, want)
+			}
+			w.want("ovn on node1: False WaitingForPlug")
+		}
+		launcher("web", "pod-1", "run-1", "node1")
+		_ = w.sync("bind p1 to compute-1", "write status")
+		launcher("other", "other", "run-2", "node2")
+		launcher("failed", "failed", "run-1", "node2", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+		launcher("target", "target", "run-1", "")
+		_ = w.sync() // it waits for a node
+		next("")
+		launcher("target", "target", "run-1", "plain")
+		_ = w.sync()
+		next("")
+		launcher("target", "target", "run-1", "node2")
+		_ = w.sync("write status")
+		next("target on node2")
+		_ = w.sync() // at rest
+		launcher("target", "target", "run-1", "node2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })
+		_ = w.sync("write status")
+		next("")
+
+		launcher("target", "target", "run-1", "node2")
+		_ = w.sync("write status")
+		w.Edit(func(port *cloudteamv1.NetworkPort) {
+			port.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "target", UID: "target"}
+		})
+		launcher("web", "pod-1", "run-1", "node1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+		w.showPort()
+		_ = w.sync("write status")
+		_ = w.sync("bind p1 to compute-1", "write status")
+		if port := w.Get(); port.Status.Standby != nil || port.Attachment() == nil || port.Attachment().Node != "node2" {
+			t.Errorf("the status is %+v", port.Status)
+		}
+	})
+}

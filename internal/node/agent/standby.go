@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
+	"cloudteam.ztgame.com/network-controller/internal/node/mark"
+	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// The target of a live migration gets its interface before its port: the guest comes only to a Pod that runs. The port
+// stays bound to the source, whose node has the packets. So nothing is plugged here. When the source has ended, the
+// port is attached to this node, and a repair plugs the interface, as one that lost its port in the switch.
+
+// standby returns the port that the Pod of an interface gets next, by what the controller says of it; nil if there is
+// none, or none on this node, or several to choose from.
+func (a *Agent) standby(r agentapi.Request) *cloudteamv1.NetworkPort {
+	found, err := a.standbys.ByIndex(byPod, string(r.PodUID))
+	if err != nil || r.PodUID == "" {
+		return nil
+	}
+	var chosen *cloudteamv1.NetworkPort
+	for _, object := range found {
+		p, ok := object.(*cloudteamv1.NetworkPort)
+		if !ok || p.Namespace != r.PodNamespace || p.Status.Standby.Node != a.node || !isID(p.Status.PortID) ||
+			r.MAC != "" && !sameMAC(p.Status.MAC, r.MAC) {
+			continue
+		}
+		if chosen != nil {
+			return nil
+		}
+		chosen = p
+	}
+	return chosen
+}
+
+// prepareStandby says what the plugin makes of a port that the Pod gets next.
+func (a *Agent) prepareStandby(
+	ctx context.Context, p *cloudteamv1.NetworkPort, r agentapi.Request,
+) (*agentapi.Interface, error) {
+	w := ovs.Wanted{
+		Name: deviceOf(p.Status.PortID),
+		Mark: mark.Mark{Sandbox: r.Sandbox, IfName: r.IfName, PodUID: r.PodUID, PortUID: p.UID},
+	}
+	if err := w.Mark.Validate(); err != nil {
+		return nil, agentapi.Errorf(agentapi.CodeInvalidEnvironment, "%v", err)
+	}
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	s, err := a.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	klog.FromContext(ctx).Info("Made an interface for the target of a live migration; plugging it when the port is "+
+		"attached here", "namespace", r.PodNamespace, "pod", r.PodName, "interface", r.IfName, "port", p.Status.PortID)
+	return interfaceOf(p, w, s), nil
+}

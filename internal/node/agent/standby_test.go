@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// The target of a live migration starts with an interface that is not plugged. It is plugged when the port is attached
+// to its node.
+func TestTheTargetOfAMigrationIsPluggedWhenThePortIsAttached(t *testing.T) {
+	inModes(t, func(t *testing.T, w *world) {
+		w.bind(1)
+		w.bind(2)
+		object, _, err := w.ports.GetByKey("team-a/p1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		attached := object.(*cloudteamv1.NetworkPort)
+		elsewhere := attached.DeepCopy()
+		elsewhere.Status.BoundTo.UID, elsewhere.Status.Attachment.PodUID = "source", "source"
+		elsewhere.Status.Attachment.Node = "node2"
+		elsewhere.Status.Standby = &cloudteamv1.PortStandby{Node: testNode, PodUID: podUID(1)}
+		if err := w.ports.Delete(attached); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.next.Add(elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		w.agent.portsChanged.Change()
+
+		other := w.sandbox(2, "c2")
+		other.must("ADD")
+		target := w.sandbox(1, "c1")
+		target.must("ADD")
+		w.plugged(portID(2))
+		if err := w.agent.repair(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.plugged(portID(2))
+
+		// The source has ended, and the port is attached here.
+		if err := w.next.Delete(elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.ports.Add(attached); err != nil {
+			t.Fatal(err)
+		}
+		w.agent.portsChanged.Change()
+		w.plugged(portID(1), portID(2))
+		w.attached("p1", metav1.ConditionTrue)
+		w.connected(target, other)
+		target.must("CHECK")
+		target.must("DEL")
+		other.must("DEL")
+		w.plugged()
+	})
+}
+
+// A Pod gets the interface only of a port that the controller names it for, on this node, in its namespace.
+func TestStandby(t *testing.T) {
+	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "p1", UID: "port-1"}}
+	port.Status.PortID, port.Status.MAC = portID(1), portMAC(1)
+	port.Status.Standby = &cloudteamv1.PortStandby{Node: testNode, PodUID: "target"}
+	a := newAgentWith(t, port)
+	for name, c := range map[string]struct {
+		request agentapi.Request
+		want    bool
+	}{
+		"its target":           {agentapi.Request{PodNamespace: "team-a", PodUID: "target"}, true},
+		"with the MAC":         {agentapi.Request{PodNamespace: "team-a", PodUID: "target", MAC: portMAC(1)}, true},
+		"with another MAC":     {agentapi.Request{PodNamespace: "team-a", PodUID: "target", MAC: portMAC(2)}, false},
+		"another Pod":          {agentapi.Request{PodNamespace: "team-a", PodUID: "other"}, false},
+		"of another namespace": {agentapi.Request{PodNamespace: "team-b", PodUID: "target"}, false},
+		"a Pod without a UID":  {agentapi.Request{PodNamespace: "team-a"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := a.standby(c.request); (got != nil) != c.want {
+				t.Errorf("the port is %v", got)
+			}
+		})
+	}
+	a.node = "node2"
+	if got := a.standby(agentapi.Request{PodNamespace: "team-a", PodUID: "target"}); got != nil {
+		t.Errorf("another node has the port %v", got)
+	}
+}
+
+// newAgentWith is an agent with a port that a Pod gets next.
+func newAgentWith(t *testing.T, port *cloudteamv1.NetworkPort) *Agent {
+	t.Helper()
+	next := cache.NewIndexer(cache.MetaNamespaceKeyFunc, standbyIndexers())
+	if err := next.Add(port); err != nil {
+		t.Fatal(err)
+	}
+	return &Agent{node: testNode, standbys: next}
+}

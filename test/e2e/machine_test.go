@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// whatPodHas waits until a Pod runs, and gives its only port: its id, addresses, MAC and floating IP.
+func whatPodHas(t *testing.T, namespace, pod string) (has string) {
+	t.Helper()
+	eventually(t, func() error {
+		is, err := kube.CoreV1().Pods(namespace).Get(t.Context(), pod, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		allocations := allocationsOf(t, is)
+		if is.Status.Phase != corev1.PodRunning || len(allocations) != 1 {
+			return fmt.Errorf("Pod %s is %s with %v: %s", pod, is.Status.Phase, allocations, asJSON(is.Status.Conditions))
+		}
+		a := allocations[0]
+		port, err := networks.CloudteamV1().NetworkPorts(namespace).Get(t.Context(), a.Port, metav1.GetOptions{})
+		if err == nil && port.Status.FloatingIP == nil {
+			err = fmt.Errorf("NetworkPort %s has no floating IP", a.Port)
+		}
+		if err != nil {
+			return err
+		}
+		has = fmt.Sprintf("%s %s %s %s", a.PortID, a.IPs, a.MAC, port.Status.FloatingIP.Address)
+		return nil
+	})
+	return has
+}
+
+// removePod deletes a Pod at once.
+func removePod(t *testing.T, namespace, name string) {
+	t.Helper()
+	err := kube.CoreV1().Pods(namespace).Delete(context.WithoutCancel(t.Context()), name,
+		metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatalf("deleting Pod %s: %v", name, err)
+	}
+}
+
+// awaitBoundTo waits until the only NetworkPort of a namespace is bound to a Pod.
+func awaitBoundTo(t *testing.T, namespace string, pod *corev1.Pod) {
+	t.Helper()
+	eventually(t, func() error {
+		list, err := networks.CloudteamV1().NetworkPorts(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) != 1 || list.Items[0].Status.BoundTo == nil || list.Items[0].Status.BoundTo.UID != pod.UID {
+			return fmt.Errorf("want one port, bound to Pod %s, have %s", pod.Name, asJSON(list.Items))
+		}
+		return nil
+	})
+}
+
+// awaitMachinePorts is awaitPorts beside the port of a router.
+func awaitMachinePorts(t *testing.T, c *cloud, namespace, networkID string, want int) {
+	t.Helper()
+	eventually(t, func() error {
+		list, err := networks.CloudteamV1().NetworkPorts(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		found := slices.DeleteFunc(c.list("ports", "network_id="+networkID), func(r resource) bool {
+			return strings.HasPrefix(fmt.Sprint(r["device_owner"]), "network:router")
+		})
+		if len(list.Items) != want || len(found) != want {
+			return fmt.Errorf("want %d ports, have %s, in Neutron %s", want, asJSON(list.Items), asJSON(found))
+		}
+		return nil
+	})
+}
+
+// TestVirtualMachinesKeepTheirPorts takes a virtual machine of KubeVirt through restarts and live migrations with one
+// port, which goes with it.
+func TestVirtualMachinesKeepTheirPorts(t *testing.T) {
+	c, administrator := open(t, "tenant"), open(t, "admin")
+	namespace, elsewhere := newNamespace(t), newNamespace(t)
+	args := []string{"--leader-elect=false"}
+	p := startController(t, "tenant", args...)
+	outside := administrator.create("networks", resource{"name": namespace + "-outside", "router:external": true})
+	administrator.create("subnets", resource{
+		"network_id": outside.id(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
+	})
+	network := unique(t, namespace)
+	spec := cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.72.0.0/24"}}
+	spec.Router = &cloudteamv1.RouterSpec{ExternalNetwork: outside.id()}
+	spec.AllowedNamespaces = []string{elsewhere}
+	apply(t, namespace, network, spec)
+	id := awaitReady(t, namespace, network).Status.NetworkID
+	awaitGate(t, namespace)
+	awaitGate(t, elsewhere)
+
+	vm := surroundings.NewMachine(t, namespace, "vm", network,
+		map[string]string{cloudteamv1.AnnotationFloatingIP: outside.id()})
+	pod := vm.Start()
+	had := whatPodHas(t, namespace, pod.Name)
+	same := func(after string) {
+		t.Helper()
+		if has := whatPodHas(t, namespace, pod.Name); has != had {
+			t.Errorf("%s, it has %s, and had %s", after, has, had)
+		}
+		awaitBoundTo(t, namespace, pod)
+		awaitMachinePorts(t, c, namespace, id, 1)
+	}
+	stop := func() {
+		t.Helper()
+		vm.Stop()
+		awaitPods(t, namespace, "", 0)
+	}
+	stop()
+	pod = vm.Start()
+	same("after a restart")
+
+	p.kill(t)
+	stop()
+	pod = vm.Start()
+	p = startController(t, "tenant", args...)
+	same("after a restart while the controller was gone")
+
+	// A migration is cancelled.
+	target := vm.Launch()
+	if has := whatPodHas(t, namespace, target.Name); has != had {
+		t.Errorf("the target of a migration has %s, want %s", has, had)
+	}
+	same("in a migration")
+	removePod(t, namespace, target.Name)
+	awaitPods(t, namespace, "", 1)
+	same("after a cancelled migration")
+
+	// Two succeed; in the second one, the controller misses the end of the source.
+	for _, gone := range []bool{false, true} {
+		source := pod
+		pod = vm.Launch()
+		whatPodHas(t, namespace, pod.Name)
+		awaitBoundTo(t, namespace, source)
+		if gone {
+			p.kill(t)
+		}
+		surroundings.EndPod(t, namespace, source.Name)
+		if gone {
+			p = startController(t, "tenant", args...)
+		}
+		same("after a migration")
+		removePod(t, namespace, source.Name)
+		awaitPods(t, namespace, "", 1)
+		same("after the source of a migration went")
+	}
+
+	// Pods of false owners get nothing: neither the machine's port nor one of their own.
+	forged := vm.Owner()
+	forged.UID = "forged"
+	for where, owner := range map[string]metav1.OwnerReference{namespace: forged, elsewhere: vm.Owner()} {
+		evil := surroundings.LaunchFor(t, where, namespace+"/"+network, nil, owner)
+		eventually(t, func() error {
+			is, err := kube.CoreV1().Pods(where).Get(t.Context(), evil.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil // garbage collection removes it
+			}
+			if err != nil {
+				return err
+			}
+			for _, condition := range is.Status.Conditions {
+				if condition.Type == cloudteamv1.ConditionNetworksReady && condition.Reason == cloudteamv1.ReasonPortsNotReady {
+					return nil
+				}
+			}
+			return fmt.Errorf("Pod %s/%s is told %s", where, evil.Name, asJSON(is.Status.Conditions))
+		})
+		removePod(t, where, evil.Name)
+		awaitPods(t, where, "", map[string]int{namespace: 1}[where])
+		same("beside a Pod of a false owner")
+	}
+
+	// It stays with a stopped machine, and goes with the machine.
+	stop()
+	awaitMachinePorts(t, c, namespace, id, 1)
+	pod = vm.Start()
+	same("after it was stopped")
+	p.kill(t)
+	vm.Delete()
+	awaitPods(t, namespace, "", 0)
+	startController(t, "tenant", args...)
+	awaitMachinePorts(t, c, namespace, id, 0)
+	eventually(t, func() error {
+		if left := c.list("floatingips", "floating_network_id="+outside.id()); len(left) > 0 {
+			return fmt.Errorf("floating IPs are left: %v", left)
+		}
+		return nil
+	})
+
+	// One gives up its port when it is stopped. A Network does not wait for the port of one that is.
+	vm = surroundings.NewMachine(t, namespace, "gives", network, vm.Annotations)
+	vm.Annotate(cloudteamv1.AnnotationPortsWhenStopped, cloudteamv1.PortsDelete)
+	whatPodHas(t, namespace, vm.Start().Name)
+	stop()
+	awaitMachinePorts(t, c, namespace, id, 0)
+	vm.Annotate(cloudteamv1.AnnotationPortsWhenStopped, cloudteamv1.PortsRetain)
+	whatPodHas(t, namespace, vm.Start().Name)
+	stop()
+	awaitMachinePorts(t, c, namespace, id, 1)
+	remove(t, namespace, network)
+	awaitMachinePorts(t, c, namespace, id, 0)
+}
