@@ -95,9 +95,9 @@ test-race: assets ## Run the tests in whose process the product's code runs, wit
 .PHONY: test-started
 WITHOUT_E2E ?=
 test-started: assets ## Run the whole suites that start the binaries as a user would, without the end-to-end tests of WITHOUT_E2E
-	@# As above, what takes longest begins first.
+	@# As above, what takes longest begins first. Most of it waits most of the time, so one more runs than there are CPUs.
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
-	go test -timeout 30m ./test/faults/... $$(comm -23 <(go list ./... | sort) <(go list $(RACED) ./test/e2e | sort)) && \
+	go test -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 30m ./test/faults/... ./test/adversary $$(comm -23 <(go list ./... | sort) <(go list $(RACED) ./test/e2e | sort)) && \
 	go test -timeout 30m -skip '$(WITHOUT_E2E)' ./test/e2e
 
 .PHONY: test-all
