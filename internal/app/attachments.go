@@ -94,7 +94,10 @@ func (p *process) buildAttachment() (c *attachmentcontroller.Controller, err err
 }
 
 // runInformers runs the informers of a factory until what depends on them has ended.
-func (p *process) runInformers(factory dynamicinformer.DynamicSharedInformerFactory) {
+func (p *process) runInformers(factory interface {
+	Start(stop <-chan struct{})
+	Shutdown()
+}) {
 	p.base.Go(func() error {
 		factory.Start(p.baseCtx.Done())
 		<-p.baseCtx.Done()

@@ -83,14 +83,20 @@ func (d *discoverer) serves(ctx context.Context, resource schema.GroupVersionRes
 	}), nil
 }
 
-// installed reports whether the API server serves a resource, and retries until it answers. Its only error is ctx's.
-func (d *discoverer) installed(ctx context.Context, resource schema.GroupVersionResource) (yes bool, err error) {
-	err = wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(ctx context.Context) (bool, error) {
-		var err error
-		yes, err = d.serves(ctx, resource)
-		return err == nil, nil
-	})
-	return yes, err
+// installed reports whether the API server serves all of some resources, and retries until it answers. Its only error
+// is ctx's.
+func (d *discoverer) installed(ctx context.Context, resources ...schema.GroupVersionResource) (all bool, err error) {
+	for _, resource := range resources {
+		err := wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(ctx context.Context) (bool, error) {
+			var err error
+			all, err = d.serves(ctx, resource)
+			return err == nil, nil
+		})
+		if err != nil || !all {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // discoveryPoll is how often a controller asks the API server for a resource that it waits for.

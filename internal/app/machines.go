@@ -1,7 +1,6 @@
 package app
 
 import (
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/klog/v2"
 
@@ -18,15 +17,11 @@ func (p *process) findMachines() {
 		if !p.await(p.policiesKnown) {
 			return nil // told to stop before that was known
 		}
-		for _, resource := range []schema.GroupVersionResource{consumer.MachineResource, consumer.InstanceResource} {
-			served, err := p.discovery.installed(p.runCtx, resource)
-			if err != nil {
-				return nil //nolint:nilerr // told to stop before the API server answered
-			}
-			if p.machinesServed = served; !served {
-				break
-			}
+		served, err := p.discovery.installed(p.runCtx, consumer.MachineResource, consumer.InstanceResource)
+		if err != nil {
+			return nil //nolint:nilerr // told to stop before the API server answered
 		}
+		p.machinesServed = served
 		close(p.machinesKnown)
 		return nil
 	})
@@ -51,11 +46,6 @@ func (p *process) machines() (*consumer.Machines, error) {
 		return nil, err
 	}
 	klog.FromContext(p.runCtx).Info("KubeVirt is installed; virtual machines keep their ports")
-	p.base.Go(func() error {
-		factory.Start(p.baseCtx.Done())
-		<-p.baseCtx.Done()
-		factory.Shutdown()
-		return nil
-	})
+	p.runInformers(factory)
 	return m, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/klog/v2"
 
@@ -21,15 +20,11 @@ func (p *process) findPolicies() {
 		return
 	}
 	p.group.Go(func() error {
-		for _, resource := range []schema.GroupVersionResource{netpolicy.Resource, groupResource} {
-			served, err := p.discovery.installed(p.runCtx, resource)
-			if err != nil {
-				return nil //nolint:nilerr // told to stop before the API server answered
-			}
-			if p.policiesServed = served; !served {
-				break
-			}
+		served, err := p.discovery.installed(p.runCtx, netpolicy.Resource, groupResource)
+		if err != nil {
+			return nil //nolint:nilerr // told to stop before the API server answered
 		}
+		p.policiesServed = served
 		close(p.policiesKnown)
 		return nil
 	})

@@ -44,7 +44,7 @@ type PortSubnet struct {
 	selfAddressed bool
 	// serves says that the port has or can have an address in the subnet.
 	serves bool
-	// excludedBy is the field of the Network's subnets by which it does not serve.
+	// excludedBy is the field of the Network's subnets by which it does not serve; empty if the subnet left the spec.
 	excludedBy string
 }
 
@@ -76,12 +76,14 @@ func NetworkPort(
 			has := slices.ContainsFunc(obj.Status.Addresses, func(a cloudteamv1.PortAddress) bool { return a.SubnetID == s.ID })
 			switch {
 			case has: // whatever the Network says since
+				of.serves = true
 			case !plan.Serves(s.ServiceTypes, plan.PortDeviceOwner):
 				of.excludedBy = plan.FieldServiceTypes
-			case of.declared && reserved.excludes(s):
+			case !reserved.excludes(s):
+				of.serves = true
+			case of.declared:
 				of.excludedBy = fieldReservedFor
 			}
-			of.serves = of.excludedBy == "" && (has || !reserved.excludes(s))
 			d.Subnets = append(d.Subnets, of)
 			if of.selfAddressed {
 				d.SelfAddressed = append(d.SelfAddressed, of.ID)

@@ -1,7 +1,7 @@
 // Package consumer has what the controllers of Deployments and of Pods share. Deployments and Pods are consumers of
 // Networks: they declare them in an annotation (package selection) and use them through NetworkPorts. A Deployment has
-// a pool of ports, and each of its Pods is bound to as many as it declares. A Pod of a StatefulSet or
-// of a virtual machine has the ports of its Slot, and any other Pod its own.
+// a pool of ports, and each of its Pods is bound to as many as it declares. A Pod of a StatefulSet or of a virtual
+// machine has the ports of its Slot, and any other Pod its own.
 package consumer
 
 import (

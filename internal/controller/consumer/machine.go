@@ -137,14 +137,28 @@ func (c *Caches) Successor(port *cloudteamv1.NetworkPort, machines *Machines) *c
 	if !ok || of.Machine == "" {
 		return nil
 	}
-	heirs := slices.DeleteFunc(c.GivenTo(port), func(pod *corev1.Pod) bool {
+	return c.target(port, func(pod *corev1.Pod) bool {
 		slot, known := c.SlotOfPod(pod, machines)
-		return BoundTo(port) == pod.UID || pod.DeletionTimestamp != nil || !known || slot == nil || *slot != of
+		return known && slot != nil && *slot == of
 	})
-	if len(heirs) == 0 {
+}
+
+// Target gives the target of a live migration whose source is the Pod that a port is bound to; nil if there is none.
+// Unlike Successor, it takes the owner references of the two for true.
+func (c *Caches) Target(port *cloudteamv1.NetworkPort, source *corev1.Pod) *corev1.Pod {
+	return c.target(port, func(pod *corev1.Pod) bool { return SameInstance(pod, source) })
+}
+
+// target gives the youngest Pod, but for the one that a port is bound to, that was given the port and stays, and that
+// fits.
+func (c *Caches) target(port *cloudteamv1.NetworkPort, fits func(*corev1.Pod) bool) *corev1.Pod {
+	targets := slices.DeleteFunc(c.GivenTo(port), func(pod *corev1.Pod) bool {
+		return BoundTo(port) == pod.UID || pod.DeletionTimestamp != nil || !fits(pod)
+	})
+	if len(targets) == 0 {
 		return nil
 	}
-	return slices.MaxFunc(heirs, func(a, b *corev1.Pod) int {
+	return slices.MaxFunc(targets, func(a, b *corev1.Pod) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
 }

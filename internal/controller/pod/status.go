@@ -138,25 +138,32 @@ func (c *Controller) waitingFor(
 		return stateOf(slices.MinFunc(made, consumer.CompareByName))
 	}
 	if _, ok := consumer.MachineOf(pod); ok {
-		for _, port := range slices.SortedFunc(slices.Values(pool), consumer.CompareByName) {
-			binding := port.Status.BoundTo
-			if binding != nil && binding.UID != pod.UID && consumer.ServedBy(port) == request {
-				return fmt.Sprintf("NetworkPort %q of the virtual machine is bound to Pod %q, which has not ended. "+
-					"The Pod gets the port when that one has ended.", port.Name, binding.Name)
-			}
+		if port := heldByOther(pod, pool, request); port != nil {
+			return fmt.Sprintf("NetworkPort %q of the virtual machine is bound to Pod %q, which has not ended. "+
+				"The Pod gets the port when that one has ended.", port.Name, port.Status.BoundTo.Name)
 		}
 	}
 	if request.Exclusive() {
-		for _, port := range slices.SortedFunc(slices.Values(pool), consumer.CompareByName) {
-			binding := port.Status.BoundTo
-			if binding != nil && binding.UID != pod.UID && consumer.ServedBy(port) == request {
-				return fmt.Sprintf("NetworkPort %q has the ips or mac that are asked for, and is bound to Pod %q: remove ips and "+
-					"mac from the annotation %s, or run one Pod at a time (replicas: 1, strategy Recreate)", port.Name,
-					binding.Name, selection.Annotation)
-			}
+		if port := heldByOther(pod, pool, request); port != nil {
+			return fmt.Sprintf("NetworkPort %q has the ips or mac that are asked for, and is bound to Pod %q: remove ips and "+
+				"mac from the annotation %s, or run one Pod at a time (replicas: 1, strategy Recreate)", port.Name,
+				port.Status.BoundTo.Name, selection.Annotation)
 		}
 	}
 	return fmt.Sprintf("A port on Network %q is being created.", request.Network)
+}
+
+// heldByOther gives the first port by name that serves a request and is bound to another Pod, or nil.
+func heldByOther(
+	pod *corev1.Pod, pool []*cloudteamv1.NetworkPort, request consumer.Request,
+) *cloudteamv1.NetworkPort {
+	for _, port := range slices.SortedFunc(slices.Values(pool), consumer.CompareByName) {
+		binding := port.Status.BoundTo
+		if binding != nil && binding.UID != pod.UID && consumer.ServedBy(port) == request {
+			return port
+		}
+	}
+	return nil
 }
 
 // stateOf describes a port that is not Ready, by its condition.

@@ -142,15 +142,7 @@ func (c *Controller) standby(port *cloudteamv1.NetworkPort) *cloudteamv1.PortSta
 	if source == nil {
 		return nil
 	}
-	var next *corev1.Pod
-	for _, pod := range c.caches.GivenTo(port) {
-		if pod.UID == source.UID || pod.DeletionTimestamp != nil || !consumer.SameInstance(pod, source) {
-			continue
-		}
-		if next == nil || next.CreationTimestamp.Before(&pod.CreationTimestamp) {
-			next = pod
-		}
-	}
+	next := c.caches.Target(port, source)
 	if next == nil {
 		return nil
 	}

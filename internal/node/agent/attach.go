@@ -207,11 +207,12 @@ func (a *Agent) await(
 	for {
 		ports, vswitch := a.portsChanged.Changed(), a.vswitch.Changed()
 		p, err := a.choose(r)
-		next := a.standby(r)
-		if err != nil && next != nil {
+		var next *cloudteamv1.NetworkPort
+		if err != nil {
+			next = a.standby(r)
+		}
+		if next != nil {
 			p, err = next, nil
-		} else {
-			next = nil
 		}
 		if err == nil {
 			if err = a.ready(ctx); err == nil {
