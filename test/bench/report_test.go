@@ -69,9 +69,36 @@ func TestTableReplacesItsCloudsSection(t *testing.T) {
 	r.add("nobody asked for this", 1)
 	r.addTo("audit-calls", 4, 6)
 	r.add("policy-ports", 1.1)
-	path := filepath.Join(t.TempDir(), "page.md")
 	page := "before\n<!-- emulator -->\nold\n<!-- end of emulator -->\nbetween\n<!-- openstack -->\nkept\n" +
 		"<!-- end of openstack -->\n<!-- emulator policies -->\nold policies\n<!-- end of emulator policies -->\n"
+	content := written(t, r, page)
+	want := strings.NewReplacer("old\n", r.table(""), "old policies\n", r.table("policies")).Replace(page)
+	if diff := cmp.Diff(want, content); diff != "" {
+		t.Errorf("the page (-want +got):\n%s", diff)
+	}
+	for _, line := range []string{
+		"go run ./test/bench --networks=7\n",
+		"| 7 Networks, apply to all Ready ÷ bare bulk loop | ≤ 1.20 | 1.50 | 1 |  | missed by 25 % |\n",
+		"| calls of a full audit of 7 Networks | ≤ 6 | 4 | 1 |  | met |\n",
+		"| a new policy that selects all of 200 Pods, until all ports are in its group ÷ bare calls | ≤ 1.20 | 1.10 | 1 |  | met |\n",
+	} {
+		if !strings.Contains(content, line) {
+			t.Errorf("the page lacks %q:\n%s", line, content)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(path, []byte("no markers"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.writeInto(path); err == nil {
+		t.Error("a page without markers is no error")
+	}
+}
+
+// written is a page after a report was written into it.
+func written(t *testing.T, r *report, page string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "page.md")
 	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -82,26 +109,7 @@ func TestTableReplacesItsCloudsSection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.NewReplacer("old\n", r.table(""), "old policies\n", r.table("policies")).Replace(page)
-	if diff := cmp.Diff(want, string(content)); diff != "" {
-		t.Errorf("the page (-want +got):\n%s", diff)
-	}
-	for _, line := range []string{
-		"go run ./test/bench --networks=7\n",
-		"| 7 Networks, apply to all Ready ÷ bare bulk loop | ≤ 1.20 | 1.50 | 1 |  | missed by 25 % |\n",
-		"| calls of a full audit of 7 Networks | ≤ 6 | 4 | 1 |  | met |\n",
-		"| a new policy that selects all of 200 Pods, until all ports are in its group ÷ bare calls | ≤ 1.20 | 1.10 | 1 |  | met |\n",
-	} {
-		if !strings.Contains(string(content), line) {
-			t.Errorf("the page lacks %q:\n%s", line, content)
-		}
-	}
-	if err := os.WriteFile(path, []byte("no markers"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.writeInto(path); err == nil {
-		t.Error("a page without markers is no error")
-	}
+	return string(content)
 }
 
 func TestAGroupWithATableOfItsOwnLeavesOtherTablesAlone(t *testing.T) {
@@ -112,22 +120,12 @@ func TestAGroupWithATableOfItsOwnLeavesOtherTablesAlone(t *testing.T) {
 	r := newReport(o, nil, choose(o))
 	r.begin()
 	r.add("policy-start", 0.8)
-	path := filepath.Join(t.TempDir(), "page.md")
 	page := "<!-- emulator -->\nkept\n<!-- end of emulator -->\n<!-- emulator policies -->\nold\n<!-- end of emulator policies -->\n"
-	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.writeInto(path); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Replace(page, "old\n", r.table("policies"), 1), string(content)); diff != "" {
+	content := written(t, r, page)
+	if diff := cmp.Diff(strings.Replace(page, "old\n", r.table("policies"), 1), content); diff != "" {
 		t.Errorf("the page (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(string(content), "a Deployment of 50 under") {
+	if !strings.Contains(content, "a Deployment of 50 under") {
 		t.Errorf("a figure with a size of its own has another one:\n%s", content)
 	}
 }

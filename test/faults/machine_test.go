@@ -2,8 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,20 +16,7 @@ func TestVirtualMachines(t *testing.T) {
 	t.Parallel()
 	want := machines().undisturbed(t)
 	testCrashes(t, machines(), want)
-	scenarios := machineScenarios()
-	for place, name := range slices.Sorted(maps.Keys(scenarios)) {
-		s, sentence := scenarios[name], machines().name+name
-		t.Run(sentence, func(t *testing.T) {
-			t.Parallel()
-			row := table.begin(t, headingRollouts, sentence)
-			if row.reason = s.leftOut(sentence, place); row.reason != "" {
-				t.Skip(row.reason)
-			}
-			w := machines().newWorld(t)
-			w.start()
-			s.live(w)
-		})
-	}
+	machines().testScenarios(t, machineScenarios())
 }
 
 // machines is a life of a virtual machine on a Network: it starts, restarts, migrates, and goes, and then the Network
@@ -94,10 +79,7 @@ func machineScenarios() map[string]scenario {
 			vm.Delete()
 			w.kill(pod.Name)
 			w.start()
-			w.awaitNoPorts()
-			w.deleteNetwork(w.namespace, "a")
-			w.awaitNetworkGone(w.namespace, "a")
-			w.hold(state{})
+			w.endNetwork()
 		}},
 	}
 }
@@ -169,8 +151,5 @@ func (w *world) endMachine(vm *harness.Machine, pod *corev1.Pod) {
 	w.t.Helper()
 	vm.Delete()
 	w.kill(pod.Name)
-	w.awaitNoPorts()
-	w.deleteNetwork(w.namespace, "a")
-	w.awaitNetworkGone(w.namespace, "a")
-	w.hold(state{})
+	w.endNetwork()
 }

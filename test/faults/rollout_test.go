@@ -92,14 +92,20 @@ func (w *world) restOfRollout() {
 	w.awaitRest(replicas)
 }
 
-// endRollout deletes the Deployment, and then the Network, and holds that nothing is left.
-func (w *world) endRollout() {
+// endNetwork waits until no NetworkPort is left, deletes the Network, and holds that nothing is left in Neutron.
+func (w *world) endNetwork() {
 	w.t.Helper()
-	w.undeploy(deploymentName)
 	w.awaitNoPorts()
 	w.deleteNetwork(w.namespace, "a")
 	w.awaitNetworkGone(w.namespace, "a")
 	w.hold(state{})
+}
+
+// endRollout deletes the Deployment, and then the Network, and holds that nothing is left.
+func (w *world) endRollout() {
+	w.t.Helper()
+	w.undeploy(deploymentName)
+	w.endNetwork()
 }
 
 // deploy creates a Deployment whose Pods are on Network a.

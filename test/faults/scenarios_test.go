@@ -83,6 +83,23 @@ func (s scenario) leftOut(sentence string, place int) (reason string) {
 	return ""
 }
 
+// testScenarios lives the lives of scenarios, which hold by themselves what the course's work comes to.
+func (c course) testScenarios(t *testing.T, scenarios map[string]scenario) {
+	for place, name := range slices.Sorted(maps.Keys(scenarios)) {
+		s, sentence := scenarios[name], c.name+name
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			row := table.begin(t, c.heading, sentence)
+			if row.reason = s.leftOut(sentence, place); row.reason != "" {
+				t.Skip(row.reason)
+			}
+			w := c.newWorld(t)
+			w.start()
+			s.live(w)
+		})
+	}
+}
+
 // test lives a life with the fault, as a test of its own that runs beside others.
 func (s scenario) test(t *testing.T, want reference, heading, sentence, leftOut string) {
 	t.Run(sentence, func(t *testing.T) {

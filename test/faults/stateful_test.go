@@ -1,8 +1,6 @@
 package faults
 
 import (
-	"maps"
-	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,20 +17,7 @@ func TestStatefulSets(t *testing.T) {
 	t.Parallel()
 	want := statefulSets().undisturbed(t)
 	testCrashes(t, statefulSets(), want)
-	scenarios := statefulSetScenarios(want)
-	for place, name := range slices.Sorted(maps.Keys(scenarios)) {
-		s, sentence := scenarios[name], statefulSets().name+name
-		t.Run(sentence, func(t *testing.T) {
-			t.Parallel()
-			row := table.begin(t, headingRollouts, sentence)
-			if row.reason = s.leftOut(sentence, place); row.reason != "" {
-				t.Skip(row.reason)
-			}
-			w := statefulSets().newWorld(t)
-			w.start()
-			s.live(w)
-		})
-	}
+	statefulSets().testScenarios(t, statefulSetScenarios(want))
 }
 
 // statefulSetName is also the value of the Pods' label "app"; firstPod and lastPod are those that there are at rest.
@@ -112,10 +97,7 @@ func statefulSetScenarios(want reference) map[string]scenario {
 			w.stop()
 			w.deleteStatefulSet(metav1.DeletePropagationBackground)
 			w.start()
-			w.awaitNoPorts()
-			w.deleteNetwork(w.namespace, "a")
-			w.awaitNetworkGone(w.namespace, "a")
-			w.hold(state{})
+			w.endNetwork()
 		}},
 	}
 }
@@ -168,10 +150,7 @@ func (w *world) deleteStatefulSet(policy metav1.DeletionPropagation) {
 func (w *world) endStatefulSet() {
 	w.t.Helper()
 	w.deleteStatefulSet(metav1.DeletePropagationBackground)
-	w.awaitNoPorts()
-	w.deleteNetwork(w.namespace, "a")
-	w.awaitNetworkGone(w.namespace, "a")
-	w.hold(state{})
+	w.endNetwork()
 }
 
 // portOf tells which port a Pod has, with its address.

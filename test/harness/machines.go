@@ -107,12 +107,12 @@ func (c *ControlPlane) LaunchFor(
 
 func (m *Machine) client(kind schema.GroupVersionKind) dynamic.ResourceInterface {
 	m.t.Helper()
-	client, err := dynamic.NewForConfig(m.c.Admin)
+	resource := map[string]string{machineKind.Kind: "virtualmachines", instanceKind.Kind: "virtualmachineinstances"}
+	client, err := m.c.objects(kind.GroupVersion().WithResource(resource[kind.Kind]), m.namespace)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	resource := map[string]string{machineKind.Kind: "virtualmachines", instanceKind.Kind: "virtualmachineinstances"}
-	return client.Resource(kind.GroupVersion().WithResource(resource[kind.Kind])).Namespace(m.namespace)
+	return client
 }
 
 func (m *Machine) create(kind schema.GroupVersionKind, owners []metav1.OwnerReference) *unstructured.Unstructured {

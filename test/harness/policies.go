@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 )
@@ -22,11 +23,18 @@ func (c *ControlPlane) Policies(t testing.TB, namespace string) dynamic.Resource
 }
 
 func (c *ControlPlane) policies(namespace string) (dynamic.ResourceInterface, error) {
+	return c.objects(PolicyResource, namespace)
+}
+
+// objects is the administrator's client of objects of kinds that have no client of their own.
+func (c *ControlPlane) objects(
+	resource schema.GroupVersionResource, namespace string,
+) (dynamic.ResourceInterface, error) {
 	client, err := dynamic.NewForConfig(c.Admin)
 	if err != nil {
 		return nil, err
 	}
-	return client.Resource(PolicyResource).Namespace(namespace), nil
+	return client.Resource(resource).Namespace(namespace), nil
 }
 
 // Policy is a MultiNetworkPolicy for a Network. spec is in YAML.
