@@ -275,6 +275,11 @@ func (c *Controller) update(
 		return controller.ErrStale
 	case group.DeletionTimestamp != nil, group.Annotations[consumer.AnnotationMadeFor] != MadeFor:
 		return nil // its deletion requeues the namespace
+	}
+	if inClass(group, spec.ClassName) {
+		spec.ClassName = group.Spec.ClassName
+	}
+	switch {
 	case equality.Semantic.DeepEqual(group.Spec, spec) &&
 		group.Annotations[cloudteamv1.AnnotationPolicyProblem] == problem:
 		return nil
@@ -301,6 +306,18 @@ func (c *Controller) update(
 	c.expected.Written(key, written.UID, written.ResourceVersion)
 	klog.FromContext(ctx).Info("Updated a SecurityGroup of MultiNetworkPolicies", "name", group.Name)
 	return nil
+}
+
+// inClass reports whether a group is in a class, or will be. One that was made before its Network was in a class names
+// none: it is in the default class, as its status says later. That requeues the namespace.
+func inClass(group *cloudteamv1.SecurityGroup, class string) bool {
+	if group.Spec.ClassName != "" || group.Spec.Cloud != nil {
+		return group.Spec.ClassName == class
+	}
+	if in := group.Status.Class; in != nil {
+		return in.Name == class
+	}
+	return group.Status.AppliedGeneration == 0
 }
 
 func (c *Controller) delete(ctx context.Context, group *cloudteamv1.SecurityGroup) error {

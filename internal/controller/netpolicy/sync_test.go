@@ -434,6 +434,49 @@ func TestWhatANetworkIsToPolicies(t *testing.T) {
 	})
 }
 
+// The class of a new Network shows in its status after its groups are made, and so does the groups' own.
+func TestAGroupOfANewNetworkIsMadeOnce(t *testing.T) {
+	for _, test := range []struct {
+		name, network, group string
+		anew                 bool
+	}{
+		{"both are in the default class", "open", "open", false},
+		{"the group is not in its class yet", "open", "", false},
+		{"the default class changed in between", "open", "other", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.list()
+				obj := w.put("db", "ingress", "egress")
+				was := w.wantGroups("policy-db")["policy-db"]
+				if test.group != "" {
+					body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":{"class":{"name":%q}}}`,
+						was.ResourceVersion, test.group)
+					_, err := w.Clients.CloudteamV1().SecurityGroups("team").Patch(t.Context(), was.Name, types.MergePatchType,
+						[]byte(body), metav1.PatchOptions{}, "status")
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}}
+				network.Status.Class = &cloudteamv1.AppliedClass{Name: test.network}
+				if err := w.policies.caches.Networks.Informer().GetIndexer().Update(network); err != nil {
+					t.Fatal(err)
+				}
+				w.source.Modify(obj)
+				w.settle()
+				is := w.wantGroups("policy-db")["policy-db"]
+				if anew := is.UID != was.UID; anew != test.anew {
+					t.Errorf("the group is another one: %t, want %t", anew, test.anew)
+				}
+				if test.anew && is.Spec.ClassName != test.network {
+					t.Errorf("the group names class %q, want %q", is.Spec.ClassName, test.network)
+				}
+			})
+		})
+	}
+}
+
 // Whoever may write policies must not have the controller make groups without end.
 func TestTooManyPoliciesMakeNoMoreGroups(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
