@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -347,11 +348,17 @@ const retried = 3 * time.Second
 func (w *world) unsettled(t *rapid.T) (waits error) {
 	for _, r := range []realm{w.reached, w.direct} {
 		var all []error
+		paused := map[string]bool{}
 		for _, n := range w.networks(t, r) {
 			all = append(all, atWork("Network", &n, n.Status.ResourceStatus))
+			paused[n.Status.NetworkID] = isPaused(&n)
 		}
 		for _, p := range w.ports(t, r) {
-			all = append(all, atWork("NetworkPort", &p, p.Status.ResourceStatus))
+			err := atWork("NetworkPort", &p, p.Status.ResourceStatus)
+			if id := missingNetwork(p.Status.ResourceStatus); err != nil && id != "" && paused[id] {
+				err = fmt.Errorf("%w: network %s of a paused Network was deleted", errForPeople, id)
+			}
+			all = append(all, err)
 		}
 		for _, err := range all {
 			if err != nil && !errors.Is(err, errForPeople) {
@@ -388,6 +395,21 @@ func atWork(kind string, object metav1.Object, status cloudteamv1.ResourceStatus
 		return fmt.Errorf("%s: it is worked on: %+v", name, status.Conditions)
 	}
 	return nil
+}
+
+// notFound is how Neutron refuses a port on a network that is gone.
+var notFound = regexp.MustCompile(`Network ([0-9a-f-]{36}) could not be found`)
+
+// missingNetwork gives the id of a network without which a port cannot be created; "" where there is none.
+func missingNetwork(status cloudteamv1.ResourceStatus) string {
+	ready := meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionReady)
+	if ready == nil || ready.Reason != cloudteamv1.ReasonConflict {
+		return ""
+	}
+	if found := notFound.FindStringSubmatch(ready.Message); found != nil {
+		return found[1]
+	}
+	return ""
 }
 
 // observes reports whether an object is an observed Network.
