@@ -146,13 +146,20 @@ test-openstack: assets ## Install and start a real Keystone and Neutron, and run
 	real ./test/contract/... ./test/faults/... ./test/adversary; \
 	exit $$status
 
-.PHONY: test-dataplane
-test-dataplane: assets ## Start a real Neutron with OVN, nodes and kubelets, and send packets between Pods (root, Debian)
-	dev/openstack/openstack up --dataplane
-	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
+DATAPLANE = export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	export DATAPLANE_ASSETS="$$(bin/controlplane assets --components=kubelet,multus)"; \
 	export DATAPLANE_KERNEL="$$(dev/dataplane/kernel)"; \
 	dev/openstack/openstack run --dataplane -- hack/test-dataplane.sh
+
+.PHONY: test-dataplane
+test-dataplane: assets ## Start a real Neutron with OVN, nodes and kubelets, and send packets between Pods (root, Debian)
+	dev/openstack/openstack up --dataplane
+	$(DATAPLANE) -short
+
+.PHONY: test-dataplane-all
+test-dataplane-all: assets ## The same, with failures, the chart, and Neutron's Open vSwitch agents
+	dev/openstack/openstack up --dataplane
+	$(DATAPLANE)
 
 .PHONY: run-dataplane
 run-dataplane: assets ## Start the same parts, and leave them running until Ctrl-C

@@ -36,6 +36,9 @@ const (
 // TestChartOnKubelets has a user's `helm install` run the controller and the agents as Pods of the image. A Network and
 // two Pods come of it, which reach each other.
 func TestChartOnKubelets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short")
+	}
 	needsKubelets(t)
 	if cannot == "" {
 		makeOutside(t)

@@ -26,8 +26,14 @@ import (
 // replicas is how many Pods two nodes get, so that some are neighbours and some are not.
 const replicas = 3
 
-// TestPodsOnKubelets has one cluster for what users, operators, clouds and failures do to Pods. Each part leaves the
-// guests as they were for the next one.
+// part is a part of a test, which leaves the guests as they were for the next one.
+type part struct {
+	name string
+	run  func(*world)
+}
+
+// TestPodsOnKubelets has one cluster for what users and tenants do to Pods and, without -short, for what operators and
+// failures do.
 func TestPodsOnKubelets(t *testing.T) {
 	if cannot == "" {
 		makeOutside(t)
@@ -38,23 +44,26 @@ func TestPodsOnKubelets(t *testing.T) {
 	}
 	w.foreignPort(w.nodes.All[0].Name)
 	var guests []*guest
-	for _, part := range []struct {
-		name string
-		run  func(*world)
-	}{
+	parts := []part{
 		{"Pods of a Deployment reach each other", (*world).aDeploymentServes},
 		{"Pods have the interfaces that their Networks say", func(w *world) { guests = w.newGuests() }},
 		{"a floating IP and the router answer", func(w *world) { w.aFloatingIPAnswers(guests) }},
 		{"a MultiNetworkPolicy closes and opens", (*world).aPolicyClosesAndOpens},
-		{"a user tests the connections of a Network", func(w *world) { w.connectionsAreTested(guests) }},
 		{"tenants get nothing of others", func(w *world) { w.tenantsGetNothing(guests) }},
+	}
+	rest := []part{
+		{"a user tests the connections of a Network", func(w *world) { w.connectionsAreTested(guests) }},
 		{"ports that somebody takes away in Neutron come back", func(w *world) { w.portsAreTakenAway(guests) }},
 		{"a sandbox is made again", func(w *world) { guests = w.aSandboxIsMadeAgain(guests) }},
 		{"processes are killed", func(w *world) { w.processesAreKilled(guests) }},
 		{"the cloud is killed", func(w *world) { w.theCloudIsKilled(guests) }},
 		{"what is wrong is told, and heals", func(w *world) { w.whatIsWrongIsTold(guests) }},
 		{"a node vanishes", func(w *world) { w.aNodeVanishes(guests) }},
-	} {
+	}
+	if !testing.Short() {
+		parts = append(parts, rest...)
+	}
+	for _, part := range parts {
 		if !t.Run(part.name, func(t *testing.T) {
 			began := time.Now()
 			part.run(w.in(t))

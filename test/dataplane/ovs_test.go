@@ -27,10 +27,13 @@ const neutronAgent = "neutron-openvswitch-agent"
 // TestPodsOnNeutronsOVSAgent is TestPortsCarryPackets without OVN: Neutron has the Open vSwitch mechanism driver, and its
 // agent runs on each node.
 func TestPodsOnNeutronsOVSAgent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short")
+	}
 	needsNodes(t)
 	clouds := os.Getenv(envOVSClouds)
 	if clouds == "" {
-		nodetest.Skip(t, "no Neutron with the Open vSwitch mechanism driver; run `make test-dataplane`")
+		nodetest.Skip(t, "no Neutron with the Open vSwitch mechanism driver; run `make test-dataplane-all`")
 	}
 	if missing := nodes.MissingForNeutronAgents(); missing != "" {
 		nodetest.Skip(t, "%s", missing)

@@ -258,7 +258,11 @@ func TestShortInterruptionIsNoNews(t *testing.T) {
 // TestNothingIsLeftAfterChurn has Pods come and go. Some end by DEL, some are killed with their sandbox, and some get another
 // sandbox before the former one ends. Then neither the node, nor Open vSwitch, nor the agent has anything of them.
 func TestNothingIsLeftAfterChurn(t *testing.T) {
-	const side, lives = 8, 13
+	const side = 8
+	lives := 13
+	if testing.Short() {
+		lives = 4
+	}
 	w := newWorld(t, cloudteamv1.AttachmentOVN)
 	for n := range side {
 		w.bind(n + 1)
