@@ -55,10 +55,10 @@ func (g *guest) ping(address netip.Addr, options ...string) error {
 	return err
 }
 
-// podFor is a Pod for a node, or for any if that is empty, with networks as its annotation.
+// podFor is a Pod for a node, or for any if that is empty, with networks as its annotation and its name as the label app.
 func podFor(name, node, networks string) *corev1.Pod {
 	pod := harness.PodOn(name, networks)
-	pod.Spec = specFor(node)
+	pod.Labels, pod.Spec = map[string]string{"app": name}, specFor(node)
 	return pod
 }
 

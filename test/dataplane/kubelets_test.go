@@ -48,7 +48,7 @@ func TestPodsOnKubelets(t *testing.T) {
 		{"Pods of a Deployment reach each other", (*world).aDeploymentServes},
 		{"Pods have the interfaces that their Networks say", func(w *world) { guests = w.newGuests() }},
 		{"a floating IP and the router answer", func(w *world) { w.aFloatingIPAnswers(guests) }},
-		{"a MultiNetworkPolicy closes and opens", (*world).aPolicyClosesAndOpens},
+		{"a MultiNetworkPolicy closes and opens", func(w *world) { w.aPolicyClosesAndOpens(guests) }},
 		{"tenants get nothing of others", func(w *world) { w.tenantsGetNothing(guests) }},
 	}
 	rest := []part{
