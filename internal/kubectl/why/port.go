@@ -60,6 +60,8 @@ func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
 		}
 	case cloudteamv1.ReasonSecurityGroupNotReady:
 		chain = append(chain, w.groupsOf(p)...)
+	case cloudteamv1.ReasonConflict:
+		chain = append(chain, w.pauseOf(p)...)
 	case cloudteamv1.ReasonInUse:
 		chain = append(chain, userOf(p)...)
 	}
@@ -109,6 +111,19 @@ func portWell(p *cloudteamv1.NetworkPort) string {
 		has += ", and the floating IP " + f.Address
 	}
 	return fmt.Sprintf("Nothing is wrong: the port exists and has %s.", has)
+}
+
+// pauseOf shows the pause of a port's Network: what others deleted in Neutron is not made anew before it ends.
+func (w *walk) pauseOf(p *cloudteamv1.NetworkPort) []Link {
+	n, is := w.networkOf(p)
+	if is != ask.There {
+		return nil
+	}
+	ready := meta.FindStatusCondition(n.Status.Conditions, cloudteamv1.ConditionReady)
+	if ready == nil || ready.Reason != cloudteamv1.ReasonPaused {
+		return nil
+	}
+	return []Link{link(objectOf(KindNetwork, p.Network()), *ready)}
 }
 
 func (w *walk) networkOf(p *cloudteamv1.NetworkPort) (*cloudteamv1.Network, ask.Presence) {

@@ -259,6 +259,10 @@ func questions() (all []question) {
 	// A Network that was Ready before its pause serves ports.
 	add(question{reason: "Paused", ask: "NetworkPort web-a",
 		objects: on(network("True", "Paused"), port("web-a", "True", "Available")), remedy: "the port exists"})
+	// What others deleted in Neutron meanwhile comes back after the pause.
+	add(question{reason: "Paused", ask: "NetworkPort web-a",
+		objects: on(network("True", "Paused"), port("web-a", "False", "Conflict")),
+		chain:   "NetworkPort shop/web-a Conflict > Network shop/frontend Paused", remedy: "Remove the annotation"})
 	for reason, remedy := range map[string]string{
 		"ImportNotFound": "spec.import.id", "ImportMismatch": "overwrite", "AlreadyOwned": "Another object owns",
 		"ProjectMismatch": "spec.cloud", "InvalidSpec": "Correct the field", "Rejected": "this cloud refuses it",
