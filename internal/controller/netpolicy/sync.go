@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -308,8 +309,9 @@ func (c *Controller) update(
 	return nil
 }
 
-// inClass reports whether a group is in a class, or will be. One that was made before its Network was in a class names
-// none: it is in the default class, as its status says later. That requeues the namespace.
+// inClass reports whether a group is in a class, or may be. One that was made before its Network was in a class names
+// none: it is in the default class, as its status says once it was applied, which requeues the namespace; or there is
+// no default class any more that takes it.
 func inClass(group *cloudteamv1.SecurityGroup, class string) bool {
 	if group.Spec.ClassName != "" || group.Spec.Cloud != nil {
 		return group.Spec.ClassName == class
@@ -317,7 +319,12 @@ func inClass(group *cloudteamv1.SecurityGroup, class string) bool {
 	if in := group.Status.Class; in != nil {
 		return in.Name == class
 	}
-	return group.Status.AppliedGeneration == 0
+	if group.Status.AppliedGeneration > 0 {
+		return class == ""
+	}
+	ready := meta.FindStatusCondition(group.Status.Conditions, cloudteamv1.ConditionReady)
+	return ready == nil || ready.Reason != cloudteamv1.ReasonClassNotFound &&
+		ready.Reason != cloudteamv1.ReasonForbiddenByClass
 }
 
 func (c *Controller) delete(ctx context.Context, group *cloudteamv1.SecurityGroup) error {

@@ -440,9 +440,14 @@ func TestAGroupOfANewNetworkIsMadeOnce(t *testing.T) {
 		name, network, group string
 		anew                 bool
 	}{
-		{"both are in the default class", "open", "open", false},
-		{"the group is not in its class yet", "open", "", false},
-		{"the default class changed in between", "open", "other", true},
+		{"both are in the default class", "open", `"class":{"name":"open"}`, false},
+		{"nobody has seen the group yet", "open", "", false},
+		{"the cloud was away", "open", `"observedGeneration":1`, false},
+		{"there were no classes yet", "open", `"observedGeneration":1,"appliedGeneration":1`, true},
+		{"there are no classes", "", `"observedGeneration":1,"appliedGeneration":1`, false},
+		{"the default class changed in between", "open", `"class":{"name":"other"}`, true},
+		{"there is no default class any more", "open", `"conditions":[{"type":"Ready","status":"False",` +
+			`"reason":"ClassNotFound","message":"","lastTransitionTime":null}]`, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -450,7 +455,7 @@ func TestAGroupOfANewNetworkIsMadeOnce(t *testing.T) {
 				obj := w.put("db", "ingress", "egress")
 				was := w.wantGroups("policy-db")["policy-db"]
 				if test.group != "" {
-					body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":{"class":{"name":%q}}}`,
+					body := fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"status":{%s}}`,
 						was.ResourceVersion, test.group)
 					_, err := w.Clients.CloudteamV1().SecurityGroups("team").Patch(t.Context(), was.Name, types.MergePatchType,
 						[]byte(body), metav1.PatchOptions{}, "status")
@@ -459,7 +464,9 @@ func TestAGroupOfANewNetworkIsMadeOnce(t *testing.T) {
 					}
 				}
 				network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}}
-				network.Status.Class = &cloudteamv1.AppliedClass{Name: test.network}
+				if test.network != "" {
+					network.Status.Class = &cloudteamv1.AppliedClass{Name: test.network}
+				}
 				if err := w.policies.caches.Networks.Informer().GetIndexer().Update(network); err != nil {
 					t.Fatal(err)
 				}
