@@ -130,8 +130,8 @@ func (c *Caches) Source(pod *corev1.Pod, port *cloudteamv1.NetworkPort) *corev1.
 }
 
 // Successor gives the Pod that gets a port of a virtual machine when the Pod that it is bound to has ended: the
-// target of a live migration, which was given the port; nil if there is none. Of several, the others are of
-// migrations that failed. machines may be nil.
+// target of a live migration, which was given the port; nil if there is none. Of several, one that runs may have the
+// guest: its next migration may have begun. The others are of migrations that failed. machines may be nil.
 func (c *Caches) Successor(port *cloudteamv1.NetworkPort, machines *Machines) *corev1.Pod {
 	of, ok := SlotOf(port)
 	if !ok || of.Machine == "" {
@@ -140,18 +140,19 @@ func (c *Caches) Successor(port *cloudteamv1.NetworkPort, machines *Machines) *c
 	return c.target(port, func(pod *corev1.Pod) bool {
 		slot, known := c.SlotOfPod(pod, machines)
 		return known && slot != nil && *slot == of
-	})
+	}, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
 }
 
 // Target gives the target of a live migration whose source is the Pod that a port is bound to; nil if there is none.
 // Unlike Successor, it takes the owner references of the two for true.
 func (c *Caches) Target(port *cloudteamv1.NetworkPort, source *corev1.Pod) *corev1.Pod {
-	return c.target(port, func(pod *corev1.Pod) bool { return SameInstance(pod, source) })
+	return c.target(port, func(pod *corev1.Pod) bool { return SameInstance(pod, source) },
+		func(*corev1.Pod) bool { return false })
 }
 
 // target gives the youngest Pod, but for the one that a port is bound to, that was given the port and stays, and that
-// fits.
-func (c *Caches) target(port *cloudteamv1.NetworkPort, fits func(*corev1.Pod) bool) *corev1.Pod {
+// fits. One of those that are preferred comes before all others.
+func (c *Caches) target(port *cloudteamv1.NetworkPort, fits, preferred func(*corev1.Pod) bool) *corev1.Pod {
 	targets := slices.DeleteFunc(c.GivenTo(port), func(pod *corev1.Pod) bool {
 		return BoundTo(port) == pod.UID || pod.DeletionTimestamp != nil || !fits(pod)
 	})
@@ -159,6 +160,12 @@ func (c *Caches) target(port *cloudteamv1.NetworkPort, fits func(*corev1.Pod) bo
 		return nil
 	}
 	return slices.MaxFunc(targets, func(a, b *corev1.Pod) int {
+		switch first, second := preferred(a), preferred(b); {
+		case first && !second:
+			return 1
+		case second && !first:
+			return -1
+		}
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
 }

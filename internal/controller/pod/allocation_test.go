@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,5 +150,42 @@ func TestOwnPortName(t *testing.T) {
 	}
 	if second := ownPortName(pod("db-0", "1"), slot, 1, requestFor("net")); second == first {
 		t.Errorf("its second interface has the port %s, too", first)
+	}
+}
+
+// What a slot had for a request goes on to serve it, whatever comes before it.
+func TestPortsStayWhenOtherRequestsComeAndGo(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db-0", UID: "1"}}
+	slot := &consumer.Slot{Namespace: "team", Set: "db"}
+	requests := func(texts ...string) (all []consumer.Request) {
+		for _, text := range texts {
+			all = append(all, requestFor(text))
+		}
+		return all
+	}
+	first := requests("net", "blue", "blue")
+	names := ownPortNames(pod, slot, first, nil)
+	var own []*cloudteamv1.NetworkPort
+	for i, name := range names {
+		own = append(own, newOwnPort(pod, slot, name, first[i]))
+	}
+	net, blue, second := names[0], names[1], names[2]
+	for _, c := range []struct{ now, want []string }{
+		{[]string{"net", "blue", "blue"}, names},
+		{[]string{"blue", "blue"}, []string{second, blue}},
+		{[]string{"blue"}, []string{blue}},
+		{[]string{"blue", "net"}, []string{blue, net}},
+		{[]string{"net"}, []string{net}},
+		{[]string{"net", "net"}, []string{net, ownPortName(pod, slot, 1, requestFor("net"))}},
+	} {
+		slices.Reverse(own) // their order tells nothing
+		if got := ownPortNames(pod, slot, requests(c.now...), own); !slices.Equal(got, c.want) {
+			t.Errorf("%v have the ports %v, want %v", c.now, got, c.want)
+		}
+	}
+	// One that is being deleted serves nothing more.
+	own[slices.IndexFunc(own, func(p *cloudteamv1.NetworkPort) bool { return p.Name == blue })].DeletionTimestamp = &metav1.Time{}
+	if got := ownPortNames(pod, slot, requests("blue"), own); got[0] != second {
+		t.Errorf("it has the port %v, want %s", got, second)
 	}
 }

@@ -334,20 +334,23 @@ func TestTheBindingMovesWhenTheSourceHasEnded(t *testing.T) {
 	of := func(uid types.UID) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.OwnerReferences[0].UID = uid }
 	}
+	phase := func(is corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = is } }
 	for name, c := range map[string]struct {
 		source *corev1.Pod
 		others []runtime.Object
 		want   string // the Pod, "null", or "" for no write
 	}{
-		"the source lives":               {running("source", now), []runtime.Object{running("target", later)}, ""},
-		"the source is being deleted":    {running("source", now, leaving), []runtime.Object{running("target", later)}, ""},
-		"the source has ended":           {running("source", now, ended), []runtime.Object{running("target", later)}, "target"},
-		"the source is gone":             {nil, []runtime.Object{running("target", later)}, "target"},
-		"there is no target":             {running("source", now, ended), nil, "null"},
-		"the target waits yet":           {nil, []runtime.Object{launcher("team", "target", "run-1")}, "null"},
-		"the target has ended":           {nil, []runtime.Object{running("target", later, ended)}, "null"},
-		"the target is being deleted":    {nil, []runtime.Object{running("target", later, leaving)}, "null"},
-		"an earlier target lives":        {nil, []runtime.Object{running("failed", now), running("target", later)}, "target"},
+		"the source lives":            {running("source", now), []runtime.Object{running("target", later)}, ""},
+		"the source is being deleted": {running("source", now, leaving), []runtime.Object{running("target", later)}, ""},
+		"the source has ended":        {running("source", now, ended), []runtime.Object{running("target", later)}, "target"},
+		"the source is gone":          {nil, []runtime.Object{running("target", later)}, "target"},
+		"there is no target":          {running("source", now, ended), nil, "null"},
+		"the target waits yet":        {nil, []runtime.Object{launcher("team", "target", "run-1")}, "null"},
+		"the target has ended":        {nil, []runtime.Object{running("target", later, ended)}, "null"},
+		"the target is being deleted": {nil, []runtime.Object{running("target", later, leaving)}, "null"},
+		"an earlier target lives":     {nil, []runtime.Object{running("failed", now), running("target", later)}, "target"},
+		"an earlier target may have the guest": {nil, []runtime.Object{
+			running("earlier", now, phase(corev1.PodRunning)), running("target", later, phase(corev1.PodPending))}, "earlier"},
 		"the target is of a later start": {nil, []runtime.Object{running("target", later, of("run-2"))}, "null"},
 		"the target is nobody's": {nil, []runtime.Object{
 			running("target", later, func(p *corev1.Pod) { p.OwnerReferences = nil })}, "null"},

@@ -46,6 +46,33 @@ func ownPortName(pod *corev1.Pod, slot *consumer.Slot, i int, request consumer.R
 	return consumer.PortName(whom, request.Network.Name, hex.EncodeToString(sum.Sum(nil))[:8])
 }
 
+// ownPortNames are the names of the ports for the requests of a Pod, in their order. A port that serves a request goes
+// on to serve it when requests before it come or go, or in another order: it has its address, MAC and floating IP.
+func ownPortNames(
+	pod *corev1.Pod, slot *consumer.Slot, requests []consumer.Request, own []*cloudteamv1.NetworkPort,
+) []string {
+	names, taken := make([]string, len(requests)), map[string]bool{}
+	for i, request := range requests {
+		name := ownPortName(pod, slot, i, request)
+		if slices.ContainsFunc(own, func(port *cloudteamv1.NetworkPort) bool { return port.Name == name }) {
+			names[i], taken[name] = name, true
+		}
+	}
+	for i, request := range requests {
+		if names[i] != "" {
+			continue
+		}
+		names[i] = ownPortName(pod, slot, i, request)
+		for _, port := range slices.SortedFunc(slices.Values(own), consumer.CompareByName) {
+			if !taken[port.Name] && port.DeletionTimestamp == nil && consumer.ServedBy(port) == request {
+				names[i], taken[port.Name] = port.Name, true
+				break
+			}
+		}
+	}
+	return names
+}
+
 // ownerOf is the reference by which a Pod controls a port of its own. It does not block the Pod's deletion. A port
 // stays as long as its Pod, so in foreground deletion both would wait for each other.
 func ownerOf(pod *corev1.Pod) metav1.OwnerReference {
@@ -80,8 +107,8 @@ func (c *Controller) provideOwn(
 	held []*cloudteamv1.NetworkPort,
 ) (bound []*cloudteamv1.NetworkPort, p progress, err error) {
 	wanted := map[string]bool{}
-	for i, request := range requests {
-		name := ownPortName(pod, slot, i, request)
+	for i, name := range ownPortNames(pod, slot, requests, c.madeFor(pod, slot)) {
+		request := requests[i]
 		wanted[name] = true
 		port, err := c.caches.Ports.Lister().NetworkPorts(pod.Namespace).Get(name)
 		if apierrors.IsNotFound(err) {

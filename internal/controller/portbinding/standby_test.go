@@ -1,6 +1,8 @@
 package portbinding
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,26 +13,48 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
+// launchers gives a function that shows a Pod of a virtual machine which was given the port, each younger than the last.
+func (w *world) launchers() func(name string, uid, instance types.UID, node string, edit ...func(*corev1.Pod)) {
+	created := time.Now()
+	return func(name string, uid, instance types.UID, node string, edit ...func(*corev1.Pod)) {
+		pod := &corev1.Pod{}
+		created = created.Add(time.Second)
+		pod.Namespace, pod.Name, pod.UID, pod.CreationTimestamp = portKey.Namespace, name, uid, metav1.NewTime(created)
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance",
+			Name: "vm", UID: instance, Controller: new(true)}}
+		pod.Annotations = map[string]string{cloudteamv1.AnnotationAllocations: `[{"portID":"p1","port":"web-0"}]`}
+		pod.Spec.NodeName = node
+		for _, e := range edit {
+			e(pod)
+		}
+		w.Show(pod)
+	}
+}
+
+// Whether a port's cloud is the nodes' own is known when the port is attached. Another cloud can give a port any id.
+func TestAPortThatIsNotAttachedHasNoStandby(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.showNode("node1", ovn)
+		w.showNode("node2", ovn)
+		launcher := w.launchers()
+		launcher("web", "pod-1", "run-1", "node1")
+		launcher("target", "target", "run-1", "node2")
+		w.refuse = errors.New("it is in another cloud than the nodes' ports")
+		_ = w.sync("bind p1 to compute-1", "write status")
+		_ = w.sync("bind p1 to compute-1")
+		if port := w.Get(); port.Status.Standby != nil {
+			t.Errorf("the node is told: %+v", port.Status)
+		}
+	})
+}
+
 // A node learns of the target of a live migration before the port is bound to it, and no longer than that.
 func TestTheNodeOfAMigrationsTargetIsTold(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.showNode("node1", ovn)
 		w.showNode("node2", ovn)
 		w.showNode("plain", nil)
-		created := time.Now()
-		launcher := func(name string, uid, instance types.UID, node string, edit ...func(*corev1.Pod)) {
-			pod := &corev1.Pod{}
-			created = created.Add(time.Second)
-			pod.Namespace, pod.Name, pod.UID, pod.CreationTimestamp = portKey.Namespace, name, uid, metav1.NewTime(created)
-			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance",
-				Name: "vm", UID: instance, Controller: new(true)}}
-			pod.Annotations = map[string]string{cloudteamv1.AnnotationAllocations: `[{"portID":"p1","port":"web-0"}]`}
-			pod.Spec.NodeName = node
-			for _, e := range edit {
-				e(pod)
-			}
-			w.Show(pod)
-		}
+		launcher := w.launchers()
 		next := func(want string) {
 			t.Helper()
 			got := ""
@@ -56,6 +80,9 @@ func TestTheNodeOfAMigrationsTargetIsTold(t *testing.T) {
 		_ = w.sync("write status")
 		next("target on node2")
 		_ = w.sync() // at rest
+		if keys := w.c.keysOfNode(&metav1.ObjectMeta{Name: "node2"}); !slices.Contains(keys, portKey) {
+			t.Errorf("a change of its node wakes %v", keys)
+		}
 		launcher("target", "target", "run-1", "node2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })
 		_ = w.sync("write status")
 		next("")

@@ -136,10 +136,11 @@ func (c *Controller) dataplaneOn(name string) (on dataplane, ok bool) {
 }
 
 // standby is the Pod that gets a port next, on a node with a data plane; nil if there is none. It is the target of a
-// live migration: another Pod of the instance of the Pod that the port is bound to, which was given the port.
+// live migration: another Pod of the instance of the Pod that the port is bound to, which was given the port. The port
+// is attached where the source is: so its cloud is the nodes' own, and its id no other cloud's, which could be any.
 func (c *Controller) standby(port *cloudteamv1.NetworkPort) *cloudteamv1.PortStandby {
-	source := c.podOf(port)
-	if source == nil {
+	source, at := c.podOf(port), port.Status.Attachment
+	if source == nil || at == nil || at.PortID != port.Status.PortID || at.PodUID != source.UID {
 		return nil
 	}
 	next := c.caches.Target(port, source)

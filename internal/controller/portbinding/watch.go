@@ -117,9 +117,10 @@ func samePlace(was, is *corev1.Pod) bool {
 // keysOfNode names the ports of a Node's Pods. It looks at all ports: a node's data plane changes rarely.
 func (c *Controller) keysOfNode(node metav1.Object) []cache.ObjectName {
 	ports, _ := c.caches.Ports.Lister().List(labels.Everything()) // a cache gives no error
+	there := func(pod *corev1.Pod) bool { return pod.Spec.NodeName == node.GetName() }
 	return keysOf(slices.DeleteFunc(ports, func(port *cloudteamv1.NetworkPort) bool {
 		pod := c.podOf(port)
-		return pod == nil || pod.Spec.NodeName != node.GetName()
+		return pod == nil || !there(pod) && !slices.ContainsFunc(c.caches.GivenTo(port), there)
 	}))
 }
 

@@ -395,6 +395,9 @@ func (a *Agent) unplug(ctx context.Context, r agentapi.Request) error {
 func (a *Agent) check(ctx context.Context, r agentapi.Request) (*agentapi.Interface, error) {
 	p, err := a.choose(r)
 	if err != nil {
+		if next := a.standby(r); next != nil {
+			return a.checkStandby(ctx, next, r)
+		}
 		return nil, err
 	}
 	s, err := a.look(ctx)

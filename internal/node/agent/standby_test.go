@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +29,10 @@ func TestTheTargetOfAMigrationIsPluggedWhenThePortIsAttached(t *testing.T) {
 		if err := w.ports.Delete(attached); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.next.Add(elsewhere); err != nil {
+		// The id of the port begins as that of another Pod's, which a cloud can choose so: their devices have one name.
+		alike := elsewhere.DeepCopy()
+		alike.Status.PortID = portID(2)[:11] + "0-0000-0000-000000000000"
+		if err := w.next.Add(alike); err != nil {
 			t.Fatal(err)
 		}
 		w.agent.portsChanged.Change()
@@ -36,7 +40,18 @@ func TestTheTargetOfAMigrationIsPluggedWhenThePortIsAttached(t *testing.T) {
 		other := w.sandbox(2, "c2")
 		other.must("ADD")
 		target := w.sandbox(1, "c1")
+		if _, refused := target.run("ADD"); refused == nil || !strings.Contains(refused.Error(), "is not this Pod's") {
+			t.Errorf("with the device of another Pod it says %v", refused)
+		}
+		w.plugged(portID(2))
+		target.must("DEL")
+		w.plugged(portID(2))
+		if err := w.next.Update(elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		w.agent.portsChanged.Change()
 		target.must("ADD")
+		target.must("CHECK")
 		w.plugged(portID(2))
 		if err := w.agent.repair(t.Context()); err != nil {
 			t.Error(err)
