@@ -377,6 +377,30 @@ func TestTheBindingMovesWhenTheSourceHasEnded(t *testing.T) {
 	}
 }
 
+// The target of a migration says why it has no packets while the source does not end.
+func TestTheTargetSaysThatItsSourceDoesNotEnd(t *testing.T) {
+	source, target := running("source", time.Now()), running("target", time.Now().Add(time.Minute))
+	source.Spec.NodeName = "node1"
+	all, err := consumer.Allocations(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := all[0]
+	c := newMachines(t, runs(), openNetwork(), machinePort("source"), source, target)
+	if said := c.problemOf(given, machinePort("source"), target); said != "" {
+		t.Errorf("while the source runs, it says %q", said)
+	}
+	leaving(source)
+	c = newMachines(t, runs(), openNetwork(), machinePort("source"), source, target)
+	said := c.problemOf(given, machinePort("source"), target)
+	if !strings.Contains(said, "node1") || !strings.Contains(said, "kubectl delete pod source -n team --force") {
+		t.Errorf("while the source is being deleted, it says %q", said)
+	}
+	if keys := c.keysOfPod(source); !slices.Contains(keys, cache.NewObjectName("team", "target")) {
+		t.Errorf("the source's deletion wakes %v", keys)
+	}
+}
+
 // What changes for a virtual machine wakes the sync that deletes its ports, and its Pods that wait.
 func TestAMachineWakesItsPods(t *testing.T) {
 	waiting := launcher("team", "waiting", "run-1")

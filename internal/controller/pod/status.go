@@ -196,9 +196,15 @@ func (c *Controller) problemOf(a cloudteamv1.Allocation, port *cloudteamv1.Netwo
 			consumer.Quoted(why.Message))
 	case port.Status.BoundTo != nil && consumer.BoundTo(port) != pod.UID:
 		other, err := c.caches.Pods.Lister().Pods(pod.Namespace).Get(port.Status.BoundTo.Name)
-		// The source of a live migration has the port until it has ended.
-		if err == nil && consumer.Has(other, port) && !consumer.SameInstance(other, pod) {
+		switch {
+		case err != nil || !consumer.Has(other, port):
+		case !consumer.SameInstance(other, pod):
 			problem = fmt.Sprintf("is bound to Pod %q", other.Name)
+		case other.DeletionTimestamp != nil:
+			// The source of a live migration has the port until it has ended, which it does not on a node that is lost.
+			return fmt.Sprintf("NetworkPort %q, which the Pod was given, is bound to Pod %q on node %s until that has ended. "+
+				"It is being deleted. If node %s is lost, run kubectl delete pod %s -n %s --force", a.Port, other.Name,
+				other.Spec.NodeName, other.Spec.NodeName, other.Name, other.Namespace)
 		}
 	}
 	if problem == "" {

@@ -103,10 +103,18 @@ func (c *Controller) keysOfPod(object metav1.Object) []cache.ObjectName {
 		len(c.caches.PortsOfSlot(key)) == 0 {
 		return nil
 	}
-	if slot, ok := consumer.MachineOf(object); ok {
-		return []cache.ObjectName{key, slot.Key()}
+	keys := []cache.ObjectName{key}
+	slot, ok := consumer.MachineOf(object)
+	if !ok {
+		return keys
 	}
-	return []cache.ObjectName{key}
+	keys = append(keys, slot.Key())
+	if object.GetDeletionTimestamp() != nil {
+		for _, other := range c.caches.PodsOfMachine(slot) { // the target of its migration waits for its end
+			keys = append(keys, cache.MetaObjectToName(other))
+		}
+	}
+	return keys
 }
 
 // keysOfPort names the Pods that a port affects: the one that it is bound to, the one that it was made for, and those
