@@ -222,7 +222,9 @@ func (c *Controller) deleteOwn(ctx context.Context, own []*cloudteamv1.NetworkPo
 		if port.DeletionTimestamp != nil || keep[port.Name] {
 			continue
 		}
-		if err := c.ports.Delete(ctx, port, false); err != nil {
+		slot, ok := consumer.SlotOf(port)
+		shared := ok && slot.Machine != "" // another Pod of the machine may be bound to it at this moment
+		if err := c.ports.Delete(ctx, port, shared); err != nil {
 			return err
 		}
 	}
