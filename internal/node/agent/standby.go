@@ -70,21 +70,21 @@ func standbyOf(p *cloudteamv1.NetworkPort, r agentapi.Request) ovs.Wanted {
 // isFree refuses a device that is not the Pod's own from an earlier attempt: the plugin deletes what has the name. Two
 // ports' devices can have one name, as it has only a part of the port's id.
 func (a *Agent) isFree(s ovs.State, w ovs.Wanted, portID string) error {
-	own := func(m mark.Mark) bool { return m.PortUID == w.Mark.PortUID && m.PodUID == w.Mark.PodUID }
+	others := func(m mark.Mark) bool { return m.PortUID != w.Mark.PortUID || m.PodUID != w.Mark.PodUID }
 	taken := false
 	for _, have := range s.Ports {
-		taken = taken || (have.Name == w.Name || have.IfaceID == portID) && !(have.Ours && own(have.Mark))
+		taken = taken || (have.Name == w.Name || have.IfaceID == portID) && (!have.Ours || others(have.Mark))
 	}
 	devices, err := a.links()
 	if err != nil {
 		return agentapi.Errorf(agentapi.CodeTryAgain, "%v", err)
 	}
 	for _, d := range devices {
-		taken = taken || d.Name == w.Name && !own(d.Mark)
+		taken = taken || d.Name == w.Name && others(d.Mark)
 	}
 	if taken {
-		return agentapi.Errorf(agentapi.CodeTryAgain, "the interface %s for the port %s is on this node already, and is not this "+
-			"Pod's; the Pod's interface cannot be attached; it can be when the other one is gone; retrying", w.Name, portID)
+		return agentapi.Errorf(agentapi.CodeTryAgain, "the interface %s for the port %s is on this node already, and is not "+
+			"this Pod's; the Pod's interface cannot be attached; it can be when the other one is gone; retrying", w.Name, portID)
 	}
 	return nil
 }
@@ -108,6 +108,6 @@ func (a *Agent) checkStandby(
 			return interfaceOf(p, w, s), nil
 		}
 	}
-	return nil, agentapi.Errorf(agentapi.CodeInternal, "the interface %s of Pod %s/%s, the target of a live migration, is not "+
-		"there; delete the Pod to have the migration fail and start again", r.IfName, r.PodNamespace, r.PodName)
+	return nil, agentapi.Errorf(agentapi.CodeInternal, "the interface %s of Pod %s/%s, the target of a live migration, "+
+		"is not there; delete the Pod to have the migration fail and start again", r.IfName, r.PodNamespace, r.PodName)
 }
