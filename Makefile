@@ -146,27 +146,26 @@ test-openstack: assets ## Install and start a real Keystone and Neutron, and run
 	real ./test/contract/... ./test/faults/... ./test/adversary; \
 	exit $$status
 
+# What follows these runs beside Neutron with a data plane, and has the kubelet and Multus.
 DATAPLANE = export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	export DATAPLANE_ASSETS="$$(bin/controlplane assets --components=kubelet,multus)"; \
-	export DATAPLANE_KERNEL="$$(dev/dataplane/kernel)"; \
-	dev/openstack/openstack run --dataplane -- hack/test-dataplane.sh
+	dev/openstack/openstack run --dataplane --
+TEST_DATAPLANE = export DATAPLANE_KERNEL="$$(dev/dataplane/kernel)"; $(DATAPLANE) hack/test-dataplane.sh
 
 .PHONY: test-dataplane
 test-dataplane: assets ## Start a real Neutron with OVN, nodes and kubelets, and send packets between Pods (root, Debian)
 	dev/openstack/openstack up --dataplane
-	$(DATAPLANE) -short
+	$(TEST_DATAPLANE) -short
 
 .PHONY: test-dataplane-all
 test-dataplane-all: assets ## The same, with failures, the chart, and Neutron's Open vSwitch agents
 	dev/openstack/openstack up --dataplane
-	$(DATAPLANE)
+	$(TEST_DATAPLANE)
 
 .PHONY: run-dataplane
 run-dataplane: assets ## Start the same parts, and leave them running until Ctrl-C
 	dev/openstack/openstack up --dataplane
-	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
-	export DATAPLANE_ASSETS="$$(bin/controlplane assets --components=kubelet,multus)"; \
-	dev/openstack/openstack run --dataplane -- env DATAPLANE_OPENSTACK=1 DATAPLANE_STAY=1 \
+	$(DATAPLANE) env DATAPLANE_OPENSTACK=1 DATAPLANE_STAY=1 \
 	  go test -v -count=1 -run '^TestStay$$' -timeout 0 ./test/dataplane
 
 .PHONY: reliability
@@ -198,9 +197,7 @@ bench: assets ## Measure against the emulator, and a real Neutron where one is u
 .PHONY: bench-dataplane
 bench-dataplane: assets ## Measure the data plane with packets, and write docs/benchmarks.md (root, Debian)
 	dev/openstack/openstack up --dataplane
-	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
-	export DATAPLANE_ASSETS="$$(bin/controlplane assets --components=kubelet,multus)"; \
-	dev/openstack/openstack run --dataplane -- go run ./test/bench --cloud=dataplane --write=docs/benchmarks.md
+	$(DATAPLANE) go run ./test/bench --cloud=dataplane --write=docs/benchmarks.md
 
 .PHONY: bench-sizing
 bench-sizing: assets ## Measure what 100, 1,000 and 10,000 Networks and Pods take, and write docs/sizing.md: long
