@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -137,35 +138,34 @@ func (c *Caches) Successor(port *cloudteamv1.NetworkPort, machines *Machines) *c
 	if !ok || of.Machine == "" {
 		return nil
 	}
-	return c.target(port, func(pod *corev1.Pod) bool {
+	heirs := c.targets(port, func(pod *corev1.Pod) bool {
 		slot, known := c.SlotOfPod(pod, machines)
 		return known && slot != nil && *slot == of
-	}, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
+	})
+	running := slices.DeleteFunc(slices.Clone(heirs), func(pod *corev1.Pod) bool {
+		return pod.Status.Phase != corev1.PodRunning
+	})
+	return cmp.Or(youngest(running), youngest(heirs))
 }
 
 // Target gives the target of a live migration whose source is the Pod that a port is bound to; nil if there is none.
 // Unlike Successor, it takes the owner references of the two for true.
 func (c *Caches) Target(port *cloudteamv1.NetworkPort, source *corev1.Pod) *corev1.Pod {
-	return c.target(port, func(pod *corev1.Pod) bool { return SameInstance(pod, source) },
-		func(*corev1.Pod) bool { return false })
+	return youngest(c.targets(port, func(pod *corev1.Pod) bool { return SameInstance(pod, source) }))
 }
 
-// target gives the youngest Pod, but for the one that a port is bound to, that was given the port and stays, and that
-// fits. One of those that are preferred comes before all others.
-func (c *Caches) target(port *cloudteamv1.NetworkPort, fits, preferred func(*corev1.Pod) bool) *corev1.Pod {
-	targets := slices.DeleteFunc(c.GivenTo(port), func(pod *corev1.Pod) bool {
+// targets gives the Pods, but for the one that a port is bound to, that were given the port and stay, and that fit.
+func (c *Caches) targets(port *cloudteamv1.NetworkPort, fits func(*corev1.Pod) bool) []*corev1.Pod {
+	return slices.DeleteFunc(c.GivenTo(port), func(pod *corev1.Pod) bool {
 		return BoundTo(port) == pod.UID || pod.DeletionTimestamp != nil || !fits(pod)
 	})
-	if len(targets) == 0 {
+}
+
+func youngest(pods []*corev1.Pod) *corev1.Pod {
+	if len(pods) == 0 {
 		return nil
 	}
-	return slices.MaxFunc(targets, func(a, b *corev1.Pod) int {
-		switch first, second := preferred(a), preferred(b); {
-		case first && !second:
-			return 1
-		case second && !first:
-			return -1
-		}
+	return slices.MaxFunc(pods, func(a, b *corev1.Pod) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
 }

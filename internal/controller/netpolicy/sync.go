@@ -313,7 +313,7 @@ func (c *Controller) update(
 // none: it is in the default class, as its status says once it was applied, which requeues the namespace; or there is
 // no default class any more that takes it.
 func inClass(group *cloudteamv1.SecurityGroup, class string) bool {
-	if group.Spec.ClassName != "" || group.Spec.Cloud != nil {
+	if group.Spec.ClassName != "" {
 		return group.Spec.ClassName == class
 	}
 	if in := group.Status.Class; in != nil {

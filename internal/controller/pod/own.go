@@ -51,23 +51,20 @@ func ownPortName(pod *corev1.Pod, slot *consumer.Slot, i int, request consumer.R
 func ownPortNames(
 	pod *corev1.Pod, slot *consumer.Slot, requests []consumer.Request, own []*cloudteamv1.NetworkPort,
 ) []string {
+	own = slices.SortedFunc(slices.Values(own), consumer.CompareByName)
 	names, taken := make([]string, len(requests)), map[string]bool{}
 	for i, request := range requests {
 		name := ownPortName(pod, slot, i, request)
-		if slices.ContainsFunc(own, func(port *cloudteamv1.NetworkPort) bool { return port.Name == name }) {
-			names[i], taken[name] = name, true
-		}
+		names[i] = name
+		taken[name] = slices.ContainsFunc(own, func(port *cloudteamv1.NetworkPort) bool { return port.Name == name })
 	}
 	for i, request := range requests {
-		if names[i] != "" {
-			continue
-		}
-		names[i] = ownPortName(pod, slot, i, request)
-		for _, port := range slices.SortedFunc(slices.Values(own), consumer.CompareByName) {
-			if !taken[port.Name] && port.DeletionTimestamp == nil && consumer.ServedBy(port) == request {
-				names[i], taken[port.Name] = port.Name, true
-				break
-			}
+		at := slices.IndexFunc(own, func(port *cloudteamv1.NetworkPort) bool {
+			return !taken[port.Name] && port.DeletionTimestamp == nil && consumer.ServedBy(port) == request
+		})
+		if !taken[names[i]] && at >= 0 {
+			names[i] = own[at].Name
+			taken[names[i]] = true
 		}
 	}
 	return names
@@ -106,8 +103,8 @@ func (c *Controller) provideOwn(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, slot *consumer.Slot, requests []consumer.Request,
 	held []*cloudteamv1.NetworkPort,
 ) (bound []*cloudteamv1.NetworkPort, p progress, err error) {
-	wanted := map[string]bool{}
-	for i, name := range ownPortNames(pod, slot, requests, c.madeFor(pod, slot)) {
+	wanted, own := map[string]bool{}, c.madeFor(pod, slot)
+	for i, name := range ownPortNames(pod, slot, requests, own) {
 		request := requests[i]
 		wanted[name] = true
 		port, err := c.caches.Ports.Lister().NetworkPorts(pod.Namespace).Get(name)
@@ -126,7 +123,6 @@ func (c *Controller) provideOwn(
 				"NetworkPort %q exists and is not this Pod's: delete it", name)}, nil
 		}
 	}
-	own := c.madeFor(pod, slot)
 	// Another Pod of the virtual machine may use what this one does not request.
 	unused := slices.DeleteFunc(slices.Clone(own), func(port *cloudteamv1.NetworkPort) bool {
 		return slot != nil && slot.Machine != "" && (port.Status.BoundTo != nil || len(c.caches.GivenTo(port)) > 0)

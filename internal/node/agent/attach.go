@@ -124,8 +124,7 @@ func flows(mode cloudteamv1.AttachmentMode, p ovs.Port) (bool, string) {
 
 // wantedOf is the interface of a port.
 func (a *Agent) wantedOf(p *cloudteamv1.NetworkPort, r agentapi.Request) (ovs.Wanted, error) {
-	w := wantedFor(p, deviceOf(p.Status.PortID),
-		mark.Mark{Sandbox: r.Sandbox, IfName: r.IfName, PodUID: r.PodUID, PortUID: p.UID})
+	w := wantedFor(p, deviceOf(p.Status.PortID), markOf(p, r))
 	w.Netns = r.Netns
 	if w.NeutronAgent {
 		// A port that was made again has an interface of the former id's name. If Neutron's agent sees that go and another
@@ -140,6 +139,11 @@ func (a *Agent) wantedOf(p *cloudteamv1.NetworkPort, r agentapi.Request) (ovs.Wa
 		return w, agentapi.Errorf(agentapi.CodeInvalidEnvironment, "%v", err)
 	}
 	return w, nil
+}
+
+// markOf is the mark of the interface that a request makes for a port.
+func markOf(p *cloudteamv1.NetworkPort, r agentapi.Request) mark.Mark {
+	return mark.Mark{Sandbox: r.Sandbox, IfName: r.IfName, PodUID: r.PodUID, PortUID: p.UID}
 }
 
 // wantedFor is how an interface with a mark is connected to a port that is attached.

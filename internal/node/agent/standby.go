@@ -61,14 +61,12 @@ func (a *Agent) prepareStandby(
 
 // standbyOf is an interface that is not plugged yet.
 func standbyOf(p *cloudteamv1.NetworkPort, r agentapi.Request) ovs.Wanted {
-	return ovs.Wanted{
-		Name: deviceOf(p.Status.PortID),
-		Mark: mark.Mark{Sandbox: r.Sandbox, IfName: r.IfName, PodUID: r.PodUID, PortUID: p.UID},
-	}
+	return ovs.Wanted{Name: deviceOf(p.Status.PortID), Mark: markOf(p, r)}
 }
 
 // isFree refuses a device that is not the Pod's own from an earlier attempt: the plugin deletes what has the name. Two
-// ports' devices can have one name, as it has only a part of the port's id.
+// ports' devices can have one name, as it has only a part of the port's id. inTheWay also names what may be replaced:
+// here nothing may.
 func (a *Agent) isFree(s ovs.State, w ovs.Wanted, portID string) error {
 	others := func(m mark.Mark) bool { return m.PortUID != w.Mark.PortUID || m.PodUID != w.Mark.PodUID }
 	taken := false
