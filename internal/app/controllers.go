@@ -22,6 +22,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
+	floatingcontroller "cloudteam.ztgame.com/network-controller/internal/controller/floatingip"
 	foocontroller "cloudteam.ztgame.com/network-controller/internal/controller/foo"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
@@ -31,6 +32,7 @@ import (
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
 	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
 	groupcontroller "cloudteam.ztgame.com/network-controller/internal/controller/securitygroup"
+	servicecontroller "cloudteam.ztgame.com/network-controller/internal/controller/service"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -42,13 +44,18 @@ import (
 
 // controllers are the names of all controllers.
 var controllers = []string{
-	networkcontroller.Name, portcontroller.Name, groupcontroller.Name, deploymentcontroller.Name, podcontroller.Name,
-	attachmentcontroller.Name, portbinding.Name, netpolicy.Name, foocontroller.Name, orphan.Name,
+	networkcontroller.Name, portcontroller.Name, groupcontroller.Name, floatingcontroller.Name,
+	deploymentcontroller.Name, podcontroller.Name, servicecontroller.Name, attachmentcontroller.Name, portbinding.Name, netpolicy.Name, foocontroller.Name, orphan.Name,
+}
+
+// callsNeutron are the controllers of what is in Neutron.
+var callsNeutron = map[string]bool{
+	networkcontroller.Name: true, portcontroller.Name: true, groupcontroller.Name: true, floatingcontroller.Name: true,
 }
 
 // needsCloud reports whether an enabled controller calls Neutron.
 func (o *Options) needsCloud() bool {
-	return o.enabled(networkcontroller.Name) || o.enabled(portcontroller.Name) || o.enabled(groupcontroller.Name)
+	return slices.ContainsFunc(controllers, func(name string) bool { return callsNeutron[name] && o.enabled(name) })
 }
 
 // asksNamespaces reports whether an enabled controller asks in which namespaces the process acts: all but that of Foos,
@@ -63,6 +70,7 @@ var (
 	networkResource = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 	portResource    = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
 	groupResource   = cloudteamv1.SchemeGroupVersion.WithResource("securitygroups")
+	floatingIPs     = cloudteamv1.SchemeGroupVersion.WithResource("floatingips")
 	fooResource     = v1alpha1.SchemeGroupVersion.WithResource("foos")
 )
 
@@ -148,7 +156,7 @@ func (p *process) startControllers() {
 		p.namespaces.factory.StartWithContext(p.baseCtx)
 		p.readiness.add("namespaces", p.namespaces.synced)
 	}
-	both := []schema.GroupVersionResource{networkResource, portResource}
+	both := slices.Clip([]schema.GroupVersionResource{networkResource, portResource})
 	p.findPolicies()
 	p.findMachines()
 	for _, c := range []struct {
@@ -161,11 +169,13 @@ func (p *process) startControllers() {
 		{networkcontroller.Name, p.buildNetwork, []schema.GroupVersionResource{networkResource}, nil},
 		{portcontroller.Name, p.buildNetworkPort, both, p.policiesKnown},
 		{groupcontroller.Name, p.buildSecurityGroup, []schema.GroupVersionResource{groupResource}, nil},
+		{floatingcontroller.Name, p.buildFloatingIP, []schema.GroupVersionResource{floatingIPs}, nil},
 		{deploymentcontroller.Name, p.buildDeployment, both, nil},
 		{podcontroller.Name, p.buildPod, both, p.machinesKnown},
+		{servicecontroller.Name, p.buildService, append(both, floatingIPs), nil},
 		{portbinding.Name, p.buildPortBinding, both, nil},
 		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}, nil},
-		{orphan.Name, p.buildOrphan, append(both, groupResource), nil},
+		{orphan.Name, p.buildOrphan, append(both, groupResource, floatingIPs), nil},
 	} {
 		if p.options.enabled(c.name) {
 			p.start(c.name, c.build, c.after, c.needs...)
@@ -297,8 +307,23 @@ func (p *process) buildSecurityGroup() (started, error) {
 	return serveManaged(p, c), nil
 }
 
-// ports gives the NetworkPorts that a deleted Network or SecurityGroup waits for; nil without this controller or their
-// CRD, because then there are none. When the CRD is installed later, Neutron refuses to delete what has ports, until
+func (p *process) buildFloatingIP() (started, error) {
+	floating := p.factory.Cloudteam().V1().FloatingIPs()
+	var to *floatingcontroller.Ports
+	if ports := p.ports(); ports != nil {
+		to = &floatingcontroller.Ports{Ports: ports, Networks: p.factory.Cloudteam().V1().Networks()}
+	}
+	c, err := floatingcontroller.NewController(
+		p.client.CloudteamV1(), floating, to, p.inventory(), p.recorder, p.cluster, p.classes)
+	if err != nil {
+		return nil, err
+	}
+	p.measured.add(func(m *measured) { m.floating = floating.Informer().GetIndexer() })
+	return serveManaged(p, c), nil
+}
+
+// ports gives the NetworkPorts that a deleted Network or SecurityGroup waits for, and that FloatingIPs lead to; nil
+// without this controller or their CRD, because then there are none. When the CRD is installed later, Neutron refuses to delete what has ports, until
 // this process restarts.
 func (p *process) ports() informersv1.NetworkPortInformer {
 	if !p.options.enabled(portcontroller.Name) || !p.installed(portResource) {
@@ -329,8 +354,9 @@ func (p *process) buildOrphan() (started, error) {
 	objects := p.factory.Cloudteam().V1()
 	owning := []cache.SharedInformer{
 		objects.Networks().Informer(), objects.NetworkPorts().Informer(), objects.SecurityGroups().Informer(),
+		objects.FloatingIPs().Informer(),
 	}
-	live := orphan.ReadLive(p.metadata, p.cluster, networkResource, portResource, groupResource)
+	live := orphan.ReadLive(p.metadata, p.cluster, networkResource, portResource, groupResource, floatingIPs)
 	return orphan.NewController(owning, p.inventory(), live, orphan.Options{
 		Rules: p.options.orphanRules(), Interval: p.options.AuditInterval, Cluster: p.cluster, Remembered: p.remembered,
 		Others: p.clouds.inventories,
@@ -408,7 +434,21 @@ func (p *process) buildPod() (started, error) {
 	return delayed{c, p.awaitAttachments}, nil
 }
 
-// consumers returns the caches that the controllers of Deployments and Pods share. The caller holds building.
+func (p *process) buildService() (started, error) {
+	caches, err := p.consumers()
+	if err != nil {
+		return nil, err
+	}
+	c, err := servicecontroller.NewController(p.client.CloudteamV1(), p.kube.CoreV1(),
+		p.kubeFactory.Core().V1().Services(), p.factory.Cloudteam().V1().FloatingIPs(), caches, p.recorder)
+	if err != nil {
+		return nil, err
+	}
+	c.ActIn(p.namespaces.within)
+	return c, nil
+}
+
+// consumers returns the caches that the controllers of Deployments, Pods and Services share. The caller holds building.
 func (p *process) consumers() (*consumer.Caches, error) {
 	if p.caches != nil {
 		return p.caches, nil

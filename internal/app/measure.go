@@ -22,7 +22,7 @@ import (
 // all replicas is right.
 var (
 	objects = metric.NewComputed("network_controller_objects",
-		"Networks, NetworkPorts and SecurityGroups, by kind, and by status and reason of their condition Ready. Only the "+
+		"Networks, NetworkPorts, SecurityGroups and FloatingIPs, by kind, and by status and reason of their condition Ready. Only the "+
 			"leader serves it.",
 		"kind", "ready", "reason")
 	subnetAddresses = metric.NewComputed("network_controller_subnet_addresses",
@@ -56,10 +56,10 @@ const (
 
 // measured is what the computed metrics are about. Its fields are nil before their controllers are built.
 type measured struct {
-	mu                      sync.Mutex
-	networks, ports, groups cache.Indexer
-	consumers               *consumer.Caches
-	own                     *sharedInventory
+	mu                                sync.Mutex
+	networks, ports, groups, floating cache.Indexer
+	consumers                         *consumer.Caches
+	own                               *sharedInventory
 }
 
 // add sets fields.
@@ -76,7 +76,7 @@ func (p *process) measure(set metric.Set) {
 	}
 	m := &p.measured
 	m.mu.Lock()
-	networks, ports, groups, consumers, own := m.networks, m.ports, m.groups, m.consumers, m.own
+	networks, ports, groups, floating, consumers, own := m.networks, m.ports, m.groups, m.floating, m.consumers, m.own
 	m.mu.Unlock()
 	tally := map[state]int{}
 	if networks != nil {
@@ -99,6 +99,13 @@ func (p *process) measure(set metric.Set) {
 		for _, obj := range groups.List() {
 			if group, ok := obj.(*cloudteamv1.SecurityGroup); ok {
 				tally[stateOf("SecurityGroup", group.Status.Conditions)]++
+			}
+		}
+	}
+	if floating != nil {
+		for _, obj := range floating.List() {
+			if f, ok := obj.(*cloudteamv1.FloatingIP); ok {
+				tally[stateOf("FloatingIP", f.Status.Conditions)]++
 			}
 		}
 	}
@@ -242,7 +249,7 @@ var reasons = sets.New(
 	cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached, cloudteamv1.ReasonConflict,
 	cloudteamv1.ReasonInUse, cloudteamv1.ReasonBlocked, cloudteamv1.ReasonOwnershipLost,
 	cloudteamv1.ReasonNotConverged, cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonSecurityGroupNotReady,
-	cloudteamv1.ReasonNamespaceNotAllowed,
+	cloudteamv1.ReasonNamespaceNotAllowed, cloudteamv1.ReasonPortNotReady,
 	cloudteamv1.ReasonAddressesExhausted, cloudteamv1.ReasonAddressesLow, cloudteamv1.ReasonAddressInUse,
 	cloudteamv1.ReasonReconcileFailed, cloudteamv1.ReasonInvalidNetworks, cloudteamv1.ReasonPortLimitReached,
 	cloudteamv1.ReasonNetworkNotFound, cloudteamv1.ReasonPortsNotReady, cloudteamv1.ReasonPortsFailed,

@@ -13,11 +13,8 @@ import (
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
-	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
-	groupcontroller "cloudteam.ztgame.com/network-controller/internal/controller/securitygroup"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -133,7 +130,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Cloud, "cloud", o.Cloud,
 		"Name of the cloud in clouds.yaml. The default is $OS_CLOUD, or the standard OS_* environment variables. "+
 			"clouds.yaml is read from $OS_CLIENT_CONFIG_FILE, or from ., ~/.config/openstack or /etc/openstack. "+
-			"Only the controllers network, networkport and securitygroup need a cloud.")
+			"Only the controllers network, networkport, securitygroup and floatingip need a cloud.")
 	flags.StringVar(&o.BindingCloud, "binding-cloud", o.BindingCloud,
 		"Name of an entry in clouds.yaml whose credentials may bind ports to hosts (binding:host_id), which takes an "+
 			"administrator or a policy. They are used for nothing else. The default is each cloud's own credentials. Only "+
@@ -193,8 +190,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"corrected.")
 	flags.BoolVar(&o.Policies.Plan, "report-only", o.Policies.Plan,
 		"Write nothing to Neutron. The conditions of Networks and NetworkPorts say what would be done there, with the "+
-			"reason Planned. Only the controllers network, networkport and securitygroup run. Use it for a first start, to see "+
-			"what follows.")
+			"reason Planned. Only the controllers network, networkport, securitygroup and floatingip run. Use it for a first "+
+			"start, to see what follows.")
 	flags.Var((*percentage)(&o.AddressesLow), "addresses-low",
 		"Percentage of a subnet's addresses that should be free. With fewer, the Network's condition AddressesLow is True. "+
 			"It says how many addresses are in use and what to do, before ports fail. It clears when half as many more are "+
@@ -337,7 +334,7 @@ var inClouds = map[string]bool{orphan.Name: true, portbinding.Name: true}
 // others. With --report-only, only those of Networks, NetworkPorts and SecurityGroups run.
 func (o *Options) enabled(name string) bool {
 	switch {
-	case o.Policies.Plan && name != networkcontroller.Name && name != portcontroller.Name && name != groupcontroller.Name:
+	case o.Policies.Plan && !callsNeutron[name]:
 		return false
 	case name == orphan.Name && (o.Orphan.Grace == 0 || o.Namespace != ""), inClouds[name] && !o.needsCloud():
 		return false

@@ -2,6 +2,7 @@ package app
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +50,8 @@ func TestOptionsAreValidated(t *testing.T) {
 		},
 		"all left out": {
 			func(o *Options) {
-				o.Controllers = []string{"*", "-network", "-networkport", "-securitygroup", "-deployment", "-pod",
-					"-attachment", "-policy", "-foo", "-orphan"}
+				o.Controllers = []string{"*", "-network", "-networkport", "-securitygroup", "-floatingip",
+					"-deployment", "-pod", "-service", "-attachment", "-policy", "-foo", "-orphan"}
 			}, []string{"runs no controller"},
 		},
 		"only left out": {
@@ -156,7 +157,7 @@ func TestTheOrphanControllerNeedsACloud(t *testing.T) {
 		"by name, beside networks":       {[]string{"network", "orphan"}, time.Minute, true},
 		"not by default beside networks": {[]string{"network"}, time.Minute, false},
 		"not when left out":              {[]string{"*", "-orphan"}, time.Minute, false},
-		"not without a cloud":            {[]string{"*", "-network", "-networkport", "-securitygroup"}, time.Minute, false},
+		"not without a cloud":            {[]string{"*", "-network", "-networkport", "-securitygroup", "-floatingip"}, time.Minute, false},
 		"not without a grace period":     {[]string{"*"}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +174,7 @@ func TestReportOnlyRunsOnlyWhatReports(t *testing.T) {
 	o := NewOptions()
 	o.Policies.Plan = true
 	for _, name := range controllers {
-		want := name == "network" || name == "networkport" || name == "securitygroup"
+		want := slices.Contains([]string{"network", "networkport", "securitygroup", "floatingip"}, name)
 		if got := o.enabled(name); got != want {
 			t.Errorf("%s is enabled: %t, want %t", name, got, want)
 		}

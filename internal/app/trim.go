@@ -27,7 +27,7 @@ import (
 type annotations map[string]int
 
 var (
-	// ownAnnotations are those of Networks, NetworkPorts and SecurityGroups.
+	// ownAnnotations are those of Networks, NetworkPorts, SecurityGroups and FloatingIPs.
 	ownAnnotations = annotations{
 		cloudteamv1.AnnotationPaused:         1 << 10,
 		cloudteamv1.AnnotationCloud:          4 << 10,
@@ -51,6 +51,7 @@ var (
 		cloudteamv1.AnnotationDataplaneHost:    1 << 10,
 		cloudteamv1.AnnotationDataplaneParent:  1 << 10,
 	}
+	serviceAnnotations     = annotations{cloudteamv1.AnnotationFloatingIP: consumer.MaxFloatingSize}
 	statefulSetAnnotations = annotations{cloudteamv1.AnnotationPortsWhenScaled: 1 << 10}
 	templateAnnotations    = annotations{
 		selection.Annotation: selection.MaxSize, cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
@@ -85,7 +86,7 @@ func trim(obj any) (any, error) {
 	}
 	object.SetManagedFields(nil)
 	switch object := obj.(type) {
-	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.SecurityGroup:
+	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.SecurityGroup, *cloudteamv1.FloatingIP:
 		own := object.(metav1.Object)
 		finalizers := trimFinalizers(own.GetFinalizers())
 		var labels map[string]string
@@ -101,6 +102,10 @@ func trim(obj any) (any, error) {
 	case *corev1.Namespace:
 		// A NetworkClass selects namespaces by their labels, which Kubernetes limits in size.
 		object.Annotations, object.Spec, object.Status = nil, corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
+	case *corev1.Service:
+		trimMetadata(object, serviceAnnotations, false)
+		object.Spec = corev1.ServiceSpec{Selector: trimLabels(object.Spec.Selector)}
+		object.Status = corev1.ServiceStatus{}
 	case *appsv1.ReplicaSet:
 		trimMetadata(object, nil, false)
 		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
@@ -189,7 +194,9 @@ func controllersOf(object metav1.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*owner}
 }
 
-var ownFinalizers = []string{cloudteamv1.Finalizer, cloudteamv1.PortFinalizer, cloudteamv1.SecurityGroupFinalizer}
+var ownFinalizers = []string{
+	cloudteamv1.Finalizer, cloudteamv1.PortFinalizer, cloudteamv1.SecurityGroupFinalizer, cloudteamv1.FloatingIPFinalizer,
+}
 
 // trimFinalizers cuts finalizers after one more than controllers handle, and keeps ours.
 func trimFinalizers(all []string) []string {

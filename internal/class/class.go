@@ -156,6 +156,31 @@ func (c Class) PortViolations(of map[string]string, spec *cloudteamv1.NetworkPor
 	return found
 }
 
+// FloatingIPViolations gives what a class forbids of a FloatingIP of the class, in a namespace with the given labels.
+func (c Class) FloatingIPViolations(namespace string, of map[string]string) []Violation {
+	switch {
+	case !c.Selects(of):
+		return []Violation{{
+			"spec.className", "objects in namespace " + namespace, "name a class for this namespace in spec.className",
+		}}
+	case !slices.Contains(c.Spec.AllowedFields, cloudteamv1.FieldFloatingIP):
+		return []Violation{{"spec.className", "FloatingIPs", fmt.Sprintf(
+			"name a class whose allowedFields have %s in spec.className", cloudteamv1.FieldFloatingIP)}}
+	}
+	return nil
+}
+
+// FloatingToViolations gives what a class forbids of FloatingIPs that lead to ports on a Network of the class, in a
+// namespace with the given labels. A class that is not for the namespace allows none.
+func (c Class) FloatingToViolations(network string, of map[string]string) []Violation {
+	if c.Selects(of) && slices.Contains(c.Spec.AllowedFields, cloudteamv1.FieldFloatingIP) {
+		return nil
+	}
+	return []Violation{{"spec.portName", "floating IPs of ports on Network " + network, fmt.Sprintf(
+		"name a port in spec.portName that is on a Network whose class is for its namespace and has %s in allowedFields",
+		cloudteamv1.FieldFloatingIP)}}
+}
+
 // Selects reports whether a namespace with these labels may use the class. A selector that cannot be read selects none.
 func (c Class) Selects(of map[string]string) bool {
 	if c.Spec.NamespaceSelector == nil {

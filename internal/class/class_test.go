@@ -275,7 +275,7 @@ func TestAClassThatIsNotForTheNamespaceAllowsPortsNothing(t *testing.T) {
 		AllowedFields:     []cloudteamv1.PrivilegedField{"floatingIP"},
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}},
 	}}
-	spec := &cloudteamv1.NetworkPortSpec{FloatingIP: &cloudteamv1.FloatingIPSpec{ExternalNetwork: "public"}}
+	spec := &cloudteamv1.NetworkPortSpec{FloatingIP: &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}}
 	if found := c.PortViolations(map[string]string{"team": "a"}, spec); len(found) > 0 {
 		t.Errorf("in a namespace that it is for, it forbids %v", found)
 	}

@@ -320,7 +320,7 @@ func examples(*testing.T) map[string]example {
 	pod := &corev1.Pod{ObjectMeta: named(bound.Status.BoundTo.Name)}
 	pod.UID, pod.Spec.NodeName, pod.Status.Phase = bound.Status.BoundTo.UID, "node1", corev1.PodRunning
 	floats := bound.DeepCopy()
-	floats.Status.FloatingIP = &cloudteamv1.FloatingIPStatus{
+	floats.Status.FloatingIP = &cloudteamv1.PortFloatingIPStatus{
 		ID: "f3a7c0d5-8e1b-4b6a-9d27-4c5e6f708192", Address: "203.0.113.42"}
 	routed := frontend(2)
 	routed.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",

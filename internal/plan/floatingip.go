@@ -7,8 +7,12 @@ import (
 	"time"
 )
 
-// FieldFloatingIP is the name of the port's field that asks for a floating IP, as in the user's spec.
-const FieldFloatingIP = "floatingIP"
+// Names of the fields that say where a floating IP leads, as in the user's spec: of a port that asks for one, and of a
+// FloatingIP.
+const (
+	FieldFloatingIP = "floatingIP"
+	FieldPortName   = "portName"
+)
 
 // FloatingIPResource is the Resource of a Difference of a floating IP.
 const FloatingIPResource = "floating IP"
@@ -39,6 +43,66 @@ type ObservedFloatingIP struct {
 	PortID string
 	FloatingIPAttributes
 }
+
+// FloatingSpec is the desired state of a floating IP that has an object of its own.
+type FloatingSpec struct {
+	// Owner is written into the floating IP.
+	Owner Owner
+	// NetworkID is the external network.
+	NetworkID string
+	// PortID is the port that it leads to. It is empty if it leads nowhere.
+	PortID string
+	// Fixed are the port's addresses of IPv4. Neutron chooses one for a floating IP that leads to none of them.
+	Fixed []netip.Addr
+	// Retain is true if the floating IP stays when the object is deleted. Its description says so, in case that nobody
+	// sees the deletion.
+	Retain bool
+}
+
+// Validate refuses what no plan can be made for.
+func (s FloatingSpec) Validate() error {
+	if s.NetworkID == "" {
+		return &FieldError{"externalNetwork", "it is empty: write the id or the name of an external network"}
+	}
+	return s.Owner.validate()
+}
+
+// FloatingIP plans the steps that turn observed into spec, in the order to take them. Like that of Network, the Change
+// is empty if there is nothing to do. It changes or deletes only what bears the spec's owner, wherever it leads.
+func FloatingIP(spec FloatingSpec, observed Observed) (Change, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	observed = observed.inOrder()
+	if err := marked(spec.Owner, observed); err != nil {
+		return nil, err
+	}
+	as := PortSpec{Owner: spec.Owner, FloatingNetwork: spec.NetworkID, Retain: spec.Retain}
+	change := as.surplusFloatingIPs(spec.PortID, observed)
+	keep, exists := observed.FloatingIP(spec.NetworkID, spec.PortID)
+	if !exists {
+		return append(change, as.createFloatingIP(Ref{ID: spec.PortID})), nil
+	}
+	to := leading{port: Ref{ID: spec.PortID}, field: FieldPortName}
+	switch {
+	case keep.PortID == spec.PortID && (keep.PortID == "" || slices.Contains(spec.Fixed, keep.Fixed)):
+		to.fixed = keep.Fixed
+	case spec.PortID == "":
+		to.declared = None
+	default:
+		to.declared = "of port " + spec.PortID
+	}
+	return change.with(as.updateFloatingIP(keep, to)), nil
+}
+
+// Complete reports whether the floating IP exists and leads to its port.
+func (s FloatingSpec) Complete(observed Observed) bool {
+	f, exists := observed.FloatingIP(s.NetworkID, s.PortID)
+	return exists && f.PortID == s.PortID
+}
+
+// Leads reports whether an update changes where a floating IP leads.
+func (s Step) Leads() bool { return s.Changes(FieldFloatingIP) || s.Changes(FieldPortName) }
 
 func (f ObservedFloatingIP) identity() identity {
 	return identity{Resource{KindFloatingIP, f.ID}, f.Created, f.Description}
@@ -91,7 +155,7 @@ func (s PortSpec) floatingIPOfNew(port Ref, observed Observed) Change {
 	if !exists {
 		return Change{s.createFloatingIP(port)}
 	}
-	return Change{s.updateFloatingIP(f, leading{port, netip.Addr{}, "of port " + s.Name})}
+	return Change{s.updateFloatingIP(f, leading{port: port, declared: "of port " + s.Name})}
 }
 
 func (s PortSpec) createFloatingIP(port Ref) Step {
@@ -134,14 +198,14 @@ func (s PortSpec) pathOf(p ObservedPort, observed Observed) (way path) {
 	}
 	fixed := func(a PortAddress) bool { return a.Address == f.Fixed }
 	usable := func(a PortAddress) bool { return a.Address.Is4() && slices.Contains(given, a) }
-	anew := leading{port, netip.Addr{}, "of an address of port " + p.ID}
+	anew := leading{port: port, declared: "of an address of port " + p.ID}
 	now, next := slices.IndexFunc(given, fixed), slices.IndexFunc(stays, usable)
 	switch {
 	case f.PortID != p.ID:
 		anew.declared = "of port " + p.ID
 		way.after = way.after.with(s.updateFloatingIP(f, anew))
 	case slices.ContainsFunc(stays, fixed):
-		way.after = way.after.with(s.updateFloatingIP(f, leading{port, f.Fixed, ""}))
+		way.after = way.after.with(s.updateFloatingIP(f, leading{port: port, fixed: f.Fixed}))
 	case next >= 0:
 		anew.fixed = stays[next].Address
 		way.before = Change{s.updateFloatingIP(f, anew)}
@@ -169,6 +233,8 @@ type leading struct {
 	fixed netip.Addr
 	// declared is for users. It is empty if the floating IP leads there already.
 	declared string
+	// field is the one of the spec that says so; empty for FieldFloatingIP.
+	field string
 }
 
 func (s PortSpec) updateFloatingIP(actual ObservedFloatingIP, to leading) Step {
@@ -180,7 +246,7 @@ func (s PortSpec) updateFloatingIP(actual ObservedFloatingIP, to leading) Step {
 		if actual.PortID == to.port.ID && actual.Fixed.IsValid() {
 			is = actual.Fixed.String()
 		}
-		d.add(FieldFloatingIP, to.declared, is)
+		d.add(cmp.Or(to.field, FieldFloatingIP), to.declared, is)
 	}
 	want.Fixed, want.QoSPolicy = to.fixed, actual.QoSPolicy
 	step := actual.step(UpdateFloatingIP, reasonDiffers, d.found...)
@@ -209,12 +275,23 @@ func (f ObservedFloatingIP) release(owner Owner, reason string) Change {
 	return unmark(owner, &step, FloatingIPResource, &step.FloatingIP.Description, released)
 }
 
+// portNamed names the port that a new floating IP leads to, for users.
+func (s Step) portNamed() string {
+	switch {
+	case s.PortRef == Ref{}:
+		return ""
+	case s.PortRef.ID == "":
+		return " for port just created"
+	}
+	return " for port " + s.PortRef.ID
+}
+
 // floatingIPActions are the actions on a floating IP.
 var floatingIPActions = map[Action]facts{
 	CreateFloatingIP: {
 		of: KindFloatingIP, creates: true,
 		about: func(s Step) string {
-			return "of network " + s.FloatingIP.NetworkID + " for port " + cmp.Or(s.PortRef.ID, "just created")
+			return "of network " + s.FloatingIP.NetworkID + s.portNamed()
 		},
 	},
 	UpdateFloatingIP: {of: KindFloatingIP, updates: true, about: Step.id},

@@ -18,7 +18,8 @@ type Observed struct {
 	Routers []ObservedRouter
 	// Groups normally has one item, for a SecurityGroup. More are duplicates, which SecurityGroup removes.
 	Groups []ObservedGroup
-	// FloatingIPs has at most one item, for a NetworkPort. More are duplicates, which Port removes.
+	// FloatingIPs has at most one item, for a NetworkPort or a FloatingIP. More are duplicates, which Port or FloatingIP
+	// removes.
 	FloatingIPs []ObservedFloatingIP
 }
 

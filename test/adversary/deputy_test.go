@@ -167,7 +167,7 @@ func (d *deputy) privilegedFields() {
 // privilegedOfPort is what only a class allows of a NetworkPort, and only in the Network's namespace, by the field.
 var privilegedOfPort = map[cloudteamv1.PrivilegedField]func(*cloudteamv1.NetworkPortSpec){
 	cloudteamv1.FieldFloatingIP: func(s *cloudteamv1.NetworkPortSpec) {
-		s.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: "outside"}
+		s.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: "outside"}
 	},
 	cloudteamv1.FieldPortSecurity: func(s *cloudteamv1.NetworkPortSpec) { s.PortSecurity = new(false) },
 	cloudteamv1.FieldAddressPairs: func(s *cloudteamv1.NetworkPortSpec) {

@@ -41,7 +41,7 @@ func TestFloatingIPs(t *testing.T) {
 	awaitReady(t, namespace, network)
 
 	floats := on(network)
-	floats.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: namespace + "-nowhere"}
+	floats.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: namespace + "-nowhere"}
 	created := applyPort(t, namespace, "vm", floats)
 	awaitPort(t, namespace, "vm", metav1.ConditionFalse, cloudteamv1.ReasonRejected, "spec.floatingIP.externalNetwork")
 	editPort(t, namespace, "vm", `{"floatingIP":{"externalNetwork":"`+outside["name"].(string)+`"}}`)

@@ -177,7 +177,7 @@ func (w planWorld) ports(place specs.Place) plannedKind[cloudteamv1.NetworkPort]
 func (w planWorld) editFloatingIP(r *rapid.T, spec *cloudteamv1.NetworkPortSpec) {
 	switch {
 	case spec.FloatingIP == nil:
-		spec.FloatingIP = &cloudteamv1.FloatingIPSpec{
+		spec.FloatingIP = &cloudteamv1.PortFloatingIP{
 			ExternalNetwork: rapid.SampledFrom(w.limits.FloatingNetworks).Draw(r, "external network")}
 	case rapid.Bool().Draw(r, "take it back"):
 		spec.FloatingIP = nil

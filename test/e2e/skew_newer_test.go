@@ -59,7 +59,7 @@ func (n *newer) create() {
 		n.must(err)
 	}
 	byDefault := n.tenant.one("security-groups", "name=default&project_id="+n.tenant.project).id()
-	floats := &cloudteamv1.FloatingIPSpec{ExternalNetwork: "outside"}
+	floats := &cloudteamv1.PortFloatingIP{ExternalNetwork: "outside"}
 	grouped := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "grouped"}}
 	grouped.Spec.CIDR, grouped.Spec.SecurityGroupRefs = "10.3.0.0/24", []string{"web"}
 	_, err = n.Networks.CloudteamV1().Networks(metav1.NamespaceDefault).

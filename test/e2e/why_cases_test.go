@@ -326,7 +326,7 @@ func leadsTo(external string) func(*cloudteamv1.NetworkSpec) {
 func (w *trouble) floats(external string) {
 	w.Helper()
 	spec := on(w.net)
-	spec.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: external}
+	spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: external}
 	applyPort(w.T, w.ns, "port", spec)
 }
 

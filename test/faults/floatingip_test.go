@@ -34,10 +34,10 @@ func floatingIPs() course {
 				spec.Router = &cloudteamv1.RouterSpec{ExternalNetwork: outside}
 			})
 			w.createPort("p", "a", addressP, macP, func(spec *cloudteamv1.NetworkPortSpec) {
-				spec.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: outside}
+				spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: outside}
 			})
 			address := w.awaitFloatingIP("p").Address
-			keeps := func(after string) cloudteamv1.FloatingIPStatus {
+			keeps := func(after string) cloudteamv1.PortFloatingIPStatus {
 				w.t.Helper()
 				is := w.awaitFloatingIP("p")
 				if is.Address != address {
@@ -86,7 +86,7 @@ func (w *world) addOutside() string {
 
 // awaitFloatingIP waits until a port is Ready, and the only floating IP of ours leads to it, and gives it as the status
 // shows it.
-func (w *world) awaitFloatingIP(port string) (shown cloudteamv1.FloatingIPStatus) {
+func (w *world) awaitFloatingIP(port string) (shown cloudteamv1.PortFloatingIPStatus) {
 	w.t.Helper()
 	w.await(func() error {
 		object, err := w.getPort(port)

@@ -373,7 +373,7 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 			Node: "node1", Host: "node1", Mode: cloudteamv1.AttachmentOVN, PortID: "5a1c", PodUID: "u",
 		},
 		Standby:    &cloudteamv1.PortStandby{Node: "node2", PodUID: "v"},
-		FloatingIP: &cloudteamv1.FloatingIPStatus{ID: "f", Address: "203.0.113.7", ExternalNetworkID: "e"},
+		FloatingIP: &cloudteamv1.PortFloatingIPStatus{ID: "f", Address: "203.0.113.7", ExternalNetworkID: "e"},
 	})
 	attached, err := client.List(t.Context(), metav1.ListOptions{FieldSelector: "status.attachment.node=node1"})
 	if err != nil || len(attached.Items) != 1 || attached.Items[0].Name != "two" {

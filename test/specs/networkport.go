@@ -129,7 +129,7 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 			draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkPortSpec) {
 				s.FloatingIP = nil
 				if len(l.FloatingNetworks) > 0 && place.own() && rapid.Bool().Draw(t, "floatingIP") {
-					s.FloatingIP = &cloudteamv1.FloatingIPSpec{
+					s.FloatingIP = &cloudteamv1.PortFloatingIP{
 						ExternalNetwork: rapid.SampledFrom(l.FloatingNetworks).Draw(t, "externalNetwork"),
 					}
 				}

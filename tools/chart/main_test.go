@@ -46,7 +46,7 @@ func TestOneFileInstalls(t *testing.T) {
 		strings.Contains(text, ":latest") || strings.Contains(text, "kind: CustomResourceDefinition") {
 		t.Error("install.yaml lacks the image, or has a CRD")
 	}
-	if got := strings.Count(crds.String(), "\nkind: CustomResourceDefinition\n"); got != 4 {
-		t.Errorf("crds.yaml has %d CRDs, want 4", got)
+	if got := strings.Count(crds.String(), "\nkind: CustomResourceDefinition\n"); got != 5 {
+		t.Errorf("crds.yaml has %d CRDs, want 5", got)
 	}
 }

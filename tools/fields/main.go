@@ -17,7 +17,7 @@ type kind struct {
 // kinds are in the order of the reference.
 var kinds = []kind{
 	{"Network", "NetworkSpec"}, {"NetworkPort", "NetworkPortSpec"}, {"SecurityGroup", "SecurityGroupSpec"},
-	{"NetworkClass", "NetworkClassSpec"},
+	{"FloatingIP", "FloatingIPSpec"}, {"NetworkClass", "NetworkClassSpec"},
 }
 
 func main() {

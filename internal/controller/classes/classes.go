@@ -105,6 +105,32 @@ func (c *Classes) Judge(obj *cloudteamv1.Network) (made Made, rule Rule, reason,
 	return made, rule, cloudteamv1.ReasonForbiddenByClass, rule.Message(violations, effect(made.Kept))
 }
 
+// JudgeFloatingIP is Judge for a FloatingIP. obj is a Network of its class and cloud.
+func (c *Classes) JudgeFloatingIP(obj *cloudteamv1.Network) (made Made, rule Rule, reason, message string) {
+	made, rule, reason, message = c.Judge(obj)
+	if reason != "" || obj.Spec.Cloud != nil {
+		return made, rule, reason, message
+	}
+	if violations := rule.FloatingIPViolations(obj.Namespace, c.labelsOf(obj.Namespace)); len(violations) > 0 {
+		return made, rule, cloudteamv1.ReasonForbiddenByClass, rule.Message(violations, effect(made.Kept))
+	}
+	return made, rule, "", ""
+}
+
+// JudgeFloatingTo gives the message that says what the class of a Network forbids of FloatingIPs that lead to ports on
+// it; empty if nothing. kept is whether one leads there already.
+func (c *Classes) JudgeFloatingTo(on *cloudteamv1.Network, kept bool) string {
+	if on.Spec.Cloud != nil {
+		return ""
+	}
+	rule := c.RuleOf(on)
+	violations := rule.FloatingToViolations(on.Name, c.labelsOf(on.Namespace))
+	if len(violations) == 0 {
+		return ""
+	}
+	return rule.Message(violations, effect(kept))
+}
+
 // JudgePort gives the message that says what the class of a Network forbids in the spec of a port on it; empty if
 // nothing. kept is whether the port is kept as declared all the same.
 func (c *Classes) JudgePort(on *cloudteamv1.Network, spec *cloudteamv1.NetworkPortSpec, kept bool) string {

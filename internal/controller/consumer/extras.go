@@ -49,7 +49,7 @@ func ExtrasDeclared(
 	if e.Groups, err = groupsDeclared(annotations); err != nil {
 		return Extras{}, err
 	}
-	if e.Floating, err = floatingDeclared(annotations); err != nil {
+	if e.Floating, err = FloatingDeclared(annotations); err != nil {
 		return Extras{}, err
 	}
 	for of := range e.floating {
@@ -90,8 +90,9 @@ func groupsDeclared(annotations map[string]string) (groups string, err error) {
 	return strings.Join(slices.Compact(names), ","), nil
 }
 
-// floatingDeclared gives which ports have a floating IP: one external network for all, or items such as web=public.
-func floatingDeclared(annotations map[string]string) (floating string, err error) {
+// FloatingDeclared gives which ports have a floating IP, by the annotation: items such as web=public, sorted, with commas
+// between, or =public for all ports. It is empty without the annotation. The error is an *AnnotationError.
+func FloatingDeclared(annotations map[string]string) (floating string, err error) {
 	text, declares := annotations[cloudteamv1.AnnotationFloatingIP]
 	const remedy = "write the external network, such as public, or Networks of the namespace with theirs, such as " +
 		"web=public,db=public, or remove the annotation"

@@ -120,7 +120,7 @@ func newPort(namespace, name, madeFor string, request Request) *cloudteamv1.Netw
 	}
 	if request.External != "" {
 		port.Annotations[cloudteamv1.AnnotationFloatingIP] = request.External
-		port.Spec.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: request.External}
+		port.Spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: request.External}
 	}
 	if request.Addresses != "" {
 		port.Spec.Addresses = strings.Split(request.Addresses, ",")

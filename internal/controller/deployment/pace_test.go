@@ -71,7 +71,7 @@ func (w *crowded) answer() (success bool) {
 			port.Status.Conditions = []metav1.Condition{{Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue}}
 		default:
 			if w.outside {
-				port.Status.PortID, port.Spec.FloatingIP = "id-"+string(port.UID), &cloudteamv1.FloatingIPSpec{}
+				port.Status.PortID, port.Spec.FloatingIP = "id-"+string(port.UID), &cloudteamv1.PortFloatingIP{}
 			}
 			w.refused++
 			port.Status.Conditions = []metav1.Condition{{

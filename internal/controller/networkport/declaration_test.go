@@ -80,8 +80,8 @@ func TestDeclare(t *testing.T) {
 		"a floating IP is of the network that the name meant when it was applied": {
 			network: func(*cloudteamv1.Network) {},
 			port: func(p *cloudteamv1.NetworkPort) {
-				p.Spec.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: "public"}
-				p.Status.FloatingIP, p.Status.AppliedGeneration = &cloudteamv1.FloatingIPStatus{ExternalNetworkID: "net-9"}, 1
+				p.Spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}
+				p.Status.FloatingIP, p.Status.AppliedGeneration = &cloudteamv1.PortFloatingIPStatus{ExternalNetworkID: "net-9"}, 1
 			},
 			want: spec(func(s *plan.PortSpec) { s.FloatingNetwork = "net-9" }),
 		},
@@ -89,8 +89,8 @@ func TestDeclare(t *testing.T) {
 			// No class judges ports of a Network with a cloud of its own.
 			network: func(n *cloudteamv1.Network) { n.Spec.Cloud = &cloudteamv1.CloudReference{} },
 			port: func(p *cloudteamv1.NetworkPort) {
-				p.Generation, p.Spec.FloatingIP = 2, &cloudteamv1.FloatingIPSpec{ExternalNetwork: "public"}
-				p.Status.FloatingIP, p.Status.AppliedGeneration = &cloudteamv1.FloatingIPStatus{ExternalNetworkID: "net-9"}, 1
+				p.Generation, p.Spec.FloatingIP = 2, &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}
+				p.Status.FloatingIP, p.Status.AppliedGeneration = &cloudteamv1.PortFloatingIPStatus{ExternalNetworkID: "net-9"}, 1
 			},
 			want: spec(func(s *plan.PortSpec) { s.FloatingNetwork = "public" }),
 		},

@@ -18,7 +18,7 @@ import (
 // reachable is the example with a floating IP.
 func reachable() *cloudteamv1.NetworkPort {
 	return of(example(), func(p *cloudteamv1.NetworkPort) {
-		p.Spec.FloatingIP = &cloudteamv1.FloatingIPSpec{ExternalNetwork: "outside"}
+		p.Spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: "outside"}
 	})
 }
 
@@ -44,7 +44,7 @@ func (w *world) wantFloating(port, network string) string {
 	if len(all) != 1 || all[0].PortID != port || all[0].NetworkID != network || !owner.Owns(all[0].Description) {
 		w.T.Fatalf("Neutron has the floating IPs %+v, want one of %s for %s", all, network, port)
 	}
-	want := cloudteamv1.FloatingIPStatus{ID: all[0].ID, Address: all[0].Address.String(), ExternalNetworkID: network}
+	want := cloudteamv1.PortFloatingIPStatus{ID: all[0].ID, Address: all[0].Address.String(), ExternalNetworkID: network}
 	if shown == nil || *shown != want {
 		w.T.Errorf("the status shows %v, want %v", shown, want)
 	}

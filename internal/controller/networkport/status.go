@@ -91,7 +91,7 @@ func (d declaration) shownAddresses(has []plan.PortAddress, was []cloudteamv1.Po
 }
 
 // floatingIPOf is the floating IP to show: the one of the port, or the only one.
-func floatingIPOf(obj *cloudteamv1.NetworkPort, observed plan.Observed) *cloudteamv1.FloatingIPStatus {
+func floatingIPOf(obj *cloudteamv1.NetworkPort, observed plan.Observed) *cloudteamv1.PortFloatingIPStatus {
 	if len(observed.FloatingIPs) == 0 {
 		return nil
 	}
@@ -101,7 +101,7 @@ func floatingIPOf(obj *cloudteamv1.NetworkPort, observed plan.Observed) *cloudte
 			shown = f
 		}
 	}
-	return &cloudteamv1.FloatingIPStatus{ID: shown.ID, Address: shown.Address.String(), ExternalNetworkID: shown.NetworkID}
+	return &cloudteamv1.PortFloatingIPStatus{ID: shown.ID, Address: shown.Address.String(), ExternalNetworkID: shown.NetworkID}
 }
 
 // statusToWrite gives the part of the status that this controller writes. Whoever binds the port writes boundTo, and

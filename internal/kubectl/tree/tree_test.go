@@ -39,7 +39,7 @@ func cluster() *ask.Cluster {
 	bound.Status.PortID, bound.Status.Conditions = "p0", ready
 	bound.Status.Addresses = []cloudteamv1.PortAddress{
 		{Address: "10.0.0.7/24", SubnetID: "v4"}, {Address: "fd00::7/64", SubnetID: "v6"}}
-	bound.Status.FloatingIP = &cloudteamv1.FloatingIPStatus{ID: "f", Address: "203.0.113.20", ExternalNetworkID: "public"}
+	bound.Status.FloatingIP = &cloudteamv1.PortFloatingIPStatus{ID: "f", Address: "203.0.113.20", ExternalNetworkID: "public"}
 	bound.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-x", UID: "u"}
 	waits := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "web-1"}}
 	waits.Spec.NetworkName, waits.Spec.NetworkNamespace = "frontend", "shop"

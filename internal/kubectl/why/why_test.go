@@ -335,7 +335,7 @@ func questions() (all []question) {
 	floats := func(id string) func(*cloudteamv1.NetworkPort) {
 		return func(p *cloudteamv1.NetworkPort) {
 			p.Status.PortID = "port-" + p.Name
-			p.Status.FloatingIP = &cloudteamv1.FloatingIPStatus{ID: id, Address: "203.0.113.20"}
+			p.Status.FloatingIP = &cloudteamv1.PortFloatingIPStatus{ID: id, Address: "203.0.113.20"}
 		}
 	}
 	// The router's gateway, which a floating IP needs. Another external network has the same address.
@@ -393,7 +393,7 @@ func questions() (all []question) {
 		objects: on(network("True", "Available", withCounts), port("web-a", "False", "AddressesExhausted")),
 		chain:   "NetworkPort shop/web-a AddressesExhausted > Network shop/frontend Full", remedy: "Declare another subnet"})
 	floating := func(p *cloudteamv1.NetworkPort) {
-		p.Spec.FloatingIP, p.Status.PortID = &cloudteamv1.FloatingIPSpec{ExternalNetwork: "public"}, "p0"
+		p.Spec.FloatingIP, p.Status.PortID = &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}, "p0"
 	}
 	add(question{reason: "AddressesExhausted", ask: "NetworkPort web-a",
 		objects: on(network("True", "Available", withCounts), port("web-a", "False", "AddressesExhausted", floating)),

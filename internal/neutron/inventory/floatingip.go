@@ -104,8 +104,11 @@ func floatingIPBody(step plan.Step, all bool) map[string]any {
 	}
 	set(plan.FieldDescription, "description", f.Description)
 	set(plan.FieldDeletionPolicy, "description", f.Description)
-	if step.PortRef.ID != "" {
+	switch {
+	case step.PortRef.ID != "":
 		body["port_id"] = step.PortRef.ID
+	case step.Leads(): // nowhere
+		body["port_id"] = nil
 	}
 	if f.Fixed.IsValid() {
 		body["fixed_ip_address"] = f.Fixed.String()
@@ -134,7 +137,7 @@ func (i *Inventory) createFloatingIP(ctx context.Context, step *plan.Step) (revi
 func (i *Inventory) updateFloatingIP(ctx context.Context, step *plan.Step) (revision int, err error) {
 	if held, ok := i.floating.get(step.ID); ok {
 		step.FloatingIP.QoSPolicy = held.QoSPolicy
-		if !step.Changes(plan.FieldFloatingIP) {
+		if !step.Leads() {
 			step.PortRef, step.FloatingIP.Fixed = plan.Ref{ID: held.PortID}, held.Fixed
 		}
 	}
@@ -186,7 +189,7 @@ func floatingError(err error, step plan.Step) error {
 			"Network needs spec.router with that externalNetwork, or another router with a gateway to it"
 	case alreadyAssociated:
 		told.Reason = "the port's address has a floating IP of external network " + step.FloatingIP.NetworkID + " that is " +
-			"not ours: remove that one, or leave floatingIP out"
+			"not ours: remove that one, or ask for none here"
 	default:
 		return err
 	}

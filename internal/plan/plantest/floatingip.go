@@ -39,7 +39,7 @@ func (c *Neutron) changeFloatingIP(step plan.Step) error {
 		switch d.Field {
 		case plan.FieldDescription, plan.FieldDeletionPolicy:
 			changed.Description = step.FloatingIP.Description
-		case plan.FieldFloatingIP:
+		case plan.FieldFloatingIP, plan.FieldPortName:
 			if err := c.lead(&changed, step); err != nil {
 				return err
 			}
@@ -60,6 +60,10 @@ func (c *Neutron) freed(f *plan.ObservedFloatingIP, port string) bool {
 
 // lead makes a floating IP lead to the port of a step: to the declared address, or to the port's lowest one of IPv4.
 func (c *Neutron) lead(f *plan.ObservedFloatingIP, step plan.Step) error {
+	if step.PortRef.ID == "" {
+		f.PortID, f.Fixed = "", netip.Addr{}
+		return nil
+	}
 	p := c.Port(step.PortRef.ID)
 	if p == nil {
 		return refuse("PortNotFound", "no port %q", step.PortRef.ID)

@@ -44,6 +44,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.CredentialsStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Drift"):
 		return &cloudteamv1.DriftApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("FloatingIP"):
+		return &cloudteamv1.FloatingIPApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("FloatingIPSpec"):
 		return &cloudteamv1.FloatingIPSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("FloatingIPStatus"):
@@ -74,6 +76,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.PortAttachmentApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PortBinding"):
 		return &cloudteamv1.PortBindingApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PortFloatingIP"):
+		return &cloudteamv1.PortFloatingIPApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PortFloatingIPStatus"):
+		return &cloudteamv1.PortFloatingIPStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PortStandby"):
 		return &cloudteamv1.PortStandbyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ProviderSpec"):

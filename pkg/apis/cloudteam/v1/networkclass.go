@@ -264,6 +264,15 @@ type ClassLimits struct {
 	// +kubebuilder:validation:Maximum=100000
 	SecurityGroupsPerNamespace *int32 `json:"securityGroupsPerNamespace,omitempty"`
 
+	// floatingIPsPerNamespace is the number of FloatingIPs of the class in each
+	// namespace, 0 to 100000. Those of a NetworkPort's own spec do not count. The
+	// default is no limit. It can change later.
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=operator
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	FloatingIPsPerNamespace *int32 `json:"floatingIPsPerNamespace,omitempty"`
+
 	// portsPerNetwork is the number of NetworkPorts on each Network of the class,
 	// 0 to 100000. The default is no limit. It can change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=operator

@@ -177,7 +177,7 @@ type NetworkPortSpec struct {
 	// made anew. The default is none. It can change later.
 	// +neutron:attribute=floatingip.port_id,mutable=true,removed=default,privilege=tenant
 	// +optional
-	FloatingIP *FloatingIPSpec `json:"floatingIP,omitempty"`
+	FloatingIP *PortFloatingIP `json:"floatingIP,omitempty"`
 
 	// deletionPolicy says what happens to the port in Neutron when this object is
 	// deleted. Delete deletes it. Retain removes the ownership marker and keeps
@@ -228,8 +228,8 @@ type AddressPair struct {
 	MAC string `json:"mac,omitempty"`
 }
 
-// FloatingIPSpec asks for a floating IP.
-type FloatingIPSpec struct {
+// PortFloatingIP asks for a floating IP of the port itself.
+type PortFloatingIP struct {
 	// externalNetwork is the id or name of the external network of the address. It
 	// must be set. It can change later; then the port gets another address.
 	// +neutron:attribute=floatingip.floating_network_id,mutable=true,privilege=tenant
@@ -262,7 +262,7 @@ type NetworkPortStatus struct {
 
 	// floatingIP is the port's floating IP.
 	// +optional
-	FloatingIP *FloatingIPStatus `json:"floatingIP,omitempty"`
+	FloatingIP *PortFloatingIPStatus `json:"floatingIP,omitempty"`
 
 	// securityGroupIDs are the ids of the port's security groups in Neutron.
 	// +optional
@@ -286,8 +286,8 @@ type NetworkPortStatus struct {
 	Standby *PortStandby `json:"standby,omitempty"`
 }
 
-// FloatingIPStatus is a port's floating IP.
-type FloatingIPStatus struct {
+// PortFloatingIPStatus is a port's floating IP.
+type PortFloatingIPStatus struct {
 	// id is the floating IP's id in Neutron.
 	ID string `json:"id"`
 	// address is the address in the external network.

@@ -67,6 +67,8 @@ const (
 	ReasonNetworkNotReady = "NetworkNotReady"
 	// ReasonSecurityGroupNotReady: a SecurityGroup that the object names does not exist, or has no group in Neutron yet.
 	ReasonSecurityGroupNotReady = "SecurityGroupNotReady"
+	// ReasonPortNotReady: the NetworkPort that a FloatingIP names does not exist, or has no port in Neutron yet.
+	ReasonPortNotReady = "PortNotReady"
 	// ReasonNamespaceNotAllowed: the Network is in another namespace, and does not exist or does not allow this one.
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 	// ReasonAddressesExhausted: the network has no free address, or the subnet pool no free range. Retried.
@@ -118,6 +120,14 @@ const (
 	// EventAbandoned: the object went although its network or port may still be in Neutron. Its credentials went with their
 	// namespace. It is an Event of the object's Namespace, in the namespace default.
 	EventAbandoned = "Abandoned"
+)
+
+// Reasons of the Events of Services with AnnotationFloatingIP.
+const (
+	// EventFloatingIPLeads: the Service's floating IP leads to the port of a Pod. The message names the address and the Pod.
+	EventFloatingIPLeads = "FloatingIPLeads"
+	// EventFloatingIPFailed: the Service's floating IP leads to no Pod. The message gives the cause and the remedy.
+	EventFloatingIPFailed = "FloatingIPFailed"
 )
 
 // EventPolicyIncomplete is the reason of the Event of a MultiNetworkPolicy of which a part is not applied.

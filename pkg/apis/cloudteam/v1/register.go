@@ -31,7 +31,7 @@ func Resource(resource string) schema.GroupResource {
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&Network{}, &NetworkList{}, &NetworkClass{}, &NetworkClassList{}, &NetworkPort{}, &NetworkPortList{},
-		&SecurityGroup{}, &SecurityGroupList{})
+		&SecurityGroup{}, &SecurityGroupList{}, &FloatingIP{}, &FloatingIPList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }

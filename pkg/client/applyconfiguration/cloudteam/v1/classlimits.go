@@ -15,6 +15,10 @@ type ClassLimitsApplyConfiguration struct {
 	// securityGroupsPerNamespace is the number of SecurityGroups of the class in
 	// each namespace, 0 to 100000. The default is no limit. It can change later.
 	SecurityGroupsPerNamespace *int32 `json:"securityGroupsPerNamespace,omitempty"`
+	// floatingIPsPerNamespace is the number of FloatingIPs of the class in each
+	// namespace, 0 to 100000. Those of a NetworkPort's own spec do not count. The
+	// default is no limit. It can change later.
+	FloatingIPsPerNamespace *int32 `json:"floatingIPsPerNamespace,omitempty"`
 	// portsPerNetwork is the number of NetworkPorts on each Network of the class,
 	// 0 to 100000. The default is no limit. It can change later.
 	PortsPerNetwork *int32 `json:"portsPerNetwork,omitempty"`
@@ -43,6 +47,14 @@ func (b *ClassLimitsApplyConfiguration) WithNetworksPerNamespace(value int32) *C
 // If called multiple times, the SecurityGroupsPerNamespace field is set to the value of the last call.
 func (b *ClassLimitsApplyConfiguration) WithSecurityGroupsPerNamespace(value int32) *ClassLimitsApplyConfiguration {
 	b.SecurityGroupsPerNamespace = &value
+	return b
+}
+
+// WithFloatingIPsPerNamespace sets the FloatingIPsPerNamespace field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FloatingIPsPerNamespace field is set to the value of the last call.
+func (b *ClassLimitsApplyConfiguration) WithFloatingIPsPerNamespace(value int32) *ClassLimitsApplyConfiguration {
+	b.FloatingIPsPerNamespace = &value
 	return b
 }
 

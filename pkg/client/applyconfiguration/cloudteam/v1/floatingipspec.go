@@ -4,14 +4,49 @@
 
 package v1
 
+import (
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
 // FloatingIPSpecApplyConfiguration represents a declarative configuration of the FloatingIPSpec type for use
 // with apply.
 //
-// FloatingIPSpec asks for a floating IP.
+// FloatingIPSpec declares a floating IP.
 type FloatingIPSpecApplyConfiguration struct {
-	// externalNetwork is the id or name of the external network of the address. It
-	// must be set. It can change later; then the port gets another address.
+	// externalNetwork is the id or name of the external network of the address.
+	// Neutron chooses the address. It must be set, and cannot change: create
+	// another FloatingIP.
 	ExternalNetwork *string `json:"externalNetwork,omitempty"`
+	// portName is the name of the NetworkPort of this namespace that the floating
+	// IP leads to. The port needs an address of IPv4, in a subnet whose router has
+	// a gateway to the external network. Its Network must be of this namespace, and
+	// the Network's class must have floatingIP in allowedFields. While there is no
+	// such port, the address is kept and leads nowhere. The default is none. It can
+	// change later; then the address moves.
+	PortName *string `json:"portName,omitempty"`
+	// deletionPolicy says what happens to the floating IP in Neutron when this
+	// object is deleted. Delete deletes it: its address is free for others. Retain
+	// removes the ownership marker and keeps the floating IP. The default is
+	// Delete, or the value of the controller's flag --deletion-policy. It can
+	// change later.
+	DeletionPolicy *cloudteamv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// managementPolicy says what the controller does with the floating IP in
+	// Neutron. Manage creates it, keeps it as declared, and deletes it. Plan says
+	// in the condition Ready what Manage would do, and writes nothing to Neutron.
+	// The default is Manage. It can change later.
+	ManagementPolicy *cloudteamv1.FloatingIPManagementPolicy `json:"managementPolicy,omitempty"`
+	// cloud is the cloud of the floating IP, by credentials in a Secret of this
+	// namespace. It is the same as that of the port's Network. The default is the
+	// controller's own cloud. It can change later, to other credentials for the
+	// same project. With credentials for another project, the FloatingIP is
+	// Stalled, and nothing is created or deleted.
+	Cloud *CloudReferenceApplyConfiguration `json:"cloud,omitempty"`
+	// className is the name of a NetworkClass, which says with which credentials
+	// the floating IP is made. The class must have floatingIP in allowedFields. A
+	// FloatingIP with cloud has no class. The default is the cluster's default
+	// class, if there are classes. It can change later, to a class with credentials
+	// for the same project.
+	ClassName *string `json:"className,omitempty"`
 }
 
 // FloatingIPSpecApplyConfiguration constructs a declarative configuration of the FloatingIPSpec type for use with
@@ -25,5 +60,45 @@ func FloatingIPSpec() *FloatingIPSpecApplyConfiguration {
 // If called multiple times, the ExternalNetwork field is set to the value of the last call.
 func (b *FloatingIPSpecApplyConfiguration) WithExternalNetwork(value string) *FloatingIPSpecApplyConfiguration {
 	b.ExternalNetwork = &value
+	return b
+}
+
+// WithPortName sets the PortName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PortName field is set to the value of the last call.
+func (b *FloatingIPSpecApplyConfiguration) WithPortName(value string) *FloatingIPSpecApplyConfiguration {
+	b.PortName = &value
+	return b
+}
+
+// WithDeletionPolicy sets the DeletionPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DeletionPolicy field is set to the value of the last call.
+func (b *FloatingIPSpecApplyConfiguration) WithDeletionPolicy(value cloudteamv1.DeletionPolicy) *FloatingIPSpecApplyConfiguration {
+	b.DeletionPolicy = &value
+	return b
+}
+
+// WithManagementPolicy sets the ManagementPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ManagementPolicy field is set to the value of the last call.
+func (b *FloatingIPSpecApplyConfiguration) WithManagementPolicy(value cloudteamv1.FloatingIPManagementPolicy) *FloatingIPSpecApplyConfiguration {
+	b.ManagementPolicy = &value
+	return b
+}
+
+// WithCloud sets the Cloud field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cloud field is set to the value of the last call.
+func (b *FloatingIPSpecApplyConfiguration) WithCloud(value *CloudReferenceApplyConfiguration) *FloatingIPSpecApplyConfiguration {
+	b.Cloud = value
+	return b
+}
+
+// WithClassName sets the ClassName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClassName field is set to the value of the last call.
+func (b *FloatingIPSpecApplyConfiguration) WithClassName(value string) *FloatingIPSpecApplyConfiguration {
+	b.ClassName = &value
 	return b
 }

@@ -4,17 +4,28 @@
 
 package v1
 
+import (
+	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+)
+
 // FloatingIPStatusApplyConfiguration represents a declarative configuration of the FloatingIPStatus type for use
 // with apply.
 //
-// FloatingIPStatus is a port's floating IP.
+// FloatingIPStatus is the observed state of a floating IP.
 type FloatingIPStatusApplyConfiguration struct {
-	// id is the floating IP's id in Neutron.
-	ID *string `json:"id,omitempty"`
+	ResourceStatusApplyConfiguration `json:""`
+	// floatingIPID is the floating IP's id in Neutron.
+	FloatingIPID *string `json:"floatingIPID,omitempty"`
 	// address is the address in the external network.
 	Address *string `json:"address,omitempty"`
 	// externalNetworkID is the id of the external network.
 	ExternalNetworkID *string `json:"externalNetworkID,omitempty"`
+	// portID is the id of the port that the floating IP leads to.
+	PortID *string `json:"portID,omitempty"`
+	// portAddress is the address of the port that the floating IP leads to.
+	PortAddress *string `json:"portAddress,omitempty"`
+	// class is the NetworkClass that the floating IP was made with.
+	Class *AppliedClassApplyConfiguration `json:"class,omitempty"`
 }
 
 // FloatingIPStatusApplyConfiguration constructs a declarative configuration of the FloatingIPStatus type for use with
@@ -23,11 +34,69 @@ func FloatingIPStatus() *FloatingIPStatusApplyConfiguration {
 	return &FloatingIPStatusApplyConfiguration{}
 }
 
-// WithID sets the ID field in the declarative configuration to the given value
+// WithObservedGeneration sets the ObservedGeneration field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ID field is set to the value of the last call.
-func (b *FloatingIPStatusApplyConfiguration) WithID(value string) *FloatingIPStatusApplyConfiguration {
-	b.ID = &value
+// If called multiple times, the ObservedGeneration field is set to the value of the last call.
+func (b *FloatingIPStatusApplyConfiguration) WithObservedGeneration(value int64) *FloatingIPStatusApplyConfiguration {
+	b.ResourceStatusApplyConfiguration.ObservedGeneration = &value
+	return b
+}
+
+// WithAppliedGeneration sets the AppliedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AppliedGeneration field is set to the value of the last call.
+func (b *FloatingIPStatusApplyConfiguration) WithAppliedGeneration(value int64) *FloatingIPStatusApplyConfiguration {
+	b.ResourceStatusApplyConfiguration.AppliedGeneration = &value
+	return b
+}
+
+// WithConditions adds the given value to the Conditions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Conditions field.
+func (b *FloatingIPStatusApplyConfiguration) WithConditions(values ...*metav1.ConditionApplyConfiguration) *FloatingIPStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithConditions")
+		}
+		b.ResourceStatusApplyConfiguration.Conditions = append(b.ResourceStatusApplyConfiguration.Conditions, *values[i])
+	}
+	return b
+}
+
+// WithCloud sets the Cloud field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cloud field is set to the value of the last call.
+func (b *FloatingIPStatusApplyConfiguration) WithCloud(value *CloudStatusApplyConfiguration) *FloatingIPStatusApplyConfiguration {
+	b.ResourceStatusApplyConfiguration.Cloud = value
+	return b
+}
+
+// WithCredentials sets the Credentials field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Credentials field is set to the value of the last call.
+func (b *FloatingIPStatusApplyConfiguration) WithCredentials(value *CredentialsStatusApplyConfiguration) *FloatingIPStatusApplyConfiguration {
+	b.ResourceStatusApplyConfiguration.Credentials = value
+	return b
+}
+
+// WithDrift adds the given value to the Drift field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Drift field.
+func (b *FloatingIPStatusApplyConfiguration) WithDrift(values ...*DriftApplyConfiguration) *FloatingIPStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithDrift")
+		}
+		b.ResourceStatusApplyConfiguration.Drift = append(b.ResourceStatusApplyConfiguration.Drift, *values[i])
+	}
+	return b
+}
+
+// WithFloatingIPID sets the FloatingIPID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FloatingIPID field is set to the value of the last call.
+func (b *FloatingIPStatusApplyConfiguration) WithFloatingIPID(value string) *FloatingIPStatusApplyConfiguration {
+	b.FloatingIPID = &value
 	return b
 }
 
@@ -44,5 +113,29 @@ func (b *FloatingIPStatusApplyConfiguration) WithAddress(value string) *Floating
 // If called multiple times, the ExternalNetworkID field is set to the value of the last call.
 func (b *FloatingIPStatusApplyConfiguration) WithExternalNetworkID(value string) *FloatingIPStatusApplyConfiguration {
 	b.ExternalNetworkID = &value
+	return b
+}
+
+// WithPortID sets the PortID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PortID field is set to the value of the last call.
+func (b *FloatingIPStatusApplyConfiguration) WithPortID(value string) *FloatingIPStatusApplyConfiguration {
+	b.PortID = &value
+	return b
+}
+
+// WithPortAddress sets the PortAddress field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PortAddress field is set to the value of the last call.
+func (b *FloatingIPStatusApplyConfiguration) WithPortAddress(value string) *FloatingIPStatusApplyConfiguration {
+	b.PortAddress = &value
+	return b
+}
+
+// WithClass sets the Class field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Class field is set to the value of the last call.
+func (b *FloatingIPStatusApplyConfiguration) WithClass(value *AppliedClassApplyConfiguration) *FloatingIPStatusApplyConfiguration {
+	b.Class = value
 	return b
 }

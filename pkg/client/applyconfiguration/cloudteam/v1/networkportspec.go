@@ -73,7 +73,7 @@ type NetworkPortSpecApplyConfiguration struct {
 	// port needs an address of IPv4, in a subnet whose router has a gateway to the
 	// external network. The address stays while this is set, also if the port is
 	// made anew. The default is none. It can change later.
-	FloatingIP *FloatingIPSpecApplyConfiguration `json:"floatingIP,omitempty"`
+	FloatingIP *PortFloatingIPApplyConfiguration `json:"floatingIP,omitempty"`
 	// deletionPolicy says what happens to the port in Neutron when this object is
 	// deleted. Delete deletes it. Retain removes the ownership marker and keeps
 	// the port. The default is Delete, or the value of the controller's flag
@@ -193,7 +193,7 @@ func (b *NetworkPortSpecApplyConfiguration) WithDNSName(value string) *NetworkPo
 // WithFloatingIP sets the FloatingIP field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the FloatingIP field is set to the value of the last call.
-func (b *NetworkPortSpecApplyConfiguration) WithFloatingIP(value *FloatingIPSpecApplyConfiguration) *NetworkPortSpecApplyConfiguration {
+func (b *NetworkPortSpecApplyConfiguration) WithFloatingIP(value *PortFloatingIPApplyConfiguration) *NetworkPortSpecApplyConfiguration {
 	b.FloatingIP = value
 	return b
 }

@@ -23,7 +23,7 @@ type NetworkPortStatusApplyConfiguration struct {
 	// mtu is the network's maximum transmission unit in bytes.
 	MTU *int32 `json:"mtu,omitempty"`
 	// floatingIP is the port's floating IP.
-	FloatingIP *FloatingIPStatusApplyConfiguration `json:"floatingIP,omitempty"`
+	FloatingIP *PortFloatingIPStatusApplyConfiguration `json:"floatingIP,omitempty"`
 	// securityGroupIDs are the ids of the port's security groups in Neutron.
 	SecurityGroupIDs []string `json:"securityGroupIDs,omitempty"`
 	// boundTo is what uses the port. A bound port is not assigned to another
@@ -142,7 +142,7 @@ func (b *NetworkPortStatusApplyConfiguration) WithMTU(value int32) *NetworkPortS
 // WithFloatingIP sets the FloatingIP field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the FloatingIP field is set to the value of the last call.
-func (b *NetworkPortStatusApplyConfiguration) WithFloatingIP(value *FloatingIPStatusApplyConfiguration) *NetworkPortStatusApplyConfiguration {
+func (b *NetworkPortStatusApplyConfiguration) WithFloatingIP(value *PortFloatingIPStatusApplyConfiguration) *NetworkPortStatusApplyConfiguration {
 	b.FloatingIP = value
 	return b
 }

@@ -4,6 +4,14 @@
 
 package v1
 
+// FloatingIPListerExpansion allows custom methods to be added to
+// FloatingIPLister.
+type FloatingIPListerExpansion interface{}
+
+// FloatingIPNamespaceListerExpansion allows custom methods to be added to
+// FloatingIPNamespaceLister.
+type FloatingIPNamespaceListerExpansion interface{}
+
 // NetworkListerExpansion allows custom methods to be added to
 // NetworkLister.
 type NetworkListerExpansion interface{}

@@ -10,6 +10,8 @@ import (
 
 // Interface provides access to all the informers in this group version.
 type Interface interface {
+	// FloatingIPs returns a FloatingIPInformer.
+	FloatingIPs() TypedFloatingIPInformer
 	// Networks returns a NetworkInformer.
 	Networks() TypedNetworkInformer
 	// NetworkClasses returns a NetworkClassInformer.
@@ -29,6 +31,11 @@ type version struct {
 // New returns a new Interface.
 func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakListOptions internalinterfaces.TweakListOptionsFunc) Interface {
 	return &version{factory: f, namespace: namespace, tweakListOptions: tweakListOptions}
+}
+
+// FloatingIPs returns a TypedFloatingIPInformer.
+func (v *version) FloatingIPs() TypedFloatingIPInformer {
+	return &floatingIPInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }
 
 // Networks returns a TypedNetworkInformer.

@@ -14,6 +14,7 @@ import (
 
 type CloudteamV1Interface interface {
 	RESTClient() rest.Interface
+	FloatingIPsGetter
 	NetworksGetter
 	NetworkClassesGetter
 	NetworkPortsGetter
@@ -23,6 +24,10 @@ type CloudteamV1Interface interface {
 // CloudteamV1Client is used to interact with features provided by the cloudteam.ztgame.com group.
 type CloudteamV1Client struct {
 	restClient rest.Interface
+}
+
+func (c *CloudteamV1Client) FloatingIPs(namespace string) FloatingIPInterface {
+	return newFloatingIPs(c, namespace)
 }
 
 func (c *CloudteamV1Client) Networks(namespace string) NetworkInterface {

@@ -4,6 +4,8 @@
 
 package v1
 
+type FloatingIPExpansion interface{}
+
 type NetworkExpansion interface{}
 
 type NetworkClassExpansion interface{}

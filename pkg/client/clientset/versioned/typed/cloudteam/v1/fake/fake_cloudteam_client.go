@@ -14,6 +14,10 @@ type FakeCloudteamV1 struct {
 	*testing.Fake
 }
 
+func (c *FakeCloudteamV1) FloatingIPs(namespace string) v1.FloatingIPInterface {
+	return newFakeFloatingIPs(c, namespace)
+}
+
 func (c *FakeCloudteamV1) Networks(namespace string) v1.NetworkInterface {
 	return newFakeNetworks(c, namespace)
 }

@@ -1,0 +1,34 @@
+package floatingip
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+)
+
+// inClass is a Network of the object's class and cloud, for what decides about these. It has no subnets and nothing
+// else that a class could forbid.
+func inClass(obj *cloudteamv1.FloatingIP) *cloudteamv1.Network {
+	n := &cloudteamv1.Network{ObjectMeta: obj.ObjectMeta}
+	n.Spec.Cloud, n.Spec.ClassName = obj.Spec.Cloud, obj.Spec.ClassName
+	n.Status.ResourceStatus, n.Status.Class = obj.Status.ResourceStatus, obj.Status.Class
+	return n
+}
+
+// roomFor bounds how many FloatingIPs of a class a namespace has.
+func roomFor(floating listers.FloatingIPLister, of *classes.Classes) managed.Room[*cloudteamv1.FloatingIP] {
+	return managed.Room[*cloudteamv1.FloatingIP]{
+		Kind: "FloatingIP", Finalizer: cloudteamv1.FloatingIPFinalizer, Classes: of,
+		Beside: func(namespace string) ([]*cloudteamv1.FloatingIP, error) {
+			return floating.FloatingIPs(namespace).List(labels.Everything())
+		},
+		InClass: inClass,
+		Exists: func(obj *cloudteamv1.FloatingIP) bool {
+			return obj.Status.FloatingIPID != "" || obj.Status.AppliedGeneration > 0
+		},
+		Limit: func(limits cloudteamv1.ClassLimits) *int32 { return limits.FloatingIPsPerNamespace },
+	}
+}

@@ -1,0 +1,180 @@
+package floatingip
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// declaration is a FloatingIP's spec, with the NetworkPort that it names as last seen.
+type declaration struct {
+	plan.FloatingSpec
+	// named is true while NetworkID may be the name of the external network.
+	named bool
+	// class is the class that the floating IP is made with; nil for none. forbids says what it, or that of the port's
+	// Network, forbids of a floating IP that is kept all the same. It is nil if nothing.
+	class   *cloudteamv1.AppliedClass
+	forbids *controller.State
+	// pending says why the floating IP cannot lead to its port now; nil if it can. It leads nowhere then.
+	pending *managed.Problem
+}
+
+// Resolve implements managed.Declaration. It replaces the name of the external network by its id.
+func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
+	if d.named {
+		id, err := in.ExternalNetwork(ctx, "spec.externalNetwork", d.NetworkID)
+		if err != nil {
+			return nil, err
+		}
+		d.NetworkID = id
+	}
+	if d.pending != nil {
+		return d, d.pending
+	}
+	return d, nil
+}
+
+// Plan implements managed.Declaration.
+func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
+	return plan.FloatingIP(d.FloatingSpec, observed)
+}
+
+// Retained implements managed.Retainable.
+func (d declaration) Retained() managed.Declaration {
+	d.Retain = true
+	return d
+}
+
+// declarationOf is the Kind's Declare. A FloatingIP that its class forbids is not applied. One that was applied before
+// stays. The address comes before its port, and stays after it.
+func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (managed.Declaration, error) {
+	made, rule, reason, message := k.classes.JudgeFloatingIP(inClass(obj))
+	d := declaration{class: made.With, named: obj.Status.ExternalNetworkID == ""}
+	if d.class != nil { // the defaults are for Networks
+		d.class = &cloudteamv1.AppliedClass{Name: d.class.Name}
+	}
+	if reason != "" {
+		d.forbids = new(controller.Stalled(reason, message))
+	}
+	if d.forbids != nil && !made.Kept {
+		return nil, managed.Waits(*d.forbids)
+	}
+	if err := k.room.Refuse(obj, rule); err != nil {
+		return nil, err
+	}
+	port, err := k.port(obj)
+	if problem, waits := err.(*managed.Problem); waits { //nolint:errorlint // port wraps none
+		d.pending, err = problem, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if port != nil && d.forbids == nil {
+		d.forbids = k.forbids(obj, port)
+	}
+	d.FloatingSpec = declare.FloatingIP(obj, owner, port)
+	return d, nil
+}
+
+// port gives the NetworkPort that a FloatingIP leads to; nil if it names none. The error is a *managed.Problem if it
+// cannot lead there now.
+func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, error) {
+	name := obj.Spec.PortName
+	if name == "" || k.ports == nil {
+		return nil, nil //nolint:nilnil // it leads nowhere
+	}
+	port, err := k.ports.NetworkPorts(obj.Namespace).Get(name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, waits("NetworkPort %s does not exist. The address is kept, and leads nowhere. Create the NetworkPort, or "+
+			"name another one in spec.portName.", name)
+	case err != nil:
+		return nil, err
+	case port.DeletionTimestamp != nil:
+		return nil, waits("NetworkPort %s is being deleted. The address is kept, and leads nowhere. Name another NetworkPort "+
+			"in spec.portName.", name)
+	case port.Status.PortID == "":
+		return nil, waits("NetworkPort %s has no port in Neutron yet. The address leads there when it has one. Run kubectl "+
+			"describe networkport to see what it waits for.", name)
+	case port.Network().Namespace != obj.Namespace:
+		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonInvalidSpec, fmt.Sprintf(
+			"NetworkPort %s is on a Network of namespace %s, where only its own ports may have a floating IP. Name a "+
+				"NetworkPort on a Network of this namespace.", name, port.Network().Namespace)))
+	case len(declare.AddressesOfIPv4(port)) == 0:
+		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonInvalidSpec, fmt.Sprintf(
+			"NetworkPort %s has no address of IPv4, and only such an address can have a floating IP. Name a NetworkPort in a "+
+				"subnet of IPv4.", name)))
+	case port.Status.PortID == obj.Status.PortID:
+		return port, nil // it leads there: a class that forbids it now takes nothing away
+	}
+	on, err := k.networks.Networks(obj.Namespace).Get(port.Network().Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, missing(port.Network())
+	case err != nil:
+		return nil, err
+	}
+	if message := k.classes.JudgeFloatingTo(on, false); message != "" {
+		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
+	}
+	if classes.Unapplied(on) {
+		return nil, managed.Waits(controller.Reconciling(cloudteamv1.ReasonNetworkNotReady, fmt.Sprintf(
+			"Network %s has a change that is not applied yet. The address leads to a port on it when that is done. Run "+
+				"kubectl describe on the Network to see why.", on.Name)))
+	}
+	return port, nil
+}
+
+// forbids says what the class of the Network forbids of a floating IP that leads to a port on it; nil if nothing.
+func (k *kind) forbids(obj *cloudteamv1.FloatingIP, port *cloudteamv1.NetworkPort) *controller.State {
+	on, err := k.networks.Networks(obj.Namespace).Get(port.Network().Name)
+	if err != nil {
+		return nil // it was allowed when it existed
+	}
+	message := k.classes.JudgeFloatingTo(on, true)
+	if message == "" {
+		return nil
+	}
+	return new(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
+}
+
+func waits(format string, args ...any) *managed.Problem {
+	return managed.Waits(controller.Reconciling(cloudteamv1.ReasonPortNotReady, fmt.Sprintf(format, args...)))
+}
+
+func missing(network types.NamespacedName) *managed.Problem {
+	return managed.Waits(controller.Reconciling(cloudteamv1.ReasonNetworkNotReady, fmt.Sprintf(
+		"Network %s does not exist. Create it, or name a NetworkPort on another one in spec.portName.", network.Name)))
+}
+
+// show is the Kind's Show: it shows in the status what exists in Neutron, and by which class it was made. A floating IP
+// that is being deleted keeps the class: it says with whose credentials to delete.
+func show(obj *cloudteamv1.FloatingIP, declared managed.Declaration, observed plan.Observed) {
+	status := &obj.Status
+	network, port := status.ExternalNetworkID, status.PortID
+	var forbids *controller.State
+	if d, ok := declared.(declaration); ok {
+		status.Class, forbids = d.class, d.forbids
+		network, port = cmp.Or(network, d.NetworkID), d.PortID
+	}
+	managed.TellViolation(obj, &status.Conditions, forbids)
+	f, exists := observed.FloatingIP(network, port)
+	status.FloatingIPID, status.ExternalNetworkID, status.PortID = f.ID, f.NetworkID, f.PortID
+	status.Address, status.PortAddress = "", ""
+	if exists {
+		status.Address = f.Address.String()
+	}
+	if f.Fixed.IsValid() {
+		status.PortAddress = f.Fixed.String()
+	}
+}

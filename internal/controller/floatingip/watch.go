@@ -1,0 +1,172 @@
+// Package floatingip is the controller of FloatingIPs: for each FloatingIP object it keeps one floating IP in Neutron,
+// and leads it to the port of the NetworkPort that the object names.
+package floatingip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+)
+
+// Name is the controller's name in --controllers, in logs and in metrics.
+const Name = "floatingip"
+
+// Controller syncs FloatingIPs. Create it with NewController.
+type Controller = managed.Reconciler[*cloudteamv1.FloatingIP]
+
+// kind has what the functions of the Kind need.
+type kind struct {
+	floating cache.Indexer
+	// ports and networks are nil if NetworkPorts are not served.
+	ports    listers.NetworkPortLister
+	networks listers.NetworkLister
+	classes  *classes.Classes
+	room     managed.Room[*cloudteamv1.FloatingIP]
+}
+
+// Ports are the informers of what a FloatingIP may lead to.
+type Ports struct {
+	Ports    informers.NetworkPortInformer
+	Networks informers.NetworkInformer
+}
+
+// indexPort is the index of FloatingIPs by the namespaces and names of the NetworkPorts in their specs.
+const indexPort = "floatingip/port"
+
+// NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. to is
+// nil if NetworkPorts are not served. of finds the classes of FloatingIPs; nil stands for the built-in class.
+func NewController(
+	client typed.FloatingIPsGetter, floating informers.FloatingIPInformer, to *Ports, inventory managed.Inventory,
+	recorder record.EventRecorder, cluster string, of *classes.Classes,
+) (*Controller, error) {
+	informer := floating.Informer()
+	err := informer.AddIndexers(cache.Indexers{indexPort: controller.IndexBy(func(obj *cloudteamv1.FloatingIP) []string {
+		if obj.Spec.PortName == "" {
+			return nil
+		}
+		return []string{cache.NewObjectName(obj.Namespace, obj.Spec.PortName).String()}
+	})})
+	if err != nil {
+		return nil, fmt.Errorf("indexing floatingips by port: %w", err)
+	}
+	own := &kind{floating: informer.GetIndexer(), classes: of, room: roomFor(floating.Lister(), of)}
+	if to != nil {
+		if err := controller.IndexPorts(to.Ports.Informer()); err != nil {
+			return nil, err
+		}
+		own.ports, own.networks = to.Ports.Lister(), to.Networks.Lister()
+	}
+	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.FloatingIP]{
+		Descriptor: managed.Descriptor{
+			Controller:       Name,
+			GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("FloatingIP"),
+			Resource:         plan.KindFloatingIP,
+			Finalizer:        cloudteamv1.FloatingIPFinalizer,
+			Warnings:         []string{cloudteamv1.ConditionClassViolated},
+		},
+		Patch: func(namespace string) controller.Patch[*cloudteamv1.FloatingIP] {
+			return client.FloatingIPs(namespace).Patch
+		},
+		Live: func(ctx context.Context, namespace, name string) (*cloudteamv1.FloatingIP, error) {
+			return client.FloatingIPs(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
+		Expected: func(obj *cloudteamv1.FloatingIP) []managed.Lookup {
+			resource := plan.Resource{Kind: plan.KindFloatingIP, ID: obj.Status.FloatingIPID}
+			return []managed.Lookup{{Resource: resource, Name: obj.Name}}
+		},
+		Needs:    func(*cloudteamv1.FloatingIP) []plan.Kind { return []plan.Kind{plan.KindFloatingIP} },
+		Cloud:    own.cloud,
+		Declare:  own.declarationOf,
+		Policies: policies,
+		InUse:    func(*cloudteamv1.FloatingIP) string { return "" },
+		Status:   func(obj *cloudteamv1.FloatingIP) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
+		Show: func(obj *cloudteamv1.FloatingIP, declared managed.Declaration, _ plan.Owner, observed plan.Observed) {
+			show(obj, declared, observed)
+		},
+		ToWrite: func(was, is *cloudteamv1.FloatingIP) (any, bool) {
+			return is.Status, managed.Differs(was.Status, is.Status)
+		},
+	}, informer, inventory, recorder, cluster)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Watch(informer, own.room.Handler(c)); err != nil || to == nil {
+		return c, err
+	}
+	onNetwork := own.toPortsOn(to.Ports.Informer().GetIndexer())
+	return c, errors.Join(
+		c.Watch(to.Ports.Informer(), controller.HandlerOfPart(c.Loop, own.leadingTo, samePort)),
+		c.Watch(to.Networks.Informer(), controller.HandlerOfPart(c.Loop, onNetwork, sameNetwork)),
+	)
+}
+
+// cloud is the Kind's Cloud. A floating IP leads to ports of its own cloud only.
+func (k *kind) cloud(obj *cloudteamv1.FloatingIP) (at managed.Place, known bool) {
+	at.Cloud, known = managed.CloudOf(inClass(obj), k.classes)
+	if obj.Spec.PortName == "" || k.ports == nil {
+		return at, known
+	}
+	if port, err := k.ports.NetworkPorts(obj.Namespace).Get(obj.Spec.PortName); err == nil {
+		at.Pinned = port.Status.Cloud
+	}
+	return at, known
+}
+
+// leadingTo names the FloatingIPs whose specs name a NetworkPort.
+func (k *kind) leadingTo(port metav1.Object) (keys []cache.ObjectName) {
+	to := cache.MetaObjectToName(port).String()
+	for _, obj := range controller.Indexed[*cloudteamv1.FloatingIP](k.floating, indexPort, to) {
+		keys = append(keys, cache.MetaObjectToName(obj))
+	}
+	return keys
+}
+
+// samePort reports whether two states of a NetworkPort are the same for the FloatingIPs that lead to it.
+func samePort(was, is *cloudteamv1.NetworkPort) bool {
+	return was.Status.PortID == is.Status.PortID && was.DeletionTimestamp.Equal(is.DeletionTimestamp) &&
+		reflect.DeepEqual(was.Status.Addresses, is.Status.Addresses) &&
+		reflect.DeepEqual(was.Status.Cloud, is.Status.Cloud)
+}
+
+// toPortsOn gives the function that names the FloatingIPs that lead to the NetworkPorts on a Network. Its class says
+// whether they may, and its router leads there.
+func (k *kind) toPortsOn(ports cache.Indexer) func(metav1.Object) []cache.ObjectName {
+	return func(network metav1.Object) (keys []cache.ObjectName) {
+		if len(k.floating.ListIndexFuncValues(indexPort)) == 0 {
+			return nil
+		}
+		for _, port := range controller.PortsOn(ports, cache.MetaObjectToName(network)) {
+			keys = append(keys, k.leadingTo(port)...)
+		}
+		return keys
+	}
+}
+
+// sameNetwork reports whether two states of a Network are the same for the FloatingIPs that lead to its ports.
+func sameNetwork(was, is *cloudteamv1.Network) bool {
+	return was.Generation == is.Generation && was.Status.AppliedGeneration == is.Status.AppliedGeneration &&
+		controller.Serves(was) == controller.Serves(is) && reflect.DeepEqual(was.Status.Class, is.Status.Class)
+}
+
+// policies is the Kind's Policies. What leads a floating IP elsewhere is always corrected: whoever uses the port would
+// be without its public address. So would be whoever follows the port when that is made anew.
+func policies(obj *cloudteamv1.FloatingIP) managed.Policies {
+	return managed.Policies{
+		Deletion: obj.Spec.DeletionPolicy, Drift: cloudteamv1.DriftPolicyCorrect,
+		Plan: cloudteamv1.ManagementPolicy(obj.Spec.ManagementPolicy) == cloudteamv1.ManagementPolicyPlan,
+	}
+}
