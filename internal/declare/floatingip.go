@@ -26,8 +26,8 @@ func FloatingIP(
 // AddressesOfIPv4 are a NetworkPort's addresses of IPv4, as its status shows them. A floating IP leads to one of them.
 func AddressesOfIPv4(port *cloudteamv1.NetworkPort) (addresses []netip.Addr) {
 	for _, a := range port.Status.Addresses {
-		if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Is4() {
-			addresses = append(addresses, ip)
+		if prefix, err := netip.ParsePrefix(a.Address); err == nil && prefix.Addr().Is4() {
+			addresses = append(addresses, prefix.Addr())
 		}
 	}
 	return addresses

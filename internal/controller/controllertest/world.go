@@ -92,8 +92,9 @@ func (w *World[T]) WithCloud(credentials client.Identity, cluster string) *World
 var (
 	Networks     = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 	NetworkPorts = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
-	// SecurityGroups is not served by NewWorld: a test that plays with them serves it.
+	// SecurityGroups and FloatingIPs are not served by NewWorld: a test that plays with them serves them.
 	SecurityGroups = cloudteamv1.SchemeGroupVersion.WithResource("securitygroups")
+	FloatingIPs    = cloudteamv1.SchemeGroupVersion.WithResource("floatingips")
 )
 
 // WriteLine is a Rules.Line of writes: "write status", "write finalizers" or "write annotations". A live read is

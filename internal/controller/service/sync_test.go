@@ -1,0 +1,277 @@
+package service
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+var webKey = cache.NewObjectName("team", "web")
+
+// world is a controller that runs against an API server that is played. Its informers are real. Its example is the
+// FloatingIP of the Service "web".
+type world struct {
+	*controllertest.World[*cloudteamv1.FloatingIP]
+}
+
+func inWorld(t *testing.T, test func(w *world), objects ...controllertest.Object) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{controllertest.NewWorld[*cloudteamv1.FloatingIP](t, webKey)}
+		line := controllertest.Rules[*cloudteamv1.FloatingIP]{Line: controllertest.WriteLine}
+		controllertest.Serve(w.API, w.Clients, controllertest.FloatingIPs, line)
+		core := corev1.SchemeGroupVersion
+		controllertest.Serve(w.API, w.Kube, core.WithResource("services"), controllertest.Rules[*corev1.Service]{})
+		controllertest.Serve(w.API, w.Kube, core.WithResource("pods"), controllertest.Rules[*corev1.Pod]{})
+		w.Create(network("net"))
+		w.Create(objects...)
+		w.restart()
+		test(w)
+	})
+}
+
+// restart ends the controller, if one runs, and runs a new one.
+func (w *world) restart() {
+	w.T.Helper()
+	w.Stop()
+	w.NewInformers()
+	caches, err := consumer.NewCaches(consumer.InformersOf(w.Informers, w.KubeInformers), nil)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	services, floating := w.KubeInformers.Core().V1().Services(), w.Informers.Cloudteam().V1().FloatingIPs()
+	c, err := NewController(w.Clients.CloudteamV1(), w.Kube.CoreV1(), services, floating, caches, w.Events)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{
+		services.Informer().GetIndexer(), floating.Informer().GetIndexer(), caches.Pods.Informer().GetIndexer(),
+		caches.Ports.Informer().GetIndexer(),
+	}})
+	w.Run(c.Run, 2)
+	w.settle()
+}
+
+func (w *world) settle() { controllertest.Settle(3 * time.Second) }
+
+func network(name string) *cloudteamv1.Network {
+	n := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID("uid-" + name)}}
+	n.Status.Class = &cloudteamv1.AppliedClass{Name: "open"}
+	return n
+}
+
+// service selects app=web and asks for a floating IP by its annotation, if text is not empty.
+func service(text string) *corev1.Service {
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "uid-web"}}
+	s.Spec.Selector = map[string]string{"app": "web"}
+	if text != "" {
+		s.Annotations = map[string]string{cloudteamv1.AnnotationFloatingIP: text}
+	}
+	return s
+}
+
+// pod makes a Pod with the label app=web and its NetworkPorts, one on each Network.
+func (w *world) pod(name string, age int, networks ...string) *corev1.Pod {
+	w.T.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": "web"},
+		Annotations: map[string]string{selection.Annotation: strings.Join(networks, ",")},
+		Finalizers:  []string{"test/stays"}, CreationTimestamp: metav1.Unix(int64(1000-age), 0),
+	}}
+	w.Create(p)
+	for _, on := range networks {
+		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: name + "-" + on, UID: types.UID("uid-" + name + on),
+		}}
+		port.Spec.NetworkName = on
+		port.Status.PortID = "id-" + port.Name
+		port.Status.Addresses = []cloudteamv1.PortAddress{{Address: "10.0.0.7/24"}}
+		port.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: name, UID: p.UID}
+		w.Create(port)
+	}
+	w.settle()
+	return p
+}
+
+// ends deletes a Pod, which stays until end goes.
+func (w *world) ends(p *corev1.Pod) (gone func()) {
+	w.T.Helper()
+	w.API.Delete(w.T, p)
+	w.settle()
+	return func() {
+		w.T.Helper()
+		key := cache.MetaObjectToName(p)
+		controllertest.Edit(w.T, w.API, key, func(p *corev1.Pod) { p.Finalizers = nil })
+		for _, on := range strings.Split(p.Annotations[selection.Annotation], ",") {
+			w.API.Delete(w.T, controllertest.Get[*cloudteamv1.NetworkPort](w.T, w.API,
+				cache.NewObjectName("team", p.Name+"-"+on)))
+		}
+		w.settle()
+	}
+}
+
+func (w *world) wantPort(name string) {
+	w.T.Helper()
+	if !w.Exists() {
+		w.T.Fatalf("there is no FloatingIP, want one for port %q", name)
+	}
+	if spec := w.Get().Spec; spec.PortName != name || spec.ClassName != "open" {
+		w.T.Errorf("the FloatingIP asks for %+v, want port %q and class open", spec, name)
+	}
+}
+
+func (w *world) wantNone() {
+	w.T.Helper()
+	if w.Exists() {
+		w.T.Errorf("there is a FloatingIP: %+v", w.Get().Spec)
+	}
+}
+
+func (w *world) editService(change func(*corev1.Service)) {
+	w.T.Helper()
+	controllertest.Edit(w.T, w.API, webKey, change)
+	w.settle()
+}
+
+func TestAServicesFloatingIPFollowsItsPods(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.wantNone() // nobody knows in which cloud it has to be
+		first := w.pod("a", 9, "net")
+		w.wantPort("a-net")
+		made := w.Get()
+		if owner := metav1.GetControllerOf(made); owner == nil || owner.UID != "uid-web" || owner.Kind != "Service" ||
+			made.Spec.ExternalNetwork != "public" {
+			t.Errorf("it is %+v, want one of network public that the Service controls", made)
+		}
+		second := w.pod("b", 5, "net")
+		w.wantPort("a-net")
+		w.restart()
+		w.wantPort("a-net")
+		gone := w.ends(first)
+		w.wantPort("b-net")
+		gone()
+		w.wantPort("b-net")
+		gone = w.ends(second)
+		w.wantPort("b-net") // there is no other
+		gone()
+		w.wantPort("")
+		w.pod("c", 1, "net")
+		w.wantPort("c-net")
+		if w.Get().UID != made.UID {
+			t.Error("it was made anew, with another address")
+		}
+		w.Quiet()
+		controllertest.Settle(time.Hour)
+		w.Calls.Want(t)
+	}, service("public"))
+}
+
+func TestAPodOfOthersIsLeft(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.pod("a", 9, "net")
+		w.wantPort("a-net")
+		controllertest.Edit(t, w.API, cache.MetaObjectToName(p), func(p *corev1.Pod) { p.Labels["app"] = "db" })
+		w.settle()
+		w.wantPort("")
+		w.editService(func(s *corev1.Service) { s.Spec.Selector["app"] = "db" })
+		w.wantPort("a-net")
+		controllertest.Edit(t, w.API, cache.NewObjectName("team", "a-net"), func(p *cloudteamv1.NetworkPort) {
+			p.Status.BoundTo.Name, p.Status.BoundTo.UID = "x", "uid-x" // a pool gave it to another Pod
+		})
+		w.settle()
+		w.wantPort("")
+	}, service("public"))
+}
+
+func TestTheAnnotationComesAndGoes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.pod("a", 9, "net")
+		w.wantNone()
+		w.editService(func(s *corev1.Service) { s.Annotations = service("net=public").Annotations })
+		w.wantPort("a-net")
+		w.editService(func(s *corev1.Service) { s.Annotations = service("other").Annotations })
+		w.wantPort("a-net")
+		if got := w.Get().Spec.ExternalNetwork; got != "other" {
+			t.Errorf("it is of external network %s, want other", got)
+		}
+		w.editService(func(s *corev1.Service) { s.Annotations = service("a=b,c=d").Annotations })
+		w.wantPort("a-net") // a mistake takes nothing away
+		w.Events.Want(t, `Warning FloatingIPFailed annotation cloudteam.ztgame.com/floating-ip: a Service has one floating IP: ` +
+			`write one external network, such as public, or one Network with it, such as web=public`)
+		w.editService(func(s *corev1.Service) { s.Annotations = nil })
+		w.wantNone()
+	}, service(""))
+}
+
+func TestUsersFieldsStay(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.pod("a", 9, "net")
+		w.Edit(func(obj *cloudteamv1.FloatingIP) {
+			obj.Spec.DeletionPolicy, obj.Spec.PortName = cloudteamv1.DeletionPolicyRetain, "other"
+		})
+		w.settle()
+		w.wantPort("a-net")
+		if w.Get().Spec.DeletionPolicy != cloudteamv1.DeletionPolicyRetain {
+			t.Error("the user's deletionPolicy was taken away")
+		}
+		w.Delete()
+		w.settle()
+		w.wantPort("a-net") // as long as the Service asks for one
+	}, service("public"))
+}
+
+func TestAServiceTellsWhyItHasNoFloatingIP(t *testing.T) {
+	users := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "users"}}
+	without := service("public")
+	without.Spec.Selector = nil
+	for name, test := range map[string]struct {
+		service *corev1.Service
+		beside  []controllertest.Object
+		pod     []string
+		says    string
+	}{
+		"two Networks": {service("public"), nil, []string{"net", "two"},
+			"Pod a has ports on the Networks net and two: write one of them in the annotation " +
+				"cloudteam.ztgame.com/floating-ip, such as net=public"},
+		"another Network": {service("three=public"), nil, []string{"net", "two"},
+			"Pod a has no port on Network three, but on net, two: write a Network of its Pods in the annotation " +
+				"cloudteam.ztgame.com/floating-ip"},
+		"a FloatingIP of a user": {service("public"), []controllertest.Object{users}, []string{"net"},
+			"FloatingIP web exists and is not this Service's: delete it, or rename one of the two"},
+		"no selector": {without, nil, []string{"net"},
+			"the Service selects no Pods, so no floating IP can lead to one: set spec.selector, or remove the annotation " +
+				"cloudteam.ztgame.com/floating-ip"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.pod("a", 9, test.pod...)
+				w.Events.Want(t, "Warning FloatingIPFailed " + test.says)
+				if w.Exists() && w.Get().Spec.PortName != "" {
+					t.Errorf("it leads to %s", w.Get().Spec.PortName)
+				}
+			}, append(test.beside, test.service, network("two"))...)
+		})
+	}
+}
+
+func TestTheAddressIsTold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.pod("a", 9, "net")
+		w.Edit(func(obj *cloudteamv1.FloatingIP) {
+			obj.Status.Address, obj.Status.PortID = "203.0.113.7", "id-a-net"
+		})
+		w.settle()
+		w.Events.Want(t, "Normal FloatingIPLeads 203.0.113.7 of external network public leads to Pod a (NetworkPort a-net)")
+	}, service("public"))
+}

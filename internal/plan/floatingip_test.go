@@ -1,0 +1,183 @@
+package plan_test
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
+)
+
+// floatingTo declares a floating IP that leads to a port, or nowhere.
+func floatingTo(port string) FloatingSpec {
+	s := FloatingSpec{Owner: testOwner, NetworkID: "outside", PortID: port}
+	if port != "" {
+		s.Fixed = []netip.Addr{netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.0.9")}
+	}
+	return s
+}
+
+// led is a floating IP that bears the marker and leads to an address of a port, or nowhere.
+func led(id, port, to string) ObservedFloatingIP {
+	f := ObservedFloatingIP{ID: id, Revision: 3, Created: plantest.Epoch, PortID: port}
+	f.Description, f.NetworkID = testOwner.Marker(), "outside"
+	if to != "" {
+		f.Fixed = netip.MustParseAddr(to)
+	}
+	return f
+}
+
+func TestFloatingIPPlan(t *testing.T) {
+	young, moved := led("fip-2", "", ""), led("fip-1", "", "")
+	young.Created, moved.NetworkID = young.Created.Add(1), "outside-2"
+	kept := floatingTo("")
+	kept.Retain = true
+	for what, test := range map[string]struct {
+		spec FloatingSpec
+		has  []ObservedFloatingIP
+		want []string
+	}{
+		"a new one that leads nowhere": {floatingTo(""), nil, []string{
+			"create floating IP of network outside (no floating IP of the network bears the owner's marker)",
+		}},
+		"a new one for a port": {floatingTo("port-1"), nil, []string{
+			"create floating IP of network outside for port port-1 (no floating IP of the network bears the owner's marker)",
+		}},
+		"nowhere, as declared":      {floatingTo(""), []ObservedFloatingIP{led("fip-1", "", "")}, nil},
+		"to its port, as declared":  {floatingTo("port-1"), []ObservedFloatingIP{led("fip-1", "port-1", "10.0.0.9")}, nil},
+		"the port comes":            {floatingTo("port-1"), []ObservedFloatingIP{led("fip-1", "", "")}, []string{"update floating IP fip-1: portName none → of port port-1 (it differs from the spec)"}},
+		"another port":              {floatingTo("port-2"), []ObservedFloatingIP{led("fip-1", "port-1", "10.0.0.7")}, []string{"update floating IP fip-1: portName port-1 → of port port-2 (it differs from the spec)"}},
+		"the port goes":             {floatingTo(""), []ObservedFloatingIP{led("fip-1", "port-1", "10.0.0.7")}, []string{"update floating IP fip-1: portName port-1 → none (it differs from the spec)"}},
+		"the port lost the address": {floatingTo("port-1"), []ObservedFloatingIP{led("fip-1", "port-1", "10.0.0.8")}, []string{"update floating IP fip-1: portName 10.0.0.8 → of port port-1 (it differs from the spec)"}},
+		"another deletionPolicy": {kept, []ObservedFloatingIP{led("fip-1", "", "")}, []string{
+			"update floating IP fip-1: deletionPolicy Delete → Retain (it differs from the spec)",
+		}},
+		"of two, the one that leads to the port stays": {
+			floatingTo("port-1"), []ObservedFloatingIP{led("fip-1", "", ""), func() ObservedFloatingIP {
+				f := young
+				f.PortID, f.Fixed = "port-1", netip.MustParseAddr("10.0.0.7")
+				return f
+			}()},
+			[]string{"delete floating IP fip-1 (it is a duplicate of floating IP fip-2)"},
+		},
+		"a younger one goes": {floatingTo(""), []ObservedFloatingIP{led("fip-1", "", ""), young}, []string{
+			"delete floating IP fip-2 (it is a duplicate of floating IP fip-1)",
+		}},
+		"one of another network": {floatingTo(""), []ObservedFloatingIP{moved}, []string{
+			"delete floating IP fip-1 (it is of another external network than the declared one)",
+			"create floating IP of network outside (no floating IP of the network bears the owner's marker)",
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			observed := Observed{FloatingIPs: test.has}
+			change, err := FloatingIP(test.spec, observed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, step := range change {
+				got = append(got, step.String())
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("the plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFloatingIPOfOthersIsRefused(t *testing.T) {
+	theirs := led("fip-1", "port-1", "10.0.0.7")
+	theirs.Description = otherOwner.Marker()
+	observed := Observed{FloatingIPs: []ObservedFloatingIP{theirs}}
+	if _, err := FloatingIP(floatingTo("port-1"), observed); err == nil || !strings.Contains(err.Error(), "marker") {
+		t.Errorf("another owner's floating IP: %v", err)
+	}
+	if _, err := FloatingIP(FloatingSpec{Owner: testOwner}, Observed{}); err == nil {
+		t.Error("one of no network is planned")
+	}
+}
+
+// TestPropertyAFloatingIPConverges holds that any floating IP becomes as declared, whatever the spec was before,
+// whatever others did, and wherever plans were interrupted. Its address stays as long as the network does. Others'
+// floating IPs stay as they are. Then nothing is left to do.
+func TestPropertyAFloatingIPConverges(t *testing.T) {
+	specs := rapid.Custom(func(t *rapid.T) FloatingSpec {
+		s := floatingTo(rapid.SampledFrom([]string{"", "port-1", "port-2"}).Draw(t, "port"))
+		s.Retain = rapid.Bool().Draw(t, "retain")
+		s.NetworkID = rapid.SampledFrom([]string{"outside", "outside", "outside-2"}).Draw(t, "network")
+		return s
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		theirs := ObservedFloatingIP{ID: "theirs", PortID: "port-2"}
+		theirs.Fixed = netip.MustParseAddr("10.0.0.7")
+		theirs.NetworkID, theirs.Description = "outside-3", otherOwner.Marker()
+		c := plantest.Neutron{FloatingIPs: []ObservedFloatingIP{theirs}}
+		for _, id := range []string{"port-1", "port-2"} {
+			c.Ports = append(c.Ports, ObservedPort{ID: id, PortAttributes: PortAttributes{
+				Addresses: []PortAddress{{Address: netip.MustParseAddr("10.0.0.7")}},
+			}})
+		}
+		take := func(spec FloatingSpec, some bool) (done int) {
+			change, err := FloatingIP(spec, c.Observe(testOwner))
+			if err != nil {
+				t.Fatal(err)
+			}
+			done = len(change)
+			if some {
+				done = rapid.IntRange(0, len(change)).Draw(t, "taken")
+			}
+			if _, err := c.Apply(change[:done]); err != nil {
+				t.Fatalf("%v\n%v", err, change)
+			}
+			return len(change)
+		}
+		take(specs.Draw(t, "before"), true)
+		for _, f := range c.Observe(testOwner).FloatingIPs {
+			switch rapid.IntRange(0, 3).Draw(t, "others") {
+			case 0:
+				own := c.FloatingIP(f.ID)
+				own.PortID, own.Fixed, own.Revision = "", netip.Addr{}, own.Revision+1
+			case 1:
+				c.Remove(f.ID)
+			case 2:
+				double := f
+				double.ID, double.PortID, double.Fixed = "double", "", netip.Addr{}
+				c.FloatingIPs = append(c.FloatingIPs, double)
+			}
+		}
+		spec := specs.Draw(t, "spec")
+		take(spec, true)
+		was := c.Observe(testOwner).FloatingIPs
+		take(spec, false)
+		observed := c.Observe(testOwner)
+		if take(spec, false) != 0 || !spec.Complete(observed) || len(observed.FloatingIPs) != 1 {
+			t.Fatalf("what was applied is planned again: %+v", observed.FloatingIPs)
+		}
+		is := observed.FloatingIPs[0]
+		had := slices.ContainsFunc(was, func(f ObservedFloatingIP) bool { return f.NetworkID == spec.NetworkID })
+		if had && !slices.ContainsFunc(was, func(f ObservedFloatingIP) bool { return f.ID == is.ID }) {
+			t.Fatalf("the address changed: of %+v, none is %+v", was, is)
+		}
+		if is.PortID != spec.PortID || is.NetworkID != spec.NetworkID {
+			t.Fatalf("it is %+v, want %+v", is, spec)
+		}
+		if diff := cmp.Diff(theirs, *c.FloatingIP("theirs"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+			t.Fatalf("another owner's floating IP changed:\n%s", diff)
+		}
+		gone, err := Orphan(testOwner, observed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Apply(gone); err != nil {
+			t.Fatal(err)
+		}
+		if left := c.Observe(testOwner); !left.Empty() || (c.FloatingIP(is.ID) != nil) != spec.Retain {
+			t.Fatalf("after the object's end: %+v", c.FloatingIPs)
+		}
+	})
+}
