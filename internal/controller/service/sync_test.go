@@ -207,7 +207,7 @@ func TestTheAnnotationComesAndGoes(t *testing.T) {
 		}
 		w.editService(func(s *corev1.Service) { s.Annotations = service("a=b,c=d").Annotations })
 		w.wantPort("a-net") // a mistake takes nothing away
-		w.Events.Want(t, `Warning FloatingIPFailed annotation cloudteam.ztgame.com/floating-ip: a Service has one floating IP: ` +
+		w.Events.Want(t, `Warning FloatingIPFailed annotation cloudteam.ztgame.com/floating-ip: a Service has one floating IP: `+
 			`write one external network, such as public, or one Network with it, such as web=public`)
 		w.editService(func(s *corev1.Service) { s.Annotations = nil })
 		w.wantNone()
@@ -256,7 +256,7 @@ func TestAServiceTellsWhyItHasNoFloatingIP(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.pod("a", 9, test.pod...)
-				w.Events.Want(t, "Warning FloatingIPFailed " + test.says)
+				w.Events.Want(t, "Warning FloatingIPFailed "+test.says)
 				if w.Exists() && w.Get().Spec.PortName != "" {
 					t.Errorf("it leads to %s", w.Get().Spec.PortName)
 				}
