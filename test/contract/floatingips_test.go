@@ -144,6 +144,31 @@ func TestFloatingIPOutlivesItsPort(t *testing.T) {
 	})
 }
 
+// TestFloatingIPLeadsNowhere holds that an address may exist before what it leads to, and stay after it, while the port
+// is there, and that one update leads it elsewhere.
+func TestFloatingIPLeadsNowhere(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		o := newOutside(t, c)
+		p, other := c.tenant.newPort(t, o.inside, nil), c.tenant.newPort(t, o.inside, nil)
+		r := c.tenant.newFloatingIP(t, o.external, nil)
+		leads := func(to any, body object) {
+			t.Helper()
+			if body != nil {
+				c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": body}).must(t, http.StatusOK)
+			}
+			is := c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
+			wantFields(t, is, object{"port_id": to, "floating_ip_address": r["floating_ip_address"]})
+		}
+		leads(nil, nil)
+		leads(id(p), object{"port_id": id(p), "fixed_ip_address": addressOf(p)})
+		leads(id(other), object{"port_id": id(other), "fixed_ip_address": addressOf(other)})
+		leads(nil, object{"port_id": nil})
+		leads(nil, object{"description": "x"})
+	})
+}
+
+func addressOf(port object) any { return port["fixed_ips"].([]any)[0].(object)["ip_address"] }
+
 // TestFloatingIPDoesNotKeepItsAddress holds what Neutron 21 does when a port loses the address that a floating IP leads
 // to. Neutron 23 refuses that (Options.KeepsFloatingIPs of the emulator).
 func TestFloatingIPDoesNotKeepItsAddress(t *testing.T) {

@@ -1,0 +1,221 @@
+package faults
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// TestFloatingIPObjects lives the life of a FloatingIP, and of that of a Service, undisturbed, and then many in which
+// the process dies.
+func TestFloatingIPObjects(t *testing.T) {
+	t.Parallel()
+	testCrashes(t, floatingObjects(), floatingObjects().undisturbed(t))
+}
+
+// floatingObjects is the course of a FloatingIP that leads to one port after another, and of a Service's that leads to
+// one Pod after another: others take the address away from the port, and delete the port, and all goes. The addresses
+// stay. Beside them is a floating IP of others.
+func floatingObjects() course {
+	return course{
+		heading: headingFloatingIPs, name: "a FloatingIP and a Service's: ",
+		stride:   map[string]int{"Neutron": 3, "Kubernetes": 6},
+		varies:   15,
+		sparsely: 6,
+		prepare: func(w *world) {
+			w.arguments = append(w.arguments, "--controllers=floatingip,service,pod")
+			surroundings.AwaitGate(w.t, w.namespace)
+		},
+		live: func(w *world, _ reference) state {
+			outside := w.addOutside()
+			foreign := w.cloud.Create("floatingips", harness.Resource{"floating_network_id": outside, "description": "theirs"})
+			w.createNetwork(w.namespace, "a", cidrA, gatewayA, func(spec *cloudteamv1.NetworkSpec) {
+				spec.Router = &cloudteamv1.RouterSpec{ExternalNetwork: outside}
+			})
+			w.createFloating("f", outside, "p")
+			w.createPort("p", "a", addressP, macP)
+			address := w.awaitLeads("f", w.awaitPort("p").Status.PortID)
+			keeps := func(after, name, port, was string) {
+				w.t.Helper()
+				if is := w.awaitLeads(name, port); is != was {
+					w.t.Errorf("after %s, FloatingIP %s has %s, and had %s", after, name, is, was)
+				}
+			}
+			w.createPort("q", "a", "10.1.0.11", "fa:16:3e:0a:01:0b")
+			w.patchFloating("f", `{"spec":{"portName":"q"}}`)
+			keeps("it moved", "f", w.awaitPort("q").Status.PortID, address)
+			w.cloud.Update("floatingips", w.getFloating("f").Status.FloatingIPID, harness.Resource{"port_id": nil})
+			keeps("somebody took it away", "f", w.awaitPort("q").Status.PortID, address)
+			w.cloud.Remove("ports", w.awaitPort("q").Status.PortID)
+			w.await(func() error { // the status shows the old port until the next audit
+				if left := w.getFloating("f").Status.PortID; len(w.cloud.List("ports", "id="+left)) == 0 {
+					return fmt.Errorf("the status shows port %s, which is gone", left)
+				}
+				return nil
+			})
+			keeps("somebody deleted the port", "f", w.awaitPort("q").Status.PortID, address)
+			w.patchFloating("f", `{"spec":{"portName":null}}`)
+			keeps("it leads nowhere", "f", "", address)
+
+			w.createService("web", outside)
+			w.createBackend("x")
+			address = w.awaitLeads("web", w.awaitBackend("x"))
+			w.createBackend("y")
+			to := w.awaitBackend("y")
+			w.kill("x")
+			keeps("its Pod died", "web", to, address)
+			w.patchService("web", `{"metadata":{"annotations":{"`+cloudteamv1.AnnotationFloatingIP+`":null}}}`)
+			w.awaitFloatingGone("web")
+			w.kill("y")
+
+			w.deleteFloating("f")
+			w.awaitFloatingGone("f")
+			w.deletePort("p")
+			w.deletePort("q")
+			w.awaitPortGone("p")
+			w.awaitPortGone("q")
+			w.endNetwork()
+			if left := w.ours()["floatingips"]; len(left) > 0 {
+				w.t.Errorf("floating IPs are left: %v", left)
+			}
+			if diff := cmp.Diff(foreign, w.cloud.One("floatingips", "id="+foreign.ID())); diff != "" {
+				w.t.Errorf("a foreign floating IP was touched (-was +is):\n%s", diff)
+			}
+			return state{}
+		},
+	}
+}
+
+func (w *world) createFloating(name, outside, port string) {
+	w.t.Helper()
+	f := &cloudteamv1.FloatingIP{ObjectMeta: w.meta(w.namespace, name)}
+	f.Spec = cloudteamv1.FloatingIPSpec{ExternalNetwork: outside, PortName: port}
+	_, err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Create(w.t.Context(), f, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatalf("creating FloatingIP %s: %v", name, err)
+	}
+}
+
+func (w *world) getFloating(name string) *cloudteamv1.FloatingIP {
+	w.t.Helper()
+	f, err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return f
+}
+
+func (w *world) patchFloating(name, patch string) {
+	w.t.Helper()
+	_, err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Patch(
+		w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		w.t.Fatalf("editing FloatingIP %s: %v", name, err)
+	}
+}
+
+func (w *world) deleteFloating(name string) {
+	w.t.Helper()
+	err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Delete(
+		w.t.Context(), name, metav1.DeleteOptions{})
+	if err != nil {
+		w.t.Fatalf("deleting FloatingIP %s: %v", name, err)
+	}
+}
+
+// awaitLeads waits until a FloatingIP is Ready, and its only floating IP leads to a port, or nowhere for "". It gives
+// the address.
+func (w *world) awaitLeads(name, port string) (address string) {
+	w.t.Helper()
+	w.await(func() error {
+		f, err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if err := notReady("FloatingIP "+name, f.Generation, f.Status.ResourceStatus); err != nil {
+			return err
+		}
+		marker := "[owner=" + w.cluster + "/" + string(f.UID) + "]"
+		is := w.cloud.List("floatingips", "description="+marker)
+		if len(is) != 1 {
+			return fmt.Errorf("there are %v, want one", is)
+		}
+		leads, _ := is[0]["port_id"].(string)
+		if is[0].ID() != f.Status.FloatingIPID || is[0]["floating_ip_address"] != f.Status.Address || leads != port ||
+			f.Status.PortID != port {
+			return fmt.Errorf("the status shows %+v, and the floating IP is %v, want it to lead to %q", f.Status, is[0], port)
+		}
+		address = f.Status.Address
+		return nil
+	})
+	return address
+}
+
+func (w *world) awaitFloatingGone(name string) {
+	w.t.Helper()
+	w.await(func() error {
+		f, err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("FloatingIP %s is still there: %w, %+v", name, err, f.Status)
+	})
+}
+
+// createService creates a Service with a floating IP. It selects the Pods with app=web.
+func (w *world) createService(name, outside string) {
+	w.t.Helper()
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Annotations: map[string]string{cloudteamv1.AnnotationFloatingIP: outside},
+	}}
+	s.Spec = corev1.ServiceSpec{
+		Selector: map[string]string{"app": "web"}, ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}},
+	}
+	_, err := surroundings.Kube.CoreV1().Services(w.namespace).Create(w.t.Context(), s, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatalf("creating Service %s: %v", name, err)
+	}
+}
+
+func (w *world) patchService(name, patch string) {
+	w.t.Helper()
+	_, err := surroundings.Kube.CoreV1().Services(w.namespace).Patch(
+		w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		w.t.Fatalf("editing Service %s: %v", name, err)
+	}
+}
+
+// createBackend creates a Pod on Network a, with app=web.
+func (w *world) createBackend(name string) {
+	w.t.Helper()
+	p := harness.PodOn(name, w.name("a"))
+	p.Labels = map[string]string{"app": "web"}
+	if _, err := surroundings.Kube.CoreV1().Pods(w.namespace).Create(w.t.Context(), p, metav1.CreateOptions{}); err != nil {
+		w.t.Fatalf("creating Pod %s: %v", name, err)
+	}
+}
+
+// awaitBackend waits until a Pod runs, and gives the id of its port.
+func (w *world) awaitBackend(name string) (port string) {
+	w.t.Helper()
+	w.await(func() error {
+		p, err := surroundings.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+		if err == nil && p.Status.Phase != corev1.PodRunning {
+			err = fmt.Errorf("Pod %s is %s: %+v", name, p.Status.Phase, p.Status.Conditions)
+		}
+		if err == nil {
+			port = harness.AllocationsOf(w.t, p)[0].PortID
+		}
+		return err
+	})
+	return port
+}
