@@ -82,7 +82,9 @@ func floatingObjects() course {
 			w.deletePort("q")
 			w.awaitPortGone("p")
 			w.awaitPortGone("q")
-			w.endNetwork()
+			w.deleteNetwork(w.namespace, "a")
+			w.awaitNetworkGone(w.namespace, "a")
+			w.hold(state{})
 			if left := w.ours()["floatingips"]; len(left) > 0 {
 				w.t.Errorf("floating IPs are left: %v", left)
 			}

@@ -202,8 +202,10 @@ const (
 	kubeNetworks     = "/apis/cloudteam.ztgame.com/v1/networks"
 	kubePorts        = "/apis/cloudteam.ztgame.com/v1/networkports"
 	kubeGroups       = "/apis/cloudteam.ztgame.com/v1/securitygroups"
+	kubeFloatingIPs  = "/apis/cloudteam.ztgame.com/v1/floatingips"
 	kubePolicies     = "/apis/k8s.cni.cncf.io/v1beta1/multi-networkpolicies"
 	kubePods         = "/api/v1/pods"
+	kubeServices     = "/api/v1/services"
 	kubeReplicaSets  = "/apis/apps/v1/replicasets"
 	kubeStatefulSets = "/apis/apps/v1/statefulsets"
 	kubeDeployments  = "/apis/apps/v1/deployments"
@@ -225,8 +227,8 @@ func (w *world) showOwnObjects(r *http.Request) {
 	case kubeNetworks:
 		query.Set("labelSelector", worldLabel+"="+w.namespace)
 		r.URL.RawQuery = query.Encode()
-	case kubePorts, kubeGroups, kubePolicies, kubePods, kubeReplicaSets, kubeStatefulSets, kubeDeployments, kubeMachines,
-		kubeInstances, kubeFoos:
+	case kubePorts, kubeGroups, kubeFloatingIPs, kubePolicies, kubePods, kubeServices, kubeReplicaSets, kubeStatefulSets,
+		kubeDeployments, kubeMachines, kubeInstances, kubeFoos:
 		query.Set("fieldSelector", "metadata.namespace="+w.namespace)
 		r.URL.RawQuery = query.Encode()
 	case kubeSystem:
