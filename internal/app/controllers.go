@@ -45,7 +45,8 @@ import (
 // controllers are the names of all controllers.
 var controllers = []string{
 	networkcontroller.Name, portcontroller.Name, groupcontroller.Name, floatingcontroller.Name,
-	deploymentcontroller.Name, podcontroller.Name, servicecontroller.Name, attachmentcontroller.Name, portbinding.Name, netpolicy.Name, foocontroller.Name, orphan.Name,
+	deploymentcontroller.Name, podcontroller.Name, servicecontroller.Name, attachmentcontroller.Name, portbinding.Name,
+	netpolicy.Name, foocontroller.Name, orphan.Name,
 }
 
 // callsNeutron are the controllers of what is in Neutron.
@@ -323,8 +324,8 @@ func (p *process) buildFloatingIP() (started, error) {
 }
 
 // ports gives the NetworkPorts that a deleted Network or SecurityGroup waits for, and that FloatingIPs lead to; nil
-// without this controller or their CRD, because then there are none. When the CRD is installed later, Neutron refuses to delete what has ports, until
-// this process restarts.
+// without this controller or their CRD, because then there are none. When the CRD is installed later, Neutron refuses to
+// delete what has ports, and FloatingIPs lead nowhere, until this process restarts.
 func (p *process) ports() informersv1.NetworkPortInformer {
 	if !p.options.enabled(portcontroller.Name) || !p.installed(portResource) {
 		return nil

@@ -22,8 +22,8 @@ import (
 // all replicas is right.
 var (
 	objects = metric.NewComputed("network_controller_objects",
-		"Networks, NetworkPorts, SecurityGroups and FloatingIPs, by kind, and by status and reason of their condition Ready. Only the "+
-			"leader serves it.",
+		"Networks, NetworkPorts, SecurityGroups and FloatingIPs, by kind, and by status and reason of their condition "+
+			"Ready. Only the leader serves it.",
 		"kind", "ready", "reason")
 	subnetAddresses = metric.NewComputed("network_controller_subnet_addresses",
 		"Addresses in the allocation pools of a Network's subnet, as in its status. Only the leader serves it.", ofSubnet...)

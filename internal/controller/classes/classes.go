@@ -128,6 +128,9 @@ func (c *Classes) JudgeFloatingTo(on *cloudteamv1.Network, kept bool) string {
 	if len(violations) == 0 {
 		return ""
 	}
+	if !kept {
+		return rule.Message(violations, "The address is kept, and leads nowhere.")
+	}
 	return rule.Message(violations, effect(kept))
 }
 

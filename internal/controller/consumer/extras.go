@@ -90,8 +90,8 @@ func groupsDeclared(annotations map[string]string) (groups string, err error) {
 	return strings.Join(slices.Compact(names), ","), nil
 }
 
-// FloatingDeclared gives which ports have a floating IP, by the annotation: items such as web=public, sorted, with commas
-// between, or =public for all ports. It is empty without the annotation. The error is an *AnnotationError.
+// FloatingDeclared gives which ports have a floating IP, by the annotation: items such as web=public, sorted, with
+// commas between, or =public for all ports. It is empty without the annotation. The error is an *AnnotationError.
 func FloatingDeclared(annotations map[string]string) (floating string, err error) {
 	text, declares := annotations[cloudteamv1.AnnotationFloatingIP]
 	const remedy = "write the external network, such as public, or Networks of the namespace with theirs, such as " +

@@ -96,13 +96,13 @@ func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, erro
 	port, err := k.ports.NetworkPorts(obj.Namespace).Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, waits("NetworkPort %s does not exist. The address is kept, and leads nowhere. Create the NetworkPort, or "+
-			"name another one in spec.portName.", name)
+		return nil, waits("NetworkPort %s does not exist. The address is kept, and leads nowhere. Create the NetworkPort, "+
+			"or name another one in spec.portName.", name)
 	case err != nil:
 		return nil, err
 	case port.DeletionTimestamp != nil:
-		return nil, waits("NetworkPort %s is being deleted. The address is kept, and leads nowhere. Name another NetworkPort "+
-			"in spec.portName.", name)
+		return nil, waits("NetworkPort %s is being deleted. The address is kept, and leads nowhere. Name another "+
+			"NetworkPort in spec.portName.", name)
 	case port.Status.PortID == "":
 		return nil, waits("NetworkPort %s has no port in Neutron yet. The address leads there when it has one. Run kubectl "+
 			"describe networkport to see what it waits for.", name)

@@ -83,6 +83,10 @@ func explain(ctx context.Context, in Inventory, step plan.Step, refusal error) e
 		if err == nil && !blockers.Empty() {
 			return occupied(refusal, step, blockers)
 		}
+	case client.Taken:
+		if step.Action.Of() == plan.KindFloatingIP {
+			return outsideTaken(refusal)
+		}
 	case client.Exhausted:
 		if step.Subnet.Pending() {
 			return unallocated(refusal, step.Subnet.From.Name)

@@ -101,7 +101,9 @@ func floatingIPOf(obj *cloudteamv1.NetworkPort, observed plan.Observed) *cloudte
 			shown = f
 		}
 	}
-	return &cloudteamv1.PortFloatingIPStatus{ID: shown.ID, Address: shown.Address.String(), ExternalNetworkID: shown.NetworkID}
+	return &cloudteamv1.PortFloatingIPStatus{
+		ID: shown.ID, Address: shown.Address.String(), ExternalNetworkID: shown.NetworkID,
+	}
 }
 
 // statusToWrite gives the part of the status that this controller writes. Whoever binds the port writes boundTo, and

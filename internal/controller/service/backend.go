@@ -108,8 +108,8 @@ func (c *Controller) portOf(pod *corev1.Pod, w wish) (found *cloudteamv1.Network
 	return nil, lacks
 }
 
-// choose gives the backend that the floating IP leads to; ok is false for none. It stays where it is as long as that Pod
-// does, so that a Pod that comes takes nothing away. After that the oldest Pod has it. One that is being deleted keeps
+// choose gives the backend that the floating IP leads to; ok is false for none. It stays where it is as long as that
+// Pod does, so that a Pod that comes takes nothing away. After that the oldest Pod has it. One that is being deleted keeps
 // it until another one can take over.
 func choose(stay, leave []backend, now string) (b backend, ok bool) {
 	has := func(b backend) bool { return b.port.Name == now }

@@ -181,7 +181,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	w, declares, err := wishOf(service)
 	switch {
 	case err != nil: // what exists stays as it is
-		c.tell(service, corev1.EventTypeWarning, cloudteamv1.EventFloatingIPFailed, err.Error())
+		c.fail(service, err.Error())
 		return controller.Result{}, nil
 	case !declares:
 		c.told.Delete(key)
@@ -191,15 +191,15 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		return controller.Result{}, nil
 	case has != nil && !controller.Controls(service, Kind.GroupKind(), has):
 		if controller.OwnerOf(has, Kind.GroupKind()) == nil { // otherwise that of an earlier Service, which goes
-			c.tell(service, corev1.EventTypeWarning, cloudteamv1.EventFloatingIPFailed, fmt.Sprintf("FloatingIP %s exists and is "+
-				"not this Service's: delete it, or rename one of the two", has.Name))
+			c.fail(service, fmt.Sprintf("FloatingIP %s exists and is not this Service's: delete it, or rename one of the two",
+				has.Name))
 		}
 		return controller.Result{}, nil
 	case has != nil && has.Spec.ExternalNetwork != w.external:
 		return controller.Result{}, c.delete(ctx, key, has) // its end requeues the Service
 	case len(service.Spec.Selector) == 0:
-		c.tell(service, corev1.EventTypeWarning, cloudteamv1.EventFloatingIPFailed, fmt.Sprintf("the Service selects no Pods, so "+
-			"no floating IP can lead to one: set spec.selector, or remove the annotation %s", cloudteamv1.AnnotationFloatingIP))
+		c.fail(service, fmt.Sprintf("the Service selects no Pods, so no floating IP can lead to one: set spec.selector, or "+
+			"remove the annotation %s", cloudteamv1.AnnotationFloatingIP))
 		return controller.Result{}, nil
 	}
 	return controller.Result{}, c.lead(ctx, service, has, w)
@@ -224,7 +224,7 @@ func (c *Controller) lead(
 	stay, leave, why := c.backends(service, w)
 	to, found := choose(stay, leave, now)
 	if !found && why != "" {
-		c.tell(service, corev1.EventTypeWarning, cloudteamv1.EventFloatingIPFailed, why)
+		c.fail(service, why)
 	}
 	if !found && (has == nil || now == "") {
 		return nil
@@ -250,8 +250,9 @@ func (c *Controller) lead(
 		return err
 	}
 	if found && has.Status.Address != "" && has.Status.PortID == to.port.Status.PortID {
-		c.tell(service, corev1.EventTypeNormal, cloudteamv1.EventFloatingIPLeads, fmt.Sprintf("%s of external network %s leads "+
-			"to Pod %s (NetworkPort %s)", has.Status.Address, w.external, to.pod.Name, to.port.Name))
+		c.tell(service, corev1.EventTypeNormal, cloudteamv1.EventFloatingIPLeads, fmt.Sprintf(
+			"%s of external network %s leads to Pod %s (NetworkPort %s)", has.Status.Address, w.external, to.pod.Name,
+			to.port.Name))
 	}
 	return nil
 }
@@ -319,6 +320,11 @@ func (c *Controller) delete(ctx context.Context, key cache.ObjectName, has *clou
 	}
 	klog.FromContext(ctx).Info("Deleted the FloatingIP of a Service that asks for none of that external network")
 	return nil
+}
+
+// fail tells why a Service's floating IP leads to no Pod.
+func (c *Controller) fail(service *corev1.Service, text string) {
+	c.tell(service, corev1.EventTypeWarning, cloudteamv1.EventFloatingIPFailed, text)
 }
 
 // tell sends an Event about a Service, once for the same text.

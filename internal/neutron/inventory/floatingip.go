@@ -17,7 +17,7 @@ var floatingKind = kind[wireFloatingIP, plan.ObservedFloatingIP]{
 	fields:     fieldsOf[wireFloatingIP](),
 	decode:     wireFloatingIP.observed,
 	encode:     floatingIPBody,
-	lacking:    "this cloud has no floating IPs (it lacks Neutron's extension router): leave floatingIP out",
+	lacking:    "this cloud has no floating IPs (it lacks Neutron's extension router): ask for none",
 	nameless:   true,
 }
 
