@@ -69,7 +69,8 @@ var templates = []template{
 		name: "crds.yaml", when: "and .Values.shared .Values.crds.install",
 		from: []string{
 			"crd/cloudteam.ztgame.com_floatingips.yaml", "crd/cloudteam.ztgame.com_networkclasses.yaml",
-			"crd/cloudteam.ztgame.com_networkports.yaml", "crd/cloudteam.ztgame.com_networks.yaml", "crd/cloudteam.ztgame.com_securitygroups.yaml",
+			"crd/cloudteam.ztgame.com_networkports.yaml", "crd/cloudteam.ztgame.com_networks.yaml",
+			"crd/cloudteam.ztgame.com_securitygroups.yaml",
 		},
 		// To delete a CRD is to delete every network: `helm uninstall` leaves them.
 		edits: []string{
