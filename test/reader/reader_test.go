@@ -50,14 +50,26 @@ var pages = []struct {
 	{path: "docs/network.md", before: "kubectl delete deployments,networkports,networks --all"},
 	{path: "docs/securitygroup.md", before: yamlOf + "yaml_of docs/securitygroup.md | kubectl apply -f -"},
 	{path: "docs/router.md", before: externalNetwork + yamlOf + "yaml_of docs/router.md | kubectl apply -f -"},
+	{path: "docs/floatingip.md", before: apart}, // after docs/router.md, which has made the external network
 	// The last one, because its classes decide what others may do.
 	{path: "docs/classes.md", before: `
+		kubectl delete networkclasses --all
 		kubectl apply -f - <<<'{"apiVersion": "cloudteam.ztgame.com/v1", "kind": "Network", "metadata": {"name": "lab"},
 			"spec": {"cidr": "10.20.0.0/24", "className": "team-b"}}'`},
 }
 
 // yamlOf defines a command that prints the first object that a page shows.
 const yamlOf = "yaml_of() { awk '/^```yaml$/ {shown = 1; next} /^```/ && shown {exit} shown' \"$1\"; }\n"
+
+// apart has all that follows done in a namespace of its own, whose Pods wait for their ports: a Network that is made there
+// has no router yet, whatever other pages left.
+const apart = `
+	kubectl create namespace apart
+	kubectl label namespace apart cloudteam.ztgame.com/networks=enabled
+	cp "$KUBECONFIG" "$KUBECONFIG.apart"
+	export KUBECONFIG="$KUBECONFIG.apart"
+	kubectl config set-context --current --namespace=apart
+`
 
 // externalNetwork has an administrator make the external network public, without the OpenStack client.
 const externalNetwork = `
