@@ -94,7 +94,7 @@ type tried struct {
 	status triedStatus
 }
 
-// triedStatus is what is read of a status, of either kind.
+// triedStatus is what is read of a status, of any kind.
 type triedStatus struct {
 	cloudteamv1.ResourceStatus `json:",inline"`
 
@@ -103,6 +103,7 @@ type triedStatus struct {
 	Router    *cloudteamv1.RouterStatus  `json:"router"`
 	PortID    string                     `json:"portID"`
 	GroupID   string                     `json:"securityGroupID"`
+	FloatID   string                     `json:"floatingIPID"`
 }
 
 func newAttempt(t *testing.T, fields map[string]reference, cloudName string, way harness.Way) *attempt {
@@ -281,6 +282,8 @@ func (o *tried) id(of string) string {
 		return o.status.PortID
 	case of == "security_group" && o.status.GroupID != "":
 		return o.status.GroupID
+	case of == "floatingip" && o.status.FloatID != "":
+		return o.status.FloatID
 	}
 	o.t.Fatalf("the status of %s %s names no %s: have the rows of its attributes say how to look for them (sees) and "+
 		"how others change them (drifts)", o.Kind, o.called, of)
@@ -426,7 +429,7 @@ func (a *attempt) remove() {
 	for i, o := range a.objects {
 		markers[i] = markerOf(a.t, o.object)
 	}
-	for _, collection := range []string{"networks", "subnets", "routers", "ports", "security-groups"} {
+	for _, collection := range []string{"networks", "subnets", "routers", "ports", "security-groups", "floatingips"} {
 		for _, r := range a.neutron.list(collection, "fields=id&fields=description") {
 			description, _ := r["description"].(string)
 			for i, marker := range markers {

@@ -164,11 +164,15 @@ func Trials() []Trial {
 		{Name: "port", Kind: "NetworkPort", Cloud: "admin"},
 		{Name: "open", Kind: "NetworkPort", Cloud: "admin"},
 		{Name: "group", Kind: "SecurityGroup", Cloud: "tenant"},
+		{Name: "reachable", Kind: "Network", Cloud: "admin"},
+		{Name: "first", Kind: "NetworkPort", Cloud: "admin"},
+		{Name: "second", Kind: "NetworkPort", Cloud: "admin"},
+		{Name: "floating", Kind: "FloatingIP", Cloud: "admin"},
 	}
 	for i := range trials {
 		of := &trials[i]
 		of.Rows = slices.Concat(rowsOf(networkFields(), of.Name), rowsOf(portFields(Place{}), of.Name),
-			rowsOf(groupFields(""), of.Name))
+			rowsOf(groupFields(""), of.Name), rowsOf(floatingFields(), of.Name))
 	}
 	return trials
 }
@@ -243,7 +247,8 @@ type Tried interface {
 	Marker() string
 	// Other is the object of another trial of the same cloud.
 	Other(trial string) Tried
-	// ID is that of one of the object's resources: "network", "subnet", "router", "port" or "security_group".
+	// ID is that of one of the object's resources: "network", "subnet", "router", "port", "security_group" or
+	// "floatingip".
 	ID(of string) string
 	// VLAN is one of this attempt's VLAN IDs, from 0.
 	VLAN(n int) int
@@ -270,6 +275,7 @@ type Tried interface {
 const (
 	fixedWhenMade = "Neutron fixes it when it makes the resource"
 	fixedWhileOn  = "Neutron fixes it as long as the router is on: TestNetwork has one switched off"
+	fixedByFloat  = "Neutron fixes it as long as floating IPs lead by the router"
 )
 
 // isNil is a value of Gone and Emptied that is null in Neutron.
@@ -318,10 +324,13 @@ func readSorted(_ Tried, _ string, declared any) any {
 
 func readAddresses(o Tried, _ string, declared any) any { return fixedIPs(declared.([]string)...)(o) }
 
-func readNetwork(o Tried, _ string, _ any) any { return o.Other("routed").ID("network") }
+// readNetwork reads the name of a Network, which is that of a trial.
+func readNetwork(trial string) func(o Tried, attribute string, declared any) any {
+	return func(o Tried, _ string, _ any) any { return o.Other(trial).ID("network") }
+}
 
 func readOutside(o Tried, _ string, declared any) any {
-	for _, cidr := range []string{"203.0.113.0/24", "198.51.100.0/24"} {
+	for _, cidr := range []string{"203.0.113.0/24", "198.51.100.0/24", beyond} {
 		if id, name := o.Outside(cidr); declared == name {
 			return id
 		}

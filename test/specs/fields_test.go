@@ -15,6 +15,7 @@ func TestEveryFieldHasARow(t *testing.T) {
 	t.Run("Network", func(t *testing.T) { wantTable(t, networkFields()) })
 	t.Run("NetworkPort", func(t *testing.T) { wantTable(t, portFields(testPlace)) })
 	t.Run("SecurityGroup", func(t *testing.T) { wantTable(t, groupFields("web")) })
+	t.Run("FloatingIP", func(t *testing.T) { wantTable(t, floatingFields()) })
 }
 
 // wantTable holds that a table has the fields of its kind, and that each of them is drawn.

@@ -33,6 +33,7 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			lives: []Life{
 				made("plain", "10.61.0.0/24").as(readCIDR), made("ipv6", "FD00:0:63::/64").as(readCIDR),
 				made("provided", "10.64.0.0/24").as(readCIDR), made("routed", "10.65.0.0/24").as(readCIDR),
+				made("reachable", "10.67.0.0/24").as(readCIDR),
 			},
 		},
 		{
@@ -351,6 +352,9 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 				Trial: "routed", Create: outsideName("203.0.113.0/24"), Change: outsideID("198.51.100.0/24"),
 				Drift: outsideID("203.0.113.0/24"), Reads: readOutside,
 				Needs: "snat and externalIP go with it: TestRouter takes it away",
+			}, {
+				Trial: "reachable", Create: outsideName(beyond), Change: outsideID(beyond), Never: fixedByFloat,
+				Reads: readOutside, Needs: fixedByFloat,
 			}},
 		},
 		{

@@ -34,8 +34,10 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 			path: "networkName", with: "new",
 			may: func(was, is cloudteamv1.NetworkPortSpec) bool { return was.NetworkName == is.NetworkName },
 			lives: []Life{
-				made("port", Late(func(o Tried) any { return o.Other("routed").Called() })).as(readNetwork),
-				made("open", Late(func(o Tried) any { return o.Other("routed").Called() })).as(readNetwork),
+				made("port", nameOf("routed")).as(readNetwork("routed")),
+				made("open", nameOf("routed")).as(readNetwork("routed")),
+				made("first", nameOf("reachable")).as(readNetwork("reachable")),
+				made("second", nameOf("reachable")).as(readNetwork("reachable")),
 			},
 		},
 		{
@@ -43,7 +45,7 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 			may: func(was, is cloudteamv1.NetworkPortSpec) bool {
 				return was.NetworkNamespace == is.NetworkNamespace
 			},
-			lives: []Life{made("port", Late(func(o Tried) any { return o.Namespace() })).as(readNetwork)},
+			lives: []Life{made("port", Late(func(o Tried) any { return o.Namespace() })).as(readNetwork("routed"))},
 		},
 		{
 			path: "addresses", part: ofNetwork, may: sameAddresses,

@@ -1,5 +1,6 @@
-// Package specs draws random specs of Networks and NetworkPorts that the API server accepts, and edits of them, for all
-// tests that need any: one place to extend when a field is added, which its test demands.
+// Package specs draws random specs of Networks, NetworkPorts, SecurityGroups and FloatingIPs that the API server
+// takes, and edits of them, for all tests that need any: one place to extend when a field is added, which its test
+// demands.
 //
 // Only tests import it.
 package specs
@@ -25,6 +26,8 @@ type Limits struct {
 	SecurityGroupRefs []string
 	// FloatingNetworks are the ids or names of external networks that each Network's router leads to.
 	FloatingNetworks []string
+	// FloatingPorts are the names of the NetworkPorts of each namespace that a FloatingIP may lead to.
+	FloatingPorts []string
 	// QoSPolicies are the ids of those that exist, by which a Network may name them.
 	QoSPolicies []string
 	// MaxMTU is the largest MTU in bytes that the cloud's own network carries, at least 1280; 0 means 1500.

@@ -21,7 +21,7 @@ import (
 var testLimits = Limits{
 	Namespaces: []string{"team-a"}, SecurityGroups: []string{"g1", "g2"}, MaxMTU: 1450, Ports: 3,
 	SecurityGroupRefs: []string{"web", "db"},
-	FloatingNetworks:  []string{"public"},
+	FloatingNetworks:  []string{"public", "partners"}, FloatingPorts: []string{"web-0", "web-1"},
 	Administrator:     true, PhysicalNetwork: "physnet1", VLANs: []int64{7, 8}, VNIs: []int64{7000, 8000},
 	Zones: []string{"east", "west"}, NoZones: []string{"nowhere"},
 	ExternalNetworks: []ExternalNetwork{{
@@ -143,6 +143,11 @@ func TestEveryFieldIsDrawnAndOmitted(t *testing.T) {
 		"of a SecurityGroup's edit": {func(t *rapid.T) any {
 			spec := testLimits.SecurityGroup("web").Draw(t, "spec")
 			return testLimits.SecurityGroupEdit("web", spec).Draw(t, "edited")
+		}, false},
+		"of a FloatingIP": {func(t *rapid.T) any { return testLimits.FloatingIP().Draw(t, "spec") }, false},
+		"of a FloatingIP's edit": {func(t *rapid.T) any {
+			spec := testLimits.FloatingIP().Draw(t, "spec")
+			return testLimits.FloatingIPEdit(spec).Draw(t, "edited")
 		}, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
