@@ -20,10 +20,10 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule=`has(self.spec)`,fieldPath=`.spec`,reason=FieldValueRequired,message=`a FloatingIP needs a spec: write spec.externalNetwork`
 
-// FloatingIP is an address of an external network in OpenStack Neutron, under
-// which the world outside reaches a NetworkPort. The controller creates it, leads
-// it to the port, and deletes it before this object goes. The address stays while
-// ports come and go.
+// FloatingIP is an address of an external network in OpenStack Neutron,
+// under which the world outside reaches a NetworkPort. The controller creates
+// it, leads it to the port, and deletes it before this object goes. The
+// address stays while ports come and go.
 type FloatingIP struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -54,10 +54,10 @@ type FloatingIPSpec struct {
 
 	// portName is the name of the NetworkPort of this namespace that the floating
 	// IP leads to. The port needs an address of IPv4, in a subnet whose router has
-	// a gateway to the external network. Its Network must be of this namespace, and
-	// the Network's class must have floatingIP in allowedFields. While there is no
-	// such port, the address is kept and leads nowhere. The default is none. It can
-	// change later; then the address moves.
+	// a gateway to the external network. Its Network must be of this namespace,
+	// and the Network's class must have floatingIP in allowedFields. While there
+	// is no such port, the address is kept and leads nowhere. The default is none.
+	// It can change later; then the address moves.
 	// +neutron:attribute=floatingip.port_id,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -93,8 +93,8 @@ type FloatingIPSpec struct {
 	// className is the name of a NetworkClass, which says with which credentials
 	// the floating IP is made. The class must have floatingIP in allowedFields. A
 	// FloatingIP with cloud has no class. The default is the cluster's default
-	// class, if there are classes. It can change later, to a class with credentials
-	// for the same project.
+	// class, if there are classes. It can change later, to a class with
+	// credentials for the same project.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

@@ -13,10 +13,10 @@ import (
 // FloatingIPApplyConfiguration represents a declarative configuration of the FloatingIP type for use
 // with apply.
 //
-// FloatingIP is an address of an external network in OpenStack Neutron, under
-// which the world outside reaches a NetworkPort. The controller creates it, leads
-// it to the port, and deletes it before this object goes. The address stays while
-// ports come and go.
+// FloatingIP is an address of an external network in OpenStack Neutron,
+// under which the world outside reaches a NetworkPort. The controller creates
+// it, leads it to the port, and deletes it before this object goes. The
+// address stays while ports come and go.
 type FloatingIPApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

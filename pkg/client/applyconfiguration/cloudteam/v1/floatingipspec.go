@@ -19,10 +19,10 @@ type FloatingIPSpecApplyConfiguration struct {
 	ExternalNetwork *string `json:"externalNetwork,omitempty"`
 	// portName is the name of the NetworkPort of this namespace that the floating
 	// IP leads to. The port needs an address of IPv4, in a subnet whose router has
-	// a gateway to the external network. Its Network must be of this namespace, and
-	// the Network's class must have floatingIP in allowedFields. While there is no
-	// such port, the address is kept and leads nowhere. The default is none. It can
-	// change later; then the address moves.
+	// a gateway to the external network. Its Network must be of this namespace,
+	// and the Network's class must have floatingIP in allowedFields. While there
+	// is no such port, the address is kept and leads nowhere. The default is none.
+	// It can change later; then the address moves.
 	PortName *string `json:"portName,omitempty"`
 	// deletionPolicy says what happens to the floating IP in Neutron when this
 	// object is deleted. Delete deletes it: its address is free for others. Retain
@@ -44,8 +44,8 @@ type FloatingIPSpecApplyConfiguration struct {
 	// className is the name of a NetworkClass, which says with which credentials
 	// the floating IP is made. The class must have floatingIP in allowedFields. A
 	// FloatingIP with cloud has no class. The default is the cluster's default
-	// class, if there are classes. It can change later, to a class with credentials
-	// for the same project.
+	// class, if there are classes. It can change later, to a class with
+	// credentials for the same project.
 	ClassName *string `json:"className,omitempty"`
 }
 
