@@ -54,6 +54,7 @@ var (
 	deploymentKind = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	accounts       = corev1.SchemeGroupVersion.WithResource("serviceaccounts")
 	portKind       = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
+	serviceKind    = corev1.SchemeGroupVersion.WithResource("services")
 	networkKind    = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 )
 
@@ -98,6 +99,19 @@ func TestAccountPolicy(t *testing.T) {
 	}
 	ofWeb := "," + owner("Deployment", "apps/v1", "web", uid("deployments web"))
 	make(accounts, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"another"}}`)
+	for _, name := range []string{"shop", "mall"} {
+		make(serviceKind, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"`+name+`"},
+			"spec":{"selector":{"a":"b"},"ports":[{"port":80}]}}`)
+	}
+	floating := func(name, metadata string) string {
+		return `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"FloatingIP","metadata":{"name":"` + name + `"` + metadata +
+			`},"spec":{"externalNetwork":"public","deletionPolicy":"Retain"}}`
+	}
+	ofShop := "," + owner("Service", "v1", "shop", uid("services shop"))
+	ofMall := "," + owner("Service", "v1", "mall", uid("services mall"))
+	make(floatingIPs, floating("users", ""))
+	make(floatingIPs, floating("shop", ofShop))
+	make(floatingIPs, floating("renamed", ofShop)) // it has not the Service's name
 	make(portKind, port("users", ""))
 	make(portKind, port("pools", ofWeb))
 	madeFor := func(what string) string { return `,"annotations":{"cloudteam.ztgame.com/made-for":"` + what + `"}` }
@@ -172,6 +186,17 @@ func TestAccountPolicy(t *testing.T) {
 		"create one with all there is":   create(attachment.Resource, nad("net", ofNet, routes)),
 		"create one of our own plugin":   create(attachment.Resource, nad("net", ofNet, own)),
 		"create one of it with routes":   create(attachment.Resource, nad("net", ofNet, ownRoutes)),
+		"claim a FloatingIP": patch(floatingIPs, "users", merge, `{"metadata":{
+			"finalizers":["cloudteam.ztgame.com/floatingip"],"annotations":{"cloudteam.ztgame.com/cloud":"{}"}}}`),
+		"write a FloatingIP's status": patch(floatingIPs, "users", merge, `{"status":{"floatingIPID":"x"}}`, "status"),
+		"create a Service's FloatingIP": create(floatingIPs, strings.Replace(floating("mall", ofMall), `"spec":{`,
+			`"spec":{"portName":"p","className":"gold",`, 1)),
+		"delete a Service's FloatingIP": remove(floatingIPs, "shop"),
+		"lead a Service's FloatingIP to a port": patch(floatingIPs, "shop", merge,
+			`{"spec":{"portName":"p","className":"gold"}}`),
+		"lead it to a port of another cloud": patch(floatingIPs, "shop", merge,
+			`{"spec":{"portName":"p","cloud":{"secretName":"openstack"}}}`),
+		"lead it nowhere": patch(floatingIPs, "shop", merge, `{"spec":{"portName":null}}`),
 	}
 	pod := func(spec string) func() error { return patch(podKind, "web", strategic, `{"spec":{`+spec+`}}`) }
 	evil := strings.Replace(plain, "macvlan", "evil", 1)
@@ -211,6 +236,25 @@ func TestAccountPolicy(t *testing.T) {
 		"add another's finalizer to one":    patch(securityGroups, "web", merge, `{"metadata":{"finalizers":["example.com/f"]}}`),
 		"delete a SecurityGroup":            remove(securityGroups, "web"),
 		"create a SecurityGroup":            create(securityGroups, `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"SecurityGroup","metadata":{"name":"g"},"spec":{}}`),
+		"lead a user's FloatingIP":          patch(floatingIPs, "users", merge, `{"spec":{"portName":"p"}}`),
+		"change a FloatingIP's class":       patch(floatingIPs, "users", merge, `{"spec":{"className":"gold"}}`),
+		"give a user's FloatingIP an owner": patch(floatingIPs, "users", merge, `{"metadata":{`+ofShop[1:]+`}}`),
+		"label a FloatingIP":                patch(floatingIPs, "users", merge, `{"metadata":{"labels":{"a":"b"}}}`),
+		"add another's finalizer to it":     patch(floatingIPs, "users", merge, `{"metadata":{"finalizers":["example.com/f"]}}`),
+		"delete a user's FloatingIP":        remove(floatingIPs, "users"),
+		"change its deletion policy":        patch(floatingIPs, "shop", merge, `{"spec":{"deletionPolicy":"Delete"}}`),
+		"change its management policy":      patch(floatingIPs, "shop", merge, `{"spec":{"managementPolicy":"Plan"}}`),
+		"lead one of another name":          patch(floatingIPs, "renamed", merge, `{"spec":{"portName":"p"}}`),
+		"delete one of another name":        remove(floatingIPs, "renamed"),
+		"create one of another name":        create(floatingIPs, floating("new", ofMall)),
+		"create a FloatingIP":               create(floatingIPs, floating("new", "")),
+		"create one that none controls":     create(floatingIPs, floating("mall", strings.Replace(ofMall, `"controller":true`, `"controller":false`, 1))),
+		"create one of a Pod":               create(floatingIPs, floating("web", ","+owner("Pod", "v1", "web", uid("pods web")))),
+		"create one of an evil Service":     create(floatingIPs, floating("mall", ","+owner("Service", "evil/v1", "mall", "x"))),
+		"change a Service":                  patch(serviceKind, "shop", merge, `{"spec":{"selector":{"a":"c"}}}`),
+		"annotate a Service":                patch(serviceKind, "shop", merge, `{"metadata":{"annotations":{"cloudteam.ztgame.com/floating-ip":"public"}}}`),
+		"write a Service's status":          patch(serviceKind, "shop", merge, strings.Replace(condition("Ready"), `"R"`, `"R","lastTransitionTime":"2026-01-01T00:00:00Z"`, 1), "status"),
+		"delete a Service":                  remove(serviceKind, "shop"),
 		"create a port without an owner":    create(portKind, port("new", "")),
 		"create a Deployment's without one": create(portKind, port("new", madeFor("Deployment/web"))),
 		"create a StatefulSet's with another's owner": create(portKind, port("new",

@@ -15,7 +15,7 @@ import (
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
 
-// classUser may create Networks and SecurityGroups, and use the classes that the test grants.
+// classUser may create Networks, SecurityGroups and FloatingIPs, and use the classes that the test grants.
 const classUser = "class-user"
 
 // TestClassAdmission holds the policy in config/admission to the rule that the controller has.
@@ -44,15 +44,22 @@ func TestClassAdmission(t *testing.T) {
 		"neither": {NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "stage", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"test"}}}}},
 		"ungranted": {},
+		"floating":  {AllowedFields: []cloudteamv1.PrivilegedField{cloudteamv1.FieldFloatingIP}},
+		"floating-anothers": {
+			AllowedFields:     []cloudteamv1.PrivilegedField{cloudteamv1.FieldFloatingIP},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}},
+		},
+		"floating-ungranted": {AllowedFields: []cloudteamv1.PrivilegedField{cloudteamv1.FieldFloatingIP}},
 	}
 	var granted []string
+	isGranted := func(short string) bool { return !strings.HasSuffix(short, "ungranted") }
 	for short, spec := range classes {
 		_, err := admin.CloudteamV1().NetworkClasses().Create(t.Context(), &cloudteamv1.NetworkClass{
 			ObjectMeta: metav1.ObjectMeta{Name: name(short)}, Spec: spec}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if short != "ungranted" {
+		if isGranted(short) {
 			granted = append(granted, name(short))
 		}
 	}
@@ -106,7 +113,7 @@ func TestClassAdmission(t *testing.T) {
 				set(&spec)
 				forbidden := class.Class{Name: name(short), Spec: of}.Violations(own, labels, &spec)
 				err := tryNetwork(t, user, own, name(short), set)
-				if refused := err != nil; refused != (len(forbidden) > 0 || short == "ungranted") {
+				if refused := err != nil; refused != (len(forbidden) > 0 || !isGranted(short)) {
 					t.Errorf("the controller finds %v, the policy %v", forbidden, err)
 				}
 				if err != nil && !strings.Contains(err.Error(), name(short)) {
@@ -121,7 +128,7 @@ func TestClassAdmission(t *testing.T) {
 		t.Run("SecurityGroup: "+short, func(t *testing.T) {
 			forbidden := class.Class{Name: name(short), Spec: of}.Violations(own, labels, &cloudteamv1.NetworkSpec{})
 			err := tryGroup(t, user, own, cloudteamv1.SecurityGroupSpec{ClassName: name(short)})
-			if refused := err != nil; refused != (len(forbidden) > 0 || short == "ungranted") {
+			if refused := err != nil; refused != (len(forbidden) > 0 || !isGranted(short)) {
 				t.Errorf("the controller finds %v, the policy %v", forbidden, err)
 			}
 			if err != nil && !strings.Contains(err.Error(), name(short)) {
@@ -129,6 +136,44 @@ func TestClassAdmission(t *testing.T) {
 			}
 		})
 	}
+
+	// A FloatingIP is a privileged field as a whole.
+	account := clientset.NewForConfigOrDie(impersonating(accountUser, "system:masters"))
+	for short, of := range classes {
+		t.Run("FloatingIP: "+short, func(t *testing.T) {
+			forbidden := class.Class{Name: name(short), Spec: of}.FloatingIPViolations(own, labels)
+			err := tryFloatingIP(t, user, own, cloudteamv1.FloatingIPSpec{ClassName: name(short)})
+			if refused := err != nil; refused != (len(forbidden) > 0 || !isGranted(short)) {
+				t.Errorf("the controller finds %v, the policy %v", forbidden, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), name(short)) {
+				t.Errorf("it does not name the class: %v", err)
+			}
+			// Those of Services have the class of their Network, for which somebody was asked.
+			if err := tryServices(t, account, own, cloudteamv1.FloatingIPSpec{ClassName: name(short)}); err != nil {
+				t.Errorf("the controller may not make the FloatingIP of a Service: %v", err)
+			}
+		})
+	}
+	t.Run("a FloatingIP moves from port to port, and to no class that is not granted", func(t *testing.T) {
+		floating := user.CloudteamV1().FloatingIPs(own)
+		made, err := floating.Create(t.Context(), floatingOf(cloudteamv1.FloatingIPSpec{ClassName: name("floating")}),
+			metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made.Spec.PortName = "web-0"
+		if made, err = floating.Update(t.Context(), made, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, short := range []string{"closed", "floating-anothers", "floating-ungranted"} {
+			moved := made.DeepCopy()
+			moved.Spec.ClassName = name(short)
+			if _, err := floating.Update(t.Context(), moved, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
+				t.Errorf("it may move to the class %s: %v", short, err)
+			}
+		}
+	})
 
 	t.Run("the default class judges what names none", func(t *testing.T) {
 		marked := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{
@@ -142,6 +187,9 @@ func TestClassAdmission(t *testing.T) {
 			}
 			if err := tryGroup(t, user, own, cloudteamv1.SecurityGroupSpec{}); !apierrors.IsForbidden(err) {
 				return fmt.Errorf("a SecurityGroup of a default class that is not granted: %w", err)
+			}
+			if err := tryFloatingIP(t, user, own, cloudteamv1.FloatingIPSpec{}); !apierrors.IsForbidden(err) {
+				return fmt.Errorf("a FloatingIP of a default class that is not granted: %w", err)
 			}
 			return nil
 		})
@@ -160,6 +208,7 @@ func TestClassAdmission(t *testing.T) {
 		}
 		eventually(t, func() error { return tryNetwork(t, user, own, "", specs["import"]) })
 		eventually(t, func() error { return tryGroup(t, user, own, cloudteamv1.SecurityGroupSpec{}) })
+		eventually(t, func() error { return tryFloatingIP(t, user, own, cloudteamv1.FloatingIPSpec{}) })
 	})
 	t.Run("without a class of its name, nothing is refused", func(t *testing.T) {
 		if err := tryNetwork(t, user, own, "no-such-class", specs["import"]); err != nil {
@@ -175,6 +224,9 @@ func TestClassAdmission(t *testing.T) {
 		}
 		of := &cloudteamv1.CloudReference{SecretName: "openstack"}
 		if err := tryGroup(t, user, own, cloudteamv1.SecurityGroupSpec{Cloud: of}); err != nil {
+			t.Error(err)
+		}
+		if err := tryFloatingIP(t, user, own, cloudteamv1.FloatingIPSpec{Cloud: of}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -237,6 +289,32 @@ func tryGroup(t *testing.T, as clientset.Interface, namespace string, spec cloud
 	return err
 }
 
+func floatingOf(spec cloudteamv1.FloatingIPSpec) *cloudteamv1.FloatingIP {
+	spec.ExternalNetwork = "public"
+	return &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{GenerateName: "trial-"}, Spec: spec}
+}
+
+// tryFloatingIP creates a FloatingIP that is not stored.
+func tryFloatingIP(t *testing.T, as clientset.Interface, namespace string, spec cloudteamv1.FloatingIPSpec) error {
+	t.Helper()
+	_, err := as.CloudteamV1().FloatingIPs(namespace).Create(t.Context(), floatingOf(spec),
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+// tryServices is tryFloatingIP for the FloatingIP of a Service.
+func tryServices(t *testing.T, as clientset.Interface, namespace string, spec cloudteamv1.FloatingIPSpec) error {
+	t.Helper()
+	floating := floatingOf(spec)
+	floating.Name, floating.GenerateName = "shop", ""
+	floating.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "Service", Name: "shop", UID: "u", Controller: new(true),
+	}}
+	_, err := as.CloudteamV1().FloatingIPs(namespace).Create(t.Context(), floating,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
 // TestTheShippedDefaultClassIsTheBuiltInOne holds config/classes to what its comments say.
 func TestTheShippedDefaultClassIsTheBuiltInOne(t *testing.T) {
 	found := false
@@ -257,7 +335,7 @@ func TestTheShippedDefaultClassIsTheBuiltInOne(t *testing.T) {
 	}
 }
 
-// grantClasses lets the user create and edit Networks, create SecurityGroups, and use the classes.
+// grantClasses lets the user create and edit Networks and FloatingIPs, create SecurityGroups, and use the classes.
 func grantClasses(t *testing.T, namespace string, classes []string) {
 	t.Helper()
 	user := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: classUser}}
@@ -266,7 +344,7 @@ func grantClasses(t *testing.T, namespace string, classes []string) {
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: group, Resources: []string{"networkclasses"}, ResourceNames: classes, Verbs: []string{"use"}},
-			{APIGroups: group, Resources: []string{"networks"}, Verbs: []string{"create", "update"}},
+			{APIGroups: group, Resources: []string{"networks", "floatingips"}, Verbs: []string{"create", "update"}},
 			{APIGroups: group, Resources: []string{"securitygroups"}, Verbs: []string{"create"}},
 		},
 	}, metav1.CreateOptions{})

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -395,7 +396,7 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 		row[node], row[mode] = nil, nil
 	}
 	want[2][node], want[2][mode] = "node1", "ovn"
-	if diff := cmp.Diff(want, printed(t.Context(), t, namespace, 0)); diff != "" {
+	if diff := cmp.Diff(want, printed(t.Context(), t, networkPorts, namespace, 0)); diff != "" {
 		t.Errorf("kubectl get networkports (-want +got):\n%s", diff)
 	}
 
@@ -407,7 +408,7 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 	want[0][second], want[0][mac], want[0][id] = nil, nil, nil
 	want[1][second], want[1][mac], want[1][id] = nil, "fa:16:3e:00:00:01", "5a1b"
 	want[2][second], want[2][mac], want[2][id] = "fd00::8/64", "fa:16:3e:00:00:02", "5a1c"
-	if diff := cmp.Diff(want, printed(t.Context(), t, namespace, 1)); diff != "" {
+	if diff := cmp.Diff(want, printed(t.Context(), t, networkPorts, namespace, 1)); diff != "" {
 		t.Errorf("kubectl get networkports -o wide (-want +got):\n%s", diff)
 	}
 }
@@ -427,11 +428,13 @@ func TestABindingNamesItsUser(t *testing.T) {
 	}
 }
 
-// printed returns the rows that kubectl prints of a namespace's NetworkPorts, in the order of their names, each by the
-// names of its columns without the age. Priority is 1 with -o wide, else 0.
-func printed(ctx context.Context, t *testing.T, namespace string, priority int32) []map[string]any {
+// printed returns the rows that kubectl prints of a namespace's objects of a kind of ours, in the order of their names,
+// each by the names of its columns without the age. Priority is 1 with -o wide, else 0.
+func printed(
+	ctx context.Context, t *testing.T, of schema.GroupVersionResource, namespace string, priority int32,
+) []map[string]any {
 	t.Helper()
-	text, err := networkAPI.CloudteamV1().RESTClient().Get().Namespace(namespace).Resource(networkPorts.Resource).
+	text, err := networkAPI.CloudteamV1().RESTClient().Get().Namespace(namespace).Resource(of.Resource).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
 	if err != nil {
 		t.Fatal(err)
