@@ -49,7 +49,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	return harness.Run(harness.Options{
-		Components: harness.AllComponents(), Policies: true, Machines: true,
+		Components: harness.AllComponents(), OpenClass: true, Policies: true, Machines: true,
 		APIServerArgs: []string{
 			"--audit-policy-file=" + policy, "--audit-log-path=" + auditLog,
 			// Whoever sets an owner reference that blocks the owner's deletion needs a right to the owner.

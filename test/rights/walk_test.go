@@ -15,6 +15,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,6 +61,7 @@ func everything(t *testing.T) {
 	machine(t, namespace)
 	securityGroup(t, namespace)
 	networkPolicy(t, namespace)
+	service(t, namespace)
 	ownCloud(t, namespace)
 	metrics(t, namespace, process)
 	foo(t, namespace)
@@ -90,7 +92,7 @@ func oldAPIServer(t *testing.T, kubeconfig string) {
 			"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"))))
 	for _, shape := range []string{
 		"/apis/apps/v1/deployments", "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions",
-		"/apis/cloudteam.ztgame.com/v1/securitygroups",
+		"/apis/cloudteam.ztgame.com/v1/securitygroups", "/apis/cloudteam.ztgame.com/v1/floatingips",
 	} {
 		kube.Break(func(c proxy.Call) bool { return c.Method == http.MethodPost && c.Shape == shape }, 1,
 			proxy.Change(func(a *proxy.Answer) {
@@ -231,6 +233,76 @@ func networkPolicy(t *testing.T, namespace string) {
 	rules(3)
 	surroundings.RemovePolicy(t, namespace, "closed")
 	rules(0)
+}
+
+// service has a Service ask for a floating IP, which leads to the Pod of the Deployment, nowhere without that, and goes.
+// It takes the Deployment's Pods and leaves the Network as it was.
+func service(t *testing.T, namespace string) {
+	t.Helper()
+	cloud := harness.Open(t, surroundings.CloudsFile, "admin")
+	outside := cloud.Create("networks", harness.Resource{"name": "outside", "router:external": true}).ID()
+	cloud.Create("subnets", harness.Resource{
+		"network_id": outside, "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
+	})
+	networks := surroundings.Networks.CloudteamV1().Networks(namespace)
+	routed := func(router string) {
+		t.Helper()
+		edited, err := networks.Patch(t.Context(), "net", types.MergePatchType,
+			[]byte(`{"spec":{"router":`+router+`}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		surroundings.Eventually(t, func() error {
+			is, err := networks.Get(t.Context(), "net", metav1.GetOptions{})
+			if err == nil && is.Status.AppliedGeneration != edited.Generation {
+				err = fmt.Errorf("generation %d is not applied: %+v", edited.Generation, is.Status)
+			}
+			return err
+		})
+	}
+	routed(`{"externalNetwork":"` + outside + `"}`)
+
+	services := surroundings.Kube.CoreV1().Services(namespace)
+	_, err := services.Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web", Annotations: map[string]string{cloudteamv1.AnnotationFloatingIP: outside},
+		},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	floating := surroundings.Networks.CloudteamV1().FloatingIPs(namespace)
+	leads := func(somewhere bool) {
+		t.Helper()
+		surroundings.Eventually(t, func() error {
+			is, err := floating.Get(t.Context(), "web", metav1.GetOptions{})
+			if err == nil && (is.Status.Address == "" || somewhere != (is.Status.PortID != "") ||
+				!meta.IsStatusConditionTrue(is.Status.Conditions, cloudteamv1.ConditionReady)) {
+				err = fmt.Errorf("FloatingIP web is to lead to a port: %t; it is %+v", somewhere, is)
+			}
+			return err
+		})
+	}
+	leads(true)
+	_, err = surroundings.Kube.AppsV1().Deployments(namespace).Patch(t.Context(), "web", types.MergePatchType,
+		[]byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leads(false)
+	_, err = services.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`),
+		metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	surroundings.Eventually(t, func() error {
+		if is, err := floating.Get(t.Context(), "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("FloatingIP web is still there: %w, %+v", err, is)
+		}
+		return nil
+	})
+	routed(`null`)
 }
 
 // awaitReady waits until the conditions of an object say that it is Ready.
