@@ -283,3 +283,56 @@ func TestAClassThatIsNotForTheNamespaceAllowsPortsNothing(t *testing.T) {
 		t.Errorf("in another one, it forbids %v, want the field", found)
 	}
 }
+
+func TestViolationsOfFloatingIPs(t *testing.T) {
+	allowed := []cloudteamv1.PrivilegedField{"snat", "floatingIP"}
+	selecting := func(value string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"team": value}}
+	}
+	const (
+		another  = "name a class for this namespace in spec.className"
+		allowing = "name a class whose allowedFields have floatingIP in spec.className"
+		reached  = "name a port in spec.portName that is on a Network whose class is for its namespace and has floatingIP in " +
+			"allowedFields"
+	)
+	ofNamespace := []class.Violation{{Field: "spec.className", Problem: "objects in namespace team-a", Remedy: another}}
+	ofField := []class.Violation{{Field: "spec.className", Problem: "FloatingIPs", Remedy: allowing}}
+	leading := []class.Violation{{
+		Field: "spec.portName", Problem: "floating IPs of ports on Network net", Remedy: reached,
+	}}
+	for sentence, c := range map[string]struct {
+		of rules
+		// want is what the class forbids of a FloatingIP of its own, and wantTo of one that leads to a port on a Network.
+		want, wantTo []class.Violation
+	}{
+		"the built-in class":          {rules{}, ofField, leading},
+		"other fields are allowed":    {rules{AllowedFields: allowed[:1]}, ofField, leading},
+		"it is allowed":               {rules{AllowedFields: allowed}, nil, nil},
+		"it is allowed, for the team": {rules{AllowedFields: allowed, NamespaceSelector: selecting("a")}, nil, nil},
+		"it is allowed to others":     {rules{AllowedFields: allowed, NamespaceSelector: selecting("b")}, ofNamespace, leading},
+		"nothing, and to others":      {rules{NamespaceSelector: selecting("b")}, ofNamespace, leading},
+		"a selector that cannot be read": {
+			rules{AllowedFields: allowed, NamespaceSelector: selecting("not a label")}, ofNamespace, leading,
+		},
+		"a range is none of its": {rules{AllowedFields: allowed, AllowedRanges: []string{"8.8.0.0/16"}}, nil, nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			judge, team := class.Class{Name: "gold", Spec: c.of}, map[string]string{"team": "a"}
+			if diff := cmp.Diff(c.want, judge.FloatingIPViolations("team-a", team)); diff != "" {
+				t.Errorf("of its own -want +got:\n%s", diff)
+			}
+			if diff := cmp.Diff(c.wantTo, judge.FloatingToViolations("net", team)); diff != "" {
+				t.Errorf("that lead to its ports -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMessageAboutAFloatingIP(t *testing.T) {
+	c := class.Class{Name: "gold"}
+	want := `NetworkClass "gold" forbids FloatingIPs. Nothing is created. Name a class whose allowedFields have floatingIP ` +
+		`in spec.className.`
+	if got := c.Message(c.FloatingIPViolations("team-a", nil), "Nothing is created."); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
