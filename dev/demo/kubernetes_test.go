@@ -50,6 +50,7 @@ func TestApplyFolder(t *testing.T) {
 		"every CRD is applied": {
 			dir: filepath.Join(config, "crd"), kinds: definitions,
 			want: []string{
+				"customresourcedefinitions/floatingips.cloudteam.ztgame.com",
 				"customresourcedefinitions/foos.samplecontroller.k8s.io",
 				"customresourcedefinitions/networkclasses.cloudteam.ztgame.com",
 				"customresourcedefinitions/networkports.cloudteam.ztgame.com",
