@@ -51,6 +51,12 @@ func TestAClassThatContradictsItselfIsRefusedWithTheField(t *testing.T) {
 			`{defaults: {securityGroups: [""]}}`, "spec.defaults.securityGroups[0]", "write its id or its name",
 		},
 		"a negative limit": {`{limits: {portsPerNetwork: -1}}`, "spec.limits.portsPerNetwork", "greater than or equal to 0"},
+		"a negative limit of FloatingIPs": {
+			`{limits: {floatingIPsPerNamespace: -1}}`, "spec.limits.floatingIPsPerNamespace", "greater than or equal to 0",
+		},
+		"a limit of FloatingIPs that is none": {
+			`{limits: {floatingIPsPerNamespace: 100001}}`, "spec.limits.floatingIPsPerNamespace", "less than or equal to 100000",
+		},
 		"a selector with an unknown operator": {
 			`{namespaceSelector: {matchExpressions: [{key: team, operator: Is}]}}`,
 			"spec.namespaceSelector.matchExpressions", "not an operator",
@@ -81,13 +87,15 @@ func TestClassesThatSayEverythingOrNothingAreAccepted(t *testing.T) {
 		"everything": `{
 			credentials: {secretName: openstack-gold, name: gold},
 			namespaceSelector: {matchLabels: {team: a}, matchExpressions: [{key: stage, operator: In, values: [prod]}]},
-			allowedFields: [import, existingRouter, sharedWith, provider, external, shared, ha, distributed, externalIP, snat],
+			allowedFields: [import, existingRouter, sharedWith, provider, external, shared, ha, distributed, externalIP, snat,
+				allowedAddressPairs, portSecurity, floatingIP],
 			allowedRanges: [0.0.0.0/0, "::/0"],
 			defaults: {
 				mtu: 1400, dnsServers: [10.0.0.53, "fd00::53"], router: {externalNetwork: outside, snat: true},
 				subnetPool: office, securityGroups: [11111111-2222-3333-4444-555555555555],
 			},
-			limits: {networksPerNamespace: 0, portsPerNetwork: 100, portsPerDeployment: 10},
+			limits: {networksPerNamespace: 0, portsPerNetwork: 100, portsPerDeployment: 10, securityGroupsPerNamespace: 20,
+				floatingIPsPerNamespace: 5},
 		}`,
 	} {
 		t.Run(name, func(t *testing.T) {
