@@ -27,7 +27,7 @@ func TestHealthInArgoCD(t *testing.T) {
 		t.Fatal(err)
 	}
 	const prefix = "resource.customizations.health.cloudteam.ztgame.com_"
-	kinds := []string{prefix + "Network", prefix + "NetworkPort", prefix + "SecurityGroup"}
+	kinds := []string{prefix + "FloatingIP", prefix + "Network", prefix + "NetworkPort", prefix + "SecurityGroup"}
 	if keys := slices.Sorted(maps.Keys(patch.Data)); !slices.Equal(keys, kinds) {
 		t.Fatalf("the keys are %v", keys)
 	}

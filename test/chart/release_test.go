@@ -241,7 +241,7 @@ func TestRelease(t *testing.T) {
 			return !strings.Contains(description, "[owner=")
 		})
 	}
-	collections := []string{"networks", "ports", "security-groups", "routers"}
+	collections := []string{"networks", "ports", "security-groups", "routers", "floatingips"}
 	for _, collection := range collections {
 		if len(owned(collection)) == 0 {
 			t.Errorf("before the removal, Neutron has none of the controller's %s", collection)
@@ -326,6 +326,25 @@ func (c *cluster) occupy(network string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	administrator := harness.Open(c.t, c.in.CloudsFile, "admin")
+	outside := administrator.Create("networks", harness.Resource{"name": "outside", "router:external": true}).ID()
+	administrator.Create("subnets", harness.Resource{"network_id": outside, "cidr": "203.0.113.0/24", "ip_version": 4})
+	_, err = client.NetworkClasses().Create(ctx, &cloudteamv1.NetworkClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "floating"},
+		Spec: cloudteamv1.NetworkClassSpec{
+			AllowedFields: []cloudteamv1.PrivilegedField{cloudteamv1.FieldFloatingIP},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, err = client.FloatingIPs(namespace).Create(ctx, &cloudteamv1.FloatingIP{
+		ObjectMeta: metav1.ObjectMeta{Name: "shop"},
+		Spec:       cloudteamv1.FloatingIPSpec{ExternalNetwork: outside, ClassName: "floating"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	c.in.Eventually(c.t, func() error {
 		group, err := client.SecurityGroups(namespace).Get(ctx, "web", metav1.GetOptions{})
 		if err != nil {
@@ -335,8 +354,13 @@ func (c *cluster) occupy(network string) {
 		if err != nil {
 			return err
 		}
+		floating, err := client.FloatingIPs(namespace).Get(ctx, "shop", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
 		for of, conditions := range map[string][]metav1.Condition{
 			"SecurityGroup": group.Status.Conditions, "NetworkPort": port.Status.Conditions,
+			"FloatingIP": floating.Status.Conditions,
 		} {
 			if !meta.IsStatusConditionTrue(conditions, cloudteamv1.ConditionReady) {
 				return fmt.Errorf("the %s is not Ready: %v", of, conditions)
