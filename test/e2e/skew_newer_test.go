@@ -81,6 +81,14 @@ func (n *newer) create() {
 		n.must(err)
 	}
 
+	for name, port := range map[string]string{"leads": "refs", "goes": "pairs", "waits": ""} {
+		f := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		f.Spec.ExternalNetwork, f.Spec.PortName = "outside", port
+		_, err := n.Networks.CloudteamV1().FloatingIPs(metav1.NamespaceDefault).
+			Create(n.t.Context(), f, metav1.CreateOptions{})
+		n.must(err)
+	}
+
 	shop := harness.DeploymentOn("shop", "frontend", 1)
 	shop.Spec.Template.Annotations[cloudteamv1.AnnotationSecurityGroups] = "web"
 	_, err = n.Kube.AppsV1().Deployments(metav1.NamespaceDefault).Create(n.t.Context(), shop, metav1.CreateOptions{})
@@ -212,6 +220,13 @@ func (n *newer) list() (all []declaredObject, err error) {
 	for _, o := range groups.Items {
 		all = append(all, declaredObject{"SecurityGroup", o.ObjectMeta, o.Spec, o.Status.ResourceStatus})
 	}
+	floating, err := api.FloatingIPs(metav1.NamespaceDefault).List(n.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range floating.Items {
+		all = append(all, declaredObject{"FloatingIP", o.ObjectMeta, o.Spec, o.Status.ResourceStatus})
+	}
 	return all, nil
 }
 
@@ -227,6 +242,13 @@ func (n *newer) group(name string) *cloudteamv1.SecurityGroup {
 	group, err := n.Networks.CloudteamV1().SecurityGroups(metav1.NamespaceDefault).Get(n.t.Context(), name, metav1.GetOptions{})
 	n.must(err)
 	return group
+}
+
+func (n *newer) floating(name string) *cloudteamv1.FloatingIP {
+	n.t.Helper()
+	f, err := n.Networks.CloudteamV1().FloatingIPs(metav1.NamespaceDefault).Get(n.t.Context(), name, metav1.GetOptions{})
+	n.must(err)
+	return f
 }
 
 // awaitGroups waits until a port is in the groups of these names in Neutron, and in no others.
@@ -246,12 +268,13 @@ func (n *newer) awaitGroups(name string, want ...string) {
 	})
 }
 
-// remove deletes the NetworkPort and the SecurityGroup of a name.
+// remove deletes the NetworkPort, the SecurityGroup and the FloatingIP of a name.
 func (n *newer) remove(name string) {
 	n.t.Helper()
 	api := n.Networks.CloudteamV1()
 	n.must(api.NetworkPorts(metav1.NamespaceDefault).Delete(n.t.Context(), name, metav1.DeleteOptions{}))
 	n.must(api.SecurityGroups(metav1.NamespaceDefault).Delete(n.t.Context(), name, metav1.DeleteOptions{}))
+	n.must(api.FloatingIPs(metav1.NamespaceDefault).Delete(n.t.Context(), name, metav1.DeleteOptions{}))
 }
 
 func (n *newer) awaitPortGone(name string) {
@@ -264,6 +287,12 @@ func (n *newer) awaitGroupGone(name string) {
 	n.t.Helper()
 	groups := n.Networks.CloudteamV1().SecurityGroups(metav1.NamespaceDefault)
 	n.Eventually(n.t, func() error { return isGone(n.t.Context(), name, groups.Get) })
+}
+
+func (n *newer) awaitFloatingGone(name string) {
+	n.t.Helper()
+	floating := n.Networks.CloudteamV1().FloatingIPs(metav1.NamespaceDefault)
+	n.Eventually(n.t, func() error { return isGone(n.t.Context(), name, floating.Get) })
 }
 
 // post makes what stays as long as the emulator: networks of the controller are connected to it at the end.

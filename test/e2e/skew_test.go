@@ -157,7 +157,7 @@ func TestVersionSkew(t *testing.T) {
 	// Meanwhile users delete objects, and a Pod comes back: another known limit, it gets a port of its own until the next
 	// one comes.
 	float, group := n.port("goes").Status.FloatingIP.ID, n.group("goes").Status.SecurityGroupID
-	port := n.port("goes").Status.PortID
+	port, leads := n.port("goes").Status.PortID, n.floating("goes").Status
 	n.remove("goes")
 	n.awaitPortGone("goes")
 	n.replacePod("db-1")
@@ -168,15 +168,19 @@ func TestVersionSkew(t *testing.T) {
 	if is := byID(held()); is[group] == nil || is[float] == nil || is[float]["port_id"] != nil {
 		t.Errorf("the earlier binary leaves of a deleted object the group %v and the floating IP %v", is[group], is[float])
 	}
+	if is := byID(held())[leads.FloatingIPID]; is == nil || is["port_id"] != leads.PortID {
+		t.Errorf("the earlier binary leaves of a deleted FloatingIP that led to port %s: %v", leads.PortID, is)
+	}
 	stop(p)
 
 	// Today's binary goes on where it was, and does what the earlier one could not do.
 	run("")
 	n.awaitGroups("both", "default", "web")
 	n.awaitGroupGone("goes")
+	n.awaitFloatingGone("goes")
 	n.replacePod("db-1")
 	n.allocated(pods, "db-0", "db-1", "lone")
-	gone := []string{float, group, port}
+	gone := []string{float, group, port, leads.FloatingIPID}
 	eventually(t, func() error {
 		is = byID(held())
 		for _, id := range gone {
@@ -202,6 +206,7 @@ func TestVersionSkew(t *testing.T) {
 	}
 	delete(declared, "NetworkPort goes")
 	delete(declared, "SecurityGroup goes")
+	delete(declared, "FloatingIP goes")
 	objects := n.objects()
 	maps.DeleteFunc(objects, func(name, _ string) bool {
 		return strings.HasPrefix(name, "NetworkPort db-1-") && declared[name] == "" // garbage, and nobody collects it here
