@@ -25,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/discovery"
@@ -36,6 +37,7 @@ import (
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	fakeclientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -249,6 +251,11 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 		ObjectMeta: metadata(),
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Command: []string{long}}}, HostNetwork: true},
 	}
+	asking := &corev1.Service{ObjectMeta: metadata(), Spec: corev1.ServiceSpec{
+		Selector: metadata().Labels, ExternalName: long, ExternalIPs: []string{long},
+	}}
+	asking.Annotations[cloudteamv1.AnnotationFloatingIP] = long
+	asking.Status.Conditions = []metav1.Condition{{Message: long}}
 	attachment := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{"config": strings.Repeat(long, 4)}, "status": long,
 	}}
@@ -262,6 +269,8 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 		"Network":                     {&cloudteamv1.Network{ObjectMeta: metadata()}, 16 << 10},
 		"NetworkPort":                 {&cloudteamv1.NetworkPort{ObjectMeta: metadata()}, 16 << 10},
 		"SecurityGroup":               {&cloudteamv1.SecurityGroup{ObjectMeta: metadata()}, 16 << 10},
+		"FloatingIP":                  {&cloudteamv1.FloatingIP{ObjectMeta: metadata()}, 16 << 10},
+		"Service":                     {asking, 6 << 10},
 		"StatefulSet":                 {&appsv1.StatefulSet{ObjectMeta: metadata()}, 1 << 10},
 		"NetworkAttachmentDefinition": {attachment, 1 << 10},
 		"Pod of a long name's owner":  {&corev1.Pod{ObjectMeta: ofLong}, 34 << 10},
@@ -301,6 +310,43 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 				t.Errorf("a second time changes it: %.2000s and %.2000s", text, twice)
 			}
 		})
+	}
+}
+
+// TestATrimmedServiceSelectsNoOtherPods: its floating IP would lead to one of them.
+func TestATrimmedServiceSelectsNoOtherPods(t *testing.T) {
+	many := func(value string) map[string]string {
+		all := map[string]string{}
+		for n := range 1000 {
+			all[fmt.Sprint("l", n)] = value
+		}
+		return all
+	}
+	few := map[string]string{"app": "web"}
+	for sentence, c := range map[string]struct {
+		selector, labels map[string]string
+		want             bool
+	}{
+		"a Pod of the Service":              {few, map[string]string{"app": "web", "tier": "front"}, true},
+		"a Pod of another one":              {few, map[string]string{"app": "db"}, false},
+		"a Pod of too many labels":          {few, many("x"), false},
+		"a selector of too many":            {many("x"), few, false},
+		"too many labels, and other ones":   {many("x"), many("y"), false},
+		"no selector stays none":            {nil, many("x"), true},
+		"a label that says that it is many": {map[string]string{netpolicy.TooManyLabels: "x"}, many("x"), false},
+	} {
+		service := &corev1.Service{Spec: corev1.ServiceSpec{Selector: c.selector}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Labels: c.labels, Annotations: map[string]string{selection.Annotation: "net"},
+		}}
+		for _, obj := range []any{service, pod} {
+			if _, err := trim(obj); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)); got != c.want {
+			t.Errorf("%s: selected %t, want %t", sentence, got, c.want)
+		}
 	}
 }
 

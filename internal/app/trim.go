@@ -104,7 +104,7 @@ func trim(obj any) (any, error) {
 		object.Annotations, object.Spec, object.Status = nil, corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
 	case *corev1.Service:
 		trimMetadata(object, serviceAnnotations, false)
-		object.Spec = corev1.ServiceSpec{Selector: trimLabels(object.Spec.Selector)}
+		object.Spec = corev1.ServiceSpec{Selector: trimSelector(object.Spec.Selector)}
 		object.Status = corev1.ServiceStatus{}
 	case *appsv1.ReplicaSet:
 		trimMetadata(object, nil, false)
@@ -226,6 +226,16 @@ func trimLabels(all map[string]string) map[string]string {
 		return map[string]string{netpolicy.TooManyLabels: ""}
 	}
 	return all
+}
+
+// trimSelector keeps a Service's selector. One of more labels than a Pod may have in a cache selects no Pod: not even
+// one that has too many labels itself.
+func trimSelector(all map[string]string) map[string]string {
+	selector := trimLabels(all)
+	if len(selector) != len(all) {
+		return map[string]string{netpolicy.TooManyLabels: "selector"}
+	}
+	return selector
 }
 
 // trimPercent drops a percentage of many zeros.
