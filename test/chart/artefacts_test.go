@@ -284,8 +284,8 @@ func TestReleaseIsWhole(t *testing.T) {
 		for _, file := range []string{"install.yaml", "install-node-agent.yaml"} {
 			onlyImage(t, file, c.read(file))
 		}
-		if crds := strings.Count(c.read("crds.yaml"), "kind: CustomResourceDefinition\n"); crds != 4 {
-			t.Errorf("crds.yaml has %d CRDs, want 4", crds)
+		if crds := strings.Count(c.read("crds.yaml"), "kind: CustomResourceDefinition\n"); crds != 5 {
+			t.Errorf("crds.yaml has %d CRDs, want 5", crds)
 		}
 	})
 	t.Run("the image has this name and version", func(t *testing.T) {

@@ -249,8 +249,8 @@ func TestKubeStateMetricsReadsFieldsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(config.Spec.Resources) != 4 {
-		t.Errorf("%d kinds, want 4", len(config.Spec.Resources))
+	if len(config.Spec.Resources) != 5 {
+		t.Errorf("%d kinds, want 5", len(config.Spec.Resources))
 	}
 	for _, resource := range config.Spec.Resources {
 		kind := resource.GroupVersionKind
