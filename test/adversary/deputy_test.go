@@ -46,6 +46,7 @@ func TestTheOperatorsRightsReachNothingOfOthers(t *testing.T) {
 	d.changesNothing(func() {
 		d.privilegedFields()
 		d.privilegedPorts()
+		d.floatingIPs()
 		d.credentialsOfOthers()
 		d.classOfOthers()
 	})
@@ -190,10 +191,93 @@ func (d *deputy) privilegedPorts() {
 	}
 }
 
+// floatingIPs asks for addresses that the built-in class forbids, and for one with credentials of another namespace.
+func (d *deputy) floatingIPs() {
+	for name, c := range map[string]struct {
+		spec   cloudteamv1.FloatingIPSpec
+		reason string
+		parts  []string
+	}{
+		"floats": {
+			cloudteamv1.FloatingIPSpec{}, cloudteamv1.ReasonForbiddenByClass,
+			[]string{"The built-in class forbids FloatingIPs.", "have floatingIP"},
+		},
+		"leads": {
+			cloudteamv1.FloatingIPSpec{PortName: "any"}, cloudteamv1.ReasonForbiddenByClass,
+			[]string{"The built-in class forbids FloatingIPs."},
+		},
+		"secret": {
+			cloudteamv1.FloatingIPSpec{Cloud: &cloudteamv1.CloudReference{SecretName: secretName}},
+			cloudteamv1.ReasonCredentialsUnavailable, []string{secretName, "in this namespace"},
+		},
+	} {
+		c.spec.ExternalNetwork = "outside"
+		_, err := d.attacker.networks.CloudteamV1().FloatingIPs(d.attacker.name).Create(d.t.Context(),
+			&cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: c.spec}, metav1.CreateOptions{})
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		d.floatStalls(name, c.reason, func(f *cloudteamv1.FloatingIP, says string) error {
+			if f.Status.FloatingIPID != "" {
+				return fmt.Errorf("it has the floating IP %s", f.Status.FloatingIPID)
+			}
+			return d.tells(says, c.parts...)
+		})
+	}
+}
+
+// guestFloatingIP has a floating IP, which a class of the operator's allows the attacker, lead to a port of the attacker's
+// on the victim's Network. It has an address, and leads nowhere.
+func (d *deputy) guestFloatingIP(outside string) {
+	class := d.classFor(d.attacker, "floating-", cloudteamv1.FieldFloatingIP)
+	_, err := d.attacker.networks.CloudteamV1().NetworkPorts(d.attacker.name).Create(d.t.Context(),
+		&cloudteamv1.NetworkPort{
+			ObjectMeta: metav1.ObjectMeta{Name: "guest"},
+			Spec:       cloudteamv1.NetworkPortSpec{NetworkName: "guests", NetworkNamespace: d.victim.name},
+		}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = surroundings.Networks.CloudteamV1().FloatingIPs(d.attacker.name).Create(d.t.Context(),
+			&cloudteamv1.FloatingIP{
+				ObjectMeta: metav1.ObjectMeta{Name: "guest"},
+				Spec: cloudteamv1.FloatingIPSpec{
+					ExternalNetwork: outside, PortName: "guest", ClassName: class,
+				},
+			}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.floatStalls("guest", cloudteamv1.ReasonInvalidSpec, func(f *cloudteamv1.FloatingIP, says string) error {
+		if !strings.Contains(says, "only its own ports may have a floating IP") || f.Status.FloatingIPID == "" {
+			return fmt.Errorf("it says %q, with the status %+v", says, f.Status)
+		}
+		if is := d.operator.One("floatingips", "id="+f.Status.FloatingIPID); is["port_id"] != nil {
+			d.t.Errorf("the floating IP leads to the Network of another namespace: %v", is)
+		}
+		return nil
+	})
+}
+
+// floatStalls waits until a FloatingIP of the attacker's is Stalled for a reason. check judges it and the message.
+func (d *deputy) floatStalls(name, reason string, check func(f *cloudteamv1.FloatingIP, message string) error) {
+	d.t.Helper()
+	surroundings.Eventually(d.t, func() error {
+		f, err := d.attacker.networks.CloudteamV1().FloatingIPs(d.attacker.name).Get(d.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		is := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionStalled)
+		if is == nil || is.Reason != reason {
+			return fmt.Errorf("FloatingIP %s has the status %+v, want Stalled %s", name, f.Status, reason)
+		}
+		return check(f, is.Message)
+	})
+}
+
 // guestPorts asks for the same on a Network of the victim's that the attacker may use. Its class allows that to the
 // victim's own ports.
 func (d *deputy) guestPorts() {
-	open := d.classOfVictim("open-", slices.Collect(maps.Keys(privilegedOfPort))...)
+	open := d.classFor(d.victim, "open-", slices.Collect(maps.Keys(privilegedOfPort))...)
 	network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "guests"}}
 	network.Spec.CIDR, network.Spec.Gateway, network.Spec.ClassName = "10.86.0.0/24", "10.86.0.1", open
 	network.Spec.AllowedNamespaces = []string{d.attacker.name}
@@ -203,7 +287,12 @@ func (d *deputy) guestPorts() {
 		d.t.Fatal(err)
 	}
 	d.victim.awaitReady("guests")
+	outside := d.operator.Create("networks", harness.Resource{
+		"name": "outside-" + d.victim.name, "router:external": true,
+	}).ID()
+	d.operator.Create("subnets", harness.Resource{"network_id": outside, "ip_version": 4, "cidr": "203.0.113.0/24"})
 	d.changesNothing(func() {
+		d.guestFloatingIP(outside)
 		for field, set := range privilegedOfPort {
 			spec := cloudteamv1.NetworkPortSpec{NetworkName: "guests", NetworkNamespace: d.victim.name}
 			set(&spec)
@@ -260,14 +349,14 @@ func (d *deputy) credentialsOfOthers() {
 	}
 }
 
-// classOfVictim makes a class for the victim's namespace, until the test ends, and gives its name.
-func (d *deputy) classOfVictim(prefix string, allowed ...cloudteamv1.PrivilegedField) string {
+// classFor makes a class for a tenant's namespace, until the test ends, and gives its name.
+func (d *deputy) classFor(who *tenant, prefix string, allowed ...cloudteamv1.PrivilegedField) string {
 	d.t.Helper()
 	classes := surroundings.Networks.CloudteamV1().NetworkClasses()
 	class, err := classes.Create(d.t.Context(), &cloudteamv1.NetworkClass{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: prefix},
 		Spec: cloudteamv1.NetworkClassSpec{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: d.victim.name}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: who.name}},
 			AllowedFields:     allowed,
 		},
 	}, metav1.CreateOptions{})
@@ -284,7 +373,7 @@ func (d *deputy) classOfVictim(prefix string, allowed ...cloudteamv1.PrivilegedF
 
 // classOfOthers names a class that allows everything, but not to this namespace.
 func (d *deputy) classOfOthers() {
-	gold := d.classOfVictim("gold-", cloudteamv1.FieldImport)
+	gold := d.classFor(d.victim, "gold-", cloudteamv1.FieldImport)
 	refused := func(parts ...string) {
 		d.t.Helper()
 		surroundings.Eventually(d.t, func() error {

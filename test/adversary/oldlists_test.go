@@ -155,7 +155,7 @@ func (who *tenant) inNeutron(cloud *harness.Cloud) map[string][]string {
 	return markedBy(cloud, who.owners())
 }
 
-// owners are the UIDs of the tenant's Networks, NetworkPorts and SecurityGroups.
+// owners are the UIDs of the tenant's Networks, NetworkPorts, SecurityGroups and FloatingIPs.
 func (who *tenant) owners() (owners []string) {
 	who.t.Helper()
 	networks, err := who.networks.CloudteamV1().Networks(who.name).List(who.t.Context(), metav1.ListOptions{})
@@ -174,6 +174,13 @@ func (who *tenant) owners() (owners []string) {
 	}
 	for _, g := range groups.Items {
 		owners = append(owners, string(g.UID))
+	}
+	floating, err := who.networks.CloudteamV1().FloatingIPs(who.name).List(who.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		who.t.Fatal(err)
+	}
+	for _, f := range floating.Items {
+		owners = append(owners, string(f.UID))
 	}
 	return owners
 }

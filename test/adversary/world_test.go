@@ -185,7 +185,10 @@ func (who *tenant) credentials(cloudsFile string) {
 func (who *tenant) leave() {
 	who.t.Helper()
 	v1, all := who.networks.CloudteamV1(), metav1.ListOptions{}
-	err := v1.NetworkPorts(who.name).DeleteCollection(who.t.Context(), metav1.DeleteOptions{}, all)
+	err := v1.FloatingIPs(who.name).DeleteCollection(who.t.Context(), metav1.DeleteOptions{}, all)
+	if err == nil {
+		err = v1.NetworkPorts(who.name).DeleteCollection(who.t.Context(), metav1.DeleteOptions{}, all)
+	}
 	if err == nil {
 		err = v1.Networks(who.name).DeleteCollection(who.t.Context(), metav1.DeleteOptions{}, all)
 	}
@@ -196,6 +199,13 @@ func (who *tenant) leave() {
 		left, err := v1.Networks(who.name).List(who.t.Context(), all)
 		if err == nil && len(left.Items) > 0 {
 			err = fmt.Errorf("%d Networks are left, such as %+v", len(left.Items), left.Items[0].Status)
+		}
+		return err
+	})
+	surroundings.Eventually(who.t, func() error {
+		left, err := v1.FloatingIPs(who.name).List(who.t.Context(), all)
+		if err == nil && len(left.Items) > 0 {
+			err = fmt.Errorf("%d FloatingIPs are left, such as %+v", len(left.Items), left.Items[0].Status)
 		}
 		return err
 	})
