@@ -245,7 +245,8 @@ func execute(c *cobra.Command, printed *bytes.Buffer, command string) (out strin
 
 func isOurs(o runtime.Object) bool {
 	switch o.(type) {
-	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass, *cloudteamv1.SecurityGroup:
+	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass, *cloudteamv1.SecurityGroup,
+		*cloudteamv1.FloatingIP:
 		return true
 	}
 	return false
@@ -534,10 +535,14 @@ func TestOutputFormats(t *testing.T) {
 	group := &cloudteamv1.SecurityGroup{ObjectMeta: named("web")}
 	group.Status.ObservedGeneration = 1
 	group.Status.Conditions = conditions("True", "Available", "The group is as declared")
-	objects := []runtime.Object{frontend(2), group, running()}
+	public := &cloudteamv1.FloatingIP{ObjectMeta: named("public")}
+	public.Status.ObservedGeneration = 1
+	public.Status.Conditions = conditions("True", "Available", "The floating IP is as declared")
+	objects := []runtime.Object{frontend(2), group, public, running()}
 	for command, want := range map[string]string{
 		"why net/frontend -n shop -o name":      "network.cloudteam.ztgame.com/frontend\n",
 		"why securitygroup/web -n shop -o name": "securitygroup.cloudteam.ztgame.com/web\n",
+		"why fip/public -n shop -o name":        "floatingip.cloudteam.ztgame.com/public\n",
 		"why network frontend -n shop -o json": `{
   "object": {
     "kind": "Network",
@@ -550,9 +555,10 @@ func TestOutputFormats(t *testing.T) {
 `,
 		"why net/frontend -o table":        "Error: -o table is no format of this command: write json, yaml, name\n",
 		"why frontend":                     "Error: \"frontend\" is no object: write KIND/NAME, such as pod/web-1\n",
-		"why node/a":                       "Error: \"node\" cannot be explained: write network, networkport, securitygroup, pod or deployment\n",
+		"why node/a":                       "Error: \"node\" cannot be explained: write network, networkport, securitygroup, floatingip, pod or deployment\n",
 		"why net/gone -n shop":             "Error: Network shop/gone does not exist: check the name, and the namespace (-n)\n",
 		"__complete -n shop why network/":  "network/frontend\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
+		"__complete -n shop why fip/":      "fip/public\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
 		"__complete why net/frontend -o y": "json\nyaml\nname\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
 	} {
 		if got, _ := run(t, objects, command); got != want {
