@@ -133,7 +133,7 @@ func (r *rebuilt) outside() (network, policy string) {
 	tenant := r.cloud
 	r.cloud = client.NewCloud(credentials, client.Options{})
 	defer func() { r.cloud = tenant }()
-	network = r.do(http.MethodPost, "networks", map[string]any{"network": map[string]any{"router:external": true}})
+	network = r.do(http.MethodPost, "networks", map[string]any{"network": map[string]any{"name": "public", "router:external": true}})
 	r.do(http.MethodPost, "subnets", map[string]any{"subnet": map[string]any{
 		"network_id": network, "cidr": "203.0.113.0/24", "ip_version": 4,
 	}})

@@ -190,11 +190,17 @@ func factoryOf(t *testing.T, objects []runtime.Object) (*factory, *bytes.Buffer)
 			g.UID, g.Generation = "uid-of-a-new-one", 1
 			return true, g, nil
 		})
+		stored.PrependReactor("create", "floatingips", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			f := a.(clienttesting.CreateAction).GetObject().(*cloudteamv1.FloatingIP)
+			f.UID, f.Generation = "uid-of-a-new-one", 1
+			return true, f, nil
+		})
 		served := publishing{kubefake.NewClientset(kube...)}
 		known := served.Clientset.Discovery().(*fakediscovery.FakeDiscovery)
 		known.FakedServerVersion = &apiversion.Info{GitVersion: "v1.36.1"}
 		known.Resources = []*metav1.APIResourceList{{GroupVersion: "cloudteam.ztgame.com/v1", APIResources: []metav1.APIResource{
-			{Name: "networks"}, {Name: "networkports"}, {Name: "networkclasses"}, {Name: "securitygroups"}}}}
+			{Name: "networks"}, {Name: "networkports"}, {Name: "networkclasses"}, {Name: "securitygroups"},
+			{Name: "floatingips"}}}}
 		return served, stored, nil
 	}
 	return f, &printed
@@ -375,6 +381,8 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas}), file: fmt.Sprintf(file, "10.30.0.0/16") + dbPort},
 		"plan-securitygroup": {command: planned, objects: []runtime.Object{space}, code: 2,
 			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"security_group_rule": 100}}), file: webGroup},
+		"plan-floatingip": {command: planned, objects: []runtime.Object{space, open()}, code: 2, seed: public,
+			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"floatingip": 5}}), file: publicAddress},
 		"plan-broken": {command: planned, objects: []runtime.Object{space}, code: 1,
 			cloud: neutrontest.New(neutrontest.Options{}), file: fmt.Sprintf(file, "8.8.8.0/24")},
 		"tree-healthy": {command: "tree -n shop", objects: []runtime.Object{routed, floats, pod}},
@@ -450,6 +458,39 @@ spec:
     - {direction: ingress, protocol: tcp, portRangeMin: 443}
     - {direction: ingress, protocol: tcp, portRangeMin: 8080, remoteGroup: lb}
 `
+
+// publicAddress is a FloatingIP for a port of the same file. Its Network has a router to the outside.
+const publicAddress = `apiVersion: cloudteam.ztgame.com/v1
+kind: Network
+metadata: {name: backend}
+spec: {cidr: 10.30.0.0/16, router: {externalNetwork: public}}
+---
+apiVersion: cloudteam.ztgame.com/v1
+kind: NetworkPort
+metadata: {name: db}
+spec: {networkName: backend}
+---
+apiVersion: cloudteam.ztgame.com/v1
+kind: FloatingIP
+metadata: {name: example-address}
+spec: {externalNetwork: public, portName: db}
+`
+
+// open is the default class, which allows floating IPs.
+func open() *cloudteamv1.NetworkClass {
+	c := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{Name: "open"}}
+	c.Annotations = map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}
+	c.Spec.AllowedFields = []cloudteamv1.PrivilegedField{cloudteamv1.FieldFloatingIP}
+	return c
+}
+
+// public makes the external network "public".
+func public(t *testing.T, server *neutrontest.Server) map[string]string {
+	r := &rebuilt{t: t, server: server}
+	r.connect()
+	outside, _ := r.outside()
+	return map[string]string{outside: "5c0a9d3e-7b1f-4f0e-8f43-6a1f0d2b9e77"}
+}
 
 // running is the Lease of a controller that runs.
 func running() runtime.Object {
