@@ -329,6 +329,14 @@ func examples(*testing.T) map[string]example {
 	floats := bound.DeepCopy()
 	floats.Status.FloatingIP = &cloudteamv1.PortFloatingIPStatus{
 		ID: "f3a7c0d5-8e1b-4b6a-9d27-4c5e6f708192", Address: "203.0.113.42"}
+	reached := &cloudteamv1.FloatingIP{ObjectMeta: named("example-address")}
+	reached.Spec.PortName, reached.Status.Address = bound.Name, "203.0.113.50"
+	reached.Status.Conditions = conditions("True", "Available", "The floating IP is as declared")
+	unready := &cloudteamv1.FloatingIP{ObjectMeta: named("web")}
+	unready.Spec.ExternalNetwork, unready.Spec.PortName = "public", "web-frontend-2"
+	unready.Status.ObservedGeneration, unready.Status.Address = 1, "203.0.113.51"
+	unready.Status.Conditions = conditions("False", "PortNotReady", "NetworkPort web-frontend-2 has no port in Neutron yet. "+
+		"The address leads there when it has one. Run kubectl describe networkport to see what it waits for.")
 	routed := frontend(2)
 	routed.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
 		ExternalNetworkID: "5c0a9d3e-7b1f-4f0e-8f43-6a1f0d2b9e77", ExternalIPs: []string{"203.0.113.17"}}
@@ -385,12 +393,14 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"floatingip": 5}}), file: publicAddress},
 		"plan-broken": {command: planned, objects: []runtime.Object{space}, code: 1,
 			cloud: neutrontest.New(neutrontest.Options{}), file: fmt.Sprintf(file, "8.8.8.0/24")},
-		"tree-healthy": {command: "tree -n shop", objects: []runtime.Object{routed, floats, pod}},
+		"tree-healthy": {command: "tree -n shop", objects: []runtime.Object{routed, bound, pod, reached}},
 		"tree-broken":  {command: "tree frontend -n shop", objects: []runtime.Object{frontend(5), bound, pod, webPort("web-frontend-2", "")}},
 		"tree-mermaid": {command: "tree -n shop -o mermaid", objects: []runtime.Object{routed, floats, pod}},
 		"top-healthy":  {command: "top -n shop", objects: []runtime.Object{routed, bound}},
 		"top-broken": {command: "top -A", objects: []runtime.Object{frontend(5), bound, webPort("web-frontend-2", ""),
 			drifted}},
+		"why-floatingip": {command: "why floatingip/web -n shop", objects: []runtime.Object{unready, frontend(5),
+			webPort("web-frontend-2", ""), running()}},
 		"why-healthy": {command: "why network/frontend -n shop", objects: []runtime.Object{frontend(2)}},
 		"why-broken": {command: "why deployment/web -n shop", objects: []runtime.Object{frontend(5),
 			web("False", "PortsFailed", `1 of 3 ports cannot be created; NetworkPort "web-frontend-2": AddressesExhausted: `+
