@@ -23,7 +23,8 @@ import (
 
 // Node is a part of the tree.
 type Node struct {
-	// Kind is Network, NetworkPort, FloatingIP, Pod, or a word for what only Neutron knows: outside, router, subnet, port, server.
+	// Kind is Network, NetworkPort, FloatingIP, Pod, or a word for what only Neutron knows: outside, router, subnet, port,
+	// server.
 	Kind string `json:"kind"`
 	// Name is the object's namespace and name, or the id or address in Neutron.
 	Name string `json:"name"`

@@ -143,7 +143,8 @@ func floatingIPWell(f *cloudteamv1.FloatingIP) string {
 		return fmt.Sprintf("Nothing is wrong: %s leads nowhere, because Service %s selects no Pod that can have it. The "+
 			"Service's Events say why.", f.Status.Address, owner.Name)
 	case f.Spec.PortName == "":
-		return fmt.Sprintf("Nothing is wrong: %s leads nowhere, because spec.portName names no NetworkPort.", f.Status.Address)
+		return fmt.Sprintf("Nothing is wrong: %s leads nowhere, because spec.portName names no NetworkPort.",
+			f.Status.Address)
 	}
 	if ready := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionReady); ready != nil {
 		return fmt.Sprintf("Nothing is wrong: the FloatingIP is Ready (%s).", ready.Reason)
