@@ -184,9 +184,9 @@ func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
 }
 
 // namedUser shows the port or FloatingIP that a message about a part of a Network names: by its id or that of its
-// floating IP, as the controller names what is in the way. The name of a port in Neutron proves nothing, because anybody
-// may choose it. Two external networks may have the same addresses. A floating IP may be that of a port on another
-// Network behind the same router.
+// floating IP, as the controller names what is in the way. The name of a port in Neutron proves nothing, because
+// anybody may choose it. Two external networks may have the same addresses. A floating IP may be that of a port on
+// another Network behind the same router.
 func (w *walk) namedUser(n *cloudteamv1.Network, message string) []Link {
 	for _, p := range w.allPorts(n.Namespace) {
 		of := ask.New(KindNetworkPort, p.Namespace, p.Name)

@@ -104,7 +104,8 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 
 // ErrKind is the error of a kind that Explain does not know; it names those that it knows.
 func ErrKind(kind string) error {
-	return fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, floatingip, pod or deployment", kind)
+	return fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, floatingip, pod or deployment",
+		kind)
 }
 
 func (w *walk) getNetwork(of Object) (*cloudteamv1.Network, error) {
