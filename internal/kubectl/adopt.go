@@ -44,8 +44,9 @@ Start the controller with firstStart=Report and apply all Networks before. Witho
 clusters that have something in the project. With it, it says what it would do; with --yes, it does it.
 
 A network goes to the Network with its name and its spec.cidr, and a port to the NetworkPort with its name on that
-network. Where two fit, none gets it: choose by NAMESPACE/NAME=NETWORK-ID. Look at the namespaces: whoever applies a
-Network of that name and cidr first would get the network.
+network. A floating IP goes to the NetworkPort or FloatingIP of the port that it leads to. Where two fit, none gets it:
+choose a network by NAMESPACE/NAME=NETWORK-ID. Look at the namespaces: whoever applies a Network of that name and cidr
+first would get the network.
 
 Before it writes, it makes sure that no controller of the old cluster runs: it challenges it in Neutron, and waits for
 an answer. It may be interrupted, and run again. The exit code is 0 if there is nothing to do or all was done, 2 if
@@ -152,7 +153,7 @@ func (a *adopter) openCloud() (err error) {
 	return err
 }
 
-// match reads all Networks and NetworkPorts: one that the user may not read could be the true owner.
+// match reads all Networks, NetworkPorts and FloatingIPs: one that the user may not read could be the true owner.
 func (a *adopter) match(
 	ctx context.Context, survey *adoption.Survey, chosen map[string]string,
 ) (*adoption.Result, error) {
@@ -165,12 +166,17 @@ func (a *adopter) match(
 	if err != nil {
 		return nil, fmt.Errorf("reading the NetworkPorts of all namespaces: %w", err)
 	}
+	floating, err := api.FloatingIPs(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the FloatingIPs of all namespaces: %w", err)
+	}
 	of, err := a.cloud.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return survey.Match(adoption.Request{
 		From: a.from, Own: a.uid, Project: of.ProjectID, Chosen: chosen, Networks: networks.Items, Ports: ports.Items,
+		FloatingIPs: floating.Items,
 	}), nil
 }
 

@@ -133,7 +133,7 @@ func (r *rebuilt) outside() (network, policy string) {
 	tenant := r.cloud
 	r.cloud = client.NewCloud(credentials, client.Options{})
 	defer func() { r.cloud = tenant }()
-	network = r.do(http.MethodPost, "networks", map[string]any{"network": map[string]any{"router:external": true}})
+	network = r.do(http.MethodPost, "networks", map[string]any{"network": map[string]any{"name": "public", "router:external": true}})
 	r.do(http.MethodPost, "subnets", map[string]any{"subnet": map[string]any{
 		"network_id": network, "cidr": "203.0.113.0/24", "ip_version": 4,
 	}})
@@ -445,7 +445,9 @@ func TestAdoptGivesAFloatingIPWithItsPort(t *testing.T) {
 		before := 5 + broken // of the network, its subnets, its router, and two interfaces it takes six
 		breaks := func(*http.Request) bool { return int(writes.Add(1)) > before }
 		r.breaks.Store(&breaks)
-		objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), r.port("shop", "web-0", "frontend"))
+		asks := r.port("shop", "web-0", "frontend")
+		asks.Spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}
+		objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), asks)
 		if out, code := run(t, objects, adopts+" --yes --force"); code != 1 {
 			t.Fatalf("write %d: exit code %d\n%s", before, code, out)
 		}
@@ -466,6 +468,151 @@ func TestAdoptGivesAFloatingIPWithItsPort(t *testing.T) {
 		if f.Address != was.Address || f.PortID != was.PortID || f.Fixed != was.Fixed || f.QoSPolicy != policy {
 			t.Errorf("write %d: the floating IP is %+v, was %+v with policy %s", before, f, was, policy)
 		}
+	}
+}
+
+// reached makes in the old cluster the network frontend with the port web-0, and the address of a FloatingIP for it. It
+// gives the external network and the floating IP.
+func (r *rebuilt) reached(owner domain.Owner) (outside string, f domain.ObservedFloatingIP) {
+	outside, _ = r.outside()
+	r.apply(domain.Network(domain.Spec{Owner: frontendOfOld, Name: "frontend",
+		Subnets: []domain.Subnet{{CIDR: netip.MustParsePrefix("10.1.0.0/24"), Gateway: netip.MustParseAddr("10.1.0.1"), DHCP: true}},
+		Router:  &domain.RouterSpec{ExternalNetwork: outside}}, domain.Observed{}))
+	n, _ := r.observed(frontendOfOld, domain.KindNetwork).Network()
+	of := domain.Owner{Cluster: oldCluster, Object: "old-web-0"}
+	r.apply(domain.Port(domain.PortSpec{Owner: of, Name: "web-0", NetworkID: n.ID,
+		Addresses: []domain.PortAddress{{SubnetID: n.Subnets[0].ID}}}, domain.Observed{}))
+	p := r.observed(of, domain.KindPort).Ports[0]
+	return outside, r.address(r.old, domain.FloatingSpec{Owner: owner, NetworkID: outside, PortID: p.ID,
+		Fixed: []netip.Addr{p.Addresses[0].Address}})
+}
+
+// floatingIP is a FloatingIP of the new cluster for web-0.
+func (r *rebuilt) floatingIP(name, outside string) *cloudteamv1.FloatingIP {
+	f := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("new-shop-" + name)}}
+	f.Spec.ExternalNetwork, f.Spec.PortName = outside, "web-0"
+	return f
+}
+
+var publicOfOld = domain.Owner{Cluster: oldCluster, Object: "old-public"}
+
+// TestAdoptGivesTheAddressOfAFloatingIPToTheOneOfItsPort breaks the connection before each of the last writes in turn.
+// The NetworkPort asks for no floating IP: its controller would delete one that it gets.
+func TestAdoptGivesTheAddressOfAFloatingIPToTheOneOfItsPort(t *testing.T) {
+	for broken := range 3 {
+		r := startRebuilt(t)
+		_, was := r.reached(publicOfOld)
+		objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), r.port("shop", "web-0", "frontend"),
+			r.floatingIP("public", "public"))
+		var writes atomic.Int32
+		before := 3 + broken // of the network, its subnet, its router, the interface and the port it takes five
+		breaks := func(*http.Request) bool { return int(writes.Add(1)) > before }
+		r.breaks.Store(&breaks)
+		if out, code := run(t, objects, adopts+" --yes --force"); code != 1 {
+			t.Fatalf("write %d: exit code %d\n%s", before, code, out)
+		}
+		r.breaks.Store(nil)
+		out, code := run(t, objects, adopts+" --yes --force")
+		if code != 0 || !strings.Contains(out, "FloatingIP shop/public") {
+			t.Fatalf("write %d: exit code %d\n%s", before, code, out)
+		}
+		if left := r.count(oldCluster); left != 0 {
+			t.Errorf("write %d: %d resources bear the old marker", before, left)
+		}
+		got, err := r.inventory(newCluster, nil).Observed(t.Context(),
+			domain.Owner{Cluster: newCluster, Object: "new-shop-public"}, time.Time{}, domain.KindFloatingIP)
+		if err != nil || len(got.FloatingIPs) != 1 || got.FloatingIPs[0].Address != was.Address ||
+			got.FloatingIPs[0].PortID != was.PortID || got.FloatingIPs[0].Fixed != was.Fixed {
+			t.Errorf("write %d: the FloatingIP has %+v, %v, want %+v", before, got.FloatingIPs, err, was)
+		}
+	}
+}
+
+func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
+	const one = "FloatingIP shop/public"
+	for sentence, c := range map[string]struct {
+		// owner is the old object of the floating IP.
+		owner domain.Owner
+		// before is adopted in an earlier run.
+		before bool
+		// asks has the NetworkPort ask for a floating IP itself.
+		asks     bool
+		floating func(r *rebuilt, outside string) []*cloudteamv1.FloatingIP
+		// gets is the object that gets it; empty for none, and then says is a part of what is printed.
+		gets, says string
+	}{
+		"nobody asks for it": {owner: publicOfOld, says: "203.0.113."},
+		"one asks by the id": {owner: publicOfOld, gets: one, floating: func(r *rebuilt, outside string) []*cloudteamv1.FloatingIP {
+			return []*cloudteamv1.FloatingIP{r.floatingIP("public", outside)}
+		}},
+		"of another external network": {owner: publicOfOld, says: "203.0.113.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.floatingIP("public", "office")}
+			}},
+		"for another port": {owner: publicOfOld, says: "203.0.113.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.floatingIP("public", "public")
+				f.Spec.PortName = "web-1"
+				return []*cloudteamv1.FloatingIP{f}
+			}},
+		"of another namespace": {owner: publicOfOld, says: "203.0.113.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.floatingIP("public", "public")
+				f.Namespace = "blog"
+				return []*cloudteamv1.FloatingIP{f}
+			}},
+		"two ask for it": {owner: publicOfOld, says: "fits several objects: FloatingIP shop/first, FloatingIP shop/public.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.floatingIP("first", "public"), r.floatingIP("public", "public")}
+			}},
+		"it has one already": {owner: publicOfOld, says: "It has floating IP",
+			floating: func(r *rebuilt, outside string) []*cloudteamv1.FloatingIP {
+				r.address(r.inventory(newCluster, nil), domain.FloatingSpec{
+					Owner: domain.Owner{Cluster: newCluster, Object: "new-shop-public"}, NetworkID: outside})
+				return []*cloudteamv1.FloatingIP{r.floatingIP("public", "public")}
+			}},
+		"it was the port's, which asks for it": {owner: domain.Owner{Cluster: oldCluster, Object: "old-web-0"}, asks: true,
+			gets: "NetworkPort shop/web-0", floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.floatingIP("public", "public")}
+			}},
+		"it was the port's, which asks for none now": {owner: domain.Owner{Cluster: oldCluster, Object: "old-web-0"}, gets: one,
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.floatingIP("public", "public")}
+			}},
+		"it was a FloatingIP's, and only the port asks": {owner: publicOfOld, asks: true, gets: "NetworkPort shop/web-0"},
+		"nobody knows whose it was": {owner: publicOfOld, before: true, asks: true,
+			says: "fits several objects: FloatingIP shop/public, NetworkPort shop/web-0.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.floatingIP("public", "public")}
+			}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			r := startRebuilt(t)
+			outside, is := r.reached(c.owner)
+			port := r.port("shop", "web-0", "frontend")
+			objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), port)
+			if c.before {
+				if out, code := run(t, objects, adopts+" --yes --force"); code != 0 {
+					t.Fatal(out)
+				}
+			}
+			if c.asks {
+				port.Spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}
+			}
+			if c.floating != nil {
+				for _, f := range c.floating(r, outside) {
+					objects = append(objects, f)
+				}
+			}
+			out, _ := run(t, objects, adopts+" --yes --force")
+			if !strings.Contains(strings.Join(strings.Fields(out), " "), c.says) {
+				t.Errorf("it does not say %q:\n%s", c.says, out)
+			}
+			marked := "Marked floatingip " + is.ID + " for " + c.gets
+			if got := strings.Contains(out, "Marked floatingip"); got != (c.gets != "") || got && !strings.Contains(out, marked) {
+				t.Errorf("want it for %q:\n%s", c.gets, out)
+			}
+		})
 	}
 }
 

@@ -190,11 +190,17 @@ func factoryOf(t *testing.T, objects []runtime.Object) (*factory, *bytes.Buffer)
 			g.UID, g.Generation = "uid-of-a-new-one", 1
 			return true, g, nil
 		})
+		stored.PrependReactor("create", "floatingips", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			f := a.(clienttesting.CreateAction).GetObject().(*cloudteamv1.FloatingIP)
+			f.UID, f.Generation = "uid-of-a-new-one", 1
+			return true, f, nil
+		})
 		served := publishing{kubefake.NewClientset(kube...)}
 		known := served.Clientset.Discovery().(*fakediscovery.FakeDiscovery)
 		known.FakedServerVersion = &apiversion.Info{GitVersion: "v1.36.1"}
 		known.Resources = []*metav1.APIResourceList{{GroupVersion: "cloudteam.ztgame.com/v1", APIResources: []metav1.APIResource{
-			{Name: "networks"}, {Name: "networkports"}, {Name: "networkclasses"}, {Name: "securitygroups"}}}}
+			{Name: "networks"}, {Name: "networkports"}, {Name: "networkclasses"}, {Name: "securitygroups"},
+			{Name: "floatingips"}}}}
 		return served, stored, nil
 	}
 	return f, &printed
@@ -245,7 +251,8 @@ func execute(c *cobra.Command, printed *bytes.Buffer, command string) (out strin
 
 func isOurs(o runtime.Object) bool {
 	switch o.(type) {
-	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass, *cloudteamv1.SecurityGroup:
+	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass, *cloudteamv1.SecurityGroup,
+		*cloudteamv1.FloatingIP:
 		return true
 	}
 	return false
@@ -322,6 +329,14 @@ func examples(*testing.T) map[string]example {
 	floats := bound.DeepCopy()
 	floats.Status.FloatingIP = &cloudteamv1.PortFloatingIPStatus{
 		ID: "f3a7c0d5-8e1b-4b6a-9d27-4c5e6f708192", Address: "203.0.113.42"}
+	reached := &cloudteamv1.FloatingIP{ObjectMeta: named("example-address")}
+	reached.Spec.PortName, reached.Status.Address = bound.Name, "203.0.113.50"
+	reached.Status.Conditions = conditions("True", "Available", "The floating IP is as declared")
+	unready := &cloudteamv1.FloatingIP{ObjectMeta: named("web")}
+	unready.Spec.ExternalNetwork, unready.Spec.PortName = "public", "web-frontend-2"
+	unready.Status.ObservedGeneration, unready.Status.Address = 1, "203.0.113.51"
+	unready.Status.Conditions = conditions("False", "PortNotReady", "NetworkPort web-frontend-2 has no port in Neutron yet. "+
+		"The address leads there when it has one. Run kubectl describe networkport to see what it waits for.")
 	routed := frontend(2)
 	routed.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
 		ExternalNetworkID: "5c0a9d3e-7b1f-4f0e-8f43-6a1f0d2b9e77", ExternalIPs: []string{"203.0.113.17"}}
@@ -374,14 +389,18 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas}), file: fmt.Sprintf(file, "10.30.0.0/16") + dbPort},
 		"plan-securitygroup": {command: planned, objects: []runtime.Object{space}, code: 2,
 			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"security_group_rule": 100}}), file: webGroup},
+		"plan-floatingip": {command: planned, objects: []runtime.Object{space, open()}, code: 2, seed: public,
+			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"floatingip": 5}}), file: publicAddress},
 		"plan-broken": {command: planned, objects: []runtime.Object{space}, code: 1,
 			cloud: neutrontest.New(neutrontest.Options{}), file: fmt.Sprintf(file, "8.8.8.0/24")},
-		"tree-healthy": {command: "tree -n shop", objects: []runtime.Object{routed, floats, pod}},
+		"tree-healthy": {command: "tree -n shop", objects: []runtime.Object{routed, bound, pod, reached}},
 		"tree-broken":  {command: "tree frontend -n shop", objects: []runtime.Object{frontend(5), bound, pod, webPort("web-frontend-2", "")}},
 		"tree-mermaid": {command: "tree -n shop -o mermaid", objects: []runtime.Object{routed, floats, pod}},
 		"top-healthy":  {command: "top -n shop", objects: []runtime.Object{routed, bound}},
 		"top-broken": {command: "top -A", objects: []runtime.Object{frontend(5), bound, webPort("web-frontend-2", ""),
 			drifted}},
+		"why-floatingip": {command: "why floatingip/web -n shop", objects: []runtime.Object{unready, frontend(5),
+			webPort("web-frontend-2", ""), running()}},
 		"why-healthy": {command: "why network/frontend -n shop", objects: []runtime.Object{frontend(2)}},
 		"why-broken": {command: "why deployment/web -n shop", objects: []runtime.Object{frontend(5),
 			web("False", "PortsFailed", `1 of 3 ports cannot be created; NetworkPort "web-frontend-2": AddressesExhausted: `+
@@ -449,6 +468,39 @@ spec:
     - {direction: ingress, protocol: tcp, portRangeMin: 443}
     - {direction: ingress, protocol: tcp, portRangeMin: 8080, remoteGroup: lb}
 `
+
+// publicAddress is a FloatingIP for a port of the same file. Its Network has a router to the outside.
+const publicAddress = `apiVersion: cloudteam.ztgame.com/v1
+kind: Network
+metadata: {name: backend}
+spec: {cidr: 10.30.0.0/16, router: {externalNetwork: public}}
+---
+apiVersion: cloudteam.ztgame.com/v1
+kind: NetworkPort
+metadata: {name: db}
+spec: {networkName: backend}
+---
+apiVersion: cloudteam.ztgame.com/v1
+kind: FloatingIP
+metadata: {name: example-address}
+spec: {externalNetwork: public, portName: db}
+`
+
+// open is the default class, which allows floating IPs.
+func open() *cloudteamv1.NetworkClass {
+	c := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{Name: "open"}}
+	c.Annotations = map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}
+	c.Spec.AllowedFields = []cloudteamv1.PrivilegedField{cloudteamv1.FieldFloatingIP}
+	return c
+}
+
+// public makes the external network "public".
+func public(t *testing.T, server *neutrontest.Server) map[string]string {
+	r := &rebuilt{t: t, server: server}
+	r.connect()
+	outside, _ := r.outside()
+	return map[string]string{outside: "5c0a9d3e-7b1f-4f0e-8f43-6a1f0d2b9e77"}
+}
 
 // running is the Lease of a controller that runs.
 func running() runtime.Object {
@@ -534,10 +586,14 @@ func TestOutputFormats(t *testing.T) {
 	group := &cloudteamv1.SecurityGroup{ObjectMeta: named("web")}
 	group.Status.ObservedGeneration = 1
 	group.Status.Conditions = conditions("True", "Available", "The group is as declared")
-	objects := []runtime.Object{frontend(2), group, running()}
+	public := &cloudteamv1.FloatingIP{ObjectMeta: named("public")}
+	public.Status.ObservedGeneration = 1
+	public.Status.Conditions = conditions("True", "Available", "The floating IP is as declared")
+	objects := []runtime.Object{frontend(2), group, public, running()}
 	for command, want := range map[string]string{
 		"why net/frontend -n shop -o name":      "network.cloudteam.ztgame.com/frontend\n",
 		"why securitygroup/web -n shop -o name": "securitygroup.cloudteam.ztgame.com/web\n",
+		"why fip/public -n shop -o name":        "floatingip.cloudteam.ztgame.com/public\n",
 		"why network frontend -n shop -o json": `{
   "object": {
     "kind": "Network",
@@ -550,9 +606,10 @@ func TestOutputFormats(t *testing.T) {
 `,
 		"why net/frontend -o table":        "Error: -o table is no format of this command: write json, yaml, name\n",
 		"why frontend":                     "Error: \"frontend\" is no object: write KIND/NAME, such as pod/web-1\n",
-		"why node/a":                       "Error: \"node\" cannot be explained: write network, networkport, securitygroup, pod or deployment\n",
+		"why node/a":                       "Error: \"node\" cannot be explained: write network, networkport, securitygroup, floatingip, pod or deployment\n",
 		"why net/gone -n shop":             "Error: Network shop/gone does not exist: check the name, and the namespace (-n)\n",
 		"__complete -n shop why network/":  "network/frontend\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
+		"__complete -n shop why fip/":      "fip/public\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
 		"__complete why net/frontend -o y": "json\nyaml\nname\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
 	} {
 		if got, _ := run(t, objects, command); got != want {

@@ -23,8 +23,8 @@ func (f *factory) orphans() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "orphans",
 		Short: "List what this cluster's marker is on in Neutron, while its object is gone",
-		Long: `orphans lists the networks, subnets, routers and ports of a project that bear this cluster's marker, and whose
-Network or NetworkPort is gone. It says what the controller does about each. It changes nothing.
+		Long: `orphans lists the networks, subnets, routers, ports, security groups and floating IPs of a project that bear
+this cluster's marker, and whose object is gone. It says what the controller does about each. It changes nothing.
 
 The controller removes orphans itself, after several proofs. What it does depends on its flags: the states are those of
 the default ones.

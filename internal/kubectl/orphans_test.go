@@ -16,6 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	domain "cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // lastMonth is the clock of a cloud whose resources are older than the examples.
@@ -46,6 +47,38 @@ func orphaned(t *testing.T, server *neutrontest.Server) map[string]string {
 	r.make("port", map[string]any{"network_id": id, "name": "db", "device_owner": "compute:nova",
 		"device_id": "d5c1f4b2-52e0-4b0c-8f7a-1f7f5f1f0c11"})
 	return r.documented("db", "9a41b9c3-7f58-4f44-a3f5-90b5c9a5b0de")
+}
+
+// address makes a floating IP as the controller does for a FloatingIP.
+func (r *rebuilt) address(in *inventory.Inventory, spec domain.FloatingSpec) domain.ObservedFloatingIP {
+	r.t.Helper()
+	change, err := domain.FloatingIP(spec, domain.Observed{})
+	if err == nil {
+		_, err = in.Apply(r.t.Context(), change)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	observed, err := in.Observed(r.t.Context(), spec.Owner, time.Time{}, domain.KindFloatingIP)
+	if err != nil || len(observed.FloatingIPs) != 1 {
+		r.t.Fatal(observed.FloatingIPs, err)
+	}
+	return observed.FloatingIPs[0]
+}
+
+// TestOrphansKnowsFloatingIPs has an address whose FloatingIP is there, and one whose FloatingIP is gone.
+func TestOrphansKnowsFloatingIPs(t *testing.T) {
+	r := startRebuilt(t)
+	outside, _ := r.outside()
+	in := r.inventory(newCluster, nil)
+	r.address(in, domain.FloatingSpec{Owner: left("public"), NetworkID: outside})
+	gone := r.address(in, domain.FloatingSpec{Owner: left("gone"), NetworkID: outside})
+	is := &cloudteamv1.FloatingIP{ObjectMeta: named("public")}
+	got, out, code := states(t, r.objects(is, running()))
+	want := map[string]orphans.State{"floating IP " + gone.Address.String(): orphans.Due}
+	if diff := cmp.Diff(want, got); diff != "" || code != 2 {
+		t.Errorf("exit code %d, -want +got:\n%s\n%s", code, diff, out)
+	}
 }
 
 // states are those of the orphans, by kind and name.

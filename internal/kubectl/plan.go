@@ -32,9 +32,9 @@ func (f *factory) plan() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan -f FILENAME",
 		Short: "Say what applying a file would do in Neutron, and change nothing",
-		Long: `plan says step by step what the controller would do in Neutron if you applied the Networks, NetworkPorts and
-SecurityGroups of a file, and whether traffic stops. It uses the controller's own code. It changes nothing in
-Kubernetes or in Neutron: the API server checks the objects in a dry run, which needs the right to create or
+		Long: `plan says step by step what the controller would do in Neutron if you applied the Networks, NetworkPorts,
+SecurityGroups and FloatingIPs of a file, and whether traffic stops. It uses the controller's own code. It changes
+nothing in Kubernetes or in Neutron: the API server checks the objects in a dry run, which needs the right to create or
 update them.
 
 It takes the spec in the file as the whole spec, and your own cloud in place of the objects' credentials. Their project
@@ -102,6 +102,7 @@ type declared struct {
 	networks []*cloudteamv1.Network
 	ports    []*cloudteamv1.NetworkPort
 	groups   []*cloudteamv1.SecurityGroup
+	floating []*cloudteamv1.FloatingIP
 }
 
 func planAll(
@@ -157,6 +158,21 @@ func planAll(
 		}
 		all = append(all, result)
 	}
+	for _, f := range file.floating {
+		stored, err := planning.StoredFloatingIP(ctx, cluster, f)
+		if err != nil {
+			return nil, err
+		}
+		err = errors.Join(others(f.Namespace), planner.KnowFloatingIPs([]*cloudteamv1.FloatingIP{stored}))
+		if err != nil {
+			return nil, err
+		}
+		result, err := planner.FloatingIP(ctx, stored)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, result)
+	}
 	return all, nil
 }
 
@@ -192,8 +208,12 @@ func (f *factory) read(files *resource.FilenameOptions, cluster *ask.Cluster) (f
 			g := &cloudteamv1.SecurityGroup{}
 			err = strict(from.Object, g, true)
 			file.groups = append(file.groups, g)
+		case "FloatingIP":
+			f := &cloudteamv1.FloatingIP{}
+			err = strict(from.Object, f, true)
+			file.floating = append(file.floating, f)
 		default:
-			cluster.Note("%s %q is no Network, NetworkPort or SecurityGroup, and is not planned.", from.GetKind(),
+			cluster.Note("%s %q is no Network, NetworkPort, SecurityGroup or FloatingIP, and is not planned.", from.GetKind(),
 				from.GetName())
 		}
 		if err != nil {

@@ -22,6 +22,8 @@ var kinds = map[string][]string{
 		"networkport", "networkports", "netport", "networkports.cloudteam.ztgame.com", "networkport.cloudteam.ztgame.com"},
 	why.KindSecurityGroup: {"securitygroup", "securitygroups", "securitygroups.cloudteam.ztgame.com",
 		"securitygroup.cloudteam.ztgame.com"},
+	why.KindFloatingIP: {"floatingip", "floatingips", "fip", "floatingips.cloudteam.ztgame.com",
+		"floatingip.cloudteam.ztgame.com"},
 	why.KindPod:        {"pod", "pods", "po"},
 	why.KindDeployment: {"deployment", "deployments", "deploy", "deployments.apps", "deployment.apps"},
 }
@@ -29,7 +31,7 @@ var kinds = map[string][]string{
 func (f *factory) why() *cobra.Command {
 	output := ""
 	c := &cobra.Command{
-		Use:   "why (network|networkport|securitygroup|pod|deployment)/NAME",
+		Use:   "why (network|networkport|securitygroup|floatingip|pod|deployment)/NAME",
 		Short: "Say why a Network, a port, a Pod or another object is not as it should be",
 		Long: `why goes from an object to the cause of its problem, over everything that it depends on. Each line is an
 object and what it says; the last one is the cause. After it comes what to do.
@@ -95,7 +97,7 @@ func (f *factory) completeWhy(c *cobra.Command, args []string, typed string) ([]
 	}
 	kind, _, named := strings.Cut(typed, "/")
 	if !named {
-		return []string{"network/", "networkport/", "securitygroup/", "pod/", "deployment/"},
+		return []string{"network/", "networkport/", "securitygroup/", "floatingip/", "pod/", "deployment/"},
 			cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	var found []string
@@ -123,6 +125,8 @@ func (f *factory) namesOf(ctx context.Context, kind string) (names []string) {
 		list, err = cluster.Networks.CloudteamV1().NetworkPorts(of.Namespace).List(ctx, all)
 	case why.KindSecurityGroup:
 		list, err = cluster.Networks.CloudteamV1().SecurityGroups(of.Namespace).List(ctx, all)
+	case why.KindFloatingIP:
+		list, err = cluster.Networks.CloudteamV1().FloatingIPs(of.Namespace).List(ctx, all)
 	case why.KindPod:
 		list, err = cluster.Kubernetes.CoreV1().Pods(of.Namespace).List(ctx, all)
 	case why.KindDeployment:

@@ -24,9 +24,10 @@ type Request struct {
 	Project string
 	// Chosen has the Networks to adopt for, by namespace/name, each with the id of its network in Neutron or none. It is
 	// empty for all Networks.
-	Chosen   map[string]string
-	Networks []cloudteamv1.Network
-	Ports    []cloudteamv1.NetworkPort
+	Chosen      map[string]string
+	Networks    []cloudteamv1.Network
+	Ports       []cloudteamv1.NetworkPort
+	FloatingIPs []cloudteamv1.FloatingIP
 }
 
 // Adoption is what one object gets.
@@ -92,9 +93,12 @@ func (r *Result) Problems() bool {
 //
 // The marker of a resource has only UIDs, and those of the old objects are gone. So a network is found by its name in
 // Neutron and by spec.cidr, by spec.import.id, or by the user's choice. Where this fits several, none is given. All
-// that bears the old object's marker comes with its network: subnets, its own router, interfaces.
+// that bears the old object's marker comes with its network: subnets, its own router, interfaces. A floating IP is
+// found by the port that it leads to. One that leads nowhere is nobody's.
 func (s *Survey) Match(q Request) *Result {
-	m := matcher{Survey: s, Request: q, networkOf: map[types.NamespacedName]string{}}
+	m := matcher{
+		Survey: s, Request: q, networkOf: map[types.NamespacedName]string{}, portOf: map[types.NamespacedName]heldPort{},
+	}
 	result := &Result{From: q.From}
 	for i := range q.Networks {
 		n := &q.Networks[i]
@@ -107,6 +111,11 @@ func (s *Survey) Match(q Request) *Result {
 	}
 	for i := range q.Ports {
 		if a, concerned := m.port(&q.Ports[i]); concerned {
+			result.Objects = append(result.Objects, a)
+		}
+	}
+	for i := range q.FloatingIPs {
+		if a, concerned := m.floatingIP(&q.FloatingIPs[i]); concerned {
 			result.Objects = append(result.Objects, a)
 		}
 	}
@@ -126,8 +135,9 @@ func (s *Survey) Match(q Request) *Result {
 type matcher struct {
 	*Survey
 	Request
-	// networkOf are the ids of the networks that Networks have or get.
+	// networkOf are the ids of the networks that Networks have or get, and portOf the ports of NetworkPorts.
 	networkOf map[types.NamespacedName]string
+	portOf    map[types.NamespacedName]heldPort
 }
 
 // owner is an object of this cluster.
@@ -264,7 +274,7 @@ func (m *matcher) port(p *cloudteamv1.NetworkPort) (a Adoption, concerned bool) 
 	has := m.where(func(r resource) bool { return r.kind.One == port.One && r.owner == a.owner })
 	switch {
 	case len(fit) == 0 && len(has) == 1: // It was adopted, though maybe not all of it.
-		a.Takes = m.floatingIPs(has[0])
+		a.Takes = m.floatingIPs(p, has[0])
 		return a, len(a.Takes) > 0
 	case len(fit) == 0:
 		return a, false
@@ -282,20 +292,77 @@ func (m *matcher) port(p *cloudteamv1.NetworkPort) (a Adoption, concerned bool) 
 			}
 		}
 		// The port comes first: a controller that runs when that is interrupted then finds it, and creates no other.
-		a.Takes = append([]Taken{taken(fit[0])}, m.floatingIPs(fit[0])...)
+		a.Takes = append([]Taken{taken(fit[0])}, m.floatingIPs(p, fit[0])...)
 	}
 	return a, true
 }
 
-// floatingIPs are those with the old cluster's marker that lead to a port, or to nothing and are of the port's owner.
-func (m *matcher) floatingIPs(of resource) (all []Taken) {
+// floatingIPs are those that a NetworkPort asks for, and that lead to its port or have that one's marker. One that a
+// FloatingIP asks for, too, is the port's only if it has the same marker as the port.
+func (m *matcher) floatingIPs(p *cloudteamv1.NetworkPort, of resource) (all []Taken) {
+	m.portOf[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = heldPort{p, of}
 	for _, r := range m.where(func(r resource) bool {
-		return r.kind.One == floatingIP.One && r.owner.Cluster == m.From &&
-			(r.PortID == of.ID || r.PortID == "" && r.owner == of.owner)
+		return r.kind.One == floatingIP.One && r.owner.Cluster == m.From && m.asks(p, r) &&
+			(r.owner == of.owner || r.PortID == of.ID && len(m.asking(p, r)) == 0)
 	}) {
 		all = append(all, taken(r))
 	}
 	return all
+}
+
+// heldPort is a NetworkPort with the port that it has or gets.
+type heldPort struct {
+	by *cloudteamv1.NetworkPort
+	is resource
+}
+
+// asks reports whether a NetworkPort asks for a floating IP of the external network of one.
+func (m *matcher) asks(p *cloudteamv1.NetworkPort, r resource) bool {
+	return p.Spec.FloatingIP != nil && m.isOn(r, p.Spec.FloatingIP.ExternalNetwork)
+}
+
+// asking names the FloatingIPs that ask for one of the external network of a floating IP, for a NetworkPort.
+func (m *matcher) asking(p *cloudteamv1.NetworkPort, r resource) (names []string) {
+	for _, f := range m.FloatingIPs {
+		if f.Namespace == p.Namespace && f.Spec.PortName == p.Name && m.isOn(r, f.Spec.ExternalNetwork) {
+			names = append(names, "FloatingIP "+f.Namespace+"/"+f.Name)
+		}
+	}
+	return names
+}
+
+// floatingIP decides what a FloatingIP gets: what leads to the port that it names, and is not that one's own. It is not
+// concerned if there is none. A port that was adopted before no longer tells whether a floating IP is its own.
+func (m *matcher) floatingIP(f *cloudteamv1.FloatingIP) (a Adoption, concerned bool) {
+	a = Adoption{Object: ask.New("FloatingIP", f.Namespace, f.Name), owner: m.owner(f.UID)}
+	to, known := m.portOf[types.NamespacedName{Namespace: f.Namespace, Name: f.Spec.PortName}]
+	if !known || f.DeletionTimestamp != nil {
+		return a, false
+	}
+	fit := m.where(func(r resource) bool {
+		return r.kind.One == floatingIP.One && r.owner.Cluster == m.From && r.PortID == to.is.ID &&
+			m.isOn(r, f.Spec.ExternalNetwork) && (r.owner != to.is.owner || !m.asks(to.by, r))
+	})
+	if len(fit) == 0 {
+		return a, false
+	}
+	has := m.where(func(r resource) bool { return r.kind.One == floatingIP.One && r.owner == a.owner })
+	asking := m.asking(to.by, fit[0])
+	if to.is.owner.Cluster != m.From && m.asks(to.by, fit[0]) {
+		asking = append(asking, "NetworkPort "+f.Namespace+"/"+f.Spec.PortName)
+	}
+	switch {
+	case len(has) > 0:
+		a.Problem = fmt.Sprintf("It has floating IP %s already, which this cluster created.", has[0].ID)
+	case len(fit) > 1:
+		a.Problem = fmt.Sprintf("Several floating IPs of the old cluster fit: %s. It gets none.", ids(fit))
+	case len(asking) > 1:
+		a.Problem = fmt.Sprintf("Floating IP %s fits several objects: %s. None gets it.", fit[0].ID,
+			strings.Join(asking, ", "))
+	default:
+		a.Takes = []Taken{taken(fit[0])}
+	}
+	return a, true
 }
 
 // has reports whether a port has all of these addresses.

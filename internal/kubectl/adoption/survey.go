@@ -32,7 +32,8 @@ var (
 	port = kind{client.Collection{One: "port", Many: "ports"}, slices.Concat(common,
 		[]string{"network_id", "device_owner", "mac_address", "fixed_ips"})}
 	floatingIP = kind{client.Collection{One: "floatingip", Many: "floatingips"}, []string{
-		"id", "description", "revision_number", "floating_ip_address", "port_id", "fixed_ip_address", "qos_policy_id"}}
+		"id", "description", "revision_number", "floating_ip_address", "floating_network_id", "port_id", "fixed_ip_address",
+		"qos_policy_id"}}
 	// No object gets a security group: it is listed as left.
 	group = kind{client.Collection{One: "security_group", Many: "security-groups"}, common}
 	kinds = []kind{network, router, subnet, port, floatingIP, group}
@@ -50,11 +51,12 @@ type resource struct {
 	DeviceOwner string    `json:"device_owner"`
 	MAC         string    `json:"mac_address"`
 	FixedIPs    []fixedIP `json:"fixed_ips"`
-	// Of a floating IP: its address, and what it leads to.
-	Address   string `json:"floating_ip_address"`
-	PortID    string `json:"port_id"`
-	LeadsTo   string `json:"fixed_ip_address"`
-	QoSPolicy string `json:"qos_policy_id"`
+	// Of a floating IP: its address, the external network of that, and what it leads to.
+	Address    string `json:"floating_ip_address"`
+	ExternalID string `json:"floating_network_id"`
+	PortID     string `json:"port_id"`
+	LeadsTo    string `json:"fixed_ip_address"`
+	QoSPolicy  string `json:"qos_policy_id"`
 
 	kind  kind
 	owner plan.Owner
@@ -73,7 +75,11 @@ func (r resource) isInterface() bool {
 }
 
 // Survey is what bears any marker in one project, by its kind and id.
-type Survey struct{ all []resource }
+type Survey struct {
+	all []resource
+	// external are the names of the external networks, by id.
+	external map[string]string
+}
 
 // Look lists a project.
 func Look(ctx context.Context, cloud *client.Cloud) (*Survey, error) {
@@ -81,7 +87,7 @@ func Look(ctx context.Context, cloud *client.Cloud) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Survey{}
+	s := &Survey{external: map[string]string{}}
 	for _, k := range kinds {
 		listed, err := client.List[resource](ctx, cloud, "list "+k.Many, k.Collection,
 			url.Values{"project_id": {of.ProjectID}, "fields": k.fields})
@@ -99,7 +105,21 @@ func Look(ctx context.Context, cloud *client.Cloud) (*Survey, error) {
 			}
 		}
 	}
-	return s, nil
+	if len(s.where(func(r resource) bool { return r.kind.One == floatingIP.One })) == 0 {
+		return s, nil
+	}
+	outside, err := client.List[resource](ctx, cloud, "list external networks", network.Collection,
+		url.Values{"router:external": {"true"}, "fields": {"id", "name"}})
+	for _, n := range outside {
+		s.external[n.ID] = n.Name
+	}
+	return s, err
+}
+
+// isOn reports whether a floating IP is of an external network, by the id or name that a spec has.
+func (s *Survey) isOn(r resource, idOrName string) bool {
+	name, known := s.external[r.ExternalID]
+	return r.ExternalID == idOrName || known && name == idOrName
 }
 
 // where gives the resources that fit.

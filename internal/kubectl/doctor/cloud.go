@@ -86,7 +86,8 @@ func (e extension) Key() string { return e.Alias }
 var (
 	needed = []string{"standard-attr-revisions", "revision-if-match", "standard-attr-description"}
 	useful = map[string]string{
-		"router": "spec.router, spec.floatingIP", "standard-attr-tag": "spec.tags", "rbac-policies": "spec.sharedWith",
+		"router":            "FloatingIPs, spec.router, spec.floatingIP",
+		"standard-attr-tag": "spec.tags", "rbac-policies": "spec.sharedWith",
 		"net-mtu-writable": "spec.mtu", "qos": "spec.qosPolicy", "port-security": "spec.portSecurity",
 		"security-group":              "SecurityGroups, spec.securityGroups, spec.securityGroupRefs",
 		"stateful-security-group":     "spec.stateful of a SecurityGroup",

@@ -118,14 +118,15 @@ func (d doctor) version() Check {
 }
 
 func (d doctor) crds() Check {
-	c := Check{Name: "CRDs", State: OK, Says: "networks, networkports, networkclasses and securitygroups are served"}
+	c := Check{Name: "CRDs", State: OK,
+		Says: "networks, networkports, networkclasses, securitygroups and floatingips are served"}
 	list, err := d.Kubernetes.Discovery().ServerResourcesForGroupVersion(cloudteamv1.SchemeGroupVersion.String())
 	served := map[string]bool{}
 	for i := 0; err == nil && i < len(list.APIResources); i++ {
 		served[list.APIResources[i].Name] = true
 	}
 	var missing []string
-	for _, name := range []string{"networks", "networkports", "networkclasses", "securitygroups"} {
+	for _, name := range []string{"networks", "networkports", "networkclasses", "securitygroups", "floatingips"} {
 		if !served[name] {
 			missing = append(missing, name)
 		}
@@ -196,13 +197,17 @@ func (d doctor) objects(networks []*cloudteamv1.Network, is ask.Presence) []Chec
 		d.ctx, d.Cluster, "SecurityGroups", "", of.SecurityGroups("").List)
 	ports, portsAre := ask.List[*cloudteamv1.NetworkPort](
 		d.ctx, d.Cluster, "NetworkPorts", "", of.NetworkPorts("").List)
+	floating, floatingAre := ask.List[*cloudteamv1.FloatingIP](
+		d.ctx, d.Cluster, "FloatingIPs", "", of.FloatingIPs("").List)
 	ofNetworks := conditionsOf(networks, func(n *cloudteamv1.Network) []metav1.Condition { return n.Status.Conditions })
 	ofGroups := conditionsOf(groups, func(g *cloudteamv1.SecurityGroup) []metav1.Condition { return g.Status.Conditions })
 	ofPorts := conditionsOf(ports, func(p *cloudteamv1.NetworkPort) []metav1.Condition { return p.Status.Conditions })
+	ofFloating := conditionsOf(floating, func(f *cloudteamv1.FloatingIP) []metav1.Condition { return f.Status.Conditions })
 	return []Check{
 		conditions("Networks", cloudteamv1.ConditionReady, "network", ofNetworks, is),
 		conditions("SecurityGroups", cloudteamv1.ConditionReady, "securitygroup", ofGroups, groupsAre),
 		conditions("NetworkPorts", cloudteamv1.ConditionReady, "networkport", ofPorts, portsAre),
+		conditions("FloatingIPs", cloudteamv1.ConditionReady, "floatingip", ofFloating, floatingAre),
 		conditions("packets", cloudteamv1.ConditionAttached, "networkport", ofPorts, portsAre),
 	}
 }

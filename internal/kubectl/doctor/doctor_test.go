@@ -49,7 +49,8 @@ func TestWhatMayNotBeReadIsUnknownAndNoFailure(t *testing.T) {
 	checks := Run(t.Context(), c, Options{Now: time.Now()})
 	got := states(checks)
 	for _, name := range []string{
-		"admission policies", "controller", "Networks", "NetworkPorts", "packets", "node agents", "credentials", "MTU", "clock",
+		"admission policies", "controller", "Networks", "NetworkPorts", "FloatingIPs", "packets", "node agents", "credentials",
+		"MTU", "clock",
 	} {
 		if got[name] != Unknown {
 			t.Errorf("%s is %s, want %s", name, got[name], Unknown)

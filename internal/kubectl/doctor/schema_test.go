@@ -69,7 +69,7 @@ func TestEveryKindHasASchemaOfThisVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"Network", "NetworkClass", "NetworkPort", "SecurityGroup"} {
+	for _, kind := range []string{"Network", "NetworkClass", "NetworkPort", "SecurityGroup", "FloatingIP"} {
 		if field(own[kind], "spec") == nil {
 			t.Errorf("%s has no schema among %d", kind, len(own))
 		}

@@ -127,6 +127,13 @@ func Live(ctx context.Context, c *ask.Cluster) (map[string]bool, error) {
 	for i := range groups.Items {
 		live[string(groups.Items[i].UID)] = true
 	}
+	floating, err := api.FloatingIPs(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the FloatingIPs of all namespaces: %w", err)
+	}
+	for i := range floating.Items {
+		live[string(floating.Items[i].UID)] = true
+	}
 	return live, nil
 }
 

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,6 +57,39 @@ func (p *Planner) comingGroup(g *cloudteamv1.SecurityGroup, change plan.Change) 
 	g.Status.AppliedGeneration = g.Generation
 	willBeReady(&g.Status.Conditions)
 	return p.Know(nil, nil, []*cloudteamv1.SecurityGroup{g})
+}
+
+// comingPort has the FloatingIPs of the same files find a NetworkPort. If a change creates its port, that has the
+// addresses that the change asks for.
+func (p *Planner) comingPort(port *cloudteamv1.NetworkPort, change plan.Change) error {
+	port = port.DeepCopy()
+	for _, s := range change {
+		if s.Action != plan.CreatePort {
+			continue
+		}
+		port.Status.PortID, port.Status.Addresses = toBeMade(port.Name), nil
+		for _, a := range s.Port.Addresses {
+			is := cloudteamv1.PortAddress{SubnetID: a.SubnetID, Address: p.rangeOf(port, a.SubnetID)}
+			if a.Address.IsValid() {
+				is.Address = netip.PrefixFrom(a.Address, a.Address.BitLen()).String()
+			}
+			port.Status.Addresses = append(port.Status.Addresses, is)
+		}
+	}
+	return p.Know(nil, []*cloudteamv1.NetworkPort{port}, nil)
+}
+
+// rangeOf is the CIDR of a subnet of a port's Network, which stands for an address that Neutron will choose there.
+func (p *Planner) rangeOf(port *cloudteamv1.NetworkPort, subnet string) string {
+	stored, _, _ := p.known.GetByKey(port.Network().String()) // its key is good
+	if n, known := stored.(*cloudteamv1.Network); known {
+		for _, s := range n.Status.Subnets {
+			if s.ID == subnet {
+				return s.CIDR
+			}
+		}
+	}
+	return ""
 }
 
 // toBeMade stands for the id of what does not exist yet, in texts for users.

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -88,6 +89,15 @@ func StoredGroup(
 	return is, refused(ask.New("SecurityGroup", g.Namespace, g.Name), err)
 }
 
+// StoredFloatingIP gives a FloatingIP as the API server would store it.
+func StoredFloatingIP(
+	ctx context.Context, c *ask.Cluster, f *cloudteamv1.FloatingIP,
+) (*cloudteamv1.FloatingIP, error) {
+	is, err := asStored(ctx, c.Networks.CloudteamV1().FloatingIPs(f.Namespace), f,
+		func(to, from *cloudteamv1.FloatingIP) { to.Spec = from.Spec })
+	return is, refused(ask.New("FloatingIP", f.Namespace, f.Name), err)
+}
+
 func refused(of ask.Object, err error) error {
 	if err == nil {
 		return nil
@@ -116,7 +126,8 @@ func Others(ctx context.Context, c *ask.Cluster, p *Planner, namespace string) e
 	ports, _ := ask.List[*cloudteamv1.NetworkPort](ctx, c, "NetworkPorts", namespace, of.NetworkPorts(namespace).List)
 	groups, _ := ask.List[*cloudteamv1.SecurityGroup](
 		ctx, c, "SecurityGroups", namespace, of.SecurityGroups(namespace).List)
-	return p.Know(networks, ports, groups)
+	floating, _ := ask.List[*cloudteamv1.FloatingIP](ctx, c, "FloatingIPs", namespace, of.FloatingIPs(namespace).List)
+	return errors.Join(p.Know(networks, ports, groups), p.KnowFloatingIPs(floating))
 }
 
 // Kind tells what an object of a file is; empty for what cannot be planned.
@@ -125,7 +136,7 @@ func Kind(of schema.GroupVersionKind) string {
 		return ""
 	}
 	switch of.Kind {
-	case "Network", "NetworkPort", "SecurityGroup":
+	case "Network", "NetworkPort", "SecurityGroup", "FloatingIP":
 		return of.Kind
 	}
 	return ""

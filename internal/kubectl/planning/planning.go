@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
+	floatingcontroller "cloudteam.ztgame.com/network-controller/internal/controller/floatingip"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
@@ -52,15 +53,16 @@ type Step struct {
 // Step is the step of the plan.
 func (s Step) Step() plan.Step { return s.step }
 
-// Planner plans objects. It is the controllers of Networks, NetworkPorts and SecurityGroups with caches that were read
-// once. It never runs them.
+// Planner plans objects. It is the controllers of Networks, NetworkPorts, SecurityGroups and FloatingIPs with caches
+// that were read once. It never runs them.
 type Planner struct {
 	networks *networkcontroller.Controller
 	ports    *portcontroller.Controller
 	groups   *groupcontroller.Controller
-	// known are the caches of Networks, and knownPorts and knownGroups those of the others.
-	known, knownPorts, knownGroups cache.Indexer
-	classes                        *classes.Classes
+	floating *floatingcontroller.Controller
+	// known are the caches of Networks, and the others those of the other kinds.
+	known, knownPorts, knownGroups, knownFloating cache.Indexer
+	classes                                       *classes.Classes
 }
 
 // New makes a Planner for the cluster of a UID, which is that of the namespace kube-system. It reads what other objects
@@ -68,12 +70,12 @@ type Planner struct {
 func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster string) (*Planner, error) {
 	factory := informers.NewSharedInformerFactory(c.Networks, 0)
 	networks, ports := factory.Cloudteam().V1().Networks(), factory.Cloudteam().V1().NetworkPorts()
-	groups := factory.Cloudteam().V1().SecurityGroups()
+	groups, floating := factory.Cloudteam().V1().SecurityGroups(), factory.Cloudteam().V1().FloatingIPs()
 	of := classesOf(ctx, c)
 	discard := &record.FakeRecorder{}
 	p := &Planner{
 		known: networks.Informer().GetIndexer(), knownPorts: ports.Informer().GetIndexer(),
-		knownGroups: groups.Informer().GetIndexer(), classes: of,
+		knownGroups: groups.Informer().GetIndexer(), knownFloating: floating.Informer().GetIndexer(), classes: of,
 	}
 	var err error
 	p.networks, err = networkcontroller.NewController(c.Networks.CloudteamV1(), networks, nil, in, discard, cluster,
@@ -90,9 +92,15 @@ func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster stri
 	if err != nil {
 		return nil, err
 	}
+	p.floating, err = floatingcontroller.NewController(c.Networks.CloudteamV1(), floating,
+		&floatingcontroller.Ports{Ports: ports, Networks: networks}, in, discard, cluster, of)
+	if err != nil {
+		return nil, err
+	}
 	p.networks.ReachClouds(anyCloud{in})
 	p.ports.ReachClouds(anyCloud{in})
 	p.groups.ReachClouds(anyCloud{in})
+	p.floating.ReachClouds(anyCloud{in})
 	return p, nil
 }
 
@@ -135,6 +143,11 @@ func (p *Planner) Know(
 	return errors.Join(addTo(p.known, networks), addTo(p.knownPorts, ports), addTo(p.knownGroups, groups))
 }
 
+// KnowFloatingIPs is Know for FloatingIPs, of which a class may limit the number.
+func (p *Planner) KnowFloatingIPs(floating []*cloudteamv1.FloatingIP) error {
+	return addTo(p.knownFloating, floating)
+}
+
 func addTo[T any](known cache.Indexer, objs []T) error {
 	for _, obj := range objs {
 		if err := known.Add(obj); err != nil {
@@ -155,10 +168,21 @@ func (p *Planner) Network(ctx context.Context, n *cloudteamv1.Network) (Result, 
 	return r, problem
 }
 
-// NetworkPort plans a NetworkPort as it would be in the API server.
+// NetworkPort plans a NetworkPort as it would be in the API server. Later plans of FloatingIPs take it for created, as
+// by Network.
 func (p *Planner) NetworkPort(ctx context.Context, n *cloudteamv1.NetworkPort) (Result, error) {
 	preview, err := p.ports.Preview(ctx, n)
-	return resultOf(ask.New("NetworkPort", n.Namespace, n.Name), preview, err)
+	r, problem := resultOf(ask.New("NetworkPort", n.Namespace, n.Name), preview, err)
+	if err == nil && preview.Unresolved == nil {
+		problem = p.comingPort(n, preview.Change)
+	}
+	return r, problem
+}
+
+// FloatingIP plans a FloatingIP as it would be in the API server.
+func (p *Planner) FloatingIP(ctx context.Context, f *cloudteamv1.FloatingIP) (Result, error) {
+	preview, err := p.floating.Preview(ctx, f)
+	return resultOf(ask.New("FloatingIP", f.Namespace, f.Name), preview, err)
 }
 
 // SecurityGroup plans a SecurityGroup as it would be in the API server. Later plans of NetworkPorts take it for
@@ -185,6 +209,10 @@ func resultOf(of ask.Object, preview managed.Preview, err error) (Result, error)
 	}
 	if field, ok := errors.AsType[*plan.FieldError](err); ok {
 		r.Problem = cloudteamv1.ReasonInvalidSpec + ": " + field.Error()
+		return r, nil
+	}
+	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Kind == client.Invalid {
+		r.Problem = cloudteamv1.ReasonRejected + ": " + refusal.Error()
 		return r, nil
 	}
 	if err != nil {
@@ -247,7 +275,7 @@ func leaves(s plan.Step) bool {
 		return s.PortRef.ID != ""
 	}
 	return slices.ContainsFunc(s.Differences, func(d plan.Difference) bool {
-		return d.Field == plan.FieldFloatingIP && d.Actual != plan.None
+		return (d.Field == plan.FieldFloatingIP || d.Field == plan.FieldPortName) && d.Actual != plan.None
 	})
 }
 

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,6 +182,37 @@ func TestAFloatingIPThatLeavesItsPortStopsTraffic(t *testing.T) {
 	}
 }
 
+func TestAFloatingIPOfItsOwnThatLeavesAPortStopsTraffic(t *testing.T) {
+	const stop = "update floating IP: the outside no longer reaches the port there"
+	spec := plan.FloatingSpec{Owner: aPort.Owner, NetworkID: "out", PortID: "p1",
+		Fixed: []netip.Addr{netip.MustParseAddr("10.1.0.5")}}
+	nowhere := spec
+	nowhere.PortID, nowhere.Fixed = "", nil
+	for name, c := range map[string]struct {
+		spec plan.FloatingSpec
+		is   plan.ObservedFloatingIP
+		want string
+	}{
+		"another port is declared":    {spec, itsFloatingIP("f1", "p2", "10.1.0.6"), stop},
+		"no port is declared":         {nowhere, itsFloatingIP("f1", "p1", "10.1.0.5"), stop},
+		"it led nowhere":              {spec, itsFloatingIP("f1", "", ""), "update floating IP: "},
+		"it is as declared":           {spec, itsFloatingIP("f1", "p1", "10.1.0.5"), ""},
+		"it leads to another address": {spec, itsFloatingIP("f1", "p1", "10.1.0.6"), stop},
+	} {
+		change, err := plan.FloatingIP(c.spec, plan.Observed{FloatingIPs: []plan.ObservedFloatingIP{c.is}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range change {
+			got = append(got, string(s.Action)+": "+stops(s))
+		}
+		if is := strings.Join(got, "; "); is != c.want {
+			t.Errorf("%s: the steps are %q, want %q", name, is, c.want)
+		}
+	}
+}
+
 func TestQuotasCountFloatingIPs(t *testing.T) {
 	cloud := login(t, neutrontest.Options{Quotas: map[string]int{"floatingip": 1}})
 	for name, c := range map[string]struct {
@@ -295,6 +327,107 @@ func TestAPortIsPlannedOnTheNetworkOfTheSameFile(t *testing.T) {
 			}
 			if want := `create port "db" on network "backend" created above`; !strings.HasPrefix(r.Steps[0].Does, want) {
 				t.Errorf("the step is %q, want %q", r.Steps[0].Does, want)
+			}
+		})
+	}
+}
+
+// TestAFloatingIPIsPlannedForThePortOfTheSameFile has its Network, with a router to the outside, and its port come with
+// it.
+func TestAFloatingIPIsPlannedForThePortOfTheSameFile(t *testing.T) {
+	allows := func(c *cloudteamv1.NetworkClass) {
+		c.Spec.AllowedFields = append(c.Spec.AllowedFields, cloudteamv1.FieldFloatingIP)
+	}
+	for sentence, c := range map[string]struct {
+		class   func(*cloudteamv1.NetworkClass)
+		subnet  cloudteamv1.SubnetSpec
+		address []string
+		spec    cloudteamv1.FloatingIPSpec
+		// does is how its step begins.
+		does, note, problem string
+	}{
+		"for an address that the port declares": {class: allows, address: []string{"10.1.0.7"},
+			spec: cloudteamv1.FloatingIPSpec{PortName: "db"}, does: `create floating IP of network OUT for port "db" created above`},
+		"for an address that Neutron will choose": {class: allows,
+			spec: cloudteamv1.FloatingIPSpec{PortName: "db"}, does: `create floating IP of network OUT for port "db" created above`},
+		"for no port": {class: allows, does: "create floating IP of network OUT (no floating IP"},
+		"for a port that nobody has": {class: allows, spec: cloudteamv1.FloatingIPSpec{PortName: "web"},
+			does: "create floating IP of network OUT (no floating IP", note: "PortNotReady: NetworkPort web does not exist"},
+		"for a port of IPv6": {class: allows, subnet: cloudteamv1.SubnetSpec{CIDR: "fd00:1::/64"},
+			spec: cloudteamv1.FloatingIPSpec{PortName: "db"},
+			does: "create floating IP of network OUT (no floating IP", note: "has no address of IPv4"},
+		"that its class forbids": {spec: cloudteamv1.FloatingIPSpec{PortName: "db"}, problem: "ForbiddenByClass"},
+		"of a class that has its number": {class: func(c *cloudteamv1.NetworkClass) {
+			allows(c)
+			c.Spec.Limits = &cloudteamv1.ClassLimits{FloatingIPsPerNamespace: new(int32(1))}
+		}, problem: "ClassLimitReached"},
+		"of an external network that is not there": {class: allows, spec: cloudteamv1.FloatingIPSpec{ExternalNetwork: "office"},
+			problem: `Rejected: find external network: spec.externalNetwork: "office"`},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			class := &cloudteamv1.NetworkClass{}
+			class.Name = "open"
+			class.Annotations = map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}
+			if c.class != nil {
+				c.class(class)
+			}
+			cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset(class)}
+			cloud := login(t, neutrontest.Options{})
+			credentials, err := client.LoadCredentials("admin")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var outside struct{ Network struct{ ID string } }
+			admin := client.NewCloud(credentials, client.Options{})
+			err = admin.Do(t.Context(), client.Request{Op: "create network", Method: http.MethodPost, Path: "networks",
+				Body:   map[string]any{"network": map[string]any{"name": "public", "router:external": true}},
+				Answer: &outside})
+			if err != nil {
+				t.Fatal(err)
+			}
+			planner, err := New(t.Context(), cluster, inventory.New(cloud, "c1", inventory.Options{Ports: true}), "c1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, p, f := &cloudteamv1.Network{}, &cloudteamv1.NetworkPort{}, &cloudteamv1.FloatingIP{}
+			n.Namespace, n.Name, n.UID, n.Generation = "shop", "backend", "uid-n", 1
+			n.Spec.SubnetSpec = c.subnet
+			n.Spec.CIDR = cmp.Or(n.Spec.CIDR, "10.1.0.0/24")
+			p.Namespace, p.Name, p.UID, p.Generation = "shop", "db", "uid-p", 1
+			p.Spec.NetworkName, p.Spec.Addresses = "backend", c.address
+			f.Namespace, f.Name, f.UID, f.Generation, f.Spec = "shop", "public", "uid-f", 1, c.spec
+			f.Spec.ExternalNetwork = cmp.Or(f.Spec.ExternalNetwork, "public")
+			older := f.DeepCopy()
+			older.Name, older.UID, older.Finalizers = "older", "uid-o", []string{cloudteamv1.FloatingIPFinalizer}
+			older.Status.FloatingIPID, older.Status.Class = "id", &cloudteamv1.AppliedClass{Name: class.Name}
+			if err := errors.Join(planner.Know([]*cloudteamv1.Network{n}, nil, nil),
+				planner.KnowFloatingIPs([]*cloudteamv1.FloatingIP{older, f})); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := planner.Network(t.Context(), n); err != nil || r.Problem != "" {
+				t.Fatal(err, r.Problem)
+			}
+			if r, err := planner.NetworkPort(t.Context(), p); err != nil || r.Problem != "" {
+				t.Fatal(err, r.Problem)
+			}
+			r, err := planner.FloatingIP(t.Context(), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.problem != "" {
+				if !strings.Contains(r.Problem+strings.Join(r.Notes, ""), c.problem) || len(r.Steps) > 0 {
+					t.Errorf("the plan is %+v, want the problem %q", r, c.problem)
+				}
+				return
+			}
+			if r.Problem != "" || len(r.Steps) != 1 || r.Steps[0].Action != string(plan.CreateFloatingIP) {
+				t.Fatalf("the plan is %+v", r)
+			}
+			if want := strings.ReplaceAll(c.does, "OUT", outside.Network.ID); !strings.HasPrefix(r.Steps[0].Does, want) {
+				t.Errorf("the step is %q, want %q", r.Steps[0].Does, want)
+			}
+			if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
+				t.Errorf("the notes are %q, want %q", notes, c.note)
 			}
 		})
 	}

@@ -23,7 +23,8 @@ import (
 
 // Node is a part of the tree.
 type Node struct {
-	// Kind is Network, NetworkPort, Pod, or a word for what only Neutron knows: outside, router, subnet, port, server.
+	// Kind is Network, NetworkPort, FloatingIP, Pod, or a word for what only Neutron knows: outside, router, subnet, port,
+	// server.
 	Kind string `json:"kind"`
 	// Name is the object's namespace and name, or the id or address in Neutron.
 	Name string `json:"name"`
@@ -90,7 +91,11 @@ func Of(ctx context.Context, c *ask.Cluster, neutron Neutron, namespace, name st
 		networks = list.Items
 	}
 	ports := PortsOf(ctx, c, namespace)
-	pods := podsOf(ctx, c, ports)
+	pods, floating := podsOf(ctx, c, ports), floatingOf(ctx, c, namespace)
+	known := Known{
+		Pod:         func(uid types.UID) *corev1.Pod { return pods[uid] },
+		FloatingIPs: func(port types.NamespacedName) []*cloudteamv1.FloatingIP { return floating[port] },
+	}
 	if neutron == nil {
 		c.Note("No cloud is named (--cloud or OS_CLOUD): the tree has what Kubernetes knows. Servers and others' ports " +
 			"are missing.")
@@ -108,7 +113,7 @@ func Of(ctx context.Context, c *ask.Cluster, neutron Neutron, namespace, name st
 				c.Note("Neutron does not list the ports of Network %s/%s: %v.", n.Namespace, n.Name, err)
 			}
 		}
-		trees = append(trees, Build(n, on, func(uid types.UID) *corev1.Pod { return pods[uid] }, inNeutron))
+		trees = append(trees, Build(n, on, known, inNeutron))
 	}
 	return trees, nil
 }
@@ -148,17 +153,38 @@ func podsOf(ctx context.Context, c *ask.Cluster, ports []cloudteamv1.NetworkPort
 	return pods
 }
 
-// Build gives the tree of a Network with the NetworkPorts on it. pod finds a Pod, or gives nil. inNeutron are the ports
-// of the network in Neutron, as far as they are known.
-func Build(
-	n *cloudteamv1.Network, on []cloudteamv1.NetworkPort, pod func(types.UID) *corev1.Pod, inNeutron []Port,
-) *Node {
+// floatingOf are the FloatingIPs of a namespace, or of all for "", by the NetworkPorts that they name. They lead to
+// ports on Networks of their own namespace alone.
+func floatingOf(
+	ctx context.Context, c *ask.Cluster, namespace string,
+) map[types.NamespacedName][]*cloudteamv1.FloatingIP {
+	all, _ := ask.List[*cloudteamv1.FloatingIP](
+		ctx, c, "FloatingIPs", namespace, c.Networks.CloudteamV1().FloatingIPs(namespace).List)
+	by := map[types.NamespacedName][]*cloudteamv1.FloatingIP{}
+	for _, f := range all {
+		port := types.NamespacedName{Namespace: f.Namespace, Name: f.Spec.PortName}
+		by[port] = append(by[port], f)
+	}
+	return by
+}
+
+// Known finds what has, or leads to, the ports of a tree.
+type Known struct {
+	// Pod finds a Pod, or gives nil.
+	Pod func(types.UID) *corev1.Pod
+	// FloatingIPs are those that name a NetworkPort, by their names.
+	FloatingIPs func(port types.NamespacedName) []*cloudteamv1.FloatingIP
+}
+
+// Build gives the tree of a Network with the NetworkPorts on it. inNeutron are the ports of the network in Neutron, as
+// far as they are known.
+func Build(n *cloudteamv1.Network, on []cloudteamv1.NetworkPort, known Known, inNeutron []Port) *Node {
 	// The ports of NetworkPorts, and the interfaces of the Network's router, are part of the tree without Neutron.
 	others := slices.DeleteFunc(slices.Clone(inNeutron), func(p Port) bool {
 		return n.Status.Router != nil && p.DeviceID == n.Status.Router.ID ||
 			slices.ContainsFunc(on, func(o cloudteamv1.NetworkPort) bool { return o.Status.PortID == p.ID })
 	})
-	b := builder{n, pod, map[string]bool{}}
+	b := builder{n, known, map[string]bool{}}
 	return b.build(on, others)
 }
 
@@ -190,8 +216,8 @@ func Used(s cloudteamv1.SubnetStatus, on []cloudteamv1.NetworkPort, others []Por
 // builder makes the tree of one Network.
 type builder struct {
 	network *cloudteamv1.Network
-	pod     func(types.UID) *corev1.Pod
-	placed  map[string]bool
+	Known
+	placed map[string]bool
 }
 
 func (b *builder) build(on []cloudteamv1.NetworkPort, others []Port) *Node {
@@ -271,18 +297,21 @@ func (b *builder) portNode(p *cloudteamv1.NetworkPort) *Node {
 	}
 	node := &Node{Kind: "NetworkPort", Name: p.Namespace + "/" + p.Name, Problem: problemOf(p.Status.Conditions),
 		Warning: warningOf(p.Status.Conditions), Info: cmp.Or(strings.Join(addresses, ", "), "no address yet")}
-	bound := p.Status.BoundTo
-	if bound == nil {
-		return node
-	}
-	user := &Node{Kind: bound.Kind, Name: p.Namespace + "/" + bound.Name}
-	if pod := b.pod(bound.UID); pod != nil {
-		user.Info = string(pod.Status.Phase)
-		if pod.Spec.NodeName != "" {
-			user.Info += " on " + pod.Spec.NodeName
+	if bound := p.Status.BoundTo; bound != nil {
+		user := &Node{Kind: bound.Kind, Name: p.Namespace + "/" + bound.Name}
+		if pod := b.Pod(bound.UID); pod != nil {
+			user.Info = string(pod.Status.Phase)
+			if pod.Spec.NodeName != "" {
+				user.Info += " on " + pod.Spec.NodeName
+			}
 		}
+		node.Children = append(node.Children, user)
 	}
-	node.Children = []*Node{user}
+	for _, f := range b.FloatingIPs(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}) {
+		node.Children = append(node.Children, &Node{Kind: "FloatingIP", Name: f.Namespace + "/" + f.Name,
+			Problem: problemOf(f.Status.Conditions), Warning: warningOf(f.Status.Conditions),
+			Info: cmp.Or(f.Status.Address, "no address yet")})
+	}
 	return node
 }
 

@@ -46,7 +46,18 @@ func cluster() *ask.Cluster {
 	waits.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "AddressInUse"}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-x", UID: "u"}}
 	pod.Spec.NodeName, pod.Status.Phase = "node1", corev1.PodRunning
-	return &ask.Cluster{Kubernetes: kubefake.NewClientset(pod), Networks: fake.NewSimpleClientset(routed(), bound, waits)}
+	floating := func(namespace, name, port, address, reason string) *cloudteamv1.FloatingIP {
+		f := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		f.Spec.PortName, f.Status.Address, f.Status.Conditions = port, address, ready
+		if reason != "" {
+			f.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: reason}}
+		}
+		return f
+	}
+	return &ask.Cluster{Kubernetes: kubefake.NewClientset(pod), Networks: fake.NewSimpleClientset(routed(), bound, waits,
+		floating("shop", "public", "web-0", "203.0.113.21", ""), floating("shop", "second", "web-0", "", "QuotaExceeded"),
+		floating("shop", "early", "web-9", "203.0.113.22", "PortNotReady"),
+		floating("team-a", "other", "web-0", "203.0.113.23", ""))}
 }
 
 // neutron knows the ports of a server, of the router, of nobody, and the bound one.
@@ -75,7 +86,9 @@ func TestATreeHasEachPortOnce(t *testing.T) {
 │ └ router r1
 │   ├ subnet 10.0.0.0/24  gateway 10.0.0.1, 3 of 253 addresses in use
 │   │ └ NetworkPort shop/web-0  10.0.0.7, fd00::7, floating IP 203.0.113.20
-│   │   └ Pod shop/web-x  Running on node1
+│   │   ├ Pod shop/web-x  Running on node1
+│   │   ├ FloatingIP shop/public  203.0.113.21
+│   │   └ FloatingIP shop/second  no address yet  QuotaExceeded
 │   └ subnet fd00::/64  gateway fd00::1
 ├ subnet 10.9.0.0/24  no gateway, 1 of 253 addresses in use
 │ └ port p9  10.9.0.3 "db\x1b[31m"

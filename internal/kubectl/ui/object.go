@@ -112,6 +112,10 @@ func get(ctx context.Context, c *ask.Cluster, of ask.Object) (object readable, e
 		g, failed := api.SecurityGroups(of.Namespace).Get(ctx, of.Name, options)
 		object, err = g, failed
 		g.APIVersion, g.Kind = apiVersion, of.Kind
+	case why.KindFloatingIP:
+		f, failed := api.FloatingIPs(of.Namespace).Get(ctx, of.Name, options)
+		object, err = f, failed
+		f.APIVersion, f.Kind = apiVersion, of.Kind
 	case why.KindPod:
 		p, failed := c.Kubernetes.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, options)
 		object, err = p, failed
@@ -124,7 +128,8 @@ func get(ctx context.Context, c *ask.Cluster, of ask.Object) (object readable, e
 		hide(&d.Spec.Template.Spec)
 	default:
 		return nil, apierrors.NewBadRequest(
-			fmt.Sprintf("%q is not shown here: name a Network, NetworkPort, SecurityGroup, Pod or Deployment", of.Kind))
+			fmt.Sprintf("%q is not shown here: name a Network, NetworkPort, SecurityGroup, FloatingIP, Pod or Deployment",
+				of.Kind))
 	}
 	if err != nil {
 		return nil, err
@@ -164,6 +169,8 @@ func statusOf(object readable) *cloudteamv1.ResourceStatus {
 	case *cloudteamv1.NetworkPort:
 		return &o.Status.ResourceStatus
 	case *cloudteamv1.SecurityGroup:
+		return &o.Status.ResourceStatus
+	case *cloudteamv1.FloatingIP:
 		return &o.Status.ResourceStatus
 	}
 	return nil

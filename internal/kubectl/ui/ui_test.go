@@ -48,6 +48,14 @@ func port(namespace, name, network string) *cloudteamv1.NetworkPort {
 	return p
 }
 
+// floatingIP names the port web-0 of shop.
+func floatingIP(reason string) *cloudteamv1.FloatingIP {
+	f := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "public"}}
+	f.Spec.ExternalNetwork, f.Spec.PortName = "public", "web-0"
+	f.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: reason}}
+	return f
+}
+
 func pod() *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-x", UID: "u",
 		Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: `{"value":"hunter2"}`}}}
@@ -142,6 +150,10 @@ func TestThePageFollowsTheClusterAndAgreesWithTheTree(t *testing.T) {
 			_, err := api.NetworkPorts("team").Create(t.Context(), port("team", "db-0", "frontend"), metav1.CreateOptions{})
 			return err
 		},
+		"a FloatingIP comes": func() error {
+			_, err := api.FloatingIPs("shop").Create(t.Context(), floatingIP("PortNotReady"), metav1.CreateOptions{})
+			return err
+		},
 		"a Pod ends": func() error {
 			ended := pod()
 			ended.Status.Phase = corev1.PodSucceeded
@@ -153,6 +165,9 @@ func TestThePageFollowsTheClusterAndAgreesWithTheTree(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.await(sentence, agrees)
+	}
+	if on := w.has["shop/frontend"].Children[0].Children[0].Children; len(on) != 2 || on[1].Name != "shop/public" {
+		t.Errorf("beside the Pod is %v", on)
 	}
 }
 
@@ -323,6 +338,29 @@ func TestDetailsHaveTheRemedyAndNoSecret(t *testing.T) {
 	_, text, _ = request(t, client, http.MethodGet, at+"&kind=Pod&name=web-x", nil)
 	if strings.Contains(text, "hunter2") || !strings.Contains(text, redact.Placeholder) {
 		t.Errorf("the Pod's variables are shown: %s", text)
+	}
+}
+
+// TestDetailsOfAFloatingIPLeadToItsPort follows the chain of a FloatingIP that waits for its port, as the page does.
+func TestDetailsOfAFloatingIPLeadToItsPort(t *testing.T) {
+	s, w := serve(t)
+	_, err := w.Networks.CloudteamV1().FloatingIPs("shop").Create(
+		t.Context(), floatingIP("PortNotReady"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, _ := visitor(t, s.URL())
+	at := "http://" + s.listener.Addr().String() + "/api/object?kind=FloatingIP&namespace=shop&name=public"
+	code, text, _ := request(t, client, http.MethodGet, at, nil)
+	var d Details
+	if err := json.Unmarshal([]byte(text), &d); err != nil || code != http.StatusOK {
+		t.Fatalf("%d %v: %s", code, err, text)
+	}
+	if cause := d.Answer.Cause().Object.String(); cause != "NetworkPort shop/web-0" {
+		t.Errorf("the cause is %q: %s", cause, text)
+	}
+	if len(d.Conditions) != 1 || d.Conditions[0].Remedy == "" || !strings.Contains(d.YAML, "kind: FloatingIP\n") {
+		t.Errorf("the FloatingIP has the conditions %+v and the YAML\n%s", d.Conditions, d.YAML)
 	}
 }
 

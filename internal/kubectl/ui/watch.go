@@ -5,6 +5,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -34,6 +35,7 @@ const (
 	byNetwork = "network"
 	byUID     = "uid"
 	byUser    = "user"
+	byPort    = "port"
 )
 
 // Entry is a Network on the page.
@@ -65,9 +67,9 @@ type World struct {
 	neutron   tree.Neutron
 	namespace string
 
-	networks, ports cache.SharedIndexInformer
-	run             func(cache.SharedIndexInformer)
-	wake            chan struct{}
+	networks, ports, floating cache.SharedIndexInformer
+	run                       func(cache.SharedIndexInformer)
+	wake                      chan struct{}
 
 	mu      sync.Mutex
 	pods    map[string]cache.SharedIndexInformer // by namespace; "" is all
@@ -124,8 +126,29 @@ func NewWorld(cluster *ask.Cluster, neutron tree.Neutron, namespace string) *Wor
 		}
 		return []string{p.Network().String()}
 	})
+	w.floating = w.informer(&cloudteamv1.FloatingIP{}, source{
+		what: "FloatingIPs", scope: namespace, fallback: namespace,
+		list: func(ctx context.Context, ns string, o metav1.ListOptions) (runtime.Object, error) {
+			return api.FloatingIPs(ns).List(ctx, o)
+		},
+		watch: func(ctx context.Context, ns string, o metav1.ListOptions) (watch.Interface, error) {
+			return api.FloatingIPs(ns).Watch(ctx, o)
+		},
+	}, cache.Indexers{byPort: func(o any) ([]string, error) {
+		return []string{portOf(o.(*cloudteamv1.FloatingIP))}, nil
+	}}, func(o any) []string {
+		// A port that is not here yet brings its Network itself.
+		port, exists, err := w.ports.GetIndexer().GetByKey(portOf(o.(*cloudteamv1.FloatingIP)))
+		if err != nil || !exists {
+			return nil
+		}
+		return []string{port.(*cloudteamv1.NetworkPort).Network().String()}
+	})
 	return w
 }
+
+// portOf is the namespace and name of the NetworkPort that a FloatingIP names.
+func portOf(f *cloudteamv1.FloatingIP) string { return f.Namespace + "/" + f.Spec.PortName }
 
 // Run follows the cluster until the context ends.
 func (w *World) Run(ctx context.Context) {
@@ -134,7 +157,7 @@ func (w *World) Run(ctx context.Context) {
 	w.mu.Lock()
 	w.run = func(informer cache.SharedIndexInformer) { group.Go(func() { informer.RunWithContext(ctx) }) }
 	w.mu.Unlock()
-	for _, informer := range []cache.SharedIndexInformer{w.networks, w.ports} {
+	for _, informer := range []cache.SharedIndexInformer{w.networks, w.ports, w.floating} {
 		w.run(informer)
 		group.Go(func() {
 			if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
@@ -178,7 +201,7 @@ func (w *World) Since(version int64) (View, int64, <-chan struct{}) {
 func (w *World) rebuild() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.read("Networks", w.networks) || !w.read("NetworkPorts", w.ports) {
+	if !w.read("Networks", w.networks) || !w.read("NetworkPorts", w.ports) || !w.read("FloatingIPs", w.floating) {
 		w.publish() // the notes may have changed
 		return
 	}
@@ -226,7 +249,17 @@ func (w *World) build(key string) *tree.Node {
 	slices.SortFunc(on, func(a, b cloudteamv1.NetworkPort) int {
 		return bytes.Compare([]byte(a.Namespace+"/"+a.Name), []byte(b.Namespace+"/"+b.Name))
 	})
-	return tree.Build(n, on, w.pod, w.others[n.Status.NetworkID])
+	return tree.Build(n, on, tree.Known{Pod: w.pod, FloatingIPs: w.leadingTo}, w.others[n.Status.NetworkID])
+}
+
+// leadingTo are the FloatingIPs that name a port.
+func (w *World) leadingTo(port types.NamespacedName) (all []*cloudteamv1.FloatingIP) {
+	found, _ := w.floating.GetIndexer().ByIndex(byPort, port.String()) // the index exists
+	for _, f := range found {
+		all = append(all, f.(*cloudteamv1.FloatingIP))
+	}
+	slices.SortFunc(all, func(a, b *cloudteamv1.FloatingIP) int { return cmp.Compare(a.Name, b.Name) })
+	return all
 }
 
 // pod finds a Pod. The lock is held.

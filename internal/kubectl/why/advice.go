@@ -37,7 +37,7 @@ const (
 	noRouter = "NoRouter"
 	// inUseBy: the object uses what has to go.
 	inUseBy = "Uses"
-	// hasFloatingIP: the object has a floating IP that needs what has to go.
+	// hasFloatingIP: the object has a floating IP that needs what has to go, or an address that another one wants.
 	hasFloatingIP = "HasFloatingIP"
 	// hasGroup: the object puts a port into the SecurityGroup that has to go or to change.
 	hasGroup = "HasGroup"
@@ -128,6 +128,10 @@ var advices = map[string]advice{
 	cloudteamv1.ReasonSecurityGroupNotReady: {
 		"Wait until the SecurityGroup that the message names is Ready, or create it. Other rules of a group are in force.",
 		[]string{"kubectl get " + groups + " -n {ns}"}},
+	cloudteamv1.ReasonPortNotReady: {
+		"Create the NetworkPort, wait until it has a port in Neutron, or name another one in spec.portName. The address " +
+			"stays meanwhile.",
+		[]string{"kubectl get networkports -n {ns}"}},
 	cloudteamv1.ReasonConflict: {
 		"Wait a minute. If it stays, find who else changes the network in Neutron at the same time.", nil},
 	cloudteamv1.ReasonInUse: {
@@ -208,14 +212,16 @@ var advices = map[string]advice{
 			"of the cidr, or delete Pods and NetworkPorts that nobody needs.",
 		[]string{"kubectl get networkports -A", "kubectl edit {kind} {name} -n {ns}"}},
 	outsideFull: {
-		"Remove spec.floatingIP of NetworkPorts that need none, or have addresses added to the external network.",
-		[]string{"openstack floating ip list", "kubectl get networkports -A -o wide"}},
+		"Remove spec.floatingIP of NetworkPorts that need none, delete such FloatingIPs, or have addresses added to the " +
+			"external network.",
+		[]string{"openstack floating ip list", "kubectl get networkports," + floatingIPs + " -A -o wide"}},
 	outsideTaken: {
 		"Remove that floating IP, or spec.floatingIP here: an address has at most one of an external network.",
 		[]string{"openstack floating ip list --port $(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.portID}')"}},
 	noRouter: {
 		"Set spec.router.externalNetwork of the Network to the external network of the floating IP, or change or remove " +
-			"spec.floatingIP of the NetworkPort. With spec.router.existing, that router needs the gateway.",
+			"spec.floatingIP of the NetworkPort, or spec.portName of the FloatingIP. With spec.router.existing, that router " +
+			"needs the gateway.",
 		[]string{"kubectl edit {kind} {name} -n {ns}", "openstack router list --long"}},
 	inUseBy: {
 		"Delete it. What waits for it continues by itself.", []string{"kubectl delete {kind} {name} -n {ns}"}},
@@ -272,6 +278,28 @@ var adviceFor = map[string]map[string]advice{
 				"list the field in allowedFields.",
 			[]string{"kubectl edit {kind} {name} -n {ns}", "kubectl get networkclasses"}},
 	},
+	KindFloatingIP: {
+		cloudteamv1.ReasonForbiddenByClass: {
+			"Name another class in spec.className, or a NetworkPort on another Network in spec.portName, as the message says. " +
+				"Or ask whoever manages the class to list floatingIP in allowedFields.",
+			[]string{"kubectl edit {kind} {name} -n {ns}", "kubectl get networkclasses"}},
+		cloudteamv1.ReasonClassLimitReached: {
+			"Delete FloatingIPs that nobody needs, name another class in spec.className, or ask for a higher limit in the " +
+				"class.",
+			[]string{"kubectl get networkclasses", "kubectl get " + floatingIPs + " -n {ns}"}},
+		cloudteamv1.ReasonAddressesExhausted: {
+			"Delete FloatingIPs that nobody needs, remove spec.floatingIP of NetworkPorts that need none, or have addresses " +
+				"added to the external network.",
+			[]string{"openstack floating ip list", "kubectl get networkports," + floatingIPs + " -A -o wide"}},
+		cloudteamv1.ReasonAddressInUse: {
+			"Remove the other floating IP of the port's address in Neutron, or name another NetworkPort in spec.portName: an " +
+				"address has at most one of an external network.",
+			[]string{"openstack floating ip list --long"}},
+		hasFloatingIP: {
+			"Name another NetworkPort in spec.portName here, or none, or delete it. If a Service made it, remove the " +
+				"annotation " + cloudteamv1.AnnotationFloatingIP + " there. What waits for it continues by itself.",
+			[]string{"kubectl edit {kind} {name} -n {ns}"}},
+	},
 	KindSecurityGroup: {
 		cloudteamv1.ReasonClassLimitReached: {
 			"Delete SecurityGroups that nobody needs, name another class in spec.className, or ask for a higher limit in the " +
@@ -309,11 +337,12 @@ func remedyOf(chain []Link) (remedy string, commands []string) {
 	return remedy, commands
 }
 
-// How a command names our Networks and SecurityGroups. Other products have such kinds, too, and kubectl takes any of
-// them for "network".
+// How a command names our Networks, SecurityGroups and FloatingIPs. Other products have such kinds, too, and kubectl
+// takes any of them for "network".
 const (
-	networks = "networks." + cloudteam.GroupName
-	groups   = "securitygroups." + cloudteam.GroupName
+	networks    = "networks." + cloudteam.GroupName
+	groups      = "securitygroups." + cloudteam.GroupName
+	floatingIPs = "floatingips." + cloudteam.GroupName
 )
 
 // resource is how a command names a kind: by a short name, or by one that no other product's has.
@@ -323,16 +352,19 @@ func resource(kind, short string) string {
 		return networks
 	case KindSecurityGroup:
 		return groups
+	case KindFloatingIP:
+		return floatingIPs
 	}
 	return short
 }
 
-// where says where else to look for an object that does not exist. Another namespace's SecurityGroup is of no use.
+// where says where else to look for an object that does not exist. Another namespace's SecurityGroup or NetworkPort is
+// of no use.
 func where(of Object) string {
 	switch {
 	case of.Namespace == "":
 		return ""
-	case of.Kind == KindSecurityGroup:
+	case of.Kind == KindSecurityGroup, of.Kind == KindNetworkPort:
 		return " -n " + of.Namespace
 	}
 	return " -A"

@@ -14,6 +14,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/class"
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -55,7 +56,7 @@ func networkWell(n *cloudteamv1.Network) string {
 	return ""
 }
 
-// classOf shows the class of a Network or SecurityGroup with a className.
+// classOf shows the class of an object with a className.
 func (w *walk) classOf(className string) []Link {
 	of := Object{Kind: "NetworkClass", Name: className}
 	list, is := ask.Read(w.Cluster, Object{Kind: "NetworkClass", Name: cmp.Or(of.Name, "(all)")},
@@ -104,6 +105,7 @@ func whatAllows(c *cloudteamv1.NetworkClass) string {
 			{"Networks in a namespace", limits.NetworksPerNamespace}, {"ports on a Network", limits.PortsPerNetwork},
 			{"ports of a Deployment", limits.PortsPerDeployment},
 			{"SecurityGroups in a namespace", limits.SecurityGroupsPerNamespace},
+			{"FloatingIPs in a namespace", limits.FloatingIPsPerNamespace},
 		} {
 			if limit.is != nil {
 				says = append(says, fmt.Sprintf("At most %d %s.", *limit.is, limit.what))
@@ -161,7 +163,7 @@ func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
 	}
 	ports := w.portsOn(n)
 	if len(ports) == 0 {
-		return nil
+		return w.namedUser(n, message)
 	}
 	slices.SortStableFunc(ports, func(a, b cloudteamv1.NetworkPort) int {
 		bound := func(p cloudteamv1.NetworkPort) int {
@@ -181,10 +183,10 @@ func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
 	return append([]Link{l}, userOf(&port)...)
 }
 
-// namedUser shows the port that a message about a part of a Network names: by its id or that of its floating IP, as the
-// controller names what is in the way. The name of a port in Neutron proves nothing, because anybody may choose it. Two
-// external networks may have the same addresses. A floating IP may be that of a port on another Network behind the same
-// router.
+// namedUser shows the port or FloatingIP that a message about a part of a Network names: by its id or that of its
+// floating IP, as the controller names what is in the way. The name of a port in Neutron proves nothing, because
+// anybody may choose it. Two external networks may have the same addresses. A floating IP may be that of a port on
+// another Network behind the same router.
 func (w *walk) namedUser(n *cloudteamv1.Network, message string) []Link {
 	for _, p := range w.allPorts(n.Namespace) {
 		of := ask.New(KindNetworkPort, p.Namespace, p.Name)
@@ -193,6 +195,15 @@ func (w *walk) namedUser(n *cloudteamv1.Network, message string) []Link {
 		}
 		if names(message, p.Status.PortID) {
 			return append([]Link{{Object: of, Reason: inUseBy, Message: "Its port is on the network."}}, userOf(&p)...)
+		}
+	}
+	if !strings.Contains(message, plan.FloatingIPResource) {
+		return nil
+	}
+	for _, f := range w.allFloatingIPs(n.Namespace) {
+		if names(message, f.Status.FloatingIPID) {
+			return []Link{{Object: ask.New(KindFloatingIP, f.Namespace, f.Name), Reason: hasFloatingIP,
+				Message: "Its address " + f.Status.Address + " needs the router."}}
 		}
 	}
 	return nil

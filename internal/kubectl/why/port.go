@@ -50,8 +50,9 @@ func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
 		}
 	case cloudteamv1.ReasonAddressInUse:
 		if floats(p) {
-			return append(chain, Link{Object: of, Reason: outsideTaken, Message: "The port exists. Somebody gave its address " +
+			chain = append(chain, Link{Object: of, Reason: outsideTaken, Message: "The port exists. Somebody gave its address " +
 				"a floating IP of external network " + p.Spec.FloatingIP.ExternalNetwork + "."})
+			return append(chain, w.floatingTo(p, p.UID)...)
 		}
 		chain = append(chain, w.holderOf(p)...)
 	case cloudteamv1.ReasonRejected:

@@ -67,7 +67,7 @@ func (a Answer) Names() []string {
 func name(o Object) string {
 	kind := strings.ToLower(o.Kind)
 	switch o.Kind {
-	case KindNetwork, KindNetworkPort, KindSecurityGroup, "NetworkClass":
+	case KindNetwork, KindNetworkPort, KindSecurityGroup, KindFloatingIP, "NetworkClass":
 		kind += ".cloudteam.ztgame.com"
 	case KindDeployment:
 		kind += ".apps"

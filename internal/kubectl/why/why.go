@@ -25,6 +25,7 @@ const (
 	KindNetwork       = "Network"
 	KindNetworkPort   = "NetworkPort"
 	KindSecurityGroup = "SecurityGroup"
+	KindFloatingIP    = "FloatingIP"
 	KindPod           = "Pod"
 	KindDeployment    = "Deployment"
 )
@@ -77,6 +78,12 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 			return nil, "", gone(of, err)
 		}
 		return w.group(g), groupWell(g), nil
+	case KindFloatingIP:
+		f, err := w.getFloatingIP(of)
+		if err != nil {
+			return nil, "", gone(of, err)
+		}
+		return w.floatingIP(f), floatingIPWell(f), nil
 	case KindPod:
 		p, err := w.getPod(of)
 		if err != nil {
@@ -97,7 +104,8 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 
 // ErrKind is the error of a kind that Explain does not know; it names those that it knows.
 func ErrKind(kind string) error {
-	return fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, pod or deployment", kind)
+	return fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, floatingip, pod or deployment",
+		kind)
 }
 
 func (w *walk) getNetwork(of Object) (*cloudteamv1.Network, error) {

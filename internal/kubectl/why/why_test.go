@@ -39,7 +39,8 @@ func clusterOf(objects ...runtime.Object) *ask.Cluster {
 	kube = append(kube, lease(now.Add(-2*time.Second)))
 	for _, o := range objects {
 		switch o.(type) {
-		case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass, *cloudteamv1.SecurityGroup:
+		case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass, *cloudteamv1.SecurityGroup,
+			*cloudteamv1.FloatingIP:
 			ours = append(ours, o)
 		default:
 			kube = append(kube, o)
@@ -547,6 +548,8 @@ func questions() (all []question) {
 		chain: "SecurityGroup shop/web InUse", remedy: "Take the ports that the message names out"})
 	add(question{reason: "Available", ask: "SecurityGroup db", objects: on(group("db", "True", "Available")),
 		remedy: "the SecurityGroup is Ready"})
+
+	add(floatingIPQuestions()...)
 
 	// Packets.
 	add(question{reason: "Plugged", ask: "NetworkPort web-a", objects: on(good(), attached("True", "Plugged")),

@@ -3,7 +3,7 @@
 import { Details } from './details.js'
 import { h, icon, number } from './dom.js'
 import { LaneMap } from './map.js'
-import { found, laneOf, reach } from './model.js'
+import { found, isOf, laneOf, reach } from './model.js'
 import { Table } from './table.js'
 
 const $ = (id) => document.getElementById(id)
@@ -91,7 +91,7 @@ class App {
     const network = this.lanes.get(id.slice('Network/'.length))
     if (network && network.id === id) return { is: 'Network', lane: network }
     for (const lane of this.lanes.values()) {
-      const port = lane.ports.find((p) => p.id === id || p.user?.id === id)
+      const port = lane.ports.find((p) => isOf(p, id))
       if (port) return { is: 'port', lane, port }
     }
     return null
@@ -99,7 +99,7 @@ class App {
 
   lanesOf(id) {
     return [...this.lanes.values()].filter((lane) => `router/${lane.router?.id}` === id || `outside/${lane.reached?.id}` === id ||
-      lane.ports.some((port) => port.id === id || port.user?.id === id)).sort((a, b) => (a.key < b.key ? -1 : 1))
+      lane.ports.some((port) => isOf(port, id))).sort((a, b) => (a.key < b.key ? -1 : 1))
   }
 
   connect() {

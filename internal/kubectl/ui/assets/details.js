@@ -6,7 +6,7 @@ import { words } from './model.js'
 const tabs = ['Overview', 'Events', 'YAML']
 const refresh = 30000 // milliseconds, for what no watch tells: conditions of Pods and Deployments
 const burst = 100 // milliseconds; Events that come together are one request
-const readable = /^(Network|NetworkPort|SecurityGroup|Pod|Deployment)\//
+const readable = /^(Network|NetworkPort|SecurityGroup|FloatingIP|Pod|Deployment)\//
 
 export class Details {
   constructor(app, element) {
@@ -176,6 +176,10 @@ export class Details {
       if (this.data.owner) add('Made for', this.link(this.data.owner))
       if (about.port.user && this.id !== about.port.user.id) add('Used by', this.object(about.port.user.id, `${about.port.user.kind} ${about.port.user.name}`), h('span', { class: 'muted' }, ` ${about.port.user.info}`))
       if (about.port.user && this.id === about.port.user.id) add('Port', this.object(about.port.id, about.port.name), h('span', { class: 'muted' }, ` ${about.port.user.info}`))
+      for (const f of about.port.floating) {
+        if (this.id === f.id) add('Leads to', this.object(about.port.id, about.port.name), h('code', { class: 'muted' }, ` ${f.info}`))
+        else add('Floating IP', this.object(f.id, f.name), h('code', { class: 'muted' }, ` ${f.info}`))
+      }
     }
     return rows.length ? [h('section', {}, h('h3', {}, 'On the network'), h('dl', {}, rows))] : []
   }

@@ -2,7 +2,7 @@
 // in the document.
 
 import { h, icon, meter, number, short } from './dom.js'
-import { portFound, sectionsOf, words } from './model.js'
+import { isOf, portFound, sectionsOf, words } from './model.js'
 
 const pad = 20 // around everything
 const gap = 14 // between lanes
@@ -257,7 +257,7 @@ export class LaneMap {
     const detail = port.problem || (port.kind === 'NetworkPort' ? port.info : port.info.split(' ')[0])
     return h('li', {}, h('button', {
       class: `card ${port.state}${portFound(port, search) ? ' hit' : ''}`, type: 'button', 'data-id': port.id,
-      'aria-pressed': String(this.app.selected(port.id) || (port.user && this.app.selected(port.user.id)) || false),
+      'aria-pressed': String(isOf(port, this.app.sel)),
       title: [port.user && `${port.user.kind} ${port.user.name} ${port.user.info}`, `${port.kind} ${port.ns ? `${port.ns}/` : ''}${port.name}`,
         port.info, port.problem, port.warning].filter(Boolean).join('\n'),
       'aria-label': `${what.kind ?? port.kind} ${what.name}, ${port.info}, ${words[port.state]}${port.problem ? `, ${port.problem}` : ''}${port.warning ? `, ${port.warning}` : ''}`,
@@ -272,7 +272,7 @@ export class LaneMap {
 
   // reveal scrolls to an object's lane.
   reveal(id) {
-    const at = this.placed.find((p) => p.lane.id === id || p.lane.ports.some((port) => port.id === id || port.user?.id === id) ||
+    const at = this.placed.find((p) => p.lane.id === id || p.lane.ports.some((port) => isOf(port, id)) ||
       `router/${p.lane.router?.id}` === id || `outside/${p.lane.reached?.id}` === id)
     if (!at) return
     const top = this.element.scrollTop

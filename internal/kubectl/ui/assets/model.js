@@ -26,15 +26,25 @@ function colourOf(key) {
 }
 
 function portOf(node) {
-  const user = (node.children ?? [])[0]
+  const children = node.children ?? []
+  const user = children.find((c) => c.kind !== 'FloatingIP')
+  const floating = children.filter((c) => c.kind === 'FloatingIP').map((c) => ({
+    id: `${c.kind}/${c.name}`, name: split(c.name)[1], info: c.info ?? '', problem: c.problem ?? '',
+  }))
+  // A FloatingIP that does not lead to the port has no place of its own on the map.
+  const warning = node.warning || floating.find((f) => f.problem)?.problem || ''
   const [ns, name] = node.kind === 'NetworkPort' ? split(node.name) : ['', node.name]
   return {
     id: `${node.kind}/${node.name}`, kind: node.kind, ns, name, info: node.info ?? '', problem: node.problem ?? '',
-    warning: node.warning ?? '', state: stateOf(node),
+    warning, state: stateOf({ ...node, warning }), floating,
     user: user && { id: `${user.kind}/${user.name}`, kind: user.kind, name: split(user.name)[1], info: user.info ?? '' },
-    hay: [node.name, node.info, node.problem, node.warning, user?.name, user?.info].join(' ').toLowerCase(),
+    hay: [node.name, node.info, node.problem, warning, user?.name, user?.info, ...floating.flatMap((f) => [f.name, f.info])]
+      .join(' ').toLowerCase(),
   }
 }
+
+// isOf reports whether an id is a port's, or that of its user or of a FloatingIP that leads to it.
+export const isOf = (port, id) => port.id === id || port.user?.id === id || port.floating.some((f) => f.id === id)
 
 // laneOf makes the lane of a Network from its tree.
 export function laneOf(entry) {

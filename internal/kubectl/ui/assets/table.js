@@ -1,7 +1,7 @@
 // The table: the same Networks as rows. Only the rows in view are in the document; their numbers say where they are.
 
 import { h, icon, meter, number, short } from './dom.js'
-import { words } from './model.js'
+import { isOf, words } from './model.js'
 
 const rowHeight = 44
 const overscan = 10
@@ -82,7 +82,7 @@ export class Table {
   keys() { return this.lanes.map((lane) => lane.id) }
 
   reveal(id) {
-    const index = this.lanes.findIndex((l) => l.id === id || l.ports.some((port) => port.id === id || port.user?.id === id))
+    const index = this.lanes.findIndex((l) => l.id === id || l.ports.some((port) => isOf(port, id)))
     if (index < 0) return
     const y = index * rowHeight
     const room = this.element.clientHeight - rowHeight // the head stays in view

@@ -1,0 +1,153 @@
+package why
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func (w *walk) getFloatingIP(of Object) (*cloudteamv1.FloatingIP, error) {
+	return w.Networks.CloudteamV1().FloatingIPs(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+}
+
+// floatingIP explains a FloatingIP; the chain is empty if nothing is wrong.
+func (w *walk) floatingIP(f *cloudteamv1.FloatingIP) []Link {
+	of := ask.New(KindFloatingIP, f.Namespace, f.Name)
+	if !w.first(of) {
+		return nil
+	}
+	c := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionClassViolated)
+	if c != nil && c.Status == metav1.ConditionTrue {
+		w.warn(link(of, *c))
+	}
+	l, reason, bad := w.ready(of, f, &f.Status.ResourceStatus)
+	if !bad {
+		return nil
+	}
+	chain := []Link{l}
+	switch reason {
+	case notSeen:
+		return append(chain, w.controller()...)
+	case cloudteamv1.ReasonForbiddenByClass:
+		return append(chain, w.classOf(w.forbidding(f))...)
+	case cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
+		return append(chain, w.classOf(f.Spec.ClassName)...)
+	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
+		return append(chain, credentialsOf(f, f.Spec.Cloud, &f.Status.ResourceStatus)...)
+	case cloudteamv1.ReasonPortNotReady:
+		return append(chain, w.portFor(f)...)
+	case cloudteamv1.ReasonNetworkNotReady:
+		if p, is := w.portOf(f); is == ask.There {
+			chain = append(chain, w.networkFor(p.Network(), p.Namespace, true)...)
+		}
+	case cloudteamv1.ReasonAddressInUse:
+		if p, is := w.portOf(f); is == ask.There {
+			chain = append(chain, w.floatingTo(p, f.UID)...)
+		}
+	case cloudteamv1.ReasonRejected:
+		if !names(l.Message, noGateway) {
+			return chain
+		}
+		if p, is := w.portOf(f); is == ask.There {
+			if n, is := w.networkOf(p); is == ask.There {
+				chain = append(chain, routerOf(n, f.Spec.ExternalNetwork))
+			}
+		}
+	}
+	return chain
+}
+
+// forbidding is the name of the class that forbids a FloatingIP: its own, or that of the port's Network. One that its
+// own class forbids is never created.
+func (w *walk) forbidding(f *cloudteamv1.FloatingIP) string {
+	if f.Status.FloatingIPID == "" {
+		return f.Spec.ClassName
+	}
+	if p, is := w.portOf(f); is == ask.There {
+		if n, is := w.networkOf(p); is == ask.There {
+			return n.Spec.ClassName
+		}
+	}
+	return f.Spec.ClassName
+}
+
+// portOf is the NetworkPort that a FloatingIP names.
+func (w *walk) portOf(f *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, ask.Presence) {
+	if f.Spec.PortName == "" {
+		return nil, ask.Absent
+	}
+	of := ask.New(KindNetworkPort, f.Namespace, f.Spec.PortName)
+	return ask.Read(w.Cluster, of, func() (*cloudteamv1.NetworkPort, error) { return w.getPort(of) })
+}
+
+// portFor explains the NetworkPort that a FloatingIP waits for; the chain is empty if it is there by now.
+func (w *walk) portFor(f *cloudteamv1.FloatingIP) []Link {
+	p, is := w.portOf(f)
+	switch {
+	case is == ask.Absent:
+		return []Link{{Object: ask.New(KindNetworkPort, f.Namespace, f.Spec.PortName), Reason: notFound,
+			Message: "There is no such NetworkPort in the namespace."}}
+	case is != ask.There, p.Status.PortID != "" && p.DeletionTimestamp == nil:
+		return nil
+	}
+	return w.port(p)
+}
+
+// floatingTo shows what of ours leads to a port beside the object of a UID: the port's own floating IP, or another
+// FloatingIP.
+func (w *walk) floatingTo(p *cloudteamv1.NetworkPort, but types.UID) []Link {
+	if own := p.Status.FloatingIP; own != nil && p.UID != but {
+		return []Link{{Object: ask.New(KindNetworkPort, p.Namespace, p.Name), Reason: hasFloatingIP,
+			Message: "It has the floating IP " + own.Address + " by its own spec."}}
+	}
+	for _, f := range w.allFloatingIPs(p.Namespace) {
+		if f.UID != but && f.Status.PortID != "" && f.Status.PortID == p.Status.PortID {
+			return []Link{{Object: ask.New(KindFloatingIP, f.Namespace, f.Name), Reason: hasFloatingIP,
+				Message: "Its address " + f.Status.Address + " leads to the port."}}
+		}
+	}
+	return nil
+}
+
+// allFloatingIPs are the FloatingIPs that the user may see: of all namespaces, or else of one.
+func (w *walk) allFloatingIPs(own string) []cloudteamv1.FloatingIP {
+	list := func(namespace string) func() (*cloudteamv1.FloatingIPList, error) {
+		return func() (*cloudteamv1.FloatingIPList, error) {
+			return w.Networks.CloudteamV1().FloatingIPs(namespace).List(w.ctx, metav1.ListOptions{})
+		}
+	}
+	all, is := ask.Read(w.Cluster, Object{Kind: "FloatingIPs", Name: "of all namespaces"}, list(metav1.NamespaceAll))
+	if is == ask.Hidden {
+		all, is = ask.Read(w.Cluster, Object{Kind: "FloatingIPs", Name: "of namespace " + own}, list(own))
+	}
+	if is != ask.There {
+		return nil
+	}
+	return all.Items
+}
+
+func floatingIPWell(f *cloudteamv1.FloatingIP) string {
+	owner := controller.OwnerOf(f, schema.GroupKind{Kind: "Service"})
+	switch {
+	case f.Status.PortID != "":
+		return fmt.Sprintf("Nothing is wrong: %s leads to %s of NetworkPort %s.", f.Status.Address, f.Status.PortAddress,
+			f.Spec.PortName)
+	case f.Spec.PortName == "" && owner != nil:
+		return fmt.Sprintf("Nothing is wrong: %s leads nowhere, because Service %s selects no Pod that can have it. The "+
+			"Service's Events say why.", f.Status.Address, owner.Name)
+	case f.Spec.PortName == "":
+		return fmt.Sprintf("Nothing is wrong: %s leads nowhere, because spec.portName names no NetworkPort.",
+			f.Status.Address)
+	}
+	if ready := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionReady); ready != nil {
+		return fmt.Sprintf("Nothing is wrong: the FloatingIP is Ready (%s).", ready.Reason)
+	}
+	return ""
+}
