@@ -170,7 +170,7 @@ func (p *process) startControllers() {
 		{networkcontroller.Name, p.buildNetwork, []schema.GroupVersionResource{networkResource}, nil},
 		{portcontroller.Name, p.buildNetworkPort, both, p.policiesKnown},
 		{groupcontroller.Name, p.buildSecurityGroup, []schema.GroupVersionResource{groupResource}, nil},
-		{floatingcontroller.Name, p.buildFloatingIP, []schema.GroupVersionResource{floatingIPs}, nil},
+		{floatingcontroller.Name, p.buildFloatingIP, append(both, floatingIPs), nil},
 		{deploymentcontroller.Name, p.buildDeployment, both, nil},
 		{podcontroller.Name, p.buildPod, both, p.machinesKnown},
 		{servicecontroller.Name, p.buildService, append(both, floatingIPs), nil},
@@ -310,12 +310,10 @@ func (p *process) buildSecurityGroup() (started, error) {
 
 func (p *process) buildFloatingIP() (started, error) {
 	floating := p.factory.Cloudteam().V1().FloatingIPs()
-	var to *floatingcontroller.Ports
-	if ports := p.ports(); ports != nil {
-		to = &floatingcontroller.Ports{Ports: ports, Networks: p.factory.Cloudteam().V1().Networks()}
-	}
-	c, err := floatingcontroller.NewController(
-		p.client.CloudteamV1(), floating, to, p.inventory(), p.recorder, p.cluster, p.classes)
+	objects := p.factory.Cloudteam().V1()
+	c, err := floatingcontroller.NewController(p.client.CloudteamV1(), floating,
+		floatingcontroller.Ports{Ports: objects.NetworkPorts(), Networks: objects.Networks()}, p.inventory(), p.recorder,
+		p.cluster, p.classes)
 	if err != nil {
 		return nil, err
 	}
@@ -323,9 +321,9 @@ func (p *process) buildFloatingIP() (started, error) {
 	return serveManaged(p, c), nil
 }
 
-// ports gives the NetworkPorts that a deleted Network or SecurityGroup waits for, and that FloatingIPs lead to; nil
-// without this controller or their CRD, because then there are none. When the CRD is installed later, Neutron refuses to
-// delete what has ports, and FloatingIPs lead nowhere, until this process restarts.
+// ports gives the NetworkPorts that a deleted Network or SecurityGroup waits for; nil without this controller or their
+// CRD, because then there are none. When the CRD is installed later, Neutron refuses to delete what has ports, until
+// this process restarts.
 func (p *process) ports() informersv1.NetworkPortInformer {
 	if !p.options.enabled(portcontroller.Name) || !p.installed(portResource) {
 		return nil

@@ -52,7 +52,7 @@ type FloatingSpec struct {
 	NetworkID string
 	// PortID is the port that it leads to. It is empty if it leads nowhere.
 	PortID string
-	// Fixed are the port's addresses of IPv4. Neutron chooses one for a floating IP that leads to none of them.
+	// Fixed are the port's addresses of IPv4. A floating IP that leads to none of them is led to the lowest.
 	Fixed []netip.Addr
 	// Retain is true if the floating IP stays when the object is deleted. Its description says so, in case that nobody
 	// sees the deletion.
@@ -69,6 +69,10 @@ func (s FloatingSpec) Validate() error {
 
 // FloatingIP plans the steps that turn observed into spec, in the order to take them. Like that of Network, the Change
 // is empty if there is nothing to do. It changes or deletes only what bears the spec's owner, wherever it leads.
+//
+// From one port to another it goes by way of nowhere, in two steps. Neutron may refuse the second one, because the other
+// port has a floating IP. So two that exchange their ports get there, and none stays at a port that its spec no longer
+// names.
 func FloatingIP(spec FloatingSpec, observed Observed) (Change, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -81,18 +85,33 @@ func FloatingIP(spec FloatingSpec, observed Observed) (Change, error) {
 	change := as.surplusFloatingIPs(spec.PortID, observed)
 	keep, exists := observed.FloatingIP(spec.NetworkID, spec.PortID)
 	if !exists {
-		return append(change, as.createFloatingIP(Ref{ID: spec.PortID})), nil
+		step := as.createFloatingIP(Ref{ID: spec.PortID})
+		step.FloatingIP.Fixed = spec.lowest()
+		return append(change, step), nil
+	}
+	if keep.PortID != "" && keep.PortID != spec.PortID {
+		away := as.updateFloatingIP(keep, leading{declared: None, field: FieldPortName})
+		change = append(change, away)
+		keep.PortID, keep.FloatingIPAttributes = "", away.FloatingIP
 	}
 	to := leading{port: Ref{ID: spec.PortID}, field: FieldPortName}
 	switch {
-	case keep.PortID == spec.PortID && (keep.PortID == "" || slices.Contains(spec.Fixed, keep.Fixed)):
+	case keep.PortID != spec.PortID:
+		to.declared, to.fixed = "of port "+spec.PortID, spec.lowest()
+	case keep.PortID == "" || slices.Contains(spec.Fixed, keep.Fixed):
 		to.fixed = keep.Fixed
-	case spec.PortID == "":
-		to.declared = None
 	default:
-		to.declared = "of port " + spec.PortID
+		to.declared, to.fixed = "of another address of port "+spec.PortID, spec.lowest()
 	}
 	return change.with(as.updateFloatingIP(keep, to)), nil
+}
+
+// lowest is the address that a floating IP leads to. The zero Addr leaves the choice to whoever sends the request.
+func (s FloatingSpec) lowest() netip.Addr {
+	if len(s.Fixed) == 0 {
+		return netip.Addr{}
+	}
+	return slices.MinFunc(s.Fixed, netip.Addr.Compare)
 }
 
 // Complete reports whether the floating IP exists and leads to its port.

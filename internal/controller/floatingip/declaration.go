@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
@@ -21,6 +24,8 @@ type declaration struct {
 	plan.FloatingSpec
 	// named is true while NetworkID may be the name of the external network.
 	named bool
+	// port is the marker of the NetworkPort whose port PortID is.
+	port plan.Owner
 	// class is the class that the floating IP is made with; nil for none. forbids says what it, or that of the port's
 	// Network, forbids of a floating IP that is kept all the same. It is nil if nothing.
 	class   *cloudteamv1.AppliedClass
@@ -29,7 +34,9 @@ type declaration struct {
 	pending *managed.Problem
 }
 
-// Resolve implements managed.Declaration. It replaces the name of the external network by its id.
+// Resolve implements managed.Declaration. It replaces the name of the external network by its id, and holds that the
+// port is the NetworkPort's, by its marker in the floating IP's own cloud. A NetworkPort's status may be of another
+// cloud, which a tenant chooses, and that can give its ports any ids: also those of other tenants' ports here.
 func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
 	if d.named {
 		id, err := in.ExternalNetwork(ctx, "spec.externalNetwork", d.NetworkID)
@@ -40,6 +47,27 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 	}
 	if d.pending != nil {
 		return d, d.pending
+	}
+	if d.PortID == "" {
+		return d, nil
+	}
+	observed, err := in.Observed(ctx, d.port, time.Time{}, plan.KindPort)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(observed.Ports, func(p plan.ObservedPort) bool { return p.ID == d.PortID })
+	if at < 0 {
+		problem := &managed.Problem{State: controller.Reconciling(cloudteamv1.ReasonPortNotReady, fmt.Sprintf(
+			"The cloud of this FloatingIP has no port %s of the NetworkPort. The address is kept, and leads nowhere. Retrying. "+
+				"Write the cloud or the className of the port's Network, or wait until the port is there.", d.PortID))}
+		d.PortID, d.Fixed = "", nil
+		return d, problem
+	}
+	d.Fixed = nil
+	for _, a := range observed.Ports[at].Addresses {
+		if a.Address.Is4() {
+			d.Fixed = append(d.Fixed, a.Address)
+		}
 	}
 	return d, nil
 }
@@ -66,23 +94,34 @@ func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (man
 	if reason != "" {
 		d.forbids = new(controller.Stalled(reason, message))
 	}
-	if d.forbids != nil && !made.Kept {
+	refused := d.forbids != nil && !made.Kept
+	if refused && obj.Status.FloatingIPID == "" {
 		return nil, managed.Waits(*d.forbids)
 	}
 	if err := k.room.Refuse(obj, rule); err != nil {
 		return nil, err
 	}
 	port, err := k.port(obj)
+	if refused && (port == nil || port.Status.PortID != obj.Status.PortID) {
+		// A class that forbids it by now opens no port. What its spec no longer names, it closes all the same.
+		port, err = nil, managed.Waits(*d.forbids)
+	}
 	if problem, waits := err.(*managed.Problem); waits { //nolint:errorlint // port wraps none
 		d.pending, err = problem, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if port != nil && d.forbids == nil {
-		d.forbids = k.forbids(obj, port)
+	if port != nil {
+		d.port = plan.Owner{Cluster: owner.Cluster, Object: string(port.UID)}
+		if d.forbids == nil {
+			d.forbids = k.forbids(obj, port)
+		}
 	}
 	d.FloatingSpec = declare.FloatingIP(obj, owner, port)
+	if refused && d.pending == nil {
+		d.pending = managed.Waits(*d.forbids)
+	}
 	return d, nil
 }
 
@@ -90,7 +129,7 @@ func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (man
 // cannot lead there now.
 func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, error) {
 	name := obj.Spec.PortName
-	if name == "" || k.ports == nil {
+	if name == "" {
 		return nil, nil //nolint:nilnil // it leads nowhere
 	}
 	port, err := k.ports.NetworkPorts(obj.Namespace).Get(name)
@@ -127,12 +166,32 @@ func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, erro
 	if message := k.classes.JudgeFloatingTo(on, false); message != "" {
 		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
 	}
+	if rival := k.rival(obj, port); rival != "" {
+		return nil, managed.Waits(controller.Reconciling(cloudteamv1.ReasonAddressInUse, fmt.Sprintf(
+			"FloatingIP %s of the same external network leads to NetworkPort %s, and a port has one of each. The address is "+
+				"kept, and leads nowhere. Name another NetworkPort in spec.portName, or have FloatingIP %[1]s lead elsewhere.",
+			rival, name)))
+	}
 	if classes.Unapplied(on) {
 		return nil, managed.Waits(controller.Reconciling(cloudteamv1.ReasonNetworkNotReady, fmt.Sprintf(
 			"Network %s has a change that is not applied yet. The address leads to a port on it when that is done. Run "+
 				"kubectl describe on the Network to see why.", on.Name)))
 	}
 	return port, nil
+}
+
+// rival names another FloatingIP of the same external network that leads to a port; empty if there is none. Neutron
+// would refuse the second one, and each retry would cost it a request.
+func (k *kind) rival(obj *cloudteamv1.FloatingIP, port *cloudteamv1.NetworkPort) string {
+	to := cache.MetaObjectToName(port).String()
+	for _, other := range controller.Indexed[*cloudteamv1.FloatingIP](k.floating, indexPort, to) {
+		same := other.Spec.ExternalNetwork == obj.Spec.ExternalNetwork ||
+			other.Status.ExternalNetworkID == obj.Status.ExternalNetworkID && obj.Status.ExternalNetworkID != ""
+		if other.UID != obj.UID && same && other.Status.PortID == port.Status.PortID {
+			return other.Name
+		}
+	}
+	return ""
 }
 
 // forbids says what the class of the Network forbids of a floating IP that leads to a port on it; nil if nothing.

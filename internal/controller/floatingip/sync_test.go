@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,7 +57,7 @@ func (w *world) restart() {
 	w.Stop()
 	w.NewInformers()
 	v1 := w.Informers.Cloudteam().V1()
-	to := &Ports{Ports: v1.NetworkPorts(), Networks: v1.Networks()}
+	to := Ports{Ports: v1.NetworkPorts(), Networks: v1.Networks()}
 	c, err := NewController(w.Clients.CloudteamV1(), v1.FloatingIPs(), to, w.Cloud, w.Events, owner.Cluster,
 		w.classes.Classes)
 	if err != nil {
@@ -138,12 +139,17 @@ func at(address string) []plan.PortAddress {
 	return []plan.PortAddress{{SubnetID: "sub-1", Address: netip.MustParseAddr(address)}}
 }
 
+// putPort makes the port of a NetworkPort in Neutron.
+func (w *world) putPort(name, id, address string) {
+	w.Cloud.PutPort(plan.ObservedPort{ID: id, NetworkID: "net-1", PortAttributes: plan.PortAttributes{
+		Description: plan.Owner{Cluster: owner.Cluster, Object: "uid-" + name}.Marker(), Addresses: at(address),
+	}})
+}
+
 // onPort makes a NetworkPort on the Network, and its port in Neutron.
 func (w *world) onPort(name, id, address string) *cloudteamv1.NetworkPort {
 	w.T.Helper()
-	w.Cloud.PutPort(plan.ObservedPort{ID: id, NetworkID: "net-1", PortAttributes: plan.PortAttributes{
-		Addresses: at(strings.TrimSuffix(address, "/24")),
-	}})
+	w.putPort(name, id, strings.TrimSuffix(address, "/24"))
 	p := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "team", Name: name, UID: types.UID("uid-" + name), Generation: 1,
 	}}
@@ -197,9 +203,7 @@ func TestAPortThatIsMadeAnewIsFollowed(t *testing.T) {
 		w.onPort("web-0", "port-1", "10.0.0.7/24")
 		id := w.wantLeads("port-1")
 		w.Cloud.Remove("port-1")
-		w.Cloud.PutPort(plan.ObservedPort{ID: "port-2", NetworkID: "net-1", PortAttributes: plan.PortAttributes{
-			Addresses: at("10.0.0.8"),
-		}})
+		w.putPort("web-0", "port-2", "10.0.0.8")
 		w.Cloud.Audit(t)
 		w.editPort(func(p *cloudteamv1.NetworkPort) {
 			p.Status.PortID, p.Status.Addresses[0].Address = "port-2", "10.0.0.8/24"
@@ -276,11 +280,15 @@ func TestItLeadsToNoPortThatItMustNotReach(t *testing.T) {
 			network: func(n *cloudteamv1.Network) { n.Generation = 2 },
 			reason:  cloudteamv1.ReasonNetworkNotReady, says: "a change that is not applied",
 		},
-		"one of another cloud": {
-			change: func(p *cloudteamv1.NetworkPort) {
-				p.Status.Cloud = &cloudteamv1.CloudStatus{Endpoint: "https://other.test/", Region: "one", ProjectID: "p2"}
-			},
-			reason: cloudteamv1.ReasonCloudMismatch, says: "",
+		// A tenant's own cloud gives its ports whatever ids it likes.
+		"another's, by an id that the cloud of a tenant tells": {
+			change:  func(p *cloudteamv1.NetworkPort) { p.Status.PortID = "port-9" },
+			network: func(n *cloudteamv1.Network) { n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "mine"} },
+			reason:  cloudteamv1.ReasonPortNotReady, says: "has no port port-9 of the NetworkPort",
+		},
+		"one of which the cloud knows nothing": {
+			change: func(p *cloudteamv1.NetworkPort) { p.Status.PortID = "port-8" },
+			reason: cloudteamv1.ReasonPortNotReady, says: "has no port port-8 of the NetworkPort",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -290,10 +298,11 @@ func TestItLeadsToNoPortThatItMustNotReach(t *testing.T) {
 			}
 			inWorld(t, func(w *world) {
 				w.classes.Set(&cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{Name: "closed"}})
-				w.Cloud.PutPort(plan.ObservedPort{ID: "port-1", NetworkID: "net-1", PortAttributes: plan.PortAttributes{
-					Addresses: at("10.0.0.7"),
-				}})
-				p := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-0", UID: "uid-p"}}
+				w.putPort("web-0", "port-1", "10.0.0.7")
+				w.putPort("victim", "port-9", "10.0.0.9")
+				p := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
+					Namespace: "team", Name: "web-0", UID: "uid-web-0",
+				}}
 				p.Spec.NetworkName, p.Status.PortID = "net", "port-1"
 				p.Status.Addresses = []cloudteamv1.PortAddress{{Address: "10.0.0.7/24"}}
 				if test.change != nil {
@@ -314,7 +323,7 @@ func TestItLeadsToNoPortThatItMustNotReach(t *testing.T) {
 	}
 }
 
-// TestAClassThatForbidsItLaterTakesNothingAway also holds that a change is not applied then.
+// TestAClassThatForbidsItLaterTakesNothingAway also holds that a change opens no port then, and may close one.
 func TestAClassThatForbidsItLaterTakesNothingAway(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.onPort("web-0", "port-1", "10.0.0.7/24")
@@ -328,17 +337,58 @@ func TestAClassThatForbidsItLaterTakesNothingAway(t *testing.T) {
 		if !meta.IsStatusConditionTrue(w.Get().Status.Conditions, cloudteamv1.ConditionClassViolated) {
 			t.Error("it does not tell that its class forbids it now")
 		}
-		w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.PortName = "" })
+		w.onPort("web-1", "port-2", "10.0.0.8/24")
+		w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyDelete })
 		w.wantReady(cloudteamv1.ReasonForbiddenByClass, "forbids FloatingIPs")
-		if f := w.Cloud.FloatingIPs()[0]; f.PortID != "port-1" {
-			t.Errorf("a change that the class forbids was applied: %+v", f)
-		}
+		w.wantLeads("port-1")
+		w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.PortName = "web-1" })
+		w.wantReady(cloudteamv1.ReasonForbiddenByClass, "forbids FloatingIPs")
+		w.wantLeads("") // it opens no port, and closes the one that its spec no longer names
 		w.Delete()
 		w.settle()
 		if left := w.Cloud.FloatingIPs(); w.Exists() || len(left) > 0 {
 			t.Errorf("after the deletion there is %+v", left)
 		}
 	}, network(), public("web-0"))
+}
+
+// TestFloatingIPsExchangeTheirPorts has two of one external network, of which Neutron lets one lead to a port.
+func TestFloatingIPsExchangeTheirPorts(t *testing.T) {
+	other := public("web-1")
+	other.Name, other.UID = "db", "uid-db"
+	inWorld(t, func(w *world) {
+		w.onPort("web-0", "port-1", "10.0.0.7/24")
+		w.onPort("web-1", "port-2", "10.0.0.8/24")
+		leads := func(want map[string]string) {
+			t.Helper()
+			got := map[string]string{}
+			for _, f := range w.Cloud.FloatingIPs() {
+				_, of, _ := plan.ParseDescription(f.Description)
+				got[of.Object] = f.PortID
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("where they lead (-want +got):\n%s", diff)
+			}
+		}
+		leads(map[string]string{"uid-web": "port-1", "uid-db": "port-2"})
+		for _, e := range []struct{ name, port string }{{"web", "web-1"}, {"db", "web-0"}} {
+			controllertest.Edit(t, w.API, cache.NewObjectName("team", e.name), func(obj *cloudteamv1.FloatingIP) {
+				obj.Spec.PortName = e.port
+			})
+		}
+		w.settle()
+		leads(map[string]string{"uid-web": "port-2", "uid-db": "port-1"})
+		w.WantState("Ready=True Available")
+
+		w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.PortName = "web-0" }) // where the other one is
+		w.wantReady(cloudteamv1.ReasonAddressInUse, "FloatingIP db of the same external network leads to NetworkPort web-0")
+		leads(map[string]string{"uid-web": "", "uid-db": "port-1"})
+		controllertest.Edit(t, w.API, cache.NewObjectName("team", "db"), func(obj *cloudteamv1.FloatingIP) {
+			obj.Spec.PortName = ""
+		})
+		w.settle()
+		leads(map[string]string{"uid-web": "port-1", "uid-db": ""})
+	}, network(), public("web-0"), other)
 }
 
 func TestClassesLimitFloatingIPs(t *testing.T) {

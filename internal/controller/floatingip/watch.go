@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -31,7 +32,6 @@ type Controller = managed.Reconciler[*cloudteamv1.FloatingIP]
 // kind has what the functions of the Kind need.
 type kind struct {
 	floating cache.Indexer
-	// ports and networks are nil if NetworkPorts are not served.
 	ports    listers.NetworkPortLister
 	networks listers.NetworkLister
 	classes  *classes.Classes
@@ -47,10 +47,10 @@ type Ports struct {
 // indexPort is the index of FloatingIPs by the namespaces and names of the NetworkPorts in their specs.
 const indexPort = "floatingip/port"
 
-// NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. to is
-// nil if NetworkPorts are not served. of finds the classes of FloatingIPs; nil stands for the built-in class.
+// NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. of finds
+// the classes of FloatingIPs; nil stands for the built-in class.
 func NewController(
-	client typed.FloatingIPsGetter, floating informers.FloatingIPInformer, to *Ports, inventory managed.Inventory,
+	client typed.FloatingIPsGetter, floating informers.FloatingIPInformer, to Ports, inventory managed.Inventory,
 	recorder record.EventRecorder, cluster string, of *classes.Classes,
 ) (*Controller, error) {
 	informer := floating.Informer()
@@ -63,12 +63,12 @@ func NewController(
 	if err != nil {
 		return nil, fmt.Errorf("indexing floatingips by port: %w", err)
 	}
-	own := &kind{floating: informer.GetIndexer(), classes: of, room: roomFor(floating.Lister(), of)}
-	if to != nil {
-		if err := controller.IndexPorts(to.Ports.Informer()); err != nil {
-			return nil, err
-		}
-		own.ports, own.networks = to.Ports.Lister(), to.Networks.Lister()
+	if err := controller.IndexPorts(to.Ports.Informer()); err != nil {
+		return nil, err
+	}
+	own := &kind{
+		floating: informer.GetIndexer(), ports: to.Ports.Lister(), networks: to.Networks.Lister(), classes: of,
+		room: roomFor(floating.Lister(), of),
 	}
 	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.FloatingIP]{
 		Descriptor: managed.Descriptor{
@@ -88,8 +88,11 @@ func NewController(
 			resource := plan.Resource{Kind: plan.KindFloatingIP, ID: obj.Status.FloatingIPID}
 			return []managed.Lookup{{Resource: resource, Name: obj.Name}}
 		},
-		Needs:    func(*cloudteamv1.FloatingIP) []plan.Kind { return []plan.Kind{plan.KindFloatingIP} },
-		Cloud:    own.cloud,
+		Needs: func(*cloudteamv1.FloatingIP) []plan.Kind { return []plan.Kind{plan.KindFloatingIP} },
+		Cloud: func(obj *cloudteamv1.FloatingIP) (managed.Place, bool) {
+			cloud, known := managed.CloudOf(inClass(obj), of)
+			return managed.Place{Cloud: cloud}, known
+		},
 		Declare:  own.declarationOf,
 		Policies: policies,
 		InUse:    func(*cloudteamv1.FloatingIP) string { return "" },
@@ -104,26 +107,13 @@ func NewController(
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Watch(informer, own.room.Handler(c)); err != nil || to == nil {
-		return c, err
-	}
 	onNetwork := own.toPortsOn(to.Ports.Informer().GetIndexer())
 	return c, errors.Join(
+		c.Watch(informer, own.room.Handler(c)),
+		c.Watch(informer, controller.HandlerOfPart(c.Loop, own.rivals, sameLead)),
 		c.Watch(to.Ports.Informer(), controller.HandlerOfPart(c.Loop, own.leadingTo, samePort)),
 		c.Watch(to.Networks.Informer(), controller.HandlerOfPart(c.Loop, onNetwork, sameNetwork)),
 	)
-}
-
-// cloud is the Kind's Cloud. A floating IP leads to ports of its own cloud only.
-func (k *kind) cloud(obj *cloudteamv1.FloatingIP) (at managed.Place, known bool) {
-	at.Cloud, known = managed.CloudOf(inClass(obj), k.classes)
-	if obj.Spec.PortName == "" || k.ports == nil {
-		return at, known
-	}
-	if port, err := k.ports.NetworkPorts(obj.Namespace).Get(obj.Spec.PortName); err == nil {
-		at.Pinned = port.Status.Cloud
-	}
-	return at, known
 }
 
 // leadingTo names the FloatingIPs whose specs name a NetworkPort.
@@ -134,6 +124,20 @@ func (k *kind) leadingTo(port metav1.Object) (keys []cache.ObjectName) {
 	}
 	return keys
 }
+
+// rivals names the FloatingIPs of a namespace that wait for another one to lead elsewhere.
+func (k *kind) rivals(obj metav1.Object) (keys []cache.ObjectName) {
+	for _, f := range controller.Indexed[*cloudteamv1.FloatingIP](k.floating, cache.NamespaceIndex, obj.GetNamespace()) {
+		ready := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionReady)
+		if ready != nil && ready.Reason == cloudteamv1.ReasonAddressInUse {
+			keys = append(keys, cache.MetaObjectToName(f))
+		}
+	}
+	return keys
+}
+
+// sameLead reports whether two states of a FloatingIP are the same for others that wait for its port.
+func sameLead(was, is *cloudteamv1.FloatingIP) bool { return was.Status.PortID == is.Status.PortID }
 
 // samePort reports whether two states of a NetworkPort are the same for the FloatingIPs that lead to it.
 func samePort(was, is *cloudteamv1.NetworkPort) bool {
@@ -146,9 +150,6 @@ func samePort(was, is *cloudteamv1.NetworkPort) bool {
 // whether they may, and its router leads there.
 func (k *kind) toPortsOn(ports cache.Indexer) func(metav1.Object) []cache.ObjectName {
 	return func(network metav1.Object) (keys []cache.ObjectName) {
-		if len(k.floating.ListIndexFuncValues(indexPort)) == 0 {
-			return nil
-		}
 		for _, port := range controller.PortsOn(ports, cache.MetaObjectToName(network)) {
 			keys = append(keys, k.leadingTo(port)...)
 		}

@@ -1,13 +1,17 @@
 package planning
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -59,6 +63,23 @@ func (p *Planner) comingGroup(g *cloudteamv1.SecurityGroup, change plan.Change) 
 	return p.Know(nil, nil, []*cloudteamv1.SecurityGroup{g})
 }
 
+// withComing is an Inventory that also has the ports that earlier plans create.
+type withComing struct {
+	managed.Inventory
+	p *Planner
+}
+
+// Observed implements managed.Inventory.
+func (c withComing) Observed(
+	ctx context.Context, owner plan.Owner, since time.Time, need ...plan.Kind,
+) (plan.Observed, error) {
+	observed, err := c.Inventory.Observed(ctx, owner, since, need...)
+	if port, comes := c.p.made[types.UID(owner.Object)]; comes && err == nil {
+		observed.Ports = append(slices.Clone(observed.Ports), port)
+	}
+	return observed, err
+}
+
 // comingPort has the FloatingIPs of the same files find a NetworkPort. If a change creates its port, that has the
 // addresses that the change asks for.
 func (p *Planner) comingPort(port *cloudteamv1.NetworkPort, change plan.Change) error {
@@ -68,6 +89,7 @@ func (p *Planner) comingPort(port *cloudteamv1.NetworkPort, change plan.Change) 
 			continue
 		}
 		port.Status.PortID, port.Status.Addresses = toBeMade(port.Name), nil
+		p.made[port.UID] = plan.ObservedPort{ID: port.Status.PortID, PortAttributes: s.Port}
 		for _, a := range s.Port.Addresses {
 			is := cloudteamv1.PortAddress{SubnetID: a.SubnetID, Address: p.rangeOf(port, a.SubnetID)}
 			if a.Address.IsValid() {

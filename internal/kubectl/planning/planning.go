@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -63,6 +64,8 @@ type Planner struct {
 	// known are the caches of Networks, and the others those of the other kinds.
 	known, knownPorts, knownGroups, knownFloating cache.Indexer
 	classes                                       *classes.Classes
+	// made are the ports that earlier plans create, by the UIDs of their NetworkPorts.
+	made map[types.UID]plan.ObservedPort
 }
 
 // New makes a Planner for the cluster of a UID, which is that of the namespace kube-system. It reads what other objects
@@ -76,6 +79,7 @@ func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster stri
 	p := &Planner{
 		known: networks.Informer().GetIndexer(), knownPorts: ports.Informer().GetIndexer(),
 		knownGroups: groups.Informer().GetIndexer(), knownFloating: floating.Informer().GetIndexer(), classes: of,
+		made: map[types.UID]plan.ObservedPort{},
 	}
 	var err error
 	p.networks, err = networkcontroller.NewController(c.Networks.CloudteamV1(), networks, nil, in, discard, cluster,
@@ -93,14 +97,14 @@ func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster stri
 		return nil, err
 	}
 	p.floating, err = floatingcontroller.NewController(c.Networks.CloudteamV1(), floating,
-		&floatingcontroller.Ports{Ports: ports, Networks: networks}, in, discard, cluster, of)
+		floatingcontroller.Ports{Ports: ports, Networks: networks}, withComing{in, p}, discard, cluster, of)
 	if err != nil {
 		return nil, err
 	}
 	p.networks.ReachClouds(anyCloud{in})
 	p.ports.ReachClouds(anyCloud{in})
 	p.groups.ReachClouds(anyCloud{in})
-	p.floating.ReachClouds(anyCloud{in})
+	p.floating.ReachClouds(anyCloud{withComing{in, p}})
 	return p, nil
 }
 

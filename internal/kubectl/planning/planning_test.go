@@ -193,7 +193,7 @@ func TestAFloatingIPOfItsOwnThatLeavesAPortStopsTraffic(t *testing.T) {
 		is   plan.ObservedFloatingIP
 		want string
 	}{
-		"another port is declared":    {spec, itsFloatingIP("f1", "p2", "10.1.0.6"), stop},
+		"another port is declared":    {spec, itsFloatingIP("f1", "p2", "10.1.0.6"), stop + "; update floating IP: "},
 		"no port is declared":         {nowhere, itsFloatingIP("f1", "p1", "10.1.0.5"), stop},
 		"it led nowhere":              {spec, itsFloatingIP("f1", "", ""), "update floating IP: "},
 		"it is as declared":           {spec, itsFloatingIP("f1", "p1", "10.1.0.5"), ""},
