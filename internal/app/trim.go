@@ -19,6 +19,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
+	servicecontroller "cloudteam.ztgame.com/network-controller/internal/controller/service"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -103,9 +104,12 @@ func trim(obj any) (any, error) {
 		// A NetworkClass selects namespaces by their labels, which Kubernetes limits in size.
 		object.Annotations, object.Spec, object.Status = nil, corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
 	case *corev1.Service:
+		var selector map[string]string
+		if _, asks := object.Annotations[cloudteamv1.AnnotationFloatingIP]; asks {
+			selector = trimSelector(object.Spec.Selector)
+		}
 		trimMetadata(object, serviceAnnotations, false)
-		object.Spec = corev1.ServiceSpec{Selector: trimSelector(object.Spec.Selector)}
-		object.Status = corev1.ServiceStatus{}
+		object.Spec, object.Status = corev1.ServiceSpec{Selector: selector}, corev1.ServiceStatus{}
 	case *appsv1.ReplicaSet:
 		trimMetadata(object, nil, false)
 		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
@@ -228,14 +232,13 @@ func trimLabels(all map[string]string) map[string]string {
 	return all
 }
 
-// trimSelector keeps a Service's selector. One of more labels than a Pod may have in a cache selects no Pod: not even
-// one that has too many labels itself.
+// trimSelector keeps the selector of a Service, and of one with more labels than anybody needs only that they are too
+// many. Such a Service selects no Pod.
 func trimSelector(all map[string]string) map[string]string {
-	selector := trimLabels(all)
-	if len(selector) != len(all) {
-		return map[string]string{netpolicy.TooManyLabels: "selector"}
+	if len(all) > servicecontroller.MaxSelector {
+		return map[string]string{servicecontroller.TooManyLabels: ""}
 	}
-	return selector
+	return all
 }
 
 // trimPercent drops a percentage of many zeros.

@@ -49,17 +49,17 @@ type backend struct {
 // backends gives the Pods that a Service selects and that have a port for its floating IP: those that stay, and those
 // that are being deleted. why says for users what the others lack; it is empty if the Service selects no other.
 func (c *Controller) backends(service *corev1.Service, w wish) (stay, leave []backend, why string) {
-	pods, err := c.caches.Pods.Lister().Pods(service.Namespace).List(labels.SelectorFromSet(service.Spec.Selector))
+	pods, err := c.caches.Pods.Lister().Pods(service.Namespace).List(labels.Everything())
 	if err != nil {
 		return nil, nil, "" // a cache gives none
 	}
+	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
+		return !selects(service, pod) || !consumer.UsesNetworks(pod) || consumer.Ended(pod)
+	})
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	for _, pod := range pods {
-		if !consumer.UsesNetworks(pod) || consumer.Ended(pod) {
-			continue
-		}
 		port, lacks := c.portOf(pod, w)
 		switch {
 		case port == nil:
@@ -108,19 +108,37 @@ func (c *Controller) portOf(pod *corev1.Pod, w wish) (found *cloudteamv1.Network
 	return nil, lacks
 }
 
-// choose gives the backend that the floating IP leads to; ok is false for none. It stays where it is as long as that
-// Pod does, so that a Pod that comes takes nothing away. After that the oldest Pod has it. One that is being deleted keeps
-// it until another one can take over.
-func choose(stay, leave []backend, now string) (b backend, ok bool) {
-	has := func(b backend) bool { return b.port.Name == now }
-	if at := slices.IndexFunc(stay, has); at >= 0 {
+// choose gives the backend that a Service's FloatingIP, nil for a new one, leads to; ok is false for none. It stays
+// where it is as long as that Pod does, so that a Pod that comes takes nothing away. After that the oldest Pod has it
+// whose port has no other floating IP. One that is being deleted keeps it until another one can take over.
+func (c *Controller) choose(has *cloudteamv1.FloatingIP, stay, leave []backend) (b backend, ok bool) {
+	leads := func(b backend) bool { return has != nil && b.port.Name == has.Spec.PortName }
+	free := func(b backend) bool { return !c.hasAnother(b.port, has) }
+	if at := slices.IndexFunc(stay, leads); at >= 0 {
+		if free(stay[at]) || stay[at].port.Status.PortID == has.Status.PortID {
+			return stay[at], true
+		}
+	}
+	if at := slices.IndexFunc(stay, free); at >= 0 {
+		return stay[at], true
+	}
+	if at := slices.IndexFunc(stay, leads); at >= 0 {
 		return stay[at], true
 	}
 	if len(stay) > 0 {
 		return stay[0], true
 	}
-	if at := slices.IndexFunc(leave, has); at >= 0 {
+	if at := slices.IndexFunc(leave, leads); at >= 0 {
 		return leave[at], true
 	}
 	return backend{}, false
+}
+
+// hasAnother reports whether a port has, or is to have, another floating IP than that of a FloatingIP. Neutron gives it
+// one of each external network.
+func (c *Controller) hasAnother(port *cloudteamv1.NetworkPort, than *cloudteamv1.FloatingIP) bool {
+	others := slices.DeleteFunc(c.leadingTo(port.Namespace, port.Name), func(f *cloudteamv1.FloatingIP) bool {
+		return than != nil && f.UID == than.UID
+	})
+	return port.Spec.FloatingIP != nil || len(others) > 0
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -45,6 +44,7 @@ type Controller struct {
 	services corelisters.ServiceLister
 	indexer  cache.Indexer // of Services
 	floating listers.FloatingIPLister
+	led      cache.Indexer // of FloatingIPs
 	caches   *consumer.Caches
 	recorder record.EventRecorder
 	// expected has the last write to the FloatingIP of each Service.
@@ -53,8 +53,21 @@ type Controller struct {
 	told sync.Map
 }
 
-// indexAnnotated is the index of the Services that ask for a floating IP, by their namespaces.
-const indexAnnotated = "service/annotated"
+const (
+	// indexAnnotated is the index of the Services that ask for a floating IP, by their namespaces.
+	indexAnnotated = "service/annotated"
+	// indexSelector is the index of these Services by their namespaces and the first label of their selectors, so that a
+	// Pod finds those that may select it.
+	indexSelector = "service/selector"
+	// indexPort is the index of FloatingIPs by the namespaces and names of the NetworkPorts in their specs.
+	indexPort = "service/port"
+)
+
+// MaxSelector is the most labels of a selector that caches have. A Service with more has none there, and asks in vain.
+const MaxSelector = 32
+
+// TooManyLabels is the only label that caches have of a selector with more labels than they keep.
+const TooManyLabels = "cloudteam.ztgame.com/too-many-labels-to-select"
 
 // NewController makes a controller that watches the informers, which MUST NOT run yet. It does nothing before Run.
 func NewController(
@@ -68,18 +81,35 @@ func NewController(
 			}
 			return []string{service.Namespace}
 		}),
+		indexSelector: controller.IndexBy(func(service *corev1.Service) []string {
+			_, declares := service.Annotations[cloudteamv1.AnnotationFloatingIP]
+			if key, value, any := firstOf(service.Spec.Selector); declares && any {
+				return []string{labelKey(service.Namespace, key, value)}
+			}
+			return nil
+		}),
 	})
+	if err == nil {
+		err = floating.Informer().AddIndexers(cache.Indexers{
+			indexPort: controller.IndexBy(func(obj *cloudteamv1.FloatingIP) []string {
+				if obj.Spec.PortName == "" {
+					return nil
+				}
+				return []string{cache.NewObjectName(obj.Namespace, obj.Spec.PortName).String()}
+			}),
+		})
+	}
 	if err != nil {
-		return nil, fmt.Errorf("indexing services: %w", err)
+		return nil, fmt.Errorf("indexing services and floatingips: %w", err)
 	}
 	c := &Controller{
 		client: client, owners: owners, services: services.Lister(), indexer: services.Informer().GetIndexer(),
-		floating: floating.Lister(), caches: caches, recorder: recorder,
+		floating: floating.Lister(), led: floating.Informer().GetIndexer(), caches: caches, recorder: recorder,
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
 	return c, errors.Join(
 		c.Watch(services.Informer(), controller.HandlerOfPart(c.Loop, controller.KeyOf, sameService)),
-		c.Watch(floating.Informer(), c.HandlerOf(ofFloating)),
+		c.Watch(floating.Informer(), c.HandlerOf(c.ofFloating)),
 		c.Watch(caches.Pods.Informer(), controller.HandlerOfPart(c.Loop, c.selecting, samePod)),
 		c.Watch(caches.Ports.Informer(), controller.HandlerOfPart(c.Loop, c.ofPort, samePort)),
 		c.Watch(caches.Networks.Informer(), controller.HandlerOfPart(c.Loop, c.ofNetwork, samePlace)),
@@ -92,13 +122,24 @@ func sameService(was, is *corev1.Service) bool {
 		was.DeletionTimestamp.Equal(is.DeletionTimestamp)
 }
 
-// ofFloating names the Service of a FloatingIP, and the one of its name, which it may be in the way of.
-func ofFloating(obj metav1.Object) []cache.ObjectName {
+// ofFloating names the Service of a FloatingIP, the one of its name, which it may be in the way of, and those whose
+// FloatingIPs lead to the same port, which may choose another one.
+func (c *Controller) ofFloating(obj metav1.Object) []cache.ObjectName {
 	keys := []cache.ObjectName{cache.MetaObjectToName(obj)}
 	if owner := controller.OwnerOf(obj, Kind.GroupKind()); owner != nil && owner.Name != obj.GetName() {
 		keys = append(keys, cache.NewObjectName(obj.GetNamespace(), owner.Name))
 	}
+	if f, ok := obj.(*cloudteamv1.FloatingIP); ok && f.Spec.PortName != "" {
+		for _, beside := range c.leadingTo(f.Namespace, f.Spec.PortName) {
+			keys = append(keys, cache.MetaObjectToName(beside))
+		}
+	}
 	return keys
+}
+
+// leadingTo gives the FloatingIPs whose specs name a NetworkPort.
+func (c *Controller) leadingTo(namespace, port string) []*cloudteamv1.FloatingIP {
+	return controller.Indexed[*cloudteamv1.FloatingIP](c.led, indexPort, cache.NewObjectName(namespace, port).String())
 }
 
 // annotated gives the Services of a namespace that ask for a floating IP.
@@ -106,20 +147,43 @@ func (c *Controller) annotated(namespace string) []*corev1.Service {
 	return controller.Indexed[*corev1.Service](c.indexer, indexAnnotated, namespace)
 }
 
-// selecting names the Services with a floating IP that select a Pod.
+// selecting names the Services with a floating IP that select a Pod. It is called for each event of a Pod or port, of
+// all namespaces in turn, so its cost must not depend on what a tenant writes.
 func (c *Controller) selecting(pod metav1.Object) (keys []cache.ObjectName) {
-	for _, service := range c.annotated(pod.GetNamespace()) {
-		if selects(service, pod) {
-			keys = append(keys, cache.MetaObjectToName(service))
+	for key, value := range pod.GetLabels() {
+		all := controller.Indexed[*corev1.Service](c.indexer, indexSelector, labelKey(pod.GetNamespace(), key, value))
+		for _, service := range all {
+			if selects(service, pod) {
+				keys = append(keys, cache.MetaObjectToName(service))
+			}
 		}
 	}
 	return keys
 }
 
+// labelKey is the value of indexSelector for a label.
+func labelKey(namespace, key, value string) string { return namespace + "/" + key + "=" + value }
+
+// firstOf gives the first label of a selector, by its key; any is false if there is none.
+func firstOf(selector map[string]string) (key, value string, any bool) {
+	for k, v := range selector {
+		if !any || k < key {
+			key, value, any = k, v, true
+		}
+	}
+	return key, value, any
+}
+
 // selects reports whether a Service selects a Pod. As in Kubernetes, one without a selector selects none.
 func selects(service *corev1.Service, pod metav1.Object) bool {
-	return len(service.Spec.Selector) > 0 &&
-		labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.GetLabels()))
+	has := pod.GetLabels()
+	for key, value := range service.Spec.Selector {
+		if is, labelled := has[key]; !labelled || is != value {
+			return false
+		}
+	}
+	_, tooMany := service.Spec.Selector[TooManyLabels]
+	return len(service.Spec.Selector) > 0 && !tooMany
 }
 
 func samePod(was, is *corev1.Pod) bool {
@@ -186,21 +250,23 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	case !declares:
 		c.told.Delete(key)
 		if has != nil && controller.Controls(service, Kind.GroupKind(), has) {
-			return controller.Result{}, c.delete(ctx, key, has)
+			return controller.Result{}, c.delete(ctx, service, has)
 		}
 		return controller.Result{}, nil
 	case has != nil && !controller.Controls(service, Kind.GroupKind(), has):
-		if controller.OwnerOf(has, Kind.GroupKind()) == nil { // otherwise that of an earlier Service, which goes
-			c.fail(service, fmt.Sprintf("FloatingIP %s exists and is not this Service's: delete it, or rename one of the two",
-				has.Name))
-		}
+		if owner := controller.OwnerOf(has, Kind.GroupKind()); owner == nil || owner.Name != service.Name {
+			c.fail(service, fmt.Sprintf("FloatingIP %s exists and is not this Service's: make the Service its owner to keep its "+
+				"address (docs/floatingip.md), delete it, or rename one of the two", has.Name))
+		} // otherwise it is that of an earlier Service, which goes
 		return controller.Result{}, nil
 	case has != nil && has.Spec.ExternalNetwork != w.external:
-		return controller.Result{}, c.delete(ctx, key, has) // its end requeues the Service
-	case len(service.Spec.Selector) == 0:
+		return controller.Result{}, c.delete(ctx, service, has) // its end requeues the Service
+	}
+	if _, tooMany := service.Spec.Selector[TooManyLabels]; tooMany {
+		c.fail(service, fmt.Sprintf("spec.selector has more than %d labels: write fewer", MaxSelector))
+	} else if len(service.Spec.Selector) == 0 {
 		c.fail(service, fmt.Sprintf("the Service selects no Pods, so no floating IP can lead to one: set spec.selector, or "+
 			"remove the annotation %s", cloudteamv1.AnnotationFloatingIP))
-		return controller.Result{}, nil
 	}
 	return controller.Result{}, c.lead(ctx, service, has, w)
 }
@@ -213,16 +279,16 @@ func (c *Controller) lead(
 	key := cache.MetaObjectToName(service)
 	now := ""
 	if has != nil {
+		now = has.Spec.PortName
 		if has.DeletionTimestamp != nil {
 			return nil // its end requeues the Service
 		}
 		if !c.expected.Met(key, has.UID, has.ResourceVersion) {
 			return controller.ErrStale
 		}
-		now = has.Spec.PortName
 	}
 	stay, leave, why := c.backends(service, w)
-	to, found := choose(stay, leave, now)
+	to, found := c.choose(has, stay, leave)
 	if !found && why != "" {
 		c.fail(service, why)
 	}
@@ -243,10 +309,16 @@ func (c *Controller) lead(
 	} else {
 		spec.Cloud, spec.ClassName = has.Spec.Cloud, has.Spec.ClassName
 	}
+	var err error
 	if has == nil {
-		return c.create(ctx, service, spec)
+		err = c.create(ctx, service, spec)
+	} else {
+		err = c.update(ctx, key, has, spec)
 	}
-	if err := c.update(ctx, key, has, spec); err != nil {
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // such as by a quota: there is no other place to say so
+		c.fail(service, fmt.Sprintf("the FloatingIP cannot be written: %v", err))
+	}
+	if err != nil || has == nil {
 		return err
 	}
 	if found && has.Status.Address != "" && has.Status.PortID == to.port.Status.PortID {
@@ -289,8 +361,12 @@ func (c *Controller) update(
 		}
 		return text
 	}
+	var cloud any
+	if spec.Cloud != nil { // a merge patch would keep a name that is left out
+		cloud = map[string]any{"secretName": spec.Cloud.SecretName, "name": unset(spec.Cloud.Name)}
+	}
 	body := map[string]any{"spec": map[string]any{
-		"portName": unset(spec.PortName), "className": unset(spec.ClassName), "cloud": spec.Cloud,
+		"portName": unset(spec.PortName), "className": unset(spec.ClassName), "cloud": cloud,
 	}}
 	written, err := controller.PatchAsRead(ctx, c.client.FloatingIPs(key.Namespace).Patch, types.MergePatchType,
 		controller.FieldManager, has, body)
@@ -302,14 +378,28 @@ func (c *Controller) update(
 	return nil
 }
 
-func (c *Controller) delete(ctx context.Context, key cache.ObjectName, has *cloudteamv1.FloatingIP) error {
+// delete gives up an address, which does not come back. So it first reads the Service: the cache of a new leader may
+// show what it asked for earlier.
+func (c *Controller) delete(ctx context.Context, service *corev1.Service, has *cloudteamv1.FloatingIP) error {
+	key := cache.MetaObjectToName(service)
 	if has.DeletionTimestamp != nil {
 		return nil
 	}
 	if !c.expected.Met(key, has.UID, has.ResourceVersion) {
 		return controller.ErrStale
 	}
-	err := c.client.FloatingIPs(key.Namespace).Delete(ctx, has.Name, metav1.DeleteOptions{
+	live, err := controller.Live(ctx, c.owners.Services(key.Namespace), Kind.Kind, key.Name)
+	if err != nil {
+		return err
+	}
+	asks, askedFor := "", service.Annotations[cloudteamv1.AnnotationFloatingIP]
+	if live != nil {
+		asks = live.Annotations[cloudteamv1.AnnotationFloatingIP]
+	}
+	if live == nil || live.UID != service.UID || asks != askedFor {
+		return controller.ErrStale
+	}
+	err = c.client.FloatingIPs(key.Namespace).Delete(ctx, has.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &has.UID, ResourceVersion: &has.ResourceVersion},
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {

@@ -248,7 +248,8 @@ func TestAServiceTellsWhyItHasNoFloatingIP(t *testing.T) {
 			"Pod a has no port on Network three, but on net, two: write a Network of its Pods in the annotation " +
 				"cloudteam.ztgame.com/floating-ip"},
 		"a FloatingIP of a user": {service("public"), []controllertest.Object{users}, []string{"net"},
-			"FloatingIP web exists and is not this Service's: delete it, or rename one of the two"},
+			"FloatingIP web exists and is not this Service's: make the Service its owner to keep its address " +
+				"(docs/floatingip.md), delete it, or rename one of the two"},
 		"no selector": {without, nil, []string{"net"},
 			"the Service selects no Pods, so no floating IP can lead to one: set spec.selector, or remove the annotation " +
 				"cloudteam.ztgame.com/floating-ip"},
@@ -263,6 +264,44 @@ func TestAServiceTellsWhyItHasNoFloatingIP(t *testing.T) {
 			}, append(test.beside, test.service, network("two"))...)
 		})
 	}
+}
+
+// TestTwoServicesOfTheSamePods have one Pod each: Neutron gives a port one floating IP of an external network.
+func TestTwoServicesOfTheSamePods(t *testing.T) {
+	second := service("public")
+	second.Name, second.UID = "api", "uid-api"
+	inWorld(t, func(w *world) {
+		w.pod("a", 9, "net")
+		w.pod("b", 5, "net")
+		w.pod("c", 1, "net")
+		other := controllertest.Get[*cloudteamv1.FloatingIP](t, w.API, cache.NewObjectName("team", "api")).Spec.PortName
+		if own := w.Get().Spec.PortName; own == other {
+			t.Errorf("both lead to %s", own)
+		}
+	}, second, service("public"))
+}
+
+// TestAnAddressIsNotGivenUpForAnOldCache has another leader make the FloatingIP of a Service whose annotation this
+// process has not seen.
+func TestAnAddressIsNotGivenUpForAnOldCache(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.pod("a", 9, "net")
+		gate := controllertest.GateOf[*corev1.Service](w.API)
+		gate.Hold()
+		w.editService(func(s *corev1.Service) { s.Annotations = service("public").Annotations })
+		made := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "made"}}
+		made.Spec = cloudteamv1.FloatingIPSpec{ExternalNetwork: "public", PortName: "a-net", ClassName: "open"}
+		made.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(service(""), Kind)}
+		w.Create(made)
+		w.settle()
+		w.wantPort("a-net")
+		gate.Release()
+		w.settle()
+		w.wantPort("a-net")
+		if w.Get().UID != "made" {
+			t.Error("it was made anew")
+		}
+	}, service(""))
 }
 
 func TestTheAddressIsTold(t *testing.T) {
