@@ -90,6 +90,15 @@ func TestTheControllerDoesWhatWasPlanned(t *testing.T) {
 	w.limits.FloatingNetworks = []string{outside, "outside"}
 	t.Run("NetworkPorts", func(t *testing.T) { liveAsPlanned(t, w.ports(place)) })
 	t.Run("SecurityGroups", func(t *testing.T) { liveAsPlanned(t, w.groups()) })
+	w.limits.FloatingPorts = []string{"led", "next"}
+	for _, name := range w.limits.FloatingPorts {
+		applyPort(t, w.namespace, name, on(place.NetworkName))
+		awaitPortReady(t, w.namespace, name)
+	}
+	t.Run("FloatingIPs", func(t *testing.T) { liveAsPlanned(t, w.floatingIPs()) })
+	for _, name := range w.limits.FloatingPorts {
+		removePort(t, w.namespace, name)
+	}
 	remove(t, w.namespace, place.NetworkName) // its router keeps what was made outside
 }
 
@@ -212,6 +221,31 @@ func (w planWorld) groups() plannedKind[cloudteamv1.SecurityGroup] {
 		},
 		beside: func(g *T) []string {
 			return slices.Repeat([]string{"DELETE security-group-rules"}, specs.OwnRules(g.Spec))
+		},
+	}
+}
+
+func (w planWorld) floatingIPs() plannedKind[cloudteamv1.FloatingIP] {
+	type T = cloudteamv1.FloatingIP
+	return plannedKind[T]{
+		planWorld: w, api: networks.CloudteamV1().FloatingIPs(w.namespace),
+		meta:   func(f *T) *metav1.ObjectMeta { return &f.ObjectMeta },
+		spec:   func(f *T) any { return f.Spec },
+		status: func(f *T) cloudteamv1.ResourceStatus { return f.Status.ResourceStatus },
+		draw:   func(r *rapid.T, f *T) { f.Spec = w.limits.FloatingIP().Draw(r, "spec") },
+		edit:   func(r *rapid.T, f *T) { f.Spec = w.limits.FloatingIPEdit(f.Spec).Draw(r, "edit") },
+		policy: func(f *T, p cloudteamv1.ManagementPolicy) {
+			f.Spec.ManagementPolicy = cloudteamv1.FloatingIPManagementPolicy(p)
+		},
+		plan: func(ctx context.Context, c *ask.Cluster, p *planning.Planner, f *T) (planning.Result, error) {
+			stored, err := planning.StoredFloatingIP(ctx, c, f)
+			if err == nil {
+				err = p.KnowFloatingIPs([]*T{stored})
+			}
+			if err != nil {
+				return planning.Result{}, err
+			}
+			return p.FloatingIP(ctx, stored)
 		},
 	}
 }
@@ -539,11 +573,13 @@ func writesOfStep(r *rapid.T, s plan.Step) []string {
 	case plan.UpdateNetwork, plan.UpdateSubnet, plan.UpdateRouter, plan.UpdatePort, plan.UpdateGroup,
 		plan.UpdateFloatingIP:
 		fields := map[string]bool{}
-		if s.Action == plan.UpdateFloatingIP {
+		if s.Action == plan.UpdateFloatingIP && s.PortRef != (plan.Ref{}) {
 			fields["port_id"], fields["fixed_ip_address"] = true, true // in each update: package inventory says why
+		} else if s.Leads() { // nowhere
+			fields["port_id"] = true
 		}
 		for _, d := range s.Differences {
-			if d.Field == plan.FieldFloatingIP {
+			if d.Field == plan.FieldFloatingIP || d.Field == plan.FieldPortName {
 				continue // those two
 			}
 			name, known := attributes[d.Field]
