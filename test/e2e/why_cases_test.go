@@ -19,6 +19,8 @@ const (
 	ofTheNetwork  = "Network NS/NET "
 	thePort       = "NetworkPort port"
 	ofThePort     = "NetworkPort NS/port "
+	theAddress    = "FloatingIP public"
+	ofTheAddress  = "FloatingIP NS/public "
 	theDeployment = "Deployment web"
 	ofDeployment  = "Deployment NS/web "
 )
@@ -77,6 +79,10 @@ func networkCases() map[string]reasonCase {
 		cloudteamv1.ReasonSecurityGroupNotReady: {func(w *trouble) {
 			applyGroup(w.T, w.ns, "web", cloudteamv1.SecurityGroupRule{Direction: "ingress", RemoteGroup: "db"})
 		}, "SecurityGroup web", "SecurityGroup NS/web SecurityGroupNotReady > SecurityGroup NS/db NotFound", "Create it"},
+		cloudteamv1.ReasonPortNotReady: {func(w *trouble) {
+			w.Cleanup(w.leave)
+			w.address(theOutside)
+		}, theAddress, ofTheAddress + "PortNotReady > NetworkPort NS/port NotFound", "Create it"},
 	}
 }
 
@@ -276,22 +282,24 @@ func workloadCases() map[string]reasonCase {
 	}
 }
 
-// The external networks of the cases. theFull one has one address, and a router takes it.
+// The external networks of the cases. theFull one and theTaken one have one address, and a router takes it, or somebody.
 const (
 	theOutside = "outside"
 	theOther   = "other"
 	theFull    = "full"
+	theTaken   = "taken"
 )
 
 // makeExternal makes the external networks. A controller that knows none of the name looks for it again after a while,
 // so they are there before it starts.
 func makeExternal(administrator *cloud) {
 	administrator.t.Helper()
-	for name, last := range map[string]string{theOutside: "203.0.113.250", theOther: "203.0.113.250", theFull: "203.0.113.2"} {
+	const first, other = "203.0.113.2", "203.0.113.250"
+	for name, last := range map[string]string{theOutside: other, theOther: other, theFull: first, theTaken: first} {
 		made := administrator.create("networks", resource{"name": name, "router:external": true})
 		administrator.create("subnets", resource{
 			"network_id": made.id(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
-			"allocation_pools": []resource{{"start": "203.0.113.2", "end": last}},
+			"allocation_pools": []resource{{"start": first, "end": last}},
 		})
 	}
 }
@@ -301,6 +309,7 @@ func (w *trouble) leave() {
 	w.Helper()
 	ctx, v1, all := contextOf(w.T), networks.CloudteamV1(), metav1.ListOptions{}
 	err := errors.Join(
+		v1.FloatingIPs(w.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, all),
 		kube.CoreV1().Pods(w.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, all),
 		v1.NetworkPorts(w.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, all),
 		v1.Networks(w.ns).DeleteCollection(ctx, metav1.DeleteOptions{}, all))
@@ -313,7 +322,11 @@ func (w *trouble) leave() {
 		if err == nil && len(left.Items) > 0 {
 			err = fmt.Errorf("a Network is left: %s", asJSON(left.Items[0].Status))
 		}
-		return err
+		floating, listErr := v1.FloatingIPs(w.ns).List(ctx, all)
+		if listErr == nil && len(floating.Items) > 0 {
+			listErr = fmt.Errorf("a FloatingIP is left: %s", asJSON(floating.Items[0].Status))
+		}
+		return errors.Join(err, listErr)
 	})
 }
 
@@ -330,13 +343,25 @@ func (w *trouble) floats(external string) {
 	applyPort(w.T, w.ns, "port", spec)
 }
 
+// address creates the FloatingIP "public" of an external network, for the NetworkPort "port".
+func (w *trouble) address(external string) {
+	w.Helper()
+	_, err := networks.CloudteamV1().FloatingIPs(w.ns).Create(w.Context(), &cloudteamv1.FloatingIP{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "public"},
+		Spec:       cloudteamv1.FloatingIPSpec{ExternalNetwork: external, PortName: "port"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
 // furtherCase is one more case of a Reason.
 type furtherCase struct {
 	reason string
 	reasonCase
 }
 
-// floatingIPCases are about ports with floating IPs, by what is wrong with them.
+// floatingIPCases are about ports with floating IPs, and about FloatingIPs, by what is wrong with them.
 func floatingIPCases() map[string]furtherCase {
 	return map[string]furtherCase{
 		"no external network has the name": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
@@ -399,5 +424,53 @@ func floatingIPCases() map[string]furtherCase {
 			awaitReady(w.T, w.ns, w.net)
 			w.floats(theOutside)
 		}, thePort, ofThePort + "QuotaExceeded", "quota raised"}},
+
+		"the port of a FloatingIP waits": {cloudteamv1.ReasonPortNotReady, reasonCase{func(w *trouble) {
+			applyPort(w.T, w.ns, "port", on(w.net))
+			w.address(theOutside)
+		}, theAddress, ofTheAddress + "PortNotReady > " + ofThePort + "NetworkNotReady > " + ofTheNetwork + "NotFound",
+			"Create it"}},
+		"no external network has the name in a FloatingIP": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+			w.address(w.net + "-nowhere")
+		}, theAddress, ofTheAddress + "Rejected", "Change the field"}},
+		"the Network of a FloatingIP's port has no router": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+			w.ready()
+			applyPort(w.T, w.ns, "port", on(w.net))
+			w.address(theOutside)
+		}, theAddress, ofTheAddress + "Rejected > " + ofTheNetwork + "NoRouter", "spec.portName of the FloatingIP"}},
+		"the external network of a FloatingIP has no address left": {cloudteamv1.ReasonAddressesExhausted,
+			reasonCase{func(w *trouble) {
+				network := w.tenant.one("networks", "name="+theTaken).id()
+				w.tenant.create("floatingips", resource{"floating_network_id": network})
+				w.address(theTaken)
+			}, theAddress, ofTheAddress + "AddressesExhausted", "added to the external network"}},
+		"the port of a FloatingIP has a floating IP of its own": {cloudteamv1.ReasonAddressInUse, reasonCase{func(w *trouble) {
+			w.ready(leadsTo(theOutside))
+			w.floats(theOutside)
+			awaitPortReady(w.T, w.ns, "port")
+			w.address(theOutside)
+		}, theAddress, ofTheAddress + "AddressInUse > " + ofThePort + "HasFloatingIP", "Remove spec.floatingIP here"}},
+		"a FloatingIP leads to the port that wants one of its own": {cloudteamv1.ReasonAddressInUse,
+			reasonCase{func(w *trouble) {
+				w.leads()
+				editPort(w.T, w.ns, "port", `{"floatingIP":{"externalNetwork":"`+theOutside+`"}}`)
+			}, thePort, ofThePort + "AddressInUse > " + ofThePort + "FloatingIPTaken > " + ofTheAddress + "HasFloatingIP",
+				"Name another NetworkPort"}},
+		"the router of a FloatingIP is to go": {cloudteamv1.ReasonInUse, reasonCase{func(w *trouble) {
+			w.leads()
+			edit(w.T, w.ns, w.net, `{"router":null}`)
+		}, theNetwork, ofTheNetwork + "InUse > " + ofTheAddress + "HasFloatingIP", "Name another NetworkPort"}},
+		"a FloatingIP leads to its port": {cloudteamv1.ReasonAvailable, reasonCase{func(w *trouble) { w.leads() },
+			theAddress, "", "of NetworkPort port"}},
 	}
+}
+
+// leads has the FloatingIP "public" lead to the NetworkPort "port", behind the Network's router.
+func (w *trouble) leads() {
+	w.Helper()
+	w.ready(leadsTo(theOutside))
+	applyPort(w.T, w.ns, "port", on(w.net))
+	port := awaitPortReady(w.T, w.ns, "port")
+	w.address(theOutside)
+	w.tenant.awaitFloating(w.ns, "public", cloudteamv1.ReasonAvailable, port.Status.PortID)
 }
