@@ -165,10 +165,23 @@ func groupOf(
 	return group.Status.SecurityGroupID, nil, waits, nil
 }
 
-// elsewhere reports whether a group is in another project than a Network. Neutron refuses such a group.
+// elsewhere reports whether a group is in another project than a Network, which Neutron refuses, or whether somebody
+// else's credentials told its id. A tenant's own cloud can tell any id and any project: also those of another tenant's
+// group in the operator's cloud.
 func elsewhere(group *cloudteamv1.SecurityGroup, on *cloudteamv1.Network) bool {
-	return group.Status.Cloud != nil && on.Status.Cloud != nil &&
-		group.Status.Cloud.ProjectID != on.Status.Cloud.ProjectID
+	if group.Status.Cloud == nil || on.Status.Cloud == nil {
+		return false
+	}
+	return group.Status.Cloud.ProjectID != on.Status.Cloud.ProjectID ||
+		tenantOf(group.Namespace, group.Status.Credentials) != tenantOf(on.Namespace, on.Status.Credentials)
+}
+
+// tenantOf is the namespace whose own credentials an object's status was seen with; empty if they are the operator's.
+func tenantOf(namespace string, of *cloudteamv1.CredentialsStatus) string {
+	if of == nil || of.Namespace != namespace {
+		return ""
+	}
+	return namespace
 }
 
 // groupNotReady is the problem of a port that waits for a SecurityGroup. One of another namespace, which the Network
@@ -190,8 +203,9 @@ func groupElsewhere(ref types.NamespacedName, obj *cloudteamv1.NetworkPort) *man
 		what = fmt.Sprintf("A SecurityGroup that Network %s has for its ports", obj.Network())
 	}
 	return managed.Waits(controller.Stalled(cloudteamv1.ReasonInvalidSpec, fmt.Sprintf(
-		"%s is in another project than Network %s, and a group serves only ports of its own project. Create a "+
-			"SecurityGroup with the cloud or the className of the Network, and name that.", what, obj.Network())))
+		"%s is in another project than Network %s, or there by others' credentials, and a group serves only ports of its "+
+			"own project. Create a SecurityGroup with the cloud or the className of the Network, and name that.", what,
+		obj.Network())))
 }
 
 // portsIn gives the function that names the NetworkPorts in the group of a SecurityGroup.
@@ -233,5 +247,6 @@ func sameGroup(was, is *cloudteamv1.SecurityGroup) bool {
 	}
 	return was.Status.SecurityGroupID == is.Status.SecurityGroupID && isReady(was) == isReady(is) &&
 		(was.Status.AppliedGeneration == 0) == (is.Status.AppliedGeneration == 0) &&
-		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && project(was) == project(is)
+		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && project(was) == project(is) &&
+		tenantOf(was.Namespace, was.Status.Credentials) == tenantOf(is.Namespace, is.Status.Credentials)
 }

@@ -218,3 +218,20 @@ func TestAGroupOfAnotherProjectIsRefused(t *testing.T) {
 		n.Status.Cloud = &cloudteamv1.CloudStatus{Endpoint: here.Endpoint, Region: here.Region, ProjectID: here.ProjectID}
 	}), naming("web"), of(group("web", "g-web"), func(g *cloudteamv1.SecurityGroup) { g.Status.Cloud.ProjectID = "p2" }))
 }
+
+// TestAGroupThatATenantsCloudTellsIsRefused: such a cloud can tell the project of the operator's, and the id of another
+// tenant's group there.
+func TestAGroupThatATenantsCloudTellsIsRefused(t *testing.T) {
+	tenants := &cloudteamv1.CredentialsStatus{Namespace: "team", SecretName: "mine"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.WantState("Ready=False Stalled=True InvalidSpec")
+		if message := w.Ready().Message; !strings.Contains(message, "or there by others' credentials") {
+			t.Errorf("it says %q", message)
+		}
+		w.wantPorts()
+		w.editGroup("web", func(g *cloudteamv1.SecurityGroup) { g.Status.Credentials = nil })
+		w.WantState("Ready=True Available")
+	}, of(exampleNetwork(), func(n *cloudteamv1.Network) {
+		n.Status.Cloud = &cloudteamv1.CloudStatus{Endpoint: here.Endpoint, Region: here.Region, ProjectID: here.ProjectID}
+	}), naming("web"), of(group("web", "g-web"), func(g *cloudteamv1.SecurityGroup) { g.Status.Credentials = tenants }))
+}
