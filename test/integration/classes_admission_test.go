@@ -230,6 +230,42 @@ func TestClassAdmission(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("a tightened class lets a FloatingIP end, and lead to no other port", func(t *testing.T) {
+		spec := cloudteamv1.FloatingIPSpec{ClassName: name("floating"), PortName: "web-0", ExternalNetwork: "public"}
+		f := floatingOf(spec)
+		f.GenerateName, f.Name = "", "kept"
+		made, err := user.CloudteamV1().FloatingIPs(own).Create(t.Context(), f, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of, err := admin.CloudteamV1().NetworkClasses().Get(t.Context(), name("floating"), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of.Spec.AllowedFields = nil
+		if _, err := admin.CloudteamV1().NetworkClasses().Update(t.Context(), of, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		try := func(change func(*cloudteamv1.FloatingIPSpec)) error {
+			edited := made.DeepCopy()
+			change(&edited.Spec)
+			_, err := user.CloudteamV1().FloatingIPs(own).Update(t.Context(), edited,
+				metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}
+		eventually(t, func() error {
+			if try(func(s *cloudteamv1.FloatingIPSpec) { s.PortName = "web-1" }) == nil {
+				return fmt.Errorf("it may lead to another port")
+			}
+			return nil
+		})
+		if err := try(func(s *cloudteamv1.FloatingIPSpec) { s.PortName = "" }); err != nil {
+			t.Errorf("its owner may not close the port: %v", err)
+		}
+		if try(func(s *cloudteamv1.FloatingIPSpec) { s.PortName, s.DeletionPolicy = "", "Retain" }) == nil {
+			t.Error("it may be retained")
+		}
+	})
 	t.Run("a tightened class lets metadata change, and no spec", func(t *testing.T) {
 		networks := admin.CloudteamV1().Networks(own)
 		created := networkOf(name("some"), specs["sharedWith"])
