@@ -47,8 +47,8 @@ type Ports struct {
 // indexPort is the index of FloatingIPs by the namespaces and names of the NetworkPorts in their specs.
 const indexPort = "floatingip/port"
 
-// NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. of finds
-// the classes of FloatingIPs; nil stands for the built-in class.
+// NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. of
+// finds the classes of FloatingIPs; nil stands for the built-in class.
 func NewController(
 	client typed.FloatingIPsGetter, floating informers.FloatingIPInformer, to Ports, inventory managed.Inventory,
 	recorder record.EventRecorder, cluster string, of *classes.Classes,

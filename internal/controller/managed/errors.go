@@ -165,8 +165,8 @@ func unallocated(refusal error, pool string) error {
 			"Free a range of subnet pool %q, ask for a longer prefixLength, or have prefixes added to the pool.", pool)))}
 }
 
-// outsideTaken is the problem of a floating IP that leads to an address of a port that has another one. The refusal says
-// what to do.
+// outsideTaken is the problem of a floating IP that leads to an address of a port that has another one. The refusal
+// says what to do.
 func outsideTaken(refusal error) *Problem {
 	return &Problem{Err: refusal, State: controller.Reconciling(cloudteamv1.ReasonAddressInUse,
 		sentences(refusal.Error(), retriesWithBackoff))}

@@ -255,8 +255,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		return controller.Result{}, nil
 	case has != nil && !controller.Controls(service, Kind.GroupKind(), has):
 		if owner := controller.OwnerOf(has, Kind.GroupKind()); owner == nil || owner.Name != service.Name {
-			c.fail(service, fmt.Sprintf("FloatingIP %s exists and is not this Service's: make the Service its owner to keep its "+
-				"address (docs/floatingip.md), delete it, or rename one of the two", has.Name))
+			c.fail(service, fmt.Sprintf("FloatingIP %s exists and is not this Service's: make the Service its owner to keep "+
+				"its address (docs/floatingip.md), delete it, or rename one of the two", has.Name))
 		} // otherwise it is that of an earlier Service, which goes
 		return controller.Result{}, nil
 	case has != nil && has.Spec.ExternalNetwork != w.external:
@@ -271,8 +271,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	return controller.Result{}, c.lead(ctx, service, has, w)
 }
 
-// lead makes the FloatingIP of a Service lead to one of the Service's Pods. Without such a Pod it leads nowhere, and its
-// address stays. Before there was the first one, nobody knows in which cloud it has to be.
+// lead makes the FloatingIP of a Service lead to one of the Service's Pods. Without such a Pod it leads nowhere, and
+// its address stays. Before there was the first one, nobody knows in which cloud it has to be.
 func (c *Controller) lead(
 	ctx context.Context, service *corev1.Service, has *cloudteamv1.FloatingIP, w wish,
 ) error {

@@ -113,7 +113,7 @@ func (w *world) ends(p *corev1.Pod) (gone func()) {
 		w.T.Helper()
 		key := cache.MetaObjectToName(p)
 		controllertest.Edit(w.T, w.API, key, func(p *corev1.Pod) { p.Finalizers = nil })
-		for _, on := range strings.Split(p.Annotations[selection.Annotation], ",") {
+		for on := range strings.SplitSeq(p.Annotations[selection.Annotation], ",") {
 			w.API.Delete(w.T, controllertest.Get[*cloudteamv1.NetworkPort](w.T, w.API,
 				cache.NewObjectName("team", p.Name+"-"+on)))
 		}
