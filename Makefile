@@ -111,7 +111,7 @@ test-install: assets ## Test the chart, build the image twice, and run it in con
 
 # What needs no mutating admission policy, which Kubernetes 1.34 and 1.35 do not serve by default.
 COMPATIBLE := TestDeploymentController|TestNetwork|TestOverlayForBetaPolicies|TestCRDs|TestFullest|TestSchema|TestUnknown|TestImportIsImmutable|TestTwo|TestProperties|TestMistakes|TestClassesThat|TestAClass|TestCloudNeeds|TestNames|TestAccountPolicy|TestGateIsOptIn|TestPodAdmission|TestClassAdmission
-COMPATIBLE := $(COMPATIBLE)|TestSecurityGroup|TestRouter|TestOneRouter|TestObservedNetwork|TestSubnetsFromPools|TestAllowedNamespaces|TestABinding
+COMPATIBLE := $(COMPATIBLE)|TestSecurityGroup|TestRouter|TestOneRouter|TestObservedNetwork|TestSubnetsFromPools|TestAllowedNamespaces|TestABinding|TestFloatingIP
 
 .PHONY: test-compatibility
 test-compatibility: ## Test against another API server: make test-compatibility KUBERNETES=1.34 (builds it once, for many minutes)
