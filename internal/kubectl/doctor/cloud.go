@@ -86,7 +86,7 @@ func (e extension) Key() string { return e.Alias }
 var (
 	needed = []string{"standard-attr-revisions", "revision-if-match", "standard-attr-description"}
 	useful = map[string]string{
-		"router":            "FloatingIPs, spec.router, spec.floatingIP",
+		"router":            "spec.router, spec.floatingIP, FloatingIPs",
 		"standard-attr-tag": "spec.tags", "rbac-policies": "spec.sharedWith",
 		"net-mtu-writable": "spec.mtu", "qos": "spec.qosPolicy", "port-security": "spec.portSecurity",
 		"security-group":              "SecurityGroups, spec.securityGroups, spec.securityGroupRefs",
