@@ -309,15 +309,14 @@ func (p *process) buildSecurityGroup() (started, error) {
 }
 
 func (p *process) buildFloatingIP() (started, error) {
-	floating := p.factory.Cloudteam().V1().FloatingIPs()
 	objects := p.factory.Cloudteam().V1()
-	c, err := floatingcontroller.NewController(p.client.CloudteamV1(), floating,
+	c, err := floatingcontroller.NewController(p.client.CloudteamV1(), objects.FloatingIPs(),
 		floatingcontroller.Ports{Ports: objects.NetworkPorts(), Networks: objects.Networks()}, p.inventory(), p.recorder,
 		p.cluster, p.classes)
 	if err != nil {
 		return nil, err
 	}
-	p.measured.add(func(m *measured) { m.floating = floating.Informer().GetIndexer() })
+	p.measured.add(func(m *measured) { m.floating = objects.FloatingIPs().Informer().GetIndexer() })
 	return serveManaged(p, c), nil
 }
 

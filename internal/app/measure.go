@@ -79,35 +79,13 @@ func (p *process) measure(set metric.Set) {
 	networks, ports, groups, floating, consumers, own := m.networks, m.ports, m.groups, m.floating, m.consumers, m.own
 	m.mu.Unlock()
 	tally := map[state]int{}
+	count(tally, "Network", networks, func(n *cloudteamv1.Network) []metav1.Condition { return n.Status.Conditions })
+	count(tally, "NetworkPort", ports, func(p *cloudteamv1.NetworkPort) []metav1.Condition { return p.Status.Conditions })
+	count(tally, "SecurityGroup", groups,
+		func(g *cloudteamv1.SecurityGroup) []metav1.Condition { return g.Status.Conditions })
+	count(tally, "FloatingIP", floating, func(f *cloudteamv1.FloatingIP) []metav1.Condition { return f.Status.Conditions })
 	if networks != nil {
-		all := networks.List()
-		for _, obj := range all {
-			if n, ok := obj.(*cloudteamv1.Network); ok {
-				tally[stateOf("Network", n.Status.Conditions)]++
-			}
-		}
-		measureSubnets(set, all)
-	}
-	if ports != nil {
-		for _, obj := range ports.List() {
-			if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
-				tally[stateOf("NetworkPort", port.Status.Conditions)]++
-			}
-		}
-	}
-	if groups != nil {
-		for _, obj := range groups.List() {
-			if group, ok := obj.(*cloudteamv1.SecurityGroup); ok {
-				tally[stateOf("SecurityGroup", group.Status.Conditions)]++
-			}
-		}
-	}
-	if floating != nil {
-		for _, obj := range floating.List() {
-			if f, ok := obj.(*cloudteamv1.FloatingIP); ok {
-				tally[stateOf("FloatingIP", f.Status.Conditions)]++
-			}
-		}
+		measureSubnets(set, networks.List())
 	}
 	for s, n := range tally {
 		set(objects, float64(n), s.kind, string(s.ready), s.reason)
@@ -175,6 +153,18 @@ func fullest(of []subnet, most int) []subnet {
 			cmp.Compare(a.network, b.network), cmp.Compare(a.cidr, b.cidr))
 	})
 	return of[:most]
+}
+
+// count tallies the states of the objects in a cache, if there is one.
+func count[T any](tally map[state]int, kind string, from cache.Indexer, conditions func(T) []metav1.Condition) {
+	if from == nil {
+		return
+	}
+	for _, obj := range from.List() {
+		if typed, ok := obj.(T); ok {
+			tally[stateOf(kind, conditions(typed))]++
+		}
+	}
 }
 
 func measureSubnets(set metric.Set, networks []any) {

@@ -331,7 +331,7 @@ var inClouds = map[string]bool{orphan.Name: true, portbinding.Name: true}
 // enabled reports whether to run the controller of a name. As in kube-controller-manager, a name takes precedence over
 // '*', in any order. The controllers of orphans and of port bindings do not run in a process without a cloud, nor that
 // of orphans without a grace period, nor in one of a single namespace: it cannot tell orphans from what belongs to
-// others. With --report-only, only those of Networks, NetworkPorts and SecurityGroups run.
+// others. With --report-only, only those of what is in Neutron run.
 func (o *Options) enabled(name string) bool {
 	switch {
 	case o.Policies.Plan && !callsNeutron[name]:

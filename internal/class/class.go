@@ -148,7 +148,7 @@ func PortFields(spec *cloudteamv1.NetworkPortSpec) (set []cloudteamv1.Privileged
 // the given labels. A class that is not for the Network's namespace allows no privileged field.
 func (c Class) PortViolations(of map[string]string, spec *cloudteamv1.NetworkPortSpec) (found []Violation) {
 	for _, field := range PortFields(spec) {
-		if path := "spec." + string(field); !c.Selects(of) || !slices.Contains(c.Spec.AllowedFields, field) {
+		if path := "spec." + string(field); !c.allows(field, of) {
 			found = append(found, Violation{path, path, fmt.Sprintf(
 				"leave %s out, or use a Network whose class is for its namespace and has %s in allowedFields", path, field)})
 		}
@@ -173,12 +173,17 @@ func (c Class) FloatingIPViolations(namespace string, of map[string]string) []Vi
 // FloatingToViolations gives what a class forbids of FloatingIPs that lead to ports on a Network of the class, in a
 // namespace with the given labels. A class that is not for the namespace allows none.
 func (c Class) FloatingToViolations(network string, of map[string]string) []Violation {
-	if c.Selects(of) && slices.Contains(c.Spec.AllowedFields, cloudteamv1.FieldFloatingIP) {
+	if c.allows(cloudteamv1.FieldFloatingIP, of) {
 		return nil
 	}
 	return []Violation{{"spec.portName", "floating IPs of ports on Network " + network, fmt.Sprintf(
 		"name a port in spec.portName that is on a Network whose class is for its namespace and has %s in allowedFields",
 		cloudteamv1.FieldFloatingIP)}}
+}
+
+// allows reports whether a namespace with these labels may use the class, and set a privileged field.
+func (c Class) allows(field cloudteamv1.PrivilegedField, of map[string]string) bool {
+	return c.Selects(of) && slices.Contains(c.Spec.AllowedFields, field)
 }
 
 // Selects reports whether a namespace with these labels may use the class. A selector that cannot be read selects none.

@@ -110,3 +110,20 @@ func CreateOwned[T Object](
 	}
 	return none, ErrStale
 }
+
+// DeleteAsRead deletes an object, if it is still the one that was read: it has obj's UID and resourceVersion. Otherwise
+// it returns ErrStale.
+func DeleteAsRead(
+	ctx context.Context, remove func(context.Context, string, metav1.DeleteOptions) error, kind string, obj metav1.Object,
+) error {
+	err := remove(ctx, obj.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+		UID: new(obj.GetUID()), ResourceVersion: new(obj.GetResourceVersion()),
+	}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return ErrStale
+	}
+	if err != nil {
+		return fmt.Errorf("deleting %s %q: %w", kind, obj.GetName(), err)
+	}
+	return nil
+}

@@ -18,6 +18,8 @@ const (
 	indexNetwork = "controller/network"
 	// indexGroup is the index of NetworkPorts by the namespaces and names of the SecurityGroups in their specs.
 	indexGroup = "controller/group"
+	// indexFloating is the index of FloatingIPs by the namespaces and names of the NetworkPorts in their specs.
+	indexFloating = "controller/floating"
 )
 
 // IndexPorts adds the indexes that PortsOn and PortsIn need to the informer of NetworkPorts. Several controllers may
@@ -39,6 +41,31 @@ func IndexPorts(ports cache.SharedIndexInformer) error {
 		return fmt.Errorf("indexing networkports by network and security group: %w", err)
 	}
 	return nil
+}
+
+// IndexFloatingIPs adds the index that FloatingIPsTo needs to the informer of FloatingIPs. Several controllers may call
+// it, as IndexPorts.
+func IndexFloatingIPs(floating cache.SharedIndexInformer) error {
+	if _, indexed := floating.GetIndexer().GetIndexers()[indexFloating]; indexed {
+		return nil
+	}
+	err := floating.AddIndexers(cache.Indexers{
+		indexFloating: IndexBy(func(obj *cloudteamv1.FloatingIP) []string {
+			if obj.Spec.PortName == "" {
+				return nil
+			}
+			return []string{cache.NewObjectName(obj.Namespace, obj.Spec.PortName).String()}
+		}),
+	})
+	if err != nil {
+		return fmt.Errorf("indexing floatingips by port: %w", err)
+	}
+	return nil
+}
+
+// FloatingIPsTo returns the FloatingIPs whose specs name a NetworkPort. Otherwise it is as PortsOn.
+func FloatingIPsTo(floating cache.Indexer, port cache.ObjectName) []*cloudteamv1.FloatingIP {
+	return Indexed[*cloudteamv1.FloatingIP](floating, indexFloating, port.String())
 }
 
 // PortsIn returns the NetworkPorts whose groups include that of a SecurityGroup: those that name it, and those that
@@ -75,6 +102,17 @@ func PortsOn(ports cache.Indexer, network cache.ObjectName) []*cloudteamv1.Netwo
 func Allows(network *cloudteamv1.Network, namespace string) bool {
 	return namespace == network.Namespace || slices.Contains(network.Spec.AllowedNamespaces, "*") ||
 		slices.Contains(network.Spec.AllowedNamespaces, namespace)
+}
+
+// PlaceOf gives the cloud, or else the class, that an object needs to be in the same project as a Network.
+func PlaceOf(network *cloudteamv1.Network) (cloud *cloudteamv1.CloudReference, className string) {
+	switch {
+	case network.Spec.Cloud != nil:
+		return network.Spec.Cloud, ""
+	case network.Status.Class != nil:
+		return nil, network.Status.Class.Name
+	}
+	return nil, network.Spec.ClassName
 }
 
 // Serves reports whether ports can be created on a Network, according to its status. It is Ready, or waits only for

@@ -3,6 +3,7 @@ package declare
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -10,7 +11,8 @@ import (
 
 // FloatingIP translates a FloatingIP's spec into the domain's form. port is the NetworkPort that it leads to; nil if it
 // leads nowhere. The NetworkID is as in the spec, an id or a name, while there is no floating IP. After that it is the
-// one of the floating IP: a name may be another network's by now, and an address does not come back.
+// one of the floating IP: a name may be another network's by now, and an address does not come back. Which addresses the
+// port has, the cloud says.
 func FloatingIP(
 	obj *cloudteamv1.FloatingIP, owner plan.Owner, port *cloudteamv1.NetworkPort,
 ) plan.FloatingSpec {
@@ -18,17 +20,15 @@ func FloatingIP(
 		Owner: owner, NetworkID: cmp.Or(obj.Status.ExternalNetworkID, obj.Spec.ExternalNetwork),
 	}
 	if port != nil {
-		spec.PortID, spec.Fixed = port.Status.PortID, AddressesOfIPv4(port)
+		spec.PortID = port.Status.PortID
 	}
 	return spec
 }
 
-// AddressesOfIPv4 are a NetworkPort's addresses of IPv4, as its status shows them. A floating IP leads to one of them.
-func AddressesOfIPv4(port *cloudteamv1.NetworkPort) (addresses []netip.Addr) {
-	for _, a := range port.Status.Addresses {
-		if prefix, err := netip.ParsePrefix(a.Address); err == nil && prefix.Addr().Is4() {
-			addresses = append(addresses, prefix.Addr())
-		}
-	}
-	return addresses
+// HasIPv4 reports whether a NetworkPort has an address of IPv4, as its status shows it. A floating IP leads to one.
+func HasIPv4(port *cloudteamv1.NetworkPort) bool {
+	return slices.ContainsFunc(port.Status.Addresses, func(a cloudteamv1.PortAddress) bool {
+		prefix, err := netip.ParsePrefix(a.Address)
+		return err == nil && prefix.Addr().Is4()
+	})
 }

@@ -62,7 +62,7 @@ type FloatingSpec struct {
 // Validate refuses what no plan can be made for.
 func (s FloatingSpec) Validate() error {
 	if s.NetworkID == "" {
-		return &FieldError{"externalNetwork", "it is empty: write the id or the name of an external network"}
+		return &FieldError{FieldExternalNetwork, "it is empty: write the id or the name of an external network"}
 	}
 	return s.Owner.validate()
 }

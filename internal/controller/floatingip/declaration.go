@@ -45,29 +45,28 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 		}
 		d.NetworkID = id
 	}
+	if d.PortID != "" {
+		observed, err := in.Observed(ctx, d.port, time.Time{}, plan.KindPort)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(observed.Ports, func(p plan.ObservedPort) bool { return p.ID == d.PortID })
+		if at < 0 {
+			problem := &managed.Problem{State: controller.Reconciling(cloudteamv1.ReasonPortNotReady, fmt.Sprintf(
+				"The cloud of this FloatingIP has no port %s of the NetworkPort. The address is kept, and leads nowhere. "+
+					"Retrying. Write the cloud or the className of the port's Network, or wait until the port is there.",
+				d.PortID))}
+			d.PortID = ""
+			return d, problem
+		}
+		for _, a := range observed.Ports[at].Addresses {
+			if a.Address.Is4() {
+				d.Fixed = append(d.Fixed, a.Address)
+			}
+		}
+	}
 	if d.pending != nil {
 		return d, d.pending
-	}
-	if d.PortID == "" {
-		return d, nil
-	}
-	observed, err := in.Observed(ctx, d.port, time.Time{}, plan.KindPort)
-	if err != nil {
-		return nil, err
-	}
-	at := slices.IndexFunc(observed.Ports, func(p plan.ObservedPort) bool { return p.ID == d.PortID })
-	if at < 0 {
-		problem := &managed.Problem{State: controller.Reconciling(cloudteamv1.ReasonPortNotReady, fmt.Sprintf(
-			"The cloud of this FloatingIP has no port %s of the NetworkPort. The address is kept, and leads nowhere. Retrying. "+
-				"Write the cloud or the className of the port's Network, or wait until the port is there.", d.PortID))}
-		d.PortID, d.Fixed = "", nil
-		return d, problem
-	}
-	d.Fixed = nil
-	for _, a := range observed.Ports[at].Addresses {
-		if a.Address.Is4() {
-			d.Fixed = append(d.Fixed, a.Address)
-		}
 	}
 	return d, nil
 }
@@ -149,7 +148,7 @@ func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, erro
 		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonInvalidSpec, fmt.Sprintf(
 			"NetworkPort %s is on a Network of namespace %s, where only its own ports may have a floating IP. Name a "+
 				"NetworkPort on a Network of this namespace.", name, port.Network().Namespace)))
-	case len(declare.AddressesOfIPv4(port)) == 0:
+	case !declare.HasIPv4(port):
 		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonInvalidSpec, fmt.Sprintf(
 			"NetworkPort %s has no address of IPv4, and only such an address can have a floating IP. Name a NetworkPort in a "+
 				"subnet of IPv4.", name)))
@@ -183,8 +182,7 @@ func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, erro
 // rival names another FloatingIP of the same external network that leads to a port; empty if there is none. Neutron
 // would refuse the second one, and each retry would cost it a request.
 func (k *kind) rival(obj *cloudteamv1.FloatingIP, port *cloudteamv1.NetworkPort) string {
-	to := cache.MetaObjectToName(port).String()
-	for _, other := range controller.Indexed[*cloudteamv1.FloatingIP](k.floating, indexPort, to) {
+	for _, other := range controller.FloatingIPsTo(k.floating, cache.MetaObjectToName(port)) {
 		same := other.Spec.ExternalNetwork == obj.Spec.ExternalNetwork ||
 			other.Status.ExternalNetworkID == obj.Status.ExternalNetworkID && obj.Status.ExternalNetworkID != ""
 		if other.UID != obj.UID && same && other.Status.PortID == port.Status.PortID {

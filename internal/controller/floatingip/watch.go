@@ -5,7 +5,6 @@ package floatingip
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,9 +43,6 @@ type Ports struct {
 	Networks informers.NetworkInformer
 }
 
-// indexPort is the index of FloatingIPs by the namespaces and names of the NetworkPorts in their specs.
-const indexPort = "floatingip/port"
-
 // NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. of
 // finds the classes of FloatingIPs; nil stands for the built-in class.
 func NewController(
@@ -54,16 +50,8 @@ func NewController(
 	recorder record.EventRecorder, cluster string, of *classes.Classes,
 ) (*Controller, error) {
 	informer := floating.Informer()
-	err := informer.AddIndexers(cache.Indexers{indexPort: controller.IndexBy(func(obj *cloudteamv1.FloatingIP) []string {
-		if obj.Spec.PortName == "" {
-			return nil
-		}
-		return []string{cache.NewObjectName(obj.Namespace, obj.Spec.PortName).String()}
-	})})
+	err := errors.Join(controller.IndexFloatingIPs(informer), controller.IndexPorts(to.Ports.Informer()))
 	if err != nil {
-		return nil, fmt.Errorf("indexing floatingips by port: %w", err)
-	}
-	if err := controller.IndexPorts(to.Ports.Informer()); err != nil {
 		return nil, err
 	}
 	own := &kind{
@@ -118,8 +106,7 @@ func NewController(
 
 // leadingTo names the FloatingIPs whose specs name a NetworkPort.
 func (k *kind) leadingTo(port metav1.Object) (keys []cache.ObjectName) {
-	to := cache.MetaObjectToName(port).String()
-	for _, obj := range controller.Indexed[*cloudteamv1.FloatingIP](k.floating, indexPort, to) {
+	for _, obj := range controller.FloatingIPsTo(k.floating, cache.MetaObjectToName(port)) {
 		keys = append(keys, cache.MetaObjectToName(obj))
 	}
 	return keys

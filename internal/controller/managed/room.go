@@ -28,6 +28,18 @@ type Room[T Object] struct {
 	Classes *classes.Classes
 }
 
+// InClass is a Network of the class and the cloud of an object of another kind, for what decides about these. It has no
+// subnets and nothing else that a class could forbid.
+func InClass(
+	of metav1.ObjectMeta, cloud *cloudteamv1.CloudReference, className string, status cloudteamv1.ResourceStatus,
+	class *cloudteamv1.AppliedClass,
+) *cloudteamv1.Network {
+	n := &cloudteamv1.Network{ObjectMeta: of}
+	n.Spec.Cloud, n.Spec.ClassName = cloud, className
+	n.Status.ResourceStatus, n.Status.Class = status, class
+	return n
+}
+
 // Refuse gives the problem of a new object whose namespace has as many of its class, judged by rule, as the class
 // allows. It is nil if there is room, and for an object that exists in Neutron.
 func (r *Room[T]) Refuse(obj T, rule classes.Rule) error {

@@ -234,13 +234,8 @@ func (p *Policies) on(
 	case network.Spec.PortSecurity != nil && !*network.Spec.PortSecurity:
 		return without, spec, fmt.Sprintf("Network %s has portSecurity: false, so its ports are in no security group: the "+
 			"policy does nothing there", on)
-	case network.Spec.Cloud != nil:
-		spec.Cloud = network.Spec.Cloud
-	case network.Status.Class != nil:
-		spec.ClassName = network.Status.Class.Name
-	default:
-		spec.ClassName = network.Spec.ClassName
 	}
+	spec.Cloud, spec.ClassName = controller.PlaceOf(network)
 	return serves, spec, ""
 }
 

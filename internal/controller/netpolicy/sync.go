@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -335,14 +334,9 @@ func (c *Controller) delete(ctx context.Context, group *cloudteamv1.SecurityGrou
 	if !c.expected.Met(key, group.UID, group.ResourceVersion) {
 		return controller.ErrStale
 	}
-	err := c.client.SecurityGroups(group.Namespace).Delete(ctx, group.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &group.UID, ResourceVersion: &group.ResourceVersion},
-	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return controller.ErrStale
-	}
+	err := controller.DeleteAsRead(ctx, c.client.SecurityGroups(group.Namespace).Delete, "SecurityGroup", group)
 	if err != nil {
-		return fmt.Errorf("deleting SecurityGroup %q: %w", group.Name, err)
+		return err
 	}
 	klog.FromContext(ctx).Info("Deleted a SecurityGroup that no MultiNetworkPolicy needs", "name", group.Name)
 	return nil

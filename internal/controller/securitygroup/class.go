@@ -9,13 +9,10 @@ import (
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
-// inClass is a Network of the object's class and cloud, for what decides about these. It has no subnets and nothing
-// else that a class could forbid.
+// inClass is managed.InClass.
 func inClass(obj *cloudteamv1.SecurityGroup) *cloudteamv1.Network {
-	n := &cloudteamv1.Network{ObjectMeta: obj.ObjectMeta}
-	n.Spec.Cloud, n.Spec.ClassName = obj.Spec.Cloud, obj.Spec.ClassName
-	n.Status.ResourceStatus, n.Status.Class = obj.Status.ResourceStatus, obj.Status.Class
-	return n
+	return managed.InClass(
+		obj.ObjectMeta, obj.Spec.Cloud, obj.Spec.ClassName, obj.Status.ResourceStatus, obj.Status.Class)
 }
 
 // roomFor bounds how many SecurityGroups of a class a namespace has.

@@ -86,7 +86,7 @@ func (c *Controller) portOf(pod *corev1.Pod, w wish) (found *cloudteamv1.Network
 		case on.Namespace != pod.Namespace:
 			lacks = fmt.Sprintf("the port of Pod %s is on a Network of namespace %s, where only its own ports may have a "+
 				"floating IP", pod.Name, on.Namespace)
-		case len(declare.AddressesOfIPv4(port)) == 0:
+		case !declare.HasIPv4(port):
 			lacks = fmt.Sprintf("the port of Pod %s on Network %s has no address of IPv4", pod.Name, on.Name)
 		case found != nil && found.Network() != on:
 			names := []string{found.Network().Name, on.Name}

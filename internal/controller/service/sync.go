@@ -97,10 +97,7 @@ func (c *Controller) lead(
 			return nil //nolint:nilerr // the Network is gone, and its ports go: an event follows
 		}
 		spec.PortName = to.port.Name
-		spec.Cloud, spec.ClassName = network.Spec.Cloud, network.Spec.ClassName
-		if network.Status.Class != nil && spec.Cloud == nil {
-			spec.ClassName = network.Status.Class.Name
-		}
+		spec.Cloud, spec.ClassName = controller.PlaceOf(network)
 	} else {
 		spec.Cloud, spec.ClassName = has.Spec.Cloud, has.Spec.ClassName
 	}
@@ -194,14 +191,9 @@ func (c *Controller) delete(ctx context.Context, service *corev1.Service, has *c
 	if live == nil || live.UID != service.UID || asks != askedFor {
 		return controller.ErrStale
 	}
-	err = c.client.FloatingIPs(key.Namespace).Delete(ctx, has.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &has.UID, ResourceVersion: &has.ResourceVersion},
-	})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return controller.ErrStale
-	}
+	err = controller.DeleteAsRead(ctx, c.client.FloatingIPs(key.Namespace).Delete, "FloatingIP", has)
 	if err != nil {
-		return fmt.Errorf("deleting FloatingIP %q: %w", has.Name, err)
+		return err
 	}
 	klog.FromContext(ctx).Info("Deleted the FloatingIP of a Service that asks for none of that external network")
 	return nil

@@ -55,8 +55,6 @@ const (
 	// indexSelector is the index of these Services by their namespaces and the first label of their selectors, so that a
 	// Pod finds those that may select it.
 	indexSelector = "service/selector"
-	// indexPort is the index of FloatingIPs by the namespaces and names of the NetworkPorts in their specs.
-	indexPort = "service/port"
 )
 
 // MaxSelector is the most labels of a selector that caches have. A Service with more has none there, and asks in vain.
@@ -85,18 +83,11 @@ func NewController(
 			return nil
 		}),
 	})
-	if err == nil {
-		err = floating.Informer().AddIndexers(cache.Indexers{
-			indexPort: controller.IndexBy(func(obj *cloudteamv1.FloatingIP) []string {
-				if obj.Spec.PortName == "" {
-					return nil
-				}
-				return []string{cache.NewObjectName(obj.Namespace, obj.Spec.PortName).String()}
-			}),
-		})
-	}
 	if err != nil {
-		return nil, fmt.Errorf("indexing services and floatingips: %w", err)
+		return nil, fmt.Errorf("indexing services: %w", err)
+	}
+	if err := controller.IndexFloatingIPs(floating.Informer()); err != nil {
+		return nil, err
 	}
 	c := &Controller{
 		client: client, owners: owners, services: services.Lister(), indexer: services.Informer().GetIndexer(),
@@ -135,7 +126,7 @@ func (c *Controller) ofFloating(obj metav1.Object) []cache.ObjectName {
 
 // leadingTo gives the FloatingIPs whose specs name a NetworkPort.
 func (c *Controller) leadingTo(namespace, port string) []*cloudteamv1.FloatingIP {
-	return controller.Indexed[*cloudteamv1.FloatingIP](c.led, indexPort, cache.NewObjectName(namespace, port).String())
+	return controller.FloatingIPsTo(c.led, cache.NewObjectName(namespace, port))
 }
 
 // annotated gives the Services of a namespace that ask for a floating IP.
