@@ -11,8 +11,8 @@ import (
 
 // FloatingIP translates a FloatingIP's spec into the domain's form. port is the NetworkPort that it leads to; nil if it
 // leads nowhere. The NetworkID is as in the spec, an id or a name, while there is no floating IP. After that it is the
-// one of the floating IP: a name may be another network's by now, and an address does not come back. Which addresses the
-// port has, the cloud says.
+// one of the floating IP: a name may be another network's by now, and an address does not come back. Which addresses
+// the port has, the cloud says.
 func FloatingIP(
 	obj *cloudteamv1.FloatingIP, owner plan.Owner, port *cloudteamv1.NetworkPort,
 ) plan.FloatingSpec {
