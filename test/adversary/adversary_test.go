@@ -159,11 +159,15 @@ func largeDeployment(t *testing.T, w *world) {
 	attacker := newTenant(t)
 	attacker.network("small", "10.72.0.0/28", "10.72.0.1")
 	attacker.awaitReady("small")
-	attacker.deployment("large", "small", 3000)
-	t.Cleanup(func() { _ = scale(attacker, "large", 0) })
 	// Beyond the free addresses, a pool may have 100 ports under way before the first refusal shows.
 	const free = 13
 	const most = free + 100
+	replicas := int32(3000)
+	if testing.Short() { // enough to go past the bound, and no load on the API server that all other tests feel
+		replicas = 3 * most
+	}
+	attacker.deployment("large", "small", replicas)
+	t.Cleanup(func() { _ = scale(attacker, "large", 0) })
 	with := 0
 	surroundings.Eventually(t, func() error {
 		with = 0
@@ -388,8 +392,10 @@ func TestANoisyNeighbourSlowsNobody(t *testing.T) {
 func TestAHangingAPIConcernsItsUser(t *testing.T) {
 	w := newWorld(t, "--workers=20")
 	attacker, bystander := newTenant(t), newTenant(t)
+	began := time.Now()
 	bystander.network("before", "10.74.0.0/24", "10.74.0.1")
 	bystander.awaitReady("before")
+	idle := time.Since(began)
 
 	released := make(chan struct{})
 	rule := w.neutron.Break(func(c proxy.Call) bool {
@@ -404,10 +410,12 @@ func TestAHangingAPIConcernsItsUser(t *testing.T) {
 	case <-rule.Hit():
 	case <-t.Context().Done():
 	}
-	began := time.Now()
+	began = time.Now()
 	bystander.network("after", "10.75.0.0/24", "10.75.0.1")
 	bystander.awaitReady("after")
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("a Network that names no QoS policy became Ready after %s, while the API for those hangs", took)
+	// A call that hangs ends after two minutes. Below ten seconds, the machine's other work decides.
+	if took, bound := time.Since(began), max(3*idle, 10*time.Second); took > bound {
+		t.Errorf("a Network that names no QoS policy became Ready after %s while the API for those hangs, and after %s before; "+
+			"want %s at most", took, idle, bound)
 	}
 }

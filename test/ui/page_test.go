@@ -529,14 +529,18 @@ func createThousand(ctx context.Context, namespace string) error {
 func (p page) holdFrames(when, script string, most time.Duration) {
 	p.t.Helper()
 	var frames []float64
-	before := p.mainThread()
+	before, began := p.mainThread(), time.Now()
 	p.do(chromedp.Evaluate(script, &frames, awaited))
-	each := (p.mainThread() - before) / time.Duration(len(frames))
+	took := p.mainThread() - before
+	each, share := took/time.Duration(len(frames)), took.Seconds()/time.Since(began).Seconds()
 	slices.Sort(frames)
-	p.t.Logf("%s: %d frames, %.1f ms of the main thread each; median %.1f ms, 95%% within %.1f ms, the worst %.1f ms",
-		when, len(frames), each.Seconds()*1e3, frames[len(frames)/2], frames[len(frames)*95/100], frames[len(frames)-1])
-	if each > most {
-		p.t.Errorf("%s: a frame takes %v of the main thread, want %v at most", when, each, most)
+	p.t.Logf("%s: %d frames, %.1f ms of the main thread each, %.0f%% of the time; median %.1f ms, 95%% within %.1f ms, the worst %.1f ms",
+		when, len(frames), each.Seconds()*1e3, share*100, frames[len(frames)/2], frames[len(frames)*95/100], frames[len(frames)-1])
+	// On a machine that is busy with other things, frames are few, and what came meanwhile is in each. The page is slow only
+	// if it is what fills the time between them.
+	if each > most && share > 0.5 {
+		p.t.Errorf("%s: a frame takes %v of the main thread, %.0f%% of the time; want %v at most, or half of the time", when, each,
+			share*100, most)
 	}
 }
 
