@@ -26,12 +26,13 @@ var kinds = map[string][]string{
 		"floatingip.cloudteam.ztgame.com"},
 	why.KindPod:        {"pod", "pods", "po"},
 	why.KindDeployment: {"deployment", "deployments", "deploy", "deployments.apps", "deployment.apps"},
+	why.KindService:    {"service", "services", "svc"},
 }
 
 func (f *factory) why() *cobra.Command {
 	output := ""
 	c := &cobra.Command{
-		Use:   "why (network|networkport|securitygroup|floatingip|pod|deployment)/NAME",
+		Use:   "why (network|networkport|securitygroup|floatingip|pod|deployment|service)/NAME",
 		Short: "Say why a Network, a port, a Pod or another object is not as it should be",
 		Long: `why goes from an object to the cause of its problem, over everything that it depends on. Each line is an
 object and what it says; the last one is the cause. After it comes what to do.
@@ -42,6 +43,9 @@ It reads Kubernetes alone and changes nothing. What you may not read is listed a
 
   # A Deployment of another namespace:
   kubectl network why deployment/web -n shop
+
+  # A Service's floating IP does not answer:
+  kubectl network why service/web
 
   # For a script: is anything wrong?
   kubectl network why network/frontend -o json | jq .healthy`,
@@ -97,7 +101,7 @@ func (f *factory) completeWhy(c *cobra.Command, args []string, typed string) ([]
 	}
 	kind, _, named := strings.Cut(typed, "/")
 	if !named {
-		return []string{"network/", "networkport/", "securitygroup/", "floatingip/", "pod/", "deployment/"},
+		return []string{"network/", "networkport/", "securitygroup/", "floatingip/", "pod/", "deployment/", "service/"},
 			cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	var found []string
@@ -131,6 +135,8 @@ func (f *factory) namesOf(ctx context.Context, kind string) (names []string) {
 		list, err = cluster.Kubernetes.CoreV1().Pods(of.Namespace).List(ctx, all)
 	case why.KindDeployment:
 		list, err = cluster.Kubernetes.AppsV1().Deployments(of.Namespace).List(ctx, all)
+	case why.KindService:
+		list, err = cluster.Kubernetes.CoreV1().Services(of.Namespace).List(ctx, all)
 	}
 	if err != nil {
 		return nil

@@ -63,6 +63,10 @@ const (
 	secretAt = "Credentials"
 	// classSays: what the class allows.
 	classSays = "Class"
+	// noBackend: a Service selects no Pod that a floating IP could lead to.
+	noBackend = "NoBackend"
+	// notItsOwn: the FloatingIP of a Service's name is not the Service's.
+	notItsOwn = "NotItsOwn"
 	// waitsForPort: a Pod whose ports exist and are not bound to it.
 	waitsForPort = "WaitsForPort"
 )
@@ -265,6 +269,14 @@ var advices = map[string]advice{
 	classSays: {
 		"", // what the Network's reason says
 		[]string{"kubectl get networkclass {name} -o yaml"}},
+	cloudteamv1.EventFloatingIPFailed: {
+		"Correct what the message names (docs/floatingip.md).", []string{"kubectl describe {kind} {name} -n {ns}"}},
+	noBackend: {
+		"Correct spec.selector, or have Pods with these labels declare a Network.",
+		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.spec.selector}'", "kubectl get pods -n {ns} --show-labels"}},
+	notItsOwn: {
+		"Make the Service its owner to keep its address (docs/floatingip.md), delete it, or rename one of the two.",
+		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.metadata.ownerReferences}'"}},
 	waitsForPort: {
 		"Wait some seconds. If it stays, see that the controllers \"deployment\" and \"pod\" run (--controllers).",
 		[]string{"kubectl -n network-controller get pods"}},

@@ -140,8 +140,8 @@ func floatingIPWell(f *cloudteamv1.FloatingIP) string {
 		return fmt.Sprintf("Nothing is wrong: %s leads to %s of NetworkPort %s.", f.Status.Address, f.Status.PortAddress,
 			f.Spec.PortName)
 	case f.Spec.PortName == "" && owner != nil:
-		return fmt.Sprintf("Nothing is wrong: %s leads nowhere, because Service %s selects no Pod that can have it. The "+
-			"Service's Events say why.", f.Status.Address, owner.Name)
+		return fmt.Sprintf("Nothing is wrong: %s leads nowhere, because Service %[2]s has no Pod for it: kubectl "+
+			"network why service/%[2]s -n %[3]s says why.", f.Status.Address, owner.Name, f.Namespace)
 	case f.Spec.PortName == "":
 		return fmt.Sprintf("Nothing is wrong: %s leads nowhere, because spec.portName names no NetworkPort.",
 			f.Status.Address)

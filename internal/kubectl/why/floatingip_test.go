@@ -36,7 +36,7 @@ func floatingIPQuestions() (all []question) {
 		objects: on(floatingIP("web", "True", "Available", nowhere, func(f *cloudteamv1.FloatingIP) {
 			f.OwnerReferences = ownedBy("Service", "v1", "web")
 		})),
-		remedy: "Service web selects no Pod"})
+		remedy: "kubectl network why service/web -n shop"})
 	add(question{reason: "Planned", ask: "FloatingIP web", objects: on(floatingIP("web", "True", "Planned", bare)),
 		remedy: "the FloatingIP is Ready (Planned)"})
 	add(question{reason: "Paused", ask: "FloatingIP web", objects: on(floatingIP("web", "True", "Paused", leads)),

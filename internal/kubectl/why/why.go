@@ -28,6 +28,7 @@ const (
 	KindFloatingIP    = "FloatingIP"
 	KindPod           = "Pod"
 	KindDeployment    = "Deployment"
+	KindService       = "Service"
 )
 
 // Explain says why the object is not as it should be. An error means that the object itself cannot be read. What else
@@ -98,14 +99,21 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 		}
 		chain, healthy := w.deployment(d)
 		return chain, healthy, nil
+	case KindService:
+		s, err := w.getService(of)
+		if err != nil {
+			return nil, "", gone(of, err)
+		}
+		chain, healthy := w.service(s)
+		return chain, healthy, nil
 	}
 	return nil, "", ErrKind(of.Kind)
 }
 
 // ErrKind is the error of a kind that Explain does not know; it names those that it knows.
 func ErrKind(kind string) error {
-	return fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, floatingip, pod or deployment",
-		kind)
+	return fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, floatingip, pod, deployment "+
+		"or service", kind)
 }
 
 func (w *walk) getNetwork(of Object) (*cloudteamv1.Network, error) {

@@ -550,6 +550,7 @@ func questions() (all []question) {
 		remedy: "the SecurityGroup is Ready"})
 
 	add(floatingIPQuestions()...)
+	add(serviceQuestions()...)
 
 	// Packets.
 	add(question{reason: "Plugged", ask: "NetworkPort web-a", objects: on(good(), attached("True", "Plugged")),

@@ -1,0 +1,104 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func (w *walk) getService(of Object) (*corev1.Service, error) {
+	return w.Kubernetes.CoreV1().Services(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+}
+
+// service explains the floating IP that a Service asks for. healthy is the summary if the chain is empty.
+func (w *walk) service(s *corev1.Service) (chain []Link, healthy string) {
+	if _, asks := s.Annotations[cloudteamv1.AnnotationFloatingIP]; !asks {
+		return nil, fmt.Sprintf("Nothing is wrong: the Service asks for no floating IP (annotation %s).",
+			cloudteamv1.AnnotationFloatingIP)
+	}
+	self := Link{Object: ask.New(KindService, s.Namespace, s.Name), Reason: cloudteamv1.EventFloatingIPFailed}
+	of := ask.New(KindFloatingIP, s.Namespace, s.Name)
+	f, is := ask.Read(w.Cluster, of, func() (*cloudteamv1.FloatingIP, error) { return w.getFloatingIP(of) })
+	switch {
+	case is != ask.There:
+	case !controller.Controls(s, corev1.SchemeGroupVersion.WithKind(KindService).GroupKind(), f):
+		self.Message = "It has no FloatingIP."
+		return []Link{self, {Object: of, Reason: notItsOwn, Message: "It has the Service's name, and is not the Service's."}}, ""
+	default:
+		self.Message = "Its FloatingIP is not Ready."
+		if below := w.floatingIP(f); len(below) > 0 {
+			return append([]Link{self}, below...), ""
+		}
+		if f.Spec.PortName != "" {
+			return nil, floatingIPWell(f)
+		}
+	}
+	return w.withoutBackend(s, self), ""
+}
+
+// withoutBackend explains why a floating IP leads to no Pod of a Service: by the Pods that the Service selects, or by
+// what the controller told of the Service. Pods come first, because an Event may be older than what it tells of.
+func (w *walk) withoutBackend(s *corev1.Service, self Link) []Link {
+	of := self.Object
+	list, is := ask.Read(w.Cluster, Object{Kind: "Pods", Name: "of namespace " + s.Namespace},
+		func() (*corev1.PodList, error) {
+			return w.Kubernetes.CoreV1().Pods(s.Namespace).List(w.ctx,
+				metav1.ListOptions{LabelSelector: labels.SelectorFromSet(s.Spec.Selector).String()})
+		})
+	if is == ask.There {
+		pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+			return len(s.Spec.Selector) == 0 || !consumer.UsesNetworks(&p) || consumer.Ended(&p)
+		})
+		if len(pods) == 0 {
+			return []Link{{Object: of, Reason: noBackend, Message: "It selects no Pod that declares a Network."}}
+		}
+		for i := range pods {
+			if consumer.Allocated(&pods[i]) {
+				continue
+			}
+			if below, _ := w.pod(&pods[i]); len(below) > 0 {
+				self.Message = "No Pod that it selects has a port that a floating IP can lead to."
+				return append([]Link{self}, below...)
+			}
+		}
+	}
+	if told := w.toldOf(s); told != nil {
+		self.Message = told.Message
+		return []Link{self.since(told.LastTimestamp)}
+	}
+	l := Link{Object: of, Reason: notSeen, Message: "No FloatingIP leads to a Pod of it yet."}
+	return append([]Link{l}, w.controller()...)
+}
+
+// toldOf is the last Event about the floating IP of a Service, if it tells of a failure.
+func (w *walk) toldOf(s *corev1.Service) *corev1.Event {
+	list, is := ask.Read(w.Cluster, Object{Kind: "Events", Name: "of Service " + s.Name}, func() (*corev1.EventList, error) {
+		return w.Kubernetes.CoreV1().Events(s.Namespace).List(w.ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(s.UID)).String()})
+	})
+	if is != ask.There {
+		return nil
+	}
+	told := slices.DeleteFunc(list.Items, func(e corev1.Event) bool {
+		return e.InvolvedObject.UID != s.UID ||
+			e.Reason != cloudteamv1.EventFloatingIPFailed && e.Reason != cloudteamv1.EventFloatingIPLeads
+	})
+	if len(told) == 0 {
+		return nil
+	}
+	last := slices.MaxFunc(told, func(a, b corev1.Event) int { return cmp.Compare(a.LastTimestamp.Unix(), b.LastTimestamp.Unix()) })
+	if last.Reason != cloudteamv1.EventFloatingIPFailed {
+		return nil
+	}
+	return &last
+}

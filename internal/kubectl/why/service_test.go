@@ -1,0 +1,88 @@
+package why
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// service selects the Pods with app=web, and asks for a floating IP.
+func service(edits ...func(*corev1.Service)) *corev1.Service {
+	s := &corev1.Service{ObjectMeta: named("web")}
+	s.Annotations = map[string]string{cloudteamv1.AnnotationFloatingIP: "public"}
+	s.Spec.Selector = map[string]string{"app": "web"}
+	for _, edit := range edits {
+		edit(s)
+	}
+	return s
+}
+
+// selected makes a Pod one that the Service selects.
+func selected(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} }
+
+// toldOfService is an Event of the Service, some minutes ago.
+func toldOfService(name, reason string, minutes int) *corev1.Event {
+	e := &corev1.Event{ObjectMeta: named(name), Reason: reason, Message: "Pod web-1 has ports on two Networks"}
+	e.InvolvedObject = corev1.ObjectReference{Kind: "Service", Namespace: "shop", Name: "web", UID: "uid-of-web"}
+	e.LastTimestamp = metav1.NewTime(now.Add(-time.Duration(minutes) * time.Minute))
+	return e
+}
+
+func serviceQuestions() (all []question) {
+	ofService := func(f *cloudteamv1.FloatingIP) { f.OwnerReferences = ownedBy("Service", "v1", "web") }
+	nowhere := func(f *cloudteamv1.FloatingIP) { ofService(f); f.Spec.PortName = "" }
+	leads := func(f *cloudteamv1.FloatingIP) {
+		ofService(f)
+		f.Status.PortID, f.Status.PortAddress = "p0", "192.168.0.7"
+	}
+	failed := toldOfService("told", "FloatingIPFailed", 5)
+	return []question{
+		{reason: "Available", ask: "Service web", objects: on(service(), floatingIP("web", "True", "Available", leads)),
+			remedy: "203.0.113.20 leads to 192.168.0.7 of NetworkPort web-a"},
+		{reason: "PortNotReady", ask: "Service web", objects: on(service(), floatingIP("web", "False", "PortNotReady", ofService)),
+			chain: "Service shop/web FloatingIPFailed > FloatingIP shop/web PortNotReady > NetworkPort shop/web-a NotFound",
+			says:  "no such NetworkPort", remedy: "Create it"},
+		{reason: "QuotaExceeded", ask: "Service web", objects: on(service(), floatingIP("web", "False", "QuotaExceeded", nowhere)),
+			chain: "Service shop/web FloatingIPFailed > FloatingIP shop/web QuotaExceeded", remedy: "quota raised"},
+		{reason: "FloatingIPFailed", ask: "Service web", objects: on(good(), service(), failed, pod("Allocated", runs, selected)),
+			chain: "Service shop/web FloatingIPFailed", says: "ports on two Networks", remedy: "Correct what the message names"},
+		// A Pod that waits is the cause, and not what was told before.
+		{reason: "QuotaExceeded", ask: "Service web",
+			objects: on(service(), failed, network("False", "QuotaExceeded"), pod("PortsNotReady", selected)),
+			chain:   "Service shop/web FloatingIPFailed > Pod shop/web-1 PortsNotReady > Network shop/frontend QuotaExceeded",
+			remedy:  "quota raised"},
+	}
+}
+
+func TestAServiceWithoutABackend(t *testing.T) {
+	owned := func(f *cloudteamv1.FloatingIP) {
+		f.OwnerReferences, f.Spec.PortName = ownedBy("Service", "v1", "web"), ""
+	}
+	for name, q := range map[string]question{
+		"no annotation": {objects: on(service(func(s *corev1.Service) { s.Annotations = nil })),
+			remedy: "asks for no floating IP"},
+		"no Pods": {objects: on(service(), floatingIP("web", "True", "Available", owned)),
+			chain: "Service shop/web NoBackend", remedy: "Correct spec.selector"},
+		"no selector": {objects: on(service(func(s *corev1.Service) { s.Spec.Selector = nil }), pod("Allocated", runs, selected)),
+			chain: "Service shop/web NoBackend", remedy: "Correct spec.selector"},
+		"Pods of others": {objects: on(service(), pod("Allocated", runs)),
+			chain: "Service shop/web NoBackend", remedy: "Correct spec.selector"},
+		"Pods without a Network": {objects: on(service(), pod("", selected, func(p *corev1.Pod) { p.Annotations = nil })),
+			chain: "Service shop/web NoBackend", remedy: "declare a Network"},
+		"a FloatingIP of a user": {objects: on(service(), floatingIP("web", "True", "Available")),
+			chain: "Service shop/web FloatingIPFailed > FloatingIP shop/web NotItsOwn", remedy: "Make the Service its owner"},
+		"what was told is over": {
+			objects: on(good(), service(), pod("Allocated", runs, selected), toldOfService("was", "FloatingIPFailed", 9),
+				toldOfService("is", "FloatingIPLeads", 2)),
+			chain: "Service shop/web NotSeen", remedy: "Wait some seconds"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q.ask = "Service web"
+			q.check(t, clusterOf(q.objects...))
+		})
+	}
+}
