@@ -273,7 +273,8 @@ var advices = map[string]advice{
 		"Correct what the message names (docs/floatingip.md).", []string{"kubectl describe {kind} {name} -n {ns}"}},
 	noBackend: {
 		"Correct spec.selector, or have Pods with these labels declare a Network.",
-		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.spec.selector}'", "kubectl get pods -n {ns} --show-labels"}},
+		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.spec.selector}'",
+			"kubectl get pods -n {ns} --show-labels"}},
 	notItsOwn: {
 		"Make the Service its owner to keep its address (docs/floatingip.md), delete it, or rename one of the two.",
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.metadata.ownerReferences}'"}},

@@ -33,7 +33,7 @@ func (w *walk) service(s *corev1.Service) (chain []Link, healthy string) {
 	case is != ask.There:
 	case !controller.Controls(s, corev1.SchemeGroupVersion.WithKind(KindService).GroupKind(), f):
 		self.Message = "It has no FloatingIP."
-		return []Link{self, {Object: of, Reason: notItsOwn, Message: "It has the Service's name, and is not the Service's."}}, ""
+		return []Link{self, {Object: of, Reason: notItsOwn, Message: "The Service does not control it."}}, ""
 	default:
 		self.Message = "Its FloatingIP is not Ready."
 		if below := w.floatingIP(f); len(below) > 0 {
@@ -82,7 +82,8 @@ func (w *walk) withoutBackend(s *corev1.Service, self Link) []Link {
 
 // toldOf is the last Event about the floating IP of a Service, if it tells of a failure.
 func (w *walk) toldOf(s *corev1.Service) *corev1.Event {
-	list, is := ask.Read(w.Cluster, Object{Kind: "Events", Name: "of Service " + s.Name}, func() (*corev1.EventList, error) {
+	of := Object{Kind: "Events", Name: "of Service " + s.Name}
+	list, is := ask.Read(w.Cluster, of, func() (*corev1.EventList, error) {
 		return w.Kubernetes.CoreV1().Events(s.Namespace).List(w.ctx, metav1.ListOptions{
 			FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(s.UID)).String()})
 	})
@@ -96,7 +97,9 @@ func (w *walk) toldOf(s *corev1.Service) *corev1.Event {
 	if len(told) == 0 {
 		return nil
 	}
-	last := slices.MaxFunc(told, func(a, b corev1.Event) int { return cmp.Compare(a.LastTimestamp.Unix(), b.LastTimestamp.Unix()) })
+	last := slices.MaxFunc(told, func(a, b corev1.Event) int {
+		return cmp.Compare(a.LastTimestamp.Unix(), b.LastTimestamp.Unix())
+	})
 	if last.Reason != cloudteamv1.EventFloatingIPFailed {
 		return nil
 	}
