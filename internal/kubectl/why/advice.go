@@ -292,6 +292,11 @@ var adviceFor = map[string]map[string]advice{
 			[]string{"kubectl edit {kind} {name} -n {ns}", "kubectl get networkclasses"}},
 	},
 	KindFloatingIP: {
+		cloudteamv1.ReasonRejected: {
+			"Change the field that the message names: this cloud refuses it. As externalNetwork cannot change, delete the " +
+				"FloatingIP, and create it with another one. If a Service made it, change the annotation " +
+				cloudteamv1.AnnotationFloatingIP + " there.",
+			[]string{"openstack network list --external", "kubectl get {kind} {name} -n {ns} -o yaml"}},
 		cloudteamv1.ReasonForbiddenByClass: {
 			"Name another class in spec.className, or a NetworkPort on another Network in spec.portName, as the message says. " +
 				"Or ask whoever manages the class to list floatingIP in allowedFields.",

@@ -40,6 +40,10 @@ func (w *walk) service(s *corev1.Service) (chain []Link, healthy string) {
 			return append([]Link{self}, below...), ""
 		}
 		if f.Spec.PortName != "" {
+			if told := w.toldOf(s); told != nil { // such as of a wrong annotation, which changes nothing
+				self.Message = told.Message
+				w.warn(self)
+			}
 			return nil, floatingIPWell(f)
 		}
 	}
@@ -80,7 +84,7 @@ func (w *walk) withoutBackend(s *corev1.Service, self Link) []Link {
 	return append([]Link{l}, w.controller()...)
 }
 
-// toldOf is the last Event about the floating IP of a Service, if it tells of a failure.
+// toldOf is the last Event about the floating IP of a Service, if it tells of a failure; nil otherwise.
 func (w *walk) toldOf(s *corev1.Service) *corev1.Event {
 	of := Object{Kind: "Events", Name: "of Service " + s.Name}
 	list, is := ask.Read(w.Cluster, of, func() (*corev1.EventList, error) {

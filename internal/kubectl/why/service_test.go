@@ -75,6 +75,12 @@ func TestAServiceWithoutABackend(t *testing.T) {
 			chain: "Service shop/web NoBackend", remedy: "declare a Network"},
 		"a FloatingIP of a user": {objects: on(service(), floatingIP("web", "True", "Available")),
 			chain: "Service shop/web FloatingIPFailed > FloatingIP shop/web NotItsOwn", remedy: "Make the Service its owner"},
+		"a wrong annotation beside an address that stays": {
+			objects: on(service(), toldOfService("told", "FloatingIPFailed", 5),
+				floatingIP("web", "True", "Available", func(f *cloudteamv1.FloatingIP) {
+					f.OwnerReferences, f.Status.PortID = ownedBy("Service", "v1", "web"), "p0"
+				})),
+			remedy: "leads to", warning: "ports on two Networks"},
 		"what was told is over": {
 			objects: on(good(), service(), pod("Allocated", runs, selected), toldOfService("was", "FloatingIPFailed", 9),
 				toldOfService("is", "FloatingIPLeads", 2)),
