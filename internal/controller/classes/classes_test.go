@@ -113,6 +113,17 @@ func TestJudgeFloatingIP(t *testing.T) {
 	})
 }
 
+// TestASecretOfTheNetworksNamespaceIsNoClasss: a Network that named a cloud of its own may have that Secret in its status,
+// and a Secret of the same name beside the controller may be anybody's.
+func TestASecretOfTheNetworksNamespaceIsNoClasss(t *testing.T) {
+	n := applied(of("closed"))
+	n.Status.Class = &cloudteamv1.AppliedClass{Name: "closed"}
+	n.Status.Credentials = &cloudteamv1.CredentialsStatus{Namespace: n.Namespace, SecretName: "gold"}
+	if made := known().Of(n); made.Credentials != nil {
+		t.Errorf("it is made with Secret %s of the controller's namespace", made.Credentials.SecretName)
+	}
+}
+
 func TestJudgeFloatingTo(t *testing.T) {
 	const forbids = `" forbids floating IPs of ports on Network net. `
 	for sentence, c := range map[string]struct {

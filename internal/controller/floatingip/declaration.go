@@ -124,6 +124,16 @@ func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (man
 	return d, nil
 }
 
+// isOn reports whether a port that exists is on the network that a Network has now. Another Network of the same name,
+// in another cloud or of another class, says nothing about it.
+func isOn(port *cloudteamv1.NetworkPort, on *cloudteamv1.Network) bool {
+	a, b := port.Status.Cloud, on.Status.Cloud
+	return (a == nil || b == nil || *a == *b) && !slices.ContainsFunc(port.Status.Addresses,
+		func(a cloudteamv1.PortAddress) bool {
+			return !slices.ContainsFunc(on.Status.Subnets, func(s cloudteamv1.SubnetStatus) bool { return s.ID == a.SubnetID })
+		})
+}
+
 // port gives the NetworkPort that a FloatingIP leads to; nil if it names none. The error is a *managed.Problem if it
 // cannot lead there now.
 func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, error) {
@@ -161,6 +171,10 @@ func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, erro
 		return nil, missing(port.Network())
 	case err != nil:
 		return nil, err
+	}
+	if !isOn(port, on) {
+		return nil, waits("NetworkPort %s is on a network that Network %s has no more. The address is kept, and leads "+
+			"nowhere. Create the NetworkPort again, or name another one in spec.portName.", name, on.Name)
 	}
 	if message := k.classes.JudgeFloatingTo(on, false); message != "" {
 		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))

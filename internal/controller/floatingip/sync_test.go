@@ -131,6 +131,7 @@ func public(port string) *cloudteamv1.FloatingIP {
 func network() *cloudteamv1.Network {
 	n := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net", UID: "uid-net", Generation: 1}}
 	n.Status.AppliedGeneration = 1
+	n.Status.Subnets = []cloudteamv1.SubnetStatus{{ID: "sub-1"}}
 	return n
 }
 
@@ -155,7 +156,7 @@ func (w *world) onPort(name, id, address string) *cloudteamv1.NetworkPort {
 	}}
 	p.Spec.NetworkName = "net"
 	p.Status.PortID = id
-	p.Status.Addresses = []cloudteamv1.PortAddress{{Address: address}}
+	p.Status.Addresses = []cloudteamv1.PortAddress{{SubnetID: "sub-1", Address: address}}
 	w.Create(p)
 	w.audit()
 	return p
@@ -286,6 +287,18 @@ func TestItLeadsToNoPortThatItMustNotReach(t *testing.T) {
 			network: func(n *cloudteamv1.Network) { n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "mine"} },
 			reason:  cloudteamv1.ReasonPortNotReady, says: "has no port port-9 of the NetworkPort",
 		},
+		// The class of the network that the port is on is not asked for, if another Network has taken the name.
+		"one on the network of an earlier Network of the name": {
+			network: func(n *cloudteamv1.Network) { n.Status.Subnets[0].ID = "sub-2" },
+			reason:  cloudteamv1.ReasonPortNotReady, says: "a network that Network net has no more",
+		},
+		"one in another cloud than the Network of the name": {
+			change: func(p *cloudteamv1.NetworkPort) { p.Status.Cloud = new(cloudteamv1.CloudStatus(here)) },
+			network: func(n *cloudteamv1.Network) {
+				n.Status.Cloud = &cloudteamv1.CloudStatus{Endpoint: "https://tenant.test/"}
+			},
+			reason: cloudteamv1.ReasonPortNotReady, says: "a network that Network net has no more",
+		},
 		"one of which the cloud knows nothing": {
 			change: func(p *cloudteamv1.NetworkPort) { p.Status.PortID = "port-8" },
 			reason: cloudteamv1.ReasonPortNotReady, says: "has no port port-8 of the NetworkPort",
@@ -304,7 +317,7 @@ func TestItLeadsToNoPortThatItMustNotReach(t *testing.T) {
 					Namespace: "team", Name: "web-0", UID: "uid-web-0",
 				}}
 				p.Spec.NetworkName, p.Status.PortID = "net", "port-1"
-				p.Status.Addresses = []cloudteamv1.PortAddress{{Address: "10.0.0.7/24"}}
+				p.Status.Addresses = []cloudteamv1.PortAddress{{SubnetID: "sub-1", Address: "10.0.0.7/24"}}
 				if test.change != nil {
 					test.change(p)
 				}

@@ -3,6 +3,7 @@ package managed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/client-go/tools/cache"
@@ -52,6 +53,15 @@ func credentialsOf(ref CloudRef) *cloudteamv1.CredentialsStatus {
 		return nil
 	}
 	return &cloudteamv1.CredentialsStatus{Namespace: ref.Namespace, SecretName: ref.Secret, Name: ref.Entry}
+}
+
+// TenantOf is the namespace of an object if its own Secret has the object's credentials; empty if they are the
+// operator's.
+func TenantOf(namespace string, of *cloudteamv1.CredentialsStatus) string {
+	if of == nil || of.Namespace != namespace {
+		return ""
+	}
+	return namespace
 }
 
 // refOf is the inverse of credentialsOf.
@@ -194,9 +204,28 @@ func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T) (cont
 		if ref := r.cloudOf(obj); !ref.IsOwn() && ref.Namespace != obj.GetNamespace() {
 			return ctx, nil, mismatchElsewhere(r.kind.Resource)
 		}
-		return ctx, nil, mismatch(r.kind.Resource, client.Identity(*pinned), identity)
+		return ctx, nil, mismatch("the "+string(r.kind.Resource), client.Identity(*pinned), identity)
 	}
 	return client.Within(ctx, identity), &identity, nil
+}
+
+// toldElsewhere is the problem of a declaration with ids that another cloud told; nil if it has none. Where the
+// object's own resources are says nothing about these ids.
+func (r *Reconciler[T]) toldElsewhere(obj T, declared Declaration, found client.Identity) error {
+	dependent, ok := declared.(Dependent)
+	if !ok {
+		return nil
+	}
+	for _, told := range dependent.ToldBy() {
+		if r.same.same(client.Identity(told), found) {
+			continue
+		}
+		if ref := r.cloudOf(obj); !ref.IsOwn() && ref.Namespace != obj.GetNamespace() {
+			return mismatchElsewhere(r.kind.Resource)
+		}
+		return mismatch(fmt.Sprintf("what the %s depends on", r.kind.Resource), client.Identity(told), found)
+	}
+	return nil
 }
 
 // pinnedTo gives the only cloud where the object's resources can be. The source is the status once the resources were

@@ -91,11 +91,11 @@ func sentences(cause string, more ...string) string {
 // oneLine gives an error's text with the lines of a joined error in one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// mismatch is the problem of credentials that lead to another cloud than the resource's.
-func mismatch(kind plan.Kind, pinned, found client.Identity) error {
-	err := fmt.Errorf("the %s is in %s, but the credentials lead to %s", kind, pinned, found)
+// mismatch is the problem of credentials that lead to another cloud than that of what is there, such as "the port".
+func mismatch(what string, pinned, found client.Identity) error {
+	err := fmt.Errorf("%s is in %s, but the credentials lead to %s", what, pinned, found)
 	remedies := []string{"Nothing is changed in Neutron.",
-		fmt.Sprintf("Use credentials for the project that has the %s.", kind)}
+		fmt.Sprintf("Use credentials for the project that has %s.", what)}
 	if pinned.Region == found.Region && pinned.ProjectID == found.ProjectID {
 		remedies = append(remedies, fmt.Sprintf("If the endpoint was renamed, have the operator start the controller with "+
 			"--same-cloud=%s=%s.", pinned.Endpoint, found.Endpoint))

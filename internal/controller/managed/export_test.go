@@ -25,7 +25,7 @@ var (
 
 // NewMismatch is the error of credentials that lead elsewhere.
 func NewMismatch(kind plan.Kind, pinned, found client.Identity) error {
-	return mismatch(kind, pinned, found)
+	return mismatch("the "+string(kind), pinned, found)
 }
 
 // NewUnmarked is the error of a resource that was ours and bears our marker no more.

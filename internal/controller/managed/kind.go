@@ -144,6 +144,14 @@ type Declaration interface {
 	Complete(observed plan.Observed) bool
 }
 
+// Dependent is the Declaration of an object with ids of other objects' resources.
+type Dependent interface {
+	Declaration
+	// ToldBy gives the clouds that told these ids, as the other objects' statuses say. A tenant's own cloud can tell any
+	// id, so none of them is used in another cloud: there it may be somebody else's.
+	ToldBy() []cloudteamv1.CloudStatus
+}
+
 // Retainable is the Declaration of an object whose resources can say that they stay when it is deleted.
 type Retainable interface {
 	Declaration

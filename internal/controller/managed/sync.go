@@ -153,7 +153,9 @@ func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Contex
 		declared = retainable.Retained()
 	}
 	p.declared = declared
-	within, p.identity, err = r.identify(ctx, at.in, obj)
+	if within, p.identity, err = r.identify(ctx, at.in, obj); err == nil {
+		err = r.toldElsewhere(obj, declared, *p.identity)
+	}
 	if err != nil {
 		p = p.failed(err)
 	}

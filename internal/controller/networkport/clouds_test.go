@@ -1,6 +1,7 @@
 package networkport
 
 import (
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -172,6 +173,49 @@ func TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn(t *testing.T) {
 		w.settle()
 		w.WantState("Ready=True Available")
 	}, on, example())
+}
+
+// TestIdsThatAnotherCloudToldAreNotUsed has a tenant's own cloud tell the ids of a network in the operator's cloud, and
+// the tenant take that cloud out of the Network's spec. What pins the port to the operator's cloud says nothing about
+// these ids.
+func TestIdsThatAnotherCloudToldAreNotUsed(t *testing.T) {
+	evil := cloudteamv1.CloudStatus{Endpoint: "https://tenant.test/", Region: here.Region, ProjectID: here.ProjectID}
+	theirs := &cloudteamv1.CredentialsStatus{Namespace: "team", SecretName: "mine"}
+	on := of(exampleNetwork(), func(n *cloudteamv1.Network) { n.Status.Cloud, n.Status.Credentials = &evil, theirs })
+	record := `{"endpoint":"` + here.Endpoint + `","region":"` + here.Region + `","projectID":"` + here.ProjectID + `"}`
+	ofEvil := of(group("web", "g-victim"), func(g *cloudteamv1.SecurityGroup) {
+		g.Status.Cloud, g.Status.Credentials = &evil, theirs
+	})
+	t.Run("by a record that the user writes", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.WantState("Ready=False Stalled=True CloudMismatch")
+			w.wantPorts()
+		}, on, of(example(), func(p *cloudteamv1.NetworkPort) {
+			p.Annotations = map[string]string{cloudteamv1.AnnotationCloud: record}
+		}))
+	})
+	t.Run("for a Pod's port", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.WantState("Ready=False Stalled=True CloudMismatch")
+			w.wantPorts()
+		}, on, of(example(), func(p *cloudteamv1.NetworkPort) {
+			p.Annotations = map[string]string{cloudteamv1.AnnotationCloud: record}
+			p.Status.BoundTo = pod
+		}))
+	})
+	t.Run("for a port that exists", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.WantState("Ready=True Available")
+			before := w.Cloud.Ports()
+			w.editNetwork(func(n *cloudteamv1.Network) { n.Status.Cloud, n.Status.Credentials = &evil, theirs })
+			w.Edit(func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroupRefs, p.Generation = []string{"web"}, 2 })
+			w.settle()
+			w.WantState("Ready=False Stalled=True CloudMismatch")
+			if after := w.Cloud.Ports(); !reflect.DeepEqual(after, before) {
+				t.Errorf("the port is %+v, and was %+v", after, before)
+			}
+		}, exampleNetwork(), ofEvil, example())
+	})
 }
 
 // TestANetworkThatGoesLosesThePortsOfOtherNamespaces has a tenant of another namespace hold a Network by all means that

@@ -27,6 +27,8 @@ type declaration struct {
 	// on names the Network in messages.
 	on  types.NamespacedName
 	mtu int32
+	// toldBy is the cloud that told the Network's ids; nil if that is unknown.
+	toldBy *cloudteamv1.CloudStatus
 	// used is the id of a port that is in use, and usedBy names its user; both are empty if none is.
 	used, usedBy string
 	// withheld, if not nil, says why no port may be created now.
@@ -114,6 +116,14 @@ func (d *declaration) resolvePolicy(ctx context.Context, in managed.Inventory) e
 func (d declaration) TakingBack(fields []string) managed.Declaration {
 	d.TakeBack = fields
 	return d
+}
+
+// ToldBy implements managed.Dependent. The ids of groups are those of the Network's own project; see elsewhere.
+func (d declaration) ToldBy() []cloudteamv1.CloudStatus {
+	if d.toldBy == nil {
+		return nil
+	}
+	return []cloudteamv1.CloudStatus{*d.toldBy}
 }
 
 // Retained implements managed.Retainable.
@@ -233,7 +243,7 @@ func declarationOf(
 		// A name may be another network's by now, and an address does not come back.
 		port.FloatingNetwork = shown.ExternalNetworkID
 	}
-	d := declaration{Port: port, on: key, mtu: on.Status.MTU, withheld: withheld}
+	d := declaration{Port: port, on: key, mtu: on.Status.MTU, toldBy: on.Status.Cloud, withheld: withheld}
 	if obj.Status.BoundTo != nil {
 		d.used, d.usedBy = obj.Status.PortID, user(obj)
 	}

@@ -173,15 +173,7 @@ func elsewhere(group *cloudteamv1.SecurityGroup, on *cloudteamv1.Network) bool {
 		return false
 	}
 	return group.Status.Cloud.ProjectID != on.Status.Cloud.ProjectID ||
-		tenantOf(group.Namespace, group.Status.Credentials) != tenantOf(on.Namespace, on.Status.Credentials)
-}
-
-// tenantOf is the namespace whose own credentials an object's status was seen with; empty if they are the operator's.
-func tenantOf(namespace string, of *cloudteamv1.CredentialsStatus) string {
-	if of == nil || of.Namespace != namespace {
-		return ""
-	}
-	return namespace
+		managed.TenantOf(group.Namespace, group.Status.Credentials) != managed.TenantOf(on.Namespace, on.Status.Credentials)
 }
 
 // groupNotReady is the problem of a port that waits for a SecurityGroup. One of another namespace, which the Network
@@ -248,5 +240,5 @@ func sameGroup(was, is *cloudteamv1.SecurityGroup) bool {
 	return was.Status.SecurityGroupID == is.Status.SecurityGroupID && isReady(was) == isReady(is) &&
 		(was.Status.AppliedGeneration == 0) == (is.Status.AppliedGeneration == 0) &&
 		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && project(was) == project(is) &&
-		tenantOf(was.Namespace, was.Status.Credentials) == tenantOf(is.Namespace, is.Status.Credentials)
+		managed.TenantOf(was.Namespace, was.Status.Credentials) == managed.TenantOf(is.Namespace, is.Status.Credentials)
 }

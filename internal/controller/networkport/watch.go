@@ -219,7 +219,7 @@ func sameForPorts(was, is *cloudteamv1.Network) bool {
 		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && controller.Serves(was) == controller.Serves(is) &&
 		was.Status.NetworkID == is.Status.NetworkID && was.Status.MTU == is.Status.MTU &&
 		reflect.DeepEqual(was.Status.Class, is.Status.Class) &&
-		tenantOf(was.Namespace, was.Status.Credentials) == tenantOf(is.Namespace, is.Status.Credentials) &&
+		managed.TenantOf(was.Namespace, was.Status.Credentials) == managed.TenantOf(is.Namespace, is.Status.Credentials) &&
 		slices.EqualFunc(was.Status.Subnets, is.Status.Subnets, sameSubnet)
 }
 

@@ -23,6 +23,8 @@ type declaration struct {
 	// all the same; it is nil if nothing.
 	class   *cloudteamv1.AppliedClass
 	forbids *controller.State
+	// toldBy are the clouds that told the ids of groups that rules are about.
+	toldBy []cloudteamv1.CloudStatus
 	// pending says for which groups rules wait; nil if none does.
 	pending *managed.Problem
 }
@@ -40,6 +42,9 @@ func (d declaration) Resolve(context.Context, managed.Inventory) (managed.Declar
 func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
 	return plan.SecurityGroup(d.GroupSpec, observed)
 }
+
+// ToldBy implements managed.Dependent.
+func (d declaration) ToldBy() []cloudteamv1.CloudStatus { return d.toldBy }
 
 // Retained implements managed.Retainable.
 func (d declaration) Retained() managed.Declaration {
@@ -64,39 +69,63 @@ func (k *kind) declarationOf(obj *cloudteamv1.SecurityGroup, owner plan.Owner) (
 	if err := k.room.Refuse(obj, rule); err != nil {
 		return nil, err
 	}
-	groups, waiting, err := k.remotes(obj)
+	about, err := k.remotes(obj)
 	if err != nil {
 		return nil, err
 	}
-	if len(waiting) > 0 {
+	d.toldBy = about.toldBy
+	if len(about.waiting) > 0 {
 		d.pending = managed.Waits(controller.Reconciling(cloudteamv1.ReasonSecurityGroupNotReady, fmt.Sprintf(
 			"Rules wait for other groups: %s. All other rules are as declared. Create the SecurityGroup, or remove the rules.",
-			strings.Join(waiting, ", "))))
+			strings.Join(about.waiting, ", "))))
 	}
-	d.GroupSpec, err = declare.SecurityGroup(obj, owner, groups)
+	d.GroupSpec, err = declare.SecurityGroup(obj, owner, about.ids)
 	return d, err
 }
 
-// remotes gives the ids of the groups of the namespace that an object's rules are about, by name, and says which ones
-// have none now. Only controllers write the ids: no user can name another namespace's group.
-func (k *kind) remotes(obj *cloudteamv1.SecurityGroup) (ids map[string]string, waiting []string, err error) {
-	ids = map[string]string{}
+// remotes are the groups that an object's rules are about.
+type remotes struct {
+	// ids are in Neutron, by name; toldBy are the clouds that told them.
+	ids    map[string]string
+	toldBy []cloudteamv1.CloudStatus
+	// waiting says which groups have no id now, and why.
+	waiting []string
+}
+
+// remotes looks for the groups of the namespace that an object's rules are about. Only controllers write the ids, and
+// none counts that a tenant's own cloud told, if this object's cloud is the operator's: so no user can name another
+// namespace's group.
+func (k *kind) remotes(obj *cloudteamv1.SecurityGroup) (found remotes, err error) {
+	found.ids = map[string]string{}
+	at, _ := managed.CloudOf(inClass(obj), k.classes)
+	tenants := at.Namespace == obj.Namespace
 	for _, name := range declare.RemoteGroups(obj) {
+		wait := func(format string) { found.waiting = append(found.waiting, fmt.Sprintf(format, name)) }
 		other, err := k.groups.SecurityGroups(obj.Namespace).Get(name)
 		switch {
 		case apierrors.IsNotFound(err):
-			waiting = append(waiting, fmt.Sprintf("SecurityGroup %s does not exist", name))
+			wait("SecurityGroup %s does not exist")
 		case err != nil:
-			return nil, nil, err
+			return found, err
 		case other.DeletionTimestamp != nil:
-			waiting = append(waiting, fmt.Sprintf("SecurityGroup %s is being deleted", name))
+			wait("SecurityGroup %s is being deleted")
 		case other.Status.SecurityGroupID == "":
-			waiting = append(waiting, fmt.Sprintf("SecurityGroup %s is not in Neutron yet", name))
+			wait("SecurityGroup %s is not in Neutron yet")
+		case tenants != (managed.TenantOf(other.Namespace, other.Status.Credentials) != ""), inAnotherProject(obj, other):
+			wait("SecurityGroup %s is in another cloud or project")
 		default:
-			ids[name] = other.Status.SecurityGroupID
+			found.ids[name] = other.Status.SecurityGroupID
+			if other.Status.Cloud != nil {
+				found.toldBy = append(found.toldBy, *other.Status.Cloud)
+			}
 		}
 	}
-	return ids, waiting, nil
+	return found, nil
+}
+
+// inAnotherProject reports whether two groups are known to be in two projects.
+func inAnotherProject(a, b *cloudteamv1.SecurityGroup) bool {
+	return a.Status.Cloud != nil && b.Status.Cloud != nil && a.Status.Cloud.ProjectID != b.Status.Cloud.ProjectID
 }
 
 // show is the Kind's Show: it shows in the status what exists in Neutron, and by which class the group was made. A

@@ -220,6 +220,36 @@ func TestOtherNamespacesGroupHasNoName(t *testing.T) {
 	}, theirs, secgroup("web", from("db")))
 }
 
+// TestARuleIsAboutNoGroupThatATenantsCloudTells has a tenant's own cloud tell the id of somebody's group in the
+// operator's cloud, which a rule of a group in that cloud is about.
+func TestARuleIsAboutNoGroupThatATenantsCloudTells(t *testing.T) {
+	known, told := cloudteamv1.CloudStatus(here), cloudteamv1.CloudStatus(here)
+	told.Endpoint = "https://tenant.test/"
+	theirs := &cloudteamv1.CredentialsStatus{Namespace: "team", SecretName: "mine"}
+	for sentence, status := range map[string]cloudteamv1.ResourceStatus{
+		"by the tenant's credentials":    {Cloud: &known, Credentials: theirs},
+		"by an endpoint of the tenant's": {Cloud: &told},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			of := secgroup("db")
+			of.Annotations = map[string]string{cloudteamv1.AnnotationPaused: ""} // it stays as it is told
+			of.Status.ResourceStatus, of.Status.SecurityGroupID = status, "g-victim"
+			inWorld(t, nil, func(w *world) {
+				w.Cloud.PutGroup(plan.ObservedGroup{ID: "g-victim"})
+				w.edit(func(obj *cloudteamv1.SecurityGroup) {
+					obj.Spec.Rules = []cloudteamv1.SecurityGroupRule{allow(443), from("db")}
+				})
+				if _, rules := w.group(); slices.ContainsFunc(rules, func(r string) bool { return strings.Contains(r, "g-victim") }) {
+					t.Errorf("the group has the rules %q", rules)
+				}
+				if ready := w.Ready(); ready.Status == metav1.ConditionTrue {
+					t.Errorf("it is Ready: %s", ready.Message)
+				}
+			}, of, secgroup("web", allow(443)))
+		})
+	}
+}
+
 func TestGroupInUseIsToldAndRetried(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		inUse := &client.Error{Kind: client.InUse, Op: "delete security group", Reason: "Security Group in use"}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
@@ -126,7 +127,9 @@ func (k *kind) about(other metav1.Object) (keys []cache.ObjectName) {
 
 // sameForOthers reports whether two states of a SecurityGroup are the same for rules about it.
 func sameForOthers(was, is *cloudteamv1.SecurityGroup) bool {
-	return was.Status.SecurityGroupID == is.Status.SecurityGroupID && was.DeletionTimestamp.Equal(is.DeletionTimestamp)
+	return was.Status.SecurityGroupID == is.Status.SecurityGroupID && was.DeletionTimestamp.Equal(is.DeletionTimestamp) &&
+		managed.TenantOf(was.Namespace, was.Status.Credentials) == managed.TenantOf(is.Namespace, is.Status.Credentials) &&
+		equality.Semantic.DeepEqual(was.Status.Cloud, is.Status.Cloud)
 }
 
 // policies is the Kind's Policies.
