@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -84,16 +85,25 @@ type refusal struct {
 // Attach implements portbinding.Clouds.
 func (b *binder) Attach(
 	ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment,
-) (err error) {
+) error {
 	in, ref, err := b.of(port, false)
 	if err != nil {
 		return err
 	}
-	if err := b.ofTheNodes(ctx, ref, in); err != nil {
+	return b.attach(ctx, ref, in, port, at)
+}
+
+// attach is Attach in the port's cloud.
+func (b *binder) attach(
+	ctx context.Context, ref managed.CloudRef, in inventory.Binder, port *cloudteamv1.NetworkPort,
+	at *cloudteamv1.PortAttachment,
+) (err error) {
+	if ctx, err = b.ofTheNodes(ctx, ref, in); err != nil {
 		return err
 	}
+	// ErrForbidden may have the port plugged unbound, by the id alone.
 	if err := b.refused(ref); err != nil {
-		return err
+		return cmp.Or(in.Confirm(ctx, b.ownerOf(port), at.PortID), err)
 	}
 	ctx = inventory.WithFlow(ctx, port.Namespace)
 	if at.Mode == cloudteamv1.AttachmentTrunk {
@@ -107,6 +117,9 @@ func (b *binder) Attach(
 		err = fmt.Errorf("%w (%w)", portbinding.ErrInTrunk, err)
 	}
 	if client.IsKind(err, client.Forbidden) {
+		if unconfirmed := in.Confirm(ctx, b.ownerOf(port), at.PortID); unconfirmed != nil {
+			return unconfirmed
+		}
 		err = fmt.Errorf("%w (%w)", portbinding.ErrForbidden, err)
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -132,7 +145,8 @@ func (b *binder) detach(
 	ctx context.Context, ref managed.CloudRef, in inventory.Binder, port *cloudteamv1.NetworkPort, portID string,
 	parentMACs ...string,
 ) error {
-	if elsewhere, err := b.elsewhere(ctx, ref, in); elsewhere != "" || err != nil {
+	ctx, elsewhere, err := b.confine(ctx, ref, in)
+	if elsewhere != "" || err != nil {
 		return err
 	}
 	return in.RemoveSubport(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), portID, parentMACs...)
@@ -142,7 +156,19 @@ func (b *binder) detach(
 func (b *binder) Verify(
 	ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment,
 ) (bool, error) {
-	in, _, err := b.of(port, false)
+	in, ref, err := b.of(port, false)
+	if err != nil {
+		return false, err
+	}
+	return b.verify(ctx, ref, in, port, at)
+}
+
+// verify is Verify in the port's cloud.
+func (b *binder) verify(
+	ctx context.Context, ref managed.CloudRef, in inventory.Binder, port *cloudteamv1.NetworkPort,
+	at *cloudteamv1.PortAttachment,
+) (bool, error) {
+	ctx, err := b.ofTheNodes(ctx, ref, in)
 	if err != nil {
 		return false, err
 	}
@@ -158,41 +184,49 @@ func (b *binder) Verify(
 	return place.Host == nil || *place.Host == at.Host, nil
 }
 
-// ofTheNodes returns an error if ports of a cloud are nothing to the nodes, whose network is that of the controller's
-// own cloud or of --binding-cloud. A user's own cloud may give a port the id of somebody else's in the nodes' cloud,
-// and a node plugs by the id. The credentials that bind check it themselves.
-func (b *binder) ofTheNodes(ctx context.Context, ref managed.CloudRef, in inventory.Binder) error {
-	if in.As != nil {
-		return nil
-	}
-	elsewhere, err := b.elsewhere(ctx, ref, in)
+// ofTheNodes confines ctx as confine does. It returns an error if ports of a cloud are nothing to the nodes, whose
+// network is that of the controller's own cloud or of --binding-cloud. A user's own cloud may give a port the id of
+// somebody else's in the nodes' cloud, and a node plugs by the id.
+func (b *binder) ofTheNodes(
+	ctx context.Context, ref managed.CloudRef, in inventory.Binder,
+) (confined context.Context, err error) {
+	confined, elsewhere, err := b.confine(ctx, ref, in)
 	if elsewhere != "" {
-		return fmt.Errorf("the port is in the cloud at %s, and the nodes are not. Use a Network without spec.cloud for Pods "+
-			"here, or name credentials for the nodes' cloud by --binding-cloud", elsewhere)
+		return ctx, fmt.Errorf("the port is in the cloud at %s, and the nodes are not. Use a Network without spec.cloud "+
+			"for Pods here, or name credentials for the nodes' cloud by --binding-cloud", elsewhere)
 	}
-	return err
+	return confined, err
 }
 
-// elsewhere returns the endpoint of a user's own cloud that is not the nodes'; empty if it is.
-func (b *binder) elsewhere(
+// confine returns a context whose calls reach only the nodes' Neutron. A user's Keystone may name that Neutron in one
+// log-in's catalog and her own in the next, and each call may log in again. elsewhere is the endpoint of a user's cloud
+// that is not the nodes'; empty if it is.
+//
+// The credentials of --binding-cloud are not confined: their Keystone is the operator's.
+func (b *binder) confine(
 	ctx context.Context, ref managed.CloudRef, in inventory.Binder,
-) (endpoint string, err error) {
-	if ref.IsOwn() {
-		return "", nil
-	}
-	ofNodes := b.p.access.cloud
-	if in.As != nil {
-		ofNodes = in.As
-	}
-	nodes, err := ofNodes.Identity(ctx)
-	if err != nil {
-		return "", err
-	}
+) (confined context.Context, elsewhere string, err error) {
 	port, err := in.Identity(ctx)
-	if err != nil || port.SameNeutron(nodes) {
-		return "", err
+	if err != nil {
+		return ctx, "", err
 	}
-	return port.Endpoint, nil
+	if !ref.IsOwn() {
+		ofNodes := b.p.access.cloud
+		if in.As != nil {
+			ofNodes = in.As
+		}
+		nodes, err := ofNodes.Identity(ctx)
+		if err != nil {
+			return ctx, "", err
+		}
+		if !port.SameNeutron(nodes) {
+			return ctx, port.Endpoint, nil
+		}
+	}
+	if in.As == nil {
+		ctx = client.Within(ctx, port)
+	}
+	return ctx, "", nil
 }
 
 func (b *binder) ownerOf(port *cloudteamv1.NetworkPort) plan.Owner {

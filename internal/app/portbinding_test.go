@@ -30,13 +30,14 @@ func TestPortsOfAnotherCloudAreNotAttached(t *testing.T) {
 		in      inventory.Binder
 		refused bool
 	}{
-		"the own cloud":                         {managed.CloudRef{}, in(admin, nil), false},
-		"a project of the own cloud":            {users, in(tenant, nil), false},
-		"another cloud":                         {users, in(elsewhere, nil), true},
-		"with credentials that check it anyway": {users, in(elsewhere, admin), false},
+		"the own cloud":                   {managed.CloudRef{}, in(admin, nil), false},
+		"a project of the own cloud":      {users, in(tenant, nil), false},
+		"another cloud":                   {users, in(elsewhere, nil), true},
+		"another than of --binding-cloud": {users, in(elsewhere, admin), true},
+		"that of --binding-cloud":         {users, in(elsewhere, elsewhere), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := b.ofTheNodes(t.Context(), c.ref, c.in); (err != nil) != c.refused {
+			if _, err := b.ofTheNodes(t.Context(), c.ref, c.in); (err != nil) != c.refused {
 				t.Errorf("error %v, want one: %t", err, c.refused)
 			}
 		})

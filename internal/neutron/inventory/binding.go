@@ -18,6 +18,7 @@ const (
 	opBind          = "bind port"
 	opAddSubport    = "add subport"
 	opRemoveSubport = "remove subport"
+	opConfirm       = "confirm port"
 )
 
 // Binder attaches ports of an Inventory to hosts, with credentials that may.
@@ -26,8 +27,10 @@ type Binder struct {
 	// As sends the requests, because a project's own credentials rarely have the right to bind; nil means the
 	// Inventory's.
 	//
-	// It may change every port of its cloud. So for a user's cloud, the Binder first reads the port with it, and refuses
-	// one without the owner's marker: what that cloud says of the port may be a lie.
+	// It may change every port of its cloud. So for a user's cloud, the Binder first reads the port with it (Confirm):
+	// what that cloud says of the port may be a lie.
+	//
+	// Without it, a caller that trusts one Neutron alone MUST confine its calls to that (client.Within).
 	As *client.Cloud
 }
 
@@ -98,10 +101,11 @@ func (b Binder) put(ctx context.Context, cloud *client.Cloud, r client.Request) 
 }
 
 // cloudFor returns whose credentials change a port, once they lead to the cloud that has the port of this owner. The
-// error is ErrDisputed if another cluster may have attached the port.
+// error is ErrDisputed if another cluster may have attached the port. If ctx is Within a project, the port must be
+// known from a list of that project.
 func (b Binder) cloudFor(ctx context.Context, op string, owner plan.Owner, id string) (*client.Cloud, error) {
-	if b.ports.ownerOf(id) != owner {
-		return nil, &client.Error{Kind: client.Conflict, Op: op, Reason: "port " + id + " is not there any more"}
+	if err := b.held(ctx, op, owner, id); err != nil {
+		return nil, err
 	}
 	if err := b.admitAttachment(ctx, id); err != nil {
 		return nil, err
@@ -114,21 +118,55 @@ func (b Binder) cloudFor(ctx context.Context, op string, owner plan.Owner, id st
 		return nil, err
 	}
 	if !same {
-		return nil, &client.Error{
-			Kind: client.Forbidden, Op: op, Reason: "the credentials that bind ports are for another cloud",
+		kind := client.Forbidden
+		if b.tenant != "" {
+			kind = client.Invalid // a port of a user's own cloud is not even plugged unbound
+		}
+		return nil, &client.Error{Kind: kind, Op: op, Reason: "the credentials that bind ports are for another cloud"}
+	}
+	return b.As, b.Confirm(ctx, owner, id)
+}
+
+// held returns an error unless the Inventory holds a port of this owner, of the project that ctx is Within if it is. A
+// user's cloud may have told of the port under another identity.
+func (b Binder) held(ctx context.Context, op string, owner plan.Owner, id string) error {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if within, bound := client.Wanted(ctx); bound && b.ports.listed.of != within {
+		return &client.Error{Kind: client.Transient, Op: op, Unsent: true, Reason: "not sent: the ports of " +
+			within.String() + " are not listed yet"}
+	}
+	if p, ok := b.ports.held[id]; ok {
+		if _, has, marked := plan.ParseDescription(p.Description); marked && has == owner {
+			return nil
 		}
 	}
+	return &client.Error{Kind: client.Conflict, Op: op, Reason: "port " + id + " is not there any more"}
+}
+
+// Confirm returns an error unless the cloud that binds has the port, with its owner's marker. It reads the port live,
+// with the credentials that bind, so that nothing counts that a user's cloud said before. The error is never Forbidden.
+// It reads nothing for the controller's own cloud, which tells the truth.
+func (b Binder) Confirm(ctx context.Context, owner plan.Owner, id string) error {
 	if b.tenant == "" {
-		return b.As, nil // the controller's own cloud tells the truth
+		return nil
 	}
-	w, err := client.Get[wirePort](ctx, b.As, op, portKind.Collection, portKind.fields, id)
-	if err != nil {
-		return nil, err
+	cloud := b.cloud
+	if b.As != nil {
+		cloud = b.As
 	}
-	if _, has, marked := plan.ParseDescription(w.Description); !marked || has != owner {
-		return nil, &client.Error{Kind: client.Conflict, Op: op, Reason: "port " + id + " has not this object's marker"}
+	w, err := client.Get[wirePort](ctx, cloud, opConfirm, portKind.Collection, portKind.fields, id)
+	switch _, has, marked := plan.ParseDescription(w.Description); {
+	case client.IsKind(err, client.Forbidden):
+		return &client.Error{Kind: client.Conflict, Op: opConfirm, Reason: "port " + id + " cannot be read: " + err.Error()}
+	case err != nil:
+		return err
+	case !marked || has != owner:
+		return &client.Error{
+			Kind: client.Conflict, Op: opConfirm, Reason: "port " + id + " has not this object's marker",
+		}
 	}
-	return b.As, nil
+	return nil
 }
 
 // sameNeutron reports whether As, which is set, leads to the Inventory's cloud.
@@ -242,6 +280,9 @@ func (b Binder) AddSubport(ctx context.Context, owner plan.Owner, id, parentMAC 
 			return 0, err
 		}
 		if vlan = trunk.vlanOf(id); vlan != 0 {
+			if err := b.Confirm(ctx, owner, id); err != nil { // no write shows that the credentials may use the port
+				return 0, err
+			}
 			return vlan, nil
 		}
 		if vlan = trunk.freeVLAN(); vlan == 0 {

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -107,8 +108,40 @@ func TestBindChangesNoPortOfOthers(t *testing.T) {
 	}
 	_, elsewhere := cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	i.ports.edit(id, func(p *plan.ObservedPort) { p.Description = owner.Marker() })
-	if err := (Binder{i, elsewhere}).Bind(t.Context(), owner, id, "node1"); !client.IsKind(err, client.Forbidden) {
-		t.Errorf("credentials of another cloud: %v, want Forbidden", err)
+	if err := (Binder{i, elsewhere}).Bind(t.Context(), owner, id, "node1"); !client.IsKind(err, client.Invalid) {
+		t.Errorf("credentials of another cloud: %v, want Invalid: the port is not plugged unbound either", err)
+	}
+}
+
+// TestAPortOfAnotherProjectsListIsNotBound: a user's credentials may lead to another Neutron than the list that told of
+// the port.
+func TestAPortOfAnotherProjectsListIsNotBound(t *testing.T) {
+	i, admin, owner, id := boundPort(t, "a-namespace")
+	here, err := i.Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Binder{Inventory: i}
+	if err := b.Bind(client.Within(t.Context(), here), owner, id, "node1"); !client.IsKind(err, client.Forbidden) {
+		t.Errorf("in the project of the list: %v, want Neutron's own Forbidden", err)
+	}
+	before := here
+	before.Endpoint = "http://hers.invalid/"
+	i.mu.Lock()
+	i.ports.listed.of = before
+	i.mu.Unlock()
+	unsent := func(err error) bool {
+		refusal, ok := errors.AsType[*client.Error](err)
+		return ok && refusal.Unsent
+	}
+	if err := b.Bind(client.Within(t.Context(), here), owner, id, "node1"); !unsent(err) {
+		t.Errorf("after a list of another project: %v, want it not sent", err)
+	}
+	if _, err := b.AddSubport(client.Within(t.Context(), here), owner, id, "fa:16:3e:00:00:01"); !unsent(err) {
+		t.Errorf("in a trunk: %v, want it not sent", err)
+	}
+	if host := hostOf(t, admin, id); host != "" {
+		t.Errorf("the port is on host %q", host)
 	}
 }
 

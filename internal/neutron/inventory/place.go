@@ -94,6 +94,8 @@ type locator struct {
 
 // location is a call, and its answer once done is closed.
 type location struct {
+	// of is what the callers' contexts are Within. What one cloud says is no answer for another.
+	of client.Identity
 	// ids are gathered until begun. The locator's mu guards both.
 	ids    map[string]bool
 	begun  bool
@@ -106,10 +108,11 @@ type location struct {
 func (l *locator) locate(
 	ctx context.Context, id string, read func(context.Context, []string) (map[string]Place, error),
 ) (map[string]Place, error) {
+	of, _ := client.Wanted(ctx)
 	l.mu.Lock()
 	before := l.last
-	if before == nil || before.begun || len(before.ids) == maxLocated {
-		l.last = &location{ids: map[string]bool{}, done: make(chan struct{})}
+	if before == nil || before.begun || before.of != of || len(before.ids) == maxLocated {
+		l.last = &location{of: of, ids: map[string]bool{}, done: make(chan struct{})}
 		// Others wait for it, too: it does not end with this caller.
 		go l.send(context.WithoutCancel(ctx), l.last, before, read)
 	}

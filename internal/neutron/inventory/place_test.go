@@ -130,6 +130,31 @@ func TestManyPortsAreLocatedByFewCalls(t *testing.T) {
 	})
 }
 
+// Callers that are confined to different clouds share no call.
+func TestPlacesOfOneCloudAreNotToldForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l locator
+		release := make(chan struct{})
+		var all sync.WaitGroup
+		for _, endpoint := range []string{"first", "one", "two", "one"} {
+			of := client.Identity{Endpoint: endpoint}
+			all.Go(func() {
+				_, err := l.locate(client.Within(t.Context(), of), "port",
+					func(ctx context.Context, _ []string) (map[string]Place, error) {
+						<-release
+						return nil, client.Outside(ctx, opLocate, of)
+					})
+				if err != nil {
+					t.Errorf("at %s: %v", endpoint, err)
+				}
+			})
+			synctest.Wait()
+		}
+		close(release)
+		all.Wait()
+	})
+}
+
 // TestABoundPortIsDeletedAtOnce although Neutron has moved its revision: its status changes when its Pod ends.
 func TestABoundPortIsDeletedAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
