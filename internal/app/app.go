@@ -95,7 +95,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	p.clouds = newCloudRegistry(p, confinement)
-	p.clouds.operator = o.LeaderElection.ResourceNamespace
+	p.clouds.operator = namespace
 
 	p.cluster, err = clusterUID(ctx, p.kube)
 	if err == nil {

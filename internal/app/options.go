@@ -207,7 +207,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"no controller saw the object's deletion. 0 disables the search for orphans.")
 	flags.Float64Var(&o.Orphan.MaxShare, "orphan-max-share", o.Orphan.MaxShare,
 		"Largest share, from 0 to 1, of all owners in Neutron whose orphans one audit may remove. When more owners are "+
-			"gone, orphan cleanup halts; to confirm it, start once with 1. Above 0, one owner may always be removed. 0 only "+
+			"gone, orphan cleanup halts; to confirm it, start once with 1. Each namespace with credentials of its own is "+
+			"judged apart. Above 0, one owner may always be removed. 0 only "+
 			"reports orphans in logs and metrics; use it when Networks with deletionPolicy Retain may lose their "+
 			"finalizer while no controller runs.")
 	o.LeaderElection.addFlags(flags)

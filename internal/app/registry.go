@@ -122,12 +122,17 @@ func (r *cloudRegistry) In(ref managed.CloudRef, removing bool) (managed.Invento
 }
 
 // inventories returns the Inventories of all open clouds with an audit, for the controller of orphans.
-func (r *cloudRegistry) inventories() []orphan.Inventory {
-	var all []orphan.Inventory
-	for _, s := range r.sessions() {
-		if s.audits.begun() {
-			all = append(all, s)
+func (r *cloudRegistry) inventories() []orphan.Other {
+	var all []orphan.Other
+	for ref, s := range r.sessions() {
+		if !s.audits.begun() {
+			continue
 		}
+		other := orphan.Other{Inventory: s, Tenant: ref.Namespace}
+		if ref.Namespace == r.operator {
+			other.Tenant = ""
+		}
+		all = append(all, other)
 	}
 	return all
 }

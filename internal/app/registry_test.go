@@ -466,6 +466,31 @@ func TestANamespaceOpensAtMostItsShareOfClouds(t *testing.T) {
 	}
 }
 
+// Orphans in a tenant's cloud are judged apart from those in the operator's clouds.
+func TestACloudIsATenantsUnlessItsSecretIsInTheControllersNamespace(t *testing.T) {
+	for sentence, c := range map[string]struct{ operator, want string }{
+		"a class's Secret is the operator's":       {inTeam.Namespace, ""},
+		"a Secret of another namespace is of that": {"network-controller", inTeam.Namespace},
+		"no namespace is the controller's":         {"", inTeam.Namespace},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w := newRegistryWorld(t)
+			w.operator = c.operator
+			w.put("uid-1", w.clouds)
+			ref := inTeam
+			ref.Entry = "tenant"
+			w.await(ref)
+			var got []string
+			for _, other := range w.inventories() {
+				got = append(got, other.Tenant)
+			}
+			if diff := cmp.Diff([]string{c.want}, got); diff != "" {
+				t.Errorf("tenants (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestAClosedCloudFreesItsPlace(t *testing.T) {
 	w := newRegistryWorld(t)
 	w.p.options.MaxClouds = 10

@@ -12,16 +12,21 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// join has the controller look after another cloud, with a network for each UID.
-func (w *world) join(others *[]Inventory, project string, uids ...string) *controllertest.Cloud {
+// join has the controller look after another cloud of the operator's, with a network for each UID.
+func (w *world) join(others *[]Other, project string, uids ...string) *controllertest.Cloud {
+	return w.joinTenant(others, "", project, uids...)
+}
+
+// joinTenant is join for a cloud with a tenant's credentials.
+func (w *world) joinTenant(others *[]Other, tenant, project string, uids ...string) *controllertest.Cloud {
 	c := controllertest.NewCloud(w.Calls, client.Identity{ProjectID: project}, clusterUID)
 	for _, uid := range uids {
 		c.Put(plan.ObservedNetwork{ID: "net-" + uid, Revision: 1, Attributes: plan.Attributes{
 			Description: plan.Owner{Cluster: clusterUID, Object: uid}.Marker(),
 		}})
 	}
-	*others = append(*others, c)
-	w.c.options.Others = func() []Inventory { return *others }
+	*others = append(*others, Other{Inventory: c, Tenant: tenant})
+	w.c.options.Others = func() []Other { return *others }
 	return c
 }
 
@@ -35,7 +40,7 @@ func (w *world) auditAll(clouds ...*controllertest.Cloud) {
 	w.sync()
 }
 
-func TestTheShareIsOneOfAllClouds(t *testing.T) {
+func TestTheShareIsOneOfAllTheOperatorsClouds(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		// gone is how many of ten small clouds, of one owner each, have lost theirs.
 		gone int
@@ -53,7 +58,7 @@ func TestTheShareIsOneOfAllClouds(t *testing.T) {
 				for _, uid := range own {
 					w.create(uid)
 				}
-				var others []Inventory
+				var others []Other
 				var clouds []*controllertest.Cloud
 				for i := range 10 {
 					uid := fmt.Sprintf("small-%d", i)
@@ -82,7 +87,7 @@ func TestTheShareIsOneOfAllClouds(t *testing.T) {
 
 func TestACloudThatIsClosedAndOpenedBeginsAnew(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, nil, func(t *testing.T, w *world) {
-		var others []Inventory
+		var others []Other
 		small := w.join(&others, "small", "gone")
 		for range int(grace / interval) {
 			w.auditAll(small)
@@ -90,7 +95,7 @@ func TestACloudThatIsClosedAndOpenedBeginsAnew(t *testing.T) {
 		others = nil
 		w.auditAll()
 		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
-		others = []Inventory{small}
+		others = []Other{{Inventory: small}}
 		w.auditAll(small)
 		w.auditAll(small)
 		if diff := cmp.Diff(1, len(small.Has())); diff != "" {
@@ -109,7 +114,7 @@ func TestAProjectToWhichTwoCloudsLeadCountsOnce(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 0.1}, []string{"gone", "a", "b"}, func(t *testing.T, w *world) {
 		w.create("a")
 		w.create("b")
-		var others []Inventory
+		var others []Other
 		second := w.join(&others, "p", "gone", "a", "b")
 		for range int(grace/interval) + 2 {
 			w.auditAll(second)
@@ -117,6 +122,77 @@ func TestAProjectToWhichTwoCloudsLeadCountsOnce(t *testing.T) {
 		w.want("a", "b")
 		if n := len(second.Has()); n != 2 {
 			t.Errorf("%d networks are seen by the other way, want 2", n)
+		}
+	})
+}
+
+// uidsFrom gives n UIDs that begin with a word.
+func uidsFrom(word string, n int) (uids []string) {
+	for i := range n {
+		uids = append(uids, fmt.Sprintf("%s-%d", word, i))
+	}
+	return uids
+}
+
+// A tenant decides what its own Neutron lists, so it could halt the cleanup of all others.
+func TestMarkersInATenantsCloudHaltOnlyTheTenantsCleanup(t *testing.T) {
+	const forged = 100
+	own := append(uidsFrom("own", 19), "gone")
+	inWorld(t, Rules{Grace: grace, MaxShare: 0.1}, own, func(t *testing.T, w *world) {
+		for _, uid := range own[:19] {
+			w.create(uid)
+		}
+		var others []Other
+		hostile := w.joinTenant(&others, "hostile", "h", uidsFrom("forged", forged)...)
+		class := w.join(&others, "class", "gone-of-class")
+		quiet := w.joinTenant(&others, "quiet", "q", "gone-of-quiet")
+		seen := 0
+		for range int(grace / interval) {
+			w.auditAll(hostile, class, quiet)
+		}
+		w.lines(&seen)
+		w.auditAll(hostile, class, quiet)
+		w.want(own[:19]...)
+		got := []int{len(class.Has()), len(quiet.Has()), len(hostile.Has())}
+		if diff := cmp.Diff([]int{0, 0, forged}, got); diff != "" {
+			t.Errorf("networks in the class's, the quiet and the hostile cloud (-want +got):\n%s", diff)
+		}
+		w.wantStates("waiting=0 due=0 withheld=100 blocked=0")
+		if n := w.lines(&seen); n != 4 { // three removals and the halt
+			t.Errorf("%d lines, want 4", n)
+		}
+		w.auditAll(hostile, class, quiet)
+		if n := w.lines(&seen); n != 0 {
+			t.Errorf("%d lines repeat it", n)
+		}
+		others = nil
+		w.auditAll()
+		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
+		if n := w.lines(&seen); n != 1 {
+			t.Errorf("%d lines say that the halt ended, want 1", n)
+		}
+	})
+}
+
+// A cluster that lost its objects lost those of all clouds.
+func TestAHaltOfTheOperatorsCloudsHaltsTheTenants(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 0.1}, uidsFrom("own", 2), func(t *testing.T, w *world) {
+		var others []Other
+		team := w.joinTenant(&others, "team", "t", "of-team")
+		for range int(grace/interval) + 2 {
+			w.auditAll(team)
+		}
+		w.wantStates("waiting=0 due=0 withheld=3 blocked=0")
+		if n := len(team.Has()); n != 1 {
+			t.Errorf("%d networks are in the team's cloud, want 1", n)
+		}
+		for _, uid := range uidsFrom("own", 2) {
+			w.create(uid)
+		}
+		w.auditAll(team)
+		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
+		if n := len(team.Has()); n != 0 {
+			t.Errorf("%d networks are in the team's cloud after the halt, want 0", n)
 		}
 	})
 }

@@ -55,6 +55,8 @@ func (n note) due(r Rules, now time.Time) bool {
 // book is what is known of the orphans of one cloud.
 type book struct {
 	inventory Inventory
+	// tenant is the namespace whose credentials lead to the cloud; empty if they are the operator's.
+	tenant string
 	// owners are those of the list that began at audited, and of is the project that it shows.
 	owners  map[string]inventory.Holdings
 	audited time.Time
@@ -126,22 +128,64 @@ func (b *book) due(r Rules, now time.Time) []candidate {
 type verdict struct {
 	// exist are those whose objects exist, whatever the caches show.
 	exist []candidate
-	// remove are those whose resources are removed now, in this order: ports before the networks that may have them.
+	// remove are those whose resources are removed now, in this order: the operator's before tenants', whose clouds may
+	// answer slowly, and of each ports before the networks that may have them.
 	remove []candidate
-	// withheld are all that are due for the first time, if they are more than may be removed. Then remove is empty.
+	// withheld are all that are due for the first time, where they are more than may be removed. None of the same
+	// tenant's is in remove then.
 	withheld []candidate
-	// owners is how many there are in all clouds.
-	owners int
+	// owners is how many there are in all clouds of each tenant, and of the operator.
+	owners map[string]int
 }
 
 // judge decides on those that are due. books are those of all clouds. live are the existing objects, by UID, and MUST
 // be complete.
 //
-// The share covers all clouds together. Otherwise many small clouds could each lose an owner at the same time. Two
-// clouds may lead to one project, so an owner in both counts once. An owner whose removal failed passed the share then,
-// and is not counted again: networks that others keep in use, or that cannot be decoded, must not stop the removal of
-// all others forever. It is retried if the share has room.
-func judge(books []*book, due []candidate, live map[string]bool, r Rules) (v verdict) {
+// Each tenant is judged apart. A tenant decides what its clouds list: forged orphans there must not halt the removal of
+// others', and forged owners must not raise how many of others' may go. But while the operator's clouds have more due
+// than may go, no tenant's go either. A cluster that lost its objects lost those of all clouds, and many tenants with
+// few objects each would be within their shares.
+func judge(books []*book, due []candidate, live map[string]bool, r Rules) verdict {
+	booksOf, dueOf := map[string][]*book{"": nil}, map[string][]candidate{}
+	for _, b := range books {
+		booksOf[b.tenant] = append(booksOf[b.tenant], b)
+	}
+	for _, c := range due {
+		dueOf[c.in.tenant] = append(dueOf[c.in.tenant], c)
+	}
+	v, halted := verdict{owners: map[string]int{}}, false
+	for _, tenant := range slices.Sorted(maps.Keys(booksOf)) { // the operator's first
+		d := sortOut(booksOf[tenant], dueOf[tenant], live)
+		v.owners[tenant] = d.owners
+		v.exist = append(v.exist, d.exist...)
+		room := r.Allowance(d.owners) - d.counted
+		if tenant == "" {
+			halted = room < 0
+		}
+		if halted || room < 0 {
+			v.withheld = append(v.withheld, d.fresh...)
+		} else {
+			v.remove = append(v.remove, d.removable(room)...)
+		}
+	}
+	return v
+}
+
+// docket is what is due in clouds that are judged together.
+type docket struct {
+	// exist are those whose objects exist. fresh are due for the first time, and again are those whose removal failed.
+	exist, fresh, again []candidate
+	// owners is how many there are in the clouds, and counted how many of them count towards the share.
+	owners, counted int
+}
+
+// sortOut sorts what is due in the clouds of one tenant, or of the operator.
+//
+// The share covers all clouds of the operator together. Otherwise many small clouds could each lose an owner at the
+// same time. Two clouds may lead to one project, so an owner in both counts once. An owner whose removal failed passed
+// the share then, and is not counted again: networks that others keep in use, or that cannot be decoded, must not stop
+// the removal of all others forever. It is retried if the share has room.
+func sortOut(books []*book, due []candidate, live map[string]bool) (d docket) {
 	owners, counted := map[string]bool{}, map[string]bool{}
 	for _, b := range books {
 		for uid := range b.owners {
@@ -153,33 +197,32 @@ func judge(books []*book, due []candidate, live map[string]bool, r Rules) (v ver
 			}
 		}
 	}
-	v.owners = len(owners)
-	var fresh, again []candidate
 	for _, c := range due {
 		switch {
 		case live[c.uid]:
-			v.exist = append(v.exist, c)
+			d.exist = append(d.exist, c)
 		case c.note().tried.IsZero():
-			fresh = append(fresh, c)
+			d.fresh = append(d.fresh, c)
 			counted[c.uid] = true
 		default:
-			again = append(again, c)
+			d.again = append(d.again, c)
 		}
 	}
-	room := r.Allowance(v.owners) - len(counted)
-	if room < 0 {
-		v.withheld = fresh
-		return v
-	}
-	slices.SortFunc(again, func(a, b candidate) int {
+	d.owners, d.counted = len(owners), len(counted)
+	return d
+}
+
+// removable gives those that are removed now, in their order. room is for how many again the share has room.
+func (d docket) removable(room int) []candidate {
+	slices.SortFunc(d.again, func(a, b candidate) int {
 		return cmp.Or(a.note().tried.Compare(b.note().tried), cmp.Compare(a.uid, b.uid))
 	})
-	v.remove = append(fresh, again[:min(len(again), room)]...)
-	slices.SortFunc(v.remove, func(a, b candidate) int {
+	all := append(d.fresh, d.again[:min(len(d.again), room)]...)
+	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(
 			cmp.Compare(min(1, len(a.resources()[plan.KindNetwork])), min(1, len(b.resources()[plan.KindNetwork]))),
 			a.note().since.Compare(b.note().since),
 			cmp.Compare(a.uid, b.uid))
 	})
-	return v
+	return all
 }

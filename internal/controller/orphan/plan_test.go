@@ -2,6 +2,7 @@ package orphan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -243,6 +244,100 @@ func TestWhatIsWithheldInAnotherCloudCounts(t *testing.T) {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestEachTenantIsJudgedApart holds that what a tenant's Neutron lists decides about nothing of others.
+func TestEachTenantIsJudgedApart(t *testing.T) {
+	// cloud is a book in which some owners are due and some have living objects.
+	type cloud struct {
+		tenant      string
+		due, living int
+	}
+	for sentence, c := range map[string]struct {
+		clouds []cloud
+		share  float64
+		// remove and withheld are how many of each tenant's.
+		remove, withheld map[string]int
+	}{
+		"forged orphans of a tenant halt nothing of the operator's": {
+			clouds: []cloud{{"", 1, 19}, {"hostile", 100, 0}}, share: 0.1,
+			remove: map[string]int{"": 1}, withheld: map[string]int{"hostile": 100},
+		},
+		"nor of another tenant's": {
+			clouds: []cloud{{"", 0, 20}, {"hostile", 100, 0}, {"team", 1, 1}}, share: 0.1,
+			remove: map[string]int{"team": 1}, withheld: map[string]int{"hostile": 100},
+		},
+		"forged owners of a tenant raise no share of the operator's": {
+			clouds: []cloud{{"", 3, 17}, {"hostile", 0, 1000}}, share: 0.1,
+			withheld: map[string]int{"": 3},
+		},
+		"nor of another tenant's, and theirs is not raised by the operator's": {
+			clouds: []cloud{{"", 0, 1000}, {"hostile", 0, 1000}, {"team", 2, 2}}, share: 0.1,
+			withheld: map[string]int{"team": 2},
+		},
+		"the clouds of one tenant are judged together": {
+			clouds: []cloud{{"", 0, 20}, {"team", 1, 2}, {"team", 1, 2}}, share: 0.1,
+			withheld: map[string]int{"team": 2},
+		},
+		"the operator's clouds are judged together": {
+			clouds: []cloud{{"", 1, 2}, {"", 1, 2}}, share: 0.1,
+			withheld: map[string]int{"": 2},
+		},
+		"a halt of the operator's clouds halts the tenants, as a cluster that lost its objects lost all": {
+			clouds: []cloud{{"", 2, 0}, {"team", 1, 0}}, share: 0.1,
+			withheld: map[string]int{"": 2, "team": 1},
+		},
+		"all go with the operator's word": {
+			clouds: []cloud{{"", 2, 0}, {"team", 2, 0}}, share: 1,
+			remove: map[string]int{"": 2, "team": 2},
+		},
+		"without a share none goes": {
+			clouds: []cloud{{"", 1, 9}, {"team", 1, 9}}, share: 0,
+			withheld: map[string]int{"": 1, "team": 1},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var books []*book
+			var due []candidate
+			live := map[string]bool{}
+			for i, in := range c.clouds {
+				gone, living := uidsFrom(fmt.Sprint("gone-", i), in.due), uidsFrom(fmt.Sprint("living-", i), in.living)
+				maps.Copy(live, set(living...))
+				b := &book{tenant: in.tenant, owners: networkOf(append(gone, living...)...), notes: map[string]*note{}}
+				books = append(books, b)
+				for _, uid := range gone {
+					b.notes[uid] = &note{}
+					due = append(due, candidate{b, uid})
+				}
+			}
+			count := func(candidates []candidate) (n map[string]int) {
+				for _, o := range candidates {
+					if n == nil {
+						n = map[string]int{}
+					}
+					n[o.in.tenant]++
+				}
+				return n
+			}
+			v := judge(books, due, live, Rules{MaxShare: c.share})
+			if diff := cmp.Diff(c.remove, count(v.remove)); diff != "" {
+				t.Errorf("removed of each tenant (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.withheld, count(v.withheld)); diff != "" {
+				t.Errorf("withheld of each tenant (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A tenant's Neutron may answer slowly.
+func TestTheOperatorsOrphansGoFirst(t *testing.T) {
+	team := &book{tenant: "team", owners: portOf(networkOf(), "p"), notes: map[string]*note{"p": {}}}
+	own := &book{owners: networkOf("n"), notes: map[string]*note{"n": {}}}
+	v := judge([]*book{team, own}, []candidate{{team, "p"}, {own, "n"}}, nil, Rules{MaxShare: 1})
+	if diff := cmp.Diff([]string{"n", "p"}, uidsOf(v.remove)); diff != "" {
+		t.Errorf("removed (-want +got):\n%s", diff)
 	}
 }
 

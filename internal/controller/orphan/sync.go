@@ -29,15 +29,15 @@ func (c *Controller) Sync(ctx context.Context, _ cache.ObjectName) (controller.R
 
 // openBooks makes c.books hold one book for each existing cloud.
 func (c *Controller) openBooks() {
-	inventories := []Inventory{c.inventory}
+	clouds := []Other{{Inventory: c.inventory}}
 	if c.options.Others != nil {
-		inventories = append(inventories, c.options.Others()...)
+		clouds = append(clouds, c.options.Others()...)
 	}
-	books := make([]*book, len(inventories))
-	for i, inventory := range inventories {
-		at := slices.IndexFunc(c.books, func(b *book) bool { return b.inventory == inventory })
+	books := make([]*book, len(clouds))
+	for i, cloud := range clouds {
+		at := slices.IndexFunc(c.books, func(b *book) bool { return b.inventory == cloud.Inventory })
 		if at < 0 {
-			books[i] = &book{inventory: inventory}
+			books[i] = &book{inventory: cloud.Inventory, tenant: cloud.Tenant}
 		} else {
 			books[i] = c.books[at]
 		}
@@ -56,8 +56,9 @@ func (c *Controller) read(ctx context.Context) (news []*book) {
 	if len(news) == 0 {
 		return nil
 	}
-	logger, known := klog.FromContext(ctx), c.known()
+	known := c.known()
 	for _, b := range news {
+		logger := logOf(ctx, b.tenant)
 		came, back := b.update(func(uid string) bool { return known[uid] }, time.Now())
 		if len(came) > 0 {
 			logger.Info("Found orphans; their resources are removed after the grace period", "objects", len(came),

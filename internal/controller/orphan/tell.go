@@ -2,6 +2,7 @@ package orphan
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"k8s.io/klog/v2"
@@ -42,31 +43,55 @@ func (c *Controller) tellReading(ctx context.Context, err error) {
 	c.unread = text
 }
 
-// tellWithheld logs each change of the orphans that exceed the share of the owners.
-func (c *Controller) tellWithheld(ctx context.Context, owners int) {
-	var uids []string
+// tellWithheld logs each change of the orphans that are withheld, of each tenant apart. owners is how many there are of
+// each.
+func (c *Controller) tellWithheld(ctx context.Context, owners map[string]int) {
+	withheld := map[string][]string{}
 	for _, b := range c.books {
 		for uid, n := range b.notes {
 			if n.withheld {
-				uids = append(uids, uid)
+				withheld[b.tenant] = append(withheld[b.tenant], uid)
 			}
 		}
 	}
-	slices.Sort(uids)
-	uids = slices.Compact(uids)
-	if slices.Equal(uids, c.withheld) {
-		return
+	for tenant, uids := range withheld {
+		slices.Sort(uids)
+		withheld[tenant] = slices.Compact(uids)
 	}
-	c.withheld = uids
-	logger := klog.FromContext(ctx)
+	was := c.withheld
+	c.withheld = withheld
+	for _, tenant := range slices.Sorted(maps.Keys(withheld)) {
+		if uids := withheld[tenant]; !slices.Equal(uids, was[tenant]) {
+			c.tellHalt(logOf(ctx, tenant), tenant, uids, owners[tenant])
+		}
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(was)) {
+		if len(withheld[tenant]) == 0 {
+			logOf(ctx, tenant).Info("Orphan cleanup resumed")
+		}
+	}
+}
+
+// tellHalt logs why a tenant's orphans, or the operator's, are withheld.
+func (c *Controller) tellHalt(logger klog.Logger, tenant string, uids []string, owners int) {
+	allowed := c.options.Allowance(owners)
 	switch {
-	case len(uids) == 0:
-		logger.Info("Orphan cleanup resumed")
 	case c.options.MaxShare <= 0:
 		logger.Info("Orphans are left in Neutron (--orphan-max-share=0)", "objects", len(uids), "uids", first(uids))
+	case tenant != "" && len(uids) <= allowed:
+		logger.Info("Orphan cleanup halted in the clouds of a namespace: it is halted in the operator's. Resumes with it",
+			"objects", len(uids), "uids", first(uids))
 	default:
 		logger.Error(nil, "Orphan cleanup halted: more orphans than --orphan-max-share allows. If this cluster lost its "+
 			"objects, restore them. To remove what they left, run once with --orphan-max-share=1 until the grace period "+
-			"ends", "objects", len(uids), "ofOwners", owners, "allowed", c.options.Allowance(owners), "uids", first(uids))
+			"ends", "objects", len(uids), "ofOwners", owners, "allowed", allowed, "uids", first(uids))
 	}
+}
+
+// logOf gives the log of a tenant's clouds, or of the operator's.
+func logOf(ctx context.Context, tenant string) klog.Logger {
+	if tenant == "" {
+		return klog.FromContext(ctx)
+	}
+	return klog.FromContext(ctx).WithValues("namespace", tenant)
 }

@@ -4,7 +4,7 @@
 //
 // An orphan looks like an object that a cache does not have yet, and a mistake destroys a network. So a removal needs
 // several lists, a grace period, and a live and complete list of the API server. One audit never removes more than a
-// share of the fleet.
+// share of the fleet. The share is one of the operator's clouds together, and one of each namespace's own.
 package orphan
 
 import (
@@ -49,9 +49,17 @@ type Options struct {
 	// Remembered gives the UIDs of the objects whose resources this process manages; see managed.Reconciler.Remembered.
 	// Their resources are not touched.
 	Remembered func() []types.UID
-	// Others, if set, gives the Inventories of clouds other than the process's own. When it no longer gives one, all
-	// records of that cloud are dropped, including the elapsed grace periods.
-	Others func() []Inventory
+	// Others, if set, gives the clouds other than the process's own. When it no longer gives one, all records of that
+	// cloud are dropped, including the elapsed grace periods.
+	Others func() []Other
+}
+
+// Other is a cloud other than the process's own.
+type Other struct {
+	Inventory Inventory
+	// Tenant is the namespace whose credentials lead there, and which can make the cloud answer as it likes. It is empty
+	// if the credentials are the operator's. Each tenant is judged apart from all others.
+	Tenant string
 }
 
 // Controller finds and removes orphans. Create it with NewController.
@@ -70,9 +78,10 @@ type Controller struct {
 	// The fields below belong to the single sync that runs at a time.
 
 	books []*book
-	// unread is the last logged failure of the live list. withheld are the last logged ones that were withheld.
+	// unread is the last logged failure of the live list. withheld are the last logged ones that were withheld, of each
+	// tenant and of the operator.
 	unread   string
-	withheld []string
+	withheld map[string][]string
 }
 
 // NewController makes a controller and adds its handlers to the informers of all kinds whose objects own resources in
