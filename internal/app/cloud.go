@@ -52,7 +52,7 @@ func (p *process) newCloudAccess(
 		},
 	}
 	memory := p.memory
-	if ref.Namespace == "" || ref.Namespace == p.options.LeaderElection.ResourceNamespace {
+	if ref.Namespace == "" || ref.Namespace == p.classes.Namespace() {
 		memory = nil // the operator's
 	}
 	a.cloud = client.NewCloud(credentials, client.Options{

@@ -1,0 +1,116 @@
+//go:build linux
+
+package dataplane
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// aFloatingIPAnswers has the outside open connections to a Service, at one address while its Pods come and go, and the
+// guests reach the outside.
+func (w *world) aFloatingIPAnswers(guests []*guest) {
+	for _, g := range guests {
+		w.eventually(func() error { return g.ping(netip.MustParseAddr("10.30.0.1")) })
+	}
+	w.eventually(func() error { return guests[2].ping(netip.MustParseAddr(outsideGateway)) })
+
+	groups := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace)
+	port80 := cloudteamv1.SecurityGroupRule{Direction: "ingress", Protocol: "tcp", PortRangeMin: new(int32(80)), RemoteCIDR: "0.0.0.0/0"}
+	group := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Name: "public-web"}}
+	group.Spec.Rules = []cloudteamv1.SecurityGroupRule{port80}
+	if _, err := groups.Create(w.Context(), group, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	// One Pod on each node, so that the address moves between them.
+	shop := func(name, node string) {
+		pod := podFor(name, node, "both")
+		pod.Labels["shop"] = ""
+		pod.Annotations[cloudteamv1.AnnotationSecurityGroups] = group.Name
+		pod.Spec.Containers[0].Command = serving
+		w.create(pod)
+		w.guest(name)
+	}
+	shop("shop-1", w.nodes.All[0].Name)
+	services, fips := surroundings.Kube.CoreV1().Services(w.namespace), surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace)
+	if _, err := services.Create(w.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{cloudteamv1.AnnotationFloatingIP: "outside"}},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"shop": ""}, Ports: []corev1.ServicePort{{Port: 80}},
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	var address string
+	w.eventually(func() error {
+		fip, err := fips.Get(w.Context(), "shop", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(fip.Status.Conditions, cloudteamv1.ConditionReady) || fip.Status.PortID == "" {
+			return fmt.Errorf("FloatingIP %s is not Ready: %+v", fip.Name, fip.Status.Conditions)
+		}
+		address = fip.Status.Address
+		return nil
+	})
+	answers := func(name string) error {
+		answer, err := w.nodes.Outside("sh", "-c",
+			`printf "GET /name HTTP/1.0\r\n\r\n" | busybox nc -w 2 `+address+" 80")
+		if err == nil && !strings.Contains(answer, name) {
+			err = fmt.Errorf("got %q of %s, want the name of Pod %s", answer, address, name)
+		}
+		return err
+	}
+	w.eventually(func() error { return answers("shop-1") })
+	if _, err := w.nodes.Outside("busybox", "ping", "-c1", "-W2", address); err == nil {
+		w.Errorf("the SecurityGroup allows port 80 alone, and %s answers a ping", address)
+	}
+
+	shop("shop-2", w.nodes.All[1].Name)
+	if err := answers("shop-1"); err != nil {
+		w.Errorf("a Pod that came took the address away: %v", err)
+	}
+	began := time.Now()
+	w.removePods("shop-1")
+	w.eventually(func() error { return answers("shop-2") })
+	fmt.Printf("  a Service's floating IP leads to its other Pod %.1f s after the first one's deletion\n", time.Since(began).Seconds())
+
+	// A Service that selects nobody keeps the address, which is then closed.
+	_, err := services.Patch(w.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"selector":{"app":"nobody"}}}`),
+		metav1.PatchOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.eventually(func() error {
+		if answers("shop-2") == nil {
+			return fmt.Errorf("%s still leads to a Pod that the Service does not select", address)
+		}
+		return nil
+	})
+	if found := w.tenant.List("floatingips", "floating_ip_address="+address); len(found) != 1 {
+		w.Errorf("Neutron has %v, want the address %s to stay", found, address)
+	}
+	if err := services.Delete(w.Context(), "shop", metav1.DeleteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.removePods("shop-2")
+	if err := groups.Delete(w.Context(), group.Name, metav1.DeleteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.eventually(func() error {
+		if len(w.tenant.List("floatingips", "floating_ip_address="+address)) > 0 {
+			return errors.New("the floating IP of a Service that is gone is left")
+		}
+		return nil
+	})
+}
