@@ -146,38 +146,6 @@ func makeOutside(t *testing.T) {
 	})
 }
 
-// aFloatingIPAnswers reaches a Pod from outside, and the outside from a Pod.
-func (w *world) aFloatingIPAnswers(guests []*guest) {
-	outside := w.admin.One("networks", "name=outside")
-	rule := w.tenant.Create("security-groups", harness.Resource{"name": "outside-" + w.namespace})
-	w.tenant.Create("security-group-rules", harness.Resource{
-		"security_group_id": rule.ID(), "direction": "ingress", "ethertype": "IPv4", "protocol": "icmp",
-	})
-	three := guests[2]
-	was := w.tenant.One("ports", "id="+three.on[0].PortID)["security_groups"].([]any)
-	floating := w.tenant.Create("floatingips", harness.Resource{
-		"floating_network_id": outside.ID(), "port_id": three.on[0].PortID,
-	})
-	address := floating["floating_ip_address"].(string)
-	ping := func() error {
-		_, err := w.nodes.Outside("busybox", "ping", "-c1", "-W2", address)
-		return err
-	}
-	for _, g := range guests {
-		w.eventually(func() error { return g.ping(netip.MustParseAddr("10.30.0.1")) })
-	}
-	w.eventually(func() error { return three.ping(netip.MustParseAddr(outsideGateway)) })
-	w.tenant.Update("ports", three.on[0].PortID, harness.Resource{"security_groups": append(was, rule.ID())})
-	w.eventually(ping)
-	w.tenant.Update("ports", three.on[0].PortID, harness.Resource{"security_groups": was})
-	w.eventually(func() error {
-		if ping() == nil {
-			return errors.New("the floating IP answers, though the security group is gone")
-		}
-		return nil
-	})
-}
-
 // portsAreTakenAway has somebody delete the port of a running Pod in Neutron, and bind another's to another host. The Pods
 // get packets again without an audit: one has another port with its addresses, one is bound here again.
 func (w *world) portsAreTakenAway(guests []*guest) {

@@ -62,6 +62,10 @@ func podFor(name, node, networks string) *corev1.Pod {
 	return pod
 }
 
+// serving is the command of a Pod that serves its name by HTTP, as /name.
+var serving = []string{"sh", "-c",
+	`trap "exit 0" TERM; hostname >/tmp/name; httpd -p 80 -h /tmp; while :; do sleep 1; done`}
+
 // specFor is a Pod's spec that waits for its end.
 func specFor(node string) corev1.PodSpec {
 	spec := corev1.PodSpec{

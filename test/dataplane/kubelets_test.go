@@ -47,11 +47,12 @@ func TestPodsOnKubelets(t *testing.T) {
 	parts := []part{
 		{"Pods of a Deployment reach each other", (*world).aDeploymentServes},
 		{"Pods have the interfaces that their Networks say", func(w *world) { guests = w.newGuests() }},
-		{"a floating IP and the router answer", func(w *world) { w.aFloatingIPAnswers(guests) }},
+		{"the router answers, and a Service's floating IP", func(w *world) { w.aFloatingIPAnswers(guests) }},
 		{"a MultiNetworkPolicy closes and opens", func(w *world) { w.aPolicyClosesAndOpens(guests) }},
 		{"tenants get nothing of others", func(w *world) { w.tenantsGetNothing(guests) }},
 	}
 	rest := []part{
+		{"a virtual machine migrates", func(w *world) { w.aMachineMigrates(guests[0]) }},
 		{"a user tests the connections of a Network", func(w *world) { w.connectionsAreTested(guests) }},
 		{"ports that somebody takes away in Neutron come back", func(w *world) { w.portsAreTakenAway(guests) }},
 		{"a sandbox is made again", func(w *world) { guests = w.aSandboxIsMadeAgain(guests) }},
@@ -205,8 +206,7 @@ func (w *world) deploy(network string) []corev1.Pod {
 					}},
 					Containers: []corev1.Container{{
 						Name: "web", Image: nodes.ImageBusybox, ImagePullPolicy: corev1.PullNever,
-						Command: []string{"sh", "-c", `trap "exit 0" TERM; hostname >/tmp/name; httpd -p 80 -h /tmp; ` +
-							"while :; do sleep 1; done"},
+						Command: serving,
 					}},
 				},
 			},

@@ -75,7 +75,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	options := harness.Options{
 		Components: append(harness.APIComponents(), "kube-controller-manager", "kube-scheduler"),
-		OpenStack:  true, OpenClass: true, Policies: true,
+		OpenStack:  true, OpenClass: true, Policies: true, Machines: true,
 	}
 	return harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s

@@ -18,8 +18,7 @@ import (
 // aPolicyClosesAndOpens has a MultiNetworkPolicy decide which guests may open a connection to a Pod, and change its mind.
 func (w *world) aPolicyClosesAndOpens(guests []*guest) {
 	server := podFor("server", w.nodes.All[1].Name, "both")
-	server.Spec.Containers[0].Command = []string{"sh", "-c",
-		`trap "exit 0" TERM; hostname >/tmp/name; httpd -p 80 -h /tmp; while :; do sleep 1; done`}
+	server.Spec.Containers[0].Command = serving
 	w.create(server)
 	to, friend, neighbor, stranger := w.guest("server"), guests[1], guests[2], guests[3]
 	connects := func(from *guest, address netip.Addr) error {

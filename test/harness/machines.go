@@ -30,6 +30,8 @@ type Machine struct {
 	// Declares and Annotations are what its Pods declare.
 	Declares    string
 	Annotations map[string]string
+	// Spec is that of its Pods; nil for one that no kubelet runs.
+	Spec *corev1.PodSpec
 
 	t         testing.TB
 	c         *ControlPlane
@@ -57,7 +59,7 @@ func (m *Machine) Start() *corev1.Pod {
 // Launch creates one more Pod of the instance: the target of a live migration.
 func (m *Machine) Launch() *corev1.Pod {
 	m.t.Helper()
-	return m.c.LaunchFor(m.t, m.namespace, m.Declares, m.Annotations, m.Owner())
+	return m.c.launch(m.t, m.namespace, m.Declares, m.Annotations, m.Owner(), m.Spec)
 }
 
 // Owner is the reference of a Pod to its instance.
@@ -94,7 +96,18 @@ func (c *ControlPlane) LaunchFor(
 	t testing.TB, namespace, declares string, annotations map[string]string, owner metav1.OwnerReference,
 ) *corev1.Pod {
 	t.Helper()
+	return c.launch(t, namespace, declares, annotations, owner, nil)
+}
+
+func (c *ControlPlane) launch(
+	t testing.TB, namespace, declares string, annotations map[string]string, owner metav1.OwnerReference,
+	spec *corev1.PodSpec,
+) *corev1.Pod {
+	t.Helper()
 	pod := PodOn("", declares)
+	if spec != nil {
+		pod.Spec = *spec.DeepCopy()
+	}
 	pod.GenerateName, pod.OwnerReferences = "virt-launcher-"+owner.Name+"-", []metav1.OwnerReference{owner}
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	maps.Copy(pod.Annotations, annotations)

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/internal/node/link"
 )
 
 const (
@@ -100,6 +101,10 @@ func Start(o Options) (n *Nodes, err error) {
 		return n, err
 	}
 	if err := n.fabric.script("ip link add br0 type bridge; ip link set br0 up"); err != nil {
+		return n, err
+	}
+	n.fabric.on(func() { err = link.TxChecksumOff("br0") }) // the nodes' switches do not complete what comes from outside
+	if err != nil {
 		return n, err
 	}
 	// All start before the first is waited for: an agent of Neutron's takes ten seconds.

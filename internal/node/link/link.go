@@ -100,7 +100,7 @@ func Create(p Pair, netns ns.NetNS) (net.HardwareAddr, error) {
 		return nil, fmt.Errorf("setting the interface %s up: %w", p.Device, err)
 	}
 	if p.TxChecksumOff {
-		if err := netns.Do(func(ns.NetNS) error { return txChecksumOff(p.IfName) }); err != nil {
+		if err := netns.Do(func(ns.NetNS) error { return TxChecksumOff(p.IfName) }); err != nil {
 			return nil, err
 		}
 	}
@@ -137,7 +137,9 @@ func sysctl(family, device, name, value string) error {
 	return nil
 }
 
-func txChecksumOff(ifName string) error {
+// TxChecksumOff has the kernel compute the checksums of what it sends by an interface of the calling thread's network
+// namespace. Open vSwitch in user space forwards and translates packets whose checksums are still missing.
+func TxChecksumOff(ifName string) error {
 	handle, err := ethtool.NewEthtool()
 	if err != nil {
 		return fmt.Errorf("ethtool: %w", err)
