@@ -278,6 +278,31 @@ func TestBindingCredentialsPlugNoPortOfAnotherCloudUnbound(t *testing.T) {
 	}
 }
 
+// TestARefusalPlugsNoPortThatAnotherCloudTold: the Network's spec named a tenant's own cloud, which told an id, and names
+// none now. An honest Pod's port was refused before.
+func TestARefusalPlugsNoPortThatAnotherCloudTold(t *testing.T) {
+	own, nodes := cloudtest.Emulated(t, neutrontest.Options{}, nil)
+	b := binderOn(nodes)
+	id, victim := portAt(t, own, b.ownerOf(testPort)), portAt(t, own, plan.Owner{Cluster: "c", Object: "victim"})
+	in := inventory.Binder{Inventory: inventory.New(own, "c", inventory.Options{Ports: true})}
+	if err := in.Audit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	attach := func(id string) error {
+		return b.attach(t.Context(), managed.CloudRef{}, in, testPort, &cloudteamv1.PortAttachment{
+			Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
+		})
+	}
+	for range 2 {
+		if err := attach(id); !errors.Is(err, portbinding.ErrForbidden) {
+			t.Errorf("error %v, want ErrForbidden", err)
+		}
+		if err := attach(victim); err == nil || errors.Is(err, portbinding.ErrForbidden) {
+			t.Errorf("a port of somebody else is plugged unbound: %v", err)
+		}
+	}
+}
+
 // TestWhoMayNotBindIsPluggedUnboundOnTheCloudsWord: a project of the nodes' cloud may have no right to bind. Its ports
 // are plugged unbound, as long as that cloud has them.
 func TestWhoMayNotBindIsPluggedUnboundOnTheCloudsWord(t *testing.T) {

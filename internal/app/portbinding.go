@@ -191,11 +191,17 @@ func (b *binder) ofTheNodes(
 	ctx context.Context, ref managed.CloudRef, in inventory.Binder,
 ) (confined context.Context, err error) {
 	confined, elsewhere, err := b.confine(ctx, ref, in)
-	if elsewhere != "" {
-		return ctx, fmt.Errorf("the port is in the cloud at %s, and the nodes are not. Use a Network without spec.cloud "+
-			"for Pods here, or name credentials for the nodes' cloud by --binding-cloud", elsewhere)
+	if elsewhere == "" {
+		return confined, err
 	}
-	return confined, err
+	nodes, err := b.nodesCloud(in).Identity(ctx)
+	if err != nil {
+		return ctx, err
+	}
+	return ctx, fmt.Errorf("the port is in the cloud at %s, and the nodes are in the one at %s. Use a Network without "+
+		"spec.cloud for Pods here. If both are names of one Neutron, have the operator start the controller with "+
+		"--same-cloud=%[1]s=%[2]s; if the nodes are in another cloud than the controller's, with --binding-cloud", elsewhere,
+		nodes.Endpoint)
 }
 
 // confine returns a context whose calls reach only the nodes' Neutron. A user's Keystone may name that Neutron in one
@@ -211,15 +217,11 @@ func (b *binder) confine(
 		return ctx, "", err
 	}
 	if !ref.IsOwn() {
-		ofNodes := b.p.access.cloud
-		if in.As != nil {
-			ofNodes = in.As
-		}
-		nodes, err := ofNodes.Identity(ctx)
+		nodes, err := b.nodesCloud(in).Identity(ctx)
 		if err != nil {
 			return ctx, "", err
 		}
-		if !port.SameNeutron(nodes) {
+		if !b.p.options.sameClouds().SameNeutron(port, nodes) {
 			return ctx, port.Endpoint, nil
 		}
 	}
@@ -227,6 +229,14 @@ func (b *binder) confine(
 		ctx = client.Within(ctx, port)
 	}
 	return ctx, "", nil
+}
+
+// nodesCloud is the cloud that the nodes are in.
+func (b *binder) nodesCloud(in inventory.Binder) *client.Cloud {
+	if in.As != nil {
+		return in.As
+	}
+	return b.p.access.cloud
 }
 
 func (b *binder) ownerOf(port *cloudteamv1.NetworkPort) plan.Owner {
@@ -244,7 +254,7 @@ func (b *binder) of(port *cloudteamv1.NetworkPort, removing bool) (inventory.Bin
 	if !known {
 		return inventory.Binder{}, ref, portbinding.ErrNotYet
 	}
-	in := inventory.Binder{Inventory: b.p.shared.Inventory}
+	in := inventory.Binder{Inventory: b.p.shared.Inventory, Same: b.p.options.sameClouds().SameNeutron}
 	if !ref.IsOwn() {
 		reached, err := b.p.clouds.In(ref, removing)
 		s, ok := reached.(*sharedInventory)

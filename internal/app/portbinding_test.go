@@ -20,7 +20,9 @@ import (
 func TestPortsOfAnotherCloudAreNotAttached(t *testing.T) {
 	tenant, admin := cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	elsewhere, _ := cloudtest.Emulated(t, neutrontest.Options{}, nil)
+	renamed, _ := cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	b := &binder{p: &process{access: &cloudAccess{cloud: admin}}}
+	b.p.options.SameClouds = []string{endpointOf(t, renamed) + "=" + endpointOf(t, admin)}
 	users := managed.CloudRef{Namespace: "team", Secret: "openstack"}
 	in := func(cloud, as *client.Cloud) inventory.Binder {
 		return inventory.Binder{Inventory: inventory.New(cloud, "c", inventory.Options{}), As: as}
@@ -35,6 +37,7 @@ func TestPortsOfAnotherCloudAreNotAttached(t *testing.T) {
 		"another cloud":                   {users, in(elsewhere, nil), true},
 		"another than of --binding-cloud": {users, in(elsewhere, admin), true},
 		"that of --binding-cloud":         {users, in(elsewhere, elsewhere), false},
+		"another name of the nodes'":      {users, in(renamed, admin), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := b.ofTheNodes(t.Context(), c.ref, c.in); (err != nil) != c.refused {
@@ -42,6 +45,15 @@ func TestPortsOfAnotherCloudAreNotAttached(t *testing.T) {
 			}
 		})
 	}
+}
+
+func endpointOf(t *testing.T, cloud *client.Cloud) string {
+	t.Helper()
+	identity, err := cloud.Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity.Endpoint
 }
 
 // A cloud that is not the nodes' has no subport of theirs: it is not searched, and learns nothing of the nodes.

@@ -209,8 +209,11 @@ func (c *Classes) RuleOf(obj *cloudteamv1.Network) Rule {
 func (c *Classes) recorded(obj *cloudteamv1.Network) Made {
 	made := Made{With: obj.Status.Class, Kept: kept(obj)}
 	was := obj.Status.Credentials
-	if made.With == nil || was == nil || was.Namespace != c.Namespace() {
-		return made // with a Secret of its own namespace, whose name may be that of anybody's here
+	if made.With == nil || was == nil {
+		return made
+	}
+	if was.Namespace == obj.Namespace && obj.Namespace != c.Namespace() {
+		return made // by a Secret of its own, whose name may be that of anybody's in the controller's namespace
 	}
 	if found := c.caches().get(made.With.Name); found != nil && found.Spec.Credentials != nil {
 		made.Credentials = found.Spec.Credentials

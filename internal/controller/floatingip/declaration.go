@@ -125,10 +125,13 @@ func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (man
 }
 
 // isOn reports whether a port that exists is on the network that a Network has now. Another Network of the same name,
-// in another cloud or of another class, says nothing about it.
+// in another cloud or of another class, says nothing about it. A tenant's own cloud can tell any ids and any project.
 func isOn(port *cloudteamv1.NetworkPort, on *cloudteamv1.Network) bool {
 	a, b := port.Status.Cloud, on.Status.Cloud
-	return (a == nil || b == nil || *a == *b) && !slices.ContainsFunc(port.Status.Addresses,
+	same := a == nil || b == nil || a.ProjectID == b.ProjectID
+	tenant := managed.TenantOf(on.Namespace, on.Status.Credentials)
+	return same && managed.TenantOf(on.Namespace, port.Status.Credentials) == tenant && !slices.ContainsFunc(
+		port.Status.Addresses,
 		func(a cloudteamv1.PortAddress) bool {
 			return !slices.ContainsFunc(on.Status.Subnets, func(s cloudteamv1.SubnetStatus) bool { return s.ID == a.SubnetID })
 		})
@@ -174,7 +177,8 @@ func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, erro
 	}
 	if !isOn(port, on) {
 		return nil, waits("NetworkPort %s is on a network that Network %s has no more. The address is kept, and leads "+
-			"nowhere. Create the NetworkPort again, or name another one in spec.portName.", name, on.Name)
+			"nowhere. Run kubectl describe to see what the Network has, or name another NetworkPort in spec.portName.", name,
+			on.Name)
 	}
 	if message := k.classes.JudgeFloatingTo(on, false); message != "" {
 		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))

@@ -295,7 +295,13 @@ func TestItLeadsToNoPortThatItMustNotReach(t *testing.T) {
 		"one in another cloud than the Network of the name": {
 			change: func(p *cloudteamv1.NetworkPort) { p.Status.Cloud = new(cloudteamv1.CloudStatus(here)) },
 			network: func(n *cloudteamv1.Network) {
-				n.Status.Cloud = &cloudteamv1.CloudStatus{Endpoint: "https://tenant.test/"}
+				n.Status.Cloud = &cloudteamv1.CloudStatus{ProjectID: "p2"}
+			},
+			reason: cloudteamv1.ReasonPortNotReady, says: "a network that Network net has no more",
+		},
+		"one in another cloud than the Network of the name, of which a tenant's cloud says that it is the same": {
+			network: func(n *cloudteamv1.Network) {
+				n.Status.Credentials = &cloudteamv1.CredentialsStatus{Namespace: "team", SecretName: "mine"}
 			},
 			reason: cloudteamv1.ReasonPortNotReady, says: "a network that Network net has no more",
 		},

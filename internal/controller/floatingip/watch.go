@@ -147,7 +147,10 @@ func (k *kind) toPortsOn(ports cache.Indexer) func(metav1.Object) []cache.Object
 // sameNetwork reports whether two states of a Network are the same for the FloatingIPs that lead to its ports.
 func sameNetwork(was, is *cloudteamv1.Network) bool {
 	return was.Generation == is.Generation && was.Status.AppliedGeneration == is.Status.AppliedGeneration &&
-		controller.Serves(was) == controller.Serves(is) && reflect.DeepEqual(was.Status.Class, is.Status.Class)
+		controller.Serves(was) == controller.Serves(is) && reflect.DeepEqual(was.Status.Class, is.Status.Class) &&
+		reflect.DeepEqual(was.Status.Cloud, is.Status.Cloud) &&
+		reflect.DeepEqual(was.Status.Credentials, is.Status.Credentials) &&
+		reflect.DeepEqual(was.Status.Subnets, is.Status.Subnets)
 }
 
 // policies is the Kind's Policies. What leads a floating IP elsewhere is always corrected: whoever uses the port would

@@ -64,6 +64,12 @@ func TenantOf(namespace string, of *cloudteamv1.CredentialsStatus) string {
 	return namespace
 }
 
+// MayUse reports whether ids in the status of an object of a namespace may be used with this cloud's credentials: the
+// operator's use none that were told by the namespace's own. A tenant's Keystone can name any project and any Neutron.
+func (c CloudRef) MayUse(namespace string, told *cloudteamv1.CredentialsStatus) bool {
+	return c.Namespace == namespace || TenantOf(namespace, told) == ""
+}
+
 // refOf is the inverse of credentialsOf.
 func refOf(credentials *cloudteamv1.CredentialsStatus) CloudRef {
 	if credentials == nil {

@@ -73,5 +73,10 @@ func (s SameClouds) same(a, b client.Identity) bool {
 	return a == b
 }
 
+// SameNeutron reports whether two identities are of one Neutron, though perhaps of two projects.
+func (s SameClouds) SameNeutron(a, b client.Identity) bool {
+	return a.Region == b.Region && s.newest(a.Endpoint) == s.newest(b.Endpoint)
+}
+
 // TakeAsSame sets the endpoints that lead to one cloud. If called, it MUST be called before Run.
 func (r *Reconciler[T]) TakeAsSame(same SameClouds) { r.same = same }

@@ -180,12 +180,9 @@ func TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn(t *testing.T) {
 // these ids.
 func TestIdsThatAnotherCloudToldAreNotUsed(t *testing.T) {
 	evil := cloudteamv1.CloudStatus{Endpoint: "https://tenant.test/", Region: here.Region, ProjectID: here.ProjectID}
-	theirs := &cloudteamv1.CredentialsStatus{Namespace: "team", SecretName: "mine"}
-	on := of(exampleNetwork(), func(n *cloudteamv1.Network) { n.Status.Cloud, n.Status.Credentials = &evil, theirs })
+	on := of(exampleNetwork(), func(n *cloudteamv1.Network) { n.Status.Cloud = &evil })
 	record := `{"endpoint":"` + here.Endpoint + `","region":"` + here.Region + `","projectID":"` + here.ProjectID + `"}`
-	ofEvil := of(group("web", "g-victim"), func(g *cloudteamv1.SecurityGroup) {
-		g.Status.Cloud, g.Status.Credentials = &evil, theirs
-	})
+	ofEvil := of(group("web", "g-victim"), func(g *cloudteamv1.SecurityGroup) { g.Status.Cloud = &evil })
 	t.Run("by a record that the user writes", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.WantState("Ready=False Stalled=True CloudMismatch")
@@ -193,6 +190,18 @@ func TestIdsThatAnotherCloudToldAreNotUsed(t *testing.T) {
 		}, on, of(example(), func(p *cloudteamv1.NetworkPort) {
 			p.Annotations = map[string]string{cloudteamv1.AnnotationCloud: record}
 		}))
+	})
+	t.Run("by a Keystone that names the operator's project and endpoint", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.WantState("Ready=False Reconciling=True NetworkNotReady")
+			w.wantPorts()
+			w.editNetwork(func(n *cloudteamv1.Network) { n.Status.Credentials = nil })
+			w.settle()
+			w.WantState("Ready=True Available")
+		}, of(exampleNetwork(), func(n *cloudteamv1.Network) {
+			n.Status.Cloud = new(cloudteamv1.CloudStatus(here))
+			n.Status.Credentials = &cloudteamv1.CredentialsStatus{Namespace: "team", SecretName: "mine"}
+		}), example())
 	})
 	t.Run("for a Pod's port", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
@@ -207,7 +216,7 @@ func TestIdsThatAnotherCloudToldAreNotUsed(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.WantState("Ready=True Available")
 			before := w.Cloud.Ports()
-			w.editNetwork(func(n *cloudteamv1.Network) { n.Status.Cloud, n.Status.Credentials = &evil, theirs })
+			w.editNetwork(func(n *cloudteamv1.Network) { n.Status.Cloud = &evil })
 			w.Edit(func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroupRefs, p.Generation = []string{"web"}, 2 })
 			w.settle()
 			w.WantState("Ready=False Stalled=True CloudMismatch")

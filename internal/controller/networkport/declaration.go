@@ -234,6 +234,10 @@ func declarationOf(
 	if on.Status.NetworkID == "" || len(on.Status.Subnets) == 0 {
 		return nil, waiting("Network %s has no subnet in Neutron yet. The port is created when it has one.", key)
 	}
+	if at, known := managed.CloudOf(on, limits.of); known && !at.MayUse(on.Namespace, on.Status.Credentials) {
+		return nil, waiting("Network %s was made with its namespace's own credentials, and has others now. Nothing is "+
+			"changed until the Network is applied with these. Run kubectl describe to see why it is not.", key)
+	}
 	port, err := declare.NetworkPort(on, obj, consumer.WorkloadOf(obj), owner)
 	if none, ok := errors.AsType[*declare.NoAddressError](err); ok {
 		err = waiting("%s. The port is created when the Network has one.", none)

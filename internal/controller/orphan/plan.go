@@ -142,9 +142,9 @@ type verdict struct {
 // be complete.
 //
 // Each tenant is judged apart. A tenant decides what its clouds list: forged orphans there must not halt the removal of
-// others', and forged owners must not raise how many of others' may go. But while the operator's clouds have more due
-// than may go, no tenant's go either. A cluster that lost its objects lost those of all clouds, and many tenants with
-// few objects each would be within their shares.
+// others', and forged owners must not raise how many of others' may go. But while more of the operator's are missing
+// than may go, due or not, no tenant's go either: each cloud has its audits at times of its own. A cluster that lost
+// its objects lost those of all clouds, and many tenants with few objects each would be within their shares.
 func judge(books []*book, due []candidate, live map[string]bool, r Rules) verdict {
 	booksOf, dueOf := map[string][]*book{"": nil}, map[string][]candidate{}
 	for _, b := range books {
@@ -160,7 +160,7 @@ func judge(books []*book, due []candidate, live map[string]bool, r Rules) verdic
 		v.exist = append(v.exist, d.exist...)
 		room := r.Allowance(d.owners) - d.counted
 		if tenant == "" {
-			halted = room < 0
+			halted = room < 0 || d.missing > r.Allowance(d.owners)
 		}
 		if halted || room < 0 {
 			v.withheld = append(v.withheld, d.fresh...)
@@ -175,8 +175,9 @@ func judge(books []*book, due []candidate, live map[string]bool, r Rules) verdic
 type docket struct {
 	// exist are those whose objects exist. fresh are due for the first time, and again are those whose removal failed.
 	exist, fresh, again []candidate
-	// owners is how many there are in the clouds, and counted how many of them count towards the share.
-	owners, counted int
+	// owners is how many there are in the clouds, and counted how many of them count towards the share. missing is how
+	// many have no object, and may not have been missing for long.
+	owners, counted, missing int
 }
 
 // sortOut sorts what is due in the clouds of one tenant, or of the operator.
@@ -186,7 +187,7 @@ type docket struct {
 // the share then, and is not counted again: networks that others keep in use, or that cannot be decoded, must not stop
 // the removal of all others forever. It is retried if the share has room.
 func sortOut(books []*book, due []candidate, live map[string]bool) (d docket) {
-	owners, counted := map[string]bool{}, map[string]bool{}
+	owners, counted, missing := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, b := range books {
 		for uid := range b.owners {
 			owners[uid] = true
@@ -194,6 +195,9 @@ func sortOut(books []*book, due []candidate, live map[string]bool) (d docket) {
 		for uid, n := range b.notes {
 			if n.withheld && !live[uid] {
 				counted[uid] = true
+			}
+			if n.tried.IsZero() && !live[uid] {
+				missing[uid] = true
 			}
 		}
 	}
@@ -208,7 +212,7 @@ func sortOut(books []*book, due []candidate, live map[string]bool) (d docket) {
 			d.again = append(d.again, c)
 		}
 	}
-	d.owners, d.counted = len(owners), len(counted)
+	d.owners, d.counted, d.missing = len(owners), len(counted), len(missing)
 	return d
 }
 

@@ -253,6 +253,8 @@ func TestEachTenantIsJudgedApart(t *testing.T) {
 	type cloud struct {
 		tenant      string
 		due, living int
+		// missing have no object, and are not due yet.
+		missing int
 	}
 	for sentence, c := range map[string]struct {
 		clouds []cloud
@@ -261,39 +263,43 @@ func TestEachTenantIsJudgedApart(t *testing.T) {
 		remove, withheld map[string]int
 	}{
 		"forged orphans of a tenant halt nothing of the operator's": {
-			clouds: []cloud{{"", 1, 19}, {"hostile", 100, 0}}, share: 0.1,
+			clouds: []cloud{{"", 1, 19, 0}, {"hostile", 100, 0, 0}}, share: 0.1,
 			remove: map[string]int{"": 1}, withheld: map[string]int{"hostile": 100},
 		},
 		"nor of another tenant's": {
-			clouds: []cloud{{"", 0, 20}, {"hostile", 100, 0}, {"team", 1, 1}}, share: 0.1,
+			clouds: []cloud{{"", 0, 20, 0}, {"hostile", 100, 0, 0}, {"team", 1, 1, 0}}, share: 0.1,
 			remove: map[string]int{"team": 1}, withheld: map[string]int{"hostile": 100},
 		},
 		"forged owners of a tenant raise no share of the operator's": {
-			clouds: []cloud{{"", 3, 17}, {"hostile", 0, 1000}}, share: 0.1,
+			clouds: []cloud{{"", 3, 17, 0}, {"hostile", 0, 1000, 0}}, share: 0.1,
 			withheld: map[string]int{"": 3},
 		},
 		"nor of another tenant's, and theirs is not raised by the operator's": {
-			clouds: []cloud{{"", 0, 1000}, {"hostile", 0, 1000}, {"team", 2, 2}}, share: 0.1,
+			clouds: []cloud{{"", 0, 1000, 0}, {"hostile", 0, 1000, 0}, {"team", 2, 2, 0}}, share: 0.1,
 			withheld: map[string]int{"team": 2},
 		},
 		"the clouds of one tenant are judged together": {
-			clouds: []cloud{{"", 0, 20}, {"team", 1, 2}, {"team", 1, 2}}, share: 0.1,
+			clouds: []cloud{{"", 0, 20, 0}, {"team", 1, 2, 0}, {"team", 1, 2, 0}}, share: 0.1,
 			withheld: map[string]int{"team": 2},
 		},
 		"the operator's clouds are judged together": {
-			clouds: []cloud{{"", 1, 2}, {"", 1, 2}}, share: 0.1,
+			clouds: []cloud{{"", 1, 2, 0}, {"", 1, 2, 0}}, share: 0.1,
 			withheld: map[string]int{"": 2},
 		},
 		"a halt of the operator's clouds halts the tenants, as a cluster that lost its objects lost all": {
-			clouds: []cloud{{"", 2, 0}, {"team", 1, 0}}, share: 0.1,
+			clouds: []cloud{{"", 2, 0, 0}, {"team", 1, 0, 0}}, share: 0.1,
 			withheld: map[string]int{"": 2, "team": 1},
 		},
+		"so do those of the operator's that are missing and not due yet": {
+			clouds: []cloud{{"", 0, 2, 18}, {"team", 1, 0, 0}}, share: 0.1,
+			withheld: map[string]int{"team": 1},
+		},
 		"all go with the operator's word": {
-			clouds: []cloud{{"", 2, 0}, {"team", 2, 0}}, share: 1,
+			clouds: []cloud{{"", 2, 0, 0}, {"team", 2, 0, 0}}, share: 1,
 			remove: map[string]int{"": 2, "team": 2},
 		},
 		"without a share none goes": {
-			clouds: []cloud{{"", 1, 9}, {"team", 1, 9}}, share: 0,
+			clouds: []cloud{{"", 1, 9, 0}, {"team", 1, 9, 0}}, share: 0,
 			withheld: map[string]int{"": 1, "team": 1},
 		},
 	} {
@@ -304,8 +310,13 @@ func TestEachTenantIsJudgedApart(t *testing.T) {
 			for i, in := range c.clouds {
 				gone, living := uidsFrom(fmt.Sprint("gone-", i), in.due), uidsFrom(fmt.Sprint("living-", i), in.living)
 				maps.Copy(live, set(living...))
-				b := &book{tenant: in.tenant, owners: networkOf(append(gone, living...)...), notes: map[string]*note{}}
+				missing := uidsFrom(fmt.Sprint("missing-", i), in.missing)
+				owners := networkOf(slices.Concat(gone, living, missing)...)
+				b := &book{tenant: in.tenant, owners: owners, notes: map[string]*note{}}
 				books = append(books, b)
+				for _, uid := range missing {
+					b.notes[uid] = &note{}
+				}
 				for _, uid := range gone {
 					b.notes[uid] = &note{}
 					due = append(due, candidate{b, uid})

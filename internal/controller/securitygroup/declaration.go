@@ -93,12 +93,11 @@ type remotes struct {
 }
 
 // remotes looks for the groups of the namespace that an object's rules are about. Only controllers write the ids, and
-// none counts that a tenant's own cloud told, if this object's cloud is the operator's: so no user can name another
-// namespace's group.
+// nothing is applied with one that a tenant's own cloud told, if this object's cloud is the operator's: so no user can
+// name another namespace's group. Rules that exist stay then: the two may be on their way from the one to the other.
 func (k *kind) remotes(obj *cloudteamv1.SecurityGroup) (found remotes, err error) {
 	found.ids = map[string]string{}
 	at, _ := managed.CloudOf(inClass(obj), k.classes)
-	tenants := at.Namespace == obj.Namespace
 	for _, name := range declare.RemoteGroups(obj) {
 		wait := func(format string) { found.waiting = append(found.waiting, fmt.Sprintf(format, name)) }
 		other, err := k.groups.SecurityGroups(obj.Namespace).Get(name)
@@ -111,8 +110,8 @@ func (k *kind) remotes(obj *cloudteamv1.SecurityGroup) (found remotes, err error
 			wait("SecurityGroup %s is being deleted")
 		case other.Status.SecurityGroupID == "":
 			wait("SecurityGroup %s is not in Neutron yet")
-		case tenants != (managed.TenantOf(other.Namespace, other.Status.Credentials) != ""), inAnotherProject(obj, other):
-			wait("SecurityGroup %s is in another cloud or project")
+		case !at.MayUse(obj.Namespace, other.Status.Credentials):
+			return found, toldElsewhere(name)
 		default:
 			found.ids[name] = other.Status.SecurityGroupID
 			if other.Status.Cloud != nil {
@@ -123,9 +122,11 @@ func (k *kind) remotes(obj *cloudteamv1.SecurityGroup) (found remotes, err error
 	return found, nil
 }
 
-// inAnotherProject reports whether two groups are known to be in two projects.
-func inAnotherProject(a, b *cloudteamv1.SecurityGroup) bool {
-	return a.Status.Cloud != nil && b.Status.Cloud != nil && a.Status.Cloud.ProjectID != b.Status.Cloud.ProjectID
+// toldElsewhere is the problem of rules about a group that others' credentials made.
+func toldElsewhere(name string) *managed.Problem {
+	return managed.Waits(controller.Stalled(cloudteamv1.ReasonCloudMismatch, fmt.Sprintf(
+		"Rules are about SecurityGroup %s, which is in another cloud, or there by others' credentials. Nothing is changed "+
+			"in Neutron. Write the same cloud or className in both.", name)))
 }
 
 // show is the Kind's Show: it shows in the status what exists in Neutron, and by which class the group was made. A

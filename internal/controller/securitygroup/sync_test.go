@@ -250,6 +250,24 @@ func TestARuleIsAboutNoGroupThatATenantsCloudTells(t *testing.T) {
 	}
 }
 
+// TestARuleStaysWhileAGroupIsMoved has one of two groups get the credentials of its class for the same project first.
+func TestARuleStaysWhileAGroupIsMoved(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.WantState("Ready=True Available")
+		_, before := w.group()
+		controllertest.Edit(t, w.API, dbKey, func(obj *cloudteamv1.SecurityGroup) {
+			obj.Status.Credentials = &cloudteamv1.CredentialsStatus{Namespace: "team", SecretName: "mine"}
+			obj.Annotations = map[string]string{cloudteamv1.AnnotationPaused: ""}
+		})
+		w.settle()
+		w.WantState("Ready=False Stalled=True CloudMismatch")
+		w.wantRules(before...)
+		controllertest.Edit(t, w.API, dbKey, func(obj *cloudteamv1.SecurityGroup) { obj.Status.Credentials = nil })
+		w.settle()
+		w.WantState("Ready=True Available")
+	}, secgroup("db"), secgroup("web", allow(443), from("db")))
+}
+
 func TestGroupInUseIsToldAndRetried(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		inUse := &client.Error{Kind: client.InUse, Op: "delete security group", Reason: "Security Group in use"}

@@ -32,6 +32,8 @@ type Binder struct {
 	//
 	// Without it, a caller that trusts one Neutron alone MUST confine its calls to that (client.Within).
 	As *client.Cloud
+	// Same, if set, says whether two identities are of one Neutron, which may have several names.
+	Same func(a, b client.Identity) bool
 }
 
 // Bind has Neutron expect a port of an owner on a host (binding:host_id). The error is Forbidden if the credentials
@@ -146,10 +148,10 @@ func (b Binder) held(ctx context.Context, op string, owner plan.Owner, id string
 
 // Confirm returns an error unless the cloud that binds has the port, with its owner's marker. It reads the port live,
 // with the credentials that bind, so that nothing counts that a user's cloud said before. The error is never Forbidden.
-// It reads nothing for the controller's own cloud, which tells the truth.
+// For the controller's own cloud, which tells the truth, it reads nothing: the Inventory must hold the port.
 func (b Binder) Confirm(ctx context.Context, owner plan.Owner, id string) error {
 	if b.tenant == "" {
-		return nil
+		return b.held(ctx, opConfirm, owner, id) // the id may have been told by another cloud, where the port was
 	}
 	cloud := b.cloud
 	if b.As != nil {
@@ -176,7 +178,10 @@ func (b Binder) sameNeutron(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	there, err := b.As.Identity(ctx)
-	return err == nil && here.SameNeutron(there), err
+	if err != nil {
+		return false, err
+	}
+	return here.SameNeutron(there) || b.Same != nil && b.Same(here, there), nil
 }
 
 // wireParent is a port as the parent of a trunk.

@@ -15,7 +15,7 @@ import (
 
 func TestABindingThatFailsIsNone(t *testing.T) {
 	i, admin, owner, id := boundPort(t, "")
-	b := Binder{i, admin}
+	b := Binder{Inventory: i, As: admin}
 	err := b.Bind(t.Context(), owner, id, "dead")
 	if !client.IsKind(err, client.Transient) || !strings.Contains(err.Error(), "openstack network agent list") {
 		t.Errorf("to a host without an agent: %v", err)
@@ -77,7 +77,7 @@ func TestBindNeedsTheRight(t *testing.T) {
 	if err := (Binder{Inventory: i}).Bind(t.Context(), owner, id, "node1"); !client.IsKind(err, client.Forbidden) {
 		t.Errorf("a member binds: %v, want Forbidden", err)
 	}
-	if err := (Binder{i, admin}).Bind(t.Context(), owner, id, "node1"); err != nil {
+	if err := (Binder{Inventory: i, As: admin}).Bind(t.Context(), owner, id, "node1"); err != nil {
 		t.Fatal(err)
 	}
 	if host := hostOf(t, admin, id); host != "node1" {
@@ -95,12 +95,12 @@ func TestBindNeedsTheRight(t *testing.T) {
 func TestBindChangesNoPortOfOthers(t *testing.T) {
 	i, admin, owner, id := boundPort(t, "a-namespace")
 	other := plan.Owner{Cluster: owner.Cluster, Object: "another"}
-	if err := (Binder{i, admin}).Bind(t.Context(), other, id, "node1"); err == nil {
+	if err := (Binder{Inventory: i, As: admin}).Bind(t.Context(), other, id, "node1"); err == nil {
 		t.Error("the port of another object was bound")
 	}
 	// The user's cloud claims that the port is this object's, and the cloud that has it knows better.
 	i.ports.edit(id, func(p *plan.ObservedPort) { p.Description = other.Marker() })
-	if err := (Binder{i, admin}).Bind(t.Context(), other, id, "node1"); err == nil {
+	if err := (Binder{Inventory: i, As: admin}).Bind(t.Context(), other, id, "node1"); err == nil {
 		t.Error("a port was bound on the word of a user's cloud")
 	}
 	if host := hostOf(t, admin, id); host != "" {
@@ -108,7 +108,7 @@ func TestBindChangesNoPortOfOthers(t *testing.T) {
 	}
 	_, elsewhere := cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	i.ports.edit(id, func(p *plan.ObservedPort) { p.Description = owner.Marker() })
-	if err := (Binder{i, elsewhere}).Bind(t.Context(), owner, id, "node1"); !client.IsKind(err, client.Invalid) {
+	if err := (Binder{Inventory: i, As: elsewhere}).Bind(t.Context(), owner, id, "node1"); !client.IsKind(err, client.Invalid) {
 		t.Errorf("credentials of another cloud: %v, want Invalid: the port is not plugged unbound either", err)
 	}
 }

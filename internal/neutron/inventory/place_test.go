@@ -18,7 +18,7 @@ import (
 
 func TestAPortIsLocated(t *testing.T) {
 	i, admin, owner, id := boundPort(t, "")
-	b := Binder{i, admin}
+	b := Binder{Inventory: i, As: admin}
 	if err := b.Bind(t.Context(), owner, id, "node1"); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestAPortIsLocated(t *testing.T) {
 	}
 	want(Binder{Inventory: i}, "unknown") // a member does not see it
 	_, elsewhere := cloudtest.Emulated(t, neutrontest.Options{}, nil)
-	want(Binder{i, elsewhere}, "unknown")
+	want(Binder{Inventory: i, As: elsewhere}, "unknown")
 
 	put(map[string]any{"device_owner": deviceOwnerSubport}) // as Neutron does with OVN
 	if at, found, err := b.Locate(t.Context(), owner, id); !found || !at.Subport || err != nil {
@@ -67,7 +67,7 @@ func TestThePortsOwnerHearsThatItIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, found, err := (Binder{i, admin}).Locate(t.Context(), owner, id); found || err != nil {
+		if _, found, err := (Binder{Inventory: i, As: admin}).Locate(t.Context(), owner, id); found || err != nil {
 			t.Errorf("found %t, %v", found, err)
 		}
 	}
@@ -166,7 +166,7 @@ func TestABoundPortIsDeletedAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i, admin, owner, id := boundPort(t, "")
-			if err := (Binder{i, admin}).Bind(t.Context(), owner, id, "node1"); err != nil {
+			if err := (Binder{Inventory: i, As: admin}).Bind(t.Context(), owner, id, "node1"); err != nil {
 				t.Fatal(err)
 			}
 			e := emulated{Inventory: i, t: t, owner: owner}
