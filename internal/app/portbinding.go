@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ func (p *process) buildPortBinding() (started, error) {
 	}
 	p.inventory()
 	c, err := portbinding.NewController(p.client.CloudteamV1(), caches, nodes,
-		&binder{p: p, forbidden: map[managed.CloudRef]refusal{}}, p.recorder)
+		&binder{p: p, same: p.options.sameClouds(), forbidden: map[managed.CloudRef]refusal{}}, p.recorder)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +71,8 @@ func (p *process) buildPortBinding() (started, error) {
 // binder implements portbinding.Clouds.
 type binder struct {
 	p *process
+	// same are the names of one Neutron.
+	same managed.SameClouds
 
 	mu sync.Mutex
 	// forbidden has the clouds whose credentials may not bind.
@@ -145,8 +148,11 @@ func (b *binder) detach(
 	ctx context.Context, ref managed.CloudRef, in inventory.Binder, port *cloudteamv1.NetworkPort, portID string,
 	parentMACs ...string,
 ) error {
-	ctx, elsewhere, err := b.confine(ctx, ref, in)
-	if elsewhere != "" || err != nil {
+	ctx, err := b.ofTheNodes(ctx, ref, in)
+	if _, elsewhere := errors.AsType[*elsewhereError](err); elsewhere {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	return in.RemoveSubport(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), portID, parentMACs...)
@@ -184,59 +190,47 @@ func (b *binder) verify(
 	return place.Host == nil || *place.Host == at.Host, nil
 }
 
-// ofTheNodes confines ctx as confine does. It returns an error if ports of a cloud are nothing to the nodes, whose
-// network is that of the controller's own cloud or of --binding-cloud. A user's own cloud may give a port the id of
-// somebody else's in the nodes' cloud, and a node plugs by the id.
+// elsewhereError says that a port is in a user's cloud that is not the nodes'. It has the endpoints of both.
+type elsewhereError struct{ port, nodes string }
+
+// Error tells the cause and the remedies.
+func (e *elsewhereError) Error() string {
+	return fmt.Sprintf("the port is in the cloud at %s, and the nodes are in the one at %s. Use a Network without "+
+		"spec.cloud for Pods here. If both are names of one Neutron, have the operator start the controller with "+
+		"--same-cloud=%[1]s=%[2]s; if the nodes are in another cloud than the controller's, with --binding-cloud", e.port,
+		e.nodes)
+}
+
+// ofTheNodes returns a context whose calls reach only the nodes' Neutron, which is the controller's own or that of
+// --binding-cloud. A user's Keystone may name that Neutron in one log-in's catalog and her own in the next, and each
+// call may log in again. The error is an *elsewhereError if ports of the cloud are nothing to the nodes: a user's own
+// cloud may give a port the id of somebody else's in the nodes' cloud, and a node plugs by the id.
+//
+// The credentials of --binding-cloud are not confined: their Keystone is the operator's.
 func (b *binder) ofTheNodes(
 	ctx context.Context, ref managed.CloudRef, in inventory.Binder,
 ) (confined context.Context, err error) {
-	confined, elsewhere, err := b.confine(ctx, ref, in)
-	if elsewhere == "" {
-		return confined, err
-	}
-	nodes, err := b.nodesCloud(in).Identity(ctx)
+	port, err := in.Identity(ctx)
 	if err != nil {
 		return ctx, err
 	}
-	return ctx, fmt.Errorf("the port is in the cloud at %s, and the nodes are in the one at %s. Use a Network without "+
-		"spec.cloud for Pods here. If both are names of one Neutron, have the operator start the controller with "+
-		"--same-cloud=%[1]s=%[2]s; if the nodes are in another cloud than the controller's, with --binding-cloud", elsewhere,
-		nodes.Endpoint)
-}
-
-// confine returns a context whose calls reach only the nodes' Neutron. A user's Keystone may name that Neutron in one
-// log-in's catalog and her own in the next, and each call may log in again. elsewhere is the endpoint of a user's cloud
-// that is not the nodes'; empty if it is.
-//
-// The credentials of --binding-cloud are not confined: their Keystone is the operator's.
-func (b *binder) confine(
-	ctx context.Context, ref managed.CloudRef, in inventory.Binder,
-) (confined context.Context, elsewhere string, err error) {
-	port, err := in.Identity(ctx)
-	if err != nil {
-		return ctx, "", err
-	}
 	if !ref.IsOwn() {
-		nodes, err := b.nodesCloud(in).Identity(ctx)
-		if err != nil {
-			return ctx, "", err
+		cloud := b.p.access.cloud
+		if in.As != nil {
+			cloud = in.As
 		}
-		if !b.p.options.sameClouds().SameNeutron(port, nodes) {
-			return ctx, port.Endpoint, nil
+		nodes, err := cloud.Identity(ctx)
+		if err != nil {
+			return ctx, err
+		}
+		if !b.same.SameNeutron(port, nodes) {
+			return ctx, &elsewhereError{port.Endpoint, nodes.Endpoint}
 		}
 	}
 	if in.As == nil {
 		ctx = client.Within(ctx, port)
 	}
-	return ctx, "", nil
-}
-
-// nodesCloud is the cloud that the nodes are in.
-func (b *binder) nodesCloud(in inventory.Binder) *client.Cloud {
-	if in.As != nil {
-		return in.As
-	}
-	return b.p.access.cloud
+	return ctx, nil
 }
 
 func (b *binder) ownerOf(port *cloudteamv1.NetworkPort) plan.Owner {
@@ -254,7 +248,7 @@ func (b *binder) of(port *cloudteamv1.NetworkPort, removing bool) (inventory.Bin
 	if !known {
 		return inventory.Binder{}, ref, portbinding.ErrNotYet
 	}
-	in := inventory.Binder{Inventory: b.p.shared.Inventory, Same: b.p.options.sameClouds().SameNeutron}
+	in := inventory.Binder{Inventory: b.p.shared.Inventory, Same: b.same.SameNeutron}
 	if !ref.IsOwn() {
 		reached, err := b.p.clouds.In(ref, removing)
 		s, ok := reached.(*sharedInventory)

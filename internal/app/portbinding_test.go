@@ -23,6 +23,7 @@ func TestPortsOfAnotherCloudAreNotAttached(t *testing.T) {
 	renamed, _ := cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	b := &binder{p: &process{access: &cloudAccess{cloud: admin}}}
 	b.p.options.SameClouds = []string{endpointOf(t, renamed) + "=" + endpointOf(t, admin)}
+	b.same = b.p.options.sameClouds()
 	users := managed.CloudRef{Namespace: "team", Secret: "openstack"}
 	in := func(cloud, as *client.Cloud) inventory.Binder {
 		return inventory.Binder{Inventory: inventory.New(cloud, "c", inventory.Options{}), As: as}

@@ -163,7 +163,7 @@ func TestVirtualMachinesKeepTheirPorts(t *testing.T) {
 	forged := vm.Owner()
 	forged.UID = "forged"
 	for where, owner := range map[string]metav1.OwnerReference{namespace: forged, elsewhere: vm.Owner()} {
-		evil := surroundings.LaunchFor(t, where, namespace+"/"+network, nil, owner)
+		evil := surroundings.LaunchFor(t, where, namespace+"/"+network, nil, owner, nil)
 		eventually(t, func() error {
 			is, err := kube.CoreV1().Pods(where).Get(t.Context(), evil.Name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {

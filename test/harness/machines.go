@@ -59,7 +59,7 @@ func (m *Machine) Start() *corev1.Pod {
 // Launch creates one more Pod of the instance: the target of a live migration.
 func (m *Machine) Launch() *corev1.Pod {
 	m.t.Helper()
-	return m.c.launch(m.t, m.namespace, m.Declares, m.Annotations, m.Owner(), m.Spec)
+	return m.c.LaunchFor(m.t, m.namespace, m.Declares, m.Annotations, m.Owner(), m.Spec)
 }
 
 // Owner is the reference of a Pod to its instance.
@@ -91,15 +91,8 @@ func (c *ControlPlane) EndPod(t testing.TB, namespace, name string) {
 	}
 }
 
-// LaunchFor creates a Pod as KubeVirt names them, with an owner.
+// LaunchFor creates a Pod as KubeVirt names them, with an owner. spec is as in Machine.
 func (c *ControlPlane) LaunchFor(
-	t testing.TB, namespace, declares string, annotations map[string]string, owner metav1.OwnerReference,
-) *corev1.Pod {
-	t.Helper()
-	return c.launch(t, namespace, declares, annotations, owner, nil)
-}
-
-func (c *ControlPlane) launch(
 	t testing.TB, namespace, declares string, annotations map[string]string, owner metav1.OwnerReference,
 	spec *corev1.PodSpec,
 ) *corev1.Pod {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,7 +151,9 @@ func sameNetwork(was, is *cloudteamv1.Network) bool {
 		controller.Serves(was) == controller.Serves(is) && reflect.DeepEqual(was.Status.Class, is.Status.Class) &&
 		reflect.DeepEqual(was.Status.Cloud, is.Status.Cloud) &&
 		reflect.DeepEqual(was.Status.Credentials, is.Status.Credentials) &&
-		reflect.DeepEqual(was.Status.Subnets, is.Status.Subnets)
+		slices.EqualFunc(was.Status.Subnets, is.Status.Subnets, func(a, b cloudteamv1.SubnetStatus) bool {
+			return a.ID == b.ID // their counts of addresses change often
+		})
 }
 
 // policies is the Kind's Policies. What leads a floating IP elsewhere is always corrected: whoever uses the port would

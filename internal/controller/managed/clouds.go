@@ -206,13 +206,24 @@ func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T) (cont
 	if err != nil {
 		return ctx, nil, err
 	}
-	if pinned := r.pinnedTo(obj); pinned != nil && !r.same.same(client.Identity(*pinned), identity) {
-		if ref := r.cloudOf(obj); !ref.IsOwn() && ref.Namespace != obj.GetNamespace() {
-			return ctx, nil, mismatchElsewhere(r.kind.Resource)
+	if pinned := r.pinnedTo(obj); pinned != nil {
+		if err := r.elsewhere(obj, "the "+string(r.kind.Resource), *pinned, identity); err != nil {
+			return ctx, nil, err
 		}
-		return ctx, nil, mismatch("the "+string(r.kind.Resource), client.Identity(*pinned), identity)
 	}
 	return client.Within(ctx, identity), &identity, nil
+}
+
+// elsewhere is the problem of credentials that lead to another cloud than that of what is there, such as "the port";
+// nil if they do not.
+func (r *Reconciler[T]) elsewhere(obj T, what string, is cloudteamv1.CloudStatus, found client.Identity) error {
+	if r.same.same(client.Identity(is), found) {
+		return nil
+	}
+	if ref := r.cloudOf(obj); !ref.IsOwn() && ref.Namespace != obj.GetNamespace() {
+		return mismatchElsewhere(r.kind.Resource)
+	}
+	return mismatch(what, client.Identity(is), found)
 }
 
 // toldElsewhere is the problem of a declaration with ids that another cloud told; nil if it has none. Where the
@@ -223,13 +234,10 @@ func (r *Reconciler[T]) toldElsewhere(obj T, declared Declaration, found client.
 		return nil
 	}
 	for _, told := range dependent.ToldBy() {
-		if r.same.same(client.Identity(told), found) {
-			continue
+		err := r.elsewhere(obj, fmt.Sprintf("what the %s depends on", r.kind.Resource), told, found)
+		if err != nil {
+			return err
 		}
-		if ref := r.cloudOf(obj); !ref.IsOwn() && ref.Namespace != obj.GetNamespace() {
-			return mismatchElsewhere(r.kind.Resource)
-		}
-		return mismatch(fmt.Sprintf("what the %s depends on", r.kind.Resource), client.Identity(told), found)
 	}
 	return nil
 }

@@ -75,7 +75,8 @@ func (s SameClouds) same(a, b client.Identity) bool {
 
 // SameNeutron reports whether two identities are of one Neutron, though perhaps of two projects.
 func (s SameClouds) SameNeutron(a, b client.Identity) bool {
-	return a.Region == b.Region && s.newest(a.Endpoint) == s.newest(b.Endpoint)
+	a.Endpoint, b.Endpoint = s.newest(a.Endpoint), s.newest(b.Endpoint)
+	return a.SameNeutron(b)
 }
 
 // TakeAsSame sets the endpoints that lead to one cloud. If called, it MUST be called before Run.

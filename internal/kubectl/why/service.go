@@ -1,13 +1,11 @@
 package why
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -54,13 +52,8 @@ func (w *walk) service(s *corev1.Service) (chain []Link, healthy string) {
 // what the controller told of the Service. Pods come first, because an Event may be older than what it tells of.
 func (w *walk) withoutBackend(s *corev1.Service, self Link) []Link {
 	of := self.Object
-	list, is := ask.Read(w.Cluster, Object{Kind: "Pods", Name: "of namespace " + s.Namespace},
-		func() (*corev1.PodList, error) {
-			return w.Kubernetes.CoreV1().Pods(s.Namespace).List(w.ctx,
-				metav1.ListOptions{LabelSelector: labels.SelectorFromSet(s.Spec.Selector).String()})
-		})
-	if is == ask.There {
-		pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+	if pods, known := w.podsWith(s.Namespace, labels.SelectorFromSet(s.Spec.Selector)); known {
+		pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 			return len(s.Spec.Selector) == 0 || !consumer.UsesNetworks(&p) || consumer.Ended(&p)
 		})
 		if len(pods) == 0 {
@@ -86,26 +79,9 @@ func (w *walk) withoutBackend(s *corev1.Service, self Link) []Link {
 
 // toldOf is the last Event about the floating IP of a Service, if it tells of a failure; nil otherwise.
 func (w *walk) toldOf(s *corev1.Service) *corev1.Event {
-	of := Object{Kind: "Events", Name: "of Service " + s.Name}
-	list, is := ask.Read(w.Cluster, of, func() (*corev1.EventList, error) {
-		return w.Kubernetes.CoreV1().Events(s.Namespace).List(w.ctx, metav1.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(s.UID)).String()})
-	})
-	if is != ask.There {
+	last := w.lastEvent(KindService, s, cloudteamv1.EventFloatingIPFailed, cloudteamv1.EventFloatingIPLeads)
+	if last == nil || last.Reason != cloudteamv1.EventFloatingIPFailed {
 		return nil
 	}
-	told := slices.DeleteFunc(list.Items, func(e corev1.Event) bool {
-		return e.InvolvedObject.UID != s.UID ||
-			e.Reason != cloudteamv1.EventFloatingIPFailed && e.Reason != cloudteamv1.EventFloatingIPLeads
-	})
-	if len(told) == 0 {
-		return nil
-	}
-	last := slices.MaxFunc(told, func(a, b corev1.Event) int {
-		return cmp.Compare(a.LastTimestamp.Unix(), b.LastTimestamp.Unix())
-	})
-	if last.Reason != cloudteamv1.EventFloatingIPFailed {
-		return nil
-	}
-	return &last
+	return last
 }

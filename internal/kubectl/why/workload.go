@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -59,19 +60,25 @@ func (w *walk) podsOf(d *appsv1.Deployment) []Link {
 	if err != nil {
 		return nil
 	}
-	list, is := ask.Read(w.Cluster, Object{Kind: "Pods", Name: "of namespace " + d.Namespace},
-		func() (*corev1.PodList, error) {
-			return w.Kubernetes.CoreV1().Pods(d.Namespace).List(w.ctx, metav1.ListOptions{LabelSelector: selector.String()})
-		})
-	if is != ask.There {
-		return nil
-	}
-	for i := range list.Items {
-		if chain, _ := w.pod(&list.Items[i]); len(chain) > 0 {
+	pods, _ := w.podsWith(d.Namespace, selector)
+	for i := range pods {
+		if chain, _ := w.pod(&pods[i]); len(chain) > 0 {
 			return chain
 		}
 	}
 	return nil
+}
+
+// podsWith are the Pods of a namespace that a selector matches; known is false if they cannot be read.
+func (w *walk) podsWith(namespace string, selector labels.Selector) (pods []corev1.Pod, known bool) {
+	list, is := ask.Read(w.Cluster, Object{Kind: "Pods", Name: "of namespace " + namespace},
+		func() (*corev1.PodList, error) {
+			return w.Kubernetes.CoreV1().Pods(namespace).List(w.ctx, metav1.ListOptions{LabelSelector: selector.String()})
+		})
+	if is != ask.There {
+		return nil, false
+	}
+	return list.Items, true
 }
 
 // pod explains a Pod. healthy is the summary if the chain is empty.
@@ -309,20 +316,30 @@ func (w *walk) warnOfNode(p *corev1.Pod, ports []*cloudteamv1.NetworkPort) {
 
 // sandboxFailure is the last message of the kubelet about the Pod's interfaces; empty if there is none.
 func (w *walk) sandboxFailure(p *corev1.Pod) string {
-	list, is := ask.Read(w.Cluster, Object{Kind: "Events", Name: "of Pod " + p.Name}, func() (*corev1.EventList, error) {
-		return w.Kubernetes.CoreV1().Events(p.Namespace).List(w.ctx, metav1.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(p.UID)).String()})
-	})
-	if is != ask.There {
-		return ""
+	if e := w.lastEvent(KindPod, p, "FailedCreatePodSandBox"); e != nil {
+		return e.Message
 	}
-	message, last := "", metav1.Time{}
-	for _, e := range list.Items {
-		if e.Reason == "FailedCreatePodSandBox" && e.InvolvedObject.UID == p.UID && !e.LastTimestamp.Before(&last) {
-			message, last = e.Message, e.LastTimestamp
+	return ""
+}
+
+// lastEvent is the last Event of an object that has one of the reasons; nil if there is none, or if that is unknown.
+func (w *walk) lastEvent(kind string, of metav1.Object, reasons ...string) (last *corev1.Event) {
+	list, is := ask.Read(w.Cluster, Object{Kind: "Events", Name: "of " + kind + " " + of.GetName()},
+		func() (*corev1.EventList, error) {
+			return w.Kubernetes.CoreV1().Events(of.GetNamespace()).List(w.ctx, metav1.ListOptions{
+				FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(of.GetUID())).String()})
+		})
+	if is != ask.There {
+		return nil
+	}
+	for i := range list.Items {
+		e := &list.Items[i]
+		if e.InvolvedObject.UID == of.GetUID() && slices.Contains(reasons, e.Reason) &&
+			(last == nil || !e.LastTimestamp.Before(&last.LastTimestamp)) {
+			last = e
 		}
 	}
-	return message
+	return last
 }
 
 // addressesOf lists what a Pod got, by its annotation.
