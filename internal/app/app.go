@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options) error {
 	logger.Info("Starting", "version", version.Version, "kubernetes", config.Host)
 	var confinement *client.Confinement
 	if o.needsCloud() {
-		load := func() (client.Credentials, error) { return client.LoadCredentials(o.Cloud) }
+		load := func() (client.Credentials, error) { return o.credentials(o.Cloud) }
 		credentials, err := load()
 		if err != nil {
 			return fmt.Errorf("credentials: %w", err)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -55,8 +56,12 @@ func (p *process) newCloudAccess(
 	if ref.Namespace == "" || ref.Namespace == p.classes.Namespace() {
 		memory = nil // the operator's
 	}
+	var transport http.RoundTripper
+	if p.options.Dial != nil {
+		transport = &http.Transport{DialContext: p.options.Dial}
+	}
 	a.cloud = client.NewCloud(credentials, client.Options{
-		Memory: memory, Tenant: ref.Namespace,
+		Transport: transport, Memory: memory, Tenant: ref.Namespace,
 		Timeout: p.options.CloudTimeout, Probe: inventory.Probe, UserAgent: cli.UserAgent(program), Permit: p.permit,
 		Outage: a.outage,
 		Called: func(c client.Call) {

@@ -240,11 +240,9 @@ func (p *process) start(
 
 // lead runs a controller once this process is the leader. Its caches fill before.
 func (p *process) lead(c started) error {
-	if !p.election.await(p.runCtx) {
-		return nil // told to stop while standing by
-	}
-	if p.options.asksNamespaces() && !cache.WaitForCacheSync(p.runCtx.Done(), p.namespaces.synced) {
-		return nil // told to stop before the cache was full
+	// Told to stop while it waits, it runs for no time, which ends its queue.
+	if p.election.await(p.runCtx) && p.options.asksNamespaces() {
+		cache.WaitForCacheSync(p.runCtx.Done(), p.namespaces.synced)
 	}
 	return c.Run(p.runCtx, p.options.Workers)
 }

@@ -24,7 +24,7 @@ func kubeConfig(o Options) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst = o.KubeQPS, o.KubeBurst
+	config.QPS, config.Burst, config.Dial = o.KubeQPS, o.KubeBurst, o.Dial
 	return config, nil
 }
 

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -84,6 +86,19 @@ type Options struct {
 	Profiling bool
 	// InspectAddress serves what happens inside the process, as it happens, on loopback; empty for none.
 	InspectAddress string
+
+	// Dial, where set, opens all connections to the API server and to clouds, and Credentials loads those of a name as
+	// client.LoadCredentials does. No flag sets them: tests do that run the whole process in virtual time.
+	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
+	Credentials func(name string) (client.Credentials, error)
+}
+
+// credentials loads the credentials of a cloud.
+func (o *Options) credentials(name string) (client.Credentials, error) {
+	if o.Credentials != nil {
+		return o.Credentials(name)
+	}
+	return client.LoadCredentials(name)
 }
 
 // DefaultWorkers keeps all calls to the cloud full: batch.DefaultMaxCalls bulk creates with 25 resources each, and a

@@ -29,7 +29,7 @@ func (p *process) openBindingCloud(logger klog.Logger) error {
 	if name == "" {
 		return nil
 	}
-	load := func() (client.Credentials, error) { return client.LoadCredentials(name) }
+	load := func() (client.Credentials, error) { return p.options.credentials(name) }
 	credentials, err := load()
 	if err != nil {
 		return fmt.Errorf("--binding-cloud: %w", err)

@@ -37,10 +37,13 @@ func bystanders() map[string]scenario {
 		listed := is("GET", "/v2.0/"+path)
 		reads := func(c proxy.Call) bool { return listed(c) && (query == "" || c.Query(query) != "") }
 		var rule *proxy.Rule
-		released := make(chan struct{})
+		var released chan struct{}
 		all[fmt.Sprintf("%s hang: a Network that does not need them becomes Ready, whoever waits for them", what)] = scenario{
 			slow: true, arguments: []string{"--workers=4", "--cloud-timeout=2m"},
-			prepare: func(w *world) { rule = w.neutron.Break(reads, 0, proxy.Hang(released)) },
+			prepare: func(w *world) {
+				released = make(chan struct{})
+				rule = w.neutron.Break(reads, 0, proxy.Hang(released))
+			},
 			live: func(w *world) {
 				waiting := []string{}
 				for n := range 8 {
@@ -49,11 +52,11 @@ func bystanders() map[string]scenario {
 						w.createNetwork(w.namespace, waiting[n], cidrA, "", names)
 					}
 				}
-				began := time.Now()
+				late := time.Now().Add(prompt)
 				w.createNetwork(w.namespace, "bystander", cidrA, "")
 				w.awaitNetwork(w.namespace, "bystander")
-				if took := time.Since(began); took > prompt {
-					w.t.Errorf("it became Ready after %s", took)
+				if virtualTime && time.Now().After(late) {
+					w.t.Errorf("it became Ready after more than %s", prompt)
 				}
 				rule.Mend()
 				close(released)

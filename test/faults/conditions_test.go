@@ -61,7 +61,7 @@ func (w *world) awaitPortReason(name, abnormal, reason string) (message string) 
 func (w *world) events(object, reason string) []string {
 	w.t.Helper()
 	// Events live longer than their objects.
-	all, err := surroundings.Kube.CoreV1().Events(w.namespace).List(w.t.Context(), metav1.ListOptions{
+	all, err := w.around.Kube.CoreV1().Events(w.namespace).List(w.t.Context(), metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.name", object).String(),
 	})
 	if err != nil {

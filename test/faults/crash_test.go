@@ -69,16 +69,34 @@ func (c course) undisturbed(t *testing.T) reference {
 	sentence := c.name + "nothing goes wrong"
 	t.Run(sentence, func(t *testing.T) {
 		table.begin(t, c.heading, sentence)
-		w := c.newWorld(t)
-		w.start()
-		is := c.live(w, reference{})
-		r = reference{is, w.neutron.Writes(), w.kube.Writes()}
-		w.stop()
+		inTime(t, func(t *testing.T) {
+			w := c.newWorld(t)
+			w.start()
+			is := c.live(w, reference{})
+			r = reference{is, w.neutron.Writes(), w.kube.Writes()}
+			w.stop()
+		})
 	})
 	if len(r.kube) == 0 {
 		t.Fatal("an undisturbed life has to be lived before others")
 	}
 	return r
+}
+
+// kills are the first writes, counted from 1, at which the process dies in one life each, of those that are of the given
+// kinds.
+func (c course) kills(kinds []string) (at []int) {
+	seen := map[string]bool{}
+	for i, kind := range kinds {
+		switch {
+		case sentinels() && (seen[kind] || len(at) > 0 && c.stride != nil):
+		case openStack() && i%c.sparsely != 0:
+		default:
+			at = append(at, i+1)
+		}
+		seen[kind] = true
+	}
+	return at
 }
 
 // testCrashes kills the process at each write of a life: in as many lives as there are writes, or in fewer where the
@@ -94,19 +112,16 @@ func testCrashes(t *testing.T, course course, want reference) {
 	} {
 		stride := course.stride[api.name]
 		counts := func(shape string) bool { return stride == 0 || shape != kubeEvents }
-		writes := 0
+		var kinds []string
 		for _, entry := range api.writes {
 			if counts(entry.Shape) {
-				writes++
+				kinds = append(kinds, entry.Method+" "+entry.Shape)
 			}
 		}
+		writes := len(kinds)
 		apart := cmp.Or(stride, writes)
 		if writes == 0 {
 			continue // a life without Networks
-		}
-		step := sample.every
-		if openStack() {
-			step *= course.sparsely
 		}
 		for when, fault := range map[string]func(w *world) proxy.Fault{
 			"before it is carried out": func(w *world) proxy.Fault {
@@ -128,26 +143,25 @@ func testCrashes(t *testing.T, course course, want reference) {
 					}
 					said("killed at %d of %d writes", row.kills, tried)
 				})
-				for n := 1 + sample.first; n <= min(apart, writes); n += step {
-					if !dealt(fmt.Sprint(sentence, n)) {
-						continue
-					}
+				for _, n := range course.kills(kinds[:min(apart, writes)]) {
 					points := (writes-n)/apart + 1
 					tried += points
 					t.Run(fmt.Sprint(n), func(t *testing.T) {
 						t.Parallel()
-						w := course.newWorld(t)
-						counted := 0
-						rule := api.proxy(w).Break(func(c proxy.Call) bool {
-							if c.Write == 0 || !counts(c.Shape) {
-								return false
-							}
-							counted++
-							return counted >= n && (counted-n)%apart == 0
-						}, points, fault(w))
-						w.start()
-						course.live(w, want)
-						table.killed(row, rule.Hits())
+						inTime(t, func(t *testing.T) {
+							w := course.newWorld(t)
+							counted := 0
+							rule := api.proxy(w).Break(func(c proxy.Call) bool {
+								if c.Write == 0 || !counts(c.Shape) {
+									return false
+								}
+								counted++
+								return counted >= n && (counted-n)%apart == 0
+							}, points, fault(w))
+							w.start()
+							course.live(w, want)
+							table.killed(row, rule.Hits())
+						})
 					})
 				}
 			})

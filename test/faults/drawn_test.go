@@ -83,7 +83,7 @@ func drawnName(i int) string { return fmt.Sprintf("drawn-%d", i) }
 func (w *world) limits() specs.Limits {
 	w.t.Helper()
 	const cidr = "203.0.112.0/21"
-	admin := harness.Open(w.t, surroundings.CloudsFile, "admin")
+	admin := harness.Open(w.t, w.around.CloudsFile, "admin")
 	outside := admin.Create("networks", harness.Resource{"name": w.name("outside"), "router:external": true})
 	admin.Create("subnets", harness.Resource{"network_id": outside.ID(), "ip_version": 4, "cidr": cidr})
 	limits := specs.Limits{

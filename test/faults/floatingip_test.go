@@ -76,7 +76,7 @@ func floatingIPs() course {
 // addOutside makes an external network for the world, and gives its id.
 func (w *world) addOutside() string {
 	w.t.Helper()
-	administrator := harness.Open(w.t, surroundings.CloudsFile, "admin")
+	administrator := harness.Open(w.t, w.around.CloudsFile, "admin")
 	n := administrator.Create("networks", harness.Resource{"name": w.name("outside"), "router:external": true})
 	administrator.Create("subnets", harness.Resource{
 		"network_id": n.ID(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,

@@ -18,9 +18,6 @@ import (
 // the process dies.
 func TestFloatingIPObjects(t *testing.T) {
 	t.Parallel()
-	if openStack() && !dealt("the life of a FloatingIP") { // minutes there
-		t.Skip("another part has it")
-	}
 	testCrashes(t, floatingObjects(), floatingObjects().undisturbed(t))
 }
 
@@ -35,7 +32,7 @@ func floatingObjects() course {
 		sparsely: 6,
 		prepare: func(w *world) {
 			w.arguments = append(w.arguments, "--controllers=floatingip,service,pod")
-			surroundings.AwaitGate(w.t, w.namespace)
+			w.around.AwaitGate(w.t, w.namespace)
 		},
 		live: func(w *world, _ reference) state {
 			outside := w.addOutside()
@@ -103,7 +100,7 @@ func (w *world) createFloating(name, outside, port string) {
 	w.t.Helper()
 	f := &cloudteamv1.FloatingIP{ObjectMeta: w.meta(w.namespace, name)}
 	f.Spec = cloudteamv1.FloatingIPSpec{ExternalNetwork: outside, PortName: port}
-	_, err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Create(w.t.Context(), f, metav1.CreateOptions{})
+	_, err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Create(w.t.Context(), f, metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatalf("creating FloatingIP %s: %v", name, err)
 	}
@@ -111,7 +108,7 @@ func (w *world) createFloating(name, outside, port string) {
 
 func (w *world) getFloating(name string) *cloudteamv1.FloatingIP {
 	w.t.Helper()
-	f, err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+	f, err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -120,7 +117,7 @@ func (w *world) getFloating(name string) *cloudteamv1.FloatingIP {
 
 func (w *world) patchFloating(name, patch string) {
 	w.t.Helper()
-	_, err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Patch(
+	_, err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Patch(
 		w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		w.t.Fatalf("editing FloatingIP %s: %v", name, err)
@@ -129,7 +126,7 @@ func (w *world) patchFloating(name, patch string) {
 
 func (w *world) deleteFloating(name string) {
 	w.t.Helper()
-	err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Delete(
+	err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Delete(
 		w.t.Context(), name, metav1.DeleteOptions{})
 	if err != nil {
 		w.t.Fatalf("deleting FloatingIP %s: %v", name, err)
@@ -141,7 +138,7 @@ func (w *world) deleteFloating(name string) {
 func (w *world) awaitLeads(name, port string) (address string) {
 	w.t.Helper()
 	w.await(func() error {
-		f, err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+		f, err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -167,7 +164,7 @@ func (w *world) awaitLeads(name, port string) (address string) {
 func (w *world) awaitFloatingGone(name string) {
 	w.t.Helper()
 	w.await(func() error {
-		f, err := surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+		f, err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -184,7 +181,7 @@ func (w *world) createService(name, outside string) {
 	s.Spec = corev1.ServiceSpec{
 		Selector: map[string]string{"app": "web"}, ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}},
 	}
-	_, err := surroundings.Kube.CoreV1().Services(w.namespace).Create(w.t.Context(), s, metav1.CreateOptions{})
+	_, err := w.around.Kube.CoreV1().Services(w.namespace).Create(w.t.Context(), s, metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatalf("creating Service %s: %v", name, err)
 	}
@@ -192,7 +189,7 @@ func (w *world) createService(name, outside string) {
 
 func (w *world) patchService(name, patch string) {
 	w.t.Helper()
-	_, err := surroundings.Kube.CoreV1().Services(w.namespace).Patch(
+	_, err := w.around.Kube.CoreV1().Services(w.namespace).Patch(
 		w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		w.t.Fatalf("editing Service %s: %v", name, err)
@@ -204,7 +201,7 @@ func (w *world) createBackend(name string) {
 	w.t.Helper()
 	p := harness.PodOn(name, w.name("a"))
 	p.Labels = map[string]string{"app": "web"}
-	if _, err := surroundings.Kube.CoreV1().Pods(w.namespace).Create(w.t.Context(), p, metav1.CreateOptions{}); err != nil {
+	if _, err := w.around.Kube.CoreV1().Pods(w.namespace).Create(w.t.Context(), p, metav1.CreateOptions{}); err != nil {
 		w.t.Fatalf("creating Pod %s: %v", name, err)
 	}
 }
@@ -213,7 +210,7 @@ func (w *world) createBackend(name string) {
 func (w *world) awaitBackend(name string) (port string) {
 	w.t.Helper()
 	w.await(func() error {
-		p, err := surroundings.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+		p, err := w.around.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 		if err == nil && p.Status.Phase != corev1.PodRunning {
 			err = fmt.Errorf("Pod %s is %s: %+v", name, p.Status.Phase, p.Status.Conditions)
 		}

@@ -17,6 +17,17 @@ import (
 // TestFoos lives the life of a Foo undisturbed, and then many in which the process dies.
 func TestFoos(t *testing.T) {
 	t.Parallel()
+	if !virtualTime {
+		letFoosAudit(t)
+	}
+	want := foos().undisturbed(t)
+	testCrashes(t, foos(), want)
+	testCutWatches(t, want)
+}
+
+// letFoosAudit gives the account of config/foo the controller's rights, too.
+func letFoosAudit(t *testing.T) {
+	t.Helper()
 	// The silence in the end is told by Neutron's audits, for which the account of config/foo lacks the rights.
 	for _, role := range []string{harness.AccountName, harness.AccountName + "-cluster"} {
 		_, err := surroundings.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -30,9 +41,6 @@ func TestFoos(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := foos().undisturbed(t)
-	testCrashes(t, foos(), want)
-	testCutWatches(t, want)
 }
 
 // fooName is also the name of its first Deployment.
@@ -49,10 +57,10 @@ func foos() course {
 		sparsely: 4,
 		prepare: func(w *world) {
 			w.arguments = append(w.arguments, "--controllers=foo")
-			if err := harness.ActAs(w.kubeconfig, surroundings.FooKubeconfig); err != nil {
+			if err := harness.ActAs(w.kubeconfig, w.around.FooKubeconfig); err != nil {
 				w.t.Fatal(err)
 			}
-			w.secrets.AddAccount(w.t, surroundings.FooKubeconfig)
+			w.secrets.AddAccount(w.t, w.around.FooKubeconfig)
 		},
 		live: func(w *world, _ reference) state {
 			w.createFoo(2)
@@ -80,16 +88,18 @@ func testCutWatches(t *testing.T, want reference) {
 	t.Run(sentence, func(t *testing.T) {
 		t.Parallel()
 		table.begin(t, headingFoos, sentence)
-		w := foos().newWorld(t)
-		w.kube.Break(func(c proxy.Call) bool { return c.Write > 0 }, 5, proxy.Meanwhile(func() { w.kube.Cut(always) }))
-		w.start()
-		foos().live(w, want)
+		inTime(t, func(t *testing.T) {
+			w := foos().newWorld(t)
+			w.kube.Break(func(c proxy.Call) bool { return c.Write > 0 }, 5, proxy.Meanwhile(func() { w.kube.Cut(always) }))
+			w.start()
+			foos().live(w, want)
+		})
 	})
 }
 
 func (w *world) createFoo(replicas int32) {
 	w.t.Helper()
-	_, err := surroundings.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Create(w.t.Context(), &v1alpha1.Foo{
+	_, err := w.around.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Create(w.t.Context(), &v1alpha1.Foo{
 		ObjectMeta: metav1.ObjectMeta{Name: fooName},
 		Spec:       v1alpha1.FooSpec{DeploymentName: fooName, Replicas: &replicas},
 	}, metav1.CreateOptions{})
@@ -100,7 +110,7 @@ func (w *world) createFoo(replicas int32) {
 
 func (w *world) patchFoo(patch string) {
 	w.t.Helper()
-	_, err := surroundings.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Patch(w.t.Context(), fooName,
+	_, err := w.around.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Patch(w.t.Context(), fooName,
 		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		w.t.Fatalf("patching the Foo: %v", err)
@@ -115,7 +125,7 @@ func (w *world) awaitFoo(deployment string, replicas int32) {
 }
 
 func (w *world) foo(deployment string, replicas int32) error {
-	foo, err := surroundings.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Get(w.t.Context(), fooName,
+	foo, err := w.around.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Get(w.t.Context(), fooName,
 		metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -143,7 +153,7 @@ func (w *world) foo(deployment string, replicas int32) error {
 // deleteFoo deletes the Foo as kubectl does, and waits until its Deployment and Pods are gone.
 func (w *world) deleteFoo() {
 	w.t.Helper()
-	err := surroundings.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Delete(w.t.Context(), fooName,
+	err := w.around.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Delete(w.t.Context(), fooName,
 		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil {
 		w.t.Fatalf("deleting the Foo: %v", err)

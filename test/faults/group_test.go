@@ -109,7 +109,7 @@ func (w *world) createGroup(name, rules string) {
 	if err := json.Unmarshal([]byte(rules), &g.Spec.Rules); err != nil {
 		w.t.Fatal(err)
 	}
-	_, err := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace).Create(w.t.Context(), g, metav1.CreateOptions{})
+	_, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Create(w.t.Context(), g, metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatalf("creating SecurityGroup %s: %v", name, err)
 	}
@@ -117,7 +117,7 @@ func (w *world) createGroup(name, rules string) {
 
 func (w *world) patchGroup(name, patch string) {
 	w.t.Helper()
-	_, err := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace).Patch(
+	_, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Patch(
 		w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		w.t.Fatalf("editing SecurityGroup %s: %v", name, err)
@@ -126,7 +126,7 @@ func (w *world) patchGroup(name, patch string) {
 
 func (w *world) deleteGroup(name string) {
 	w.t.Helper()
-	err := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace).Delete(
+	err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Delete(
 		w.t.Context(), name, metav1.DeleteOptions{})
 	if err != nil {
 		w.t.Fatalf("deleting SecurityGroup %s: %v", name, err)
@@ -137,7 +137,7 @@ func (w *world) deleteGroup(name string) {
 func (w *world) awaitGroup(name string) (id string) {
 	w.t.Helper()
 	w.await(func() error {
-		g, err := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace).Get(
+		g, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Get(
 			w.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -151,7 +151,7 @@ func (w *world) awaitGroup(name string) (id string) {
 func (w *world) awaitGroupGone(name string) {
 	w.t.Helper()
 	w.await(func() error {
-		g, err := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace).Get(
+		g, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Get(
 			w.t.Context(), name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil

@@ -33,8 +33,11 @@ func (w *world) state() state {
 			found[collection] = append(found[collection], r)
 		}
 	}
+	for _, group := range w.cloud.List("security-groups", "name=default") {
+		names = append(names, group.ID(), "<default group>")
+	}
 	selector := metav1.ListOptions{LabelSelector: worldLabel + "=" + w.namespace}
-	networks, err := surroundings.Networks.CloudteamV1().Networks("").List(w.t.Context(), selector)
+	networks, err := w.around.Networks.CloudteamV1().Networks("").List(w.t.Context(), selector)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -42,7 +45,7 @@ func (w *world) state() state {
 		names = append(names, string(n.UID), "<Network "+n.Namespace+"/"+n.Name+">")
 		found["Networks"] = append(found["Networks"], n)
 	}
-	ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(), metav1.ListOptions{})
+	ports, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

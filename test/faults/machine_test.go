@@ -35,7 +35,7 @@ func machines() course {
 			source := pod
 			pod = vm.Launch()
 			w.awaitMachine(pod, source)
-			surroundings.EndPod(w.t, w.namespace, source.Name)
+			w.around.EndPod(w.t, w.namespace, source.Name)
 			w.holdMachine(pod, had)
 			w.kill(source.Name)
 			w.endMachine(vm, pod)
@@ -53,7 +53,7 @@ func machineScenarios() map[string]scenario {
 		target := vm.Launch()
 		w.awaitMachine(target, source)
 		before()
-		surroundings.EndPod(w.t, w.namespace, source.Name)
+		w.around.EndPod(w.t, w.namespace, source.Name)
 		w.kill(source.Name)
 		after()
 		w.holdMachine(target, had)
@@ -87,7 +87,7 @@ func machineScenarios() map[string]scenario {
 func (w *world) prepareMachines() {
 	w.t.Helper()
 	w.arguments = append(w.arguments, "--controllers=pod")
-	surroundings.AwaitGate(w.t, w.namespace)
+	w.around.AwaitGate(w.t, w.namespace)
 }
 
 // createMachine creates a Network and a virtual machine on it, and waits until it runs. It tells the port.
@@ -95,7 +95,7 @@ func (w *world) createMachine() (vm *harness.Machine, pod *corev1.Pod, has strin
 	w.t.Helper()
 	w.createNetwork(w.namespace, "a", cidrRollout, "")
 	w.awaitNetwork(w.namespace, "a")
-	vm = surroundings.NewMachine(w.t, w.namespace, "vm", w.name("a"), nil)
+	vm = w.around.NewMachine(w.t, w.namespace, "vm", w.name("a"), nil)
 	pod = vm.Start()
 	w.awaitMachine(pod, pod)
 	return vm, pod, w.portOf(pod.Name)
@@ -113,14 +113,14 @@ func (w *world) restartMachine(vm *harness.Machine, pod *corev1.Pod) *corev1.Pod
 func (w *world) awaitMachine(runs, bound *corev1.Pod) {
 	w.t.Helper()
 	w.await(func() error {
-		pod, err := surroundings.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), runs.Name, metav1.GetOptions{})
+		pod, err := w.around.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), runs.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		if pod.Status.Phase != corev1.PodRunning {
 			return fmt.Errorf("Pod %s is %s: %+v", pod.Name, pod.Status.Phase, pod.Status.Conditions)
 		}
-		ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(),
+		ports, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(),
 			metav1.ListOptions{})
 		if err != nil {
 			return err

@@ -1,34 +1,35 @@
 // Package faults breaks what the network-controller stands on, one thing at a time, and holds what its users rely on:
 // it never makes two networks of one, leaks none, touches nothing of anybody else's, and never gives up.
 //
-// The binary runs as a user would run it. Between it and Neutron, Keystone and kube-apiserver stand proxies (package
-// proxy) that count, log and break calls. After each fault, Neutron and Kubernetes have to come to the state in which the
-// same work ends that nothing disturbed, and then nothing is written any more.
+// Everything runs in this process and in virtual time, in bubbles of testing/synctest (package simulation): the controller
+// as its command line starts it, an API server, an emulated cloud, and between them proxies (package proxy) that count,
+// log and break calls. After each fault, Neutron and Kubernetes have to come to the state in which the same work ends
+// that nothing disturbed, and then nothing is written any more.
 //
-// With -short, a fixed sample runs: the first scenario of each group and of each sweep of kills, and every nth after it.
-// FAULTS_PART=2/3 has the second of three parts run, into which the scenarios and kills are dealt in turn; with -short on
-// a real cloud, the second of three parts of the sample.
+// With FAULTS_PROCESSES=1, the same runs with the binary as a user would run it, at a real kube-apiserver, and so it does
+// with FAULTS_OPENSTACK=1 at the Keystone and Neutron whose clouds "admin" and "tenant" are in the file that
+// OS_CLIENT_CONFIG_FILE names. There, -short runs sentinels: the first scenario of each group, the first kill of each
+// sweep, and one kill at each kind of write.
 //
-// The cloud is the emulator, or with FAULTS_OPENSTACK=1 the Keystone and Neutron whose clouds "admin" and "tenant" are
-// in the file that OS_CLIENT_CONFIG_FILE names. FAULTS_RESULTS names a file to which the results are written, as package
-// results has them; with FAULTS_AGAIN=1, in the place of those that it has of the same scenarios. FAULTS_CLOUD and
-// FAULTS_VERSION say what it calls the cloud and the controller.
+// FAULTS_RESULTS names a file to which the results are written, as package results has them; with FAULTS_AGAIN=1, in the
+// place of those that it has of the same scenarios. FAULTS_CLOUD and FAULTS_VERSION say what it calls the cloud and the
+// controller.
 package faults
 
 import (
 	"cmp"
 	"flag"
 	"fmt"
-	"hash/fnv"
-	"io"
 	"os"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/test/faults/results"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/simulation"
 )
 
 // surroundings are what all tests of this package share. TestMain sets them, and nothing changes them afterwards.
@@ -36,6 +37,19 @@ var surroundings *harness.Surroundings
 
 // openStack reports whether the cloud is a real one.
 func openStack() bool { return os.Getenv("FAULTS_OPENSTACK") != "" }
+
+// virtualTime is whether worlds have no processes and no sockets, and each a bubble of testing/synctest.
+var virtualTime = os.Getenv("FAULTS_PROCESSES") == "" && !openStack()
+
+// inTime runs a test in its bubble, where there are bubbles.
+func inTime(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	if virtualTime {
+		synctest.Test(t, test)
+		return
+	}
+	test(t)
+}
 
 // worldsAtATime is how many scenarios run at a time unless -parallel says otherwise. They wait far more than they work,
 // but a real Neutron is at work all the time: each of them lists everything each second.
@@ -46,43 +60,19 @@ func worldsAtATime() int {
 	return 12
 }
 
-// sample says which scenarios of a group, and which kills of a sweep, run: the one at the place first, which begins at 0,
-// and every nth after it; of these, one part of several, from 0. TestMain sets it.
-var sample = struct{ first, every, part, parts int }{every: 1, parts: 1}
-
-// dealt reports whether the part of the sample that runs has what a name stands for. The names decide, because the
-// sample has hardly more than the first scenario of each group.
-func dealt(name string) bool {
-	hash := fnv.New32a()
-	_, _ = io.WriteString(hash, name)
-	return int(hash.Sum32()%uint32(sample.parts)) == sample.part
-}
-
-// setSample reads -short and FAULTS_PART.
-func setSample() error {
-	part, parts := 0, 1
-	if text := os.Getenv("FAULTS_PART"); text != "" {
-		n, err := fmt.Sscanf(text, "%d/%d", &part, &parts)
-		if part--; n != 2 || err != nil || part < 0 || part >= parts {
-			return fmt.Errorf("FAULTS_PART is %q, want a part as 2/3: the second of three", text)
-		}
-	}
-	switch {
-	case testing.Short() && openStack():
-		sample.every, sample.part, sample.parts = 32, part, parts
-	case testing.Short():
-		sample.every = 6
-	default:
-		sample.first, sample.every = part, parts
-	}
-	return nil
-}
+// sentinels reports whether a few scenarios and kills stand for all.
+func sentinels() bool { return !virtualTime && testing.Short() }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := setSample(); err != nil {
-		fmt.Fprintln(os.Stderr, "faults:", err)
-		os.Exit(2)
+	if virtualTime {
+		simulation.Install()
+		code := m.Run()
+		if err := table.write(os.Getenv("FAULTS_RESULTS")); err != nil {
+			fmt.Fprintln(os.Stderr, "faults:", err)
+			code = 1
+		}
+		os.Exit(code)
 	}
 	harness.RunInParallel(worldsAtATime())
 	options := harness.Options{

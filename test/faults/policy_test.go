@@ -28,15 +28,16 @@ func TestPolicies(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
 			row := table.begin(t, headingPolicies, sentence)
-			if place%sample.every != sample.first || !dealt(sentence) {
-				row.reason = "short run"
+			if row.reason = (scenario{}).leftOut(place); row.reason != "" {
 				t.Skip(row.reason)
 			}
-			w := policies().newWorld(t)
-			w.start()
-			faults[what](w)
-			w.restOfPolicies()
-			w.endOfPolicies()
+			inTime(t, func(t *testing.T) {
+				w := policies().newWorld(t)
+				w.start()
+				faults[what](w)
+				w.restOfPolicies()
+				w.endOfPolicies()
+			})
 		})
 	}
 }
@@ -130,7 +131,7 @@ func (w *world) endOfPolicies() {
 	w.deletePolicy("all")
 	w.awaitPolicies(map[string]string{"own": own}, map[string]string{"p": "default", "q": "own"})
 	w.await(func() error {
-		left, err := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace).List(w.t.Context(), metav1.ListOptions{})
+		left, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).List(w.t.Context(), metav1.ListOptions{})
 		if err == nil && len(left.Items) != 1 {
 			err = fmt.Errorf("want the SecurityGroup of the user alone, have %d: %+v", len(left.Items), left.Items)
 		}
@@ -193,7 +194,7 @@ func policyFaults() map[string]func(w *world) {
 			group := w.nameOf("policy-db")
 			w.deletePolicy("db")
 			w.await(func() error {
-				g, err := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace).Get(
+				g, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Get(
 					w.t.Context(), group, metav1.GetOptions{})
 				if err == nil && g.DeletionTimestamp == nil {
 					err = fmt.Errorf("SecurityGroup %s is not deleted", group)
@@ -266,12 +267,12 @@ func (w *world) holdUnlisted(begin func()) {
 // putPolicy creates or replaces a MultiNetworkPolicy for Network a; spec is in YAML.
 func (w *world) putPolicy(name, spec string) {
 	w.t.Helper()
-	surroundings.PutPolicy(w.t, w.namespace, name, w.name("a"), spec)
+	w.around.PutPolicy(w.t, w.namespace, name, w.name("a"), spec)
 }
 
 func (w *world) deletePolicy(name string) {
 	w.t.Helper()
-	surroundings.RemovePolicy(w.t, w.namespace, name)
+	w.around.RemovePolicy(w.t, w.namespace, name)
 }
 
 func (w *world) labelPort(name, app string) {

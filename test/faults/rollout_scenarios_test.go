@@ -33,7 +33,7 @@ func testRolloutScenarios(t *testing.T, want reference) {
 	} {
 		for place, sentence := range slices.Sorted(maps.Keys(group)) {
 			s := group[sentence]
-			s.testRollout(t, want, rollouts().name+sentence, s.leftOut(sentence, place))
+			s.testRollout(t, want, rollouts().name+sentence, s.leftOut(place))
 		}
 	}
 }
@@ -46,24 +46,26 @@ func (s scenario) testRollout(t *testing.T, want reference, sentence, leftOut st
 		if row.reason = leftOut; leftOut != "" {
 			t.Skip(leftOut)
 		}
-		w := rollouts().newWorld(t)
-		w.arguments = append(w.arguments, s.arguments...)
-		if s.prepare != nil {
-			s.prepare(w)
-		}
-		w.start()
-		if s.live == nil {
-			s.live = func(w *world) {
-				w.createDeployment()
-				w.restOfRollout()
+		inTime(t, func(t *testing.T) {
+			w := rollouts().newWorld(t)
+			w.arguments = append(w.arguments, s.arguments...)
+			if s.prepare != nil {
+				s.prepare(w)
 			}
-		}
-		s.live(w)
-		w.holdRollout(want)
-		if s.check != nil {
-			s.check(w)
-		}
-		w.endRollout()
+			w.start()
+			if s.live == nil {
+				s.live = func(w *world) {
+					w.createDeployment()
+					w.restOfRollout()
+				}
+			}
+			s.live(w)
+			w.holdRollout(want)
+			if s.check != nil {
+				s.check(w)
+			}
+			w.endRollout()
+		})
 	})
 }
 
@@ -152,7 +154,7 @@ func (w *world) podSays(pod *corev1.Pod, reason, text string) error {
 
 // deploymentSays is podSays of a Deployment.
 func (w *world) deploymentSays(name, reason, text string) error {
-	deployment, err := surroundings.Kube.AppsV1().Deployments(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+	deployment, err := w.around.Kube.AppsV1().Deployments(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -166,7 +168,7 @@ func (w *world) deploymentSays(name, reason, text string) error {
 }
 
 func (w *world) eventSays(kind, name, reason, text string) error {
-	events, err := surroundings.Kube.CoreV1().Events(w.namespace).List(w.t.Context(), metav1.ListOptions{
+	events, err := w.around.Kube.CoreV1().Events(w.namespace).List(w.t.Context(), metav1.ListOptions{
 		FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name + ",reason=" + reason,
 	})
 	if err != nil {
@@ -184,7 +186,7 @@ func (w *world) eventSays(kind, name, reason, text string) error {
 func (w *world) awaitPodSays(name, text string) {
 	w.t.Helper()
 	w.await(func() error {
-		pod, err := surroundings.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+		pod, err := w.around.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -269,7 +271,7 @@ func handsOnPorts() map[string]scenario {
 		"the NetworkPorts of all Pods are deleted in the middle of a rolling update": {live: func(w *world) {
 			w.createDeployment()
 			rolling := w.kube.Break(is("PATCH", kubePod), 1, proxy.Meanwhile(func() {
-				err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).DeleteCollection(w.t.Context(),
+				err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).DeleteCollection(w.t.Context(),
 					metav1.DeleteOptions{}, metav1.ListOptions{})
 				if err != nil {
 					w.t.Errorf("deleting the NetworkPorts: %v", err)
@@ -338,7 +340,7 @@ func remadePods() map[string]scenario {
 // createPod creates a Pod of nobody's on Network a.
 func (w *world) createPod(name string) {
 	w.t.Helper()
-	_, err := surroundings.Kube.CoreV1().Pods(w.namespace).Create(w.t.Context(), harness.PodOn(name, w.name("a")),
+	_, err := w.around.Kube.CoreV1().Pods(w.namespace).Create(w.t.Context(), harness.PodOn(name, w.name("a")),
 		metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatalf("creating Pod %s: %v", name, err)
@@ -437,7 +439,7 @@ func rolloutProcesses() map[string]scenario {
 			},
 		},
 		"another process makes pools and binds, too, and is killed": {slow: true, live: func(w *world) {
-			other := surroundings.Start(w.t, nil, "--kubeconfig", w.kubeconfig, "--leader-elect=false", "--bind-address", "",
+			other := w.launch(w.clouds, "--kubeconfig", w.kubeconfig, "--leader-elect=false", "--bind-address", "",
 				"--controllers=deployment,pod", "--pool-cooldown="+poolCooldown, "-v", "2")
 			w.createDeployment()
 			w.restOfRollout()

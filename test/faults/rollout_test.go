@@ -66,8 +66,8 @@ func rollouts() course {
 func (w *world) prepareRollouts() {
 	w.t.Helper()
 	w.arguments = append(w.arguments, "--controllers=deployment,pod", "--pool-cooldown="+poolCooldown)
-	surroundings.AwaitGate(w.t, w.namespace)
-	surroundings.HoldApart(w.t, w.namespace)
+	w.around.AwaitGate(w.t, w.namespace)
+	w.around.HoldApart(w.t, w.namespace)
 }
 
 // createDeployment creates a Network and a Deployment on it, and waits until its Pods run.
@@ -111,7 +111,7 @@ func (w *world) endRollout() {
 // deploy creates a Deployment whose Pods are on Network a.
 func (w *world) deploy(name string, replicas int32) {
 	w.t.Helper()
-	_, err := surroundings.Kube.AppsV1().Deployments(w.namespace).Create(w.t.Context(),
+	_, err := w.around.Kube.AppsV1().Deployments(w.namespace).Create(w.t.Context(),
 		harness.DeploymentOn(name, w.name("a"), replicas), metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatalf("creating Deployment %s: %v", name, err)
@@ -121,7 +121,7 @@ func (w *world) deploy(name string, replicas int32) {
 // roll begins a rolling update.
 func (w *world) roll(version string) {
 	w.t.Helper()
-	_, err := surroundings.Kube.AppsV1().Deployments(w.namespace).Patch(w.t.Context(), deploymentName,
+	_, err := w.around.Kube.AppsV1().Deployments(w.namespace).Patch(w.t.Context(), deploymentName,
 		types.StrategicMergePatchType,
 		fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"version":%q}}}}}`, version),
 		metav1.PatchOptions{})
@@ -133,7 +133,7 @@ func (w *world) roll(version string) {
 // scale scales a Deployment as kubectl scale does.
 func (w *world) scale(name string, replicas int32) {
 	w.t.Helper()
-	_, err := surroundings.Kube.AppsV1().Deployments(w.namespace).UpdateScale(w.t.Context(), name, &autoscalingv1.Scale{
+	_, err := w.around.Kube.AppsV1().Deployments(w.namespace).UpdateScale(w.t.Context(), name, &autoscalingv1.Scale{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
 		Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
 	}, metav1.UpdateOptions{})
@@ -145,7 +145,7 @@ func (w *world) scale(name string, replicas int32) {
 // undeploy deletes a Deployment as kubectl does, and waits until its Pods are gone.
 func (w *world) undeploy(name string) {
 	w.t.Helper()
-	err := surroundings.Kube.AppsV1().Deployments(w.namespace).Delete(w.t.Context(), name,
+	err := w.around.Kube.AppsV1().Deployments(w.namespace).Delete(w.t.Context(), name,
 		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil {
 		w.t.Fatalf("deleting Deployment %s: %v", name, err)
@@ -161,7 +161,7 @@ func (w *world) undeploy(name string) {
 
 // pods gives the world's Pods that fit a label selector, "" for all, in the order of their names.
 func (w *world) pods(selector string) ([]corev1.Pod, error) {
-	list, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.t.Context(),
+	list, err := w.around.Kube.CoreV1().Pods(w.namespace).List(w.t.Context(),
 		metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (w *world) pods(selector string) ([]corev1.Pod, error) {
 
 // deployments gives the world's Deployments.
 func (w *world) deployments() ([]appsv1.Deployment, error) {
-	list, err := surroundings.Kube.AppsV1().Deployments(w.namespace).List(w.t.Context(), metav1.ListOptions{})
+	list, err := w.around.Kube.AppsV1().Deployments(w.namespace).List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -182,17 +182,20 @@ func (w *world) deployments() ([]appsv1.Deployment, error) {
 // killPod deletes the first Pod without letting it end, so that another is made at once.
 func (w *world) killPod() {
 	w.t.Helper()
-	pods, err := w.pods("app=" + deploymentName)
-	if err != nil || len(pods) == 0 {
-		w.t.Fatalf("there is no Pod to kill: %v", err)
-	}
+	var pods []corev1.Pod
+	w.await(func() (err error) {
+		if pods, err = w.pods("app=" + deploymentName); err == nil && len(pods) == 0 {
+			err = errors.New("there is no Pod to kill")
+		}
+		return err
+	})
 	w.kill(pods[0].Name)
 }
 
 // kill deletes a Pod without letting it end, and waits until it is gone, or another one has its name.
 func (w *world) kill(name string) {
 	w.t.Helper()
-	pods := surroundings.Kube.CoreV1().Pods(w.namespace)
+	pods := w.around.Kube.CoreV1().Pods(w.namespace)
 	was, err := pods.Get(w.t.Context(), name, metav1.GetOptions{})
 	if err == nil {
 		err = pods.Delete(w.t.Context(), name, metav1.DeleteOptions{
@@ -239,7 +242,7 @@ func (w *world) rest(want int) error {
 	if err != nil {
 		return err
 	}
-	ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(), metav1.ListOptions{})
+	ports, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -304,7 +307,7 @@ func described(ports []cloudteamv1.NetworkPort) string {
 func (w *world) awaitNoPorts() {
 	w.t.Helper()
 	w.await(func() error {
-		ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(),
+		ports, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(),
 			metav1.ListOptions{})
 		if err != nil {
 			return err

@@ -33,6 +33,7 @@ func rotations() map[string]scenario {
 			w.restOfLife()
 		}},
 		"Keystone's certificate is replaced and then the CA bundle": {
+			process: true, // TLS takes sockets
 			prepare: (*world).trustKeystoneAlone,
 			live:    (*world).lifeWithNewCertificate,
 		},
@@ -161,7 +162,7 @@ func (w *world) portSays(name, reason string) error {
 func (w *world) awaitLog(text string) {
 	w.t.Helper()
 	w.await(func() error {
-		if !strings.Contains(w.process.Load().Output.String(), text) {
+		if !strings.Contains(w.process.Load().Log(), text) {
 			return fmt.Errorf("the log does not say %q", text)
 		}
 		return nil

@@ -28,6 +28,8 @@ type scenario struct {
 	mayDouble bool
 	// slow keeps the scenario from a real cloud.
 	slow bool
+	// process keeps it from virtual time: it is about a process or what that serves.
+	process bool
 	// prepare breaks what is to break from the beginning on.
 	prepare func(w *world)
 	// live is the life that is lived, with what goes wrong in it; (*world).life by default.
@@ -66,19 +68,20 @@ func testScenarios(t *testing.T, want reference) {
 	} {
 		for place, sentence := range slices.Sorted(maps.Keys(group.scenarios)) {
 			s := group.scenarios[sentence]
-			s.test(t, want, group.heading, sentence, s.leftOut(sentence, place))
+			s.test(t, want, group.heading, sentence, s.leftOut(place))
 		}
 	}
 }
 
-// leftOut is why the scenario of a sentence, at a place of its group, does not run; empty where it runs. Slow ones do not
-// run on a real cloud, and those outside the sample do not run with -short.
-func (s scenario) leftOut(sentence string, place int) (reason string) {
+// leftOut is why a scenario does not run that is at a place of its group; empty where it runs.
+func (s scenario) leftOut(place int) (reason string) {
 	switch {
+	case virtualTime && s.process:
+		return "a process alone shows it"
 	case openStack() && s.slow:
 		return "slow"
-	case place%sample.every != sample.first || !dealt(sentence):
-		return "short run"
+	case sentinels() && place > 0:
+		return "another one of its group stands for it"
 	}
 	return ""
 }
@@ -90,12 +93,14 @@ func (c course) testScenarios(t *testing.T, scenarios map[string]scenario) {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
 			row := table.begin(t, c.heading, sentence)
-			if row.reason = s.leftOut(sentence, place); row.reason != "" {
+			if row.reason = s.leftOut(place); row.reason != "" {
 				t.Skip(row.reason)
 			}
-			w := c.newWorld(t)
-			w.start()
-			s.live(w)
+			inTime(t, func(t *testing.T) {
+				w := c.newWorld(t)
+				w.start()
+				s.live(w)
+			})
 		})
 	}
 }
@@ -108,21 +113,23 @@ func (s scenario) test(t *testing.T, want reference, heading, sentence, leftOut 
 		if row.reason = leftOut; leftOut != "" {
 			t.Skip(leftOut)
 		}
-		w := newWorld(t)
-		w.arguments, w.pageSize, w.mayDouble = s.arguments, s.pageSize, s.mayDouble
-		if s.prepare != nil {
-			s.prepare(w)
-		}
-		w.start()
-		if s.live == nil {
-			s.live = (*world).life
-		}
-		s.live(w)
-		w.hold(want.state)
-		if s.check != nil {
-			s.check(w)
-		}
-		w.holdNothing()
+		inTime(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.arguments, w.pageSize, w.mayDouble = s.arguments, s.pageSize, s.mayDouble
+			if s.prepare != nil {
+				s.prepare(w)
+			}
+			w.start()
+			if s.live == nil {
+				s.live = (*world).life
+			}
+			s.live(w)
+			w.hold(want.state)
+			if s.check != nil {
+				s.check(w)
+			}
+			w.holdNothing()
+		})
 	})
 }
 
@@ -205,8 +212,8 @@ func lostWrites() map[string]scenario {
 		},
 		check: func(w *world) {
 			writes := w.neutron.Writes()
-			if pause := writes[1].At.Sub(writes[0].At); pause < 3*time.Second {
-				w.t.Errorf("it tried again after %s, asked for 3s", pause)
+			if again := writes[1].At; again.Before(writes[0].At.Add(3 * time.Second)) {
+				w.t.Errorf("it tried again at %s, asked for 3s after %s", again, writes[0].At)
 			}
 		},
 	}
@@ -459,7 +466,7 @@ func others() map[string]scenario {
 		},
 		"a Network of the same name in another namespace comes and goes": {
 			live: func(w *world) {
-				other := newNamespace(w.t)
+				other := w.newNamespace()
 				w.createNetwork(other, "a", cidrA, gatewayA)
 				w.createNetworks()
 				theirs := w.awaitNetwork(other, "a").Status.NetworkID

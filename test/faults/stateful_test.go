@@ -114,7 +114,7 @@ func (w *world) createStatefulSet() {
 // statefulSet creates a StatefulSet whose Pods are on Network a, and start at once.
 func (w *world) statefulSet() {
 	w.t.Helper()
-	_, err := surroundings.Kube.AppsV1().StatefulSets(w.namespace).Create(w.t.Context(), harness.StatefulSetOn(
+	_, err := w.around.Kube.AppsV1().StatefulSets(w.namespace).Create(w.t.Context(), harness.StatefulSetOn(
 		statefulSetName, w.name("a"), replicas, appsv1.ParallelPodManagement), metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatalf("creating StatefulSet %s: %v", statefulSetName, err)
@@ -123,7 +123,7 @@ func (w *world) statefulSet() {
 
 func (w *world) scaleStatefulSet(replicas int32) {
 	w.t.Helper()
-	_, err := surroundings.Kube.AppsV1().StatefulSets(w.namespace).UpdateScale(w.t.Context(), statefulSetName,
+	_, err := w.around.Kube.AppsV1().StatefulSets(w.namespace).UpdateScale(w.t.Context(), statefulSetName,
 		&autoscalingv1.Scale{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: statefulSetName},
 			Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
@@ -136,7 +136,7 @@ func (w *world) scaleStatefulSet(replicas int32) {
 // deleteStatefulSet deletes the StatefulSet, and waits until it is gone.
 func (w *world) deleteStatefulSet(policy metav1.DeletionPropagation) {
 	w.t.Helper()
-	sets := surroundings.Kube.AppsV1().StatefulSets(w.namespace)
+	sets := w.around.Kube.AppsV1().StatefulSets(w.namespace)
 	if err := sets.Delete(w.t.Context(), statefulSetName, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 		w.t.Fatalf("deleting StatefulSet %s: %v", statefulSetName, err)
 	}
@@ -156,7 +156,7 @@ func (w *world) endStatefulSet() {
 // portOf tells which port a Pod has, with its address.
 func (w *world) portOf(pod string) string {
 	w.t.Helper()
-	is, err := surroundings.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), pod, metav1.GetOptions{})
+	is, err := w.around.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), pod, metav1.GetOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func (w *world) createNetwork(
 	for _, option := range options {
 		option(&spec)
 	}
-	created, err := surroundings.Networks.CloudteamV1().Networks(namespace).Create(w.t.Context(), &cloudteamv1.Network{
+	created, err := w.around.Networks.CloudteamV1().Networks(namespace).Create(w.t.Context(), &cloudteamv1.Network{
 		ObjectMeta: w.meta(namespace, w.name(short)), Spec: spec,
 	}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -100,7 +100,7 @@ func (w *world) createPort(name, network, address, mac string, options ...func(*
 	for _, option := range options {
 		option(&spec)
 	}
-	_, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).Create(w.t.Context(),
+	_, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).Create(w.t.Context(),
 		&cloudteamv1.NetworkPort{
 			ObjectMeta: w.meta(w.namespace, name), Spec: spec,
 		}, metav1.CreateOptions{})
@@ -122,7 +122,7 @@ func (w *world) patchNetwork(short, patch string) {
 
 func (w *world) patchNetworkAs(kind types.PatchType, short string, patch []byte) {
 	w.t.Helper()
-	_, err := surroundings.Networks.CloudteamV1().Networks(w.namespace).Patch(w.t.Context(), w.name(short),
+	_, err := w.around.Networks.CloudteamV1().Networks(w.namespace).Patch(w.t.Context(), w.name(short),
 		kind, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		w.t.Fatalf("patching Network %s: %v", short, err)
@@ -130,11 +130,11 @@ func (w *world) patchNetworkAs(kind types.PatchType, short string, patch []byte)
 }
 
 func (w *world) getNetwork(namespace, short string) (*cloudteamv1.Network, error) {
-	return surroundings.Networks.CloudteamV1().Networks(namespace).Get(w.t.Context(), w.name(short), metav1.GetOptions{})
+	return w.around.Networks.CloudteamV1().Networks(namespace).Get(w.t.Context(), w.name(short), metav1.GetOptions{})
 }
 
 func (w *world) getPort(name string) (*cloudteamv1.NetworkPort, error) {
-	return surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+	return w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 }
 
 // notReady is nil where conditions say Ready of a generation.
@@ -170,7 +170,7 @@ func (w *world) awaitPort(name string) (object *cloudteamv1.NetworkPort) {
 
 func (w *world) deleteNetwork(namespace, short string) {
 	w.t.Helper()
-	err := surroundings.Networks.CloudteamV1().Networks(namespace).Delete(w.t.Context(), w.name(short),
+	err := w.around.Networks.CloudteamV1().Networks(namespace).Delete(w.t.Context(), w.name(short),
 		metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		w.t.Fatalf("deleting Network %s: %v", short, err)
@@ -179,7 +179,7 @@ func (w *world) deleteNetwork(namespace, short string) {
 
 func (w *world) patchPort(name, patch string) {
 	w.t.Helper()
-	_, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).Patch(w.t.Context(), name,
+	_, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).Patch(w.t.Context(), name,
 		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		w.t.Fatalf("patching NetworkPort %s: %v", name, err)
@@ -188,7 +188,7 @@ func (w *world) patchPort(name, patch string) {
 
 func (w *world) deletePort(name string) {
 	w.t.Helper()
-	err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).Delete(w.t.Context(), name,
+	err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).Delete(w.t.Context(), name,
 		metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		w.t.Fatalf("deleting NetworkPort %s: %v", name, err)

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -27,6 +28,8 @@ import (
 // the world's own, so that the worlds are to each other what foreign clusters are.
 type world struct {
 	t *testing.T
+	// around is what it stands on: that of all worlds, or in virtual time its own.
+	around *harness.Surroundings
 	// namespace is the world's name, too: its label's value, and the beginning of all names in Neutron.
 	namespace string
 	// cluster is the UID of kube-system.
@@ -52,8 +55,8 @@ type world struct {
 	// secrets are what nothing that the world can see may show.
 	secrets harness.Secrets
 	// process is the one that was started last; processes are all, oldest first.
-	process   atomic.Pointer[harness.Process]
-	processes []*harness.Process
+	process   atomic.Pointer[running]
+	processes []*running
 	// crashed is true from a crash until the next process is started.
 	crashed atomic.Bool
 
@@ -86,11 +89,14 @@ func auditInterval() string {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, cluster: string(uuid.NewUUID()), cloudName: cloudName, callers: map[string]string{}}
-	w.namespace = newNamespace(t)
+	if w.around = surroundings; virtualTime {
+		w.around = harness.Virtual(t)
+	}
+	w.namespace = w.newNamespace()
 	t.Cleanup(w.holdSecrets) // when the processes have ended
-	w.secrets.AddAccount(t, surroundings.Kubeconfig)
-	w.secrets.AddClouds(t, surroundings.CloudsFile)
-	w.cloud = harness.Open(t, surroundings.CloudsFile, cloudName)
+	w.secrets.AddAccount(t, w.around.Kubeconfig)
+	w.secrets.AddClouds(t, w.around.CloudsFile)
+	w.cloud = harness.Open(t, w.around.CloudsFile, cloudName)
 	w.startCloudProxies()
 	w.startKubeProxy()
 	w.addForeign()
@@ -102,12 +108,12 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func newNamespace(t *testing.T) string {
-	t.Helper()
-	namespace, err := surroundings.Kube.CoreV1().Namespaces().Create(t.Context(),
+func (w *world) newNamespace() string {
+	w.t.Helper()
+	namespace, err := w.around.Kube.CoreV1().Namespaces().Create(w.t.Context(),
 		harness.Namespace("faults-"), metav1.CreateOptions{})
 	if err != nil {
-		t.Fatalf("making a namespace: %v", err)
+		w.t.Fatalf("making a namespace: %v", err)
 	}
 	return namespace.Name
 }
@@ -118,12 +124,15 @@ func (w *world) startCloudProxies() {
 	w.t.Helper()
 	w.clouds = filepath.Join(w.t.TempDir(), "clouds.yaml")
 	var err error
-	w.keystone, w.neutron, err = harness.FrontCloud(surroundings.CloudsFile, w.clouds, []string{cloudName, "admin"},
+	w.keystone, w.neutron, err = harness.FrontCloud(w.around.CloudsFile, w.clouds, []string{cloudName, "admin"},
 		w.cloud.Client.Endpoint,
-		proxy.Options{Caller: callerByHost, Answered: func(call proxy.Call, a *proxy.Answer) {
+		proxy.Options{Listener: w.around.Listen("keystone"), Caller: callerByHost, Answered: func(call proxy.Call, a *proxy.Answer) {
 			w.noteToken(call, a.Header.Get("X-Subject-Token"))
 		}},
-		proxy.Options{Caller: w.callerOfNeutron, Ask: w.shortenPages, Answered: w.countDoubles})
+		proxy.Options{
+			Listener: w.around.Listen("neutron"), Transport: w.around.Transport, Caller: w.callerOfNeutron, Ask: w.shortenPages,
+			Answered: w.countDoubles,
+		})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -182,7 +191,8 @@ func (w *world) startKubeProxy() {
 	w.t.Helper()
 	w.kubeconfig = filepath.Join(w.t.TempDir(), "kubeconfig")
 	var err error
-	w.kube, err = surroundings.FrontKube(w.kubeconfig, proxy.Options{
+	w.kube, err = w.around.FrontKube(w.kubeconfig, proxy.Options{
+		Listener: w.around.Listen("kube"),
 		// A leader's sign of life is no work.
 		Reads:  func(c proxy.Call) bool { return c.Shape == kubeLeases || c.Shape == kubeLeases+"/{name}" },
 		Caller: callerByHost, Ask: w.showOwnObjects,
@@ -312,9 +322,30 @@ func (w *world) startWith(kubeconfig, clouds string) {
 		"--bind-address", "127.0.0.1:0", "--profiling", "--audit-interval", auditInterval(),
 		"--controllers=network,networkport", "-v", "2",
 	}, w.arguments...)
-	p := surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + clouds}, arguments...)
+	p := w.launch(clouds, arguments...)
 	w.processes = append(w.processes, p)
 	w.process.Store(p)
+}
+
+// launch starts a controller with nothing but the arguments.
+func (w *world) launch(clouds string, arguments ...string) *running {
+	w.t.Helper()
+	if virtualTime {
+		return &running{harness.StartVirtual(w.t, clouds, arguments...)}
+	}
+	return &running{w.around.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + clouds}, arguments...)}
+}
+
+// running is a process, or what plays one in virtual time.
+type running struct{ controller }
+
+type controller interface {
+	Signal(syscall.Signal)
+	Done() <-chan struct{}
+	AwaitExit(testing.TB) int
+	Kill(testing.TB)
+	Log() string
+	Get(ctx context.Context, path string) (status int, body string, err error)
 }
 
 // crash ends the process as kill -9 does. It may be called from a fault; await starts the next process.
@@ -328,7 +359,7 @@ func (w *world) crash() {
 // await polls until check gives nil, and starts the controller again where it has crashed.
 func (w *world) await(check func() error) {
 	w.t.Helper()
-	surroundings.Eventually(w.t, func() error {
+	w.around.Eventually(w.t, func() error {
 		w.t.Helper()
 		if w.crashed.CompareAndSwap(true, false) {
 			w.start()

@@ -38,10 +38,12 @@ func (s *Surroundings) FrontKube(kubeconfig string, o proxy.Options) (*proxy.Pro
 	if err != nil {
 		return nil, err
 	}
-	o.TLS, o.Shape = true, proxy.KubeShape
+	o.TLS, o.Shape = o.Listener == nil, proxy.KubeShape
 	p := proxy.Start(o)
 	for _, cluster := range config.Clusters {
-		cluster.Server = p.URL().String()
+		if cluster.Server = p.URL().String(); !o.TLS {
+			continue
+		}
 		cluster.CertificateAuthority = ""
 		cluster.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate()})
 	}

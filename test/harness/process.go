@@ -106,3 +106,6 @@ func (p *Process) Kill(t testing.TB) {
 	p.Signal(syscall.SIGKILL)
 	p.AwaitExit(t)
 }
+
+// Log is what it has printed.
+func (p *Process) Log() string { return p.Output.String() }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,8 +90,13 @@ type Surroundings struct {
 	// Emulator is nil where the cloud is a real one.
 	Emulator *neutrontest.Server
 
+	// Transport is what clients use by themselves in virtual time; nil elsewhere.
+	Transport http.RoundTripper
+
 	// controlPlane is the path of dev/controlplane.
 	controlPlane string
+	// world is the end of the names at which virtual ones listen; see Virtual.
+	world string
 }
 
 // Run sets the surroundings up, has them used, and takes them down. It returns what use does, and an error where

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -68,6 +69,8 @@ type Options struct {
 	Target *url.URL
 	// Transport carries them; http.DefaultTransport if nil.
 	Transport http.RoundTripper
+	// Listener is where it listens, unless nil, in the place of loopback.
+	Listener net.Listener
 	// TLS has the proxy serve TLS, with a certificate that Certificate gives.
 	TLS bool
 	// Shape makes the shape of a path.
@@ -126,7 +129,11 @@ func Start(o Options) *Proxy {
 		},
 	}
 	// Without HTTP/2, a broken call breaks its own connection and no other's.
-	p.server = httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
+	if o.Listener != nil {
+		p.server = &httptest.Server{Listener: o.Listener, Config: &http.Server{Handler: http.HandlerFunc(p.serve)}}
+	} else {
+		p.server = httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
+	}
 	p.server.Config.ErrorLog = silent
 	if o.TLS {
 		p.certificate.Store(newCertificate())

@@ -120,19 +120,23 @@ func LoadCredentials(name string) (Credentials, error) {
 		}
 		return credentialsFromEnvironment()
 	}
-	credentials, err := credentialsFromFiles(name)
+	path, err := findCloudsFile()
+	if err != nil {
+		return Credentials{}, fmt.Errorf("cloud %q: %w", name, err)
+	}
+	return LoadCredentialsFrom(path, name)
+}
+
+// LoadCredentialsFrom reads a cloud from a clouds.yaml, and from secure.yaml beside it, as LoadCredentials does.
+func LoadCredentialsFrom(path, name string) (Credentials, error) {
+	credentials, err := credentialsFromFiles(path, name)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: %w", name, err)
 	}
 	return credentials, nil
 }
 
-// credentialsFromFiles reads a cloud from clouds.yaml and from secure.yaml beside it.
-func credentialsFromFiles(name string) (Credentials, error) {
-	path, err := findCloudsFile()
-	if err != nil {
-		return Credentials{}, err
-	}
+func credentialsFromFiles(path, name string) (Credentials, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("reading %s: %w", path, pathCause(err))

@@ -1,0 +1,103 @@
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// merger carries server-side apply out for one kind, by the same library as kube-apiserver.
+type merger struct {
+	managedfields.TypeConverter
+	gvk schema.GroupVersionKind
+}
+
+// newMerger makes a merger that knows from a CRD's schema which lists are maps.
+func newMerger(k *kind) (*merger, error) {
+	converter := managedfields.NewDeducedTypeConverter()
+	if k.schema != nil {
+		text, err := json.Marshal(k.schema)
+		if err != nil {
+			return nil, err
+		}
+		var s spec.Schema
+		if err := json.Unmarshal(text, &s); err != nil {
+			return nil, err
+		}
+		// What objects of all kinds have is in no CRD's schema.
+		delete(s.Properties, "metadata")
+		s.AddExtension("x-kubernetes-group-version-kind", []any{
+			map[string]any{"group": k.resource.Group, "version": k.resource.Version, "kind": k.name},
+		})
+		if converter, err = managedfields.NewTypeConverter(map[string]*spec.Schema{k.name: &s}, true); err != nil {
+			return nil, fmt.Errorf("the schema of %s: %w", k.name, err)
+		}
+	}
+	return &merger{converter, k.gvk()}, nil
+}
+
+// apply is an object after a server-side apply.
+func (m *merger) apply(live, applied *object, manager, subresource string, force bool) (*object, error) {
+	fields, err := managedfields.NewDefaultCRDFieldManager(m.TypeConverter, m, m, m, m.gvk, m.gvk.GroupVersion(),
+		subresource, nil)
+	if err != nil {
+		return nil, err
+	}
+	merged, err := fields.Apply(live.DeepCopy(), applied, manager, force)
+	if err != nil {
+		return nil, err
+	}
+	return merged.(*unstructured.Unstructured), nil
+}
+
+// Default implements runtime.ObjectDefaulter.
+func (*merger) Default(runtime.Object) {}
+
+// New implements runtime.ObjectCreater.
+func (*merger) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(gvk)
+	return obj, nil
+}
+
+// Convert implements runtime.ObjectConvertor. There is one version of each kind.
+func (*merger) Convert(in, out, _ any) error {
+	out.(*unstructured.Unstructured).Object = in.(*unstructured.Unstructured).Object
+	return nil
+}
+
+// ConvertToVersion implements runtime.ObjectConvertor.
+func (*merger) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return in, nil
+}
+
+// ConvertFieldLabel implements runtime.ObjectConvertor.
+func (*merger) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+	return label, value, nil
+}
+
+// merged is a JSON merge patch (RFC 7396).
+func merged(target, patch map[string]any) map[string]any {
+	target = maps.Clone(target)
+	if target == nil {
+		target = map[string]any{}
+	}
+	for name, value := range patch {
+		if value == nil {
+			delete(target, name)
+			continue
+		}
+		if inner, ok := value.(map[string]any); ok {
+			was, _ := target[name].(map[string]any)
+			value = merged(was, inner)
+		}
+		target[name] = value
+	}
+	return target
+}
