@@ -25,8 +25,8 @@ func Insert(page string, emulator, real Run) (string, error) {
 // pair is a scenario with its row of each run. One that the other run does not have is not tried there yet.
 type pair struct{ emulator, real Row }
 
-// pairs are the emulator's scenarios, by heading, and the headings in their order. Scenarios that only the other run has
-// are gone.
+// pairs are the emulator's scenarios, by heading, and the headings in their order. Scenarios that only the other run
+// has are gone.
 func pairs(emulator, real Run) (headings []string, of map[string][]pair) {
 	beside := map[string]Row{}
 	for _, row := range real.Rows {
@@ -75,7 +75,8 @@ func groups(emulator, real Run) string {
 		}
 		fmt.Fprintf(&rows, "| %s | %d |%s\n", heading, len(of[heading]), cells(group))
 	}
-	b.WriteString("\n" + runs(emulator, real) + "\n| group | scenarios | emulator: tried | held | kills | real Neutron: tried | held | kills |\n" +
+	b.WriteString("\n" + runs(emulator, real) + "\n| group | scenarios | emulator: tried | held | kills | " +
+		"real Neutron: tried | held | kills |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- | --- |\n" + rows.String())
 	fmt.Fprintf(&b, "| all | %d |%s\n\n", len(emulator.Rows), cells(all))
 	return b.String()

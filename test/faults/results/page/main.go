@@ -1,5 +1,5 @@
-// Command page writes the results of the fault suite into docs/reliability.md, and each scenario's into README.md beside
-// them.
+// Command page writes the results of the fault suite into docs/reliability.md, and each scenario's into README.md
+// beside them.
 //
 // Usage: page PAGE FOLDER, which are paths: of the page, and of the folder with the results of the runs.
 package main
