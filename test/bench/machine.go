@@ -61,8 +61,8 @@ func memoryOf(pid int, name string) (float64, error) {
 // tick is the unit of times in /proc: USER_HZ is 100 on every architecture that Kubernetes is built for.
 const tick = 10 * time.Millisecond
 
-// cpuOf is the CPU time that a process has used: fields 14 and 15 of proc_pid_stat(5), in user and in kernel mode. Field
-// 2 is its name, in parentheses and with anything in it.
+// cpuOf is the CPU time that a process has used: fields 14 and 15 of proc_pid_stat(5), in user and in kernel mode.
+// Field 2 is its name, in parentheses and with anything in it.
 func cpuOf(pid int) (time.Duration, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

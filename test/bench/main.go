@@ -1,6 +1,6 @@
 // Command bench measures network-controller: the built binary, against a real kube-apiserver and a Neutron that is real
-// or emulated. Each figure that can be is a ratio to the same work done bare, by a loop of HTTP requests in the same run
-// on the same machine, so that it means something on another machine, too. Calls are counted at a proxy in front of
+// or emulated. Each figure that can be is a ratio to the same work done bare, by a loop of HTTP requests in the same
+// run on the same machine, so that it means something on another machine, too. Calls are counted at a proxy in front of
 // Neutron and at one in front of kube-apiserver, and not by the program's own metrics.
 //
 // `make bench` runs it, keeps what was measured in test/bench/results, and writes docs/benchmarks.md.

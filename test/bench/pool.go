@@ -243,7 +243,8 @@ func (m *pool) undeploy(ctx context.Context) error {
 	})
 }
 
-// withBareLoop has a loop give each Pod a port while do runs, and take it when the Pod is gone. do MUST remove the Pods.
+// withBareLoop has a loop give each Pod a port while do runs, and take it when the Pod is gone. do MUST
+// remove the Pods.
 func (m *pool) withBareLoop(ctx context.Context, do func(context.Context) error) error {
 	var over atomic.Bool
 	group, ctx := errgroup.WithContext(ctx)

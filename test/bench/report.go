@@ -192,8 +192,8 @@ func (r *report) command() string {
 	return text
 }
 
-// write writes what was measured into the page. Figures that are not by sizes go into the results folder first: the page
-// shows what that has.
+// write writes what was measured into the page. Figures that are not by sizes go into the results folder first: the
+// page shows what that has.
 func (r *report) write(page string) error {
 	if r.options.cloud == sizing {
 		return insert(page, sizing, r.text())

@@ -209,7 +209,7 @@ func (s *site) audits(ctx context.Context, mark, n int) ([][]call, error) {
 }
 
 // auditLimit is how many calls an audit of n Networks without ports may take: the pages of networks and subnets, and
-// one call each for ports, routers, RBAC policies and the counts of addresses.
+// one call each for ports, routers, RBAC policies, security groups, floating IPs and the counts of addresses.
 func auditLimit(calls []call, n int) float64 {
 	page := n
 	for _, c := range calls {
@@ -219,5 +219,5 @@ func auditLimit(calls []call, n int) float64 {
 			}
 		}
 	}
-	return float64(2*((n+page-1)/page) + 4)
+	return float64(2*((n+page-1)/page) + 6)
 }

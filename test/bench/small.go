@@ -48,7 +48,7 @@ func smallGroup() group {
 			{
 				id: "audit-calls", name: "calls of a full audit of %d Networks", limit: noLimit,
 				how: "From one audit's first call to the next one's: the largest of a process's first three audits, of which " +
-					"a later one also asks for the counts of addresses. The target is 2·⌈N/page⌉ + 4, with the page that the " +
+					"a later one also asks for the counts of addresses. The target is 2·⌈N/page⌉ + 6, with the page that the " +
 					"controller asks for.",
 			},
 			{
@@ -301,6 +301,9 @@ func (m *small) rest(ctx context.Context) error {
 	}
 	calls := slices.MaxFunc(audits, func(a, b []call) int { return len(a) - len(b) })
 	m.report.addTo("audit-calls", float64(len(calls)), auditLimit(calls, m.size))
+	for _, c := range calls {
+		m.say("an audit: %s %s", c.method, c.shape)
+	}
 
 	mark, kubeMark := m.site.mark(), len(m.kube.Writes())
 	m.say("nothing is to happen for %s", m.idle)
