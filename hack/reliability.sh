@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the fault suite, keeps its results in test/faults/results, and writes them into docs/reliability.md beside the
-# last ones of the other cloud. They are kept whether all holds or not; the exit code tells.
+# Runs the fault suite, keeps its results in test/faults/results with a page of each scenario, and writes those of each
+# group into docs/reliability.md, beside the last ones of the other cloud. They are kept whether all holds or not: see the
+# exit code.
 #
 # Usage: reliability.sh emulator
 #        reliability.sh openstack     installs and starts a real Keystone and Neutron, and stops them at the end
@@ -39,5 +40,5 @@ FAULTS_RESULTS=$fresh FAULTS_CLOUD=$cloud FAULTS_VERSION=$(git describe --tags -
   "${run[@]}" || result=$?
 [[ -s $fresh ]] || exit "$result" # it did not come to run
 cat "$fresh" >"$folder/$1.jsonl"
-go run ./test/faults/results/page docs/reliability.md "$folder"/{emulator,openstack}.jsonl
+go run ./test/faults/results/page docs/reliability.md "$folder"
 exit "$result"

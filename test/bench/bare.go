@@ -61,9 +61,9 @@ func (l *bare) send(ctx context.Context, method, address string, body []byte) ([
 	return content, err
 }
 
-// post creates resources of a collection in one request and gives their ids.
-func (l *bare) post(ctx context.Context, collection string, bodies []map[string]any) ([]string, error) {
-	body, err := json.Marshal(map[string]any{collection: bodies})
+// post creates n resources of a collection in one request and gives their ids.
+func (l *bare) post(ctx context.Context, collection string, n int, resources map[string]any) ([]string, error) {
+	body, err := json.Marshal(resources)
 	if err != nil {
 		return nil, err
 	}
@@ -71,60 +71,23 @@ func (l *bare) post(ctx context.Context, collection string, bodies []map[string]
 	if err != nil {
 		return nil, err
 	}
-	var answer map[string][]struct{ ID string }
-	if err := json.Unmarshal(content, &answer); err != nil {
-		return nil, err
-	}
-	ids := make([]string, 0, len(bodies))
-	for _, one := range answer[collection] {
-		ids = append(ids, one.ID)
-	}
-	if len(ids) != len(bodies) {
-		return nil, fmt.Errorf("of %d %s that were asked for, %d were made", len(bodies), collection, len(ids))
+	ids := createdIDs(content)
+	if len(ids) != n {
+		return nil, fmt.Errorf("of %d %s that were asked for, %d were made", n, collection, len(ids))
 	}
 	return ids, nil
-}
-
-// postOne creates one resource, not in bulk, and gives its id.
-func (l *bare) postOne(ctx context.Context, kind string, body map[string]any) (string, error) {
-	text, err := json.Marshal(map[string]any{kind: body})
-	if err != nil {
-		return "", err
-	}
-	content, err := l.send(ctx, http.MethodPost, kind+"s", text)
-	if err != nil {
-		return "", err
-	}
-	id := createdID(content)
-	if id == "" {
-		return "", fmt.Errorf("the answer to the create of a %s has no id: %s", kind, content)
-	}
-	return id, nil
 }
 
 func (l *bare) marker() string { return "[owner=" + l.cluster + "/" + string(uuid.NewUUID()) + "]" }
 
 // create makes n networks with a subnet each, in bulk, some requests at a time, and gives the networks' ids.
 func (l *bare) create(ctx context.Context, prefix string, n, atATime int) ([]string, error) {
-	nothing := func(context.Context, int, int) error { return nil }
-	return l.createBetween(ctx, prefix, n, atATime, nothing, nothing)
-}
-
-// createBetween is create with something done before each bulk and after it, for the networks of the numbers from first
-// up to but not including end.
-func (l *bare) createBetween(
-	ctx context.Context, prefix string, n, atATime int, before, after func(ctx context.Context, first, end int) error,
-) ([]string, error) {
 	ids := make([]string, n)
 	chunks := slices.Collect(slices.Chunk(ids, bulkSize))
 	err := inParallel(ctx, atATime, len(chunks), func(ctx context.Context, i int) error {
-		first, end := i*bulkSize, i*bulkSize+len(chunks[i])
-		if err := before(ctx, first, end); err != nil {
-			return err
-		}
 		var networks, subnets []map[string]any
 		for j := range chunks[i] {
-			name, marker := nameOf(prefix, first+j), l.marker()
+			name, marker := nameOf(prefix, i*bulkSize+j), l.marker()
 			networks = append(networks, map[string]any{"name": name, "description": marker, "admin_state_up": true})
 			subnets = append(subnets, map[string]any{
 				"name": name, "description": marker, "cidr": cidr, "ip_version": 4, "gateway_ip": gateway,
@@ -133,7 +96,7 @@ func (l *bare) createBetween(
 				"dns_nameservers":  []string{}, "host_routes": []string{},
 			})
 		}
-		made, err := l.post(ctx, "networks", networks)
+		made, err := l.post(ctx, "networks", len(networks), map[string]any{"networks": networks})
 		if err != nil {
 			return err
 		}
@@ -141,10 +104,8 @@ func (l *bare) createBetween(
 		for j, id := range made {
 			subnets[j]["network_id"] = id
 		}
-		if _, err = l.post(ctx, "subnets", subnets); err != nil {
-			return err
-		}
-		return after(ctx, first, end)
+		_, err = l.post(ctx, "subnets", len(subnets), map[string]any{"subnets": subnets})
+		return err
 	})
 	return ids, err
 }
@@ -160,14 +121,14 @@ func (l *bare) remove(ctx context.Context, ids []string, atATime int) error {
 	})
 }
 
-// sweep removes what a benchmark leaves in a cloud that stays: the networks and routers whose names begin with a
-// prefix, with the ports on them, and security groups of such names or for such a network.
+// sweep removes what a benchmark leaves in a cloud that stays: the networks whose names begin with a prefix, and the
+// ports on them.
 func (l *bare) sweep(ctx context.Context, prefix string) error {
-	networks, err := l.list(ctx, "networks")
+	ports, err := l.list(ctx, "ports")
 	if err != nil {
 		return err
 	}
-	ports, err := l.list(ctx, "ports")
+	networks, err := l.list(ctx, "networks")
 	if err != nil {
 		return err
 	}
@@ -179,7 +140,7 @@ func (l *bare) sweep(ctx context.Context, prefix string) error {
 			if port.Network != network.ID {
 				continue
 			}
-			if err := l.removePort(ctx, port); err != nil {
+			if _, err := l.send(ctx, http.MethodDelete, "ports/"+port.ID, nil); err != nil {
 				return err
 			}
 		}
@@ -187,50 +148,13 @@ func (l *bare) sweep(ctx context.Context, prefix string) error {
 			return err
 		}
 	}
-	routers, err := l.list(ctx, "routers")
-	if err != nil {
-		return err
-	}
-	for _, router := range routers {
-		if strings.HasPrefix(router.Name, prefix) {
-			if _, err := l.send(ctx, http.MethodDelete, "routers/"+router.ID, nil); err != nil {
-				return err
-			}
-		}
-	}
-	groups, err := l.list(ctx, "security-groups")
-	if err != nil {
-		return err
-	}
-	for _, group := range groups {
-		if strings.HasPrefix(group.Name, prefix) || strings.Contains(group.Description, " "+prefix+"/") {
-			if _, err := l.send(ctx, http.MethodDelete, "security-groups/"+group.ID, nil); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
 }
 
-// removePort deletes a port. Neutron lets a router's interface go by way of the router alone.
-func (l *bare) removePort(ctx context.Context, port listed) error {
-	if port.Owner == "network:router_interface" && port.Device != "" {
-		_, err := l.send(ctx, http.MethodPut, "routers/"+port.Device+"/remove_router_interface",
-			[]byte(`{"port_id":"`+port.ID+`"}`))
-		return err
-	}
-	_, err := l.send(ctx, http.MethodDelete, "ports/"+port.ID, nil)
-	return err
-}
-
-// listed is what a list is asked for. All but id, name and description are ports'.
+// listed is what a list is asked for. The network is a port's.
 type listed struct {
-	ID, Name, Description string
-
-	Network string   `json:"network_id"`
-	Owner   string   `json:"device_owner"`
-	Device  string   `json:"device_id"`
-	Groups  []string `json:"security_groups"`
+	ID, Name string
+	Network  string `json:"network_id"`
 }
 
 // list gives all of a collection that the project has.
@@ -241,7 +165,7 @@ func (l *bare) list(ctx context.Context, collection string) ([]listed, error) {
 	}
 	var all map[string][]listed
 	err = json.Unmarshal(content, &all)
-	return all[strings.ReplaceAll(collection, "-", "_")], err
+	return all[collection], err
 }
 
 // best tries numbers of requests at a time and gives the one with which a bare loop creates n networks fastest.
@@ -277,29 +201,33 @@ func (l *bare) replay(ctx context.Context, calls []call, cluster string) (create
 		if err != nil {
 			return created, err
 		}
-		if was, is := createdID(c.answer), createdID(content); was != "" && is != "" {
-			replaced = append(replaced, was, is)
-			created = append(created, is)
+		if was, is := createdIDs(c.answer), createdIDs(content); len(was) == 1 && len(is) == 1 {
+			replaced = append(replaced, was[0], is[0])
+			created = append(created, is[0])
 		}
 	}
 	return created, nil
 }
 
-// createdID is the id of the one resource in the answer to a create, in bulk or not.
-func createdID(answer []byte) string {
+// createdIDs are the ids in the answer to a create, in bulk or not.
+func createdIDs(answer []byte) (ids []string) {
 	var resources map[string]json.RawMessage
 	if json.Unmarshal(answer, &resources) != nil {
-		return ""
+		return nil
 	}
 	for _, text := range resources {
-		var one struct{ ID string }
-		if json.Unmarshal(text, &one) == nil && one.ID != "" {
-			return one.ID
+		if !bytes.HasPrefix(text, []byte("[")) {
+			text = slices.Concat([]byte("["), text, []byte("]"))
 		}
 		var many []struct{ ID string }
-		if json.Unmarshal(text, &many) == nil && len(many) == 1 {
-			return many[0].ID
+		if json.Unmarshal(text, &many) != nil {
+			return nil
+		}
+		for _, one := range many {
+			if one.ID != "" {
+				ids = append(ids, one.ID)
+			}
 		}
 	}
-	return ""
+	return ids
 }

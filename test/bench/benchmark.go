@@ -26,8 +26,6 @@ type benchmark struct {
 	// limit is the target: the figure is to be at most that. With a NaN there is none, and a figure whose rounds bring
 	// limits of their own (see report.addTo) has the largest of them.
 	limit float64
-	// size is how many objects it is about, if these are not as many as the group's.
-	size func(options) int
 	// unit follows the figure; a ratio has none.
 	unit string
 }
@@ -35,14 +33,10 @@ type benchmark struct {
 // group is benchmarks that are measured on the way of one another.
 type group struct {
 	id string
-	// table names the group's own table on the page; empty if its figures are in the one that it shares with others.
-	table string
 	// clouds are those with which it can run.
 	clouds []string
 	// components are those of the control plane; with none there is no control plane.
 	components []string
-	// policies has the API server serve MultiNetworkPolicies.
-	policies bool
 	// size is how many objects it is about.
 	size func(options) int
 	// lives is how many control planes it runs on, one after another; nil means one.
@@ -55,20 +49,9 @@ type group struct {
 // noLimit is the limit of a figure that is shown without a target.
 var noLimit = math.NaN()
 
-// sizeOf is how many objects a benchmark of the group is about.
-func (g group) sizeOf(b benchmark, o options) int {
-	if b.size != nil {
-		return b.size(o)
-	}
-	return g.size(o)
-}
-
 // groups is all there is to measure, in the order of the table.
 func groups() []group {
-	return []group{
-		smallGroup(), coldGroup(), fleetGroup(), startGroup(), poolGroup(), policiesGroup(), failoverGroup(),
-		microGroup(), dataplaneGroup(), sizingGroup(),
-	}
+	return []group{smallGroup(), poolGroup(), failoverGroup(), dataplaneGroup(), sizingGroup()}
 }
 
 // bench is what a group's measure works with.
@@ -103,21 +86,12 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.out, "%s  %-9s %s\n", time.Now().Format("15:04:05"), b.group, fmt.Sprintf(format, args...))
 }
 
+// short is a duration with as many digits as matter here.
+func short(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+
 // await polls until check gives nil. It returns check's last error when ctx or patience ends.
 func await(ctx context.Context, patience time.Duration, check func() error) error {
 	return harness.Poll(ctx.Done(), patience, 20*time.Millisecond, check)
-}
-
-// rest returns after a time or with ctx's error.
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // busy is the load average per CPU above which what is measured scatters.
@@ -131,7 +105,8 @@ func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) erro
 	}
 	chosen := choose(o)
 	if o.list {
-		return list(stdout, o, chosen)
+		list(stdout, o, chosen)
+		return nil
 	}
 	if len(chosen) == 0 {
 		return fmt.Errorf("there is nothing of that name to measure with --cloud=%s: see --list", o.cloud)
@@ -141,11 +116,6 @@ func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) erro
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if o.profiles != "" {
-		if err := os.MkdirAll(o.profiles, 0o755); err != nil {
-			return err
-		}
-	}
 	// Before building, which is work, too.
 	r := newReport(o, arguments, chosen)
 	if r.load > busy*float64(runtime.NumCPU()) {
@@ -158,27 +128,21 @@ func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) erro
 		return err
 	}
 	var errs []error
-	for i := range o.runs {
-		r.begin()
-		for _, g := range chosen {
-			if err := measure(ctx, g, o, r, programs, dir, stderr); err != nil {
-				errs = append(errs, fmt.Errorf("run %d: %s: %w", i+1, g.id, err))
-			}
-			if ctx.Err() != nil {
-				break
-			}
+	for _, g := range chosen {
+		if err := measure(ctx, g, o, r, programs, dir, stderr); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", g.id, err))
 		}
-		// What there is is kept, should a later run come to nothing.
-		if len(errs) == 0 && o.write != "" {
-			if err := r.writeInto(o.write); err != nil {
-				errs = append(errs, err)
-			}
-		}
-		if len(errs) > 0 {
+		if ctx.Err() != nil {
 			break
 		}
 	}
 	fmt.Fprint(stdout, r.text())
+	if len(errs) == 0 {
+		errs = append(errs, r.missing())
+	}
+	if o.write != "" && errors.Join(errs...) == nil {
+		errs = append(errs, r.write(o.write))
+	}
 	return errors.Join(errs...)
 }
 
@@ -197,13 +161,6 @@ func choose(o options) []group {
 		}
 	}
 	return chosen
-}
-
-// wholeTables reports whether tables are measured as a whole: all groups, or only groups with tables of their own.
-func wholeTables(o options) bool {
-	return o.only == nil || !slices.ContainsFunc(choose(o), func(g group) bool {
-		return g.table == "" || !o.only.MatchString(g.id)
-	})
 }
 
 // measure measures a group, on as many control planes as it wants.
@@ -226,9 +183,7 @@ func measure(
 			b.close()
 		} else {
 			_, err = harness.Run( //nolint:contextcheck // what it sets up, it takes down whether or not ctx has ended
-				harness.Options{
-					Components: g.components, OpenStack: o.cloud == openStack, Policies: g.policies, Programs: programs,
-				},
+				harness.Options{Components: g.components, OpenStack: o.cloud == openStack, Programs: programs},
 				func(s *harness.Surroundings) (int, error) {
 					defer b.close()
 					b.Surroundings = s

@@ -3,19 +3,19 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -28,7 +28,7 @@ const (
 	gateway = "192.168.0.1"
 )
 
-// newNamespace makes a namespace that no other run has, and waits until Pods can be made in it where there are any.
+// newNamespace makes a namespace that no other run has.
 func (b *bench) newNamespace(ctx context.Context) (string, error) {
 	namespace, err := b.Kube.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}, metav1.CreateOptions{})
@@ -36,6 +36,18 @@ func (b *bench) newNamespace(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("making a namespace: %w", err)
 	}
 	return namespace.Name, nil
+}
+
+// newPodNamespace is newNamespace for Pods, which are refused until the namespace has its service account.
+func (b *bench) newPodNamespace(ctx context.Context) (string, error) {
+	namespace, err := b.newNamespace(ctx)
+	if err != nil {
+		return "", err
+	}
+	return namespace, await(ctx, harness.Patience, func() error {
+		_, err := b.Kube.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
 }
 
 // nameOf is the name of a Network, in Neutron, too: names begin with the namespace's, so that they can be told from
@@ -47,42 +59,21 @@ func plainSpec() cloudteamv1.NetworkSpec {
 	return cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: cidr, Gateway: gateway}}
 }
 
-// apply makes plain Networks of the numbers from 0 up to but not including n.
-func (b *bench) apply(ctx context.Context, namespace string, n int) error {
-	return b.applyAll(ctx, namespace, n, plainSpec())
-}
-
-// applyAll is apply for Networks of another spec.
-func (b *bench) applyAll(ctx context.Context, namespace string, n int, spec cloudteamv1.NetworkSpec) error {
+// apply makes Networks of a spec, of the numbers from 0 up to but not including n.
+func (b *bench) apply(ctx context.Context, namespace string, n int, spec cloudteamv1.NetworkSpec) error {
 	return inParallel(ctx, appliers, n, func(ctx context.Context, i int) error {
-		return b.applySpec(ctx, namespace, nameOf(namespace, i), spec)
+		return b.applyOne(ctx, namespace, nameOf(namespace, i), spec)
 	})
 }
 
-// applyOne makes one plain Network.
-func (b *bench) applyOne(ctx context.Context, namespace, name string) error {
-	return b.applySpec(ctx, namespace, name, plainSpec())
-}
-
-func (b *bench) applySpec(ctx context.Context, namespace, name string, spec cloudteamv1.NetworkSpec) error {
+// applyOne makes a Network.
+func (b *bench) applyOne(ctx context.Context, namespace, name string, spec cloudteamv1.NetworkSpec) error {
 	object := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
 	_, err := b.Networks.CloudteamV1().Networks(namespace).Create(ctx, object, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("creating Network %s: %w", name, err)
 	}
 	return nil
-}
-
-// remove deletes the Networks of the given numbers and does not wait.
-func (b *bench) remove(ctx context.Context, namespace string, first, end int) error {
-	return inParallel(ctx, appliers, end-first, func(ctx context.Context, i int) error {
-		name := nameOf(namespace, first+i)
-		err := b.Networks.CloudteamV1().Networks(namespace).Delete(ctx, name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("deleting Network %s: %w", name, err)
-		}
-		return nil
-	})
 }
 
 // inParallel calls do with 0 to n-1, some at a time, until one fails.
@@ -98,27 +89,25 @@ func inParallel(ctx context.Context, atATime, n int, do func(context.Context, in
 	return group.Wait()
 }
 
-// fleetPatience is how long no Network may change while all are waited for.
-const fleetPatience = 3 * time.Minute
+// fleetPatience is how long all Networks may take. It only ends a run that hangs.
+const fleetPatience = 30 * time.Minute
 
-// observer knows which Networks of a namespace are Ready, and when it last heard of one.
+// observer knows which Networks of a namespace are there, whether they are Ready, and when it last heard of one.
 type observer struct {
-	moved chan struct{}
-
 	mu    sync.Mutex
-	ready map[string]bool
 	there map[string]bool
+	ready int
 	at    time.Time
 }
 
 // observe watches the Networks of a namespace until the group is measured.
 func (b *bench) observe(ctx context.Context, namespace string) (*observer, error) {
-	o := &observer{moved: make(chan struct{}, 1), ready: map[string]bool{}, there: map[string]bool{}}
+	o := &observer{there: map[string]bool{}}
 	factory := informers.NewSharedInformerFactoryWithOptions(b.Networks, 0, informers.WithNamespace(namespace))
 	_, err := factory.Cloudteam().V1().Networks().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    o.saw,
-		UpdateFunc: func(_, object any) { o.saw(object) },
-		DeleteFunc: o.lost,
+		AddFunc:    func(object any) { o.heard(object, false) },
+		UpdateFunc: func(_, object any) { o.heard(object, false) },
+		DeleteFunc: func(object any) { o.heard(object, true) },
 	})
 	if err != nil {
 		return nil, err
@@ -133,75 +122,51 @@ func (b *bench) observe(ctx context.Context, namespace string) (*observer, error
 	return o, nil
 }
 
-func (o *observer) saw(object any) {
-	network, ok := object.(*cloudteamv1.Network)
-	if !ok {
-		return
-	}
-	o.mu.Lock()
-	o.at = time.Now()
-	o.there[network.Name] = true
-	if meta.IsStatusConditionTrue(network.Status.Conditions, cloudteamv1.ConditionReady) {
-		o.ready[network.Name] = true
-	}
-	o.mu.Unlock()
-	o.stir()
-}
-
-func (o *observer) lost(object any) {
+func (o *observer) heard(object any, gone bool) {
 	key, err := cache.DeletionHandlingObjectToName(object)
 	if err != nil {
 		return
 	}
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.at = time.Now()
-	delete(o.there, key.Name)
-	delete(o.ready, key.Name)
-	o.mu.Unlock()
-	o.stir()
-}
-
-func (o *observer) stir() {
-	select {
-	case o.moved <- struct{}{}:
-	default:
+	network, _ := object.(*cloudteamv1.Network)
+	was := o.there[key.Name]
+	is := !gone && (was || meta.IsStatusConditionTrue(network.Status.Conditions, cloudteamv1.ConditionReady))
+	switch {
+	case is && !was:
+		o.ready++
+	case was && !is:
+		o.ready--
+	}
+	if o.there[key.Name] = is; gone {
+		delete(o.there, key.Name)
 	}
 }
 
-// awaitReady waits until n Networks are Ready and gives the moment.
-func (o *observer) awaitReady(ctx context.Context, n int) (time.Time, error) {
-	return o.await(ctx, func() (bool, string) {
-		return len(o.ready) == n, fmt.Sprintf("%d of %d Networks are Ready", len(o.ready), n)
-	})
-}
-
-// awaitGone waits until no more than n Networks are left.
-func (o *observer) awaitGone(ctx context.Context, n int) (time.Time, error) {
-	return o.await(ctx, func() (bool, string) {
-		return len(o.there) <= n, fmt.Sprintf("%d Networks are there, want %d", len(o.there), n)
-	})
-}
-
-func (o *observer) await(ctx context.Context, done func() (bool, string)) (time.Time, error) {
-	timer := time.NewTimer(fleetPatience)
-	defer timer.Stop()
-	for {
+// awaitReady waits until there are n Networks, all Ready, and gives the moment.
+func (o *observer) awaitReady(ctx context.Context, n int) (at time.Time, err error) {
+	err = await(ctx, fleetPatience, func() error {
 		o.mu.Lock()
-		yes, state := done()
-		at := o.at
-		o.mu.Unlock()
-		if yes {
-			return at, nil
+		defer o.mu.Unlock()
+		if at = o.at; len(o.there) != n || o.ready != n {
+			return fmt.Errorf("of %d Networks, %d are there and %d are Ready", n, len(o.there), o.ready)
 		}
-		select {
-		case <-o.moved:
-			timer.Reset(fleetPatience)
-		case <-timer.C:
-			return at, fmt.Errorf("nothing moved for %s: %s", fleetPatience, state)
-		case <-ctx.Done():
-			return at, fmt.Errorf("%w: %s", ctx.Err(), state)
+		return nil
+	})
+	return at, err
+}
+
+// wroteSince is how many writes kube-apiserver's proxy saw after so many: those of Events, and all others.
+func wroteSince(kube *proxy.Proxy, mark int) (events, others int) {
+	for _, w := range kube.Writes()[mark:] {
+		if strings.Contains(w.Shape, "/events") {
+			events++
+		} else {
+			others++
 		}
 	}
+	return events, others
 }
 
 // frontKube puts a proxy in front of kube-apiserver that counts the controller's writes, and gives a kubeconfig for it.
@@ -213,15 +178,4 @@ func (b *bench) frontKube() (*proxy.Proxy, string, error) {
 	}
 	b.after(p.Close)
 	return p, path, nil
-}
-
-// writes are those of calls that change something in Neutron.
-func writes(calls []call) []call {
-	var found []call
-	for _, c := range calls {
-		if c.method != http.MethodGet {
-			found = append(found, c)
-		}
-	}
-	return found
 }

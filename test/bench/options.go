@@ -17,6 +17,10 @@ import (
 const (
 	emulator  = "emulator"
 	openStack = "openstack"
+	// dataplane is the real one, with ports that carry packets.
+	dataplane = "dataplane"
+	// sizing is the emulator for the group of that name.
+	sizing = "sizing"
 )
 
 // options are the command line.
@@ -26,25 +30,14 @@ type options struct {
 	list  bool
 	write string
 
-	runs                int
-	rounds, largeRounds int
-	networks            int
-	cold                int
-	fleet               int
-	objects             int
-	sizes               []int
-	replicas            int
-	policyPods          int
-	events              int
-	idle                time.Duration
-	lease               time.Duration
-	delay               string
-	neutronWorkers      int
-	fleetWorkers        int
-
-	flags          []string
-	profiles       string
-	profileSeconds int
+	rounds   int
+	networks int
+	replicas int
+	sizes    []int
+	idle     time.Duration
+	lease    time.Duration
+	delay    string
+	flags    []string
 }
 
 const usage = `bench measures network-controller, as ratios to the same work done bare in the same run.
@@ -54,12 +47,9 @@ Usage:
 
 Examples:
   make bench                                             everything, and the table in docs/benchmarks.md
-  make bench BENCHFLAGS=--runs=3                         the same three times, and how far the runs differ
   go run ./test/bench --list                             what there is to measure, how, and the targets
   go run ./test/bench --only=create,delete --rounds=5    two figures, and what comes along with them
-  go run ./test/bench --only=create --delay=none         against an emulator that answers at once
   go run ./test/bench --idle=10m --only=idle             ten minutes of rest, at the default intervals
-  go run ./test/bench --only=cold --cpu-profile=/tmp/p   with CPU profiles of the controller
   dev/openstack/openstack run -- go run ./test/bench --cloud=openstack
 
 A figure that misses its target is no failure: the exit code is 1 only where something could not be measured.
@@ -80,37 +70,20 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&only, "only", "", "Measure only what has an id, or is of a group, that fits a regular expression "+
 		"(see --list). Commas separate several.")
 	flags.BoolVar(&o.list, "list", false, "Say what there is to measure, and measure nothing.")
-	flags.StringVar(&o.write, "write", "", "Write the results into this page, between the markers of the cloud.")
-	flags.IntVar(&o.runs, "runs", 1, "How often everything is measured, one run after the other. The table then has the "+
-		"median of each run, too.")
-	flags.IntVar(&o.rounds, "rounds", 2, "Rounds of the small benchmarks. In each, the bare work and the controller's "+
-		"take turns.")
-	flags.IntVar(&o.largeRounds, "large-rounds", 1, "Rounds of the groups cold and fleet. Each has a control plane "+
-		"of its own.")
+	flags.StringVar(&o.write, "write", "", "Write into this page, docs/benchmarks.md or docs/sizing.md, and for the "+
+		"former into "+resultsFolder+". Run it in the repository's root.")
+	flags.IntVar(&o.rounds, "rounds", 2, "In each round, the bare work and the controller's take turns.")
 	flags.IntVar(&o.networks, "networks", 100, "Networks in the group small.")
-	flags.IntVar(&o.cold, "cold", 500, "Networks in the group cold.")
-	flags.IntVar(&o.fleet, "fleet", 10000, "Networks in the group fleet.")
-	flags.IntVar(&o.objects, "objects", 50000, "Networks in the group start.")
+	flags.IntVar(&o.replicas, "replicas", 50, "Pods in the group pool.")
 	flags.IntSliceVar(&o.sizes, "sizes", []int{100, 1000, 10000}, "Networks, and as many Pods, in the group sizing.")
-	flags.IntVar(&o.replicas, "replicas", 50, "Pods that start in the groups pool and policies.")
-	flags.IntVar(&o.policyPods, "policy-pods", 200, "Pods in the group policies whose policies change.")
-	flags.IntVar(&o.events, "events", 200, "Events whose way to Neutron is timed, during audits and without.")
 	flags.DurationVar(&o.idle, "idle", 30*time.Second, "How long nothing is to happen. There are ten audits and twenty "+
 		"resyncs in it, however long it is: 10m is the controller's default intervals.")
 	flags.DurationVar(&o.lease, "lease-duration", 5*time.Second, "Lease in the group failover; renew deadline and retry "+
 		"period are to it as the defaults are to theirs. 15s is the default.")
 	flags.StringVar(&o.delay, "delay", "real", "What the emulator's calls take: real for what was measured on a real "+
 		"Neutron, or none.")
-	flags.IntVar(&o.neutronWorkers, "neutron-workers", neutronWorkers(), "How many calls the emulator works on at a time "+
-		"in the group cold. The default is as many API workers as Neutron starts by default on this machine. In the groups "+
-		"small, pool, policies and failover it is one.")
-	flags.IntVar(&o.fleetWorkers, "fleet-workers", 16, "How many calls the emulator works on at a time in the group "+
-		"fleet.")
 	flags.StringArrayVar(&o.flags, "controller-flag", nil, "A further flag for the controller, such as --workers=50. May "+
 		"be given more than once.")
-	flags.StringVar(&o.profiles, "cpu-profile", "", "Folder for CPU profiles of the controller in the timed parts. Its "+
-		"binary has to know --profiling.")
-	flags.IntVar(&o.profileSeconds, "profile-seconds", 10, "How long such a profile is.")
 	flags.Usage = func() { fmt.Fprint(stderr, usage, flags.FlagUsages()) }
 	if err := flags.Parse(arguments); err != nil {
 		return o, err
@@ -118,12 +91,11 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q: everything is said by flags, see --help", flags.Arg(0))
 	}
-	var err error
-	if o.only, err = regexp.Compile("^(" + strings.ReplaceAll(only, ",", "|") + ")$"); err != nil {
-		return o, fmt.Errorf("--only=%s: %w", only, err)
-	}
-	if only == "" {
-		o.only = nil
+	if only != "" {
+		var err error
+		if o.only, err = regexp.Compile("^(" + strings.ReplaceAll(only, ",", "|") + ")$"); err != nil {
+			return o, fmt.Errorf("--only=%s: %w", only, err)
+		}
 	}
 	return o, o.validate()
 }
@@ -144,24 +116,16 @@ func (o options) validate() error {
 	if !slices.Contains([]string{"real", "none"}, o.delay) {
 		errs = append(errs, fmt.Errorf("--delay=%s: write real or none", o.delay))
 	}
-	if o.write != "" && (!wholeTables(o) || o.delay != "real") {
-		errs = append(errs, errors.New("--write replaces whole tables: leave --delay out, and --only unless it names groups "+
-			"that have tables of their own, such as policies"))
+	if o.write != "" && (o.delay != "real" || o.cloud == sizing && o.only != nil) {
+		errs = append(errs, errors.New("--write: leave --delay out, and with --cloud=sizing --only, too"))
 	}
-	for name, value := range map[string]int{
-		"runs": o.runs, "rounds": o.rounds, "large-rounds": o.largeRounds, "networks": o.networks, "cold": o.cold,
-		"fleet": o.fleet, "objects": o.objects, "replicas": o.replicas, "policy-pods": o.policyPods, "events": o.events,
-		"neutron-workers": o.neutronWorkers, "fleet-workers": o.fleetWorkers, "profile-seconds": o.profileSeconds,
-	} {
+	for name, value := range map[string]int{"rounds": o.rounds, "networks": o.networks, "replicas": o.replicas} {
 		if value < 1 {
 			errs = append(errs, fmt.Errorf("--%s=%d: write at least 1", name, value))
 		}
 	}
 	if len(o.sizes) == 0 || slices.Min(o.sizes) < 1 {
 		errs = append(errs, fmt.Errorf("--sizes=%v: write one or several sizes of at least 1", o.sizes))
-	}
-	if o.cloud == sizing && o.runs > 1 {
-		errs = append(errs, fmt.Errorf("--runs=%d: the table of --cloud=%s has one run", o.runs, sizing))
 	}
 	if o.idle < 10*time.Second {
 		errs = append(errs, fmt.Errorf("--idle=%s: write at least 10s, since the shortest audit interval is a second",

@@ -2,12 +2,24 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"net/http"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -18,10 +30,9 @@ func poolGroup() group {
 		benchmarks: []benchmark{
 			{
 				id: "pool", name: "a Deployment of %d on a Network, apply to all Pods running, pool ÷ no pool", limit: 0.5,
-				how: "Without a pool, what gives Pods their ports learns of each when it appears: the same Deployment's Pods " +
-					"are held by a gate of the benchmark's own, and a loop creates one port for one Pod after another, each " +
-					"with the attributes that the controller gives it, and opens the Pod's gate. The controller is stopped " +
-					"meanwhile. Scheduler, Node and Neutron are the same; the Pods start no containers (kwok).",
+				how: "Without a pool, the same Deployment's Pods are held by a gate of the benchmark's own. A loop creates one " +
+					"port for one Pod after another, with the attributes that the controller gives it, and opens the Pod's " +
+					"gate. The controller is stopped meanwhile. The Pods start no containers (kwok).",
 			},
 			{
 				id: "pool-calls", name: "calls to Neutron per Pod of it, with the pool", limit: 0.35,
@@ -36,32 +47,29 @@ func poolGroup() group {
 				id: "restart-calls", name: "calls to Neutron per Pod of the rolling restart, with the pool", limit: 0.35,
 				how: "All that Neutron's proxy sees in that time, lists included. Without a pool there are two.",
 			},
-			{
-				id: "restart-rest", name: "calls to Neutron per Pod after the rolling restart, with the pool", limit: noLimit,
-				how: "From then until there are no more ports than Pods, without lists: a port that the restart needed beyond " +
-					"the replicas is deleted once the pool's cool-down is over, each by a call.",
-			},
 		},
 		measure: measurePool,
 	}
 }
 
-// pool is the group pool while it is measured.
-type pool struct{ *workload }
-
-// rollout is what a Deployment's start and its restart took, and the calls to Neutron meanwhile. restCalls are those
-// after the restart that are no lists.
-type rollout struct {
-	start, restart                      time.Duration
-	startCalls, restartCalls, restCalls int
+// pool is the group pool while it is measured: a Deployment of Pods on a Network. Either the controller gives the Pods
+// their ports, or a bare loop does.
+type pool struct {
+	*bench
+	site      *site
+	bare      *bare
+	namespace string
+	network   *cloudteamv1.Network
 }
 
+// rollout is a Deployment's start and its restart.
+type rollout struct{ start, restart work }
+
 func measurePool(ctx context.Context, b *bench) error {
-	w, err := b.newWorkload(ctx)
-	if err != nil {
+	m := &pool{bench: b}
+	if err := m.prepare(ctx); err != nil {
 		return err
 	}
-	m := &pool{w}
 	for round := range b.rounds {
 		without, err := m.withoutPool(ctx)
 		if err != nil {
@@ -72,17 +80,45 @@ func measurePool(ctx context.Context, b *bench) error {
 			return fmt.Errorf("with the pool: %w", err)
 		}
 		n := float64(b.size)
-		b.report.add("pool", with.start.Seconds()/without.start.Seconds())
-		b.report.add("pool-calls", float64(with.startCalls)/n)
-		b.report.add("restart", with.restart.Seconds()/without.restart.Seconds())
-		b.report.add("restart-calls", float64(with.restartCalls)/n)
-		b.report.add("restart-rest", float64(with.restCalls)/n)
-		b.say("round %d: start %s with %d calls, without a pool %s with %d; restart %s with %d, and %d later, "+
-			"without %s with %d",
-			round+1, short(with.start), with.startCalls, short(without.start), without.startCalls,
-			short(with.restart), with.restartCalls, with.restCalls, short(without.restart), without.restartCalls)
+		b.report.add("pool", with.start.took.Seconds()/without.start.took.Seconds())
+		b.report.add("pool-calls", float64(with.start.calls)/n)
+		b.report.add("restart", with.restart.took.Seconds()/without.restart.took.Seconds())
+		b.report.add("restart-calls", float64(with.restart.calls)/n)
+		b.say("round %d: start in %s, without a pool in %s; restart in %s, without in %s", round+1, with.start,
+			without.start, with.restart, without.restart)
 	}
 	return nil
+}
+
+// prepare makes the namespace and has the controller make the Network. There is no Deployment yet.
+func (m *pool) prepare(ctx context.Context) (err error) {
+	if m.site, err = m.openSite(ctx, 1); err != nil {
+		return err
+	}
+	m.bare = newBare(m.site)
+	if m.namespace, err = m.newPodNamespace(ctx); err != nil {
+		return err
+	}
+	m.sweepAfter(ctx, m.bare, m.namespace)
+	c, err := m.start(ctx, m.site, m.Kubeconfig, alone...)
+	if err != nil {
+		return err
+	}
+	name := nameOf(m.namespace, 0)
+	if err := m.applyOne(ctx, m.namespace, name, plainSpec()); err != nil {
+		return err
+	}
+	err = c.await(ctx, harness.Patience, func() (err error) {
+		m.network, err = m.Networks.CloudteamV1().Networks(m.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil && !meta.IsStatusConditionTrue(m.network.Status.Conditions, cloudteamv1.ConditionReady) {
+			err = errors.New("the Network is not Ready")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.stop(ctx)
 }
 
 func (m *pool) withPool(ctx context.Context) (rollout, error) {
@@ -90,22 +126,25 @@ func (m *pool) withPool(ctx context.Context) (rollout, error) {
 	if err != nil {
 		return rollout{}, err
 	}
-	profiled := m.profile(ctx, c, "pool")
 	r, err := m.roll(ctx, false)
 	if err != nil {
 		return r, c.explain(err)
 	}
-	if err := profiled(); err != nil {
-		return r, err
-	}
-	if err := m.awaitPorts(ctx, 0); err != nil {
+	err = await(ctx, rolloutPatience, func() error {
+		ports, err := m.Networks.CloudteamV1().NetworkPorts(m.namespace).List(ctx, metav1.ListOptions{})
+		if err == nil && len(ports.Items) > 0 {
+			err = fmt.Errorf("%d NetworkPorts are left", len(ports.Items))
+		}
+		return err
+	})
+	if err != nil {
 		return r, c.explain(err)
 	}
 	return r, c.stop(ctx)
 }
 
 func (m *pool) withoutPool(ctx context.Context) (r rollout, err error) {
-	err = m.withBareLoop(ctx, nil, func(ctx context.Context) error {
+	err = m.withBareLoop(ctx, func(ctx context.Context) error {
 		r, err = m.roll(ctx, true)
 		return err
 	})
@@ -115,41 +154,156 @@ func (m *pool) withoutPool(ctx context.Context) (r rollout, err error) {
 // roll applies a Deployment, restarts it, and deletes it with its Pods. With bare, they get their ports without the
 // controller.
 func (m *pool) roll(ctx context.Context, bare bool) (r rollout, err error) {
-	began, mark := time.Now(), m.site.mark()
-	if err := m.deploy(ctx, m.size, bare); err != nil {
-		return r, err
-	}
-	if err := m.awaitAvailable(ctx); err != nil {
-		return r, err
-	}
-	r.start, r.startCalls = time.Since(began), len(m.site.since(mark))
-
-	began, mark = time.Now(), m.site.mark()
-	_, err = m.Kube.AppsV1().Deployments(m.namespace).Patch(ctx, deploymentName, types.StrategicMergePatchType,
-		[]byte(`{"spec":{"template":{"metadata":{"annotations":{"restarted":"yes"}}}}}`), metav1.PatchOptions{})
+	r.start, err = m.available(ctx, func() error { return m.deploy(ctx, bare) })
 	if err != nil {
 		return r, err
 	}
-	if err := m.awaitAvailable(ctx); err != nil {
+	r.restart, err = m.available(ctx, func() error {
+		_, err := m.Kube.AppsV1().Deployments(m.namespace).Patch(ctx, deploymentName, types.StrategicMergePatchType,
+			[]byte(`{"spec":{"template":{"metadata":{"annotations":{"restarted":"yes"}}}}}`), metav1.PatchOptions{})
+		return err
+	})
+	if err != nil {
 		return r, err
-	}
-	r.restart, r.restartCalls = time.Since(began), len(m.site.since(mark))
-	if !bare {
-		if r.restCalls, err = m.awaitRest(ctx); err != nil {
-			return r, err
-		}
 	}
 	return r, m.undeploy(ctx)
 }
 
-// awaitRest waits until there are as many ports as Pods, and gives the number of calls until then that are no lists.
-func (m *pool) awaitRest(ctx context.Context) (calls int, err error) {
-	mark := m.site.mark()
-	err = m.awaitPorts(ctx, m.size)
-	for _, call := range m.site.since(mark) {
-		if !call.lists() {
-			calls++
+// barePortGate holds the Pods that get their ports without the controller.
+const barePortGate = "bench.cloudteam.ztgame.com/port"
+
+// deploymentName is the Deployment's, and podLabels are those of its Pods.
+const deploymentName = "web"
+
+var podLabels = map[string]string{"app": deploymentName}
+
+// deploy applies the Deployment. The controller gives its Pods their ports, or with bare nobody does but portLoop.
+func (m *pool) deploy(ctx context.Context, bare bool) error {
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: podLabels},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}
+	gate := barePortGate
+	if !bare {
+		gate = cloudteamv1.SchedulingGate
+		template.Annotations = map[string]string{selection.Annotation: m.network.Name}
+	}
+	template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gate}}
+	_, err := m.Kube.AppsV1().Deployments(m.namespace).Create(ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: deploymentName},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(m.size)), Selector: &metav1.LabelSelector{MatchLabels: podLabels}, Template: template,
+		},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// rolloutPatience is how long the Pods of a Deployment may take.
+const rolloutPatience = 5 * time.Minute
+
+// available has something done, and gives what happens from then until the Deployment is as its template says, with all
+// Pods available and no others.
+func (m *pool) available(ctx context.Context, do func() error) (work, error) {
+	began, mark := time.Now(), m.site.mark()
+	if err := do(); err != nil {
+		return work{}, err
+	}
+	err := await(ctx, rolloutPatience, func() error {
+		d, err := m.Kube.AppsV1().Deployments(m.namespace).Get(ctx, deploymentName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		n, s := *d.Spec.Replicas, d.Status
+		if s.ObservedGeneration < d.Generation || s.Replicas != n || s.UpdatedReplicas != n || s.AvailableReplicas != n {
+			return fmt.Errorf("of %d Pods %d are updated and %d available, and there are %d",
+				n, s.UpdatedReplicas, s.AvailableReplicas, s.Replicas)
+		}
+		return nil
+	})
+	return work{took: time.Since(began), calls: len(m.site.since(mark))}, err
+}
+
+// undeploy deletes the Deployment with its Pods, and waits until they are gone.
+func (m *pool) undeploy(ctx context.Context) error {
+	deployments := m.Kube.AppsV1().Deployments(m.namespace)
+	err := deployments.Delete(ctx, deploymentName,
+		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
+	if err != nil {
+		return err
+	}
+	return await(ctx, rolloutPatience, func() error {
+		pods, err := m.Kube.CoreV1().Pods(m.namespace).List(ctx, metav1.ListOptions{})
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("%d Pods are left", len(pods.Items))
+		}
+		if _, gone := deployments.Get(ctx, deploymentName, metav1.GetOptions{}); err == nil && !apierrors.IsNotFound(gone) {
+			err = errors.New("the Deployment is still there")
+		}
+		return err
+	})
+}
+
+// withBareLoop has a loop give each Pod a port while do runs, and take it when the Pod is gone. do MUST
+// remove the Pods.
+func (m *pool) withBareLoop(ctx context.Context, do func(context.Context) error) error {
+	var over atomic.Bool
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return m.portPerPod(ctx, &over) })
+	group.Go(func() error {
+		defer over.Store(true)
+		return do(ctx)
+	})
+	return group.Wait()
+}
+
+func (m *pool) portPerPod(ctx context.Context, over *atomic.Bool) error {
+	ports := map[string]string{}
+	for {
+		last := over.Load()
+		pods, err := m.Kube.CoreV1().Pods(m.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		gone := maps.Clone(ports)
+		for _, pod := range pods.Items {
+			delete(gone, pod.Name)
+			if ports[pod.Name] == "" && len(pod.Spec.SchedulingGates) > 0 {
+				if ports[pod.Name], err = m.barePort(ctx, pod.Name); err != nil {
+					return err
+				}
+			}
+		}
+		for name, id := range gone {
+			if _, err := m.bare.send(ctx, http.MethodDelete, "ports/"+id, nil); err != nil {
+				return err
+			}
+			delete(ports, name)
+		}
+		if last && len(ports) == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	return calls, err
+}
+
+// barePort creates a port for a Pod, with the attributes that the controller gives to one, and opens the Pod's gate.
+func (m *pool) barePort(ctx context.Context, pod string) (id string, err error) {
+	made, err := m.bare.post(ctx, "ports", 1, map[string]any{"port": map[string]any{
+		"network_id": m.network.Status.NetworkID, "device_owner": plan.PortDeviceOwner, "name": pod,
+		"description": m.bare.marker(), "admin_state_up": true,
+		"fixed_ips": []map[string]any{{"subnet_id": m.network.Status.Subnets[0].ID}},
+	}})
+	if err != nil {
+		return "", err
+	}
+	_, err = m.Kube.CoreV1().Pods(m.namespace).Patch(ctx, pod, types.MergePatchType,
+		[]byte(`{"spec":{"schedulingGates":null}}`), metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	return made[0], err
 }

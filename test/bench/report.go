@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -14,15 +15,9 @@ import (
 // result is what the rounds of a benchmark gave.
 type result struct {
 	benchmark
-	// table is the group's.
-	table string
-	size  int
-	// runs are the rounds of each run.
-	runs [][]float64
+	size   int
+	rounds []float64
 }
-
-// rounds are those of all runs.
-func (r *result) rounds() []float64 { return slices.Concat(r.runs...) }
 
 // report collects what was measured. It is safe for concurrent use.
 type report struct {
@@ -30,9 +25,7 @@ type report struct {
 	arguments []string
 	began     time.Time
 	// load is the machine's before anything was measured.
-	load float64
-	// runs is how many have begun.
-	runs  int
+	load  float64
 	order []*result
 
 	mu      sync.Mutex
@@ -43,22 +36,12 @@ func newReport(o options, arguments []string, chosen []group) *report {
 	r := &report{options: o, arguments: arguments, began: time.Now(), load: load(), results: map[string]*result{}}
 	for _, g := range chosen {
 		for _, b := range g.benchmarks {
-			one := &result{benchmark: b, table: g.table, size: g.sizeOf(b, o)}
+			one := &result{benchmark: b, size: g.size(o)}
 			r.order = append(r.order, one)
 			r.results[b.id] = one
 		}
 	}
 	return r
-}
-
-// begin begins the next run: what is added from now on is of that one.
-func (r *report) begin() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.runs++
-	for _, one := range r.order {
-		one.runs = append(one.runs, nil)
-	}
 }
 
 // add takes what a round gave. Figures that nobody asked for are dropped.
@@ -72,11 +55,21 @@ func (r *report) addTo(id string, value, limit float64) {
 	if one == nil {
 		return
 	}
-	last := len(one.runs) - 1
-	one.runs[last] = append(one.runs[last], value)
+	one.rounds = append(one.rounds, value)
 	if !math.IsNaN(limit) && !(one.limit >= limit) {
 		one.limit = limit
 	}
+}
+
+// missing is an error that names the figures that no round gave, or nil.
+func (r *report) missing() error {
+	var errs []error
+	for _, one := range r.order {
+		if len(one.rounds) == 0 {
+			errs = append(errs, fmt.Errorf("%s was not measured", one.id))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // median is the middle one of figures.
@@ -91,49 +84,37 @@ func median(figures []float64) float64 {
 
 // spread is the smallest and the largest of the rounds, where there are several.
 func (r *result) spread() string {
-	rounds := r.rounds()
-	if len(rounds) < 2 {
+	if len(r.rounds) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("%s to %s", number(slices.Min(rounds)), number(slices.Max(rounds)))
+	return fmt.Sprintf("%s to %s", number(slices.Min(r.rounds)), number(slices.Max(r.rounds)))
 }
 
-// each is the median of each run.
-func (r *result) each() string {
-	medians := make([]string, len(r.runs))
-	for i, rounds := range r.runs {
-		medians[i] = number(median(rounds))
-	}
-	return strings.Join(medians, ", ")
-}
-
-// verdict says whether the target is met.
-func (r *result) verdict() string {
-	rounds := r.rounds()
-	is := median(rounds)
+// verdict says whether a figure meets its target.
+func verdict(is, limit float64) string {
 	switch {
-	case len(rounds) == 0:
+	case math.IsNaN(is):
 		return "not measured"
-	case math.IsNaN(r.limit):
+	case math.IsNaN(limit):
 		return ""
-	case is <= r.limit:
+	case is <= limit:
 		return "met"
-	case r.limit == 0:
+	case limit == 0:
 		return "missed by " + number(is)
 	default:
-		return fmt.Sprintf("missed by %.0f %%", math.Ceil((is/r.limit-1)*100))
+		return fmt.Sprintf("missed by %.0f %%", math.Ceil((is/limit-1)*100))
 	}
 }
 
-// target is the target as the table shows it.
-func (r *result) target() string {
-	if math.IsNaN(r.limit) {
+// target is a limit as tables show it.
+func target(limit float64, unit string) string {
+	switch {
+	case math.IsNaN(limit):
 		return ""
-	}
-	if r.limit == 0 {
+	case limit == 0:
 		return "none"
 	}
-	return strings.TrimSpace("≤ " + number(r.limit) + " " + r.unit)
+	return strings.TrimSpace("≤ " + number(limit) + " " + unit)
 }
 
 func (r *result) title() string { return strings.ReplaceAll(r.name, "%d", grouped(r.size)) }
@@ -163,38 +144,8 @@ func grouped(n int) string {
 
 // text is all results as Markdown.
 func (r *report) text() string {
-	var texts []string
-	for _, name := range r.tables() {
-		texts = append(texts, r.table(name))
-	}
-	return strings.Join(texts, "\n")
-}
-
-// tables are the names of the tables, each once.
-func (r *report) tables() (names []string) {
-	for _, one := range r.order {
-		if !slices.Contains(names, one.table) {
-			names = append(names, one.table)
-		}
-	}
-	return names
-}
-
-// of are the results in the table of a name.
-func (r *report) of(name string) (found []*result) {
-	for _, one := range r.order {
-		if one.table == name {
-			found = append(found, one)
-		}
-	}
-	return found
-}
-
-// table is the results in the table of a name, as Markdown.
-func (r *report) table(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var b strings.Builder
 	against := map[string]string{
 		emulator:  "the emulator, whose calls take what they took on a real Neutron",
 		openStack: "a real Keystone and Neutron (`dev/openstack`)",
@@ -204,98 +155,93 @@ func (r *report) table(name string) string {
 	if r.options.emulated() && r.options.delay == "none" {
 		against = "the emulator, which answers at once"
 	}
-	fmt.Fprintf(&b, "Against %s, on %s, on %s. Load average before it began: %s.\n\n", against,
-		r.began.Format("2 January 2006"), machine(), number(r.load))
-	fmt.Fprintf(&b, "```\n%s\n```\n\n", r.command())
+	var b strings.Builder
+	fmt.Fprintf(&b, "Against %s, on %s, on %s. Load average before it began: %s.\n\n```\n%s\n```\n\n", against,
+		r.began.Format("2 January 2006"), machine(), number(r.load), r.command())
 	if r.options.cloud == sizing {
-		b.WriteString(r.sizes())
-	} else {
-		r.figures(&b, r.of(name))
+		r.sizes(&b)
+		return b.String()
 	}
-	fmt.Fprintf(&b, "\n")
-	for _, one := range r.of(name) {
-		fmt.Fprintf(&b, "- **%s** (`%s`): %s\n", one.title(), one.id, one.how)
+	b.WriteString("| figure | target | median | of rounds | spread | |\n| --- | --- | --- | --- | --- | --- |\n")
+	for _, one := range r.order {
+		is := median(one.rounds)
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s | %s |\n", one.title(), target(one.limit, one.unit),
+			strings.TrimSpace(number(is)+" "+one.unit), len(one.rounds), one.spread(), verdict(is, one.limit))
 	}
 	return b.String()
 }
 
-// figures is the table of results that are not by sizes.
-func (r *report) figures(b *strings.Builder, results []*result) {
-	// A single run has no column of its own.
-	several := r.runs > 1
-	column := func(text string) string {
-		if !several {
-			return ""
-		}
-		return " " + text + " |"
-	}
-	fmt.Fprintf(b, "| figure | target | median | of rounds | spread |%s |\n| --- | --- | --- | --- | --- |%s --- |\n",
-		column(fmt.Sprintf("of each of %d runs", r.runs)), column("---"))
-	for _, one := range results {
-		rounds := one.rounds()
-		fmt.Fprintf(b, "| %s | %s | %s | %d | %s |%s %s |\n", one.title(), one.target(),
-			strings.TrimSpace(number(median(rounds))+" "+one.unit), len(rounds), one.spread(), column(one.each()),
-			one.verdict())
-	}
-}
-
 // command is how to do the same again. What says where results go is left out.
 func (r *report) command() string {
-	var text strings.Builder
-	text.WriteString("go run ./test/bench")
-	if r.options.cloud == openStack {
-		text.Reset()
-		text.WriteString("dev/openstack/openstack run -- go run ./test/bench")
-	}
-	if r.options.cloud == dataplane {
+	switch {
+	case r.options.cloud == dataplane:
 		return "make bench-dataplane"
-	}
-	if r.options.cloud == sizing && r.options.write != "" {
+	case r.options.cloud == sizing && r.options.write != "":
 		return "make bench-sizing"
 	}
-	where := []string{"--write", "--cpu-profile"}
+	text := "go run ./test/bench"
+	if r.options.cloud == openStack {
+		text = "dev/openstack/openstack run -- " + text
+	}
 	for i, argument := range r.arguments {
-		flag, _, _ := strings.Cut(argument, "=")
-		isValue := i > 0 && slices.Contains(where, r.arguments[i-1])
-		if !isValue && !slices.Contains(where, flag) {
-			text.WriteString(" " + argument)
+		isValue := i > 0 && r.arguments[i-1] == "--write"
+		if flag, _, _ := strings.Cut(argument, "="); !isValue && flag != "--write" {
+			text += " " + argument
 		}
 	}
-	return text.String()
+	return text
 }
 
-// writeInto writes the tables into a page, each between the markers of the cloud and of its name.
-func (r *report) writeInto(path string) error {
+// write writes what was measured into the page. Figures that are not by sizes go into the results folder first: the
+// page shows what that has.
+func (r *report) write(page string) error {
+	if r.options.cloud == sizing {
+		return insert(page, sizing, r.text())
+	}
+	if err := keep(resultsFolder, r.options.cloud, r.rows()); err != nil {
+		return err
+	}
+	table, err := tableOf(resultsFolder)
+	if err != nil {
+		return err
+	}
+	return insert(page, "figures", table)
+}
+
+// insert replaces what is between the markers of a name in a page.
+func insert(path, name, text string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	page := string(content)
-	for _, name := range r.tables() {
-		of := strings.TrimSpace(r.options.cloud + " " + name)
-		begin, end := fmt.Sprintf("<!-- %s -->\n", of), fmt.Sprintf("<!-- end of %s -->\n", of)
-		before, rest, ok := strings.Cut(page, begin)
-		_, after, ended := strings.Cut(rest, end)
-		if !ok || !ended {
-			return fmt.Errorf("%s: the lines %q and %q are missing, between which the table goes", path, begin, end)
-		}
-		page = before + begin + r.table(name) + end + after
+	page, err := inserted(string(content), name, text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return os.WriteFile(path, []byte(page), 0o644)
 }
 
+func inserted(page, name, text string) (string, error) {
+	begin, end := fmt.Sprintf("<!-- %s -->\n", name), fmt.Sprintf("<!-- end of %s -->\n", name)
+	before, rest, begins := strings.Cut(page, begin)
+	_, after, ends := strings.Cut(rest, end)
+	if !begins || !ends {
+		return "", fmt.Errorf("the lines %q and %q are missing, between which the table goes", begin, end)
+	}
+	return before + begin + text + end + after, nil
+}
+
 // list says what there is to measure.
-func list(w io.Writer, o options, chosen []group) error {
+func list(w io.Writer, o options, chosen []group) {
 	for _, g := range chosen {
 		fmt.Fprintf(w, "group %s\n", g.id)
 		for _, b := range g.benchmarks {
-			one := &result{benchmark: b, size: g.sizeOf(b, o)}
-			target := one.target()
-			if target != "" {
-				target = ", target: " + target
+			one := &result{benchmark: b, size: g.size(o)}
+			text := target(b.limit, b.unit)
+			if text != "" {
+				text = ", target: " + text
 			}
-			fmt.Fprintf(w, "  %-18s %s%s\n  %-18s %s\n", b.id, one.title(), target, "", b.how)
+			fmt.Fprintf(w, "  %-18s %s%s\n  %-18s %s\n", b.id, one.title(), text, "", b.how)
 		}
 	}
-	return nil
 }

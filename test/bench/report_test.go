@@ -4,11 +4,9 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -32,11 +30,10 @@ func TestVerdict(t *testing.T) {
 		"what was not measured is never missed": {0, nil, "not measured", "none"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			r := &result{benchmark: benchmark{limit: test.limit}, runs: [][]float64{test.rounds}}
-			if got := r.verdict(); got != test.verdict {
+			if got := verdict(median(test.rounds), test.limit); got != test.verdict {
 				t.Errorf("verdict %q, want %q", got, test.verdict)
 			}
-			if got := r.target(); got != test.target {
+			if got := target(test.limit, ""); got != test.target {
 				t.Errorf("target %q, want %q", got, test.target)
 			}
 		})
@@ -58,176 +55,154 @@ func TestNumbersAreShort(t *testing.T) {
 	}
 }
 
-func TestTableReplacesItsCloudsSection(t *testing.T) {
-	o, err := parse([]string{"--networks=7"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newReport(o, []string{"--write", "page.md", "--networks=7", "--cpu-profile=p"}, choose(o))
-	r.begin()
-	r.add("create", 1.5)
-	r.add("nobody asked for this", 1)
-	r.addTo("audit-calls", 4, 6)
-	r.add("policy-ports", 1.1)
-	page := "before\n<!-- emulator -->\nold\n<!-- end of emulator -->\nbetween\n<!-- openstack -->\nkept\n" +
-		"<!-- end of openstack -->\n<!-- emulator policies -->\nold policies\n<!-- end of emulator policies -->\n"
-	content := written(t, r, page)
-	want := strings.NewReplacer("old\n", r.table(""), "old policies\n", r.table("policies")).Replace(page)
-	if diff := cmp.Diff(want, content); diff != "" {
-		t.Errorf("the page (-want +got):\n%s", diff)
-	}
-	for _, line := range []string{
-		"go run ./test/bench --networks=7\n",
-		"| 7 Networks, apply to all Ready ÷ bare bulk loop | ≤ 1.20 | 1.50 | 1 |  | missed by 25 % |\n",
-		"| calls of a full audit of 7 Networks | ≤ 6 | 4 | 1 |  | met |\n",
-		"| a new policy that selects all of 200 Pods, until all ports are in its group ÷ bare calls | ≤ 1.20 | 1.10 | 1 |  | met |\n",
-	} {
-		if !strings.Contains(content, line) {
-			t.Errorf("the page lacks %q:\n%s", line, content)
-		}
-	}
-	path := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(path, []byte("no markers"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.writeInto(path); err == nil {
-		t.Error("a page without markers is no error")
-	}
-}
-
-// written is a page after a report was written into it.
-func written(t *testing.T, r *report, page string) string {
+// measured is a report of what was asked for by arguments, with the values of each figure.
+func measured(t *testing.T, arguments string, values map[string][]float64) *report {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.writeInto(path); err != nil {
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(path)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", "clouds.yaml")
+	o, err := parse(strings.Fields(arguments), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(content)
-}
-
-func TestAGroupWithATableOfItsOwnLeavesOtherTablesAlone(t *testing.T) {
-	o, err := parse([]string{"--only=policies", "--write=page.md"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newReport(o, nil, choose(o))
-	r.begin()
-	r.add("policy-start", 0.8)
-	page := "<!-- emulator -->\nkept\n<!-- end of emulator -->\n<!-- emulator policies -->\nold\n<!-- end of emulator policies -->\n"
-	content := written(t, r, page)
-	if diff := cmp.Diff(strings.Replace(page, "old\n", r.table("policies"), 1), content); diff != "" {
-		t.Errorf("the page (-want +got):\n%s", diff)
-	}
-	if !strings.Contains(content, "a Deployment of 50 under") {
-		t.Errorf("a figure with a size of its own has another one:\n%s", content)
-	}
-}
-
-func TestSeveralRunsMakeOneTable(t *testing.T) {
-	o, err := parse([]string{"--networks=7"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newReport(o, nil, choose(o))
-	for _, rounds := range [][]float64{{1, 1.1}, {1.3, 1.5}, {1.2}} {
-		r.begin()
+	r := newReport(o, strings.Fields(arguments), choose(o))
+	for id, rounds := range values {
 		for _, value := range rounds {
-			r.add("create", value)
+			r.add(id, value)
 		}
 	}
-	want := "| figure | target | median | of rounds | spread | of each of 3 runs | |\n" +
-		"| --- | --- | --- | --- | --- | --- | --- |\n" +
-		"| 7 Networks, apply to all Ready ÷ bare bulk loop | ≤ 1.20 | 1.20 | 5 | 1 to 1.50 | 1.05, 1.40, 1.20 | met |\n"
-	if table := r.table(""); !strings.Contains(table, want) {
-		t.Errorf("the table lacks\n%s:\n%s", want, table)
+	return r
+}
+
+func TestTableHasTheLastRowOfEachCloud(t *testing.T) {
+	folder := t.TempDir()
+	for _, run := range []struct {
+		cloud, arguments string
+		values           map[string][]float64
+	}{
+		{emulator, "--only=create,lone", map[string][]float64{"create": {9}, "lone": {1.1}}},
+		{emulator, "--only=create --networks=7", map[string][]float64{"create": {1.5, 1.1}, "nobody asked": {1}}},
+		{openStack, "--cloud=openstack --only=create", map[string][]float64{"create": {1}}},
+		{dataplane, "--cloud=dataplane --only=start-50-s", map[string][]float64{"start-50-s": {66.1}}},
+	} {
+		if err := keep(folder, run.cloud, measured(t, run.arguments, run.values).rows()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table, err := tableOf(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `
+| figure | target | emulator | real Neutron | command |
+| --- | --- | --- | --- | --- |
+| 7 Networks, apply to all Ready ÷ bare bulk loop | ≤ 1.20 | 1.30, missed by 9 % | 1 | ` +
+		"`make bench BENCHFLAGS=--only=create`" + ` |
+| one lone Network, apply to Ready ÷ the same calls bare | ≤ 1.30 | 1.10 |  | ` +
+		"`make bench BENCHFLAGS=--only=lone`" + ` |
+| 50 Pods to their first packets |  |  | 66.1 s | ` + "`make bench-dataplane`" + " |\n\n- "
+	if got := table[:min(len(table), len(want))]; got != want {
+		t.Errorf("(-want +got):\n%s", cmp.Diff(want, table))
 	}
 }
 
-func TestFindProcessByProgram(t *testing.T) {
-	child := exec.CommandContext(t.Context(), "sleep", "60")
-	if err := child.Start(); err != nil {
+func TestTargetOfAnAuditIsMeasured(t *testing.T) {
+	folder := t.TempDir()
+	r := measured(t, "--only=audit-calls", nil)
+	r.addTo("audit-calls", 4, 6)
+	r.addTo("audit-calls", 4, 5)
+	if err := keep(folder, emulator, r.rows()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = child.Process.Kill()
-		_ = child.Wait()
-	})
-	if pid, err := descendant("sleep"); err != nil || pid != child.Process.Pid {
-		t.Errorf("sleep is process %d, %v, want %d", pid, err, child.Process.Pid)
+	if table, err := tableOf(folder); err != nil || !strings.Contains(table, "| ≤ 6 | 4 |") {
+		t.Errorf("%v\n%s", err, table)
 	}
-	if pid, err := descendant("no such program"); err == nil {
-		t.Errorf("a program that nobody started is process %d", pid)
+}
+
+func TestWhatIsNotMeasuredIsMissing(t *testing.T) {
+	r := measured(t, "--only=create,delete", map[string][]float64{"create": {1}})
+	if err := r.missing(); err == nil || err.Error() != "delete was not measured" {
+		t.Error(err)
 	}
-	s, err := statOf(child.Process.Pid)
-	if err != nil || s.name != "sleep" || s.parent != os.Getpid() {
-		t.Errorf("sleep is %+v, %v, want a child of %d", s, err, os.Getpid())
+	r.add("delete", 1)
+	if err := r.missing(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPageMatchesResults holds the page to the committed results.
+func TestPageMatchesResults(t *testing.T) {
+	page, err := os.ReadFile("../../docs/benchmarks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := tableOf("results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := inserted(string(page), "figures", table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(page)); diff != "" {
+		t.Errorf("docs/benchmarks.md does not show what %s has: put the lines in (-want +got):\n%s", resultsFolder, diff)
+	}
+}
+
+func TestPageWithoutMarkersIsRefused(t *testing.T) {
+	for _, page := range []string{"", "<!-- x -->\n", "<!-- end of x -->\n<!-- x -->\n"} {
+		if _, err := inserted(page, "x", "text"); err == nil {
+			t.Errorf("%q is no error", page)
+		}
+	}
+}
+
+func TestSizingHasAColumnForEachSize(t *testing.T) {
+	text := measured(t, "--cloud=sizing --sizes=100,10000", map[string][]float64{
+		"size-audit": {3, 81}, "size-peak": {60.7},
+	}).text()
+	for _, want := range []string{
+		"| Networks, and as many Pods | 100 | 10,000 |\n| --- | --- | --- |\n",
+		"| calls of an audit | 3 | 81 |\n",
+		"| memory of the controller, the most | 60.7 MiB | not measured |\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestCommandRepeatsTheRun(t *testing.T) {
+	for arguments, want := range map[string]string{
+		"--write page.md --networks=7 --write=p": "go run ./test/bench --networks=7",
+		"--cloud=openstack --rounds=5": "dev/openstack/openstack run -- " +
+			"go run ./test/bench --cloud=openstack --rounds=5",
+		"--cloud=dataplane --write=page.md": "make bench-dataplane",
+		"--cloud=sizing --write=page.md":    "make bench-sizing",
+	} {
+		if got := measured(t, arguments, nil).command(); got != want {
+			t.Errorf("%s: %q, want %q", arguments, got, want)
+		}
 	}
 }
 
 func TestAuditCallLimit(t *testing.T) {
 	first := call{method: "GET", shape: "/v2.0/networks", uri: "/networking/v2.0/networks?limit=500&sort_key=id"}
-	for n, want := range map[int]float64{1: 6, 500: 6, 501: 8, 10000: 44} {
+	for n, want := range map[int]float64{1: 8, 500: 8, 501: 10, 10000: 46} {
 		if got := auditLimit([]call{first}, n); got != want {
 			t.Errorf("of %d Networks: %v, want %v", n, got, want)
 		}
 	}
 }
 
-func TestEventDuringAudit(t *testing.T) {
-	epoch := time.Now()
-	at := func(second int) time.Time { return epoch.Add(time.Duration(second) * time.Second) }
-	page := func(second int, shape, query string) call {
-		return call{at: at(second), method: "GET", shape: shape, uri: shape + "?" + query}
-	}
-	calls := []call{
-		page(10, "/v2.0/networks", "limit=1"), page(12, "/v2.0/networks", "limit=1&marker=x"),
-		page(14, "/v2.0/subnets", "limit=1"),
-		{at: at(17), method: "POST", shape: "/v2.0/networks"},
-		page(20, "/v2.0/networks", "limit=1"), page(22, "/v2.0/subnets", "limit=1"),
-	}
-	for second, want := range map[int]bool{9: false, 11: true, 13: true, 16: false, 18: false, 21: true, 23: false} {
-		if got := underWay(calls, at(second)); got != want {
-			t.Errorf("at %d: %t, want %t", second, got, want)
-		}
-	}
-}
-
-func TestCreatedNames(t *testing.T) {
-	got := names(`{"networks":[{"admin_state_up":true,"name":"a"},{"name":"b","description":"c"}]}`)
-	if diff := cmp.Diff(map[string]bool{"a": true, "b": true}, got); diff != "" {
-		t.Error(diff)
-	}
-	for answer, want := range map[string]string{
-		`{"network": {"id": "x"}}`:                   "x",
-		`{"networks": [{"id": "x"}]}`:                "x",
-		`{"networks": [{"id": "x"}, {"id": "y"}]}`:   "",
-		`{"NeutronError": {"message": "no"}}`:        "",
-		`not JSON`:                                   "",
-		`{"network": {"name": "without an id"}}`:     "",
-		`{"port": {"id": "p", "network_id": "net"}}`: "p",
+func TestCreatedIDs(t *testing.T) {
+	for answer, want := range map[string][]string{
+		`{"network": {"id": "x"}}`:                   {"x"},
+		`{"networks": [{"id": "x"}, {"id": "y"}]}`:   {"x", "y"},
+		`{"NeutronError": {"message": "no"}}`:        nil,
+		`not JSON`:                                   nil,
+		`{"port": {"id": "p", "network_id": "net"}}`: {"p"},
 	} {
-		if got := createdID([]byte(answer)); got != want {
+		if got := createdIDs([]byte(answer)); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", answer, got, want)
-		}
-	}
-}
-
-func TestParseBenchmarkLine(t *testing.T) {
-	got := benchmarkLine("BenchmarkSyncAtRest-2   \t   10000\t     20738 ns/op\t    3709 B/op\t      70 allocs/op")
-	want := map[string]float64{"ns/op": 20738, "B/op": 3709, "allocs/op": 70}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	for _, line := range []string{"PASS", "ok  \tpackage\t1.2s", "goos: linux", ""} {
-		if got := benchmarkLine(line); got != nil {
-			t.Errorf("%q gives %v", line, got)
 		}
 	}
 }
@@ -235,19 +210,17 @@ func TestParseBenchmarkLine(t *testing.T) {
 func TestInvalidFlagsAreRefused(t *testing.T) {
 	t.Setenv("OS_CLIENT_CONFIG_FILE", "")
 	for argument, want := range map[string]string{
-		"--cloud=other":                    "emulator, openstack, dataplane or sizing",
-		"--cloud=openstack":                "OS_CLIENT_CONFIG_FILE",
-		"--only=(":                         "--only=(",
-		"--rounds=0":                       "--rounds=0",
-		"--idle=1s":                        "at least 10s",
-		"--lease-duration=1500ms":          "whole seconds",
-		"--delay=2ms":                      "real or none",
-		"--write=p --only=create":          "--write replaces whole tables",
-		"--write=p --delay=none":           "--write replaces whole tables",
-		"--write=p --only=policies,create": "--write replaces whole tables",
-		"--write=p --only=policy-start":    "--write replaces whole tables",
-		"create":                           "everything is said by flags",
-		"--controller-flag=-v=2 -q":        "unknown",
+		"--cloud=other":             "emulator, openstack, dataplane or sizing",
+		"--cloud=openstack":         "OS_CLIENT_CONFIG_FILE",
+		"--only=(":                  "--only=(",
+		"--rounds=0":                "--rounds=0",
+		"--idle=1s":                 "at least 10s",
+		"--lease-duration=1500ms":   "whole seconds",
+		"--delay=2ms":               "real or none",
+		"--write=p --delay=none":    "leave --delay out",
+		"create":                    "everything is said by flags",
+		"--controller-flag=-v=2 -q": "unknown",
+		"--write=p --cloud=sizing --only=size-json": "leave --delay out",
 	} {
 		if _, err := parse(strings.Fields(argument), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", argument, err, want)
@@ -274,22 +247,9 @@ func TestBenchmarksAreDescribedAndUnique(t *testing.T) {
 			seen[id] = true
 		}
 	}
-}
-
-func TestSizingHasAColumnForEachSize(t *testing.T) {
-	o := options{cloud: sizing, sizes: []int{100, 10000}}
-	r := newReport(o, nil, []group{sizingGroup()})
-	r.begin()
-	r.add("size-audit", 3)
-	r.add("size-audit", 81)
-	r.add("size-peak", 60.7)
-	for _, want := range []string{
-		"| Networks, and as many Pods | 100 | 10,000 |\n| --- | --- | --- |\n",
-		"| calls of an audit | 3 | 81 |\n",
-		"| memory of the controller, the most | 60.7 MiB | not measured |\n",
-	} {
-		if !strings.Contains(r.table(""), want) {
-			t.Errorf("want %q in\n%s", want, r.table(""))
+	for _, id := range onPage {
+		if !seen[id] {
+			t.Errorf("docs/benchmarks.md shows %s, which nothing measures", id)
 		}
 	}
 }

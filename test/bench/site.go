@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +47,16 @@ func (c call) begins() bool {
 	return c.lists() && c.shape == "/v2.0/networks" && !strings.Contains(c.uri, "marker=")
 }
 
+// writes are those of calls that change something in Neutron.
+func writes(calls []call) (found []call) {
+	for _, c := range calls {
+		if c.method != "GET" {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
 // site is a cloud with a proxy in front, through which both the controller and the bare loops go. It is safe for
 // concurrent use.
 type site struct {
@@ -57,8 +69,6 @@ type site struct {
 
 	mu    sync.Mutex
 	calls []call
-	// wrote is when the last write was answered.
-	wrote time.Time
 }
 
 // openSite makes an emulated cloud that works on as many calls at a time as workers says, or opens the real one. It is
@@ -147,9 +157,6 @@ func (s *site) arrived(c proxy.Call) {
 func (s *site) answered(c proxy.Call, a *proxy.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.Method != "GET" {
-		s.wrote = time.Now()
-	}
 	if c.Method != "POST" || len(c.Body) == 0 {
 		return
 	}
@@ -175,32 +182,13 @@ func (s *site) since(mark int) []call {
 	return slices.Clone(s.calls[mark:])
 }
 
-// lastCall is when the last call arrived.
-func (s *site) lastCall() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.calls) == 0 {
-		return time.Time{}
-	}
-	return s.calls[len(s.calls)-1].at
-}
-
-// lastWrite is when Neutron answered the last write.
-func (s *site) lastWrite() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wrote
-}
-
-// longest is the audit of most calls.
-func longest(audits [][]call) []call {
-	return slices.MaxFunc(audits, func(a, b []call) int { return len(a) - len(b) })
-}
+// auditPatience is how long a few audits may take. It only ends a run that hangs.
+const auditPatience = 10 * time.Minute
 
 // audits are the calls of the first n whole audits since mark, each from its first call to the next one's.
-func (s *site) audits(ctx context.Context, mark, n int, patience time.Duration) ([][]call, error) {
+func (s *site) audits(ctx context.Context, mark, n int) ([][]call, error) {
 	var whole [][]call
-	err := await(ctx, patience, func() error {
+	err := await(ctx, auditPatience, func() error {
 		whole = nil
 		calls := s.since(mark)
 		first := slices.IndexFunc(calls, call.begins)
@@ -218,4 +206,18 @@ func (s *site) audits(ctx context.Context, mark, n int, patience time.Duration) 
 		return nil
 	})
 	return whole, err
+}
+
+// auditLimit is how many calls an audit of n Networks without ports may take: the pages of networks and subnets, and
+// one call each for ports, routers, RBAC policies, security groups, floating IPs and the counts of addresses.
+func auditLimit(calls []call, n int) float64 {
+	page := n
+	for _, c := range calls {
+		if address, err := url.ParseRequestURI(c.uri); err == nil && c.begins() {
+			if limit, err := strconv.Atoi(address.Query().Get("limit")); err == nil && limit > 0 {
+				page = limit
+			}
+		}
+	}
+	return float64(2*((n+page-1)/page) + 6)
 }

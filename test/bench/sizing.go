@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,9 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
-// sizing is the emulator for the group of that name. The group's table has a column for each size.
-const sizing = "sizing"
-
+// sizingGroup is what a fleet takes. Its table has a column for each size.
 func sizingGroup() group {
 	const each = "per Network with its Pod"
 	return group{
@@ -80,6 +76,8 @@ func sizingGroup() group {
 }
 
 const (
+	// sizingWorkers is how many calls the emulator works on at a time: as many as a Neutron on several machines.
+	sizingWorkers = 16
 	// podsOfOne is how many Pods a Deployment of the group sizing has, on a Network of its own.
 	podsOfOne = 50
 	// sizingPatience is how long the Pods of a size may take.
@@ -89,18 +87,11 @@ const (
 // measureSizing has a controller make as many Networks and Pods as the size says, and another one keep them.
 func measureSizing(ctx context.Context, b *bench) error {
 	b.size = b.sizes[b.life-1]
-	namespace, err := b.newNamespace(ctx)
+	namespace, err := b.newPodNamespace(ctx)
 	if err != nil {
 		return err
 	}
-	err = await(ctx, harness.Patience, func() error { // a Pod is refused without it
-		_, err := b.Kube.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	s, err := b.openSite(ctx, b.fleetWorkers)
+	s, err := b.openSite(ctx, sizingWorkers)
 	if err != nil {
 		return err
 	}
@@ -130,13 +121,13 @@ func (b *bench) makeAll(
 	if err != nil {
 		return 0, err
 	}
-	before, err := statOf(c.PID())
+	before, err := cpuOf(c.PID())
 	if err != nil {
 		return 0, err
 	}
 	began, mark, kubeMark := time.Now(), s.mark(), len(kube.Writes())
 	b.say("%s Networks", grouped(b.size))
-	if err := b.apply(ctx, namespace, b.size); err != nil {
+	if err := b.apply(ctx, namespace, b.size, plainSpec()); err != nil {
 		return 0, err
 	}
 	if _, err := observer.awaitReady(ctx, b.size); err != nil {
@@ -147,28 +138,17 @@ func (b *bench) makeAll(
 		return 0, c.explain(err)
 	}
 	b.report.add("size-took", time.Since(began).Seconds())
-	after, err := statOf(c.PID())
+	after, err := cpuOf(c.PID())
 	if err != nil {
 		return 0, err
 	}
-	wrote, events, shapes := 0, 0, map[string]int{}
-	for _, w := range kube.Writes()[kubeMark:] {
-		if strings.Contains(w.Shape, "/events") {
-			events++
-		} else {
-			wrote++
-			shapes[w.Method+" "+w.Shape]++
-		}
-	}
-	for _, shape := range slices.Sorted(maps.Keys(shapes)) {
-		b.say("%s times %s", grouped(shapes[shape]), shape)
-	}
+	events, wrote := wroteSince(kube, kubeMark)
 	n := float64(b.size)
-	b.report.add("size-cpu", (after.cpu-before.cpu).Seconds()*1000/n)
+	b.report.add("size-cpu", (after-before).Seconds()*1000/n)
 	b.report.add("size-neutron", float64(len(s.since(mark)))/n)
 	b.report.add("size-writes", float64(wrote)/n)
 	b.report.add("size-events", float64(events)/n)
-	if peak, err = peakBytes(c.PID()); err != nil {
+	if peak, err = memoryOf(c.PID(), "VmHWM"); err != nil {
 		return 0, err
 	}
 	return peak, c.stop(ctx)
@@ -254,18 +234,18 @@ func (b *bench) keepAll(ctx context.Context, s *site, kubeconfig string, peak fl
 	}
 	b.report.add("size-restart", time.Since(began).Seconds())
 	// The first audit is the start's.
-	if _, err := s.audits(ctx, mark, 1, fleetAuditPatience); err != nil {
+	if _, err := s.audits(ctx, mark, 1); err != nil {
 		return c.explain(err)
 	}
-	before, err := statOf(c.PID())
+	before, err := cpuOf(c.PID())
 	if err != nil {
 		return err
 	}
-	audits, err := s.audits(ctx, mark, 2, fleetAuditPatience)
+	audits, err := s.audits(ctx, mark, 2)
 	if err != nil {
 		return c.explain(err)
 	}
-	after, err := statOf(c.PID())
+	after, err := cpuOf(c.PID())
 	if err != nil {
 		return err
 	}
@@ -274,12 +254,12 @@ func (b *bench) keepAll(ctx context.Context, s *site, kubeconfig string, peak fl
 		return fmt.Errorf("an audit at rest wrote to Neutron: %s %s", changed[0].method, changed[0].uri)
 	}
 	b.report.add("size-audit", float64(len(calls)))
-	b.report.add("size-audit-cpu", (after.cpu - before.cpu).Seconds())
-	resident, err := residentBytes(c.PID())
+	b.report.add("size-audit-cpu", (after - before).Seconds())
+	resident, err := memoryOf(c.PID(), "VmRSS")
 	if err != nil {
 		return err
 	}
-	most, err := peakBytes(c.PID())
+	most, err := memoryOf(c.PID(), "VmHWM")
 	if err != nil {
 		return err
 	}
@@ -288,29 +268,29 @@ func (b *bench) keepAll(ctx context.Context, s *site, kubeconfig string, peak fl
 	return c.stop(ctx)
 }
 
-// sizes is the table of the group sizing: a column for each size.
-func (r *report) sizes() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "| Networks, and as many Pods |%s\n| --- |%s\n", r.cells(func(i int) string {
-		return grouped(r.options.sizes[i])
-	}), r.cells(func(int) string { return "---" }))
+// sizes writes the table of the group sizing, with a column for each size, and how each figure is measured.
+func (r *report) sizes(b *strings.Builder) {
+	cells := func(of func(i int) string) {
+		for i := range r.options.sizes {
+			fmt.Fprintf(b, " %s |", of(i))
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("| Networks, and as many Pods |")
+	cells(func(i int) string { return grouped(r.options.sizes[i]) })
+	b.WriteString("| --- |")
+	cells(func(int) string { return "---" })
 	for _, one := range r.order {
-		rounds := one.rounds()
-		fmt.Fprintf(&b, "| %s |%s\n", one.title(), r.cells(func(i int) string {
-			if i >= len(rounds) {
+		fmt.Fprintf(b, "| %s |", one.title())
+		cells(func(i int) string {
+			if i >= len(one.rounds) {
 				return "not measured"
 			}
-			return strings.TrimSpace(number(rounds[i]) + " " + one.unit)
-		}))
+			return strings.TrimSpace(number(one.rounds[i]) + " " + one.unit)
+		})
 	}
-	return b.String()
-}
-
-// cells are those of a row of sizes.
-func (r *report) cells(of func(i int) string) string {
-	var b strings.Builder
-	for i := range r.options.sizes {
-		fmt.Fprintf(&b, " %s |", of(i))
+	b.WriteString("\n")
+	for _, one := range r.order {
+		fmt.Fprintf(b, "- **%s** (`%s`): %s\n", one.title(), one.id, one.how)
 	}
-	return b.String()
 }

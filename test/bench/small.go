@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,14 +48,13 @@ func smallGroup() group {
 			{
 				id: "audit-calls", name: "calls of a full audit of %d Networks", limit: noLimit,
 				how: "From one audit's first call to the next one's: the largest of a process's first three audits, of which " +
-					"a later one also asks for the counts of addresses. The target is 2·⌈N/page⌉ + 4, with the page that the " +
+					"a later one also asks for the counts of addresses. The target is 2·⌈N/page⌉ + 6, with the page that the " +
 					"controller asks for.",
 			},
 			{
 				id: "idle", name: "writes while nothing happens, to Neutron and to Kubernetes", limit: 0,
 				how: "Seen at the two proxies during --idle, in which there are ten audits and twenty resyncs of Networks " +
-					"at rest: 30 s unless the command says otherwise, and 10 m is the controller's default intervals. The " +
-					"controller runs without leader election, whose lease is written all the time.",
+					"at rest. There is no leader election, whose lease is written all the time.",
 			},
 			{
 				id: "idle-calls", name: "calls to Neutron while nothing happens, other than audits' lists", limit: 0,
@@ -69,22 +68,19 @@ func smallGroup() group {
 			{
 				id: "rich-calls", limit: 1.3,
 				name: "calls to Neutron per Network created that has two subnets, tags, a DNS domain and a description",
-				how: "Counted as for plain ones, of as many. One more subnet, of IPv6, goes in bulk as the first does, the DNS " +
-					"domain and the description are in the network's own create, and Neutron takes tags in no create, one " +
-					"network at a time: so the target is a plain Network's and one call.",
+				how: "Counted as for plain ones, of as many. Neutron takes tags in no create, and of one network at a time: so " +
+					"the target is a plain Network's and one call.",
 			},
 			{
 				id: "router-calls", limit: 3.3,
 				name: "calls to Neutron per Network created that has a router of its own",
-				how: "As above. Neutron takes routers in no bulk, and interfaces in a call each; an " +
-					"interface's port goes alone, since it names its address, and Neutron loses addresses in a bulk of ports " +
-					"that it refuses. So the target is a plain Network's and three calls.",
+				how: "As above. Neutron takes a router, its interface and the interface's port in a call each: so the target " +
+					"is a plain Network's and three calls.",
 			},
 			{
 				id: "router-delete-calls", limit: 3.1,
 				name: "calls to Neutron per Network deleted that has a router of its own",
-				how: "Of the same Networks. Neutron takes an interface, a router and a network each in a call of its own: so " +
-					"the target is a plain Network's and two calls.",
+				how:  "Of the same Networks. The target is a plain Network's and a call each for interface and router.",
 			},
 		},
 		measure: measureSmall,
@@ -123,9 +119,13 @@ func measureSmall(ctx context.Context, b *bench) error {
 	if m.observer, err = b.observe(ctx, m.namespace); err != nil {
 		return err
 	}
-	if b.wants("create", "delete", "create-calls", "delete-calls", "create-writes", "delete-writes", "audit-calls",
-		"idle", "idle-calls") {
+	if b.wants("create", "delete", "create-calls", "delete-calls", "create-writes", "delete-writes") {
 		if err := m.fleets(ctx); err != nil {
+			return err
+		}
+	}
+	if b.wants("audit-calls", "idle", "idle-calls") {
+		if err := m.rest(ctx); err != nil {
 			return err
 		}
 	}
@@ -134,13 +134,13 @@ func measureSmall(ctx context.Context, b *bench) error {
 			return err
 		}
 	}
-	if b.wants("rich-calls") {
-		if err := m.countCalls(ctx, "rich", m.size, richSpec()); err != nil {
+	for id, spec := range map[string]cloudteamv1.NetworkSpec{"rich": richSpec(), "router": routedSpec()} {
+		if !b.wants(id+"-calls", id+"-delete-calls") {
+			continue
+		}
+		if err := m.countCalls(ctx, id, spec); err != nil {
 			return err
 		}
-	}
-	if b.wants("router-calls", "router-delete-calls") {
-		return m.countCalls(ctx, "router", m.size, routedSpec())
 	}
 	return nil
 }
@@ -157,7 +157,41 @@ func (b *bench) sweepAfter(ctx context.Context, l *bare, prefix string) {
 	})
 }
 
-// fleets creates and deletes all Networks in each round, bare and by the controller, and lets them rest once.
+// work is what the controller did for all Networks.
+type work struct {
+	took time.Duration
+	// calls are those to Neutron, and wrote is how much was written to Kubernetes, Events left out.
+	calls, wrote int
+}
+
+func (w work) String() string { return fmt.Sprintf("%s with %d calls", short(w.took), w.calls) }
+
+// create applies Networks and waits until all are Ready.
+func (m *small) create(ctx context.Context, spec cloudteamv1.NetworkSpec) (work, error) {
+	return m.during(ctx, m.size, func() error { return m.apply(ctx, m.namespace, m.size, spec) })
+}
+
+// remove deletes the Networks and waits until all are gone.
+func (m *small) remove(ctx context.Context) (work, error) {
+	return m.during(ctx, 0, func() error {
+		return inParallel(ctx, appliers, m.size, func(ctx context.Context, i int) error {
+			return m.Networks.CloudteamV1().Networks(m.namespace).Delete(ctx, nameOf(m.namespace, i), metav1.DeleteOptions{})
+		})
+	})
+}
+
+// during has the user do something, and gives what happens from then until there are n Networks, all Ready.
+func (m *small) during(ctx context.Context, n int, do func() error) (work, error) {
+	began, mark, kubeMark := time.Now(), m.site.mark(), len(m.kube.Writes())
+	if err := do(); err != nil {
+		return work{}, err
+	}
+	at, err := m.observer.awaitReady(ctx, n)
+	_, wrote := wroteSince(m.kube, kubeMark)
+	return work{at.Sub(began), len(m.site.since(mark)), wrote}, err
+}
+
+// fleets creates and deletes all Networks in each round, bare and by the controller.
 func (m *small) fleets(ctx context.Context) error {
 	atATime, err := m.bare.best(ctx, m.bench, m.namespace, min(m.size, 2*bulkSize), 1, 4)
 	if err != nil {
@@ -168,88 +202,58 @@ func (m *small) fleets(ctx context.Context) error {
 		return err
 	}
 	for round := range m.rounds {
-		bareCreate, bareDelete, err := m.bareFleet(ctx, round, atATime)
+		began := time.Now()
+		ids, err := m.bare.create(ctx, fmt.Sprintf("%s-bare%d", m.namespace, round), m.size, atATime)
 		if err != nil {
 			return fmt.Errorf("bare: %w", err)
 		}
-		err = m.timed(ctx, c, "create", bareCreate,
-			func() error { return m.apply(ctx, m.namespace, m.size) },
-			func() (time.Time, error) { return m.observer.awaitReady(ctx, m.size) })
+		bareCreate := time.Since(began)
+		began = time.Now()
+		if err := m.bare.remove(ctx, ids, atATime); err != nil {
+			return fmt.Errorf("bare: %w", err)
+		}
+		bareRemove := time.Since(began)
+		created, err := m.create(ctx, plainSpec())
 		if err != nil {
-			return err
+			return c.explain(err)
 		}
-		if round == m.rounds-1 && m.wants("audit-calls", "idle", "idle-calls") {
-			if c, err = m.rest(ctx, c); err != nil {
-				return err
-			}
-		}
-		err = m.timed(ctx, c, "delete", bareDelete,
-			func() error { return m.remove(ctx, m.namespace, 0, m.size) },
-			func() (time.Time, error) { return m.observer.awaitGone(ctx, 0) })
+		removed, err := m.remove(ctx)
 		if err != nil {
-			return err
+			return c.explain(err)
 		}
+		m.compare("create", created, bareCreate)
+		m.compare("delete", removed, bareRemove)
 	}
 	return c.stop(ctx)
 }
 
-// timed has the user do something to all Networks, from which on the controller is timed until the moment that done
-// gives, and reports that, as a ratio to what was bare, and what was called and written meanwhile: the figures id,
-// id-calls and id-writes.
-func (m *small) timed(
-	ctx context.Context, c *controller, id string, bareTook time.Duration, do func() error, done func() (time.Time, error),
-) error {
-	profiled := m.profile(ctx, c, id)
-	took, calls, wrote, err := m.during(c, do, done)
-	if err != nil {
-		return err
-	}
-	m.report.add(id, took.Seconds()/bareTook.Seconds())
-	m.report.add(id+"-calls", float64(calls)/float64(m.size))
-	m.report.add(id+"-writes", float64(wrote)/float64(m.size))
-	m.say("%s: bare in %s, by the controller in %s with %d calls", id, short(bareTook), short(took), calls)
-	return profiled()
+// compare reports a figure, its calls and its writes.
+func (m *small) compare(id string, by work, bare time.Duration) {
+	n := float64(m.size)
+	m.report.add(id, by.took.Seconds()/bare.Seconds())
+	m.report.add(id+"-calls", float64(by.calls)/n)
+	m.report.add(id+"-writes", float64(by.wrote)/n)
+	m.say("%s: by the controller in %s, bare in %s", id, by, short(bare))
 }
 
-// during has the user do something, and gives how long it takes from then until the moment that done gives, how often
-// Neutron is called meanwhile, and how much is written to Kubernetes.
-func (m *small) during(
-	c *controller, do func() error, done func() (time.Time, error),
-) (took time.Duration, calls, wrote int, err error) {
-	began, mark, kubeMark := time.Now(), m.site.mark(), len(m.kube.Writes())
-	if err := do(); err != nil {
-		return 0, 0, 0, err
-	}
-	at, err := done()
-	if err != nil {
-		return 0, 0, 0, c.explain(err)
-	}
-	return at.Sub(began), len(m.site.since(mark)), m.wroteSince(kubeMark), nil
-}
-
-// countCalls creates n Networks of a spec in each round, deletes them, and reports what was called: the figures
-// id-calls and id-delete-calls.
-func (m *small) countCalls(ctx context.Context, id string, n int, spec cloudteamv1.NetworkSpec) error {
+// countCalls creates and deletes Networks of a spec in each round, and reports what was called.
+func (m *small) countCalls(ctx context.Context, id string, spec cloudteamv1.NetworkSpec) error {
 	c, err := m.start(ctx, m.site, m.kubeconfig, alone...)
 	if err != nil {
 		return err
 	}
 	for range m.rounds {
-		_, created, _, err := m.during(c,
-			func() error { return m.applyAll(ctx, m.namespace, n, spec) },
-			func() (time.Time, error) { return m.observer.awaitReady(ctx, n) })
+		created, err := m.create(ctx, spec)
 		if err != nil {
-			return err
+			return c.explain(err)
 		}
-		_, deleted, _, err := m.during(c,
-			func() error { return m.remove(ctx, m.namespace, 0, n) },
-			func() (time.Time, error) { return m.observer.awaitGone(ctx, 0) })
+		removed, err := m.remove(ctx)
 		if err != nil {
-			return err
+			return c.explain(err)
 		}
-		m.report.add(id+"-calls", float64(created)/float64(n))
-		m.report.add(id+"-delete-calls", float64(deleted)/float64(n))
-		m.say("%s: %d Networks created with %d calls, and deleted with %d", id, n, created, deleted)
+		m.report.add(id+"-calls", float64(created.calls)/float64(m.size))
+		m.report.add(id+"-delete-calls", float64(removed.calls)/float64(m.size))
+		m.say("%s: created in %s, deleted in %s", id, created, removed)
 	}
 	return c.stop(ctx)
 }
@@ -271,77 +275,54 @@ func routedSpec() cloudteamv1.NetworkSpec {
 	return spec
 }
 
-// wroteSince is how many writes kube-apiserver's proxy saw after so many, without those of Events.
-func (m *small) wroteSince(mark int) int {
-	count := 0
-	for _, w := range m.kube.Writes()[mark:] {
-		if !strings.Contains(w.Shape, "/events") {
-			count++
-		}
-	}
-	return count
-}
-
-// bareFleet creates and deletes as many networks as there are Networks, bare.
-func (m *small) bareFleet(ctx context.Context, round, atATime int) (create, remove time.Duration, err error) {
-	began := time.Now()
-	ids, err := m.bare.create(ctx, fmt.Sprintf("%s-bare%d", m.namespace, round), m.size, atATime)
-	if err != nil {
-		return 0, 0, err
-	}
-	create = time.Since(began)
-	began = time.Now()
-	err = m.bare.remove(ctx, ids, atATime)
-	return create, time.Since(began), err
-}
-
-// restFlags are the flags with which there are ten audits and twenty resyncs in a time, as with the defaults in ten
+// rest has the controller run with nothing to do. There are ten audits and twenty resyncs, as with the defaults in ten
 // minutes.
-func restFlags(idle time.Duration) []string {
-	return append([]string{
-		"--audit-interval=" + (idle / 10).String(), "--resync-period=" + (idle / 20).String(),
-	}, alone...)
-}
-
-// rest has the controller run with nothing to do, and gives one that runs as before.
-func (m *small) rest(ctx context.Context, c *controller) (*controller, error) {
+func (m *small) rest(ctx context.Context) error {
+	c, err := m.start(ctx, m.site, m.kubeconfig, alone...)
+	if err != nil {
+		return err
+	}
+	if _, err := m.create(ctx, plainSpec()); err != nil {
+		return c.explain(err)
+	}
 	if err := c.stop(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	mark := m.site.mark()
-	c, err := m.start(ctx, m.site, m.kubeconfig, restFlags(m.idle)...)
+	c, err = m.start(ctx, m.site, m.kubeconfig, append([]string{
+		"--audit-interval=" + (m.idle / 10).String(), "--resync-period=" + (m.idle / 20).String(),
+	}, alone...)...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	audits, err := m.site.audits(ctx, mark, 3, m.idle)
+	audits, err := m.site.audits(ctx, mark, 3)
 	if err != nil {
-		return nil, c.explain(err)
+		return c.explain(err)
 	}
-	calls := longest(audits)
+	calls := slices.MaxFunc(audits, func(a, b []call) int { return len(a) - len(b) })
 	m.report.addTo("audit-calls", float64(len(calls)), auditLimit(calls, m.size))
+	for _, c := range calls {
+		m.say("an audit: %s %s", c.method, c.shape)
+	}
 
-	mark, kubeWrites := m.site.mark(), len(m.kube.Writes())
+	mark, kubeMark := m.site.mark(), len(m.kube.Writes())
 	m.say("nothing is to happen for %s", m.idle)
-	if err := rest(ctx, m.idle); err != nil {
-		return nil, err
+	select {
+	case <-time.After(m.idle):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	idle := m.site.since(mark)
-	others := 0
-	for _, c := range idle {
-		if !c.lists() {
-			others++
-		}
-	}
-	wrote := m.kube.Writes()[kubeWrites:]
+	idle, wrote := m.site.since(mark), m.kube.Writes()[kubeMark:]
+	others := slices.DeleteFunc(slices.Clone(idle), call.lists)
 	m.report.add("idle", float64(len(writes(idle))+len(wrote)))
-	m.report.add("idle-calls", float64(others))
+	m.report.add("idle-calls", float64(len(others)))
 	for _, w := range wrote {
 		m.say("written to Kubernetes: %s", w)
 	}
-	if err := c.stop(ctx); err != nil {
-		return nil, err
+	if _, err := m.remove(ctx); err != nil {
+		return c.explain(err)
 	}
-	return m.start(ctx, m.site, m.kubeconfig, alone...)
+	return c.stop(ctx)
 }
 
 // lone times one Network at a time.
@@ -354,39 +335,31 @@ func (m *small) lone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for round := range m.rounds * loneRounds {
-		name := nameOf(m.namespace, 90000+round)
-		began, mark := time.Now(), m.site.mark()
-		if err := m.applyOne(ctx, m.namespace, name); err != nil {
-			return err
-		}
-		ready, err := m.observer.awaitReady(ctx, 1)
+	for range m.rounds * loneRounds {
+		name, mark := nameOf(m.namespace, 0), m.site.mark()
+		by, err := m.during(ctx, 1, func() error { return m.applyOne(ctx, m.namespace, name, plainSpec()) })
 		if err != nil {
 			return c.explain(err)
 		}
-		took, calls := ready.Sub(began), m.site.since(mark)
-		began = time.Now()
-		created, err := m.bare.replay(ctx, calls, string(system.UID))
+		began := time.Now()
+		created, err := m.bare.replay(ctx, m.site.since(mark), string(system.UID))
 		if err != nil {
 			return fmt.Errorf("bare: %w", err)
 		}
 		bareTook := time.Since(began)
-		m.report.add("lone", took.Seconds()/bareTook.Seconds())
-		m.say("one Network: bare in %s, by the controller in %s with %d calls", short(bareTook), short(took), len(calls))
+		m.report.add("lone", by.took.Seconds()/bareTook.Seconds())
+		m.say("one Network: by the controller in %s, bare in %s", by, short(bareTook))
 		if len(created) > 0 {
 			if _, err := m.bare.send(ctx, http.MethodDelete, "networks/"+created[0], nil); err != nil {
 				return err
 			}
 		}
-		if err := m.remove(ctx, m.namespace, 90000+round, 90000+round+1); err != nil {
-			return err
-		}
-		if _, err := m.observer.awaitGone(ctx, 0); err != nil {
+		_, err = m.during(ctx, 0, func() error {
+			return m.Networks.CloudteamV1().Networks(m.namespace).Delete(ctx, name, metav1.DeleteOptions{})
+		})
+		if err != nil {
 			return c.explain(err)
 		}
 	}
 	return c.stop(ctx)
 }
-
-// short is a duration with as many digits as matter here.
-func short(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

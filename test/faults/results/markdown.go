@@ -12,74 +12,122 @@ const (
 	End   = "<!-- end of what is generated -->"
 )
 
-// Insert puts the runs' results into a page, between the markers, and gives the new page.
+// Insert puts a row for each group of scenarios into a page, between the markers, and gives the new page.
 func Insert(page string, emulator, real Run) (string, error) {
 	before, rest, begins := strings.Cut(page, Begin+"\n")
 	_, after, ends := strings.Cut(rest, End)
 	if !begins || !ends {
 		return "", errors.New("the page lacks one of the lines " + Begin + " and " + End)
 	}
-	return before + Begin + "\n" + markdown(emulator, real) + End + after, nil
+	return before + Begin + "\n" + groups(emulator, real) + End + after, nil
 }
 
-// markdown gives a summary, and a table of the emulator's rows for each heading. The rows of the other run are shown
-// beside them; those that the emulator's has no more are gone.
-func markdown(emulator, real Run) string {
+// pair is a scenario with its row of each run. One that the other run does not have is not tried there yet.
+type pair struct{ emulator, real Row }
+
+// pairs are the emulator's scenarios, by heading, and the headings in their order. Scenarios that only the other run
+// has are gone.
+func pairs(emulator, real Run) (headings []string, of map[string][]pair) {
 	beside := map[string]Row{}
 	for _, row := range real.Rows {
 		beside[row.Scenario] = row
 	}
-	var b strings.Builder
-	b.WriteString("\n" + summary("On the emulated Neutron", emulator, emulator.Rows, len(emulator.Rows)))
-	if real.Date != "" {
-		var shown []Row
-		for _, row := range emulator.Rows {
-			if r, ok := beside[row.Scenario]; ok {
-				shown = append(shown, r)
-			}
-		}
-		b.WriteString(summary("On a real "+real.Cloud, real, shown, len(emulator.Rows)))
-	}
-	heading := ""
+	of = map[string][]pair{}
 	for _, row := range emulator.Rows {
-		if row.Heading != heading {
-			heading = row.Heading
-			fmt.Fprintf(&b, "\n### %s\n\n| scenario | emulator | real Neutron |\n| --- | --- | --- |\n", heading)
+		there, ok := beside[row.Scenario]
+		if !ok {
+			there = Row{Outcome: "not tried yet"}
 		}
-		there := "not tried yet"
-		if r, ok := beside[row.Scenario]; ok {
-			there = cell(r)
+		if of[row.Heading] == nil {
+			headings = append(headings, row.Heading)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", row.Scenario, cell(row), there)
+		of[row.Heading] = append(of[row.Heading], pair{row, there})
 	}
-	return b.String() + "\n"
+	return headings, of
 }
 
-// summary counts the rows of a run, of all scenarios that there are.
-func summary(where string, run Run, rows []Row, all int) string {
-	tried, hold, kills := 0, 0, 0
-	for _, row := range rows {
-		if row.Outcome == NotTried {
+// count is how many scenarios were tried and held, and at how many writes the process was killed.
+type count struct{ tried, held, kills int }
+
+func (c *count) add(row Row) {
+	if row.Outcome != Holds && row.Outcome != Fails {
+		return
+	}
+	c.tried++
+	c.kills += row.Kills
+	if row.Outcome == Holds {
+		c.held++
+	}
+}
+
+// groups are the runs, and a table with a row for each heading.
+func groups(emulator, real Run) string {
+	headings, of := pairs(emulator, real)
+	var b, rows strings.Builder
+	var all [2]count
+	for _, heading := range headings {
+		var group [2]count
+		for _, p := range of[heading] {
+			for _, counts := range []*[2]count{&group, &all} {
+				counts[0].add(p.emulator)
+				counts[1].add(p.real)
+			}
+		}
+		fmt.Fprintf(&rows, "| %s | %d |%s\n", heading, len(of[heading]), cells(group))
+	}
+	b.WriteString("\n" + runs(emulator, real) + "\n| group | scenarios | emulator: tried | held | kills | " +
+		"real Neutron: tried | held | kills |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- | --- |\n" + rows.String())
+	fmt.Fprintf(&b, "| all | %d |%s\n\n", len(emulator.Rows), cells(all))
+	return b.String()
+}
+
+func cells(counts [2]count) string {
+	text := ""
+	for _, c := range counts {
+		text += fmt.Sprintf(" %d | %d | %d |", c.tried, c.held, c.kills)
+	}
+	return text
+}
+
+// runs says what ran when.
+func runs(emulator, real Run) string {
+	text := ""
+	for i, run := range []Run{emulator, real} {
+		if run.Date == "" {
 			continue
 		}
-		tried++
-		kills += row.Kills
-		if row.Outcome == Holds {
-			hold++
+		text += "- " + []string{"The emulated Neutron", "A real " + run.Cloud}[i] + ": " + run.Date
+		if run.Version != "" {
+			text += ", controller " + run.Version
+		}
+		text += ".\n"
+	}
+	return text
+}
+
+// Scenarios is a page with a row for each scenario.
+func Scenarios(emulator, real Run) string {
+	headings, of := pairs(emulator, real)
+	var b strings.Builder
+	b.WriteString("# Fault scenarios\n\nThe last result of each scenario, written by `make reliability`.\n" +
+		"[Reliability](../../../docs/reliability.md) says how they run.\n" +
+		"A scenario that was tried again alone names its controller.\n\n" + runs(emulator, real))
+	for _, heading := range headings {
+		fmt.Fprintf(&b, "\n## %s\n\n| scenario | emulator | real Neutron |\n| --- | --- | --- |\n", heading)
+		for _, p := range of[heading] {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", p.emulator.Scenario, cell(p.emulator), cell(p.real))
 		}
 	}
-	when := run.Date
-	if run.Version != "" {
-		when += ", controller " + run.Version
-	}
-	return fmt.Sprintf("- %s (%s) %d of %d scenarios were tried, and %d hold. The process was killed at %s.\n",
-		where, when, tried, all, hold, writes(kills))
+	return b.String()
 }
 
 func cell(row Row) string {
 	text := string(row.Outcome)
-	if row.Kills > 0 {
-		text += ", killed at " + writes(row.Kills)
+	if row.Kills == 1 {
+		text += ", killed at 1 write"
+	} else if row.Kills > 1 {
+		text += fmt.Sprintf(", killed at %d writes", row.Kills)
 	}
 	if row.Reason != "" {
 		text += ": " + row.Reason
@@ -88,11 +136,4 @@ func cell(row Row) string {
 		text += " (controller " + row.Version + ")"
 	}
 	return text
-}
-
-func writes(n int) string {
-	if n == 1 {
-		return "1 write"
-	}
-	return fmt.Sprintf("%d writes", n)
 }

@@ -60,26 +60,18 @@ func TestNewScenarioGoesUnderItsHeading(t *testing.T) {
 	}
 }
 
-func TestPageShowsBothRuns(t *testing.T) {
+func TestPageCountsByGroup(t *testing.T) {
 	page := "# Page\n" + Begin + "\nold\n" + End + "\nrest\n"
 	want := "# Page\n" + Begin + `
 
-- On the emulated Neutron (2026-01-02, controller v1-3-gabc) 4 of 4 scenarios were tried, and 3 hold. The process was killed at 20 writes.
-- On a real Neutron 21.0.0 (2025-12-31) 2 of 4 scenarios were tried, and 2 hold. The process was killed at 1 write.
+- The emulated Neutron: 2026-01-02, controller v1-3-gabc.
+- A real Neutron 21.0.0: 2025-12-31.
 
-### Kills
-
-| scenario | emulator | real Neutron |
-| --- | --- | --- |
-| killed at a write | holds, killed at 20 writes | holds, killed at 1 write |
-
-### Lists
-
-| scenario | emulator | real Neutron |
-| --- | --- | --- |
-| a list <is> empty | does not hold | holds |
-| a list ends | holds | not tried: slow |
-| a list is new | holds | not tried yet |
+| group | scenarios | emulator: tried | held | kills | real Neutron: tried | held | kills |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+| Kills | 1 | 1 | 1 | 20 | 1 | 1 | 1 |
+| Lists | 3 | 3 | 2 | 0 | 1 | 1 | 0 |
+| all | 4 | 4 | 3 | 20 | 2 | 2 | 1 |
 
 ` + End + "\nrest\n"
 	got, err := Insert(page, emulated, onReal)
@@ -92,6 +84,31 @@ func TestPageShowsBothRuns(t *testing.T) {
 	again, err := Insert(got, emulated, onReal)
 	if diff := cmp.Diff(got, again); err != nil || diff != "" {
 		t.Errorf("a second time it gives another page: %v\n%s", err, diff)
+	}
+}
+
+func TestScenariosShowBothRuns(t *testing.T) {
+	want := `
+- The emulated Neutron: 2026-01-02, controller v1-3-gabc.
+- A real Neutron 21.0.0: 2025-12-31.
+
+## Kills
+
+| scenario | emulator | real Neutron |
+| --- | --- | --- |
+| killed at a write | holds, killed at 20 writes | holds, killed at 1 write |
+
+## Lists
+
+| scenario | emulator | real Neutron |
+| --- | --- | --- |
+| a list <is> empty | does not hold | holds |
+| a list ends | holds | not tried: slow |
+| a list is new | holds | not tried yet |
+`
+	_, tables, _ := strings.Cut(Scenarios(emulated, onReal), "names its controller.\n")
+	if diff := cmp.Diff(want, tables); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -126,8 +143,8 @@ func TestRunRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPageMatchesResults holds the page to the committed results.
-func TestPageMatchesResults(t *testing.T) {
+// TestPagesMatchResults holds both pages to the committed results.
+func TestPagesMatchResults(t *testing.T) {
 	emulator, err := Read("emulator.jsonl")
 	if err != nil {
 		t.Fatal(err)
@@ -136,15 +153,23 @@ func TestPageMatchesResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../../docs/reliability.md")
+	pages := map[string]string{}
+	for _, path := range []string{"../../../docs/reliability.md", "README.md"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[path] = string(text)
+	}
+	page, err := Insert(pages["../../../docs/reliability.md"], emulator, real)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := Insert(string(page), emulator, real)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(page)); diff != "" {
-		t.Errorf("docs/reliability.md is not what test/faults/results says: run `make reliability` (-want +got):\n%s", diff)
+	for path, want := range map[string]string{
+		"../../../docs/reliability.md": page, "README.md": Scenarios(emulator, real),
+	} {
+		if diff := cmp.Diff(want, pages[path]); diff != "" {
+			t.Errorf("%s is not what test/faults/results says: run `make reliability` (-want +got):\n%s", path, diff)
+		}
 	}
 }

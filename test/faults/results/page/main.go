@@ -1,34 +1,35 @@
-// Command page writes the results of the fault suite into docs/reliability.md.
+// Command page writes the results of the fault suite into docs/reliability.md, and each scenario's into README.md
+// beside them.
 //
-// Usage: page PAGE EMULATOR REAL, which are paths: of the page, and of the results of the runs on the emulator and on a
-// real cloud.
+// Usage: page PAGE FOLDER, which are paths: of the page, and of the folder with the results of the runs.
 package main
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"cloudteam.ztgame.com/network-controller/test/faults/results"
 )
 
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: page PAGE EMULATOR REAL")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: page PAGE FOLDER")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := write(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "page:", err)
 		os.Exit(1)
 	}
 }
 
-// write brings the page up to date with the two files.
-func write(page, emulator, real string) error {
-	onEmulator, err := results.Read(emulator)
+// write brings both pages up to date with the folder.
+func write(page, folder string) error {
+	emulator, err := results.Read(filepath.Join(folder, "emulator.jsonl"))
 	if err != nil {
 		return err
 	}
-	onReal, err := results.Read(real)
+	real, err := results.Read(filepath.Join(folder, "openstack.jsonl"))
 	if err != nil {
 		return err
 	}
@@ -36,9 +37,12 @@ func write(page, emulator, real string) error {
 	if err != nil {
 		return err
 	}
-	written, err := results.Insert(string(text), onEmulator, onReal)
+	written, err := results.Insert(string(text), emulator, real)
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)
 	}
-	return os.WriteFile(page, []byte(written), 0o644)
+	if err := os.WriteFile(page, []byte(written), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "README.md"), []byte(results.Scenarios(emulator, real)), 0o644)
 }
