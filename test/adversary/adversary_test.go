@@ -1,7 +1,6 @@
 package adversary
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -21,6 +20,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -153,20 +153,16 @@ func (who *tenant) forgeStatefulSet(of *appsv1.StatefulSet, networks string) {
 	})
 }
 
-// largeDeployment asks for far more Pods than the Network has addresses. What the controller makes and asks for is
-// bounded by what can be had.
-func largeDeployment(t *testing.T, w *world) {
+// largeDeployment asks for far more Pods than the Network has addresses. What the controller makes is bounded by what can
+// be had.
+func largeDeployment(t *testing.T, _ *world) {
 	attacker := newTenant(t)
 	attacker.network("small", "10.72.0.0/28", "10.72.0.1")
 	attacker.awaitReady("small")
 	// Beyond the free addresses, a pool may have 100 ports under way before the first refusal shows.
 	const free = 13
 	const most = free + 100
-	replicas := int32(3000)
-	if testing.Short() { // enough to go past the bound, and no load on the API server that all other tests feel
-		replicas = 3 * most
-	}
-	attacker.deployment("large", "small", replicas)
+	attacker.deployment("large", "small", 3*most)
 	t.Cleanup(func() { _ = scale(attacker, "large", 0) })
 	with := 0
 	surroundings.Eventually(t, func() error {
@@ -181,31 +177,10 @@ func largeDeployment(t *testing.T, w *world) {
 		}
 		return nil
 	})
-	// Others use the same controller meanwhile.
-	network, err := attacker.networks.CloudteamV1().Networks(attacker.name).Get(t.Context(), "small", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked := w.neutron.Break(func(c proxy.Call) bool {
-		return c.Shape == "/v2.0/ports" && c.Method == http.MethodPost && bytes.Contains(c.Body, []byte(network.Status.NetworkID))
-	}, 0, proxy.Pass)
-	t.Cleanup(asked.Mend)
-	began := time.Now()
-	surroundings.Eventually(t, func() error {
-		if n := len(attacker.ports()); n > most {
-			t.Fatalf("there are %d NetworkPorts for 13 addresses, want at most %d", n, most)
-		}
-		if time.Since(began) < 5*time.Second {
-			return fmt.Errorf("only %s have passed", time.Since(began))
-		}
-		return nil
-	})
-	// One create at a time tries, after a second, two, four, and so on. A Pod that leaves makes it try at once. Addresses
-	// that were free when the count began may have taken a call each.
-	t.Logf("Neutron was asked for ports %d times in %s", asked.Hits(), time.Since(began).Round(time.Second))
-	if n, bound := asked.Hits(), 5+max(free-with, 0); n > bound {
-		t.Errorf("Neutron was asked for ports %d times in 5 seconds, of a subnet with %d of %d addresses free; want %d at most",
-			n, max(free-with, 0), free, bound)
+	// Others use the same controller meanwhile. How seldom Neutron is asked for what is not there,
+	// TestAPoolStopsWhereThereIsNoAddress holds.
+	if n := len(attacker.ports()); n > most {
+		t.Errorf("there are %d NetworkPorts for %d addresses, want at most %d", n, free, most)
 	}
 }
 
@@ -327,9 +302,7 @@ func beyondTheRole(t *testing.T, _ *world) {
 // TestANoisyNeighbourSlowsNobody has one namespace hold thousands of Networks that wait (ADVERSARY_NOISE), and measures
 // what another's Network takes to become Ready, as a ratio to what it takes when all is quiet.
 func TestANoisyNeighbourSlowsNobody(t *testing.T) {
-	if testing.Short() || openStack() {
-		t.Skip("it makes thousands of objects")
-	}
+	nightly.Only(t, "it compares latencies beside thousands of objects, and needs the machine for itself")
 	newWorld(t)
 	attacker, bystander := newTenant(t), newTenant(t)
 	made := 0
@@ -388,15 +361,11 @@ func TestANoisyNeighbourSlowsNobody(t *testing.T) {
 	}
 }
 
-// TestAHangingAPIConcernsItsUser has the API for QoS policies hang, which one tenant's Network needs.
+// TestAHangingAPIConcernsItsUser has the API for QoS policies hang, which one tenant's Network needs. Another's Network
+// becomes Ready while the calls hang, which go on to do so.
 func TestAHangingAPIConcernsItsUser(t *testing.T) {
-	w := newWorld(t, "--workers=20")
+	w := newWorld(t, "--workers=20", "--cloud-timeout=10m")
 	attacker, bystander := newTenant(t), newTenant(t)
-	began := time.Now()
-	bystander.network("before", "10.74.0.0/24", "10.74.0.1")
-	bystander.awaitReady("before")
-	idle := time.Since(began)
-
 	released := make(chan struct{})
 	rule := w.neutron.Break(func(c proxy.Call) bool {
 		return c.Method == http.MethodGet && c.Shape == "/v2.0/qos/policies"
@@ -410,12 +379,6 @@ func TestAHangingAPIConcernsItsUser(t *testing.T) {
 	case <-rule.Hit():
 	case <-t.Context().Done():
 	}
-	began = time.Now()
 	bystander.network("after", "10.75.0.0/24", "10.75.0.1")
 	bystander.awaitReady("after")
-	// A call that hangs ends after two minutes. Below ten seconds, the machine's other work decides.
-	if took, bound := time.Since(began), max(3*idle, 10*time.Second); took > bound {
-		t.Errorf("a Network that names no QoS policy became Ready after %s while the API for those hangs, and after %s before; "+
-			"want %s at most", took, idle, bound)
-	}
 }

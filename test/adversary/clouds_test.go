@@ -17,6 +17,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 // inSecretOf has a Network use the credentials in a Secret.
@@ -28,9 +29,7 @@ func inSecretOf(name string) func(*cloudteamv1.NetworkSpec) {
 // takes connections and does not answer, or to one that is not there, and replace half of these Secrets all the while.
 // Another's Networks with a Secret become Ready all the same.
 func TestCloudsWithoutAnswersConcernTheirNamespaces(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for minutes")
-	}
+	nightly.Only(t, "it waits for minutes, and for clouds that do not answer")
 	released := make(chan struct{})
 	var hanging atomic.Int64
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

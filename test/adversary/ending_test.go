@@ -12,6 +12,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -21,9 +22,7 @@ const endingPatience = 4 * time.Minute
 // TestANamespaceEndsWhateverTheCloudDoes deletes namespaces with a Secret, Networks, a Deployment, and ports of others on
 // them, while Neutron breaks deletions. Each ends without a person, and nothing is left in Neutron.
 func TestANamespaceEndsWhateverTheCloudDoes(t *testing.T) {
-	if testing.Short() || openStack() {
-		t.Skip("it waits for minutes")
-	}
+	nightly.Only(t, "it waits for minutes")
 	w := newWorld(t)
 	deletes := func(c proxy.Call) bool { return c.Method == http.MethodDelete }
 	for sentence, breaks := range map[string]func(t *testing.T) *proxy.Rule{
@@ -99,7 +98,6 @@ func holdEnding(t *testing.T, w *world, withSecret bool, breaks func() *proxy.Ru
 	if err := namespaces.Delete(t.Context(), who.name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	meanwhile()
 	err := harness.Poll(nil, endingPatience, 200*time.Millisecond, func() error {
 		is, err := namespaces.Get(t.Context(), who.name, metav1.GetOptions{})
@@ -114,7 +112,6 @@ func holdEnding(t *testing.T, w *world, withSecret bool, breaks func() *proxy.Ru
 	if rule.Hits() == 0 {
 		t.Error("nothing was broken")
 	}
-	t.Logf("the namespace ended after %s", time.Since(began).Round(time.Second))
 	surroundings.Eventually(t, func() error {
 		if left := markedBy(w.cloud, owners); len(left) > 0 {
 			return fmt.Errorf("there is still in Neutron %v", left)

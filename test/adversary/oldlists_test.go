@@ -12,6 +12,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -75,6 +76,7 @@ func (r *replay) old() int {
 
 // TestOldListsDeleteAndDoubleNothing has all lists show what was deleted, and not what was just made.
 func TestOldListsDeleteAndDoubleNothing(t *testing.T) {
+	nightly.Only(t, "it waits for a dozen audits of the whole project; TestAnOldListReplacesNoNetwork has it in virtual time")
 	interval := "1s"
 	if openStack() {
 		interval = "10s" // a sync takes seconds there, and has to look between two audits

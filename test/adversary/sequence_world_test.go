@@ -26,8 +26,8 @@ import (
 
 const (
 	// patience is how long a world may take to come to rest, and leaving how long its namespaces may take to go: the
-	// namespace controller looks again only after 8 seconds where a finalizer held something.
-	patience, leaving = 30 * time.Second, 90 * time.Second
+	// namespace controller looks again only after 8 seconds where a finalizer held something. They end hangs alone.
+	patience, leaving = 3 * time.Minute, 5 * time.Minute
 	// patienceOnceFailed is for the sequences that rapid tries once one failed, of which it is to find a short one.
 	patienceOnceFailed = 8 * time.Second
 	pause              = 100 * time.Millisecond

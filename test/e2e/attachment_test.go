@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +59,18 @@ func TestAttachments(t *testing.T) {
 		len(plugin.IPAM.Routes) != 1 || plugin.IPAM.Routes[0].Dst != "10.9.0.0/16" {
 		t.Errorf("configuration %s", text)
 	}
+
+	// Deleted by hand, it comes back.
+	if err := attachments.Delete(t.Context(), network, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		is, err := attachments.Get(t.Context(), network, metav1.GetOptions{})
+		if err == nil && is.GetUID() == attachment.GetUID() {
+			err = errors.New("it is the one that was deleted")
+		}
+		return err
+	})
 
 	// A name that is somebody else's NetworkAttachmentDefinition is Multus' business; the Pod is let go as it is.
 	foreign := &unstructured.Unstructured{Object: map[string]any{

@@ -20,6 +20,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 const (
@@ -59,6 +60,7 @@ type restartable struct {
 // TestDeploymentStress does at random what a namespace may see in a bad week, and holds that no two Pods that live ever
 // have one address, that everything settles, and that nothing is left when all is deleted.
 func TestDeploymentStress(t *testing.T) {
+	nightly.Only(t, "it draws minutes of deeds, which differ from run to run")
 	// Of two processes one alone may speak to Neutron: each would make ports for one NetworkPort, and of these the
 	// younger go, whoever has their addresses.
 	for sentence, processes := range map[string][]string{

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -177,16 +175,8 @@ func holdApart(t *testing.T, namespace string) { t.Helper(); surroundings.HoldAp
 // TestDeployment takes Deployments and Pods that declare networks through their lives, on a control plane that makes and
 // schedules Pods.
 func TestDeployment(t *testing.T) {
-	for _, cloudName := range []string{"admin", "tenant"} {
-		t.Run(cloudName, func(t *testing.T) {
-			startController(t, cloudName)
-			awaitGate(t, newNamespace(t))
-			t.Run("group", func(t *testing.T) { testDeployments(t, cloudName) })
-		})
-	}
-}
-
-func testDeployments(t *testing.T, cloudName string) {
+	startController(t, "tenant")
+	awaitGate(t, newNamespace(t))
 	parallel := func(sentence string, test func(t *testing.T, c *cloud, namespace, network, networkID string)) {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
@@ -195,8 +185,9 @@ func testDeployments(t *testing.T, cloudName string) {
 			apply(t, namespace, network, example())
 			networkID := awaitReady(t, namespace, network).Status.NetworkID
 			holdApart(t, namespace)
-			test(t, open(t, cloudName), namespace, network, networkID)
-			awaitPorts(t, open(t, cloudName), namespace, networkID, 0)
+			c := open(t, "tenant")
+			test(t, c, namespace, network, networkID)
+			awaitPorts(t, c, namespace, networkID, 0)
 			remove(t, namespace, network)
 		})
 	}
@@ -210,139 +201,6 @@ func testDeployments(t *testing.T, cloudName string) {
 		scale(t, namespace, "web", 2)
 		pods = awaitPods(t, namespace, "app=web", 2)
 		wantAllocations(t, pods, awaitPorts(t, c, namespace, networkID, 2), "192.168.0.0/16")
-		removeDeployment(t, namespace, "web")
-	})
-
-	parallel("a rolling update changes all Pods and leaves as many ports", func(
-		t *testing.T, c *cloud, namespace, network, networkID string,
-	) {
-		deploymentOn(t, namespace, "web", network, 4)
-		was := awaitPods(t, namespace, "app=web", 4)
-		editDeployment(t, namespace, "web", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
-		var pods []corev1.Pod
-		eventually(t, func() error {
-			pods = awaitPods(t, namespace, "app=web", 4)
-			for _, pod := range pods {
-				if slices.ContainsFunc(was, func(old corev1.Pod) bool { return old.UID == pod.UID }) {
-					return fmt.Errorf("Pod %s is still there", pod.Name)
-				}
-			}
-			return nil
-		})
-		wantAllocations(t, pods, awaitPorts(t, c, namespace, networkID, 4), "192.168.0.0/16")
-		removeDeployment(t, namespace, "web")
-	})
-
-	parallel("a Pod killed and made again at once has an address of its own", func(
-		t *testing.T, c *cloud, namespace, network, networkID string,
-	) {
-		deploymentOn(t, namespace, "web", network, 3)
-		for range 3 {
-			pods := awaitPods(t, namespace, "app=web", 3)
-			err := kube.CoreV1().Pods(namespace).Delete(t.Context(), pods[0].Name,
-				metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
-			if err != nil && !apierrors.IsNotFound(err) {
-				t.Fatal(err)
-			}
-			eventually(t, func() error {
-				_, err := kube.CoreV1().Pods(namespace).Get(t.Context(), pods[0].Name, metav1.GetOptions{})
-				if err == nil {
-					err = errors.New("the killed Pod is still there")
-				} else if apierrors.IsNotFound(err) {
-					err = nil
-				}
-				return err
-			})
-		}
-		wantAllocations(t, awaitPods(t, namespace, "app=web", 3), awaitPorts(t, c, namespace, networkID, 3),
-			"192.168.0.0/16")
-		removeDeployment(t, namespace, "web")
-	})
-
-	parallel("ports that are deleted by hand come back with their Pods' addresses", func(
-		t *testing.T, c *cloud, namespace, network, networkID string,
-	) {
-		deploymentOn(t, namespace, "web", network, 2)
-		pods := awaitPods(t, namespace, "app=web", 2)
-		for _, port := range awaitPorts(t, c, namespace, networkID, 2) {
-			c.remove("ports", port.id())
-		}
-		eventually(t, func() error {
-			have := map[string]bool{}
-			for _, port := range c.list("ports", "network_id="+networkID) {
-				fixed := port["fixed_ips"].([]any)[0].(map[string]any)
-				have[fmt.Sprint(fixed["ip_address"], port["mac_address"])] = true
-			}
-			for _, pod := range pods {
-				a := allocationsOf(t, &pod)[0]
-				address := netip.MustParsePrefix(a.IPs[0]).Addr()
-				if !have[fmt.Sprint(address, a.MAC)] {
-					return fmt.Errorf("Pod %s has %s %s, Neutron %v", pod.Name, address, a.MAC, have)
-				}
-			}
-			return nil
-		})
-		removeDeployment(t, namespace, "web")
-	})
-
-	parallel("more replicas than addresses: the others go on, and it heals", func(
-		t *testing.T, c *cloud, namespace, network, networkID string,
-	) {
-		edit(t, namespace, network, `{"allocationPools":[{"start":"192.168.0.10","end":"192.168.0.11"}]}`)
-		awaitReady(t, namespace, network)
-		deploymentOn(t, namespace, "web", network, 3)
-		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonPortsFailed, "allocationPools")
-		awaitEvent(t, namespace, "web", cloudteamv1.ReasonPortsFailed, "1 of 3")
-		eventually(t, func() error {
-			pods, err := kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				return err
-			}
-			if running := harness.Running(pods.Items); running != 2 {
-				err = fmt.Errorf("%d of %d Pods run, want 2", running, len(pods.Items))
-			}
-			return err
-		})
-		edit(t, namespace, network, `{"allocationPools":[{"start":"192.168.0.10","end":"192.168.0.20"}]}`)
-		wantAllocations(t, awaitPods(t, namespace, "app=web", 3), awaitPorts(t, c, namespace, networkID, 3),
-			"192.168.0.0/16")
-		awaitDeploymentSays(t, namespace, "web", corev1.ConditionTrue, cloudteamv1.ReasonAllocated, "")
-		removeDeployment(t, namespace, "web")
-	})
-
-	parallel("a fixed address suits one replica", func(t *testing.T, c *cloud, namespace, network, networkID string) {
-		deploymentOn(t, namespace, "web",
-			`[{"name":"`+network+`","ips":["192.168.9.9"],"mac":"fa:16:3e:00:09:09","interface":"eth1"}]`, 1)
-		pods := awaitPods(t, namespace, "app=web", 1)
-		wantAllocations(t, pods, awaitPorts(t, c, namespace, networkID, 1), "192.168.0.0/16")
-		if a := allocationsOf(t, &pods[0])[0]; a.IPs[0] != "192.168.9.9/16" || a.Interface != "eth1" {
-			t.Errorf("allocation %s", asJSON(a))
-		}
-		scale(t, namespace, "web", 2)
-		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonInvalidNetworks, "replicas")
-		removeDeployment(t, namespace, "web")
-	})
-
-	parallel("what cannot be is told, and goes on once it can", func(
-		t *testing.T, c *cloud, namespace, network, networkID string,
-	) {
-		deploymentOn(t, namespace, "web", `[{"name":"`+network+`","ips":["192.168.0.300"]}]`, 1)
-		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonInvalidNetworks, "192.168.0.300")
-		patch := `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`
-		editDeployment(t, namespace, "web", fmt.Sprintf(patch, selection.Annotation, "no-such-network"))
-		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonNetworkNotFound,
-			"no-such-network")
-		awaitEvent(t, namespace, "web", cloudteamv1.ReasonNetworkNotFound, "no-such-network")
-		editDeployment(t, namespace, "web", fmt.Sprintf(patch, selection.Annotation,
-			`[{"name":"`+network+`","ips":["10.9.9.9"]}]`))
-		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonPortsFailed, "10.9.9.9")
-		editDeployment(t, namespace, "web", fmt.Sprintf(patch, selection.Annotation, network))
-		eventually(t, func() error {
-			wantAllocations(t, awaitPods(t, namespace, "app=web", 1), awaitPorts(t, c, namespace, networkID, 1),
-				"192.168.0.0/16")
-			return nil
-		})
-		awaitDeploymentSays(t, namespace, "web", corev1.ConditionTrue, cloudteamv1.ReasonAllocated, "")
 		removeDeployment(t, namespace, "web")
 	})
 
@@ -389,23 +247,6 @@ func testDeployments(t *testing.T, cloudName string) {
 		awaitPorts(t, c, namespace, networkID, 0)
 	})
 
-	parallel("a Pod that waits for a Network says so, and starts when it is there", func(
-		t *testing.T, c *cloud, namespace, network, networkID string,
-	) {
-		late := network + "-late"
-		if _, err := kube.CoreV1().Pods(namespace).Create(t.Context(), podOn("bare", late), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		awaitPodSays(t, namespace, "bare", corev1.ConditionFalse, cloudteamv1.ReasonNetworkNotFound, late)
-		apply(t, namespace, late, cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.7.0.0/24"}})
-		awaitPods(t, namespace, "", 1)
-		awaitPodSays(t, namespace, "bare", corev1.ConditionTrue, cloudteamv1.ReasonAllocated, "")
-		if err := kube.CoreV1().Pods(namespace).Delete(t.Context(), "bare", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		remove(t, namespace, late)
-	})
-
 	parallel("a Deployment uses a Network of another namespace that allows it", func(
 		t *testing.T, c *cloud, namespace, network, networkID string,
 	) {
@@ -416,51 +257,6 @@ func testDeployments(t *testing.T, cloudName string) {
 		wantAllocations(t, awaitPods(t, other, "app=web", 2), awaitPorts(t, c, other, networkID, 2), "192.168.0.0/16")
 		removeDeployment(t, other, "web")
 		awaitPorts(t, c, other, networkID, 0)
-	})
-
-	parallel("subnets are reserved for a Deployment and for a namespace", func(
-		t *testing.T, c *cloud, namespace, network, networkID string,
-	) {
-		guests := newNamespace(t)
-		edit(t, namespace, network, fmt.Sprintf(`{"allowedNamespaces":["*"],"additionalSubnets":[
-			{"cidr":"10.31.0.0/24","allocationPools":[{"start":"10.31.0.9","end":"10.31.0.9"}],
-				"reservedFor":[{"namespace":%q}]},
-			{"cidr":"10.32.0.0/24","reservedFor":[{"kind":"Deployment","name":"web"}]}]}`, guests))
-		awaitReady(t, namespace, network)
-		addressOf := func(namespace, name string) string {
-			t.Helper()
-			addresses := awaitPortReady(t, namespace, name).Status.Addresses
-			if len(addresses) != 1 {
-				t.Fatalf("port %s has the addresses %v, want one", name, addresses)
-			}
-			return addresses[0].Address
-		}
-		deploymentOn(t, namespace, "web", network, 2)
-		wantAllocations(t, awaitPods(t, namespace, "app=web", 2), awaitPorts(t, c, namespace, networkID, 2), "10.32.0.0/24")
-		applyPort(t, namespace, "own", on(network))
-		if got := addressOf(namespace, "own"); !strings.HasPrefix(got, "192.168.") {
-			t.Errorf("a port without a reservation has %s", got)
-		}
-		spec := on(network)
-		spec.NetworkNamespace = namespace
-		applyPort(t, guests, "first", spec)
-		if got := addressOf(guests, "first"); got != "10.31.0.9/24" {
-			t.Errorf("the port of the other namespace has %s", got)
-		}
-		// What is full is not left, and no address beside it can be named.
-		applyPort(t, guests, "second", spec)
-		awaitPort(t, guests, "second", metav1.ConditionFalse, cloudteamv1.ReasonAddressesExhausted, "")
-		spec.Addresses = []string{"10.32.0.77"}
-		applyPort(t, guests, "thief", spec)
-		awaitPort(t, guests, "thief", metav1.ConditionFalse, cloudteamv1.ReasonInvalidSpec, "reservedFor")
-		removePort(t, guests, "thief")
-		removePort(t, guests, "first")
-		if got := addressOf(guests, "second"); got != "10.31.0.9/24" {
-			t.Errorf("the port that waited has %s", got)
-		}
-		removePort(t, guests, "second")
-		removePort(t, namespace, "own")
-		removeDeployment(t, namespace, "web")
 	})
 
 	parallel("a surge of all replicas at once never shares an address", func(

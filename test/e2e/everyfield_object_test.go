@@ -1,9 +1,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
 
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
@@ -80,3 +85,58 @@ func (o *tried) Unshare(project string) {
 }
 
 func (o *tried) Tag(tag string) { o.t.Helper(); o.neutron.tag(o.id("network"), tag) }
+
+// cidrsOf are the CIDRs of a network's subnets in Neutron, sorted.
+func (c *cloud) cidrsOf(network string) []string {
+	c.t.Helper()
+	var cidrs []string
+	for _, s := range c.list("subnets", "network_id="+network) {
+		cidrs = append(cidrs, s["cidr"].(string))
+	}
+	slices.Sort(cidrs)
+	return cidrs
+}
+
+// tag replaces the tags of a network.
+func (c *cloud) tag(id string, tags ...string) {
+	c.t.Helper()
+	_, err := c.client.Put(c.t.Context(), c.client.ServiceURL("networks", id, "tags"), resource{"tags": tags}, nil,
+		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+	if err != nil {
+		c.t.Fatalf("tagging network %s: %v", id, err)
+	}
+}
+
+// newQoSPolicy makes a QoS policy that all projects see, until the test ends, and gives its id.
+func newQoSPolicy(t *testing.T, admin *cloud, name string) string {
+	t.Helper()
+	url := admin.client.ServiceURL("qos", "policies")
+	var made map[string]resource
+	_, err := admin.client.Post(t.Context(), url, resource{"policy": resource{"name": name, "shared": true}}, &made,
+		&gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}})
+	if err != nil {
+		t.Fatalf("creating QoS policy %s: %v", name, err)
+	}
+	id := made["policy"].id()
+	t.Cleanup(func() {
+		if _, err := admin.client.Delete(context.WithoutCancel(t.Context()), url+"/"+id, nil); err != nil {
+			t.Errorf("deleting QoS policy %s: %v", id, err)
+		}
+	})
+	return id
+}
+
+// shares are the policies by which the network is shared with single projects, by project.
+func (c *cloud) shares(network string) map[string]string {
+	c.t.Helper()
+	var answer map[string][]resource
+	query := "?object_type=network&action=access_as_shared&object_id=" + network
+	if _, err := c.client.Get(c.t.Context(), c.client.ServiceURL("rbac-policies")+query, &answer, nil); err != nil {
+		c.t.Fatalf("listing RBAC policies: %v", err)
+	}
+	shares := map[string]string{}
+	for _, r := range answer["rbac_policies"] {
+		shares[r["target_tenant"].(string)] = r.id()
+	}
+	return shares
+}

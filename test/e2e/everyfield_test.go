@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -405,6 +406,36 @@ func (a *attempt) versions() []string {
 		versions[i] = object.GetResourceVersion()
 	}
 	return versions
+}
+
+// wantRest holds that nothing happens at rest, neither at resyncs nor at audits: the objects whose resourceVersions
+// versions gives are not written, nothing in Neutron is, and Neutron is asked for lists alone, which the audits need.
+// The cloud is the emulator, and nobody but the controller may call it meanwhile.
+func wantRest(t *testing.T, versions func() []string) {
+	t.Helper()
+	awaitAudits := func(count int) {
+		t.Helper()
+		emulator.ResetCalls()
+		eventually(t, func() error {
+			if audits := emulator.Calls("GET", "/v2.0/networks"); audits < count {
+				return fmt.Errorf("%d audits so far", audits)
+			}
+			return nil
+		})
+	}
+	// What the last write has moved may be news to the next audit, and the counts of addresses are news to the one after.
+	awaitAudits(2)
+	before := versions()
+	awaitAudits(3)
+	for call, count := range emulator.CallCounts() {
+		lists := strings.HasPrefix(call, "GET ") && !strings.Contains(call, "{id}")
+		if !lists && !strings.Contains(call, "/auth/") {
+			t.Errorf("at rest: %d calls %s", count, call)
+		}
+	}
+	if diff := cmp.Diff(before, versions()); diff != "" {
+		t.Errorf("objects were written at rest (-before +after):\n%s", diff)
+	}
 }
 
 // remove deletes the objects, ports before the networks that they are on, and holds that nothing is left of them.

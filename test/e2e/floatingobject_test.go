@@ -43,9 +43,9 @@ func (c *cloud) awaitFloating(namespace, name, reason, port string) *cloudteamv1
 }
 
 // TestFloatingIPObjects leads a FloatingIP to one NetworkPort after another, and a Service's to the Pods of a
-// Deployment and of a StatefulSet, with processes that die while they work. The addresses stay.
+// Deployment. The addresses stay.
 func TestFloatingIPObjects(t *testing.T) {
-	p := startController(t, "tenant")
+	startController(t, "tenant")
 	namespace, c := newNamespace(t), open(t, "tenant")
 	administrator := open(t, "admin")
 	outside := administrator.create("networks", resource{"name": namespace + "-outside", "router:external": true})
@@ -67,8 +67,6 @@ func TestFloatingIPObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.kill(t) // at whatever it is
-	p = startController(t, "tenant")
 	address := c.awaitFloating(namespace, "vm", cloudteamv1.ReasonPortNotReady, "").Status.Address
 	applyPort(t, namespace, "first", on(network))
 	first := awaitPortReady(t, namespace, "first")
@@ -89,8 +87,6 @@ func TestFloatingIPObjects(t *testing.T) {
 		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.kill(t)
-	p = startController(t, "tenant")
 	keeps(second.Status.PortID)
 
 	// The router stays while the floating IP needs it.
@@ -121,8 +117,6 @@ func TestFloatingIPObjects(t *testing.T) {
 	was, before := leads()
 	awaitEvent(t, namespace, "shop", cloudteamv1.EventFloatingIPLeads, was)
 	editDeployment(t, namespace, "shop", `{"spec":{"template":{"metadata":{"annotations":{"example.com/version":"2"}}}}}`)
-	p.kill(t)
-	startController(t, "tenant")
 	eventually(t, func() error {
 		if is, after := leads(); is != was || after == before {
 			return fmt.Errorf("the Service has %s at port %s, and had %s at %s", is, after, was, before)

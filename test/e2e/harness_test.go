@@ -18,13 +18,13 @@ type process struct {
 	*harness.Process
 }
 
-// electing are the flags by which a process takes part in the election that config/rbac gives the right to. Its times
-// are short, as some processes are killed and others take over, and long enough for a machine that compiles and tests at
-// the same time: a process whose lease is not renewed in time exits.
+// electing are the flags by which a process takes part in the election that config/rbac gives the right to. A process
+// whose lease is not renewed in time exits, so the times are long enough for a machine that is busy with other things. Who
+// kills a process releases its lease.
 func electing() []string {
 	return []string{
 		"--leader-elect-resource-namespace=" + harness.AccountName,
-		"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms",
+		"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s", "--leader-elect-retry-period=500ms",
 	}
 }
 
@@ -75,7 +75,7 @@ func startController(t *testing.T, cloud string, more ...string) *process {
 
 func (p *process) signal(s syscall.Signal)    { p.Signal(s) }
 func (p *process) awaitExit(t *testing.T) int { t.Helper(); return p.AwaitExit(t) }
-func (p *process) kill(t *testing.T)          { t.Helper(); p.Kill(t) }
+func (p *process) kill(t *testing.T)          { t.Helper(); p.Kill(t); forgetLeader(t) }
 
 // cloud is a second opinion on what is in Neutron.
 type cloud struct {
@@ -127,6 +127,4 @@ func (c *cloud) update(collection, id string, body resource) {
 	c.Update(collection, id, harness.Resource(body))
 }
 
-func (c *cloud) remove(collection, id string)          { c.t.Helper(); c.Remove(collection, id) }
-func (c *cloud) setQuota(project string, networks int) { c.t.Helper(); c.SetQuota(project, networks) }
-func (c *cloud) putQuota(project string, networks int) { c.t.Helper(); c.PutQuota(project, networks) }
+func (c *cloud) remove(collection, id string) { c.t.Helper(); c.Remove(collection, id) }

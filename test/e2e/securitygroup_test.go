@@ -78,20 +78,18 @@ func (c *cloud) eventuallyHasRules(name, uid string, want ...string) {
 	})
 }
 
-// TestSecurityGroups takes a group through its life, with a process that dies while it works.
+// TestSecurityGroups takes a group through its life.
 func TestSecurityGroups(t *testing.T) {
 	const out4, out6 = "egress IPv4 <nil> <nil> <nil>", "egress IPv6 <nil> <nil> <nil>"
 	tcp := func(port int32) cloudteamv1.SecurityGroupRule {
 		return cloudteamv1.SecurityGroupRule{Direction: "ingress", Protocol: "tcp", PortRangeMin: &port}
 	}
-	p := startController(t, "tenant")
+	startController(t, "tenant")
 	namespace, c := newNamespace(t), open(t, "tenant")
 	name := unique(t, namespace)
 	api := networks.CloudteamV1().SecurityGroups(namespace)
 
 	applyGroup(t, namespace, name, tcp(443), cloudteamv1.SecurityGroupRule{Direction: "ingress", RemoteGroup: "db"})
-	p.kill(t) // at whatever it is
-	p = startController(t, "tenant")
 	group := awaitGroup(t, namespace, name, cloudteamv1.ReasonSecurityGroupNotReady)
 	uid := string(group.UID)
 	c.eventuallyHasRules(name, uid, out4, out6, "ingress IPv4 tcp 443 <nil>")
@@ -115,8 +113,6 @@ func TestSecurityGroups(t *testing.T) {
 	if _, err := api.Patch(t.Context(), name, types.MergePatchType, []byte(edit), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	p.kill(t)
-	p = startController(t, "tenant")
 	c.eventuallyHasRules(name, uid, "egress IPv6 ipv6-icmp <nil> <nil>")
 	awaitGroup(t, namespace, name, cloudteamv1.ReasonAvailable)
 
@@ -140,8 +136,6 @@ func TestSecurityGroups(t *testing.T) {
 		return nil
 	})
 	c.update("ports", port.id(), resource{"security_groups": []string{}})
-	p.kill(t)
-	startController(t, "tenant")
 	if err := api.Delete(t.Context(), "db", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

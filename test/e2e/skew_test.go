@@ -17,6 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 // earlier is the commit whose binary the versions' skew is tested with. After a release it is the release's tag.
@@ -25,6 +26,7 @@ const earlier = "21691f4e146013b1b4afa06c32de87095f18adfe"
 // TestVersionSkew has an earlier binary make what users have, upgrades it, and goes back, with today's CRDs all the
 // time. In the end it does so with objects and fields that the earlier binary does not know.
 func TestVersionSkew(t *testing.T) {
+	nightly.Only(t, "it builds an earlier version, and changes between the two six times")
 	binary := surroundings.Earlier(t, earlier)
 	cloud := neutrontest.New(neutrontest.Options{})
 	file := filepath.Join(t.TempDir(), "clouds.yaml")

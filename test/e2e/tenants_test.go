@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 func TestMetricsAreForAccountsThatRBACAllows(t *testing.T) {
@@ -103,6 +104,7 @@ const goMemoryLimit = 460
 // the controller watches. It holds that neither the leader nor its standby needs more than config/manager allows, while
 // the objects come, and when the processes begin with all of them. E2E_LARGE_OBJECTS is the number of objects.
 func TestTenantsCannotFillTheMemory(t *testing.T) {
+	nightly.Only(t, "it makes 256 KiB objects by the hundred and reads what memory the system gave")
 	before, _ := pair(t, func() {})
 	namespace, secrets := newNamespace(t), newNamespace(t)
 	large := map[string]string{

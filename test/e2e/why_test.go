@@ -20,6 +20,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
@@ -317,6 +318,36 @@ func (w *trouble) onHost(host string) {
 	if err != nil {
 		w.Fatal(err)
 	}
+}
+
+// handMade makes a network and a subnet in Neutron as example() declares them, under names of their own, and removes
+// them when the test ends.
+func handMade(t *testing.T, c *cloud, name string, more resource) (network, subnet string) {
+	t.Helper()
+	body := resource{"name": name}
+	maps.Copy(body, more)
+	network = c.create("networks", body).id()
+	t.Cleanup(func() { _, _ = c.client.Delete(contextOf(t), c.client.ServiceURL("networks", network), nil) })
+	subnet = c.create("subnets", resource{
+		"network_id": network, "name": name + "-subnet", "description": "by hand", "ip_version": 4,
+		"cidr": "192.168.0.0/16",
+	}).id()
+	return network, subnet
+}
+
+// awaitReason waits until Ready has a reason and a message that contains a text.
+func awaitReason(t *testing.T, namespace, name, reason, text string) *cloudteamv1.Network {
+	t.Helper()
+	var object *cloudteamv1.Network
+	eventually(t, func() error {
+		object = get(t, namespace, name)
+		ready := meta.FindStatusCondition(object.Status.Conditions, cloudteamv1.ConditionReady)
+		if ready == nil || ready.Reason != reason || !strings.Contains(ready.Message, text) {
+			return fmt.Errorf("want %s with %q, have %s", reason, text, asJSON(object.Status))
+		}
+		return nil
+	})
+	return object
 }
 
 // faultyClouds serves an emulator with projects of its own: without a fault, and with one each. It gives the

@@ -65,7 +65,7 @@ const accountUser = "system:serviceaccount:" + controllerName + ":" + controller
 // hindrance here: the user is also a member of system:masters.
 func TestAccountPolicy(t *testing.T) {
 	installAdmission(t)
-	installAttachments(t)
+	plane.KnowAttachments(t)
 	namespace := newNamespace(t)
 	admin, account := anyAPI, as(t, accountUser, "system:masters")
 	made := map[string]*unstructured.Unstructured{}

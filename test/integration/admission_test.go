@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -45,6 +48,89 @@ func TestGateIsOptIn(t *testing.T) {
 				}
 				return err
 			})
+		})
+	}
+}
+
+const theirGate = "example.com/theirs"
+
+// newPod is a Pod that declares networks, as a user would write it.
+func newPod(name, networks string, edits ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{selection.Annotation: networks}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	for _, edit := range edits {
+		edit(pod)
+	}
+	return pod
+}
+
+// gates adds scheduling gates to a Pod.
+func gates(names ...string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		for _, name := range names {
+			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: name})
+		}
+	}
+}
+
+func onNode(pod *corev1.Pod) { pod.Spec.NodeName = "node" }
+
+func annotated(key, value string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Annotations[key] = value }
+}
+
+// TestPodPolicy holds which Pods of a namespace with the label are gated.
+func TestPodPolicy(t *testing.T) {
+	t.Parallel()
+	installAdmission(t)
+	namespace := newNamespaceWith(t, map[string]string{cloudteamv1.LabelNetworks: cloudteamv1.LabelNetworksEnabled})
+	gatesOf := func(pod *corev1.Pod) (names []string, err error) {
+		tried, err := kubeClient.CoreV1().Pods(namespace).Create(t.Context(), pod,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return nil, err
+		}
+		for _, gate := range tried.Spec.SchedulingGates {
+			names = append(names, gate.Name)
+		}
+		return names, nil
+	}
+	// The API server takes a while to see a policy.
+	eventually(t, func() error {
+		names, err := gatesOf(newPod("trial", "net"))
+		if err == nil && !slices.Contains(names, cloudteamv1.SchedulingGate) {
+			err = fmt.Errorf("the gates are %v", names)
+		}
+		return err
+	})
+	for name, test := range map[string]struct {
+		pod  *corev1.Pod
+		want []string
+	}{
+		"a Pod that declares networks is gated": {newPod("p", "net"), []string{cloudteamv1.SchedulingGate}},
+		"the gates of others stay": {newPod("p", "net", gates(theirGate)),
+			[]string{theirGate, cloudteamv1.SchedulingGate}},
+		"a gate that is there is not set twice": {newPod("p", "net", gates(cloudteamv1.SchedulingGate, theirGate)),
+			[]string{cloudteamv1.SchedulingGate, theirGate}},
+		"a Pod with an empty annotation declares nothing": {newPod("p", ""), nil},
+		"a Pod with other annotations declares nothing": {
+			newPod("p", "", func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }), nil},
+		"a Pod without annotations declares nothing": {
+			newPod("p", "", func(p *corev1.Pod) { p.Annotations = nil }), nil},
+		"a Pod that is created on a node is past scheduling": {newPod("p", "net", onNode), nil},
+		"the mirror of a static Pod is left alone": {
+			newPod("p", "net", onNode, annotated(corev1.MirrorPodAnnotationKey, "x")), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := gatesOf(test.pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("gates (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

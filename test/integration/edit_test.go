@@ -5,7 +5,96 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// mistake is a spec that the API server must refuse for one reason.
+type mistake struct {
+	spec string
+	// field and message must be the refusal's field, and a part of its message.
+	field, message string
+}
+
+// update is a spec that becomes another one.
+type update struct {
+	before, after string
+	// Both are empty when the update must be accepted.
+	field, message string
+}
+
+// withSpec makes an object whose spec is the YAML text given.
+type withSpec func(t testing.TB, spec string) *unstructured.Unstructured
+
+// objectWith makes objects of a kind and name.
+func objectWith(kind schema.GroupVersionKind, name string) withSpec {
+	return func(t testing.TB, spec string) *unstructured.Unstructured {
+		t.Helper()
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		object.SetName(name)
+		object.Object["spec"] = parseYAML(t, spec).Object
+		return object
+	}
+}
+
+// refused holds that each mistake is refused with one sentence.
+func refused(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, cases map[string]mistake) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := tryCreate(t.Context(), of, namespace, with(t, c.spec))
+			wantRefusal(t, err, c.field, c.message)
+		})
+	}
+}
+
+// accepted holds that each spec is accepted.
+func accepted(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, specs map[string]string) {
+	t.Helper()
+	for name, spec := range specs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := tryCreate(t.Context(), of, namespace, with(t, spec)); err != nil {
+				t.Errorf("want it accepted, got %v", err)
+			}
+		})
+	}
+}
+
+// updated creates each object, and holds what the API server says of its new spec.
+func updated(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, cases map[string]update) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := with(t, c.before)
+			object.SetName("")
+			object.SetGenerateName("updated-")
+			client := anyAPI.Resource(of).Namespace(namespace)
+			stored, err := client.Create(t.Context(), object, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatalf("create: %v", err)
+			}
+			stored.Object["spec"] = parseYAML(t, c.after).Object
+			_, err = client.Update(t.Context(), stored, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
+			wantRefusal(t, err, c.field, c.message)
+		})
+	}
+}
+
+// wantRefusal holds that the API server refused a field with a message, or nothing where both are empty.
+func wantRefusal(t *testing.T, err error, field, message string) {
+	t.Helper()
+	found := refusals(t, err)
+	if field == "" && len(found) > 0 {
+		t.Errorf("want it accepted, got %+v", found)
+	}
+	if field != "" && (len(found) != 1 || found[0].Field != field || !strings.Contains(found[0].Message, message)) {
+		t.Errorf("want one refusal of %s with %q, got %+v", field, message, found)
+	}
+}
 
 // edit is a Network that the API server accepts, or refuses with one sentence.
 type edit struct {
@@ -18,32 +107,16 @@ type edit struct {
 // check asks the API server to store the Network. all is what both specs begin with.
 func (e edit) check(t *testing.T, namespace, all string) {
 	t.Helper()
-	client := anyAPI.Resource(networks).Namespace(namespace)
-	object := networkWith(t, "{"+all+e.spec+"}")
-	object.SetName("")
-	object.SetGenerateName("edited-")
-	strict := metav1.FieldValidationStrict
-	var err error
-	if e.before == "" {
-		_, err = client.Create(t.Context(), object, metav1.CreateOptions{FieldValidation: strict})
-	} else {
-		spec := object.Object["spec"]
-		object.Object["spec"] = networkWith(t, "{"+all+e.before+"}").Object["spec"]
-		object, err = client.Create(t.Context(), object, metav1.CreateOptions{FieldValidation: strict})
-		if err != nil {
-			t.Fatalf("create: %v", err)
-		}
-		object.Object["spec"] = spec
-		_, err = client.Update(t.Context(), object, metav1.UpdateOptions{FieldValidation: strict})
-	}
-	found := refusals(t, err)
-	if e.field == "" {
-		if len(found) > 0 {
-			t.Errorf("want it accepted, got %+v", found)
-		}
+	spec := "{" + all + e.spec + "}"
+	if e.before != "" {
+		before := "{" + all + e.before + "}"
+		updated(t, networks, namespace, networkWith, map[string]update{"": {before, spec, e.field, e.message}})
 		return
 	}
-	if len(found) != 1 || found[0].Field != e.field || !strings.Contains(found[0].Message, e.message) {
-		t.Errorf("want one refusal of %s with %q, got %+v", e.field, e.message, found)
-	}
+	object := networkWith(t, spec)
+	object.SetName("")
+	object.SetGenerateName("edited-")
+	_, err := anyAPI.Resource(networks).Namespace(namespace).Create(t.Context(), object,
+		metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	wantRefusal(t, err, e.field, e.message)
 }

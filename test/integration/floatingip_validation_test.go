@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -17,14 +16,7 @@ import (
 var floatingIPs = cloudteamv1.SchemeGroupVersion.WithResource("floatingips")
 
 // floatingIPWith returns a FloatingIP whose spec is the YAML text given.
-func floatingIPWith(t testing.TB, spec string) *unstructured.Unstructured {
-	t.Helper()
-	floating := &unstructured.Unstructured{}
-	floating.SetGroupVersionKind(cloudteamv1.SchemeGroupVersion.WithKind("FloatingIP"))
-	floating.SetName("web")
-	floating.Object["spec"] = parseYAML(t, spec).Object
-	return floating
-}
+var floatingIPWith = objectWith(cloudteamv1.SchemeGroupVersion.WithKind("FloatingIP"), "web")
 
 func TestFloatingIPMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 	namespace := newNamespace(t)
@@ -33,7 +25,7 @@ func TestFloatingIPMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		noPort    = "not the name of a NetworkPort"
 		noClass   = "not the name of a NetworkClass"
 	)
-	for name, test := range map[string]mistake{
+	refused(t, floatingIPs, namespace, floatingIPWith, map[string]mistake{
 		"no external network": {`{portName: web-0}`, "spec.externalNetwork", "Required value"},
 		"an empty one":        {`{externalNetwork: ""}`, "spec.externalNetwork", noNetwork},
 		"one with a line break": {
@@ -65,30 +57,18 @@ func TestFloatingIPMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		"a cloud without a Secret": {
 			`{externalNetwork: a, cloud: {}}`, "spec.cloud.secretName", "Required value",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := tryCreate(t.Context(), floatingIPs, namespace, floatingIPWith(t, test.spec))
-			found := refusals(t, err)
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
+	})
 	t.Run("no spec", func(t *testing.T) {
 		floating := floatingIPWith(t, `{}`)
 		delete(floating.Object, "spec")
 		_, err := tryCreate(t.Context(), floatingIPs, namespace, floating)
-		found := refusals(t, err)
-		if len(found) != 1 || found[0].Field != "spec" || !strings.Contains(found[0].Message, "write spec.externalNetwork") {
-			t.Errorf("want one refusal of the spec, got %+v", found)
-		}
+		wantRefusal(t, err, "spec", "write spec.externalNetwork")
 	})
 }
 
 func TestFloatingIPsThatAreAccepted(t *testing.T) {
 	namespace := newNamespace(t)
-	for name, spec := range map[string]string{
+	accepted(t, floatingIPs, namespace, floatingIPWith, map[string]string{
 		"an external network alone": `{externalNetwork: public}`,
 		"one by its id":             `{externalNetwork: 9d1f0f0a-6f3c-4b0e-8a55-0c6d3f1f2a11}`,
 		"one with spaces":           `{externalNetwork: "the world, outside"}`,
@@ -99,24 +79,13 @@ func TestFloatingIPsThatAreAccepted(t *testing.T) {
 		"everything": `{externalNetwork: a, portName: web-0, deletionPolicy: Retain, managementPolicy: Plan,
 			className: gold}`,
 		"a cloud of its own": `{externalNetwork: a, cloud: {secretName: openstack, name: entry}}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if _, err := tryCreate(t.Context(), floatingIPs, namespace, floatingIPWith(t, spec)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	})
 }
 
 func TestFloatingIPUpdates(t *testing.T) {
 	namespace := newNamespace(t)
 	const moves = "a floating IP cannot move to another external network: create another FloatingIP"
-	for name, test := range map[string]struct {
-		before, after string
-		// Both are empty when the update must be accepted.
-		field, message string
-	}{
+	updated(t, floatingIPs, namespace, floatingIPWith, map[string]update{
 		"the external network cannot change": {
 			`{externalNetwork: a}`, `{externalNetwork: b}`, "spec.externalNetwork", moves,
 		},
@@ -137,37 +106,8 @@ func TestFloatingIPUpdates(t *testing.T) {
 			`{externalNetwork: a, className: c, managementPolicy: Plan}`,
 			`{externalNetwork: a, cloud: {secretName: s}, deletionPolicy: Retain}`, "", "",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			before := floatingIPWith(t, test.before)
-			before.SetName("")
-			before.SetGenerateName("update-")
-			found := refusals(t, update(t, namespace, before, parseYAML(t, test.after).Object))
-			if test.field == "" {
-				if len(found) > 0 {
-					t.Errorf("want it accepted, got %+v", found)
-				}
-				return
-			}
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
-}
+	})
 
-// update creates a FloatingIP, gives it another spec, and returns what the API server says of that.
-func update(t testing.TB, namespace string, floating *unstructured.Unstructured, spec map[string]any) error {
-	t.Helper()
-	client := anyAPI.Resource(floatingIPs).Namespace(namespace)
-	created, err := client.Create(t.Context(), floating, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("create: %v", err)
-	}
-	created.Object["spec"] = spec
-	_, err = client.Update(t.Context(), created, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
-	return err
 }
 
 // TestDrawnFloatingIPsAreAccepted: other tests draw what the API server takes, and know what it does not take.

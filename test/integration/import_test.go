@@ -1,10 +1,7 @@
 package integration
 
 import (
-	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestImportIsImmutable(t *testing.T) {
@@ -18,11 +15,7 @@ func TestImportIsImmutable(t *testing.T) {
 		managed = `{cidr: 192.168.0.0/16, managementPolicy: Manage,
 			import: {id: 068d42bb-96f5-48f9-849f-0d08dcfe7af6}}`
 	)
-	for sentence, c := range map[string]struct {
-		was, is string
-		// field and says are of the refusal; empty where it is accepted.
-		field, says string
-	}{
+	updated(t, networks, newNamespace(t), networkWith, map[string]update{
 		"an import is not added":                    {bare, imported, "spec.import", "leave import out, or delete this Network"},
 		"an import is not taken off":                {imported, bare, "spec.import", "write the id 068d42bb-96f5-48f9-849f-0d08dcfe7af6 again"},
 		"an import does not move":                   {imported, another, "spec.import", "write the id 068d42bb-96f5-48f9-849f-0d08dcfe7af6 again"},
@@ -32,25 +25,5 @@ func TestImportIsImmutable(t *testing.T) {
 		"an observed network may become a managed":  {observed, managed, "", ""},
 		"an observed network may leave it to unset": {observed, imported, "", ""},
 		"an observed network stays one":             {observed, observed, "", ""},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			client := anyAPI.Resource(networks).Namespace(newNamespace(t))
-			stored, err := client.Create(t.Context(), networkWith(t, c.was), metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			stored.Object["spec"] = networkWith(t, c.is).Object["spec"]
-			_, err = client.Update(t.Context(), stored, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
-			if c.says == "" {
-				if err != nil {
-					t.Errorf("refused: %v", err)
-				}
-				return
-			}
-			found := refusals(t, err)
-			if len(found) != 1 || found[0].Field != c.field || !strings.Contains(found[0].Message, c.says) {
-				t.Errorf("want one refusal of %s with %q, got %+v", c.field, c.says, found)
-			}
-		})
-	}
+	})
 }

@@ -7,7 +7,7 @@ import (
 
 func TestMistakesInTheCloudOfANetworkAreRefusedWithOneSentenceEach(t *testing.T) {
 	namespace := newNamespace(t)
-	for name, test := range map[string]mistake{
+	refused(t, networks, namespace, networkWith, map[string]mistake{
 		"a cloud without a Secret": {
 			`{cidr: 192.168.0.0/16, cloud: {name: mine}}`, "spec.cloud.secretName", "Required value",
 		},
@@ -31,33 +31,17 @@ func TestMistakesInTheCloudOfANetworkAreRefusedWithOneSentenceEach(t *testing.T)
 			`{cidr: 192.168.0.0/16, cloud: {secretName: openstack, name: "\e[31mred"}}`,
 			"spec.cloud.name", "a control character",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := tryCreate(t.Context(), networks, namespace, networkWith(t, test.spec))
-			found := refusals(t, err)
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
+	})
 }
 
 func TestCloudNeedsSecretAndEntry(t *testing.T) {
 	namespace := newNamespace(t)
-	for sentence, spec := range map[string]string{
+	accepted(t, networks, namespace, networkWith, map[string]string{
 		"by a Secret with one entry":   `{cidr: 192.168.0.0/16, cloud: {secretName: openstack}}`,
 		"by a Secret and an entry":     `{cidr: 192.168.0.0/16, cloud: {secretName: my.open-stack, name: My cloud}}`,
 		"by none: the controller's":    `{cidr: 192.168.0.0/16}`,
 		"by an entry without anything": `{cidr: 192.168.0.0/16, cloud: {secretName: openstack, name: ""}}`,
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			t.Parallel()
-			if _, err := tryCreate(t.Context(), networks, namespace, networkWith(t, spec)); err != nil {
-				t.Errorf("it is refused: %v", err)
-			}
-		})
-	}
+	})
 	t.Run("and no field names a namespace", func(t *testing.T) {
 		object := networkWith(t, `{cidr: 192.168.0.0/16, cloud: {secretName: openstack, namespace: kube-system}}`)
 		if _, err := tryCreate(t.Context(), networks, namespace, object); err == nil ||

@@ -9,19 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// mistake is a spec that the API server must refuse for one reason.
-type mistake struct {
-	spec string
-	// field and message must be the refusal's field, and a part of its message.
-	field, message string
-}
 
 func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 	namespace := newNamespace(t)
-	for name, test := range map[string]mistake{
+	refused(t, networks, namespace, networkWith, map[string]mistake{
 		// cidr
 		"an empty spec lacks a cidr": {
 			`{}`,
@@ -602,16 +594,7 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			`{cidr: 192.168.0.0/16, driftPolicy: correct}`,
 			"spec.driftPolicy", `supported values: "Correct", "Report"`,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := tryCreate(t.Context(), networks, namespace, networkWith(t, test.spec))
-			found := refusals(t, err)
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
+	})
 }
 
 func TestNetworkWithoutSpecIsToldToWriteOne(t *testing.T) {
@@ -662,7 +645,7 @@ func TestUnknownFieldIsRefusedByName(t *testing.T) {
 
 func TestNetworkSpecsThatCanBeBuiltAreAccepted(t *testing.T) {
 	namespace := newNamespace(t)
-	for name, spec := range map[string]string{
+	accepted(t, networks, namespace, networkWith, map[string]string{
 		"a cidr alone":                   `{cidr: 192.168.0.0/16}`,
 		"a cidr alone, IPv6":             `{cidr: "fd00::/64"}`,
 		"an IPv6 cidr in capitals":       `{cidr: "FD00:0001::/64"}`,
@@ -720,14 +703,7 @@ func TestNetworkSpecsThatCanBeBuiltAreAccepted(t *testing.T) {
 		"Retain":                         `{cidr: 192.168.0.0/16, deletionPolicy: Retain}`,
 		"Correct":                        `{cidr: 192.168.0.0/16, driftPolicy: Correct}`,
 		"Report":                         `{cidr: 192.168.0.0/16, driftPolicy: Report}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if _, err := tryCreate(t.Context(), networks, namespace, networkWith(t, spec)); err != nil {
-				t.Errorf("want it accepted, got %v", err)
-			}
-		})
-	}
+	})
 }
 
 func TestSchemaDefaultsDHCPAndNoPolicy(t *testing.T) {
@@ -774,7 +750,7 @@ func TestFullestNetworkStaysWithinTheCostLimits(t *testing.T) {
 			return fmt.Sprintf("{destination: %q, nextHop: %q}", address(i<<16)+"/112", address(1))
 		}) + `]`
 	}
-	for name, spec := range map[string]string{
+	accepted(t, networks, namespace, networkWith, map[string]string{
 		"IPv4": `{` + full4(10) + `, mtu: 65535, description: "` + description + `"}`,
 		"IPv6": `{` + full6(0) + `, mtu: 65535, description: "` + description + `"}`,
 		"eight subnets": `{` + full4(10) + `, mtu: 65535, description: "` + description + `", router: {}, additionalSubnets: [` +
@@ -784,22 +760,12 @@ func TestFullestNetworkStaysWithinTheCostLimits(t *testing.T) {
 				}
 				return `{` + full4(20+i) + `}`
 			}) + `]}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := tryCreate(t.Context(), networks, namespace, networkWith(t, spec)); err != nil {
-				t.Errorf("want it accepted, got %v", err)
-			}
-		})
-	}
+	})
 }
 
 func TestNetworkUpdates(t *testing.T) {
 	namespace := newNamespace(t)
-	for name, test := range map[string]struct {
-		before, after string
-		// Both are empty when the update must be accepted.
-		field, message string
-	}{
+	updated(t, networks, namespace, networkWith, map[string]update{
 		"the cidr cannot change": {
 			`{cidr: 192.168.0.0/16}`, `{cidr: 192.169.0.0/16}`,
 			"spec.cidr", `the cidr cannot change: write "192.168.0.0/16" again`,
@@ -903,32 +869,8 @@ func TestNetworkUpdates(t *testing.T) {
 			`{cidr: 192.168.0.0/16}`,
 			"", "",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			before := networkWith(t, test.before)
-			before.SetName("")
-			before.SetGenerateName("update-")
-			client := anyAPI.Resource(networks).Namespace(namespace)
-			network, err := client.Create(t.Context(), before, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatalf("create: %v", err)
-			}
-			network.Object["spec"] = parseYAML(t, test.after).Object
-			_, err = client.Update(t.Context(), network,
-				metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
-			found := refusals(t, err)
-			if test.field == "" {
-				if len(found) > 0 {
-					t.Errorf("want it accepted, got %+v", found)
-				}
-				return
-			}
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
+	})
+
 }
 
 // pools returns count pools within a /8 of the given first byte, as YAML, that do not touch.

@@ -1,27 +1,18 @@
 package integration
 
 import (
-	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 var networkClasses = cloudteamv1.SchemeGroupVersion.WithResource("networkclasses")
 
-func classWith(t testing.TB, spec string) *unstructured.Unstructured {
-	t.Helper()
-	class := &unstructured.Unstructured{}
-	class.SetGroupVersionKind(cloudteamv1.SchemeGroupVersion.WithKind("NetworkClass"))
-	class.SetName("example")
-	class.Object["spec"] = parseYAML(t, spec).Object
-	return class
-}
+// classWith returns a NetworkClass whose spec is the YAML text given.
+var classWith = objectWith(cloudteamv1.SchemeGroupVersion.WithKind("NetworkClass"), "example")
 
 func TestAClassThatContradictsItselfIsRefusedWithTheField(t *testing.T) {
-	for name, test := range map[string]mistake{
+	refused(t, networkClasses, "", classWith, map[string]mistake{
 		"credentials without a Secret": {`{credentials: {name: gold}}`, "spec.credentials.secretName", "Required value"},
 		"a Secret of another namespace": {
 			`{credentials: {secretName: team-a/openstack}}`, "spec.credentials.secretName", "one of the controller's namespace",
@@ -69,20 +60,11 @@ func TestAClassThatContradictsItselfIsRefusedWithTheField(t *testing.T) {
 			`{namespaceSelector: {matchExpressions: [{key: team, operator: Exists, values: [a]}]}}`,
 			"spec.namespaceSelector.matchExpressions", "leave values out",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := tryCreate(t.Context(), networkClasses, "", classWith(t, test.spec))
-			found := refusals(t, err)
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
+	})
 }
 
 func TestClassesThatSayEverythingOrNothingAreAccepted(t *testing.T) {
-	for name, spec := range map[string]string{
+	accepted(t, networkClasses, "", classWith, map[string]string{
 		"nothing": `{}`,
 		"everything": `{
 			credentials: {secretName: openstack-gold, name: gold},
@@ -97,19 +79,12 @@ func TestClassesThatSayEverythingOrNothingAreAccepted(t *testing.T) {
 			limits: {networksPerNamespace: 0, portsPerNetwork: 100, portsPerDeployment: 10, securityGroupsPerNamespace: 20,
 				floatingIPsPerNamespace: 5},
 		}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if _, err := tryCreate(t.Context(), networkClasses, "", classWith(t, spec)); err != nil {
-				t.Errorf("refused: %v", err)
-			}
-		})
-	}
+	})
 }
 
 func TestMistakesInTheClassOfANetworkAreRefusedWithOneSentenceEach(t *testing.T) {
 	namespace := newNamespace(t)
-	for name, test := range map[string]mistake{
+	refused(t, networks, namespace, networkWith, map[string]mistake{
 		"a class and a cloud": {
 			`{cidr: 192.168.0.0/16, className: gold, cloud: {secretName: mine}}`,
 			"spec.className", "leave cloud or className out",
@@ -119,16 +94,7 @@ func TestMistakesInTheClassOfANetworkAreRefusedWithOneSentenceEach(t *testing.T)
 		"an additional subnet without a range": {
 			`{className: gold, additionalSubnets: [{gateway: none}]}`, "spec.additionalSubnets[0].cidr", "a subnet needs a cidr",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := tryCreate(t.Context(), networks, namespace, networkWith(t, test.spec))
-			found := refusals(t, err)
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
+	})
 	t.Run("a class may give the range", func(t *testing.T) {
 		if _, err := tryCreate(t.Context(), networks, namespace, networkWith(t, `{className: gold}`)); err != nil {
 			t.Errorf("refused: %v", err)

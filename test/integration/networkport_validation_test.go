@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -21,14 +20,7 @@ import (
 var networkPorts = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
 
 // networkPortWith returns a NetworkPort whose spec is the YAML text given.
-func networkPortWith(t testing.TB, spec string) *unstructured.Unstructured {
-	t.Helper()
-	port := &unstructured.Unstructured{}
-	port.SetGroupVersionKind(cloudteamv1.SchemeGroupVersion.WithKind("NetworkPort"))
-	port.SetName("example")
-	port.Object["spec"] = parseYAML(t, spec).Object
-	return port
-}
+var networkPortWith = objectWith(cloudteamv1.SchemeGroupVersion.WithKind("NetworkPort"), "example")
 
 func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 	namespace := newNamespace(t)
@@ -41,7 +33,7 @@ func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		noMAC       = `write six groups of two hexadecimal digits`
 		noGroup     = "not a security group: write its id or its name"
 	)
-	for name, test := range map[string]mistake{
+	refused(t, networkPorts, namespace, networkPortWith, map[string]mistake{
 		"an empty spec lacks a network": {`{}`, "spec.networkName", noNetwork},
 		"a spec without a network says so once, whatever else it has": {
 			`{addresses: [192.168.0.10], mac: "fa:16:3e:00:00:01", networkNamespace: a}`, "spec.networkName", noNetwork,
@@ -129,16 +121,7 @@ func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		"seventeen security groups": {
 			`{networkName: a, securityGroups: [` + list(17, groupID) + `]}`, "spec.securityGroups", "must have at most 16 items",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := tryCreate(t.Context(), networkPorts, namespace, networkPortWith(t, test.spec))
-			found := refusals(t, err)
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
+	})
 }
 
 func TestNetworkPortWithoutSpecIsToldToWriteOne(t *testing.T) {
@@ -212,11 +195,7 @@ func TestNetworkPortUpdates(t *testing.T) {
 		fixed = "of a port cannot change: "
 		other = ", or delete this NetworkPort and create another"
 	)
-	for name, test := range map[string]struct {
-		before, after string
-		// Both are empty when the update must be accepted.
-		field, message string
-	}{
+	updated(t, networkPorts, namespace, networkPortWith, map[string]update{
 		"the network cannot change": {
 			`{networkName: a}`, `{networkName: b}`, "spec.networkName", moved + `write "a" again` + other,
 		},
@@ -313,31 +292,8 @@ func TestNetworkPortUpdates(t *testing.T) {
 		"security groups may change beside all that cannot": {
 			fullPort(1), fullPort(2), "", "",
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			before := networkPortWith(t, test.before)
-			before.SetName("")
-			before.SetGenerateName("update-")
-			client := anyAPI.Resource(networkPorts).Namespace(namespace)
-			port, err := client.Create(t.Context(), before, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatalf("create: %v", err)
-			}
-			port.Object["spec"] = parseYAML(t, test.after).Object
-			_, err = client.Update(t.Context(), port, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
-			found := refusals(t, err)
-			if test.field == "" {
-				if len(found) > 0 {
-					t.Errorf("want it accepted, got %+v", found)
-				}
-				return
-			}
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
+	})
+
 }
 
 func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestRouterMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
@@ -76,10 +74,7 @@ func TestObservedNetworkCannotDeclareRouter(t *testing.T) {
 	spec := `{cidr: 192.168.0.0/16, managementPolicy: Observe, router: {},
 	  import: {id: 11111111-1111-1111-1111-111111111111}}`
 	_, err := tryCreate(t.Context(), networks, newNamespace(t), networkWith(t, spec))
-	found := refusals(t, err)
-	if len(found) != 1 || found[0].Field != "spec.router" || !strings.Contains(found[0].Message, "leave router out") {
-		t.Errorf("want one refusal of spec.router, got %+v", found)
-	}
+	wantRefusal(t, err, "spec.router", "leave router out")
 }
 
 func TestOneRouterAdvertisesOnASubnet(t *testing.T) {
@@ -160,12 +155,13 @@ func TestRoutersThatCanBeBuiltAreAccepted(t *testing.T) {
 }
 
 func TestRouterKindIsImmutable(t *testing.T) {
-	namespace := newNamespace(t)
-	for name, test := range map[string]struct {
-		was, is string
-		// field and message are those of the one refusal; empty where the edit is accepted.
-		field, message string
-	}{
+	with := func(router string) string {
+		if router == "" {
+			return `{cidr: 192.168.0.0/16}`
+		}
+		return `{cidr: 192.168.0.0/16, router: ` + router + `}`
+	}
+	cases := map[string]update{
 		"ha changes":            {`{ha: true}`, `{ha: false}`, "ha", "write true again, or remove router"},
 		"distributed changes":   {`{distributed: false}`, `{distributed: true}`, "distributed", "write false again"},
 		"ha is added":           {`{}`, `{ha: false}`, "ha", "leave it out, or remove router"},
@@ -176,35 +172,13 @@ func TestRouterKindIsImmutable(t *testing.T) {
 		"a router comes":        {"", `{ha: true, distributed: true}`, "", ""},
 		"an existing router is replaced by one of a kind": {`{existing: r}`, `{ha: true, distributed: true}`, "", ""},
 		"one of a kind is replaced by an existing router": {`{ha: true}`, `{existing: r}`, "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			with := func(router string) string {
-				if router == "" {
-					return `{cidr: 192.168.0.0/16}`
-				}
-				return `{cidr: 192.168.0.0/16, router: ` + router + `}`
-			}
-			object := networkWith(t, with(test.was))
-			object.SetName("")
-			object.SetGenerateName("router-")
-			client := anyAPI.Resource(networks).Namespace(namespace)
-			stored, err := client.Create(t.Context(), object, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			stored.Object["spec"] = networkWith(t, with(test.is)).Object["spec"]
-			_, err = client.Update(t.Context(), stored, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
-			if test.field == "" {
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			found, field := refusals(t, err), "spec.router."+test.field
-			if len(found) != 1 || found[0].Field != field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", field, test.message, found)
-			}
-		})
 	}
+	for name, c := range cases {
+		c.before, c.after = with(c.before), with(c.after)
+		if c.field != "" {
+			c.field = "spec.router." + c.field
+		}
+		cases[name] = c
+	}
+	updated(t, networks, newNamespace(t), networkWith, cases)
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -14,14 +12,7 @@ import (
 var securityGroups = cloudteamv1.SchemeGroupVersion.WithResource("securitygroups")
 
 // securityGroupWith returns a SecurityGroup whose spec is the YAML text given.
-func securityGroupWith(t testing.TB, spec string) *unstructured.Unstructured {
-	t.Helper()
-	group := &unstructured.Unstructured{}
-	group.SetGroupVersionKind(cloudteamv1.SchemeGroupVersion.WithKind("SecurityGroup"))
-	group.SetName("web")
-	group.Object["spec"] = parseYAML(t, spec).Object
-	return group
-}
+var securityGroupWith = objectWith(cloudteamv1.SchemeGroupVersion.WithKind("SecurityGroup"), "web")
 
 func TestSecurityGroupMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 	namespace := newNamespace(t)
@@ -117,7 +108,7 @@ func TestSecurityGroupMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			}
 		})
 	}
-	for name, test := range map[string]mistake{
+	refused(t, securityGroups, namespace, securityGroupWith, map[string]mistake{
 		"65 rules": {
 			`{rules: [` + ruleList(65) + `]}`, "spec.rules",
 			"must have at most 64 items",
@@ -134,16 +125,7 @@ func TestSecurityGroupMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			`{managementPolicy: Observe}`, "spec.managementPolicy",
 			`supported values: "Manage", "Plan"`,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := tryCreate(t.Context(), securityGroups, namespace, securityGroupWith(t, test.spec))
-			found := refusals(t, err)
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
+	})
 	t.Run("the name default", func(t *testing.T) {
 		group := securityGroupWith(t, `{}`)
 		group.SetName("default")
@@ -174,7 +156,7 @@ func ruleList(n int) string {
 
 func TestSecurityGroupsThatAreAccepted(t *testing.T) {
 	namespace := newNamespace(t)
-	for name, spec := range map[string]string{
+	accepted(t, securityGroups, namespace, securityGroupWith, map[string]string{
 		"nothing":       `{}`,
 		"64 long rules": `{rules: [` + ruleList(64) + `]}`,
 		"everything": `{rules: [{direction: egress}], description: d, stateful: false, deletionPolicy: Retain,
@@ -187,12 +169,5 @@ func TestSecurityGroupsThatAreAccepted(t *testing.T) {
 		"the same twice":  `{rules: [{direction: ingress}, {direction: ingress, etherType: IPv4}]}`,
 		"itself":          `{rules: [{direction: ingress, remoteGroup: web}]}`,
 		"another's ports": `{rules: [{direction: egress, protocol: tcp, portRangeMin: 5432, remoteGroup: db.example}]}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if _, err := tryCreate(t.Context(), securityGroups, namespace, securityGroupWith(t, spec)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	})
 }

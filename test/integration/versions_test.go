@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // scratch is a group of this test's own, in which the CRD of Networks stands once more: the other tests need theirs as
@@ -122,7 +123,7 @@ spec:
 				t.Fatal(err)
 			}
 		}
-		_, err = anyAPI.Resource(crds).Patch(t.Context(), crd, types.MergePatchType,
+		_, err = anyAPI.Resource(harness.CRDResource).Patch(t.Context(), crd, types.MergePatchType,
 			[]byte(`{"status":{"storedVersions":["v2"]}}`), metav1.PatchOptions{}, "status")
 		if err != nil {
 			t.Fatal(err)
@@ -159,7 +160,7 @@ func scratchCRD(t *testing.T) string {
 	// The short name and the category are the real one's.
 	unstructured.RemoveNestedField(crd.Object, "spec", "names", "shortNames")
 	unstructured.RemoveNestedField(crd.Object, "spec", "names", "categories")
-	if _, err := anyAPI.Resource(crds).Create(t.Context(), crd, metav1.CreateOptions{
+	if _, err := anyAPI.Resource(harness.CRDResource).Create(t.Context(), crd, metav1.CreateOptions{
 		FieldValidation: metav1.FieldValidationStrict,
 	}); err != nil {
 		t.Fatal(err)
@@ -221,7 +222,7 @@ func addSecondVersion(t *testing.T, crd string) schema.GroupVersionResource {
 func editCRD(t *testing.T, name string, edit func(*apiextensionsv1.CustomResourceDefinition)) {
 	t.Helper()
 	eventually(t, func() error {
-		object, err := anyAPI.Resource(crds).Get(t.Context(), name, metav1.GetOptions{})
+		object, err := anyAPI.Resource(harness.CRDResource).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -233,7 +234,7 @@ func editCRD(t *testing.T, name string, edit func(*apiextensionsv1.CustomResourc
 		if object.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&crd); err != nil {
 			return err
 		}
-		_, err = anyAPI.Resource(crds).Update(t.Context(), object, metav1.UpdateOptions{})
+		_, err = anyAPI.Resource(harness.CRDResource).Update(t.Context(), object, metav1.UpdateOptions{})
 		return err
 	})
 }

@@ -109,7 +109,8 @@ type world struct {
 	// controller runs, and first ran first.
 	controller, first *harness.Process
 	ports             int
-	filled            time.Time
+	// pace says when the next port may be made.
+	pace <-chan time.Time
 }
 
 // alert is how to make an alert fire, and how to clear it.
@@ -172,7 +173,10 @@ func TestEveryAlertFiresAndClearsAndEveryPanelHasData(t *testing.T) {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, metrics: harness.FreeAddress(t), standby: harness.FreeAddress(t), prometheus: harness.FreeAddress(t)}
+	w := &world{
+		t: t, pace: time.Tick(time.Second), metrics: harness.FreeAddress(t), standby: harness.FreeAddress(t),
+		prometheus: harness.FreeAddress(t),
+	}
 	listener, err := surroundings.Emulator.Listen("127.0.0.1:0", func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			ours := strings.Contains(r.UserAgent(), "network-controller")
@@ -469,10 +473,14 @@ const addresses = 13
 // fill creates one more port on the Network full, each second until it has no address left.
 func (w *world) fill() {
 	w.t.Helper()
-	if w.ports == addresses || time.Since(w.filled) < time.Second {
+	if w.ports == addresses {
 		return
 	}
-	w.filled = time.Now()
+	select {
+	case <-w.pace:
+	default:
+		return
+	}
 	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: "p" + strconv.Itoa(w.ports)}}
 	port.Spec.NetworkName = "full"
 	api := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)

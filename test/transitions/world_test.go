@@ -308,14 +308,16 @@ var failed atomic.Bool
 // written over two whole audits.
 func (w *world) settle(t *rapid.T) {
 	t.Helper()
-	began, quiet := time.Now(), time.Now()
+	const beat = 5 * time.Millisecond
+	var quiet time.Duration // a machine that is busy beats less often
 	writes, audits := w.writes.Load(), w.audited()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	for {
+	for all := beat; ; all += beat {
 		<-tick.C
+		quiet += beat
 		if now := w.writes.Load(); now != writes || w.queued() > 0 {
-			writes, audits, quiet = now, w.audited(), time.Now()
+			writes, audits, quiet = now, w.audited(), 0
 		}
 		var err error
 		// The third to end has begun after the first did.
@@ -324,11 +326,10 @@ func (w *world) settle(t *rapid.T) {
 		} else if err = w.unsettled(t); err == nil && w.writes.Load() == writes {
 			return
 		}
-		if errors.Is(err, errForPeople) && time.Since(quiet) > retried {
+		if errors.Is(err, errForPeople) && quiet > retried {
 			return
 		}
-		if time.Since(began) > patience || time.Since(quiet) > stillness ||
-			failed.Load() && time.Since(quiet) > stillnessOnceFailed {
+		if all > patience || quiet > stillness || failed.Load() && quiet > stillnessOnceFailed {
 			failed.Store(true)
 			t.Fatalf("it does not come to rest: %v", err)
 		}
