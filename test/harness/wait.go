@@ -44,10 +44,14 @@ func (c *ControlPlane) Eventually(t testing.TB, check func() error) {
 
 func (c *ControlPlane) eventually(t testing.TB, patience, pause time.Duration, check func() error) {
 	t.Helper()
-	err := Poll(c.process.Done(), patience, pause, check)
+	var ended <-chan struct{}
+	if c.process != nil {
+		ended = c.process.Done()
+	}
+	err := Poll(ended, patience, pause, check)
 	switch {
 	case err == nil:
-	case c.process.Ended():
+	case c.process != nil && c.process.Ended():
 		t.Fatal(c.process.Died())
 	default:
 		c.waits.note(t.Name(), err.Error())
