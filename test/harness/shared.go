@@ -93,8 +93,8 @@ func Share(use func() (code int, err error)) (code int, err error) {
 	return use()
 }
 
-// sharedFolder gives the same path each time, so that go test finds what it has tried in its cache, and another one when
-// a file of config changes, which go test cannot see.
+// sharedFolder gives the same path each time, so that go test finds in its cache what it has tried. When a file of config
+// changes, which go test cannot see, it gives another one.
 func sharedFolder(root string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -222,8 +222,8 @@ func (c *ControlPlane) tidy(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// ReleaseLeases ends the terms of leaders that are gone, so that the next one need not wait. The Leases stay: they count
-// the terms, and a leader that counts anew would take the last one's word for another cluster's.
+// ReleaseLeases ends the terms of leaders that are gone, so that the next one need not wait. The Leases stay, because
+// they count the terms: a leader that counts from one again would take the last one's word for another cluster's.
 func (c *ControlPlane) ReleaseLeases(ctx context.Context) error {
 	for _, name := range []string{AccountName, FooAccountName} {
 		_, err := c.Kube.CoordinationV1().Leases(AccountName).Patch(ctx, name, types.MergePatchType,
