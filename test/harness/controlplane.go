@@ -139,10 +139,7 @@ func startControlPlane(
 	if err != nil {
 		return nil, err
 	}
-	args := []string{
-		"up", "--components=" + strings.Join(components, ","), "--dir=" + data,
-		"--kubeconfig=" + filepath.Join(dir, adminFile),
-	}
+	args := []string{"up", "--components=" + strings.Join(components, ","), "--dir=" + data}
 	for _, folder := range crds {
 		args = append(args, "--crds="+filepath.Join(root, folder))
 	}

@@ -87,7 +87,14 @@ func Share(use func() (code int, err error)) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	if err := os.Setenv(EnvShared, folder); err != nil {
+	admin, err := os.ReadFile(s.AdminKubeconfig)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, adminFile), admin, 0o600)
+	}
+	if err == nil {
+		err = os.Setenv(EnvShared, folder)
+	}
+	if err != nil {
 		return 1, err
 	}
 	return use()
