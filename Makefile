@@ -113,7 +113,7 @@ test-suites: test-controlplane ## Run the suites that start the binaries as a us
 	$(SHARED) go test -timeout 20m ./test/reader
 
 .PHONY: test-all
-test-all: test-race test-suites ## Run both
+test-all: test-race test-suites ## Run test-race and test-suites
 
 .PHONY: test-nightly
 test-nightly: export NIGHTLY = 1
