@@ -71,43 +71,69 @@ assets:
 # Where they are. What looking them up prints was printed by the target assets.
 ASSETS = $$(bin/controlplane assets --components=all 2>/dev/null)
 
-# The packages whose tests need no control plane.
-UNIT := ./cmd/... ./dev/demo ./internal/... ./pkg/... ./tools/... ./test/faults/results ./test/harness ./test/monitoring ./test/proxy ./test/specs
+# One control plane for all suites that follow SHARED. Where the run has one already, they use that.
+.PHONY: test-controlplane
+test-controlplane: assets
+	@hack/go-build.sh -o bin/test-controlplane ./test/controlplane
+SHARED = KUBEBUILDER_ASSETS="$(ASSETS)" bin/test-controlplane
+
+# The packages whose tests need a control plane. They wait most of the time and have deadlines: one at a time (-p 1).
+# CONVERGING has the product's code in the test's own process, STARTING starts the binaries that a user would.
+CONVERGING := ./test/integration ./test/transitions
+STARTING   := ./test/e2e ./test/faults ./test/adversary ./test/rights ./test/bench ./test/reader ./dev/controlplane/...
+# Those whose tests need none.
+UNIT = $$(comm -23 <(go list ./... | sort) \
+  <(go list $(CONVERGING) $(STARTING) ./dev/dataplane/... ./test/dataplane ./test/install | sort))
+
+# What runs with -p 1 is compiled one package at a time. This compiles first, with all CPUs.
+COMPILE = go list -export -test
 
 .PHONY: test
-test: assets ## Run all tests with a real control plane, and of the fault tests a fixed sample: minutes
+test: test-controlplane ## Run the tests before a commit, with a real control plane: 5 minutes
 	@echo "Compiling and running the tests (the first time takes minutes)"
-	@# The package that takes longest begins first, so that the others run beside it and not before it.
-	KUBEBUILDER_ASSETS="$(ASSETS)" go test -short -timeout 20m ./test/faults/... ./...
+	status=0; go test -short $(UNIT) || status=1; \
+	$(COMPILE) $(CONVERGING) $(STARTING) >/dev/null; \
+	$(SHARED) go test -short -p 1 -timeout 20m $(CONVERGING) $(STARTING) || status=1; exit $$status
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need no control plane: under a minute
+test-unit: ## Run the tests that need no control plane: 4 minutes
 	go test $(UNIT)
 
-# The packages in whose tests the product's code runs in the test's own process, which is all that the race detector
-# sees. The other suites start the binaries that a user would.
-RACED := $(UNIT) ./test/contract/... ./test/integration ./test/transitions
-
+# The race detector sees its own process only.
 .PHONY: test-race
-test-race: assets ## Run the tests in whose process the product's code runs, with the race detector
-	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 20m $(RACED)
+test-race: test-controlplane ## Run the tests in whose process the product's code runs, with the race detector
+	status=0; go test $(RACE) -timeout 20m $(UNIT) || status=1; \
+	$(COMPILE) $(RACE) $(CONVERGING) >/dev/null; \
+	$(SHARED) go test $(RACE) -p 1 -timeout 20m $(CONVERGING) || status=1; exit $$status
 
-.PHONY: test-started
-WITHOUT_E2E ?=
-test-started: assets ## Run the whole suites that start the binaries as a user would, without the end-to-end tests of WITHOUT_E2E
-	@# As above, what takes longest begins first. Most of it waits most of the time, so one more runs than there are CPUs.
-	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
-	go test -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 30m ./test/faults/... ./test/adversary $$(comm -23 <(go list ./... | sort) <(go list $(RACED) ./test/e2e | sort)) && \
-	go test -timeout 30m -skip '$(WITHOUT_E2E)' ./test/e2e
+.PHONY: test-suites
+test-suites: test-controlplane ## Run the suites that start the binaries as a user would
+	@$(COMPILE) $(STARTING) >/dev/null
+	$(SHARED) go test -short -p 1 -timeout 20m $(STARTING)
+	$(SHARED) go test -timeout 20m ./test/reader
 
 .PHONY: test-all
-test-all: test-race test-started ## Run all tests
+test-all: test-race test-suites ## Run test-race and test-suites
+
+.PHONY: test-nightly
+test-nightly: export NIGHTLY = 1
+test-nightly: test-controlplane ## Run all tests whole, one package at a time, with those that need the machine for themselves
+	status=0; go test -p 1 -count=1 -timeout 0 $(UNIT) || status=1; \
+	$(SHARED) go test -p 1 -count=1 -timeout 0 $(CONVERGING) $(STARTING) || status=1; exit $$status
+
+.PHONY: nightly
+nightly: export NIGHTLY = 1
+nightly: ## Run before a release what is too long for each change, alone on the machine (root, Debian): hours
+	hack/parts.sh test-nightly soak fuzz test-monitoring test-ui test-install test-openstack-all test-dataplane-all mutants
+
+.PHONY: mutants
+mutants: ## Change the product at drawn places, or with ALL=1 at all, and report the share that the unit tests find
+	hack/mutants.sh
 
 .PHONY: test-install
 test-install: PLATFORMS = linux/$(shell go env GOARCH)
-test-install: assets ## Test the chart, build the image twice, and run it in containerd (root, Debian)
-	@export KUBEBUILDER_ASSETS="$(ASSETS)"; \
-	VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' hack/test-install.sh '$(IMAGE)' $(PLATFORMS)
+test-install: test-controlplane ## Test the chart, build the image, and run it in containerd (root, Debian)
+	@export VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)'; $(SHARED) hack/test-install.sh '$(IMAGE)' $(PLATFORMS)
 
 # What needs no mutating admission policy, which Kubernetes 1.34 and 1.35 do not serve by default.
 COMPATIBLE := TestDeploymentController|TestNetwork|TestOverlayForBetaPolicies|TestCRDs|TestFullest|TestSchema|TestUnknown|TestImportIsImmutable|TestTwo|TestProperties|TestMistakes|TestClassesThat|TestAClass|TestCloudNeeds|TestNames|TestAccountPolicy|TestGateIsOptIn|TestPodAdmission|TestClassAdmission
@@ -119,33 +145,40 @@ test-compatibility: ## Test against another API server: make test-compatibility 
 	KUBEBUILDER_ASSETS="$$assets" go test -count=1 -timeout 10m -run '$(COMPATIBLE)' ./test/integration
 
 .PHONY: test-monitoring
-test-monitoring: assets ## Have the real Prometheus scrape the binary: each alert fires and clears, each panel has data (Debian)
+test-monitoring: test-controlplane ## Have the real Prometheus scrape the binary: each alert fires and clears, each panel has data (Debian)
 	@path="$$(hack/prometheus.sh)"; \
-	KUBEBUILDER_ASSETS="$(ASSETS)" PATH="$$PATH:$$path" MONITORING=1 go test -count=1 -timeout 10m ./test/monitoring
+	PATH="$$PATH:$$path" MONITORING=1 $(SHARED) go test -count=1 -timeout 10m ./test/monitoring
 
 .PHONY: test-ui
 UIFLAGS ?=
-test-ui: assets ## Show kubectl network ui, and the site of make docs, in Chromium (Debian); UIFLAGS=-update takes the pictures of the docs
+test-ui: test-controlplane ## Show kubectl network ui, and the site of make docs, in Chromium (Debian); UIFLAGS=-update takes the pictures of the docs
 	@hack/chromium.sh
 	@# -mod=mod: the product's go.mod, which this module replaces, may have changed.
-	export KUBEBUILDER_ASSETS="$(ASSETS)"; cd test/ui; go test -mod=mod -v -count=1 -timeout 10m . $(UIFLAGS) && \
-	go test -mod=mod -v -count=1 -timeout 10m ./site
+	$(SHARED) go -C test/ui test -mod=mod -v -count=1 -timeout 10m . $(UIFLAGS)
+	go -C test/ui test -mod=mod -v -count=1 -timeout 10m ./site
 
+# The life of each kind, of the end-to-end tests.
+LIVES := ^(TestNetwork|TestNetworkPort|TestRouter|TestSecurityGroups|TestFloatingIPObjects|TestPolicies|TestDeployment|TestStatefulSetsKeepTheirPorts|TestVirtualMachinesKeepTheirPorts)$$
 # End-to-end tests that bring an emulator of their own, or make nothing in the cloud: beside a real Neutron they do what
-# they do in test-all, and show no more.
+# they do beside the emulator, and show no more.
 WITHOUT_NEUTRON := ^(TestLostAnswers|TestOrphans|TestRebuiltClusterAdopts|TestRestoredCluster|TestTenantsCannotFillTheMemory|TestTheControllerDoesWhatWasPlanned|TestVersionSkew|TestWhyNamesTheCauseOfEachReason)$$
 
-.PHONY: test-openstack
-E2E ?= .
-test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end (E2E: which), fault and adversary tests there
-	dev/openstack/openstack up
-	@# The adversary, who floods API servers, is first: in .ci/run, the one beside the emulator comes late.
-	@export KUBEBUILDER_ASSETS="$(ASSETS)"; status=0; \
+# real runs a suite beside the real Neutron. That is one process, so it has one suite at a time.
+REAL = export KUBEBUILDER_ASSETS="$(ASSETS)"; status=0; \
 	real() { echo "go test $$*"; dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 FAULTS_OPENSTACK=1 \
-	  ADVERSARY_OPENSTACK=1 go test -short -count=1 -p 1 -timeout 60m "$$@" || status=1; }; \
-	real -run '$(E2E)' -skip '$(WITHOUT_NEUTRON)' ./test/e2e/...; \
-	real ./test/adversary ./test/contract/... ./test/faults/...; \
-	exit $$status
+	  ADVERSARY_OPENSTACK=1 go test -count=1 -p 1 "$$@" || status=1; }
+
+.PHONY: test-openstack
+E2E ?= $(LIVES)
+test-openstack: assets ## Start a real Keystone and Neutron, and run the contract and the life of each kind (E2E: which end-to-end tests) there
+	dev/openstack/openstack up
+	@$(REAL); real -short -timeout 20m -run '$(E2E)' ./test/e2e; real -short -timeout 20m ./test/contract/...; exit $$status
+
+.PHONY: test-openstack-all
+test-openstack-all: assets ## The same with all end-to-end tests, the whole contract, the adversary and the faults
+	dev/openstack/openstack up
+	@$(REAL); real -timeout 0 -skip '$(WITHOUT_NEUTRON)' ./test/e2e; \
+	real -timeout 0 ./test/adversary ./test/contract/... ./test/faults; exit $$status
 
 # What follows these runs beside Neutron with a data plane, and has the kubelet and Multus.
 DATAPLANE = export KUBEBUILDER_ASSETS="$(ASSETS)"; \
@@ -179,8 +212,8 @@ reliability-openstack: assets ## The same against a real Keystone and Neutron; i
 
 .PHONY: soak
 SOAKCHECKS ?= 60
-soak: assets ## Take Networks, and tenants, through 4 × SOAKCHECKS (60) new random sequences of what may happen to them
-	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 0 -count=1 ./test/transitions ./test/adversary \
+soak: test-controlplane ## Take Networks, and tenants, through 4 × SOAKCHECKS (60) new random sequences of what may happen to them
+	$(SHARED) go test $(RACE) -p 1 -timeout 0 -count=1 ./test/transitions ./test/adversary \
 	  -run='TestConvergedStateIsPathIndependent|TestTenantsGetTheirOwn' -anew -rapid.checks=$(SOAKCHECKS) -rapid.steps=20
 
 .PHONY: fuzz

@@ -14,36 +14,21 @@ fi
 
 # All packages are installed by now: no test of a node may be skipped for want of one.
 export DATAPLANE_OPENSTACK=1 NODETEST_REQUIRED=1
-short=${1-}
-run() { go test -v -count=1 -timeout 30m ${short:+"$short"} "$@"; }
+short=${1-} status=0
+run() { go test -v -count=1 -p 1 -timeout 30m ${short:+"$short"} "$@" || status=1; }
 
-# It compares the machine's settings, which a kubelet changes. So it does not run beside one.
+# The first compares the machine's settings, which a kubelet changes. None runs beside another: they have deadlines.
 run ./dev/dataplane/nodes
+[[ $short ]] || run ./dev/dataplane/vm
+run ./internal/node/...
+run -run '^TestAgentAtTheAPIServer$' ./test/integration
 
 # Neutron with its own agents is another cloud, for one of the tests. It is not left behind.
-ovs() { OPENSTACK_DIR=$(dirname "$OS_CLIENT_CONFIG_FILE")-ovs dev/openstack/openstack "$1" --dataplane=ovs; }
-log=$(mktemp) beside=
-cleanup() {
-  [[ ! $beside ]] || kill "$beside" 2>/dev/null || true
-  rm -f "$log"
-  [[ $short ]] || ovs down
-}
-trap cleanup EXIT
 if [[ ! $short ]]; then
+  ovs() { OPENSTACK_DIR=$(dirname "$OS_CLIENT_CONFIG_FILE")-ovs dev/openstack/openstack "$1" --dataplane=ovs; }
+  trap 'ovs down' EXIT
   clouds=$(ovs up)
   export DATAPLANE_OVS_CLOUDS=${clouds#*=}
 fi
-
-# What needs no Neutron runs beside what waits for Neutron and for kubelets most of the time, and leaves these the CPUs.
-{
-  renice -n 10 -p "$BASHPID" >/dev/null
-  [[ $short ]] || run ./dev/dataplane/vm
-  run -p 1 ./internal/node/...
-  run -run '^TestAgentAtTheAPIServer$' ./test/integration
-} >"$log" 2>&1 &
-beside=$!
-status=0
-run ./test/dataplane || status=$?
-wait "$beside" || status=$?
-cat "$log"
+run ./test/dataplane
 exit "$status"

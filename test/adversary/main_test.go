@@ -22,7 +22,8 @@ var surroundings *harness.Surroundings
 func openStack() bool { return os.Getenv("ADVERSARY_OPENSTACK") != "" }
 
 func TestMain(m *testing.M) {
-	lanes.SetDefaults(map[string]string{"rapid.checks": "2", "rapid.steps": "16", "rapid.shrinktime": "4m"})
+	// With -short, rapid takes a fifth of them.
+	lanes.SetDefaults(map[string]string{"rapid.checks": "5", "rapid.steps": "16", "rapid.shrinktime": "4m"})
 	if !openStack() {
 		harness.RunInParallel(8) // a real Neutron is the bottleneck itself
 	}

@@ -31,7 +31,9 @@ func run(m *testing.M) (code int, err error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return m.Run(), nil // TestRelease skips
 	}
-	return harness.Run(harness.Options{Components: harness.APIComponents()}, func(s *harness.Surroundings) (int, error) {
+	return harness.Run(harness.Options{
+		Own: "Helm installs and removes what all suites need", Components: harness.APIComponents(),
+	}, func(s *harness.Surroundings) (int, error) {
 		surroundings = s
 		return m.Run(), nil
 	})

@@ -6,9 +6,6 @@ import (
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
@@ -28,16 +25,11 @@ func electing() []string {
 	}
 }
 
-// forgetLeader releases the Leases, so that the next test's process need not wait for their end. A Lease that is deleted
-// counts its leaders anew: the next one would take the word of the last one for another cluster's.
+// forgetLeader is harness.ControlPlane.ReleaseLeases.
 func forgetLeader(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{harness.AccountName, harness.FooAccountName} {
-		_, err := kube.CoordinationV1().Leases(harness.AccountName).Patch(contextOf(t), name, types.MergePatchType,
-			[]byte(`{"spec":{"holderIdentity":null}}`), metav1.PatchOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			t.Errorf("releasing the Lease %s: %v", name, err)
-		}
+	if err := surroundings.ReleaseLeases(contextOf(t)); err != nil {
+		t.Errorf("releasing the Leases: %v", err)
 	}
 }
 

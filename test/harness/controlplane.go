@@ -44,12 +44,13 @@ type ControlPlane struct {
 	Kube            kubernetes.Interface
 	Networks        clientset.Interface
 
+	// process is nil where another process has started it.
 	process *process.Process
 	waits   waits
 }
 
-// RunControlPlane starts a control plane, has it used, and stops it. It returns what use does, and an error where
-// anything else failed.
+// RunControlPlane starts a control plane for one suite, has it used, and stops it: for who plays the controllers of
+// Kubernetes, or changes what the API server serves. It returns what use does, and an error where anything else failed.
 func RunControlPlane(components []string, use func(*ControlPlane) (code int, err error)) (code int, err error) {
 	dir, err := os.MkdirTemp("", "network-controller-test-")
 	if err != nil {

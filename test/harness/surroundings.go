@@ -29,8 +29,12 @@ import (
 
 // Options say what Run sets up.
 type Options struct {
-	// Components are the programs of the control plane, of those that KUBEBUILDER_ASSETS names a folder with.
+	// Components are the programs of the control plane, of those that KUBEBUILDER_ASSETS names a folder with. One that
+	// suites share has all of them.
 	Components []string
+	// Own says why the suite starts a control plane where the run has one that suites share (EnvShared). Empty has the
+	// suite use that.
+	Own string
 	// APIServerArgs are further ones for kube-apiserver.
 	APIServerArgs []string
 	// OpenStack is true for the real Keystone and Neutron whose clouds "admin" and "tenant" are in the file that
@@ -38,9 +42,9 @@ type Options struct {
 	OpenStack bool
 	// OpenClass has the default NetworkClass allow everything. Without it there is no class.
 	OpenClass bool
-	// Policies has the API server serve MultiNetworkPolicies.
+	// Policies has the API server serve MultiNetworkPolicies, as a shared one does.
 	Policies bool
-	// Machines has the API server serve KubeVirt's virtual machines. Nothing runs them: see Machine.
+	// Machines has the API server serve KubeVirt's virtual machines, as a shared one does. Nothing runs them: see Machine.
 	Machines bool
 	// Tenants are clouds of the emulator beside admin and tenant, each with a project of its own.
 	Tenants []string
@@ -56,9 +60,13 @@ type Programs struct {
 
 // Build builds the programs of the repository that the working directory is in, into dir.
 func Build(dir string) (*Programs, error) {
+	return programsIn(dir), build(dir, "./cmd/network-controller", "./dev/controlplane")
+}
+
+func programsIn(dir string) *Programs {
 	return &Programs{
 		Controller: filepath.Join(dir, "network-controller"), ControlPlane: filepath.Join(dir, "controlplane"),
-	}, build(dir, "./cmd/network-controller", "./dev/controlplane")
+	}
 }
 
 // build builds packages of the repository into dir.
@@ -102,35 +110,28 @@ type Surroundings struct {
 // Run sets the surroundings up, has them used, and takes them down. It returns what use does, and an error where
 // anything else failed.
 func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, err error) {
-	if err := checkAssets(o.Components); err != nil {
-		return 1, err
-	}
 	dir, err := os.MkdirTemp("", "network-controller-test-")
 	if err != nil {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	programs := o.Programs
-	if programs == nil {
-		if programs, err = Build(dir); err != nil {
-			return 1, err
-		}
+	var s *Surroundings
+	var release func() error
+	if shared := os.Getenv(EnvShared); shared != "" && o.Own == "" && !o.OpenStack {
+		s, release, err = borrow(context.Background(), shared)
+	} else {
+		// What is in a real cloud outlives a suite, and bears the UID of the suite's cluster.
+		s, err = startSurroundings(o, dir)
 	}
-	s := &Surroundings{Binary: programs.Controller, controlPlane: programs.ControlPlane}
-	crds := []string{crdFolder}
-	if o.Policies {
-		crds = append(crds, policiesCRD)
-	}
-	if o.Machines {
-		crds = append(crds, machinesCRD)
-	}
-	s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components, o.APIServerArgs, "", crds...)
 	if err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	if err := s.installRights(context.Background(), dir); err != nil {
-		return 1, err
+	if release == nil {
+		release = s.stop
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if o.Programs != nil {
+		s.Binary = o.Programs.Controller
 	}
 
 	if o.OpenClass {
@@ -153,6 +154,38 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 		return 1, err
 	}
 	return use(s)
+}
+
+// startSurroundings starts a control plane and installs what the controllers need. dir gets its files. The caller MUST
+// call stop.
+func startSurroundings(o Options, dir string) (*Surroundings, error) {
+	if err := checkAssets(o.Components); err != nil {
+		return nil, err
+	}
+	programs := o.Programs
+	if programs == nil {
+		var err error
+		if programs, err = Build(dir); err != nil {
+			return nil, err
+		}
+	}
+	s := &Surroundings{Binary: programs.Controller, controlPlane: programs.ControlPlane}
+	crds := []string{crdFolder}
+	if o.Policies {
+		crds = append(crds, policiesCRD)
+	}
+	if o.Machines {
+		crds = append(crds, machinesCRD)
+	}
+	var err error
+	s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components, o.APIServerArgs, "", crds...)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.installRights(context.Background(), dir); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
 }
 
 // repository finds the repository's root above the folder that go test runs a package's tests in.
@@ -178,7 +211,7 @@ func (s *Surroundings) installRights(ctx context.Context, dir string) error {
 	if err := s.Install(ctx, "config/manager", "config/rbac", "config/admission", "config/foo"); err != nil {
 		return err
 	}
-	s.Kubeconfig, s.FooKubeconfig = filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "foo.kubeconfig")
+	s.Kubeconfig, s.FooKubeconfig = filepath.Join(dir, accountFile), filepath.Join(dir, fooFile)
 	err := errors.Join(
 		s.writeAccountKubeconfig(ctx, s.Kubeconfig, AccountName),
 		s.writeAccountKubeconfig(ctx, s.FooKubeconfig, FooAccountName),
@@ -218,7 +251,7 @@ func (s *Surroundings) writeAccountKubeconfig(ctx context.Context, path, account
 	return clientcmd.WriteToFile(*config, path)
 }
 
-// Eventually polls until check gives nil, and fails the test with its last error when Patience (ten times that with a
+// Eventually polls until check gives nil, and fails the test with its last error when Patience (three times that with a
 // real cloud) or the control plane ends.
 func (s *Surroundings) Eventually(t testing.TB, check func() error) {
 	t.Helper()
@@ -226,7 +259,7 @@ func (s *Surroundings) Eventually(t testing.TB, check func() error) {
 	if s.Emulator == nil {
 		// It serves one call at a time, and looking whether it has done its work keeps it from that. On a machine that is
 		// busy with other suites, a Network and a port with a floating IP took it more than three minutes.
-		patience, pause = 10*Patience, 500*time.Millisecond
+		patience, pause = 3*Patience, 500*time.Millisecond
 	}
 	s.eventually(t, patience, pause, check)
 }

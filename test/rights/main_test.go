@@ -49,6 +49,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	return harness.Run(harness.Options{
+		Own:        "kube-apiserver writes an audit log, and has an admission plug-in more",
 		Components: harness.AllComponents(), OpenClass: true, Policies: true, Machines: true,
 		APIServerArgs: []string{
 			"--audit-policy-file=" + policy, "--audit-log-path=" + auditLog,

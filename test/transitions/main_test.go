@@ -62,8 +62,9 @@ const (
 func TestMain(m *testing.M) {
 	lanes.SetDefaults(map[string]string{"rapid.checks": "8", "rapid.steps": "12", "rapid.shrinktime": "2m"})
 	harness.RunInParallel(count)
-	code, err := harness.RunControlPlane(harness.APIComponents(), func(c *harness.ControlPlane) (int, error) {
-		surroundings.apiServer, surroundings.kube, surroundings.networks = c.Admin, c.Kube, c.Networks
+	options := harness.Options{Components: harness.APIComponents()}
+	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
+		surroundings.apiServer, surroundings.kube, surroundings.networks = s.Admin, s.Kube, s.Networks
 		return run(m)
 	})
 	if err != nil {
