@@ -44,8 +44,8 @@ type options struct {
 const usage = `demo shows what network-controller does, in well under a minute:
 
   1. Start a Kubernetes control plane and a cloud. The control plane is etcd, kube-apiserver, kube-controller-manager,
-     kube-scheduler, and kwok, which simulates a Node without containers. The cloud is an emulator of Keystone and
-     Neutron, or with --cloud your own.
+     kube-scheduler, and a Node that runs no containers. The cloud is an emulator of Keystone and Neutron, or with
+     --cloud your own.
   2. Install the CRDs and the admission policy, and start the controller.
   3. Apply the Network example-network. The controller creates a network with a subnet in Neutron.
   4. Change its gateway in Kubernetes. The controller changes it in Neutron.

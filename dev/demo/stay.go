@@ -63,14 +63,11 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if s.real {
 		n.warn("This is a real cloud. Each Network becomes a network in it, and each Pod on one gets a port.")
 	}
+	s.n.step("The controller", installing)
 	if err := s.install(ctx); err != nil {
 		return err
 	}
-	example, err := loadSample(s.root, s.dir)
-	if err != nil {
-		return err
-	}
-	pods, err := loadDeploymentSample(s.root)
+	samples, err := loadSamples(s.root)
 	if err != nil {
 		return err
 	}
@@ -99,7 +96,7 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if err := page.Listen(); err != nil {
 		return err
 	}
-	s.teach(example, pods)
+	s.teach(samples)
 	n.say("\nSee the controller from inside, with buttons that make things happen. Do not share the address:")
 	n.say("  %s", page.URL())
 
@@ -129,7 +126,7 @@ func (s *surroundings) world(front *inside.Front, restart func(context.Context) 
 		Blind: front.Blind,
 	}
 	if !s.real {
-		w.Lose = func() { s.emulator.Signal(syscall.SIGUSR1) }
+		w.Lose = s.lose
 		w.Break = func() { s.emulator.Signal(syscall.SIGUSR2) }
 		w.Change = func(ctx context.Context, path string, body any) error {
 			return s.cloud.call(ctx, http.MethodPut, path, body, nil)
@@ -139,16 +136,16 @@ func (s *surroundings) world(front *inside.Front, restart func(context.Context) 
 }
 
 // teach prints where everything is, and what to try.
-func (s *surroundings) teach(example, pods sample) {
+func (s *surroundings) teach(samples map[string]sample) {
 	s.n.step("Try it", "In another terminal, in this folder:")
 	s.n.command(s.exportKube())
-	s.n.command("kubectl apply -f " + example.path)
+	s.n.command("kubectl apply -f " + samples["network"].path)
 	s.n.command("kubectl get networks -o wide -w")
 	s.n.command("kubectl get events -w")
 	s.n.say("\nRun Pods on that network, each with its own port and address:")
-	s.n.command("kubectl apply -f " + pods.path)
+	s.n.command("kubectl apply -f " + samples["deployment"].path)
 	s.n.command("kubectl get networkports -o wide -w")
-	s.n.command("kubectl scale deployment " + pods.object.GetName() + " --replicas=1")
+	s.n.command("kubectl scale deployment " + webName + " --replicas=1")
 	s.n.say("\nShow Neutron, and change it by hand:")
 	if !s.real {
 		s.n.command(s.exportCloud())
@@ -160,7 +157,7 @@ func (s *surroundings) teach(example, pods sample) {
 		s.n.command("curl -s -H 'X-Auth-Token: " + s.cloud.token() + "' \\\n       " +
 			s.cloud.client.ServiceURL("networks"))
 	}
-	s.n.command("openstack network set --name " + nameByHand + " " + example.object.GetName())
+	s.n.command("openstack network set --name " + nameByHand + " " + networkName)
 	s.n.say("\nMetrics: %s/metrics", s.health)
 	s.n.say("Logs:\n  %s", strings.Join(s.logs(), "\n  "))
 	if wd, err := os.Getwd(); err == nil && wd != s.root {
