@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/dev/inside"
@@ -31,6 +31,8 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 		n.bad(err)
 		return err
 	}
+	log := &tap{}
+	s.shown = log
 	// It is told as soon as it begins, which is in the midst of the log where that has begun.
 	stopping := sync.OnceFunc(func() { n.warn("\nStopping") })
 	var tidied error
@@ -71,9 +73,6 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if err != nil {
 		return err
 	}
-	logged, logOver := context.WithCancel(context.WithoutCancel(ctx))
-	defer logOver()
-	var followers errgroup.Group
 	var starting sync.Mutex
 	page := &inside.Server{
 		Stream: func() string { return s.inspection.Load().(string) },
@@ -85,12 +84,7 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 			}
 			s.n.command("kill -9 $(pgrep network-controller)")
 			s.controller.Kill()
-			if err := s.startController(ctx); err != nil {
-				return err
-			}
-			log := s.controller.Log
-			followers.Go(func() error { return follow(logged, log, n) })
-			return nil
+			return s.startController(ctx)
 		}).Actions(),
 	}
 	if err := page.Listen(); err != nil {
@@ -101,9 +95,11 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	n.say("  %s", page.URL())
 
 	n.step("The controller's log, until Ctrl-C", s.controller.Log)
-	log := s.controller.Log
-	followers.Go(func() error { return follow(logged, log, n) })
-	followers.Go(func() error { return page.Serve(logged) })
+	log.open(n)
+	serving, over := context.WithCancel(context.WithoutCancel(ctx))
+	defer over()
+	served := make(chan error, 1)
+	go func() { served <- page.Serve(serving) }()
 	<-ctx.Done()
 	stopping()
 	starting.Lock() // no controller is started any more
@@ -114,8 +110,8 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if hurry.Err() != nil {
 		tidied = nil // killing was what the second signal asked for
 	}
-	logOver()
-	tidied = errors.Join(tidied, followers.Wait())
+	over()
+	tidied = errors.Join(tidied, <-served)
 	return context.Cause(ctx)
 }
 
@@ -212,23 +208,27 @@ func leftInCloud(networks []cloudteamv1.Network, ports []cloudteamv1.NetworkPort
 	return lines
 }
 
-// follow copies a file to out, from its start, and then what is appended to it, until ctx is done and its end reached.
-func follow(ctx context.Context, path string, out io.Writer) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
+// tap holds a log back until it is opened, and lets it flow from then on. It is safe for concurrent use.
+type tap struct {
+	mu   sync.Mutex
+	held bytes.Buffer
+	out  io.Writer
+}
+
+func (t *tap) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.out == nil {
+		return t.held.Write(p)
 	}
-	defer file.Close()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		over := ctx.Err() != nil
-		if _, err := io.Copy(out, file); err != nil || over {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-	}
+	// The controller must not die of a reader that goes away, which the narrator notes.
+	_, _ = t.out.Write(p)
+	return len(p), nil
+}
+
+func (t *tap) open(out io.Writer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.out = out
+	_, _ = t.held.WriteTo(out) // the narrator notes an error
 }

@@ -31,8 +31,9 @@ type step struct {
 	needs string
 	// extra steps are left out by --short, and steps of the emulator in a real cloud.
 	extra, emulator bool
-	// title is what happens, and why why it matters. A step without a title prints its own.
+	// title is what happens, and why why it matters. A step prints them on its own where it may not be possible.
 	title, why string
+	own        bool
 	beats      []beat
 }
 
@@ -111,7 +112,7 @@ var steps = []step{
 			}),
 		},
 	},
-	{name: "packets", needs: "pods", beats: []beat{sendPackets}},
+	{name: "packets", needs: "pods", title: "Send packets", own: true, beats: []beat{sendPackets}},
 	{
 		name: "replace", needs: "pods", title: "Delete a Pod",
 		why: "Its replacement gets a port with its own address. The other Pods keep theirs.",

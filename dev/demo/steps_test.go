@@ -63,11 +63,3 @@ func TestSkip(t *testing.T) {
 		})
 	}
 }
-
-func TestHelpNamesTheStepsToSkip(t *testing.T) {
-	for _, s := range steps {
-		if s.name != "" && !strings.Contains(usage, s.name+" (") {
-			t.Errorf("--help does not mention %s", s.name)
-		}
-	}
-}

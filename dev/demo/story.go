@@ -88,7 +88,7 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 			continue
 		}
 		n.steps = i // the numbers are those of --help, whatever was left out
-		if step.title != "" {
+		if !step.own {
 			n.step(step.title, strings.ReplaceAll(step.why, "%s", o.auditInterval.String()))
 		}
 		for _, beat := range step.beats {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -69,6 +70,8 @@ type surroundings struct {
 	// health is the address of the controller's /readyz and /metrics.
 	health     string
 	controller *process.Process
+	// shown gets the controller's log too; nil without --stay.
+	shown io.Writer
 	// inspection is the address of the controller's stream of events; empty without --stay.
 	inspection atomic.Value
 	// starts is how often the controller was started.
@@ -414,7 +417,7 @@ func (s *surroundings) startController(ctx context.Context) error {
 		log = filepath.Join(s.dir, fmt.Sprintf("network-controller-%d.log", s.starts))
 	}
 	s.controller, err = s.run(process.Program{
-		Name: "network-controller", Args: args, Env: env, Log: log, Patience: 20 * time.Second,
+		Name: "network-controller", Args: args, Env: env, Log: log, Output: s.shown, Patience: 20 * time.Second,
 	})
 	if err != nil {
 		return err
