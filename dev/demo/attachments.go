@@ -48,8 +48,8 @@ func (s *story) sorted() []attachment {
 }
 
 // compare holds what Kubernetes has of a Deployment's Pods against what Neutron has: all Pods run, each with one
-// NetworkPort that is Ready and bound to it, and with the addresses and MAC that its port has in Neutron; and there is no
-// other port in either.
+// NetworkPort that is Ready and bound to it, and with the addresses and MAC that its port has in Neutron; and there is
+// no other port in either.
 func compare(pods []corev1.Pod, owned []cloudteamv1.NetworkPort, ports []resource) (attachments, error) {
 	is := attachments{}
 	var told, bound, has, holders []string

@@ -67,8 +67,8 @@ func newCluster(kubeconfig string) (*cluster, error) {
 func (c *cluster) applyFolder(ctx context.Context, dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil || len(files) == 0 {
-		return nil, errors.Join(err, fmt.Errorf("there is nothing in %s: run bin/demo from a whole checkout of the repository",
-			dir))
+		return nil, errors.Join(err,
+			fmt.Errorf("there is nothing in %s: run bin/demo from a whole checkout of the repository", dir))
 	}
 	var names []string
 	for _, file := range files {
@@ -114,7 +114,8 @@ func readObjects(file string) ([]*unstructured.Unstructured, error) {
 
 // labelNamespace gives a namespace the label by which its Pods wait for their ports.
 func (c *cluster) labelNamespace(ctx context.Context, name string) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, cloudteamv1.LabelNetworks, cloudteamv1.LabelNetworksEnabled)
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`,
+		cloudteamv1.LabelNetworks, cloudteamv1.LabelNetworksEnabled)
 	_, err := c.kube.CoreV1().Namespaces().Patch(ctx, name, types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: fieldManager})
 	return err

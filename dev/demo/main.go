@@ -46,8 +46,8 @@ const usage = `demo shows what network-controller does, in well under a minute. 
 
 %s
 --skip=NAME,... leaves out steps by the names in parentheses, and with pods those that need Pods. The others keep their
-numbers. --short leaves out the mistake, the quota and the lost answer. The last two need the emulator. Packets need root,
-Open vSwitch, OVN and the emulator; elsewhere the demo says what is missing.
+numbers. --short leaves out the mistake, the quota and the lost answer. The last two need the emulator. Packets need
+root, Open vSwitch, OVN and the emulator; elsewhere the demo says what is missing.
 
 The control plane is etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and a Node that runs no containers.
 The cloud is an emulator of Keystone and Neutron, or with --cloud your own.

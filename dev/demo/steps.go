@@ -44,14 +44,16 @@ var steps = []step{
 		title: "The controller", why: installing, beats: []beat{install},
 	},
 	{
-		title: "Apply " + networkName, why: "The controller creates a network with a subnet in Neutron from two lines of spec.",
+		title: "Apply " + networkName,
+		why:   "The controller creates a network with a subnet in Neutron from two lines of spec.",
 		beats: []beat{
 			cat("network"), apply("network"), ready,
 			say("In Neutron, the description names the owner. The controller touches nothing without it:"), neutron(nil),
 		},
 	},
 	{
-		name: "change", title: "Change the spec", why: "The controller updates the gateway of the existing subnet in Neutron.",
+		name: "change", title: "Change the spec",
+		why: "The controller updates the gateway of the existing subnet in Neutron.",
 		beats: []beat{
 			patch(fmt.Sprintf(`{"spec":{"gateway":%q}}`, otherGateway)), ready,
 			neutron(func(_ *story, is picture) error {

@@ -24,7 +24,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// sample is the manifest of one object: its path below the repository's root, its text without comments, and the object.
+// sample is the manifest of one object: its path below the repository's root, its text without comments, and what it
+// says.
 type sample struct {
 	path, text string
 	object     *unstructured.Unstructured
@@ -341,7 +342,8 @@ func reason(name, want string) beat {
 func (s *story) awaitState(
 	ctx context.Context, name string, printer *tablePrinter, wanted func(metav1.Condition) bool,
 ) error {
-	return await(ctx, stepPatience, "Network "+name+" is in the state that the step is about", func(ctx context.Context) error {
+	expected := "Network " + name + " is in the state that the step is about"
+	return await(ctx, stepPatience, expected, func(ctx context.Context) error {
 		network, err := s.cluster.networks.CloudteamV1().Networks(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -438,7 +440,8 @@ func neutronHas(wanted bool) beat {
 				return err
 			}
 			if (len(is) > 0) != wanted {
-				return fmt.Errorf("expected: the %s of %s are in Neutron: %t. There are %d", collection, networkName, wanted, len(is))
+				return fmt.Errorf("expected: the %s of %s are in Neutron: %t. There are %d",
+					collection, networkName, wanted, len(is))
 			}
 		}
 		s.deleted = !wanted

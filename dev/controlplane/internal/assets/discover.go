@@ -38,7 +38,8 @@ func discover(components []Component) string {
 // tools/setup-envtest/store), and a directory's name is "<version>-<os>-<arch>" with a version that has no leading v.
 func storeDirs() []string {
 	home, _ := os.UserHomeDir()
-	store := filepath.Join(cmp.Or(os.Getenv("XDG_DATA_HOME"), filepath.Join(home, ".local", "share")), "kubebuilder-envtest")
+	data := cmp.Or(os.Getenv("XDG_DATA_HOME"), filepath.Join(home, ".local", "share"))
+	store := filepath.Join(data, "kubebuilder-envtest")
 	if runtime.GOOS == "darwin" {
 		store = filepath.Join(home, "Library", "Application Support", "io.kubebuilder.envtest")
 	}

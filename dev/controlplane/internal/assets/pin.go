@@ -87,8 +87,8 @@ func (r recipe) version() string {
 	return string(found[1])
 }
 
-// ldflags are the linker's flags: the version, and no debug tables, which nobody reads here and which are a third of the
-// size of a program.
+// ldflags are the linker's flags: the version, and no debug tables, which nobody reads here and which are a third of
+// the size of a program.
 func (r recipe) ldflags() string {
 	flags := []string{"-s", "-w"}
 	numbers := strings.Split(strings.TrimPrefix(r.version(), "v"), ".")

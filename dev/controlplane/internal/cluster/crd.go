@@ -33,8 +33,8 @@ type CRD struct {
 }
 
 // ReadCRDs reads the CustomResourceDefinitions (apiextensions.k8s.io/v1) from YAML files, or from the files directly in
-// a directory whose names end in .yaml. Objects of other kinds are skipped, as the manifests of a project may lie beside
-// its CRDs; a path without any CRD is an error.
+// a directory whose names end in .yaml. Objects of other kinds are skipped, as the manifests of a project may lie
+// beside its CRDs; a path without any CRD is an error.
 func ReadCRDs(paths []string) ([]CRD, error) {
 	var all []CRD
 	for _, path := range paths {
@@ -42,8 +42,8 @@ func ReadCRDs(paths []string) ([]CRD, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(files) == 0 {
-			files = []string{path}
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			files = []string{path} // to read it says what is wrong with it
 		}
 		before := len(all)
 		for _, file := range files {
