@@ -8,14 +8,23 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log"
 	"os"
-	"text/tabwriter"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
 )
+
+// stopSignals are the signals that ask the program to end. SIGHUP is one: it comes when the terminal is closed.
+var stopSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+
+// errInterrupted is the cause with which a build ends that the user stopped.
+var errInterrupted = errors.New("interrupted")
 
 func main() {
 	if err := newCommand().ExecuteContext(context.Background()); err != nil {
@@ -27,49 +36,78 @@ func main() {
 // newCommand returns the command with its subcommands. What a script reads goes to the command's output, everything
 // else to standard error.
 func newCommand() *cobra.Command {
-	var cacheDir, releases string
 	cmd := &cobra.Command{
 		Use:   "controlplane",
 		Short: "Run a Kubernetes control plane on this machine, for development and tests",
-		Long: `Controlplane runs etcd and kube-apiserver, and if asked kube-controller-manager,
-kube-scheduler and kwok, as processes on the loopback address of this machine.
+		Long: `Controlplane runs etcd and kube-apiserver, and if asked kube-controller-manager
+and kube-scheduler, as processes on the loopback address of this machine. It can
+play a Node, too.
 
-Binaries that are there already are used: those in the directory that
+Programs that are there already are used: those in the directory that
 ` + assets.EnvAssets + ` names, or in setup-envtest's store. Else released ones are
-fetched from their projects' sites and checked by pinned checksums. What cannot
-be fetched is built from source with the go command, which takes minutes. Both
-happens once: they are cached.`,
+fetched from Kubernetes' site and checked by pinned checksums. What cannot be
+fetched is built from source with the go command, which takes minutes. Both
+happens once: they are cached. ` + assets.EnvReleases + `=off forbids to fetch.`,
 		Example: `  # An API server for a while; Ctrl-C stops it and leaves nothing behind:
   controlplane up
 
-  # The directory of binaries that envtest needs:
+  # The directory of programs that envtest needs:
   export ` + assets.EnvAssets + `=$(controlplane assets)`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.PersistentFlags().StringVar(&cacheDir, "cache", "",
-		"directory for binaries (default $"+assets.EnvCache+
+	cacheDir := cmd.PersistentFlags().String("cache", "",
+		"directory for programs (default $"+assets.EnvCache+
 			", else ${XDG_CACHE_HOME:-~/.cache}/network-controller/controlplane)")
-	cmd.PersistentFlags().StringVar(&releases, "releases", "",
-		"the URL of a mirror of released binaries, which has their files by host and path; or off, to build all from "+
-			"source (default $"+assets.EnvReleases+", else the projects' own sites)")
 	newCache := func() (*assets.Cache, error) {
-		machine := assets.ThisMachine()
-		dir := cacheDir
+		dir, err := *cacheDir, error(nil)
 		if dir == "" {
-			var err error
-			if dir, err = machine.DefaultCacheDir(); err != nil {
-				return nil, err
-			}
+			dir, err = assets.DefaultCacheDir()
 		}
-		cache := assets.NewCache(dir, machine, assets.NewLog(os.Stderr))
-		if releases != "" {
-			cache.Releases = releases
-		}
-		return cache, nil
+		return assets.NewCache(dir, log.New(os.Stderr, "", 0)), err
 	}
-	cmd.AddCommand(assetsCommand(newCache), upCommand(newCache), versionCommand(), checksumsCommand(newCache),
-		cleanCommand(newCache))
+	cmd.AddCommand(assetsCommand(newCache), upCommand(newCache), versionCommand())
+	return cmd
+}
+
+func assetsCommand(newCache func() (*assets.Cache, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "assets",
+		Short: "Make sure that the programs exist, and print the directory that holds them",
+		Long: `Assets makes sure that the programs of the components exist and prints one line
+on standard output: the directory that holds them all. Everything else goes to
+standard error.
+
+Two calls at the same time do no harm: one fetches or builds, the other waits.`,
+		Example: `  # What envtest needs:
+  ` + assets.EnvAssets + `=$(controlplane assets) go test ./test/integration/...
+
+  # Everything, ahead of time:
+  controlplane assets --components=all`,
+		Args: cobra.NoArgs,
+	}
+	components := componentsFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		asked, err := components()
+		if err != nil {
+			return err
+		}
+		cache, err := newCache()
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), stopSignals...)
+		defer stop()
+		dir, err := cache.Provide(ctx, asked)
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), dir)
+		return err
+	}
 	return cmd
 }
 
@@ -79,33 +117,11 @@ func versionCommand() *cobra.Command {
 		Short: "Print the versions that are provided, one component per line",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, c := range append(assets.All(), assets.Node()...) {
-				_, _ = fmt.Fprintf(table, "%s\t%s\n", c, c.Version())
+			for _, c := range append(assets.All(), assets.ForContainers()...) {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-24s %s\n", c, c.Version()); err != nil {
+					return err
+				}
 			}
-			return table.Flush()
-		},
-	}
-}
-
-func cleanCommand(newCache func() (*assets.Cache, error)) *cobra.Command {
-	return &cobra.Command{
-		Use:   "clean",
-		Short: "Remove the cache of binaries",
-		Long: `Clean removes the cache of binaries, those of earlier versions too. Stop
-running control planes first: their binaries are in it. What the go command has
-compiled stays in its own cache, so that building again takes less than the
-first time.`,
-		Args: cobra.NoArgs,
-		RunE: func(_ *cobra.Command, _ []string) error {
-			cache, err := newCache()
-			if err != nil {
-				return err
-			}
-			if err := cache.Clean(); err != nil {
-				return err
-			}
-			cache.Log.Printf("removed %s", cache.Dir)
 			return nil
 		},
 	}
@@ -114,7 +130,7 @@ first time.`,
 // componentsFlag adds the flag --components to cmd, and returns what reads it.
 func componentsFlag(cmd *cobra.Command) func() ([]assets.Component, error) {
 	list := cmd.Flags().String("components", assets.Join(assets.Minimal()),
-		"what to provide, separated by commas: "+assets.Join(assets.All())+", or all for these; a node's programs are "+
-			assets.Join(assets.Node()))
+		"what to provide, separated by commas: "+assets.Join(assets.All())+", or all for these; the programs of a node "+
+			"with containers are "+assets.Join(assets.ForContainers()))
 	return func() ([]assets.Component, error) { return assets.ParseComponents(*list) }
 }

@@ -7,7 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,22 +50,13 @@ type command struct {
 // upCommandRunning starts `up` with a directory of its own for temporary files.
 func upCommandRunning(t *testing.T, args ...string) *command {
 	t.Helper()
-	stderr := &bytes.Buffer{}
-	c := startUp(t, stderr, args...)
-	c.stderr = stderr
-	return c
-}
-
-// startUp is upCommandRunning with standard error where the test wants it.
-func startUp(t *testing.T, stderr io.Writer, args ...string) *command {
-	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &command{Cmd: exec.Command(self, append([]string{"up"}, args...)...), temporary: t.TempDir()}
+	c := &command{Cmd: exec.Command(self, append([]string{"up"}, args...)...), temporary: t.TempDir(), stderr: &bytes.Buffer{}}
 	c.Env = append(os.Environ(), envMain+"=1", "TMPDIR="+c.temporary)
-	c.Stderr = stderr
+	c.Stderr = c.stderr
 	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +73,7 @@ func startUp(t *testing.T, stderr io.Writer, args ...string) *command {
 	c.lines = bufio.NewScanner(stdout)
 	if !c.lines.Scan() {
 		_ = c.Wait()
-		t.Fatalf("up printed nothing:\n%v", stderr)
+		t.Fatalf("up printed nothing:\n%v", c.stderr)
 	}
 	path, ok := strings.CutPrefix(c.lines.Text(), "kubeconfig: ")
 	if !ok {
@@ -184,30 +175,9 @@ func TestUpStopsCleanlyOnASignal(t *testing.T) {
 	}
 }
 
-func TestUpStopsCleanlyWhenNobodyReadsItsOutput(t *testing.T) {
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := startUp(t, writer)
-	children := c.children(t)
-	if err := errors.Join(reader.Close(), writer.Close(), c.Process.Signal(syscall.SIGTERM)); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Wait(); err != nil {
-		t.Error(err)
-	}
-	awaitGone(t, children)
-	left, err := os.ReadDir(c.temporary)
-	if err != nil || len(left) != 0 {
-		t.Errorf("temporary files are left: %v, %v", left, err)
-	}
-}
-
 func TestUpFailsWhenAComponentEnds(t *testing.T) {
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	// Without etcd, kube-apiserver does not stop before it is killed.
-	c := upCommandRunning(t, "--kubeconfig="+kubeconfig, "--stop-timeout=1s")
+	c := upCommandRunning(t, "--stop-timeout=1s")
 	children := c.children(t)
 	if err := syscall.Kill(children["etcd"], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -217,7 +187,7 @@ func TestUpFailsWhenAComponentEnds(t *testing.T) {
 		t.Errorf("it ended with %v, want exit status 1", err)
 	}
 	awaitGone(t, children)
-	if _, err := os.Stat(kubeconfig); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(c.kubeconfig); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the kubeconfig is left: %v", err)
 	}
 	if got := c.stderr.String(); !strings.Contains(got, "etcd ended (signal: killed)") {
@@ -246,12 +216,11 @@ func TestComponentsDoNotOutliveTheCommand(t *testing.T) {
 // kube-controller-manager when open is called, or fails if fail is called.
 func slowGo(t *testing.T) (open, fail func()) {
 	t.Helper()
-	machine := assets.ThisMachine()
-	dir, err := machine.DefaultCacheDir()
+	dir, err := assets.DefaultCacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	binaries, err := assets.NewCache(dir, machine, assets.Log{}).Provide(t.Context(), assets.All())
+	binaries, err := assets.NewCache(dir, log.New(os.Stderr, "", 0)).Provide(t.Context(), assets.All())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,35 +289,6 @@ func TestAnEarlyStartEndsWithTheErrorOfAFailedBuild(t *testing.T) {
 		t.Errorf("the cause is not told:\n%s", got)
 	}
 	awaitGone(t, children)
-}
-
-func TestAnEarlyStartStopsABuildOnASignal(t *testing.T) {
-	slowGo(t)
-	c := upCommandRunning(t, "--early", managed)
-	children := c.children(t)
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Wait(); err != nil {
-		t.Errorf("%v:\n%s", err, c.stderr)
-	}
-	awaitGone(t, children)
-}
-
-func TestUpRefusesToOverwriteAKubeconfig(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config")
-	mine := []byte("apiVersion: v1\n")
-	if err := os.WriteFile(path, mine, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := newCommand()
-	cmd.SetArgs([]string{"up", "--kubeconfig", path})
-	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "name another file") {
-		t.Errorf("error %v", err)
-	}
-	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, mine) {
-		t.Errorf("the file holds %q, %v", got, err)
-	}
 }
 
 func TestUpTellsOfAPathWithoutCRDsAtOnce(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 
 // upOptions are the flags of the command up.
 type upOptions struct {
-	dir, kubeconfig string
+	dir string
 	// early has the kubeconfig printed before all components are there.
 	early bool
 	// crds are the paths of files and directories.
@@ -47,13 +47,10 @@ real cluster (Node, RBAC); the kubeconfig's user may do everything.
 With --early the line comes as soon as kube-apiserver serves. The other components
 are fetched or built meanwhile, and the line "complete" says that they serve too.
 
-With kwok there is one Node, ` + cluster.NodeName + `, that runs no containers: with all
+The component node is a Node, ` + cluster.NodeName + `, that runs no containers: with all
 components together, a Deployment's Pods are scheduled to it and become ready.`,
 		Example: `  # etcd and kube-apiserver, in a temporary directory:
   controlplane up
-
-  # All, with the kubeconfig where a script expects it:
-  controlplane up --components=all --kubeconfig=dev.kubeconfig
 
   # With the kinds of a project:
   controlplane up --components=all --crds=config/crd
@@ -67,8 +64,6 @@ components together, a Deployment's Pods are scheduled to it and become ready.`,
 	flags.StringVar(&options.dir, "dir", "",
 		"directory for data, certificates, logs and the kubeconfig; made if need be, and kept "+
 			"(default a temporary one, removed after a clean stop)")
-	flags.StringVar(&options.kubeconfig, "kubeconfig", "",
-		"where to write the kubeconfig, which is removed on exit (default kubeconfig in the directory)")
 	flags.StringSliceVar(&options.crds, "crds", nil,
 		"YAML files with CustomResourceDefinitions, or directories of such, separated by commas; may be given more than "+
 			"once. They are served before kube-controller-manager starts, so that it knows their kinds at once")
@@ -102,14 +97,6 @@ func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writ
 	// and not to die of the next sentence that it prints.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	// A mistake in a path is told before minutes are spent on a build.
-	if options.kubeconfig != "" {
-		if options.kubeconfig, err = filepath.Abs(options.kubeconfig); err != nil {
-			return err
-		}
-		if err := cluster.CheckKubeconfigPath(options.kubeconfig); err != nil {
-			return err
-		}
-	}
 	if options.cluster.CRDs, err = cluster.ReadCRDs(options.crds); err != nil {
 		return err
 	}
@@ -136,9 +123,6 @@ func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writ
 		}
 	}()
 	options.cluster.Dir, options.cluster.Log = dir, cache.Log
-	if options.kubeconfig == "" {
-		options.kubeconfig = filepath.Join(dir, "kubeconfig")
-	}
 	started := time.Now()
 	plane, err := cluster.Start(ctx, options.cluster)
 	if err != nil {
@@ -150,10 +134,10 @@ func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writ
 	}
 	cache.Log.Printf("control plane ready in %.1fs at %s", time.Since(started).Seconds(), plane.URL())
 
-	content := plane.Kubeconfig()
-	err = cluster.WriteKubeconfig(options.kubeconfig, content)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	err = os.WriteFile(kubeconfig, plane.Kubeconfig(), 0o600)
 	if err == nil {
-		lines := "kubeconfig: " + options.kubeconfig + "\n"
+		lines := "kubeconfig: " + kubeconfig + "\n"
 		if options.early && complete {
 			lines += completeLine
 		}
@@ -173,7 +157,7 @@ func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writ
 	defer release()
 	cache.Log.Printf("stopping")
 	//nolint:contextcheck // ctx has ended; what bounds the stop is the second signal
-	return errors.Join(err, plane.Stop(atOnce), cluster.RemoveKubeconfig(options.kubeconfig, content))
+	return errors.Join(err, plane.Stop(atOnce), os.Remove(kubeconfig))
 }
 
 // completeLine is what a reader of standard output waits for who needs all components of an early start.

@@ -3,14 +3,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,13 +20,16 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
+// webSelector selects the Deployment's Pods, as the sample has it.
+const webSelector = "app=" + webName
+
 // attachment is a Pod that runs, and what its annotation says that it has of its Network.
 type attachment struct {
 	pod, phase string
 	cloudteamv1.Allocation
 }
 
-// addresses are the attachment's, without prefix lengths, sorted and with commas between.
+// addresses are the attachment's, without prefix lengths, with commas between.
 func (a attachment) addresses() string {
 	var bare []string
 	for _, ip := range a.IPs {
@@ -38,140 +43,192 @@ func (a attachment) addresses() string {
 type attachments map[types.UID]attachment
 
 // sorted gives the attachments in the order of their Pods' names.
-func (as attachments) sorted() []attachment {
-	return slices.SortedFunc(maps.Values(as), func(a, b attachment) int { return strings.Compare(a.pod, b.pod) })
+func (s *story) sorted() []attachment {
+	return slices.SortedFunc(maps.Values(s.pods), func(a, b attachment) int { return strings.Compare(a.pod, b.pod) })
 }
 
-// table shows the attachments.
-func (as attachments) table() *metav1.Table {
-	t := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		{Name: "Pod"}, {Name: "Phase"}, {Name: "Address"}, {Name: "MAC"}, {Name: "Port ID"},
-	}}
-	for _, a := range as.sorted() {
-		t.Rows = append(t.Rows, metav1.TableRow{
-			Cells: []any{a.pod, a.phase, strings.Join(a.IPs, ", "), a.MAC, a.PortID},
-		})
-	}
-	return t
-}
-
-// addressPlan is what the addresses of a Network are held against.
-type addressPlan struct {
-	// network is the Network's namespace and name, with a slash between.
-	network string
-	within  netip.Prefix
-}
-
-// attached holds what Kubernetes has of a Deployment against what it should have: as many Pods as wanted, all of them
-// running, each with one NetworkPort that is Ready and bound to it, with addresses that are the plan's and no other
-// Pod's; and no other NetworkPort. The error says what is otherwise.
-func attached(
-	pods []corev1.Pod, ports []cloudteamv1.NetworkPort, wanted int, plan addressPlan,
-) (attachments, error) {
-	if len(pods) != wanted || len(ports) != wanted {
-		return nil, fmt.Errorf("there are %d Pods and %d NetworkPorts, not %d", len(pods), len(ports), wanted)
-	}
-	byID := map[string]*cloudteamv1.NetworkPort{}
-	for i := range ports {
-		byID[ports[i].Status.PortID] = &ports[i]
-	}
-	result, holders := attachments{}, map[string]string{}
+// compare holds what Kubernetes has of a Deployment's Pods against what Neutron has: all Pods run, each with one
+// NetworkPort that is Ready and bound to it, and with the addresses and MAC that its port has in Neutron; and there is
+// no other port in either.
+func compare(pods []corev1.Pod, owned []cloudteamv1.NetworkPort, ports []resource) (attachments, error) {
+	is := attachments{}
+	var told, bound, has, holders []string
 	for _, pod := range pods {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
 			return nil, fmt.Errorf("the Pod %s does not run: its phase is %s, its conditions are %v",
 				pod.Name, pod.Status.Phase, pod.Status.Conditions)
 		}
-		text := pod.Annotations[cloudteamv1.AnnotationAllocations]
 		var allocations []cloudteamv1.Allocation
-		if json.Unmarshal([]byte(text), &allocations) != nil || len(allocations) != 1 {
-			return nil, fmt.Errorf("the Pod %s has not one allocation, but %q", pod.Name, text)
+		annotation := pod.Annotations[cloudteamv1.AnnotationAllocations]
+		if json.Unmarshal([]byte(annotation), &allocations) != nil || len(allocations) != 1 {
+			return nil, fmt.Errorf("the Pod %s has not one allocation, but %q", pod.Name, annotation)
 		}
 		a := attachment{pod.Name, string(pod.Status.Phase), allocations[0]}
-		port := byID[a.PortID]
-		if port == nil || port.Name != a.Port {
-			return nil, fmt.Errorf("the Pod %s has port %s (%s), of which there is no NetworkPort",
-				a.pod, a.Port, a.PortID)
-		}
-		if bound := port.Status.BoundTo; bound == nil || bound.UID != pod.UID {
-			return nil, fmt.Errorf("the NetworkPort %s is not bound to Pod %s", port.Name, a.pod)
-		}
-		if !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionReady) {
-			return nil, fmt.Errorf("the NetworkPort %s is not Ready: %v", port.Name, port.Status.Conditions)
-		}
-		if err := plan.check(a, holders); err != nil {
-			return nil, err
-		}
-		result[pod.UID] = a
+		is[pod.UID] = a
+		told = append(told, fmt.Sprint(a.PortID, " with ", a.addresses(), " and ", a.MAC))
+		holders = append(holders, fmt.Sprint(a.PortID, " for ", pod.UID))
 	}
-	return result, nil
-}
-
-// check holds an attachment's addresses against the plan, and enters them into the holders, who are Pods by address.
-func (p addressPlan) check(a attachment, holders map[string]string) error {
-	if a.Name != p.network || len(a.IPs) == 0 {
-		return fmt.Errorf("the Pod %s has addresses %v of Network %s, not of %s", a.pod, a.IPs, a.Name, p.network)
-	}
-	for _, ip := range a.IPs {
-		address, err := netip.ParsePrefix(ip)
-		if err != nil || address.Bits() != p.within.Bits() || !p.within.Contains(address.Addr()) {
-			return fmt.Errorf("the Pod %s has the address %s, which is none of %s", a.pod, ip, p.within)
+	for _, port := range owned {
+		if !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionReady) || port.Status.BoundTo == nil {
+			return nil, fmt.Errorf("the NetworkPort %s is not Ready and bound: %v", port.Name, port.Status.Conditions)
 		}
-		if other := holders[ip]; other != "" {
-			return fmt.Errorf("the Pods %s and %s both have the address %s", other, a.pod, ip)
-		}
-		holders[ip] = a.pod
+		bound = append(bound, fmt.Sprint(port.Status.PortID, " for ", port.Status.BoundTo.UID))
 	}
-	return nil
-}
-
-// sameAs holds Neutron's ports against the attachments: the same ids, with the same addresses and MACs, and no other
-// port.
-func (as attachments) sameAs(ports []resource) error {
-	if len(ports) != len(as) {
-		return fmt.Errorf("there are %d ports in Neutron, not %d", len(ports), len(as))
-	}
-	byID := map[string]resource{}
 	for _, port := range ports {
-		byID[port.id()] = port
-	}
-	for _, a := range as.sorted() {
-		port, exists := byID[a.PortID]
-		if !exists {
-			return fmt.Errorf("there is no port %s in Neutron, which is Pod %s's", a.PortID, a.pod)
-		}
 		addresses := sortedList(strings.Split(port.text("fixed_ips"), ", "))
-		if addresses != a.addresses() || port.text("mac_address") != a.MAC {
-			return fmt.Errorf("port %s has %s and %s in Neutron; Pod %s was told %s and %s",
-				a.PortID, addresses, port.text("mac_address"), a.pod, a.addresses(), a.MAC)
+		has = append(has, fmt.Sprint(port.id(), " with ", addresses, " and ", port.text("mac_address")))
+	}
+	return is, errors.Join(
+		same("of the Pods' ports, the NetworkPorts", sortedList(bound), sortedList(holders)),
+		same("of the Pods' ports, Neutron's", sortedList(has), sortedList(told)),
+	)
+}
+
+// attached waits until as many Pods of the Deployment run as wanted, and Neutron has their ports and no others. Pods
+// that stay keep theirs. A further check may be nil.
+func attached(wanted int, check func(*story, attachments) error) beat {
+	return func(ctx context.Context, s *story) error {
+		expected := fmt.Sprintf("%d Pods of Deployment %s run, with a port each in Neutron, and there are no other ports",
+			wanted, webName)
+		var is attachments
+		err := await(ctx, stepPatience, expected, func(ctx context.Context) (err error) {
+			if err := s.rolledOut(ctx, wanted); err != nil {
+				return err
+			}
+			pods, err := s.cluster.kube.CoreV1().Pods(metav1.NamespaceDefault).List(ctx,
+				metav1.ListOptions{LabelSelector: webSelector})
+			if err != nil {
+				return err
+			}
+			if len(pods.Items) != wanted {
+				return fmt.Errorf("there are %d Pods", len(pods.Items))
+			}
+			list, err := s.cluster.networks.CloudteamV1().NetworkPorts(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			owned := slices.DeleteFunc(list.Items, func(port cloudteamv1.NetworkPort) bool {
+				owner := metav1.GetControllerOf(&port)
+				return owner == nil || owner.UID != s.uids["deployment"]
+			})
+			if s.ports, err = s.cloud.ports(ctx, s.seen.network.id(), s.clusterUID); err != nil {
+				return err
+			}
+			if is, err = compare(pods.Items, owned, s.ports); err == nil && check != nil {
+				err = check(s, is)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for uid, was := range s.pods {
+			if now, stays := is[uid]; stays && (was.PortID != now.PortID || was.addresses() != now.addresses()) {
+				return fmt.Errorf("the Pod %s had %s by port %s and now has %s by port %s",
+					now.pod, was.addresses(), was.PortID, now.addresses(), now.PortID)
+			}
+		}
+		s.before, s.pods = s.pods, is
+		return nil
+	}
+}
+
+// rolledOut gives nil once the Deployment has as many available Pods as wanted, or is gone where none is wanted.
+func (s *story) rolledOut(ctx context.Context, wanted int) error {
+	d, err := s.cluster.kube.AppsV1().Deployments(metav1.NamespaceDefault).Get(ctx, webName, metav1.GetOptions{})
+	switch {
+	case wanted == 0 && apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case d.Status.ObservedGeneration < d.Generation || int(d.Status.AvailableReplicas) != wanted || wanted == 0:
+		return fmt.Errorf("%d Pods are available, its conditions are %v", d.Status.AvailableReplicas, d.Status.Conditions)
+	}
+	return nil
+}
+
+// deleteAPod deletes the first of the Pods.
+func deleteAPod(ctx context.Context, s *story) error {
+	name := s.sorted()[0].pod
+	s.n.command("kubectl delete pod " + name)
+	return s.cluster.kube.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// victimIsGone holds the Pods against those before the first was deleted.
+func (s *story) victimIsGone(is attachments) error {
+	for _, a := range is {
+		if victim := s.sorted()[0].pod; a.pod == victim {
+			return fmt.Errorf("the Pod %s is still there", victim)
 		}
 	}
 	return nil
 }
 
-// keptBy gives an error unless every Pod of the attachments that is also in later has there what it had.
-func (as attachments) keptBy(later attachments) error {
-	for uid, is := range later {
-		if was, had := as[uid]; had && (was.PortID != is.PortID || was.addresses() != is.addresses()) {
-			return fmt.Errorf("the Pod %s had %s by port %s and now has %s by port %s",
-				is.pod, was.addresses(), was.PortID, is.addresses(), is.PortID)
+// replacement says which Pod is new.
+func (s *story) replacement() string {
+	for uid, a := range s.pods {
+		if _, known := s.before[uid]; !known {
+			return fmt.Sprintf("the replacement %s runs with the address %s", a.pod, a.addresses())
 		}
 	}
-	return nil
+	return "there is no replacement"
 }
 
-// neutronPortTable shows ports as openstack port list does.
-func neutronPortTable(ports []resource) *metav1.Table {
-	t := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
-		{Name: "ID"}, {Name: "Name"}, {Name: "MAC Address"}, {Name: "Fixed IP Addresses"},
-	}}
-	for _, port := range ports {
-		t.Rows = append(t.Rows, metav1.TableRow{Cells: []any{
-			port.id(), port.text("name"), port.text("mac_address"), port.text("fixed_ips"),
-		}})
+// scale changes the number of the Deployment's Pods.
+func scale(replicas int) beat {
+	return func(ctx context.Context, s *story) error {
+		s.n.command(fmt.Sprintf("kubectl scale deployment %s --replicas=%d", webName, replicas))
+		_, err := s.objects("deployment").Patch(ctx, webName, types.MergePatchType,
+			fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{FieldManager: fieldManager}, "scale")
+		return err
 	}
-	slices.SortFunc(t.Rows, func(a, b metav1.TableRow) int {
-		return strings.Compare(fmt.Sprint(a.Cells[1]), fmt.Sprint(b.Cells[1]))
-	})
+}
+
+// showPorts shows the NetworkPorts.
+func showPorts(ctx context.Context, s *story) error {
+	s.n.command("kubectl get networkports")
+	table, err := s.cluster.portTable(ctx, metav1.NamespaceDefault)
+	if err != nil {
+		return err
+	}
+	return s.table(table)
+}
+
+// allocationsOfPods prints what Pods were told of their networks, given a label selector and the annotation's key.
+const allocationsOfPods = `kubectl get pods -l %s -o json | jq -r '.items[] | [.metadata.name, .status.phase] +
+       (.metadata.annotations["%s"] | fromjson[0] | [.ips[0], .mac, .portID]) | @tsv'`
+
+// showAllocations shows what the Pods' annotations say.
+func showAllocations(_ context.Context, s *story) error {
+	s.n.command(fmt.Sprintf(allocationsOfPods, webSelector, cloudteamv1.AnnotationAllocations))
+	var rows [][]any
+	for _, a := range s.sorted() {
+		rows = append(rows, []any{a.pod, a.phase, strings.Join(a.IPs, ", "), a.MAC, a.PortID})
+	}
+	return s.table(newTable(rows, "Pod", "Phase", "Address", "MAC", "Port ID"))
+}
+
+// showNeutronPorts shows the Pods' ports as openstack port list does.
+func showNeutronPorts(_ context.Context, s *story) error {
+	s.n.command("openstack port list -c ID -c Name -c 'MAC Address' -c 'Fixed IP Addresses' --network " +
+		s.seen.network.id())
+	var rows [][]any
+	for _, port := range s.ports {
+		rows = append(rows, []any{port.id(), port.text("name"), port.text("mac_address"), port.text("fixed_ips")})
+	}
+	slices.SortFunc(rows, func(a, b []any) int { return strings.Compare(fmt.Sprint(a[1]), fmt.Sprint(b[1])) })
+	return s.table(newTable(rows, "ID", "Name", "MAC Address", "Fixed IP Addresses"))
+}
+
+// newTable is a Table as the API server gives one.
+func newTable(rows [][]any, columns ...string) *metav1.Table {
+	t := &metav1.Table{}
+	for _, name := range columns {
+		t.ColumnDefinitions = append(t.ColumnDefinitions, metav1.TableColumnDefinition{Name: name})
+	}
+	for _, cells := range rows {
+		t.Rows = append(t.Rows, metav1.TableRow{Cells: cells})
+	}
 	return t
 }
 

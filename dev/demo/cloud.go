@@ -177,18 +177,6 @@ func (c *cloud) call(ctx context.Context, method, path string, body, answer any)
 	return err
 }
 
-// exists reports whether Neutron has a resource of a collection ("networks") with an id.
-func (c *cloud) exists(ctx context.Context, collection, id string) (bool, error) {
-	err := c.call(ctx, http.MethodGet, collection+"/"+id, nil, nil)
-	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading %s %s: %w", kindOf(collection), id, err)
-	}
-	return true, nil
-}
-
 // marks are the descriptions by which the controller knows what it made for one object. What bears them is the demo's.
 type marks struct {
 	network, subnet string
@@ -247,42 +235,21 @@ func (c *cloud) remove(ctx context.Context, m marks) (removed []string, err erro
 		return nil, fmt.Errorf("the description %q bears no owner's marker: nothing is deleted by it", m.network)
 	}
 	networks, err := c.marked(ctx, "networks", m.network)
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
 	for _, ours := range networks {
-		if err := c.removeNetwork(ctx, ours.id(), owner.Cluster); err != nil {
-			errs = append(errs, err)
-			continue
+		// Neutron keeps a network as long as it has ports.
+		ports, listed := c.ports(ctx, ours.id(), owner.Cluster)
+		if listed != nil {
+			return removed, listed
+		}
+		for _, port := range ports {
+			err = errors.Join(err, c.call(ctx, http.MethodDelete, "ports/"+port.id(), nil, nil))
+		}
+		if err = errors.Join(err, c.call(ctx, http.MethodDelete, "networks/"+ours.id(), nil, nil)); err != nil {
+			return removed, err
 		}
 		removed = append(removed, ours.id())
 	}
-	return removed, errors.Join(errs...)
-}
-
-// removeNetwork deletes a network, after the cluster's ports on it: Neutron keeps it as long as it has any.
-func (c *cloud) removeNetwork(ctx context.Context, id, clusterUID string) error {
-	ports, err := c.ports(ctx, id, clusterUID)
-	if err != nil {
-		return err
-	}
-	for _, port := range ports {
-		if err := c.delete(ctx, "ports", port.id()); err != nil {
-			return err
-		}
-	}
-	return c.delete(ctx, "networks", id)
-}
-
-// delete deletes a resource, or finds it gone.
-func (c *cloud) delete(ctx context.Context, collection, id string) error {
-	err := c.call(ctx, http.MethodDelete, collection+"/"+id, nil, nil)
-	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-		kind := kindOf(collection)
-		return fmt.Errorf("deleting %s %s (openstack %[1]s delete does the same): %[3]w", kind, id, err)
-	}
-	return nil
+	return removed, err
 }
 
 // token is a valid token for the cloud.

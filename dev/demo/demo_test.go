@@ -55,18 +55,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestHelpTeaches(t *testing.T) {
-	var help bytes.Buffer
-	if code := run([]string{"--help"}, new(bytes.Buffer), &help); code != 0 {
-		t.Errorf("the exit code is %d", code)
-	}
-	for _, word := range []string{"--stay", "--dir", "--audit-interval", "--cloud", "--short", "--skip", "NO_COLOR"} {
-		if !strings.Contains(help.String(), word) {
-			t.Errorf("it does not mention %s", word)
-		}
-	}
-}
-
 func TestAwait(t *testing.T) {
 	t.Run("it ends when the check is satisfied", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

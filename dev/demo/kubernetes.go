@@ -7,19 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -37,23 +34,9 @@ import (
 const fieldManager = "demo"
 
 var (
-	crds = schema.GroupVersionResource{
-		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-	}
 	networkKind    = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 	portKind       = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
 	deploymentKind = appsv1.SchemeGroupVersion.WithResource("deployments")
-
-	// definitions are the kinds that config/crd holds, and policies those of config/admission.
-	definitions = map[string]schema.GroupVersionResource{"CustomResourceDefinition": crds}
-	policies    = map[string]schema.GroupVersionResource{
-		"MutatingAdmissionPolicy": admissionv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"),
-		"MutatingAdmissionPolicyBinding": admissionv1.SchemeGroupVersion.WithResource(
-			"mutatingadmissionpolicybindings"),
-		"ValidatingAdmissionPolicy": admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
-		"ValidatingAdmissionPolicyBinding": admissionv1.SchemeGroupVersion.WithResource(
-			"validatingadmissionpolicybindings"),
-	}
 )
 
 // cluster is the clients of one API server.
@@ -79,14 +62,13 @@ func newCluster(kubeconfig string) (*cluster, error) {
 	return &c, errors.Join(errs[:]...)
 }
 
-// applyFolder applies every object of certain kinds that the YAML files in a folder hold, as kubectl apply
-// --server-side does, and gives their names. Other kinds (a Kustomization) are passed over.
-func (c *cluster) applyFolder(
-	ctx context.Context, dir string, kinds map[string]schema.GroupVersionResource,
-) ([]string, error) {
+// applyFolder applies every object that the YAML files in a folder hold, as kubectl apply --server-side -k does, and
+// gives their names.
+func (c *cluster) applyFolder(ctx context.Context, dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil {
-		return nil, err
+	if err != nil || len(files) == 0 {
+		return nil, errors.Join(err,
+			fmt.Errorf("there is nothing in %s: run bin/demo from a whole checkout of the repository", dir))
 	}
 	var names []string
 	for _, file := range files {
@@ -95,10 +77,10 @@ func (c *cluster) applyFolder(
 			return nil, err
 		}
 		for _, object := range objects {
-			resource, wanted := kinds[object.GetKind()]
-			if !wanted {
+			if object.GetKind() == "Kustomization" {
 				continue
 			}
+			resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
 			_, err := c.dynamic.Resource(resource).Apply(ctx, object.GetName(), object,
 				metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 			if err != nil {
@@ -106,10 +88,6 @@ func (c *cluster) applyFolder(
 			}
 			names = append(names, object.GetName())
 		}
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("there is no %s in %s: run bin/demo from a whole checkout of the repository",
-			strings.Join(slices.Sorted(maps.Keys(kinds)), " or "), dir)
 	}
 	return names, nil
 }
@@ -134,30 +112,11 @@ func readObjects(file string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// established gives nil once the API server serves the CustomResourceDefinition.
-func (c *cluster) established(ctx context.Context, name string) error {
-	crd, err := c.dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	for _, condition := range conditions {
-		if is, ok := condition.(map[string]any); ok && is["type"] == "Established" && is["status"] == "True" {
-			return nil
-		}
-	}
-	return fmt.Errorf("its conditions are %v", conditions)
-}
-
 // labelNamespace gives a namespace the label by which its Pods wait for their ports.
 func (c *cluster) labelNamespace(ctx context.Context, name string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"labels": map[string]string{cloudteamv1.LabelNetworks: cloudteamv1.LabelNetworksEnabled},
-	}})
-	if err != nil {
-		return err
-	}
-	_, err = c.kube.CoreV1().Namespaces().Patch(ctx, name, types.MergePatchType, patch,
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`,
+		cloudteamv1.LabelNetworks, cloudteamv1.LabelNetworksEnabled)
+	_, err := c.kube.CoreV1().Namespaces().Patch(ctx, name, types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: fieldManager})
 	return err
 }

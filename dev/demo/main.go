@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -41,29 +42,15 @@ type options struct {
 	skip []string
 }
 
-const usage = `demo shows what network-controller does, in well under a minute:
+const usage = `demo shows what network-controller does, in well under a minute. Its steps:
 
-  1. Start a Kubernetes control plane and a cloud. The control plane is etcd, kube-apiserver, kube-controller-manager,
-     kube-scheduler, and kwok, which simulates a Node without containers. The cloud is an emulator of Keystone and
-     Neutron, or with --cloud your own.
-  2. Install the CRDs and the admission policy, and start the controller.
-  3. Apply the Network example-network. The controller creates a network with a subnet in Neutron.
-  4. Change its gateway in Kubernetes. The controller changes it in Neutron.
-  5. Change it by hand in Neutron. The controller corrects the drift.
-  6. Apply a mistake. The API server refuses it and says what to write.
-  7. Fill the quota. The Network says what to do, and recovers by itself.
-  8. Lose the answer to a create, and kill the controller. There is no second network.
-  9. Apply the Deployment web. Each of its Pods gets a port in Neutron with its own address.
- 10. Have two of the Pods ping each other by their ports. This needs root, Open vSwitch and OVN, and the emulator.
-     Elsewhere the demo says what is missing.
- 11. Delete a Pod. Its replacement gets a port too.
- 12. Scale the Deployment to 1. One port remains.
- 13. Delete the Deployment. No port remains.
- 14. Delete the Network. The controller deletes it in Neutron.
+%s
+--skip=NAME,... leaves out steps by the names in parentheses, and with pods those that need Pods. The others keep their
+numbers. --short leaves out the mistake, the quota and the lost answer. The last two need the emulator. Packets need
+root, Open vSwitch, OVN and the emulator; elsewhere the demo says what is missing.
 
---skip=NAME,... leaves out steps: change (4), drift (5), mistake (6), quota (7), lost-answer (8), pods (9 to 13),
-packets (10), replace (11), scale (12). The others keep their numbers. --short leaves out steps 6 to 8. Steps 7 and 8
-need the emulator.
+The control plane is etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and a Node that runs no containers.
+The cloud is an emulator of Keystone and Neutron, or with --cloud your own.
 
 With --stay there is a page that shows the controller from inside, with buttons that break things.
 
@@ -73,7 +60,7 @@ failure.
 
 make demo builds what it needs and runs it. bin/demo alone needs make build before, and runs from the repository's root.
 The first run fetches Kubernetes, or builds it from source, which takes minutes. The first steps run as soon as etcd and
-kube-apiserver are there; steps 9 to 13 wait for the rest.
+kube-apiserver are there; those with Pods wait for the rest.
 
 Usage:
   bin/demo [flags]
@@ -90,6 +77,19 @@ flags, 130 after Ctrl-C. NO_COLOR turns colours off.
 Flags:
 `
 
+// help is the usage, with the steps.
+func help() string {
+	var list strings.Builder
+	for i, s := range steps {
+		fmt.Fprintf(&list, "%3d. %s", i+1, s.title)
+		if s.name != "" {
+			fmt.Fprintf(&list, " (%s)", s.name)
+		}
+		list.WriteString("\n")
+	}
+	return fmt.Sprintf(usage, list.String())
+}
+
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	flags := pflag.NewFlagSet("demo", pflag.ContinueOnError)
@@ -101,14 +101,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		"your own cloud instead of the emulator: the name of an entry in clouds.yaml, or envvars for OS_AUTH_URL and the "+
 			"other OS_ variables. The demo creates and deletes a network there")
 	flags.BoolVar(&o.short, "short", false, "leave out the mistake, the full quota, and the lost answer")
-	flags.StringSliceVar(&o.skip, "skip", nil, "leave out these steps, by the names above")
+	flags.StringSliceVar(&o.skip, "skip", nil, "leave out these steps")
 	flags.DurationVar(&o.auditInterval, "audit-interval", 2*time.Second,
 		"how often the controller audits Neutron; at least 1s")
 	flags.StringVar(&o.dir, "dir", "",
 		"folder for data, logs and the kubeconfig; created if missing, and kept. The next start serves the API server's "+
 			"data again, except with the emulator, which forgets its own (default a temporary folder, which is removed "+
 			"after a success)")
-	flags.Usage = func() { fmt.Fprint(stderr, usage+flags.FlagUsagesWrapped(120)) }
+	flags.Usage = func() { fmt.Fprint(stderr, help()+flags.FlagUsagesWrapped(120)) }
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

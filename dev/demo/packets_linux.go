@@ -24,7 +24,7 @@ const whereAllIsReal = "`make run-dataplane` shows packets between real Pods, wi
 
 // sendPackets has two Pods ping each other by their ports, where this machine can run Open vSwitch and OVN. The demo
 // plays the container runtime, and Neutron's OVN driver: the emulator carries no packets.
-func (s *story) sendPackets(ctx context.Context) (err error) {
+func sendPackets(ctx context.Context, s *story) (err error) {
 	missing := nodes.Missing()
 	if missing == "" {
 		missing = nodes.MissingForCentral()
@@ -58,8 +58,8 @@ func (s *story) sendPackets(ctx context.Context) (err error) {
 	ended := context.WithoutCancel(ctx)
 	defer func() { err = errors.Join(err, central.Stop(ended)) }()
 
-	web := s.web.seen.sorted()[:2]
-	pods := s.cluster.kube.CoreV1().Pods(s.web.object.Namespace)
+	web := s.sorted()[:2]
+	pods := s.cluster.kube.CoreV1().Pods(metav1.NamespaceDefault)
 	first, err := pods.Get(ctx, web[0].pod, metav1.GetOptions{})
 	if err != nil {
 		return or(ctx, err)
@@ -94,7 +94,7 @@ func (s *story) sendPackets(ctx context.Context) (err error) {
 	if err := central.Do(network...); err != nil {
 		return err
 	}
-	for uid, a := range s.web.seen {
+	for uid, a := range s.pods {
 		if a.pod != web[0].pod && a.pod != web[1].pod {
 			continue
 		}
@@ -148,9 +148,9 @@ func (s *story) plug(ctx context.Context, node *nodes.Node, uid types.UID, a att
 		return err
 	}
 	config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":%q,"type":"neutron-port","runtimeConfig":{"mac":%q}}`,
-		s.name, a.MAC)
+		networkName, a.MAC)
 	env := append(os.Environ(), "CNI_COMMAND=ADD", "CNI_CONTAINERID="+a.pod, "CNI_NETNS=/run/netns/"+a.pod,
-		"CNI_IFNAME=net1", "CNI_PATH="+s.bin, "CNI_ARGS=K8S_POD_NAMESPACE="+s.namespace+";K8S_POD_NAME="+a.pod+
+		"CNI_IFNAME=net1", "CNI_PATH="+s.bin, "CNI_ARGS=K8S_POD_NAMESPACE="+metav1.NamespaceDefault+";K8S_POD_NAME="+a.pod+
 			";K8S_POD_UID="+string(uid))
 	return await(ctx, stepPatience, "neutron-port plugs "+a.pod, func(context.Context) error {
 		output, err := node.RunWith(config, env, filepath.Join(s.bin, "neutron-port"))

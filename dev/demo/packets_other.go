@@ -5,7 +5,7 @@ package main
 import "context"
 
 // sendPackets says why no packets are shown.
-func (s *story) sendPackets(context.Context) error {
+func sendPackets(_ context.Context, s *story) error {
 	s.n.say("\nNo packets are shown here: Pods need Linux.")
 	return nil
 }

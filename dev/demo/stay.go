@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/dev/inside"
@@ -31,6 +31,8 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 		n.bad(err)
 		return err
 	}
+	log := &tap{}
+	s.shown = log
 	// It is told as soon as it begins, which is in the midst of the log where that has begun.
 	stopping := sync.OnceFunc(func() { n.warn("\nStopping") })
 	var tidied error
@@ -63,20 +65,14 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if s.real {
 		n.warn("This is a real cloud. Each Network becomes a network in it, and each Pod on one gets a port.")
 	}
+	s.n.step("The controller", installing)
 	if err := s.install(ctx); err != nil {
 		return err
 	}
-	example, err := loadSample(s.root, s.dir)
+	samples, err := loadSamples(s.root)
 	if err != nil {
 		return err
 	}
-	pods, err := loadDeploymentSample(s.root)
-	if err != nil {
-		return err
-	}
-	logged, logOver := context.WithCancel(context.WithoutCancel(ctx))
-	defer logOver()
-	var followers errgroup.Group
 	var starting sync.Mutex
 	page := &inside.Server{
 		Stream: func() string { return s.inspection.Load().(string) },
@@ -88,25 +84,22 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 			}
 			s.n.command("kill -9 $(pgrep network-controller)")
 			s.controller.Kill()
-			if err := s.startController(ctx); err != nil {
-				return err
-			}
-			log := s.controller.Log
-			followers.Go(func() error { return follow(logged, log, n) })
-			return nil
+			return s.startController(ctx)
 		}).Actions(),
 	}
 	if err := page.Listen(); err != nil {
 		return err
 	}
-	s.teach(example, pods)
+	s.teach(samples)
 	n.say("\nSee the controller from inside, with buttons that make things happen. Do not share the address:")
 	n.say("  %s", page.URL())
 
 	n.step("The controller's log, until Ctrl-C", s.controller.Log)
-	log := s.controller.Log
-	followers.Go(func() error { return follow(logged, log, n) })
-	followers.Go(func() error { return page.Serve(logged) })
+	log.open(n)
+	serving, over := context.WithCancel(context.WithoutCancel(ctx))
+	defer over()
+	served := make(chan error, 1)
+	go func() { served <- page.Serve(serving) }()
 	<-ctx.Done()
 	stopping()
 	starting.Lock() // no controller is started any more
@@ -117,8 +110,8 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if hurry.Err() != nil {
 		tidied = nil // killing was what the second signal asked for
 	}
-	logOver()
-	tidied = errors.Join(tidied, followers.Wait())
+	over()
+	tidied = errors.Join(tidied, <-served)
 	return context.Cause(ctx)
 }
 
@@ -129,7 +122,7 @@ func (s *surroundings) world(front *inside.Front, restart func(context.Context) 
 		Blind: front.Blind,
 	}
 	if !s.real {
-		w.Lose = func() { s.emulator.Signal(syscall.SIGUSR1) }
+		w.Lose = s.lose
 		w.Break = func() { s.emulator.Signal(syscall.SIGUSR2) }
 		w.Change = func(ctx context.Context, path string, body any) error {
 			return s.cloud.call(ctx, http.MethodPut, path, body, nil)
@@ -139,16 +132,16 @@ func (s *surroundings) world(front *inside.Front, restart func(context.Context) 
 }
 
 // teach prints where everything is, and what to try.
-func (s *surroundings) teach(example, pods sample) {
+func (s *surroundings) teach(samples map[string]sample) {
 	s.n.step("Try it", "In another terminal, in this folder:")
 	s.n.command(s.exportKube())
-	s.n.command("kubectl apply -f " + example.path)
+	s.n.command("kubectl apply -f " + samples["network"].path)
 	s.n.command("kubectl get networks -o wide -w")
 	s.n.command("kubectl get events -w")
 	s.n.say("\nRun Pods on that network, each with its own port and address:")
-	s.n.command("kubectl apply -f " + pods.path)
+	s.n.command("kubectl apply -f " + samples["deployment"].path)
 	s.n.command("kubectl get networkports -o wide -w")
-	s.n.command("kubectl scale deployment " + pods.object.GetName() + " --replicas=1")
+	s.n.command("kubectl scale deployment " + webName + " --replicas=1")
 	s.n.say("\nShow Neutron, and change it by hand:")
 	if !s.real {
 		s.n.command(s.exportCloud())
@@ -160,7 +153,7 @@ func (s *surroundings) teach(example, pods sample) {
 		s.n.command("curl -s -H 'X-Auth-Token: " + s.cloud.token() + "' \\\n       " +
 			s.cloud.client.ServiceURL("networks"))
 	}
-	s.n.command("openstack network set --name " + nameByHand + " " + example.object.GetName())
+	s.n.command("openstack network set --name " + nameByHand + " " + networkName)
 	s.n.say("\nMetrics: %s/metrics", s.health)
 	s.n.say("Logs:\n  %s", strings.Join(s.logs(), "\n  "))
 	if wd, err := os.Getwd(); err == nil && wd != s.root {
@@ -215,23 +208,27 @@ func leftInCloud(networks []cloudteamv1.Network, ports []cloudteamv1.NetworkPort
 	return lines
 }
 
-// follow copies a file to out, from its start, and then what is appended to it, until ctx is done and its end reached.
-func follow(ctx context.Context, path string, out io.Writer) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
+// tap holds a log back until it is opened, and lets it flow from then on. It is safe for concurrent use.
+type tap struct {
+	mu   sync.Mutex
+	held bytes.Buffer
+	out  io.Writer
+}
+
+func (t *tap) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.out == nil {
+		return t.held.Write(p)
 	}
-	defer file.Close()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		over := ctx.Err() != nil
-		if _, err := io.Copy(out, file); err != nil || over {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-	}
+	// The controller must not die of a reader that goes away, which the narrator notes.
+	_, _ = t.out.Write(p)
+	return len(p), nil
+}
+
+func (t *tap) open(out io.Writer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.out = out
+	_, _ = t.held.WriteTo(out) // the narrator notes an error
 }

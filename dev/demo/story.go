@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,30 +18,49 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// nameByHand is what the demo renames the network to in Neutron.
-const nameByHand = "renamed-by-hand"
+// sample is the manifest of one object: its path below the repository's root, its text without comments, and what it
+// says.
+type sample struct {
+	path, text string
+	object     *unstructured.Unstructured
+}
+
+// kinds are the kinds whose objects the story applies.
+var kinds = map[string]schema.GroupVersionResource{"network": networkKind, "deployment": deploymentKind}
 
 // story is the life of one Network, and of a Deployment on it.
 type story struct {
 	*surroundings
-	sample sample
-	web    workload
-	// namespace, name and uid are the object's; uid is empty until it was applied.
-	namespace, name string
-	uid             types.UID
+	samples map[string]sample
+	// uids are those of what was applied, by kind; generation is that of the Network's spec.
+	uids       map[string]types.UID
+	generation int64
 	// clusterUID is what the marks in Neutron name the cluster by.
 	clusterUID string
 	marks      marks
-	// seen is what was shown of Neutron last.
-	seen picture
-	// deleted says that the object is gone, and its network with it.
+	// seen is what was shown of Neutron last, and changed what was changed by hand.
+	seen, changed picture
+	// pods and ports are the Deployment's Pods, and what Neutron has of theirs. before are the Pods of the step before.
+	pods, before attachments
+	ports        []resource
+	// copied is the mark of the Network that was applied under another name; it is Ready for the reason.
+	copied string
+	reason metav1.Condition
+	events []corev1.Event
+	// began is when the last command was given whose effect is timed.
+	began time.Time
+	// deleted says that the Network is gone, and its network with it.
 	deleted bool
 }
+
+// beat is a command of the story, or what is expected of it.
+type beat func(context.Context, *story) error
 
 // show tells the whole story. It returns nil when every step came true.
 func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
@@ -52,7 +73,7 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 		n.bad(err)
 		return err
 	}
-	s := &story{surroundings: around}
+	s := &story{surroundings: around, uids: map[string]types.UID{}}
 	defer func() {
 		if errors.Is(err, errInterrupted) {
 			n.warn("\nInterrupted; stopping all processes")
@@ -68,248 +89,312 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 			continue
 		}
 		n.steps = i // the numbers are those of --help, whatever was left out
-		if err := step.play(s, ctx); err != nil {
-			return err
+		if !step.own {
+			n.step(step.title, strings.ReplaceAll(step.why, "%s", o.auditInterval.String()))
+		}
+		for _, beat := range step.beats {
+			if err := or(ctx, beat(ctx, s)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (s *story) surround(ctx context.Context) error {
-	s.n.step("Surroundings", standing)
-	if err := s.start(ctx); err != nil {
+func surround(ctx context.Context, s *story) error {
+	err := s.start(ctx)
+	if err == nil {
+		s.samples, err = loadSamples(s.root)
+	}
+	if err != nil {
 		return err
 	}
-	var err error
-	if s.sample, err = loadSample(s.root, s.dir); err != nil {
-		return err
-	}
-	if s.web.sample, err = loadDeploymentSample(s.root); err != nil {
-		return err
-	}
-	s.namespace, s.name = s.sample.object.GetNamespace(), s.sample.object.GetName()
 	s.introduce()
 	if s.real {
 		s.n.warn("This is a real cloud. The demo creates one network named %s with the subnet %s and a few\n"+
-			"ports, changes them, and deletes them. It touches nothing else.",
-			s.name, s.sample.cidr())
+			"ports, changes them, and deletes them. It touches nothing else.", networkName, networkRange)
 	} else {
 		s.n.say("The emulator answers like a real Keystone and Neutron. --cloud=NAME uses your own cloud.")
 	}
+	system, err := s.cluster.kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	s.clusterUID = string(system.GetUID())
+	return err
+}
+
+// loadSamples reads the manifests that the demo applies, by their kinds.
+func loadSamples(root string) (map[string]sample, error) {
+	samples := map[string]sample{}
+	for kind := range kinds {
+		path := filepath.Join("config", "samples", kind+".yaml")
+		content, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			return nil, fmt.Errorf("%w: run bin/demo from a whole checkout of the repository", err)
+		}
+		objects, err := readObjects(filepath.Join(root, path))
+		if err != nil {
+			return nil, err
+		}
+		var lines []string
+		for line := range strings.Lines(string(content)) {
+			if bare := strings.TrimSpace(line); bare != "" && bare != "---" && !strings.HasPrefix(bare, "#") {
+				lines = append(lines, line)
+			}
+		}
+		samples[kind] = sample{path, strings.Join(lines, ""), objects[0]}
+	}
+	return samples, nil
+}
+
+// objects are the objects of a kind in the namespace of the story.
+func (s *story) objects(kind string) dynamic.ResourceInterface {
+	return s.cluster.dynamic.Resource(kinds[kind]).Namespace(metav1.NamespaceDefault)
+}
+
+// since is the time since the last command whose effect is timed.
+func (s *story) since() string { return fmt.Sprintf("%.1f s", time.Since(s.began).Seconds()) }
+
+func install(ctx context.Context, s *story) error { return s.install(ctx) }
+
+func complete(ctx context.Context, s *story) error { return s.awaitComplete(ctx) }
+
+// say prints a line.
+func say(line string) beat {
+	return func(_ context.Context, s *story) error {
+		s.n.say("%s", line)
+		return nil
+	}
+}
+
+// command prints a command that waits for what the next beat does.
+func command(line string) beat {
+	return func(_ context.Context, s *story) error {
+		s.n.command(line)
+		return nil
+	}
+}
+
+// good says what came true.
+func good(what func(*story) string) beat {
+	return func(_ context.Context, s *story) error {
+		s.n.good("%s", what(s))
+		return nil
+	}
+}
+
+func text(line string) func(*story) string { return func(*story) string { return line } }
+
+// same is an error unless the values are.
+func same(what, got, want string) error {
+	if got != want {
+		return fmt.Errorf("%s is %s, not %s", what, got, want)
+	}
 	return nil
 }
 
-func (s *story) create(ctx context.Context) error {
-	s.n.step("Apply "+s.name, "The controller creates a network with a subnet in Neutron from two lines of spec.")
-	s.n.command("cat " + s.sample.path)
-	s.n.say("%s", s.sample.text)
-
-	system, err := s.cluster.kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-	if err != nil {
-		return or(ctx, err)
+// cat shows a sample.
+func cat(kind string) beat {
+	return func(_ context.Context, s *story) error {
+		s.n.command("cat " + s.samples[kind].path)
+		s.n.say("%s", s.samples[kind].text)
+		return nil
 	}
-	applied, err := s.apply(ctx, networkKind, s.sample)
-	if err != nil {
-		return err
-	}
-	s.uid, s.clusterUID = applied.GetUID(), string(system.UID)
-	owner := plan.Owner{Cluster: s.clusterUID, Object: string(s.uid)}
-	s.marks = marks{network: owner.Describe(s.sample.description()), subnet: owner.Marker()}
-
-	if err := s.awaitReady(ctx, applied.GetGeneration()); err != nil {
-		return err
-	}
-	s.n.say("In Neutron, the description names the owner. The controller touches nothing without it:")
-	return s.showNeutron(ctx, nil)
 }
 
 // apply creates a sample's object, and refuses where there is one of its name already.
-func (s *story) apply(
-	ctx context.Context, resource schema.GroupVersionResource, of sample,
-) (*unstructured.Unstructured, error) {
-	kind, namespace, name := of.object.GetKind(), of.object.GetNamespace(), of.object.GetName()
-	client := s.cluster.dynamic.Resource(resource).Namespace(namespace)
-	_, err := client.Get(ctx, name, metav1.GetOptions{})
-	if err == nil {
-		return nil, fmt.Errorf("there is a %s %s/%s in %s already, and the demo touches only what it made: delete it "+
-			"(bin/demo --stay --dir=%s, and kubectl delete %s %s), or name another --dir",
-			kind, namespace, name, s.dir, s.dir, strings.ToLower(kind), name)
-	}
-	if !apierrors.IsNotFound(err) {
-		return nil, or(ctx, err)
-	}
-	s.n.command("kubectl apply -f " + of.path)
-	// Ctrl-C does not break off the call: an object whose UID is not known could not be tidied up.
-	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepPatience)
-	defer cancel()
-	applied, err := client.Apply(whole, name, of.object, metav1.ApplyOptions{FieldManager: fieldManager})
-	if err != nil {
-		return nil, or(ctx, fmt.Errorf("applying %s: %w", of.path, err))
-	}
-	return applied, nil
-}
-
-func (s *story) change(ctx context.Context) error {
-	s.n.step("Change the spec",
-		"The controller updates the gateway of the existing subnet in Neutron.")
-	gateway, err := lastAddress(s.sample.cidr())
-	if err != nil {
-		return fmt.Errorf("the cidr of %s: %w", s.sample.path, err)
-	}
-	patch := fmt.Sprintf(`{"spec":{"gateway":%q}}`, gateway)
-	s.n.command("kubectl patch network " + s.name + " --type=merge -p '" + patch + "'")
-	changed, err := s.cluster.networks.CloudteamV1().Networks(s.namespace).Patch(
-		ctx, s.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: fieldManager})
-	if err != nil {
-		return or(ctx, fmt.Errorf("changing the gateway: %w", err))
-	}
-	if err := s.awaitReady(ctx, changed.Generation); err != nil {
-		return err
-	}
-	return s.showNeutron(ctx, func(p picture) error {
-		if got := p.subnet.text("gateway_ip"); got != gateway {
-			return fmt.Errorf("the gateway in Neutron is %s", got)
+func apply(kind string) beat {
+	return func(ctx context.Context, s *story) error {
+		sample := s.samples[kind]
+		name := sample.object.GetName()
+		if _, err := s.objects(kind).Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return errors.Join(err, fmt.Errorf("there is a %s %s in %s already, and the demo touches only what it made: "+
+				"delete it (bin/demo --stay --dir=%[3]s, and kubectl delete %[1]s %[2]s), or name another --dir",
+				kind, name, s.dir))
+		}
+		s.n.command("kubectl apply -f " + sample.path)
+		// Ctrl-C does not break off the call: an object whose UID is not known could not be tidied up.
+		whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepPatience)
+		defer cancel()
+		applied, err := s.objects(kind).Apply(whole, name, sample.object, metav1.ApplyOptions{FieldManager: fieldManager})
+		if err != nil {
+			return fmt.Errorf("applying %s: %w", sample.path, err)
+		}
+		s.uids[kind] = applied.GetUID()
+		if kind == "network" {
+			s.generation = applied.GetGeneration()
+			owner := plan.Owner{Cluster: s.clusterUID, Object: string(applied.GetUID())}
+			s.marks = marks{network: owner.Describe(description(sample)), subnet: owner.Marker()}
 		}
 		return nil
-	})
+	}
 }
 
-func (s *story) drift(ctx context.Context) error {
-	s.n.step("Change the network by hand in Neutron",
-		"The controller audits Neutron every "+s.options.auditInterval.String()+" here. It finds the drift and corrects it.")
-	declared := s.seen
-	subnet, net := declared.subnet.id(), declared.network.id()
-	s.n.command("openstack subnet set --gateway none " + subnet)
-	changedSubnet, err := s.cloud.update(ctx, "subnets", subnet, resource{"gateway_ip": nil})
-	if err != nil {
-		return or(ctx, err)
-	}
-	s.n.command("openstack network set --name " + nameByHand + " " + net)
-	changedNetwork, err := s.cloud.update(ctx, "networks", net, resource{"name": nameByHand})
-	if err != nil {
-		return or(ctx, err)
-	}
-	began := time.Now()
-	s.n.say("Neutron after the change:")
-	s.see(picture{network: changedNetwork, subnet: changedSubnet})
+// description is the user's part of what the network's description will be in Neutron.
+func description(of sample) string {
+	text, _, _ := unstructured.NestedString(of.object.Object, "spec", "description")
+	return text
+}
 
-	err = s.showNeutron(ctx, func(p picture) error {
-		for _, field := range []struct{ what, got, want string }{
-			{"gateway", p.subnet.text("gateway_ip"), declared.subnet.text("gateway_ip")},
-			{"name", p.network.text("name"), declared.network.text("name")},
-		} {
-			if field.got != field.want {
-				return fmt.Errorf("the %s in Neutron is %s, not %s", field.what, field.got, field.want)
-			}
+// patch merges a patch into the Network.
+func patch(merged string) beat {
+	return func(ctx context.Context, s *story) error {
+		s.n.command("kubectl patch network " + networkName + " --type=merge -p '" + merged + "'")
+		is, err := s.objects("network").Patch(ctx, networkName, types.MergePatchType, []byte(merged),
+			metav1.PatchOptions{FieldManager: fieldManager})
+		if err == nil {
+			s.generation = is.GetGeneration()
 		}
-		return nil
-	})
-	if err != nil {
 		return err
 	}
-	s.n.good("drift corrected within %.1f s", time.Since(began).Seconds())
-	events, err := s.awaitEvents(ctx, cloudteamv1.EventDriftCorrected, nameByHand, "gateway none")
-	if err != nil {
+}
+
+// applyCopy applies the sample of a Network under another name.
+func applyCopy(name string) beat {
+	return func(ctx context.Context, s *story) error {
+		sample := s.samples["network"]
+		s.n.command(fmt.Sprintf("sed 's/%s/%s/' %s | kubectl apply -f -", networkName, name, sample.path))
+		object := sample.object.DeepCopy()
+		object.SetName(name)
+		is, err := s.objects("network").Apply(ctx, name, object, metav1.ApplyOptions{FieldManager: fieldManager})
+		if err == nil {
+			s.copied = plan.Owner{Cluster: s.clusterUID, Object: string(is.GetUID())}.Describe(description(sample))
+		}
 		return err
 	}
-	s.n.say("The Event:")
-	for _, event := range events {
-		s.n.say("%s", event.Message)
+}
+
+// mistake applies a range with host bits set, as a dry run, and shows what the API server answers.
+func mistake(ctx context.Context, s *story) error {
+	sample := s.samples["network"]
+	s.n.command(fmt.Sprintf("sed 's|%s|%s|' %s | kubectl apply -f -", networkRange, mistakenRange, sample.path))
+	object := sample.object.DeepCopy()
+	if err := unstructured.SetNestedField(object.Object, mistakenRange, "spec", "cidr"); err != nil {
+		return err
 	}
+	_, err := s.objects("network").Apply(ctx, networkName, object,
+		metav1.ApplyOptions{FieldManager: fieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
+	if !apierrors.IsInvalid(err) {
+		return fmt.Errorf("expected: the API server refuses the range %s. Its answer: %w", mistakenRange, err)
+	}
+	s.n.say("The %s", err.Error())
 	return nil
 }
 
-func (s *story) remove(ctx context.Context) error {
-	s.n.step("Delete the Network",
-		"The finalizer keeps the object until the network has left Neutron.")
-	s.n.command("kubectl delete network " + s.name)
-	if err := s.deleteObject(ctx); err != nil {
-		return or(ctx, err)
+// remove asks for the deletion of an object that the demo made, and of no other that bears its name.
+func remove(kind, name string) beat {
+	return func(ctx context.Context, s *story) error {
+		s.n.command("kubectl delete " + kind + " " + name)
+		return s.delete(ctx, kind, name)
 	}
-	if err := s.awaitGone(ctx, stepPatience); err != nil {
-		return err
-	}
-	s.n.good("Kubernetes has no Network %s", s.name)
-	id := s.seen.network.id()
-	found, err := s.cloud.exists(ctx, "networks", id)
-	if err != nil {
-		return or(ctx, err)
-	}
-	if found {
-		return fmt.Errorf("expected: network %s is gone from Neutron before its object is gone. It is still there", id)
-	}
-	for collection, description := range map[string]string{"networks": s.marks.network, "subnets": s.marks.subnet} {
-		left, err := s.cloud.marked(ctx, collection, description)
-		if err != nil {
-			return or(ctx, err)
-		}
-		if len(left) > 0 {
-			return fmt.Errorf("expected: none of the %s in Neutron is the Network's. There is %s",
-				collection, left[0].id())
-		}
-	}
-	s.n.good("Neutron has neither network %s nor its subnet", id)
-	s.deleted = true
+}
 
-	if _, err := s.awaitEvents(ctx, cloudteamv1.EventDeleted, id); err != nil {
-		return err
+func (s *story) delete(ctx context.Context, kind, name string) error {
+	options := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
+	if s.samples[kind].object.GetName() == name {
+		options.Preconditions = &metav1.Preconditions{UID: new(s.uids[kind])}
 	}
-	s.n.say("All Events of the Network:")
-	s.n.command("kubectl get events --field-selector involvedObject.name=" + s.name)
-	table, err := s.cluster.eventTable(ctx, s.namespace, s.name)
-	if err != nil {
-		return or(ctx, err)
+	err := s.objects(kind).Delete(ctx, name, options)
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
+	return err
+}
+
+// gone waits until an object is gone.
+func gone(kind, name string) beat {
+	return func(ctx context.Context, s *story) error { return s.awaitGone(ctx, kind, name, stepPatience) }
+}
+
+func (s *story) awaitGone(ctx context.Context, kind, name string, patience time.Duration) error {
+	return await(ctx, patience, "the "+kind+" "+name+" is gone", func(ctx context.Context) error {
+		object, err := s.objects(kind).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(err, fmt.Errorf("its status is %v", object.UnstructuredContent()["status"]))
+	})
+}
+
+// ready waits until the Network is Ready at the generation of its spec, and prints its row each time that it changes.
+func ready(ctx context.Context, s *story) error {
+	s.n.command("kubectl get network " + networkName + " -o wide --watch")
+	return s.awaitState(ctx, networkName, &tablePrinter{wide: true}, func(is metav1.Condition) bool {
+		return is.ObservedGeneration == s.generation && is.Status == metav1.ConditionTrue
+	})
+}
+
+// reason waits until a Network's condition Ready has a reason, and prints the row of that time.
+func reason(name, want string) beat {
+	return func(ctx context.Context, s *story) error {
+		s.n.command("kubectl get network " + name)
+		err := s.awaitState(ctx, name, nil, func(is metav1.Condition) bool { return is.Reason == want })
+		if err != nil {
+			return err
+		}
+		table, err := s.cluster.networkTable(ctx, metav1.NamespaceDefault, name)
+		if err != nil {
+			return err
+		}
+		return s.table(table)
+	}
+}
+
+// awaitState waits until a Network's condition Ready is as wanted, and prints its row meanwhile if there is a printer.
+func (s *story) awaitState(
+	ctx context.Context, name string, printer *tablePrinter, wanted func(metav1.Condition) bool,
+) error {
+	expected := "Network " + name + " is in the state that the step is about"
+	return await(ctx, stepPatience, expected, func(ctx context.Context) error {
+		network, err := s.cluster.networks.CloudteamV1().Networks(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if printer != nil {
+			// Read after the object, the row is never older than what is judged.
+			table, err := s.cluster.networkTable(ctx, metav1.NamespaceDefault, name)
+			if err != nil {
+				return err
+			}
+			if lines := printer.render(table); len(lines) > 0 {
+				s.n.say("%s", strings.Join(lines, "\n"))
+			}
+		}
+		is := meta.FindStatusCondition(network.Status.Conditions, cloudteamv1.ConditionReady)
+		if is == nil || !wanted(*is) {
+			return fmt.Errorf("its conditions are %v", network.Status.Conditions)
+		}
+		s.reason = *is
+		return nil
+	})
+}
+
+func showReason(_ context.Context, s *story) error {
+	s.n.say("%s: %s", s.reason.Reason, s.reason.Message)
+	return nil
+}
+
+// table prints a table.
+func (s *story) table(table *metav1.Table) error {
 	s.n.say("%s", strings.Join(new(tablePrinter).render(table), "\n"))
 	return nil
 }
 
-// awaitReady waits until the object is Ready at a generation of its spec, and prints its row each time that it changes.
-func (s *story) awaitReady(ctx context.Context, generation int64) error {
-	s.n.command("kubectl get network " + s.name + " -o wide --watch")
-	printer := &tablePrinter{wide: true}
-	return await(ctx, stepPatience, "Network "+s.name+" is Ready", func(ctx context.Context) error {
-		object, err := s.cluster.networks.CloudteamV1().Networks(s.namespace).Get(ctx, s.name, metav1.GetOptions{})
+// neutron shows what Neutron has of the Network, once it satisfies the check; nil is satisfied by anything.
+func neutron(check func(*story, picture) error) beat {
+	return func(ctx context.Context, s *story) error {
+		var is picture
+		err := await(ctx, stepPatience, "Neutron has what is declared", func(ctx context.Context) (err error) {
+			if is, err = s.cloud.picture(ctx, s.marks); err == nil && check != nil {
+				err = check(s, is)
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		// Read after the object, the row is never older than what is judged.
-		table, err := s.cluster.networkTable(ctx, s.namespace, s.name)
-		if err != nil {
-			return err
-		}
-		if lines := printer.render(table); len(lines) > 0 {
-			s.n.say("%s", strings.Join(lines, "\n"))
-		}
-		ready := meta.FindStatusCondition(object.Status.Conditions, cloudteamv1.ConditionReady)
-		switch {
-		case ready == nil:
-			return errors.New("it has no condition Ready")
-		case ready.ObservedGeneration != generation:
-			return fmt.Errorf("the controller has seen generation %d, not %d", ready.ObservedGeneration, generation)
-		case ready.Status != metav1.ConditionTrue:
-			return fmt.Errorf("the condition Ready is %s, %s: %s", ready.Status, ready.Reason, ready.Message)
-		}
+		s.n.command("openstack network show " + is.network.id() + "; openstack subnet show " + is.subnet.id())
+		s.see(is)
 		return nil
-	})
-}
-
-// showNeutron shows what Neutron has, once it satisfies the check; nil is satisfied by anything.
-func (s *story) showNeutron(ctx context.Context, check func(picture) error) error {
-	var is picture
-	err := await(ctx, stepPatience, "Neutron has what is declared", func(ctx context.Context) error {
-		var err error
-		if is, err = s.cloud.picture(ctx, s.marks); err == nil && check != nil {
-			err = check(is)
-		}
-		return err
-	})
-	if err != nil {
-		return err
 	}
-	s.n.command("openstack network show " + is.network.id() + "; openstack subnet show " + is.subnet.id())
-	s.see(is)
-	return nil
 }
 
 // see prints a picture and what in it is other than what was shown before.
@@ -318,68 +403,128 @@ func (s *story) see(p picture) {
 	s.seen = p
 }
 
-// awaitEvents waits until the object's Events of a reason mention every text, and gives them.
-func (s *story) awaitEvents(ctx context.Context, reason string, texts ...string) (events []corev1.Event, err error) {
-	expected := fmt.Sprintf("Events %s that mention %q", reason, texts)
-	err = await(ctx, stepPatience, expected, func(ctx context.Context) error {
-		var err error
-		if events, err = s.cluster.events(ctx, s.namespace, string(s.uid), reason); err != nil {
-			return err
+// byHand changes the network or its subnet behind the controller's back.
+func byHand(kind, flags string, fields resource) beat {
+	return func(ctx context.Context, s *story) (err error) {
+		if s.changed.network == nil {
+			s.changed = s.seen
 		}
-		var all strings.Builder
-		for _, event := range events {
-			all.WriteString(event.Message + "\n")
-		}
-		for _, text := range texts {
-			if !strings.Contains(all.String(), text) {
-				return fmt.Errorf("there are %d, and none mentions %q", len(events), text)
-			}
-		}
-		return nil
-	})
-	return events, err
+		part := map[string]*resource{"network": &s.changed.network, "subnet": &s.changed.subnet}[kind]
+		s.n.command("openstack " + kind + " set " + flags + " " + part.id())
+		s.began = time.Now()
+		*part, err = s.cloud.update(ctx, kind+"s", part.id(), fields)
+		return err
+	}
 }
 
-// deleteObject asks for the deletion of the object that the demo made, and of no other that bears its name.
-func (s *story) deleteObject(ctx context.Context) error {
-	err := s.cluster.networks.CloudteamV1().Networks(s.namespace).Delete(ctx, s.name,
-		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.uid}})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting Network %s: %w", s.name, err)
+func showChanged(_ context.Context, s *story) error {
+	s.changed, s.seen = s.seen, s.changed
+	s.n.say("%s", strings.Join(s.seen.render(s.changed), "\n"))
+	return nil
+}
+
+// undrifted holds a picture against what there was before the change by hand.
+func (s *story) undrifted(is picture) error {
+	return errors.Join(
+		same("the gateway in Neutron", is.subnet.text("gateway_ip"), s.changed.subnet.text("gateway_ip")),
+		same("the name in Neutron", is.network.text("name"), s.changed.network.text("name")),
+	)
+}
+
+// neutronHas expects that Neutron has the network, or nothing of it.
+func neutronHas(wanted bool) beat {
+	return func(ctx context.Context, s *story) error {
+		for collection, description := range map[string]string{"networks": s.marks.network, "subnets": s.marks.subnet} {
+			is, err := s.cloud.marked(ctx, collection, description)
+			if err != nil {
+				return err
+			}
+			if (len(is) > 0) != wanted {
+				return fmt.Errorf("expected: the %s of %s are in Neutron: %t. There are %d",
+					collection, networkName, wanted, len(is))
+			}
+		}
+		s.deleted = !wanted
+		return nil
+	}
+}
+
+// events waits until the Network's Events of a reason mention every text; none stands for the network's id.
+func events(reason string, texts ...string) beat {
+	return func(ctx context.Context, s *story) error {
+		if len(texts) == 0 {
+			texts = []string{s.seen.network.id()}
+		}
+		expected := fmt.Sprintf("Events %s that mention %q", reason, texts)
+		return await(ctx, stepPatience, expected, func(ctx context.Context) (err error) {
+			s.events, err = s.cluster.events(ctx, metav1.NamespaceDefault, string(s.uids["network"]), reason)
+			all := ""
+			for _, event := range s.events {
+				all += event.Message
+			}
+			for _, text := range texts {
+				if err == nil && !strings.Contains(all, text) {
+					err = fmt.Errorf("there are %d, and none mentions %q", len(s.events), text)
+				}
+			}
+			return err
+		})
+	}
+}
+
+func showEvents(_ context.Context, s *story) error {
+	s.n.say("The Event:")
+	for _, event := range s.events {
+		s.n.say("%s", event.Message)
 	}
 	return nil
 }
 
-func (s *story) awaitGone(ctx context.Context, patience time.Duration) error {
-	return await(ctx, patience, "Network "+s.name+" is gone", func(ctx context.Context) error {
-		object, err := s.cluster.networks.CloudteamV1().Networks(s.namespace).Get(ctx, s.name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err != nil:
-			return err
-		}
-		return fmt.Errorf("its conditions are %v", object.Status.Conditions)
-	})
+func showAllEvents(ctx context.Context, s *story) error {
+	s.n.command("kubectl get events --field-selector involvedObject.name=" + networkName)
+	table, err := s.cluster.eventTable(ctx, metav1.NamespaceDefault, networkName)
+	if err != nil {
+		return err
+	}
+	return s.table(table)
 }
 
-// lateCreate is how long Neutron may go on with a create whose sender was killed: twenty times what one was measured to
-// take (92 ms).
-const lateCreate = 2 * time.Second
+// quota sets how many networks the emulator's project may have; -1 is no limit.
+func quota(networks int) beat {
+	return func(ctx context.Context, s *story) error {
+		admin, err := openEmulator(ctx, s.cloudsFile, "admin")
+		if err != nil {
+			return err
+		}
+		s.n.command(fmt.Sprintf("openstack --os-cloud=admin quota set --networks %d %s", networks, s.cloud.project))
+		s.began = time.Now()
+		body := map[string]any{"quota": map[string]int{"network": networks}}
+		return admin.call(ctx, "PUT", "quotas/"+s.cloud.project, body, nil)
+	}
+}
 
-// sweep deletes in Neutron what bears the marks. Where it finds nothing, it looks again until lateCreate has passed.
-func (s *story) sweep(ctx context.Context) (removed []string, err error) {
-	nothing := errors.New("nothing bears the marks")
-	late := await(ctx, lateCreate, "something to delete", func(ctx context.Context) error {
-		if removed, err = s.cloud.remove(ctx, s.marks); err == nil && len(removed) == 0 {
-			return nothing
+// loseAnswer has Neutron's answer to the next create lost.
+func loseAnswer(_ context.Context, s *story) error {
+	s.n.command("kill -USR1 $(pgrep neutron-emulator)   # lose the next answer")
+	s.lose()
+	return nil
+}
+
+// onlyOne waits until Neutron has one network of the copy, and no more.
+func onlyOne(ctx context.Context, s *story) error {
+	return await(ctx, stepPatience, "Neutron has one network with the marker", func(ctx context.Context) error {
+		made, err := s.cloud.marked(ctx, "networks", s.copied)
+		if err == nil && len(made) != 1 {
+			err = fmt.Errorf("there are %d", len(made))
 		}
 		return err
 	})
-	if errors.Is(late, nothing) {
-		return nil, nil
-	}
-	return removed, late
+}
+
+func killController(ctx context.Context, s *story) error {
+	s.n.command("kill -9 $(pgrep network-controller)")
+	s.controller.Kill()
+	return s.startController(ctx)
 }
 
 // tidyPatience bounds how long a story that broke off waits for its network to be deleted.
@@ -388,45 +533,38 @@ const tidyPatience = 30 * time.Second
 // tidy deletes the Network, and the Deployment on it, of a story that broke off, for a real cloud and a folder that is
 // kept outlive the demo.
 func (s *story) tidy(hurry context.Context) error {
-	if s.uid == "" || s.deleted || !s.real && s.temporary {
+	if s.uids["network"] == "" || s.deleted || !s.real && s.temporary {
 		return nil
 	}
-	s.n.warn("Deleting the demo's Network %s and its ports (Ctrl-C again to stop waiting)", s.name)
+	s.n.warn("Deleting the demo's Network %s and its ports (Ctrl-C again to stop waiting)", networkName)
 	var err error
-	if s.web.object != nil {
-		err = s.deleteDeployment(hurry)
+	if s.uids["deployment"] != "" {
+		err = s.delete(hurry, "deployment", webName)
 	}
-	err = errors.Join(err, s.deleteObject(hurry))
+	err = errors.Join(err, s.delete(hurry, "network", networkName))
 	if err == nil && s.controller.Ended() {
 		err = errors.New("the controller has ended")
 	}
 	if err == nil {
-		err = s.awaitGone(hurry, tidyPatience)
+		err = s.awaitGone(hurry, "network", networkName, tidyPatience)
 	}
 	if err == nil {
-		s.n.good("Network %s and its network in Neutron are deleted", s.name)
+		s.n.good("Network %s and its network in Neutron are deleted", networkName)
 		return nil
 	}
 	if !s.real {
-		return fmt.Errorf("the Network %s is left in %s: %w", s.name, s.dir, err)
+		return fmt.Errorf("the Network %s is left in %s: %w", networkName, s.dir, err)
 	}
 	// Without the API server nobody would know the network any more. What bears the object's mark is the demo's own,
 	// and nobody creates more of it once the controller has stopped.
+	stopped := s.controller.Stop(hurry)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(hurry), tidyPatience)
 	defer cancel()
-	stopped := s.controller.Stop(hurry)
-	if hurry.Err() != nil {
-		stopped = nil
+	removed, swept := s.cloud.remove(ctx, s.marks)
+	if swept != nil {
+		return errors.Join(stopped, fmt.Errorf("the demo's network is left in %s (%w): find it with openstack network list "+
+			"--long, by the description %s, and delete it: %w", s.cloudName, err, s.marks.network, swept))
 	}
-	removed, sweep := s.sweep(ctx)
-	if sweep != nil {
-		return errors.Join(stopped, fmt.Errorf("the demo's network is left in %s (%w): find it with openstack network "+
-			"list --long, by the description %s, and delete it: %w", s.cloudName, err, s.marks.network, sweep))
-	}
-	if len(removed) == 0 {
-		removed = []string{"there was none left"}
-	}
-	s.n.good("its network is deleted in Neutron directly, not by the controller (%v): %s",
-		err, strings.Join(removed, ", "))
-	return stopped
+	s.n.good("what was left is deleted in Neutron directly, not by the controller (%v): %q", err, removed)
+	return nil
 }

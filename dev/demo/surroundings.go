@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -35,11 +36,12 @@ const (
 // emulatorCloud is the emulator's cloud that the demo uses: that of an ordinary user.
 const emulatorCloud = "tenant"
 
-// standing says what the surroundings are.
-const standing = "A complete Kubernetes control plane, without containers, and a cloud."
-
-// whole says that the control plane is complete.
-const whole = "Kubernetes: a complete control plane on this machine, with one Node that runs no containers"
+// What the first steps say.
+const (
+	standing   = "A complete Kubernetes control plane, without containers, and a cloud."
+	installing = "CRDs define Networks and NetworkPorts. A policy makes Pods wait for their ports."
+	whole      = "Kubernetes: a complete control plane on this machine, with one Node that runs no containers"
+)
 
 // surroundings are a Kubernetes control plane, a cloud and the controller, and what is needed to speak to them.
 type surroundings struct {
@@ -68,6 +70,8 @@ type surroundings struct {
 	// health is the address of the controller's /readyz and /metrics.
 	health     string
 	controller *process.Process
+	// shown gets the controller's log too; nil without --stay.
+	shown io.Writer
 	// inspection is the address of the controller's stream of events; empty without --stay.
 	inspection atomic.Value
 	// starts is how often the controller was started.
@@ -325,6 +329,9 @@ func (s *surroundings) exportCloud() string {
 	return "export OS_CLIENT_CONFIG_FILE=" + s.cloudsFile + " OS_CLOUD=" + emulatorCloud
 }
 
+// lose has the emulator lose the next answer to a create.
+func (s *surroundings) lose() { s.emulator.Signal(syscall.SIGUSR1) }
+
 // withoutCloud leaves out of an environment what would name another cloud.
 func withoutCloud(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
@@ -332,31 +339,21 @@ func withoutCloud(environ []string) []string {
 	})
 }
 
-// installCRDs applies config/crd, as it is done in any cluster, and waits until the API server serves it. In this
-// cluster it finds them there.
+// installCRDs applies config/crd, as it is done in any cluster. In this one the control plane serves them already.
 func (s *surroundings) installCRDs(ctx context.Context) error {
 	s.n.command("kubectl apply --server-side -k config/crd")
-	names, err := s.cluster.applyFolder(ctx, s.crdDir(), definitions)
-	if err != nil {
-		return or(ctx, err)
-	}
+	names, err := s.cluster.applyFolder(ctx, s.crdDir())
 	for _, name := range names {
-		err := await(ctx, startPatience, "the CRD "+name+" is Established", func(ctx context.Context) error {
-			return s.cluster.established(ctx, name)
-		})
-		if err != nil {
-			return err
-		}
 		s.n.good("%s", name)
 	}
-	return nil
+	return or(ctx, err)
 }
 
 // installPolicy applies config/admission, as it is done in any cluster, and waits until it is in force. Where the
 // control plane is not complete, awaitComplete does that: no Pod has a service account before.
 func (s *surroundings) installPolicy(ctx context.Context) error {
 	s.n.command("kubectl apply -k config/admission")
-	if _, err := s.cluster.applyFolder(ctx, s.admissionDir(), policies); err != nil {
+	if _, err := s.cluster.applyFolder(ctx, s.admissionDir()); err != nil {
 		return or(ctx, err)
 	}
 	namespace, label := metav1.NamespaceDefault, cloudteamv1.LabelNetworks+"="+cloudteamv1.LabelNetworksEnabled
@@ -372,7 +369,6 @@ func (s *surroundings) installPolicy(ctx context.Context) error {
 
 // install installs what the controller needs in a cluster, and starts it.
 func (s *surroundings) install(ctx context.Context) error {
-	s.n.step("The controller", "CRDs define Networks and NetworkPorts. A policy makes Pods wait for their ports.")
 	if err := s.installCRDs(ctx); err != nil {
 		return err
 	}
@@ -421,7 +417,7 @@ func (s *surroundings) startController(ctx context.Context) error {
 		log = filepath.Join(s.dir, fmt.Sprintf("network-controller-%d.log", s.starts))
 	}
 	s.controller, err = s.run(process.Program{
-		Name: "network-controller", Args: args, Env: env, Log: log, Patience: 20 * time.Second,
+		Name: "network-controller", Args: args, Env: env, Log: log, Output: s.shown, Patience: 20 * time.Second,
 	})
 	if err != nil {
 		return err

@@ -51,20 +51,20 @@ func early(t *testing.T, script string) (s *surroundings, ctx context.Context, p
 
 func TestAFailedBuildInTheBackgroundEndsTheStory(t *testing.T) {
 	s, ctx, _ := early(t, "while [ ! -e \"$0.begun\" ]; do sleep 0.1; done\n"+
-		"echo controlplane: build kwok: no room >&2; exit 1\n")
+		"echo controlplane: build etcd: no room >&2; exit 1\n")
 	if err := s.startControlPlane(ctx); err != nil {
 		t.Fatalf("the story does not begin: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(s.dir, "controlplane.begun"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.awaitComplete(ctx); err == nil || !strings.Contains(err.Error(), "build kwok: no room") {
+	if err := s.awaitComplete(ctx); err == nil || !strings.Contains(err.Error(), "build etcd: no room") {
 		t.Errorf("the error is %v, want the build's", err)
 	}
 }
 
 func TestTheStoryBeginsBeforeTheControlPlaneIsComplete(t *testing.T) {
-	s, ctx, printed := early(t, "echo kwok: compiling, 3 of 7 packages\nexec sleep 60\n")
+	s, ctx, printed := early(t, "echo etcd: compiled 3 packages\nexec sleep 60\n")
 	if err := s.startControlPlane(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -51,11 +51,6 @@ func (p *tablePrinter) render(table *metav1.Table) []string {
 		p.last = map[int]string{}
 		p.widths = make([]int, len(columns))
 	}
-	if len(columns) != len(p.widths) {
-		return []string{fmt.Sprintf("the server changed the columns of its table: it has %d, before %d",
-			len(columns), len(p.widths))}
-	}
-
 	rows := make([][]string, len(table.Rows))
 	for r, row := range table.Rows {
 		for _, c := range columns {

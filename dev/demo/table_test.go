@@ -53,23 +53,6 @@ func TestTablePrinter(t *testing.T) {
 			},
 			want: []string{"NAME      READY   AGE", "example   True    0s"},
 		},
-		"rows that are equal are all printed": {
-			tables: []*metav1.Table{{
-				ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Message"}},
-				Rows:              []metav1.TableRow{{Cells: []any{"1 → 2"}}, {Cells: []any{"1 → 2"}}},
-			}},
-			want: []string{"MESSAGE", "1 → 2", "1 → 2"},
-		},
-		"columns that change are told": {
-			tables: []*metav1.Table{
-				networkTable("example", "True", 1450, "0s"),
-				{ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Name"}}},
-			},
-			want: []string{
-				"NAME      READY   AGE", "example   True    0s",
-				"the server changed the columns of its table: it has 1, before 3",
-			},
-		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			printer := &tablePrinter{wide: test.wide}

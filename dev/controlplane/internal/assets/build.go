@@ -1,220 +1,162 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package assets
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-// stopGrace is how long an interrupted go command may take to remove its temporary files before it is killed.
-const stopGrace = 5 * time.Second
+const (
+	// stopGrace is how long an interrupted go command may take to remove its temporary files before it is killed.
+	stopGrace = 5 * time.Second
+	// progressPace is how often a build says how far it is.
+	progressPace = 10 * time.Second
+)
 
-// stageFolders are the folders of kwok's module whose Stages are played: a Node becomes ready at once and renews its
-// lease, a Pod runs as soon as it is bound, a Job's Pod completes, a deleted Pod goes. They are what kwok itself names
-// its fast set (kustomize/stage/fast/kustomization.yaml).
-var stageFolders = []string{
-	"kustomize/stage/node/fast",
-	"kustomize/stage/node/heartbeat-with-lease",
-	"kustomize/stage/pod/fast",
-}
-
-// build builds components of one pin into dir with the go command, in a module made of the pinned go.mod and go.sum. It
-// is one build for all: they share most of their packages, which are then read and compared once.
+// goBuild builds programs of a recipe into dir with the go command, in a module made of the pinned go.mod and go.sum.
+// It is one build for all: they share most of their packages, which are then read and compared once.
 //
 // A module of its own, and not `go install path@version`, because that refuses a module whose go.mod has replace lines,
 // as Kubernetes' has, and because only a go.sum of ours makes a build repeatable and checked.
-func (m Machine) build(ctx context.Context, components []Component, dir string, progress *progress) (err error) {
-	pin := components[0].recipe().pin
-	g, remove, err := m.module(pin)
+func (k *Cache) goBuild(ctx context.Context, r recipe, components []Component, dir string) (err error) {
+	if _, err := exec.LookPath("go"); err != nil {
+		return fmt.Errorf("there is no go command on PATH: install Go from your distribution or https://go.dev/dl, or "+
+			"set %s to a directory that holds the programs", EnvAssets)
+	}
+	module, err := os.MkdirTemp("", "controlplane-build-")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
-	packages := make([]string, len(components))
-	for i, c := range components {
-		packages[i] = c.recipe().pkg
+	defer func() { err = errors.Join(err, os.RemoveAll(module)) }()
+	for file, content := range map[string][]byte{"go.mod": pinned(r.pin + ".mod"), "go.sum": pinned(r.pin + ".sum")} {
+		if err := os.WriteFile(filepath.Join(module, file), content, 0o600); err != nil {
+			return err
+		}
 	}
-	flags := []string{"-trimpath", "-ldflags=" + pin.ldflags()}
-	progress.phase("reading the packages to build")
-	total := 0
-	// Only what the build cache lacks will be named by `go build -v`, so only that is counted.
-	list := slices.Concat([]string{"list", "-deps"}, flags, []string{"-f={{if .Stale}}{{.ImportPath}}{{end}}"}, packages)
-	if err := g.run(ctx, list, func(string) { total++ }, progress.downloaded); err != nil {
-		return err
+	what, started := fmt.Sprintf("%s %s", Join(components), r.version()), time.Now()
+	k.Log.Printf("%s: building from source (minutes the first time)", what)
+	var packages []string
+	for _, c := range components {
+		packages = append(packages, r.packages[c])
 	}
-	progress.phase("compiling")
-	progress.expect(total)
 	// With a directory, go build names each program after its package's path, which suits Kubernetes' alone.
 	output := filepath.Join(dir, string(components[0]))
 	if len(components) > 1 {
 		output = dir + string(filepath.Separator)
 	}
-	command := slices.Concat([]string{"build", "-v"}, flags, []string{"-o=" + output}, packages)
-	if err := g.run(ctx, command, func(string) {}, progress.compiled); err != nil {
-		return err
-	}
-	if pin == &kwokPin {
-		return g.writeStages(ctx, pin.module, filepath.Join(dir, StagesFile))
-	}
-	return nil
-}
-
-// writeStages writes the file of Stages into dir, without kwok: of its module, which the Go module proxy serves and the
-// pinned go.sum checks.
-func (m Machine) writeStages(ctx context.Context, dir string) (err error) {
-	g, remove, err := m.module(&kwokPin)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
-	quiet := func(string) bool { return false }
-	if err := g.run(ctx, []string{"mod", "download", kwokPin.module}, func(string) {}, quiet); err != nil {
-		return err
-	}
-	return g.writeStages(ctx, kwokPin.module, filepath.Join(dir, StagesFile))
-}
-
-// module makes the temporary module of a pin. remove MUST be called.
-func (m Machine) module(p *pin) (g goCommand, remove func() error, err error) {
-	if _, err := exec.LookPath("go"); err != nil {
-		return g, nil, errors.New("there is no go command on PATH: install Go from your distribution or " +
-			"https://go.dev/dl, or set " + EnvAssets + " to a directory that holds the binaries")
-	}
-	dir, err := os.MkdirTemp("", "controlplane-build-")
-	if err != nil {
-		return g, nil, err
-	}
-	remove = func() error { return os.RemoveAll(dir) }
-	for name, content := range map[string][]byte{"go.mod": p.gomod(), "go.sum": p.gosum()} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			return g, nil, errors.Join(err, remove())
+	flags := []string{"-trimpath", "-ldflags=" + r.ldflags()}
+	g := goCommand{dir: module}
+	var shown sync.WaitGroup
+	built := make(chan struct{})
+	shown.Go(func() {
+		tick := time.NewTicker(progressPace)
+		defer tick.Stop()
+		for {
+			select {
+			case <-built:
+				return
+			case <-tick.C:
+				k.Log.Printf("%s: %s, %s", what, &g, time.Since(started).Round(time.Second))
+			}
 		}
+	})
+	err = g.run(ctx, slices.Concat([]string{"list", "-deps"}, flags, packages)...)
+	if err == nil {
+		g.total.Store(g.packages.Swap(0))
+		err = g.run(ctx, slices.Concat([]string{"build", "-v", "-o=" + output}, flags, packages)...)
 	}
-	return goCommand{dir: dir, env: m.buildEnv()}, remove, nil
+	close(built)
+	shown.Wait()
+	if err == nil {
+		k.Log.Printf("%s: built in %s", what, time.Since(started).Round(time.Second))
+	}
+	return err
 }
 
-// buildEnv is the environment of the go command: the caller's, save what would make a build differ between machines.
-func (m Machine) buildEnv() []string {
-	return append(os.Environ(),
-		// Static binaries run on any machine and need no C compiler.
-		"CGO_ENABLED=0",
-		"GOOS="+m.GOOS, "GOARCH="+m.GOARCH,
+// lessGarbageCollection are variables with which compilers are faster, where each of them may have a GiB or more of the
+// memory that is available. The user's own settings stay.
+func lessGarbageCollection() []string {
+	content, err := os.ReadFile("/proc/meminfo")
+	found := regexp.MustCompile(`(?m)^MemAvailable: +(\d+) kB$`).FindSubmatch(content)
+	if err != nil || found == nil || os.Getenv("GOGC") != "" {
+		return nil
+	}
+	available, _ := strconv.Atoi(string(found[1])) // it is a number
+	share := available / 1024 / (2 * runtime.NumCPU())
+	if share < 1024 {
+		return nil
+	}
+	return []string{"GOGC=off", fmt.Sprintf("GOMEMLIMIT=%dMiB", share)}
+}
+
+// goCommand runs the go command in one module, and counts what it announces.
+type goCommand struct {
+	dir string
+	// total is the number of packages that a program consists of, once that is known.
+	downloads, packages, total atomic.Int64
+}
+
+// String says how far the command is.
+func (g *goCommand) String() string {
+	if total := g.total.Load(); total != 0 {
+		return fmt.Sprintf("compiled %d of at most %d packages", g.packages.Load(), total)
+	}
+	return fmt.Sprintf("downloaded %d modules", g.downloads.Load())
+}
+
+// run runs the go command. Its error has what the command says. When ctx ends, the command is interrupted with all its
+// compilers.
+func (g *goCommand) run(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.WaitDelay = g.dir, stopGrace
+	cmd.Env = append(append(os.Environ(), lessGarbageCollection()...),
+		// Static programs run on any machine and need no C compiler. hack/demo.sh builds the project so, too.
+		"CGO_ENABLED=0", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH,
 		// The module stands alone, wherever the temporary directory is.
 		"GOWORK=off",
 		// In place of the caller's flags, which may ask for the race detector or for a vendor directory.
 		"GOFLAGS=-mod=readonly",
 	)
-}
-
-// goCommand runs the go command in one module.
-type goCommand struct {
-	dir string
-	env []string
-}
-
-// run runs the go command and hands its output over line by line, stdout and stderr apart; the functions are called
-// one at a time. notice may decline a line by returning false: it is then part of the error, should the command fail.
-// When ctx ends, the command is interrupted with all its compilers.
-func (g goCommand) run(ctx context.Context, args []string, line func(string), notice func(string) bool) error {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env = g.dir, g.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
-	cmd.WaitDelay = stopGrace
-	stdout := &lineWriter{line: line}
-	var rest bytes.Buffer
-	stderr := &lineWriter{line: func(s string) {
-		if !notice(s) {
-			rest.WriteString(s + "\n")
-		}
-	}}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	err := cmd.Run()
-	stdout.flush()
-	stderr.flush()
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err != nil:
-		return fmt.Errorf("go %s: %w\n%s", args[0], err, strings.TrimSpace(rest.String()))
-	}
-	return nil
-}
-
-// writeStages writes the Stages of stageFolders, read from kwok's module, as one YAML stream.
-func (g goCommand) writeStages(ctx context.Context, module, path string) error {
-	var root string
-	ignore := func(string) bool { return false }
-	err := g.run(ctx, []string{"list", "-m", "-f={{.Dir}}", module}, func(s string) { root = s }, ignore)
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	var stream bytes.Buffer
-	for _, folder := range stageFolders {
-		files, err := filepath.Glob(filepath.Join(root, folder, "*.yaml"))
-		if err != nil {
-			return err
-		}
-		stages := 0
-		for _, file := range files {
-			// The list of the others, not one of them.
-			if filepath.Base(file) == "kustomization.yaml" {
-				continue
-			}
-			content, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			stream.WriteString("---\n")
-			stream.Write(bytes.TrimSpace(content))
-			stream.WriteString("\n")
-			stages++
-		}
-		if stages == 0 {
-			return fmt.Errorf("%s has no Stages in %s: look where this version of kwok keeps them", module, folder)
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var rest []string
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		switch line := lines.Text(); {
+		case strings.HasPrefix(line, "go: downloading "):
+			g.downloads.Add(1)
+		case strings.ContainsAny(line, " \t"):
+			rest = append(rest, line)
+		default: // the path of a package
+			g.packages.Add(1)
 		}
 	}
-	return os.WriteFile(path, stream.Bytes(), 0o644)
-}
-
-// lineWriter calls line for every line written to it. It is for one writer at a time.
-type lineWriter struct {
-	line    func(string)
-	partial []byte
-}
-
-var _ io.Writer = (*lineWriter)(nil)
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	w.partial = append(w.partial, p...)
-	for {
-		advance, token, err := bufio.ScanLines(w.partial, false)
-		if err != nil || advance == 0 {
-			return len(p), err
-		}
-		if len(token) > 0 {
-			w.line(string(token))
-		}
-		w.partial = w.partial[advance:]
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", args[0], err, strings.Join(rest, "\n"))
 	}
-}
-
-// flush hands over a last line that has no end.
-func (w *lineWriter) flush() {
-	if len(w.partial) > 0 {
-		w.line(string(w.partial))
-		w.partial = nil
-	}
+	return nil
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package assets
 
 import (
@@ -7,78 +9,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"log"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
-	"strings"
-
-	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/fetch"
+	"syscall"
+	"time"
 )
 
-// EnvCache is the variable that overrides where binaries are cached.
+// EnvCache is the variable that overrides where programs are cached.
 const EnvCache = "CONTROLPLANE_CACHE"
 
-// DefaultCacheDir returns the cache directory that m's environment asks for: CONTROLPLANE_CACHE, else
-// network-controller/controlplane under XDG_CACHE_HOME, else under ~/.cache. It returns an error when there is neither
-// variable nor home.
-func (m Machine) DefaultCacheDir() (string, error) {
-	if dir := m.Getenv(EnvCache); dir != "" {
+// DefaultCacheDir returns the cache directory that the environment asks for: CONTROLPLANE_CACHE, else
+// network-controller/controlplane under XDG_CACHE_HOME, else under ~/.cache.
+func DefaultCacheDir() (string, error) {
+	if dir := os.Getenv(EnvCache); dir != "" {
 		return dir, nil
 	}
-	base := m.Getenv("XDG_CACHE_HOME")
-	if base == "" {
-		if m.Home == "" {
-			return "", fmt.Errorf("no home directory to cache binaries in: set %s to a directory", EnvCache)
-		}
-		base = filepath.Join(m.Home, ".cache")
+	home, err := os.UserHomeDir()
+	base := cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache"))
+	if err != nil && os.Getenv("XDG_CACHE_HOME") == "" {
+		return "", fmt.Errorf("%w: set %s to a directory for the programs", err, EnvCache)
 	}
 	return filepath.Join(base, "network-controller", "controlplane"), nil
 }
 
-// Cache is a directory of binaries, fetched or built. Any number of processes may use one cache at the same time.
+// Cache is a directory of programs, fetched or built. Any number of processes may use one cache at the same time: one
+// of them makes what is missing, and the others wait.
 //
-// An entry is a directory <component>/<version>-<recipe>/<os>-<arch>. It is made under another name and renamed when
-// all of it is there, so an entry that exists is whole. A set is a directory of links into the entries, because what
-// uses the binaries asks for one directory that holds them all.
+// It has a directory for each digest of the recipes. A program is made under another name and renamed when it is whole,
+// so that one that exists is whole.
 type Cache struct {
 	// Dir is the root of the cache.
 	Dir string
-	// Machine names the platform, and says where binaries may be found instead of built.
-	Machine Machine
 	// Log receives sentences for the person who waits.
-	Log Log
-	// Releases is where released binaries come from, as EnvReleases says. NewCache sets it.
-	Releases string
+	Log *log.Logger
 
-	// checksums are those of releases, by address.
-	checksums map[string]string
-	// Tests replace these. fetch downloads a file of known checksum, and fetchUnknown one whose checksum it returns. build
-	// makes the files of components of one pin in a directory, and stages makes kwok's StagesFile in a directory.
-	fetch        func(ctx context.Context, address, checksum, path string, progress func(have, size int64)) error
-	fetchUnknown func(ctx context.Context, address, path string) (checksum string, err error)
-	build        func(ctx context.Context, components []Component, dir string, progress *progress) error
-	stages       func(ctx context.Context, dir string) error
+	// build makes programs of a recipe in a directory. Tests replace it.
+	build func(ctx context.Context, r recipe, components []Component, dir string) error
 }
 
-// NewCache returns the cache at dir.
-func NewCache(dir string, machine Machine, log Log) *Cache {
-	sums, err := pinnedChecksums(checksums)
-	if err != nil {
-		// The file is part of the program.
-		panic(err)
-	}
-	client := fetch.NewClient()
-	return &Cache{
-		Dir: dir, Machine: machine, Log: log, Releases: machine.Getenv(EnvReleases), checksums: sums,
-		fetch: client.File, fetchUnknown: client.Unknown, build: machine.build, stages: machine.writeStages,
-	}
+// NewCache returns a cache in dir.
+func NewCache(dir string, log *log.Logger) *Cache {
+	k := &Cache{Dir: dir, Log: log}
+	k.build = k.goBuild
+	return k
 }
 
-// Provide returns the absolute path of one directory that holds the files of all the components. Those that the machine
-// already has are used as they are, see Machine.Discover. What the cache lacks is fetched where its project publishes
-// it and its checksum is pinned, and else built, which takes minutes. An interrupted call leaves nothing that a later
-// one would take for whole.
+// Provide returns the absolute path of a directory that holds the components. What the machine has is used. Otherwise
+// what the cache lacks is fetched if its project publishes it and its checksum is pinned, and else built, which takes
+// minutes. When ctx ends, the error is its cause.
 func (k *Cache) Provide(ctx context.Context, components []Component) (string, error) {
 	dir, _, err := k.ProvideFirst(ctx, components, components)
 	return dir, err
@@ -86,104 +67,144 @@ func (k *Cache) Provide(ctx context.Context, components []Component) (string, er
 
 // ProvideFirst is for who can begin with the first of the components while the others are still fetched or built. It
 // returns as soon as the directory holds the first; complete says that it holds all. A later Provide of all adds the
-// others to the same directory. Binaries that the machine already has are used only if it has all of them: those of two
+// others to the same directory. Programs that the machine already has are used only if it has all of them: those of two
 // places may differ in version.
 func (k *Cache) ProvideFirst(ctx context.Context, first, all []Component) (dir string, complete bool, err error) {
-	if err := checkReleases(k.Releases); err != nil {
-		return "", false, err
+	if named := os.Getenv(EnvAssets); named != "" {
+		if lacks := missing(named, all); len(lacks) != 0 {
+			k.Log.Printf("%s=%s is not used: it has no %s", EnvAssets, named, Join(lacks))
+		}
 	}
-	found, notes, ok := k.Machine.Discover(all)
-	for _, note := range notes {
-		k.Log.Printf("%s", note)
-	}
-	if ok {
-		k.Log.Printf("using %s from %s (%s)", Join(all), found.Dir, found.Source)
-		dir, err = filepath.Abs(found.Dir)
+	if found := discover(all); found != "" {
+		k.Log.Printf("using %s from %s", Join(all), found)
+		dir, err = filepath.Abs(found)
 		return dir, true, err
 	}
-	root, err := filepath.Abs(k.Dir)
-	if err != nil {
+	if dir, err = filepath.Abs(k.dir()); err != nil {
 		return "", false, err
 	}
-	set := k.setDir(root, all)
-	if err := os.MkdirAll(set, 0o755); err != nil {
-		return "", false, fmt.Errorf("make the cache of binaries: %w (choose another with --cache or %s)", err, EnvCache)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", false, fmt.Errorf("make the cache of programs: %w (choose another with --cache or %s)", err, EnvCache)
 	}
-	if !slices.ContainsFunc(all, func(c Component) bool { return !isWhole(k.entryDir(root, c), c) }) {
-		first = all
-	}
-	if err := k.ensure(ctx, root, first); err != nil {
+	if err := k.ensure(ctx, dir, first); err != nil {
 		return "", false, err
 	}
-	return set, len(first) == len(all), k.linkAll(ctx, root, set, first)
+	return dir, len(missing(dir, all)) == 0, nil
 }
 
-// linkAll puts the components' files into set. The lock keeps the temporary names of two processes apart.
-func (k *Cache) linkAll(ctx context.Context, root, set string, components []Component) (err error) {
-	lock, err := Lock(ctx, set+".lock", func() {})
+func (k *Cache) dir() string {
+	return filepath.Join(k.Dir, KubeAPIServer.Version()+"-"+digest()+"-"+runtime.GOOS+"-"+runtime.GOARCH)
+}
+
+// ensure returns when dir has the components: it makes them, or another process does.
+func (k *Cache) ensure(ctx context.Context, dir string, components []Component) error {
+	for told := false; ; told = true {
+		lacks := missing(dir, components)
+		if len(lacks) == 0 {
+			return nil
+		}
+		lock, err := TryLock(filepath.Join(dir, "lock"))
+		if err == nil {
+			return errors.Join(k.makeAll(ctx, dir, components), lock.Close())
+		}
+		if !errors.Is(err, ErrLocked) {
+			return err
+		}
+		if !told {
+			k.Log.Printf("waiting for another process, which fetches or builds %s", Join(lacks))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// makeAll makes what dir lacks of the components. Releases are fetched while what has none is built.
+func (k *Cache) makeAll(ctx context.Context, dir string, components []Component) (err error) {
+	work, err := os.MkdirTemp(dir, "partial-")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	for _, c := range components {
-		for _, name := range c.files() {
-			if err := link(filepath.Join(k.entryDir(root, c), name), filepath.Join(set, name)); err != nil {
-				return fmt.Errorf("put %s into %s: %w", name, set, err)
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	fetching, stop := context.WithCancel(ctx)
+	fetched := make(chan struct{})
+	defer func() {
+		stop()
+		<-fetched
+	}()
+	go func() {
+		defer close(fetched)
+		k.fetchAll(fetching, dir, work, missing(dir, components))
+	}()
+	for _, r := range recipes {
+		mine := slices.DeleteFunc(slices.Clone(components), func(c Component) bool { return r.packages[c] == "" })
+		if slices.ContainsFunc(mine, published) {
+			<-fetched
+		}
+		if mine = missing(dir, mine); len(mine) == 0 {
+			continue
+		}
+		if err := k.build(ctx, r, mine, work); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("build %s %s: %w", Join(mine), r.version(), err)
+		}
+		for _, c := range mine {
+			if err := os.Rename(filepath.Join(work, string(c)), filepath.Join(dir, string(c))); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// Clean removes the whole cache. A build that is under way in another process fails; it does no other harm.
-func (k *Cache) Clean() error {
-	return os.RemoveAll(k.Dir)
+// published says that a release of c may be fetched.
+func published(c Component) bool {
+	path, _ := c.release()
+	return path != "" && os.Getenv(EnvReleases) != "off"
 }
 
-func (k *Cache) entryDir(root string, c Component) string {
-	r := c.recipe()
-	return filepath.Join(root, string(c), r.pin.version()+"-"+r.digest(), k.platform())
-}
-
-// setDir is named after every pin of a control plane and not only after the components of one call, so that calls for
-// different components share it and a caller may hold on to the path. Where a node's components are asked for, it is
-// named after their pins as well.
-func (k *Cache) setDir(root string, components []Component) string {
-	pinned := []Component{KubeAPIServer, Etcd, Kwok}
-	if slices.ContainsFunc(components, func(c Component) bool { return slices.Contains(Node(), c) }) {
-		pinned = append(pinned, Node()...)
+// fetchAll fetches what is published of the components, until one cannot be had: the others come from the same site.
+func (k *Cache) fetchAll(ctx context.Context, dir, work string, components []Component) {
+	for _, c := range components {
+		if !published(c) {
+			continue
+		}
+		path, checksum := c.release()
+		k.Log.Printf("fetching %s%s", releaseSite, path)
+		partial := filepath.Join(work, "fetched")
+		err := fetch(ctx, releaseSite+path, checksum, partial)
+		if err == nil {
+			err = os.Rename(partial, filepath.Join(dir, string(c)))
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				k.Log.Printf("%s cannot be fetched and is built from source: %v", c, err)
+			}
+			return
+		}
+		k.Log.Printf("%s %s: fetched and verified", c, c.Version())
 	}
-	var name strings.Builder
-	for _, c := range pinned {
-		r := c.recipe()
-		name.WriteString(r.pin.name + "-" + r.pin.version() + "-" + r.digest() + "_")
-	}
-	return filepath.Join(root, "sets", name.String()+k.platform())
 }
 
-func (k *Cache) platform() string {
-	return k.Machine.GOOS + "-" + k.Machine.GOARCH
-}
+// ErrLocked is returned by TryLock when another process holds the lock.
+var ErrLocked = errors.New("locked by another process")
 
-func isWhole(entry string, c Component) bool {
-	return len(missingFiles(entry, []Component{c})) == 0
-}
-
-// link makes path a symbolic link to target, in one step for whoever looks at path meanwhile.
-func link(target, path string) error {
-	if have, err := os.Readlink(path); err == nil && have == target {
-		return nil
+// TryLock takes the lock at path, making the file if need be, or returns ErrLocked. Closing the file releases the lock.
+// So does the end of the process, however it ends: a lock is never left over.
+func TryLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
 	}
-	temporary := path + ".partial"
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrLocked
+		}
+		return nil, errors.Join(err, file.Close())
 	}
-	if err := os.Symlink(target, temporary); err != nil {
-		return err
-	}
-	return os.Rename(temporary, path)
-}
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
-	return slices.Sorted(maps.Keys(m))
+	return file, nil
 }

@@ -3,152 +3,80 @@
 package assets
 
 import (
-	"archive/tar"
 	"bufio"
 	"bytes"
-	"compress/gzip"
-	_ "embed"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
+	"net"
+	"net/http"
 	"os"
+	"runtime"
 	"strings"
+	"time"
 )
 
-// EnvReleases is the variable that says where released binaries come from: nothing for the projects' own sites, the URL
-// of a mirror, or "off" to build everything from source.
+// EnvReleases is the variable whose value "off" forbids to fetch released programs.
 const EnvReleases = "CONTROLPLANE_RELEASES"
 
-// releasesOff is the value of EnvReleases that forbids to fetch.
-const releasesOff = "off"
+// Without a way to the release site, the first of these is what the attempt costs. A download that takes longer than
+// the second takes longer than to build the program.
+const (
+	answerPatience   = 5 * time.Second
+	downloadPatience = 3 * time.Minute
+)
 
-// checksums are the lines of the file of pinned checksums: a SHA-256 checksum and the address of the file that has it.
-// The version is in the address, so that another pin finds no checksum, and is built from source.
-//
-//go:embed pins/releases.sha256
-var checksums []byte
+// releaseSite has what Kubernetes' project publishes. Tests replace it.
+var releaseSite = "https://dl.k8s.io/release/"
 
-// release is a file that a component's project has published.
-type release struct {
-	// address is where its project serves it.
-	address string
-	// member is the path of the program in the file, which is a gzipped tar archive; empty if the file is the program.
-	member string
-	// sums is where the project publishes the file's SHA-256 checksum; empty if it does not.
-	sums string
-}
-
-// platform is an operating system and an architecture, by Go's names.
-type platform struct{ goos, goarch string }
-
-// releasePlatforms are those for which releases are looked for. Kubernetes publishes its servers for Linux alone.
-func releasePlatforms() []platform {
-	return []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
-}
-
-// release returns what the component's project publishes for a platform; ok is false if it is not fetched at all.
-func (c Component) release(goos, goarch string) (r release, ok bool) {
-	version, platform := c.Version(), goos+"-"+goarch
-	switch c {
-	case KubeAPIServer, KubeControllerManager, KubeScheduler:
-		address := fmt.Sprintf("https://dl.k8s.io/release/%s/bin/%s/%s/%s", version, goos, goarch, c)
-		return release{address: address, sums: address + ".sha256"}, true
-	case Etcd:
-		folder := "https://github.com/etcd-io/etcd/releases/download/" + version + "/"
-		name := fmt.Sprintf("etcd-%s-%s", version, platform)
-		return release{address: folder + name + ".tar.gz", member: name + "/etcd", sums: folder + "SHA256SUMS"}, true
-	case Kwok:
-		return release{address: fmt.Sprintf("https://github.com/kubernetes-sigs/kwok/releases/download/%s/kwok-%s",
-			version, platform)}, true
-	default:
-		// A node's programs: kubelet is not published as a static program, and Multus only in an image.
-		return release{}, false
-	}
-}
-
-// pinnedChecksums reads the file of pinned checksums, by address.
-func pinnedChecksums(file []byte) (map[string]string, error) {
-	sums := map[string]string{}
-	lines := bufio.NewScanner(bytes.NewReader(file))
+// release returns the path and the SHA-256 checksum of the program that is published of c for this platform; empty if
+// the checksum of none is pinned. The version is in the path, so that another pin finds no checksum.
+func (c Component) release() (path, checksum string) {
+	path = fmt.Sprintf("%s/bin/%s/%s/%s", c.Version(), runtime.GOOS, runtime.GOARCH, c)
+	lines := bufio.NewScanner(bytes.NewReader(pinned("releases.sha256")))
 	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
+		if sum, of, _ := strings.Cut(lines.Text(), "  "); of == path {
+			return path, sum
 		}
-		sum, address, _ := strings.Cut(line, "  ")
-		if len(sum) != 64 || strings.Trim(sum, "0123456789abcdef") != "" || !strings.HasPrefix(address, "https://") {
-			return nil, fmt.Errorf("pins/releases.sha256: %q is not a SHA-256 checksum, two spaces and an address", line)
-		}
-		sums[address] = sum
 	}
-	return sums, lines.Err()
+	return "", ""
 }
 
-// mirrored returns the address of a file at a mirror, which serves the projects' files by host and path. An empty
-// mirror is none.
-func mirrored(mirror, address string) string {
-	if mirror == "" {
-		return address
+// fetch downloads a published program to path, and checks it. Nothing is left of one that is another.
+func fetch(ctx context.Context, address, checksum, path string) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, downloadPatience, fmt.Errorf("not within %s", downloadPatience))
+	defer cancel()
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout, transport.TLSHandshakeTimeout = answerPatience, answerPatience
+	transport.DialContext = (&net.Dialer{Timeout: answerPatience}).DialContext
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
 	}
-	return strings.TrimSuffix(mirror, "/") + "/" + strings.TrimPrefix(address, "https://")
-}
-
-// checkReleases returns an error unless the value is one that EnvReleases may have.
-func checkReleases(value string) error {
-	if value == "" || value == releasesOff {
-		return nil
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return err
 	}
-	u, err := url.Parse(value)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return fmt.Errorf("%s or --releases: %q is neither the URL of a mirror nor %q", EnvReleases, value, releasesOff)
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: the server answers %s", address, response.Status)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	_, err = io.Copy(io.MultiWriter(file, h), response.Body)
+	err = errors.Join(err, file.Close())
+	if got := hex.EncodeToString(h.Sum(nil)); err == nil && got != checksum {
+		err = fmt.Errorf("%s: its SHA-256 is %s, not %s", address, got, checksum)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
 	}
 	return nil
-}
-
-// install makes the program at path of the file that was fetched: the file itself, which is moved, or a member of it.
-func (r release) install(fetched, path string) error {
-	if r.member != "" {
-		if err := extract(fetched, r.member, path); err != nil {
-			return err
-		}
-		return os.Remove(fetched)
-	}
-	if err := os.Chmod(fetched, 0o755); err != nil {
-		return err
-	}
-	return os.Rename(fetched, path)
-}
-
-// extract writes one member of a gzipped tar archive to path, as a program.
-func extract(archive, member, path string) (err error) {
-	file, err := os.Open(archive)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	unzipped, err := gzip.NewReader(file)
-	if err != nil {
-		return err
-	}
-	members := tar.NewReader(unzipped)
-	for {
-		header, err := members.Next()
-		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("the archive has no %s", member)
-		}
-		if err != nil {
-			return err
-		}
-		if header.Name == member && header.Typeflag == tar.TypeReg {
-			break
-		}
-	}
-	program, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, program.Close()) }()
-	_, err = io.Copy(program, members)
-	return err
 }

@@ -26,8 +26,8 @@ const (
 	busyPause   = time.Second
 )
 
-// apiClient makes the few calls a launcher needs. A client-go would be the tool for more, at the price of compiling it
-// before anything starts.
+// apiClient makes the few calls that a launcher needs. With client-go, which links for seconds, each test that starts a
+// control plane would build it longer than it starts.
 type apiClient struct {
 	http *http.Client
 }
@@ -54,7 +54,9 @@ func newAPIClient(ca []byte, user keyPair) (*apiClient, error) {
 		config.Certificates = []tls.Certificate{pair}
 	}
 	// No proxy: it could not reach the loopback address of this machine.
-	return &apiClient{&http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: requestTimeout}}, nil
+	// With HTTP/2, requests at the same time share a connection.
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+	return &apiClient{&http.Client{Transport: transport, Timeout: requestTimeout}}, nil
 }
 
 // close ends the connections that are kept alive, so that no server waits for them when it stops.
@@ -71,13 +73,55 @@ func (a *apiClient) get(ctx context.Context, url string, object any) error {
 	return a.do(ctx, http.MethodGet, url, nil, nil, object)
 }
 
-// create posts object, as JSON, to url. It returns a *statusError for an answer other than success.
+// create posts an object to url. As those that follow, it returns a *statusError for an answer other than success.
 func (a *apiClient) create(ctx context.Context, url string, object any) error {
+	return a.write(ctx, http.MethodPost, url, "application/json", object)
+}
+
+// patch merges the fields of an object into that at url.
+func (a *apiClient) patch(ctx context.Context, url string, object any) error {
+	return a.write(ctx, http.MethodPatch, url, "application/strategic-merge-patch+json", object)
+}
+
+// apply makes the object at url, or gives it the fields of the manifest, which is YAML or JSON.
+func (a *apiClient) apply(ctx context.Context, url string, manifest []byte) error {
+	return a.do(ctx, http.MethodPatch, url+"?force=true&fieldManager="+fieldManager,
+		http.Header{"Content-Type": {"application/apply-patch+yaml"}}, manifest, nil)
+}
+
+// delete deletes the object at url.
+func (a *apiClient) delete(ctx context.Context, url string, options any) error {
+	return a.write(ctx, http.MethodDelete, url, "application/json", options)
+}
+
+func (a *apiClient) write(ctx context.Context, method, url, kind string, object any) error {
 	body, err := json.Marshal(object)
 	if err != nil {
 		return err
 	}
-	return a.do(ctx, http.MethodPost, url, http.Header{"Content-Type": {"application/json"}}, body, nil)
+	return a.do(ctx, method, url, http.Header{"Content-Type": {kind}}, body, nil)
+}
+
+// watch calls each for every event of the watch at url, with what reads the event, until the watch ends or each fails.
+func (a *apiClient) watch(ctx context.Context, url string, each func(decode func(any) error) error) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	// Without the timeout for a request.
+	response, err := (&http.Client{Transport: a.http.Transport}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return &statusError{response.StatusCode, response.Status}
+	}
+	for events := json.NewDecoder(response.Body); ; {
+		if err := each(events.Decode); err != nil {
+			return err
+		}
+	}
 }
 
 // do sends a request and reads the JSON of the answer into object, or drops it if object is nil. It repeats the request

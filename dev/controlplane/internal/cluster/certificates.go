@@ -28,7 +28,6 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 	// pem is the certificate in PEM form.
 	pem []byte
-	now func() time.Time
 }
 
 // keyPair is a certificate and its private key, in PEM form.
@@ -36,13 +35,13 @@ type keyPair struct {
 	certificate, key []byte
 }
 
-// newAuthority makes an authority of that name. now gives the time from which its certificates are valid.
-func newAuthority(name string, now func() time.Time) (*authority, error) {
+// newAuthority makes an authority of that name.
+func newAuthority(name string) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	template, err := newTemplate(now(), pkix.Name{CommonName: name})
+	template, err := newTemplate(pkix.Name{CommonName: name})
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +56,13 @@ func newAuthority(name string, now func() time.Time) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &authority{certificate: certificate, key: key, pem: encode("CERTIFICATE", der), now: now}, nil
+	return &authority{certificate: certificate, key: key, pem: encode("CERTIFICATE", der)}, nil
 }
 
 // client issues a certificate with which a client proves to be user, a member of groups: Kubernetes takes the user from
 // the common name and the groups from the organizations.
 func (a *authority) client(user string, groups ...string) (keyPair, error) {
-	template, err := newTemplate(a.now(), pkix.Name{CommonName: user, Organization: groups})
+	template, err := newTemplate(pkix.Name{CommonName: user, Organization: groups})
 	if err != nil {
 		return keyPair{}, err
 	}
@@ -74,7 +73,7 @@ func (a *authority) client(user string, groups ...string) (keyPair, error) {
 // server issues a certificate for a server that is reached under the names and at the addresses. It serves a client
 // too, because an etcd member is both to its peers.
 func (a *authority) server(name string, dnsNames []string, addresses []net.IP) (keyPair, error) {
-	template, err := newTemplate(a.now(), pkix.Name{CommonName: name})
+	template, err := newTemplate(pkix.Name{CommonName: name})
 	if err != nil {
 		return keyPair{}, err
 	}
@@ -109,7 +108,7 @@ func newServiceAccountKey() ([]byte, error) {
 	return encodeKey(key)
 }
 
-func newTemplate(now time.Time, subject pkix.Name) (*x509.Certificate, error) {
+func newTemplate(subject pkix.Name) (*x509.Certificate, error) {
 	// RFC 5280, 4.1.2.2: positive, unique under its issuer, at most 20 octets.
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -118,8 +117,8 @@ func newTemplate(now time.Time, subject pkix.Name) (*x509.Certificate, error) {
 	return &x509.Certificate{
 		SerialNumber: serial.Add(serial, big.NewInt(1)),
 		Subject:      subject,
-		NotBefore:    now.Add(-clockSkew),
-		NotAfter:     now.Add(certificateLifetime),
+		NotBefore:    time.Now().Add(-clockSkew),
+		NotAfter:     time.Now().Add(certificateLifetime),
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ type Options struct {
 	// StopTimeout bounds how long each program may take to stop before it is killed.
 	StopTimeout time.Duration
 	// Log receives a sentence per program.
-	Log assets.Log
+	Log *log.Logger
 }
 
 // validate returns an error if the options name components that cannot run without others.
@@ -60,7 +61,7 @@ func (o Options) validate() error {
 			return fmt.Errorf("a control plane needs %s: add it to --components=%s", needed, assets.Join(o.Components))
 		}
 	}
-	for _, component := range assets.Node() {
+	for _, component := range assets.ForContainers() {
 		if slices.Contains(o.Components, component) {
 			return fmt.Errorf("a control plane has no %s: leave it out of --components=%s, and see dev/dataplane",
 				component, assets.Join(o.Components))
@@ -73,10 +74,10 @@ func (o Options) validate() error {
 type Cluster struct {
 	options Options
 	api     *apiClient
-	lock    *assets.FileLock
+	lock    *os.File
 	// url and etcdURL are where kube-apiserver and etcd serve.
 	url, etcdURL string
-	ca           []byte
+	authority    *authority
 	admin        keyPair
 	// mu guards running while programs start together.
 	mu sync.Mutex
@@ -84,6 +85,9 @@ type Cluster struct {
 	running []*process.Process
 	// failed receives at most one error.
 	failed chan error
+	// stopNode, if set, ends the Node that is played.
+	stopNode func()
+	playing  sync.WaitGroup
 	// stopping is closed when programs may end without that being a failure.
 	stopping chan struct{}
 }
@@ -155,7 +159,7 @@ func (c *Cluster) StartOthers(ctx context.Context) error {
 func (c *Cluster) URL() string { return c.url }
 
 // Kubeconfig is a kubeconfig of a member of system:masters, who may do everything.
-func (c *Cluster) Kubeconfig() []byte { return kubeconfig(c.url, c.ca, c.admin) }
+func (c *Cluster) Kubeconfig() []byte { return kubeconfig(c.url, c.authority.pem, c.admin) }
 
 // Failed delivers one error if a program ends that was not stopped: which, how, and the end of its log.
 func (c *Cluster) Failed() <-chan error { return c.failed }
@@ -165,6 +169,9 @@ func (c *Cluster) Failed() <-chan error { return c.failed }
 // killed. Stop MUST be called exactly once.
 func (c *Cluster) Stop(ctx context.Context) error {
 	close(c.stopping)
+	if c.stopNode != nil {
+		c.stopNode()
+	}
 	if c.api != nil {
 		c.api.close()
 	}
@@ -172,7 +179,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	for _, p := range slices.Backward(c.running) {
 		errs = append(errs, p.Stop(ctx))
 	}
-	errs = append(errs, c.lock.Unlock())
+	errs = append(errs, c.lock.Close())
 	return errors.Join(errs...)
 }
 
@@ -183,46 +190,23 @@ func (c *Cluster) prepare() error {
 			return err
 		}
 	}
-	authority, err := newAuthority("network-controller-dev-ca", time.Now)
-	if err != nil {
+	var err error
+	if c.authority, err = newAuthority("network-controller-dev-ca"); err != nil {
 		return err
 	}
-	c.ca = authority.pem
-	if c.admin, err = authority.client("network-controller-dev-admin", "system:masters"); err != nil {
+	if c.admin, err = c.authority.client("network-controller-dev-admin", "system:masters"); err != nil {
 		return err
 	}
-	if c.api, err = newAPIClient(c.ca, c.admin); err != nil {
+	if c.api, err = newAPIClient(c.authority.pem, c.admin); err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.pki("ca.crt"), c.ca, 0o600); err != nil {
-		return err
-	}
-	if err := c.writeServerCertificates(authority); err != nil {
-		return err
-	}
-	if err := c.writeFrontProxy(); err != nil {
-		return err
-	}
-	for component, user := range map[assets.Component]struct {
-		name   string
-		groups []string
-	}{
-		assets.KubeControllerManager: {name: "system:kube-controller-manager"},
-		assets.KubeScheduler:         {name: "system:kube-scheduler"},
-		assets.Kwok:                  {name: "kwok", groups: []string{"system:masters"}},
-	} {
-		pair, err := authority.client(user.name, user.groups...)
-		if err != nil {
-			return err
-		}
-		if err := c.writePair(string(component), pair); err != nil {
-			return err
-		}
-	}
-	return c.keepServiceAccountKey()
+	return errors.Join(
+		os.WriteFile(c.pki("ca.crt"), c.authority.pem, 0o600),
+		c.writeServerCertificates(), c.writeFrontProxy(), c.keepServiceAccountKey(),
+	)
 }
 
-func (c *Cluster) writeServerCertificates(authority *authority) error {
+func (c *Cluster) writeServerCertificates() error {
 	local := []net.IP{net.ParseIP(loopback)}
 	for name, sans := range map[string]struct {
 		dns []string
@@ -238,7 +222,7 @@ func (c *Cluster) writeServerCertificates(authority *authority) error {
 			ips: append(local, net.ParseIP(serviceIP)),
 		},
 	} {
-		pair, err := authority.server(name, sans.dns, sans.ips)
+		pair, err := c.authority.server(name, sans.dns, sans.ips)
 		if err != nil {
 			return err
 		}
@@ -252,7 +236,7 @@ func (c *Cluster) writeServerCertificates(authority *authority) error {
 // writeFrontProxy makes the authority and the certificate with which kube-apiserver vouches for a user to other API
 // servers. The authority is another than the clients': who bears a certificate of it may claim to be anybody.
 func (c *Cluster) writeFrontProxy() error {
-	authority, err := newAuthority("network-controller-dev-front-proxy-ca", time.Now)
+	authority, err := newAuthority("network-controller-dev-front-proxy-ca")
 	if err != nil {
 		return err
 	}
@@ -286,19 +270,15 @@ func (c *Cluster) keepServiceAccountKey() error {
 	return os.WriteFile(c.pki("sa.key"), key, 0o600)
 }
 
-// writeKubeconfigs writes a kubeconfig for each client of kube-apiserver among the components.
+// writeKubeconfigs writes a kubeconfig for each program that is a client of kube-apiserver.
 func (c *Cluster) writeKubeconfigs() error {
-	for _, component := range c.clients() {
-		var pair keyPair
-		var err error
-		if pair.certificate, err = os.ReadFile(c.pki(string(component) + ".crt")); err != nil {
-			return err
-		}
-		if pair.key, err = os.ReadFile(c.pki(string(component) + ".key")); err != nil {
+	for _, component := range []assets.Component{assets.KubeControllerManager, assets.KubeScheduler} {
+		pair, err := c.authority.client("system:" + string(component))
+		if err != nil {
 			return err
 		}
 		path := c.path(string(component) + ".kubeconfig")
-		if err := os.WriteFile(path, kubeconfig(c.url, c.ca, pair), 0o600); err != nil {
+		if err := os.WriteFile(path, kubeconfig(c.url, c.authority.pem, pair), 0o600); err != nil {
 			return err
 		}
 	}
@@ -353,13 +333,11 @@ func (c *Cluster) startComponent(ctx context.Context, component assets.Component
 }
 
 func (c *Cluster) tryComponent(ctx context.Context, component assets.Component, ports []int) error {
+	if component == assets.Node {
+		return c.startNode(ctx)
+	}
 	name := string(component)
 	program := c.program(component, ports)
-	if component == assets.Kwok {
-		if err := c.createNode(ctx); err != nil {
-			return err
-		}
-	}
 	p, err := process.Start(process.Program{
 		Name: name, Path: filepath.Join(c.options.Assets, name), Args: program.args, Env: c.env(), Dir: c.options.Dir,
 		Log: filepath.Join(c.options.Dir, "logs", name+".log"), Patience: c.options.StopTimeout,
@@ -437,8 +415,8 @@ func (c *Cluster) watch(p *process.Process) {
 	}
 }
 
-// env is the environment of every program: almost nothing, as etcd and kwok read variables and files of the user that
-// would change what was asked for, and kube-apiserver would use the user's proxies.
+// env is the environment of every program: almost nothing, as etcd reads variables of the user that would change what
+// was asked for, and kube-apiserver would use the user's proxies.
 func (c *Cluster) env() []string {
 	env := []string{"HOME=" + c.path("home"), "PATH=" + os.Getenv("PATH")}
 	for _, name := range []string{"TMPDIR", "TZ", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG"} {

@@ -25,9 +25,6 @@ const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 // fieldManager names the launcher in server-side apply.
 const fieldManager = "controlplane"
 
-// crdSuffixes are the names' ends of the files that ReadCRDs reads in a directory. JSON is YAML too.
-var crdSuffixes = []string{".yaml", ".yml", ".json"}
-
 // CRD is a CustomResourceDefinition, as ReadCRDs reads it.
 type CRD struct {
 	name string
@@ -35,62 +32,39 @@ type CRD struct {
 	manifest []byte
 }
 
-// ReadCRDs reads the CustomResourceDefinitions (apiextensions.k8s.io/v1) from YAML or JSON files of any number of
-// documents. A path names a file, or a directory: of that, the files directly in it whose names end in .yaml, .yml or
-// .json. Objects of other kinds are skipped, as the manifests of a project may lie beside its CRDs; a path without any
-// CRD is an error.
+// ReadCRDs reads the CustomResourceDefinitions (apiextensions.k8s.io/v1) from YAML files, or from the files directly in
+// a directory whose names end in .yaml. Objects of other kinds are skipped, as the manifests of a project may lie
+// beside its CRDs; a path without any CRD is an error.
 func ReadCRDs(paths []string) ([]CRD, error) {
 	var all []CRD
 	for _, path := range paths {
-		files, err := crdFiles(path)
+		files, err := filepath.Glob(filepath.Join(path, "*.yaml"))
 		if err != nil {
-			return nil, fmt.Errorf("find CRDs: %w", err)
+			return nil, err
 		}
-		var found []CRD
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			files = []string{path} // to read it says what is wrong with it
+		}
+		before := len(all)
 		for _, file := range files {
-			crds, err := readCRDFile(file)
-			if err != nil {
+			if all, err = readCRDFile(all, file); err != nil {
 				return nil, fmt.Errorf("read the CRDs in %s: %w", file, err)
 			}
-			found = append(found, crds...)
 		}
-		if len(found) == 0 {
+		if len(all) == before {
 			return nil, fmt.Errorf("%s holds no CustomResourceDefinition of apiextensions.k8s.io/v1: "+
 				"name a YAML file that does, or the directory of such files", path)
 		}
-		all = append(all, found...)
 	}
 	return all, nil
 }
 
-// crdFiles returns path itself, or if it is a directory the files in it that may hold CRDs.
-func crdFiles(path string) ([]string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for _, entry := range entries {
-		if !entry.IsDir() && slices.Contains(crdSuffixes, filepath.Ext(entry.Name())) {
-			files = append(files, filepath.Join(path, entry.Name()))
-		}
-	}
-	return files, nil
-}
-
-func readCRDFile(path string) ([]CRD, error) {
+// readCRDFile appends the CRDs of a file.
+func readCRDFile(crds []CRD, path string) ([]CRD, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var crds []CRD
 	documents := yaml.NewDecoder(bytes.NewReader(content))
 	for {
 		var document yaml.Node
@@ -112,9 +86,6 @@ func readCRDFile(path string) ([]CRD, error) {
 		if document.Decode(&object) != nil || object.APIVersion != "apiextensions.k8s.io/v1" ||
 			object.Kind != "CustomResourceDefinition" {
 			continue
-		}
-		if object.Metadata.Name == "" {
-			return nil, errors.New("a CustomResourceDefinition has no metadata.name")
 		}
 		manifest, err := yaml.Marshal(&document)
 		if err != nil {
@@ -146,10 +117,7 @@ func (c *Cluster) installCRDs(ctx context.Context) error {
 	started := time.Now()
 	for _, crd := range c.options.CRDs {
 		// An apply and not a create, for a directory that is used again has them already, perhaps in an earlier form.
-		query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}}
-		err := c.api.do(ctx, http.MethodPatch, c.crdURL(crd)+"?"+query.Encode(),
-			http.Header{"Content-Type": {"application/apply-patch+yaml"}}, crd.manifest, nil)
-		if err != nil {
+		if err := c.api.apply(ctx, c.crdURL(crd), crd.manifest); err != nil {
 			return fmt.Errorf("apply the CRD %s: %w", crd.name, err)
 		}
 	}

@@ -53,46 +53,20 @@ func TestReadCRDs(t *testing.T) {
 		want  []string
 		err   string
 	}{
-		"a directory's YAML and JSON files are read in the order of their names": {
+		"a directory's YAML files are read, a file that is named, and of a file all documents": {
 			files: map[string]string{
-				"b.yml": gadgetCRD("v1"), "a.yaml": widgets, "README.md": "# no YAML: at all",
-				"c.json": `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-					"metadata": {"name": "things"}}`,
+				"a/a.yaml": "---\n" + widgets + "---\n" + other + "---\n---\n- a list\n---\n" + gadgetCRD("v1"),
+				"a/b.json": "{}", "crd": widgets,
 			},
-			paths: []string{"."}, want: []string{"widgets", "gadgets.example.com", "things"},
+			paths: []string{"crd", "a"}, want: []string{"widgets", "widgets", "gadgets.example.com"},
 		},
-		"a file may hold many, and objects of other kinds": {
-			files: map[string]string{
-				"all.yaml": "---\n" + widgets + "---\n" + other + "---\n---\n- a list\n---\n" + gadgetCRD("v1"),
-			},
-			paths: []string{"all.yaml"}, want: []string{"widgets", "gadgets.example.com"},
-		},
-		"a file that is named is read whatever its name": {
-			files: map[string]string{"crd": widgets}, paths: []string{"crd"}, want: []string{"widgets"},
-		},
-		"paths are read in their order": {
-			files: map[string]string{"a/a.yaml": widgets, "b/b.yaml": gadgetCRD("v1")},
-			paths: []string{"b", "a"}, want: []string{"gadgets.example.com", "widgets"},
-		},
-		"no path is no CRD": {},
-		"a path that does not exist is an error": {
-			paths: []string{"nowhere"}, err: "no such file",
-		},
+		"a path that does not exist is an error": {paths: []string{"nowhere"}, err: "no such file"},
 		"a path without a CRD is an error": {
-			files: map[string]string{"a.yaml": widgets, "b/other.yaml": other},
-			paths: []string{"a.yaml", "b"}, err: "b holds no CustomResourceDefinition",
-		},
-		"a CRD of another version of the API is not one": {
-			files: map[string]string{"a.yaml": strings.Replace(widgets, "/v1", "/v1beta1", 1)},
-			paths: []string{"a.yaml"}, err: "of apiextensions.k8s.io/v1",
-		},
-		"a CRD without a name is an error": {
-			files: map[string]string{"a.yaml": strings.Replace(widgets, "name: widgets", "", 1)},
-			paths: []string{"a.yaml"}, err: "a.yaml: a CustomResourceDefinition has no metadata.name",
+			files: map[string]string{"other.yaml": other, "beta.yaml": strings.Replace(widgets, "/v1", "/v1beta1", 1)},
+			paths: []string{"."}, err: "holds no CustomResourceDefinition of apiextensions.k8s.io/v1",
 		},
 		"what is no YAML is an error that names the file": {
-			files: map[string]string{"a.yaml": widgets, "b.yaml": "a: b: c"},
-			paths: []string{"."}, err: "b.yaml: yaml: ",
+			files: map[string]string{"a.yaml": "a: b: c"}, paths: []string{"."}, err: "a.yaml: yaml: ",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

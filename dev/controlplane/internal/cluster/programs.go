@@ -5,8 +5,7 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"net"
-	"path/filepath"
+	"net/netip"
 	"strconv"
 
 	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
@@ -19,15 +18,14 @@ const (
 	// takes for the Service "kubernetes". Nothing routes them.
 	serviceCIDR = "10.96.0.0/16"
 	serviceIP   = "10.96.0.1"
-	// podCIDR is the range of the addresses that kwok gives to Pods. Nothing routes them.
-	podCIDR = "10.244.0.0/16"
-	// nodeIP is the address of the fake Node, of RFC 5737's range for documentation: nobody answers there.
+	// nodeIP is the address of the Node, of RFC 5737's range for documentation: nobody answers there.
 	nodeIP = "192.0.2.1"
 	// frontProxyUser is the name in the certificate with which kube-apiserver speaks to aggregated API servers.
 	frontProxyUser = "front-proxy-client"
-	// fakeNodeSelector is the annotation by which kwok knows the Nodes it plays.
-	fakeNodeSelector = "kwok.x-k8s.io/node=fake"
 )
+
+// podRange has the addresses that Pods get. Nothing routes them.
+var podRange = netip.MustParsePrefix("10.244.0.0/16")
 
 // program is how one component is started and how it is known to be ready.
 type program struct {
@@ -38,8 +36,11 @@ type program struct {
 
 // ports says how many ports a component needs.
 func ports(component assets.Component) int {
-	if component == assets.Etcd {
+	switch component {
+	case assets.Etcd:
 		return 2
+	case assets.Node:
+		return 0
 	}
 	return 1
 }
@@ -55,8 +56,6 @@ func (c *Cluster) program(component assets.Component, ports []int) program {
 		return c.kubeControllerManager(ports[0])
 	case assets.KubeScheduler:
 		return c.kubeScheduler(ports[0])
-	case assets.Kwok:
-		return c.kwok(ports[0])
 	}
 	panic("no program for component " + string(component))
 }
@@ -179,30 +178,6 @@ func (c *Cluster) servingArgs(name string, port int) []string {
 		"--secure-port=" + strconv.Itoa(port),
 		"--tls-cert-file=" + c.pki("serving.crt"),
 		"--tls-private-key-file=" + c.pki("serving.key"),
-	}
-}
-
-func (c *Cluster) kwok(port int) program {
-	address := net.JoinHostPort(loopback, strconv.Itoa(port))
-	return program{
-		args: []string{
-			"--kubeconfig=" + c.path("kwok.kubeconfig"),
-			"--config=" + filepath.Join(c.options.Assets, assets.StagesFile),
-			"--manage-all-nodes=false",
-			"--manage-nodes-with-annotation-selector=" + fakeNodeSelector,
-			// The lease of a Node is renewed like a kubelet's, or the node lifecycle controller would take the
-			// Node for lost. 40 s is the kubelet's own default (nodeLeaseDurationSeconds).
-			"--node-lease-duration-seconds=40",
-			"--cidr=" + podCIDR,
-			"--node-ip=" + nodeIP,
-			"--server-address=" + address,
-		},
-		ready: func(ctx context.Context) error {
-			if err := c.api.healthy(ctx, "http://"+address+"/healthz"); err != nil {
-				return err
-			}
-			return c.nodeReady(ctx)
-		},
 	}
 }
 

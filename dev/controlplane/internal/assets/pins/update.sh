@@ -2,41 +2,40 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Moves a pin to another version:
-#   update.sh kubernetes v1.37.1 | etcd v3.7.3 | kwok v0.8.0 | kubelet v1.37.1 | multus v4.3.0
+#   update.sh kubernetes v1.37.1 | etcd v3.7.0 | multus v4.3.0
 #
 # Writes <pin>.mod and <pin>.sum beside this script (or to the folder that INTO names), complete enough to build with
 # -mod=readonly, and nothing else.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+project=$here/../../../../../go.mod
 
-case "${1:-}" in
+pin=${1:-}
+version=${2:-}
+# Where packages are to be shared with: a module that these require has at least the same version here.
+shared=()
+case "$pin" in
   kubernetes)
     module=k8s.io/kubernetes
-    tools=(k8s.io/kubernetes/cmd/kube-{apiserver,controller-manager,scheduler})
+    tools=(k8s.io/kubernetes/cmd/kube{-apiserver,-controller-manager,-scheduler,let})
+    # Kubernetes of another minor version keeps its own.
+    grep -q "k8s.io/api v0\.$(cut -d . -f 2 <<<"$version")\." "$project" && shared=("$project" "$here/etcd.mod")
     ;;
   etcd)
     module=go.etcd.io/etcd/server/v3
-    tools=(go.etcd.io/etcd/server/v3)
-    ;;
-  kwok)
-    module=sigs.k8s.io/kwok
-    tools=(sigs.k8s.io/kwok/cmd/kwok)
-    ;;
-  kubelet)
-    module=k8s.io/kubernetes
-    tools=(k8s.io/kubernetes/cmd/kubelet)
+    tools=("$module")
+    shared=("$project" "$here/kubernetes.mod")
     ;;
   multus)
     module=gopkg.in/k8snetworkplumbingwg/multus-cni.v4
-    tools=(gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus)
+    tools=("$module/cmd/multus")
     ;;
   *)
-    echo "usage: $0 kubernetes|etcd|kwok|kubelet|multus VERSION" >&2
+    echo "usage: $0 kubernetes|etcd|multus VERSION" >&2
     exit 2
     ;;
 esac
-pin=$1
-version=${2:?"say which version"}
+: "${version:?"say which version"}"
 
 export GOWORK=off GOFLAGS=-mod=mod
 work=$(mktemp -d)
@@ -56,15 +55,14 @@ gomod=$(sed -n 's/.*"GoMod": "\(.*\)".*/\1/p' <<<"$download")
   echo
   printf 'tool (\n'
   printf '\t%s\n' "${tools[@]}"
-  printf ')\n\nrequire %s %s\n' "$module" "$version"
-  if [[ $module == k8s.io/kubernetes ]]; then
-    # Kubernetes replaces its staging modules by folders of its repository, which its module does not contain: replace
-    # each by its own release instead, v0.X.Y for v1.X.Y.
-    printf '\nreplace (\n'
-    sed -n "s|^\t\(k8s\.io/[^ ]*\) => ./staging/.*|\t\1 => \1 ${version/#v1./v0.}|p" "$gomod"
-    printf ')\n'
-  fi
+  printf ')\n\nrequire (\n\t%s %s\n' "$module" "$version"
+  # Kubernetes replaces its staging modules by folders of its repository, which its module does not contain, and requires
+  # v0.0.0 of them. Their releases are v0.X.Y for v1.X.Y.
+  sed -n "s|^\t\(k8s\.io/[^ ]*\) => ./staging/.*|\t\1 ${version/#v1./v0.}|p" "$gomod"
+  ((${#shared[@]})) && sed -n '/^\t[^ ]* v/p' "${shared[@]}"
+  printf ')\n'
 } >go.mod
+# What is required twice gets the higher version.
 go mod tidy
 mv go.mod "${INTO:-$here}/$pin.mod"
 mv go.sum "${INTO:-$here}/$pin.sum"
