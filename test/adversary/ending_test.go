@@ -12,6 +12,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -114,7 +115,7 @@ func holdEnding(t *testing.T, w *world, withSecret bool, breaks func() *proxy.Ru
 	if rule.Hits() == 0 {
 		t.Error("nothing was broken")
 	}
-	t.Logf("the namespace ended after %s", time.Since(began).Round(time.Second))
+	t.Logf("the namespace ended after %s", nightly.Since(began))
 	surroundings.Eventually(t, func() error {
 		if left := markedBy(w.cloud, owners); len(left) > 0 {
 			return fmt.Errorf("there is still in Neutron %v", left)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +76,26 @@ func (w *world) start() {
 		"--kubeconfig", surroundings.Kubeconfig, "--cloud", cloudName, "--bind-address", "127.0.0.1:0",
 		"--audit-interval", "2s", "--pool-cooldown", "2s", "--leader-elect=false", "-v", "2",
 	}, w.arguments...)...)
+}
+
+// syncs is how often a controller of the process has synced.
+func (w *world) syncs(controller string) (n int) {
+	w.t.Helper()
+	_, metrics, err := w.process.Get(w.t.Context(), "/metrics")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, line := range strings.Split(metrics, "\n") {
+		if count, is := strings.CutPrefix(line,
+			`controller_runtime_reconcile_time_seconds_count{controller="`+controller+`"} `); is {
+			if n, err = strconv.Atoi(count); err != nil {
+				w.t.Fatal(err)
+			}
+			return n
+		}
+	}
+	w.t.Fatalf("the process does not count the syncs of %s", controller)
+	return 0
 }
 
 // tenant is a user with the role edit in a namespace, and nowhere else.
