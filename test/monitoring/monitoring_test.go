@@ -109,7 +109,7 @@ type world struct {
 	// controller runs, and first ran first.
 	controller, first *harness.Process
 	ports             int
-	filled            time.Time
+	nextFill          time.Time
 }
 
 // alert is how to make an alert fire, and how to clear it.
@@ -469,10 +469,10 @@ const addresses = 13
 // fill creates one more port on the Network full, each second until it has no address left.
 func (w *world) fill() {
 	w.t.Helper()
-	if w.ports == addresses || time.Since(w.filled) < time.Second {
+	if w.ports == addresses || time.Now().Before(w.nextFill) {
 		return
 	}
-	w.filled = time.Now()
+	w.nextFill = time.Now().Add(time.Second)
 	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: "p" + strconv.Itoa(w.ports)}}
 	port.Spec.NetworkName = "full"
 	api := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)

@@ -308,7 +308,7 @@ var failed atomic.Bool
 // written over two whole audits.
 func (w *world) settle(t *rapid.T) {
 	t.Helper()
-	began, quiet := time.Now(), time.Now()
+	end, quiet := time.Now().Add(patience), time.Now()
 	writes, audits := w.writes.Load(), w.audited()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -324,11 +324,11 @@ func (w *world) settle(t *rapid.T) {
 		} else if err = w.unsettled(t); err == nil && w.writes.Load() == writes {
 			return
 		}
-		if errors.Is(err, errForPeople) && time.Since(quiet) > retried {
+		now := time.Now()
+		if errors.Is(err, errForPeople) && now.After(quiet.Add(retried)) {
 			return
 		}
-		if time.Since(began) > patience || time.Since(quiet) > stillness ||
-			failed.Load() && time.Since(quiet) > stillnessOnceFailed {
+		if now.After(end) || now.After(quiet.Add(stillness)) || failed.Load() && now.After(quiet.Add(stillnessOnceFailed)) {
 			failed.Store(true)
 			t.Fatalf("it does not come to rest: %v", err)
 		}
