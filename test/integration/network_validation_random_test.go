@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,44 +21,41 @@ import (
 // rule that speaks where its premises do not hold shows as well.
 func TestSchemaFindsWhatNetipFinds(t *testing.T) {
 	namespace := newNamespace(t)
-	// How often each finding was seen, and "" for specs without one: a generator that never makes a mistake, or nothing
-	// but mistakes, would test nothing.
-	var seen sync.Map
-	rapid.Check(t, func(rt *rapid.T) {
-		for _, spec := range rapid.SliceOfN(rapid.Custom(drawSpec), 1, 30).Draw(rt, "specs") {
-			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&cloudteamv1.Network{Spec: spec})
-			if err != nil {
-				rt.Fatal(err)
-			}
-			network := &unstructured.Unstructured{Object: object}
-			network.SetGroupVersionKind(cloudteamv1.SchemeGroupVersion.WithKind("Network"))
-			network.SetName("random")
-			delete(network.Object, "status")
-
-			want := findings(spec)
-			_, err = tryCreate(t.Context(), networks, namespace, network)
-			var got []string
-			for _, found := range refusals(t, err) {
-				got = append(got, nameFinding(found))
-			}
-			slices.Sort(got)
-			if diff := cmp.Diff(want, got); diff != "" {
-				rt.Fatalf("spec: %+v\nfindings (-Go +CRD):\n%s\nthe API server said: %v", object["spec"], diff, err)
-			}
-			if len(want) == 0 {
-				seen.Store("", true)
-			}
-			for _, finding := range want {
-				_, sentence, _ := strings.Cut(finding, ": ")
-				seen.Store(sentence, true)
-			}
+	hold := func(of rapid.TB, spec cloudteamv1.NetworkSpec) (want []string) {
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&cloudteamv1.Network{Spec: spec})
+		if err != nil {
+			of.Fatal(err)
 		}
-	})
-	for _, sentence := range append([]string{""}, sentences...) {
-		if _, ok := seen.Load(sentence); !ok && !t.Failed() {
-			t.Errorf("no random spec had this finding: %q", sentence)
+		network := &unstructured.Unstructured{Object: object}
+		network.SetGroupVersionKind(cloudteamv1.SchemeGroupVersion.WithKind("Network"))
+		network.SetName("random")
+		delete(network.Object, "status")
+
+		want = findings(spec)
+		_, err = tryCreate(t.Context(), networks, namespace, network)
+		var got []string
+		for _, found := range refusals(t, err) {
+			got = append(got, nameFinding(found))
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			of.Fatalf("spec: %+v\nfindings (-Go +CRD):\n%s\nthe API server said: %v", object["spec"], diff, err)
+		}
+		return want
+	}
+	if found := hold(t, specIn("10.0.0.0/24", nil)); len(found) > 0 {
+		t.Errorf("without a mistake, the findings are %q", found)
+	}
+	for _, m := range mistakes {
+		if found := hold(t, m.spec); len(found) != 1 || !strings.HasSuffix(found[0], ": "+m.sentence) {
+			t.Errorf("%q: the findings are %q", m.sentence, found)
 		}
 	}
+	rapid.Check(t, func(t *rapid.T) {
+		for _, spec := range rapid.SliceOfN(rapid.Custom(drawSpec), 1, 30).Draw(t, "specs") {
+			hold(t, spec)
+		}
+	})
 }
 
 // The part of each rule's message by which a finding is told from the others of its field.
@@ -88,17 +84,69 @@ const (
 	subnetsOverlap   = "another subnet of this Network has some of the same addresses"
 )
 
-var sentences = []string{
-	needsCIDR, notCIDR, noPrefixLength, hostBits, noRangeForHosts, notAddress, notInside, networkAddress,
-	broadcastAddress, reversed, gatewayInPool, defaultInPool, overlap, otherFamily, listedTwice, loopbackRange,
-	mtuBelowIPv6, onlyIPv6, modesDiffer, ownInSlash64, modesNeedDHCP, subnetsOverlap,
+// mistakes has a spec for each finding that has no other. Draws have them in any number and order.
+var mistakes = []struct {
+	sentence string
+	spec     cloudteamv1.NetworkSpec
+}{
+	{needsCIDR, specIn("", nil)},
+	{notCIDR, specIn("10.0.0.0.0/24", nil)},
+	{noPrefixLength, specIn("10.0.0.0/31", nil)},
+	{hostBits, specIn("10.0.0.1/24", nil)},
+	{noRangeForHosts, specIn("224.0.0.0/24", nil)},
+	{notAddress, specIn("10.0.0.0/24", func(s *cloudteamv1.NetworkSpec) { s.Gateway = "10.0.0" })},
+	{notInside, specIn("10.0.0.0/24", func(s *cloudteamv1.NetworkSpec) { s.Gateway = "10.0.1.1" })},
+	{networkAddress, specIn("10.0.0.0/24", func(s *cloudteamv1.NetworkSpec) { s.Gateway = "10.0.0.0" })},
+	{broadcastAddress, specIn("10.0.0.0/24", func(s *cloudteamv1.NetworkSpec) { s.Gateway = "10.0.0.255" })},
+	{reversed, specIn("10.0.0.0/24", inPools("10.0.0.100", "10.0.0.20"))},
+	{gatewayInPool, specIn("10.0.0.0/24", func(s *cloudteamv1.NetworkSpec) {
+		inPools("10.0.0.20", "10.0.0.100")(s)
+		s.Gateway = "10.0.0.99"
+	})},
+	{defaultInPool, specIn("10.0.0.0/24", inPools("10.0.0.1", "10.0.0.100"))},
+	{overlap, specIn("10.0.0.0/24", inPools("10.0.0.20", "10.0.0.100", "10.0.0.100", "10.0.0.200"))},
+	{otherFamily, specIn("10.0.0.0/24", func(s *cloudteamv1.NetworkSpec) { s.DNSServers = []string{"fd00::9"} })},
+	{listedTwice, specIn("fd00::/64", func(s *cloudteamv1.NetworkSpec) { s.DNSServers = []string{"fd00::9", "fd00:0::9"} })},
+	{loopbackRange, specIn("10.0.0.0/24", func(s *cloudteamv1.NetworkSpec) {
+		s.HostRoutes = []cloudteamv1.HostRoute{{Destination: "127.0.0.0/8", NextHop: "10.0.0.9"}}
+	})},
+	{mtuBelowIPv6, specIn("fd00::/64", func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(1279)) })},
+	{onlyIPv6, specIn("10.0.0.0/24", func(s *cloudteamv1.NetworkSpec) { s.IPv6RAMode = cloudteamv1.IPv6ModeSLAAC })},
+	{modesDiffer, specIn("fd00::/64", func(s *cloudteamv1.NetworkSpec) {
+		s.IPv6AddressMode, s.IPv6RAMode = cloudteamv1.IPv6ModeSLAAC, cloudteamv1.IPv6ModeDHCPv6Stateful
+	})},
+	{ownInSlash64, specIn("fd00::/63", func(s *cloudteamv1.NetworkSpec) { s.IPv6RAMode = cloudteamv1.IPv6ModeSLAAC })},
+	{modesNeedDHCP, specIn("fd00::/64", func(s *cloudteamv1.NetworkSpec) {
+		s.IPv6RAMode, s.DHCP = cloudteamv1.IPv6ModeSLAAC, new(false)
+	})},
+	{subnetsOverlap, specIn("10.0.0.0/24", func(s *cloudteamv1.NetworkSpec) {
+		s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{CIDR: "10.0.0.128/25"}}
+	})},
+}
+
+// specIn is the spec of a Network with a range, and with what edit makes of it.
+func specIn(cidr string, edit func(*cloudteamv1.NetworkSpec)) cloudteamv1.NetworkSpec {
+	spec := cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: cidr}}
+	if edit != nil {
+		edit(&spec)
+	}
+	return spec
+}
+
+// inPools gives a Network pools from each first address to the one that follows it.
+func inPools(ends ...string) func(*cloudteamv1.NetworkSpec) {
+	return func(s *cloudteamv1.NetworkSpec) {
+		for pair := range slices.Chunk(ends, 2) {
+			s.AllocationPools = append(s.AllocationPools, cloudteamv1.AllocationPool{Start: pair[0], End: pair[1]})
+		}
+	}
 }
 
 // nameFinding turns a refusal of the API server into the form that findings returns.
 func nameFinding(found refusal) string {
-	for _, sentence := range sentences {
-		if strings.Contains(found.Message, sentence) {
-			return found.Field + ": " + sentence
+	for _, m := range mistakes {
+		if strings.Contains(found.Message, m.sentence) {
+			return found.Field + ": " + m.sentence
 		}
 	}
 	return found.Field + ": " + found.Message
