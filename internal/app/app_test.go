@@ -93,6 +93,9 @@ func TestRunFailsBeforeItStartsAnything(t *testing.T) {
 	}
 }
 
+// patience ends a test that hangs.
+const patience = time.Minute
+
 func TestRunStopsWithItsContext(t *testing.T) {
 	for name, when := range map[string]func(lists, asked *atomic.Int64) bool{
 		"before it begins": func(_, _ *atomic.Int64) bool { return true },
@@ -111,7 +114,7 @@ func TestRunStopsWithItsContext(t *testing.T) {
 			defer cancel()
 			done := make(chan error, 1)
 			go func() { done <- Run(ctx, o) }()
-			deadline := time.After(30 * time.Second)
+			deadline := time.After(patience)
 			poll := time.NewTicker(5 * time.Millisecond)
 			defer poll.Stop()
 			for !when(lists, asked) {

@@ -103,7 +103,7 @@ func TestPodsWaitForTheCacheOfAttachments(t *testing.T) {
 	var first string
 	select {
 	case first = <-patched:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the Pod keeps its gate")
 	}
 	if first != "" {

@@ -15,6 +15,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // rotation is files of credentials in virtual time, and a Keystone that takes some passwords.
@@ -107,7 +108,7 @@ func (r *rotation) heard() []string {
 }
 
 func (r *rotation) after(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // virtual
+	virtual.Elapse(d)
 	synctest.Wait()
 }
 

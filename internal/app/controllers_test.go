@@ -148,7 +148,7 @@ func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 				defer mu.Unlock()
 				return slices.DeleteFunc(slices.Clone(c.want), func(path string) bool { return asked[path] })
 			}
-			deadline := time.After(30 * time.Second)
+			deadline := time.After(patience)
 			poll := time.NewTicker(5 * time.Millisecond)
 			defer poll.Stop()
 			for len(missing()) > 0 {

@@ -30,6 +30,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 var leaseResource = coordinationv1.Resource("leases")
@@ -178,16 +179,16 @@ func until(t *testing.T, a, b *candidate, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for !holds() {
-		if time.Since(began) > time.Minute {
+		if virtual.Since(began) > time.Minute {
 			t.Fatal("it never comes")
 		}
 		<-time.After(100 * time.Millisecond)
 		synctest.Wait()
 		if a.mayWrite() && b.mayWrite() {
-			t.Fatalf("both may write, %s on", time.Since(began))
+			t.Fatalf("both may write, %s on", virtual.Since(began))
 		}
 	}
-	return time.Since(began)
+	return virtual.Since(began)
 }
 
 func TestOneCandidateLeads(t *testing.T) {
@@ -195,7 +196,7 @@ func TestOneCandidateLeads(t *testing.T) {
 		lease := &playedLease{}
 		began := time.Now()
 		a := newCandidate(t, lease, "a")
-		if took := time.Since(began); !a.leads() || !a.mayWrite() || took != 0 {
+		if took := virtual.Since(began); !a.leads() || !a.mayWrite() || took != 0 {
 			t.Errorf("a lone candidate does not lead, %s on", took)
 		}
 		b := newCandidate(t, lease, "b")

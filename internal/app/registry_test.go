@@ -134,7 +134,7 @@ func (w *registryWorld) remove() {
 // eventually polls until check gives nil.
 func (w *registryWorld) eventually(check func() error) {
 	w.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {

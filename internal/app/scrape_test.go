@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"cloudteam.ztgame.com/network-controller/internal/metric"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // reviewing is an API server that knows the tokens "reader" and "stranger", and lets only the first get /metrics.
@@ -98,7 +99,7 @@ func TestMetricsAskWhoIsAsking(t *testing.T) {
 		for n := range 50 {
 			get("Bearer guess" + strings.Repeat("x", n))
 		}
-		if took := time.Since(began); took < 8*time.Second || asked.Load()-before != 50 {
+		if took := virtual.Since(began); took < 8*time.Second || asked.Load()-before != 50 {
 			t.Errorf("%d guesses were asked about in %s", asked.Load()-before, took)
 		}
 	})
@@ -195,7 +196,7 @@ func TestOneHostHoldsAFewConnections(t *testing.T) {
 		return conn
 	}
 	answers := func(conn net.Conn) bool {
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(patience))
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		first := make([]byte, 1)
 		_, err := conn.Read(first)
@@ -216,7 +217,7 @@ func TestOneHostHoldsAFewConnections(t *testing.T) {
 		t.Error("another host gets no answer")
 	}
 	held[0].Close()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !answers(dial("127.0.0.2")) {
 		if time.Now().After(deadline) {
 			t.Fatal("a closed connection frees no place")

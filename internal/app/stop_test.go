@@ -64,7 +64,7 @@ func TestRunStopsWithoutAnswers(t *testing.T) {
 			case <-asked:
 			case err := <-done:
 				t.Fatalf("Run ended by itself: %v", err)
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("it does not ask")
 			}
 			cancel()
@@ -73,7 +73,7 @@ func TestRunStopsWithoutAnswers(t *testing.T) {
 				if err != nil {
 					t.Errorf("Run returned %v for an order to stop", err)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("Run waits for the answer")
 			}
 		})

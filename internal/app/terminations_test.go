@@ -43,7 +43,7 @@ func TestASlowAnswerAboutANamespaceDelaysNoOther(t *testing.T) {
 			if !is {
 				t.Errorf("%s is not told to be deleted", what)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience):
 			t.Errorf("there is no answer about %s", what)
 		}
 	}

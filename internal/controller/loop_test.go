@@ -18,6 +18,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/metric/metrictest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 var (
@@ -266,7 +267,7 @@ func TestAFailureBacksOffWithJitterUpToTheCapAndForEver(t *testing.T) {
 		least := BackoffFirst
 		jittered := false
 		for n := range attempts - 1 {
-			pause := times[n+1].Sub(times[n])
+			pause := virtual.Since(times[n]) - virtual.Since(times[n+1])
 			// A millisecond for the queue's own rounding.
 			if pause < least || pause > least+least/5+time.Millisecond {
 				t.Errorf("pause %d is %s, want from %s to %s", n+1, pause, least, least+least/5)
@@ -604,7 +605,7 @@ func TestRunDrains(t *testing.T) {
 		b.loop.Enqueue(keyB)
 		began := time.Now()
 		stop()
-		if took := time.Since(began); took != DefaultDrain-time.Second {
+		if took := virtual.Since(began); took != DefaultDrain-time.Second {
 			t.Errorf("Run returned after %s, want the %s of the running sync", took, DefaultDrain-time.Second)
 		}
 		pass(time.Hour)
@@ -630,7 +631,7 @@ func TestRunCancelsWhatOutlastsTheDrain(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		stop()
-		if took := time.Since(began); took != DefaultDrain+time.Second {
+		if took := virtual.Since(began); took != DefaultDrain+time.Second {
 			t.Errorf("Run returned after %s, want the drain and what the syncs took to end", took)
 		}
 		if finished != 2 {
@@ -645,7 +646,7 @@ func TestRunReturnsAtOnceWhenIdle(t *testing.T) {
 		pass(time.Hour)
 		began := time.Now()
 		stop()
-		if took := time.Since(began); took != 0 {
+		if took := virtual.Since(began); took != 0 {
 			t.Errorf("it took %s", took)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	fcache "k8s.io/client-go/tools/cache/testing"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // informerOf is an informer, that runs and is filled, of what a source holds.
@@ -107,7 +108,7 @@ func TestADeposedLoopCancelsItsSyncsAtOnce(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(began); took != 0 {
+		if took := virtual.Since(began); took != 0 {
 			t.Errorf("Run went on for %s", took)
 		}
 	})

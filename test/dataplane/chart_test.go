@@ -20,6 +20,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -143,7 +144,7 @@ func (w *world) buildBeside() func() (image, helm string) {
 		if err := done(); err != nil {
 			w.Fatal(err)
 		}
-		fmt.Printf("  the image and helm are built %.1f s after the nodes run\n", time.Since(began).Seconds())
+		fmt.Printf("  the image and helm are built %s after the nodes run\n", nightly.Since(began))
 		return image, helm
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 // outsideGateway is this machine's address on the external network.
@@ -315,7 +316,7 @@ func (w *world) theCloudIsKilled(guests []*guest) {
 	if output, err := up.CombinedOutput(); err != nil {
 		w.Fatalf("%v: %s", err, output)
 	}
-	fmt.Printf("  the cloud answers %.1f s after it was killed\n", time.Since(began).Seconds())
+	fmt.Printf("  the cloud answers %s after it was killed\n", nightly.Since(began))
 	w.packetsFlow("the cloud was killed, for a new Pod", began, append(slices.Clone(guests), w.guest("cloudless"))...)
 	w.removePods("cloudless")
 	w.same("the cloud was killed", before, "cloudless")

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 // aFloatingIPAnswers has the outside open connections to a Service, at one address while its Pods come and go, and the
@@ -83,7 +84,7 @@ func (w *world) aFloatingIPAnswers(guests []*guest) {
 	began := time.Now()
 	w.removePods("shop-1")
 	w.eventually(func() error { return answers("shop-2") })
-	fmt.Printf("  a Service's floating IP leads to its other Pod %.1f s after the first one's deletion\n", time.Since(began).Seconds())
+	fmt.Printf("  a Service's floating IP leads to its other Pod %s after the first one's deletion\n", nightly.Since(began))
 
 	// A Service that selects nobody keeps the address, which is then closed.
 	_, err := services.Patch(w.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"selector":{"app":"nobody"}}}`),

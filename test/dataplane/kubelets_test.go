@@ -21,6 +21,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 // replicas is how many Pods two nodes get, so that some are neighbours and some are not.
@@ -68,7 +69,7 @@ func TestPodsOnKubelets(t *testing.T) {
 		if !t.Run(part.name, func(t *testing.T) {
 			began := time.Now()
 			part.run(w.in(t))
-			fmt.Printf("%5.1f s: %s\n", time.Since(began).Seconds(), part.name)
+			fmt.Printf("%s: %s\n", nightly.Since(began), part.name)
 		}) {
 			return
 		}

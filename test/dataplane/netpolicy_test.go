@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 // aPolicyClosesAndOpens has a MultiNetworkPolicy decide which guests may open a connection to a Pod, and change its mind.
@@ -81,7 +82,7 @@ ingress:
 	}
 	// What tells that nobody comes through waits 2 s for an answer, twice.
 	tell := func(what string, began time.Time) {
-		fmt.Printf("  %s within %.1f s\n", what, time.Since(began).Seconds())
+		fmt.Printf("  %s within %s\n", what, nightly.Since(began))
 	}
 	began := allow("two, three")
 	timesOut(stranger)

@@ -23,6 +23,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 const twoFamilies = `
@@ -161,7 +162,7 @@ func (w *world) aGroupClosesAndOpens(left, right *pod) {
 		w.Fatal(err)
 	}
 	w.reaches(left, right.addresses[0])
-	w.Logf("the rule lets packets in %s after it was written", time.Since(began).Round(10*time.Millisecond))
+	w.Logf("the rule lets packets in %s after it was written", nightly.Since(began))
 	// It is about IPv4 alone.
 	if err := w.ping(left, right.addresses[1]); err == nil {
 		w.Error("a rule for IPv4 lets packets of IPv6 in")

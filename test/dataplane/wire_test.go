@@ -58,7 +58,7 @@ func (x *wire) send(frames ...[]byte) {
 // next returns the frames that came since the last call, and those of the next tenth of a second at most.
 func (x *wire) next() [][]byte {
 	var frames [][]byte
-	for began := time.Now(); time.Since(began) < 100*time.Millisecond; {
+	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); {
 		buffer := make([]byte, 9000)
 		n, err := unix.Read(x.fd, buffer)
 		if err != nil {

@@ -26,6 +26,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/dev/process"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 // patience is how long a test waits for what takes seconds on an idle machine.
@@ -66,7 +67,7 @@ func newWorld(t *testing.T, level string) *world {
 func openWorld(t *testing.T, level, clouds string, mode cloudteamv1.AttachmentMode) *world {
 	t.Helper()
 	started := time.Now()
-	t.Cleanup(func() { fmt.Printf("%s: %.1f s\n", level, time.Since(started).Seconds()) })
+	t.Cleanup(func() { fmt.Printf("%s: %s\n", level, nightly.Since(started)) })
 	return &world{
 		T: t, clouds: clouds, mode: mode, admin: harness.Open(t, clouds, "admin"), tenant: harness.Open(t, clouds, "tenant"),
 	}
@@ -90,7 +91,7 @@ func (w *world) startNodes(level string, options nodes.Options, wake func() erro
 		}
 	})
 	w.relay()
-	running := time.Since(started)
+	running := nightly.Since(started)
 	for _, node := range w.nodes.All {
 		// Until Neutron has heard of an agent there, it binds no port to its host: it answers 200, and the port's
 		// binding:vif_type is binding_failed.
@@ -103,8 +104,8 @@ func (w *world) startNodes(level string, options nodes.Options, wake func() erro
 			return errors.Join(fmt.Errorf("Neutron knows no agent on %s that lives", node.Name), wake())
 		})
 	}
-	fmt.Printf("%s: the nodes run after %.1f s, and Neutron knows them after %.1f s\n", level, running.Seconds(),
-		time.Since(started).Seconds())
+	fmt.Printf("%s: the nodes run after %s, and Neutron knows them after %s\n", level, running,
+		nightly.Since(started))
 }
 
 // relay gives the nodes a way to the API server.
@@ -248,7 +249,7 @@ func (w *world) runController(more ...string) {
 // clear removes what the test made in Neutron, as users do: Pods, then Networks.
 func (w *world) clear() {
 	began := time.Now()
-	defer func() { fmt.Printf("  all was removed after %.1f s\n", time.Since(began).Seconds()) }()
+	defer func() { fmt.Printf("  all was removed after %s\n", nightly.Since(began)) }()
 	ctx := context.WithoutCancel(w.Context())
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
 	apps, core := surroundings.Kube.AppsV1(), surroundings.Kube.CoreV1()

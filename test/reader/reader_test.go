@@ -26,6 +26,7 @@ import (
 	_ "cloudteam.ztgame.com/network-controller/internal/app"
 	_ "cloudteam.ztgame.com/network-controller/internal/kubectl"
 	_ "cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 const (
@@ -400,7 +401,7 @@ func (s *terminal) obey(page string, c command) string {
 		began := time.Now()
 		var failed []string
 		printed, failed = s.enter(c.text)
-		s.t.Logf("%s:%d: %.1f s\n$ %s\n%s", page, c.line, time.Since(began).Seconds(), c.text, printed)
+		s.t.Logf("%s:%d: %s\n$ %s\n%s", page, c.line, nightly.Since(began), c.text, printed)
 		return errors.Join(unexpected(page, c, printed, failed), lacking(c, printed))
 	}
 	var err error

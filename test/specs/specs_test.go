@@ -1,13 +1,13 @@
 package specs
 
 import (
+	"iter"
 	"maps"
 	"net/netip"
 	"os"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -67,20 +67,22 @@ func fieldsOf(of reflect.Type, path string) map[string]bool {
 	return fields
 }
 
-// seen counts how often fields were set and unset, by their paths. It is safe for concurrent use.
-type seen struct {
-	mu         sync.Mutex
-	set, unset map[string]int
+// examples are 1,000 draws, the same in each run: whether something is among them is no matter of chance.
+func examples[V any](draw func(t *rapid.T) V) iter.Seq[V] {
+	return func(yield func(V) bool) {
+		for seed := range 1000 {
+			if !yield(rapid.Custom(draw).Example(seed)) {
+				return
+			}
+		}
+	}
 }
 
-// look notes which fields of a spec are set.
-func (s *seen) look(spec reflect.Value) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lookInto(spec, "")
-}
+// seen counts how often fields were set and unset, by their paths.
+type seen struct{ set, unset map[string]int }
 
-func (s *seen) lookInto(spec reflect.Value, path string) {
+// look notes which fields of a spec, whose path is given, are set.
+func (s *seen) look(spec reflect.Value, path string) {
 	for _, f := range reflect.VisibleFields(spec.Type()) {
 		if f.Anonymous {
 			continue
@@ -102,7 +104,7 @@ func (s *seen) lookInto(spec reflect.Value, path string) {
 		}
 		for _, v := range inner {
 			if v.Kind() == reflect.Struct {
-				s.lookInto(v, name+".")
+				s.look(v, name+".")
 			}
 		}
 	}
@@ -153,13 +155,11 @@ func TestEveryFieldIsDrawnAndOmitted(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			s := seen{set: map[string]int{}, unset: map[string]int{}}
 			var kind reflect.Type
-			rapid.Check(t, func(t *rapid.T) {
-				for range 40 {
-					value := reflect.ValueOf(c.draw(t))
-					kind = value.Type()
-					s.look(value)
-				}
-			})
+			for spec := range examples(c.draw) {
+				value := reflect.ValueOf(spec)
+				kind = value.Type()
+				s.look(value, "")
+			}
 			for name, required := range fieldsOf(kind, "") {
 				required = required || slices.Contains(always, name) || slices.Contains(always, name+" "+sentence)
 				switch excused := c.without && isOfCloud(name); {
@@ -212,17 +212,14 @@ func TestAdministratorFieldsAreRarelyDrawn(t *testing.T) {
 	limits := testLimits
 	limits.Administrator = false
 	drawn, refused := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		for range 40 {
-			spec := limits.Network().Draw(t, "spec")
-			router := spec.Router
-			drawn++
-			if spec.Shared != nil || spec.External != nil || spec.Provider != nil ||
-				router != nil && (router.SNAT != nil || router.ExternalIP != "" || router.HA != nil || router.Distributed != nil) {
-				refused++
-			}
+	for spec := range examples(func(t *rapid.T) cloudteamv1.NetworkSpec { return limits.Network().Draw(t, "spec") }) {
+		router := spec.Router
+		drawn++
+		if spec.Shared != nil || spec.External != nil || spec.Provider != nil ||
+			router != nil && (router.SNAT != nil || router.ExternalIP != "" || router.HA != nil || router.Distributed != nil) {
+			refused++
 		}
-	})
+	}
 	if refused == 0 || refused > drawn/4 {
 		t.Errorf("of %d specs %d take an administrator, want some, and at most a quarter", drawn, refused)
 	}
@@ -232,7 +229,7 @@ func TestAdministratorFieldsAreRarelyDrawn(t *testing.T) {
 // for.
 func TestRouterIsNotDrawnForAdvertisedSubnet(t *testing.T) {
 	aside := 0
-	checkDrawnAndEdited(t, func(t *rapid.T, s cloudteamv1.NetworkSpec) {
+	checkDrawnAndEdited(func(s cloudteamv1.NetworkSpec) {
 		for _, subnet := range s.Subnets() {
 			if s.Router == nil || subnet.IPv6AddressMode == "" || subnet.IPv6RAMode != "" {
 				continue
@@ -251,7 +248,7 @@ func TestRouterIsNotDrawnForAdvertisedSubnet(t *testing.T) {
 // second one from the same pool.
 func TestOnePoolSubnetPerIPVersion(t *testing.T) {
 	beside := 0
-	checkDrawnAndEdited(t, func(t *rapid.T, s cloudteamv1.NetworkSpec) {
+	checkDrawnAndEdited(func(s cloudteamv1.NetworkSpec) {
 		pools := map[bool][]string{} // by whether it is IPv6
 		for _, subnet := range s.Subnets() {
 			six := testLimits.IsIPv6(subnet)
@@ -272,34 +269,32 @@ func TestOnePoolSubnetPerIPVersion(t *testing.T) {
 	}
 }
 
+// drawAndEdit draws a spec, and what it is edited to.
+func drawAndEdit(t *rapid.T) [2]cloudteamv1.NetworkSpec {
+	spec := testLimits.Network().Draw(t, "spec")
+	return [2]cloudteamv1.NetworkSpec{spec, testLimits.NetworkEdit(spec).Draw(t, "edited")}
+}
+
 // checkDrawnAndEdited holds specs that are drawn, and what they are edited to.
-func checkDrawnAndEdited(t *testing.T, hold func(t *rapid.T, spec cloudteamv1.NetworkSpec)) {
-	t.Helper()
-	rapid.Check(t, func(t *rapid.T) {
-		for range 40 {
-			spec := testLimits.Network().Draw(t, "spec")
-			hold(t, spec)
-			hold(t, testLimits.NetworkEdit(spec).Draw(t, "edited"))
-		}
-	})
+func checkDrawnAndEdited(hold func(spec cloudteamv1.NetworkSpec)) {
+	for specs := range examples(drawAndEdit) {
+		hold(specs[0])
+		hold(specs[1])
+	}
 }
 
 // NetworkMayBecome must know the edits that the API server refuses: drawn ones are of both kinds.
 func TestSomeEditsChangeImmutableFields(t *testing.T) {
 	var may, mayNot int
-	rapid.Check(t, func(t *rapid.T) {
-		for range 40 {
-			spec := testLimits.Network().Draw(t, "spec")
-			if spec.SubnetPool == "" {
-				continue
-			}
-			if NetworkMayBecome(spec, testLimits.NetworkEdit(spec).Draw(t, "edited")) {
-				may++
-			} else {
-				mayNot++
-			}
+	for specs := range examples(drawAndEdit) {
+		switch {
+		case specs[0].SubnetPool == "":
+		case NetworkMayBecome(specs[0], specs[1]):
+			may++
+		default:
+			mayNot++
 		}
-	})
+	}
 	if mayNot == 0 || may < mayNot {
 		t.Errorf("of the edits %d may be and %d may not, want some of both, and more of the former", may, mayNot)
 	}

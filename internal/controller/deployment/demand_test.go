@@ -63,7 +63,7 @@ func TestADemandIsTheMostOfLate(t *testing.T) {
 			d = next
 			most := want
 			for _, p := range all {
-				if now.Sub(p.end) < cooldown {
+				if now.Before(p.end.Add(cooldown)) {
 					most = max(most, p.want)
 				}
 			}

@@ -97,11 +97,11 @@ func (w *played) restart(version string) {
 }
 
 // until ticks until a condition holds, which it must within ten minutes.
-func (w *played) until(done func() bool) time.Duration {
+func (w *played) until(done func() bool) {
 	w.t.Helper()
-	began := w.now
+	end := w.now.Add(10 * time.Minute)
 	for !done() {
-		if w.now.Sub(began) > 10*time.Minute {
+		if w.now.After(end) {
 			w.t.Fatalf("after ten minutes there are %d Pods and %d ports", len(w.pods), len(w.o.ports))
 		}
 		w.plan()
@@ -110,7 +110,6 @@ func (w *played) until(done func() bool) time.Duration {
 		w.end()
 		w.now = w.now.Add(tick)
 	}
-	return w.now.Sub(began)
 }
 
 // pass lets time pass.
@@ -302,8 +301,8 @@ func TestARestart(t *testing.T) {
 				}
 			}
 			w.until(w.atRest)
-			if after := w.now.Sub(w.rolledOutAt); after > 2*c.pace.end+DefaultCooldown+time.Second {
-				t.Errorf("ports beyond the replicas are left for %s after the restart", after)
+			if last := w.rolledOutAt.Add(2*c.pace.end + DefaultCooldown + time.Second); w.now.After(last) {
+				t.Errorf("ports beyond the replicas are left at %s, which are due to go at %s", w.now, last)
 			}
 			w.pass(2 * DefaultCooldown)
 			if w.deleted > c.most-replicas || len(w.o.ports) != replicas {

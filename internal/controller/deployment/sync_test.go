@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 var (
@@ -110,7 +111,7 @@ func TestBackoffOfResizes(t *testing.T) {
 			if called, err := attempt(1, 1, errQuota); !called || err != nil {
 				t.Fatalf("tried %t, error %v; a failure is retried without an error of the sync", called, err)
 			}
-			pause := time.Until(b.due)
+			pause := virtual.Until(b.due)
 			if pause < last*5/6 || pause > controller.BackoffLast*6/5 {
 				t.Errorf("after %s it pauses for %s", last, pause)
 			}
@@ -127,7 +128,7 @@ func TestBackoffOfResizes(t *testing.T) {
 		if called, _ := attempt(1, 1, errQuota); !called {
 			t.Error("it is not tried again")
 		}
-		if called, _ := attempt(2, 1, errQuota); !called || time.Until(b.due) > 2*controller.BackoffFirst {
+		if called, _ := attempt(2, 1, errQuota); !called || virtual.Until(b.due) > 2*controller.BackoffFirst {
 			t.Errorf("a Deployment that was edited is held back: %+v", b)
 		}
 		if _, err := attempt(2, 0, nil); err != nil || !b.due.IsZero() {

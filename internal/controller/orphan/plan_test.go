@@ -425,8 +425,8 @@ func TestPropertyOnlyOrphansGo(t *testing.T) {
 				switch {
 				case cached[uid], live[uid]:
 					t.Fatalf("%s goes, and its object exists", uid)
-				case !missing || now.Sub(m.since) < rules.Grace:
-					t.Fatalf("%s goes after %s of %s", uid, now.Sub(m.since), rules.Grace)
+				case !missing || now.Before(m.since.Add(rules.Grace)):
+					t.Fatalf("%s goes at %s, missing since %s; the grace is %s", uid, now, m.since, rules.Grace)
 				case len(m.lists) < 2:
 					t.Fatalf("%s goes on the strength of %d lists", uid, len(m.lists))
 				case i > 0 && len(owners[judged.remove[i-1]][plan.KindNetwork]) > 0 && len(owners[uid][plan.KindPort]) > 0:

@@ -252,7 +252,7 @@ func TestRetireOfAMachine(t *testing.T) {
 // forget waits until a watch has shown an object, and removes it from the cache.
 func forget(t *testing.T, from cache.SharedIndexInformer, object *metav1.PartialObjectMetadata) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		_, shown, err := from.GetIndexer().Get(object)
 		if err == nil && shown {

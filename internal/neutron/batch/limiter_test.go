@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // counter is a cloud that works on so many calls at a time, first come, first served. A create takes its time whatever
@@ -54,7 +55,7 @@ func (c *counter) make(ctx context.Context, b *Queue, networks, workers int) (to
 	}
 	close(keys)
 	wg.Wait()
-	return time.Since(began)
+	return virtual.Since(began)
 }
 
 // A fleet is made nearly as fast as by who knows from the start how many calls the cloud serves.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // alone is a collection whose creates go one by one.
@@ -51,8 +52,8 @@ func TestQueuesToOneNeutronShareItsCalls(t *testing.T) {
 		}
 		began := time.Now()
 		wg.Wait()
-		if s.most != 4 || len(s.calls) != 100 || time.Since(began) > 26*time.Second {
-			t.Errorf("%d calls at a time, %d in %s", s.most, len(s.calls), time.Since(began))
+		if s.most != 4 || len(s.calls) != 100 || virtual.Since(began) > 26*time.Second {
+			t.Errorf("%d calls at a time, %d in %s", s.most, len(s.calls), virtual.Since(began))
 		}
 	})
 }
@@ -74,7 +75,7 @@ func TestTenantsTakeTurnsHoweverManyQueuesTheyHave(t *testing.T) {
 			if err := createAlone(t.Context(), queues[50], fmt.Sprint("one-", i)); err != nil {
 				t.Error(err)
 			}
-			if took := time.Since(began); took > 2*time.Second+10*time.Millisecond {
+			if took := virtual.Since(began); took > 2*time.Second+10*time.Millisecond {
 				t.Errorf("one create waited %s", took)
 			}
 			began = time.Now()
@@ -101,12 +102,12 @@ func TestCallsThatHangLeaveTheirPlacesToOthers(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		if err := createAlone(t.Context(), queues[1], "good"); err != nil || time.Since(began) > patience+2*time.Second {
-			t.Errorf("after %s: %v", time.Since(began), err)
+		if err := createAlone(t.Context(), queues[1], "good"); err != nil || virtual.Since(began) > patience+2*time.Second {
+			t.Errorf("after %s: %v", virtual.Since(began), err)
 		}
 		began = time.Now()
-		if err := createAlone(t.Context(), queues[1], "again"); err != nil || time.Since(began) > 2*time.Second {
-			t.Errorf("once more after %s: %v", time.Since(began), err)
+		if err := createAlone(t.Context(), queues[1], "again"); err != nil || virtual.Since(began) > 2*time.Second {
+			t.Errorf("once more after %s: %v", virtual.Since(began), err)
 		}
 		cancel()
 		wg.Wait()
@@ -138,7 +139,7 @@ func TestBadCredentialsOfOneTenantLowerNobodysLimit(t *testing.T) {
 			wg.Go(func() { _ = createAlone(t.Context(), queues[1], fmt.Sprint(i)) })
 		}
 		wg.Wait()
-		if took := time.Since(began); took > 11*time.Second {
+		if took := virtual.Since(began); took > 11*time.Second {
 			t.Errorf("40 creates, four at a time, took %s", took)
 		}
 	})

@@ -18,11 +18,11 @@ import (
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
-	"cloudteam.ztgame.com/network-controller/internal/neutron/client/clienttest"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 var (
-	elapsed      = clienttest.Elapse
+	elapsed      = virtual.Elapse
 	networkTests = client.Collection{One: "network", Many: "networks", Bulk: true}
 	subnetTests  = client.Collection{One: "subnet", Many: "subnets", Bulk: true}
 )
@@ -172,7 +172,7 @@ func TestALoneCreateWaitsForTheWindowOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if took := time.Since(began); took != 3*(time.Second+batchWindow) {
+		if took := virtual.Since(began); took != 3*(time.Second+batchWindow) {
 			t.Errorf("three calls of a second took %s", took)
 		}
 		rested(t, b)
@@ -231,14 +231,14 @@ func TestFlowsTakeTurns(t *testing.T) {
 		if err := createNamed(inFlow(t.Context(), "lone"), b, "lone"); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > 2*time.Second {
+		if took := virtual.Since(began); took > 2*time.Second {
 			t.Errorf("the create of one flow waited %s for those of another, in which each call takes a second", took)
 		}
 		began = time.Now()
 		if err := b.Write(inFlow(t.Context(), "lone"), "delete network", flowIn(inFlow(t.Context(), "lone")), func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > time.Second {
+		if took := virtual.Since(began); took > time.Second {
 			t.Errorf("a deletion waited %s for creates, of which each call takes a second", took)
 		}
 		wg.Wait()
@@ -359,7 +359,7 @@ func TestAHangingCallBlocksNoOther(t *testing.T) {
 			if most == 1 {
 				want = time.Minute + 2*time.Second // there is no more than one by order
 			}
-			if took := time.Since(began); took > want {
+			if took := virtual.Since(began); took > want {
 				t.Errorf("at most %d: it waited %s, longer than %s", most, took, want)
 			}
 			wg.Wait()

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // patient is a Cloud in virtual time whose Run runs. Its callers retry like controllers.
@@ -179,7 +181,7 @@ func TestAnOutageCostsTheSameForAnyNumberOfCallers(t *testing.T) {
 					p.fail(nil)
 					back := time.Now()
 					all.Wait()
-					if late := time.Since(back); late > probeLast*11/10 {
+					if late := virtual.Since(back); late > probeLast*11/10 {
 						t.Errorf("the cloud's return was noticed after %v, want at most %v", late, probeLast*11/10)
 					}
 					cancel()
@@ -288,7 +290,7 @@ func TestOneUnansweredLogInBeginsAnOutage(t *testing.T) {
 		p.fail(nil)
 		back := time.Now()
 		all.Wait()
-		if late := time.Since(back); late > probeLast*11/10 {
+		if late := virtual.Since(back); late > probeLast*11/10 {
 			t.Errorf("noticed after %v", late)
 		}
 		cancel()
@@ -349,7 +351,7 @@ func TestPausesBetweenProbesContinueAfterAShortRecovery(t *testing.T) {
 				elapse(100 * time.Millisecond)
 			}
 		}
-		if took := time.Since(began); took < 9*probeLast*9/10 {
+		if took := virtual.Since(began); took < 9*probeLast*9/10 {
 			t.Errorf("ten probes were answered within %v", took)
 		}
 		cancel()

@@ -9,6 +9,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client/clienttest"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // Secrets of the tests. No error and no printed value may contain them.
@@ -26,7 +27,7 @@ type (
 var (
 	answer = clienttest.Answer
 	refuse = clienttest.Refuse
-	elapse = clienttest.Elapse
+	elapse = virtual.Elapse
 
 	checkNoSecrets = clienttest.CheckNoSecrets
 )

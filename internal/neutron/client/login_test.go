@@ -19,6 +19,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/redact"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // noContent is a Neutron that answers any call as it does a deletion.
@@ -405,7 +406,7 @@ func TestOneCallersLeavingDoesNotCancelTheRenewalOfOthers(t *testing.T) {
 		if err := <-first; !errors.Is(err, context.Canceled) {
 			t.Errorf("the one that left got %v", err)
 		}
-		if waited := time.Since(began); waited != 0 {
+		if waited := virtual.Since(began); waited != 0 {
 			t.Errorf("the one that left was held for %v", waited)
 		}
 		if err := <-second; err != nil {
@@ -431,7 +432,7 @@ func TestWaitingForALogInEndsWithTheContext(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := c.Identity(ctx)
-		if waited := time.Since(began); waited != time.Second {
+		if waited := virtual.Since(began); waited != time.Second {
 			t.Errorf("a caller with a second to wait waited %v", waited)
 		}
 		want := outcome{Text: `log in to cloud "test" at http://cloud.invalid/v3: no answer in time`}

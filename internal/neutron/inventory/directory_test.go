@@ -12,6 +12,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // policyLists is a Neutron with two QoS policies whose list can be held.
@@ -84,13 +85,13 @@ func TestAHangingDirectoryHoldsNoCallerForLong(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if took := time.Since(began); took > 15*time.Second || l.count() != 1 {
+		if took := virtual.Since(began); took > 15*time.Second || l.count() != 1 {
 			t.Errorf("200 callers were held for %s by %d lists", took, l.count())
 		}
 		// Who comes later is not held at all.
 		began = time.Now()
-		if _, err := i.QoSPolicy(t.Context(), "gold"); err == nil || time.Since(began) > 0 || l.count() != 1 {
-			t.Errorf("a later caller was held for %s and %d lists: %v", time.Since(began), l.count(), err)
+		if _, err := i.QoSPolicy(t.Context(), "gold"); err == nil || virtual.Since(began) > 0 || l.count() != 1 {
+			t.Errorf("a later caller was held for %s and %d lists: %v", virtual.Since(began), l.count(), err)
 		}
 		// Another collection answers.
 		if _, err := i.ExternalNetwork(t.Context(), "spec.router.externalNetwork", "ext"); err != nil {
@@ -114,8 +115,8 @@ func TestACallerLeavesADirectoryWithItsContext(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		cancel()
-		if err := <-left; !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
-			t.Errorf("it left after %s: %v", time.Since(began), err)
+		if err := <-left; !errors.Is(err, context.Canceled) || virtual.Since(began) > 0 {
+			t.Errorf("it left after %s: %v", virtual.Since(began), err)
 		}
 		close(l.held)
 		if err := <-left; err != nil || l.count() != 1 {

@@ -7,6 +7,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client/clienttest"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 const canaryBody = clienttest.Body
@@ -19,7 +20,7 @@ type (
 var (
 	answer = clienttest.Answer
 	refuse = clienttest.Refuse
-	elapse = clienttest.Elapse
+	elapse = virtual.Elapse
 
 	checkNoSecrets = clienttest.CheckNoSecrets
 )

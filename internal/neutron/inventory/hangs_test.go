@@ -11,6 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // inTrouble runs a test in virtual time with an Inventory whose Neutron does not serve GETs of one path: it hangs, or
@@ -76,7 +77,7 @@ func TestAListThatIsNotServedStopsOnlyThoseWhoNeedIt(t *testing.T) {
 							t.Errorf("who needs %ss sees %d networks: %v", kind, len(o.Networks), err)
 						}
 					}
-					if took := time.Since(began); took > listPatience+time.Second {
+					if took := virtual.Since(began); took > listPatience+time.Second {
 						t.Errorf("they waited %s", took)
 					}
 					if stops != "" {
@@ -120,7 +121,7 @@ func TestExternalNetworksThatAreNotListedStopOnlyWhoNamesOne(t *testing.T) {
 				}()
 				synctest.Wait()
 				o, err := b.Observed(t.Context(), ownerOf("o"), began)
-				if took := time.Since(began); err != nil || len(o.Networks) != 1 || took > time.Second {
+				if took := virtual.Since(began); err != nil || len(o.Networks) != 1 || took > time.Second {
 					t.Errorf("others see %d networks after %s: %v", len(o.Networks), took, err)
 				}
 				if err := b.Audit(t.Context()); err != nil {
@@ -129,7 +130,7 @@ func TestExternalNetworksThatAreNotListedStopOnlyWhoNamesOne(t *testing.T) {
 				if err := <-named; !client.IsKind(err, client.Transient) {
 					t.Errorf("who names one is told %v", err)
 				}
-				if took := time.Since(began); took > directoryPatience+time.Second {
+				if took := virtual.Since(began); took > directoryPatience+time.Second {
 					t.Errorf("who names one waited %s", took)
 				}
 			})
@@ -207,7 +208,7 @@ func TestAListThatHangsHoldsNobodyForLong(t *testing.T) {
 			if !client.IsKind(err, client.Transient) || !strings.Contains(err.Error(), "list routers: no answer in time") {
 				t.Errorf("got %v", err)
 			}
-			if took := time.Since(began); took > most+time.Second {
+			if took := virtual.Since(began); took > most+time.Second {
 				t.Errorf("it was held for %s, want at most %s", took, most)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 const cluster = "cluster-1"
@@ -736,7 +737,7 @@ func TestRunAuditsAtItsIntervalAndBacksOff(t *testing.T) {
 			defer mu.Unlock()
 			var all []time.Duration
 			for k := 1; k < len(ends); k++ {
-				all = append(all, ends[k].Sub(ends[k-1]))
+				all = append(all, virtual.Since(ends[k-1])-virtual.Since(ends[k]))
 			}
 			ends = ends[len(ends)-1:]
 			return all

@@ -17,6 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // twins is an emulated cloud that leaders of clusters with one UID use, in a bubble of synthetic time.
@@ -449,13 +450,13 @@ func TestWithoutATermRecordAllGoesOn(t *testing.T) {
 				a.create("o")
 				began := time.Now()
 				a.want(false, "o")
-				if took := time.Since(began); took > listPatience {
+				if took := virtual.Since(began); took > listPatience {
 					t.Errorf("the first change waits for %s", took)
 				}
 				for range 3 {
 					began := time.Now()
 					a.audit()
-					if took := time.Since(began) - time.Minute; took > listPatience {
+					if took := virtual.Since(began) - time.Minute; took > listPatience {
 						t.Errorf("the audit takes %s", took)
 					}
 				}

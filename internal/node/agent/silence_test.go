@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/mark"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // quiet is a switch with one port, at which nothing happens.
@@ -59,7 +60,7 @@ func TestSilenceIsToldInTime(t *testing.T) {
 		if c := <-told; c.reason != cloudteamv1.ReasonPlugFailed {
 			t.Errorf("told %+v", c)
 		}
-		if took := time.Since(began); took < silenceLimit || took > silenceLimit+time.Second {
+		if took := virtual.Since(began); took < silenceLimit || took > silenceLimit+time.Second {
 			t.Errorf("told after %s, want %s", took, silenceLimit)
 		}
 		// What lasts costs no more than before.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	cnitypes "github.com/containernetworking/cni/pkg/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -229,7 +228,6 @@ func TestAnADDWaitsForTheTrunk(t *testing.T) {
 			w.start()
 			p := w.sandbox(1, "c-"+strings.ReplaceAll(name, " ", ""))
 			done := make(chan *cnitypes.Error, 1)
-			began := time.Now()
 			go func() {
 				_, failed := p.run("ADD")
 				done <- failed
@@ -245,7 +243,6 @@ func TestAnADDWaitsForTheTrunk(t *testing.T) {
 			if failed := <-done; failed != nil {
 				t.Fatal(failed)
 			}
-			t.Logf("the ADD took %s", time.Since(began).Round(time.Millisecond))
 			w.plugged(portID(1))
 			p.must("DEL")
 			w.plugged()

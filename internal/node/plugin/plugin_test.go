@@ -527,8 +527,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestAnEndDoesNotWaitForAHungAgent: an agent that takes the request and never answers delays a Pod's end by the bound of
-// one question. The interface is gone.
+// TestAnEndDoesNotWaitForAHungAgent: a Pod ends while an agent has taken the request and does not answer it. The
+// interface is gone.
 func TestAnEndDoesNotWaitForAHungAgent(t *testing.T) {
 	host, pod := nodetest.NewNetns(t, "host"), nodetest.NewNetns(t, "pod")
 	agent := newFakeAgent(t)
@@ -537,19 +537,17 @@ func TestAnEndDoesNotWaitForAHungAgent(t *testing.T) {
 	if _, failed := r.do(t); failed != nil {
 		t.Fatal(failed)
 	}
-	hung := make(chan struct{})
+	hung, asked := make(chan struct{}), make(chan struct{}, 1)
 	defer close(hung)
 	agent.mu.Lock()
-	agent.hook[agentapi.PathUnplug] = func() { <-hung }
+	agent.hook[agentapi.PathUnplug] = func() { asked <- struct{}{}; <-hung }
 	agent.mu.Unlock()
 	r.command = "DEL"
-	began := time.Now()
 	if _, failed := r.do(t); failed != nil {
 		t.Error(failed)
 	}
-	// The kubelet gives a sandbox's end two minutes.
-	if took := time.Since(began); took < askLimit || took > time.Minute {
-		t.Errorf("DEL took %s, want %s and little more", took, askLimit)
+	if len(asked) != 1 {
+		t.Error("the agent was not asked")
 	}
 	if left, err := host.Run("ip", "-br", "link"); err != nil || strings.Contains(left, device) {
 		t.Errorf("after DEL the host has %s, %v", left, err)

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // Secrets of the tests. No error and no printed value may contain them.
@@ -211,9 +210,4 @@ func CheckNoSecrets(t testing.TB, err error) {
 			}
 		}
 	}
-}
-
-// Elapse advances virtual time. Use it only in bubbles of testing/synctest.
-func Elapse(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // virtual time
 }
