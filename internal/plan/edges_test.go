@@ -266,3 +266,57 @@ func TestHandOver(t *testing.T) {
 		}
 	}
 }
+
+// A name means nothing that has or had an owner: users chose it.
+func TestNameless(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "a text": false, testOwner.Marker(): true, "a text [released]": true, "[released] a text": false,
+	} {
+		if is := Nameless(text); is != want {
+			t.Errorf("%q is nameless: %t", text, is)
+		}
+	}
+}
+
+func TestAddressPairsAreReadAsTheyAreWritten(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.7": "10.0.0.7", "10.0.0.0/24": "10.0.0.0/24", "10.0.0.7/32": "10.0.0.7", "fd00::7": "fd00::7",
+		"fd00::/64": "fd00::/64",
+	} {
+		read, err := ParseRange(text)
+		if got := (AddressPair{Range: read}).Address(); err != nil || got != want {
+			t.Errorf("%q is written %q, want %q (%v)", text, got, want, err)
+		}
+	}
+	if read, err := ParseRange("ten"); err == nil || read != (netip.Prefix{}) {
+		t.Errorf("ten is %s", read)
+	}
+}
+
+func TestANetworkIsRoutedWithItsRouterAndInterfaces(t *testing.T) {
+	at := &cloud{}
+	spec := routedSpec(&RouterSpec{})
+	mustApply(t, at, mustPlan(t, spec, at))
+	whole := at.Observe(testOwner)
+	routed := func(name string, spec Spec, observed Observed, want bool) {
+		t.Helper()
+		if is := spec.Routed(observed); is != want {
+			t.Errorf("a network %s is routed: %t", name, is)
+		}
+	}
+	routed("as declared", spec, whole, true)
+	routed("without a router, as declared", routedSpec(nil), Observed{Networks: whole.Networks}, true)
+	routed("without its router", spec, Observed{Networks: whole.Networks}, false)
+	routed("without its interface", spec, Observed{Networks: whole.Networks, Routers: whole.Routers}, false)
+	loose := plantest.ClonePort(whole.Ports[0])
+	loose.Router = ""
+	routed("whose interface is attached to nothing", spec,
+		Observed{Networks: whole.Networks, Routers: whole.Routers, Ports: []ObservedPort{loose}}, false)
+	renamed := plantest.CloneRouter(whole.Routers[0])
+	renamed.Name = "renamed"
+	routed("whose router has other settings", spec,
+		Observed{Networks: whole.Networks, Routers: []ObservedRouter{renamed}, Ports: whole.Ports}, true)
+	routed("whose router is not known", routedSpec(&RouterSpec{Unresolved: true}), whole, false)
+	existing := Spec{Owner: testOwner, Name: "n", Router: &RouterSpec{Existing: "theirs"}, Subnets: spec.Subnets}
+	routed("that is still at its own router", existing, whole, false)
+}
