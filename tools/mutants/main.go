@@ -173,7 +173,8 @@ type binaryOf struct {
 	// root is the folder that was the current one, and dir the package's.
 	root, dir string
 	flags     []string
-	patience  time.Duration
+	// took is how long each test takes.
+	took map[string]time.Duration
 }
 
 // build makes the binary. The changed files lie in folder; the compiler sees them in the place of the package's.
@@ -260,14 +261,15 @@ func (b *binaryOf) baseline() (reached map[int][]string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the tests: %w", err)
 	}
-	began := time.Now()
-	reached = map[int][]string{}
+	reached, b.took = map[int][]string{}, map[string]time.Duration{}
 	for name := range strings.Lines(string(names)) {
 		name = strings.TrimSpace(name)
+		began := time.Now()
 		cmd := b.command(context.Background(), []string{"MUTANTS_REACHED=" + b.reached}, only(name))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%s fails without a mutant: %w: %s", name, err, out)
 		}
+		b.took[name] = time.Since(began)
 		text, err := os.ReadFile(b.reached)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -283,8 +285,6 @@ func (b *binaryOf) baseline() (reached map[int][]string, err error) {
 			reached[id] = append(reached[id], name)
 		}
 	}
-	// A mutant with which the tests take that much longer is caught. It only ends what hangs: the machine may be busy.
-	b.patience = time.Minute + 3*time.Since(began)
 	return reached, nil
 }
 
@@ -292,7 +292,12 @@ func only(tests ...string) string { return "-test.run=^(" + strings.Join(tests, 
 
 // run runs tests with a mutant.
 func (b *binaryOf) run(id int, tests []string) (outcome, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), b.patience)
+	// A mutant with which the tests take that much longer is caught. It only ends what hangs: the machine may be busy.
+	patience := time.Minute
+	for _, name := range tests {
+		patience += 3 * b.took[name]
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := b.command(ctx, []string{fmt.Sprint("MUTANT=", id)}, only(tests...)).Run()
 	var exit *exec.ExitError
