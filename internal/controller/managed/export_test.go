@@ -94,3 +94,8 @@ func NewMismatchElsewhere(kind plan.Kind) error { return mismatchElsewhere(kind)
 func Explain(ctx context.Context, step plan.Step, refusal error) error {
 	return explain(ctx, nil, step, refusal)
 }
+
+// LeaveDrift splits a change for driftPolicy Report.
+func LeaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) {
+	return leaveDrift(change)
+}
