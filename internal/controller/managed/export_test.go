@@ -86,3 +86,16 @@ func (r *Reconciler[T]) Memory() (keys int) {
 	defer r.mu.Unlock()
 	return len(r.owned)
 }
+
+// NewMismatchElsewhere is the error of credentials of another namespace that lead elsewhere.
+func NewMismatchElsewhere(kind plan.Kind) error { return mismatchElsewhere(kind) }
+
+// Explain adds to the refusal of a step what the user can do, without asking Neutron what blocks it.
+func Explain(ctx context.Context, step plan.Step, refusal error) error {
+	return explain(ctx, nil, step, refusal)
+}
+
+// LeaveDrift splits a change for driftPolicy Report.
+func LeaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) {
+	return leaveDrift(change)
+}

@@ -1,0 +1,549 @@
+package netpolicy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/policy"
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// declare makes a policy of namespace team, for the Networks of an annotation, with a spec in YAML.
+func (w *world) declare(name, networks, spec string) {
+	w.T.Helper()
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	if err := yaml.Unmarshal([]byte("spec: "+spec), &obj.Object); err != nil {
+		w.T.Fatal(err)
+	}
+	obj.SetNamespace("team")
+	obj.SetName(name)
+	obj.SetUID(types.UID("uid-of-" + name))
+	obj.SetAnnotations(map[string]string{policy.AnnotationFor: networks})
+	w.source.Modify(obj)
+	w.settle()
+}
+
+// fromOthers is a spec that lets Pods of app=web in namespace other in.
+const fromOthers = `{podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress, Egress], ingress: [{from: [` +
+	`{namespaceSelector: {matchLabels: {name: other}}, podSelector: {matchLabels: {app: web}}}]}]}`
+
+// named has each namespace have its name as a label.
+func (w *world) named() {
+	w.policies.namespace = func(name string) labels.Set { return labels.Set{"name": name} }
+}
+
+// remotes are the ranges of a group, but for the one that closes egress.
+func remotes(group *cloudteamv1.SecurityGroup) (all []string) {
+	for _, r := range group.Spec.Rules {
+		if r.Direction == cloudteamv1.RuleIngress {
+			all = append(all, r.RemoteCIDR)
+		}
+	}
+	return all
+}
+
+func TestOnlyAddressesOfSelectedPodsAreInRules(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.named()
+		for i, test := range []struct {
+			namespace string
+			labels    map[string]string
+		}{
+			{"other", map[string]string{"app": "web"}},
+			{"other", map[string]string{"app": "web"}},
+			{"other", map[string]string{"app": "db"}},
+			{"third", map[string]string{"app": "web"}},
+			{"third", map[string]string{"app": "web"}},
+			{"other", map[string]string{TooManyLabels: ""}},
+		} {
+			w.add(fmt.Sprint("p", i), func(p *cloudteamv1.NetworkPort) {
+				p.Namespace, p.Labels, p.Spec.NetworkNamespace = test.namespace, test.labels, "team"
+				p.Status.Addresses = []cloudteamv1.PortAddress{
+					{Address: fmt.Sprintf("10.0.0.%d/24", 2*i)}, {Address: fmt.Sprintf("fd00::%d/64", 2*i)}, {Address: "none"},
+				}
+			})
+		}
+		w.list()
+		w.declare("db", "net", fromOthers)
+		want := []string{"10.0.0.0/32", "10.0.0.2/32", "fd00::/128", "fd00::2/128"}
+		if got := remotes(w.wantGroups("policy-db")["policy-db"]); !slices.Equal(got, want) {
+			t.Errorf("it lets in %v, want %v", got, want)
+		}
+	})
+}
+
+// otherPort is a NetworkPort of namespace other on Network team/net, which other tests of a rule's addresses change.
+func otherPort() *cloudteamv1.NetworkPort {
+	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "other", Name: "p", UID: "port", Labels: map[string]string{"app": "web"},
+	}}
+	port.Spec.NetworkNamespace, port.Spec.NetworkName = "team", "net"
+	port.Status.Addresses = []cloudteamv1.PortAddress{{Address: "10.0.0.1/24"}}
+	return port
+}
+
+// Nothing of the own namespace changes when Pods of another one come, go or are labelled.
+func TestRulesFollowThePodsOfOtherNamespaces(t *testing.T) {
+	key := cache.NewObjectName("other", "p")
+	inWorld(t, func(t *testing.T, w *world) {
+		w.named()
+		w.list()
+		w.declare("db", "net", fromOthers)
+		follows := func(when string, want ...string) {
+			t.Helper()
+			w.settle()
+			if got := remotes(w.wantGroups("policy-db")["policy-db"]); !slices.Equal(got, want) {
+				t.Errorf("%s, it lets in %v, want %v", when, got, want)
+			}
+		}
+		follows("with a port", "10.0.0.1/32")
+		edit := func(change func(*cloudteamv1.NetworkPort)) { t.Helper(); controllertest.Edit(t, w.API, key, change) }
+		edit(func(p *cloudteamv1.NetworkPort) { p.Status.Addresses[0].Address = "10.0.0.2/24" })
+		follows("with another address", "10.0.0.2/32")
+		edit(func(p *cloudteamv1.NetworkPort) { p.Labels = map[string]string{"app": "db"} })
+		follows("with other labels")
+		edit(func(p *cloudteamv1.NetworkPort) {
+			p.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-0", UID: "pod"}
+		})
+		follows("bound to a Pod that is not there")
+		pods := w.Kube.CoreV1().Pods("other")
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "other", Name: "web-0", UID: "pod", Labels: map[string]string{"app": "web"},
+			Annotations: map[string]string{selection.Annotation: "team/net"},
+		}}
+		if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		follows("bound to a Pod that is", "10.0.0.2/32")
+		pod.Labels = nil
+		if _, err := pods.Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		follows("bound to a Pod without labels")
+		edit(func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo, p.Labels = nil, map[string]string{"app": "web"} })
+		follows("bound to none", "10.0.0.2/32")
+		w.API.Delete(t, &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "p"}})
+		follows("without the port")
+	}, otherPort())
+}
+
+func TestRulesFollowTheLabelsOfNamespaces(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		of := labels.Set{}
+		w.policies.namespace = func(string) labels.Set { return of }
+		w.list()
+		namespaces := w.Kube.CoreV1().Namespaces()
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other", UID: "other"}}
+		if _, err := namespaces.Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.declare("db", "net", fromOthers)
+		if got := remotes(w.wantGroups("policy-db")["policy-db"]); len(got) > 0 {
+			t.Errorf("it lets in %v", got)
+		}
+		of = labels.Set{"name": "other"}
+		namespace.Labels = of
+		if _, err := namespaces.Update(t.Context(), namespace, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+		if got := remotes(w.wantGroups("policy-db")["policy-db"]); !slices.Equal(got, []string{"10.0.0.1/32"}) {
+			t.Errorf("it lets in %v", got)
+		}
+	}, otherPort())
+}
+
+// Nothing is synced for what changes no group.
+func TestWhatDoesNotMatterToPoliciesIsTheSame(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*cloudteamv1.NetworkPort)
+		same   bool
+	}{
+		"nothing":     {func(*cloudteamv1.NetworkPort) {}, true},
+		"conditions":  {func(p *cloudteamv1.NetworkPort) { p.Status.Conditions = []metav1.Condition{{}} }, true},
+		"an address":  {func(p *cloudteamv1.NetworkPort) { p.Status.Addresses[0].Address = "10.0.0.2/24" }, false},
+		"the binding": {func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = &cloudteamv1.PortBinding{Name: "a"} }, false},
+		"labels":      {func(p *cloudteamv1.NetworkPort) { p.Labels = nil }, false},
+	} {
+		was, is := otherPort(), otherPort()
+		if test.change(is); samePort(was, is) != test.same {
+			t.Errorf("of a port, %s: the same is %t", name, !test.same)
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(*cloudteamv1.Network)
+		same   bool
+	}{
+		"conditions":     {func(n *cloudteamv1.Network) { n.Status.Conditions = []metav1.Condition{{}} }, true},
+		"the generation": {func(n *cloudteamv1.Network) { n.Generation++ }, false},
+		"the class":      {func(n *cloudteamv1.Network) { n.Status.Class = &cloudteamv1.AppliedClass{Name: "a"} }, false},
+	} {
+		was, is := &cloudteamv1.Network{}, &cloudteamv1.Network{}
+		if test.change(is); sameNetwork(was, is) != test.same {
+			t.Errorf("of a Network, %s: the same is %t", name, !test.same)
+		}
+	}
+	pod := func(app string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}}}
+	}
+	if !SameForPolicies(pod("a"), pod("a")) || SameForPolicies(pod("a"), pod("b")) {
+		t.Error("what selects a Pod is its labels")
+	}
+}
+
+// object is a policy in the cache, for Networks, with n different peers of its own namespace.
+func object(t *testing.T, name string, networks, peers int) *Object {
+	t.Helper()
+	on, from := make([]string, networks), make([]any, peers)
+	for i := range on {
+		on[i] = fmt.Sprint("net", i)
+	}
+	for i := range from {
+		from[i] = map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": fmt.Sprint(i)}}}
+	}
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"podSelector": map[string]any{}, "ingress": []any{map[string]any{"from": from}},
+	}}}
+	obj.SetNamespace("team")
+	obj.SetName(name)
+	obj.SetAnnotations(map[string]string{policy.AnnotationFor: strings.Join(on, ",")})
+	o, err := Transform(obj)
+	if err != nil || !o.(*Object).Read {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	return o.(*Object)
+}
+
+// A namespace has as many groups as it may, and no more.
+func TestPoliciesBeyondTheMostGroupsCountAsNotRead(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		add := func(o *Object) {
+			t.Helper()
+			if err := w.policies.objects.Add(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first, half := object(t, "a", 8, 29), object(t, "b", 8, 29) // 8 Networks with 1 + 29 + 2 groups each
+		add(first)
+		add(half)
+		if within, beyond := w.policies.of("team"); len(within) != 2 || len(beyond) != 0 || first.cost()+half.cost() != maxGroups {
+			t.Errorf("within the most are %d policies, and %d beyond, of %d groups", len(within), len(beyond), first.cost()+half.cost())
+		}
+		add(object(t, "c", 1, 1))
+		add(object(t, "d", 1, 1))
+		if within, beyond := w.policies.of("team"); len(within) != 2 || len(beyond) != 2 || beyond[0].Name != "c" {
+			t.Errorf("within the most are %d policies, and %d beyond", len(within), len(beyond))
+		}
+	})
+}
+
+func TestAPortIsUnknownWhileAPolicyOfItsNetworkCountsAsNotRead(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		port := w.add("p", nil)
+		knows := func(want bool) {
+			t.Helper()
+			if _, known := w.policies.Member(port); known != want {
+				t.Errorf("known %t, want %t", known, want)
+			}
+		}
+		w.declare("db", "another", "{podSelector: all}") // it cannot be read
+		knows(true)
+		if lacks := w.policies.Lacks(port); lacks != "" {
+			t.Errorf("it lacks %q", lacks)
+		}
+		w.declare("db", "net", "{podSelector: all}")
+		knows(false)
+		if lacks := w.policies.Lacks(port); !strings.Contains(lacks, "It cannot be told which MultiNetworkPolicies select NetworkPort p") {
+			t.Errorf("it lacks %q", lacks)
+		}
+		w.declare("db", "/", "{podSelector: {}}") // nor for which Networks it is
+		knows(false)
+		w.declare("db", "another, /", "{podSelector: {}}")
+		knows(true)
+		// One policy within what a namespace may have, and one beyond.
+		for _, o := range []*Object{object(t, "a", 15, 29), object(t, "b", 1, 0)} {
+			o.Policy.On = append(o.Policy.On, cache.NewObjectName("team", "net"))
+			if err := w.policies.objects.Add(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		knows(false)
+	})
+}
+
+// Each change of a policy has new groups settle for as long.
+func TestALaterChangeSettlesLater(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		settling := func(want time.Duration) {
+			t.Helper()
+			if left := w.policies.Settling("team"); left != want {
+				t.Errorf("policies settle for %s, want %s", left, want)
+			}
+		}
+		w.policies.Changed("team")
+		controllertest.Settle(settlesAfter / 2)
+		w.policies.Changed("team")
+		settling(settlesAfter)
+		controllertest.Settle(settlesAfter/2 + time.Second)
+		settling(settlesAfter/2 - time.Second)
+		controllertest.Settle(settlesAfter)
+		settling(0)
+		w.policies.mu.Lock()
+		defer w.policies.mu.Unlock()
+		if len(w.policies.changed) > 0 {
+			t.Errorf("it remembers %v", w.policies.changed)
+		}
+		if none := (*Policies)(nil); none.Settling("team") != 0 {
+			t.Error("no policies settle")
+		}
+	})
+}
+
+// report has a group be as the controller of SecurityGroups would report it.
+func report(t *testing.T, w *world, name, id string, applied int64, ready bool) {
+	t.Helper()
+	controllertest.Edit(t, w.API, cache.NewObjectName("team", name), func(g *cloudteamv1.SecurityGroup) {
+		g.Status.SecurityGroupID, g.Status.AppliedGeneration = id, applied
+		state := controller.Reconciling("Creating", "")
+		if ready {
+			state = controller.Ready("Available", "")
+		}
+		g.Status.Conditions = controller.SetState(nil, 1, state)
+	})
+	w.settle()
+}
+
+func TestAGroupIsOnItsWayUntilItHasItsRules(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		w.put("db", "ingress", "egress")
+		name := w.wantGroups("policy-db")["policy-db"].Name
+		for _, test := range []struct {
+			id      string
+			applied int64
+			want    bool
+		}{{"", 0, true}, {"id", 0, true}, {"", 1, true}, {"id", 1, false}} {
+			report(t, w, name, test.id, test.applied, false)
+			if is := w.policies.Coming("team", name); is != test.want {
+				t.Errorf("with id %q and generation %d applied, it is coming: %t", test.id, test.applied, is)
+			}
+		}
+	})
+}
+
+// No Pod starts with a port whose groups do not hold in Neutron yet.
+func TestAPortLacksAGroupThatIsNotReady(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		w.put("db", "ingress", "egress")
+		name := w.wantGroups("policy-db")["policy-db"].Name
+		lacks := func(in []string, want string) {
+			t.Helper()
+			port := w.add("p", func(p *cloudteamv1.NetworkPort) { p.Status.SecurityGroupIDs = in })
+			if got := w.policies.Lacks(port); want == "" && got != "" || !strings.Contains(got, want) {
+				t.Errorf("a port in %v lacks %q, want %q", in, got, want)
+			}
+		}
+		report(t, w, name, "id", 1, false)
+		lacks([]string{"id"}, "SecurityGroup "+name+", or another one")
+		report(t, w, name, "", 1, true)
+		lacks([]string{""}, "is not Ready")
+		report(t, w, name, "id", 1, true)
+		lacks([]string{"id"}, "")
+		lacks(nil, "joins the groups")
+		if _, err := w.policies.groups.SecurityGroups("team").Get(name); err != nil {
+			t.Fatal(err)
+		}
+		w.API.Delete(t, &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}})
+		port := w.add("p", func(p *cloudteamv1.NetworkPort) { p.Status.SecurityGroupIDs = []string{"id"} })
+		controllertest.Settle(0)
+		if got := w.policies.Lacks(port); !strings.Contains(got, "is not Ready") {
+			t.Errorf("without its group, a port lacks %q", got)
+		}
+	})
+}
+
+// What each Network allows decides whether its policies hold there.
+func TestWhereAPolicyHolds(t *testing.T) {
+	cloud := &cloudteamv1.CloudReference{}
+	for name, test := range map[string]struct {
+		namespace string
+		change    func(*cloudteamv1.Network)
+		want      standing
+	}{
+		"the own":                           {"team", func(*cloudteamv1.Network) {}, serves},
+		"the own with a cloud":              {"team", func(n *cloudteamv1.Network) { n.Spec.Cloud = cloud }, serves},
+		"the own with port security":        {"team", func(n *cloudteamv1.Network) { n.Spec.PortSecurity = new(true) }, serves},
+		"the own without port security":     {"team", func(n *cloudteamv1.Network) { n.Spec.PortSecurity = new(false) }, without},
+		"another one":                       {"other", func(*cloudteamv1.Network) {}, lost},
+		"another one that is for all":       {"other", func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"*"} }, serves},
+		"another one with its own cloud":    {"other", func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces, n.Spec.Cloud = []string{"*"}, cloud }, without},
+		"another one that is for a third":   {"other", func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"third"} }, lost},
+		"another one that is for this, too": {"other", func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"team"} }, serves},
+	} {
+		t.Run(name, func(t *testing.T) {
+			network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: test.namespace, Name: "there", UID: "there"}}
+			test.change(network)
+			inWorld(t, func(t *testing.T, w *world) {
+				is, _, why := w.policies.on("team", cache.NewObjectName(test.namespace, "there"))
+				if is != test.want || (why == "") != (is == serves) {
+					t.Errorf("it is %d, because %q, want %d", is, why, test.want)
+				}
+				w.list()
+				w.declare("db", test.namespace+"/there", "{podSelector: {}}")
+				if told := w.Events.Take(); len(told) > 0 != (is != serves) || len(told) > 0 && !strings.Contains(told[0], why) {
+					t.Errorf("the Events are %q, want one that says %q", told, why)
+				}
+			}, network)
+		})
+	}
+}
+
+// Sets of Pods are looked for once, and only so many of them.
+func TestOnlySoManySetsAreLookedFor(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.named()
+		looking := w.policies.looking()
+		on := cache.NewObjectName("team", "net")
+		looks := func(i int) (found int, ok bool) {
+			addresses, ok := looking(on, policy.Peer{
+				Namespaces: labels.SelectorFromSet(labels.Set{"name": "other"}), Pods: labels.SelectorFromSet(labels.Set{"app": fmt.Sprint(i)}),
+			})
+			return len(addresses), ok
+		}
+		for i := range maxSets {
+			if _, ok := looks(i); !ok {
+				t.Fatalf("set %d is not looked for", i)
+			}
+		}
+		if _, ok := looks(maxSets); ok {
+			t.Error("one set too many is looked for")
+		}
+		if _, ok := looks(0); !ok {
+			t.Error("a set that is known is looked for no more")
+		}
+	})
+}
+
+// A virtual machine that is started has a Pod that waits for its networks, and one that was stopped has none.
+func TestLabelsOfAVirtualMachinesPort(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		w.put("db", "ingress", "egress")
+		port := w.add("p", func(p *cloudteamv1.NetworkPort) {
+			p.Annotations = map[string]string{consumer.AnnotationMadeFor: "VirtualMachine/vm"}
+		})
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: "launcher", UID: "launcher", Labels: map[string]string{"app": "db"},
+			Annotations: map[string]string{selection.Annotation: "net"},
+		}}
+		pod.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "kubevirt.io/v1", Kind: consumer.InstanceKind.Kind, Name: "vm", UID: "vm", Controller: new(true),
+		}}
+		member := func(selected, known bool) {
+			t.Helper()
+			if m, is := w.policies.Member(port); m.Selected != selected || is != known {
+				t.Errorf("selected %t, known %t, want %t, %t", m.Selected, is, selected, known)
+			}
+		}
+		member(false, false)
+		if err := w.policies.Pods().GetIndexer().Add(pod); err != nil {
+			t.Fatal(err)
+		}
+		member(true, true)
+		pod = pod.DeepCopy()
+		pod.Status.Phase = corev1.PodSucceeded
+		if err := w.policies.Pods().GetIndexer().Update(pod); err != nil {
+			t.Fatal(err)
+		}
+		member(false, false)
+	})
+}
+
+// Events about policies and their groups concern the ports that they may decide about.
+func TestPortsThatPoliciesDecideAbout(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		w.put("db", "ingress", "egress")
+		w.put("web", "ingress", "egress")
+		names := func(ports []*cloudteamv1.NetworkPort) (all []string) {
+			for _, p := range ports {
+				all = append(all, p.Namespace+"/"+p.Name)
+			}
+			slices.Sort(all)
+			return all
+		}
+		w.add("a", nil)
+		w.add("elsewhere", func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkName = "another" })
+		w.add("b", func(p *cloudteamv1.NetworkPort) { p.Namespace, p.Spec.NetworkNamespace = "other", "team" })
+		want := []string{"team/a"}
+		obj := w.policies.objects.List()[0].(*Object)
+		if got := names(w.policies.PortsOf(obj)); !cmp.Equal(got, want) {
+			t.Errorf("a policy decides about %v, want %v", got, want)
+		}
+		if got := w.policies.PortsOf(&cloudteamv1.Network{}); got != nil {
+			t.Errorf("a Network decides about %v", names(got))
+		}
+		group := w.wantGroups("policy-db", "policy-web")["policy-db"]
+		if got := names(w.policies.PortsIn(group)); !cmp.Equal(got, want) {
+			t.Errorf("in a policy's group are %v, want %v", got, want)
+		}
+		group.Annotations = nil
+		if got := names(w.policies.PortsIn(group)); got != nil {
+			t.Errorf("in a user's group are %v", got)
+		}
+	})
+}
+
+// An annotation and an Event hold so much and no more.
+func TestProblemsAreCutOnlyIfTheyAreTooLong(t *testing.T) {
+	if text := strings.Repeat("a", MaxProblem); limited([]string{text}) != text {
+		t.Errorf("it became %q", limited([]string{text}))
+	}
+	if got := limited([]string{strings.Repeat("ü", MaxProblem)}); len(got) > MaxProblem || len(got) < MaxProblem-len("ü") || !strings.HasSuffix(got, "ü…") {
+		t.Errorf("it has %d bytes: %q", len(got), got)
+	}
+	if got := limited([]string{"a", "b"}); got != "a; b" {
+		t.Errorf("it became %q", got)
+	}
+}
+
+// Another policy's problem, or the same one again, is another matter than a problem that is gone.
+func TestAProblemIsToldAgainAfterItWasGone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		w.put("db", "ingress", "problem")
+		w.Events.WantReasons(t, "Warning "+cloudteamv1.EventPolicyIncomplete)
+		w.put("db", "ingress", "problem", "web") // the same problem
+		w.Events.WantReasons(t)
+		group := w.wantGroups("policy-db", "policy-members", "policy-open-egress")["policy-db"]
+		if group.Annotations[cloudteamv1.AnnotationPolicyProblem] == "" {
+			t.Error("the group tells of no problem")
+		}
+		w.put("db", "ingress", "web")
+		w.Events.WantReasons(t)
+		group = w.wantGroups("policy-db", "policy-members", "policy-open-egress")["policy-db"]
+		if _, told := group.Annotations[cloudteamv1.AnnotationPolicyProblem]; told {
+			t.Errorf("the group tells of %q", group.Annotations[cloudteamv1.AnnotationPolicyProblem])
+		}
+		w.put("db", "ingress", "problem")
+		w.Events.WantReasons(t, "Warning "+cloudteamv1.EventPolicyIncomplete)
+	})
+}
