@@ -32,7 +32,7 @@ func poolGroup() group {
 				id: "pool", name: "a Deployment of %d on a Network, apply to all Pods running, pool ÷ no pool", limit: 0.5,
 				how: "Without a pool, the same Deployment's Pods are held by a gate of the benchmark's own. A loop creates one " +
 					"port for one Pod after another, with the attributes that the controller gives it, and opens the Pod's " +
-					"gate. The controller is stopped meanwhile. The Pods start no containers (kwok).",
+					"gate. The controller is stopped meanwhile. The Pods start no containers.",
 			},
 			{
 				id: "pool-calls", name: "calls to Neutron per Pod of it, with the pool", limit: 0.35,

@@ -56,7 +56,7 @@ func sizingGroup() group {
 			},
 			{
 				id: "size-took", name: "apply to all Networks Ready and all Pods running", limit: noLimit, unit: "s",
-				how: "With all processes on this machine. The Pods start no containers (kwok); the Networks come first.",
+				how: "With all processes on this machine. The Pods start no containers; the Networks come first.",
 			},
 			{
 				id: "size-restart", name: "start to ready beside all of them", limit: noLimit, unit: "s",
