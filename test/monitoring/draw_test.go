@@ -56,7 +56,7 @@ func (p drawn) draw(b *strings.Builder, x, y, w, h int, since, until time.Time) 
 	fmt.Fprintf(b, `<text x="%d" y="%d" fill="#888" font-size="9" text-anchor="end">%s</text>`, x+w, y-8,
 		html.EscapeString(amount(most, p.FieldConfig.Defaults.Unit)))
 	fmt.Fprintf(b, `<path d="M%d %dh%d" stroke="#2c3235"/>`, x, y+plot, w)
-	from, span := float64(since.Unix()), until.Sub(since).Seconds()
+	from, span := float64(since.Unix()), float64(until.Unix()-since.Unix())
 	for n, line := range p.lines {
 		color := colors[n%len(colors)]
 		var path strings.Builder

@@ -34,13 +34,11 @@ func TestTrunksOfTheNode(t *testing.T) {
 			t.Fatalf("%v: %s", err, output)
 		}
 	}
-	began := time.Now()
 	m, err := Start(Options{Dir: dir, Files: files})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.Stop)
-	t.Logf("the machine has booted after %s", time.Since(began).Round(time.Millisecond))
 	tests := "^(TestPods|TestTwoNetworks|TestPortsGone)$/^trunk$|^(TestRepairsOnTrunk|TestBadWorldsOfATrunk|TestAnADDWaitsForTheTrunk)$"
 	if more := os.Getenv(EnvTests); more != "" {
 		tests = more
@@ -49,9 +47,8 @@ func TestTrunksOfTheNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 			defer cancel()
-			began := time.Now()
 			output, err := m.Run(ctx, "/"+name+".test -test.v -test.run "+Quote(run))
-			t.Logf("%s after %s", output, time.Since(began).Round(time.Millisecond))
+			t.Log(output)
 			if err != nil {
 				t.Error(err)
 			} else if !strings.Contains(output, "--- PASS") || strings.Contains(output, "needs a kernel") {
