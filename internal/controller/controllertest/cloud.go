@@ -18,8 +18,8 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
-// Latency is what each call of the Cloud takes of the synthetic time.
-const Latency = 10 * time.Millisecond
+// latency is what each call of the Cloud takes of the synthetic time.
+const latency = 10 * time.Millisecond
 
 // Cloud is an Inventory in front of a Neutron in memory. What Neutron has and what the Inventory holds of it are apart,
 // as in production: the Inventory does not know others' changes until a list or Reread brings them in. Make it with
@@ -99,7 +99,7 @@ func NewCloud(calls *CallLog, credentials client.Identity, cluster string) *Clou
 	return c
 }
 
-func pass() { <-time.After(Latency) }
+func pass() { <-time.After(latency) }
 
 // SetDown has the calls that learn something fail; with nil, no more.
 func (c *Cloud) SetDown(err error) {
@@ -501,15 +501,4 @@ func (c *Cloud) CheckUntouched(t *testing.T) {
 		}
 	}
 	c.handedOut = nil
-}
-
-// Fails makes a Before or After that fails the steps of one action, the given number of times.
-func Fails(action plan.Action, times int, err error) func(plan.Step) error {
-	return func(step plan.Step) error {
-		if step.Action != action || times == 0 {
-			return nil
-		}
-		times--
-		return err
-	}
 }

@@ -48,6 +48,8 @@ type World[T Object] struct {
 	Clients *fake.Clientset
 	Kube    *kubefake.Clientset
 	Cloud   *Cloud
+	// Neutron takes the place of the Cloud after WithNeutron.
+	Neutron *Neutron
 	Events  *Events
 
 	// Resync is the resync period of the informers that NewInformers makes.
@@ -86,6 +88,22 @@ func NewWorld[T Object](t *testing.T, key cache.ObjectName) *World[T] {
 func (w *World[T]) WithCloud(credentials client.Identity, cluster string) *World[T] {
 	w.Cloud = NewCloud(w.Calls, credentials, cluster)
 	return w
+}
+
+// WithNeutron has the credentials lead to a project of an emulated cloud, and the Inventory hold what belongs to the
+// cluster.
+func (w *World[T]) WithNeutron(credentials client.Identity, cluster string) *World[T] {
+	w.Neutron = NewNeutron(w.Calls, credentials, cluster)
+	return w
+}
+
+// checkUntouched fails the test where what an Inventory handed out was changed.
+func (w *World[T]) checkUntouched() {
+	w.T.Helper()
+	w.Cloud.CheckUntouched(w.T)
+	if w.Neutron != nil {
+		w.Neutron.CheckUntouched(w.T)
+	}
 }
 
 // The resources that a World serves.
@@ -147,7 +165,7 @@ func (w *World[T]) Run(run func(ctx context.Context, workers int) error, workers
 			w.T.Error(err)
 		}
 		untouched()
-		w.Cloud.CheckUntouched(w.T)
+		w.checkUntouched()
 	})
 	synctest.Wait()
 }
@@ -169,7 +187,7 @@ func (w *World[T]) Sync(key cache.ObjectName) (controller.Result, error) {
 	untouched := Untouched(w.T, w.process.Caches...)
 	result, err := w.process.Sync(Logged(w.T), key)
 	untouched()
-	w.Cloud.CheckUntouched(w.T)
+	w.checkUntouched()
 	synctest.Wait()
 	return result, err
 }
