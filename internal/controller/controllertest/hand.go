@@ -440,6 +440,14 @@ func (c *Neutron) PutPool(id string, of netip.Prefix, length int) {
 	})
 }
 
+// Claim writes the word of a leader of another cluster with the same UID into the record of terms.
+func (c *Neutron) Claim(cluster, lease string) {
+	c.put("subnetpools", "term", time.Time{}, map[string]any{
+		"name": "network-controller " + cluster + " " + lease, "description": "[term=9/another]",
+		"prefixes": []string{"192.0.2.0/32"}, "min_prefixlen": 32, "default_prefixlen": 32,
+	})
+}
+
 // hide has Everything show nothing of an id, nor of the ports that exist now and have a router.
 func (c *Neutron) hide(id string) {
 	c.wire.hide(id)

@@ -22,6 +22,9 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
+// AuditInterval is the Inventory's. Nothing audits but Audit.
+const AuditInterval = time.Minute
+
 // Latency is how long each call of the Inventory takes, in virtual time.
 const Latency = time.Millisecond
 
@@ -47,6 +50,10 @@ type Neutron struct {
 	Replayed Listing
 	// Lists is true if a list begins with each look, so that it may end after a live read before it.
 	Lists bool
+	// Used, where set, are the addresses in use that the cloud counts, by subnet.
+	Used map[string]int64
+	// Term, where set, is the leader's term.
+	Term *inventory.Term
 	// Unsettled is whether another cluster of the same UID may act.
 	Unsettled bool
 	// Moved, where set, gets the owners of what lists found changed.
@@ -69,38 +76,41 @@ type Neutron struct {
 
 type handed struct{ given, copy plan.Observed }
 
+// projects are those that other credentials can lead to.
+var projects = []string{"p", "p1", "p2", "q", "x"}
+
 // NewNeutron makes an empty cloud, and an Inventory of what is the cluster's in the project of the credentials. These
-// are a member's. The CallLog gets each call.
+// are an administrator's. The CallLog gets each call.
 func NewNeutron(calls *CallLog, credentials client.Identity, cluster string) *Neutron {
-	return newNeutron(calls, credentials, cluster, "")
-}
-
-// projects are those that credentials can lead to.
-var projects = []string{"p", "p1", "p2", "p9", "q", "x"}
-
-func newNeutron(calls *CallLog, credentials client.Identity, cluster, user string) *Neutron {
 	c := &Neutron{calls: calls, project: credentials.ProjectID}
 	c.wire = &wire{of: c, numbers: map[string]int{}, hidden: map[string]bool{}, region: credentials.Region}
-	tenants := slices.Clone(projects)
-	if !slices.Contains(tenants, c.project) {
-		tenants = append(tenants, c.project)
-	}
 	c.server = neutrontest.New(neutrontest.Options{
-		Now: c.wire.now, NewID: c.wire.newID, KeepsFloatingIPs: true, Tenants: tenants,
+		Now: c.wire.now, NewID: c.wire.newID, KeepsFloatingIPs: true, TokenLifetime: tokenLifetime,
+		Tenants: slices.DeleteFunc(slices.Clone(projects), func(name string) bool { return name == c.project }),
 		ProjectID: func(name string) string {
-			if name == user {
-				return credentials.ProjectID
+			if name == administrator {
+				return c.project
 			}
 			return name
 		},
 	})
-	c.product = client.NewCloud(c.credentials(credentials, user), client.Options{Transport: c.wire})
-	c.admin = client.NewCloud(c.credentials(client.Identity{}, "admin"), client.Options{Transport: byHand{c.wire}})
-	c.Inventory = inventory.New(c.product, cluster, inventory.Options{Ports: true, Moved: func(object string) {
-		if c.Moved != nil {
-			c.Moved(object)
-		}
-	}})
+	c.product = client.NewCloud(c.credentials(credentials), client.Options{Transport: c.wire})
+	byHand := byHand{c.wire}
+	c.admin = client.NewCloud(c.credentials(client.Identity{ProjectID: c.project}), client.Options{Transport: byHand})
+	c.Inventory = inventory.New(c.product, cluster, inventory.Options{
+		Interval: AuditInterval, Ports: true,
+		Moved: func(object string) {
+			if c.Moved != nil {
+				c.Moved(object)
+			}
+		},
+		Term: func() (inventory.Term, bool) {
+			if c.Term == nil {
+				return inventory.Term{}, false
+			}
+			return *c.Term, true
+		},
+	})
 	// Each project has a default group from its first one on.
 	first := c.doIn(as(context.Background(), "sg-default", time.Time{}), http.MethodPost, "security-groups",
 		map[string]any{"security_group": map[string]any{"name": "first", "project_id": c.project}})
@@ -108,10 +118,17 @@ func newNeutron(calls *CallLog, credentials client.Identity, cluster, user strin
 	return c
 }
 
-// credentials lead to an identity as a user; by default the one of the project.
-func (c *Neutron) credentials(to client.Identity, user string) client.Credentials {
-	if user == "" {
-		user = to.ProjectID
+// administrator is the user whose project is the test's. The others are members of projects of their names.
+const administrator = "admin"
+
+// tokenLifetime is longer than tests take, so that no write is sent twice.
+const tokenLifetime = 365 * 24 * time.Hour
+
+// credentials lead to an identity.
+func (c *Neutron) credentials(to client.Identity) client.Credentials {
+	user := to.ProjectID
+	if user == c.project {
+		user = administrator
 	}
 	base := strings.TrimSuffix(to.Endpoint, "/")
 	if base == "" {
@@ -137,7 +154,7 @@ func (c *Neutron) credentials(to client.Identity, user string) client.Credential
 func (c *Neutron) Lead(t *testing.T, to client.Identity) {
 	t.Helper()
 	c.wire.region = to.Region
-	if err := c.product.Replace(t.Context(), c.credentials(to, "")); err != nil {
+	if err := c.product.Replace(t.Context(), c.credentials(to)); err != nil {
 		t.Fatal(err)
 	}
 }

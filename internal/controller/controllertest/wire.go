@@ -312,6 +312,9 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.collection == "network-ip-availabilities" && w.of.Used != nil {
+		content = w.counted()
+	}
 	if q.lists() || strings.HasPrefix(line, "names of ") {
 		content = w.shown(q, content)
 	}
@@ -336,6 +339,21 @@ func (w *wire) unheard(r *http.Request, q request) (*http.Response, error) {
 		return nil, err
 	}
 	return answered(response, content), nil
+}
+
+// counted is the cloud's count of addresses in use.
+func (w *wire) counted() []byte {
+	counts := []any{}
+	for subnet, used := range w.of.Used {
+		counts = append(counts, map[string]any{"subnet_id": subnet, "used_ips": used})
+	}
+	content, err := json.Marshal(map[string]any{
+		"network_ip_availabilities": []any{map[string]any{"subnet_ip_availability": counts}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return content
 }
 
 // lists reports whether a call is one of an audit.
