@@ -452,7 +452,7 @@ func (c *Neutron) Claim(cluster, lease string) {
 func (c *Neutron) hide(id string) {
 	c.wire.hide(id)
 	for _, p := range c.Ports() {
-		if p.Router != "" || strings.HasPrefix(p.Device, "network:router_gateway") {
+		if p.Router != "" {
 			c.wire.hide(p.ID)
 		}
 	}

@@ -71,6 +71,7 @@ type Neutron struct {
 	mu        sync.Mutex
 	handedOut []handed
 	looks     int
+	applied   plan.Change
 	down      error
 }
 
@@ -154,7 +155,7 @@ func (c *Neutron) credentials(to client.Identity) client.Credentials {
 func (c *Neutron) Lead(t *testing.T, to client.Identity) {
 	t.Helper()
 	c.wire.region = to.Region
-	if err := c.product.Replace(t.Context(), c.credentials(to)); err != nil {
+	if err := c.product.Replace(context.Background(), c.credentials(to)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -188,6 +189,24 @@ func (c *Neutron) Observed(
 	return observed, err
 }
 
+// Apply is the Inventory's.
+func (c *Neutron) Apply(ctx context.Context, change plan.Change) (done plan.Change, err error) {
+	done, err = c.Inventory.Apply(ctx, change)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.applied = append(c.applied, done...)
+	return done, err
+}
+
+// Applied gives the steps that the Inventory has taken since it was last called.
+func (c *Neutron) Applied() plan.Change {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	applied := c.applied
+	c.applied = nil
+	return applied
+}
+
 // Looks is how often a sync asked what there is, which every sync of an object that stays does.
 func (c *Neutron) Looks() int {
 	c.mu.Lock()
@@ -198,17 +217,11 @@ func (c *Neutron) Looks() int {
 // Settled is the Inventory's.
 func (c *Neutron) Settled() bool { return !c.Unsettled && c.Inventory.Settled() }
 
-// Listed is when the last complete list began.
-func (c *Neutron) Listed() time.Time {
-	_, listed, _, _ := c.Owners()
-	return listed
-}
-
 // Audit lists now, as the Inventory does at intervals.
 func (c *Neutron) Audit(t *testing.T) {
 	t.Helper()
 	<-time.After(1) // a list that began at the same moment would do
-	if err := c.Inventory.Audit(Logged(t)); err != nil {
+	if err := c.Inventory.Audit(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	c.calls.Take()
@@ -234,6 +247,10 @@ func (c *Neutron) see(collections ...string) plan.Observed {
 	}
 	shown = plantest.CloneObserved(shown)
 	shown.Networks = listed(c, shown.Networks, func(n *plan.ObservedNetwork) (string, *string) { return n.ID, &n.Description })
+	// The ports of routers' gateways and of floating IPs are of no project.
+	shown.Ports = slices.DeleteFunc(shown.Ports, func(p plan.ObservedPort) bool {
+		return strings.HasPrefix(p.Device, "network:router_gateway") || strings.HasPrefix(p.Device, "network:floatingip")
+	})
 	shown.Ports = listed(c, shown.Ports, func(p *plan.ObservedPort) (string, *string) { return p.ID, &p.Description })
 	shown.Routers = listed(c, shown.Routers, func(r *plan.ObservedRouter) (string, *string) { return r.ID, &r.Description })
 	shown.Groups = slices.DeleteFunc(shown.Groups, func(g plan.ObservedGroup) bool { return g.Name == "default" })
@@ -296,7 +313,7 @@ func (c *Neutron) Listing() Listing {
 	all := Listing{}
 	for _, of := range []string{"networks", "subnets", "ports", "routers", "security-groups", "floatingips", "rbac-policies"} {
 		answer := c.do("GET", of, nil)
-		for _, item := range answer[strings.ReplaceAll(of, "-", "_")].([]any) {
+		for _, item := range answer[many(of)].([]any) {
 			all[of] = append(all[of], item.(map[string]any))
 		}
 	}

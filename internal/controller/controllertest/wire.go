@@ -2,7 +2,6 @@ package controllertest
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -15,6 +14,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,13 +36,17 @@ type wire struct {
 	// mu is held while the emulator serves a call, which takes no time.
 	mu     sync.Mutex
 	region string
-	// forced is the id of what is made next, made how the other ids begin, and clock the time; empty for the usual ones.
-	forced, made string
+	// made is the collection of what the call under way makes, noted whether the Inventory sent it, forced the id that it
+	// is given by hand, and clock the time by hand.
+	made, forced string
+	noted        bool
 	clock        time.Time
-	// serial counts what the Inventory made, and others what it did not.
+	// serial counts what the Inventory made, and others everything else.
 	serial, others int
-	numbers        map[string]int
-	hidden         map[string]bool
+	// listed is when the last list began.
+	listed  time.Time
+	numbers map[string]int
+	hidden  map[string]bool
 }
 
 // prefixes begin the ids of what a POST makes.
@@ -59,15 +63,16 @@ func (w *wire) now() time.Time {
 }
 
 // newID is called while mu is held.
-func (w *wire) newID() string {
-	id := w.forced
-	if w.forced = ""; id == "" {
-		serial := &w.serial
-		if w.made == "" {
-			serial = &w.others
-		}
-		*serial++
-		id = fmt.Sprintf("%s-%d", cmp.Or(w.made, "other"), *serial)
+func (w *wire) newID(collection string) (id string) {
+	switch {
+	case collection == w.made && w.forced != "":
+		id, w.forced = w.forced, ""
+	case collection == w.made && w.noted:
+		w.serial++
+		id = fmt.Sprintf("%s-%d", prefixes[collection], w.serial)
+	default:
+		w.others++
+		id = fmt.Sprintf("other-%d", w.others)
 	}
 	w.numbers[id] = len(w.numbers)
 	return spell(id)
@@ -163,6 +168,11 @@ type request struct {
 	body                           map[string]any
 }
 
+// many is the name of a collection in a body.
+func many(collection string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(collection, "qos/"), "-", "_")
+}
+
 func parse(r *http.Request) (q request, ok bool) {
 	path, ok := strings.CutPrefix(r.URL.Path, "/v2.0/")
 	if !ok {
@@ -216,12 +226,12 @@ func (w *wire) send(r *http.Request, q request) (*http.Response, []byte, error) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.made, w.forced, w.clock = "", "", time.Time{}
-	if as, ok := r.Context().Value(makeKey{}).(makeAs); ok {
+	w.made, w.forced, w.clock = q.collection, "", time.Time{}
+	as, byHand := r.Context().Value(makeKey{}).(makeAs)
+	if byHand {
 		w.forced, w.clock = as.id, as.at
-	} else if q.method == http.MethodPost {
-		w.made = prefixes[q.collection]
 	}
+	w.noted = !byHand && q.method == http.MethodPost
 	return w.serve(out)
 }
 
@@ -275,8 +285,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	line, noted := "", false
 	if ok && len(steps) == 0 {
-		if line, noted = q.read(); line == "list networks" {
-			w.of.calls.Note("list")
+		if line, noted = q.read(); q.lists() {
+			w.noteList(q)
 		} else if noted {
 			w.of.calls.Note("%s", line)
 		}
@@ -328,6 +338,20 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answered(response, content), nil
 }
 
+// noteList notes the first list of an audit, whose lists begin one after the other. Those of subnets and shares follow
+// that of networks.
+func (w *wire) noteList(q request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, held := kinds[q.collection]; !held {
+		return
+	}
+	if time.Since(w.listed) > Latency {
+		w.of.calls.Note("list")
+	}
+	w.listed = time.Now()
+}
+
 // unheard answers a write with the resource as it is.
 func (w *wire) unheard(r *http.Request, q request) (*http.Response, error) {
 	if q.method == http.MethodDelete {
@@ -371,15 +395,15 @@ func (w *wire) shown(q request, content []byte) []byte {
 	if json.Unmarshal(content, &answer) != nil {
 		return content
 	}
-	many := strings.ReplaceAll(q.collection, "-", "_")
-	items, _ := answer[many].([]any)
+	all := many(q.collection)
+	items, _ := answer[all].([]any)
 	if w.of.Replayed != nil && q.lists() {
 		items = []any{}
 		for _, item := range w.of.Replayed[q.collection] {
 			items = append(items, item)
 		}
 	}
-	answer[many] = slices.DeleteFunc(items, func(item any) bool {
+	answer[all] = slices.DeleteFunc(items, func(item any) bool {
 		id, _ := item.(map[string]any)["id"].(string)
 		return w.of.Missed[id]
 	})
@@ -417,6 +441,9 @@ func (q request) steps() (steps []plan.Step) {
 		of, _ := body.(map[string]any)
 		step := step
 		_, gateway := of["external_gateway_info"]
+		if cidr, ok := of["cidr"].(string); ok && action == plan.CreateSubnet {
+			step.Subnet.CIDR = netip.MustParsePrefix(cidr)
+		}
 		switch {
 		case action == plan.CreatePort && of["device_owner"] == plan.InterfaceDeviceOwner:
 			step.Action = plan.CreateInterface
@@ -425,10 +452,10 @@ func (q request) steps() (steps []plan.Step) {
 		}
 		return step
 	}
-	many := strings.ReplaceAll(q.collection, "-", "_")
-	bulk, isBulk := q.body[many].([]any)
+	all := many(q.collection)
+	bulk, isBulk := q.body[all].([]any)
 	if !isBulk || action == plan.CreateRules {
-		return []plan.Step{one(q.body[strings.TrimSuffix(many, "s")])}
+		return []plan.Step{one(q.body[strings.TrimSuffix(all, "s")])}
 	}
 	for _, body := range bulk {
 		steps = append(steps, one(body))
@@ -457,8 +484,8 @@ var kinds = map[string]plan.Kind{
 	"floatingips": plan.KindFloatingIP,
 }
 
-// read says what a read is, as the CallLog and Reads have it. The CallLog has no line of what follows another call or is
-// never alone, such as the lists of other kinds than networks, counts and names; it is false for these.
+// read says what a read is, as the CallLog and Reads have it. The CallLog has no line of what follows another call, nor
+// of counts and names; it is false for these, and for lists, of which an audit has several.
 func (q request) read() (line string, noted bool) {
 	of, held := kinds[q.collection]
 	switch {
@@ -517,7 +544,11 @@ func answerTo(err error) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answered(&http.Response{StatusCode: as.status, Header: http.Header{}}, content), nil
+	header := http.Header{}
+	if e.Wait > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(e.Wait.Seconds())))
+	}
+	return answered(&http.Response{StatusCode: as.status, Header: header}, content), nil
 }
 
 // byHand is the transport of what a test does and sees. Nothing of it is noted or broken, and it takes no time. A list
@@ -532,7 +563,7 @@ func (w byHand) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	lists := q.lists()
 	if only, _ := r.Context().Value(readKey{}).([]string); lists && len(only) > 0 && !slices.Contains(only, q.collection) {
-		none := fmt.Sprintf(`{%q: []}`, strings.ReplaceAll(q.collection, "-", "_"))
+		none := fmt.Sprintf(`{%q: []}`, many(q.collection))
 		return answered(&http.Response{StatusCode: http.StatusOK, Header: http.Header{}}, []byte(none)), nil
 	}
 	q.query.Del("project_id")
@@ -549,11 +580,11 @@ func (w byHand) RoundTrip(r *http.Request) (*http.Response, error) {
 // owned marks what a list shows as the reader's.
 func owned(q request, content []byte) []byte {
 	var answer map[string]any
-	many := strings.ReplaceAll(q.collection, "-", "_")
+	all := many(q.collection)
 	if json.Unmarshal(content, &answer) != nil {
 		return content
 	}
-	items, _ := answer[many].([]any)
+	items, _ := answer[all].([]any)
 	for _, item := range items {
 		if of := item.(map[string]any); of["description"] != nil {
 			of["description"] = reader.Describe(of["description"].(string))

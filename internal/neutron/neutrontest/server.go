@@ -75,8 +75,9 @@ type Options struct {
 	// DeadHosts are those whose agents are not alive. Ports can be bound there, and the binding fails.
 	DeadHosts []string
 
-	// NewID makes the ids of resources, one call for each; random UUIDs by default. It gets one call at a time.
-	NewID func() string
+	// NewID makes the id of a resource of a collection, such as "networks"; random UUIDs by default. It gets one call at a
+	// time.
+	NewID func(collection string) string
 
 	// ProjectID makes the id of a project from its name; a random one by default.
 	ProjectID func(name string) string
@@ -126,7 +127,7 @@ func New(options Options) *Server {
 		options.Segments = Unlimited
 	}
 	if options.NewID == nil {
-		options.NewID = newUUID
+		options.NewID = func(string) string { return newUUID() }
 	}
 	if options.ProjectID == nil {
 		options.ProjectID = func(string) string { return newHexID() }

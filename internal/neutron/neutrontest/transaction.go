@@ -10,7 +10,7 @@ import (
 // does.
 type transaction struct {
 	now    time.Time
-	newID  func() string
+	newID  func(collection string) string
 	bumped map[*standard]bool
 	undo   []func()
 
@@ -76,9 +76,9 @@ func (tx *transaction) bumpAgain(r *standard) {
 	tx.bump(r)
 }
 
-// stamp gives a new resource what all resources have. Its revision is zero and does not move in this transaction.
-func (tx *transaction) stamp(r *standard, in values) {
-	r.id = tx.newID()
+// stamp gives a new resource of a collection what all resources have. Its revision is zero and does not move in this transaction.
+func (tx *transaction) stamp(collection string, r *standard, in values) {
+	r.id = tx.newID(collection)
 	r.project = in.text("tenant_id")
 	r.name = in.text("name")
 	r.description = in.text("description")
