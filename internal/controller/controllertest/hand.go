@@ -293,7 +293,8 @@ func (c *Neutron) Rival(id string, change func(*plan.ObservedNetwork)) {
 			c.Remove(s.ID)
 		}
 	}
-	c.share(id, slices.DeleteFunc(slices.Clone(is.Shares), func(s plan.Share) bool { return slices.Contains(was.Shares, s) }))
+	had := func(s plan.Share) bool { return slices.Contains(was.Shares, s) }
+	c.share(id, slices.DeleteFunc(slices.Clone(is.Shares), had))
 	if !slices.Equal(was.Tags, is.Tags) {
 		c.do(http.MethodPut, "networks/"+id+"/tags", map[string]any{"tags": append([]string{}, is.Tags...)})
 	}
@@ -419,11 +420,9 @@ func (c *Neutron) Outside(id string, addresses netip.Prefix, from ...string) {
 		// An address that no test comes to. Each router has another.
 		at := cidr.Addr().As4()
 		at[3] = 250 - byte(len(c.wire.hidden)%50)
-		c.PutPort(plan.ObservedPort{
-			ID: fmt.Sprintf("%s-%d", gate, i), NetworkID: of["network_id"].(string), Router: gate, PortAttributes: plan.PortAttributes{
-				Addresses: []plan.PortAddress{{SubnetID: subnet, Address: netip.AddrFrom4(at)}},
-			},
-		})
+		face := plan.ObservedPort{ID: fmt.Sprintf("%s-%d", gate, i), NetworkID: of["network_id"].(string), Router: gate}
+		face.Addresses = []plan.PortAddress{{SubnetID: subnet, Address: netip.AddrFrom4(at)}}
+		c.PutPort(face)
 	}
 	c.hide(gate)
 }
@@ -467,7 +466,9 @@ func (c *Neutron) Detach(port string) {
 
 // Remove deletes the resource with an id, and the ports and floating IPs that are in its way.
 func (c *Neutron) Remove(id string) {
-	for _, of := range []string{"ports", "security-groups", "security-group-rules", "floatingips", "subnets", "rbac-policies", "networks", "routers"} {
+	for _, of := range []string{
+		"ports", "security-groups", "security-group-rules", "floatingips", "subnets", "rbac-policies", "networks", "routers",
+	} {
 		err := c.admin.Do(context.Background(), client.Request{Op: "by hand", Method: http.MethodDelete, Path: of + "/" + id})
 		refusal, refused := errors.AsType[*client.Error](err)
 		switch {
@@ -475,8 +476,9 @@ func (c *Neutron) Remove(id string) {
 			return
 		case refused && refusal.Status == http.StatusNotFound:
 		case refused && (of == "networks" || of == "subnets"):
+			within := func(a plan.PortAddress) bool { return a.SubnetID == id }
 			for _, p := range c.Ports() {
-				if p.NetworkID == id || slices.ContainsFunc(p.Addresses, func(a plan.PortAddress) bool { return a.SubnetID == id }) {
+				if p.NetworkID == id || slices.ContainsFunc(p.Addresses, within) {
 					c.Remove(p.ID)
 				}
 			}

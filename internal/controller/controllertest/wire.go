@@ -27,9 +27,9 @@ import (
 // emulatedRegion is the emulator's only region.
 const emulatedRegion = "RegionOne"
 
-// wire is the transport of the Inventory's calls. It notes them in the words of package plan, breaks them as the Neutron
-// says, and serves them one at a time. The emulator takes only UUIDs for ids: the wire writes each short id as the UUID
-// that spells it.
+// wire is the transport of the Inventory's calls. It notes them in the words of package plan, breaks them as the
+// Neutron says, and has them served one at a time. The emulator takes only UUIDs for ids: the wire writes each short id
+// as the UUID that spells it.
 type wire struct {
 	of *Neutron
 
@@ -43,8 +43,8 @@ type wire struct {
 	clock        time.Time
 	// serial counts what the Inventory made, and others everything else.
 	serial, others int
-	// listed is when the last list began.
-	listed  time.Time
+	// round has the kinds that were listed since the CallLog has the last list.
+	round   map[string]bool
 	numbers map[string]int
 	hidden  map[string]bool
 }
@@ -286,7 +286,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	line, noted := "", false
 	if ok && len(steps) == 0 {
 		if line, noted = q.read(); q.lists() {
-			w.noteList(q)
+			w.noteList(q, r.Context().Value(quietKey{}) != nil)
 		} else if noted {
 			w.of.calls.Note("%s", line)
 		}
@@ -338,18 +338,21 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answered(response, content), nil
 }
 
-// noteList notes the first list of an audit, whose lists begin one after the other. Those of subnets and shares follow
-// that of networks.
-func (w *wire) noteList(q request) {
+// noteList notes a round of lists, which has at most one of each kind. Those of subnets and shares follow that of
+// networks.
+func (w *wire) noteList(q request, quiet bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, held := kinds[q.collection]; !held {
 		return
 	}
-	if time.Since(w.listed) > Latency {
-		w.of.calls.Note("list")
+	if len(w.round) == 0 || w.round[q.collection] {
+		if !quiet {
+			w.of.calls.Note("list")
+		}
+		w.round = map[string]bool{}
 	}
-	w.listed = time.Now()
+	w.round[q.collection] = true
 }
 
 // unheard answers a write with the resource as it is.

@@ -28,7 +28,7 @@ import (
 // World is everything around a controller in a unit test. A package's tests embed it in a type of their own, which adds
 // the controller and what is particular to it. A test makes a World in a bubble of testing/synctest, in five steps:
 //
-//  1. NewWorld makes the clients, the API server, the Cloud and the recorders. WithCloud names the Cloud's project.
+//  1. NewWorld makes the clients, the API server and the recorders. WithNeutron adds a cloud.
 //  2. Serve adds kinds to the API server, or rules to the kinds that it has. Create adds objects.
 //  3. NewInformers makes the informers of one process. The test passes them to its NewController.
 //  4. Start runs the informers. Tests that want caches behind the API server call Show instead.
@@ -41,14 +41,13 @@ type World[T Object] struct {
 	// Key is the example's.
 	Key cache.ObjectName
 
-	// Calls lists what the controller asks of the API server and of the Cloud, in order.
+	// Calls lists what the controller asks of the API server and of the cloud, in order.
 	Calls *CallLog
 	// API is the API server in front of Clients. It serves Networks and NetworkPorts, without a line in Calls.
 	API     *APIServer
 	Clients *fake.Clientset
 	Kube    *kubefake.Clientset
-	Cloud   *Cloud
-	// Neutron takes the place of the Cloud after WithNeutron.
+	// Neutron is nil without WithNeutron.
 	Neutron *Neutron
 	Events  *Events
 
@@ -76,17 +75,11 @@ func NewWorld[T Object](t *testing.T, key cache.ObjectName) *World[T] {
 	calls := &CallLog{}
 	w := &World[T]{
 		T: t, Key: key, Calls: calls, API: NewAPIServer(calls), Clients: fake.NewSimpleClientset(),
-		Kube: kubefake.NewSimpleClientset(), Cloud: NewCloud(calls, client.Identity{}, ""), Events: &Events{},
+		Kube: kubefake.NewSimpleClientset(), Events: &Events{},
 	}
 	Serve(w.API, w.Clients, Networks, Rules[*cloudteamv1.Network]{})
 	Serve(w.API, w.Clients, NetworkPorts, Rules[*cloudteamv1.NetworkPort]{})
 	t.Cleanup(w.Stop)
-	return w
-}
-
-// WithCloud has the credentials lead to a project, and the Inventory hold what belongs to the cluster.
-func (w *World[T]) WithCloud(credentials client.Identity, cluster string) *World[T] {
-	w.Cloud = NewCloud(w.Calls, credentials, cluster)
 	return w
 }
 
@@ -97,10 +90,9 @@ func (w *World[T]) WithNeutron(credentials client.Identity, cluster string) *Wor
 	return w
 }
 
-// checkUntouched fails the test where what an Inventory handed out was changed.
+// checkUntouched fails the test where what the Inventory handed out was changed.
 func (w *World[T]) checkUntouched() {
 	w.T.Helper()
-	w.Cloud.CheckUntouched(w.T)
 	if w.Neutron != nil {
 		w.Neutron.CheckUntouched(w.T)
 	}

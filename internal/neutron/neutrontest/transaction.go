@@ -76,7 +76,8 @@ func (tx *transaction) bumpAgain(r *standard) {
 	tx.bump(r)
 }
 
-// stamp gives a new resource of a collection what all resources have. Its revision is zero and does not move in this transaction.
+// stamp gives a new resource of a collection what all resources have. Its revision is zero and does not move in this
+// transaction.
 func (tx *transaction) stamp(collection string, r *standard, in values) {
 	r.id = tx.newID(collection)
 	r.project = in.text("tenant_id")
