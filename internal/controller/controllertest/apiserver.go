@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -354,7 +355,7 @@ func (s *APIServer) delete(k *served, was Object) error {
 // is one who applies, with force, and parts are those right below the status.
 func (k *served) patched(action clienttesting.PatchActionImpl, was Object) (Object, error) {
 	var patch map[string]any
-	if err := json.Unmarshal(action.Patch, &patch); err != nil {
+	if err := utiljson.Unmarshal(action.Patch, &patch); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	var body struct {
@@ -431,7 +432,7 @@ func merged(target, patch map[string]any) map[string]any {
 // contentOf is an object as JSON holds it.
 func contentOf(obj Object) (content map[string]any, err error) {
 	data, err := json.Marshal(obj)
-	return content, errors.Join(err, json.Unmarshal(data, &content))
+	return content, errors.Join(err, utiljson.Unmarshal(data, &content))
 }
 
 func (k *served) conflict(name string) error {

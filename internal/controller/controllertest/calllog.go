@@ -1,6 +1,6 @@
 // Package controllertest has fakes of what is around a controller, for unit tests in a bubble of testing/synctest: an
-// API server over generated fake clientsets, a cloud with an Inventory in front of it, and a recorder of Events. A
-// CallLog has the calls to them, so that a test can check their number and order.
+// API server over generated fake clientsets, the product's Inventory over the emulated cloud, and a recorder of Events.
+// A CallLog has the calls to them, so that a test can check their number and order.
 package controllertest
 
 import (

@@ -33,39 +33,3 @@ func (Names) SubnetPool(_ context.Context, _, id string) (plan.SubnetPool, error
 	}
 	return plan.SubnetPool{ID: id, IPVersion: 4, MinPrefixLength: 8, MaxPrefixLength: 32, DefaultPrefixLength: 26}, nil
 }
-
-// QoSPolicy is the Inventory's.
-func (c *Cloud) QoSPolicy(ctx context.Context, name string) (string, error) {
-	return named(c, func() (string, error) { return c.Names.QoSPolicy(ctx, name) })
-}
-
-// SecurityGroup is the Inventory's.
-func (c *Cloud) SecurityGroup(ctx context.Context, field, name string) (string, error) {
-	return named(c, func() (string, error) { return c.Names.SecurityGroup(ctx, field, name) })
-}
-
-// ExternalNetwork is the Inventory's.
-func (c *Cloud) ExternalNetwork(ctx context.Context, field, name string) (string, error) {
-	return named(c, func() (string, error) { return c.Names.ExternalNetwork(ctx, field, name) })
-}
-
-// Router is the Inventory's.
-func (c *Cloud) Router(ctx context.Context, name string) (string, error) {
-	return named(c, func() (string, error) { return c.Names.Router(ctx, name) })
-}
-
-// SubnetPool is the Inventory's.
-func (c *Cloud) SubnetPool(ctx context.Context, field, name string) (plan.SubnetPool, error) {
-	return named(c, func() (plan.SubnetPool, error) { return c.Names.SubnetPool(ctx, field, name) })
-}
-
-// named gives what a name means, unless nobody can tell.
-func named[T any](c *Cloud, meant func() (T, error)) (T, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.unnamed != nil {
-		var none T
-		return none, c.unnamed
-	}
-	return meant()
-}

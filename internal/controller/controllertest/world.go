@@ -28,7 +28,7 @@ import (
 // World is everything around a controller in a unit test. A package's tests embed it in a type of their own, which adds
 // the controller and what is particular to it. A test makes a World in a bubble of testing/synctest, in five steps:
 //
-//  1. NewWorld makes the clients, the API server, the Cloud and the recorders. WithCloud names the Cloud's project.
+//  1. NewWorld makes the clients, the API server and the recorders. WithNeutron adds a cloud.
 //  2. Serve adds kinds to the API server, or rules to the kinds that it has. Create adds objects.
 //  3. NewInformers makes the informers of one process. The test passes them to its NewController.
 //  4. Start runs the informers. Tests that want caches behind the API server call Show instead.
@@ -41,13 +41,14 @@ type World[T Object] struct {
 	// Key is the example's.
 	Key cache.ObjectName
 
-	// Calls lists what the controller asks of the API server and of the Cloud, in order.
+	// Calls lists what the controller asks of the API server and of the cloud, in order.
 	Calls *CallLog
 	// API is the API server in front of Clients. It serves Networks and NetworkPorts, without a line in Calls.
 	API     *APIServer
 	Clients *fake.Clientset
 	Kube    *kubefake.Clientset
-	Cloud   *Cloud
+	// Neutron is nil without WithNeutron.
+	Neutron *Neutron
 	Events  *Events
 
 	// Resync is the resync period of the informers that NewInformers makes.
@@ -74,7 +75,7 @@ func NewWorld[T Object](t *testing.T, key cache.ObjectName) *World[T] {
 	calls := &CallLog{}
 	w := &World[T]{
 		T: t, Key: key, Calls: calls, API: NewAPIServer(calls), Clients: fake.NewSimpleClientset(),
-		Kube: kubefake.NewSimpleClientset(), Cloud: NewCloud(calls, client.Identity{}, ""), Events: &Events{},
+		Kube: kubefake.NewSimpleClientset(), Events: &Events{},
 	}
 	Serve(w.API, w.Clients, Networks, Rules[*cloudteamv1.Network]{})
 	Serve(w.API, w.Clients, NetworkPorts, Rules[*cloudteamv1.NetworkPort]{})
@@ -82,10 +83,19 @@ func NewWorld[T Object](t *testing.T, key cache.ObjectName) *World[T] {
 	return w
 }
 
-// WithCloud has the credentials lead to a project, and the Inventory hold what belongs to the cluster.
-func (w *World[T]) WithCloud(credentials client.Identity, cluster string) *World[T] {
-	w.Cloud = NewCloud(w.Calls, credentials, cluster)
+// WithNeutron has the credentials lead to a project of an emulated cloud, and the Inventory hold what belongs to the
+// cluster.
+func (w *World[T]) WithNeutron(credentials client.Identity, cluster string) *World[T] {
+	w.Neutron = NewNeutron(w.Calls, credentials, cluster)
 	return w
+}
+
+// checkUntouched fails the test where what the Inventory handed out was changed.
+func (w *World[T]) checkUntouched() {
+	w.T.Helper()
+	if w.Neutron != nil {
+		w.Neutron.CheckUntouched(w.T)
+	}
 }
 
 // The resources that a World serves.
@@ -147,7 +157,7 @@ func (w *World[T]) Run(run func(ctx context.Context, workers int) error, workers
 			w.T.Error(err)
 		}
 		untouched()
-		w.Cloud.CheckUntouched(w.T)
+		w.checkUntouched()
 	})
 	synctest.Wait()
 }
@@ -169,7 +179,7 @@ func (w *World[T]) Sync(key cache.ObjectName) (controller.Result, error) {
 	untouched := Untouched(w.T, w.process.Caches...)
 	result, err := w.process.Sync(Logged(w.T), key)
 	untouched()
-	w.Cloud.CheckUntouched(w.T)
+	w.checkUntouched()
 	synctest.Wait()
 	return result, err
 }

@@ -34,16 +34,23 @@ type world struct {
 	classes *controllertest.Classes
 }
 
-// inWorld runs a test in which the objects exist, and the class "open", which allows everything, is the default.
+// inWorld runs a test in which the objects exist, and the class "open", which allows everything, is the default. Neutron
+// has the Network's network, with a router to the external network "outside".
 func inWorld(t *testing.T, test func(w *world), objects ...controllertest.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
-			World:   controllertest.NewWorld[*cloudteamv1.FloatingIP](t, webKey).WithCloud(here, owner.Cluster),
+			World:   controllertest.NewWorld[*cloudteamv1.FloatingIP](t, webKey).WithNeutron(here, owner.Cluster),
 			classes: controllertest.NewClasses(controllertest.OpenClass()),
 		}
 		controllertest.Serve(w.API, w.Clients, controllertest.FloatingIPs,
 			controllertest.Rules[*cloudteamv1.FloatingIP]{Line: controllertest.WriteLine})
+		w.Neutron.Put(plan.ObservedNetwork{ID: "net-1", Subnets: []plan.ObservedSubnet{{
+			ID: "sub-1", Subnet: plan.Subnet{
+				CIDR: netip.MustParsePrefix("10.0.0.0/24"), Gateway: netip.MustParseAddr("10.0.0.1"),
+			},
+		}}})
+		w.Neutron.Outside("outside", netip.MustParsePrefix("203.0.113.0/24"), "sub-1")
 		w.Create(objects...)
 		w.restart()
 		test(w)
@@ -58,12 +65,12 @@ func (w *world) restart() {
 	w.NewInformers()
 	v1 := w.Informers.Cloudteam().V1()
 	to := Ports{Ports: v1.NetworkPorts(), Networks: v1.Networks()}
-	c, err := NewController(w.Clients.CloudteamV1(), v1.FloatingIPs(), to, w.Cloud, w.Events, owner.Cluster,
+	c, err := NewController(w.Clients.CloudteamV1(), v1.FloatingIPs(), to, w.Neutron, w.Events, owner.Cluster,
 		w.classes.Classes)
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	w.c = c
+	w.c, w.Neutron.Moved = c, c.Moved
 	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{
 		v1.FloatingIPs().Informer().GetIndexer(), v1.NetworkPorts().Informer().GetIndexer(),
 		v1.Networks().Informer().GetIndexer(),
@@ -74,10 +81,10 @@ func (w *world) restart() {
 
 func (w *world) settle() { controllertest.Settle(100 * time.Millisecond) }
 
+// audit has the Inventory list, which tells the controller what moved.
 func (w *world) audit() {
 	w.T.Helper()
-	w.Cloud.Audit(w.T)
-	w.c.Moved("uid-web")
+	w.Neutron.Audit(w.T)
 	w.settle()
 }
 
@@ -97,7 +104,7 @@ func (w *world) editPort(change func(*cloudteamv1.NetworkPort)) {
 // It returns the id.
 func (w *world) wantLeads(port string) string {
 	w.T.Helper()
-	all, shown := w.Cloud.FloatingIPs(), w.Get().Status
+	all, shown := w.Neutron.FloatingIPs(), w.Get().Status
 	all = slices.DeleteFunc(all, func(f plan.ObservedFloatingIP) bool { return !owner.Owns(f.Description) })
 	if len(all) != 1 || all[0].PortID != port {
 		w.T.Fatalf("Neutron has the floating IPs %+v, want one for %q", all, port)
@@ -142,15 +149,16 @@ func at(address string) []plan.PortAddress {
 
 // putPort makes the port of a NetworkPort in Neutron.
 func (w *world) putPort(name, id, address string) {
-	w.Cloud.PutPort(plan.ObservedPort{ID: id, NetworkID: "net-1", PortAttributes: plan.PortAttributes{
+	w.Neutron.PutPort(plan.ObservedPort{ID: id, NetworkID: "net-1", PortAttributes: plan.PortAttributes{
 		Description: plan.Owner{Cluster: owner.Cluster, Object: "uid-" + name}.Marker(), Addresses: at(address),
 	}})
 }
 
-// onPort makes a NetworkPort on the Network, and its port in Neutron.
+// onPort makes a NetworkPort on the Network, and its port in Neutron, which the Inventory knows first.
 func (w *world) onPort(name, id, address string) *cloudteamv1.NetworkPort {
 	w.T.Helper()
 	w.putPort(name, id, strings.TrimSuffix(address, "/24"))
+	w.Neutron.Audit(w.T)
 	p := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "team", Name: name, UID: types.UID("uid-" + name), Generation: 1,
 	}}
@@ -158,7 +166,7 @@ func (w *world) onPort(name, id, address string) *cloudteamv1.NetworkPort {
 	p.Status.PortID = id
 	p.Status.Addresses = []cloudteamv1.PortAddress{{SubnetID: "sub-1", Address: address}}
 	w.Create(p)
-	w.audit()
+	w.settle()
 	return p
 }
 
@@ -173,7 +181,7 @@ func TestTheAddressComesBeforeItsPortAndStaysAfterIt(t *testing.T) {
 		w.wantLeads("port-1")
 
 		w.API.Delete(w.T, first)
-		w.Cloud.Remove("port-1")
+		w.Neutron.Remove("port-1")
 		w.audit()
 		w.wantReady(cloudteamv1.ReasonPortNotReady, "does not exist")
 		w.wantLeads("")
@@ -192,7 +200,7 @@ func TestTheAddressComesBeforeItsPortAndStaysAfterIt(t *testing.T) {
 		w.Calls.Want(t)
 		w.Delete()
 		w.settle()
-		if left := w.Cloud.FloatingIPs(); w.Exists() || len(left) > 0 {
+		if left := w.Neutron.FloatingIPs(); w.Exists() || len(left) > 0 {
 			t.Errorf("after the deletion there is %+v", left)
 		}
 	}, network(), public("web-0"))
@@ -203,19 +211,19 @@ func TestAPortThatIsMadeAnewIsFollowed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.onPort("web-0", "port-1", "10.0.0.7/24")
 		id := w.wantLeads("port-1")
-		w.Cloud.Remove("port-1")
+		w.Neutron.Remove("port-1")
 		w.putPort("web-0", "port-2", "10.0.0.8")
-		w.Cloud.Audit(t)
+		w.Neutron.Audit(t)
 		w.editPort(func(p *cloudteamv1.NetworkPort) {
 			p.Status.PortID, p.Status.Addresses[0].Address = "port-2", "10.0.0.8/24"
 		})
 		w.wantLeads("port-2")
-		w.Cloud.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.PortID = "" })
+		w.Neutron.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.PortID = "" })
 		w.audit()
 		if again := w.wantLeads("port-2"); again != id {
 			t.Errorf("%s became %s", id, again)
 		}
-		w.Cloud.Remove(id)
+		w.Neutron.Remove(id)
 		w.audit()
 		w.WantState("Ready=True Available")
 		w.wantLeads("port-2")
@@ -228,7 +236,7 @@ func TestFloatingIPIsMadeOnce(t *testing.T) {
 		t.Run(string(action), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				lost := &client.Error{Kind: client.Transient, Op: string(action), Reason: "no answer in time", MaybeDone: true}
-				w.Cloud.After = controllertest.Fails(action, 1, lost)
+				w.Neutron.After = controllertest.Fails(action, 1, lost)
 				w.API.Create(t, public("web-0"))
 				w.settle()
 				w.onPort("web-0", "port-1", "10.0.0.7/24")
@@ -240,7 +248,7 @@ func TestFloatingIPIsMadeOnce(t *testing.T) {
 				w.settle()
 				w.restart()
 				controllertest.Settle(time.Minute)
-				if left := w.Cloud.FloatingIPs(); w.Exists() || len(left) > 0 {
+				if left := w.Neutron.FloatingIPs(); w.Exists() || len(left) > 0 {
 					t.Errorf("after the deletion there is %+v", left)
 				}
 			}, network())
@@ -332,7 +340,7 @@ func TestItLeadsToNoPortThatItMustNotReach(t *testing.T) {
 				w.API.Create(t, public("web-0"))
 				w.settle()
 				w.wantReady(test.reason, test.says)
-				for _, f := range w.Cloud.FloatingIPs() {
+				for _, f := range w.Neutron.FloatingIPs() {
 					if f.PortID != "" {
 						t.Errorf("it leads to port %s", f.PortID)
 					}
@@ -365,7 +373,7 @@ func TestAClassThatForbidsItLaterTakesNothingAway(t *testing.T) {
 		w.wantLeads("") // it opens no port, and closes the one that its spec no longer names
 		w.Delete()
 		w.settle()
-		if left := w.Cloud.FloatingIPs(); w.Exists() || len(left) > 0 {
+		if left := w.Neutron.FloatingIPs(); w.Exists() || len(left) > 0 {
 			t.Errorf("after the deletion there is %+v", left)
 		}
 	}, network(), public("web-0"))
@@ -381,7 +389,7 @@ func TestFloatingIPsExchangeTheirPorts(t *testing.T) {
 		leads := func(want map[string]string) {
 			t.Helper()
 			got := map[string]string{}
-			for _, f := range w.Cloud.FloatingIPs() {
+			for _, f := range w.Neutron.FloatingIPs() {
 				_, of, _ := plan.ParseDescription(f.Description)
 				got[of.Object] = f.PortID
 			}
@@ -438,7 +446,7 @@ func TestARetainedFloatingIPStays(t *testing.T) {
 		w.wantLeads("port-1")
 		w.Delete()
 		w.settle()
-		left := w.Cloud.FloatingIPs()
+		left := w.Neutron.FloatingIPs()
 		if w.Exists() || len(left) != 1 || left[0].Description != "" || left[0].PortID != "port-1" {
 			t.Errorf("after the deletion there is %+v", left)
 		}

@@ -60,7 +60,7 @@ func TestWithoutAClassNoNetworkTouchesWhatIsNotItsOwn(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.classes.Remove("open")
-				w.Cloud.Put(legacy())
+				before := w.put(legacy())
 				w.Edit(func(obj *cloudteamv1.Network) { c.spec(&obj.Spec) })
 				w.MustSync()
 				w.Calls.Want(t, "write status")
@@ -68,7 +68,7 @@ func TestWithoutAClassNoNetworkTouchesWhatIsNotItsOwn(t *testing.T) {
 				for _, part := range []string{"The built-in class forbids", c.field, "name a class"} {
 					w.wantMessage(part)
 				}
-				w.wantUnchanged(legacy())
+				w.wantUnchanged(before)
 				w.Events.WantReasons(t, "Warning ForbiddenByClass")
 
 				// A class that allows it mends it.
@@ -113,10 +113,10 @@ func TestANetworkThatWasAppliedIsKeptAndTold(t *testing.T) {
 				w.Events.WantReasons(t, "Warning "+told.Reason)
 
 				// What others change is put back.
-				w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-				w.Cloud.Audit(t)
+				w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+				w.Neutron.Audit(t)
 				w.MustSync()
-				if n := w.Cloud.Has()[0]; !n.AdminStateUp {
+				if n := w.Neutron.Has()[0]; !n.AdminStateUp {
 					t.Error("the drift is left")
 				}
 				// The next generation is not applied.
@@ -128,8 +128,8 @@ func TestANetworkThatWasAppliedIsKeptAndTold(t *testing.T) {
 				// Its deletion works.
 				w.deleteAsNextGeneration()
 				w.MustSync()
-				if w.Exists() || len(w.Cloud.Has()) > 0 {
-					t.Errorf("the object exists: %t; in Neutron are %v", w.Exists(), w.Cloud.Has())
+				if w.Exists() || len(w.Neutron.Has()) > 0 {
+					t.Errorf("the object exists: %t; in Neutron are %v", w.Exists(), w.Neutron.Has())
 				}
 			}, func() *cloudteamv1.Network {
 				obj := example()
@@ -184,10 +184,10 @@ func TestANetworkKeepsTheCredentialsAndTheDefaultsThatItWasMadeWith(t *testing.T
 			t.Errorf("tenants are told of the operator's Secret: %s", message)
 		}
 
-		clouds.set(gold, w.Cloud, nil)
+		clouds.set(gold, w.Neutron, nil)
 		w.MustSync()
 		w.WantState("Ready=True Available")
-		if n := w.Cloud.Has()[0]; n.MTU != 1400 {
+		if n := w.Neutron.Has()[0]; n.MTU != 1400 {
 			t.Errorf("the network has an MTU of %d, want the class's 1400", n.MTU)
 		}
 		w.Calls.Take()
@@ -207,8 +207,8 @@ func TestANetworkKeepsTheCredentialsAndTheDefaultsThatItWasMadeWith(t *testing.T
 		}
 		w.deleteAsNextGeneration()
 		w.MustSync()
-		if w.Exists() || len(w.Cloud.Has()) > 0 {
-			t.Errorf("the object exists: %t; in Neutron are %v", w.Exists(), w.Cloud.Has())
+		if w.Exists() || len(w.Neutron.Has()) > 0 {
+			t.Errorf("the object exists: %t; in Neutron are %v", w.Exists(), w.Neutron.Has())
 		}
 	}, example())
 }
@@ -221,7 +221,7 @@ func TestANetworkOfWhichNothingIsSeenGoesWithTheCredentialsOfAClassThatIsGone(t 
 		w.classes.Set(className("gold", true, cloudteamv1.NetworkClassSpec{
 			Credentials: &cloudteamv1.ClassCredentials{SecretName: "gold"},
 		}))
-		other := controllertest.NewCloud(w.Calls, elsewhere, clusterUID)
+		other := controllertest.NewNeutron(w.Calls, elsewhere, clusterUID)
 		other.Before = func(plan.Step) error { return &client.Error{Kind: client.Capacity, Op: "create network"} }
 		clouds := &playedClouds{in: map[managed.CloudRef]reached{}}
 		w.c.ReachClouds(clouds)
@@ -291,8 +291,8 @@ func TestAClassForOtherNamespacesLendsNoCredentials(t *testing.T) {
 				w.classes.Set(classOf("silver", "b"))
 				clouds := &playedClouds{in: map[managed.CloudRef]reached{}}
 				w.c.ReachClouds(clouds)
-				clouds.set(silver, w.Cloud, nil)
-				clouds.set(gold, w.Cloud, nil)
+				clouds.set(silver, w.Neutron, nil)
+				clouds.set(gold, w.Neutron, nil)
 				if c.former != "" {
 					w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.ClassName = c.former })
 					w.MustSync()
@@ -309,8 +309,8 @@ func TestAClassForOtherNamespacesLendsNoCredentials(t *testing.T) {
 				}
 				w.deleteAsNextGeneration()
 				w.MustSync()
-				if w.Exists() || len(w.Cloud.Has()) > 0 {
-					t.Errorf("the object exists: %t; in Neutron are %v", w.Exists(), w.Cloud.Has())
+				if w.Exists() || len(w.Neutron.Has()) > 0 {
+					t.Errorf("the object exists: %t; in Neutron are %v", w.Exists(), w.Neutron.Has())
 				}
 			}, example())
 		})

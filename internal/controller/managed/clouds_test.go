@@ -60,10 +60,10 @@ func exampleIn(ref managed.CloudRef) *cloudteamv1.Network {
 }
 
 // withClouds has the controller reach two clouds of Secrets of one project, beside its own of another.
-func (w *world) withClouds() (clouds *playedClouds, first, second *controllertest.Cloud) {
+func (w *world) withClouds() (clouds *playedClouds, first, second *controllertest.Neutron) {
 	clouds = &playedClouds{in: map[managed.CloudRef]reached{}, removing: map[managed.CloudRef]reached{}}
-	first = controllertest.NewCloud(w.Calls, elsewhere, clusterUID)
-	second = controllertest.NewCloud(w.Calls, elsewhere, clusterUID)
+	first = controllertest.NewNeutron(w.Calls, elsewhere, clusterUID)
+	second = controllertest.NewNeutron(w.Calls, elsewhere, clusterUID)
 	clouds.set(mine, first, nil)
 	clouds.set(other, second, nil)
 	w.c.ReachClouds(clouds)
@@ -75,7 +75,7 @@ func TestANetworkIsMadeInTheCloudThatItNames(t *testing.T) {
 		_, first, second := w.withClouds()
 		w.MustSync()
 		w.WantState("Ready=True Available")
-		if own, there, not := len(w.Cloud.Has()), len(first.Has()), len(second.Has()); own != 0 || there != 1 || not != 0 {
+		if own, there, not := len(w.Neutron.Has()), len(first.Has()), len(second.Has()); own != 0 || there != 1 || not != 0 {
 			t.Errorf("%d networks are in the own cloud, %d in the one that is named, %d in another", own, there, not)
 		}
 		if got := client.Identity(*w.status().Cloud); got != elsewhere {
@@ -133,11 +133,11 @@ func TestWithoutOtherCloudsOneThatIsNamedStalls(t *testing.T) {
 // TestAnotherWayToAProjectIsNotTrustedBeforeItIsListed has an object come to be seen through another Inventory of the
 // same project, whose list is older than what was written through the former.
 func TestAnotherWayToAProjectIsNotTrustedBeforeItIsListed(t *testing.T) {
-	for sentence, move := range map[string]func(w *world, clouds *playedClouds, second *controllertest.Cloud){
-		"by an edit of the object": func(w *world, _ *playedClouds, _ *controllertest.Cloud) {
+	for sentence, move := range map[string]func(w *world, clouds *playedClouds, second *controllertest.Neutron){
+		"by an edit of the object": func(w *world, _ *playedClouds, _ *controllertest.Neutron) {
 			w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Cloud.Name = other.Entry; obj.Generation++ })
 		},
-		"by another Secret of the name": func(w *world, clouds *playedClouds, second *controllertest.Cloud) {
+		"by another Secret of the name": func(w *world, clouds *playedClouds, second *controllertest.Neutron) {
 			clouds.set(mine, second, nil)
 			w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "look at me"; obj.Generation++ })
 		},
@@ -173,7 +173,7 @@ func TestASpecThatNamesAnotherProjectStalls(t *testing.T) {
 		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Cloud = nil; obj.Generation++ })
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True CloudMismatch")
-		if len(w.Cloud.Has()) != 0 || len(first.Has()) != 1 {
+		if len(w.Neutron.Has()) != 0 || len(first.Has()) != 1 {
 			t.Error("something was made or removed")
 		}
 		w.Edit(func(obj *cloudteamv1.Network) {
@@ -279,8 +279,8 @@ func TestAnImportIsTakenOverInTheCloudThatItNames(t *testing.T) {
 		first.Put(legacy())
 		w.MustSync()
 		w.WantState("Ready=True Available")
-		if got := first.Has(); len(got) != 1 || !ownerOfExample.Owns(got[0].Description) || len(w.Cloud.Has()) != 0 {
-			t.Errorf("in the cloud that is named there is %v, in the own %v", got, w.Cloud.Has())
+		if got := first.Has(); len(got) != 1 || !ownerOfExample.Owns(got[0].Description) || len(w.Neutron.Has()) != 0 {
+			t.Errorf("in the cloud that is named there is %v, in the own %v", got, w.Neutron.Has())
 		}
 	}, importing(inMine))
 }

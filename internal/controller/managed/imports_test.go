@@ -48,24 +48,30 @@ func importing(change func(*cloudteamv1.NetworkSpec)) *cloudteamv1.Network {
 // rival is the owner of another object.
 var rival = plan.Owner{Cluster: clusterUID, Object: "uid-rival"}
 
+// put has Neutron have a network, and returns it as Neutron shows it.
+func (w *world) put(n plan.ObservedNetwork) plan.ObservedNetwork {
+	w.T.Helper()
+	w.Neutron.Put(n)
+	return w.Neutron.Has()[0]
+}
+
 func (w *world) wantUnchanged(want ...plan.ObservedNetwork) {
 	w.T.Helper()
-	if diff := cmp.Diff(want, w.Cloud.Has(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, w.Neutron.Has(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty()); diff != "" {
 		w.T.Errorf("what is in Neutron (-want +got):\n%s", diff)
 	}
 }
 
 func TestAnImportIsTakenOverUnderItsOwnNames(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.Put(legacy())
+		want := w.put(legacy())
 		w.MustSync()
 		w.Calls.Want(t, "write finalizers", "list", "reread network net-legacy", "get network net-legacy",
 			"apply update network", "reread network net-legacy", "apply update subnet", "write status")
 		w.WantState("Ready=True Available")
-		want := legacy()
 		want.Description = ownerOfExample.Describe("[imported]")
 		want.Subnets[0].Description = ownerOfExample.Describe("the old one")
-		got := w.Cloud.Has()[0]
+		got := w.Neutron.Has()[0]
 		want.Revision, want.Subnets[0].Revision = got.Revision, got.Subnets[0].Revision
 		w.wantUnchanged(want)
 		w.Events.WantReasons(t, "Normal Adopted", "Normal Updated")
@@ -76,10 +82,10 @@ func TestAnImportIsTakenOverUnderItsOwnNames(t *testing.T) {
 		// From here on it is one like any other, but for its names.
 		w.MustSync()
 		w.Calls.Want(t)
-		w.Cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp, n.Name = false, "renamed" })
-		w.Cloud.Audit(t)
+		w.Neutron.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp, n.Name = false, "renamed" })
+		w.Neutron.Audit(t)
 		w.MustSync()
-		if n := w.Cloud.Has()[0]; !n.AdminStateUp || n.Subnets[0].Name != "prod-subnet" {
+		if n := w.Neutron.Has()[0]; !n.AdminStateUp || n.Subnets[0].Name != "prod-subnet" {
 			t.Errorf("Neutron has %+v", n)
 		}
 	}, importing(nil))
@@ -128,10 +134,13 @@ func TestWhatCannotBeImportedIsNotTouched(t *testing.T) {
 				if c.there != nil {
 					c.there(&n)
 				}
-				w.Cloud.Put(n)
 				if c.project != "" {
-					w.Cloud.Projects = map[string]string{legacyID: c.project}
+					n.Shared = new(true)
+					w.Neutron.PutIn(c.project, n)
+				} else {
+					w.Neutron.Put(n)
 				}
+				n = w.Neutron.Has()[0]
 				_ = w.sync()
 				_ = w.sync()
 				w.wantUnchanged(n)
@@ -162,19 +171,19 @@ func TestNothingIsTakenOverWhileAPartOfTheSpecIsNotKnown(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.Cloud.Put(legacy())
-				w.Cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find QoS policy", Reason: "nobody is called gold"})
+				before := w.put(legacy())
 				w.SyncFails()
 				w.SyncFails()
 				w.WantState("Ready=False Stalled=True Rejected")
-				w.wantMessage("find QoS policy: nobody is called gold. Retrying periodically. Change the spec")
-				w.wantUnchanged(legacy())
+				w.wantMessage("find QoS policy: spec.qosPolicy: \"gold\" is neither the id nor the name of one that these credentials see. Retrying periodically. Change the spec")
+				w.wantUnchanged(before)
 				if shown := w.status().NetworkID == legacyID; shown != (tc.policy == cloudteamv1.ManagementPolicyObserve) {
 					t.Errorf("the status shows the network: %t", shown)
 				}
 
-				w.Cloud.SetUnnamed(nil)
-				w.Cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.QoSPolicy = new("gold") })
+				w.Neutron.PutPolicy("gold")
+				controllertest.Settle(time.Minute) // a name that meant nothing is not looked up at once
+				w.Neutron.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.QoSPolicy = new("gold") })
 				w.MustSync()
 				w.WantState(tc.state)
 			}, importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy, s.QoSPolicy = tc.policy, "gold" }))
@@ -184,7 +193,7 @@ func TestNothingIsTakenOverWhileAPartOfTheSpecIsNotKnown(t *testing.T) {
 
 func TestDriftFromAnotherSpecIsNotShown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.Put(legacy())
+		w.Neutron.Put(legacy())
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True ImportMismatch")
 		if drift := w.status().Drift; len(drift) != 1 {
@@ -204,11 +213,11 @@ func TestAnImportThatIsNotThereIsWaitedForAndNeverMade(t *testing.T) {
 		w.SyncFails()
 		w.WantState("Ready=False Reconciling=True ImportNotFound")
 		w.wantMessage(legacyID)
-		w.Cloud.Put(legacy())
+		w.Neutron.Put(legacy())
 		w.MustSync()
 		w.WantState("Ready=True Available")
-		w.Cloud.Remove(legacyID)
-		w.Cloud.Audit(t)
+		w.Neutron.Remove(legacyID)
+		w.Neutron.Audit(t)
 		w.SyncFails()
 		w.SyncFails()
 		w.WantState("Ready=False Reconciling=True ImportNotFound")
@@ -221,10 +230,10 @@ func TestWithOverwriteAnImportBecomesAsDeclared(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		n := legacy()
 		n.Subnets[0].DHCP = false
-		w.Cloud.Put(n)
+		w.Neutron.Put(n)
 		w.MustSync()
 		w.WantState("Ready=True Available")
-		got := w.Cloud.Has()[0]
+		got := w.Neutron.Has()[0]
 		if got.Name != "example-network" || got.Description != ownerOfExample.Describe("mine [imported]") ||
 			got.Subnets[0].Name != "example-network" || !got.Subnets[0].DHCP ||
 			got.Subnets[0].Description != ownerOfExample.Marker() {
@@ -235,18 +244,18 @@ func TestWithOverwriteAnImportBecomesAsDeclared(t *testing.T) {
 
 func TestOfTwoThatImportOneNetworkTheMarkerDecides(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.Put(legacy())
+		w.Neutron.Put(legacy())
 		// The other one writes between our look and our write, which then fails on the revision.
-		w.Cloud.Before = func(step plan.Step) error {
+		w.Neutron.Before = func(step plan.Step) error {
 			if step.Action == plan.UpdateNetwork {
-				w.Cloud.Before = nil
-				w.Cloud.Rival(legacyID, func(n *plan.ObservedNetwork) { n.Description = rival.Marker() })
+				w.Neutron.Before = nil
+				w.Neutron.Rival(legacyID, func(n *plan.ObservedNetwork) { n.Description = rival.Marker() })
 			}
 			return nil
 		}
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True AlreadyOwned")
-		if n := w.Cloud.Has()[0]; n.Description != rival.Marker() || n.Subnets[0].Description != "the old one" {
+		if n := w.Neutron.Has()[0]; n.Description != rival.Marker() || n.Subnets[0].Description != "the old one" {
 			t.Errorf("Neutron has %+v", n)
 		}
 	}, importing(nil))
@@ -266,12 +275,12 @@ func TestAnImportThatIsInterruptedIsTakenUp(t *testing.T) {
 		for how, restart := range map[string]bool{"": false, ", with a restart": true} {
 			t.Run(sentence+how, func(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
-					w.Cloud.Put(legacy())
+					w.Neutron.Put(legacy())
 					hook := controllertest.Fails(c.action, 1, lost)
 					if c.done {
-						w.Cloud.After = hook
+						w.Neutron.After = hook
 					} else {
-						w.Cloud.Before = hook
+						w.Neutron.Before = hook
 					}
 					w.SyncFails()
 					if restart {
@@ -279,10 +288,10 @@ func TestAnImportThatIsInterruptedIsTakenUp(t *testing.T) {
 					}
 					w.MustSync()
 					w.WantState("Ready=True Available")
-					n := w.Cloud.Has()[0]
-					if len(w.Cloud.Has()) != 1 || !ownerOfExample.Owns(n.Description) || n.Name != "prod" ||
+					n := w.Neutron.Has()[0]
+					if len(w.Neutron.Has()) != 1 || !ownerOfExample.Owns(n.Description) || n.Name != "prod" ||
 						!ownerOfExample.Owns(n.Subnets[0].Description) {
-						t.Errorf("Neutron has %+v", w.Cloud.Has())
+						t.Errorf("Neutron has %+v", w.Neutron.Has())
 					}
 				}, importing(nil))
 			})
@@ -302,7 +311,7 @@ func TestAnImportedNetworkStaysUnlessItSaysOtherwise(t *testing.T) {
 			obj := importing(func(s *cloudteamv1.NetworkSpec) { s.DeletionPolicy = c.policy })
 			inWorld(t, func(t *testing.T, w *world) {
 				w.c.DefaultTo(managed.Policies{Deletion: c.byDefault})
-				w.Cloud.Put(legacy())
+				want := w.put(legacy())
 				w.MustSync()
 				w.Delete()
 				w.MustSync()
@@ -313,8 +322,7 @@ func TestAnImportedNetworkStaysUnlessItSaysOtherwise(t *testing.T) {
 					w.wantUnchanged()
 					return
 				}
-				want := legacy()
-				got := w.Cloud.Has()[0]
+				got := w.Neutron.Has()[0]
 				want.Revision, want.Subnets[0].Revision = got.Revision, got.Subnets[0].Revision
 				w.wantUnchanged(want)
 			}, obj)
@@ -324,14 +332,14 @@ func TestAnImportedNetworkStaysUnlessItSaysOtherwise(t *testing.T) {
 
 func TestAnImportedNetworkWhoseMarkerIsTakenOffIsNotTakenOverAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.Put(legacy())
+		w.Neutron.Put(legacy())
 		w.MustSync()
-		w.Cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.Description = "" })
-		w.Cloud.Audit(t)
+		w.Neutron.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.Description = "" })
+		w.Neutron.Audit(t)
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True OwnershipLost")
 		w.wantMessage("or delete this object")
-		if n := w.Cloud.Has()[0]; n.Description != "" {
+		if n := w.Neutron.Has()[0]; n.Description != "" {
 			t.Errorf("Neutron has %+v", n)
 		}
 	}, importing(nil))
@@ -340,8 +348,9 @@ func TestAnImportedNetworkWhoseMarkerIsTakenOffIsNotTakenOverAgain(t *testing.T)
 func TestAnObservedNetworkIsShownAndNeverWrittenTo(t *testing.T) {
 	observing := importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy = cloudteamv1.ManagementPolicyObserve })
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.Put(legacy())
-		w.Cloud.Projects = map[string]string{legacyID: "p9"} // shared by another project
+		shared := legacy()
+		shared.Shared = new(true)
+		w.Neutron.PutIn("p9", shared) // shared by another project
 		w.c.ObserveEvery(time.Hour)
 		result, err := w.c.Sync(controllertest.Logged(t), exampleKey)
 		if err != nil || result.RequeueAfter != time.Hour {
@@ -356,11 +365,11 @@ func TestAnObservedNetworkIsShownAndNeverWrittenTo(t *testing.T) {
 		w.MustSync()
 		w.Calls.Want(t, "get network net-legacy")
 
-		w.Cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+		w.Neutron.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
 		w.MustSync()
 		w.WantState("Ready=True DriftDetected")
 		w.wantMessage("adminState is down")
-		w.Cloud.Remove(legacyID)
+		w.Neutron.Remove(legacyID)
 		w.SyncFails()
 		w.WantState("Ready=False Reconciling=True ImportNotFound")
 		if got := w.status(); got.NetworkID != "" || len(got.Drift) != 0 {
@@ -378,13 +387,13 @@ func TestAnObservedNetworkIsShownAndNeverWrittenTo(t *testing.T) {
 func TestAnObservedNetworkMayBecomeAManagedOne(t *testing.T) {
 	observing := importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy = cloudteamv1.ManagementPolicyObserve })
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.Put(legacy())
+		w.Neutron.Put(legacy())
 		w.MustSync()
 		w.WantState("Ready=True Observed")
 		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.ManagementPolicy = "" })
 		w.MustSync()
 		w.WantState("Ready=True Available")
-		if n := w.Cloud.Has()[0]; !ownerOfExample.Owns(n.Description) || !ownerOfExample.Owns(n.Subnets[0].Description) {
+		if n := w.Neutron.Has()[0]; !ownerOfExample.Owns(n.Description) || !ownerOfExample.Owns(n.Subnets[0].Description) {
 			t.Errorf("Neutron has %+v", n)
 		}
 	}, observing)

@@ -45,19 +45,19 @@ func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
 		w.MustSync()
 		w.Calls.Want(t, "apply delete network", "write finalizers")
 		w.Events.WantReasons(t, "Normal Deleted")
-		if w.Exists() || len(w.Cloud.Has()) != 0 {
-			t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Cloud.Has()))
+		if w.Exists() || len(w.Neutron.Has()) != 0 {
+			t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Neutron.Has()))
 		}
 	}, example())
 }
 
 func TestWhatIsInUseAndWasImportedIsNotLookedForOnceItHasGone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.Put(legacy())
+		w.Neutron.Put(legacy())
 		w.MustSync()
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a" }
-		w.Cloud.Remove(legacyID)
-		w.Cloud.Audit(t)
+		w.Neutron.Remove(legacyID)
+		w.Neutron.Audit(t)
 		w.Delete()
 		w.MustSync()
 		w.WantState("Ready=False Reconciling=True InUse")
@@ -75,9 +75,9 @@ func TestWhatIsInUseAndCannotBeKeptTellsBoth(t *testing.T) {
 		w.MustSync()
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a uses it" }
 		w.Delete()
-		w.Cloud.Remove(w.status().NetworkID)
-		w.Cloud.Audit(t)
-		w.Cloud.Before = func(plan.Step) error {
+		w.Neutron.Remove(w.status().NetworkID)
+		w.Neutron.Audit(t)
+		w.Neutron.Before = func(plan.Step) error {
 			return &client.Error{Kind: client.Capacity, Op: "create network", Reason: "over quota"}
 		}
 		w.SyncFails()
@@ -158,8 +158,8 @@ func TestADeclarationThatWaits(t *testing.T) {
 				// And goes when the object does, without a wait.
 				w.Delete()
 				w.MustSync()
-				if w.Exists() || len(w.Cloud.Has()) != 0 {
-					t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Cloud.Has()))
+				if w.Exists() || len(w.Neutron.Has()) != 0 {
+					t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Neutron.Has()))
 				}
 			}, example())
 		})
@@ -187,8 +187,8 @@ func TestAPlanThatWaitsShowsWhatThereIs(t *testing.T) {
 			d, err := declare(obj, owner)
 			return planned{d, managed.Waits(controller.Reconciling("A", "Pod a uses it"))}, err
 		}
-		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.MTU = 9000 })
-		w.Cloud.Audit(t)
+		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.MTU = 1400 })
+		w.Neutron.Audit(t)
 		w.Calls.Take()
 		w.Events.Take()
 		w.MustSync()
@@ -196,8 +196,8 @@ func TestAPlanThatWaitsShowsWhatThereIs(t *testing.T) {
 		w.Calls.Want(t, "write status")
 		w.Events.WantReasons(t)
 		w.WantState("Ready=False Reconciling=True A")
-		if got := w.status(); got.NetworkID != id || got.MTU != 9000 {
-			t.Errorf("the status tells of %s with MTU %d, want %s and 9000", got.NetworkID, got.MTU, id)
+		if got := w.status(); got.NetworkID != id || got.MTU != 1400 {
+			t.Errorf("the status tells of %s with MTU %d, want %s and 1400", got.NetworkID, got.MTU, id)
 		}
 	}, example())
 }

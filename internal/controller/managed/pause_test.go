@@ -51,8 +51,8 @@ func TestAPausedObjectIsLeftAsItIsAndTellsSoOnce(t *testing.T) {
 		w.wantMessage("until the annotation is removed")
 
 		// Drift is left, and costs nothing.
-		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-		w.Cloud.Audit(t)
+		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+		w.Neutron.Audit(t)
 		w.MustSync()
 		w.MustSync()
 		w.Calls.Want(t)
@@ -75,7 +75,7 @@ func TestAPausedObjectIsLeftAsItIsAndTellsSoOnce(t *testing.T) {
 		w.pause("")
 		w.MustSync()
 		w.WantState("Ready=True Available")
-		n := w.Cloud.Has()[0]
+		n := w.Neutron.Has()[0]
 		if want := ownerOfExample.Describe("second edition"); !n.AdminStateUp || n.Description != want {
 			t.Errorf("Neutron has %+v after the pause", n)
 		}
@@ -104,13 +104,13 @@ func TestAPausedObjectThatIsDeletedStays(t *testing.T) {
 		w.MustSync()
 		w.WantState("Ready=False Reconciling=True Paused")
 		w.wantMessage("Deletion waits until the annotation is removed")
-		if len(w.Cloud.Has()) != 1 || !slices.Contains(w.Get().Finalizers, cloudteamv1.Finalizer) {
-			t.Errorf("Neutron has %+v, the object %v", w.Cloud.Has(), w.Get().Finalizers)
+		if len(w.Neutron.Has()) != 1 || !slices.Contains(w.Get().Finalizers, cloudteamv1.Finalizer) {
+			t.Errorf("Neutron has %+v, the object %v", w.Neutron.Has(), w.Get().Finalizers)
 		}
 		w.pause("")
 		w.MustSync()
-		if w.Exists() || len(w.Cloud.Has()) != 0 {
-			t.Errorf("the object exists: %t; Neutron has %+v", w.Exists(), w.Cloud.Has())
+		if w.Exists() || len(w.Neutron.Has()) != 0 {
+			t.Errorf("the object exists: %t; Neutron has %+v", w.Exists(), w.Neutron.Has())
 		}
 	}, example())
 }
@@ -122,8 +122,8 @@ func TestWhatAPausedObjectHadIsLeftWhenItsFinalizerIsForcedOff(t *testing.T) {
 		w.MustSync()
 		w.DeleteByForce()
 		w.MustSync()
-		if len(w.Cloud.Has()) != 1 {
-			t.Errorf("Neutron has %+v, want the network", w.Cloud.Has())
+		if len(w.Neutron.Has()) != 1 {
+			t.Errorf("Neutron has %+v, want the network", w.Neutron.Has())
 		}
 		// Who looks for orphans is told that it is looked after.
 		if got := w.c.Remembered(); len(got) != 1 || string(got[0]) != ownerOfExample.Object {

@@ -31,18 +31,18 @@ func TestPoliciesThatAreUnsetAreTheControllers(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.c.DefaultTo(c.defaults)
 				w.MustSync()
-				w.Cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-				w.Cloud.Audit(t)
+				w.Neutron.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+				w.Neutron.Audit(t)
 				w.MustSync()
-				if reported := len(w.status().Drift) > 0; reported != c.reports || w.Cloud.Has()[0].AdminStateUp == c.reports {
-					t.Errorf("drift is reported: %t, want %t; Neutron has %+v", reported, c.reports, w.Cloud.Has())
+				if reported := len(w.status().Drift) > 0; reported != c.reports || w.Neutron.Has()[0].AdminStateUp == c.reports {
+					t.Errorf("drift is reported: %t, want %t; Neutron has %+v", reported, c.reports, w.Neutron.Has())
 				}
 				w.Delete()
 				w.MustSync()
 				if w.Exists() {
 					t.Error("the object is still there")
 				}
-				if left := len(w.Cloud.Has()) > 0; left != c.retains {
+				if left := len(w.Neutron.Has()) > 0; left != c.retains {
 					t.Errorf("the network stays: %t, want %t", left, c.retains)
 				}
 			}, obj)
@@ -73,19 +73,19 @@ func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
 				w.Calls.Take()
 				w.Events.Take()
 				server := netip.MustParseAddr("192.168.0.53")
-				w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) {
+				w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) {
 					n.Subnets[0].DHCP, n.Subnets[0].DNSServers = false, []netip.Addr{server}
 				})
-				w.Cloud.Audit(t)
+				w.Neutron.Audit(t)
 				w.MustSync()
 				w.Calls.Want(t)
 				w.WantState("Ready=True Available")
 
-				w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-				w.Cloud.Audit(t)
+				w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+				w.Neutron.Audit(t)
 				w.MustSync()
 				w.WantState(c.wantState)
-				n := w.Cloud.Has()[0]
+				n := w.Neutron.Has()[0]
 				if n.Name != c.wantName || n.Subnets[0].DHCP || len(n.Subnets[0].DNSServers) != 1 {
 					t.Errorf("Neutron has %+v, want name %q and the rest as others made it", n, c.wantName)
 				}
@@ -96,7 +96,7 @@ func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
 				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
 				w.MustSync()
 				w.WantState("Ready=True Available")
-				n = w.Cloud.Has()[0]
+				n = w.Neutron.Has()[0]
 				if n.Name != "example-network" || !n.Subnets[0].DHCP || len(n.Subnets[0].DNSServers) != 0 {
 					t.Errorf("Neutron has %+v after an edit of the spec, want all as declared", n)
 				}
@@ -122,10 +122,10 @@ func TestDriftPoliciesHoldWhileADeletionWaits(t *testing.T) {
 				w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a uses it" }
 				w.deleteAsNextGeneration()
 				for _, name := range []string{"renamed", "renamed again"} {
-					w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = name })
-					w.Cloud.Audit(t)
+					w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = name })
+					w.Neutron.Audit(t)
 					w.MustSync()
-					if got := w.Cloud.Has()[0].Name; got != name {
+					if got := w.Neutron.Has()[0].Name; got != name {
 						t.Errorf("the network's name is %q, want %q as others set it", got, name)
 					}
 				}
@@ -133,13 +133,13 @@ func TestDriftPoliciesHoldWhileADeletionWaits(t *testing.T) {
 				// An edit of the spec still applies.
 				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
 				w.MustSync()
-				if got := w.Cloud.Has()[0].Name; got != "example-network" {
+				if got := w.Neutron.Has()[0].Name; got != "example-network" {
 					t.Errorf("the network's name is %q after an edit of the spec, want the declared one", got)
 				}
-				w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-				w.Cloud.Audit(t)
+				w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+				w.Neutron.Audit(t)
 				w.MustSync()
-				if got := w.Cloud.Has()[0].Name; got != "renamed" {
+				if got := w.Neutron.Has()[0].Name; got != "renamed" {
 					t.Errorf("the network's name is %q after that edit was applied, want it as others set it", got)
 				}
 			}, obj)

@@ -2,6 +2,7 @@ package managed_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -35,8 +36,7 @@ func told(change plan.Change) (steps []string) {
 
 func TestASyncDoesWhatItsPreviewSays(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		var done plan.Change
-		w.Cloud.After = func(step plan.Step) error { done = append(done, step); return nil }
+		w.Neutron.Outside("public", netip.MustParsePrefix("203.0.113.0/24"))
 		for i, edit := range edits {
 			if i > 0 {
 				w.Edit(func(obj *cloudteamv1.Network) { edit(&obj.Spec); obj.Generation++ })
@@ -51,8 +51,9 @@ func TestASyncDoesWhatItsPreviewSays(t *testing.T) {
 					t.Errorf("edit %d: the preview calls %s", i, call)
 				}
 			}
-			done = nil
+			w.Neutron.Applied()
 			w.MustSync()
+			done := w.Neutron.Applied()
 			if len(done) == 0 || !slices.Equal(told(preview.Change), told(done)) {
 				t.Errorf("edit %d: the preview is\n%s\nand the sync did\n%s", i, strings.Join(told(preview.Change), "\n"),
 					strings.Join(told(done), "\n"))
@@ -75,8 +76,8 @@ func TestReportOnlySaysWhatWouldBeDoneAndDoesNothing(t *testing.T) {
 		w.Calls.Want(t, "list", "find network", "write status", "find network")
 		w.WantState("Ready=False Stalled=True Planned")
 		w.wantMessage("create network")
-		if n := w.Get(); len(n.Finalizers) > 0 || len(w.Cloud.Has()) > 0 {
-			t.Errorf("finalizers %v, networks %v; want none", n.Finalizers, w.Cloud.Has())
+		if n := w.Get(); len(n.Finalizers) > 0 || len(w.Neutron.Has()) > 0 {
+			t.Errorf("finalizers %v, networks %v; want none", n.Finalizers, w.Neutron.Has())
 		}
 
 		// The controller that follows does it, and one that only reports leaves what it finds.
@@ -87,21 +88,21 @@ func TestReportOnlySaysWhatWouldBeDoneAndDoesNothing(t *testing.T) {
 		w.Calls.Take()
 		w.MustSync()
 		w.WantState("Ready=True Planned")
-		w.Cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-		w.Cloud.Audit(t)
+		w.Neutron.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+		w.Neutron.Audit(t)
 		w.MustSync()
 		w.wantMessage("adminState")
 		w.Delete()
 		w.MustSync()
 		w.WantState("Ready=False Reconciling=True Planned")
-		if len(w.Cloud.Has()) != 1 || slices.ContainsFunc(w.Calls.Take(), func(call string) bool {
+		if len(w.Neutron.Has()) != 1 || slices.ContainsFunc(w.Calls.Take(), func(call string) bool {
 			return strings.HasPrefix(call, "apply")
 		}) {
 			t.Error("the network was changed")
 		}
 		w.restart()
 		w.MustSync()
-		if w.Exists() || len(w.Cloud.Has()) > 0 {
+		if w.Exists() || len(w.Neutron.Has()) > 0 {
 			t.Error("the object or its network is still there")
 		}
 	}, example())
@@ -135,8 +136,8 @@ func TestAPlannedNetworkStaysAsItIs(t *testing.T) {
 		w.WantState("Ready=False Stalled=True Planned")
 		w.wantMessage("managementPolicy Plan")
 		w.wantMessage("create network")
-		if n := w.Get(); len(n.Finalizers) > 0 || len(w.Cloud.Has()) > 0 {
-			t.Errorf("finalizers %v, networks %v; want none", n.Finalizers, w.Cloud.Has())
+		if n := w.Get(); len(n.Finalizers) > 0 || len(w.Neutron.Has()) > 0 {
+			t.Errorf("finalizers %v, networks %v; want none", n.Finalizers, w.Neutron.Has())
 		}
 		become(w, "", nothing)
 		w.WantState("Ready=True Available")
@@ -152,7 +153,7 @@ func TestAPlannedNetworkStaysAsItIs(t *testing.T) {
 		}
 		become(w, cloudteamv1.ManagementPolicyManage, nothing)
 		w.WantState("Ready=True Available")
-		if got := w.Cloud.Has()[0].MTU; got != 1400 {
+		if got := w.Neutron.Has()[0].MTU; got != 1400 {
 			t.Errorf("the MTU is %d", got)
 		}
 
@@ -164,7 +165,7 @@ func TestAPlannedNetworkStaysAsItIs(t *testing.T) {
 		w.wantMessage("Set managementPolicy Manage to have it deleted")
 		unwritten()
 		become(w, cloudteamv1.ManagementPolicyManage, nothing)
-		if w.Exists() || len(w.Cloud.Has()) > 0 {
+		if w.Exists() || len(w.Neutron.Has()) > 0 {
 			t.Error("the object or its network is still there")
 		}
 	}, example())
@@ -177,7 +178,7 @@ func TestWhatAPlannedObjectLeftStays(t *testing.T) {
 		w.MustSync()
 		w.DeleteByForce()
 		w.MustSync()
-		if len(w.Cloud.Has()) != 1 {
+		if len(w.Neutron.Has()) != 1 {
 			t.Error("the network of a planned object is removed with its finalizer")
 		}
 	}, example())
@@ -194,12 +195,12 @@ func (w *world) reportOnly() {
 
 func TestThePreviewOfAnImportIsItsAdoption(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.Put(legacy())
+		before := w.put(legacy())
 		preview, err := w.c.Preview(t.Context(), w.Get())
 		if err != nil || !preview.Adopts || len(preview.Change) != 1 || preview.Change[0].Action != plan.UpdateNetwork {
 			t.Errorf("the preview is %+v, %v", preview, err)
 		}
-		if w.wantUnchanged(legacy()); len(w.Get().Finalizers) > 0 {
+		if w.wantUnchanged(before); len(w.Get().Finalizers) > 0 {
 			t.Error("the object was changed")
 		}
 	}, importing(nil))

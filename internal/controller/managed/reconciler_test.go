@@ -28,7 +28,7 @@ func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 		other.Namespace, other.UID = "other-team", "uid-2"
 		w.API.Create(t, other)
 		controllertest.Settle(time.Second)
-		if all := w.Cloud.Has(); len(all) != 2 || all[0].Description == all[1].Description {
+		if all := w.Neutron.Has(); len(all) != 2 || all[0].Description == all[1].Description {
 			t.Fatalf("two objects of one name have %+v, want two networks", all)
 		}
 
@@ -38,15 +38,15 @@ func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 		w.Calls.Want(t)
 
 		id := w.status().NetworkID
-		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-		w.Cloud.Audit(t)
+		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+		w.Neutron.Audit(t)
 		w.c.Moved("uid-1")
 		controllertest.Settle(time.Second)
 		w.Calls.Want(t, "apply update network")
 
 		w.Delete()
 		controllertest.Settle(time.Second)
-		if all := w.Cloud.Has(); w.Exists() || len(all) != 1 {
+		if all := w.Neutron.Has(); w.Exists() || len(all) != 1 {
 			t.Errorf("object exists: %t; networks: %d, want false and the other's one", w.Exists(),
 				len(all))
 		}
@@ -58,7 +58,7 @@ func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 
 func TestRunFollowsACloudThatComesBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
+		w.Neutron.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(20 * time.Minute)
 		w.WantState("Ready=False Reconciling=True CloudUnavailable")
@@ -66,7 +66,7 @@ func TestRunFollowsACloudThatComesBack(t *testing.T) {
 			t.Errorf("%d statuses were written for one failure, want 1", n)
 		}
 		w.Events.WantReasons(t, "Warning CloudUnavailable")
-		w.Cloud.SetDown(nil)
+		w.Neutron.SetDown(nil)
 		w.c.EnqueueIn(managed.CloudRef{})
 		controllertest.Settle(time.Second)
 		w.WantState("Ready=True Available")
@@ -81,16 +81,16 @@ func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Second)
-		w.Cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer", Wait: 24 * time.Hour})
+		w.Neutron.SetDown(&client.Error{Op: "log in", Reason: "no answer", Wait: 24 * time.Hour})
 		w.DeleteByForce()
 		controllertest.Settle(time.Hour)
-		if n := len(w.Cloud.Has()); n != 1 {
+		if n := len(w.Neutron.Has()); n != 1 {
 			t.Fatalf("%d networks are there, want the one that was left", n)
 		}
-		w.Cloud.SetDown(nil)
+		w.Neutron.SetDown(nil)
 		w.c.EnqueueIn(managed.CloudRef{})
 		controllertest.Settle(time.Second)
-		if n := len(w.Cloud.Has()); n != 0 {
+		if n := len(w.Neutron.Has()); n != 0 {
 			t.Errorf("%d networks are left", n)
 		}
 		if err := stop(); err != nil {
@@ -101,7 +101,7 @@ func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
 
 func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.Before = controllertest.Fails(plan.CreateNetwork, 1, &client.Error{
+		w.Neutron.Before = controllertest.Fails(plan.CreateNetwork, 1, &client.Error{
 			Kind: client.Throttled, Op: "create network", Reason: "slow down", Status: 429, Wait: 10 * time.Minute,
 		})
 		stop := controllertest.Run(t, w.c.Run, 1)
@@ -123,7 +123,7 @@ func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
 func TestFailuresThatTakeTurnsBackOffAllTheSame(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		attempts := 0
-		w.Cloud.Before = func(plan.Step) error {
+		w.Neutron.Before = func(plan.Step) error {
 			attempts++
 			// Each makes another status, whose event must not count as a reason to try at once.
 			return &client.Error{Op: "create network", Reason: "bad gateway", Status: 502 + attempts%2}
@@ -142,8 +142,8 @@ func TestFailuresThatTakeTurnsBackOffAllTheSame(t *testing.T) {
 
 func TestAnEditIsTriedAtOnceThoughTheLastAttemptFailed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.Before = func(step plan.Step) error {
-			if step.SubnetName != "" && step.Subnet.CIDR.String() == "192.168.0.0/16" {
+		w.Neutron.Before = func(step plan.Step) error {
+			if step.Action == plan.CreateSubnet && step.Subnet.CIDR.String() == "192.168.0.0/16" {
 				return &client.Error{Kind: client.Capacity, Op: "create subnet", Reason: "full", Wait: time.Hour}
 			}
 			return nil
@@ -194,7 +194,7 @@ func runWaits(t *testing.T, ownFirst bool) {
 	controllertest.Serve(api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
 		controllertest.Rules[*cloudteamv1.Network]{Line: controllertest.WriteLine})
 	api.Create(t, example())
-	cloud := controllertest.NewCloud(calls, here, clusterUID)
+	cloud := controllertest.NewNeutron(calls, here, clusterUID)
 	factory := informers.NewSharedInformerFactory(clients, 0)
 	c, err := networkcontroller.NewController(clients.CloudteamV1(), factory.Cloudteam().V1().Networks(), nil, cloud,
 		&controllertest.Events{}, clusterUID, networkcontroller.Options{})

@@ -14,7 +14,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
-	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -28,8 +27,8 @@ func TestDeletionLeavesNeutronBeforeKubernetes(t *testing.T) {
 		w.MustSync()
 		w.Calls.Want(t, "apply delete network", "write finalizers")
 		w.Events.WantReasons(t, "Normal Deleted")
-		if w.Exists() || len(w.Cloud.Has()) != 0 {
-			t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Cloud.Has()))
+		if w.Exists() || len(w.Neutron.Has()) != 0 {
+			t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Neutron.Has()))
 		}
 		w.MustSync()
 		w.Calls.Want(t)
@@ -121,7 +120,7 @@ func TestNoFinalizerOfACrowdedObjectIsTakenOff(t *testing.T) {
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True InvalidSpec")
 		finalizers(crowd...)
-		if len(w.Cloud.Has()) != 0 {
+		if len(w.Neutron.Has()) != 0 {
 			t.Error("a network was created without the finalizer")
 		}
 
@@ -133,7 +132,7 @@ func TestNoFinalizerOfACrowdedObjectIsTakenOff(t *testing.T) {
 		w.Delete()
 		w.SyncFails()
 		finalizers(all...)
-		if len(w.Cloud.Has()) != 0 {
+		if len(w.Neutron.Has()) != 0 {
 			t.Error("the network is still there")
 		}
 		w.Edit(func(obj *cloudteamv1.Network) { obj.Finalizers = append(slices.Clone(few), cloudteamv1.Finalizer) })
@@ -150,7 +149,7 @@ func TestAFinalizerThatOthersTookOffIsNoLossWhileAnotherStays(t *testing.T) {
 		w.Delete()
 		w.Edit(func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"a.test/first"} })
 		w.MustSync()
-		if left := w.Cloud.Has(); len(left) > 0 {
+		if left := w.Neutron.Has(); len(left) > 0 {
 			t.Errorf("Neutron still has %v", left)
 		}
 		w.Calls.Take()
@@ -164,7 +163,7 @@ func TestANetworkInUseKeepsItsObject(t *testing.T) {
 		w.MustSync()
 		w.Delete()
 		w.Events.Take()
-		w.Cloud.Before = controllertest.Fails(plan.DeleteNetwork, 2, &client.Error{
+		w.Neutron.Before = controllertest.Fails(plan.DeleteNetwork, 2, &client.Error{
 			Kind: client.InUse, Op: "delete network", Reason: "ports are on it", Type: "NetworkInUse", Status: 409,
 		})
 		w.SyncFails()
@@ -197,7 +196,7 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 		w.Calls.Take()
 		w.Events.Take()
 		orders := []string{"p1,p2", "p2,p1", "p1,p2"}
-		w.Cloud.Before = func(step plan.Step) error {
+		w.Neutron.Before = func(step plan.Step) error {
 			if step.Action != plan.DeleteNetwork || len(orders) == 0 {
 				return nil
 			}
@@ -205,12 +204,12 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 			orders = orders[1:]
 			return refusedAsInUse(ids)
 		}
-		w.Cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{
-			{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"},
-			{ID: "p2", DeviceOwner: "network:router_interface", DeviceID: "r1"},
-		}}
+		w.Neutron.PutRouter(plan.ObservedRouter{ID: "r1"})
+		id := w.status().NetworkID
+		w.Neutron.PutPort(plan.ObservedPort{ID: "p1", NetworkID: id, Device: "compute:nova, device 9a"})
+		w.Neutron.PutPort(plan.ObservedPort{ID: "p2", NetworkID: id, Router: "r1"})
 		w.SyncFails()
-		w.Calls.Want(t, "apply delete network", "blockers of delete network", "write status")
+		w.Calls.Want(t, "apply delete network", "blockers", "write status")
 		w.WantState("Ready=False Reconciling=True InUse")
 		const want = "delete network: in use by port p1 (compute:nova, device 9a), port p2 (interface of router r1). " +
 			"Retrying with backoff. Remove what uses it."
@@ -221,12 +220,15 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 		w.Events.Want(t, "Warning InUse "+want)
 
 		w.SyncFails()
-		w.Calls.Want(t, "apply delete network", "blockers of delete network")
+		w.Calls.Want(t, "apply delete network", "blockers")
 		w.Events.WantReasons(t)
 
-		w.Cloud.InTheWay, w.Cloud.BlockersFail = inventory.Blockers{}, errors.New("no answer")
+		w.Neutron.Reads = func(string) error { return errors.New("no answer") }
 		w.SyncFails()
 		w.WantState("Ready=False Reconciling=True InUse")
+		w.Neutron.Reads = nil
+		w.Neutron.Remove("p1")
+		w.Neutron.Detach("p2")
 		w.MustSync()
 		if w.Exists() {
 			t.Error("the object stays")
@@ -255,7 +257,7 @@ func TestRetainTakesTheMarkersOffInOneSync(t *testing.T) {
 			t.Error("the object stays")
 		}
 		w.Events.WantReasons(t, "Normal Retained")
-		all := w.Cloud.Has()
+		all := w.Neutron.Has()
 		if len(all) != 1 || all[0].Description != "keep me" || all[0].Subnets[0].Description != "" {
 			t.Errorf("Neutron has %+v, want the network and its subnet without markers", all)
 		}
@@ -268,11 +270,11 @@ func TestARetainThatWasCutOffIsTakenUpAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		w.Delete()
-		w.Cloud.Before = controllertest.Fails(plan.UpdateNetwork, 1, &client.Error{Op: "update network", Reason: "canceled"})
+		w.Neutron.Before = controllertest.Fails(plan.UpdateNetwork, 1, &client.Error{Op: "update network", Reason: "canceled"})
 		w.SyncFails()
 		w.restart()
 		w.MustSync()
-		if all := w.Cloud.Has(); w.Exists() || len(all) != 1 || all[0].Description != "" {
+		if all := w.Neutron.Has(); w.Exists() || len(all) != 1 || all[0].Description != "" {
 			t.Errorf("object exists: %t; Neutron has %+v", w.Exists(), all)
 		}
 	}, obj)
@@ -282,11 +284,11 @@ func TestAMarkerRemovedWhileTheDeletionIsUnderWay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		id := w.status().NetworkID
-		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "mine now" })
+		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "mine now" })
 		w.Delete()
 		w.MustSync() // the Inventory still holds the network as ours; the DELETE is refused
-		if w.Exists() || len(w.Cloud.Has()) != 1 {
-			t.Errorf("object exists: %t; networks: %d, want false and 1", w.Exists(), len(w.Cloud.Has()))
+		if w.Exists() || len(w.Neutron.Has()) != 1 {
+			t.Errorf("object exists: %t; networks: %d, want false and 1", w.Exists(), len(w.Neutron.Has()))
 		}
 	}, example())
 }
@@ -306,10 +308,10 @@ func TestADeletionThatMeetsRivals(t *testing.T) {
 				id := w.status().NetworkID
 				w.Delete()
 				rivals := c.rivals
-				w.Cloud.Before = func(plan.Step) error {
+				w.Neutron.Before = func(plan.Step) error {
 					if rivals > 0 {
 						rivals--
-						w.Cloud.Rival(id, func(*plan.ObservedNetwork) {})
+						w.Neutron.Rival(id, func(*plan.ObservedNetwork) {})
 					}
 					return nil
 				}
@@ -332,16 +334,16 @@ func TestADeletionThatMeetsRivals(t *testing.T) {
 func TestADeletionBlockedByAForeignSubnet(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
-		w.Cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) {
+		w.Neutron.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) {
 			n.Subnets = append(n.Subnets, plan.ObservedSubnet{
 				ID: "foreign", Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")},
 			})
 		})
-		w.Cloud.Audit(t)
+		w.Neutron.Audit(t)
 		w.Delete()
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True Blocked")
-		if len(w.Cloud.Has()) != 1 || !w.Exists() {
+		if len(w.Neutron.Has()) != 1 || !w.Exists() {
 			t.Error("somebody else's subnet was deleted with the network, or the object went without it")
 		}
 	}, example())
@@ -362,7 +364,7 @@ func TestWhatAnObjectLeftBehindIsPruned(t *testing.T) {
 				w.MustSync()
 				w.DeleteByForce()
 				w.MustSync()
-				all := w.Cloud.Has()
+				all := w.Neutron.Has()
 				if len(all) != c.wantNetworks {
 					t.Errorf("Neutron has %d networks, want %d", len(all), c.wantNetworks)
 				}
@@ -386,11 +388,11 @@ func TestAPruneThatFailsIsTriedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		w.DeleteByForce()
-		w.Cloud.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Reason: "down",
+		w.Neutron.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Reason: "down",
 			Status: 503})
 		w.SyncFails()
 		w.MustSync()
-		if n := len(w.Cloud.Has()); n != 0 {
+		if n := len(w.Neutron.Has()); n != 0 {
 			t.Errorf("Neutron has %d networks, want none", n)
 		}
 	}, example())
@@ -410,14 +412,14 @@ func TestAnObjectThatBearsTheNameOfAGoneOne(t *testing.T) {
 				w.MustSync()
 				w.DeleteByForce()
 				w.API.Create(t, again)
-				w.Cloud.Before = before
+				w.Neutron.Before = before
 				err := w.sync()
 				if (err != nil) != (before != nil) {
 					t.Errorf("error %v, want one: %t, so that the old network is tried again", err, before != nil)
 				}
 				w.WantState("Ready=True Available")
 				w.MustSync()
-				all := w.Cloud.Has()
+				all := w.Neutron.Has()
 				if len(all) != 1 || all[0].ID != w.status().NetworkID ||
 					all[0].Description != (plan.Owner{Cluster: clusterUID, Object: "uid-2"}).Marker() {
 					t.Errorf("Neutron has %+v, want the new object's alone", all)
@@ -432,16 +434,16 @@ func TestAGoneObjectsNetworkIsSoughtInItsOwnCloud(t *testing.T) {
 		w.MustSync()
 		w.MustSync()
 		w.DeleteByForce()
-		w.Cloud.Credentials = elsewhere
+		w.Neutron.Lead(t, elsewhere)
 		w.Calls.Take()
 		w.SyncFails()
 		w.Calls.Want(t)
 		if keys := w.c.Memory(); keys != 1 {
 			t.Error("the network was forgotten where it could not be seen")
 		}
-		w.Cloud.Credentials = here
+		w.Neutron.Lead(t, here)
 		w.MustSync()
-		if n := len(w.Cloud.Has()); n != 0 {
+		if n := len(w.Neutron.Has()); n != 0 {
 			t.Errorf("Neutron has %d networks, want none", n)
 		}
 	}, example())
@@ -453,19 +455,19 @@ func TestAGoneObjectsNetworkIsSoughtByItsIDWhereAListFallsShort(t *testing.T) {
 		w.MustSync()
 		id := w.status().NetworkID
 		w.DeleteByForce()
-		w.Cloud.Missed = map[string]bool{id: true}
-		w.Cloud.Audit(t)
+		w.Neutron.Missed = map[string]bool{id: true}
+		w.Neutron.Audit(t)
 		w.Calls.Take()
 		w.MustSync()
 		w.Calls.Want(t, "reread network "+id, "apply delete network")
-		if n := len(w.Cloud.Has()); n != 0 {
+		if n := len(w.Neutron.Has()); n != 0 {
 			t.Errorf("Neutron has %d networks, want none", n)
 		}
 	}, example())
 }
 
 func TestTheMarkerSaysWhetherTheObjectIsRetained(t *testing.T) {
-	description := func(w *world) string { return w.Cloud.Has()[0].Description }
+	description := func(w *world) string { return w.Neutron.Has()[0].Description }
 	retained := ownerOfExample.Describe("[retain]")
 	inWorld(t, func(t *testing.T, w *world) {
 		w.c.DefaultTo(managed.Policies{Deletion: cloudteamv1.DeletionPolicyRetain, Drift: cloudteamv1.DriftPolicyReport})
@@ -492,13 +494,13 @@ func TestTheMarkerSaysWhetherTheObjectIsRetained(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		id := w.status().NetworkID
-		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-		w.Cloud.Audit(t)
+		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+		w.Neutron.Audit(t)
 		w.restart()
 		w.c.DefaultTo(managed.Policies{Deletion: cloudteamv1.DeletionPolicyRetain, Drift: cloudteamv1.DriftPolicyCorrect})
 		w.Quiet()
 		w.MustSync()
-		if n := w.Cloud.Has()[0]; n.Description != retained || n.Name != "renamed" {
+		if n := w.Neutron.Has()[0]; n.Description != retained || n.Name != "renamed" {
 			t.Errorf("the network is %q, %q", n.Name, n.Description)
 		}
 		w.WantState("Ready=True DriftDetected")

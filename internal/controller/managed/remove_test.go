@@ -24,7 +24,7 @@ func TestAnObjectIsRememberedUntilItsResourcesAreGone(t *testing.T) {
 		w.MustSync()
 		want("uid-1")
 		w.DeleteByForce()
-		w.Cloud.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Status: 503})
+		w.Neutron.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Status: 503})
 		w.SyncFails()
 		want("uid-1")
 		w.MustSync()

@@ -1,9 +1,6 @@
 package managed_test
 
 import (
-	"context"
-	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,109 +10,35 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// routedCloud is a Cloud that also has routers, without interfaces. Routers in hidden are missing from its lists until
-// they are read by id or found by name.
-type routedCloud struct {
-	*controllertest.Cloud
-
-	routers []plan.ObservedRouter
-	hidden  map[string]bool
-	// hideCreated hides each router when it is created; lose fails its creation after the router was made.
-	hideCreated bool
-	lose        error
-}
-
-func (c *routedCloud) Observed(
-	ctx context.Context, owner plan.Owner, since time.Time, need ...plan.Kind,
-) (plan.Observed, error) {
-	observed, err := c.Cloud.Observed(ctx, owner, since, need...)
-	for _, r := range c.routers {
-		if owner.Owns(r.Description) && !c.hidden[r.ID] {
-			observed.Routers = append(observed.Routers, r)
-		}
-	}
-	return observed, err
-}
-
-func (c *routedCloud) Find(ctx context.Context, of plan.Kind, name string, owner plan.Owner) (found bool, err error) {
-	if of != plan.KindRouter {
-		return c.Cloud.Find(ctx, of, name, owner)
-	}
-	for _, r := range c.routers {
-		if r.Name == name && owner.Owns(r.Description) {
-			delete(c.hidden, r.ID)
-			found = true
-		}
-	}
-	return found, nil
-}
-
-func (c *routedCloud) Reread(ctx context.Context, resource plan.Resource) (bool, error) {
-	if resource.Kind != plan.KindRouter {
-		return c.Cloud.Reread(ctx, resource)
-	}
-	delete(c.hidden, resource.ID)
-	return slices.ContainsFunc(c.routers, func(r plan.ObservedRouter) bool { return r.ID == resource.ID }), nil
-}
-
-func (c *routedCloud) Apply(ctx context.Context, change plan.Change) (done plan.Change, err error) {
-	for len(change) > 0 {
-		others := slices.IndexFunc(change, func(s plan.Step) bool {
-			return s.Action == plan.CreateRouter || s.Action == plan.DeleteRouter
-		})
-		if others != 0 {
-			if others < 0 {
-				others = len(change)
-			}
-			taken, err := c.Cloud.Apply(ctx, change[:others])
-			if done = append(done, taken...); err != nil {
-				return done, err
-			}
-			change = change[others:]
-			continue
-		}
-		step := change[0]
-		if step.Action == plan.CreateRouter {
-			step.ID = fmt.Sprintf("router-%d", len(c.routers)+1)
-			c.routers = append(c.routers, plan.ObservedRouter{ID: step.ID, RouterAttributes: step.Router})
-			c.hidden[step.ID] = c.hideCreated
-			if c.lose != nil {
-				return done, c.lose
-			}
-		} else {
-			c.routers = slices.DeleteFunc(c.routers, func(r plan.ObservedRouter) bool { return r.ID == step.ID })
-		}
-		done, change = append(done, step), change[1:]
-	}
-	return done, nil
-}
+// routers are those that Neutron has.
+func (w *world) routers() []plan.ObservedRouter { return w.Neutron.Everything().Routers }
 
 // TestARouterOfALostCreateIsFoundByItsNameInNeutron covers two faults at once: the answer to the create is lost, and
 // the lists that follow leave the router out.
 func TestARouterOfALostCreateIsFoundByItsNameInNeutron(t *testing.T) {
 	for name, networkName := range map[string]string{"the object's name": "", "spec.networkName": "of-the-team"} {
-		for end, live := range map[string]func(w *world, cloud *routedCloud){
-			"no second router is created": func(w *world, cloud *routedCloud) {
+		for end, live := range map[string]func(w *world){
+			"no second router is created": func(w *world) {
 				w.MustSync()
 				w.WantState("Ready=True Available")
-				if len(cloud.routers) != 1 {
-					w.T.Errorf("routers in Neutron: %+v, want one", cloud.routers)
+				if len(w.routers()) != 1 {
+					w.T.Errorf("routers in Neutron: %+v, want one", w.routers())
 				}
 			},
-			"no router stays when the object is deleted": func(w *world, cloud *routedCloud) {
+			"no router stays when the object is deleted": func(w *world) {
 				w.Delete()
 				w.MustSync()
-				if w.Exists() || len(cloud.routers) > 0 || len(w.Cloud.Has()) > 0 {
-					w.T.Errorf("object exists: %t; networks: %v; routers: %+v", w.Exists(), w.Cloud.Has(), cloud.routers)
+				if w.Exists() || len(w.routers()) > 0 || len(w.Neutron.Has()) > 0 {
+					w.T.Errorf("object exists: %t; networks: %v; routers: %+v", w.Exists(), w.Neutron.Has(), w.routers())
 				}
 			},
-			"no router stays when the network was deleted by hand, too": func(w *world, cloud *routedCloud) {
-				w.Cloud.Remove(w.status().NetworkID)
-				w.Cloud.Audit(w.T)
+			"no router stays when the network was deleted by hand, too": func(w *world) {
+				w.Neutron.Remove(w.status().NetworkID)
+				w.Neutron.Audit(w.T)
 				w.Delete()
 				w.MustSync()
-				if w.Exists() || len(cloud.routers) > 0 {
-					w.T.Errorf("object exists: %t; routers: %+v", w.Exists(), cloud.routers)
+				if w.Exists() || len(w.routers()) > 0 {
+					w.T.Errorf("object exists: %t; routers: %+v", w.Exists(), w.routers())
 				}
 			},
 		} {
@@ -124,12 +47,16 @@ func TestARouterOfALostCreateIsFoundByItsNameInNeutron(t *testing.T) {
 				obj.Spec.Gateway, obj.Spec.Router = cloudteamv1.GatewayNone, &cloudteamv1.RouterSpec{}
 				obj.Spec.NetworkName = networkName
 				inWorld(t, func(t *testing.T, w *world) {
-					cloud := &routedCloud{Cloud: w.Cloud, hidden: map[string]bool{}}
-					w.restartOn(cloud)
-					cloud.hideCreated, cloud.lose = true, &client.Error{Kind: client.Transient, Op: "create router", MaybeDone: true}
+					w.Neutron.After = func(step plan.Step) error {
+						if step.Action != plan.CreateRouter {
+							return nil
+						}
+						w.Neutron.Missed = map[string]bool{w.routers()[0].ID: true}
+						return &client.Error{Kind: client.Transient, Op: "create router", MaybeDone: true}
+					}
 					w.SyncFails()
-					cloud.lose = nil
-					live(w, cloud)
+					w.Neutron.After = nil
+					live(w)
 				}, obj)
 			})
 		}
@@ -140,14 +67,12 @@ func TestANetworkThatAListLeavesOutIsNotCreatedBesideItsRouter(t *testing.T) {
 	obj := example()
 	obj.Spec.Gateway, obj.Spec.Router = cloudteamv1.GatewayNone, &cloudteamv1.RouterSpec{}
 	inWorld(t, func(t *testing.T, w *world) {
-		cloud := &routedCloud{Cloud: w.Cloud, hidden: map[string]bool{}}
-		w.restartOn(cloud)
 		w.MustSync()
-		w.Cloud.Missed = map[string]bool{w.status().NetworkID: true}
-		w.restartOn(cloud)
+		w.Neutron.Missed = map[string]bool{w.status().NetworkID: true}
+		w.restart()
 		w.MustSync()
-		if len(w.Cloud.Has()) != 1 || len(cloud.routers) != 1 {
-			t.Errorf("networks: %v; routers: %+v; want one each", w.Cloud.Has(), cloud.routers)
+		if len(w.Neutron.Has()) != 1 || len(w.routers()) != 1 {
+			t.Errorf("networks: %v; routers: %+v; want one each", w.Neutron.Has(), w.routers())
 		}
 		w.WantState("Ready=True Available")
 	}, obj)
@@ -157,32 +82,27 @@ func TestARouterGoesWithItsObjectThoughTheNetworkLostItsMarker(t *testing.T) {
 	obj := example()
 	obj.Spec.Gateway, obj.Spec.Router = cloudteamv1.GatewayNone, &cloudteamv1.RouterSpec{}
 	inWorld(t, func(t *testing.T, w *world) {
-		cloud := &routedCloud{Cloud: w.Cloud, hidden: map[string]bool{}}
-		w.restartOn(cloud)
 		w.MustSync()
-		w.Cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.Description = "" })
-		w.Cloud.Audit(t)
-		cloud.hidden["router-1"] = true
+		w.Neutron.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.Description = "" })
+		w.Neutron.Missed = map[string]bool{w.routers()[0].ID: true}
+		w.Neutron.Audit(t)
 		w.Delete()
 		w.MustSync()
-		if w.Exists() || len(w.Cloud.Has()) != 1 || len(cloud.routers) != 0 {
+		if w.Exists() || len(w.Neutron.Has()) != 1 || len(w.routers()) != 0 {
 			t.Errorf("object exists: %t; networks: %v; routers: %+v; want the network alone",
-				w.Exists(), w.Cloud.Has(), cloud.routers)
+				w.Exists(), w.Neutron.Has(), w.routers())
 		}
 	}, obj)
 }
 
-// unlisted is a Cloud whose Inventory has no list of routers and ports: they fail.
-type unlisted struct{ *controllertest.Cloud }
-
-func (c unlisted) Observed(
-	ctx context.Context, owner plan.Owner, since time.Time, need ...plan.Kind,
-) (plan.Observed, error) {
-	if len(need) != 1 || need[0] != plan.KindNetwork {
-		return plan.Observed{}, &client.Error{Kind: client.Transient, Op: "list ports", Reason: "no answer in time"}
+// unlisted has the lists of routers and ports fail.
+func (w *world) unlisted() {
+	w.Neutron.Reads = func(line string) error {
+		if line == "list routers" || line == "list ports" {
+			return &client.Error{Kind: client.Transient, Op: line, Reason: "no answer in time"}
+		}
+		return nil
 	}
-	observed, err := c.Cloud.Observed(ctx, owner, since, need...)
-	return plan.Observed{Networks: observed.Networks}, err
 }
 
 func TestARouterIsNotTakenForGoneBecauseItsListFails(t *testing.T) {
@@ -191,19 +111,22 @@ func TestARouterIsNotTakenForGoneBecauseItsListFails(t *testing.T) {
 			obj := example()
 			obj.Spec.Router, obj.Spec.DriftPolicy = router, cloudteamv1.DriftPolicyReport
 			inWorld(t, func(t *testing.T, w *world) {
-				w.Cloud.PutRouter(plan.ObservedRouter{ID: "router-0", Revision: 1})
+				w.Neutron.PutRouter(plan.ObservedRouter{ID: "router-0", Revision: 1})
 				w.MustSync()
 				w.WantState("Ready=True Available")
 				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Router = nil })
-				w.restartOn(unlisted{w.Cloud})
+				w.restart()
+				w.unlisted()
 				w.SyncFails()
 				if w.status().Router == nil {
 					t.Error("the status no longer names the router")
 				}
+				w.Neutron.Reads = nil
+				controllertest.Settle(5 * time.Second) // a list that failed is not repeated at once
 				w.restart()
 				w.MustSync()
 				w.WantState("Ready=True Available")
-				if left := w.Cloud.Everything(); w.status().Router != nil || len(left.Ports) > 0 {
+				if left := w.Neutron.Everything(); w.status().Router != nil || len(left.Ports) > 0 {
 					t.Errorf("the status names %+v; ports: %+v", w.status().Router, left.Ports)
 				}
 			}, obj)
@@ -213,7 +136,7 @@ func TestARouterIsNotTakenForGoneBecauseItsListFails(t *testing.T) {
 
 func TestANetworkWithoutARouterNeedsNoListOfRouters(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.restartOn(unlisted{w.Cloud})
+		w.unlisted()
 		w.MustSync()
 		w.WantState("Ready=True Available")
 	}, example())

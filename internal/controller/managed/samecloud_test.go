@@ -61,9 +61,9 @@ func TestARenamedEndpointIsTheSameCloudByTheOperatorsWord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.Cloud.Credentials = c.was
+				w.Neutron.Lead(t, c.was)
 				w.MustSync()
-				w.Cloud.Credentials = here
+				w.Neutron.Lead(t, here)
 				same, err := managed.ParseSameClouds(c.pairs)
 				if err != nil {
 					t.Fatal(err)

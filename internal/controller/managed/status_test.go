@@ -278,7 +278,7 @@ func TestAStatusOfAnObjectThatIsGoneIsNoError(t *testing.T) {
 
 func TestASteadyFailureKeepsItsTransitionTime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
+		w.Neutron.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
 		w.SyncFails()
 		first := w.Get()
 		w.Calls.Take()

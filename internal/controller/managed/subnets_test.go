@@ -1,6 +1,7 @@
 package managed_test
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -8,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
-	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -16,7 +16,7 @@ import (
 // subnetsOf are the CIDRs of the one network's subnets in Neutron, sorted.
 func (w *world) subnetsOf() []string {
 	w.T.Helper()
-	all := w.Cloud.Has()
+	all := w.Neutron.Has()
 	if len(all) != 1 {
 		w.T.Fatalf("Neutron has %d networks", len(all))
 	}
@@ -73,22 +73,19 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 		w.Calls.Take()
 		w.Events.Take()
 
-		inUse := true
-		w.Cloud.Before = func(step plan.Step) error {
-			if inUse && step.Action == plan.DeleteSubnet && step.Subnet.CIDR.String() == "10.0.0.0/24" {
-				return &client.Error{
-					Kind: client.InUse, Op: "delete subnet", Type: "SubnetInUse", Status: 409, Reason: "ports are on it",
-				}
-			}
-			return nil
-		}
-		w.Cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
+		n := w.Neutron.Has()[0]
+		used, _ := n.SubnetByCIDR(netip.MustParsePrefix("10.0.0.0/24"))
+		w.Neutron.PutPort(plan.ObservedPort{
+			ID: "p1", NetworkID: n.ID, Device: "compute:nova, device 9a", PortAttributes: plan.PortAttributes{
+				Addresses: []plan.PortAddress{{SubnetID: used.ID, Address: netip.MustParseAddr("10.0.0.9")}},
+			},
+		})
 		w.Edit(func(obj *cloudteamv1.Network) {
 			withSubnets(obj, "10.0.0.0/25", "fd00::/64", "10.0.2.0/24")
 			obj.Spec.AdditionalSubnets[2].DNSServers = []string{"9.9.9.9"}
 		})
 		w.SyncFails()
-		w.Calls.Want(t, "apply delete subnet", "blockers of delete subnet", "apply delete subnet", "apply create subnet",
+		w.Calls.Want(t, "apply delete subnet", "blockers", "apply delete subnet", "apply create subnet",
 			"apply update subnet", "write status")
 		w.wantSubnets("10.0.0.0/24", "10.0.2.0/24", "192.168.0.0/16", "fd00::/64")
 		w.WantState("Ready=False Reconciling=True InUse")
@@ -99,10 +96,10 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 		w.Events.WantReasons(t, "Normal Updated", "Warning InUse")
 
 		w.SyncFails()
-		w.Calls.Want(t, "apply delete subnet", "blockers of delete subnet")
+		w.Calls.Want(t, "apply delete subnet", "blockers")
 		w.Events.WantReasons(t)
 
-		inUse = false
+		w.Neutron.Remove("p1")
 		w.MustSync()
 		w.wantSubnets("10.0.0.0/25", "10.0.2.0/24", "192.168.0.0/16", "fd00::/64")
 		w.WantState("Ready=True Available")
@@ -116,7 +113,7 @@ func TestAnotherFailureIsToldBeforeASubnetInUse(t *testing.T) {
 		w.MustSync()
 		w.Edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24") })
 		w.MustSync()
-		w.Cloud.Before = func(step plan.Step) error {
+		w.Neutron.Before = func(step plan.Step) error {
 			switch step.Action {
 			case plan.DeleteSubnet:
 				return &client.Error{Kind: client.InUse, Op: "delete subnet", Reason: "ports are on it"}

@@ -27,8 +27,8 @@ func exampleWith(change func(*cloudteamv1.Network)) *cloudteamv1.Network {
 // tag gives the network tags, as somebody else would, and has that seen.
 func (w *world) tag(tags ...string) {
 	w.T.Helper()
-	w.Cloud.Edit(w.T, w.Cloud.Has()[0].ID, func(n *plan.ObservedNetwork) { n.Tags = tags })
-	w.Cloud.Audit(w.T)
+	w.Neutron.Edit(w.T, w.Neutron.Has()[0].ID, func(n *plan.ObservedNetwork) { n.Tags = tags })
+	w.Neutron.Audit(w.T)
 }
 
 // wantRemembered holds which fields the annotation names.
@@ -65,7 +65,7 @@ func TestWhatTheSpecSetsNoLongerIsTakenBackOnce(t *testing.T) {
 		w.Events.Take()
 		w.Edit(untagged)
 		w.MustSync()
-		w.Calls.Want(t, "apply tag network", "write annotations", "write status")
+		w.Calls.Want(t, "reread network net-1", "apply tag network", "write annotations", "write status")
 		w.Events.WantReasons(t, "Normal Updated")
 		w.wantTags()
 		w.wantRemembered()
@@ -122,7 +122,7 @@ func TestWhatIsNewlySetIsRememberedBeforeItIsSent(t *testing.T) {
 		w.wantTags()
 		refused = false
 		w.MustSync()
-		w.Calls.Want(t, "write annotations", "apply tag network", "write status")
+		w.Calls.Want(t, "write annotations", "reread network net-1", "apply tag network", "write status")
 		w.wantRemembered("tags")
 	}, example())
 }
@@ -137,7 +137,7 @@ func (w *world) crashAfter(action plan.Action) {
 		}
 		return nil
 	})
-	w.Cloud.After = func(step plan.Step) error {
+	w.Neutron.After = func(step plan.Step) error {
 		dying = step.Action == action
 		if dying {
 			return &client.Error{Op: string(action), Reason: "canceled", MaybeDone: true}
@@ -145,7 +145,7 @@ func (w *world) crashAfter(action plan.Action) {
 		return nil
 	}
 	w.SyncFails()
-	dying, w.Cloud.After = false, nil
+	dying, w.Neutron.After = false, nil
 	w.restart()
 }
 
@@ -228,7 +228,7 @@ func TestAnImportThatDiffersLosesNothingWhenTheSpecIsMadeToFit(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		there := legacy()
 		there.Tags = []string{"theirs"}
-		w.Cloud.Put(there)
+		w.Neutron.Put(there)
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True ImportMismatch")
 		w.wantRemembered()
@@ -271,7 +271,7 @@ func TestWhatCannotBeTakenBackYetIsNotForgotten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		inUse := true
-		w.Cloud.Before = func(step plan.Step) error {
+		w.Neutron.Before = func(step plan.Step) error {
 			if inUse && step.Action == plan.UnshareNetwork {
 				return &client.Error{Kind: client.InUse, Op: "unshare network", Status: 409, Reason: "it is used"}
 			}

@@ -36,7 +36,7 @@ func TestANamespaceThatGoesWithItsSecretEnds(t *testing.T) {
 			obj := example()
 			obj.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
 			inWorld(t, func(t *testing.T, w *world) {
-				clouds := &secretClouds{in: w.Cloud}
+				clouds := &secretClouds{in: w.Neutron}
 				w.c.ReachClouds(clouds)
 				w.MustSync()
 				w.WantState(available)
@@ -67,7 +67,7 @@ func TestANamespaceThatGoesWithItsSecretEnds(t *testing.T) {
 					c.want && !strings.Contains(told, ownerOfExample.Marker()) {
 					t.Errorf("Events:\n%s", told)
 				}
-				if len(w.Cloud.Has()) != 1 {
+				if len(w.Neutron.Has()) != 1 {
 					t.Error("the network is gone")
 				}
 			}, obj)

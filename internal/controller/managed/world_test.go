@@ -1,6 +1,7 @@
 package managed_test
 
 import (
+	"net/netip"
 	"testing"
 	"testing/synctest"
 
@@ -48,9 +49,11 @@ type world struct {
 func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...*cloudteamv1.Network) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{World: controllertest.NewWorld[*cloudteamv1.Network](t, exampleKey).WithCloud(here, clusterUID)}
+		w := &world{World: controllertest.NewWorld[*cloudteamv1.Network](t, exampleKey).WithNeutron(here, clusterUID)}
 		controllertest.Serve(w.API, w.Clients, controllertest.Networks,
 			controllertest.Rules[*cloudteamv1.Network]{Line: controllertest.WriteLine, Admit: admit})
+		w.Neutron.PutPool("office", netip.MustParsePrefix("100.64.0.0/10"), 26)
+		w.Neutron.PutPool("office-v6", netip.MustParsePrefix("2001:db8::/32"), 64)
 		for _, obj := range objects {
 			w.Create(obj)
 		}
@@ -73,7 +76,7 @@ func admit(_ clienttesting.Action, obj *cloudteamv1.Network) error {
 
 // restart replaces the controller by a new one, which knows nothing but what the API server and the cloud hold. The
 // former has its informer still.
-func (w *world) restart() { w.T.Helper(); w.restartOn(w.Cloud) }
+func (w *world) restart() { w.T.Helper(); w.restartOn(w.Neutron) }
 
 // restartOn is restart with an Inventory of its own.
 func (w *world) restartOn(inventory managed.Inventory) {

@@ -41,7 +41,7 @@ func poolOf(start, end string) plan.Range {
 
 // names are a cloud in which nothing has the names that begin with "no", and each other name is an id.
 type names struct {
-	*controllertest.Cloud
+	*controllertest.Neutron
 }
 
 // lookUp gives the id, or refuses the field.
@@ -171,7 +171,6 @@ func TestANetworkIsKeptWhileAPartOfItIsNotKnown(t *testing.T) {
 	for sentence, part := range partsWithNames {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.Cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find it", Reason: "nobody is called r1"})
 				edit := func(description string) {
 					t.Helper()
 					w.Edit(func(obj *cloudteamv1.Network) {
@@ -181,10 +180,10 @@ func TestANetworkIsKeptWhileAPartOfItIsNotKnown(t *testing.T) {
 					controllertest.Settle(time.Second)
 					ready := w.Ready()
 					if ready.Status != metav1.ConditionFalse || ready.Reason != cloudteamv1.ReasonRejected ||
-						!strings.Contains(ready.Message, "nobody is called r1") {
+						!strings.Contains(ready.Message, "r1") {
 						t.Errorf("condition Ready is %+v, want False for what is not known", ready)
 					}
-					if is := w.Cloud.Has()[0].Description; !strings.HasPrefix(is, description) {
+					if is := w.Neutron.Has()[0].Description; !strings.HasPrefix(is, description) {
 						t.Errorf("the network's description is %q, want %q", is, description)
 					}
 				}
@@ -195,11 +194,21 @@ func TestANetworkIsKeptWhileAPartOfItIsNotKnown(t *testing.T) {
 				}
 				// It is looked for as long as it takes, and nothing is written meanwhile.
 				w.Calls.Take()
+				lookups := 0
+				w.Neutron.Reads = func(line string) error {
+					if strings.HasPrefix(line, "names of ") {
+						lookups++
+					}
+					return nil
+				}
 				controllertest.Settle(time.Hour)
 				for _, asked := range w.Calls.Take() {
 					if !strings.HasPrefix(asked, "find ") {
 						t.Errorf("while it is looked for: %s", asked)
 					}
+				}
+				if lookups < 2 {
+					t.Errorf("it is looked for %d times", lookups)
 				}
 			})
 		})
@@ -210,8 +219,13 @@ func TestWhatCannotBeAskedForIsNotTakenForUnknown(t *testing.T) {
 	for sentence, part := range partsWithNames {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.Cloud.SetUnnamed(&client.Error{Kind: client.Transient, Op: "find it", Reason: "no answer in time"})
-				before := w.Cloud.Has()[0].Description
+				w.Neutron.Reads = func(line string) error {
+					if strings.HasPrefix(line, "names of ") {
+						return &client.Error{Kind: client.Transient, Op: "find it", Reason: "no answer in time"}
+					}
+					return nil
+				}
+				before := w.Neutron.Has()[0].Description
 				w.Edit(func(obj *cloudteamv1.Network) {
 					part(&obj.Spec)
 					obj.Spec.Description = "one"
@@ -220,7 +234,7 @@ func TestWhatCannotBeAskedForIsNotTakenForUnknown(t *testing.T) {
 				if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonCloudUnavailable {
 					t.Errorf("condition Ready is %+v, want CloudUnavailable", ready)
 				}
-				if is := w.Cloud.Has()[0].Description; is != before {
+				if is := w.Neutron.Has()[0].Description; is != before {
 					t.Errorf("the network's description became %q", is)
 				}
 			})
@@ -236,6 +250,7 @@ func TestASubnetWhosePoolIsNoLongerKnownIsKept(t *testing.T) {
 			controllertest.Settle(time.Second)
 			return w.Get().Status
 		}
+		w.Neutron.PutPool("p1", netip.MustParsePrefix("2001:db8::/32"), 64)
 		was := edit(func(s *cloudteamv1.NetworkSpec) {
 			s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "p1"}, {CIDR: "10.0.0.0/24"}}
 		})
@@ -243,31 +258,33 @@ func TestASubnetWhosePoolIsNoLongerKnownIsKept(t *testing.T) {
 			t.Fatalf("condition Ready is %+v, status.subnets %+v", ready, was.Subnets)
 		}
 
-		w.Cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find subnet pool", Reason: "nobody is called p1"})
+		w.Neutron.Missed = map[string]bool{"p1": true}
+		controllertest.Settle(time.Minute) // what a name means is known so long
 		is := edit(func(s *cloudteamv1.NetworkSpec) {
-			s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "p1", DNSServers: []string{"9.9.9.9"}}}
+			s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "p1", DNSServers: []string{"2620:fe::9"}}}
 		})
 		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonRejected ||
-			!strings.Contains(ready.Message, "nobody is called p1") {
+			!strings.Contains(ready.Message, "p1") {
 			t.Errorf("condition Ready is %+v, want False for what is not known", ready)
 		}
 		if diff := cmp.Diff(was.Subnets[:2], is.Subnets); diff != "" {
 			t.Errorf("status.subnets (-before +after):\n%s", diff)
 		}
-		subnets := w.Cloud.Has()[0].Subnets
+		subnets := w.Neutron.Has()[0].Subnets
 		if len(subnets) != 2 || len(subnets[1].DNSServers) != 1 {
 			t.Errorf("Neutron has the subnets %+v", subnets)
 		}
 
 		// Of another length it would have to be made anew, which is not done before it is known of which pool.
-		longer := func(s *cloudteamv1.NetworkSpec) { s.AdditionalSubnets[0].PrefixLength = new(int32(28)) }
+		longer := func(s *cloudteamv1.NetworkSpec) { s.AdditionalSubnets[0].PrefixLength = new(int32(72)) }
 		is = edit(longer)
 		if diff := cmp.Diff(was.Subnets[:2], is.Subnets); diff != "" {
 			t.Errorf("status.subnets (-before +after):\n%s", diff)
 		}
-		w.Cloud.SetUnnamed(nil)
+		w.Neutron.Missed = nil
+		controllertest.Settle(time.Minute)
 		is = edit(func(s *cloudteamv1.NetworkSpec) { s.Description = "known again" })
-		if ready := w.Ready(); ready.Status != metav1.ConditionTrue || !strings.HasSuffix(is.Subnets[1].CIDR, "/28") {
+		if ready := w.Ready(); ready.Status != metav1.ConditionTrue || !strings.HasSuffix(is.Subnets[1].CIDR, "/72") {
 			t.Errorf("condition Ready is %+v, status.subnets %+v", ready, is.Subnets)
 		}
 	})

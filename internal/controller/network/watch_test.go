@@ -28,7 +28,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudtea
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		here := client.Identity{ProjectID: "p1"}
-		w := &world{controllertest.NewWorld[*cloudteamv1.Network](t, exampleKey).WithCloud(here, specCluster)}
+		w := &world{controllertest.NewWorld[*cloudteamv1.Network](t, exampleKey).WithNeutron(here, specCluster)}
 		controllertest.Serve(w.API, w.Clients, controllertest.Networks,
 			controllertest.Rules[*cloudteamv1.Network]{Line: controllertest.WriteLine})
 		obj := networkOf(specOf(cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}))
@@ -39,7 +39,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudtea
 		}
 		w.NewInformers()
 		v1 := w.Informers.Cloudteam().V1()
-		c, err := NewController(w.Clients.CloudteamV1(), v1.Networks(), v1.NetworkPorts(), w.Cloud, w.Events, specCluster,
+		c, err := NewController(w.Clients.CloudteamV1(), v1.Networks(), v1.NetworkPorts(), w.Neutron, w.Events, specCluster,
 			Options{Classes: controllertest.OpenClasses()})
 		if err != nil {
 			t.Fatal(err)
@@ -211,7 +211,7 @@ func TestADeletedNetworkGoesWithItsLastPort(t *testing.T) {
 
 func TestThePortsOfANetworkThatStaysAreNoReasonToLook(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		before := w.Cloud.Looks()
+		before := w.Neutron.Looks()
 		p := port("team", "a")
 		w.API.Create(t, p)
 		controllertest.Settle(time.Second)
@@ -219,7 +219,7 @@ func TestThePortsOfANetworkThatStaysAreNoReasonToLook(t *testing.T) {
 		controllertest.Settle(time.Second)
 		w.API.Create(t, changed(port("team", "b"), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkName = "none" }))
 		controllertest.Settle(time.Second)
-		if n := w.Cloud.Looks() - before; n != 0 {
+		if n := w.Neutron.Looks() - before; n != 0 {
 			t.Errorf("it was looked at %d times", n)
 		}
 	})

@@ -54,7 +54,7 @@ func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
 				p.Namespace, p.Spec.NetworkNamespace = c.namespace, networkKey.Namespace
 			})
 			inWorld(t, func(t *testing.T, w *world) {
-				theirs := controllertest.NewCloud(w.Calls, here, owner.Cluster)
+				theirs := controllertest.NewNeutron(w.Calls, here, owner.Cluster)
 				theirs.Put(cloudNetwork("net-1", "sub-1"))
 				clouds := &oneCloud{
 					ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack", Entry: "mine"}, in: theirs,
@@ -91,7 +91,7 @@ func TestAPortThatHasLostItsNetworkIsRemovedWhereItWas(t *testing.T) {
 				n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: c.was, Name: "mine"}
 			})
 			inWorld(t, func(t *testing.T, w *world) {
-				theirs := controllertest.NewCloud(w.Calls, here, owner.Cluster)
+				theirs := controllertest.NewNeutron(w.Calls, here, owner.Cluster)
 				theirs.Put(cloudNetwork("net-1", "sub-1"))
 				at := func(secret string) *oneCloud {
 					return &oneCloud{
@@ -133,7 +133,7 @@ func TestCredentialsOfAnotherNamespaceAreNotToldToAPort(t *testing.T) {
 		p.Annotations = map[string]string{cloudteamv1.AnnotationCloud: `{"endpoint":"https://guess/"}`}
 	})
 	inWorld(t, func(t *testing.T, w *world) {
-		theirs := controllertest.NewCloud(w.Calls, here, owner.Cluster)
+		theirs := controllertest.NewNeutron(w.Calls, here, owner.Cluster)
 		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs}
 		w.restart()
 		key := cache.NewObjectName(port.Namespace, port.Name)
@@ -162,7 +162,7 @@ func TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn(t *testing.T) {
 	})
 	inWorld(t, func(t *testing.T, w *world) {
 		there := client.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "p2"}
-		theirs := controllertest.NewCloud(w.Calls, there, owner.Cluster)
+		theirs := controllertest.NewNeutron(w.Calls, there, owner.Cluster)
 		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "elsewhere"}, in: theirs}
 		w.restart()
 		w.WantState("Ready=False Stalled=True CloudMismatch")
@@ -215,12 +215,12 @@ func TestIdsThatAnotherCloudToldAreNotUsed(t *testing.T) {
 	t.Run("for a port that exists", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.WantState("Ready=True Available")
-			before := w.Cloud.Ports()
+			before := w.Neutron.Ports()
 			w.editNetwork(func(n *cloudteamv1.Network) { n.Status.Cloud = &evil })
 			w.Edit(func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroupRefs, p.Generation = []string{"web"}, 2 })
 			w.settle()
 			w.WantState("Ready=False Stalled=True CloudMismatch")
-			if after := w.Cloud.Ports(); !reflect.DeepEqual(after, before) {
+			if after := w.Neutron.Ports(); !reflect.DeepEqual(after, before) {
 				t.Errorf("the port is %+v, and was %+v", after, before)
 			}
 		}, exampleNetwork(), ofEvil, example())
@@ -310,7 +310,7 @@ func TestAPortGoesForANetworkWhoseCredentialsAreGone(t *testing.T) {
 		p.Namespace, p.Spec.NetworkNamespace = "elsewhere", networkKey.Namespace
 	})
 	inWorld(t, func(t *testing.T, w *world) {
-		theirs := controllertest.NewCloud(w.Calls, here, owner.Cluster)
+		theirs := controllertest.NewNeutron(w.Calls, here, owner.Cluster)
 		theirs.Put(cloudNetwork("net-1", "sub-1"))
 		clouds := &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs}
 		w.clouds, w.Key = clouds, cache.NewObjectName("elsewhere", port.Name)

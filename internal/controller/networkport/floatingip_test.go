@@ -40,7 +40,7 @@ func openWorld(t *testing.T, test func(t *testing.T, w *world), objects ...contr
 // shows it. It returns the id.
 func (w *world) wantFloating(port, network string) string {
 	w.T.Helper()
-	all, shown := w.Cloud.FloatingIPs(), w.Get().Status.FloatingIP
+	all, shown := w.Neutron.FloatingIPs(), w.Get().Status.FloatingIP
 	if len(all) != 1 || all[0].PortID != port || all[0].NetworkID != network || !owner.Owns(all[0].Description) {
 		w.T.Fatalf("Neutron has the floating IPs %+v, want one of %s for %s", all, network, port)
 	}
@@ -57,18 +57,18 @@ func TestAPortGetsItsFloatingIPAndKeepsTheAddress(t *testing.T) {
 		w.WantState("Ready=True Available")
 		id := w.wantFloating("port-1", "outside")
 
-		w.Cloud.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.PortID, f.Fixed = "", netip.Addr{} })
+		w.Neutron.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.PortID, f.Fixed = "", netip.Addr{} })
 		w.audit()
 		if again := w.wantFloating("port-1", "outside"); again != id {
 			t.Errorf("somebody took it away from the port, and it is %s instead of %s", again, id)
 		}
-		w.Cloud.Remove("port-1")
+		w.Neutron.Remove("port-1")
 		w.audit()
 		w.WantState("Ready=True Available")
 		if again := w.wantFloating(w.Get().Status.PortID, "outside"); again != id {
 			t.Errorf("the port was made anew, and its floating IP is %s instead of %s", again, id)
 		}
-		w.Cloud.Remove(id)
+		w.Neutron.Remove(id)
 		w.audit()
 		if again := w.wantFloating(w.Get().Status.PortID, "outside"); again == id {
 			t.Error("it was deleted, and has the same id again")
@@ -88,14 +88,14 @@ func TestAFloatingIPFollowsTheSpec(t *testing.T) {
 		}
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = nil })
 		w.WantState("Ready=True Available")
-		if left := w.Cloud.FloatingIPs(); len(left) > 0 || w.Get().Status.FloatingIP != nil {
+		if left := w.Neutron.FloatingIPs(); len(left) > 0 || w.Get().Status.FloatingIP != nil {
 			t.Errorf("%v is left, and the status shows %v", left, w.Get().Status.FloatingIP)
 		}
 		w.wantPorts("port-1")
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = reachable().Spec.FloatingIP })
 		w.wantFloating("port-1", "outside")
 		w.delete()
-		if left := w.Cloud.Everything(); w.Exists() || len(left.FloatingIPs)+len(left.Ports) > 0 {
+		if left := w.Neutron.Everything(); w.Exists() || len(left.FloatingIPs)+len(left.Ports) > 0 {
 			t.Errorf("after the deletion there is %v", left)
 		}
 	}, exampleNetwork(), reachable())
@@ -109,7 +109,7 @@ func TestAFloatingIPStaysWhileItsPortMoves(t *testing.T) {
 		leads := func(to string) {
 			t.Helper()
 			w.wantFloating("port-1", "outside")
-			f, has := w.Cloud.FloatingIPs()[0], w.Cloud.Ports()[0].Addresses
+			f, has := w.Neutron.FloatingIPs()[0], w.Neutron.Ports()[0].Addresses
 			if f.ID != id || f.Fixed.String() != to || len(has) != 1 || has[0].Address != f.Fixed {
 				t.Errorf("floating IP %s leads to %s of %v, want %s to %s", f.ID, f.Fixed, has, id, to)
 			}
@@ -117,7 +117,7 @@ func TestAFloatingIPStaysWhileItsPortMoves(t *testing.T) {
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.7.7"} })
 		w.WantState("Ready=True Available")
 		leads("192.168.7.7")
-		w.Cloud.PutPort(plan.ObservedPort{ID: "theirs", NetworkID: "net-1", PortAttributes: plan.PortAttributes{
+		w.Neutron.PutPort(plan.ObservedPort{ID: "theirs", NetworkID: "net-1", PortAttributes: plan.PortAttributes{
 			Addresses: []plan.PortAddress{{SubnetID: "sub-1", Address: netip.MustParseAddr("192.168.8.8")}}}})
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.8.8"} })
 		w.WantState("Ready=False Reconciling=True AddressInUse")
@@ -132,12 +132,12 @@ func TestAnOldCacheReleasesNoFloatingIP(t *testing.T) {
 		id := w.wantFloating("port-1", "outside")
 		w.Stop()
 		w.Edit(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = nil })
-		w.Cloud.SetDown(&client.Error{Op: "list ports", Reason: "down"})
+		w.Neutron.SetDown(&client.Error{Op: "list ports", Reason: "down"})
 		w.restart()
 		gate := controllertest.GateOf[*cloudteamv1.NetworkPort](w.API)
 		gate.Hold()
 		w.Edit(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = reachable().Spec.FloatingIP })
-		w.Cloud.SetDown(nil)
+		w.Neutron.SetDown(nil)
 		controllertest.Settle(10 * time.Second)
 		if again := w.wantFloating("port-1", "outside"); again != id {
 			t.Errorf("it is %s instead of %s", again, id)
@@ -156,7 +156,8 @@ func TestOneLiveReadComesBeforeARelease(t *testing.T) {
 	openWorld(t, func(t *testing.T, w *world) {
 		w.Calls.Take()
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.7.7"} })
-		w.Calls.Want(t, "apply update port", "apply update floating IP", "apply update port", "write status")
+		live := "reread floating IP " + w.Neutron.FloatingIPs()[0].ID
+		w.Calls.Want(t, "apply update port", live, "apply update floating IP", "apply update port", "write status")
 		w.API.Refuse(func(line string) error {
 			if line == "read" {
 				return errors.New("etcd is away")
@@ -186,14 +187,14 @@ func TestAFloatingIPIsForgottenByNoProcess(t *testing.T) {
 		w.settle()
 		w.Stop()
 		w.API.Refuse(nil)
-		if n := len(w.Cloud.FloatingIPs()); n != 1 {
+		if n := len(w.Neutron.FloatingIPs()); n != 1 {
 			t.Fatalf("Neutron has %d floating IPs, want 1", n)
 		}
 		w.Edit(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = nil })
 		w.restart()
 		w.WantState("Ready=True Available")
 		w.wantPorts("port-1")
-		if left := w.Cloud.FloatingIPs(); len(left) > 0 {
+		if left := w.Neutron.FloatingIPs(); len(left) > 0 {
 			t.Errorf("%v is left", left)
 		}
 	}, exampleNetwork())
@@ -204,12 +205,12 @@ func TestAFloatingIPIsForgottenByNoProcess(t *testing.T) {
 func TestAFloatingIPThatSomebodyTookIsLeftToThem(t *testing.T) {
 	openWorld(t, func(t *testing.T, w *world) {
 		id := w.wantFloating("port-1", "outside")
-		w.Cloud.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.Description = "mine now" })
+		w.Neutron.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.Description = "mine now" })
 		w.audit()
 		w.WantState("Ready=False Stalled=True OwnershipLost")
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = nil })
 		w.WantState("Ready=True Available")
-		if all := w.Cloud.FloatingIPs(); len(all) != 1 || all[0].ID != id {
+		if all := w.Neutron.FloatingIPs(); len(all) != 1 || all[0].ID != id {
 			t.Errorf("there is %v, want %s alone", all, id)
 		}
 		if w.Get().Status.FloatingIP != nil {
@@ -224,9 +225,9 @@ func TestAFloatingIPThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			openWorld(t, func(t *testing.T, w *world) {
 				if fails := controllertest.Fails(plan.CreateFloatingIP, 1, lost); done {
-					w.Cloud.After = fails
+					w.Neutron.After = fails
 				} else {
-					w.Cloud.Before = fails
+					w.Neutron.Before = fails
 				}
 				w.API.Create(t, reachable())
 				w.settle()
@@ -244,7 +245,7 @@ func TestARetainedFloatingIPLosesItsMarkerWithThePort(t *testing.T) {
 	openWorld(t, func(t *testing.T, w *world) {
 		w.wantFloating("port-1", "outside")
 		w.delete()
-		left := w.Cloud.FloatingIPs()
+		left := w.Neutron.FloatingIPs()
 		if len(left) != 1 || left[0].Description != "" || left[0].PortID != "port-1" {
 			t.Errorf("Neutron has %+v, want it as it was without a marker", left)
 		}
@@ -258,13 +259,15 @@ func TestARetainedFloatingIPLosesItsMarkerWithThePort(t *testing.T) {
 func TestAPortIsNotReadyWithoutItsFloatingIP(t *testing.T) {
 	openWorld(t, func(t *testing.T, w *world) {
 		id := w.wantFloating("port-1", "outside")
-		w.Cloud.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.PortID, f.Fixed = "", netip.Addr{} })
+		w.Neutron.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.PortID, f.Fixed = "", netip.Addr{} })
 		w.audit()
 		w.WantState("Ready=False Stalled=True DriftDetected")
 		// One of another network is left as well: its address would not come back.
-		w.Cloud.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.NetworkID = "renamed" })
+		w.Neutron.Remove(id)
+		moved := plan.FloatingIPAttributes{NetworkID: "outside-2", Description: owner.Marker()}
+		w.Neutron.PutFloatingIP(plan.ObservedFloatingIP{ID: "moved", FloatingIPAttributes: moved})
 		w.audit()
-		if all := w.Cloud.FloatingIPs(); len(all) != 1 || all[0].ID != id {
+		if all := w.Neutron.FloatingIPs(); len(all) != 1 || all[0].ID != "moved" {
 			t.Errorf("Neutron has %+v, want the one that was there", all)
 		}
 	}, exampleNetwork(), of(reachable(), func(p *cloudteamv1.NetworkPort) {
@@ -276,8 +279,8 @@ func TestWhoMayHaveAFloatingIP(t *testing.T) {
 	says := func(w *world, part string) {
 		w.T.Helper()
 		ready := meta.FindStatusCondition(w.Get().Status.Conditions, cloudteamv1.ConditionReady)
-		if !strings.Contains(ready.Message, part) || len(w.Cloud.FloatingIPs()) > 0 {
-			w.T.Errorf("%q does not say %q, or there are %v", ready.Message, part, w.Cloud.FloatingIPs())
+		if !strings.Contains(ready.Message, part) || len(w.Neutron.FloatingIPs()) > 0 {
+			w.T.Errorf("%q does not say %q, or there are %v", ready.Message, part, w.Neutron.FloatingIPs())
 		}
 	}
 	inWorld(t, func(t *testing.T, w *world) {

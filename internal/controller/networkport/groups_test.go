@@ -48,7 +48,7 @@ func (w *world) editGroup(name string, change func(*cloudteamv1.SecurityGroup)) 
 // wantGroups holds the only port's groups against what they should be.
 func (w *world) wantGroups(want ...string) {
 	w.T.Helper()
-	ports := w.Cloud.Ports()
+	ports := w.Neutron.Ports()
 	if len(ports) != 1 || !slices.Equal(ports[0].SecurityGroups, want) {
 		w.T.Errorf("Neutron has the ports %+v, want one in %q", ports, want)
 	}

@@ -29,8 +29,10 @@ type turmoil struct {
 	rand *rand.Rand
 	// networks is how many networks in Neutron the Network has had.
 	networks int
-	// copies is how often somebody has copied a port, marker and all.
-	copies int
+	// away is true while the cloud does not answer.
+	away bool
+	// copies is how often somebody has copied a port, marker and all, and edits how often changed one.
+	copies, edits int
 
 	mu sync.Mutex
 	// faults is how many of the next requests may fail, and chance says which.
@@ -93,7 +95,7 @@ func (w *turmoil) far(change func(*cloudteamv1.Network)) {
 
 // some does something to one of the ports in Neutron, where there are any.
 func (w *turmoil) some(do func(plan.ObservedPort)) {
-	if ports := w.Cloud.Ports(); len(ports) > 0 {
+	if ports := w.Neutron.Ports(); len(ports) > 0 {
 		do(ports[w.rand.IntN(len(ports))])
 	}
 }
@@ -104,7 +106,7 @@ var happenings = map[string]func(w *turmoil){
 	"the Network is Ready":     func(w *turmoil) { w.far(w.whole) },
 	"the Network has another network": func(w *turmoil) {
 		w.networks++
-		w.Cloud.Put(cloudNetwork(fmt.Sprintf("net-%d", w.networks), fmt.Sprintf("sub-%d", w.networks)))
+		w.Neutron.Put(cloudNetwork(fmt.Sprintf("net-%d", w.networks), fmt.Sprintf("sub-%d", w.networks)))
 		w.far(w.whole)
 	},
 	"the Network has no network": func(w *turmoil) {
@@ -130,23 +132,26 @@ var happenings = map[string]func(w *turmoil){
 	},
 	"the Pod goes": func(w *turmoil) { w.bind(nil) },
 	"a port is deleted by hand": func(w *turmoil) {
-		w.some(func(p plan.ObservedPort) { w.Cloud.Remove(p.ID) })
+		w.some(func(p plan.ObservedPort) { w.Neutron.Remove(p.ID) })
 	},
 	"a port is changed by hand": func(w *turmoil) {
 		w.some(func(p plan.ObservedPort) {
-			w.Cloud.EditPort(w.T, p.ID, func(p *plan.ObservedPort) { p.AdminStateUp, p.MAC = false, "fa:16:3e:00:00:ff" })
+			w.edits++
+			w.Neutron.EditPort(w.T, p.ID, func(p *plan.ObservedPort) {
+				p.AdminStateUp, p.MAC = false, fmt.Sprintf("fa:16:3e:00:00:%02x", w.edits)
+			})
 		})
 	},
 	"a port is copied by hand": func(w *turmoil) {
 		w.copies++
 		w.some(func(p plan.ObservedPort) {
-			p.ID = fmt.Sprintf("copy-%d", w.copies)
+			p.ID, p.MAC, p.Addresses = fmt.Sprintf("copy-%d", w.copies), "", nil
 			p.Created = p.Created.Add(time.Duration(w.rand.IntN(3)-1) * time.Hour)
-			w.Cloud.PutPort(p)
+			w.Neutron.PutPort(p)
 		})
 	},
-	"the cloud is away":    func(w *turmoil) { w.Cloud.SetDown(&client.Error{Op: "list ports", Reason: "no answer"}) },
-	"the cloud is back":    func(w *turmoil) { w.Cloud.SetDown(nil); w.c.EnqueueIn(managed.CloudRef{}) },
+	"the cloud is away":    func(w *turmoil) { w.goAway(true) },
+	"the cloud is back":    func(w *turmoil) { w.goAway(false); w.c.EnqueueIn(managed.CloudRef{}) },
 	"the process ends":     func(w *turmoil) { w.restart() },
 	"requests fail":        func(w *turmoil) { w.mayFail(1 + w.rand.IntN(4)) },
 	"an audit is due":      func(w *turmoil) { w.auditIfUp() },
@@ -157,8 +162,18 @@ var happenings = map[string]func(w *turmoil){
 
 // auditIfUp is an audit, which takes nothing in where the cloud does not answer.
 func (w *turmoil) auditIfUp() {
-	if _, err := w.Cloud.Identity(w.T.Context()); err == nil {
+	if !w.away {
 		w.audit()
+	}
+}
+
+// goAway has the cloud answer nothing, or everything again.
+func (w *turmoil) goAway(away bool) {
+	w.away = away
+	if away {
+		w.Neutron.SetDown(&client.Error{Op: "list ports", Reason: "no answer"})
+	} else {
+		w.Neutron.SetDown(nil)
 	}
 }
 
@@ -177,8 +192,8 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 				w.API.Create(t, of(exampleNetwork(), w.whole))
 				w.settle()
 				w.WantState("Ready=True Available")
-				w.Cloud.Before = w.beforeStep
-				w.Cloud.After = func(plan.Step) error { return w.fault() }
+				w.Neutron.Before = w.beforeStep
+				w.Neutron.After = func(plan.Step) error { return w.fault() }
 				w.API.Refuse(func(string) error { return w.fault() })
 				w.API.Lose(func(string) error { return w.fault() })
 
@@ -188,13 +203,13 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 					done = append(done, name)
 					happenings[name](w)
 					controllertest.Settle(time.Second)
-					if n := len(w.Cloud.Ports()); n > 1 && w.copies == 0 {
+					if n := len(w.Neutron.Ports()); n > 1 && w.copies == 0 {
 						w.went(fmt.Sprintf("there are %d ports", n))
 					}
 				}
 
 				w.mayFail(0)
-				w.Cloud.SetDown(nil)
+				w.goAway(false)
 				w.bind(nil)
 				happenings["the Network comes"](w)
 				w.far(w.whole)
@@ -204,7 +219,7 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 				}
 				w.WantState("Ready=True Available")
 				w.wantPorts(w.Get().Status.PortID)
-				if p := w.Cloud.Ports(); len(p) == 1 && p[0].NetworkID != fmt.Sprintf("net-%d", w.networks) {
+				if p := w.Neutron.Ports(); len(p) == 1 && p[0].NetworkID != fmt.Sprintf("net-%d", w.networks) {
 					t.Errorf("the port is on %s of %d", p[0].NetworkID, w.networks)
 				}
 				w.Quiet()

@@ -46,7 +46,7 @@ func TestDriftOfAPortIsReportedWhereItSaysSo(t *testing.T) {
 	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Quiet()
-		w.Cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
+		w.Neutron.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
 		w.audit()
 		w.Calls.Want(t, "write status")
 		w.WantState("Ready=True DriftDetected")
@@ -66,7 +66,7 @@ func TestAPortIsRetainedWhereItSaysSo(t *testing.T) {
 		if w.Exists() {
 			t.Error("the object is still there")
 		}
-		if all := w.Cloud.Ports(); len(all) != 1 || all[0].Description != "" {
+		if all := w.Neutron.Ports(); len(all) != 1 || all[0].Description != "" {
 			t.Errorf("Neutron has %+v, want the port, without a marker", all)
 		}
 		w.Events.WantReasons(t, "Normal Created", "Normal Retained")

@@ -55,7 +55,7 @@ func underPolicy(t *testing.T, port *cloudteamv1.NetworkPort, test func(t *testi
 	t.Helper()
 	objects := []controllertest.Object{exampleNetwork(), port}
 	for short, name := range groupNames(t) {
-		objects = append(objects, policysGroup(name, "g-"+short))
+		objects = append(objects, policysGroup(name, "g-"+strings.Replace(short, "-open-", "-", 1)))
 	}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.policies = fcache.NewFakeControllerSource()
@@ -88,7 +88,7 @@ func label(app string) func(*cloudteamv1.NetworkPort) {
 
 func TestPoliciesDecideAboutTheGroupsOfAPort(t *testing.T) {
 	underPolicy(t, labeled("db", "in-neutron"), func(t *testing.T, w *world) {
-		w.wantGroups("g-policy-db", "g-policy-open-egress") // and none of the spec's
+		w.wantGroups("g-policy-db", "g-policy-egress") // and none of the spec's
 		w.editPort(label("web"))
 		w.wantGroups("g-policy-members", "in-neutron")
 		w.editPort(label("other"))
@@ -98,12 +98,12 @@ func TestPoliciesDecideAboutTheGroupsOfAPort(t *testing.T) {
 
 func TestAPortWithoutGroupsGoesBackIntoTheCloudsDefault(t *testing.T) {
 	underPolicy(t, labeled("db"), func(t *testing.T, w *world) {
-		w.wantGroups("g-policy-db", "g-policy-open-egress")
+		w.wantGroups("g-policy-db", "g-policy-egress")
 		w.editPort(label("web"))
-		w.wantGroups("default", "g-policy-members")
+		w.wantGroups("g-policy-members", "sg-default")
 		w.policies.Delete(dbFromWeb())
 		w.settle()
-		w.wantGroups("default")
+		w.wantGroups("sg-default")
 		if noted := w.Get().Annotations[cloudteamv1.AnnotationTakeBack]; noted != "" {
 			t.Errorf("it still remembers %s", noted)
 		}
@@ -116,15 +116,15 @@ func TestAPortLeavesAGroupOfPoliciesThatIsBeingDeleted(t *testing.T) {
 		w.editGroup(name, func(g *cloudteamv1.SecurityGroup) {
 			g.DeletionTimestamp, g.Finalizers = new(metav1.Unix(1, 0)), []string{cloudteamv1.SecurityGroupFinalizer}
 		})
-		w.wantGroups("g-policy-open-egress")
+		w.wantGroups("g-policy-egress")
 		w.editGroup(name, func(g *cloudteamv1.SecurityGroup) { g.Finalizers = nil })
 		if _, exists := controllertest.Find[*cloudteamv1.SecurityGroup](w.API, cache.NewObjectName("team", name)); exists {
 			t.Fatal("the SecurityGroup is not gone")
 		}
-		w.wantGroups("g-policy-open-egress")
+		w.wantGroups("g-policy-egress")
 		w.API.Create(t, policysGroup(name, "g-again"))
 		w.settle()
-		w.wantGroups("g-again", "g-policy-open-egress")
+		w.wantGroups("g-again", "g-policy-egress")
 	})
 }
 
@@ -151,12 +151,12 @@ func TestAPortChangesItsGroupsOnceForANewPolicy(t *testing.T) {
 		w.Quiet()
 		w.policies.Add(obj)
 		w.settle()
-		w.wantGroups("g-policy-db", "g-policy-open-egress")
+		w.wantGroups("g-policy-db", "g-policy-egress")
 		coming := policysGroup(name, "")
 		coming.Status.AppliedGeneration, coming.Status.Conditions = 0, nil
 		w.API.Create(t, coming)
 		w.settle()
-		w.wantGroups("g-policy-db", "g-policy-open-egress")
+		w.wantGroups("g-policy-db", "g-policy-egress")
 		w.WantState("Ready=True Available")
 		w.editGroup(name, func(g *cloudteamv1.SecurityGroup) { g.Status = policysGroup(name, "g-policy-out").Status })
 		w.wantGroups("g-policy-db", "g-policy-out")
@@ -170,7 +170,7 @@ func TestAPortDoesNotWaitLongForTheGroupOfANewPolicy(t *testing.T) {
 		obj, name := closingEgress(t)
 		w.policies.Add(obj)
 		w.settle()
-		w.wantGroups("g-policy-db", "g-policy-open-egress")
+		w.wantGroups("g-policy-db", "g-policy-egress")
 		controllertest.Settle(10 * time.Second)
 		w.wantGroups("g-policy-db") // it allows less
 		w.API.Create(t, policysGroup(name, "g-policy-out"))
@@ -191,7 +191,7 @@ func TestAPortKeepsItsGroupsWhilePoliciesAreNotListed(t *testing.T) {
 		w.restart()
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"another"} })
 		w.WantState("Ready=True Available")
-		w.wantGroups("g-policy-db", "g-policy-open-egress")
+		w.wantGroups("g-policy-db", "g-policy-egress")
 		// A policy that is gone when they are listed sends no event.
 		w.policies.Delete(dbFromWeb())
 		w.list()
@@ -212,7 +212,7 @@ func TestNoPortIsCreatedWhilePoliciesAreNotListed(t *testing.T) {
 		w.WantState("Ready=False Reconciling=True SecurityGroupNotReady")
 		w.list()
 		controllertest.Settle(time.Second)
-		w.wantGroups("g-policy-db", "g-policy-open-egress")
+		w.wantGroups("g-policy-db", "g-policy-egress")
 	})
 }
 
@@ -220,7 +220,7 @@ func TestAnUnknownPodIsNoReasonToChangeGroups(t *testing.T) {
 	underPolicy(t, labeled("db"), func(t *testing.T, w *world) {
 		w.bind(&cloudteamv1.PortBinding{Kind: "Pod", Name: "gone", UID: "gone"})
 		w.editPort(label("web"))
-		if ports := w.Cloud.Ports(); !slices.Equal(ports[0].SecurityGroups, []string{"g-policy-db", "g-policy-open-egress"}) {
+		if ports := w.Neutron.Ports(); !slices.Equal(ports[0].SecurityGroups, []string{"g-policy-db", "g-policy-egress"}) {
 			t.Errorf("it is in %q", ports[0].SecurityGroups)
 		}
 	})

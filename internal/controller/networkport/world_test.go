@@ -83,17 +83,31 @@ func cloudNetwork(id, subnet string) plan.ObservedNetwork {
 	}}}
 }
 
+// groups are the security groups in Neutron, which nobody of this cluster owns.
+var groups = []string{
+	"a", "another", "b", "c", "g-again", "g-db", "g-policy-db", "g-policy-egress", "g-policy-members", "g-policy-out",
+	"g-victim", "g-web", "g-web-2", "in-neutron", "theirs", "web",
+}
+
 // inWorld runs a test in a bubble of synthetic time, in which the example's network is in Neutron, the given objects
 // exist, and the controller has come to rest on them.
 func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...controllertest.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{World: controllertest.NewWorld[*cloudteamv1.NetworkPort](t, portKey).WithCloud(here, owner.Cluster)}
+		w := &world{World: controllertest.NewWorld[*cloudteamv1.NetworkPort](t, portKey).WithNeutron(here, owner.Cluster)}
 		controllertest.Serve(w.API, w.Clients, controllertest.NetworkPorts,
 			controllertest.Rules[*cloudteamv1.NetworkPort]{Line: controllertest.WriteLine})
 		controllertest.Serve(w.API, w.Clients, controllertest.SecurityGroups,
 			controllertest.Rules[*cloudteamv1.SecurityGroup]{})
-		w.Cloud.Put(cloudNetwork("net-1", "sub-1"))
+		w.Neutron.Put(cloudNetwork("net-1", "sub-1"))
+		w.Neutron.Outside("outside", netip.MustParsePrefix("203.0.113.0/24"), "sub-1")
+		w.Neutron.Outside("outside-2", netip.MustParsePrefix("198.51.100.0/24"), "sub-1")
+		for _, id := range groups {
+			w.Neutron.PutGroup(plan.ObservedGroup{ID: id})
+		}
+		for _, id := range []string{"gold", "silver"} {
+			w.Neutron.PutPolicy(id)
+		}
 		w.Create(objects...)
 		w.restart()
 		test(t, w)
@@ -108,12 +122,12 @@ func (w *world) restart() {
 	w.NewInformers()
 	v1 := w.Informers.Cloudteam().V1()
 	c, err := NewController(
-		w.Clients.CloudteamV1(), v1.NetworkPorts(), v1.Networks(), v1.SecurityGroups(), w.Cloud, w.Events, owner.Cluster,
+		w.Clients.CloudteamV1(), v1.NetworkPorts(), v1.Networks(), v1.SecurityGroups(), w.Neutron, w.Events, owner.Cluster,
 		w.classes, w.by())
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	w.c = c
+	w.c, w.Neutron.Moved = c, c.Moved
 	c.ReachClouds(w.clouds)
 	if terminating := w.terminating; terminating != nil {
 		c.AskNamespaces(func(_ context.Context, namespace string) bool { return terminating(namespace) })
@@ -159,7 +173,7 @@ func (w *world) delete() {
 // audit has the Inventory list, and tell the controller that the example's resources moved.
 func (w *world) audit() {
 	w.T.Helper()
-	w.Cloud.Audit(w.T)
+	w.Neutron.Audit(w.T)
 	w.c.Moved(owner.Object)
 	w.settle()
 }
@@ -168,7 +182,7 @@ func (w *world) audit() {
 func (w *world) wantPorts(want ...string) {
 	w.T.Helper()
 	var ids []string
-	for _, p := range w.Cloud.Ports() {
+	for _, p := range w.Neutron.Ports() {
 		ids = append(ids, p.ID)
 	}
 	if !slices.Equal(ids, want) {

@@ -13,13 +13,13 @@ import (
 )
 
 // join has the controller look after another cloud of the operator's, with a network for each UID.
-func (w *world) join(others *[]Other, project string, uids ...string) *controllertest.Cloud {
+func (w *world) join(others *[]Other, project string, uids ...string) *controllertest.Neutron {
 	return w.joinTenant(others, "", project, uids...)
 }
 
 // joinTenant is join for a cloud with a tenant's credentials.
-func (w *world) joinTenant(others *[]Other, tenant, project string, uids ...string) *controllertest.Cloud {
-	c := controllertest.NewCloud(w.Calls, client.Identity{ProjectID: project}, clusterUID)
+func (w *world) joinTenant(others *[]Other, tenant, project string, uids ...string) *controllertest.Neutron {
+	c := controllertest.NewNeutron(w.Calls, client.Identity{ProjectID: project}, clusterUID)
 	for _, uid := range uids {
 		c.Put(plan.ObservedNetwork{ID: "net-" + uid, Revision: 1, Attributes: plan.Attributes{
 			Description: plan.Owner{Cluster: clusterUID, Object: uid}.Marker(),
@@ -31,10 +31,10 @@ func (w *world) joinTenant(others *[]Other, tenant, project string, uids ...stri
 }
 
 // auditAll lets the interval go by, lists the given clouds and the own one, and syncs.
-func (w *world) auditAll(clouds ...*controllertest.Cloud) {
+func (w *world) auditAll(clouds ...*controllertest.Neutron) {
 	w.T.Helper()
 	controllertest.Settle(interval)
-	for _, c := range slices.Concat(clouds, []*controllertest.Cloud{w.Cloud}) {
+	for _, c := range slices.Concat(clouds, []*controllertest.Neutron{w.Neutron}) {
 		c.Audit(w.T)
 	}
 	w.sync()
@@ -59,7 +59,7 @@ func TestTheShareIsOneOfAllTheOperatorsClouds(t *testing.T) {
 					w.create(uid)
 				}
 				var others []Other
-				var clouds []*controllertest.Cloud
+				var clouds []*controllertest.Neutron
 				for i := range 10 {
 					uid := fmt.Sprintf("small-%d", i)
 					clouds = append(clouds, w.join(&others, uid, uid))
@@ -76,9 +76,9 @@ func TestTheShareIsOneOfAllTheOperatorsClouds(t *testing.T) {
 				for _, cloud := range clouds {
 					left += len(cloud.Has())
 				}
-				if left != c.left || len(w.Cloud.Has()) != len(own) {
+				if left != c.left || len(w.Neutron.Has()) != len(own) {
 					t.Errorf("%d networks are left in small clouds and %d in the own, want %d and %d", left,
-						len(w.Cloud.Has()), c.left, len(own))
+						len(w.Neutron.Has()), c.left, len(own))
 				}
 			})
 		})
@@ -144,8 +144,8 @@ func TestMarkersInATenantsCloudHaltOnlyTheTenantsCleanup(t *testing.T) {
 		}
 		var others []Other
 		hostile := w.joinTenant(&others, "hostile", "h", uidsFrom("forged", forged)...)
-		class := w.join(&others, "class", "gone-of-class")
-		quiet := w.joinTenant(&others, "quiet", "q", "gone-of-quiet")
+		class := w.join(&others, "class", "gone-class")
+		quiet := w.joinTenant(&others, "quiet", "q", "gone-quiet")
 		seen := 0
 		for range int(grace / interval) {
 			w.auditAll(hostile, class, quiet)

@@ -40,6 +40,9 @@ type world struct {
 	// live are the objects that exist though no cache has them, and unread, where set, is why that cannot be read.
 	live   map[string]bool
 	unread error
+	// addresses counts those that were given to ports; routed is whether there is an external network.
+	addresses int
+	routed    bool
 	// readings is how often what exists was read.
 	readings int
 	// remembered are those whose resources others look after.
@@ -52,7 +55,7 @@ func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{live: map[string]bool{}}
 		w.World = controllertest.NewWorld[*cloudteamv1.Network](t, auditKey)
-		w.WithCloud(client.Identity{ProjectID: "p"}, clusterUID)
+		w.WithNeutron(client.Identity{ProjectID: "p"}, clusterUID)
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true)))
 		w.logs = logger.GetSink().(ktesting.Underlier).GetBuffer()
 		w.ctx = klog.NewContext(t.Context(), logger)
@@ -62,7 +65,7 @@ func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w
 
 		w.NewInformers()
 		objects := w.Informers.Cloudteam().V1()
-		c, err := NewController([]cache.SharedInformer{objects.Networks().Informer(), objects.NetworkPorts().Informer()}, w.Cloud,
+		c, err := NewController([]cache.SharedInformer{objects.Networks().Informer(), objects.NetworkPorts().Informer()}, w.Neutron,
 			func(context.Context) (map[string]bool, error) {
 				w.Calls.Note("read what exists")
 				w.readings++
@@ -84,7 +87,7 @@ func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w
 // put has Neutron hold a network of the object's with a subnet.
 func (w *world) put(uid string) {
 	marker := plan.Owner{Cluster: clusterUID, Object: uid}.Marker()
-	w.Cloud.Put(plan.ObservedNetwork{
+	w.Neutron.Put(plan.ObservedNetwork{
 		ID: "net-" + uid, Revision: 1, Created: time.Now(), Attributes: plan.Attributes{Description: marker},
 		Subnets: []plan.ObservedSubnet{{
 			ID: "sub-" + uid, Description: marker, Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")},
@@ -92,28 +95,46 @@ func (w *world) put(uid string) {
 	})
 }
 
-// putPort has Neutron hold a port on the network of x. Its description is the given one.
+// putPort has Neutron hold a port on the network of x, with two addresses. Its description is the given one.
 func (w *world) putPort(id, description string) {
-	port := plan.ObservedPort{ID: id, Revision: 1, NetworkID: "net-x"}
+	port := plan.ObservedPort{ID: id, NetworkID: "net-x"}
 	port.Description = description
-	w.Cloud.PutPort(port)
+	for range 2 {
+		w.addresses++
+		at := netip.AddrFrom4([4]byte{10, 0, 0, byte(10 + w.addresses)})
+		port.Addresses = append(port.Addresses, plan.PortAddress{SubnetID: "sub-x", Address: at})
+	}
+	w.Neutron.PutPort(port)
 }
 
-// putFloatingIP has Neutron hold a floating IP that leads to a port. Its description is the given one.
+// putFloatingIP has Neutron hold a floating IP that leads to an address of a port that has none yet. Its description is
+// the given one.
 func (w *world) putFloatingIP(id, port, description string) {
-	f := plan.ObservedFloatingIP{ID: id, Revision: 1, PortID: port}
+	if !w.routed {
+		w.routed = true
+		w.Neutron.Outside("outside", netip.MustParsePrefix("203.0.113.0/24"), "sub-x")
+	}
+	f := plan.ObservedFloatingIP{ID: id, PortID: port}
 	f.NetworkID, f.Description = "outside", description
-	w.Cloud.PutFloatingIP(f)
+	taken := w.Neutron.FloatingIPs()
+	for _, p := range w.Neutron.Ports() {
+		for _, a := range p.Addresses {
+			if p.ID == port && !slices.ContainsFunc(taken, func(f plan.ObservedFloatingIP) bool { return f.Fixed == a.Address }) {
+				f.Fixed = a.Address
+			}
+		}
+	}
+	w.Neutron.PutFloatingIP(f)
 }
 
 // wantPorts holds which ports and floating IPs Neutron has.
 func (w *world) wantPorts(want ...string) {
 	w.T.Helper()
 	got := []string{}
-	for _, p := range w.Cloud.Ports() {
+	for _, p := range w.Neutron.Ports() {
 		got = append(got, p.ID)
 	}
-	for _, f := range w.Cloud.FloatingIPs() {
+	for _, f := range w.Neutron.FloatingIPs() {
 		got = append(got, f.ID)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -133,7 +154,7 @@ func (w *world) create(uid string) *cloudteamv1.Network {
 func (w *world) audit() {
 	w.T.Helper()
 	controllertest.Settle(interval)
-	w.Cloud.Audit(w.T)
+	w.Neutron.Audit(w.T)
 	w.sync()
 }
 
@@ -143,7 +164,7 @@ func (w *world) sync() {
 	if err != nil || result.RequeueAfter != interval {
 		w.T.Fatalf("sync: %v, %v, want to be asked again after %s", result, err, interval)
 	}
-	w.Cloud.CheckUntouched(w.T)
+	w.Neutron.CheckUntouched(w.T)
 }
 
 // audits is audit for the given time.
@@ -168,7 +189,7 @@ func (w *world) want(uids ...string) {
 	for _, uid := range uids {
 		want = append(want, "net-"+uid)
 	}
-	for _, n := range w.Cloud.Has() {
+	for _, n := range w.Neutron.Has() {
 		got = append(got, n.ID)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -224,11 +245,11 @@ func TestAListThatIsNotNewIsNoReasonToAct(t *testing.T) {
 
 func TestNothingGoesBeforeTheClusterIsKnownToBeAlone(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"gone"}, func(t *testing.T, w *world) {
-		w.Cloud.Unsettled = true
+		w.Neutron.Unsettled = true
 		w.audits(4 * grace)
 		w.want("gone")
 		w.Calls.Want(t)
-		w.Cloud.Unsettled = false
+		w.Neutron.Unsettled = false
 		w.audit()
 		w.want()
 	})
@@ -362,23 +383,27 @@ func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
 	}{
 		"by a port": {
 			func(_ *testing.T, w *world) {
-				w.Cloud.Before = func(step plan.Step) error {
+				w.Neutron.Before = func(step plan.Step) error {
 					if step.ID == "net-a" {
 						return inUse
 					}
 					return nil
 				}
 			},
-			func(_ *testing.T, w *world) { w.Cloud.Before = nil },
+			func(_ *testing.T, w *world) { w.Neutron.Before = nil },
 		},
 		"by a subnet that is not ours": {
 			func(t *testing.T, w *world) {
-				w.Cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) {
-					n.Subnets = append(n.Subnets, plan.ObservedSubnet{ID: "foreign"})
+				w.Neutron.Edit(t, "net-a", func(n *plan.ObservedNetwork) {
+					n.Subnets = append(n.Subnets, plan.ObservedSubnet{
+						ID: "foreign", Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("10.9.0.0/24")},
+					})
 				})
 			},
 			func(t *testing.T, w *world) {
-				w.Cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) { n.Subnets = n.Subnets[:1] })
+				w.Neutron.Edit(t, "net-a", func(n *plan.ObservedNetwork) {
+					n.Subnets = slices.DeleteFunc(n.Subnets, func(s plan.ObservedSubnet) bool { return s.ID == "foreign" })
+				})
 			},
 		},
 	} {
@@ -420,7 +445,7 @@ func TestARemovalThatAlwaysFailsHoldsUpNobody(t *testing.T) {
 		b := &cloudteamv1.Network{}
 		b.Namespace, b.Name, b.UID = "team", "b", "b"
 		w.API.Create(t, b)
-		w.Cloud.Before = func(step plan.Step) error {
+		w.Neutron.Before = func(step plan.Step) error {
 			if step.ID == "net-a" {
 				return errors.New("networks: json: cannot unmarshal")
 			}
@@ -432,22 +457,22 @@ func TestARemovalThatAlwaysFailsHoldsUpNobody(t *testing.T) {
 		w.audits(grace + interval)
 		w.want("a", "x")
 		w.wantStates("waiting=0 due=1 withheld=0 blocked=0")
-		w.Cloud.Before = nil
+		w.Neutron.Before = nil
 		w.audit()
 		w.want("x")
 	})
 }
 
 func TestOthersWhoAreFasterAreNoFailure(t *testing.T) {
-	remove := func(w *world) { w.Cloud.Remove("net-a") }
+	remove := func(w *world) { w.Neutron.Remove("net-a") }
 	for sentence, c := range map[string]struct {
 		rival func(t *testing.T, w *world)
 		want  []string
 	}{
 		"who removed it":           {func(_ *testing.T, w *world) { remove(w) }, []string{"x"}},
-		"who changed it":           {func(t *testing.T, w *world) { w.Cloud.Edit(t, "net-a", rename) }, []string{"x"}},
-		"who took the marker off":  {func(t *testing.T, w *world) { w.Cloud.Edit(t, "net-a", unmark) }, []string{"a", "x"}},
-		"who gave it to an object": {func(t *testing.T, w *world) { w.Cloud.Edit(t, "net-a", handOver) }, []string{"a", "x"}},
+		"who changed it":           {func(t *testing.T, w *world) { w.Neutron.Edit(t, "net-a", rename) }, []string{"x"}},
+		"who took the marker off":  {func(t *testing.T, w *world) { w.Neutron.Edit(t, "net-a", unmark) }, []string{"a", "x"}},
+		"who gave it to an object": {func(t *testing.T, w *world) { w.Neutron.Edit(t, "net-a", handOver) }, []string{"a", "x"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, Rules{Grace: grace, MaxShare: 0.5}, []string{"a", "x"}, func(t *testing.T, w *world) {
@@ -456,7 +481,7 @@ func TestOthersWhoAreFasterAreNoFailure(t *testing.T) {
 				seen := 0
 				w.lines(&seen)
 				controllertest.Settle(interval)
-				w.Cloud.Audit(t)
+				w.Neutron.Audit(t)
 				c.rival(t, w) // behind the back of the list
 				w.sync()
 				w.want(c.want...)
@@ -477,7 +502,7 @@ func handOver(n *plan.ObservedNetwork) {
 
 func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "b"}, func(t *testing.T, w *world) {
-		w.Cloud.Before = func(step plan.Step) error {
+		w.Neutron.Before = func(step plan.Step) error {
 			if step.ID == "net-a" {
 				return &client.Error{Op: "delete network", Reason: "no server is available", Status: 503, MaybeDone: true}
 			}
@@ -494,7 +519,7 @@ func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
 		if n := w.lines(&seen); n != 0 {
 			t.Errorf("%d lines repeat the failure", n)
 		}
-		w.Cloud.Before = nil
+		w.Neutron.Before = nil
 		w.audit()
 		w.want()
 	})
@@ -503,7 +528,7 @@ func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
 func TestRunLooksAtEveryAuditAndStopsBetweenTwoRemovals(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "b", "c"}, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(controllertest.Logged(t))
-		w.Cloud.Before = func(step plan.Step) error {
+		w.Neutron.Before = func(step plan.Step) error {
 			if step.ID == "net-b" {
 				cancel()
 				for !w.c.stopping.Load() {
@@ -517,7 +542,7 @@ func TestRunLooksAtEveryAuditAndStopsBetweenTwoRemovals(t *testing.T) {
 		// The audits fall between the looks: time stands still while one waits for the other's lock.
 		controllertest.Settle(interval / 2)
 		for range int(grace/interval) + 3 {
-			w.Cloud.Audit(t)
+			w.Neutron.Audit(t)
 			controllertest.Settle(interval)
 		}
 		if err := <-done; err != nil {
@@ -530,12 +555,15 @@ func TestRunLooksAtEveryAuditAndStopsBetweenTwoRemovals(t *testing.T) {
 // What was seen of one project is no reason to remove anything from another.
 func TestOtherCredentialsBeginTheGraceAnew(t *testing.T) {
 	inWorld(t, Rules{Grace: 10 * time.Minute, MaxShare: 1}, []string{"a"}, func(t *testing.T, w *world) {
+		there := plan.ObservedNetwork{ID: "net-q"}
+		there.Description = plan.Owner{Cluster: clusterUID, Object: "a"}.Marker()
+		w.Neutron.PutIn("q", there)
 		w.audits(9 * time.Minute)
-		w.Cloud.Credentials.ProjectID = "q"
+		w.Neutron.Lead(t, client.Identity{ProjectID: "q"})
 		w.audits(9 * time.Minute)
-		w.want("a")
+		w.want("a", "q")
 		w.audits(3 * time.Minute)
-		w.want()
+		w.want("a")
 	})
 }
 
@@ -552,7 +580,7 @@ func TestAnOrphanedFloatingIPGoes(t *testing.T) {
 				ports, calls := []string{"port-x"}, []string{"read what exists", "apply delete floating IP"}
 				if port == "port-a" {
 					w.putPort(port, marker)
-					ports, calls = append(ports, port), slices.Insert(calls, 1, "apply delete port")
+					ports, calls = append(ports, port), slices.Insert(calls, 1, "apply delete port", "reread floating IP of-a")
 				}
 				w.putFloatingIP("of-others", port, "by hand")
 				w.putFloatingIP("of-a", port, marker)
@@ -577,14 +605,14 @@ func TestAnOrphanedPortThatADeviceUsesStays(t *testing.T) {
 				w.putPort("port-a", marker)
 				w.putFloatingIP("of-a", "port-a", marker)
 				plug := func(device string) {
-					w.Cloud.EditPort(t, "port-a", func(p *plan.ObservedPort) { p.Device = device })
+					w.Neutron.EditPort(t, "port-a", func(p *plan.ObservedPort) { p.Device = device })
 				}
 				w.audits(grace)
 				if told {
 					plug("compute:nova, device vm-1")
 				}
 				controllertest.Settle(interval)
-				w.Cloud.Audit(t)
+				w.Neutron.Audit(t)
 				if !told {
 					plug("compute:nova, device vm-1")
 				}
@@ -598,7 +626,7 @@ func TestAnOrphanedPortThatADeviceUsesStays(t *testing.T) {
 				}
 				plug("")
 				w.audits(grace + interval)
-				if left := w.Cloud.Everything(); len(left.Ports)+len(left.FloatingIPs) > 0 {
+				if left := w.Neutron.Everything(); len(left.Ports)+len(left.FloatingIPs) > 0 {
 					t.Errorf("after the device let the port go, there is still %v", left.Resources())
 				}
 			})
@@ -611,21 +639,23 @@ func TestListsThatAreTooOldRemoveNothingThatIsInUse(t *testing.T) {
 		since func(t *testing.T, w *world)
 		want  []string
 	}{
-		"who removed it":          {func(_ *testing.T, w *world) { w.Cloud.Remove("net-a") }, []string{"x"}},
-		"who took the marker off": {func(t *testing.T, w *world) { w.Cloud.Edit(t, "net-a", unmark) }, []string{"a", "x"}},
-		"who gave it to another":  {func(t *testing.T, w *world) { w.Cloud.Edit(t, "net-a", handOver) }, []string{"a", "x"}},
+		"who removed it":          {func(_ *testing.T, w *world) { w.Neutron.Remove("net-a") }, []string{"x"}},
+		"who took the marker off": {func(t *testing.T, w *world) { w.Neutron.Edit(t, "net-a", unmark) }, []string{"a", "x"}},
+		"who gave it to another":  {func(t *testing.T, w *world) { w.Neutron.Edit(t, "net-a", handOver) }, []string{"a", "x"}},
 		"who put a subnet on it": {func(t *testing.T, w *world) {
-			w.Cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) {
-				n.Subnets = append(n.Subnets, plan.ObservedSubnet{ID: "foreign"})
+			w.Neutron.Edit(t, "net-a", func(n *plan.ObservedNetwork) {
+				n.Subnets = append(n.Subnets, plan.ObservedSubnet{
+					ID: "foreign", Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("10.9.0.0/24")},
+				})
 			})
 		}, []string{"a", "x"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "x"}, func(t *testing.T, w *world) {
 				w.create("x")
-				old := w.Cloud.Everything()
+				old := w.Neutron.Listing()
 				c.since(t, w)
-				w.Cloud.Replayed = &old // every list from now on is as old as this
+				w.Neutron.Replayed = old // every list from now on is as old as this
 				w.audits(4 * grace)
 				w.want(c.want...)
 			})
@@ -636,8 +666,7 @@ func TestListsThatAreTooOldRemoveNothingThatIsInUse(t *testing.T) {
 func TestAnOldListThatLacksWhatIsNewerRemovesNothing(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"x"}, func(t *testing.T, w *world) {
 		w.create("x")
-		old := w.Cloud.Everything()
-		w.Cloud.Replayed = &old
+		w.Neutron.Replayed = w.Neutron.Listing()
 		w.create("new")
 		w.put("new")
 		w.audits(4 * grace)
@@ -649,10 +678,10 @@ func TestRetainSurvivesItsObject(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "x"}, func(t *testing.T, w *world) {
 		w.create("x")
 		owner := plan.Owner{Cluster: clusterUID, Object: "a"}
-		w.Cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) { n.Description = owner.Describe("mine [retain]") })
+		w.Neutron.Edit(t, "net-a", func(n *plan.ObservedNetwork) { n.Description = owner.Describe("mine [retain]") })
 		w.audits(2 * grace)
 		w.want("a", "x")
-		if got := w.Cloud.Has()[0].Description; got != "mine" {
+		if got := w.Neutron.Has()[0].Description; got != "mine" {
 			t.Errorf("the network says %q, want what its user wrote", got)
 		}
 		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
@@ -675,7 +704,7 @@ func TestRetainSurvivesItsObjectForAPortAndItsFloatingIP(t *testing.T) {
 				w.putFloatingIP("of-a", "port-a", c.floating)
 				w.audits(2 * grace)
 				w.wantPorts("port-a", "of-a")
-				port, floating := w.Cloud.Ports()[0], w.Cloud.FloatingIPs()[0]
+				port, floating := w.Neutron.Ports()[0], w.Neutron.FloatingIPs()[0]
 				if port.Description+floating.Description != "" || floating.PortID != "port-a" {
 					t.Errorf("Neutron has %+v and %+v, want them as they were without markers", port, floating)
 				}

@@ -36,7 +36,7 @@ func inWorld(t *testing.T, of *classes.Classes, test func(w *world), objects ...
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
-			World:   controllertest.NewWorld[*cloudteamv1.SecurityGroup](t, webKey).WithCloud(here, owner.Cluster),
+			World:   controllertest.NewWorld[*cloudteamv1.SecurityGroup](t, webKey).WithNeutron(here, owner.Cluster),
 			classes: of,
 		}
 		controllertest.Serve(w.API, w.Clients, controllertest.SecurityGroups,
@@ -56,11 +56,11 @@ func (w *world) restart() {
 	groups := w.Informers.Cloudteam().V1().SecurityGroups()
 	v1 := w.Informers.Cloudteam().V1()
 	in := &Members{Ports: v1.NetworkPorts(), Networks: v1.Networks()}
-	c, err := NewController(w.Clients.CloudteamV1(), groups, in, w.Cloud, w.Events, owner.Cluster, w.classes)
+	c, err := NewController(w.Clients.CloudteamV1(), groups, in, w.Neutron, w.Events, owner.Cluster, w.classes)
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	w.c = c
+	w.c, w.Neutron.Moved = c, c.Moved
 	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{
 		groups.Informer().GetIndexer(), v1.NetworkPorts().Informer().GetIndexer(), v1.Networks().Informer().GetIndexer(),
 	}})
@@ -70,12 +70,10 @@ func (w *world) restart() {
 
 func (w *world) settle() { controllertest.Settle(100 * time.Millisecond) }
 
-// audit has the Inventory list, and tell the controller that the objects' resources moved.
+// audit has the Inventory list, which tells the controller what moved.
 func (w *world) audit() {
 	w.T.Helper()
-	w.Cloud.Audit(w.T)
-	w.c.Moved("uid-web")
-	w.c.Moved("uid-db")
+	w.Neutron.Audit(w.T)
 	w.settle()
 }
 
@@ -88,7 +86,7 @@ func (w *world) edit(change func(*cloudteamv1.SecurityGroup)) {
 // group gives the example's group in Neutron; its rules are sorted texts.
 func (w *world) group() (g plan.ObservedGroup, rules []string) {
 	w.T.Helper()
-	for _, found := range w.Cloud.Groups() {
+	for _, found := range w.Neutron.Groups() {
 		if owner.Owns(found.Description) {
 			if g.ID != "" {
 				w.T.Errorf("there are two groups: %s and %s", g.ID, found.ID)
@@ -138,7 +136,7 @@ func TestGroupIsMadeKeptAndRemoved(t *testing.T) {
 		if obj := w.Get(); obj.Status.SecurityGroupID != g.ID || obj.Status.RuleCount != 3 {
 			t.Errorf("the status shows %+v, want group %s with 3 rules", obj.Status, g.ID)
 		}
-		w.Cloud.EditGroup(t, g.ID, func(g *plan.ObservedGroup) {
+		w.Neutron.EditGroup(t, g.ID, func(g *plan.ObservedGroup) {
 			g.Name = "renamed"
 			g.Rules = append(g.Rules[1:], plan.ObservedRule{ID: "by hand", Rule: plan.Rule{
 				Direction: plan.Ingress, EtherType: plan.IPv4, PortMin: plan.NoPort, PortMax: plan.NoPort,
@@ -157,8 +155,8 @@ func TestGroupIsMadeKeptAndRemoved(t *testing.T) {
 		w.wantRules("egress IPv6 udp to anywhere")
 		w.Delete()
 		w.settle()
-		if w.Exists() || len(w.Cloud.Groups()) > 0 {
-			t.Errorf("after the deletion there are %v", w.Cloud.Groups())
+		if w.Exists() || len(w.Neutron.Groups()) > 0 {
+			t.Errorf("after the deletion there are %v", w.Neutron.Groups())
 		}
 	}, secgroup("web", allow(443)))
 }
@@ -169,7 +167,7 @@ func TestGroupIsMadeOnce(t *testing.T) {
 		t.Run(string(action), func(t *testing.T) {
 			inWorld(t, nil, func(w *world) {
 				lost := &client.Error{Kind: client.Transient, Op: string(action), Reason: "no answer in time", MaybeDone: true}
-				w.Cloud.After = controllertest.Fails(action, 1, lost)
+				w.Neutron.After = controllertest.Fails(action, 1, lost)
 				rule := cloudteamv1.SecurityGroupRule{Direction: "egress", Protocol: "tcp"}
 				w.API.Create(t, secgroup("web", allow(443), rule))
 				w.settle()
@@ -235,7 +233,7 @@ func TestARuleIsAboutNoGroupThatATenantsCloudTells(t *testing.T) {
 			of.Annotations = map[string]string{cloudteamv1.AnnotationPaused: ""} // it stays as it is told
 			of.Status.ResourceStatus, of.Status.SecurityGroupID = status, "g-victim"
 			inWorld(t, nil, func(w *world) {
-				w.Cloud.PutGroup(plan.ObservedGroup{ID: "g-victim"})
+				w.Neutron.PutGroup(plan.ObservedGroup{ID: "g-victim"})
 				w.edit(func(obj *cloudteamv1.SecurityGroup) {
 					obj.Spec.Rules = []cloudteamv1.SecurityGroupRule{allow(443), from("db")}
 				})
@@ -271,15 +269,15 @@ func TestARuleStaysWhileAGroupIsMoved(t *testing.T) {
 func TestGroupInUseIsToldAndRetried(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		inUse := &client.Error{Kind: client.InUse, Op: "delete security group", Reason: "Security Group in use"}
-		w.Cloud.Before = controllertest.Fails(plan.DeleteGroup, 2, inUse)
+		w.Neutron.Before = controllertest.Fails(plan.DeleteGroup, 2, inUse)
 		w.Delete()
 		w.settle()
 		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonInUse {
 			t.Errorf("%s: %s", ready.Reason, ready.Message)
 		}
 		controllertest.Settle(time.Minute)
-		if w.Exists() || len(w.Cloud.Groups()) > 0 {
-			t.Errorf("it is never deleted: %v", w.Cloud.Groups())
+		if w.Exists() || len(w.Neutron.Groups()) > 0 {
+			t.Errorf("it is never deleted: %v", w.Neutron.Groups())
 		}
 	}, secgroup("web"))
 }
@@ -288,7 +286,7 @@ func TestGroupInUseIsToldAndRetried(t *testing.T) {
 func TestFullQuotaKeepsNoRuleThatIsTooMany(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		full := &client.Error{Kind: client.Capacity, Op: "create security group rules", Reason: "Quota exceeded"}
-		w.Cloud.Before = controllertest.Fails(plan.CreateRules, 1000, full)
+		w.Neutron.Before = controllertest.Fails(plan.CreateRules, 1000, full)
 		w.edit(func(obj *cloudteamv1.SecurityGroup) { obj.Spec.Rules = []cloudteamv1.SecurityGroupRule{allow(80)} })
 		w.wantRules(out4, out6)
 		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonQuotaExceeded {
@@ -302,7 +300,7 @@ func TestReportLeavesRules(t *testing.T) {
 	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
 	inWorld(t, nil, func(w *world) {
 		g, _ := w.group()
-		w.Cloud.EditGroup(t, g.ID, func(g *plan.ObservedGroup) {
+		w.Neutron.EditGroup(t, g.ID, func(g *plan.ObservedGroup) {
 			g.Rules = append(g.Rules, plan.ObservedRule{ID: "x", Rule: plan.Rule{
 				Direction: plan.Ingress, EtherType: plan.IPv4, PortMin: plan.NoPort, PortMax: plan.NoPort,
 			}})
@@ -325,7 +323,7 @@ func TestClassJudgesGroup(t *testing.T) {
 	})
 	inWorld(t, of.Classes, func(w *world) {
 		w.WantState("Ready=False Stalled=True ForbiddenByClass")
-		if len(w.Cloud.Groups()) > 0 {
+		if len(w.Neutron.Groups()) > 0 {
 			t.Error("a group was made for a namespace that its class does not select")
 		}
 		of.Label("team", map[string]string{"team": "blue"})
@@ -351,7 +349,7 @@ func TestRetainedGroupStays(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.Delete()
 		w.settle()
-		groups := w.Cloud.Groups()
+		groups := w.Neutron.Groups()
 		if w.Exists() || len(groups) != 1 || groups[0].Description != "[released]" || len(groups[0].Rules) != 3 {
 			t.Errorf("after the deletion there are %v", groups)
 		}
@@ -389,8 +387,8 @@ func TestGroupWithPortsIsNotDeleted(t *testing.T) {
 			n.Spec.SecurityGroupRefs = nil
 		})
 		w.settle()
-		if w.Exists() || len(w.Cloud.Groups()) > 0 {
-			t.Errorf("it is never deleted: %v", w.Cloud.Groups())
+		if w.Exists() || len(w.Neutron.Groups()) > 0 {
+			t.Errorf("it is never deleted: %v", w.Neutron.Groups())
 		}
 	}, objects...)
 }
@@ -418,8 +416,8 @@ func TestClassLimitsGroups(t *testing.T) {
 		if message := w.Ready().Message; !strings.Contains(message, "allows 1 SecurityGroups in each namespace") {
 			t.Errorf("it says %q", message)
 		}
-		if len(w.Cloud.Groups()) != 1 {
-			t.Errorf("there are %v", w.Cloud.Groups())
+		if len(w.Neutron.Groups()) != 1 {
+			t.Errorf("there are %v", w.Neutron.Groups())
 		}
 		w.API.Delete(t, older)
 		w.settle()

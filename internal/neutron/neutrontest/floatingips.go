@@ -163,7 +163,7 @@ func (s *Server) createFloatingIP(tx *transaction, c *caller, in values) (*float
 		return a.address.Compare(b.address) // IPv4 first
 	})
 	r := &floatingIP{outer: outer}
-	tx.stamp(&r.standard, in)
+	tx.stamp("floatingips", &r.standard, in)
 	outer.deviceID = r.id
 	if policy, ok := s.qos.byID[in.text("qos_policy_id")]; ok {
 		r.qosPolicy = policy

@@ -28,7 +28,7 @@ func (s *Server) groupKind() kind {
 			return nil, refuse(http.StatusConflict, "OverQuota", "Quota exceeded for resources: ['security_group_rule'].")
 		}
 		r := &securityGroup{stateful: in.truth("stateful", true)}
-		tx.stamp(&r.standard, in)
+		tx.stamp("security-groups", &r.standard, in)
 		r.revision = 1 // its rules are written after it
 		insertIn(tx, s.groups, r)
 		for _, etherType := range etherTypes {
@@ -115,7 +115,7 @@ func (s *Server) defaultGroup(project string) string {
 	}
 	r := &securityGroup{stateful: true}
 	tx := s.begin()
-	tx.stamp(&r.standard, values{
+	tx.stamp("security-groups", &r.standard, values{
 		"tenant_id": project, "name": defaultGroupName, "description": "Default security group",
 	})
 	r.revision = 1

@@ -49,19 +49,20 @@ type token struct {
 
 // identity is the emulated Keystone: users who have each a project of their own name.
 type identity struct {
-	now      func() time.Time
-	lifetime time.Duration
-	users    []*user           // in the order of their making
-	roleIDs  map[string]string // by name
-	ids      map[string]string // of services and endpoints, by what they are
+	now       func() time.Time
+	lifetime  time.Duration
+	projectID func(name string) string
+	users     []*user           // in the order of their making
+	roleIDs   map[string]string // by name
+	ids       map[string]string // of services and endpoints, by what they are
 
 	mu     sync.Mutex // guards tokens
 	tokens map[string]token
 }
 
-func newIdentity(now func() time.Time, lifetime time.Duration, tenants []string) *identity {
+func newIdentity(now func() time.Time, options Options) *identity {
 	k := &identity{
-		now: now, lifetime: lifetime,
+		now: now, lifetime: options.TokenLifetime, projectID: options.ProjectID,
 		tokens:  make(map[string]token),
 		roleIDs: make(map[string]string),
 		ids:     make(map[string]string),
@@ -75,7 +76,7 @@ func newIdentity(now func() time.Time, lifetime time.Duration, tenants []string)
 		}
 	}
 	k.addUser("admin", roleReader, roleMember, roleAdmin)
-	for _, name := range append([]string{"tenant"}, tenants...) {
+	for _, name := range append([]string{"tenant"}, options.Tenants...) {
 		k.addUser(name, roleReader, roleMember)
 	}
 	return k
@@ -83,7 +84,7 @@ func newIdentity(now func() time.Time, lifetime time.Duration, tenants []string)
 
 func (k *identity) addUser(name string, roles ...string) {
 	k.users = append(k.users, &user{
-		id: newHexID(), name: name, password: newHexID(), projectID: newHexID(), roles: roles, secret: newSecret(),
+		id: newHexID(), name: name, password: newHexID(), projectID: k.projectID(name), roles: roles, secret: newSecret(),
 	})
 }
 

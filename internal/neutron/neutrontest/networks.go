@@ -131,7 +131,7 @@ func (s *Server) createNetwork(tx *transaction, c *caller, in values) (*network,
 		segment:      segment,
 		zoneHints:    hints,
 	}
-	tx.stamp(&n.standard, in)
+	tx.stamp("networks", &n.standard, in)
 	n.revision = 1 // its segment and its port security are written after it
 	insertIn(tx, s.networks, n)
 	s.setEveryone(tx, n, accessShared, n.shared)

@@ -256,7 +256,7 @@ func (s *Server) createPort(tx *transaction, c *caller, in values) (*port, *apiE
 	if len(p.pairs) > 0 && !p.portSecurity {
 		return nil, pairsNeedSecurity()
 	}
-	tx.stamp(&p.standard, in)
+	tx.stamp("ports", &p.standard, in)
 	p.tags = append(p.tags, stringsOf(in["tags"])...)
 	p.revision = 1 // its binding is written after it
 	step := len(tx.undo)

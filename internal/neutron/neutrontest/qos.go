@@ -15,7 +15,7 @@ func (s *Server) qosKind() kind {
 	k := &resources[*qosPolicy]{server: s, schema: qosSchema(), table: s.qos}
 	k.build = func(tx *transaction, _ *caller, in values) (*qosPolicy, *apiError) {
 		r := &qosPolicy{shared: in.truth("shared", false)}
-		tx.stamp(&r.standard, in)
+		tx.stamp("qos/policies", &r.standard, in)
 		insertIn(tx, s.qos, r)
 		return r, nil
 	}

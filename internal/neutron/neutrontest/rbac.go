@@ -104,7 +104,7 @@ func (s *Server) follow(tx *transaction, n *network, action, target string, on b
 // grant makes a policy.
 func (s *Server) grant(tx *transaction, n *network, action, target string, in values) *rbacPolicy {
 	r := &rbacPolicy{network: n, action: action, target: target}
-	tx.stamp(&r.standard, in)
+	tx.stamp("rbac-policies", &r.standard, in)
 	insertIn(tx, s.policies, r)
 	return r
 }

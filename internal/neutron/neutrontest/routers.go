@@ -98,7 +98,7 @@ func (s *Server) createRouter(tx *transaction, c *caller, in values) (*router, *
 		adminStateUp: in.truth("admin_state_up", true), snat: true, routes: []route{},
 		ha: in.truth("ha", false), distributed: in.truth("distributed", false),
 	}
-	tx.stamp(&r.standard, in)
+	tx.stamp("routers", &r.standard, in)
 	r.revision = 1 // its attributes of other extensions are written after it
 	if err := s.setGateway(tx, c, "create", r, in); err != nil {
 		return nil, err

@@ -252,6 +252,6 @@ func (r *groupRule) key() string {
 
 // addRule puts a rule into its group. The caller holds mu.
 func (s *Server) addRule(tx *transaction, r *groupRule) {
-	tx.stamp(&r.standard, values{"tenant_id": r.group.project, "description": r.description})
+	tx.stamp("security-group-rules", &r.standard, values{"tenant_id": r.group.project, "description": r.description})
 	insertIn(tx, s.rules, r)
 }

@@ -75,6 +75,13 @@ type Options struct {
 	// DeadHosts are those whose agents are not alive. Ports can be bound there, and the binding fails.
 	DeadHosts []string
 
+	// NewID makes the id of a resource of a collection, such as "networks"; random UUIDs by default. It gets one call at a
+	// time.
+	NewID func(collection string) string
+
+	// ProjectID makes the id of a project from its name; a random one by default.
+	ProjectID func(name string) string
+
 	// Tenants are the names of further projects beside "admin" and "tenant". Each comes with a user of the same name,
 	// who has the role "member" in it, and with a cloud of that name in the clouds.yaml.
 	Tenants []string
@@ -119,6 +126,12 @@ func New(options Options) *Server {
 	if options.Segments == 0 {
 		options.Segments = Unlimited
 	}
+	if options.NewID == nil {
+		options.NewID = func(string) string { return newUUID() }
+	}
+	if options.ProjectID == nil {
+		options.ProjectID = func(string) string { return newHexID() }
+	}
 	options.Quotas = maps.Clone(options.Quotas)
 	s := &Server{
 		options:  options,
@@ -132,7 +145,7 @@ func New(options Options) *Server {
 	if options.Workers > 0 {
 		s.turns = make(chan struct{}, options.Workers)
 	}
-	s.identity = newIdentity(s.now, options.TokenLifetime, options.Tenants)
+	s.identity = newIdentity(s.now, options)
 	s.networks = newTable(map[string]func(*network) []string{
 		"name": byName[*network], "description": byDescription[*network],
 		"project_id": byProject[*network],

@@ -113,7 +113,7 @@ func (s *Server) createSubnetPool(tx *transaction, _ *caller, in values) (*subne
 	if err := s.setDefault(p, in); err != nil {
 		return nil, err
 	}
-	tx.stamp(&p.standard, in)
+	tx.stamp("subnetpools", &p.standard, in)
 	insertIn(tx, s.pools, p)
 	return p, nil
 }

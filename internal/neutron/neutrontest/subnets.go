@@ -328,7 +328,7 @@ func (s *Server) keepSubnet(tx *transaction, sub *subnet, in values) (*subnet, *
 		return nil, err
 	}
 	sortPools(sub.pools)
-	tx.stamp(&sub.standard, in)
+	tx.stamp("subnets", &sub.standard, in)
 	switch {
 	case len(sub.services) > 0:
 		sub.revision = 1 // they are written after it

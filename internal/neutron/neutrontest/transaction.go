@@ -10,6 +10,7 @@ import (
 // does.
 type transaction struct {
 	now    time.Time
+	newID  func(collection string) string
 	bumped map[*standard]bool
 	undo   []func()
 
@@ -37,7 +38,9 @@ func (tx *transaction) claim(r *standard) *apiError {
 
 func (s *Server) begin() *transaction {
 	// Neutron keeps its timestamps to the second.
-	return &transaction{now: s.now().UTC().Truncate(time.Second), bumped: make(map[*standard]bool)}
+	return &transaction{
+		now: s.now().UTC().Truncate(time.Second), newID: s.options.NewID, bumped: make(map[*standard]bool),
+	}
 }
 
 // onUndo remembers how to take back the step just made.
@@ -73,9 +76,10 @@ func (tx *transaction) bumpAgain(r *standard) {
 	tx.bump(r)
 }
 
-// stamp gives a new resource what all resources have. Its revision is zero and does not move in this transaction.
-func (tx *transaction) stamp(r *standard, in values) {
-	r.id = newUUID()
+// stamp gives a new resource of a collection what all resources have. Its revision is zero and does not move in this
+// transaction.
+func (tx *transaction) stamp(collection string, r *standard, in values) {
+	r.id = tx.newID(collection)
 	r.project = in.text("tenant_id")
 	r.name = in.text("name")
 	r.description = in.text("description")

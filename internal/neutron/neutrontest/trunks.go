@@ -126,7 +126,7 @@ func (s *Server) createTrunk(tx *transaction, c *caller, in values) (*trunk, *ap
 		return nil, parentInUse(parent.id)
 	}
 	r := &trunk{parent: parent, adminStateUp: in.truth("admin_state_up", true)}
-	tx.stamp(&r.standard, in)
+	tx.stamp("trunks", &r.standard, in)
 	insertIn(tx, s.trunks, r)
 	return r, nil
 }

@@ -1,5 +1,4 @@
-// Package plantest has a Neutron in memory, in the domain's terms. Tests of plans apply steps to it. Tests of
-// controllers put latency, faults and an Inventory in front of it.
+// Package plantest has a Neutron in memory, in the domain's terms. Tests of plans apply steps to it.
 package plantest
 
 import (
@@ -27,16 +26,13 @@ type Neutron struct {
 	FloatingIPs []plan.ObservedFloatingIP
 	// GroupDefaults are the rules of each new security group; nil means plan.DefaultEgress.
 	GroupDefaults []plan.Rule
-	// Now is the clock for times of creation. If it is nil, each resource is a second younger than the one before it.
-	Now func() time.Time
-
 	// serial and macs count the ids and MACs that were chosen.
 	serial, macs int
 	// interfaces are the ids of the ports that were created to become router interfaces.
 	interfaces map[string]bool
 }
 
-// Epoch is when the first resource is created, unless there is a clock.
+// Epoch is when the first resource is created.
 var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Error is Neutron's refusal of a request.
@@ -61,7 +57,7 @@ func (c *Neutron) Clone() *Neutron {
 	all := c.Everything()
 	return &Neutron{
 		Networks: all.Networks, Ports: all.Ports, Routers: all.Routers, Groups: all.Groups,
-		FloatingIPs: all.FloatingIPs, GroupDefaults: c.GroupDefaults, Now: c.Now,
+		FloatingIPs: all.FloatingIPs, GroupDefaults: c.GroupDefaults,
 		serial: c.serial, macs: c.macs, interfaces: maps.Clone(c.interfaces),
 	}
 }
@@ -100,11 +96,8 @@ func (c *Neutron) NextID(kind string) string {
 	return fmt.Sprintf("%s-%d", kind, c.serial)
 }
 
-// now is the time of creation of the resource with the latest id.
+// now is the time of creation of the resource with the latest id. Each is a second younger than the one before it.
 func (c *Neutron) now() time.Time {
-	if c.Now != nil {
-		return c.Now()
-	}
 	return Epoch.Add(time.Duration(c.serial) * time.Second)
 }
 
