@@ -458,12 +458,12 @@ func events(reason string, texts ...string) beat {
 		expected := fmt.Sprintf("Events %s that mention %q", reason, texts)
 		return await(ctx, stepPatience, expected, func(ctx context.Context) (err error) {
 			s.events, err = s.cluster.events(ctx, metav1.NamespaceDefault, string(s.uids["network"]), reason)
-			all := ""
+			var all strings.Builder
 			for _, event := range s.events {
-				all += event.Message
+				all.WriteString(event.Message)
 			}
 			for _, text := range texts {
-				if err == nil && !strings.Contains(all, text) {
+				if err == nil && !strings.Contains(all.String(), text) {
 					err = fmt.Errorf("there are %d, and none mentions %q", len(s.events), text)
 				}
 			}

@@ -100,8 +100,8 @@ func Share(use func() (code int, err error)) (code int, err error) {
 	return use()
 }
 
-// sharedFolder gives the same path each time, so that go test finds in its cache what it has tried. When a file of config
-// changes, which go test cannot see, it gives another one.
+// sharedFolder gives the same path each time, so that go test finds in its cache what it has tried. When a file of
+// config changes, which go test cannot see, it gives another one.
 func sharedFolder(root string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -107,7 +107,6 @@ func TestFloatingIPUpdates(t *testing.T) {
 			`{externalNetwork: a, cloud: {secretName: s}, deletionPolicy: Retain}`, "", "",
 		},
 	})
-
 }
 
 // TestDrawnFloatingIPsAreAccepted: other tests draw what the API server takes, and know what it does not take.

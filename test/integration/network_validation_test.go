@@ -870,7 +870,6 @@ func TestNetworkUpdates(t *testing.T) {
 			"", "",
 		},
 	})
-
 }
 
 // pools returns count pools within a /8 of the given first byte, as YAML, that do not touch.

@@ -293,7 +293,6 @@ func TestNetworkPortUpdates(t *testing.T) {
 			fullPort(1), fullPort(2), "", "",
 		},
 	})
-
 }
 
 func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {

@@ -111,7 +111,9 @@ func (a *APIServer) collectGarbage() {
 func adopted[T any, O interface {
 	*T
 	metav1.Object
-}](a *APIServer, resource string, owner metav1.Object, kind schema.GroupVersionKind, selector *metav1.LabelSelector) (owned []O) {
+}](
+	a *APIServer, resource string, owner metav1.Object, kind schema.GroupVersionKind, selector *metav1.LabelSelector,
+) (owned []O) {
 	matches, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
 		return nil
@@ -238,7 +240,9 @@ func (a *APIServer) resize(rs *appsv1.ReplicaSet, replicas int32) {
 	put(a, "replicasets", rs)
 }
 
-func (a *APIServer) statusOf(d *appsv1.Deployment, current *appsv1.ReplicaSet, older []*appsv1.ReplicaSet, want, ready, available int32) {
+func (a *APIServer) statusOf(
+	d *appsv1.Deployment, current *appsv1.ReplicaSet, older []*appsv1.ReplicaSet, want, ready, available int32,
+) {
 	status := &d.Status
 	status.ObservedGeneration, status.ReadyReplicas, status.AvailableReplicas = d.Generation, ready, available
 	status.Replicas, status.UpdatedReplicas = 0, 0

@@ -1,6 +1,6 @@
 // Package simulation is what the controller stands on, without processes and sockets: a network of pipes, an API server
-// with the controllers around it, and the controller itself as goroutines. All of it runs in a bubble of testing/synctest,
-// where time passes as fast as the machine works.
+// with the controllers around it, and the controller itself as goroutines. All of it runs in a bubble of
+// testing/synctest, where time passes as fast as the machine works.
 //
 // What is served here is the part of a Kubernetes API that the controller and its tests use. The suites that start the
 // real kube-apiserver hold it to the truth. Only tests import this package.

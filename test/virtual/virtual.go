@@ -19,7 +19,7 @@ func Until(then time.Time) time.Duration {
 // Elapse has time pass.
 func Elapse(d time.Duration) {
 	inBubble()
-	time.Sleep(d)
+	time.Sleep(d) //nolint:forbidigo // virtual time
 }
 
 // Clocks of bubbles begin with the year 2000.

@@ -1,11 +1,10 @@
 // Command mutants measures what the tests of a package catch. It changes the package at one place after another, as a
-// mistake would: a comparison that is turned round or off by one, an "and" that is an "or", a sum that is a difference, a
-// condition that is negated. For each of these mutants it runs the package's tests, which should fail.
+// mistake would: a comparison that is turned round or off by one, an "and" that is an "or", a sum that is a difference,
+// a condition that is negated. For each of these mutants it runs the package's tests, which should fail.
 //
-// All mutants of a package are compiled into one test binary, each behind a switch that an environment variable turns on,
-// and which of them each test reaches is noted first. So a mutant costs a run of the tests that reach it, and no run of
-// the compiler and the linker. The tools for Go that change and link again for each mutant take
-// ten times as long for packages that need client-go.
+// All mutants of a package are compiled into one test binary, each behind a switch that an environment variable turns
+// on, and which of them each test reaches is noted first. So a mutant costs a run of the tests that reach it, and no run
+// of the compiler and the linker, which for a package that needs client-go take longer than its tests.
 //
 // Usage: mutants [-all] [-sample=N] [-seed=N] PACKAGE...
 package main
@@ -161,7 +160,8 @@ func draw(mutants []*mutant, sample, seed int) []*mutant {
 		sum := sha256.Sum256(fmt.Append(nil, seed, filepath.Base(m.at.Filename), m.was, m.is))
 		return binary.BigEndian.Uint64(sum[:])
 	}
-	drawn := slices.SortedStableFunc(slices.Values(mutants), func(a, b *mutant) int { return cmp.Compare(rank(a), rank(b)) })
+	byRank := func(a, b *mutant) int { return cmp.Compare(rank(a), rank(b)) }
+	drawn := slices.SortedStableFunc(slices.Values(mutants), byRank)
 	drawn = drawn[:sample]
 	slices.SortFunc(drawn, func(a, b *mutant) int { return cmp.Compare(a.id, b.id) })
 	return drawn
@@ -277,7 +277,7 @@ func (b *binaryOf) baseline() (reached map[int][]string, err error) {
 		if err := errors.Join(err, os.Remove(b.reached)); err != nil {
 			return nil, err
 		}
-		for _, word := range strings.Fields(string(text)) {
+		for _, word := range strings.FieldsSeq(string(text)) {
 			id, err := strconv.Atoi(word)
 			if err != nil {
 				return nil, err

@@ -307,7 +307,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 			return answerTo(err)
 		}
 	}
-	w.complete(q, steps)
+	w.complete(q, steps) //nolint:contextcheck // it reads the emulator in place
 	for _, step := range steps {
 		if w.of.Before != nil {
 			if err := w.of.Before(step); err != nil {

@@ -83,27 +83,27 @@ func groups(emulator, real Run) string {
 }
 
 func cells(counts [2]count) string {
-	text := ""
+	var text strings.Builder
 	for _, c := range counts {
-		text += fmt.Sprintf(" %d | %d | %d |", c.tried, c.held, c.kills)
+		fmt.Fprintf(&text, " %d | %d | %d |", c.tried, c.held, c.kills)
 	}
-	return text
+	return text.String()
 }
 
 // runs says what ran when.
 func runs(emulator, real Run) string {
-	text := ""
+	var text strings.Builder
 	for i, run := range []Run{emulator, real} {
 		if run.Date == "" {
 			continue
 		}
-		text += "- " + []string{"The emulated Neutron", "A real " + run.Cloud}[i] + ": " + run.Date
+		fmt.Fprintf(&text, "- %s: %s", []string{"The emulated Neutron", "A real " + run.Cloud}[i], run.Date)
 		if run.Version != "" {
-			text += ", controller " + run.Version
+			text.WriteString(", controller " + run.Version)
 		}
-		text += ".\n"
+		text.WriteString(".\n")
 	}
-	return text
+	return text.String()
 }
 
 // Scenarios is a page with a row for each scenario.
