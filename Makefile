@@ -115,6 +115,7 @@ test-race: test-controlplane ## Run the tests in whose process the product's cod
 test-suites: test-controlplane ## Run the suites that start the binaries as a user would
 	@$(COMPILE) $(STARTING) >/dev/null
 	$(SHARED) sh -c 'go test -short -p 1 -timeout 20m $(STARTING); first=$$?; $(SENTINELS) && exit $$first'
+	$(SHARED) go test -timeout 20m ./test/reader
 
 .PHONY: test-all
 test-all: test-race test-suites ## Run test-race and test-suites

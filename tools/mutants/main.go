@@ -277,7 +277,7 @@ func (b *binaryOf) baseline() (reached map[int][]string, err error) {
 		if err := errors.Join(err, os.Remove(b.reached)); err != nil {
 			return nil, err
 		}
-		for _, word := range strings.FieldsSeq(string(text)) {
+		for word := range strings.FieldsSeq(string(text)) {
 			id, err := strconv.Atoi(word)
 			if err != nil {
 				return nil, err
