@@ -107,12 +107,13 @@ test-unit: ## Run the tests that need no control plane: 4 minutes
 # The race detector sees its own process only.
 .PHONY: test-race
 test-race: test-controlplane ## Run the tests in whose process the product's code runs, with the race detector
-	status=0; go test $(RACE) -timeout 20m $(UNIT) || status=1; \
+	status=0; go test $(RACE) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -v /test/faults$$) || status=1; \
 	$(COMPILE) $(RACE) $(CONVERGING) >/dev/null; \
 	$(SHARED) go test $(RACE) -p 1 -timeout 20m $(CONVERGING) || status=1; exit $$status
 
 .PHONY: test-suites
-test-suites: test-controlplane ## Run the suites that start the binaries as a user would
+test-suites: test-controlplane ## Run the fault suite, and the suites that start the binaries as a user would
+	go test -timeout 20m ./test/faults
 	@$(COMPILE) $(STARTING) >/dev/null
 	$(SHARED) sh -c 'go test -short -p 1 -timeout 20m $(STARTING); first=$$?; $(SENTINELS) && exit $$first'
 	$(SHARED) go test -timeout 20m ./test/reader
@@ -163,8 +164,8 @@ UIFLAGS ?=
 test-ui: test-controlplane ## Show kubectl network ui, and the site of make docs, in Chromium (Debian); UIFLAGS=-update takes the pictures of the docs
 	@hack/chromium.sh
 	@# -mod=mod: the product's go.mod, which this module replaces, may have changed.
-	$(SHARED) go -C test/ui test -mod=mod -v -count=1 -timeout 10m . $(UIFLAGS)
-	go -C test/ui test -mod=mod -v -count=1 -timeout 10m ./site
+	$(SHARED) go -C test/ui test -mod=mod -v -count=1 -timeout 20m . $(UIFLAGS)
+	go -C test/ui test -mod=mod -v -count=1 -timeout 20m ./site
 
 # The life of each kind, of the end-to-end tests.
 LIVES := ^(TestNetwork|TestNetworkPort|TestRouter|TestSecurityGroups|TestFloatingIPObjects|TestPolicies|TestDeployment|TestStatefulSetsKeepTheirPorts|TestVirtualMachinesKeepTheirPorts)$$
