@@ -275,7 +275,7 @@ func (c *classroom) thousand(p page) {
 }
 
 // crowdPatience is how long a thousand Networks may take to come or to go: a quarter of it on an idle machine.
-const crowdPatience = 4 * time.Minute
+const crowdPatience = 10 * time.Minute
 
 // frameTimes gives the milliseconds of each of 120 frames.
 const frameTimes = `new Promise((done) => {
