@@ -106,7 +106,7 @@ test-unit: ## Run the tests that need no control plane: 4 minutes
 
 # The race detector sees its own process only. UNRACED run without it: the fault suite has too many goroutines, and the
 # tests of the others change the rules of controllertest.Neutron while the Inventory's goroutines read them.
-UNRACED := /test/faults$$$$|/internal/controller/(floatingip|managed|network|networkport|orphan|securitygroup)$$$$
+UNRACED := /test/faults$$|/internal/controller/(floatingip|managed|network|networkport|orphan|securitygroup)$$
 .PHONY: test-race
 test-race: test-controlplane ## Run the tests in whose process the product's code runs, with the race detector
 	status=0; go test $(RACE) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -vE '$(UNRACED)') || status=1; \
