@@ -31,6 +31,7 @@ func Logged(t testing.TB) context.Context {
 
 // Settle lets the given synthetic time go by, in which whatever is due happens.
 func Settle(d time.Duration) {
+	handOver()
 	<-time.After(d)
 	synctest.Wait()
 }

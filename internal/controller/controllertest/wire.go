@@ -276,6 +276,15 @@ func answered(response *http.Response, content []byte) *http.Response {
 	return response
 }
 
+var handingOver sync.Mutex
+
+// handOver orders what a test wrote before it let time pass, such as the fields of a Neutron, before what a call reads
+// that time has woken. synctest.Wait orders the way back alone.
+func handOver() {
+	handingOver.Lock()
+	defer handingOver.Unlock()
+}
+
 // RoundTrip implements http.RoundTripper.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	q, ok := parse(r)
@@ -296,6 +305,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
+	handOver()
 	if err := w.of.isDown(); err != nil {
 		return answerTo(err)
 	}
