@@ -58,6 +58,10 @@ func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 
 func TestRunFollowsACloudThatComesBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
+		// After a log-in that failed, the client waits before the next one, and so it would not come back at once.
+		if _, err := w.Neutron.Identity(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		w.Neutron.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(20 * time.Minute)
@@ -67,6 +71,7 @@ func TestRunFollowsACloudThatComesBack(t *testing.T) {
 		}
 		w.Events.WantReasons(t, "Warning CloudUnavailable")
 		w.Neutron.SetDown(nil)
+		w.Neutron.Audit(t) // the process wakes the objects of a cloud when an audit succeeds again
 		w.c.EnqueueIn(managed.CloudRef{})
 		controllertest.Settle(time.Second)
 		w.WantState("Ready=True Available")
