@@ -104,18 +104,16 @@ test: test-controlplane ## Run the tests before a commit, with a real control pl
 test-unit: ## Run the tests that need no control plane: 4 minutes
 	go test $(UNIT)
 
-# The race detector sees its own process only. UNRACED run without it: the fault suite has too many goroutines, and the
-# tests of the others change the rules of controllertest.Neutron while the Inventory's goroutines read them.
-UNRACED := /test/faults$$|/internal/controller/(floatingip|managed|network|networkport|orphan|securitygroup)$$
+# The race detector sees its own process only.
 .PHONY: test-race
 test-race: test-controlplane ## Run the tests in whose process the product's code runs, with the race detector
-	status=0; go test $(RACE) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -vE '$(UNRACED)') || status=1; \
+	status=0; go test $(RACE) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -vx '$(MODULE)/test/faults') || status=1; \
 	$(COMPILE) $(RACE) $(CONVERGING) >/dev/null; \
 	$(SHARED) go test $(RACE) -p 1 -timeout 20m $(CONVERGING) || status=1; exit $$status
 
 .PHONY: test-suites
 test-suites: test-controlplane ## Run the fault suite, and the suites that start the binaries as a user would
-	go test -timeout 20m $$(go list ./... | grep -E '$(UNRACED)')
+	go test -timeout 20m ./test/faults
 	@$(COMPILE) $(STARTING) >/dev/null
 	$(SHARED) sh -c 'go test -short -p 1 -timeout 20m $(STARTING); first=$$?; $(SENTINELS) && exit $$first'
 	$(SHARED) go test -timeout 20m ./test/reader

@@ -463,7 +463,13 @@ func TestDeletionWaitsWhileThePortIsBound(t *testing.T) {
 func TestABindingIsNeitherWrittenNorLost(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		// The binding comes while a status is on its way.
-		w.Neutron.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Addresses = []plan.PortAddress{at("192.168.0.9")} })
+		other := at("192.168.0.9")
+		w.Neutron.EditPort(t, "port-1", func(p *plan.ObservedPort) {
+			if p.Addresses[0] == other { // Neutron draws them
+				other = at("192.168.0.10")
+			}
+			p.Addresses = []plan.PortAddress{other}
+		})
 		bound := false
 		w.API.Refuse(func(line string) error {
 			if line == "write status" && !bound {
