@@ -66,19 +66,9 @@ func Virtual(t testing.TB) *Surroundings {
 		// Two Events of one object at one time would have one name.
 		Delay: neutrontest.FixedDelay(5 * time.Millisecond),
 	})
-	listener := s.Listen("cloud")
-	server := &http.Server{Handler: s.Emulator}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(listener)
-	}()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-served
-	})
-	content := s.Emulator.CloudsYAML("http://" + listener.Addr().String())
-	if err := os.WriteFile(s.CloudsFile, []byte(content), 0o600); err != nil {
+	listener := s.Emulator.Serve(s.Listen("cloud"), nil)
+	t.Cleanup(func() { _ = listener.Close() })
+	if err := os.WriteFile(s.CloudsFile, []byte(listener.CloudsYAML()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return s

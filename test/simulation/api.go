@@ -392,11 +392,11 @@ func (q *request) patched(was, obj *object) error {
 		}
 		obj.Object = after.Object
 	case types.MergePatchType:
-		var patch map[string]any
-		if err := json.Unmarshal(q.body, &patch); err != nil {
+		after, err := jsonpatch.MergePatch([]byte(jsonOf(was.Object)), q.body)
+		if err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
-		return obj.UnmarshalJSON([]byte(jsonOf(merged(was.DeepCopy().Object, patch))))
+		return obj.UnmarshalJSON(after)
 	case types.StrategicMergePatchType:
 		typed, err := kubescheme.Scheme.New(q.kind.gvk())
 		if err != nil {

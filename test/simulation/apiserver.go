@@ -80,7 +80,7 @@ func (a *APIServer) admitted(k *kind, obj *object) {
 	if k.name != "Pod" {
 		return
 	}
-	setStatus(obj, map[string]any{"phase": "Pending"})
+	obj.Object["status"] = map[string]any{"phase": "Pending"}
 	namespace := a.of("namespaces").objects[types.NamespacedName{Name: obj.GetNamespace()}]
 	node, _, _ := unstructured.NestedString(obj.Object, "spec", "nodeName")
 	if obj.GetAnnotations()[selection.Annotation] == "" || node != "" || namespace == nil ||
@@ -91,14 +91,5 @@ func (a *APIServer) admitted(k *kind, obj *object) {
 	gates = append(gates, map[string]any{"name": cloudteamv1.SchedulingGate})
 	if err := unstructured.SetNestedSlice(obj.Object, gates, "spec", "schedulingGates"); err != nil {
 		panic(err) // a Pod's spec is an object
-	}
-}
-
-// setStatus sets fields of an object's status.
-func setStatus(obj *object, fields map[string]any) {
-	for name, value := range fields {
-		if err := unstructured.SetNestedField(obj.Object, value, "status", name); err != nil {
-			panic(err) // a status is an object
-		}
 	}
 }

@@ -3,7 +3,6 @@ package simulation
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -80,24 +79,4 @@ func (*merger) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (ru
 // ConvertFieldLabel implements runtime.ObjectConvertor.
 func (*merger) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
 	return label, value, nil
-}
-
-// merged is a JSON merge patch (RFC 7396).
-func merged(target, patch map[string]any) map[string]any {
-	target = maps.Clone(target)
-	if target == nil {
-		target = map[string]any{}
-	}
-	for name, value := range patch {
-		if value == nil {
-			delete(target, name)
-			continue
-		}
-		if inner, ok := value.(map[string]any); ok {
-			was, _ := target[name].(map[string]any)
-			value = merged(was, inner)
-		}
-		target[name] = value
-	}
-	return target
 }

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -125,7 +126,7 @@ func adopted[T any, O interface {
 		}
 		by := metav1.GetControllerOf(obj)
 		if by == nil && owner.GetDeletionTimestamp() == nil && obj.GetDeletionTimestamp() == nil && selector != nil &&
-			matches.Matches(labelsOf(obj)) {
+			matches.Matches(labels.Set(obj.GetLabels())) {
 			obj.SetOwnerReferences(append(obj.GetOwnerReferences(), *metav1.NewControllerRef(owner, kind)))
 			put(a, resource, obj)
 			by = metav1.GetControllerOf(obj)
@@ -136,19 +137,6 @@ func adopted[T any, O interface {
 	}
 	return owned
 }
-
-type labelsOfObject map[string]string
-
-func labelsOf(obj metav1.Object) labelsOfObject { return obj.GetLabels() }
-
-// Has implements labels.Labels.
-func (l labelsOfObject) Has(name string) bool { _, has := l[name]; return has }
-
-// Get implements labels.Labels.
-func (l labelsOfObject) Get(name string) string { return l[name] }
-
-// Lookup implements labels.Labels.
-func (l labelsOfObject) Lookup(name string) (string, bool) { value, has := l[name]; return value, has }
 
 func hashOf(template corev1.PodTemplateSpec) string {
 	hash := fnv.New32a()

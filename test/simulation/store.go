@@ -17,9 +17,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	kubejson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/yaml"
@@ -297,10 +297,10 @@ func setDefaults(value any, s *apiextensionsv1.JSONSchemaProps) {
 		for name, property := range s.Properties {
 			if _, there := value[name]; !there && property.Default != nil {
 				var filled any
-				if err := json.Unmarshal(property.Default.Raw, &filled); err != nil {
+				if err := kubejson.Unmarshal(property.Default.Raw, &filled); err != nil {
 					panic(err) // the generator wrote it
 				}
-				value[name] = runtime.DeepCopyJSONValue(integers(filled))
+				value[name] = filled
 			}
 			if is, there := value[name]; there {
 				setDefaults(is, &property)
@@ -318,23 +318,4 @@ func setDefaults(value any, s *apiextensionsv1.JSONSchemaProps) {
 			}
 		}
 	}
-}
-
-// integers makes int64s of numbers without a fraction, as unstructured content has them.
-func integers(value any) any {
-	switch value := value.(type) {
-	case float64:
-		if value == float64(int64(value)) {
-			return int64(value)
-		}
-	case map[string]any:
-		for name := range value {
-			value[name] = integers(value[name])
-		}
-	case []any:
-		for i := range value {
-			value[i] = integers(value[i])
-		}
-	}
-	return value
 }

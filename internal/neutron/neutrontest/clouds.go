@@ -62,6 +62,11 @@ func (s *Server) Listen(address string, middleware func(http.Handler) http.Handl
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s (choose another address, or port 0 for a free one): %w", address, err)
 	}
+	return s.Serve(socket, middleware), nil
+}
+
+// Serve is Listen on a listener that there is.
+func (s *Server) Serve(socket net.Listener, middleware func(http.Handler) http.Handler) *Listener {
 	var handler http.Handler = s
 	if middleware != nil {
 		handler = middleware(s)
@@ -76,7 +81,7 @@ func (s *Server) Listen(address string, middleware func(http.Handler) http.Handl
 			l.failed <- err
 		}
 	}()
-	return l, nil
+	return l
 }
 
 // AuthURL gives the auth_url under which clients log in.
