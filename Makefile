@@ -104,7 +104,7 @@ test: test-controlplane ## Run the tests before a commit, with a real control pl
 test-unit: ## Run the tests that need no control plane: 4 minutes
 	go test $(UNIT)
 
-# The race detector sees its own process only.
+# The race detector sees its own process only. The fault suite takes ten minutes with it: see test-nightly.
 .PHONY: test-race
 test-race: test-controlplane ## Run the tests in whose process the product's code runs, with the race detector
 	status=0; go test $(RACE) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -vx '$(MODULE)/test/faults') || status=1; \
@@ -125,6 +125,7 @@ test-all: test-race test-suites ## Run test-race and test-suites
 test-nightly: export NIGHTLY = 1
 test-nightly: test-controlplane ## Run all tests whole, one package at a time, with those that need the machine for themselves
 	status=0; go test -p 1 -count=1 -timeout 0 $(UNIT) || status=1; \
+	go test $(RACE) -count=1 -timeout 0 ./test/faults || status=1; \
 	$(SHARED) go test -p 1 -count=1 -timeout 0 $(CONVERGING) $(STARTING) || status=1; \
 	FAULTS_PROCESSES=1 $(SHARED) go test -count=1 -timeout 0 ./test/faults || status=1; \
 	KUBEBUILDER_ASSETS="$(ASSETS)" hack/bench.sh smoke || status=1; exit $$status

@@ -22,8 +22,8 @@ import (
 var worlds atomic.Int64
 
 // Virtual are surroundings without processes and sockets, for one test in a bubble of testing/synctest: the API server
-// of package simulation with all kinds and an open class, and an emulator. simulation.Install MUST have been called. They
-// end with the test.
+// of package simulation with all kinds and an open class, and an emulator. simulation.Install MUST have been called.
+// They end with the test.
 func Virtual(t testing.TB) *Surroundings {
 	t.Helper()
 	root, err := repository()

@@ -1,6 +1,6 @@
 // Package nightly is for tests that need an idle machine, or hours. They run with NIGHTLY=1 in the environment, and
-// with nothing beside them; all others hold whatever the machine does meanwhile. A bound of time that a test can do without
-// by day stays in its place, as Took.
+// with nothing beside them; all others hold whatever the machine does meanwhile. A bound of time that a test can do
+// without by day stays in its place, as Took.
 package nightly
 
 import (

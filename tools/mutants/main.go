@@ -3,8 +3,8 @@
 // a condition that is negated. For each of these mutants it runs the package's tests, which should fail.
 //
 // All mutants of a package are compiled into one test binary, each behind a switch that an environment variable turns
-// on, and which of them each test reaches is noted first. So a mutant costs a run of the tests that reach it, and no run
-// of the compiler and the linker, which for a package that needs client-go take longer than its tests.
+// on, and which of them each test reaches is noted first. So a mutant costs a run of the tests that reach it, and no
+// run of the compiler and the linker, which for a package that needs client-go take longer than its tests.
 //
 // Usage: mutants [-all] [-sample=N] [-seed=N] PACKAGE...
 package main
