@@ -91,7 +91,7 @@ func TestInside(t *testing.T) {
 		if now := eval[int](p, `document.querySelectorAll('#events tr').length`); now != before {
 			t.Errorf("the view went from %d to %d events while it was paused", before, now)
 		}
-		p.do(chromedp.Click("#step"))
+		p.click("#step")
 		p.await(fmt.Sprintf(`document.querySelectorAll('#events tr').length === %d`, before+1))
 		p.await(`document.querySelector('#announcer').innerText.startsWith('Reflector: ')`)
 		p.await(`document.querySelector('.stage.active').dataset.stage === 'reflector'`)
@@ -302,7 +302,7 @@ func rows(stage, what string) string {
 // press presses the button of an action.
 func (p page) press(action string) {
 	p.t.Helper()
-	p.do(chromedp.Click(fmt.Sprintf(`[data-action="%s"]:not([aria-disabled="true"])`, action)))
+	p.click(fmt.Sprintf(`[data-action="%s"]:not([aria-disabled="true"])`, action))
 }
 
 func (c *classroom) build() {

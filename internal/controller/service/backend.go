@@ -60,6 +60,10 @@ func (c *Controller) backends(service *corev1.Service, w wish) (stay, leave []ba
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	for _, pod := range pods {
+		// While its ports are made, the first of two that is ready is no choice: it would lead where chance says.
+		if !consumer.Allocated(pod) {
+			continue
+		}
 		port, lacks := c.portOf(pod, w)
 		switch {
 		case port == nil:

@@ -84,24 +84,38 @@ func service(text string) *corev1.Service {
 // pod makes a Pod with the label app=web and its NetworkPorts, one on each Network.
 func (w *world) pod(name string, age int, networks ...string) *corev1.Pod {
 	w.T.Helper()
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "team", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": "web"},
-		Annotations: map[string]string{selection.Annotation: strings.Join(networks, ",")},
-		Finalizers:  []string{"test/stays"}, CreationTimestamp: metav1.Unix(int64(1000-age), 0),
-	}}
-	w.Create(p)
 	for _, on := range networks {
-		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "team", Name: name + "-" + on, UID: types.UID("uid-" + name + on),
-		}}
-		port.Spec.NetworkName = on
-		port.Status.PortID = "id-" + port.Name
-		port.Status.Addresses = []cloudteamv1.PortAddress{{Address: "10.0.0.7/24"}}
-		port.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: name, UID: p.UID}
-		w.Create(port)
+		w.port(name, on)
 	}
+	w.settle() // so that the controller sees the Pod with all its ports
+	p := pod(name, age, networks...)
+	w.Create(p)
 	w.settle()
 	return p
+}
+
+func pod(name string, age int, networks ...string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": "web"},
+		Annotations: map[string]string{
+			selection.Annotation:              strings.Join(networks, ","),
+			cloudteamv1.AnnotationAllocations: `{"ports":{}}`,
+		},
+		Finalizers: []string{"test/stays"}, CreationTimestamp: metav1.Unix(int64(1000-age), 0),
+	}}
+}
+
+// port makes the NetworkPort of a Pod on a Network.
+func (w *world) port(pod, on string) {
+	w.T.Helper()
+	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: pod + "-" + on, UID: types.UID("uid-" + pod + on),
+	}}
+	port.Spec.NetworkName = on
+	port.Status.PortID = "id-" + port.Name
+	port.Status.Addresses = []cloudteamv1.PortAddress{{Address: "10.0.0.7/24"}}
+	port.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: pod, UID: types.UID("uid-" + pod)}
+	w.Create(port)
 }
 
 // ends deletes a Pod, which stays until end goes.
@@ -264,6 +278,29 @@ func TestAServiceTellsWhyItHasNoFloatingIP(t *testing.T) {
 			}, append(test.beside, test.service, network("two"))...)
 		})
 	}
+}
+
+// TestTheFirstPortIsNoChoice has a Pod's ports come one after the other: which of them is first must not decide where the
+// address leads.
+func TestTheFirstPortIsNoChoice(t *testing.T) {
+	inWorld(t, func(w *world) {
+		waits := pod("a", 9, "net", "two")
+		allocations := waits.Annotations[cloudteamv1.AnnotationAllocations]
+		delete(waits.Annotations, cloudteamv1.AnnotationAllocations)
+		w.Create(waits)
+		w.port("a", "net")
+		w.settle()
+		if w.Exists() && w.Get().Spec.PortName != "" {
+			t.Errorf("it leads to %s before the Pod has all its ports", w.Get().Spec.PortName)
+		}
+		// The second one was refused, and its network is declared no more.
+		controllertest.Edit(t, w.API, cache.MetaObjectToName(waits), func(p *corev1.Pod) {
+			p.Annotations[selection.Annotation] = "net"
+			p.Annotations[cloudteamv1.AnnotationAllocations] = allocations
+		})
+		w.settle()
+		w.wantPort("a-net")
+	}, service("public"))
 }
 
 // TestTwoServicesOfTheSamePods have one Pod each: Neutron gives a port one floating IP of an external network.

@@ -175,7 +175,7 @@ func selects(service *corev1.Service, pod metav1.Object) bool {
 
 func samePod(was, is *corev1.Pod) bool {
 	return equality.Semantic.DeepEqual(was.Labels, is.Labels) && was.DeletionTimestamp.Equal(is.DeletionTimestamp) &&
-		consumer.Ended(was) == consumer.Ended(is)
+		consumer.Ended(was) == consumer.Ended(is) && consumer.Allocated(was) == consumer.Allocated(is)
 }
 
 // ofPort names the Services whose floating IPs may lead to a port: those that select its Pod.
