@@ -85,6 +85,10 @@ STARTING   := ./test/e2e ./test/adversary ./test/rights ./test/reader ./dev/cont
 UNIT = $$(comm -23 <(go list ./... | sort) \
   <(go list $(CONVERGING) $(STARTING) ./dev/dataplane/... ./test/dataplane ./test/install | sort))
 
+# Those of them in which none of the product's code runs at once, and the fault suite, which takes 10 minutes with the race
+# detector.
+TOOLS = ^$(MODULE)/(tools|test)/
+
 # What runs with -p 1 is compiled one package at a time. This compiles first, with all CPUs.
 COMPILE = go list -export -test
 
@@ -107,13 +111,13 @@ test-unit: ## Run the tests that need no control plane: 4 minutes
 # The race detector sees its own process only. The fault suite takes ten minutes with it: see test-nightly.
 .PHONY: test-race
 test-race: test-controlplane ## Run the tests in whose process the product's code runs, with the race detector
-	status=0; go test $(RACE) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -vx '$(MODULE)/test/faults') || status=1; \
+	status=0; go test $(RACE) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -Ev '$(TOOLS)') || status=1; \
 	$(COMPILE) $(RACE) $(CONVERGING) >/dev/null; \
 	$(SHARED) go test $(RACE) -p 1 -timeout 20m $(CONVERGING) || status=1; exit $$status
 
 .PHONY: test-suites
 test-suites: test-controlplane ## Run the fault suite, and the suites that start the binaries as a user would
-	go test -timeout 20m ./test/faults
+	go test -timeout 20m $$(printf '%s\n' $(UNIT) | grep -E '$(TOOLS)')
 	@$(COMPILE) $(STARTING) >/dev/null
 	$(SHARED) sh -c 'go test -short -p 1 -timeout 20m $(STARTING); first=$$?; $(SENTINELS) && exit $$first'
 	$(SHARED) go test -timeout 20m ./test/reader

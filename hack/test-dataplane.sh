@@ -13,7 +13,7 @@ if [[ $(uname -m) == x86_64 ]]; then
 fi
 
 # All packages are installed by now: no test of a node may be skipped for want of one.
-export DATAPLANE_OPENSTACK=1 NODETEST_REQUIRED=1
+export DATAPLANE_OPENSTACK=1 NODETEST=1
 short=${1-} status=0
 run() { go test -v -count=1 -p 1 -timeout 30m ${short:+"$short"} "$@" || status=1; }
 

@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-func is() bool { return os.Getenv("NIGHTLY") == "1" }
+// Is tells whether this is a nightly run, which tries more.
+func Is() bool { return os.Getenv("NIGHTLY") == "1" }
 
 // Only skips a test that does not run by day, and says why.
 func Only(t testing.TB, why string) {
 	t.Helper()
-	if !is() {
+	if !Is() {
 		t.Skipf("only with NIGHTLY=1: %s", why)
 	}
 }
@@ -35,7 +36,7 @@ func (d Took) String() string { return d.duration.Round(time.Millisecond).String
 func (d Took) Within(t testing.TB, what string, most time.Duration) {
 	t.Helper()
 	t.Logf("%s: %s", what, d)
-	if d.duration > most && is() {
+	if d.duration > most && Is() {
 		t.Errorf("%s: %s, want %s at most", what, d, most)
 	}
 }

@@ -290,10 +290,13 @@ func (b *binaryOf) baseline() (reached map[int][]string, err error) {
 
 func only(tests ...string) string { return "-test.run=^(" + strings.Join(tests, "|") + ")$" }
 
+// hang is how much longer than before tests may take with a mutant, which is caught then. It only ends what hangs: the
+// machine may be busy.
+var hang = time.Minute
+
 // run runs tests with a mutant.
 func (b *binaryOf) run(id int, tests []string) (outcome, error) {
-	// A mutant with which the tests take that much longer is caught. It only ends what hangs: the machine may be busy.
-	patience := time.Minute
+	patience := hang
 	for _, name := range tests {
 		patience += 3 * b.took[name]
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -11,6 +12,7 @@ import (
 const sample = "./testdata/sample"
 
 func TestWhatNoTestCatchesIsReported(t *testing.T) {
+	hang = 10 * time.Second // the tests of the sample take milliseconds
 	var out strings.Builder
 	if err := run(&out, 0, 1, []string{sample}); err != nil {
 		t.Fatal(err)

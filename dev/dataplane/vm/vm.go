@@ -41,7 +41,7 @@ const bootPatience = 3 * time.Minute
 
 const qemu = "qemu-system-x86_64"
 
-// Needs skips a test where no virtual machine can run. nodetest.EnvRequired has it fail instead, but for another
+// Needs skips a test where no virtual machine can run. nodetest.Env has it fail instead, but for another
 // architecture: the kernel is for one.
 func Needs(t testing.TB) {
 	t.Helper()

@@ -18,6 +18,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 // farKey is the example's Network in another namespace than the port's.
@@ -181,8 +182,12 @@ func (w *turmoil) goAway(away bool) {
 // again the port is there, tells so, and is left alone.
 func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 	names := slices.Sorted(maps.Keys(happenings))
-	const runs, deeds = 200, 30
-	for seed := range uint64(runs) {
+	const deeds = 30
+	runs := uint64(40)
+	if nightly.Is() {
+		runs = 400
+	}
+	for seed := range runs {
 		t.Run(fmt.Sprintf("of seed %d", seed), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, inner *world) {
 				w := &turmoil{
