@@ -9,9 +9,17 @@ MODULE  := cloudteam.ztgame.com/network-controller
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
 LDFLAGS := -X $(MODULE)/internal/version.Version=$(VERSION)
 
+# All is compiled in one way, so that the build cache serves programs, tests and linters, and other clones, too. Without C
+# the binaries are static: the CNI plugin runs on nodes of any distribution.
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
 # The race detector needs a C compiler; without one the tests run without it.
 # It is asked only where it is used, because the first `go env` may download a toolchain in silence.
-RACE = $(shell command -v "$$(go env CC)" >/dev/null && [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
+RACE = $(shell command -v "$$(go env CC)" >/dev/null && echo -race)
+# What has it, and what compiles for it. Linters vet.
+RACED         = CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -vet=off -count=1
+COMPILE_RACED = CGO_ENABLED=$(if $(RACE),1,0) $(COMPILE) $(RACE)
 
 ##@ Try it
 
@@ -31,9 +39,7 @@ run: ## Start the same surroundings and the controller, and leave them running u
 build: ## Build the binaries into bin/
 	@mkdir -p bin
 	@echo "Building bin/ (the first time, with all dependencies, it takes minutes)"
-	@# Without C the binaries are static: the CNI plugin runs on nodes of any distribution.
-	@# -trimpath is for what the image shares with them in the build cache.
-	@CGO_ENABLED=0 hack/go-build.sh -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/controlplane ./dev/demo
+	@hack/go-build.sh -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/controlplane ./dev/demo
 
 .PHONY: image
 PLATFORMS ?= linux/amd64 linux/arm64
@@ -65,7 +71,7 @@ clean: ## Remove bin/ and dist/
 .PHONY: assets
 assets:
 	@mkdir -p bin
-	@CGO_ENABLED=0 hack/go-build.sh -trimpath -o bin/controlplane ./dev/controlplane
+	@hack/go-build.sh -o bin/controlplane ./dev/controlplane
 	@bin/controlplane assets --components=all >/dev/null
 
 # Where they are. What looking them up prints was printed by the target assets.
@@ -111,16 +117,16 @@ test-unit: ## Run the tests that need no control plane: 4 minutes
 # The race detector sees its own process only. The fault suite takes ten minutes with it: see test-nightly.
 .PHONY: test-race
 test-race: test-controlplane ## Run the tests in whose process the product's code runs, with the race detector
-	status=0; go test $(RACE) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -Ev '$(TOOLS)') || status=1; \
-	$(COMPILE) $(RACE) $(CONVERGING) >/dev/null; \
-	$(SHARED) go test $(RACE) -p 1 -timeout 20m $(CONVERGING) || status=1; exit $$status
+	status=0; $(RACED) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -Ev '$(TOOLS)') || status=1; \
+	$(COMPILE_RACED) $(CONVERGING) >/dev/null; \
+	$(SHARED) env $(RACED) -p 1 -timeout 20m $(CONVERGING) || status=1; exit $$status
 
 .PHONY: test-suites
 test-suites: test-controlplane ## Run the fault suite, and the suites that start the binaries as a user would
-	go test -timeout 20m $$(printf '%s\n' $(UNIT) | grep -E '$(TOOLS)')
+	go test -count=1 -timeout 20m $$(printf '%s\n' $(UNIT) | grep -E '$(TOOLS)')
 	@$(COMPILE) $(STARTING) >/dev/null
-	$(SHARED) sh -c 'go test -short -p 1 -timeout 20m $(STARTING); first=$$?; $(SENTINELS) && exit $$first'
-	$(SHARED) go test -timeout 20m ./test/reader
+	$(SHARED) sh -c 'go test -short -count=1 -p 1 -timeout 20m $(STARTING); first=$$?; $(SENTINELS) && exit $$first'
+	$(SHARED) go test -count=1 -timeout 20m ./test/reader
 
 .PHONY: test-all
 test-all: test-race test-suites ## Run test-race and test-suites
@@ -129,7 +135,7 @@ test-all: test-race test-suites ## Run test-race and test-suites
 test-nightly: export NIGHTLY = 1
 test-nightly: test-controlplane ## Run all tests whole, one package at a time, with those that need the machine for themselves
 	status=0; go test -p 1 -count=1 -timeout 0 $(UNIT) || status=1; \
-	go test $(RACE) -count=1 -timeout 0 ./test/faults || status=1; \
+	$(RACED) -timeout 0 ./test/faults || status=1; \
 	$(SHARED) go test -p 1 -count=1 -timeout 0 $(CONVERGING) $(STARTING) || status=1; \
 	FAULTS_PROCESSES=1 $(SHARED) go test -count=1 -timeout 0 ./test/faults || status=1; \
 	KUBEBUILDER_ASSETS="$(ASSETS)" hack/bench.sh smoke || status=1; exit $$status
@@ -228,7 +234,7 @@ reliability-openstack: assets ## The same against a real Keystone and Neutron; i
 .PHONY: soak
 SOAKCHECKS ?= 60
 soak: test-controlplane ## Take Networks, and tenants, through 4 × SOAKCHECKS (60) new random sequences of what may happen to them
-	$(SHARED) go test $(RACE) -p 1 -timeout 0 -count=1 ./test/transitions ./test/adversary \
+	$(SHARED) env $(RACED) -p 1 -timeout 0 ./test/transitions ./test/adversary \
 	  -run='TestConvergedStateIsPathIndependent|TestTenantsGetTheirOwn' -anew -rapid.checks=$(SOAKCHECKS) -rapid.steps=20
 
 .PHONY: fuzz
