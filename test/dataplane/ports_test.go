@@ -38,6 +38,9 @@ spec:
 
 // TestPortsCarryPackets plays kubelet and Multus: it calls the CNI plugin with the Pod's configuration.
 func TestPortsCarryPackets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestPodsOnKubelets sends packets by the same agent and plugin")
+	}
 	w := newWorld(t, "level 3, Pods without kubelets")
 	w.removeNodes()
 	w.addNodes()

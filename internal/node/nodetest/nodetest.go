@@ -22,8 +22,8 @@ const prefix = "nd-"
 
 var counter atomic.Int64
 
-// Env has to be set for the tests that change the machine: they make network namespaces and run Open vSwitch. With it, they
-// fail for what the machine lacks. make test-dataplane sets it, once the packages are there.
+// Env has to be set for the tests that change the machine: they make network namespaces and run Open vSwitch. With it,
+// they fail for what the machine lacks. make test-dataplane sets it, once the packages are there.
 const Env = "NODETEST"
 
 // Skip skips a test for what the machine lacks, or for want of Env. It fails the test if Env is set.
