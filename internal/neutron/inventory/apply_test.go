@@ -1,9 +1,11 @@
 package inventory
 
 import (
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,6 +70,48 @@ func (e emulated) apply(change plan.Change, err error) plan.Change {
 	return done
 }
 
+// byHand sends a request as somebody else would, behind the Inventory's back, and returns the id of what it is about.
+func byHand(t *testing.T, as *client.Cloud, method, path, one string, fields map[string]any) string {
+	t.Helper()
+	r := client.Request{Op: "by hand", Method: method, Path: path}
+	var answer map[string]struct{ ID string }
+	if method != http.MethodDelete {
+		r.Body, r.Answer = map[string]any{one: fields}, &answer
+	}
+	if err := as.Do(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	return answer[one].ID
+}
+
+func (e emulated) byHand(method, path, one string, fields map[string]any) string {
+	e.t.Helper()
+	return byHand(e.t, e.cloud, method, path, one, fields)
+}
+
+// network makes the owner's network with subnets, in the order of their CIDRs, and returns it. What is planned next is
+// of the object "port".
+func (e *emulated) network(texts ...string) plan.ObservedNetwork {
+	e.t.Helper()
+	spec := plan.Spec{Owner: e.owner, Name: "n"}
+	for _, text := range texts {
+		cidr := netip.MustParsePrefix(text)
+		spec.Subnets = append(spec.Subnets, plan.Subnet{CIDR: cidr, Pools: plan.DefaultPools(cidr, netip.Addr{}), DHCP: true})
+	}
+	e.apply(plan.Network(spec, e.observed()))
+	n, _ := e.observed().Network()
+	slices.SortFunc(n.Subnets, func(a, b plan.ObservedSubnet) int { return a.CIDR.Compare(b.CIDR) })
+	e.owner.Object = "port"
+	return n
+}
+
+// port declares a port of the owner's with an address of a network's first subnet.
+func (e *emulated) port(n plan.ObservedNetwork) plan.PortSpec {
+	return plan.PortSpec{
+		Owner: e.owner, Name: "p", NetworkID: n.ID, Addresses: []plan.PortAddress{{SubnetID: n.Subnets[0].ID}},
+	}
+}
+
 // A subnet's write moves its network's revision. A change that writes both must not trip over its own steps.
 func TestApplyFollowsTheRevisionsThatItMovesItself(t *testing.T) {
 	e := newEmulated(t, Options{})
@@ -88,22 +132,12 @@ func TestApplyFollowsTheRevisionsThatItMovesItself(t *testing.T) {
 // planned again, neither from what the writes left in the Inventory nor from what a list finds.
 func TestPortsAreAsPlannedAfterTheirSteps(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
-	var subnets []plan.Subnet
-	for _, text := range []string{"10.0.0.0/24", "fd00::/64"} {
-		cidr := netip.MustParsePrefix(text)
-		subnets = append(subnets, plan.Subnet{CIDR: cidr, Pools: plan.DefaultPools(cidr, netip.Addr{}), DHCP: true})
-	}
-	e.apply(plan.Network(plan.Spec{Owner: e.owner, Name: "n", Subnets: subnets}, e.observed()))
-	n, _ := e.observed().Network()
-	v4, _ := n.SubnetByCIDR(subnets[0].CIDR)
-	v6, _ := n.SubnetByCIDR(subnets[1].CIDR)
-	e.owner.Object = "port"
+	n := e.network("10.0.0.0/24", "fd00::/64")
+	v4, v6 := n.Subnets[0], n.Subnets[1]
 	address := func(s plan.ObservedSubnet, text string) plan.PortAddress {
 		return plan.PortAddress{SubnetID: s.ID, Address: netip.MustParseAddr(text)}
 	}
-	spec := plan.PortSpec{
-		Owner: e.owner, Name: "p", NetworkID: n.ID, Addresses: []plan.PortAddress{{SubnetID: v4.ID}},
-	}
+	spec := e.port(n)
 	for _, step := range []struct {
 		what string
 		do   func()
@@ -145,16 +179,7 @@ func TestPortsAreAsPlannedAfterTheirSteps(t *testing.T) {
 // with it; should another revision be told too early, it costs a conflict, and no more.
 func TestRevisionThatNeutronTellsTooEarlyIsReadAgain(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
-	cidr := netip.MustParsePrefix("10.0.0.0/24")
-	e.apply(plan.Network(plan.Spec{Owner: e.owner, Name: "n", Subnets: []plan.Subnet{{
-		CIDR: cidr, Pools: plan.DefaultPools(cidr, netip.Addr{}),
-	}}}, e.observed()))
-	n, _ := e.observed().Network()
-	spec := plan.PortSpec{
-		Owner: plan.Owner{Cluster: e.owner.Cluster, Object: "port"}, Name: "p", NetworkID: n.ID,
-		Addresses: []plan.PortAddress{{SubnetID: n.Subnets[0].ID}},
-	}
-	e.owner = spec.Owner
+	spec := e.port(e.network("10.0.0.0/24"))
 	id := e.apply(plan.Port(spec, e.observed()))[0].ID
 	e.apply(plan.Change{{
 		Action: plan.UpdatePort, Ref: plan.Ref{ID: id}, Revision: 1,
@@ -182,16 +207,12 @@ func TestRevisionThatNeutronTellsTooEarlyIsReadAgain(t *testing.T) {
 func TestAPortsRevisionIsKnownAfterEachUpdate(t *testing.T) {
 	var moved []string
 	e := newEmulated(t, Options{Ports: true, Moved: func(object string) { moved = append(moved, object) }})
-	cidr := netip.MustParsePrefix("10.0.0.0/24")
-	e.apply(plan.Network(plan.Spec{Owner: e.owner, Name: "n", Subnets: []plan.Subnet{{
-		CIDR: cidr, Pools: plan.DefaultPools(cidr, netip.Addr{}),
-	}}}, e.observed()))
-	n, _ := e.observed().Network()
+	n := e.network("10.0.0.0/24")
 	at := func(address string) []plan.PortAddress {
 		return []plan.PortAddress{{SubnetID: n.Subnets[0].ID, Address: netip.MustParseAddr(address)}}
 	}
-	e.owner.Object = "port"
-	spec := plan.PortSpec{Owner: e.owner, Name: "p", NetworkID: n.ID, Addresses: at("10.0.0.5")}
+	spec := e.port(n)
+	spec.Addresses = at("10.0.0.5")
 	id := e.apply(plan.Port(spec, e.observed()))[0].ID
 	for _, drift := range []struct {
 		field string
@@ -230,12 +251,9 @@ func TestRefusalsOfPorts(t *testing.T) {
 		Pools: plan.DefaultPools(cidr, netip.MustParseAddr("10.0.0.1")),
 	}}}, e.observed()))
 	n, _ := e.observed().Network()
-	subnet := n.Subnets[0].ID
+	e.owner.Object = "port"
 	create := func(change func(*plan.PortSpec)) plan.Change {
-		spec := plan.PortSpec{
-			Owner: plan.Owner{Cluster: e.owner.Cluster, Object: "port"}, Name: "p", NetworkID: n.ID,
-			Addresses: []plan.PortAddress{{SubnetID: subnet}},
-		}
+		spec := e.port(n)
 		change(&spec)
 		planned, err := plan.Port(spec, plan.Observed{})
 		if err != nil {

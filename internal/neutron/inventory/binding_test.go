@@ -1,9 +1,8 @@
 package inventory
 
 import (
-	"encoding/json"
 	"errors"
-	"net/netip"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -40,17 +39,8 @@ func boundPort(t *testing.T, tenant string) (i *Inventory, admin *client.Cloud, 
 	owner = plan.Owner{Cluster: "c", Object: "o"}
 	i = New(cloud, owner.Cluster, Options{Ports: true, Tenant: tenant})
 	e := emulated{Inventory: i, t: t, owner: owner}
-	cidr := netip.MustParsePrefix("10.0.0.0/24")
-	e.apply(plan.Network(plan.Spec{Owner: owner, Name: "n", Subnets: []plan.Subnet{{
-		CIDR: cidr, Pools: plan.DefaultPools(cidr, netip.Addr{}), DHCP: true,
-	}}}, e.observed()))
-	n, _ := e.observed().Network()
-	subnet, _ := n.SubnetByCIDR(cidr)
-	owner.Object, e.owner.Object = "port", "port"
-	spec := plan.PortSpec{Owner: owner, Name: "p", NetworkID: n.ID, Addresses: []plan.PortAddress{{SubnetID: subnet.ID}}}
-	e.apply(plan.Port(spec, e.observed()))
-	port, _ := e.observed().Port(n.ID)
-	return i, admin, owner, port.ID
+	spec := e.port(e.network("10.0.0.0/24"))
+	return i, admin, spec.Owner, e.apply(plan.Port(spec, e.observed()))[0].ID
 }
 
 // hostOf is the host on which Neutron expects a port.
@@ -148,22 +138,13 @@ func TestAPortOfAnotherProjectsListIsNotBound(t *testing.T) {
 // newTrunk makes a trunk in Neutron, and returns the hardware address of its parent.
 func newTrunk(t *testing.T, i *Inventory, network string) (mac string) {
 	t.Helper()
-	post := func(of client.Collection, body map[string]any, answer any) {
-		made, err := i.cloud.CreateAll(t.Context(), "create", of, []map[string]any{body})
-		if err == nil {
-			err = json.Unmarshal(made[0], answer)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	parent := byHand(t, i.cloud, http.MethodPost, "ports", "port", map[string]any{"network_id": network})
+	byHand(t, i.cloud, http.MethodPost, "trunks", "trunk", map[string]any{"port_id": parent})
+	w, err := portKind.get(t.Context(), i.access, parent)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var parent struct {
-		ID  string `json:"id"`
-		MAC string `json:"mac_address"`
-	}
-	post(portKind.Collection, map[string]any{"network_id": network}, &parent)
-	post(client.Collection{One: "trunk", Many: "trunks"}, map[string]any{"port_id": parent.ID}, &struct{}{})
-	return parent.MAC
+	return w.MAC
 }
 
 func TestAPortIsASubportOfItsNodesTrunk(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -98,11 +99,16 @@ func (n *fakeNeutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && collection == "ports":
 		createEach(w, r, collection, n.createPort) //nolint:contextcheck // it passes the request
 	case collection == "ports":
-		n.onePort(w, r, id)
+		serveOne(w, r, "port", n.ports, id, func(p *wirePort) *int { return &p.Revision }, asItIs,
+			func(p *wirePort, _ bool) { n.addressed(p) })
 	case collection == "networks":
-		n.oneNetwork(w, r, id)
+		serveOne(w, r, "network", n.networks, id, func(w *wireNetwork) *int { return &w.Revision }, n.withSubnets,
+			func(w *wireNetwork, deleted bool) {
+				maps.DeleteFunc(n.subnets, func(_ string, s *wireSubnet) bool { return deleted && s.NetworkID == w.ID })
+			})
 	case collection == "subnets":
-		n.oneSubnet(w, r, id)
+		serveOne(w, r, "subnet", n.subnets, id, func(s *wireSubnet) *int { return &s.Revision }, asItIs,
+			func(s *wireSubnet, _ bool) { n.networks[s.NetworkID].Revision++ })
 	default:
 		refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
 	}
@@ -142,41 +148,7 @@ type item struct {
 	body any
 }
 
-func (n *fakeNeutron) listed(r *http.Request, collection string) []item {
-	var items []item
-	project := r.URL.Query().Get("project_id")
-	if project == "project-1" {
-		project = ""
-	}
-	if collection == "networks" {
-		for id, w := range n.networks {
-			if n.projects[id] == project {
-				items = append(items, item{id, n.withSubnets(w)})
-			}
-		}
-		return items
-	}
-	if collection == "ports" {
-		for id, w := range n.ports {
-			if n.projects[id] == project {
-				items = append(items, item{id, w})
-			}
-		}
-		return items
-	}
-	if others := n.others[collection]; others != nil {
-		return slices.Clone(others)
-	}
-	networkID := r.URL.Query().Get("network_id")
-	for id, s := range n.subnets {
-		if networkID == "" && n.projects[id] == project || networkID != "" && s.NetworkID == networkID {
-			items = append(items, item{id, s})
-		}
-	}
-	return items
-}
-
-func (n *fakeNeutron) withSubnets(w *wireNetwork) wireNetwork {
+func (n *fakeNeutron) withSubnets(w *wireNetwork) any {
 	full := *w
 	full.Subnets = []string{}
 	for id, s := range n.subnets {
@@ -224,72 +196,6 @@ func write(w http.ResponseWriter, status int, body any) {
 	answer(w, status, string(content))
 }
 
-// stale refuses a conditional call for another revision than the resource's.
-func stale(w http.ResponseWriter, r *http.Request, revision int) bool {
-	match := r.Header.Get("If-Match")
-	if match == "" || match == "revision_number="+strconv.Itoa(revision) {
-		return false
-	}
-	refuse(w, http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "Constraint failed.")
-	return true
-}
-
-func (n *fakeNeutron) createNetwork(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Network wireNetwork `json:"network"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
-		return
-	}
-	n.made++
-	created := body.Network
-	created.ID = fmt.Sprintf("net-%04d", n.made)
-	created.Revision = 1
-	created.Created = "2026-01-02T03:04:05Z"
-	n.networks[created.ID] = &created
-	write(w, http.StatusCreated, map[string]any{"network": n.withSubnets(&created)})
-}
-
-func (n *fakeNeutron) createSubnet(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Subnet wireSubnet `json:"subnet"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
-		return
-	}
-	of, ok := n.networks[body.Subnet.NetworkID]
-	if !ok {
-		refuse(w, http.StatusNotFound, "NetworkNotFound", "Network could not be found.")
-		return
-	}
-	n.made++
-	created := body.Subnet
-	created.ID = fmt.Sprintf("sub-%04d", n.made)
-	n.subnets[created.ID] = &created
-	of.Revision++
-	write(w, http.StatusCreated, map[string]any{"subnet": created})
-}
-
-func (n *fakeNeutron) createPort(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Port wirePort `json:"port"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-		refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
-		return
-	}
-	n.made++
-	created := body.Port
-	created.ID = fmt.Sprintf("port-%04d", n.made)
-	created.Revision = 1
-	created.Created = "2026-01-02T03:04:05Z"
-	n.addressed(&created)
-	n.ports[created.ID] = &created
-	write(w, http.StatusCreated, map[string]any{"port": created})
-}
-
 // addressed chooses the addresses that were left to Neutron.
 func (n *fakeNeutron) addressed(p *wirePort) {
 	for at := range p.FixedIPs {
@@ -300,97 +206,116 @@ func (n *fakeNeutron) addressed(p *wirePort) {
 	}
 }
 
-func (n *fakeNeutron) onePort(w http.ResponseWriter, r *http.Request, id string) {
-	held, ok := n.ports[id]
-	if !ok {
-		refuse(w, http.StatusNotFound, "PortNotFound", "Port "+id+" could not be found.")
-		return
+func (n *fakeNeutron) listed(r *http.Request, collection string) []item {
+	project, networkID := r.URL.Query().Get("project_id"), r.URL.Query().Get("network_id")
+	if project == "project-1" {
+		project = ""
 	}
-	if stale(w, r, held.Revision) {
-		return
+	switch {
+	case collection == "networks":
+		return shown(n.networks, func(id string, _ *wireNetwork) bool { return n.projects[id] == project }, n.withSubnets)
+	case collection == "ports":
+		return shown(n.ports, func(id string, _ *wirePort) bool { return n.projects[id] == project }, asItIs[wirePort])
+	case n.others[collection] != nil:
+		return slices.Clone(n.others[collection])
 	}
-	switch r.Method {
-	case http.MethodGet:
-		write(w, http.StatusOK, map[string]any{"port": held})
-	case http.MethodPut:
-		changed := *held
-		if err := json.NewDecoder(r.Body).Decode(&struct {
-			Port *wirePort `json:"port"`
-		}{&changed}); err != nil {
-			refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
-			return
-		}
-		changed.Revision++
-		n.addressed(&changed)
-		n.ports[id] = &changed
-		write(w, http.StatusOK, map[string]any{"port": changed})
-	case http.MethodDelete:
-		delete(n.ports, id)
-		w.WriteHeader(http.StatusNoContent)
-	}
+	return shown(n.subnets, func(id string, s *wireSubnet) bool {
+		return networkID == "" && n.projects[id] == project || networkID != "" && s.NetworkID == networkID
+	}, asItIs[wireSubnet])
 }
 
-func (n *fakeNeutron) oneNetwork(w http.ResponseWriter, r *http.Request, id string) {
-	held, ok := n.networks[id]
-	if !ok {
-		refuse(w, http.StatusNotFound, "NetworkNotFound", "Network "+id+" could not be found.")
-		return
-	}
-	if stale(w, r, held.Revision) {
-		return
-	}
-	switch r.Method {
-	case http.MethodGet:
-		write(w, http.StatusOK, map[string]any{"network": n.withSubnets(held)})
-	case http.MethodPut:
-		changed := *held
-		if err := json.NewDecoder(r.Body).Decode(&struct {
-			Network *wireNetwork `json:"network"`
-		}{&changed}); err != nil {
-			refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
-			return
+func shown[W any](all map[string]*W, fits func(id string, w *W) bool, show func(*W) any) (items []item) {
+	for id, w := range all {
+		if fits(id, w) {
+			items = append(items, item{id, show(w)})
 		}
-		changed.Revision++
-		n.networks[id] = &changed
-		write(w, http.StatusOK, map[string]any{"network": n.withSubnets(&changed)})
-	case http.MethodDelete:
-		delete(n.networks, id)
-		for sub, s := range n.subnets {
-			if s.NetworkID == id {
-				delete(n.subnets, sub)
-			}
-		}
-		w.WriteHeader(http.StatusNoContent)
 	}
+	return items
 }
 
-func (n *fakeNeutron) oneSubnet(w http.ResponseWriter, r *http.Request, id string) {
-	held, ok := n.subnets[id]
-	if !ok {
-		refuse(w, http.StatusNotFound, "SubnetNotFound", "Subnet "+id+" could not be found.")
+func asItIs[W any](w *W) any { return w }
+
+// decode reads the resource of a request, or refuses it.
+func decode(w http.ResponseWriter, r *http.Request, name string, into any) bool {
+	var body map[string]json.RawMessage
+	if json.NewDecoder(r.Body).Decode(&body) != nil || json.Unmarshal(body[name], into) != nil {
+		refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
+		return false
+	}
+	return true
+}
+
+func (n *fakeNeutron) createNetwork(w http.ResponseWriter, r *http.Request) {
+	var created wireNetwork
+	if !decode(w, r, "network", &created) {
 		return
 	}
-	if stale(w, r, held.Revision) {
+	n.made++
+	created.ID, created.Revision, created.Created = fmt.Sprintf("net-%04d", n.made), 1, "2026-01-02T03:04:05Z"
+	n.networks[created.ID] = &created
+	write(w, http.StatusCreated, map[string]any{"network": n.withSubnets(&created)})
+}
+
+func (n *fakeNeutron) createSubnet(w http.ResponseWriter, r *http.Request) {
+	var created wireSubnet
+	if !decode(w, r, "subnet", &created) {
+		return
+	}
+	of, ok := n.networks[created.NetworkID]
+	if !ok {
+		refuse(w, http.StatusNotFound, "NetworkNotFound", "Network could not be found.")
+		return
+	}
+	n.made++
+	created.ID = fmt.Sprintf("sub-%04d", n.made)
+	n.subnets[created.ID] = &created
+	of.Revision++
+	write(w, http.StatusCreated, map[string]any{"subnet": created})
+}
+
+func (n *fakeNeutron) createPort(w http.ResponseWriter, r *http.Request) {
+	var created wirePort
+	if !decode(w, r, "port", &created) {
+		return
+	}
+	n.made++
+	created.ID, created.Revision, created.Created = fmt.Sprintf("port-%04d", n.made), 1, "2026-01-02T03:04:05Z"
+	n.addressed(&created)
+	n.ports[created.ID] = &created
+	write(w, http.StatusCreated, map[string]any{"port": created})
+}
+
+// serveOne answers a call about one resource. follow does what follows from a change or a deletion.
+func serveOne[W any](
+	w http.ResponseWriter, r *http.Request, name string, all map[string]*W, id string, revision func(*W) *int,
+	show func(*W) any, follow func(is *W, deleted bool),
+) {
+	held, ok := all[id]
+	if !ok {
+		kind := strings.ToUpper(name[:1]) + name[1:]
+		refuse(w, http.StatusNotFound, kind+"NotFound", kind+" "+id+" could not be found.")
+		return
+	}
+	match := r.Header.Get("If-Match")
+	if match != "" && match != "revision_number="+strconv.Itoa(*revision(held)) {
+		refuse(w, http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "Constraint failed.")
 		return
 	}
 	switch r.Method {
 	case http.MethodGet:
-		write(w, http.StatusOK, map[string]any{"subnet": held})
+		write(w, http.StatusOK, map[string]any{name: show(held)})
 	case http.MethodPut:
 		changed := *held
-		if err := json.NewDecoder(r.Body).Decode(&struct {
-			Subnet *wireSubnet `json:"subnet"`
-		}{&changed}); err != nil {
-			refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
+		if !decode(w, r, name, &changed) {
 			return
 		}
-		changed.Revision++
-		n.subnets[id] = &changed
-		n.networks[held.NetworkID].Revision++
-		write(w, http.StatusOK, map[string]any{"subnet": changed})
+		*revision(&changed)++
+		all[id] = &changed
+		follow(&changed, false)
+		write(w, http.StatusOK, map[string]any{name: show(&changed)})
 	case http.MethodDelete:
-		delete(n.subnets, id)
-		n.networks[held.NetworkID].Revision++
+		delete(all, id)
+		follow(held, true)
 		w.WriteHeader(http.StatusNoContent)
 	}
 }

@@ -27,8 +27,8 @@ func newFloats(t *testing.T, options Options) *floats {
 	options.Ports = true
 	f := &floats{emulated: newEmulatedAs(t, "admin", options)}
 	for i := range f.outside {
-		f.outside[i] = f.make("networks", "network", map[string]any{"router:external": true})
-		f.make("subnets", "subnet", map[string]any{
+		f.outside[i] = f.byHand(http.MethodPost, "networks", "network", map[string]any{"router:external": true})
+		f.byHand(http.MethodPost, "subnets", "subnet", map[string]any{
 			"network_id": f.outside[i], "cidr": []string{"203.0.113.0/29", "198.51.100.0/24"}[i], "ip_version": 4,
 		})
 	}
@@ -53,17 +53,10 @@ func newFloats(t *testing.T, options Options) *floats {
 	return f
 }
 
-// make creates a resource by hand and returns its id.
-func (f *floats) make(many, one string, body map[string]any) string {
+// change changes a floating IP as somebody else would.
+func (f *floats) change(id string, fields map[string]any) {
 	f.t.Helper()
-	var answer map[string]struct{ ID string }
-	err := f.cloud.Do(f.t.Context(), client.Request{
-		Op: "by hand", Method: http.MethodPost, Path: many, Answer: &answer, Body: map[string]any{one: body},
-	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return answer[one].ID
+	f.byHand(http.MethodPut, floatingKind.Path(id), floatingKind.One, fields)
 }
 
 func (f *floats) planOf(o plan.Observed) (plan.Change, error) { return plan.Port(f.spec, o) }
@@ -87,8 +80,8 @@ func TestFloatingIPsAreApplied(t *testing.T) {
 	f.apply(f.planOf(f.observed()))
 
 	// By hand: its QoS policy, and another port. The policy stays.
-	policy := f.make("qos/policies", "policy", map[string]any{"name": "gold"})
-	f.byHand(first.ID, map[string]any{"qos_policy_id": policy, "port_id": nil})
+	policy := f.byHand(http.MethodPost, "qos/policies", "policy", map[string]any{"name": "gold"})
+	f.change(first.ID, map[string]any{"qos_policy_id": policy, "port_id": nil})
 	if moved, err := f.listAll(t.Context(), time.Now()); err != nil || len(moved) != 1 || moved[0] != f.port.Object {
 		t.Fatalf("an audit tells that %q moved, %v", moved, err)
 	}
@@ -146,7 +139,7 @@ func TestFloatingIPOfOthersStays(t *testing.T) {
 	f := newFloats(t, Options{})
 	f.apply(f.planOf(f.observed()))
 	id := f.observed().FloatingIPs[0].ID
-	f.byHand(id, map[string]any{"description": "mine", "port_id": nil})
+	f.change(id, map[string]any{"description": "mine", "port_id": nil})
 	f.spec.Retain = true
 	change, err := f.planOf(f.observed())
 	if err != nil {
@@ -177,13 +170,7 @@ func TestAFloatingIPStaysWithAPortThatSomebodyTakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = f.cloud.Do(t.Context(), client.Request{
-		Op: "by hand", Method: http.MethodPut, Path: portKind.Path(was.Ports[0].ID), Answer: new(any),
-		Body: map[string]any{"port": map[string]any{"device_id": "vm", "device_owner": "compute:nova"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f.byHand(http.MethodPut, portKind.Path(was.Ports[0].ID), "port", map[string]any{"device_id": "vm", "device_owner": "compute:nova"})
 	if done, err := f.Apply(t.Context(), deletion); !client.IsConflict(err) || len(done) > 0 {
 		t.Errorf("%s, %v, want a conflict before anything goes", done, err)
 	}
@@ -205,7 +192,7 @@ func TestWhatAPortLeavesGoesByItsMarker(t *testing.T) {
 				t.Fatalf("%s, want the port", deletion)
 			}
 			if taken {
-				f.byHand(id, map[string]any{"description": "mine", "port_id": nil})
+				f.change(id, map[string]any{"description": "mine", "port_id": nil})
 			}
 			rest, err := plan.Delete(f.port, f.observed())
 			if err != nil || len(rest) != 1 {
@@ -216,18 +203,6 @@ func TestWhatAPortLeavesGoesByItsMarker(t *testing.T) {
 				t.Errorf("%s, %v", done, err)
 			}
 		})
-	}
-}
-
-// byHand changes a floating IP as somebody else would, behind the Inventory's back.
-func (f *floats) byHand(id string, body map[string]any) {
-	f.t.Helper()
-	err := f.cloud.Do(f.t.Context(), client.Request{
-		Op: "by hand", Method: http.MethodPut, Path: floatingKind.Path(id), Answer: new(any),
-		Body: map[string]any{"floatingip": body},
-	})
-	if err != nil {
-		f.t.Fatal(err)
 	}
 }
 
@@ -254,7 +229,7 @@ func TestFloatingIPOfOthersStaysAlsoWhereThePortIsMadeAnew(t *testing.T) {
 	if err != nil || len(change) != 2 {
 		t.Fatalf("%s, %v, want a port and its floating IP", change, err)
 	}
-	f.byHand(was.ID, map[string]any{
+	f.change(was.ID, map[string]any{
 		"description": "mine", "port_id": was.PortID, "fixed_ip_address": was.Fixed.String(),
 	})
 	if done, err := f.Apply(t.Context(), change); !client.IsConflict(err) || len(done) != 1 {
@@ -275,8 +250,8 @@ func TestFloatingIPKeepsWhatAStepDoesNotChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := f.make("qos/policies", "policy", map[string]any{"name": "gold"})
-	f.byHand(id, map[string]any{"qos_policy_id": policy, "port_id": nil})
+	policy := f.byHand(http.MethodPost, "qos/policies", "policy", map[string]any{"name": "gold"})
+	f.change(id, map[string]any{"qos_policy_id": policy, "port_id": nil})
 	if _, err := f.Apply(t.Context(), change); err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +271,7 @@ func TestOurOwnFloatingIPIsNotSomebodyElses(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := f.observed().Ports[0]
-	f.make("floatingips", "floatingip", map[string]any{
+	f.byHand(http.MethodPost, "floatingips", "floatingip", map[string]any{
 		"floating_network_id": f.outside[0], "port_id": port.ID, "description": f.port.Marker(),
 		"fixed_ip_address": port.Addresses[0].Address.String(),
 	})
@@ -321,7 +296,7 @@ func TestWhyThereIsNoFloatingIP(t *testing.T) {
 
 	f.spec.FloatingNetwork = f.outside[0]
 	port := f.observed().Ports[0]
-	f.make("floatingips", "floatingip", map[string]any{
+	f.byHand(http.MethodPost, "floatingips", "floatingip", map[string]any{
 		"floating_network_id": f.outside[0], "port_id": port.ID, "fixed_ip_address": port.Addresses[0].Address.String(),
 	})
 	f.refused(t, "that is not ours", client.Taken)
@@ -329,7 +304,7 @@ func TestWhyThereIsNoFloatingIP(t *testing.T) {
 	// The first external network has five addresses: the router has one, and the floating IP of others another.
 	f.spec.Owner.Object, f.owner.Object = "another", "another"
 	for range 3 {
-		f.make("floatingips", "floatingip", map[string]any{"floating_network_id": f.outside[0]})
+		f.byHand(http.MethodPost, "floatingips", "floatingip", map[string]any{"floating_network_id": f.outside[0]})
 	}
 	f.refused(t, "", client.Exhausted)
 }

@@ -21,19 +21,7 @@ func TestSecurityGroup(t *testing.T) {
 	}}, nil)
 	made := func(in *client.Cloud, name string) string {
 		t.Helper()
-		var answer struct {
-			Group struct {
-				ID string `json:"id"`
-			} `json:"security_group"`
-		}
-		err := in.Do(t.Context(), client.Request{
-			Op: "create security group", Method: http.MethodPost, Path: "/security-groups",
-			Body: map[string]any{"security_group": map[string]any{"name": name}}, Answer: &answer,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer.Group.ID
+		return byHand(t, in, http.MethodPost, "/security-groups", "security_group", map[string]any{"name": name})
 	}
 	web, hidden := made(tenant, "web"), made(admin, "hidden")
 	made(tenant, "twin")

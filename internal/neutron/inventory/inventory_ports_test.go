@@ -1,14 +1,11 @@
 package inventory
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,18 +35,6 @@ func (b *bench) observedPorts(t *testing.T, object string) []plan.ObservedPort {
 	}
 	slices.SortFunc(o.Ports, func(a, b plan.ObservedPort) int { return strings.Compare(a.Name, b.Name) })
 	return o.Ports
-}
-
-// portNames are "object: name" of the objects' ports.
-func (b *bench) portNames(t *testing.T, objects ...string) []string {
-	t.Helper()
-	names := []string{}
-	for _, object := range objects {
-		for _, p := range b.observedPorts(t, object) {
-			names = append(names, object+": "+p.Name)
-		}
-	}
-	return names
 }
 
 func portOf(id string) plan.Resource { return plan.Resource{Kind: plan.KindPort, ID: id} }
@@ -139,49 +124,6 @@ func TestKindsThatAreNotHeldAreRefused(t *testing.T) {
 	}
 }
 
-func TestMovedTellsWhosePortsMoved(t *testing.T) {
-	b := newBench(t, Options{Ports: true})
-	b.put("n", ownerOf("o-n").Marker())
-	for _, id := range []string{"a", "b", "c"} {
-		b.putPort(id, ownerOf("o-"+id).Marker())
-	}
-	b.putPort("foreign", "nobody's")
-	for _, step := range []struct {
-		name   string
-		change func()
-		want   []string
-	}{
-		{"the first list moves all", func() {}, []string{"o-a", "o-b", "o-c", "o-n"}},
-		{"nothing happened", func() {}, nil},
-		{"others' ports changed", func() { b.neutron.ports["foreign"].Revision++ }, nil},
-		{"a port's revision moved", func() { b.neutron.ports["a"].Revision++ }, []string{"o-a"}},
-		{"a port went", func() { delete(b.neutron.ports, "b") }, []string{"o-b"}},
-		{"a port was given to another", func() {
-			b.neutron.ports["c"].Description = ownerOf("o-x").Marker()
-			b.neutron.ports["c"].Revision++
-		}, []string{"o-c", "o-x"}},
-		{"a port and a network of one object moved", func() {
-			b.neutron.networks["n"].Revision++
-			b.neutron.ports["c"].Description = ownerOf("o-n").Marker()
-			b.neutron.ports["c"].Revision++
-		}, []string{"o-n", "o-x"}},
-		{"a marker was taken off", func() {
-			b.neutron.ports["a"].Description = ""
-			b.neutron.ports["a"].Revision++
-		}, []string{"o-a"}},
-		{"a marker was put on", func() {
-			b.neutron.ports["foreign"].Description = ownerOf("o-f").Marker()
-			b.neutron.ports["foreign"].Revision++
-		}, []string{"o-f"}},
-	} {
-		b.neutron.change(step.change)
-		b.audit(t)
-		if diff := cmp.Diff(step.want, b.takeMoved()); diff != "" {
-			t.Errorf("%s: moved (-want +got):\n%s", step.name, diff)
-		}
-	}
-}
-
 func TestPortsAreWritten(t *testing.T) {
 	b := newBench(t, Options{Ports: true})
 	b.audit(t)
@@ -216,16 +158,6 @@ func TestPortsAreWritten(t *testing.T) {
 	b.audit(t)
 	if moved := b.takeMoved(); len(moved) > 0 {
 		t.Errorf("own writes moved %v", moved)
-	}
-}
-
-func TestPortThatLosesItsMarkerIsNotHeld(t *testing.T) {
-	b := newBench(t, Options{Ports: true})
-	b.putPort("p", ownerOf("o").Marker())
-	b.audit(t)
-	b.apply(t, updatePort("p", 1, plan.PortAttributes{Description: "mine"}, plan.FieldDescription))
-	if held := b.observedPorts(t, "o"); len(held) > 0 {
-		t.Errorf("held: %+v", held)
 	}
 }
 
@@ -269,118 +201,6 @@ func TestUnusableAnswerToAPortsWriteMayHaveBeenCarriedOut(t *testing.T) {
 	}
 }
 
-func TestRereadTellsWhatBecameOfAPort(t *testing.T) {
-	b := newBench(t, Options{Ports: true})
-	b.audit(t)
-	b.putPort("p", ownerOf("o").Marker())
-	check := func(what string, found, unmarked bool, held int) {
-		t.Helper()
-		got, err := b.Reread(t.Context(), portOf("p"))
-		if got != found || errors.Is(err, ErrUnmarked) != unmarked || err != nil && !unmarked ||
-			len(b.observedPorts(t, "o")) != held {
-			t.Errorf("%s: %t, %v, %v are held", what, got, err, b.observedPorts(t, "o"))
-		}
-	}
-	check("a port that came", true, false, 1)
-	b.neutron.change(func() { b.neutron.ports["p"].Description = "mine" })
-	check("a port that lost its marker", true, true, 0)
-	b.putPort("p", ownerOf("o").Marker())
-	check("a port that has it again", true, false, 1)
-	for what, status := range map[string]int{"a proxy that has lost Neutron": 404, "an outage": 503} {
-		b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
-			answer(w, status, "")
-			return true
-		})
-		if found, err := b.Reread(t.Context(), portOf("p")); found || err == nil || len(b.observedPorts(t, "o")) != 1 {
-			t.Errorf("%s: %t, %v", what, found, err)
-		}
-	}
-	b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
-		answer(w, http.StatusOK, `{"port": {"id": "q", "network_id": "n"}}`)
-		return true
-	})
-	if found, err := b.Reread(t.Context(), portOf("p")); found || err == nil || len(b.observedPorts(t, "o")) != 1 {
-		t.Errorf("another port: %t, %v", found, err)
-	}
-	b.neutron.setBefore(nil)
-	b.neutron.change(func() { delete(b.neutron.ports, "p") })
-	check("a port that went", false, false, 0)
-}
-
-func TestOwnWritesToPortsDuringAListAreNotUndone(t *testing.T) {
-	rename := updatePort("old", 1, plan.PortAttributes{Name: "renamed"}, plan.FieldName)
-	hand := updatePort("old", 1, plan.PortAttributes{Description: ownerOf("other").Marker()},
-		plan.FieldDescription)
-	// The ports have been read when the write comes, or they have not.
-	for _, stage := range []string{"networks", "ports", "a reread"} {
-		for name, test := range map[string]struct {
-			step plan.Step
-			want []string
-		}{
-			"a port that was made":        {createPort("o"), []string{"o: new", "o: p"}},
-			"a port that was renamed":     {rename, []string{"o: renamed"}},
-			"a port that was handed over": {hand, []string{"other: p"}},
-			"a port that was deleted":     {deletePort("old", 1), []string{}},
-			"a port that was not there":   {deletePort("not there", 1), []string{"o: p"}},
-		} {
-			t.Run(name+" during "+stage, func(t *testing.T) {
-				b := newBench(t, Options{Ports: true})
-				b.putPort("old", ownerOf("o").Marker())
-				b.audit(t)
-				b.takeMoved()
-				path := "/v2.0/" + stage
-				if stage == "a reread" {
-					path = "/v2.0/ports/old"
-				}
-				reached, release := make(chan struct{}), make(chan struct{})
-				var once sync.Once
-				b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-					held := false
-					if r.URL.Path == path && r.Method == http.MethodGet {
-						once.Do(func() { held = true })
-					}
-					if !held {
-						return false
-					}
-					// The answer is of now, and arrives when the write is through.
-					recorder := httptest.NewRecorder()
-					b.neutron.setBefore(nil)
-					b.neutron.ServeHTTP(recorder, r)
-					close(reached)
-					<-release
-					answer(w, recorder.Code, recorder.Body.String())
-					return true
-				})
-				ended := make(chan error, 1)
-				go func() {
-					if stage == "a reread" {
-						_, err := b.Reread(t.Context(), portOf("old"))
-						ended <- err
-						return
-					}
-					ended <- b.Audit(t.Context())
-				}()
-				<-reached
-				b.apply(t, test.step)
-				close(release)
-				if err := <-ended; err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(test.want, b.portNames(t, "o", "other")); diff != "" {
-					t.Errorf("after what began before the write (-want +got):\n%s", diff)
-				}
-				b.audit(t)
-				if diff := cmp.Diff(test.want, b.portNames(t, "o", "other")); diff != "" {
-					t.Errorf("after the next list (-want +got):\n%s", diff)
-				}
-				if moved := b.takeMoved(); len(moved) > 0 {
-					t.Errorf("own writes moved %v", moved)
-				}
-			})
-		}
-	}
-}
-
 func TestListThatEndsDuringAPortsWriteIsNotBelieved(t *testing.T) {
 	b := newBench(t, Options{Ports: true})
 	b.putPort("p", ownerOf("o").Marker())
@@ -406,48 +226,6 @@ func TestListThatEndsDuringAPortsWriteIsNotBelieved(t *testing.T) {
 	}
 	if held := b.observedPorts(t, "o"); len(held) > 0 {
 		t.Errorf("held: %v", held)
-	}
-}
-
-func TestEverythingAtOnceWithPorts(t *testing.T) {
-	b := newBench(t, Options{})
-	// On pages of two, the workers below would delete each list's place all the time.
-	b.Inventory = New(b.cloud.cloud(client.Options{}), cluster, b.told(Options{Ports: true}))
-	b.putPort("shared", ownerOf("shared").Marker())
-	b.audit(t)
-	var group sync.WaitGroup
-	for worker := range 4 {
-		group.Go(func() {
-			object := fmt.Sprintf("o-%d", worker)
-			for range 8 {
-				id := b.apply(t, createPort(object))[0].ID
-				b.apply(t, updatePort(id, 1, plan.PortAttributes{Name: "renamed"}, plan.FieldName))
-				held := b.observedPorts(t, object)
-				if len(held) != 1 || held[0].Name != "renamed" || held[0].Revision != 2 {
-					t.Errorf("%s: own writes are not there: %+v", object, held)
-					return
-				}
-				b.apply(t, deletePort(id, 2))
-				if held := b.observedPorts(t, object); len(held) != 0 {
-					t.Errorf("%s: what was deleted is there: %+v", object, held)
-				}
-			}
-		})
-		group.Go(func() {
-			for range 8 {
-				if err := b.Audit(t.Context()); err != nil {
-					t.Error(err)
-				}
-				if _, err := b.Reread(t.Context(), portOf("shared")); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	group.Wait()
-	b.audit(t)
-	if got := b.audits[len(b.audits)-1]; got.Ports != 1 {
-		t.Errorf("%d ports are held, want 1", got.Ports)
 	}
 }
 

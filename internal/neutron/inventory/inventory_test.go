@@ -134,158 +134,6 @@ func cidrs(networks []plan.ObservedNetwork) []string {
 	return all
 }
 
-func TestOwnWritesDuringAListAreNotUndone(t *testing.T) {
-	// The list has read the networks when the write comes, and not the subnets; or it has read nothing.
-	for _, stage := range []string{"GET networks", "GET subnets"} {
-		for name, test := range map[string]struct {
-			write func(t *testing.T, b *bench)
-			want  []string
-		}{
-			"a network that was made": {
-				write: func(t *testing.T, b *bench) {
-					b.apply(t, create("new"), createSubnetIn(plan.Ref{Creator: 1}, "new", "10.9.0.0/24"))
-				},
-				want: []string{"new: 10.9.0.0/24", "old: 10.0.0.0/24"},
-			},
-			"a network that was deleted": {
-				write: func(t *testing.T, b *bench) {
-					b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "a"}, Revision: 1})
-				},
-				want: []string{},
-			},
-			"a network that was changed": {
-				write: func(t *testing.T, b *bench) {
-					b.apply(t, plan.Step{
-						Action: plan.UpdateNetwork, Ref: plan.Ref{ID: "a"}, Revision: 1,
-						Attributes:  plan.Attributes{Description: ownerOf("other").Marker()},
-						Differences: []plan.Difference{{Field: plan.FieldDescription}},
-					})
-				},
-				want: []string{"other: 10.0.0.0/24"},
-			},
-			"a subnet that was made": {
-				write: func(t *testing.T, b *bench) { b.apply(t, createSubnetIn(plan.Ref{ID: "a"}, "old", "10.1.0.0/24")) },
-				want:  []string{"old: 10.0.0.0/24", "old: 10.1.0.0/24"},
-			},
-			"a subnet that was deleted": {
-				write: func(t *testing.T, b *bench) {
-					b.apply(t, plan.Step{Action: plan.DeleteSubnet, Ref: plan.Ref{ID: "sub-a"}, NetworkRef: plan.Ref{ID: "a"}})
-				},
-				want: []string{"old: "},
-			},
-		} {
-			t.Run(name+" at "+stage, func(t *testing.T) {
-				b := newBench(t, Options{})
-				b.put("a", ownerOf("old").Marker())
-				b.audit(t)
-				b.takeMoved()
-
-				reached, release := make(chan struct{}), make(chan struct{})
-				var once sync.Once
-				b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-					if !strings.HasSuffix(stage, strings.TrimPrefix(r.URL.Path, "/v2.0/")) || r.Method != http.MethodGet {
-						return false
-					}
-					held := false
-					once.Do(func() { held = true })
-					if !held {
-						return false
-					}
-					// The answer is of now, and arrives when the write is through.
-					recorder := httptest.NewRecorder()
-					b.neutron.setBefore(nil)
-					b.neutron.ServeHTTP(recorder, r)
-					close(reached)
-					<-release
-					answer(w, recorder.Code, recorder.Body.String())
-					return true
-				})
-				audit := make(chan error, 1)
-				go func() { audit <- b.Audit(t.Context()) }()
-				<-reached
-				test.write(t, b)
-				close(release)
-				if err := <-audit; err != nil {
-					t.Fatal(err)
-				}
-				check := func(when string) {
-					got := []string{}
-					for _, object := range []string{"new", "old", "other"} {
-						for _, n := range b.observed(t, object) {
-							held := cidrs([]plan.ObservedNetwork{n})
-							if len(held) == 0 {
-								held = []string{""}
-							}
-							for _, cidr := range held {
-								got = append(got, object+": "+cidr)
-							}
-						}
-					}
-					if diff := cmp.Diff(test.want, got); diff != "" {
-						t.Errorf("%s (-want +got):\n%s", when, diff)
-					}
-				}
-				check("after the list that began before the write")
-				b.audit(t)
-				check("after the next list")
-				if moved := b.takeMoved(); len(moved) > 0 {
-					t.Errorf("own writes moved %v", moved)
-				}
-			})
-		}
-	}
-}
-
-func TestMovedTellsExactlyWhoMoved(t *testing.T) {
-	b := newBench(t, Options{})
-	for _, id := range []string{"a", "b", "c", "d", "e"} {
-		b.put(id, "text "+ownerOf("o-"+id).Marker())
-	}
-	b.put("foreign", "nobody's")
-	b.put("elsewhere", plan.Owner{Cluster: "cluster-2", Object: "o"}.Marker())
-	for _, step := range []struct {
-		name   string
-		change func()
-		want   []string
-	}{
-		{"the first list moves all", func() {}, []string{"o-a", "o-b", "o-c", "o-d", "o-e"}},
-		{"nothing happened", func() {}, nil},
-		{"others' networks changed", func() {
-			b.neutron.networks["foreign"].Revision++
-			b.neutron.networks["elsewhere"].Revision++
-		}, nil},
-		{"a network's revision moved", func() { b.neutron.networks["a"].Revision++ }, []string{"o-a"}},
-		{"a subnet's revision alone moved", func() { b.neutron.subnets["sub-b"].Revision++ }, []string{"o-b"}},
-		{"a network went", func() { delete(b.neutron.networks, "c") }, []string{"o-c"}},
-		{"a subnet went", func() { delete(b.neutron.subnets, "sub-d") }, []string{"o-d"}},
-		{"a network was given to another", func() {
-			b.neutron.networks["e"].Description = ownerOf("o-x").Marker()
-			b.neutron.networks["e"].Revision++
-		}, []string{"o-e", "o-x"}},
-		{"a marker was taken off", func() {
-			b.neutron.networks["a"].Description = ""
-			b.neutron.networks["a"].Revision++
-		}, []string{"o-a"}},
-		{"a marker was put on", func() {
-			b.neutron.networks["foreign"].Description = ownerOf("o-f").Marker()
-			b.neutron.networks["foreign"].Revision++
-		}, []string{"o-f"}},
-	} {
-		b.neutron.change(step.change)
-		b.audit(t)
-		if diff := cmp.Diff(step.want, b.takeMoved()); diff != "" {
-			t.Errorf("%s: moved (-want +got):\n%s", step.name, diff)
-		}
-	}
-	if got := b.audits[len(b.audits)-1]; got.Moved != 1 || got.Networks != len(b.networks.held) || got.Err != nil {
-		t.Errorf("the last audit says %+v", got)
-	}
-	if o, err := b.Observed(t.Context(), plan.Owner{Cluster: "cluster-2", Object: "o"}, time.Time{}); err != nil ||
-		len(o.Networks) > 0 {
-		t.Errorf("another cluster's network is held: %v, %v", o, err)
-	}
-}
-
 // An audit begins its lists before it waits for them. One that ends in between is told of all the same.
 func TestWhoWaitsForAListThatHasEndedIsToldWhoMoved(t *testing.T) {
 	b := newBench(t, Options{})
@@ -394,11 +242,8 @@ func TestFindReadsWhatBearsTheMarkerThoughNoListOfAllShowsIt(t *testing.T) {
 	if diff := cmp.Diff([]string{"n", "m", "p", "p"}, names); diff != "" {
 		t.Errorf("names that were asked for (-want +got):\n%s", diff)
 	}
-	if n := len(b.observed(t, "o")); n != 1 {
-		t.Errorf("%d networks are held, want the one that was found", n)
-	}
-	if diff := cmp.Diff([]string{"o-p: p"}, b.portNames(t, "o-p", "o-q")); diff != "" {
-		t.Errorf("ports that are held (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"o: n [10.0.0.0/24]", "o-p: p"}, b.names(t, "o", "o-p", "o-q")); diff != "" {
+		t.Errorf("what is held (-want +got):\n%s", diff)
 	}
 }
 
@@ -532,121 +377,6 @@ func TestMomentInTheFutureIsServedByAListOfNow(t *testing.T) {
 			t.Errorf("%d lists, want 1", got)
 		}
 	})
-}
-
-func TestRereadTellsWhatBecameOfANetwork(t *testing.T) {
-	b := newBench(t, Options{})
-	b.audit(t)
-	b.put("a", ownerOf("o").Marker())
-	if found, err := b.Reread(t.Context(), networkOf("a")); !found || err != nil || len(cidrs(b.observed(t, "o"))) != 1 {
-		t.Errorf("a network that came: %t, %v", found, err)
-	}
-	b.neutron.change(func() { b.neutron.networks["a"].Description = "mine" })
-	if found, err := b.Reread(t.Context(), networkOf("a")); !found || !errors.Is(err, ErrUnmarked) || len(b.observed(t, "o")) != 0 {
-		t.Errorf("a network that lost its marker: %t, %v", found, err)
-	}
-	b.put("a", ownerOf("o").Marker())
-	b.audit(t)
-	b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
-		http.NotFound(w, nil)
-		return true
-	})
-	if found, err := b.Reread(t.Context(), networkOf("a")); found || err == nil || len(b.observed(t, "o")) != 1 {
-		t.Errorf("a network behind a proxy that has lost Neutron: %t, %v", found, err)
-	}
-	b.neutron.setBefore(nil)
-	b.neutron.change(func() { delete(b.neutron.networks, "a") })
-	if found, err := b.Reread(t.Context(), networkOf("a")); found || err != nil || len(b.observed(t, "o")) != 0 {
-		t.Errorf("a network that went: %t, %v", found, err)
-	}
-}
-
-func TestOwnWriteDuringARereadIsNotUndone(t *testing.T) {
-	b := newBench(t, Options{})
-	b.put("a", ownerOf("o").Marker())
-	b.audit(t)
-	reached, release := make(chan struct{}), make(chan struct{})
-	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/v2.0/networks/a" {
-			return false
-		}
-		recorder := httptest.NewRecorder()
-		b.neutron.setBefore(nil)
-		b.neutron.ServeHTTP(recorder, r)
-		close(reached)
-		<-release
-		answer(w, recorder.Code, recorder.Body.String())
-		return true
-	})
-	reread := make(chan error, 1)
-	go func() {
-		_, err := b.Reread(t.Context(), networkOf("a"))
-		reread <- err
-	}()
-	<-reached
-	b.apply(t, plan.Step{
-		Action: plan.UpdateNetwork, Ref: plan.Ref{ID: "a"}, Revision: 1,
-		Attributes:  plan.Attributes{Name: "new"},
-		Differences: []plan.Difference{{Field: plan.FieldName}},
-	})
-	close(release)
-	if err := <-reread; err != nil {
-		t.Fatal(err)
-	}
-	if got := b.observed(t, "o"); len(got) != 1 || got[0].Name != "new" || got[0].Revision != 2 {
-		t.Errorf("an older answer undid the write: %+v", got)
-	}
-}
-
-func TestAddressCountsAreKeptAndTold(t *testing.T) {
-	b := newBench(t, Options{})
-	b.put("a", ownerOf("o").Marker())
-	set := func(used int) {
-		b.neutron.change(func() {
-			b.neutron.availabilities = []map[string]any{{"subnet_ip_availability": []any{
-				map[string]any{"subnet_id": "sub-a", "total_ips": 253, "used_ips": used},
-			}}}
-		})
-	}
-	used := func() int64 {
-		s := b.observed(t, "o")[0].Subnets[0]
-		if s.Used == nil {
-			t.Fatalf("no counts: %+v", s)
-		}
-		return *s.Used
-	}
-	set(1)
-	b.audit(t)
-	b.takeMoved()
-	before := b.observed(t, "o")
-	set(2)
-	b.audit(t)
-	if got := used(); got != 2 {
-		t.Errorf("%d used, want 2", got)
-	}
-	if diff := cmp.Diff([]string{"o"}, b.takeMoved()); diff != "" {
-		t.Errorf("moved (-want +got):\n%s", diff)
-	}
-	if *before[0].Subnets[0].Used != 1 {
-		t.Error("what was observed before has changed")
-	}
-	b.audit(t)
-	if moved := b.takeMoved(); len(moved) > 0 {
-		t.Errorf("counts that stayed moved %v", moved)
-	}
-	b.apply(t, plan.Step{
-		Action: plan.UpdateSubnet, Ref: plan.Ref{ID: "sub-a"}, NetworkRef: plan.Ref{ID: "a"}, SubnetName: "s",
-		Differences: []plan.Difference{{Field: plan.FieldName}},
-	})
-	if got := used(); got != 2 {
-		t.Errorf("an update of the subnet lost its counts")
-	}
-	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil {
-		t.Fatal(err)
-	}
-	if got := used(); got != 2 {
-		t.Errorf("a reread lost the counts")
-	}
 }
 
 func TestCountsThatAreRefusedAreNotAskedForAgainSoon(t *testing.T) {
@@ -816,63 +546,6 @@ func TestRunWithoutAnIntervalAuditsUntilItSucceeds(t *testing.T) {
 	})
 }
 
-func TestEverythingAtOnce(t *testing.T) {
-	b := newBench(t, Options{})
-	// On pages of two, the workers below would delete each list's place all the time.
-	b.Inventory = New(b.cloud.cloud(client.Options{}), cluster, b.told(Options{}))
-	b.neutron.change(func() {
-		b.neutron.availabilities = []map[string]any{{"subnet_ip_availability": []any{
-			map[string]any{"subnet_id": "sub-shared", "total_ips": 9, "used_ips": 1},
-		}}}
-	})
-	b.put("shared", ownerOf("shared").Marker())
-	b.audit(t)
-	snapshot := b.observed(t, "shared")
-	before := fmt.Sprintf("%+v", snapshot)
-
-	var group sync.WaitGroup
-	for worker := range 4 {
-		group.Go(func() {
-			object := fmt.Sprintf("o-%d", worker)
-			for range 8 {
-				done := b.apply(t, create(object), createSubnetIn(plan.Ref{Creator: 1}, object, "10.0.0.0/24"))
-				id := done[0].ID
-				held := b.observed(t, object)
-				if len(held) != 1 || len(held[0].Subnets) != 1 {
-					t.Errorf("%s: own writes are not there: %+v", object, held)
-					return
-				}
-				if held[0].Revision != 2 {
-					t.Errorf("%s: revision %d, want 2", object, held[0].Revision)
-				}
-				b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: id}, Revision: held[0].Revision})
-				if held := b.observed(t, object); len(held) != 0 {
-					t.Errorf("%s: what was deleted is there: %+v", object, held)
-				}
-			}
-		})
-		group.Go(func() {
-			for range 8 {
-				if err := b.Audit(t.Context()); err != nil {
-					t.Error(err)
-				}
-				if _, err := b.Reread(t.Context(), networkOf("shared")); err != nil {
-					t.Error(err)
-				}
-				_, _ = b.Synced()
-			}
-		})
-	}
-	group.Wait()
-	b.audit(t)
-	if n := len(b.networks.held); n != 1 {
-		t.Errorf("%d networks are held, want 1", n)
-	}
-	if after := fmt.Sprintf("%+v", snapshot); after != before {
-		t.Errorf("what was observed changed:\n%s\n%s", before, after)
-	}
-}
-
 func TestAuditEndsWhenEveryoneWasTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNeutron()
@@ -890,4 +563,298 @@ func TestAuditEndsWhenEveryoneWasTold(t *testing.T) {
 			t.Error("the audit ended before its handler was told")
 		}
 	})
+}
+
+// names are what is held of objects: "object: name [CIDRs]" of a network, and "object: name" of a port.
+func (b *bench) names(t *testing.T, objects ...string) []string {
+	t.Helper()
+	names := []string{}
+	for _, object := range objects {
+		for _, n := range b.observed(t, object) {
+			names = append(names, fmt.Sprint(object, ": ", n.Name, " ", cidrs([]plan.ObservedNetwork{n})))
+		}
+		for _, p := range b.observedPorts(t, object) {
+			names = append(names, object+": "+p.Name)
+		}
+	}
+	return names
+}
+
+// during runs a read, whose first GET of the path is answered with what was there before do, after do.
+func (b *bench) during(t *testing.T, path string, read func() error, do func()) {
+	t.Helper()
+	reached, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) (held bool) {
+		if r.URL.Path == "/v2.0/"+path && r.Method == http.MethodGet {
+			once.Do(func() { held = true })
+		}
+		if held {
+			recorder := httptest.NewRecorder()
+			b.neutron.setBefore(nil)
+			b.neutron.ServeHTTP(recorder, r)
+			close(reached)
+			<-release
+			answer(w, recorder.Code, recorder.Body.String())
+		}
+		return held
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- read() }()
+	<-reached
+	do()
+	close(release)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A list has read what comes before its path when the write comes, and not the rest.
+func TestOwnWritesDuringAReadAreNotUndone(t *testing.T) {
+	const network, port = "o: n [10.0.0.0/24]", "o: p"
+	change := func(attributes plan.Attributes, field string) []plan.Step {
+		return []plan.Step{{
+			Action: plan.UpdateNetwork, Ref: plan.Ref{ID: "a"}, Revision: 1, Attributes: attributes,
+			Differences: []plan.Difference{{Field: field}},
+		}}
+	}
+	describe := func(description string) []plan.Step {
+		return []plan.Step{updatePort("old", 1, plan.PortAttributes{Description: description}, plan.FieldDescription)}
+	}
+	deleteSubnet := plan.Step{Action: plan.DeleteSubnet, Ref: plan.Ref{ID: "sub-a"}, NetworkRef: plan.Ref{ID: "a"}}
+	for path, read := range map[string]func(b *bench) error{
+		"networks":   func(b *bench) error { return b.Audit(t.Context()) },
+		"subnets":    func(b *bench) error { return b.Audit(t.Context()) },
+		"ports":      func(b *bench) error { return b.Audit(t.Context()) },
+		"networks/a": func(b *bench) error { _, err := b.Reread(t.Context(), networkOf("a")); return err },
+		"ports/old":  func(b *bench) error { _, err := b.Reread(t.Context(), portOf("old")); return err },
+	} {
+		for name, test := range map[string]struct {
+			write []plan.Step
+			want  []string
+		}{
+			"a network that was made": {
+				[]plan.Step{create("new"), createSubnetIn(plan.Ref{Creator: 1}, "new", "10.9.0.0/24")},
+				[]string{"new: n [10.9.0.0/24]", network, port},
+			},
+			"a network that was renamed": {
+				change(plan.Attributes{Name: "new"}, plan.FieldName), []string{"o: new [10.0.0.0/24]", port},
+			},
+			"a network that was handed over": {
+				change(plan.Attributes{Description: ownerOf("other").Marker()}, plan.FieldDescription),
+				[]string{port, "other: n [10.0.0.0/24]"},
+			},
+			"a network that was deleted": {[]plan.Step{deleteNetwork("a")}, []string{port}},
+			"a subnet that was made": {
+				[]plan.Step{createSubnetIn(plan.Ref{ID: "a"}, "o", "10.1.0.0/24")},
+				[]string{"o: n [10.0.0.0/24 10.1.0.0/24]", port},
+			},
+			"a subnet that was deleted": {[]plan.Step{deleteSubnet}, []string{"o: n []", port}},
+			"a port that was made":      {[]plan.Step{createPort("o")}, []string{network, "o: new", port}},
+			"a port that was renamed": {
+				[]plan.Step{updatePort("old", 1, plan.PortAttributes{Name: "renamed"}, plan.FieldName)},
+				[]string{network, "o: renamed"},
+			},
+			"a port that was handed over": {describe(ownerOf("other").Marker()), []string{network, "other: p"}},
+			"a port that lost its marker": {describe("mine"), []string{network}},
+			"a port that was deleted":     {[]plan.Step{deletePort("old", 1)}, []string{network}},
+			"a port that was not there":   {[]plan.Step{deletePort("not there", 1)}, []string{network, port}},
+		} {
+			t.Run(name+" during GET "+path, func(t *testing.T) {
+				b := newBench(t, Options{Ports: true})
+				b.put("a", ownerOf("o").Marker())
+				b.putPort("old", ownerOf("o").Marker())
+				b.audit(t)
+				b.takeMoved()
+				b.during(t, path, func() error { return read(b) }, func() { b.apply(t, test.write...) })
+				for _, when := range []string{"what began before the write", "the next list"} {
+					if diff := cmp.Diff(test.want, b.names(t, "new", "o", "other")); diff != "" {
+						t.Errorf("after %s (-want +got):\n%s", when, diff)
+					}
+					b.audit(t)
+				}
+				if moved := b.takeMoved(); len(moved) > 0 {
+					t.Errorf("own writes moved %v", moved)
+				}
+			})
+		}
+	}
+}
+
+func TestMovedTellsExactlyWhoMoved(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		b.put(id, "text "+ownerOf("o-"+id).Marker())
+	}
+	b.putPort("p", ownerOf("o-p").Marker())
+	b.putPort("q", ownerOf("o-q").Marker())
+	b.put("foreign", "nobody's")
+	b.putPort("foreign", "nobody's")
+	b.put("elsewhere", plan.Owner{Cluster: "cluster-2", Object: "o"}.Marker())
+	describe := func(id, description string) {
+		n := b.neutron.networks[id]
+		n.Description, n.Revision = description, n.Revision+1
+	}
+	for _, step := range []struct {
+		name   string
+		change func()
+		want   []string
+	}{
+		{"the first list moves all", func() {}, []string{"o-a", "o-b", "o-c", "o-d", "o-e", "o-p", "o-q"}},
+		{"nothing happened", func() {}, nil},
+		{"others' changed", func() {
+			b.neutron.networks["foreign"].Revision++
+			b.neutron.ports["foreign"].Revision++
+			b.neutron.networks["elsewhere"].Revision++
+		}, nil},
+		{"a network's revision moved", func() { b.neutron.networks["a"].Revision++ }, []string{"o-a"}},
+		{"a port's revision moved", func() { b.neutron.ports["p"].Revision++ }, []string{"o-p"}},
+		{"a subnet's revision alone moved", func() { b.neutron.subnets["sub-b"].Revision++ }, []string{"o-b"}},
+		{"a network went", func() { delete(b.neutron.networks, "c") }, []string{"o-c"}},
+		{"a port went", func() { delete(b.neutron.ports, "p") }, []string{"o-p"}},
+		{"a subnet went", func() { delete(b.neutron.subnets, "sub-d") }, []string{"o-d"}},
+		{"a network was given to another", func() { describe("e", ownerOf("o-x").Marker()) }, []string{"o-e", "o-x"}},
+		{"a port and a network of one object moved", func() {
+			b.neutron.ports["q"].Description = ownerOf("o-x").Marker()
+			b.neutron.ports["q"].Revision++
+			b.neutron.networks["e"].Revision++
+		}, []string{"o-q", "o-x"}},
+		{"a marker was taken off", func() { describe("a", "") }, []string{"o-a"}},
+		{"a marker was put on", func() { describe("foreign", ownerOf("o-f").Marker()) }, []string{"o-f"}},
+	} {
+		b.neutron.change(step.change)
+		b.audit(t)
+		if diff := cmp.Diff(step.want, b.takeMoved()); diff != "" {
+			t.Errorf("%s: moved (-want +got):\n%s", step.name, diff)
+		}
+	}
+	if got := b.audits[len(b.audits)-1]; got.Moved != 1 || got.Networks != len(b.networks.held) || got.Err != nil {
+		t.Errorf("the last audit says %+v", got)
+	}
+	if o, err := b.Observed(t.Context(), plan.Owner{Cluster: "cluster-2", Object: "o"}, time.Time{}); err != nil ||
+		len(o.Networks) > 0 {
+		t.Errorf("another cluster's network is held: %v, %v", o, err)
+	}
+}
+
+func TestRereadTellsWhatBecameOfAResource(t *testing.T) {
+	for kind, r := range map[plan.Kind]plan.Resource{plan.KindNetwork: networkOf("x"), plan.KindPort: portOf("x")} {
+		t.Run(string(kind), func(t *testing.T) {
+			b := newBench(t, Options{Ports: true})
+			put := map[plan.Kind]func(id, description string){plan.KindNetwork: b.put, plan.KindPort: b.putPort}[kind]
+			b.audit(t)
+			check := func(what string, found, unmarked, failed bool, held int) {
+				t.Helper()
+				got, err := b.Reread(t.Context(), r)
+				if got != found || errors.Is(err, ErrUnmarked) != unmarked || (err != nil) != (unmarked || failed) ||
+					len(b.names(t, "o")) != held {
+					t.Errorf("%s: %t, %v, %v are held", what, got, err, b.names(t, "o"))
+				}
+			}
+			put("x", ownerOf("o").Marker())
+			check("one that came", true, false, false, 1)
+			put("x", "mine")
+			check("one that lost its marker", true, true, false, 0)
+			put("x", ownerOf("o").Marker())
+			check("one that has it again", true, false, false, 1)
+			for what, text := range map[int]string{
+				http.StatusNotFound: "", http.StatusServiceUnavailable: "",
+				http.StatusOK: `{"port": {"id": "q", "network_id": "n"}, "network": {"id": "q"}}`, // another one
+			} {
+				b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
+					answer(w, what, text)
+					return true
+				})
+				check(fmt.Sprint("behind a proxy that says ", what, text), false, false, true, 1)
+			}
+			b.neutron.setBefore(nil)
+			b.neutron.change(func() { delete(b.neutron.networks, "x"); delete(b.neutron.ports, "x") })
+			check("one that went", false, false, false, 0)
+		})
+	}
+}
+
+func TestAddressCountsAreKept(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o").Marker())
+	b.tells(map[string]int{"sub-a": 1})
+	b.audit(t)
+	b.takeMoved()
+	before := b.observed(t, "o")
+	b.tells(map[string]int{"sub-a": 2})
+	b.audit(t)
+	if diff := cmp.Diff([]string{"o"}, b.takeMoved()); diff != "" || b.used(t, "o") != "2" {
+		t.Errorf("%s are used, want 2; moved (-want +got):\n%s", b.used(t, "o"), diff)
+	}
+	if usedIn(t, before...) != "1" {
+		t.Error("what was observed before has changed")
+	}
+	b.audit(t)
+	if moved := b.takeMoved(); len(moved) > 0 {
+		t.Errorf("counts that stayed moved %v", moved)
+	}
+	b.apply(t, plan.Step{
+		Action: plan.UpdateSubnet, Ref: plan.Ref{ID: "sub-a"}, NetworkRef: plan.Ref{ID: "a"}, SubnetName: "s",
+		Differences: []plan.Difference{{Field: plan.FieldName}},
+	})
+	if got := b.used(t, "o"); got != "2" {
+		t.Errorf("an update of the subnet lost its counts: %s", got)
+	}
+	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil || b.used(t, "o") != "2" {
+		t.Errorf("a reread lost the counts: %s, %v", b.used(t, "o"), err)
+	}
+}
+
+func TestEverythingAtOnce(t *testing.T) {
+	b := newBench(t, Options{})
+	// On pages of two, the workers below would delete each list's place all the time.
+	b.Inventory = New(b.cloud.cloud(client.Options{}), cluster, b.told(Options{Ports: true}))
+	b.tells(map[string]int{"sub-shared": 1})
+	b.put("shared", ownerOf("shared").Marker())
+	b.putPort("shared", ownerOf("shared").Marker())
+	b.audit(t)
+	snapshot := b.observed(t, "shared")
+	before := fmt.Sprintf("%+v", snapshot)
+
+	var group sync.WaitGroup
+	for worker := range 4 {
+		group.Go(func() {
+			object := fmt.Sprintf("o-%d", worker)
+			for range 8 {
+				made := b.apply(t, create(object), createSubnetIn(plan.Ref{Creator: 1}, object, "10.0.0.0/24"), createPort(object))
+				network, port := made[0].ID, made[2].ID
+				b.apply(t, updatePort(port, 1, plan.PortAttributes{Name: "renamed"}, plan.FieldName))
+				want := []string{object + ": n [10.0.0.0/24]", object + ": renamed"}
+				if diff := cmp.Diff(want, b.names(t, object)); diff != "" || b.observed(t, object)[0].Revision != 2 {
+					t.Errorf("own writes are not there, or not as the second revision (-want +got):\n%s", diff)
+					return
+				}
+				b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: network}, Revision: 2}, deletePort(port, 2))
+				if held := b.names(t, object); len(held) != 0 {
+					t.Errorf("what was deleted is there: %q", held)
+				}
+			}
+		})
+		group.Go(func() {
+			for range 8 {
+				if err := b.Audit(t.Context()); err != nil {
+					t.Error(err)
+				}
+				for _, r := range []plan.Resource{networkOf("shared"), portOf("shared")} {
+					if _, err := b.Reread(t.Context(), r); err != nil {
+						t.Error(err)
+					}
+				}
+				_, _ = b.Synced()
+			}
+		})
+	}
+	group.Wait()
+	b.audit(t)
+	if got := b.audits[len(b.audits)-1]; got.Networks != 1 || got.Ports != 1 {
+		t.Errorf("%+v is held, want one network and one port", got)
+	}
+	if after := fmt.Sprintf("%+v", snapshot); after != before {
+		t.Errorf("what was observed changed:\n%s\n%s", before, after)
+	}
 }

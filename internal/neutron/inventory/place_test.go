@@ -24,12 +24,7 @@ func TestAPortIsLocated(t *testing.T) {
 	}
 	put := func(body map[string]any) {
 		t.Helper()
-		err := admin.Do(t.Context(), client.Request{
-			Op: "move", Method: http.MethodPut, Path: portKind.Path(id), Body: map[string]any{"port": body},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		byHand(t, admin, http.MethodPut, portKind.Path(id), "port", body)
 	}
 	want := func(b Binder, host string) {
 		t.Helper()
@@ -62,10 +57,7 @@ func TestThePortsOwnerHearsThatItIsGone(t *testing.T) {
 	i, admin, owner, id := boundPort(t, "")
 	var moved []string
 	i.options.Moved = func(object string) { moved = append(moved, object) }
-	err := admin.Do(t.Context(), client.Request{Op: "delete", Method: http.MethodDelete, Path: portKind.Path(id)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	byHand(t, admin, http.MethodDelete, portKind.Path(id), "", nil)
 	for range 2 {
 		if _, found, err := (Binder{Inventory: i, As: admin}).Locate(t.Context(), owner, id); found || err != nil {
 			t.Errorf("found %t, %v", found, err)
@@ -174,11 +166,7 @@ func TestABoundPortIsDeletedAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := admin.Do(t.Context(), client.Request{
-				Op: "move", Method: http.MethodPut, Path: portKind.Path(id), Body: map[string]any{"port": c.change},
-			}); err != nil {
-				t.Fatal(err)
-			}
+			byHand(t, admin, http.MethodPut, portKind.Path(id), "port", c.change)
 			if _, err := i.Apply(t.Context(), change); client.IsConflict(err) != c.refused || err != nil && !c.refused {
 				t.Errorf("deleting: %v, want a conflict: %t", err, c.refused)
 			}

@@ -74,8 +74,8 @@ func TestSubnetsAreAsPlannedAfterTheirSteps(t *testing.T) {
 	}
 }
 
-// Neutron knows no condition for tags. A network that was let go meanwhile is not ours to tag.
-func TestANetworkThatLostItsMarkerIsNotTagged(t *testing.T) {
+// Neutron knows no condition for tags and shares. A network that was let go meanwhile is not ours to tag or to share.
+func TestANetworkThatLostItsMarkerIsNeitherTaggedNorShared(t *testing.T) {
 	e := newEmulated(t, Options{})
 	spec := plan.Spec{Owner: e.owner, Name: "n"}
 	e.planned(spec)
@@ -88,13 +88,16 @@ func TestANetworkThatLostItsMarkerIsNotTagged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec.Tags = []string{"a"}
-	change, err := plan.Network(spec, e.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if done, err := e.Apply(t.Context(), change); !client.IsConflict(err) || len(done) > 0 {
-		t.Errorf("%v was done, with %v; want a conflict", done, err)
+	held, tagged, shared := e.observed(), spec, spec
+	tagged.Tags, shared.SharedWith = []string{"a"}, []string{"a"}
+	for _, spec := range []plan.Spec{tagged, shared} {
+		change, err := plan.Network(spec, held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done, err := e.Apply(t.Context(), change); !client.IsConflict(err) || len(done) > 0 {
+			t.Errorf("%v was done, with %v; want a conflict", done, err)
+		}
 	}
 	w, err := client.Get[wireNetwork](t.Context(), e.cloud, "get network", networkKind.Collection, networkKind.fields, released[0].ID)
 	if err != nil || len(w.Tags) > 0 {

@@ -1,11 +1,9 @@
 package inventory
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -125,12 +123,7 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 			// Somebody switches it off and makes it another kind.
 			held := e.observed().Routers[0]
 			for _, fields := range []map[string]any{{"admin_state_up": false}, {"ha": !*kind.HA}} {
-				if err := e.cloud.Do(t.Context(), client.Request{
-					Op: "meddle", Method: http.MethodPut, Path: routerKind.Path(held.ID),
-					Body: map[string]any{routerKind.One: fields}, Answer: new(json.RawMessage),
-				}); err != nil {
-					t.Fatal(err)
-				}
+				e.byHand(http.MethodPut, routerKind.Path(held.ID), routerKind.One, fields)
 			}
 			if err := e.Audit(t.Context()); err != nil {
 				t.Fatal(err)
@@ -239,14 +232,7 @@ func TestWhoHasTheGatewaysAddressIsNamed(t *testing.T) {
 func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
 	e := newEmulated(t, Options{})
 	create := func(name string) string {
-		e.apply(plan.Change{{Action: plan.CreateRouter, Router: plan.RouterAttributes{Name: name}}}, nil)
-		var found []entry
-		for _, r := range mustList(t, e.cloud) {
-			if r.Name == name {
-				found = append(found, r)
-			}
-		}
-		return found[len(found)-1].ID
+		return e.byHand(http.MethodPost, "routers", "router", map[string]any{"name": name})
 	}
 	one := create("one")
 	create("twins")
@@ -266,7 +252,7 @@ func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
 	if diff := cmp.Diff([]string{one, one}, got); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
-	if calls := e.server.Calls("GET", "/v2.0/routers"); calls != 1+3 { // three were this test's own
+	if calls := e.server.Calls("GET", "/v2.0/routers"); calls != 1 {
 		t.Errorf("%d lists of routers", calls)
 	}
 	for idOrName, want := range map[string]string{
@@ -282,15 +268,6 @@ func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
 	if _, err := e.ExternalNetwork(t.Context(), "spec.router.externalNetwork", "public"); !client.IsKind(err, client.Invalid) {
 		t.Errorf("an external network that is not there: %v", err)
 	}
-}
-
-func mustList(t *testing.T, c *client.Cloud) []entry {
-	t.Helper()
-	routers, err := client.List[entry](t.Context(), c, "list routers", routerKind.Collection, url.Values{"fields": {"id", "name"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return routers
 }
 
 func TestACloudWithoutRoutersHasNone(t *testing.T) {
@@ -321,7 +298,5 @@ func TestARouterIsDeletedWithOVN(t *testing.T) {
 	spec.Router.Routes = nil
 	e.apply(plan.Network(spec, e.observed()))
 	e.apply(plan.Delete(owner, e.observed()))
-	if left := e.observed(); !left.Empty() {
-		t.Errorf("still there: %v", left)
-	}
+	e.requireGone()
 }

@@ -40,34 +40,34 @@ func (e emulated) converge(planOf func(plan.Observed) (plan.Change, error)) {
 
 // TestGroupsAreApplied holds that what is held after each write is what a list shows: rules and revisions.
 func TestGroupsAreApplied(t *testing.T) {
-	e := newEmulated(t, Options{})
-	spec := e.groupSpec()
-	planOf := func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) }
-	e.converge(planOf)
+	e, spec, planOf, _ := withGroup(t, Options{})
 	spec.Name, spec.Stateless, spec.Rules = "other", true, append(plan.DefaultEgress(), spec.Rules[2:]...)
 	e.converge(planOf)
 	e.apply(plan.Delete(e.owner, e.observed()))
 	e.requireGone()
 }
 
-// byHand adds a rule that lets everybody in, as somebody else would.
-func (e emulated) byHand(group string) error {
-	return e.cloud.Do(e.t.Context(), client.Request{
-		Op: "by hand", Method: http.MethodPost, Path: ruleCollection.Many, Answer: new(any),
-		Body: map[string]any{"security_group_rule": map[string]any{"security_group_id": group, "direction": "ingress"}},
-	})
-}
-
-// TestRulesByHandAreFound holds that an audit tells whose rules somebody changed, and that they go.
-func TestRulesByHandAreFound(t *testing.T) {
-	e := newEmulated(t, Options{})
+// withGroup is an emulated cloud with the group of a spec, and how the spec is planned.
+func withGroup(t *testing.T, options Options) (emulated, *plan.GroupSpec, func(plan.Observed) (plan.Change, error), plan.ObservedGroup) {
+	t.Helper()
+	e := newEmulated(t, options)
 	spec := e.groupSpec()
 	planOf := func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) }
 	e.converge(planOf)
 	group, _ := e.observed().Group()
-	if err := e.byHand(group.ID); err != nil {
-		t.Fatal(err)
-	}
+	return e, &spec, planOf, group
+}
+
+// openByHand adds a rule that lets everybody in, as somebody else would.
+func (e emulated) openByHand(group string) {
+	e.byHand(http.MethodPost, ruleCollection.Many, "security_group_rule",
+		map[string]any{"security_group_id": group, "direction": "ingress"})
+}
+
+// TestRulesByHandAreFound holds that an audit tells whose rules somebody changed, and that they go.
+func TestRulesByHandAreFound(t *testing.T) {
+	e, _, planOf, group := withGroup(t, Options{})
+	e.openByHand(group.ID)
 	if moved, err := e.listAll(t.Context(), time.Now()); err != nil || len(moved) != 1 || moved[0] != e.owner.Object {
 		t.Fatalf("an audit tells that %q moved, %v", moved, err)
 	}
@@ -77,43 +77,29 @@ func TestRulesByHandAreFound(t *testing.T) {
 
 // TestRuleThatExistsIsAConflict holds that a rule whose creation was not seen is planned with after a reread.
 func TestRuleThatExistsIsAConflict(t *testing.T) {
-	e := newEmulated(t, Options{})
-	spec := e.groupSpec()
-	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
-	group, _ := e.observed().Group()
+	e, spec, planOf, group := withGroup(t, Options{})
 	open := plan.Rule{Direction: plan.Ingress, EtherType: plan.IPv4, PortMin: plan.NoPort, PortMax: plan.NoPort}
 	spec.Rules = append(spec.Rules, open)
-	change, err := plan.SecurityGroup(spec, e.observed())
+	change, err := planOf(e.observed())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.byHand(group.ID); err != nil {
-		t.Fatal(err)
-	}
+	e.openByHand(group.ID)
 	if _, err := e.Apply(t.Context(), change); !client.IsConflict(err) {
 		t.Fatalf("a rule that exists: %v, want a conflict", err)
 	}
-	e.requireNothing(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
+	e.requireNothing(planOf)
 }
 
 // TestRulesOfAGroupThatIsNotOursStay holds that rules change only after a live read has shown the marker.
 func TestRulesOfAGroupThatIsNotOursStay(t *testing.T) {
-	e := newEmulated(t, Options{})
-	spec := e.groupSpec()
-	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
-	group, _ := e.observed().Group()
+	e, spec, planOf, group := withGroup(t, Options{})
 	spec.Rules = nil
-	change, err := plan.SecurityGroup(spec, e.observed())
+	change, err := planOf(e.observed())
 	if err != nil || len(change) == 0 {
 		t.Fatal(change, err)
 	}
-	err = e.cloud.Do(t.Context(), client.Request{
-		Op: "by hand", Method: http.MethodPut, Path: groupKind.Path(group.ID), Answer: new(any),
-		Body: map[string]any{"security_group": map[string]any{"description": "mine"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e.byHand(http.MethodPut, groupKind.Path(group.ID), groupKind.One, map[string]any{"description": "mine"})
 	if done, err := e.Apply(t.Context(), change); !client.IsConflict(err) || len(done) > 0 {
 		t.Errorf("rules of a group without our marker: %v, %v", done, err)
 	}
@@ -124,39 +110,24 @@ func TestRulesOfAGroupThatIsNotOursStay(t *testing.T) {
 
 // TestGroupThatIsGoneIsNotFound holds that Neutron's 404 about the group itself is not taken for a mistake of a port.
 func TestGroupThatIsGoneIsNotFound(t *testing.T) {
-	e := newEmulated(t, Options{})
-	spec := e.groupSpec()
-	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
-	group, _ := e.observed().Group()
-	err := e.cloud.Do(t.Context(), client.Request{
-		Op: "by hand", Method: http.MethodDelete, Path: groupKind.Path(group.ID),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, spec, planOf, group := withGroup(t, Options{})
+	e.byHand(http.MethodDelete, groupKind.Path(group.ID), "", nil)
 	spec.Name = "other"
-	change, err := plan.SecurityGroup(spec, e.observed())
+	change, err := planOf(e.observed())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Apply(t.Context(), change); !client.IsNotFound(err) {
 		t.Errorf("an update of a group that is gone: %v", err)
 	}
-	gone, err := plan.Delete(e.owner, e.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.apply(gone, nil)
+	e.apply(plan.Delete(e.owner, e.observed()))
 	e.requireGone()
 }
 
 // TestNameNeverMeansTheGroupOfASecurityGroup holds that nobody takes the place of a group by creating a SecurityGroup of
 // its name, nor makes the name ambiguous.
 func TestNameNeverMeansTheGroupOfASecurityGroup(t *testing.T) {
-	e := newEmulated(t, Options{})
-	spec := e.groupSpec()
-	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
-	ours, _ := e.observed().Group()
+	e, _, _, ours := withGroup(t, Options{})
 	_, err := e.SecurityGroup(t.Context(), "spec.securityGroups", "web")
 	if err == nil || !strings.Contains(err.Error(), "neither the id nor the name") {
 		t.Errorf("the name of our group: %v", err)
@@ -169,10 +140,7 @@ func TestNameNeverMeansTheGroupOfASecurityGroup(t *testing.T) {
 // TestNameNeverMeansWhatAnObjectRetained: who creates a SecurityGroup, or a Network with a router, and deletes it with
 // deletionPolicy Retain, leaves a resource of the same name without a marker.
 func TestNameNeverMeansWhatAnObjectRetained(t *testing.T) {
-	e := newEmulated(t, Options{})
-	spec := e.groupSpec()
-	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
-	group, _ := e.observed().Group()
+	e, _, _, group := withGroup(t, Options{})
 	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.Release(e.owner, o), nil })
 	if id, err := e.SecurityGroup(t.Context(), "spec.securityGroups", "web"); err == nil {
 		t.Errorf("the name of a group that was retained means %s", id)
@@ -194,10 +162,7 @@ func TestNameNeverMeansWhatAnObjectRetained(t *testing.T) {
 }
 
 func TestPortsInAGroupAreItsBlockers(t *testing.T) {
-	e := newEmulated(t, Options{Ports: true})
-	spec := e.groupSpec()
-	e.converge(func(o plan.Observed) (plan.Change, error) { return plan.SecurityGroup(spec, o) })
-	group, _ := e.observed().Group()
+	e, _, _, group := withGroup(t, Options{Ports: true})
 	change, err := plan.Delete(e.owner, plan.Observed{Groups: e.observed().Groups})
 	if err != nil {
 		t.Fatal(err)
@@ -206,30 +171,13 @@ func TestPortsInAGroupAreItsBlockers(t *testing.T) {
 	if err != nil || !found.Empty() {
 		t.Errorf("a group without ports: %v, %v", found, err)
 	}
-	var n, p struct{ ID string }
-	for _, create := range []struct {
-		path, one string
-		body      func() map[string]any
-		to        *struct{ ID string }
-	}{
-		{"networks", "network", func() map[string]any { return map[string]any{} }, &n},
-		{"ports", "port", func() map[string]any {
-			return map[string]any{"network_id": n.ID, "security_groups": []string{group.ID}, "device_owner": "compute:nova"}
-		}, &p},
-		{"ports", "port", func() map[string]any { return map[string]any{"network_id": n.ID} }, new(struct{ ID string })},
-	} {
-		var answer map[string]struct{ ID string }
-		err := e.cloud.Do(t.Context(), client.Request{
-			Op: "by hand", Method: http.MethodPost, Path: create.path, Answer: &answer,
-			Body: map[string]any{create.one: create.body()},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		*create.to = answer[create.one]
-	}
+	n := e.byHand(http.MethodPost, "networks", "network", map[string]any{})
+	p := e.byHand(http.MethodPost, "ports", "port", map[string]any{
+		"network_id": n, "security_groups": []string{group.ID}, "device_owner": "compute:nova",
+	})
+	e.byHand(http.MethodPost, "ports", "port", map[string]any{"network_id": n})
 	found, err = e.Blockers(t.Context(), change[0])
-	if err != nil || len(found.Ports) != 1 || found.Ports[0].ID != p.ID {
+	if err != nil || len(found.Ports) != 1 || found.Ports[0].ID != p {
 		t.Errorf("a group with one of two ports: %v, %v", found, err)
 	}
 	if _, err := e.Apply(t.Context(), change); client.KindOf(err) != client.InUse {

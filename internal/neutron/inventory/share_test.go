@@ -128,26 +128,6 @@ func TestAShareThatIsNotSeenIsThereUntilTheNetworkMoves(t *testing.T) {
 	e.planned(spec)
 }
 
-func TestANetworkThatLostItsMarkerIsNotShared(t *testing.T) {
-	e := newEmulated(t, Options{})
-	e.planned(e.sharedSpec())
-	other := New(e.cloud, e.owner.Cluster, Options{})
-	observed, err := other.Observed(t.Context(), e.owner, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.Apply(t.Context(), plan.Release(e.owner, observed)); err != nil {
-		t.Fatal(err)
-	}
-	change, err := plan.Network(e.sharedSpec("a"), e.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if done, err := e.Apply(t.Context(), change); !client.IsConflict(err) || len(done) > 0 {
-		t.Errorf("%v was done, with %v; want a conflict", done, err)
-	}
-}
-
 func TestWhoUsesASharedNetworkIsNamed(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
 	admin := e.as("admin")
@@ -183,15 +163,7 @@ func TestQoSPoliciesAreFoundSetAndTakenOff(t *testing.T) {
 	admin := e.as("admin")
 	create := func(name string, shared bool) string {
 		t.Helper()
-		var made map[string]entry
-		err := admin.Do(t.Context(), client.Request{
-			Op: "create policy", Method: http.MethodPost, Path: qosPolicyAPI.Many, Answer: &made,
-			Body: map[string]any{"policy": map[string]any{"name": name, "shared": shared}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return made["policy"].ID
+		return byHand(t, admin, http.MethodPost, qosPolicyAPI.Many, "policy", map[string]any{"name": name, "shared": shared})
 	}
 	gold := create("gold", true)
 	create("twins", true)

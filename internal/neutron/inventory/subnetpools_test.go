@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -19,19 +18,7 @@ func (e emulated) newPool(name string, more map[string]any) string {
 	e.t.Helper()
 	body := map[string]any{"name": name, "prefixes": []string{"10.8.0.0/16"}, "default_prefixlen": 24}
 	maps.Copy(body, more)
-	var answer map[string]json.RawMessage
-	err := e.cloud.Do(e.t.Context(), client.Request{
-		Op: "create subnet pool", Method: http.MethodPost, Path: "subnetpools", Body: map[string]any{"subnetpool": body},
-		Answer: &answer,
-	})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	var made entry
-	if err := json.Unmarshal(answer["subnetpool"], &made); err != nil {
-		e.t.Fatal(err)
-	}
-	return made.ID
+	return e.byHand(http.MethodPost, "subnetpools", "subnetpool", body)
 }
 
 // pooled is a spec of subnets from pools.
