@@ -198,29 +198,122 @@ func TestPropertyAnInterruptedPlanIsTakenUp(t *testing.T) {
 	})
 }
 
-// plans are all plans that can be made of a scene.
-func (s scene) plans() map[string]func() (Change, error) {
-	observed := func() Observed { return s.cloud.Observe(s.spec.Owner) }
-	return map[string]func() (Change, error){
-		"Plan":    func() (Change, error) { return Network(s.spec, observed()) },
-		"Delete":  func() (Change, error) { return Delete(s.spec.Owner, observed()) },
-		"Release": func() (Change, error) { return Release(s.spec.Owner, observed()), nil },
+// anyScene is a scene of a Network, with or without a router, or of a port.
+type anyScene interface {
+	in() *cloud
+	// plan plans the scene's spec.
+	plan(observed Observed) (Change, error)
+	// declared is a copy of the spec.
+	declared() any
+}
+
+func (s scene) in() *cloud                      { return s.cloud }
+func (s scene) plan(o Observed) (Change, error) { return Network(s.spec, o) }
+func (s scene) declared() any                   { return cloneSpec(s.spec) }
+func (s scene) plans() map[string]plannedChange { return plansOf(s, s.cloud.Observe(testOwner)) }
+
+func (s portScene) in() *cloud                      { return s.cloud }
+func (s portScene) plan(o Observed) (Change, error) { return Port(s.spec, o) }
+func (s portScene) declared() any                   { return clonePortSpec(s.spec) }
+
+// plannedChange makes a plan.
+type plannedChange func() (Change, error)
+
+// plansOf are all plans that can be made of what is observed.
+func plansOf(s anyScene, observed Observed) map[string]plannedChange {
+	return map[string]plannedChange{
+		"the spec's plan": func() (Change, error) { return s.plan(observed) },
+		"Delete":          func() (Change, error) { return Delete(testOwner, observed) },
+		"Release":         func() (Change, error) { return Release(testOwner, observed), nil },
+	}
+}
+
+// inAnyScene holds a property of plans for scenes of each kind.
+func inAnyScene(t *testing.T, property func(t *rapid.T, s anyScene)) {
+	for name, draw := range map[string]func(*rapid.T) anyScene{
+		"networks":              func(t *rapid.T) anyScene { return scenes().Draw(t, "scene") },
+		"networks with routers": func(t *rapid.T) anyScene { return routedScenes().Draw(t, "scene") },
+		"ports":                 func(t *rapid.T) anyScene { return portScenes().Draw(t, "scene") },
+	} {
+		t.Run(name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { property(t, draw(t)) }) })
 	}
 }
 
 func TestPropertyNothingOfOthersIsTouched(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := scenes().Draw(t, "scene")
+	inAnyScene(t, func(t *rapid.T, s anyScene) {
 		// The whole project, which no plan should be given: what is not ours must not be named all the same.
-		everything := s.cloud.Everything()
-		plans := s.plans()
-		plans["Plan of everything"] = func() (Change, error) { return Network(s.spec, everything) }
-		plans["Delete of everything"] = func() (Change, error) { return Delete(testOwner, everything) }
-		plans["Release of everything"] = func() (Change, error) { return Release(testOwner, everything), nil }
-		for name, plan := range plans {
+		for of, observed := range map[string]Observed{"the owner": s.in().Observe(testOwner), "everything": s.in().Everything()} {
+			for name, plan := range plansOf(s, observed) {
+				change, _ := plan()
+				for _, step := range change {
+					requireOurs(t, name+" of "+of, s.in(), step)
+				}
+			}
+		}
+	})
+}
+
+func TestPropertyPlansDoNotWriteToTheirArguments(t *testing.T) {
+	inAnyScene(t, func(t *rapid.T, s anyScene) {
+		spec, observed := s.declared(), s.in().Observe(testOwner)
+		for _, plan := range plansOf(s, observed) {
 			change, _ := plan()
 			for _, step := range change {
-				requireOurs(t, name, s.cloud, step)
+				step.Subnet.Canonical()
+			}
+		}
+		if diff := cmp.Diff(spec, s.declared(), addresses); diff != "" {
+			t.Fatalf("the spec was written to (-before +after):\n%s", diff)
+		}
+		if diff := cmp.Diff(s.in().Observe(testOwner), observed, addresses); diff != "" {
+			t.Fatalf("the observed state was written to (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestPropertyPlansDoNotDependOnTheOrderOfLists(t *testing.T) {
+	inAnyScene(t, func(t *rapid.T, s anyScene) {
+		other := s.in().clone()
+		other.Networks, other.Ports = shuffled(t, other.Networks), shuffled(t, other.Ports)
+		other.Routers, other.FloatingIPs = shuffled(t, other.Routers), shuffled(t, other.FloatingIPs)
+		for i := range other.Networks {
+			other.Networks[i].Subnets = shuffled(t, other.Networks[i].Subnets)
+		}
+		for i, p := range other.Ports {
+			other.Ports[i].Addresses, other.Ports[i].SecurityGroups = shuffled(t, p.Addresses), shuffled(t, p.SecurityGroups)
+		}
+		others := plansOf(s, other.Observe(testOwner))
+		for name, plan := range plansOf(s, s.in().Observe(testOwner)) {
+			one, oneErr := plan()
+			two, twoErr := others[name]()
+			if diff := cmp.Diff(one, two, addresses); diff != "" {
+				t.Fatalf("%s differs with the order (-one +other):\n%s", name, diff)
+			}
+			if diff := cmp.Diff(fmt.Sprint(oneErr), fmt.Sprint(twoErr)); diff != "" {
+				t.Fatalf("%s's error differs with the order (-one +other):\n%s", name, diff)
+			}
+		}
+	})
+}
+
+func TestPropertyChangesPrintAsOneCleanLineAStep(t *testing.T) {
+	inAnyScene(t, func(t *rapid.T, s anyScene) {
+		for name, plan := range plansOf(s, s.in().Observe(testOwner)) {
+			change, _ := plan()
+			if change.Empty() {
+				continue
+			}
+			lines := strings.Split(change.String(), "\n")
+			if len(lines) != len(change) {
+				t.Fatalf("%s of %d steps prints %d lines:\n%q", name, len(change), len(lines), lines)
+			}
+			for _, d := range change.Differences() {
+				lines = append(lines, d.String())
+			}
+			for _, line := range lines {
+				if line == "" || strings.ContainsFunc(line, unicode.IsControl) {
+					t.Fatalf("%s prints the line %q", name, line)
+				}
 			}
 		}
 	})
@@ -245,8 +338,12 @@ func requireOurs(t *rapid.T, plan string, c *cloud, step Step) {
 		if n := c.Network(step.NetworkRef.ID); n != nil {
 			descriptions = append(descriptions, n.Description)
 		}
-	case UpdatePort, DeletePort:
+	case UpdatePort, DeletePort, DetachInterface, DeleteInterface:
 		descriptions = append(descriptions, c.Port(step.ID).Description)
+	case UpdateRouter, UpdateGateway, DeleteRouter:
+		if r := c.Router(step.ID); r != nil { // and not one that the plan creates
+			descriptions = append(descriptions, r.Description)
+		}
 	case UpdateFloatingIP, DeleteFloatingIP:
 		descriptions = append(descriptions, c.FloatingIP(step.ID).Description)
 	case CreateNetwork, CreatePort, CreateFloatingIP: // A port may be on somebody else's network.
@@ -256,71 +353,6 @@ func requireOurs(t *rapid.T, plan string, c *cloud, step Step) {
 			t.Fatalf("%s touches what is described as %q: %s", plan, description, step)
 		}
 	}
-}
-
-func TestPropertyPlansDoNotWriteToTheirArguments(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := scenes().Draw(t, "scene")
-		spec, observed := cloneSpec(s.spec), s.cloud.Observe(testOwner)
-		change, _ := Network(s.spec, observed)
-		deletion, _ := Delete(testOwner, observed)
-		release := Release(testOwner, observed)
-		for _, step := range slices.Concat(change, deletion, release) {
-			step.Subnet.Canonical()
-		}
-		if diff := cmp.Diff(spec, s.spec, addresses); diff != "" {
-			t.Fatalf("the spec was written to (-before +after):\n%s", diff)
-		}
-		if diff := cmp.Diff(s.cloud.Observe(testOwner), observed, addresses); diff != "" {
-			t.Fatalf("the observed state was written to (-before +after):\n%s", diff)
-		}
-	})
-}
-
-func TestPropertyPlansDoNotDependOnTheOrderOfLists(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := scenes().Draw(t, "scene")
-		other := scene{spec: s.spec, cloud: s.cloud.clone()}
-		other.cloud.Networks = shuffled(t, other.cloud.Networks)
-		for i := range other.cloud.Networks {
-			other.cloud.Networks[i].Subnets = shuffled(t, other.cloud.Networks[i].Subnets)
-		}
-		others := other.plans()
-		for name, plan := range s.plans() {
-			one, oneErr := plan()
-			two, twoErr := others[name]()
-			if diff := cmp.Diff(one, two, addresses); diff != "" {
-				t.Fatalf("%s differs with the order (-one +other):\n%s", name, diff)
-			}
-			if diff := cmp.Diff(fmt.Sprint(oneErr), fmt.Sprint(twoErr)); diff != "" {
-				t.Fatalf("%s's error differs with the order (-one +other):\n%s", name, diff)
-			}
-		}
-	})
-}
-
-func TestPropertyChangesPrintAsOneCleanLineAStep(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := scenes().Draw(t, "scene")
-		for name, plan := range s.plans() {
-			change, _ := plan()
-			if change.Empty() {
-				continue
-			}
-			lines := strings.Split(change.String(), "\n")
-			if len(lines) != len(change) {
-				t.Fatalf("%s of %d steps prints %d lines:\n%q", name, len(change), len(lines), lines)
-			}
-			for _, d := range change.Differences() {
-				lines = append(lines, d.String())
-			}
-			for _, line := range lines {
-				if line == "" || strings.ContainsFunc(line, unicode.IsControl) {
-					t.Fatalf("%s prints the line %q", name, line)
-				}
-			}
-		}
-	})
 }
 
 func TestPropertyDeletionLeavesNothingOfOurs(t *testing.T) {

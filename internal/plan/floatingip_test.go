@@ -79,16 +79,7 @@ func TestFloatingIPPlan(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			observed := Observed{FloatingIPs: test.has}
 			change, err := FloatingIP(test.spec, observed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, step := range change {
-				got = append(got, step.String())
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("the plan (-want +got):\n%s", diff)
-			}
+			wantChange(t, change, err, test.want)
 		})
 	}
 }

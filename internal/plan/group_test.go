@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
@@ -96,16 +95,7 @@ func TestSecurityGroupPlan(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			change, err := SecurityGroup(test.spec, test.observed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, step := range change {
-				got = append(got, step.String())
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("the plan (-want +got):\n%s", diff)
-			}
+			wantChange(t, change, err, test.want)
 		})
 	}
 }

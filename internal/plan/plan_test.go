@@ -220,15 +220,7 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			change, err := Network(tc.spec, tc.observed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(strings.Join(tc.want, "\n"), change.String()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-			if change.Empty() != (len(tc.want) == 0) {
-				t.Errorf("Empty() = %v of %d steps", change.Empty(), len(change))
-			}
+			wantChange(t, change, err, tc.want)
 		})
 	}
 }
@@ -356,6 +348,35 @@ func TestPlanDelete(t *testing.T) {
 		"a network of another object's is an error": {
 			observed: observedWith(func(n *ObservedNetwork) { n.Description = otherOwner.Marker() }), err: "net-1 does not bear the marker",
 		},
+		"a port takes its step": {
+			observed: observedPort(func(*ObservedPort) {}), want: []string{"delete port port-1" + deleted},
+		},
+		"duplicates and ports on other networks go too, the older first": {
+			observed: Observed{Ports: []ObservedPort{
+				portWith(func(p *ObservedPort) { p.ID, p.Created, p.NetworkID = "port-0", plantest.Epoch.Add(1), "net-2" }),
+				portAsDeclared(),
+			}},
+			want: []string{"delete port port-1" + deleted, "delete port port-0" + deleted},
+		},
+		"ports go before the network that Neutron keeps for their sake": {
+			observed: Observed{Networks: []ObservedNetwork{asDeclared()}, Ports: []ObservedPort{portAsDeclared()}},
+			want:     []string{"delete port port-1" + deleted, "delete network net-1" + deleted},
+		},
+		"a network that may not go keeps the ports": {
+			observed: Observed{
+				Networks: observedWith(func(n *ObservedNetwork) {
+					n.Subnets = append(n.Subnets, foreignSubnet("10.7.0.0/24"))
+				}).Networks,
+				Ports: []ObservedPort{portAsDeclared()},
+			},
+			blocked: true, err: "sub-foreign",
+		},
+		"a port without the marker is an error": {
+			observed: observedPort(func(p *ObservedPort) { p.Description = "" }), err: "port-1 does not bear the marker",
+		},
+		"a port of another object's is an error": {
+			observed: observedPort(func(p *ObservedPort) { p.Description = otherOwner.Marker() }), err: "port-1 does not bear the marker",
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			change, err := Delete(testOwner, tc.observed)
@@ -412,6 +433,42 @@ func TestPlanRelease(t *testing.T) {
 				testOwner.Marker() + `" → ""` + released},
 			left: []string{""},
 		},
+		"a port loses its marker": {
+			observed: observedPort(func(*ObservedPort) {}),
+			want:     []string{`update port port-1: description "` + testOwner.Marker() + `" → ""` + released},
+			left:     []string{""},
+		},
+		"a text in front of the marker stays": {
+			observed: observedPort(func(p *ObservedPort) { p.Description = testOwner.Describe("x") }),
+			want:     []string{`update port port-1: description "x ` + testOwner.Marker() + `" → "x"` + released},
+			left:     []string{"x"},
+		},
+		"a port's text that ends with another object's marker does not make it that object's": {
+			observed: observedPort(func(p *ObservedPort) { p.Description = testOwner.Describe(otherOwner.Marker()) }),
+			want: []string{`update port port-1: description "` + otherOwner.Marker() + " " + testOwner.Marker() +
+				`" → ""` + released},
+			left: []string{""},
+		},
+		"a port that is not ours is let be": {
+			observed: Observed{Ports: []ObservedPort{
+				portAsDeclared(),
+				portWith(func(p *ObservedPort) { p.ID, p.Description = "port-2", otherOwner.Marker() }),
+				portWith(func(p *ObservedPort) { p.ID, p.Description = "port-3", "" }),
+			}},
+			want: []string{`update port port-1: description "` + testOwner.Marker() + `" → ""` + released},
+			left: []string{""},
+		},
+		"a network comes after its ports": {
+			observed: Observed{
+				Networks: observedWith(func(n *ObservedNetwork) { n.Subnets = nil }).Networks,
+				Ports:    []ObservedPort{portAsDeclared()},
+			},
+			want: []string{
+				`update port port-1: description "` + testOwner.Marker() + `" → ""` + released,
+				`update network net-1: description "db ` + testOwner.Marker() + `" → "db"` + released,
+			},
+			left: []string{"", "db"},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			change := Release(testOwner, tc.observed)
@@ -420,11 +477,7 @@ func TestPlanRelease(t *testing.T) {
 			}
 			var left []string
 			for _, step := range change {
-				if step.Action == UpdateSubnet {
-					left = append(left, step.SubnetDescription)
-				} else {
-					left = append(left, step.Attributes.Description)
-				}
+				left = append(left, step.SubnetDescription+step.Attributes.Description+step.Port.Description)
 			}
 			if diff := cmp.Diff(tc.left, left); diff != "" {
 				t.Errorf("descriptions -want +left:\n%s", diff)

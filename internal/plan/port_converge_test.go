@@ -2,12 +2,10 @@ package plan_test
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -332,98 +330,6 @@ func TestPropertyAPortKeepsTheAddressesThatItMay(t *testing.T) {
 		}
 		if kept < may || kept > may && !s.spec.LeavesFloatingIPs {
 			t.Fatalf("of the addresses %v, %d were kept and %d may be: %v", before.Addresses, kept, may, after.Addresses)
-		}
-	})
-}
-
-// plans are all plans that can be made of a scene.
-func (s portScene) plans() map[string]func() (Change, error) {
-	observed := func() Observed { return s.cloud.Observe(s.spec.Owner) }
-	return map[string]func() (Change, error){
-		"Port":    func() (Change, error) { return Port(s.spec, observed()) },
-		"Delete":  func() (Change, error) { return Delete(s.spec.Owner, observed()) },
-		"Release": func() (Change, error) { return Release(s.spec.Owner, observed()), nil },
-	}
-}
-
-func TestPropertyNoPortOfOthersIsTouched(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := portScenes().Draw(t, "scene")
-		// The whole project, which no plan should be given: what is not ours must not be named all the same.
-		everything := s.cloud.Everything()
-		plans := s.plans()
-		plans["Port of everything"] = func() (Change, error) { return Port(s.spec, everything) }
-		plans["Delete of everything"] = func() (Change, error) { return Delete(testOwner, everything) }
-		plans["Release of everything"] = func() (Change, error) { return Release(testOwner, everything), nil }
-		for name, plan := range plans {
-			change, _ := plan()
-			for _, step := range change {
-				requireOurs(t, name, s.cloud, step)
-			}
-		}
-	})
-}
-
-func TestPropertyPlansOfPortsDoNotWriteToTheirArguments(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := portScenes().Draw(t, "scene")
-		spec, observed := clonePortSpec(s.spec), s.cloud.Observe(testOwner)
-		_, _ = Port(s.spec, observed)
-		_, _ = Delete(testOwner, observed)
-		Release(testOwner, observed)
-		if diff := cmp.Diff(spec, s.spec, addresses); diff != "" {
-			t.Fatalf("the spec was written to (-before +after):\n%s", diff)
-		}
-		if diff := cmp.Diff(s.cloud.Observe(testOwner), observed, addresses); diff != "" {
-			t.Fatalf("the observed state was written to (-before +after):\n%s", diff)
-		}
-	})
-}
-
-func TestPropertyPlansOfPortsDoNotDependOnTheOrderOfLists(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := portScenes().Draw(t, "scene")
-		other := portScene{spec: s.spec, cloud: s.cloud.clone()}
-		other.cloud.Ports = shuffled(t, other.cloud.Ports)
-		other.cloud.FloatingIPs = shuffled(t, other.cloud.FloatingIPs)
-		for i, p := range other.cloud.Ports {
-			other.cloud.Ports[i].Addresses = shuffled(t, p.Addresses)
-			other.cloud.Ports[i].SecurityGroups = shuffled(t, p.SecurityGroups)
-		}
-		others := other.plans()
-		for name, plan := range s.plans() {
-			one, oneErr := plan()
-			two, twoErr := others[name]()
-			if diff := cmp.Diff(one, two, addresses); diff != "" {
-				t.Fatalf("%s differs with the order (-one +other):\n%s", name, diff)
-			}
-			if diff := cmp.Diff(fmt.Sprint(oneErr), fmt.Sprint(twoErr)); diff != "" {
-				t.Fatalf("%s's error differs with the order (-one +other):\n%s", name, diff)
-			}
-		}
-	})
-}
-
-func TestPropertyChangesOfPortsPrintAsOneCleanLineAStep(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := portScenes().Draw(t, "scene")
-		for name, plan := range s.plans() {
-			change, _ := plan()
-			if change.Empty() {
-				continue
-			}
-			lines := strings.Split(change.String(), "\n")
-			if len(lines) != len(change) {
-				t.Fatalf("%s of %d steps prints %d lines:\n%q", name, len(change), len(lines), lines)
-			}
-			for _, d := range change.Differences() {
-				lines = append(lines, d.String())
-			}
-			for _, line := range lines {
-				if line == "" || strings.ContainsFunc(line, unicode.IsControl) {
-					t.Fatalf("%s prints the line %q", name, line)
-				}
-			}
 		}
 	})
 }

@@ -252,15 +252,7 @@ func TestPlanPort(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			change, err := Port(tc.spec, tc.observed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(strings.Join(tc.want, "\n"), change.String()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-			if change.Empty() != (len(tc.want) == 0) {
-				t.Errorf("Empty() = %v of %d steps", change.Empty(), len(change))
-			}
+			wantChange(t, change, err, tc.want)
 		})
 	}
 }
@@ -300,12 +292,7 @@ func TestPlanFloatingIPOfAPort(t *testing.T) {
 				Description: testOwner.Marker(), NetworkID: "outside", Fixed: four.Address,
 			}}}
 			change, err := Port(spec, observed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(strings.Join(tc.want, "\n"), change.String()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			wantChange(t, change, err, tc.want)
 			for _, step := range change {
 				asked := slices.Contains(step.Port.Addresses, four)
 				if step.Action == UpdatePort && asked != (len(change) == 1) {
@@ -468,121 +455,6 @@ func TestPortSpecValidate(t *testing.T) {
 				requireFieldError(t, err, tc.field, tc.text)
 			case err == nil || !strings.Contains(err.Error(), tc.text):
 				t.Errorf("got %v, want an error that says %q", err, tc.text)
-			}
-		})
-	}
-}
-
-func TestPlanDeleteOfPorts(t *testing.T) {
-	const deleted = " (the object is being deleted)"
-	for sentence, tc := range map[string]struct {
-		observed Observed
-		want     []string
-		err      string
-	}{
-		"a port takes its step": {
-			observed: observedPort(func(*ObservedPort) {}), want: []string{"delete port port-1" + deleted},
-		},
-		"duplicates and ports on other networks go too, the older first": {
-			observed: Observed{Ports: []ObservedPort{
-				portWith(func(p *ObservedPort) { p.ID, p.Created, p.NetworkID = "port-0", plantest.Epoch.Add(1), "net-2" }),
-				portAsDeclared(),
-			}},
-			want: []string{"delete port port-1" + deleted, "delete port port-0" + deleted},
-		},
-		"ports go before the network that Neutron keeps for their sake": {
-			observed: Observed{Networks: []ObservedNetwork{asDeclared()}, Ports: []ObservedPort{portAsDeclared()}},
-			want:     []string{"delete port port-1" + deleted, "delete network net-1" + deleted},
-		},
-		"a network that may not go keeps the ports": {
-			observed: Observed{
-				Networks: observedWith(func(n *ObservedNetwork) {
-					n.Subnets = append(n.Subnets, foreignSubnet("10.7.0.0/24"))
-				}).Networks,
-				Ports: []ObservedPort{portAsDeclared()},
-			},
-			err: "sub-foreign",
-		},
-		"a port without the marker is an error": {
-			observed: observedPort(func(p *ObservedPort) { p.Description = "" }), err: "port-1 does not bear the marker",
-		},
-		"a port of another object's is an error": {
-			observed: observedPort(func(p *ObservedPort) { p.Description = otherOwner.Marker() }), err: "port-1 does not bear the marker",
-		},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			change, err := Delete(testOwner, tc.observed)
-			if (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
-				t.Fatalf("got the error %v, want one that says %q", err, tc.err)
-			}
-			if diff := cmp.Diff(strings.Join(tc.want, "\n"), change.String()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestPlanReleaseOfPorts(t *testing.T) {
-	const released = " (the object is being deleted with deletionPolicy Retain)"
-	marker := testOwner.Marker()
-	for sentence, tc := range map[string]struct {
-		observed Observed
-		want     []string
-		// left are the descriptions that the steps leave.
-		left []string
-	}{
-		"a port loses its marker": {
-			observed: observedPort(func(*ObservedPort) {}),
-			want:     []string{`update port port-1: description "` + marker + `" → ""` + released},
-			left:     []string{""},
-		},
-		"a text in front of the marker stays": {
-			observed: observedPort(func(p *ObservedPort) { p.Description = testOwner.Describe("x") }),
-			want:     []string{`update port port-1: description "x ` + marker + `" → "x"` + released},
-			left:     []string{"x"},
-		},
-		"a text that ends with another object's marker does not make it that object's": {
-			observed: observedPort(func(p *ObservedPort) { p.Description = testOwner.Describe(otherOwner.Marker()) }),
-			want: []string{`update port port-1: description "` + otherOwner.Marker() + " " + marker +
-				`" → ""` + released},
-			left: []string{""},
-		},
-		"what is not ours is let be": {
-			observed: Observed{Ports: []ObservedPort{
-				portAsDeclared(),
-				portWith(func(p *ObservedPort) { p.ID, p.Description = "port-2", otherOwner.Marker() }),
-				portWith(func(p *ObservedPort) { p.ID, p.Description = "port-3", "" }),
-			}},
-			want: []string{`update port port-1: description "` + marker + `" → ""` + released},
-			left: []string{""},
-		},
-		"the network comes last": {
-			observed: Observed{
-				Networks: observedWith(func(n *ObservedNetwork) { n.Subnets = nil }).Networks,
-				Ports:    []ObservedPort{portAsDeclared()},
-			},
-			want: []string{
-				`update port port-1: description "` + marker + `" → ""` + released,
-				`update network net-1: description "db ` + marker + `" → "db"` + released,
-			},
-			left: []string{"", "db"},
-		},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			change := Release(testOwner, tc.observed)
-			if diff := cmp.Diff(strings.Join(tc.want, "\n"), change.String()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-			var left []string
-			for _, step := range change {
-				if step.Action == UpdatePort {
-					left = append(left, step.Port.Description)
-				} else {
-					left = append(left, step.Attributes.Description)
-				}
-			}
-			if diff := cmp.Diff(tc.left, left); diff != "" {
-				t.Errorf("descriptions -want +left:\n%s", diff)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,15 +123,20 @@ func TestPlanOfProperties(t *testing.T) {
 func wantSteps(t *testing.T, spec Spec, observed Observed, want []string) {
 	t.Helper()
 	change, err := Network(spec, observed)
+	wantChange(t, change, err, want)
+}
+
+// wantChange holds a change against the texts of its steps. They are what a person reads of a plan.
+func wantChange(t *testing.T, change Change, err error, want []string) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	for _, step := range change {
-		got = append(got, step.String())
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(strings.Join(want, "\n"), change.String()); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if change.Empty() != (len(want) == 0) {
+		t.Errorf("Empty() = %v of %d steps", change.Empty(), len(change))
 	}
 }
 

@@ -289,30 +289,6 @@ func TestPropertyReleaseLeavesRoutingAsItIs(t *testing.T) {
 	})
 }
 
-func TestPropertyRoutingPlansAreOfOursAlone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := routedScenes().Draw(t, "scene")
-		for name, plan := range s.plans() {
-			change, err := plan()
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			for _, step := range change {
-				switch step.Action {
-				case UpdateRouter, UpdateGateway, DeleteRouter:
-					if r := s.cloud.Router(step.ID); r != nil && !testOwner.Owns(r.Description) {
-						t.Fatalf("%s touches router %s of others: %s", name, r.ID, step)
-					}
-				case DetachInterface, DeleteInterface:
-					if p := s.cloud.Port(step.ID); !testOwner.Owns(p.Description) {
-						t.Fatalf("%s touches port %s of others: %s", name, p.ID, step)
-					}
-				}
-			}
-		}
-	})
-}
-
 func TestARouterLosesItsRoutesBeforeItsGateway(t *testing.T) {
 	cloudWithout := func() *cloud {
 		c := &cloud{}

@@ -139,16 +139,11 @@ func TestPlanOfQoSPolicies(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			change, err := Network(specWith(func(s *Spec) { s.QoSPolicy = tc.want }),
 				observedWith(func(n *ObservedNetwork) { n.QoSPolicy = tc.has }))
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := ""
+			var want []string
 			if tc.step != "" {
-				want = update + tc.step + differs
+				want = append(want, update+tc.step+differs)
 			}
-			if diff := cmp.Diff(want, change.String()); diff != "" {
-				t.Errorf("steps (-want +got):\n%s", diff)
-			}
+			wantChange(t, change, err, want)
 		})
 	}
 }
