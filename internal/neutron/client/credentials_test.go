@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,92 +123,108 @@ func TestSystemWideCloudsFileComesLast(t *testing.T) {
 	}
 }
 
-func TestAnInvalidCloudsFileNamesTheRemedy(t *testing.T) {
-	const named = "OS_CLIENT_CONFIG_FILE"
+// entryA is a clouds.yaml with an entry "a" that has what follows in auth.
+func entryA(auth string) string {
+	return "clouds: {a: {auth: {auth_url: 'http://x.invalid/v3', username: u, project_id: p" + auth + "}}}"
+}
+
+func TestUnusableCredentialsNameTheRemedyAndNoSecret(t *testing.T) {
+	noPassword := entryA(", user_domain_name: d")
 	for name, test := range map[string]struct {
-		prepare func(t *testing.T, cwd string)
-		cloud   string
+		// files are in the current directory, or below config/; "->" begins a link's target. env is the environment.
+		files, env map[string]string
+		cloud      string
 		// mentions are parts of the error.
 		mentions []string
 	}{
-		"no cloud is named": {
-			prepare:  func(*testing.T, string) {},
-			mentions: []string{"--cloud", "OS_CLOUD", "OS_AUTH_URL"},
-		},
-		"no file is anywhere": {
-			prepare: func(*testing.T, string) {}, cloud: "a", mentions: []string{`cloud "a"`, "OS_CLIENT_CONFIG_FILE"},
-		},
+		"no cloud is named":   {mentions: []string{"--cloud", "OS_CLOUD", "OS_AUTH_URL"}},
+		"no file is anywhere": {cloud: "a", mentions: []string{`cloud "a"`, "OS_CLIENT_CONFIG_FILE"}},
 		"the named file is not there": {
-			prepare: func(t *testing.T, cwd string) { t.Setenv(named, filepath.Join(cwd, "absent.yaml")) },
-			cloud:   "a", mentions: []string{"absent.yaml", "no such file"},
+			env:   map[string]string{"OS_CLIENT_CONFIG_FILE": "absent.yaml"},
+			cloud: "a", mentions: []string{"absent.yaml", "no such file"},
 		},
 		"a directory stands in the file's place": {
-			prepare: func(t *testing.T, cwd string) { writeFile(t, "", cwd, "clouds.yaml", "file") },
-			cloud:   "a", mentions: []string{"clouds.yaml", "is a directory"},
+			files: map[string]string{"clouds.yaml/file": ""}, cloud: "a", mentions: []string{"clouds.yaml", "is a directory"},
 		},
 		"a file that cannot be read is not passed over": {
-			prepare: func(t *testing.T, cwd string) {
-				if err := os.Symlink("clouds.yaml", filepath.Join(cwd, "clouds.yaml")); err != nil {
-					t.Fatal(err)
-				}
-				writeFile(t, cloudsYAML("config", "a"), os.Getenv("XDG_CONFIG_HOME"), "openstack", "clouds.yaml")
-			},
+			files: map[string]string{"clouds.yaml": "->clouds.yaml", "config/openstack/clouds.yaml": cloudsYAML("config", "a")},
 			cloud: "a", mentions: []string{"clouds.yaml", "too many levels of symbolic links"},
 		},
 		"an unknown cloud is answered with the known ones": {
-			prepare: func(t *testing.T, cwd string) { writeFile(t, cloudsYAML("cwd", "b", "a"), cwd, "clouds.yaml") },
-			cloud:   "c", mentions: []string{`cloud "c"`, "a, b"},
+			files: map[string]string{"clouds.yaml": cloudsYAML("cwd", "b", "a")}, cloud: "c", mentions: []string{`cloud "c"`, "a, b"},
 		},
 		"an empty file has no clouds": {
-			prepare: func(t *testing.T, cwd string) { writeFile(t, "", cwd, "clouds.yaml") },
-			cloud:   "c", mentions: []string{"no clouds"},
+			files: map[string]string{"clouds.yaml": ""}, cloud: "c", mentions: []string{"no clouds"},
 		},
 		"auth_url is missing": {
-			prepare: func(t *testing.T, cwd string) {
-				writeFile(t, "clouds: {a: {auth: {username: u, password: "+canaryPassword+", user_domain_name: d, "+
-					"project_id: p}}}", cwd, "clouds.yaml")
-			},
+			files: map[string]string{"clouds.yaml": "clouds: {a: {auth: {username: u, password: " + canaryPassword + "}}}"},
 			cloud: "a", mentions: []string{"auth_url"},
 		},
+		"an entry is null": {
+			files: map[string]string{"clouds.yaml": "clouds: {a: }"},
+			cloud: "a", mentions: []string{"auth_url"},
+		},
+		"an entry has no auth": {
+			files: map[string]string{"clouds.yaml": "clouds: {a: {verify: true}}"},
+			cloud: "a", mentions: []string{"auth_url"},
+		},
+		"an entry's auth is null": {
+			files: map[string]string{"clouds.yaml": "clouds: {a: {auth: }}"},
+			cloud: "a", mentions: []string{"auth_url"},
+		},
+		"secure.yaml has no entry": {
+			files: map[string]string{"clouds.yaml": "clouds: {a: {auth: }}", "secure.yaml": "clouds: {b: }"},
+			cloud: "a", mentions: []string{"auth_url"},
+		},
+		"a user name without a domain in clouds.yaml": {
+			files: map[string]string{"clouds.yaml": entryA(", password: " + canaryPassword)}, cloud: "a",
+			mentions: []string{"user_domain_name"},
+		},
 		"the file for cacert is missing": {
-			prepare: func(t *testing.T, cwd string) {
-				writeFile(t, cloudsYAML("cwd", "a")+"    cacert: /nowhere/ca.pem\n", cwd, "clouds.yaml")
-			},
+			files: map[string]string{"clouds.yaml": cloudsYAML("cwd", "a") + "    cacert: /nowhere/ca.pem\n"},
 			cloud: "a", mentions: []string{"/nowhere/ca.pem", "no such file"},
 		},
 		"the file for cacert holds no certificate": {
-			prepare: func(t *testing.T, cwd string) {
-				path := writeFile(t, canaryBody, cwd, "ca.pem")
-				writeFile(t, cloudsYAML("cwd", "a")+"    cacert: "+path+"\n", cwd, "clouds.yaml")
-			},
+			files: map[string]string{"ca.pem": canaryBody, "clouds.yaml": cloudsYAML("cwd", "a") + "    cacert: ca.pem\n"},
 			cloud: "a", mentions: []string{"ca.pem", "CA"},
 		},
 		"broken YAML in the line of the password is not quoted": {
-			prepare: func(t *testing.T, cwd string) {
-				writeFile(t, "clouds:\n  a:\n    auth:\n      password: {"+canaryPassword+"\n", cwd, "clouds.yaml")
-			},
+			files: map[string]string{"clouds.yaml": "clouds:\n  a:\n    auth:\n      password: {" + canaryPassword + "\n"},
 			cloud: "a", mentions: []string{"clouds.yaml", "line"},
 		},
 		"a password that reads as an alias is not quoted": {
-			prepare: func(t *testing.T, cwd string) {
-				writeFile(t, "clouds:\n  a:\n    auth:\n      password: *"+canaryPassword+"\n", cwd, "clouds.yaml")
-			},
+			files: map[string]string{"clouds.yaml": "clouds:\n  a:\n    auth:\n      password: *" + canaryPassword + "\n"},
 			cloud: "a", mentions: []string{"clouds.yaml"},
 		},
 		"a value of the wrong form is not quoted": {
-			prepare: func(t *testing.T, cwd string) {
-				writeFile(t, "clouds:\n  a:\n    auth: "+canaryPassword+"\n", cwd, "clouds.yaml")
-			},
+			files: map[string]string{"clouds.yaml": "clouds:\n  a:\n    auth: " + canaryPassword + "\n"},
 			cloud: "a", mentions: []string{"line 3"},
 		},
 		"a file that is one string is not quoted": {
-			prepare: func(t *testing.T, cwd string) { writeFile(t, canaryPassword, cwd, "clouds.yaml") },
-			cloud:   "a", mentions: []string{"clouds.yaml"},
+			files: map[string]string{"clouds.yaml": canaryPassword}, cloud: "a", mentions: []string{"clouds.yaml"},
 		},
+		"an alias in secure.yaml is not quoted": {
+			files: map[string]string{
+				"clouds.yaml": noPassword, "secure.yaml": "clouds:\n  a:\n    auth:\n      password: *" + canaryPassword + "\n",
+			}, cloud: "a", mentions: []string{"secure.yaml"},
+		},
+		"a value of the wrong form in secure.yaml is not quoted": {
+			files: map[string]string{"clouds.yaml": noPassword, "secure.yaml": "clouds:\n  a:\n    auth: " + canaryPassword + "\n"},
+			cloud: "a", mentions: []string{"secure.yaml: line 3"},
+		},
+		"a secure.yaml that cannot be opened is not passed over": {
+			files: map[string]string{"clouds.yaml": noPassword, "secure.yaml": "->secure.yaml"},
+			cloud: "a", mentions: []string{"secure.yaml: too many levels"},
+		},
+		"no user in the environment":     {env: with("OS_USERNAME", ""), mentions: []string{"OS_USERNAME"}},
+		"no password in the environment": {env: with("OS_PASSWORD", ""), mentions: []string{"OS_PASSWORD"}},
+		"no project in the environment":  {env: with("OS_PROJECT_NAME", ""), mentions: []string{"OS_PROJECT_NAME"}},
+		"a user name without a domain":   {env: with("OS_USER_DOMAIN_NAME", ""), mentions: []string{"OS_USER_DOMAIN_NAME"}},
+		"a project without a domain":     {env: with("OS_PROJECT_DOMAIN_NAME", ""), mentions: []string{"OS_PROJECT_DOMAIN_NAME"}},
+		"a user by name and id":          {env: with("OS_USER_ID", "id"), mentions: []string{"OS_ variables"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cwd, _ := bareEnvironment(t)
-			test.prepare(t, cwd)
+			place(t, test.files, test.env)
 			_, err := LoadCredentials(test.cloud)
 			if err == nil {
 				t.Fatal("no error")
@@ -229,17 +246,90 @@ func TestAnInvalidCloudsFileNamesTheRemedy(t *testing.T) {
 	}
 }
 
-func TestSecureFileIsMergedFromBesideTheCloudsFile(t *testing.T) {
-	_, config := bareEnvironment(t)
-	writeFile(t, "clouds: {a: {auth: {auth_url: 'http://x.invalid/v3', username: u, user_domain_name: d, project_id: p}}}",
-		config, "openstack", "clouds.yaml")
-	writeFile(t, "clouds: {a: {auth: {password: "+canaryPassword+"}}}", config, "openstack", "secure.yaml")
-	credentials, err := LoadCredentials("a")
-	if err != nil {
-		t.Fatal(err)
+// place puts files and variables, and nothing else, where credentials come from: files below config/ into the user's
+// configuration, others into the current directory.
+func place(t *testing.T, files, env map[string]string) {
+	t.Helper()
+	cwd, config := bareEnvironment(t)
+	for name, content := range files {
+		in := cwd
+		if of, below := strings.CutPrefix(name, "config/"); below {
+			in, name = config, of
+		}
+		if to, link := strings.CutPrefix(content, "->"); !link {
+			writeFile(t, content, in, name)
+		} else if err := os.Symlink(to, filepath.Join(in, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if credentials.auth().Password != canaryPassword {
-		t.Error("the password of secure.yaml was not taken")
+	for key, value := range env {
+		t.Setenv(key, value)
+	}
+}
+
+// with is fullEnvironment with other values of variables, given as key, value and so on.
+func with(changes ...string) map[string]string {
+	env := maps.Clone(fullEnvironment)
+	for at := 0; at < len(changes); at += 2 {
+		env[changes[at]] = changes[at+1]
+	}
+	return env
+}
+
+func TestUsableCredentials(t *testing.T) {
+	user, password := entryA(", user_domain_name: d"), "clouds: {a: {auth: {password: "+canaryPassword+"}}}"
+	environment := func(text string) string { return strings.Replace(text, "{a:", "{environment:", 1) }
+	for name, test := range map[string]struct {
+		files, env map[string]string
+		cloud      string
+		// project is the project's id, if it is named by that. token is true for what cannot be renewed.
+		project string
+		token   bool
+	}{
+		"secure.yaml beside clouds.yaml": {
+			files:   map[string]string{"config/openstack/clouds.yaml": user, "config/openstack/secure.yaml": password},
+			project: "p", cloud: "a",
+		},
+		"auth that is all in secure.yaml": {
+			files: map[string]string{"clouds.yaml": "clouds: {a: {region_name: r}}",
+				"secure.yaml": entryA(", user_domain_name: d, password: " + canaryPassword)}, project: "p", cloud: "a",
+		},
+		"a secure.yaml with nothing in it": {
+			files:   map[string]string{"clouds.yaml": cloudsYAML("cwd", "a"), "secure.yaml": "# nothing yet\n"},
+			project: "", cloud: "a",
+		},
+		"a cloud with the name environment": {
+			files:   map[string]string{"clouds.yaml": environment(user), "secure.yaml": environment(password)},
+			project: "p", cloud: "environment",
+		},
+		"a token": {env: map[string]string{"OS_AUTH_URL": "http://env.invalid/v3", "OS_TOKEN": canaryToken}, token: true},
+		"an application credential": {env: map[string]string{
+			"OS_AUTH_URL": "http://env.invalid/v3", "OS_APPLICATION_CREDENTIAL_ID": "id",
+			"OS_APPLICATION_CREDENTIAL_SECRET": canaryPassword,
+		}},
+		// It gives the project's id and name, and the project's domain by id.
+		"the openrc of Horizon": {
+			env: with("OS_PROJECT_ID", "pid", "OS_PROJECT_DOMAIN_NAME", "", "OS_PROJECT_DOMAIN_ID", "default",
+				"OS_IDENTITY_API_VERSION", "3"), project: "pid",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			place(t, test.files, test.env)
+			credentials, err := LoadCredentials(test.cloud)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := credentials.auth()
+			if a.AllowReauth == test.token {
+				t.Errorf("logs in again: %t", a.AllowReauth)
+			}
+			if secret := a.Password + a.TokenID + a.ApplicationCredentialSecret; secret != canaryPassword && secret != canaryToken {
+				t.Errorf("the secret is %q", secret)
+			}
+			if test.project != "" && a.Scope.ProjectID != test.project {
+				t.Errorf("the project is %q, want %q", a.Scope.ProjectID, test.project)
+			}
+		})
 	}
 }
 
@@ -251,10 +341,7 @@ var fullEnvironment = map[string]string{
 }
 
 func TestEnvironmentAloneIsEnough(t *testing.T) {
-	bareEnvironment(t)
-	for key, value := range fullEnvironment {
-		t.Setenv(key, value)
-	}
+	place(t, nil, fullEnvironment)
 	credentials, err := LoadCredentials("")
 	if err != nil {
 		t.Fatal(err)
@@ -277,51 +364,8 @@ func TestEnvironmentAloneIsEnough(t *testing.T) {
 	}
 }
 
-func TestIncompleteEnvironmentNamesWhatIsMissing(t *testing.T) {
-	for _, missing := range []string{"OS_USERNAME", "OS_PASSWORD", "OS_PROJECT_NAME"} {
-		t.Run("without "+missing, func(t *testing.T) {
-			bareEnvironment(t)
-			for key, value := range fullEnvironment {
-				t.Setenv(key, value)
-			}
-			t.Setenv(missing, "")
-			_, err := LoadCredentials("")
-			if err == nil || !strings.Contains(err.Error(), missing) {
-				t.Errorf("the error does not name %s: %v", missing, err)
-			}
-		})
-	}
-}
-
-func TestTokenOrApplicationCredentialNeedsNoPassword(t *testing.T) {
-	for name, env := range map[string]map[string]string{
-		"a token": {"OS_TOKEN": canaryToken},
-		"an application credential": {
-			"OS_APPLICATION_CREDENTIAL_ID": "id", "OS_APPLICATION_CREDENTIAL_SECRET": canaryPassword,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bareEnvironment(t)
-			t.Setenv("OS_AUTH_URL", "http://env.invalid/v3")
-			for key, value := range env {
-				t.Setenv(key, value)
-			}
-			credentials, err := LoadCredentials("")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, want := credentials.auth().AllowReauth, env["OS_TOKEN"] == ""; got != want {
-				t.Errorf("logs in again: %t, want %t", got, want)
-			}
-		})
-	}
-}
-
 func TestEveryPasswordSurvivesTheEnvironment(t *testing.T) {
-	bareEnvironment(t)
-	for key, value := range fullEnvironment {
-		t.Setenv(key, value)
-	}
+	place(t, nil, fullEnvironment)
 	rapid.Check(t, func(t *rapid.T) {
 		password := rapid.StringOf(rapid.RuneFrom([]rune("aZ0 \t\n:#'\"\\%~!&*{}[]|>-@`é\u0085\u2028\U0001F600"))).
 			Filter(func(s string) bool { return s != "" }).Draw(t, "password")
@@ -339,206 +383,28 @@ func TestEveryPasswordSurvivesTheEnvironment(t *testing.T) {
 	})
 }
 
-func TestCredentialsArePrintedWithoutSecrets(t *testing.T) {
-	bareEnvironment(t)
-	for key, value := range fullEnvironment {
-		t.Setenv(key, value)
-	}
-	credentials, err := LoadCredentials("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
-		for name, value := range map[string]any{
-			"the value": credentials, "a pointer": &credentials, "a slice": []Credentials{credentials},
-			"a map": map[string]Credentials{"a": credentials},
-		} {
-			text := fmt.Sprintf(format, value)
-			if strings.Contains(text, canaryPassword) || strings.Contains(text, fmt.Sprintf("%x", canaryPassword)) {
-				t.Errorf("%s of %s shows the password: %s", format, name, text)
-			}
-		}
-	}
-	for name, value := range map[string]any{
-		"the value": credentials, "a pointer": &credentials, "a Cloud": NewCloud(credentials, Options{}),
-	} {
-		content, err := json.Marshal(value)
-		if strings.Contains(string(content), canaryPassword) {
-			t.Errorf("JSON of %s shows the password: %s (%v)", name, content, err)
-		}
-	}
-	if want := `cloud "environment" at http://env.invalid/v3`; credentials.String() != want {
-		t.Errorf("String gives %q, want %q", credentials.String(), want)
-	}
-}
-
-func TestSecureFileThatCannotBeUsedIsNoSecretAndNotPassedOver(t *testing.T) {
-	const clouds = "clouds: {NAME: {auth: {auth_url: 'http://x.invalid/v3', username: u, user_domain_name: d, " +
-		"project_id: p}}}"
-	for name, test := range map[string]struct {
-		content string
-		link    bool
-		mention string
-	}{
-		"an alias in it is not quoted": {
-			content: "clouds:\n  NAME:\n    auth:\n      password: *" + canaryPassword + "\n", mention: "secure.yaml",
-		},
-		"a value of the wrong form is not quoted": {
-			content: "clouds:\n  NAME:\n    auth: " + canaryPassword + "\n", mention: "secure.yaml: line 3",
-		},
-		"one that cannot be opened is not passed over": {link: true, mention: "secure.yaml: too many levels"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cwd, _ := bareEnvironment(t)
-			writeFile(t, strings.ReplaceAll(clouds, "NAME", "a"), cwd, "clouds.yaml")
-			if test.link {
-				if err := os.Symlink("secure.yaml", filepath.Join(cwd, "secure.yaml")); err != nil {
-					t.Fatal(err)
-				}
-			} else {
-				writeFile(t, strings.ReplaceAll(test.content, "NAME", "a"), cwd, "secure.yaml")
-			}
-			_, err := LoadCredentials("a")
-			if err == nil {
-				t.Fatal("no error")
-			}
-			if strings.Contains(err.Error(), canaryPassword) {
-				t.Errorf("the error quotes the file: %v", err)
-			}
-			if !strings.Contains(err.Error(), test.mention) {
-				t.Errorf("the error does not mention %q: %v", test.mention, err)
-			}
-		})
-	}
-}
-
-func TestCloudMayBearTheNameEnvironment(t *testing.T) {
-	cwd, _ := bareEnvironment(t)
-	writeFile(t, "clouds: {environment: {auth: {auth_url: 'http://x.invalid/v3', username: u, user_domain_name: d, "+
-		"project_id: p}}}", cwd, "clouds.yaml")
-	writeFile(t, "clouds: {environment: {auth: {password: "+canaryPassword+"}}}", cwd, "secure.yaml")
-	credentials, err := LoadCredentials("environment")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if credentials.auth().Password != canaryPassword {
-		t.Error("secure.yaml was not read for a cloud of this name")
-	}
-}
-
-func TestEmptySecureFileSaysNothing(t *testing.T) {
-	cwd, _ := bareEnvironment(t)
-	writeFile(t, cloudsYAML("cwd", "a"), cwd, "clouds.yaml")
-	writeFile(t, "# nothing yet\n", cwd, "secure.yaml")
-	if _, err := LoadCredentials("a"); err != nil {
-		t.Fatal(err)
-	}
-}
-func TestCloudWithoutAuthIsAnErrorOrGetsItFromSecureFile(t *testing.T) {
-	for name, test := range map[string]struct {
-		clouds, secure string
-		wantError      string
-	}{
-		"an entry that is null":       {clouds: "clouds: {a: }", wantError: "auth_url"},
-		"an entry without auth":       {clouds: "clouds: {a: {region_name: r}}", wantError: "auth_url"},
-		"an entry whose auth is null": {clouds: "clouds: {a: {auth: }}", wantError: "auth_url"},
-		"auth that is all in secure.yaml": {
-			clouds: "clouds: {a: {region_name: r}}",
-			secure: "clouds: {a: {auth: {auth_url: 'http://x.invalid/v3', username: u, password: p, user_domain_name: d, " +
-				"project_id: p}}}",
-		},
-		"a secure.yaml that says nothing of the cloud": {
-			clouds: "clouds: {a: {auth: }}", secure: "clouds: {b: }", wantError: "auth_url",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cwd, _ := bareEnvironment(t)
-			writeFile(t, test.clouds, cwd, "clouds.yaml")
-			if test.secure != "" {
-				writeFile(t, test.secure, cwd, "secure.yaml")
-			}
-			_, err := LoadCredentials("a")
-			switch {
-			case test.wantError == "" && err != nil:
-				t.Fatal(err)
-			case test.wantError != "" && (err == nil || !strings.Contains(err.Error(), test.wantError)):
-				t.Errorf("the error does not mention %s: %v", test.wantError, err)
-			}
-		})
-	}
-}
-func TestCredentialsThatKeystoneCannotTakeAreRefusedAtOnce(t *testing.T) {
-	for name, test := range map[string]struct {
-		unset   []string
-		set     map[string]string
-		mention string
-	}{
-		"a user name without a domain": {unset: []string{"OS_USER_DOMAIN_NAME"}, mention: "OS_USER_DOMAIN_NAME"},
-		"a project name without a domain": {
-			unset: []string{"OS_PROJECT_DOMAIN_NAME"}, mention: "OS_PROJECT_DOMAIN_NAME",
-		},
-		"a user by name and id": {set: map[string]string{"OS_USER_ID": "id"}, mention: "OS_ variables"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bareEnvironment(t)
-			for key, value := range fullEnvironment {
-				t.Setenv(key, value)
-			}
-			for _, key := range test.unset {
-				t.Setenv(key, "")
-			}
-			for key, value := range test.set {
-				t.Setenv(key, value)
-			}
-			_, err := LoadCredentials("")
-			if err == nil || !strings.Contains(err.Error(), test.mention) {
-				t.Errorf("the error does not mention %s: %v", test.mention, err)
-			}
-		})
-	}
-
-	t.Run("a user name without a domain in clouds.yaml", func(t *testing.T) {
-		cwd, _ := bareEnvironment(t)
-		writeFile(t, "clouds: {a: {auth: {auth_url: 'http://x.invalid/v3', username: u, password: "+canaryPassword+
-			", project_id: p}}}", cwd, "clouds.yaml")
-		_, err := LoadCredentials("a")
-		if err == nil || !strings.Contains(err.Error(), "user_domain_name") {
-			t.Errorf("the error does not say what is missing: %v", err)
-		}
-	})
-}
-
-func TestVariablesOfDashboardAreTaken(t *testing.T) {
-	// The openrc that Horizon hands out gives the project's id and name, and the project's domain by id.
-	bareEnvironment(t)
-	for key, value := range fullEnvironment {
-		t.Setenv(key, value)
-	}
-	t.Setenv("OS_PROJECT_ID", "pid")
-	t.Setenv("OS_PROJECT_DOMAIN_NAME", "")
-	t.Setenv("OS_PROJECT_DOMAIN_ID", "default")
-	t.Setenv("OS_IDENTITY_API_VERSION", "3")
-	credentials, err := LoadCredentials("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff("pid", credentials.auth().Scope.ProjectID); diff != "" {
-		t.Errorf("project (-want +got):\n%s", diff)
-	}
-}
 func TestPrintingCredentialsShowsNoSecret(t *testing.T) {
 	credentials := passwordCredentials("http://user:"+canaryPassword+"@x.invalid/v3", canaryPassword)
 	type holder struct{ inner Credentials }
 	cloud := NewCloud(credentials, Options{})
-	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%d", "%x"} {
-		for name, value := range map[string]any{
-			"credentials": credentials, "an unexported field": holder{credentials}, "a Cloud": cloud, "what holds a Cloud": struct{ inner *Cloud }{cloud},
-		} {
+	for name, value := range map[string]any{
+		"the value": credentials, "a pointer": &credentials, "a slice": []Credentials{credentials},
+		"a map": map[string]Credentials{"a": credentials}, "an unexported field": holder{credentials}, "a Cloud": cloud,
+		"what holds a Cloud": struct{ inner *Cloud }{cloud},
+	} {
+		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
 			text := fmt.Sprintf(format, value)
 			if strings.Contains(text, canaryPassword) || strings.Contains(text, fmt.Sprintf("%x", canaryPassword)) {
 				t.Errorf("%s of %s shows the password: %s", format, name, text)
 			}
 		}
+		if content, err := json.Marshal(value); strings.Contains(string(content), canaryPassword) {
+			t.Errorf("JSON of %s shows the password: %s (%v)", name, content, err)
+		}
+	}
+	credentials = passwordCredentials("http://x.invalid/v3", canaryPassword)
+	if want := `cloud "test" at http://x.invalid/v3`; credentials.String() != want {
+		t.Errorf("String gives %q, want %q", credentials.String(), want)
 	}
 	if text := new(Credentials).String(); text == "" {
 		t.Error("the zero Credentials have no String")

@@ -56,7 +56,54 @@ func neutronBody(kind, message string) string {
 	return fmt.Sprintf(`{"NeutronError": {"type": %q, "message": %q, "detail": ""}}`, kind, message)
 }
 
-func TestRefusalsBecomeKinds(t *testing.T) {
+func TestNeutronsRefusalsBecomeKinds(t *testing.T) {
+	for name, test := range map[string]struct {
+		method string
+		status int
+		is     string
+		want   Kind
+	}{
+		"a quota that is full waits for capacity":                    {"POST", 409, "OverQuota", Capacity},
+		"addresses that are used up are no quota":                    {"POST", 409, "IpAddressGenerationFailure", Exhausted},
+		"subnets that are for others are the spec's fault":           {"POST", 409, "IpAddressGenerationFailureNoMatchingSubnet", Invalid},
+		"an address that is another port's is taken":                 {"POST", 409, "IpAddressAlreadyAllocated", Taken},
+		"an address that is in use is taken":                         {"PUT", 409, "IpAddressInUse", Taken},
+		"a MAC that is in use is taken":                              {"POST", 409, "MacAddressInUse", Taken},
+		"an address outside its subnet is the spec's fault":          {"POST", 400, "InvalidIpForSubnet", Invalid},
+		"a security group that is not there is the spec's fault":     {"POST", 404, "SecurityGroupNotFound", Invalid},
+		"a network that is gone when a port is made":                 {"POST", 404, "NetworkNotFound", NotFound},
+		"a subnet that is gone when a port is made":                  {"POST", 404, "SubnetNotFound", NotFound},
+		"a port that a router has is in use":                         {"DELETE", 409, "ServicePortInUse", InUse},
+		"a port with a floating IP of another project":               {"DELETE", 409, "FipAssociated", InUse},
+		"a port that carries a trunk is in use":                      {"DELETE", 409, "PortInUseAsTrunkParent", InUse},
+		"a port that is part of a trunk is in use":                   {"DELETE", 409, "PortInUseAsSubPort", InUse},
+		"segments that are used up wait for capacity":                {"POST", 503, "NoNetworkAvailable", Capacity},
+		"a network that is in use":                                   {"DELETE", 409, "NetworkInUse", InUse},
+		"a subnet that is in use":                                    {"DELETE", 409, "SubnetInUse", InUse},
+		"a gateway in the pools is the spec's fault":                 {"PUT", 409, "GatewayConflictWithAllocationPools", Invalid},
+		"a revision that moved":                                      {"PUT", 412, "RevisionNumberConstraintFailed", Conflict},
+		"a conflict of an unknown type passes":                       {"PUT", 409, "Something", Transient},
+		"a bad request is the spec's fault":                          {"POST", 400, "InvalidInput", Invalid},
+		"what the policy forbids":                                    {"POST", 403, "PolicyNotAuthorized", Forbidden},
+		"a segment that is another network's is the spec's fault":    {"POST", 409, "VlanIdInUse", Invalid},
+		"an availability zone that is missing is no missing network": {"POST", 404, "AvailabilityZoneNotFound", Invalid},
+		"a network that others use cannot be taken back":             {"PUT", 409, "InvalidSharedSetting", InUse},
+		"a resource that is gone":                                    {"GET", 404, "NetworkNotFound", NotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
+				answer(w, test.status, neutronBody(test.is, "Its words."))
+			})
+			err := call(t.Context(), f.cloud(Options{}), test.method)
+			want := outcome{Kind: test.want, Text: "test call: Its words (" + test.is + ")"}
+			if diff := cmp.Diff(want, outcomeOf(t, err)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnswersBecomeErrors(t *testing.T) {
 	const html = "<html><body>" + canaryBody + "</body></html>"
 	for name, test := range map[string]struct {
 		method string
@@ -65,110 +112,6 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 		body   string
 		want   outcome
 	}{
-		"a quota that is full waits for capacity": {
-			method: "POST", status: 409, body: neutronBody("OverQuota", "Quota exceeded for resources: ['network']."),
-			want: outcome{Kind: Capacity, Text: "test call: Quota exceeded for resources: ['network'] (OverQuota)"},
-		},
-		"addresses that are used up are no quota": {
-			method: "POST", status: 409, body: neutronBody("IpAddressGenerationFailure", "No more IP addresses."),
-			want: outcome{Kind: Exhausted, Text: "test call: No more IP addresses (IpAddressGenerationFailure)"},
-		},
-		"subnets that are for others are the spec's fault": {
-			method: "POST", status: 409, body: neutronBody("IpAddressGenerationFailureNoMatchingSubnet", "No subnet."),
-			want: outcome{Kind: Invalid, Text: "test call: No subnet (IpAddressGenerationFailureNoMatchingSubnet)"},
-		},
-		"an address that is another port's is taken": {
-			method: "POST", status: 409, body: neutronBody("IpAddressAlreadyAllocated", "Allocated."),
-			want: outcome{Kind: Taken, Text: "test call: Allocated (IpAddressAlreadyAllocated)"},
-		},
-		"an address that is in use is taken": {
-			method: "PUT", status: 409, body: neutronBody("IpAddressInUse", "In use."),
-			want: outcome{Kind: Taken, Text: "test call: In use (IpAddressInUse)"},
-		},
-		"a MAC that is in use is taken": {
-			method: "POST", status: 409, body: neutronBody("MacAddressInUse", "In use."),
-			want: outcome{Kind: Taken, Text: "test call: In use (MacAddressInUse)"},
-		},
-		"an address outside its subnet is the spec's fault": {
-			method: "POST", status: 400, body: neutronBody("InvalidIpForSubnet", "Not valid."),
-			want: outcome{Kind: Invalid, Text: "test call: Not valid (InvalidIpForSubnet)"},
-		},
-		"a security group that is not there is the spec's fault": {
-			method: "POST", status: 404, body: neutronBody("SecurityGroupNotFound", "Does not exist."),
-			want: outcome{Kind: Invalid, Text: "test call: Does not exist (SecurityGroupNotFound)"},
-		},
-		"a network that is gone when a port is made": {
-			method: "POST", status: 404, body: neutronBody("NetworkNotFound", "Not found."),
-			want: outcome{Kind: NotFound, Text: "test call: Not found (NetworkNotFound)"},
-		},
-		"a subnet that is gone when a port is made": {
-			method: "POST", status: 404, body: neutronBody("SubnetNotFound", "Not found."),
-			want: outcome{Kind: NotFound, Text: "test call: Not found (SubnetNotFound)"},
-		},
-		"a port that a router has is in use": {
-			method: "DELETE", status: 409, body: neutronBody("ServicePortInUse", "In use."),
-			want: outcome{Kind: InUse, Text: "test call: In use (ServicePortInUse)"},
-		},
-		"a port with a floating IP of another project": {
-			method: "DELETE", status: 409, body: neutronBody("FipAssociated", "Has one."),
-			want: outcome{Kind: InUse, Text: "test call: Has one (FipAssociated)"},
-		},
-		"a port that carries a trunk is in use": {
-			method: "DELETE", status: 409, body: neutronBody("PortInUseAsTrunkParent", "In use."),
-			want: outcome{Kind: InUse, Text: "test call: In use (PortInUseAsTrunkParent)"},
-		},
-		"a port that is part of a trunk is in use": {
-			method: "DELETE", status: 409, body: neutronBody("PortInUseAsSubPort", "In use."),
-			want: outcome{Kind: InUse, Text: "test call: In use (PortInUseAsSubPort)"},
-		},
-		"segments that are used up wait for capacity": {
-			method: "POST", status: 503, body: neutronBody("NoNetworkAvailable", "None left."),
-			want: outcome{Kind: Capacity, Text: "test call: None left (NoNetworkAvailable)"},
-		},
-		"a network that is in use": {
-			method: "DELETE", status: 409, body: neutronBody("NetworkInUse", "In use."),
-			want: outcome{Kind: InUse, Text: "test call: In use (NetworkInUse)"},
-		},
-		"a subnet that is in use": {
-			method: "DELETE", status: 409, body: neutronBody("SubnetInUse", "In use."),
-			want: outcome{Kind: InUse, Text: "test call: In use (SubnetInUse)"},
-		},
-		"a gateway in the pools is the spec's fault": {
-			method: "PUT", status: 409, body: neutronBody("GatewayConflictWithAllocationPools", "Conflict."),
-			want: outcome{Kind: Invalid, Text: "test call: Conflict (GatewayConflictWithAllocationPools)"},
-		},
-		"a revision that moved": {
-			method: "PUT", status: 412, body: neutronBody("RevisionNumberConstraintFailed", "Moved."),
-			want: outcome{Kind: Conflict, Text: "test call: Moved (RevisionNumberConstraintFailed)"},
-		},
-		"a conflict of an unknown type passes": {
-			method: "PUT", status: 409, body: neutronBody("Something", "Else."),
-			want: outcome{Kind: Transient, Text: "test call: Else (Something)"},
-		},
-		"a bad request is the spec's fault": {
-			method: "POST", status: 400, body: neutronBody("InvalidInput", "Bad."),
-			want: outcome{Kind: Invalid, Text: "test call: Bad (InvalidInput)"},
-		},
-		"a request that the policy forbids takes other credentials, or another spec": {
-			method: "POST", status: 403, body: neutronBody("PolicyNotAuthorized", "No."),
-			want: outcome{Kind: Forbidden, Text: "test call: No (PolicyNotAuthorized)"},
-		},
-		"a segment that is another network's is the spec's fault": {
-			method: "POST", status: 409, body: neutronBody("VlanIdInUse", "Taken."),
-			want: outcome{Kind: Invalid, Text: "test call: Taken (VlanIdInUse)"},
-		},
-		"an availability zone that there is not is the spec's fault, and no network that is missing": {
-			method: "POST", status: 404, body: neutronBody("AvailabilityZoneNotFound", "None."),
-			want: outcome{Kind: Invalid, Text: "test call: None (AvailabilityZoneNotFound)"},
-		},
-		"a network that others use cannot be taken back": {
-			method: "PUT", status: 409, body: neutronBody("InvalidSharedSetting", "Used."),
-			want: outcome{Kind: InUse, Text: "test call: Used (InvalidSharedSetting)"},
-		},
-		"a resource that is gone": {
-			method: "GET", status: 404, body: neutronBody("NetworkNotFound", "Network 1 could not be found."),
-			want: outcome{Kind: NotFound, Text: "test call: Network 1 could not be found (NetworkNotFound)"},
-		},
 		"a server error with Neutron's words may have been carried out": {
 			method: "POST", status: 500, body: neutronBody("HTTPInternalServerError", "Request Failed."),
 			want: outcome{
@@ -202,10 +145,6 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 		"unavailable may ask to wait, too": {
 			method: "GET", status: 503, header: map[string]string{"Retry-After": "5"},
 			want: outcome{Kind: Transient, Text: "test call: service unavailable (HTTP 503)", Wait: 5 * time.Second},
-		},
-		"a wait of a day is an hour": {
-			method: "GET", status: 429, header: map[string]string{"Retry-After": "86400"},
-			want: outcome{Kind: Throttled, Text: "test call: too many requests (HTTP 429)", Wait: time.Hour},
 		},
 		"a negative wait is none": {
 			method: "GET", status: 429, header: map[string]string{"Retry-After": "-5"},

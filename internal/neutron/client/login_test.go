@@ -25,6 +25,15 @@ import (
 // noContent is a Neutron that answers any call as it does a deletion.
 func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
+// expire has the token of a client that has logged in expire.
+func (f *fakeCloud) expire(c *Cloud) {
+	f.t.Helper()
+	if _, err := c.Identity(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	f.Revoke()
+}
+
 // quoteRequest refuses a request with all that it brought in Keystone's sentence.
 func quoteRequest(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
@@ -253,10 +262,7 @@ func TestOldTokenIsRenewedOnceAndTheCallRepeatedOnce(t *testing.T) {
 		answer(w, okCodes[r.Method][0], "{}")
 	})
 	c := f.cloud(Options{})
-	if _, err := c.Identity(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.Revoke()
+	f.expire(c)
 	var group sync.WaitGroup
 	for range 16 {
 		group.Go(func() {
@@ -290,10 +296,7 @@ func TestFreshTokenThatIsRefusedEndsThere(t *testing.T) {
 func TestCallThatBreaksAfterARenewalMayBeDone(t *testing.T) {
 	f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusBadGateway, "") })
 	c := f.cloud(Options{})
-	if _, err := c.Identity(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.Revoke()
+	f.expire(c)
 	got := outcomeOf(t, call(t.Context(), c, http.MethodPost))
 	want := outcome{Kind: Transient, Text: "test call: bad gateway (HTTP 502)", MaybeDone: true}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -304,10 +307,7 @@ func TestCallThatBreaksAfterARenewalMayBeDone(t *testing.T) {
 func TestChangedPasswordIsARefusalOfCredentials(t *testing.T) {
 	f := newFakeCloud(t, noContent)
 	c := f.cloud(Options{})
-	if _, err := c.Identity(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.Revoke()
+	f.expire(c)
 	f.Set(func() {
 		f.Keystone = func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusUnauthorized, `{"error": {"message": "The request you have made requires authentication."}}`)
@@ -335,59 +335,53 @@ func TestCallsAreCounted(t *testing.T) {
 	}
 }
 
-func TestFailedLogInStandsForAWhileAndThenIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := inBubble(t, noContent, Options{})
-		f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
-		for range 100 {
-			if _, err := c.Identity(t.Context()); KindOf(err) != Unauthenticated {
-				t.Fatalf("got %v", err)
-			}
-		}
-		if got := f.Logins.Load(); got != 1 {
-			t.Errorf("%d log-ins with a wrong password at once, want 1", got)
-		}
-		f.Keystone = nil
-		elapse(loginPause)
-		if _, err := c.Identity(t.Context()); err != nil {
-			t.Errorf("it does not recover: %v", err)
-		}
-	})
-}
-
-func TestRenewalThatFailsIsNotHammered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := inBubble(t, noContent, Options{})
-		if _, err := c.Identity(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		f.Revoke()
-		f.Set(func() {
-			f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
+// TestFailedLogInsAreNotHammered also holds that a failure stands for a while only.
+func TestFailedLogInsAreNotHammered(t *testing.T) {
+	for name, renewal := range map[string]bool{"the first log-in": false, "a renewal": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, c := inBubble(t, noContent, Options{})
+				if renewal {
+					f.expire(c)
+				}
+				before := f.Logins.Load()
+				f.Set(func() {
+					f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
+				})
+				for range 100 {
+					if err := call(t.Context(), c, http.MethodDelete); KindOf(err) != Unauthenticated {
+						t.Fatalf("got %v", err)
+					}
+				}
+				if got := f.Logins.Load() - before; got != 1 {
+					t.Errorf("%d log-ins with a wrong password at once, want 1", got)
+				}
+				elapse(loginPause)
+				_ = call(t.Context(), c, http.MethodDelete)
+				if got := f.Logins.Load() - before; got != 2 {
+					t.Errorf("%d log-ins after the first pause, want 2", got)
+				}
+				for range 3600 {
+					_ = call(t.Context(), c, http.MethodDelete)
+					elapse(time.Second)
+				}
+				if got, most := f.Logins.Load()-before, int64(time.Hour/loginPauseLast)+5; got > most {
+					t.Errorf("%d log-ins with a wrong password in an hour, want at most %d", got, most)
+				}
+				f.Set(func() { f.Keystone = nil })
+				elapse(loginPauseLast)
+				if err := call(t.Context(), c, http.MethodDelete); err != nil {
+					t.Errorf("it does not recover: %v", err)
+				}
+			})
 		})
-		for range 100 {
-			if err := call(t.Context(), c, http.MethodDelete); KindOf(err) != Unauthenticated {
-				t.Fatalf("got %v", err)
-			}
-		}
-		if got := f.Logins.Load(); got != 2 {
-			t.Errorf("%d log-ins, want the first and one with the wrong password", got)
-		}
-		f.Set(func() { f.Keystone = nil })
-		elapse(loginPause)
-		if err := call(t.Context(), c, http.MethodDelete); err != nil {
-			t.Errorf("it does not recover: %v", err)
-		}
-	})
+	}
 }
 
 func TestOneCallersLeavingDoesNotCancelTheRenewalOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := inBubble(t, noContent, Options{})
-		if _, err := c.Identity(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		f.Revoke()
+		f.expire(c)
 		f.Set(func() {
 			f.Keystone = func(w http.ResponseWriter, r *http.Request) {
 				elapse(10 * time.Second)

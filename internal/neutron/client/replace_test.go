@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 func TestReplaceTakesEffectForLaterCalls(t *testing.T) {
@@ -95,7 +93,8 @@ func TestAChangedCABundleIsDetectedAndUsed(t *testing.T) {
 	write(filepath.Join(dir, "clouds.yaml"), fmt.Appendf(nil, "clouds: {c: {cacert: %s, auth: {auth_url: %s/v3, "+
 		"username: u, password: %s, project_id: project-1, user_domain_name: d}}}", bundle, secure.URL, canaryPassword))
 	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "clouds.yaml"))
-	write(bundle, foreignCertificate(t))
+	foreign, _ := pemPair(t)
+	write(bundle, foreign)
 	load := func() Credentials {
 		credentials, err := LoadCredentials("c")
 		if err != nil {
@@ -156,27 +155,4 @@ func TestAChangeInEachFileIsDetected(t *testing.T) {
 	if (Credentials{}).SameAs(Credentials{}) {
 		t.Error("credentials from nowhere are the same")
 	}
-}
-
-// foreignCertificate is one that nobody here serves.
-func foreignCertificate(t *testing.T) []byte {
-	t.Helper()
-	certificate, _ := selfSigned(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
-}
-
-func TestRefusedLogInsBackOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, c := inBubble(t, noContent, Options{})
-		f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
-		for range 3600 {
-			if _, err := c.Identity(t.Context()); KindOf(err) != Unauthenticated {
-				t.Fatalf("got %v", err)
-			}
-			elapse(time.Second)
-		}
-		if got, most := f.Logins.Load(), int64(time.Hour/loginPauseLast)+5; got > most {
-			t.Errorf("%d log-ins with a wrong password in an hour, want at most %d", got, most)
-		}
-	})
 }
