@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -19,12 +17,6 @@ func pooled() *cloudteamv1.Network {
 	obj := example()
 	obj.Spec.SubnetSpec = cloudteamv1.SubnetSpec{SubnetPool: "office"}
 	return obj
-}
-
-// message is that of the example's condition Ready.
-func (w *world) message() string {
-	w.T.Helper()
-	return meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady).Message
 }
 
 func TestASubnetFromAPoolShowsItsCIDR(t *testing.T) {
@@ -69,21 +61,6 @@ func TestASubnetFromAPoolThatIsDeletedComesWithAnotherCIDR(t *testing.T) {
 	}, pooled())
 }
 
-// The answer to the create is lost. What it made is known by the marker and the pool.
-func TestASubnetFromAPoolIsMadeOnceThoughNoAnswerCame(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Neutron.After = controllertest.Fails(plan.CreateSubnet, 1, &client.Error{
-			Kind: client.Transient, Op: "create subnet", Reason: "no answer in time", MaybeDone: true,
-		})
-		w.SyncFails()
-		w.MustSync()
-		w.WantState("Ready=True Available")
-		if got := w.subnetsOf(); len(got) != 1 || got[0] != w.status().Subnets[0].CIDR {
-			t.Errorf("Neutron has %v, the status %+v", got, w.status().Subnets)
-		}
-	}, pooled())
-}
-
 func TestTwoSubnetsFromPoolsAreToldApart(t *testing.T) {
 	obj := pooled()
 	obj.Spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "office-v6"}}
@@ -114,8 +91,8 @@ func TestAPoolWithoutARangeIsWaitedFor(t *testing.T) {
 		})
 		w.SyncFails()
 		w.WantState("Ready=False Reconciling=True AddressesExhausted")
-		if says := `Free a range of subnet pool "office"`; !strings.Contains(w.message(), says) {
-			t.Errorf("the message is %q, want %q", w.message(), says)
+		if says := `Free a range of subnet pool "office"`; !strings.Contains(w.Ready().Message, says) {
+			t.Errorf("the message is %q, want %q", w.Ready().Message, says)
 		}
 		w.MustSync()
 		w.WantState("Ready=True Available")
@@ -163,8 +140,8 @@ func TestALengthThatAPoolDoesNotGiveIsSaidSo(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True InvalidSpec")
-		if says := `prefixLength: subnet pool "office" gives no /4 to hosts`; !strings.Contains(w.message(), says) {
-			t.Errorf("the message is %q, want %q", w.message(), says)
+		if says := `prefixLength: subnet pool "office" gives no /4 to hosts`; !strings.Contains(w.Ready().Message, says) {
+			t.Errorf("the message is %q, want %q", w.Ready().Message, says)
 		}
 	}, obj)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
@@ -193,7 +192,7 @@ func TestADeletionWaitsForItsSecretAndSaysHowToDoWithout(t *testing.T) {
 		w.Delete()
 		w.MustSync() // an event brings the key, and no pause
 		w.WantState("Ready=False Stalled=True CredentialsUnavailable")
-		ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
+		ready := w.Ready()
 		if !strings.Contains(ready.Message, noKey.State.Message+". To leave what is in Neutron, remove the finalizer "+
 			cloudteamv1.Finalizer+".") {
 			t.Errorf("it says %q", ready.Message)
@@ -271,18 +270,6 @@ func TestOnlyTheObjectsOfACloudAreWoken(t *testing.T) {
 // inMine has an object be in the cloud of the Secret.
 func inMine(spec *cloudteamv1.NetworkSpec) {
 	spec.Cloud = &cloudteamv1.CloudReference{SecretName: mine.Secret}
-}
-
-func TestAnImportIsTakenOverInTheCloudThatItNames(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		_, first, _ := w.withClouds()
-		first.Put(legacy())
-		w.MustSync()
-		w.WantState("Ready=True Available")
-		if got := first.Has(); len(got) != 1 || !ownerOfExample.Owns(got[0].Description) || len(w.Neutron.Has()) != 0 {
-			t.Errorf("in the cloud that is named there is %v, in the own %v", got, w.Neutron.Has())
-		}
-	}, importing(inMine))
 }
 
 func TestANetworkIsObservedInTheCloudThatItNames(t *testing.T) {

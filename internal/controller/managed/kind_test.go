@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -28,7 +27,7 @@ func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
 		for range 2 {
 			w.MustSync()
 			w.WantState("Ready=False Reconciling=True InUse")
-			if got := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady).Message; got != "Pod a, Pod b" {
+			if got := w.Ready().Message; got != "Pod a, Pod b" {
 				t.Errorf("the message is %q, want what uses it", got)
 			}
 		}
@@ -129,7 +128,7 @@ func TestADeclarationThatWaits(t *testing.T) {
 					w.MustSync()
 					w.MustSync()
 					w.WantState(c.wantState)
-					ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
+					ready := w.Ready()
 					if ready.Message != "Network a is not Ready" {
 						t.Errorf("the message is %q", ready.Message)
 					}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -32,8 +31,8 @@ func (w *world) pause(value string) {
 // wantMessage holds a part of the message of Ready.
 func (w *world) wantMessage(part string) {
 	w.T.Helper()
-	ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
-	if ready == nil || !strings.Contains(ready.Message, part) {
+	ready := w.Ready()
+	if !strings.Contains(ready.Message, part) {
 		w.T.Errorf("condition Ready is %+v, want a message that says %q", ready, part)
 	}
 }

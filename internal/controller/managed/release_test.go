@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -17,23 +16,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
-
-func TestDeletionLeavesNeutronBeforeKubernetes(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.Delete()
-		w.Calls.Take()
-		w.Events.Take()
-		w.MustSync()
-		w.Calls.Want(t, "apply delete network", "write finalizers")
-		w.Events.WantReasons(t, "Normal Deleted")
-		if w.Exists() || len(w.Neutron.Has()) != 0 {
-			t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Neutron.Has()))
-		}
-		w.MustSync()
-		w.Calls.Want(t)
-	}, example())
-}
 
 func TestACacheThatStillHoldsWhatWasLetGoIsNotActedOn(t *testing.T) {
 	for name, policy := range map[string]cloudteamv1.DeletionPolicy{
@@ -79,26 +61,6 @@ func TestDeletionOfWhatWasNeverCreated(t *testing.T) {
 		if w.Exists() {
 			t.Error("the object stays")
 		}
-	}, obj)
-}
-
-func TestOthersFinalizersStay(t *testing.T) {
-	obj := example()
-	obj.Finalizers = []string{"a.test/first", "b.test/second"}
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		want := []string{"a.test/first", "b.test/second", cloudteamv1.Finalizer}
-		if diff := cmp.Diff(want, w.Get().Finalizers); diff != "" {
-			t.Errorf("finalizers (-want +got):\n%s", diff)
-		}
-		w.Delete()
-		w.MustSync()
-		if diff := cmp.Diff(want[:2], w.Get().Finalizers); diff != "" {
-			t.Errorf("finalizers after the deletion (-want +got):\n%s", diff)
-		}
-		w.Calls.Take()
-		w.MustSync()
-		w.Calls.Want(t)
 	}, obj)
 }
 
@@ -158,29 +120,6 @@ func TestAFinalizerThatOthersTookOffIsNoLossWhileAnotherStays(t *testing.T) {
 	}, obj)
 }
 
-func TestANetworkInUseKeepsItsObject(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.Delete()
-		w.Events.Take()
-		w.Neutron.Before = controllertest.Fails(plan.DeleteNetwork, 2, &client.Error{
-			Kind: client.InUse, Op: "delete network", Reason: "ports are on it", Type: "NetworkInUse", Status: 409,
-		})
-		w.SyncFails()
-		w.SyncFails()
-		w.WantState("Ready=False Reconciling=True InUse")
-		w.Events.WantReasons(t, "Warning InUse")
-		if got := w.status(); got.NetworkID == "" || len(got.Subnets) != 1 {
-			t.Errorf("the status no longer shows what is there: %+v", got)
-		}
-		w.MustSync()
-		if w.Exists() {
-			t.Error("the object stays")
-		}
-		w.Events.WantReasons(t, "Normal Deleted")
-	}, example())
-}
-
 // refusedAsInUse is Neutron's answer to the deletion of what ports are on. It names them in any order.
 func refusedAsInUse(ids string) error {
 	return &client.Error{
@@ -213,7 +152,7 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 		w.WantState("Ready=False Reconciling=True InUse")
 		const want = "delete network: in use by port p1 (compute:nova, device 9a), port p2 (interface of router r1). " +
 			"Retrying with backoff. Remove what uses it."
-		ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
+		ready := w.Ready()
 		if ready.Message != want {
 			t.Errorf("message %q, want %q", ready.Message, want)
 		}

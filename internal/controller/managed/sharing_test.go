@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -71,7 +70,7 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 		w.WantState("Ready=False Reconciling=True InUse")
 		const want = `unshare network (sharedWith): project "a": in use by port p1 (compute:nova, device 9a). ` +
 			"Retrying with backoff. Remove what uses it"
-		if message := meta.FindStatusCondition(w.status().Conditions, "Ready").Message; !strings.HasPrefix(message, want) {
+		if message := w.Ready().Message; !strings.HasPrefix(message, want) {
 			t.Errorf("message %q, want %q", message, want)
 		}
 		w.Events.WantReasons(t, "Normal Updated", "Warning InUse")

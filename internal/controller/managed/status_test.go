@@ -275,19 +275,3 @@ func TestAStatusOfAnObjectThatIsGoneIsNoError(t *testing.T) {
 		}
 	}, example())
 }
-
-func TestASteadyFailureKeepsItsTransitionTime(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Neutron.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
-		w.SyncFails()
-		first := w.Get()
-		w.Calls.Take()
-		w.SyncFails()
-		if n := controllertest.Count(w.Calls.Take(), "write"); n != 0 {
-			t.Errorf("%d writes for the same failure", n)
-		}
-		if diff := cmp.Diff(first, w.Get()); diff != "" {
-			t.Errorf("the object changed:\n%s", diff)
-		}
-	}, example())
-}

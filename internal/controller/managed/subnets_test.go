@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -90,7 +88,7 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 		w.wantSubnets("10.0.0.0/24", "10.0.2.0/24", "192.168.0.0/16", "fd00::/64")
 		w.WantState("Ready=False Reconciling=True InUse")
 		const want = "delete subnet 10.0.0.0/24: in use by port p1 (compute:nova, device 9a). Retrying with backoff. Remove what uses it."
-		if message := meta.FindStatusCondition(w.status().Conditions, "Ready").Message; !strings.HasPrefix(message, want) {
+		if message := w.Ready().Message; !strings.HasPrefix(message, want) {
 			t.Errorf("message %q, want %q", message, want)
 		}
 		w.Events.WantReasons(t, "Normal Updated", "Warning InUse")
