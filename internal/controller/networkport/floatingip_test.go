@@ -219,28 +219,6 @@ func TestAFloatingIPThatSomebodyTookIsLeftToThem(t *testing.T) {
 	}, exampleNetwork(), reachable())
 }
 
-func TestAFloatingIPThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
-	lost := &client.Error{Op: "create floating IP", Reason: "the connection broke", MaybeDone: true}
-	for name, done := range map[string]bool{"it was carried out": true, "it was not": false} {
-		t.Run(name, func(t *testing.T) {
-			openWorld(t, func(t *testing.T, w *world) {
-				if fails := controllertest.Fails(plan.CreateFloatingIP, 1, lost); done {
-					w.Neutron.After = fails
-				} else {
-					w.Neutron.Before = fails
-				}
-				w.API.Create(t, reachable())
-				w.settle()
-				w.WantState("Ready=False Reconciling=True CloudUnavailable")
-				w.restart()
-				controllertest.Settle(time.Second)
-				w.WantState("Ready=True Available")
-				w.wantFloating("port-1", "outside")
-			}, exampleNetwork())
-		})
-	}
-}
-
 func TestARetainedFloatingIPLosesItsMarkerWithThePort(t *testing.T) {
 	openWorld(t, func(t *testing.T, w *world) {
 		w.wantFloating("port-1", "outside")

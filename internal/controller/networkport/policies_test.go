@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -39,22 +38,6 @@ func TestPolicies(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestDriftOfAPortIsReportedWhereItSaysSo(t *testing.T) {
-	obj := example()
-	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Quiet()
-		w.Neutron.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
-		w.audit()
-		w.Calls.Want(t, "write status")
-		w.WantState("Ready=True DriftDetected")
-		want := []cloudteamv1.Drift{{Resource: "port", Field: "adminState", Declared: "up", Actual: "down"}}
-		if diff := cmp.Diff(want, w.Get().Status.Drift); diff != "" {
-			t.Errorf("status.drift (-want +got):\n%s", diff)
-		}
-	}, exampleNetwork(), obj)
 }
 
 func TestAPortIsRetainedWhereItSaysSo(t *testing.T) {

@@ -170,92 +170,6 @@ func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 	}
 }
 
-func TestARestartInMidWay(t *testing.T) {
-	only := func(line string) func(string) error {
-		return func(asked string) error {
-			if asked == line {
-				return errors.New("the process is gone")
-			}
-			return nil
-		}
-	}
-	for name, c := range map[string]struct{ refuse, lose func(string) error }{
-		"before the finalizer is written":     {refuse: only("write finalizers")},
-		"before the port is asked for":        {lose: only("write finalizers")},
-		"before the status tells of the port": {refuse: only("write status")},
-		"when the status tells of the port":   {lose: only("write status")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.API.Refuse(c.refuse)
-				w.API.Lose(c.lose)
-				w.API.Create(t, example())
-				w.settle()
-				w.Stop()
-				w.API.Refuse(nil)
-				w.API.Lose(nil)
-				w.restart()
-				w.WantState("Ready=True Available")
-				w.wantPorts("port-1")
-				w.Quiet()
-				controllertest.Settle(time.Hour)
-				w.Calls.Want(t)
-			}, exampleNetwork())
-		})
-	}
-}
-
-func TestDriftIsPutBack(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Quiet()
-		w.Neutron.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Name, p.AdminStateUp = "mine", false })
-		w.audit()
-		w.Calls.Want(t, "apply update port")
-		if diff := cmp.Diff([]string{
-			`Normal DriftCorrected Updated port: name "mine" → "web-0", adminState down → up`,
-		}, w.Events.Take()); diff != "" {
-			t.Errorf("Events (-want +got):\n%s", diff)
-		}
-		w.WantState("Ready=True Available")
-		if p := w.Neutron.Ports()[0]; p.Name != "web-0" || !p.AdminStateUp {
-			t.Errorf("Neutron has %+v", p)
-		}
-	}, exampleNetwork(), example())
-}
-
-func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Quiet()
-		w.Neutron.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Name = "mine" })
-		w.Neutron.Audit(t)
-		w.Neutron.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
-		w.c.Moved(owner.Object)
-		w.settle()
-		w.Calls.Want(t, "apply update port", "reread port port-1", "apply update port")
-		w.Events.WantReasons(t, "Normal DriftCorrected")
-		w.WantState("Ready=True Available")
-	}, exampleNetwork(), example())
-}
-
-func TestADuplicateGoesAndTheOlderStays(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Quiet()
-		younger := w.Neutron.Ports()[0]
-		younger.ID, younger.Created = "younger", younger.Created.Add(time.Second)
-		younger.Addresses, younger.MAC = []plan.PortAddress{at("192.168.0.77")}, ""
-		w.Neutron.PutPort(younger)
-		w.audit()
-		w.Calls.Want(t, "reread port port-1", "apply delete port")
-		if diff := cmp.Diff([]string{
-			"Normal DriftCorrected Deleted port younger: it is a duplicate of the older port port-1",
-		}, w.Events.Take()); diff != "" {
-			t.Errorf("Events (-want +got):\n%s", diff)
-		}
-		w.wantPorts("port-1")
-		w.WantState("Ready=True Available")
-	}, exampleNetwork(), example())
-}
-
 // anew makes the example's Network one that has another network in Neutron.
 func (w *world) anew() {
 	w.T.Helper()
@@ -422,21 +336,6 @@ func TestANewNetworkOfTheNameThatDoesNotAllowTheNamespaceGetsNoPort(t *testing.T
 		of(example(), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }))
 }
 
-func TestDeletionLeavesNeutronBeforeKubernetes(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Quiet()
-		w.delete()
-		w.Calls.Want(t, "apply delete port", "write finalizers")
-		if diff := cmp.Diff([]string{"Normal Deleted Deleted port port-1"}, w.Events.Take()); diff != "" {
-			t.Errorf("Events (-want +got):\n%s", diff)
-		}
-		if w.Exists() {
-			t.Error("the object stays")
-		}
-		w.wantPorts()
-	}, exampleNetwork(), example())
-}
-
 func TestDeletionWaitsWhileThePortIsBound(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.bind(pod)
@@ -561,17 +460,6 @@ func TestABoundPortThatIsGoingComesBackAsItWasUntilItIsReleased(t *testing.T) {
 	}, exampleNetwork(), example())
 }
 
-func TestAFinalizerThatWasForcedOffLeavesNoPort(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Quiet()
-		w.API.DeleteByForce(t, w.Get())
-		w.settle()
-		w.Calls.Want(t, "apply delete port")
-		w.Events.WantReasons(t, "Normal Deleted")
-		w.wantPorts()
-	}, exampleNetwork(), example())
-}
-
 func TestAFinalizerThatWasForcedOffAfterARestartLeavesNoPort(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(w *world)
@@ -605,22 +493,6 @@ func TestAFinalizerThatWasForcedOffAfterARestartLeavesNoPort(t *testing.T) {
 			}, exampleNetwork(), example())
 		})
 	}
-}
-
-func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Neutron.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Description = "mine now" })
-		w.audit()
-		w.WantState("Ready=False Stalled=True OwnershipLost")
-		w.wantPorts("port-1")
-		w.Events.Take()
-		w.delete()
-		w.Events.WantReasons(t, "Normal Retained")
-		w.wantPorts("port-1")
-		if w.Exists() {
-			t.Error("the object stays")
-		}
-	}, exampleNetwork(), example())
 }
 
 func TestWhatIsDeclaredIsMade(t *testing.T) {
@@ -784,17 +656,6 @@ func TestAPortThatADeviceUsesIsNotDeletedWithItsObject(t *testing.T) {
 			}, exampleNetwork(), of(example(), func(p *cloudteamv1.NetworkPort) { p.Spec.DeletionPolicy = policy }))
 		})
 	}
-}
-
-func TestAPortThatARouterUsesIsNotDeletedWithItsObject(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Neutron.PutRouter(plan.ObservedRouter{ID: "router-1"})
-		w.Neutron.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Router = "router-1" })
-		w.audit()
-		w.delete()
-		w.wantPorts("port-1")
-		w.WantState("Ready=False Reconciling=True InUse")
-	}, exampleNetwork(), example())
 }
 
 func TestAnOldListReplacesNoPort(t *testing.T) {
