@@ -403,18 +403,6 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.edit("a", func(pod *corev1.Pod) { pod.Finalizers = nil })
 			w.wantBindings(map[string]string{"web-net-0": "b"})
 		},
-		"a Pod that has ended gives up its port": func(_ *testing.T, w *cluster) {
-			w.serves = true
-			w.start()
-			w.deploy(1, "net")
-			w.scarce()
-			w.pod("a", "net", ofWeb)
-			w.pod("b", "net", ofWeb)
-			w.edit("a", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })
-			w.allocated("b", 1)
-			w.wantBindings(map[string]string{"web-net-0": "b"})
-			w.rests()
-		},
 		"a binding that was lost is written again, and the port is nobody else's": func(_ *testing.T, w *cluster) {
 			w.serves = true
 			w.start()
@@ -538,19 +526,6 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.ready("web-net-0")
 			w.allocated("a", 1)
 			w.says("a", "True Allocated", "")
-		},
-		"Pods that want two ports each do not wait for each other": func(_ *testing.T, w *cluster) {
-			w.network("blue")
-			w.start()
-			w.deploy(2, "net,blue")
-			w.pod("a", "net,blue", ofWeb)
-			w.pod("b", "blue,net", ofWeb)
-			w.ready("web-net-0", "web-net-1")
-			controllertest.Settle(time.Minute)
-			w.wantBindings(map[string]string{"web-net-0": "", "web-net-1": "", "web-blue-0": "", "web-blue-1": ""})
-			w.ready("web-blue-0", "web-blue-1")
-			w.allocated("a", 2)
-			w.allocated("b", 2)
 		},
 		"a port that is gone or another is said, and the Pod stays as it is": func(t *testing.T, w *cluster) {
 			w.start()
@@ -696,27 +671,6 @@ func TestTheLifeOfAPool(t *testing.T) {
 			}
 			w.WantEvents("Warning PortsFailed")
 		},
-		"another's attachment is left to Multus": func(_ *testing.T, w *cluster) {
-			w.start()
-			w.deploy(1, "theirs")
-			w.webSays("False NetworkNotFound", "")
-			w.foreign["theirs"] = true
-			w.d.EnqueueDeclaring(keyOf("theirs"))
-			settle()
-			w.webSays("True Allocated", "")
-			w.wantBindings(nil)
-			w.rests()
-		},
-		"a port that is deleted by hand comes back": func(t *testing.T, w *cluster) {
-			w.start()
-			w.deploy(1, "net")
-			was := w.ports()[0].UID
-			w.remove("web-net-0", false)
-			w.wantBindings(map[string]string{"web-net-0": ""})
-			if w.ports()[0].UID == was {
-				t.Error("it is the one that was deleted")
-			}
-		},
 		"one whose Deployment was deleted without it is deleted, each port after its Pod": func(t *testing.T, w *cluster) {
 			w.serves = true
 			w.start()
@@ -763,17 +717,6 @@ func TestTheLifeOfAPool(t *testing.T) {
 			}
 			w.webSays("", "")
 			w.WantEvents()
-		},
-		"a Deployment that declares nothing is not touched": func(t *testing.T, w *cluster) {
-			w.start()
-			w.deploy(3, "")
-			w.pod("a", "", ofWeb, ungated)
-			before := w.web()
-			w.rests()
-			if diff := cmp.Diff(before, w.web()); diff != "" {
-				t.Errorf("it was written (-before +after):\n%s", diff)
-			}
-			w.wantBindings(nil)
 		},
 	})
 }
