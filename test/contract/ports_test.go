@@ -58,7 +58,7 @@ func TestPortAttributes(t *testing.T) {
 }
 
 func TestPortsAndPortSecurity(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		open := c.tenant.newNetwork(t, object{"port_security_enabled": false})
 		closed := c.tenant.newNetwork(t, nil)
 		for what, test := range map[string]struct {
@@ -137,7 +137,7 @@ func TestOptionsOfPorts(t *testing.T) {
 
 // TestAddressesOfPorts fills a small network: 10.0.0.0/29 has the addresses .1 to .6, and .1 is the gateway.
 func TestAddressesOfPorts(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		create := func(ask object) answer {
 			t.Helper()
@@ -164,10 +164,7 @@ func TestAddressesOfPorts(t *testing.T) {
 		if diff := gocmp.Diff(want, p["fixed_ips"]); diff != "" {
 			t.Errorf("fixed_ips (-want +got):\n%s", diff)
 		}
-		for name, test := range map[string]struct {
-			ask  object
-			want refusal
-		}{
+		c.tenant.refusesEach(t, "ports", object{"network_id": id(n)}, map[string]asked{
 			"taken": {fixed(object{"ip_address": "10.0.0.3"}), refusal{409, "IpAddressAlreadyAllocated",
 				"IP address 10.0.0.3 already allocated in subnet {subnet}"}},
 			"taken, with its subnet": {fixed(object{"ip_address": "10.0.0.3", "subnet_id": id(s)}),
@@ -193,11 +190,7 @@ func TestAddressesOfPorts(t *testing.T) {
 				"HTTPBadRequest", "Invalid input for fixed_ips. Reason: Duplicate IP address '10.0.0.4'."}},
 			"null": {object{"fixed_ips": nil}, refusal{400, "HTTPBadRequest",
 				"Invalid input for fixed_ips. Reason: Invalid data format for fixed IP: 'None'."}},
-		} {
-			t.Run("an address "+name, func(t *testing.T) {
-				create(test.ask).refuses(t, test.want, "{subnet}", id(s), "{network}", id(n), "{other}", id(elsewhere))
-			})
-		}
+		}, "{subnet}", id(s), "{network}", id(n), "{other}", id(elsewhere))
 		// The gateway's address is nobody's until someone takes it, and an unaddressed port needs none.
 		create(fixed(object{"ip_address": "10.0.0.1"})).must(t, http.StatusCreated)
 		p = create(object{"fixed_ips": []object{}}).must(t, http.StatusCreated).part(t, "port")
@@ -215,15 +208,24 @@ func TestAddressesOfPorts(t *testing.T) {
 	})
 }
 
+// TestMACStaysAsItIsWritten holds that Neutron keeps the form that it is given.
+func TestMACStaysAsItIsWritten(t *testing.T) {
+	inDepth(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		for _, mac := range []string{"02-00-00-AA-BB-C1", "0200.00aa.bbc2", "020000aabbc3", "2:0:0:aa:bb:c4"} {
+			if got := c.tenant.newPort(t, n, object{"mac_address": mac})["mac_address"]; got != mac {
+				t.Errorf("a MAC that was given as %s is %v", mac, got)
+			}
+		}
+	})
+}
+
 func TestRefusedPorts(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		mac := c.tenant.newPort(t, n, nil)["mac_address"]
 		const nobody = "11111111-1111-1111-1111-111111111111"
-		for name, test := range map[string]struct {
-			ask  object
-			want refusal
-		}{
+		c.tenant.refusesEach(t, "ports", object{"network_id": id(n)}, map[string]asked{
 			"a MAC in use": {object{"mac_address": mac}, refusal{409, "MacAddressInUse",
 				"Unable to complete operation for network {network}. The mac address {mac} is in use."}},
 			"a MAC that is a word": {object{"mac_address": "x"}, refusal{400, "HTTPBadRequest",
@@ -241,18 +243,12 @@ func TestRefusedPorts(t *testing.T) {
 				refusal{400, "HTTPBadRequest", "Attribute 'status' not allowed in POST"}},
 			"a network that is no UUID": {object{"network_id": "x"}, refusal{400, "HTTPBadRequest",
 				"Invalid input for network_id. Reason: 'x' is not a valid UUID."}},
-		} {
-			t.Run(name, func(t *testing.T) {
-				ask := object{"port": with(object{"network_id": id(n)}, test.ask)}
-				c.tenant.do(t, "POST", "/v2.0/ports", ask).refuses(t, test.want, "{network}", id(n), "{mac}",
-					mac.(string))
-			})
-		}
+		}, "{network}", id(n), "{mac}", mac.(string))
 	})
 }
 
 func TestIPv6AddressesOfPorts(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		v4 := c.tenant.newSubnet(t, n, nil)
 		c.tenant.newSubnet(t, n, object{"cidr": "fd00:1::/64", "ip_version": 6})
@@ -285,7 +281,7 @@ func TestIPv6AddressesOfPorts(t *testing.T) {
 }
 
 func TestPortsAreFoundByTheirAddresses(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		a := c.tenant.newPort(t, n, object{"fixed_ips": []object{{"ip_address": "10.0.0.7"}}, "device_id": unique()})
@@ -344,11 +340,6 @@ func TestImmutablePortFields(t *testing.T) {
 				t.Errorf("a search for %s found %v", mac, found)
 			}
 		}
-		for _, mac := range []string{"02-00-00-AA-BB-C1", "0200.00aa.bbc2", "020000aabbc3", "2:0:0:aa:bb:c4"} {
-			if got := s.newPort(t, n, object{"mac_address": mac})["mac_address"]; got != mac {
-				t.Errorf("a MAC that was given as %s is %v", mac, got)
-			}
-		}
 	})
 }
 
@@ -359,6 +350,7 @@ var anyOrder = cmpopts.SortSlices(func(a, b any) bool {
 
 func TestAddressesOfAPortThatIsThere(t *testing.T) {
 	asEveryone(t, func(t *testing.T, s *session) {
+		s.skipShort(t)
 		n := s.newNetwork(t, nil)
 		// .1 is the gateway; .2 to .6 are free.
 		small := s.newSubnet(t, n, object{"cidr": "10.0.0.0/29"})
@@ -425,7 +417,7 @@ func TestAddressesOfAPortThatIsThere(t *testing.T) {
 // TestPortGetsAddressesByDefault holds that in a subnet whose addresses follow from MACs each port has one,
 // and that it cannot be taken away.
 func TestPortGetsAddressesByDefault(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		v4 := c.tenant.newSubnet(t, n, nil)
 		self := c.tenant.newSubnet(t, n, object{"cidr": "fd00:2::/64", "ip_version": 6,
@@ -444,53 +436,46 @@ func TestPortGetsAddressesByDefault(t *testing.T) {
 	})
 }
 
-func TestMACUpdateNeedsAdministrator(t *testing.T) {
+func TestMACAndBindingNeedAdministrator(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		p, other := c.tenant.newPort(t, n, nil), c.tenant.newPort(t, n, nil)
-		change := func(s *session, mac any) answer {
+		last := revision(p)
+		change := func(s *session, field string, value any) answer {
 			t.Helper()
-			return s.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"mac_address": mac}})
+			return s.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{field: value}})
 		}
-		denied := refusal{403, "PolicyNotAuthorized",
-			"(rule:update_port and rule:update_port:mac_address) is disallowed by policy"}
-		change(c.tenant, "02:00:00:00:00:01").refuses(t, denied)
-		change(c.tenant, p["mac_address"]).refuses(t, denied)
-		change(c.admin, other["mac_address"]).refuses(t, refusal{409, "MacAddressInUse",
+		for _, test := range []struct {
+			field string
+			was   any
+			is    string
+		}{{"mac_address", p["mac_address"], "02:00:00:00:00:01"}, {"binding:host_id", "", "node1"}} {
+			denied := refusal{403, "PolicyNotAuthorized",
+				"(rule:update_port and rule:update_port:" + test.field + ") is disallowed by policy"}
+			change(c.tenant, test.field, test.is).refuses(t, denied)
+			change(c.tenant, test.field, test.was).refuses(t, denied)
+			got := change(c.admin, test.field, test.is).must(t, http.StatusOK).part(t, "port")
+			if got[test.field] != test.is || revision(got) != last+1 {
+				t.Errorf("%s is %v, and the revision went from %d to %d", test.field, got[test.field], last, revision(got))
+			}
+			last = revision(got)
+		}
+		change(c.admin, "mac_address", other["mac_address"]).refuses(t, refusal{409, "MacAddressInUse",
 			"Unable to complete operation for network {network}. The mac address {mac} is in use."},
 			"{network}", id(n), "{mac}", other["mac_address"].(string))
-		got := change(c.admin, "02:00:00:00:00:01").must(t, http.StatusOK).part(t, "port")
-		if got["mac_address"] != "02:00:00:00:00:01" || revision(got) != revision(p)+1 {
-			t.Errorf("the MAC is %v and the revision %d", got["mac_address"], revision(got))
-		}
-	})
-}
-
-func TestBindingNeedsAdministrator(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		p := c.tenant.newPort(t, c.tenant.newNetwork(t, nil), nil)
-		change := func(s *session, host any) answer {
-			t.Helper()
-			return s.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"binding:host_id": host}})
-		}
-		change(c.tenant, "node1").refuses(t, refusal{403, "PolicyNotAuthorized",
-			"(rule:update_port and rule:update_port:binding:host_id) is disallowed by policy"})
-		got := change(c.admin, "node1").must(t, http.StatusOK).part(t, "port")
-		if got["binding:host_id"] != "node1" || revision(got) != revision(p)+1 {
-			t.Errorf("the host is %v and the revision %d after %d", got["binding:host_id"], revision(got), revision(p))
-		}
 	})
 }
 
 func TestPortsThatCannotBe(t *testing.T) {
 	asEveryone(t, func(t *testing.T, s *session) {
+		s.skipShort(t)
 		const nobody = "11111111-1111-1111-1111-111111111111"
 		n := s.newNetwork(t, nil)
 		p := s.newPort(t, n, nil)
 		path := "/v2.0/ports/" + id(p)
 		post := func(network string, ask object) answer {
 			t.Helper()
-			return s.do(t, "POST", "/v2.0/ports", object{"port": with(object{"network_id": network}, ask)})
+			return s.create(t, "ports", with(object{"network_id": network}, ask))
 		}
 		put := func(ask object) answer { t.Helper(); return s.do(t, "PUT", path, object{"port": ask}) }
 
@@ -523,33 +508,18 @@ func TestPortKeepsNetworkAndSubnetsInUse(t *testing.T) {
 		subnet, spare := s.newSubnet(t, n, nil), s.newSubnet(t, n, object{"cidr": "10.1.0.0/24"})
 		p := s.newPort(t, n, object{"device_owner": "kubernetes:networkport",
 			"fixed_ips": []object{{"subnet_id": id(subnet)}}})
-		s.do(t, "DELETE", "/v2.0/networks/"+id(n), nil).refuses(t, refusal{409, "NetworkInUse",
-			"Unable to complete operation on network {network}. There are one or more ports still in use on the network, " +
-				"id for these ports is: {port}."}, "{network}", id(n), "{port}", id(p))
-		s.do(t, "DELETE", "/v2.0/subnets/"+id(subnet), nil).refuses(t, refusal{409, "SubnetInUse",
-			"Unable to complete operation on subnet {subnet}: One or more ports have an IP allocation from this subnet."},
-			"{subnet}", id(subnet))
+		// Being in use is said even to those who would be refused for their revision.
+		for _, condition := range [][]string{nil, ifRevision(99)} {
+			s.do(t, "DELETE", "/v2.0/networks/"+id(n), nil, condition...).refuses(t, refusal{409, "NetworkInUse",
+				"Unable to complete operation on network {network}. There are one or more ports still in use on the network, " +
+					"id for these ports is: {port}."}, "{network}", id(n), "{port}", id(p))
+			s.do(t, "DELETE", "/v2.0/subnets/"+id(subnet), nil, condition...).refuses(t, refusal{409, "SubnetInUse",
+				"Unable to complete operation on subnet {subnet}: One or more ports have an IP allocation from this subnet."},
+				"{subnet}", id(subnet))
+		}
 		s.do(t, "DELETE", "/v2.0/subnets/"+id(spare), nil).must(t, http.StatusNoContent)
 		s.do(t, "DELETE", "/v2.0/ports/"+id(p), nil).must(t, http.StatusNoContent)
 		s.do(t, "DELETE", "/v2.0/subnets/"+id(subnet), nil).must(t, http.StatusNoContent)
 		s.do(t, "DELETE", "/v2.0/networks/"+id(n), nil).must(t, http.StatusNoContent)
-	})
-}
-
-// TestRouterInterfacePortIsDeletedWithInterface holds what becomes of a port that somebody gives to a router: while it
-// is there it cannot be deleted, and when it is taken off it is gone.
-func TestRouterInterfacePortIsDeletedWithInterface(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		n := c.tenant.newNetwork(t, nil)
-		s := c.tenant.newSubnet(t, n, nil)
-		p := c.tenant.newPort(t, n, object{"device_owner": "kubernetes:networkport",
-			"fixed_ips": []object{{"subnet_id": id(s), "ip_address": "10.0.0.50"}}})
-		r := c.tenant.newRouter(t, nil)
-		path := "/v2.0/routers/" + id(r)
-		c.tenant.do(t, "PUT", path+"/add_router_interface", object{"port_id": id(p)}).must(t, http.StatusOK)
-		c.tenant.do(t, "DELETE", "/v2.0/ports/"+id(p), nil).refuses(t, refusal{409, "ServicePortInUse",
-			"Port " + id(p) + " cannot be deleted directly via the port API: has device owner network:router_interface."})
-		c.tenant.do(t, "PUT", path+"/remove_router_interface", object{"port_id": id(p)}).must(t, http.StatusOK)
-		c.tenant.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusNotFound)
 	})
 }

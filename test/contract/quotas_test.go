@@ -74,7 +74,7 @@ func TestQuotas(t *testing.T) {
 }
 
 func TestTenantQuotasAreReadOnly(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		own, other := "/v2.0/quotas/"+c.tenant.project, "/v2.0/quotas/"+c.admin.project
 		c.tenant.get(t, own).must(t, http.StatusOK).part(t, "quota")
 		c.tenant.get(t, own+"/default").must(t, http.StatusOK).part(t, "quota")

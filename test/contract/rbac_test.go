@@ -51,7 +51,7 @@ func TestTenantSharesNetworkWithProject(t *testing.T) {
 }
 
 func TestInvalidRBACPolicyIsRefused(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		mine, theirs := c.tenant.newNetwork(t, nil), c.admin.newNetwork(t, object{"shared": true})
 		project := someProject()
 		post := func(change object) answer {
@@ -139,7 +139,7 @@ func TestSharingMovesTheRevisionOfANetwork(t *testing.T) {
 }
 
 func TestSharedProjectUsesNetwork(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, nil)
 		c.admin.newSubnet(t, n, nil)
 		path := "/v2.0/networks/" + id(n)
@@ -166,7 +166,7 @@ func TestSharedProjectUsesNetwork(t *testing.T) {
 
 // TestSharingWithAllIsAPolicy holds which policies are not those of single projects.
 func TestSharingWithAllIsAPolicy(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, object{"shared": true, "router:external": true})
 		policies := func() map[any]any {
 			t.Helper()
@@ -185,14 +185,5 @@ func TestSharingWithAllIsAPolicy(t *testing.T) {
 		if diff := gocmp.Diff(map[any]any{}, policies()); diff != "" {
 			t.Errorf("one that is neither any more (-want +got):\n%s", diff)
 		}
-	})
-}
-
-func TestRBACPoliciesAreDeletedWithNetwork(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		n := c.tenant.newNetwork(t, nil)
-		r := c.tenant.share(t, n, someProject())
-		c.tenant.do(t, "DELETE", "/v2.0/networks/"+id(n), nil).must(t, http.StatusNoContent)
-		c.tenant.get(t, rbacPath+"/"+id(r)).refuses(t, refusal{Status: 404, Type: "RbacPolicyNotFound"})
 	})
 }

@@ -70,7 +70,7 @@ func TestSubnetRevisions(t *testing.T) {
 		{"the gateway", object{"gateway_ip": "10.0.0.5"}},
 		{"no gateway", object{"gateway_ip": nil}},
 	}
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		if revision(s) != 0 {
@@ -103,7 +103,7 @@ func TestSubnetRevisions(t *testing.T) {
 }
 
 func TestPortDoesNotMoveNetworkRevision(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		last := c.tenant.revisionOf(t, "network", n)
@@ -184,7 +184,7 @@ func TestPortRevision(t *testing.T) {
 }
 
 func TestRareCausesMovePortRevision(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		p := c.tenant.newPort(t, n, nil)
@@ -250,7 +250,7 @@ func TestChangedTagsMoveRevision(t *testing.T) {
 		{"PUT", "", object{"tags": []string{"x"}}, 200, 1},
 		{"DELETE", "", nil, 204, 1},
 	}
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		last := revision(n)
 		for _, step := range steps {

@@ -31,7 +31,7 @@ func TestRouterAttributes(t *testing.T) {
 }
 
 func TestAddRouterInterface(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		without := c.tenant.newSubnet(t, n, object{"cidr": "10.9.0.0/24", "gateway_ip": nil})
@@ -112,7 +112,7 @@ func TestAddRouterInterface(t *testing.T) {
 }
 
 func TestRemoveRouterInterface(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		r := c.tenant.newRouter(t, nil)
@@ -178,7 +178,7 @@ func TestRouterGateway(t *testing.T) {
 }
 
 func TestGatewayInUseCannotChange(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, object{"allocation_pools": []object{pool("10.0.0.100", "10.0.0.200")}})
 		r := c.tenant.newRouter(t, nil)
