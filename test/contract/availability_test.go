@@ -51,8 +51,7 @@ func TestIPAvailabilities(t *testing.T) {
 			fields.list(t, "network_ip_availabilities")); diff != "" {
 			t.Errorf("fields (-want +got):\n%s", diff)
 		}
-		c.admin.get(t, path+"?zz=1").refuses(t,
-			refusal{400, "HTTPBadRequest", "['zz'] is invalid attribute for filtering"})
+		c.admin.get(t, path+"?zz=1").refuses(t, refusal{400, "HTTPBadRequest", "['zz'] is invalid attribute for filtering"})
 		c.admin.get(t, path+"/nope").refuses(t, refusal{404, "NetworkNotFound", "Network nope could not be found."})
 	})
 }

@@ -69,8 +69,7 @@ func TestBulkCreatesAreAllOrNothing(t *testing.T) {
 		"networks, one with an MTU too large": {"networks", object{}, object{"mtu": 9999},
 			refusal{400, "InvalidInput", "Invalid input for operation: Requested MTU is too big, maximum is 1450."}},
 		"networks, one that is not the tenant's to share": {"networks", object{}, object{"shared": true},
-			refusal{403, "PolicyNotAuthorized",
-				"(rule:create_network and rule:create_network:shared) is disallowed by policy"}},
+			refusal{403, "PolicyNotAuthorized", "(rule:create_network and rule:create_network:shared) is disallowed by policy"}},
 		"subnets that overlap each other": {"subnets",
 			object{"cidr": "10.2.0.0/24"}, object{"cidr": "10.2.0.0/25"},
 			refusal{400, "InvalidInput", "Invalid input for operation: Requested subnet with cidr: 10.2.0.0/25 for " +
@@ -144,8 +143,7 @@ func TestRefusedBulkPortsLeakAddresses(t *testing.T) {
 			refusal{Status: 404, Type: "SecurityGroupNotFound"}, false},
 		"one of a network that does not exist": {object{"network_id": nobody},
 			refusal{404, "NetworkNotFound", "Network " + nobody + " could not be found."}, false},
-		"one with an attribute that does not exist": {object{"zz": 1},
-			refusal{Status: 400, Type: "HTTPBadRequest"}, false},
+		"one with an attribute that does not exist": {object{"zz": 1}, refusal{Status: 400, Type: "HTTPBadRequest"}, false},
 		"one with what is not the tenant's to set": {object{"binding:host_id": "h"},
 			refusal{Status: 403, Type: "PolicyNotAuthorized"}, false},
 	}

@@ -70,8 +70,7 @@ func floatingIPHasAttributes(t *testing.T, c *cloud, o outside) {
 		"id": id(r), "description": "d", "floating_network_id": id(o.external), "port_id": id(p), "fixed_ip_address": fixed,
 		"router_id": id(o.router), "project_id": c.tenant.project, "floating_ip_address": r["floating_ip_address"],
 	})
-	c.tenant.get(t, floatingPath+"/nope").refuses(t,
-		refusal{404, "FloatingIPNotFound", "Floating IP nope could not be found"})
+	c.tenant.get(t, floatingPath+"/nope").refuses(t, refusal{404, "FloatingIPNotFound", "Floating IP nope could not be found"})
 	find := func(query url.Values) (ids []string) {
 		query.Set("project_id", c.tenant.project)
 		for _, f := range c.tenant.get(t, floatingPath+"?"+query.Encode()).must(t, http.StatusOK).list(t, "floatingips") {
@@ -105,8 +104,7 @@ func floatingIPNeedsAWay(t *testing.T, c *cloud, o outside) {
 	bad := func(message string) refusal {
 		return refusal{400, "BadRequest", "Bad floatingip request: " + message + "."}
 	}
-	ask(object{"floating_network_id": id(o.inside)}).refuses(t,
-		bad("Network "+id(o.inside)+" is not a valid external network"))
+	ask(object{"floating_network_id": id(o.inside)}).refuses(t, bad("Network "+id(o.inside)+" is not a valid external network"))
 	n := c.tenant.newNetwork(t, nil)
 	lonely := c.tenant.newSubnet(t, n, object{"cidr": "10.83.0.0/24"})
 	alone := c.tenant.newPort(t, n, nil)
@@ -124,8 +122,7 @@ func floatingIPNeedsAWay(t *testing.T, c *cloud, o outside) {
 	led := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(both), "fixed_ip_address": "10.84.0.77"})
 	wantFields(t, led, object{"fixed_ip_address": "10.84.0.77", "port_id": id(both)})
 	c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
-	ask(with(external, object{"port_id": id(p)})).refuses(t,
-		refusal{Status: 409, Type: "FloatingIPPortAlreadyAssociated"})
+	ask(with(external, object{"port_id": id(p)})).refuses(t, refusal{Status: 409, Type: "FloatingIPPortAlreadyAssociated"})
 	c.tenant.do(t, "POST", floatingPath, object{"floatingips": []object{external, external}}).refuses(t,
 		refusal{Status: 400, Type: "HTTPBadRequest"})
 }
@@ -148,12 +145,10 @@ func floatingIPOutlivesItsPort(t *testing.T, c *cloud, o outside) {
 	free := get()
 	wantFields(t, free, object{"port_id": nil, "fixed_ip_address": nil, "router_id": nil,
 		"floating_ip_address": r["floating_ip_address"]})
-	c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": object{"port_id": id(other)}}).
-		must(t, http.StatusOK)
+	c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": object{"port_id": id(other)}}).must(t, http.StatusOK)
 	wantFields(t, get(), object{"port_id": id(other), "floating_ip_address": r["floating_ip_address"]})
 	// Another description alone leaves the port.
-	c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": object{"description": "x"}}).
-		must(t, http.StatusOK)
+	c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": object{"description": "x"}}).must(t, http.StatusOK)
 	wantFields(t, get(), object{"port_id": id(other), "description": "x"})
 }
 
@@ -189,8 +184,7 @@ func floatingIPDoesNotKeepItsAddress(t *testing.T, c *cloud, o outside) {
 	at := func(address string) []object { return []object{{"subnet_id": id(o.subnet), "ip_address": address}} }
 	p := c.tenant.newPort(t, o.inside, object{"fixed_ips": at("10.82.0.40")})
 	r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
-	c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"fixed_ips": at("10.82.0.41")}}).
-		must(t, http.StatusOK)
+	c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"fixed_ips": at("10.82.0.41")}}).must(t, http.StatusOK)
 	left := c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
 	wantFields(t, left, object{"port_id": id(p), "fixed_ip_address": "10.82.0.40"})
 }

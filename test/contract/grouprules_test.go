@@ -132,15 +132,13 @@ func TestSecurityGroupRuleRefusals(t *testing.T) {
 				refusal{Status: 400, Type: "SecurityGroupMultipleRemoteEntites"}},
 			"a group that is not there": {object{"remote_group_id": noSuchID},
 				refusal{404, "SecurityGroupNotFound", "Security group " + noSuchID + " does not exist"}},
-			"another project's group": {object{"remote_group_id": id(theirs)},
-				refusal{Status: 404, Type: "SecurityGroupNotFound"}},
+			"another project's group": {object{"remote_group_id": id(theirs)}, refusal{Status: 404, Type: "SecurityGroupNotFound"}},
 		} {
 			t.Log(what)
 			c.tenant.addRules(t, g, test.ask).refuses(t, test.want)
 		}
 		c.tenant.addRules(t, theirs, object{}).refuses(t, refusal{Status: 404, Type: "SecurityGroupNotFound"})
-		c.tenant.do(t, "DELETE", rulesPath+"/"+noSuchID, nil).refuses(t,
-			refusal{Status: 404, Type: "SecurityGroupRuleNotFound"})
+		c.tenant.do(t, "DELETE", rulesPath+"/"+noSuchID, nil).refuses(t, refusal{Status: 404, Type: "SecurityGroupRuleNotFound"})
 	})
 }
 

@@ -33,8 +33,7 @@ func TestSecurityGroupAttributes(t *testing.T) {
 		}
 		c.tenant.do(t, "POST", groupsPath, object{"security_group": object{"name": "default"}}).refuses(t,
 			refusal{Status: 409, Type: "SecurityGroupDefaultAlreadyExists"})
-		c.tenant.get(t, groupsPath+"/nope").refuses(t,
-			refusal{404, "SecurityGroupNotFound", "Security group nope does not exist"})
+		c.tenant.get(t, groupsPath+"/nope").refuses(t, refusal{404, "SecurityGroupNotFound", "Security group nope does not exist"})
 	})
 }
 

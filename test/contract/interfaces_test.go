@@ -114,8 +114,7 @@ func TestPortBecomesRouterInterface(t *testing.T) {
 		t.Cleanup(func() { act("remove_router_interface", id(p)) })
 		attached := c.tenant.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")
 		if got, router := revision(attached), c.tenant.revisionOf(t, "router", r); got != revision(p)+2 || router != 2 {
-			t.Errorf("attaching moved the port from %d to %d and the router to %d, want two more and 2",
-				revision(p), got, router)
+			t.Errorf("attaching moved the port from %d to %d and the router to %d, want two more and 2", revision(p), got, router)
 		}
 		want := p
 		want["device_id"] = id(r)
@@ -130,8 +129,7 @@ func TestPortBecomesRouterInterface(t *testing.T) {
 		again := object{"network_id": id(n), "fixed_ips": body["fixed_ips"]}
 		c.tenant.do(t, "POST", "/v2.0/ports", object{"port": again}).refuses(t,
 			refusal{Status: 409, Type: "IpAddressAlreadyAllocated"})
-		holders := c.tenant.get(t, "/v2.0/ports?fields=id&network_id="+id(n)+"&fixed_ips="+
-			url.QueryEscape("ip_address=10.0.0.1"))
+		holders := c.tenant.get(t, "/v2.0/ports?fields=id&network_id="+id(n)+"&fixed_ips="+url.QueryEscape("ip_address=10.0.0.1"))
 		if diff := gocmp.Diff([]object{{"id": id(p)}}, holders.list(t, "ports")); diff != "" {
 			t.Errorf("who has the address (-want +got):\n%s", diff)
 		}
@@ -220,9 +218,7 @@ func TestOneRouterAdvertisesOnASubnet(t *testing.T) {
 			t.Helper()
 			made++
 			prefix := fmt.Sprintf("fd00:6:%d::", made)
-			s := c.tenant.newSubnet(t, n, with(modes, object{
-				"ip_version": 6, "cidr": prefix + "/64", "gateway_ip": prefix + "1",
-			}))
+			s := c.tenant.newSubnet(t, n, with(modes, object{"ip_version": 6, "cidr": prefix + "/64", "gateway_ip": prefix + "1"}))
 			return id(s), object{"subnet_id": id(s), "ip_address": prefix + "1"}
 		}
 		newPort := func(addresses ...object) object {

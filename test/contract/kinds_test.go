@@ -115,8 +115,7 @@ func TestRouterKindNeedsAdministrator(t *testing.T) {
 						") is disallowed by policy"})
 			}
 			c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r), object{"router": object{field: true}}).refuses(t,
-				refusal{403, "PolicyNotAuthorized", "(rule:update_router and rule:update_router:" + field +
-					") is disallowed by policy"})
+				refusal{403, "PolicyNotAuthorized", "(rule:update_router and rule:update_router:" + field + ") is disallowed by policy"})
 		}
 	})
 }
@@ -136,8 +135,7 @@ func TestServiceTypesReserveSubnet(t *testing.T) {
 		}
 		serve := func(owners ...string) {
 			t.Helper()
-			c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": object{"service_types": owners}}).
-				must(t, http.StatusOK)
+			c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": object{"service_types": owners}}).must(t, http.StatusOK)
 		}
 		gateway := object{"subnet_id": id(s), "ip_address": "10.0.0.1"}
 		for _, owner := range []string{iface, "kubernetes:networkport", "compute:other"} {

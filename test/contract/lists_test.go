@@ -80,18 +80,14 @@ func pagesShow(t *testing.T, c *cloud, f fleet) {
 		next  string // what the link ends with; empty: there is no link
 		prev  string
 	}{
-		"no limit":        {"", []int{0, 1, 2, 3, 4}, "", ""},
-		"a limit of zero": {"&limit=0", []int{0, 1, 2, 3, 4}, "", ""},
-		"the first page": {"&limit=2", []int{0, 1}, "&limit=2&marker={1}",
-			"&limit=2&marker={0}&page_reverse=True"},
-		"the second page": {"&limit=2&marker={1}", []int{2, 3}, "&limit=2&marker={3}",
-			"&limit=2&marker={2}&page_reverse=True"},
+		"no limit":          {"", []int{0, 1, 2, 3, 4}, "", ""},
+		"a limit of zero":   {"&limit=0", []int{0, 1, 2, 3, 4}, "", ""},
+		"the first page":    {"&limit=2", []int{0, 1}, "&limit=2&marker={1}", "&limit=2&marker={0}&page_reverse=True"},
+		"the second page":   {"&limit=2&marker={1}", []int{2, 3}, "&limit=2&marker={3}", "&limit=2&marker={2}&page_reverse=True"},
 		"a short last page": {"&limit=2&marker={3}", []int{4}, "", "&limit=2&marker={4}&page_reverse=True"},
-		"a full last page": {"&limit=5", []int{0, 1, 2, 3, 4}, "&limit=5&marker={4}",
-			"&limit=5&marker={0}&page_reverse=True"},
-		"beyond the end": {"&limit=2&marker={4}", []int{}, "", "&limit=2&page_reverse=True"},
-		"an empty marker": {"&limit=2&marker=", []int{0, 1}, "&limit=2&marker={1}",
-			"&limit=2&marker={0}&page_reverse=True"},
+		"a full last page":  {"&limit=5", []int{0, 1, 2, 3, 4}, "&limit=5&marker={4}", "&limit=5&marker={0}&page_reverse=True"},
+		"beyond the end":    {"&limit=2&marker={4}", []int{}, "", "&limit=2&page_reverse=True"},
+		"an empty marker":   {"&limit=2&marker=", []int{0, 1}, "&limit=2&marker={1}", "&limit=2&marker={0}&page_reverse=True"},
 		"ascending": {"&limit=2&sort_key=id&sort_dir=asc", []int{0, 1},
 			"&limit=2&sort_key=id&sort_dir=asc&marker={1}",
 			"&limit=2&sort_key=id&sort_dir=asc&marker={0}&page_reverse=True"},
@@ -188,8 +184,7 @@ func filtersFind(t *testing.T, c *cloud, f fleet) {
 	}
 	// The tags have moved three revisions; two more names keep the filter by revision to the ends.
 	for i := 1; i <= 3; i++ {
-		c.tenant.do(t, "PUT", "/v2.0/networks/"+f.ids[i], object{"network": object{"mtu": 1450}}).
-			must(t, http.StatusOK)
+		c.tenant.do(t, "PUT", "/v2.0/networks/"+f.ids[i], object{"network": object{"mtu": 1450}}).must(t, http.StatusOK)
 	}
 	fill := strings.NewReplacer("{name}", f.name, "{project}", c.tenant.project, "{0}", f.ids[0], "{3}", f.ids[3])
 	for name, test := range cases {
@@ -205,8 +200,7 @@ func filtersFind(t *testing.T, c *cloud, f fleet) {
 func TestRefusedLists(t *testing.T) {
 	bad := func(message string) refusal { return refusal{400, "HTTPBadRequest", message} }
 	limit := func(given string) refusal {
-		return refusal{400, "BadRequest",
-			"Bad limit request: Limit must be an integer 0 or greater and not '" + given + "'."}
+		return refusal{400, "BadRequest", "Bad limit request: Limit must be an integer 0 or greater and not '" + given + "'."}
 	}
 	cases := map[string]struct {
 		query string
@@ -218,14 +212,12 @@ func TestRefusedLists(t *testing.T) {
 			bad("['changed_since'] is invalid attribute for filtering")},
 		"created_at":          {"networks?created_at=x", bad("['created_at'] is invalid attribute for filtering")},
 		"subnets of networks": {"networks?subnets=x", bad("['subnets'] is invalid attribute for filtering")},
-		"servers of subnets": {"subnets?dns_nameservers=1.1.1.1",
-			bad("['dns_nameservers'] is invalid attribute for filtering")},
+		"servers of subnets":  {"subnets?dns_nameservers=1.1.1.1", bad("['dns_nameservers'] is invalid attribute for filtering")},
 		"no number": {"networks?mtu=x",
 			refusal{400, "InvalidInput", "Invalid input for operation: 'x' is not an integer."}},
 		"no boolean": {"networks?admin_state_up=x",
 			refusal{400, "InvalidInput", "Invalid input for operation: 'x' cannot be converted to boolean."}},
-		"no CIDR": {"subnets?cidr=bad",
-			refusal{400, "InvalidInput", "Invalid input for operation: bad is not in a CIDR format."}},
+		"no CIDR": {"subnets?cidr=bad", refusal{400, "InvalidInput", "Invalid input for operation: bad is not in a CIDR format."}},
 		"no address": {"ports?fixed_ips=x",
 			refusal{400, "InvalidInput", "Invalid input for operation: 'x' is not of the form <key>=[value]."}},
 		"a negative limit":       {"networks?limit=-1", limit("-1")},
@@ -233,11 +225,9 @@ func TestRefusedLists(t *testing.T) {
 		"an empty limit":         {"networks?limit=", limit("")},
 		"a marker of networks": {"networks?limit=2&marker=nope",
 			refusal{404, "NetworkNotFound", "Network nope could not be found."}},
-		"a key without direction": {"networks?sort_key=name",
-			bad("The number of sort_keys and sort_dirs must be same")},
+		"a key without direction": {"networks?sort_key=name", bad("The number of sort_keys and sort_dirs must be same")},
 		"a direction without key": {"networks?sort_dir=asc", bad("The number of sort_keys and sort_dirs must be same")},
-		"an unknown key": {"networks?sort_key=zz&sort_dir=asc",
-			bad("['zz'] is invalid attribute for sort_keys")},
+		"an unknown key":          {"networks?sort_key=zz&sort_dir=asc", bad("['zz'] is invalid attribute for sort_keys")},
 		"a key that is no key": {"networks?sort_key=description&sort_dir=asc",
 			bad("['description'] is invalid attribute for sort_keys")},
 		"an unknown direction": {"networks?sort_key=name&sort_dir=up",
@@ -275,16 +265,15 @@ func TestFieldsParameterSelectsAttributes(t *testing.T) {
 		s := c.tenant.newSubnet(t, n, nil)
 		project := c.tenant.project
 		for query, want := range map[string]object{
-			"networks?id=" + id(n) + "&fields=id":                {"id": id(n)},
-			"networks?id=" + id(n) + "&fields=id&fields=subnets": {"id": id(n), "subnets": []any{id(s)}},
-			"networks?id=" + id(n) + "&fields=project_id":        {"project_id": project},
-			"networks?id=" + id(n) + "&fields=tenant_id":         {"tenant_id": project},
-			"networks?id=" + id(n) + "&fields=zz":                {},
-			"networks?id=" + id(n) + "&fields=":                  {},
-			"networks?id=" + id(n) + "&fields=shared&limit=1":    {"shared": false},
-			"subnets?network_id=" + id(n) + "&fields=cidr":       {"cidr": "10.0.0.0/24"},
-			"subnets?network_id=" + id(n) + "&fields=revision_number&fields=id": {"id": id(s),
-				"revision_number": float64(0)},
+			"networks?id=" + id(n) + "&fields=id":                               {"id": id(n)},
+			"networks?id=" + id(n) + "&fields=id&fields=subnets":                {"id": id(n), "subnets": []any{id(s)}},
+			"networks?id=" + id(n) + "&fields=project_id":                       {"project_id": project},
+			"networks?id=" + id(n) + "&fields=tenant_id":                        {"tenant_id": project},
+			"networks?id=" + id(n) + "&fields=zz":                               {},
+			"networks?id=" + id(n) + "&fields=":                                 {},
+			"networks?id=" + id(n) + "&fields=shared&limit=1":                   {"shared": false},
+			"subnets?network_id=" + id(n) + "&fields=cidr":                      {"cidr": "10.0.0.0/24"},
+			"subnets?network_id=" + id(n) + "&fields=revision_number&fields=id": {"id": id(s), "revision_number": float64(0)},
 		} {
 			collection, _, _ := strings.Cut(query, "?")
 			got := c.tenant.get(t, "/v2.0/"+query).must(t, http.StatusOK).list(t, collection)
@@ -326,12 +315,10 @@ func TestListsOfSubnets(t *testing.T) {
 			"&shared=True":                                {},
 			"&shared=False":                               ids,
 			"&revision_number=0":                          ids,
-			"&sort_key=cidr&sort_dir=desc": {byCIDR["10.2.0.0/24"], byCIDR["10.1.0.0/24"],
-				byCIDR["10.0.0.0/24"]},
+			"&sort_key=cidr&sort_dir=desc":                {byCIDR["10.2.0.0/24"], byCIDR["10.1.0.0/24"], byCIDR["10.0.0.0/24"]},
 		} {
 			got := []string{}
-			for _, s := range c.tenant.get(t, "/v2.0/subnets?network_id="+id(n)+query).must(t, http.StatusOK).list(t,
-				"subnets") {
+			for _, s := range c.tenant.get(t, "/v2.0/subnets?network_id="+id(n)+query).must(t, http.StatusOK).list(t, "subnets") {
 				got = append(got, id(s))
 			}
 			if diff := gocmp.Diff(want, got); diff != "" {
@@ -381,8 +368,7 @@ func TestListsOfPorts(t *testing.T) {
 		}
 		// A place that was deleted meanwhile is an error, and not the end.
 		for _, marker := range []string{"11111111-1111-1111-1111-111111111111", "nope"} {
-			s.get(t, path+"&marker="+marker).refuses(t,
-				refusal{404, "PortNotFound", "Port " + marker + " could not be found."})
+			s.get(t, path+"&marker="+marker).refuses(t, refusal{404, "PortNotFound", "Port " + marker + " could not be found."})
 		}
 		want := []object{{
 			"id": byName["b"], "network_id": id(n), "name": "b", "description": mark + " b", "revision_number": float64(1),

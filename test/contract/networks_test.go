@@ -21,9 +21,7 @@ var networkMembers = []string{
 	"updated_at",
 }
 
-var providerMembers = []string{
-	"provider:network_type", "provider:physical_network", "provider:segmentation_id",
-}
+var providerMembers = []string{"provider:network_type", "provider:physical_network", "provider:segmentation_id"}
 
 // union gives what is in the lists, sorted; it is never nil.
 func union(lists ...[]string) []string {
@@ -44,8 +42,7 @@ func TestNetworkAttributes(t *testing.T) {
 		}{
 			"the answer to a tenant's POST": {made, union(networkMembers, []string{"is_default"})},
 			"a tenant's view":               {c.tenant.get(t, path).part(t, "network"), networkMembers},
-			"an admin's view": {c.admin.get(t, path).part(t, "network"),
-				union(networkMembers, providerMembers)},
+			"an admin's view":               {c.admin.get(t, path).part(t, "network"), union(networkMembers, providerMembers)},
 		} {
 			if diff := gocmp.Diff(got.want, members(got.got)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
@@ -81,8 +78,7 @@ func TestNetworksThatAreAccepted(t *testing.T) {
 		},
 		"an MTU of zero, one zone, a domain of one label, no port security": {
 			object{"mtu": 0, "availability_zone_hints": []string{"west"}, "dns_domain": "org.", "port_security_enabled": false},
-			object{"mtu": 1450.0, "availability_zone_hints": []any{"west"}, "dns_domain": "org.",
-				"port_security_enabled": false},
+			object{"mtu": 1450.0, "availability_zone_hints": []any{"west"}, "dns_domain": "org.", "port_security_enabled": false},
 		},
 		"a very small MTU, no zones, a domain of digits, not to share": {
 			object{"mtu": 67, "availability_zone_hints": []string{}, "dns_domain": "1.", "shared": false},
@@ -117,45 +113,37 @@ func TestRefusedNetworks(t *testing.T) {
 		return refusal{403, "PolicyNotAuthorized", rule + " is disallowed by policy"}
 	}
 	cases := map[string]asked{
-		"tags":                 {object{"tags": []string{"a"}}, bad("Attribute 'tags' not allowed in POST")},
-		"a status":             {object{"status": "DOWN"}, bad("Attribute 'status' not allowed in POST")},
-		"subnets":              {object{"subnets": []string{}}, bad("Attribute 'subnets' not allowed in POST")},
-		"an id":                {object{"id": "x"}, bad("Attribute 'id' not allowed in POST")},
-		"an unknown attribute": {object{"zz": 1}, bad("Unrecognized attribute(s) 'zz'")},
-		"an unloaded extension": {object{"vlan_transparent": true},
-			bad("Unrecognized attribute(s) 'vlan_transparent'")},
-		"a name that is null": {object{"name": nil},
-			bad("Invalid input for name. Reason: 'None' is not a valid string.")},
-		"a name that is a number": {object{"name": 5},
-			bad("Invalid input for name. Reason: '5' is not a valid string.")},
+		"tags":                    {object{"tags": []string{"a"}}, bad("Attribute 'tags' not allowed in POST")},
+		"a status":                {object{"status": "DOWN"}, bad("Attribute 'status' not allowed in POST")},
+		"subnets":                 {object{"subnets": []string{}}, bad("Attribute 'subnets' not allowed in POST")},
+		"an id":                   {object{"id": "x"}, bad("Attribute 'id' not allowed in POST")},
+		"an unknown attribute":    {object{"zz": 1}, bad("Unrecognized attribute(s) 'zz'")},
+		"an unloaded extension":   {object{"vlan_transparent": true}, bad("Unrecognized attribute(s) 'vlan_transparent'")},
+		"a name that is null":     {object{"name": nil}, bad("Invalid input for name. Reason: 'None' is not a valid string.")},
+		"a name that is a number": {object{"name": 5}, bad("Invalid input for name. Reason: '5' is not a valid string.")},
 		"a name of 256 characters": {object{"name": long},
 			bad("Invalid input for name. Reason: '" + long + "' exceeds maximum length of 255.")},
 		"a long description": {object{"description": long},
 			bad("Invalid input for description. Reason: '" + long + "' exceeds maximum length of 255.")},
-		"no boolean": {object{"admin_state_up": "maybe"},
-			invalid("'maybe' cannot be converted to boolean")},
-		"a boolean that is null": {object{"admin_state_up": nil}, invalid("'None' cannot be converted to boolean")},
-		"an MTU that is a word":  {object{"mtu": "abc"}, invalid("'abc' is not an integer")},
-		"an MTU that is null":    {object{"mtu": nil}, invalid("'None' is not an integer")},
-		"a negative MTU": {object{"mtu": -1},
-			bad("Invalid input for mtu. Reason: '-1' should be non-negative.")},
+		"no boolean":               {object{"admin_state_up": "maybe"}, invalid("'maybe' cannot be converted to boolean")},
+		"a boolean that is null":   {object{"admin_state_up": nil}, invalid("'None' cannot be converted to boolean")},
+		"an MTU that is a word":    {object{"mtu": "abc"}, invalid("'abc' is not an integer")},
+		"an MTU that is null":      {object{"mtu": nil}, invalid("'None' is not an integer")},
+		"a negative MTU":           {object{"mtu": -1}, bad("Invalid input for mtu. Reason: '-1' should be non-negative.")},
 		"an MTU above the segment": {object{"mtu": 1451}, invalid("Requested MTU is too big, maximum is 1450")},
 		"two different projects": {object{"project_id": "a", "tenant_id": "b"},
 			bad("'project_id' and 'tenant_id' do not match")},
 		"another's project": {object{"project_id": "a"},
 			bad("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires " +
 				"admin or advsvc privileges")},
-		"to share, by a tenant": {object{"shared": true},
-			denied("(rule:create_network and rule:create_network:shared)")},
+		"to share, by a tenant": {object{"shared": true}, denied("(rule:create_network and rule:create_network:shared)")},
 		"to be external, by one": {object{"router:external": true},
 			denied("(rule:create_network and rule:create_network:router:external)")},
-		"to be default, by one": {object{"is_default": true},
-			denied("(rule:create_network and rule:create_network:is_default)")},
+		"to be default, by one": {object{"is_default": true}, denied("(rule:create_network and rule:create_network:is_default)")},
 		"a segment, by one": {object{"provider:segmentation_id": 5},
 			denied("(rule:create_network and rule:create_network:provider:segmentation_id)")},
 		"several of these": {object{"provider:network_type": "vxlan", "shared": true},
-			denied("((rule:create_network and rule:create_network:shared) and " +
-				"rule:create_network:provider:network_type)")},
+			denied("((rule:create_network and rule:create_network:shared) and " + "rule:create_network:provider:network_type)")},
 		"a policy that is no UUID": {object{"qos_policy_id": "x"},
 			bad("Invalid input for qos_policy_id. Reason: 'x' is not a valid UUID.")},
 		"a domain without a full stop at its end": {object{"dns_domain": "example.org"},
@@ -196,8 +184,7 @@ func TestRefusedNetworkUpdates(t *testing.T) {
 			{object{"id": "x"}, bad("Cannot update read-only attribute id")},
 			{object{"status": "DOWN"}, bad("Cannot update read-only attribute status")},
 			{object{"zz": 1}, bad("Unrecognized attribute(s) 'zz'")},
-			{object{"availability_zone_hints": []string{"east"}},
-				bad("Cannot update read-only attribute availability_zone_hints")},
+			{object{"availability_zone_hints": []string{"east"}}, bad("Cannot update read-only attribute availability_zone_hints")},
 			// Even when it changes nothing.
 			{object{"shared": false}, refusal{403, "PolicyNotAuthorized",
 				"(rule:update_network and rule:update_network:shared) is disallowed by policy"}},
@@ -234,8 +221,7 @@ func TestOtherProjectsNetworkIsHidden(t *testing.T) {
 		c.tenant.do(t, "POST", "/v2.0/subnets", object{"subnet": object{
 			"network_id": id(n), "ip_version": 4, "cidr": "10.0.0.0/24",
 		}}).refuses(t, hidden, "{network}", id(n))
-		c.tenant.create(t, "ports", object{"network_id": id(n)}).
-			refuses(t, hidden, "{network}", id(n))
+		c.tenant.create(t, "ports", object{"network_id": id(n)}).refuses(t, hidden, "{network}", id(n))
 		if list := c.tenant.get(t, "/v2.0/networks?id="+id(n)).list(t, "networks"); len(list) != 0 {
 			t.Errorf("a list shows %v", list)
 		}

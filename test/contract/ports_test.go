@@ -26,8 +26,7 @@ func TestPortAttributes(t *testing.T) {
 			t.Errorf("a tenant's port (-want +got):\n%s", diff)
 		}
 		admins := c.admin.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")
-		more := []string{"binding:host_id", "binding:profile", "binding:vif_details", "binding:vif_type",
-			"resource_request"}
+		more := []string{"binding:host_id", "binding:profile", "binding:vif_details", "binding:vif_type", "resource_request"}
 		if diff := gocmp.Diff(union(portMembers, more), members(admins)); diff != "" {
 			t.Errorf("an admin's view (-want +got):\n%s", diff)
 		}
@@ -77,8 +76,7 @@ func TestPortsAndPortSecurity(t *testing.T) {
 		} {
 			p := c.tenant.newPort(t, test.network, test.ask)
 			if p["port_security_enabled"] != test.secure || len(p["security_groups"].([]any)) != test.groups {
-				t.Errorf("a port that %s has port security %v and groups %v",
-					what, p["port_security_enabled"], p["security_groups"])
+				t.Errorf("a port that %s has port security %v and groups %v", what, p["port_security_enabled"], p["security_groups"])
 			}
 		}
 	})
@@ -173,8 +171,7 @@ func TestAddressesOfPorts(t *testing.T) {
 				"InvalidIpForSubnet", "IP address 10.0.0.0 is not a valid IP for the specified subnet."}},
 			"the broadcast": {fixed(object{"ip_address": "10.0.0.7"}), refusal{400, "InvalidIpForNetwork",
 				"IP address 10.0.0.7 is not a valid IP for any of the subnets on the specified network."}},
-			"from elsewhere": {fixed(object{"ip_address": "11.0.0.7"}),
-				refusal{Status: 400, Type: "InvalidIpForNetwork"}},
+			"from elsewhere": {fixed(object{"ip_address": "11.0.0.7"}), refusal{Status: 400, Type: "InvalidIpForNetwork"}},
 			"from elsewhere, with a subnet": {fixed(object{"ip_address": "11.0.0.7", "subnet_id": id(s)}),
 				refusal{Status: 400, Type: "InvalidIpForSubnet"}},
 			"of a subnet that is not there": {fixed(object{"subnet_id": nobody}),
@@ -239,8 +236,7 @@ func TestRefusedPorts(t *testing.T) {
 			"a host and addresses": {object{"binding:host_id": "h", "fixed_ips": []object{}}, refusal{403,
 				"PolicyNotAuthorized", "((rule:create_port and rule:create_port:fixed_ips) and " +
 					"rule:create_port:binding:host_id) is disallowed by policy"}},
-			"a status": {object{"status": "ACTIVE"},
-				refusal{400, "HTTPBadRequest", "Attribute 'status' not allowed in POST"}},
+			"a status": {object{"status": "ACTIVE"}, refusal{400, "HTTPBadRequest", "Attribute 'status' not allowed in POST"}},
 			"a network that is no UUID": {object{"network_id": "x"}, refusal{400, "HTTPBadRequest",
 				"Invalid input for network_id. Reason: 'x' is not a valid UUID."}},
 		}, "{network}", id(n), "{mac}", mac.(string))
@@ -263,8 +259,7 @@ func TestIPv6AddressesOfPorts(t *testing.T) {
 		if subnets(now) != 3 {
 			t.Errorf("a port that was there has %v, want one more", now["fixed_ips"])
 		}
-		p := c.tenant.newPort(t, n,
-			object{"mac_address": "fa:16:3e:12:34:56", "fixed_ips": []object{{"subnet_id": id(v4)}}})
+		p := c.tenant.newPort(t, n, object{"mac_address": "fa:16:3e:12:34:56", "fixed_ips": []object{{"subnet_id": id(v4)}}})
 		want := object{"subnet_id": id(self), "ip_address": "fd00:2::f816:3eff:fe12:3456"}
 		if diff := gocmp.Diff(want, p["fixed_ips"].([]any)[1]); diff != "" {
 			t.Errorf("the address made of the MAC (-want +got):\n%s", diff)
@@ -296,8 +291,7 @@ func TestPortsAreFoundByTheirAddresses(t *testing.T) {
 			"&device_owner=compute:nova":                                  {},
 		} {
 			got := []string{}
-			for _, p := range c.tenant.get(t, "/v2.0/ports?network_id="+id(n)+query).must(t, http.StatusOK).list(t,
-				"ports") {
+			for _, p := range c.tenant.get(t, "/v2.0/ports?network_id="+id(n)+query).must(t, http.StatusOK).list(t, "ports") {
 				got = append(got, id(p))
 			}
 			if diff := gocmp.Diff(want, got); diff != "" {
@@ -371,8 +365,7 @@ func TestAddressesOfAPortThatIsThere(t *testing.T) {
 		}{
 			{"another address", []any{at(small, "10.0.0.4")}, []any{at(small, "10.0.0.4")}},
 			{"any of the subnet that it has one of", []any{object{"subnet_id": id(small)}}, []any{at(small, "10.0.0.4")}},
-			{"one more", []any{at(small, "10.0.0.4"), at(large, "10.1.0.9")},
-				[]any{at(small, "10.0.0.4"), at(large, "10.1.0.9")}},
+			{"one more", []any{at(small, "10.0.0.4"), at(large, "10.1.0.9")}, []any{at(small, "10.0.0.4"), at(large, "10.1.0.9")}},
 			{"two of one subnet", []any{at(large, "10.1.0.9"), at(large, "10.1.0.8")},
 				[]any{at(large, "10.1.0.9"), at(large, "10.1.0.8")}},
 			{"one less", []any{at(large, "10.1.0.8")}, []any{at(large, "10.1.0.8")}},
@@ -480,8 +473,7 @@ func TestPortsThatCannotBe(t *testing.T) {
 		put := func(ask object) answer { t.Helper(); return s.do(t, "PUT", path, object{"port": ask}) }
 
 		post(nobody, nil).refuses(t, refusal{404, "NetworkNotFound", "Network " + nobody + " could not be found."})
-		put(object{"network_id": id(n)}).refuses(t,
-			refusal{400, "HTTPBadRequest", "Cannot update read-only attribute network_id"})
+		put(object{"network_id": id(n)}).refuses(t, refusal{400, "HTTPBadRequest", "Cannot update read-only attribute network_id"})
 		noGroup := refusal{404, "SecurityGroupNotFound", "Security group " + nobody + " does not exist"}
 		post(id(n), object{"security_groups": []string{nobody}}).refuses(t, noGroup)
 		put(object{"security_groups": []string{nobody}}).refuses(t, noGroup)
@@ -506,8 +498,7 @@ func TestPortKeepsNetworkAndSubnetsInUse(t *testing.T) {
 	asEveryone(t, func(t *testing.T, s *session) {
 		n := s.newNetwork(t, nil)
 		subnet, spare := s.newSubnet(t, n, nil), s.newSubnet(t, n, object{"cidr": "10.1.0.0/24"})
-		p := s.newPort(t, n, object{"device_owner": "kubernetes:networkport",
-			"fixed_ips": []object{{"subnet_id": id(subnet)}}})
+		p := s.newPort(t, n, object{"device_owner": "kubernetes:networkport", "fixed_ips": []object{{"subnet_id": id(subnet)}}})
 		// Being in use is said even to those who would be refused for their revision.
 		for _, condition := range [][]string{nil, ifRevision(99)} {
 			s.do(t, "DELETE", "/v2.0/networks/"+id(n), nil, condition...).refuses(t, refusal{409, "NetworkInUse",

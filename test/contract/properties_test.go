@@ -20,21 +20,19 @@ func TestRefusedSegments(t *testing.T) {
 		return ask
 	}
 	cases := map[string]asked{
-		"an id without a type": {object{"provider:segmentation_id": 7}, bad("network_type required")},
-		"an unknown type":      {of("zz", "", nil), bad("network_type value 'zz' not supported")},
-		"a physical network of a vxlan": {of("vxlan", "x", nil),
-			bad("provider:physical_network specified for vxlan network")},
+		"an id without a type":          {object{"provider:segmentation_id": 7}, bad("network_type required")},
+		"an unknown type":               {of("zz", "", nil), bad("network_type value 'zz' not supported")},
+		"a physical network of a vxlan": {of("vxlan", "x", nil), bad("provider:physical_network specified for vxlan network")},
 		"an unknown physical network of a vlan": {of("vlan", "x", nil),
 			bad("physical_network 'x' unknown for VLAN provider network")},
 		"a VLAN ID of no physical network": {of("vlan", "", 120),
 			bad("segmentation_id requires physical_network for VLAN provider network")},
-		"a VLAN ID of 13 bits": {of("vlan", "physnet1", 4095), bad("segmentation_id out of range (1 through 4094)")},
-		"a flat network of no physical network": {of("flat", "", nil),
-			bad("physical_network required for flat provider network")},
+		"a VLAN ID of 13 bits": {of("vlan", "physnet1", 4095),
+			bad("segmentation_id out of range (1 through 4094)")},
+		"a flat network of no physical network": {of("flat", "", nil), bad("physical_network required for flat provider network")},
 		"an unknown physical network of a flat one": {of("flat", "x", nil),
 			bad("physical_network 'x' unknown for flat provider network")},
-		"a flat network with an id": {of("flat", "physnet1", 3),
-			bad("segmentation_id prohibited for flat provider network")},
+		"a flat network with an id": {of("flat", "physnet1", 3), bad("segmentation_id prohibited for flat provider network")},
 		"an MTU above that of the physical network": {with(of("vlan", "physnet1", nil), object{"mtu": 1501}),
 			bad("Requested MTU is too big, maximum is 1500")},
 	}
@@ -48,9 +46,7 @@ func TestSegmentsOfNetworks(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		// Beyond those that the cloud chooses from, so that nobody else has them.
 		const one, other = 2731, 2732
-		vlan := object{
-			"provider:network_type": "vlan", "provider:physical_network": "physnet1", "provider:segmentation_id": one,
-		}
+		vlan := object{"provider:network_type": "vlan", "provider:physical_network": "physnet1", "provider:segmentation_id": one}
 		n := c.admin.newNetwork(t, vlan)
 		if n["mtu"] != 1500.0 {
 			t.Errorf("a vlan network has the MTU %v, want 1500", n["mtu"])

@@ -61,15 +61,13 @@ func TestInvalidRBACPolicyIsRefused(t *testing.T) {
 		}
 		post(object{"target_tenant": "*"}).refuses(t, refusal{Status: 403, Type: "PolicyNotAuthorized"})
 		post(object{"object_id": id(theirs)}).refuses(t, refusal{Status: 400, Type: "InvalidInput"})
-		post(object{"object_id": "11111111-1111-1111-1111-111111111111"}).refuses(t,
-			refusal{Status: 400, Type: "InvalidInput"})
+		post(object{"object_id": "11111111-1111-1111-1111-111111111111"}).refuses(t, refusal{Status: 400, Type: "InvalidInput"})
 		post(object{"object_id": "x"}).refuses(t,
 			refusal{400, "HTTPBadRequest", "Invalid input for object_id. Reason: 'x' is not a valid UUID."})
 		post(object{"action": "x"}).refuses(t, refusal{Status: 400, Type: "InvalidActionForType"})
 		post(object{"object_type": "x"}).refuses(t,
 			refusal{400, "InvalidInput", "Invalid input for operation: 'x' is not a valid RBAC object type."})
-		post(object{"description": "x"}).refuses(t,
-			refusal{400, "HTTPBadRequest", "Unrecognized attribute(s) 'description'"})
+		post(object{"description": "x"}).refuses(t, refusal{400, "HTTPBadRequest", "Unrecognized attribute(s) 'description'"})
 		if left := c.tenant.get(t, rbacPath+"?object_id="+id(mine)).list(t, "rbac_policies"); len(left) > 0 {
 			t.Errorf("there is %v", left)
 		}

@@ -321,8 +321,7 @@ func TestTermRecord(t *testing.T) {
 		})
 		path, moved := "/v2.0/subnetpools/"+id(p), refusal{Status: 412, Type: "RevisionNumberConstraintFailed"}
 		write := func(description string, revision int) answer {
-			return c.tenant.do(t, "PUT", path, object{"subnetpool": object{"description": description}},
-				ifRevision(revision)...)
+			return c.tenant.do(t, "PUT", path, object{"subnetpool": object{"description": description}}, ifRevision(revision)...)
 		}
 		first := revision(p)
 		written := write("[term=2/b]", first).must(t, http.StatusOK).part(t, "subnetpool")

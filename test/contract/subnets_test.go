@@ -66,11 +66,10 @@ func TestValidSubnets(t *testing.T) {
 	}
 	noDHCP := object{"enable_dhcp": false}
 	cases := map[string]struct{ ask, want object }{
-		"host bits are cut off": {object{"cidr": "10.0.0.5/24"}, object{"cidr": "10.0.0.0/24"}},
-		"bytes may be missing":  {object{"cidr": "20/8"}, object{"cidr": "20.0.0.0/8", "gateway_ip": "20.0.0.1"}},
-		"a netmask will do":     {object{"cidr": "10.0.0.0/255.255.255.0"}, object{"cidr": "10.0.0.0/24"}},
-		"the version may be a word": {object{"cidr": "10.0.0.0/24", "ip_version": "4"},
-			object{"ip_version": float64(4)}},
+		"host bits are cut off":     {object{"cidr": "10.0.0.5/24"}, object{"cidr": "10.0.0.0/24"}},
+		"bytes may be missing":      {object{"cidr": "20/8"}, object{"cidr": "20.0.0.0/8", "gateway_ip": "20.0.0.1"}},
+		"a netmask will do":         {object{"cidr": "10.0.0.0/255.255.255.0"}, object{"cidr": "10.0.0.0/24"}},
+		"the version may be a word": {object{"cidr": "10.0.0.0/24", "ip_version": "4"}, object{"ip_version": float64(4)}},
 		"a gateway in the middle parts the pool": {object{"cidr": "10.0.0.0/24", "gateway_ip": "10.0.0.100"},
 			object{"allocation_pools": pools("10.0.0.1", "10.0.0.99", "10.0.0.101", "10.0.0.254")}},
 		"the last address can be the gateway": {object{"cidr": "10.0.0.0/24", "gateway_ip": "10.0.0.254"},
@@ -98,8 +97,7 @@ func TestValidSubnets(t *testing.T) {
 		"multicast without DHCP": {with(noDHCP, object{"cidr": "224.0.0.0/24"}), object{"gateway_ip": "224.0.0.1"}},
 		"loopback without DHCP":  {with(noDHCP, object{"cidr": "127.0.0.0/24"}), object{"gateway_ip": "127.0.0.1"}},
 		"zeros without DHCP":     {with(noDHCP, object{"cidr": "0.0.0.0/8"}), object{"gateway_ip": "0.0.0.1"}},
-		"DNS servers keep their order": {object{"cidr": "10.0.0.0/24",
-			"dns_nameservers": []string{"2.2.2.2", "1.1.1.1"}},
+		"DNS servers keep their order": {object{"cidr": "10.0.0.0/24", "dns_nameservers": []string{"2.2.2.2", "1.1.1.1"}},
 			object{"dns_nameservers": []any{"2.2.2.2", "1.1.1.1"}}},
 		"host routes keep the order of the create": {object{"cidr": "10.0.0.0/24", "host_routes": []object{
 			{"destination": "2.0.0.0/8", "nexthop": "10.0.0.9"}, {"destination": "1.0.0.0/8", "nexthop": "10.0.0.9"}}},
@@ -111,8 +109,7 @@ func TestValidSubnets(t *testing.T) {
 			object{"gateway_ip": "fd00::", "allocation_pools": pools("fd00::1", "fd00::ffff:ffff:ffff:ffff")}},
 		"IPv6 is written short and small": {
 			object{"cidr": "FD00:0::5/64", "ip_version": 6, "gateway_ip": "FD00::0:1"},
-			object{"cidr": "fd00::/64", "gateway_ip": "fd00::1",
-				"allocation_pools": pools("fd00::2", "fd00::ffff:ffff:ffff:ffff")}},
+			object{"cidr": "fd00::/64", "gateway_ip": "fd00::1", "allocation_pools": pools("fd00::2", "fd00::ffff:ffff:ffff:ffff")}},
 		"pools of IPv6 are written short": {object{"cidr": "fd00::/64", "ip_version": 6,
 			"allocation_pools": []object{pool("FD00::2", "FD00::0005")}},
 			object{"allocation_pools": pools("fd00::2", "fd00::5")}},
@@ -188,17 +185,15 @@ func TestRefusedSubnets(t *testing.T) {
 			refusal{404, "NetworkNotFound", "Network " + nobody + " could not be found."}},
 		"a CIDR that is null": {object{"cidr": nil}, refusal{500, "HTTPInternalServerError",
 			"Request Failed: internal server error while processing your request."}},
-		"a CIDR that is a word": {object{"cidr": "bad"}, invalid("bad is not in a CIDR format")},
-		"a CIDR that is empty":  {object{"cidr": ""}, invalid(" is not in a CIDR format")},
-		"a prefix of 33": {object{"cidr": "10.0.0.0/33"},
-			invalid("10.0.0.0/33 is not in a CIDR format")},
+		"a CIDR that is a word":      {object{"cidr": "bad"}, invalid("bad is not in a CIDR format")},
+		"a CIDR that is empty":       {object{"cidr": ""}, invalid(" is not in a CIDR format")},
+		"a prefix of 33":             {object{"cidr": "10.0.0.0/33"}, invalid("10.0.0.0/33 is not in a CIDR format")},
 		"a single address with DHCP": {object{"cidr": "10.0.0.0"}, invalid(dhcpLength)},
 		"a /31 with DHCP":            {object{"cidr": "10.0.0.0/31"}, invalid(dhcpLength)},
 		"a /127 with DHCP":           {object{"cidr": "fd00::/127", "ip_version": 6}, invalid(dhcpLength)},
 		"a /31 with the default gateway": {object{"cidr": "10.0.0.0/31", "enable_dhcp": false},
 			refusal{409, "IpamValueInvalid", "Gateway IP 10.0.0.1 cannot be allocated in CIDR 10.0.0.0/31"}},
-		"a /0": {object{"cidr": "0.0.0.0/0", "enable_dhcp": false},
-			invalid("0 is not allowed as CIDR prefix length")},
+		"a /0": {object{"cidr": "0.0.0.0/0", "enable_dhcp": false}, invalid("0 is not allowed as CIDR prefix length")},
 		"a /0 of IPv6": {object{"cidr": "::/0", "ip_version": 6, "enable_dhcp": false},
 			invalid("0 is not allowed as CIDR prefix length")},
 		"zeros with DHCP": {object{"cidr": "0.0.0.0/8"},
@@ -209,23 +204,16 @@ func TestRefusedSubnets(t *testing.T) {
 			invalid("Loopback IP subnet is not supported if enable_dhcp is True")},
 		"IPv4 for version 6": {v4(object{"ip_version": 6}),
 			invalid("cidr '10.0.0.0/24' does not match the ip_version '6'")},
-		"version 5": {v4(object{"ip_version": 5}),
-			wrong("ip_version", "5 is not in valid_values")},
-		"a version that is a word": {v4(object{"ip_version": "x"}), invalid("'x' is not an integer")},
-		"the network's address as gateway": {v4(object{"gateway_ip": "10.0.0.0"}),
-			invalid("Gateway is not valid on subnet")},
-		"the broadcast as gateway": {v4(object{"gateway_ip": "10.0.0.255"}),
-			invalid("Gateway is not valid on subnet")},
+		"version 5":                        {v4(object{"ip_version": 5}), wrong("ip_version", "5 is not in valid_values")},
+		"a version that is a word":         {v4(object{"ip_version": "x"}), invalid("'x' is not an integer")},
+		"the network's address as gateway": {v4(object{"gateway_ip": "10.0.0.0"}), invalid("Gateway is not valid on subnet")},
+		"the broadcast as gateway":         {v4(object{"gateway_ip": "10.0.0.255"}), invalid("Gateway is not valid on subnet")},
 		"an IPv6 gateway": {v4(object{"gateway_ip": "fd00::1"}),
 			invalid("gateway_ip 'fd00::1' does not match the ip_version '4'")},
-		"a gateway that is a word": {v4(object{"gateway_ip": "bad"}),
-			wrong("gateway_ip", "'bad' is not a valid IP address")},
-		"a gateway that is empty": {v4(object{"gateway_ip": ""}),
-			wrong("gateway_ip", "'' is not a valid IP address")},
-		"a gateway that is a number": {v4(object{"gateway_ip": 5}),
-			wrong("gateway_ip", "'5' is not a valid IP address")},
-		"a gateway cut short": {v4(object{"gateway_ip": "10.1"}),
-			wrong("gateway_ip", "'10.1' is not a valid IP address")},
+		"a gateway that is a word":   {v4(object{"gateway_ip": "bad"}), wrong("gateway_ip", "'bad' is not a valid IP address")},
+		"a gateway that is empty":    {v4(object{"gateway_ip": ""}), wrong("gateway_ip", "'' is not a valid IP address")},
+		"a gateway that is a number": {v4(object{"gateway_ip": 5}), wrong("gateway_ip", "'5' is not a valid IP address")},
+		"a gateway cut short":        {v4(object{"gateway_ip": "10.1"}), wrong("gateway_ip", "'10.1' is not a valid IP address")},
 		"a gateway with a leading zero": {v4(object{"gateway_ip": "10.0.0.01"}),
 			wrong("gateway_ip", "'10.0.0.01' is not an accepted IP address, '10.0.0.1' is recommended")},
 		"pools that are null": {v4(object{"allocation_pools": nil}),
@@ -265,8 +253,7 @@ func TestRefusedSubnets(t *testing.T) {
 			"allocation pools: 10.0.0.2-10.0.0.20 10.0.0.20-10.0.0.30 for subnet 10.0.0.0/24."}},
 		"six DNS servers": {v4(object{"dns_nameservers": list(6,
 			func(i int) any {
-				return fmt.Sprintf("1.1.1.%d",
-					i)
+				return fmt.Sprintf("1.1.1.%d", i)
 			})}), refusal{400, "DNSNameServersExhausted", "Unable to complete operation for new subnet. The " +
 			"number of DNS nameservers exceeds the limit 5."}},
 		"a DNS server twice": {v4(object{"dns_nameservers": []string{"1.1.1.1", "1.1.1.1"}}),
@@ -277,16 +264,14 @@ func TestRefusedSubnets(t *testing.T) {
 			invalid("dns_nameserver 'fd00::1' does not match the ip_version '4'")},
 		"21 host routes": {v4(object{"host_routes": list(21,
 			func(i int) any {
-				return route(fmt.Sprintf("1.0.%d.0/24", i),
-					"10.0.0.2")[0]
+				return route(fmt.Sprintf("1.0.%d.0/24", i), "10.0.0.2")[0]
 			})}), refusal{400, "HostRoutesExhausted", "Unable to complete operation for new " +
 			"subnet. The number of host routes exceeds the limit 20."}},
 		"a route with host bits": {v4(object{"host_routes": route("1.0.0.5/24", "10.0.0.2")}),
 			wrong("host_routes", "'1.0.0.5/24' is not a recognized CIDR, '1.0.0.0/24' is recommended")},
 		"a route to an address": {v4(object{"host_routes": route("1.1.1.1", "10.0.0.2")}),
 			wrong("host_routes", "'1.1.1.1' is not a recognized CIDR, '1.1.1.1/32' is recommended")},
-		"a route to a word": {v4(object{"host_routes": route("x", "10.0.0.2")}),
-			wrong("host_routes", "'x' is not a valid CIDR")},
+		"a route to a word": {v4(object{"host_routes": route("x", "10.0.0.2")}), wrong("host_routes", "'x' is not a valid CIDR")},
 		"a route to loopback": {v4(object{"host_routes": route("127.0.0.0/8", "10.0.0.2")}),
 			wrong("host_routes", "'127.0.0.0/8' is not a routable CIDR")},
 		"a route by IPv6": {v4(object{"host_routes": route("1.0.0.0/24", "fd00::1")}),
@@ -297,10 +282,8 @@ func TestRefusedSubnets(t *testing.T) {
 			route("1.0.0.0/8", "10.0.0.9")...)}), refusal{Status: 400, Type: "HTTPBadRequest"}},
 		"an IPv6 mode in IPv4": {v4(object{"ipv6_ra_mode": "slaac"}),
 			invalid("ipv6_ra_mode is not valid when ip_version is 4")},
-		"a mode that does not exist": {v6(object{"ipv6_ra_mode": "x"}),
-			wrong("ipv6_ra_mode", "x is not in valid_values")},
-		"a mode that is null": {v6(object{"ipv6_ra_mode": nil}),
-			wrong("ipv6_ra_mode", "None is not in valid_values")},
+		"a mode that does not exist": {v6(object{"ipv6_ra_mode": "x"}), wrong("ipv6_ra_mode", "x is not in valid_values")},
+		"a mode that is null":        {v6(object{"ipv6_ra_mode": nil}), wrong("ipv6_ra_mode", "None is not in valid_values")},
 		"two different modes": {v6(object{"ipv6_ra_mode": "slaac",
 			"ipv6_address_mode": "dhcpv6-stateful"}), invalid("ipv6_ra_mode set to 'slaac' with ipv6_address_mode " +
 			"set to 'dhcpv6-stateful' is not valid. If both attributes are set, they must be the same value")},
@@ -309,16 +292,13 @@ func TestRefusedSubnets(t *testing.T) {
 				"requires the prefix to be /64")},
 		"modes without DHCP": {v6(object{"ipv6_ra_mode": "slaac", "enable_dhcp": false}),
 			invalid("ipv6_ra_mode or ipv6_address_mode cannot be set when enable_dhcp is set to False")},
-		"tags": {v4(object{"tags": []string{}}),
-			bad("Attribute 'tags' not allowed in POST")},
-		"a revision": {v4(object{"revision_number": 1}),
-			bad("Attribute 'revision_number' not allowed in POST")},
+		"tags":                 {v4(object{"tags": []string{}}), bad("Attribute 'tags' not allowed in POST")},
+		"a revision":           {v4(object{"revision_number": 1}), bad("Attribute 'revision_number' not allowed in POST")},
 		"an unknown attribute": {v4(object{"zz": 1}), bad("Unrecognized attribute(s) 'zz'")},
 		"a long description": {v4(object{"description": strings.Repeat("x", 256)}),
 			wrong("description", "'"+strings.Repeat("x", 256)+"' exceeds maximum length of 255")},
 		"a service type of no owner": {v4(object{"service_types": []string{"x"}}),
-			refusal{400, "InvalidSubnetServiceType",
-				"Subnet service type x does not correspond to a valid device owner."}},
+			refusal{400, "InvalidSubnetServiceType", "Subnet service type x does not correspond to a valid device owner."}},
 		"a segment that is not there": {v4(object{"segment_id": nobody}),
 			refusal{404, "SegmentNotFound", "Segment " + nobody + " could not be found."}},
 		"a pool that is not there": {v4(object{"subnetpool_id": nobody}),
@@ -349,8 +329,7 @@ func TestSubnetUpdates(t *testing.T) {
 			t.Helper()
 			return c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": ask})
 		}
-		put(object{"cidr": "10.1.0.0/24"}).refuses(t,
-			refusal{400, "HTTPBadRequest", "Cannot update read-only attribute cidr"})
+		put(object{"cidr": "10.1.0.0/24"}).refuses(t, refusal{400, "HTTPBadRequest", "Cannot update read-only attribute cidr"})
 		put(object{"gateway_ip": "10.0.0.9"}).refuses(t, refusal{409, "GatewayConflictWithAllocationPools",
 			"Gateway ip 10.0.0.9 conflicts with allocation pool 10.0.0.2-10.0.0.254."})
 		put(object{"allocation_pools": []object{pool("10.3.0.30", "10.3.0.40")}}).refuses(t, refusal{400,
@@ -363,8 +342,7 @@ func TestSubnetUpdates(t *testing.T) {
 
 		// An update keeps pools in the order given, and takes "none" for an answer; a create does neither.
 		pools := []any{pool("10.0.0.30", "10.0.0.40"), pool("10.0.0.10", "10.0.0.20")}
-		got := put(object{"allocation_pools": pools, "gateway_ip": "10.0.0.25"}).must(t, http.StatusOK).part(t,
-			"subnet")
+		got := put(object{"allocation_pools": pools, "gateway_ip": "10.0.0.25"}).must(t, http.StatusOK).part(t, "subnet")
 		if diff := gocmp.Diff(pools, got["allocation_pools"]); diff != "" {
 			t.Errorf("pools (-want +got):\n%s", diff)
 		}
@@ -381,8 +359,7 @@ func TestSubnetUpdates(t *testing.T) {
 				routes = append(routes, object{"destination": d, "nexthop": "10.0.0.9"})
 			}
 			out := []string{}
-			for _, r := range put(object{"host_routes": routes}).must(t, http.StatusOK).part(t,
-				"subnet")["host_routes"].([]any) {
+			for _, r := range put(object{"host_routes": routes}).must(t, http.StatusOK).part(t, "subnet")["host_routes"].([]any) {
 				out = append(out, r.(object)["destination"].(string))
 			}
 			return out
@@ -391,8 +368,7 @@ func TestSubnetUpdates(t *testing.T) {
 		if diff := gocmp.Diff([]string{"1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8"}, union(first)); diff != "" {
 			t.Errorf("routes (-want +got):\n%s", diff)
 		}
-		if diff := gocmp.Diff(append(first, "4.0.0.0/8"),
-			destinations(append([]string{"4.0.0.0/8"}, first...)...)); diff != "" {
+		if diff := gocmp.Diff(append(first, "4.0.0.0/8"), destinations(append([]string{"4.0.0.0/8"}, first...)...)); diff != "" {
 			t.Errorf("one more route (-want +got):\n%s", diff)
 		}
 	})
@@ -434,8 +410,7 @@ func TestSLAACInEitherIPv6Mode(t *testing.T) {
 		}
 		want := []any{}
 		for i, s := range own {
-			want = append(want,
-				object{"subnet_id": id(s), "ip_address": fmt.Sprintf("fd00:%d::f816:3eff:fe12:3456", i+1)})
+			want = append(want, object{"subnet_id": id(s), "ip_address": fmt.Sprintf("fd00:%d::f816:3eff:fe12:3456", i+1)})
 		}
 		for what, ask := range map[string][]any{"no subnets": {}, "a subnet": {object{"subnet_id": id(own[1])}}} {
 			p := c.tenant.newPort(t, n, object{"mac_address": "fa:16:3e:12:34:56", "fixed_ips": ask})
