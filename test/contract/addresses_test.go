@@ -67,7 +67,7 @@ func (s *session) countedByHand(t *testing.T, n object) map[string]string {
 // administrators: of pools and none, addresses in and outside of them, ports with one, several and none, a router's, and
 // those that ports make themselves.
 func TestPoolsAndPortsCountToWhatNeutronCounts(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		subnet := func(cidr string, more object) object {
 			t.Helper()

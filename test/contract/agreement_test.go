@@ -97,7 +97,7 @@ func randomSubnet(r *rand.Rand) object {
 }
 
 // TestEmulatorAgreesOnRandomSubnets sends the same requests to the emulator and to a real cloud. CONTRACT_SEED
-// repeats a run, CONTRACT_SUBNETS says how many subnets it has (200 if it does not, and 50 with -short).
+// repeats a run, CONTRACT_SUBNETS says how many subnets it has (200 if it does not, and 6 with -short).
 func TestEmulatorAgreesOnRandomSubnets(t *testing.T) {
 	t.Parallel()
 	stack := openstack(t)
@@ -107,7 +107,7 @@ func TestEmulatorAgreesOnRandomSubnets(t *testing.T) {
 	seed := environment(t, "CONTRACT_SEED", rand.Uint64())
 	many := uint64(200)
 	if testing.Short() {
-		many = 50 // each takes the real Neutron nearly a second
+		many = 6 // each takes the real Neutron nearly a second
 	}
 	count := environment(t, "CONTRACT_SUBNETS", many)
 	t.Logf("CONTRACT_SEED=%d", seed)

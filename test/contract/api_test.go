@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -49,88 +50,60 @@ func TestRequiredExtensions(t *testing.T) {
 			if !got[alias] {
 				t.Errorf("no extension %s", alias)
 			}
-			one := c.tenant.get(t, "/v2.0/extensions/"+alias).must(t, http.StatusOK).part(t, "extension")
-			if one["alias"] != alias {
-				t.Errorf("extension %s is %v", alias, one)
-			}
+		}
+		one := c.tenant.get(t, "/v2.0/extensions/router").must(t, http.StatusOK).part(t, "extension")
+		if one["alias"] != "router" {
+			t.Errorf("extension router is %v", one)
 		}
 		c.tenant.get(t, "/v2.0/extensions/nope").must(t, http.StatusNotFound)
 	})
 }
 
-func TestMissingResourceIsNotFound(t *testing.T) {
-	for name, test := range map[string]struct {
-		method, path string
-		body         any
-		want         refusal
-	}{
-		"a collection": {"GET", "/v2.0/nope", nil,
-			refusal{404, "HTTPNotFound", "The resource could not be found."}},
-		"a network": {"GET", "/v2.0/networks/nope", nil,
-			refusal{404, "NetworkNotFound", "Network nope could not be found."}},
-		"a network to change": {"PUT", "/v2.0/networks/nope", object{"network": object{"name": "a"}},
-			refusal{404, "NetworkNotFound", "Network nope could not be found."}},
-		"a network to delete": {"DELETE", "/v2.0/networks/nope", nil,
-			refusal{404, "NetworkNotFound", "Network nope could not be found."}},
-		"a part of a network": {"GET", "/v2.0/networks/nope/nope", nil,
-			refusal{404, "HTTPNotFound", "The resource could not be found."}},
-		"a subnet": {"GET", "/v2.0/subnets/nope", nil,
-			refusal{404, "SubnetNotFound", "Subnet nope could not be found."}},
-		"a subnet to delete": {"DELETE", "/v2.0/subnets/nope", nil,
-			refusal{404, "SubnetNotFound", "Subnet nope could not be found."}},
-		"a port": {"GET", "/v2.0/ports/nope", nil,
-			refusal{404, "PortNotFound", "Port nope could not be found."}},
-		"a port to delete": {"DELETE", "/v2.0/ports/nope", nil,
-			refusal{404, "PortNotFound", "Port nope could not be found."}},
-		"a router": {"GET", "/v2.0/routers/nope", nil,
-			refusal{404, "RouterNotFound", "Router nope could not be found"}},
-		"the tags of a network": {"PUT", "/v2.0/networks/nope/tags", object{"tags": []string{"a"}},
-			refusal{404, "TagResourceNotFound", "Resource networks nope could not be found."}},
-		"an unknown attribute is seen before the network is looked for": {
-			"PUT", "/v2.0/networks/nope", object{"network": object{"zz": 1}},
-			refusal{400, "HTTPBadRequest", "Unrecognized attribute(s) 'zz'"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEveryCloud(t, func(t *testing.T, c *cloud) {
-				c.tenant.do(t, test.method, test.path, test.body).refuses(t, test.want)
-			})
-		})
+// TestMalformedRequests holds what is refused before a resource is looked for, and that one that is not there is missed.
+func TestMalformedRequests(t *testing.T) {
+	missing := func(kind, name string) refusal {
+		return refusal{404, kind + "NotFound", name + " nope could not be found."}
 	}
-}
-
-func TestMalformedBodies(t *testing.T) {
-	for name, test := range map[string]struct {
-		body any
-		want string
-	}{
-		"nothing":                       {"", "Unable to find 'network' in request body"},
-		"no JSON":                       {"x", "Body contains invalid data"},
-		"a list":                        {"[]", "Body contains invalid data"},
-		"an empty object":               {"{}", "Unable to find 'network' in request body"},
-		"another resource":              {`{"net": {}}`, "Unable to find 'network' in request body"},
-		"a network that is null":        {`{"network": null}`, "Unable to find 'network' in request body"},
-		"a network that is a list":      {`{"network": []}`, "Object 'network' contains invalid data"},
-		"no networks":                   {`{"networks": []}`, "Resources required"},
-		"networks that are an object":   {`{"networks": {}}`, "Resources required"},
-		"networks that are not objects": {`{"networks": [1]}`, "Body contains invalid data"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEveryCloud(t, func(t *testing.T, c *cloud) {
-				c.tenant.do(t, "POST", "/v2.0/networks", test.body).refuses(t,
-					refusal{400, "HTTPBadRequest", test.want})
+	nowhere := refusal{404, "HTTPNotFound", "The resource could not be found."}
+	bad := func(message string) refusal { return refusal{400, "HTTPBadRequest", message} }
+	noNetwork, noData := bad("Unable to find 'network' in request body"), bad("Body contains invalid data")
+	inDepth(t, func(t *testing.T, c *cloud) {
+		there := "networks/" + id(c.tenant.newNetwork(t, nil))
+		for _, test := range []struct {
+			method, path string
+			body         any
+			want         refusal
+		}{
+			{"GET", "nope", nil, nowhere},
+			{"GET", "networks/nope", nil, missing("Network", "Network")},
+			{"PUT", "networks/nope", object{"network": object{"name": "a"}}, missing("Network", "Network")},
+			{"DELETE", "networks/nope", nil, missing("Network", "Network")},
+			{"GET", "networks/nope/nope", nil, nowhere},
+			{"GET", "subnets/nope", nil, missing("Subnet", "Subnet")},
+			{"DELETE", "subnets/nope", nil, missing("Subnet", "Subnet")},
+			{"GET", "ports/nope", nil, missing("Port", "Port")},
+			{"DELETE", "ports/nope", nil, missing("Port", "Port")},
+			{"GET", "routers/nope", nil, refusal{404, "RouterNotFound", "Router nope could not be found"}},
+			{"PUT", "networks/nope/tags", object{"tags": []string{"a"}}, missing("TagResource", "Resource networks")},
+			// An unknown attribute is seen before the network is looked for.
+			{"PUT", "networks/nope", object{"network": object{"zz": 1}}, bad("Unrecognized attribute(s) 'zz'")},
+			{"POST", "networks", "", noNetwork},
+			{"POST", "networks", "x", noData},
+			{"POST", "networks", "[]", noData},
+			{"POST", "networks", "{}", noNetwork},
+			{"POST", "networks", `{"net": {}}`, noNetwork},
+			{"POST", "networks", `{"network": null}`, noNetwork},
+			{"POST", "networks", `{"network": []}`, bad("Object 'network' contains invalid data")},
+			{"POST", "networks", `{"networks": []}`, bad("Resources required")},
+			{"POST", "networks", `{"networks": {}}`, bad("Resources required")},
+			{"POST", "networks", `{"networks": [1]}`, noData},
+			{"POST", there, object{}, refusal{Status: 405, Type: "HTTPMethodNotAllowed"}},
+			{"PATCH", there, object{}, refusal{Status: 405, Type: "HTTPMethodNotAllowed"}},
+			{"DELETE", there, object{}, bad("Request body is not supported in DELETE.")},
+		} {
+			t.Run(fmt.Sprint(test.method, " ", test.path, " ", test.body), func(t *testing.T) {
+				c.tenant.do(t, test.method, "/v2.0/"+test.path, test.body).refuses(t, test.want)
 			})
-		})
-	}
-}
-
-func TestUnsupportedMethods(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		n := c.tenant.newNetwork(t, nil)
-		for _, method := range []string{"POST", "PATCH"} {
-			c.tenant.do(t, method, "/v2.0/networks/"+id(n), object{}).refuses(t, refusal{Status: 405,
-				Type: "HTTPMethodNotAllowed"})
 		}
-		c.tenant.do(t, "DELETE", "/v2.0/networks/"+id(n), object{}).refuses(t,
-			refusal{400, "HTTPBadRequest", "Request body is not supported in DELETE."})
 	})
 }

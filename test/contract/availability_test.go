@@ -51,15 +51,14 @@ func TestIPAvailabilities(t *testing.T) {
 			fields.list(t, "network_ip_availabilities")); diff != "" {
 			t.Errorf("fields (-want +got):\n%s", diff)
 		}
-		c.admin.get(t, path+"?zz=1").refuses(t,
-			refusal{400, "HTTPBadRequest", "['zz'] is invalid attribute for filtering"})
+		c.admin.get(t, path+"?zz=1").refuses(t, refusal{400, "HTTPBadRequest", "['zz'] is invalid attribute for filtering"})
 		c.admin.get(t, path+"/nope").refuses(t, refusal{404, "NetworkNotFound", "Network nope could not be found."})
 	})
 }
 
 // TestIPv6AvailabilityExceeds64Bits is about clients: total_ips need not fit into 64 bits.
 func TestIPv6AvailabilityExceeds64Bits(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, nil)
 		c.admin.newSubnet(t, n, object{"cidr": "fd00:1::/64", "ip_version": 6})
 		c.admin.newSubnet(t, n, object{"cidr": "fd00:2::/64", "ip_version": 6})
@@ -73,7 +72,7 @@ func TestIPv6AvailabilityExceeds64Bits(t *testing.T) {
 }
 
 func TestTenantCannotReadIPAvailabilities(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		for _, query := range []string{"", "?project_id=" + c.tenant.project, "?network_id=" + id(n)} {
 			a := c.tenant.get(t, "/v2.0/network-ip-availabilities"+query).must(t, http.StatusOK)

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -58,7 +59,7 @@ func TestBulkCreatesGiveAllInTheirOrder(t *testing.T) {
 
 func TestBulkCreatesAreAllOrNothing(t *testing.T) {
 	const nobody = "11111111-1111-1111-1111-111111111111"
-	for name, test := range map[string]struct {
+	cases := map[string]struct {
 		collection string
 		good, bad  object
 		want       refusal
@@ -68,8 +69,7 @@ func TestBulkCreatesAreAllOrNothing(t *testing.T) {
 		"networks, one with an MTU too large": {"networks", object{}, object{"mtu": 9999},
 			refusal{400, "InvalidInput", "Invalid input for operation: Requested MTU is too big, maximum is 1450."}},
 		"networks, one that is not the tenant's to share": {"networks", object{}, object{"shared": true},
-			refusal{403, "PolicyNotAuthorized",
-				"(rule:create_network and rule:create_network:shared) is disallowed by policy"}},
+			refusal{403, "PolicyNotAuthorized", "(rule:create_network and rule:create_network:shared) is disallowed by policy"}},
 		"subnets that overlap each other": {"subnets",
 			object{"cidr": "10.2.0.0/24"}, object{"cidr": "10.2.0.0/25"},
 			refusal{400, "InvalidInput", "Invalid input for operation: Requested subnet with cidr: 10.2.0.0/25 for " +
@@ -84,31 +84,35 @@ func TestBulkCreatesAreAllOrNothing(t *testing.T) {
 			object{}, object{"fixed_ips": []object{{"ip_address": "11.0.0.1"}}},
 			refusal{400, "InvalidIpForNetwork",
 				"IP address 11.0.0.1 is not a valid IP for any of the subnets on the specified network."}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEveryCloud(t, func(t *testing.T, c *cloud) {
-				n := c.tenant.newNetwork(t, nil)
-				c.tenant.newSubnet(t, n, object{"cidr": "10.0.0.0/24"})
-				base := object{"name": unique()}
-				switch test.collection {
-				case "subnets":
-					base = with(base, object{"network_id": id(n), "ip_version": 4})
-				case "ports":
-					base = with(base, object{"network_id": id(n)})
+	}
+	inDepth(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		c.tenant.newSubnet(t, n, object{"cidr": "10.0.0.0/24"})
+		before := c.tenant.revisionOf(t, "network", n)
+		name := unique()
+		for what, test := range cases {
+			t.Run(what, func(t *testing.T) {
+				base := object{"name": name}
+				if test.collection != "networks" {
+					base["network_id"] = id(n)
 				}
-				before := c.tenant.revisionOf(t, "network", n)
+				if test.collection == "subnets" {
+					base["ip_version"] = 4
+				}
 				ask := object{test.collection: []object{with(base, test.good), with(base, test.bad)}}
 				c.tenant.do(t, "POST", "/v2.0/"+test.collection, ask).refuses(t, test.want, "{network}", id(n))
-				left := c.tenant.get(t, "/v2.0/"+test.collection+"?name="+base["name"].(string))
-				if list := left.must(t, http.StatusOK).list(t, test.collection); len(list) != 0 {
-					t.Errorf("%d of them are there", len(list))
-				}
-				if got := c.tenant.revisionOf(t, "network", n); got != before {
-					t.Errorf("the network's revision went from %d to %d", before, got)
-				}
 			})
-		})
-	}
+		}
+		for _, collection := range []string{"networks", "subnets", "ports"} {
+			left := c.tenant.get(t, "/v2.0/"+collection+"?name="+name).must(t, http.StatusOK).list(t, collection)
+			if len(left) != 0 {
+				t.Errorf("refused creates left the %s %v", collection, left)
+			}
+		}
+		if got := c.tenant.revisionOf(t, "network", n); got != before {
+			t.Errorf("the network's revision went from %d to %d", before, got)
+		}
+	})
 }
 
 // TestRefusedBulkPortsLeakAddresses shows which refusals cost addresses: those for want of one, or for the sake
@@ -117,56 +121,74 @@ func TestBulkCreatesAreAllOrNothing(t *testing.T) {
 // this fails, and ports may go together there as networks do.
 func TestRefusedBulkPortsLeakAddresses(t *testing.T) {
 	const nobody = "11111111-1111-1111-1111-111111111111"
+	elsewhere := func(address string) object { return object{"fixed_ips": []object{{"ip_address": address}}} }
 	lacking := refusal{409, "IpAddressGenerationFailure", "No more IP addresses available on network {network}."}
-	for name, test := range map[string]struct {
-		bad  object
-		want refusal
-		lost int
+	cases := map[string]struct {
+		bad   object
+		want  refusal
+		leaks bool
 	}{
-		"one whose network has no address left for it": {object{}, lacking, 2},
-		"one with an address from elsewhere": {object{"fixed_ips": []object{{"ip_address": "11.0.0.1"}}},
-			refusal{Status: 400, Type: "InvalidIpForNetwork"}, 2},
-		"one with an address that another port has": {object{"fixed_ips": []object{{"ip_address": "10.0.0.9"}}},
-			refusal{Status: 409, Type: "IpAddressAlreadyAllocated"}, 2},
+		"one whose network has no address left for it": {object{}, lacking, true},
+		"one with an address from elsewhere": {elsewhere("11.0.0.1"),
+			refusal{Status: 400, Type: "InvalidIpForNetwork"}, true},
+		"one with an address that another port has": {elsewhere("10.0.0.9"),
+			refusal{Status: 409, Type: "IpAddressAlreadyAllocated"}, true},
 		"one with a subnet that does not exist": {object{"fixed_ips": []object{{"subnet_id": nobody}}},
-			refusal{Status: 404, Type: "SubnetNotFound"}, 2},
+			refusal{Status: 404, Type: "SubnetNotFound"}, true},
 		"one without addresses, and with a MAC that another port has": {
 			object{"fixed_ips": []object{}, "mac_address": "fa:16:3e:00:00:01"},
-			refusal{Status: 409, Type: "MacAddressInUse"}, 0},
+			refusal{Status: 409, Type: "MacAddressInUse"}, false},
 		"one without addresses, and with a security group that does not exist": {
 			object{"fixed_ips": []object{}, "security_groups": []string{nobody}},
-			refusal{Status: 404, Type: "SecurityGroupNotFound"}, 0},
+			refusal{Status: 404, Type: "SecurityGroupNotFound"}, false},
 		"one of a network that does not exist": {object{"network_id": nobody},
-			refusal{404, "NetworkNotFound", "Network " + nobody + " could not be found."}, 0},
-		"one with an attribute that does not exist": {object{"zz": 1},
-			refusal{Status: 400, Type: "HTTPBadRequest"}, 0},
+			refusal{404, "NetworkNotFound", "Network " + nobody + " could not be found."}, false},
+		"one with an attribute that does not exist": {object{"zz": 1}, refusal{Status: 400, Type: "HTTPBadRequest"}, false},
 		"one with what is not the tenant's to set": {object{"binding:host_id": "h"},
-			refusal{Status: 403, Type: "PolicyNotAuthorized"}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEveryCloud(t, func(t *testing.T, c *cloud) {
-				const room = 2
-				n := c.tenant.newNetwork(t, nil)
-				c.tenant.newSubnet(t, n, object{
-					"cidr": "10.0.0.0/24", "allocation_pools": []object{{"start": "10.0.0.10", "end": "10.0.0.11"}},
-				})
-				c.tenant.newPort(t, n, object{
-					"fixed_ips": []object{{"ip_address": "10.0.0.9"}}, "mac_address": "fa:16:3e:00:00:01",
-				})
-				port := object{"network_id": id(n)}
-				ports := object{"ports": []object{port, port, with(port, test.bad)}}
-				c.tenant.do(t, "POST", "/v2.0/ports", ports).refuses(t, test.want, "{network}", id(n))
-				for range room - test.lost {
-					c.tenant.newPort(t, n, nil)
-				}
-				c.tenant.do(t, "POST", "/v2.0/ports", object{"port": port}).refuses(t, lacking, "{network}", id(n))
-			})
-		})
+			refusal{Status: 403, Type: "PolicyNotAuthorized"}, false},
 	}
+	inDepth(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		// Each subnet has room for two ports.
+		number := 0
+		small := func() object {
+			s := c.tenant.newSubnet(t, n, object{"cidr": fmt.Sprintf("10.0.%d.0/24", number), "allocation_pools": []object{
+				pool(fmt.Sprintf("10.0.%d.10", number), fmt.Sprintf("10.0.%d.11", number)),
+			}})
+			number++
+			return s
+		}
+		port := func(s object) object {
+			return object{"network_id": id(n), "fixed_ips": []object{{"subnet_id": id(s)}}}
+		}
+		kept := small()
+		c.tenant.newPort(t, n, with(elsewhere("10.0.0.9"), object{"mac_address": "fa:16:3e:00:00:01"}))
+		full := func(s object) {
+			t.Helper()
+			c.tenant.create(t, "ports", port(s)).refuses(t, lacking, "{network}", id(n))
+		}
+		for name, test := range cases {
+			t.Run(name, func(t *testing.T) {
+				s := kept
+				if test.leaks {
+					s = small()
+				}
+				ports := object{"ports": []object{port(s), port(s), with(port(s), test.bad)}}
+				c.tenant.do(t, "POST", "/v2.0/ports", ports).refuses(t, test.want, "{network}", id(n))
+				if test.leaks {
+					full(s)
+				}
+			})
+		}
+		for range 2 {
+			c.tenant.newPort(t, n, port(kept))
+		}
+		full(kept)
+	})
 }
 
 func TestQuotaRefusesBulkPortsBeforeAllocation(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		project := someProject()
 		path := "/v2.0/quotas/" + project
 		c.admin.do(t, "PUT", path, object{"quota": object{"port": 2}}).must(t, http.StatusOK)
@@ -186,7 +208,7 @@ func TestQuotaRefusesBulkPortsBeforeAllocation(t *testing.T) {
 
 // A port's address in a subnet where it follows from the MAC is made, in a bulk, before the MAC is.
 func TestBulkPortsFailOnSLAACSubnets(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		c.tenant.newSubnet(t, n, nil)
 		c.tenant.newSubnet(t, n, object{
@@ -201,7 +223,7 @@ func TestBulkPortsFailOnSLAACSubnets(t *testing.T) {
 // TestNetworkOwnerSeesAllPorts holds what room in a network is counted by: a list that a tenant gets shows the
 // ports on its networks whosever they are, and its networks name all of their subnets.
 func TestNetworkOwnerSeesAllPorts(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		other := someProject()
 		n, foreign := c.tenant.newNetwork(t, nil), c.admin.newNetwork(t, object{"shared": true})
 		s := c.tenant.newSubnet(t, n, nil)

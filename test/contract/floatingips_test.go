@@ -43,154 +43,157 @@ func (s *session) newFloatingIP(t testing.TB, external object, attributes object
 	return r
 }
 
-func TestFloatingIPAttributes(t *testing.T) {
+// TestFloatingIPs has one way outside for all that is held of floating IPs: to make it takes a dozen requests.
+func TestFloatingIPs(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		o := newOutside(t, c)
-		p := c.tenant.newPort(t, o.inside, nil)
-		r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p), "description": "d"})
-		got := c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
-		fixed := p["fixed_ips"].([]any)[0].(object)["ip_address"]
-		wantFields(t, got, object{
-			"id": id(r), "description": "d", "floating_network_id": id(o.external), "port_id": id(p), "fixed_ip_address": fixed,
-			"router_id": id(o.router), "project_id": c.tenant.project, "floating_ip_address": r["floating_ip_address"],
-		})
-		c.tenant.get(t, floatingPath+"/nope").refuses(t,
-			refusal{404, "FloatingIPNotFound", "Floating IP nope could not be found"})
-		find := func(query url.Values) (ids []string) {
-			query.Set("project_id", c.tenant.project)
-			for _, f := range c.tenant.get(t, floatingPath+"?"+query.Encode()).must(t, http.StatusOK).list(t, "floatingips") {
-				ids = append(ids, id(f))
-			}
-			return ids
-		}
-		for what, query := range map[string]url.Values{
-			"description, of several": {"description": {"nobody's", "d"}}, "port": {"port_id": {id(p)}},
+		for name, test := range map[string]func(t *testing.T, c *cloud, o outside){
+			"have attributes":     floatingIPHasAttributes,
+			"need a way":          floatingIPNeedsAWay,
+			"outlive their ports": floatingIPOutlivesItsPort,
+			"are associated, moved and disassociated":    floatingIPIsAssociated,
+			"do not keep the address of their port":      floatingIPDoesNotKeepItsAddress,
+			"are deleted on the condition of a revision": floatingIPIsDeletedOnCondition,
 		} {
-			if diff := gocmp.Diff([]string{id(r)}, find(query)); diff != "" {
-				t.Errorf("found by its %s (-want +got):\n%s", what, diff)
-			}
-		}
-		if ids := find(url.Values{"description": {"nobody's"}}); len(ids) > 0 {
-			t.Errorf("found by another's description: %v", ids)
+			t.Run(name, func(t *testing.T) { test(t, c, o) })
 		}
 	})
 }
 
-// TestFloatingIPNeedsAWay holds what a floating IP needs: an external network, a router to it, one address of IPv4, and
+func floatingIPHasAttributes(t *testing.T, c *cloud, o outside) {
+	t.Helper()
+	p := c.tenant.newPort(t, o.inside, nil)
+	r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p), "description": "d"})
+	got := c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
+	fixed := p["fixed_ips"].([]any)[0].(object)["ip_address"]
+	wantFields(t, got, object{
+		"id": id(r), "description": "d", "floating_network_id": id(o.external), "port_id": id(p), "fixed_ip_address": fixed,
+		"router_id": id(o.router), "project_id": c.tenant.project, "floating_ip_address": r["floating_ip_address"],
+	})
+	c.tenant.get(t, floatingPath+"/nope").refuses(t, refusal{404, "FloatingIPNotFound", "Floating IP nope could not be found"})
+	find := func(query url.Values) (ids []string) {
+		query.Set("project_id", c.tenant.project)
+		for _, f := range c.tenant.get(t, floatingPath+"?"+query.Encode()).must(t, http.StatusOK).list(t, "floatingips") {
+			ids = append(ids, id(f))
+		}
+		return ids
+	}
+	for what, query := range map[string]url.Values{
+		"description, of several": {"description": {"nobody's", "d"}}, "port": {"port_id": {id(p)}},
+	} {
+		if diff := gocmp.Diff([]string{id(r)}, find(query)); diff != "" {
+			t.Errorf("found by its %s (-want +got):\n%s", what, diff)
+		}
+	}
+	if ids := find(url.Values{"description": {"nobody's"}}); len(ids) > 0 {
+		t.Errorf("found by another's description: %v", ids)
+	}
+}
+
+// floatingIPNeedsAWay holds what a floating IP needs: an external network, a router to it, one address of IPv4, and
 // nobody else there.
-func TestFloatingIPNeedsAWay(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		o := newOutside(t, c)
-		p := c.tenant.newPort(t, o.inside, nil)
-		ask := func(attributes object) answer {
-			t.Helper()
-			return c.tenant.do(t, "POST", floatingPath, object{"floatingip": attributes})
-		}
-		external := object{"floating_network_id": id(o.external)}
-		bad := func(message string) refusal {
-			return refusal{400, "BadRequest", "Bad floatingip request: " + message + "."}
-		}
-		ask(object{"floating_network_id": id(o.inside)}).refuses(t,
-			bad("Network "+id(o.inside)+" is not a valid external network"))
-		n := c.tenant.newNetwork(t, nil)
-		lonely := c.tenant.newSubnet(t, n, object{"cidr": "10.83.0.0/24"})
-		alone := c.tenant.newPort(t, n, nil)
-		ask(with(external, object{"port_id": id(alone)})).refuses(t, refusal{404, "ExternalGatewayForFloatingIPNotFound",
-			"External network " + id(o.external) + " is not reachable from subnet " + id(lonely) +
-				".  Therefore, cannot associate Port " + id(alone) + " with a Floating IP."})
-		second := c.tenant.newSubnet(t, o.inside, object{"cidr": "10.84.0.0/24"})
-		o.attach(t, c, second)
-		both := c.tenant.newPort(t, o.inside, object{"fixed_ips": []object{
-			{"subnet_id": id(o.subnet), "ip_address": "10.82.0.77"}, {"subnet_id": id(second), "ip_address": "10.84.0.77"},
-		}})
-		ask(with(external, object{"port_id": id(both)})).refuses(t, bad("Port "+id(both)+
-			" has multiple fixed IPv4 addresses.  Must provide a specific IPv4 address when assigning a floating IP"))
-		led := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(both), "fixed_ip_address": "10.84.0.77"})
-		wantFields(t, led, object{"fixed_ip_address": "10.84.0.77", "port_id": id(both)})
-		c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
-		ask(with(external, object{"port_id": id(p)})).refuses(t,
-			refusal{Status: 409, Type: "FloatingIPPortAlreadyAssociated"})
-		c.tenant.do(t, "POST", floatingPath, object{"floatingips": []object{external, external}}).refuses(t,
-			refusal{Status: 400, Type: "HTTPBadRequest"})
-	})
+func floatingIPNeedsAWay(t *testing.T, c *cloud, o outside) {
+	t.Helper()
+	c.tenant.skipShort(t)
+	p := c.tenant.newPort(t, o.inside, nil)
+	ask := func(attributes object) answer {
+		t.Helper()
+		return c.tenant.do(t, "POST", floatingPath, object{"floatingip": attributes})
+	}
+	external := object{"floating_network_id": id(o.external)}
+	bad := func(message string) refusal {
+		return refusal{400, "BadRequest", "Bad floatingip request: " + message + "."}
+	}
+	ask(object{"floating_network_id": id(o.inside)}).refuses(t, bad("Network "+id(o.inside)+" is not a valid external network"))
+	n := c.tenant.newNetwork(t, nil)
+	lonely := c.tenant.newSubnet(t, n, object{"cidr": "10.83.0.0/24"})
+	alone := c.tenant.newPort(t, n, nil)
+	ask(with(external, object{"port_id": id(alone)})).refuses(t, refusal{404, "ExternalGatewayForFloatingIPNotFound",
+		"External network " + id(o.external) + " is not reachable from subnet " + id(lonely) +
+			".  Therefore, cannot associate Port " + id(alone) + " with a Floating IP."})
+	second := c.tenant.newSubnet(t, o.inside, object{"cidr": "10.84.0.0/24"})
+	c.tenant.drop(t, "/v2.0/subnets/"+id(second))
+	o.attach(t, c, second)
+	both := c.tenant.newPort(t, o.inside, object{"fixed_ips": []object{
+		{"subnet_id": id(o.subnet), "ip_address": "10.82.0.77"}, {"subnet_id": id(second), "ip_address": "10.84.0.77"},
+	}})
+	ask(with(external, object{"port_id": id(both)})).refuses(t, bad("Port "+id(both)+
+		" has multiple fixed IPv4 addresses.  Must provide a specific IPv4 address when assigning a floating IP"))
+	led := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(both), "fixed_ip_address": "10.84.0.77"})
+	wantFields(t, led, object{"fixed_ip_address": "10.84.0.77", "port_id": id(both)})
+	c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
+	ask(with(external, object{"port_id": id(p)})).refuses(t, refusal{Status: 409, Type: "FloatingIPPortAlreadyAssociated"})
+	c.tenant.do(t, "POST", floatingPath, object{"floatingips": []object{external, external}}).refuses(t,
+		refusal{Status: 400, Type: "HTTPBadRequest"})
 }
 
-// TestFloatingIPOutlivesItsPort shows what is left of a floating IP when its port goes, and that it can lead to another
+// floatingIPOutlivesItsPort shows what is left of a floating IP when its port goes, and that it can lead to another
 // one. What a floating IP leads to keeps the router.
-func TestFloatingIPOutlivesItsPort(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		o := newOutside(t, c)
-		p, other := c.tenant.newPort(t, o.inside, nil), c.tenant.newPort(t, o.inside, nil)
-		r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
-		router := "/v2.0/routers/" + id(o.router)
-		c.tenant.do(t, "PUT", router+"/remove_router_interface", object{"subnet_id": id(o.subnet)}).refuses(t,
-			refusal{Status: 409, Type: "RouterInterfaceInUseByFloatingIP"})
-		c.tenant.do(t, "PUT", router, object{"router": object{"external_gateway_info": object{}}}).refuses(t,
-			refusal{Status: 409, Type: "RouterExternalGatewayInUseByFloatingIp"})
-		c.tenant.do(t, "DELETE", "/v2.0/ports/"+id(p), nil).must(t, http.StatusNoContent)
-		get := func() object {
-			return c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
-		}
-		free := get()
-		wantFields(t, free, object{"port_id": nil, "fixed_ip_address": nil, "router_id": nil,
-			"floating_ip_address": r["floating_ip_address"]})
-		c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": object{"port_id": id(other)}}).
-			must(t, http.StatusOK)
-		wantFields(t, get(), object{"port_id": id(other), "floating_ip_address": r["floating_ip_address"]})
-		// Another description alone leaves the port.
-		c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": object{"description": "x"}}).
-			must(t, http.StatusOK)
-		wantFields(t, get(), object{"port_id": id(other), "description": "x"})
-	})
+func floatingIPOutlivesItsPort(t *testing.T, c *cloud, o outside) {
+	t.Helper()
+	p, other := c.tenant.newPort(t, o.inside, nil), c.tenant.newPort(t, o.inside, nil)
+	r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
+	router := "/v2.0/routers/" + id(o.router)
+	c.tenant.do(t, "PUT", router+"/remove_router_interface", object{"subnet_id": id(o.subnet)}).refuses(t,
+		refusal{Status: 409, Type: "RouterInterfaceInUseByFloatingIP"})
+	c.tenant.do(t, "PUT", router, object{"router": object{"external_gateway_info": object{}}}).refuses(t,
+		refusal{Status: 409, Type: "RouterExternalGatewayInUseByFloatingIp"})
+	c.tenant.do(t, "DELETE", "/v2.0/ports/"+id(p), nil).must(t, http.StatusNoContent)
+	get := func() object {
+		return c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
+	}
+	free := get()
+	wantFields(t, free, object{"port_id": nil, "fixed_ip_address": nil, "router_id": nil,
+		"floating_ip_address": r["floating_ip_address"]})
+	c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": object{"port_id": id(other)}}).must(t, http.StatusOK)
+	wantFields(t, get(), object{"port_id": id(other), "floating_ip_address": r["floating_ip_address"]})
+	// Another description alone leaves the port.
+	c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": object{"description": "x"}}).must(t, http.StatusOK)
+	wantFields(t, get(), object{"port_id": id(other), "description": "x"})
 }
 
-// TestFloatingIPLeadsNowhere holds that an address may exist before what it leads to, and stay after it, while the port
+// floatingIPIsAssociated holds that an address may exist before what it leads to, and stay after it, while the port
 // is there, and that one update leads it elsewhere.
-func TestFloatingIPLeadsNowhere(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		o := newOutside(t, c)
-		p, other := c.tenant.newPort(t, o.inside, nil), c.tenant.newPort(t, o.inside, nil)
-		r := c.tenant.newFloatingIP(t, o.external, nil)
-		leads := func(to any, body object) {
-			t.Helper()
-			if body != nil {
-				c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": body}).must(t, http.StatusOK)
-			}
-			is := c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
-			wantFields(t, is, object{"port_id": to, "floating_ip_address": r["floating_ip_address"]})
+func floatingIPIsAssociated(t *testing.T, c *cloud, o outside) {
+	t.Helper()
+	c.tenant.skipShort(t)
+	p, other := c.tenant.newPort(t, o.inside, nil), c.tenant.newPort(t, o.inside, nil)
+	r := c.tenant.newFloatingIP(t, o.external, nil)
+	leads := func(to any, body object) {
+		t.Helper()
+		if body != nil {
+			c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": body}).must(t, http.StatusOK)
 		}
-		leads(nil, nil)
-		leads(id(p), object{"port_id": id(p), "fixed_ip_address": addressOf(p)})
-		leads(id(other), object{"port_id": id(other), "fixed_ip_address": addressOf(other)})
-		leads(nil, object{"port_id": nil})
-		leads(nil, object{"description": "x"})
-	})
+		is := c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
+		wantFields(t, is, object{"port_id": to, "floating_ip_address": r["floating_ip_address"]})
+	}
+	leads(nil, nil)
+	leads(id(p), object{"port_id": id(p), "fixed_ip_address": addressOf(p)})
+	leads(id(other), object{"port_id": id(other), "fixed_ip_address": addressOf(other)})
+	leads(nil, object{"port_id": nil})
+	leads(nil, object{"description": "x"})
 }
 
 func addressOf(port object) any { return port["fixed_ips"].([]any)[0].(object)["ip_address"] }
 
-// TestFloatingIPDoesNotKeepItsAddress holds what Neutron 21 does when a port loses the address that a floating IP leads
+// floatingIPDoesNotKeepItsAddress holds what Neutron 21 does when a port loses the address that a floating IP leads
 // to. Neutron 23 refuses that (Options.KeepsFloatingIPs of the emulator).
-func TestFloatingIPDoesNotKeepItsAddress(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		o := newOutside(t, c)
-		at := func(address string) []object { return []object{{"subnet_id": id(o.subnet), "ip_address": address}} }
-		p := c.tenant.newPort(t, o.inside, object{"fixed_ips": at("10.82.0.40")})
-		r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
-		c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"fixed_ips": at("10.82.0.41")}}).
-			must(t, http.StatusOK)
-		left := c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
-		wantFields(t, left, object{"port_id": id(p), "fixed_ip_address": "10.82.0.40"})
-	})
+func floatingIPDoesNotKeepItsAddress(t *testing.T, c *cloud, o outside) {
+	t.Helper()
+	c.tenant.skipShort(t)
+	at := func(address string) []object { return []object{{"subnet_id": id(o.subnet), "ip_address": address}} }
+	p := c.tenant.newPort(t, o.inside, object{"fixed_ips": at("10.82.0.40")})
+	r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
+	c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"fixed_ips": at("10.82.0.41")}}).must(t, http.StatusOK)
+	left := c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
+	wantFields(t, left, object{"port_id": id(p), "fixed_ip_address": "10.82.0.40"})
 }
 
-// TestFloatingIPGoesOnCondition holds that a deletion may name the revision.
-func TestFloatingIPGoesOnCondition(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		o := newOutside(t, c)
-		r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(c.tenant.newPort(t, o.inside, nil))})
-		now := c.tenant.revisionOf(t, "floatingip", r)
-		c.tenant.do(t, "DELETE", floatingPath+"/"+id(r), nil, ifRevision(now)...).must(t, http.StatusNoContent)
-		c.tenant.get(t, floatingPath+"/"+id(r)).refuses(t, refusal{Status: 404, Type: "FloatingIPNotFound"})
-	})
+// floatingIPIsDeletedOnCondition holds that a deletion may name the revision.
+func floatingIPIsDeletedOnCondition(t *testing.T, c *cloud, o outside) {
+	t.Helper()
+	r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(c.tenant.newPort(t, o.inside, nil))})
+	now := c.tenant.revisionOf(t, "floatingip", r)
+	c.tenant.do(t, "DELETE", floatingPath+"/"+id(r), nil, ifRevision(now)...).must(t, http.StatusNoContent)
+	c.tenant.get(t, floatingPath+"/"+id(r)).refuses(t, refusal{Status: 404, Type: "FloatingIPNotFound"})
 }

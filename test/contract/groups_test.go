@@ -33,8 +33,7 @@ func TestSecurityGroupAttributes(t *testing.T) {
 		}
 		c.tenant.do(t, "POST", groupsPath, object{"security_group": object{"name": "default"}}).refuses(t,
 			refusal{Status: 409, Type: "SecurityGroupDefaultAlreadyExists"})
-		c.tenant.get(t, groupsPath+"/nope").refuses(t,
-			refusal{404, "SecurityGroupNotFound", "Security group nope does not exist"})
+		c.tenant.get(t, groupsPath+"/nope").refuses(t, refusal{404, "SecurityGroupNotFound", "Security group nope does not exist"})
 	})
 }
 
@@ -71,13 +70,20 @@ func TestProjectSeesItsSecurityGroups(t *testing.T) {
 
 func TestSecurityGroupInUseStays(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		r := c.tenant.newGroup(t, nil)
+		r := c.tenant.newGroup(t, object{"stateful": false})
+		change := func(attributes object) answer {
+			return c.tenant.do(t, "PUT", groupsPath+"/"+id(r), object{"security_group": attributes})
+		}
+		change(object{"stateful": true}).must(t, http.StatusOK)
 		n := c.tenant.newNetwork(t, nil)
 		c.tenant.newSubnet(t, n, object{"cidr": "10.81.0.0/24"})
 		p := c.tenant.newPort(t, n, object{"security_groups": []string{id(r)}})
 		if got := p["security_groups"]; gocmp.Diff([]any{id(r)}, got) != "" {
 			t.Errorf("the port has the groups %v", got)
 		}
-		c.tenant.do(t, "DELETE", groupsPath+"/"+id(r), nil).refuses(t, refusal{Status: 409, Type: "SecurityGroupInUse"})
+		inUse := refusal{Status: 409, Type: "SecurityGroupInUse"}
+		c.tenant.do(t, "DELETE", groupsPath+"/"+id(r), nil).refuses(t, inUse)
+		change(object{"stateful": false}).refuses(t, inUse)
+		change(object{"stateful": true, "name": "b"}).must(t, http.StatusOK)
 	})
 }

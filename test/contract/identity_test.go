@@ -18,8 +18,7 @@ func keystoneRefuses(t *testing.T, a answer, status int, title, message string) 
 	e, _ := a.body["error"].(object)
 	got, _ := e["message"].(string)
 	if a.status != status || e["code"] != float64(status) || e["title"] != title || !strings.HasPrefix(got, message) {
-		t.Errorf("got %d %s, want %d with title %q and a message that begins with %q",
-			a.status, a.raw, status, title, message)
+		t.Errorf("got %d %s, want %d with title %q and a message that begins with %q", a.status, a.raw, status, title, message)
 	}
 }
 

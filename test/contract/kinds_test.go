@@ -26,11 +26,11 @@ func (c *cloud) kindOf(t *testing.T, r object) object {
 }
 
 func TestKindsOfRouters(t *testing.T) {
-	for name, test := range kinds {
-		t.Run(name, func(t *testing.T) {
-			onEveryCloud(t, func(t *testing.T, c *cloud) {
-				n := c.admin.newNetwork(t, nil)
-				s := c.admin.newSubnet(t, n, nil)
+	inDepth(t, func(t *testing.T, c *cloud) {
+		n := c.admin.newNetwork(t, nil)
+		s := c.admin.newSubnet(t, n, nil)
+		for name, test := range kinds {
+			t.Run(name, func(t *testing.T) {
 				r := c.admin.newRouter(t, test.kind)
 				if diff := gocmp.Diff(test.kind, c.kindOf(t, r)); diff != "" {
 					t.Errorf("the kind (-want +got):\n%s", diff)
@@ -48,7 +48,7 @@ func TestKindsOfRouters(t *testing.T) {
 					return c.admin.do(t, "PUT", "/v2.0/routers/"+id(r)+"/"+action, object{"port_id": id(p)})
 				}
 				act("add_router_interface").must(t, http.StatusOK)
-				t.Cleanup(func() { act("remove_router_interface") })
+				defer act("remove_router_interface") // which deletes the port
 				attached := c.admin.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")
 				if attached["device_owner"] != test.owner || revision(attached) != revision(p)+2 {
 					t.Errorf("the interface is of %v at revision %d, want %s at %d", attached["device_owner"],
@@ -56,10 +56,9 @@ func TestKindsOfRouters(t *testing.T) {
 				}
 				c.admin.do(t, "DELETE", "/v2.0/ports/"+id(p), nil).refuses(t, refusal{Status: 409, Type: "ServicePortInUse"})
 				c.admin.do(t, "DELETE", "/v2.0/routers/"+id(r), nil).refuses(t, refusal{Status: 409, Type: "RouterInUse"})
-				act("remove_router_interface").must(t, http.StatusOK)
 			})
-		})
-	}
+		}
+	})
 }
 
 func TestRouterKindChangesOnlyWhileDown(t *testing.T) {
@@ -68,7 +67,7 @@ func TestRouterKindChangesOnlyWhileDown(t *testing.T) {
 			"router admin_state_up to False prior to upgrade."}
 	}
 	ha, distributed := bad("HA attribute"), bad("the 'distributed' attribute")
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, nil)
 		s := c.admin.newSubnet(t, n, nil)
 		r := c.admin.newRouter(t, nil)
@@ -107,17 +106,16 @@ func TestRouterKindChangesOnlyWhileDown(t *testing.T) {
 }
 
 func TestRouterKindNeedsAdministrator(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
+		r := c.tenant.newRouter(t, nil)
 		for _, field := range []string{"ha", "distributed"} {
 			for _, value := range []bool{true, false} {
-				c.tenant.do(t, "POST", "/v2.0/routers", object{"router": object{field: value}}).refuses(t,
+				c.tenant.create(t, "routers", object{field: value}).refuses(t,
 					refusal{403, "PolicyNotAuthorized", "(rule:create_router and rule:create_router:" + field +
 						") is disallowed by policy"})
 			}
-			r := c.tenant.newRouter(t, nil)
 			c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r), object{"router": object{field: true}}).refuses(t,
-				refusal{403, "PolicyNotAuthorized", "(rule:update_router and rule:update_router:" + field +
-					") is disallowed by policy"})
+				refusal{403, "PolicyNotAuthorized", "(rule:update_router and rule:update_router:" + field + ") is disallowed by policy"})
 		}
 	})
 }
@@ -125,7 +123,7 @@ func TestRouterKindNeedsAdministrator(t *testing.T) {
 // A subnet that is kept for ports of others gives no address to a router's interface, not even the gateway's.
 func TestServiceTypesReserveSubnet(t *testing.T) {
 	const iface = "network:router_interface"
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, object{"service_types": []string{"compute:nova"}})
 		other := c.tenant.newSubnet(t, n, object{"cidr": "10.1.0.0/24"})
@@ -137,8 +135,7 @@ func TestServiceTypesReserveSubnet(t *testing.T) {
 		}
 		serve := func(owners ...string) {
 			t.Helper()
-			c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": object{"service_types": owners}}).
-				must(t, http.StatusOK)
+			c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": object{"service_types": owners}}).must(t, http.StatusOK)
 		}
 		gateway := object{"subnet_id": id(s), "ip_address": "10.0.0.1"}
 		for _, owner := range []string{iface, "kubernetes:networkport", "compute:other"} {
@@ -168,7 +165,7 @@ func TestServiceTypesReserveSubnet(t *testing.T) {
 // The revision that the answer to the creation of a subnet shows is passed by at once, where DNS is to have its
 // addresses.
 func TestDNSPublicationMovesNewSubnetRevision(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		s := c.tenant.newSubnet(t, c.tenant.newNetwork(t, nil), object{"dns_publish_fixed_ip": true})
 		if is := c.tenant.revisionOf(t, "subnet", s); s["dns_publish_fixed_ip"] != true || revision(s) != 0 || is != 1 {
 			t.Errorf("published %v, answered with revision %d, and there with %d; want true, 0 and 1",

@@ -24,10 +24,15 @@ func newFleet(t *testing.T, c *cloud) fleet {
 	base := unique()
 	f := fleet{name: base + "-ends"}
 	descriptions := url.Values{}
+	var asks []object
 	for i := range 5 {
 		d := fmt.Sprintf("%s-%d", base, i)
 		descriptions.Add("description", d)
-		n := c.tenant.newNetwork(t, object{"name": base, "description": d})
+		asks = append(asks, object{"name": base, "description": d})
+	}
+	made := c.tenant.do(t, "POST", "/v2.0/networks", object{"networks": asks}).must(t, http.StatusCreated)
+	for _, n := range made.list(t, "networks") {
+		c.tenant.drop(t, "/v2.0/networks/"+id(n))
 		f.ids = append(f.ids, id(n))
 	}
 	slices.Sort(f.ids)
@@ -57,25 +62,32 @@ func links(a answer, collection string) map[string]string {
 	return out
 }
 
-func TestPages(t *testing.T) {
+func TestListsOfNetworks(t *testing.T) {
+	inDepth(t, func(t *testing.T, c *cloud) {
+		f := newFleet(t, c)
+		t.Run("pages", func(t *testing.T) { pagesShow(t, c, f) })
+		t.Run("all pages", func(t *testing.T) { pagesShowAll(t, c, f) })
+		t.Run("sorted", func(t *testing.T) { sortingOrders(t, c, f) })
+		t.Run("filtered", func(t *testing.T) { filtersFind(t, c, f) }) // the last one: it changes them
+	})
+}
+
+func pagesShow(t *testing.T, c *cloud, f fleet) {
+	t.Helper()
 	cases := map[string]struct {
 		query string // with {0}…{4} for ids
 		want  []int
 		next  string // what the link ends with; empty: there is no link
 		prev  string
 	}{
-		"no limit":        {"", []int{0, 1, 2, 3, 4}, "", ""},
-		"a limit of zero": {"&limit=0", []int{0, 1, 2, 3, 4}, "", ""},
-		"the first page": {"&limit=2", []int{0, 1}, "&limit=2&marker={1}",
-			"&limit=2&marker={0}&page_reverse=True"},
-		"the second page": {"&limit=2&marker={1}", []int{2, 3}, "&limit=2&marker={3}",
-			"&limit=2&marker={2}&page_reverse=True"},
+		"no limit":          {"", []int{0, 1, 2, 3, 4}, "", ""},
+		"a limit of zero":   {"&limit=0", []int{0, 1, 2, 3, 4}, "", ""},
+		"the first page":    {"&limit=2", []int{0, 1}, "&limit=2&marker={1}", "&limit=2&marker={0}&page_reverse=True"},
+		"the second page":   {"&limit=2&marker={1}", []int{2, 3}, "&limit=2&marker={3}", "&limit=2&marker={2}&page_reverse=True"},
 		"a short last page": {"&limit=2&marker={3}", []int{4}, "", "&limit=2&marker={4}&page_reverse=True"},
-		"a full last page": {"&limit=5", []int{0, 1, 2, 3, 4}, "&limit=5&marker={4}",
-			"&limit=5&marker={0}&page_reverse=True"},
-		"beyond the end": {"&limit=2&marker={4}", []int{}, "", "&limit=2&page_reverse=True"},
-		"an empty marker": {"&limit=2&marker=", []int{0, 1}, "&limit=2&marker={1}",
-			"&limit=2&marker={0}&page_reverse=True"},
+		"a full last page":  {"&limit=5", []int{0, 1, 2, 3, 4}, "&limit=5&marker={4}", "&limit=5&marker={0}&page_reverse=True"},
+		"beyond the end":    {"&limit=2&marker={4}", []int{}, "", "&limit=2&page_reverse=True"},
+		"an empty marker":   {"&limit=2&marker=", []int{0, 1}, "&limit=2&marker={1}", "&limit=2&marker={0}&page_reverse=True"},
 		"ascending": {"&limit=2&sort_key=id&sort_dir=asc", []int{0, 1},
 			"&limit=2&sort_key=id&sort_dir=asc&marker={1}",
 			"&limit=2&sort_key=id&sort_dir=asc&marker={0}&page_reverse=True"},
@@ -96,47 +108,43 @@ func TestPages(t *testing.T) {
 			"&limit=2&limit=3&marker={0}&page_reverse=True"},
 		"a marker that nobody looks at": {"&marker=nope", []int{0, 1, 2, 3, 4}, "", ""},
 	}
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		f := newFleet(t, c)
-		fill := strings.NewReplacer("{0}", f.ids[0], "{1}", f.ids[1], "{2}", f.ids[2], "{3}", f.ids[3], "{4}", f.ids[4])
-		for name, test := range cases {
-			t.Run(name, func(t *testing.T) {
-				a := c.tenant.get(t, f.query+fill.Replace(test.query)).must(t, http.StatusOK)
-				if diff := gocmp.Diff(test.want, f.positions(a.list(t, "networks"))); diff != "" {
-					t.Errorf("page (-want +got):\n%s", diff)
-				}
-				want := map[string]string{}
-				if test.next != "" {
-					want["next"] = c.tenant.network + f.query + fill.Replace(test.next)
-				}
-				if test.prev != "" {
-					want["previous"] = c.tenant.network + f.query + fill.Replace(test.prev)
-				}
-				if diff := gocmp.Diff(want, links(a, "networks")); diff != "" {
-					t.Errorf("links (-want +got):\n%s", diff)
-				}
-			})
-		}
-	})
+	fill := strings.NewReplacer("{0}", f.ids[0], "{1}", f.ids[1], "{2}", f.ids[2], "{3}", f.ids[3], "{4}", f.ids[4])
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			a := c.tenant.get(t, f.query+fill.Replace(test.query)).must(t, http.StatusOK)
+			if diff := gocmp.Diff(test.want, f.positions(a.list(t, "networks"))); diff != "" {
+				t.Errorf("page (-want +got):\n%s", diff)
+			}
+			want := map[string]string{}
+			if test.next != "" {
+				want["next"] = c.tenant.network + f.query + fill.Replace(test.next)
+			}
+			if test.prev != "" {
+				want["previous"] = c.tenant.network + f.query + fill.Replace(test.prev)
+			}
+			if diff := gocmp.Diff(want, links(a, "networks")); diff != "" {
+				t.Errorf("links (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
-func TestPaginationShowsEachResourceOnce(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		f := newFleet(t, c)
-		got := []int{}
-		path := f.query + "&limit=2"
-		for pages := 0; path != "" && pages < 5; pages++ {
-			a := c.tenant.get(t, path).must(t, http.StatusOK)
-			got = append(got, f.positions(a.list(t, "networks"))...)
-			path = strings.TrimPrefix(links(a, "networks")["next"], c.tenant.network)
-		}
-		if diff := gocmp.Diff([]int{0, 1, 2, 3, 4}, got); diff != "" {
-			t.Errorf("all pages (-want +got):\n%s", diff)
-		}
-	})
+func pagesShowAll(t *testing.T, c *cloud, f fleet) {
+	t.Helper()
+	got := []int{}
+	path := f.query + "&limit=2"
+	for pages := 0; path != "" && pages < 5; pages++ {
+		a := c.tenant.get(t, path).must(t, http.StatusOK)
+		got = append(got, f.positions(a.list(t, "networks"))...)
+		path = strings.TrimPrefix(links(a, "networks")["next"], c.tenant.network)
+	}
+	if diff := gocmp.Diff([]int{0, 1, 2, 3, 4}, got); diff != "" {
+		t.Errorf("all pages (-want +got):\n%s", diff)
+	}
 }
 
-func TestFilters(t *testing.T) {
+func filtersFind(t *testing.T, c *cloud, f fleet) {
+	t.Helper()
 	all := []int{0, 1, 2, 3, 4}
 	cases := map[string]struct {
 		query string
@@ -171,33 +179,28 @@ func TestFilters(t *testing.T) {
 		"not both tags":          {"&not-tags=a,b", []int{0, 1, 3, 4}},
 		"none of the tags":       {"&not-tags-any=a,c", []int{0, 4}},
 	}
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		f := newFleet(t, c)
-		for i, tags := range map[int][]string{1: {"a"}, 2: {"a", "b"}, 3: {"c"}} {
-			c.tenant.do(t, "PUT", "/v2.0/networks/"+f.ids[i]+"/tags", object{"tags": tags}).must(t, http.StatusOK)
-		}
-		// The tags have moved three revisions; two more names keep the filter by revision to the ends.
-		for i := 1; i <= 3; i++ {
-			c.tenant.do(t, "PUT", "/v2.0/networks/"+f.ids[i], object{"network": object{"mtu": 1450}}).
-				must(t, http.StatusOK)
-		}
-		fill := strings.NewReplacer("{name}", f.name, "{project}", c.tenant.project, "{0}", f.ids[0], "{3}", f.ids[3])
-		for name, test := range cases {
-			t.Run(name, func(t *testing.T) {
-				a := c.tenant.get(t, f.query+fill.Replace(test.query)).must(t, http.StatusOK)
-				if diff := gocmp.Diff(test.want, f.positions(a.list(t, "networks"))); diff != "" {
-					t.Errorf("found (-want +got):\n%s", diff)
-				}
-			})
-		}
-	})
+	for i, tags := range map[int][]string{1: {"a"}, 2: {"a", "b"}, 3: {"c"}} {
+		c.tenant.do(t, "PUT", "/v2.0/networks/"+f.ids[i]+"/tags", object{"tags": tags}).must(t, http.StatusOK)
+	}
+	// The tags have moved three revisions; two more names keep the filter by revision to the ends.
+	for i := 1; i <= 3; i++ {
+		c.tenant.do(t, "PUT", "/v2.0/networks/"+f.ids[i], object{"network": object{"mtu": 1450}}).must(t, http.StatusOK)
+	}
+	fill := strings.NewReplacer("{name}", f.name, "{project}", c.tenant.project, "{0}", f.ids[0], "{3}", f.ids[3])
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			a := c.tenant.get(t, f.query+fill.Replace(test.query)).must(t, http.StatusOK)
+			if diff := gocmp.Diff(test.want, f.positions(a.list(t, "networks"))); diff != "" {
+				t.Errorf("found (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 func TestRefusedLists(t *testing.T) {
 	bad := func(message string) refusal { return refusal{400, "HTTPBadRequest", message} }
 	limit := func(given string) refusal {
-		return refusal{400, "BadRequest",
-			"Bad limit request: Limit must be an integer 0 or greater and not '" + given + "'."}
+		return refusal{400, "BadRequest", "Bad limit request: Limit must be an integer 0 or greater and not '" + given + "'."}
 	}
 	cases := map[string]struct {
 		query string
@@ -209,14 +212,12 @@ func TestRefusedLists(t *testing.T) {
 			bad("['changed_since'] is invalid attribute for filtering")},
 		"created_at":          {"networks?created_at=x", bad("['created_at'] is invalid attribute for filtering")},
 		"subnets of networks": {"networks?subnets=x", bad("['subnets'] is invalid attribute for filtering")},
-		"servers of subnets": {"subnets?dns_nameservers=1.1.1.1",
-			bad("['dns_nameservers'] is invalid attribute for filtering")},
+		"servers of subnets":  {"subnets?dns_nameservers=1.1.1.1", bad("['dns_nameservers'] is invalid attribute for filtering")},
 		"no number": {"networks?mtu=x",
 			refusal{400, "InvalidInput", "Invalid input for operation: 'x' is not an integer."}},
 		"no boolean": {"networks?admin_state_up=x",
 			refusal{400, "InvalidInput", "Invalid input for operation: 'x' cannot be converted to boolean."}},
-		"no CIDR": {"subnets?cidr=bad",
-			refusal{400, "InvalidInput", "Invalid input for operation: bad is not in a CIDR format."}},
+		"no CIDR": {"subnets?cidr=bad", refusal{400, "InvalidInput", "Invalid input for operation: bad is not in a CIDR format."}},
 		"no address": {"ports?fixed_ips=x",
 			refusal{400, "InvalidInput", "Invalid input for operation: 'x' is not of the form <key>=[value]."}},
 		"a negative limit":       {"networks?limit=-1", limit("-1")},
@@ -224,17 +225,15 @@ func TestRefusedLists(t *testing.T) {
 		"an empty limit":         {"networks?limit=", limit("")},
 		"a marker of networks": {"networks?limit=2&marker=nope",
 			refusal{404, "NetworkNotFound", "Network nope could not be found."}},
-		"a key without direction": {"networks?sort_key=name",
-			bad("The number of sort_keys and sort_dirs must be same")},
+		"a key without direction": {"networks?sort_key=name", bad("The number of sort_keys and sort_dirs must be same")},
 		"a direction without key": {"networks?sort_dir=asc", bad("The number of sort_keys and sort_dirs must be same")},
-		"an unknown key": {"networks?sort_key=zz&sort_dir=asc",
-			bad("['zz'] is invalid attribute for sort_keys")},
+		"an unknown key":          {"networks?sort_key=zz&sort_dir=asc", bad("['zz'] is invalid attribute for sort_keys")},
 		"a key that is no key": {"networks?sort_key=description&sort_dir=asc",
 			bad("['description'] is invalid attribute for sort_keys")},
 		"an unknown direction": {"networks?sort_key=name&sort_dir=up",
 			bad("['up'] is invalid value for sort_dirs, valid value is 'asc' and 'desc'")},
 	}
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		for name, test := range cases {
 			t.Run(name, func(t *testing.T) {
 				c.tenant.get(t, "/v2.0/"+test.query).refuses(t, test.want)
@@ -243,41 +242,38 @@ func TestRefusedLists(t *testing.T) {
 	})
 }
 
-func TestSortingByAnotherAttribute(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		f := newFleet(t, c)
-		// The names are the same in the middle and the same, but longer, at the ends.
-		for query, want := range map[string][]int{
-			"&sort_key=name&sort_dir=asc":                            {1, 2, 3, 0, 4},
-			"&sort_key=name&sort_dir=desc":                           {0, 4, 1, 2, 3},
-			"&sort_key=name&sort_dir=desc&sort_key=id&sort_dir=desc": {4, 0, 3, 2, 1},
-			"&sort_key=name&sort_dir=asc&limit=2&marker=" + f.ids[2]: {3, 0},
-			"&sort_key=mtu&sort_dir=desc&limit=2":                    {0, 1},
-		} {
-			a := c.tenant.get(t, f.query+query).must(t, http.StatusOK)
-			if diff := gocmp.Diff(want, f.positions(a.list(t, "networks"))); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", query, diff)
-			}
+func sortingOrders(t *testing.T, c *cloud, f fleet) {
+	t.Helper()
+	// The names are the same in the middle and the same, but longer, at the ends.
+	for query, want := range map[string][]int{
+		"&sort_key=name&sort_dir=asc":                            {1, 2, 3, 0, 4},
+		"&sort_key=name&sort_dir=desc":                           {0, 4, 1, 2, 3},
+		"&sort_key=name&sort_dir=desc&sort_key=id&sort_dir=desc": {4, 0, 3, 2, 1},
+		"&sort_key=name&sort_dir=asc&limit=2&marker=" + f.ids[2]: {3, 0},
+		"&sort_key=mtu&sort_dir=desc&limit=2":                    {0, 1},
+	} {
+		a := c.tenant.get(t, f.query+query).must(t, http.StatusOK)
+		if diff := gocmp.Diff(want, f.positions(a.list(t, "networks"))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
 		}
-	})
+	}
 }
 
 func TestFieldsParameterSelectsAttributes(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		project := c.tenant.project
 		for query, want := range map[string]object{
-			"networks?id=" + id(n) + "&fields=id":                {"id": id(n)},
-			"networks?id=" + id(n) + "&fields=id&fields=subnets": {"id": id(n), "subnets": []any{id(s)}},
-			"networks?id=" + id(n) + "&fields=project_id":        {"project_id": project},
-			"networks?id=" + id(n) + "&fields=tenant_id":         {"tenant_id": project},
-			"networks?id=" + id(n) + "&fields=zz":                {},
-			"networks?id=" + id(n) + "&fields=":                  {},
-			"networks?id=" + id(n) + "&fields=shared&limit=1":    {"shared": false},
-			"subnets?network_id=" + id(n) + "&fields=cidr":       {"cidr": "10.0.0.0/24"},
-			"subnets?network_id=" + id(n) + "&fields=revision_number&fields=id": {"id": id(s),
-				"revision_number": float64(0)},
+			"networks?id=" + id(n) + "&fields=id":                               {"id": id(n)},
+			"networks?id=" + id(n) + "&fields=id&fields=subnets":                {"id": id(n), "subnets": []any{id(s)}},
+			"networks?id=" + id(n) + "&fields=project_id":                       {"project_id": project},
+			"networks?id=" + id(n) + "&fields=tenant_id":                        {"tenant_id": project},
+			"networks?id=" + id(n) + "&fields=zz":                               {},
+			"networks?id=" + id(n) + "&fields=":                                 {},
+			"networks?id=" + id(n) + "&fields=shared&limit=1":                   {"shared": false},
+			"subnets?network_id=" + id(n) + "&fields=cidr":                      {"cidr": "10.0.0.0/24"},
+			"subnets?network_id=" + id(n) + "&fields=revision_number&fields=id": {"id": id(s), "revision_number": float64(0)},
 		} {
 			collection, _, _ := strings.Cut(query, "?")
 			got := c.tenant.get(t, "/v2.0/"+query).must(t, http.StatusOK).list(t, collection)
@@ -295,7 +291,7 @@ func TestFieldsParameterSelectsAttributes(t *testing.T) {
 }
 
 func TestListsOfSubnets(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		byCIDR := map[string]string{}
 		for i := range 3 {
@@ -319,12 +315,10 @@ func TestListsOfSubnets(t *testing.T) {
 			"&shared=True":                                {},
 			"&shared=False":                               ids,
 			"&revision_number=0":                          ids,
-			"&sort_key=cidr&sort_dir=desc": {byCIDR["10.2.0.0/24"], byCIDR["10.1.0.0/24"],
-				byCIDR["10.0.0.0/24"]},
+			"&sort_key=cidr&sort_dir=desc":                {byCIDR["10.2.0.0/24"], byCIDR["10.1.0.0/24"], byCIDR["10.0.0.0/24"]},
 		} {
 			got := []string{}
-			for _, s := range c.tenant.get(t, "/v2.0/subnets?network_id="+id(n)+query).must(t, http.StatusOK).list(t,
-				"subnets") {
+			for _, s := range c.tenant.get(t, "/v2.0/subnets?network_id="+id(n)+query).must(t, http.StatusOK).list(t, "subnets") {
 				got = append(got, id(s))
 			}
 			if diff := gocmp.Diff(want, got); diff != "" {
@@ -374,8 +368,7 @@ func TestListsOfPorts(t *testing.T) {
 		}
 		// A place that was deleted meanwhile is an error, and not the end.
 		for _, marker := range []string{"11111111-1111-1111-1111-111111111111", "nope"} {
-			s.get(t, path+"&marker="+marker).refuses(t,
-				refusal{404, "PortNotFound", "Port " + marker + " could not be found."})
+			s.get(t, path+"&marker="+marker).refuses(t, refusal{404, "PortNotFound", "Port " + marker + " could not be found."})
 		}
 		want := []object{{
 			"id": byName["b"], "network_id": id(n), "name": "b", "description": mark + " b", "revision_number": float64(1),

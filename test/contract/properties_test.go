@@ -5,52 +5,6 @@ import (
 	"testing"
 )
 
-func TestDNSDomainsOfNetworks(t *testing.T) {
-	label := strings.Repeat("a", 63)
-	bad := func(reason string) refusal {
-		return refusal{400, "HTTPBadRequest", "Invalid input for dns_domain. Reason: " + reason + "."}
-	}
-	for name, test := range map[string]struct {
-		ask string
-		is  string
-		// want is zero where it is accepted.
-		want refusal
-	}{
-		"a domain becomes lower case": {ask: "Example.org.", is: "example.org."},
-		"one label does":              {ask: "org.", is: "org."},
-		"one label of digits does":    {ask: "1.", is: "1."},
-		"none":                        {ask: "", is: ""},
-		"a label of 63 characters":    {ask: label + ".", is: label + "."},
-		"a domain of 253 characters":  {ask: strings.Repeat("a.", 125) + "bc.", is: strings.Repeat("a.", 125) + "bc."},
-		"a domain of 254 characters": {ask: strings.Repeat("a.", 127), want: bad("'" + strings.Repeat("a.", 127) +
-			"' contains 254 characters. Adding a sub-domain will cause it to exceed the maximum length of a FQDN of '255'")},
-		"a domain of 257 characters": {ask: strings.Repeat("a.", 128) + "b.", want: dnsRefusal(strings.Repeat("a.", 128)+"b.",
-			"'"+strings.Repeat("a.", 128)+"b' exceeds the 255 character FQDN limit")},
-		"a last full stop is missing":  {ask: "example.org", want: bad("'example.org' is not a FQDN")},
-		"a hyphen at the beginning":    {ask: "-a.org.", want: dnsRefusal("-a.org.", "Name '-a' must not start or end with a hyphen")},
-		"a last label of digits alone": {ask: "10.20.", want: dnsRefusal("10.20.", "TLD '20' must not be all numeric")},
-		"an empty label":               {ask: "a..org.", want: dnsRefusal("a..org.", "Encountered an empty component")},
-		"an underscore": {ask: "a_b.org.", want: dnsRefusal("a_b.org.",
-			"Name 'a_b' must be 1-63 characters long, each of which can only be alphanumeric or a hyphen")},
-		"a label of 64 characters": {ask: "a" + label + ".", want: dnsRefusal("a"+label+".",
-			"Name 'a"+label+"' must be 1-63 characters long, each of which can only be alphanumeric or a hyphen")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEveryCloud(t, func(t *testing.T, c *cloud) {
-				if test.want != (refusal{}) {
-					ask := object{"network": object{"name": unique(), "dns_domain": test.ask}}
-					c.tenant.do(t, "POST", "/v2.0/networks", ask).refuses(t, test.want)
-					return
-				}
-				n := c.tenant.newNetwork(t, object{"dns_domain": test.ask})
-				if n["dns_domain"] != test.is {
-					t.Errorf("dns_domain %q became %q, want %q", test.ask, n["dns_domain"], test.is)
-				}
-			})
-		})
-	}
-}
-
 func TestRefusedSegments(t *testing.T) {
 	bad := func(message string) refusal {
 		return refusal{400, "InvalidInput", "Invalid input for operation: " + message + "."}
@@ -65,31 +19,26 @@ func TestRefusedSegments(t *testing.T) {
 		}
 		return ask
 	}
-	for name, test := range map[string]struct {
-		ask  object
-		want refusal
-	}{
+	cases := map[string]asked{
+		"an id without a type":          {object{"provider:segmentation_id": 7}, bad("network_type required")},
+		"an unknown type":               {of("zz", "", nil), bad("network_type value 'zz' not supported")},
+		"a physical network of a vxlan": {of("vxlan", "x", nil), bad("provider:physical_network specified for vxlan network")},
 		"an unknown physical network of a vlan": {of("vlan", "x", nil),
 			bad("physical_network 'x' unknown for VLAN provider network")},
 		"a VLAN ID of no physical network": {of("vlan", "", 120),
 			bad("segmentation_id requires physical_network for VLAN provider network")},
-		"a VLAN ID of 13 bits": {of("vlan", "physnet1", 4095), bad("segmentation_id out of range (1 through 4094)")},
-		"a flat network of no physical network": {of("flat", "", nil),
-			bad("physical_network required for flat provider network")},
+		"a VLAN ID of 13 bits": {of("vlan", "physnet1", 4095),
+			bad("segmentation_id out of range (1 through 4094)")},
+		"a flat network of no physical network": {of("flat", "", nil), bad("physical_network required for flat provider network")},
 		"an unknown physical network of a flat one": {of("flat", "x", nil),
 			bad("physical_network 'x' unknown for flat provider network")},
-		"a flat network with an id": {of("flat", "physnet1", 3),
-			bad("segmentation_id prohibited for flat provider network")},
+		"a flat network with an id": {of("flat", "physnet1", 3), bad("segmentation_id prohibited for flat provider network")},
 		"an MTU above that of the physical network": {with(of("vlan", "physnet1", nil), object{"mtu": 1501}),
 			bad("Requested MTU is too big, maximum is 1500")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEveryCloud(t, func(t *testing.T, c *cloud) {
-				ask := object{"network": with(object{"name": unique()}, test.ask)}
-				c.admin.do(t, "POST", "/v2.0/networks", ask).refuses(t, test.want)
-			})
-		})
 	}
+	inDepth(t, func(t *testing.T, c *cloud) {
+		c.admin.refusesEach(t, "networks", object{"name": unique()}, cases)
+	})
 }
 
 func TestSegmentsOfNetworks(t *testing.T) {
@@ -97,9 +46,7 @@ func TestSegmentsOfNetworks(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		// Beyond those that the cloud chooses from, so that nobody else has them.
 		const one, other = 2731, 2732
-		vlan := object{
-			"provider:network_type": "vlan", "provider:physical_network": "physnet1", "provider:segmentation_id": one,
-		}
+		vlan := object{"provider:network_type": "vlan", "provider:physical_network": "physnet1", "provider:segmentation_id": one}
 		n := c.admin.newNetwork(t, vlan)
 		if n["mtu"] != 1500.0 {
 			t.Errorf("a vlan network has the MTU %v, want 1500", n["mtu"])
@@ -129,13 +76,15 @@ func TestSegmentsOfNetworks(t *testing.T) {
 				"network attributes: "+named+"."))
 		}
 		vxlan := c.admin.newNetwork(t, nil)
+		c.admin.create(t, "networks", object{"provider:network_type": "vxlan",
+			"provider:segmentation_id": vxlan["provider:segmentation_id"]}).refuses(t, refusal{Status: 409, Type: "TunnelIdInUse"})
 		c.admin.do(t, "PUT", "/v2.0/networks/"+id(vxlan), object{"network": object{"provider:segmentation_id": 9}}).
 			refuses(t, invalid("Invalid input for operation: Only VLAN type networks can be updated.."))
 	})
 }
 
 func TestNetworkInUseByOthersStaysShared(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, object{"shared": true})
 		c.tenant.newPort(t, n, nil)
 		c.admin.do(t, "PUT", "/v2.0/networks/"+id(n), object{"network": object{"shared": false}}).
@@ -145,7 +94,7 @@ func TestNetworkInUseByOthersStaysShared(t *testing.T) {
 }
 
 func TestNetworkInUseByRoutersStaysExternal(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, object{"router:external": true})
 		c.admin.newSubnet(t, n, object{"cidr": "10.0.0.0/24", "ip_version": 4})
 		c.admin.newRouter(t, object{"external_gateway_info": object{"network_id": id(n)}})
@@ -153,9 +102,4 @@ func TestNetworkInUseByRoutersStaysExternal(t *testing.T) {
 			refuses(t, refusal{409, "ExternalNetworkInUse", "External network " + id(n) +
 				" cannot be updated to be made non-external, since it has existing gateway ports."})
 	})
-}
-
-func dnsRefusal(domain, reason string) refusal {
-	return refusal{400, "HTTPBadRequest",
-		"Invalid input for dns_domain. Reason: '" + domain + "' not a valid PQDN or FQDN. Reason: " + reason + "."}
 }

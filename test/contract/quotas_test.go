@@ -58,8 +58,7 @@ func TestQuotas(t *testing.T) {
 		n := c.admin.newNetwork(t, object{"project_id": project})
 		c.admin.do(t, "POST", "/v2.0/networks", object{"network": two[0]}).refuses(t, over("network"))
 		// A quota is asked before the plugin is, but after the form of the request.
-		c.admin.do(t, "POST", "/v2.0/networks", object{"network": with(two[0], object{"mtu": 9999})}).
-			refuses(t, over("network"))
+		c.admin.do(t, "POST", "/v2.0/networks", object{"network": with(two[0], object{"mtu": 9999})}).refuses(t, over("network"))
 		c.admin.do(t, "POST", "/v2.0/networks", object{"network": with(two[0], object{"zz": 1})}).
 			refuses(t, refusal{Status: 400, Type: "HTTPBadRequest"})
 		c.admin.newSubnet(t, n, object{"project_id": project})
@@ -74,7 +73,7 @@ func TestQuotas(t *testing.T) {
 }
 
 func TestTenantQuotasAreReadOnly(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		own, other := "/v2.0/quotas/"+c.tenant.project, "/v2.0/quotas/"+c.admin.project
 		c.tenant.get(t, own).must(t, http.StatusOK).part(t, "quota")
 		c.tenant.get(t, own+"/default").must(t, http.StatusOK).part(t, "quota")

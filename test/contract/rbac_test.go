@@ -51,7 +51,7 @@ func TestTenantSharesNetworkWithProject(t *testing.T) {
 }
 
 func TestInvalidRBACPolicyIsRefused(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		mine, theirs := c.tenant.newNetwork(t, nil), c.admin.newNetwork(t, object{"shared": true})
 		project := someProject()
 		post := func(change object) answer {
@@ -61,15 +61,13 @@ func TestInvalidRBACPolicyIsRefused(t *testing.T) {
 		}
 		post(object{"target_tenant": "*"}).refuses(t, refusal{Status: 403, Type: "PolicyNotAuthorized"})
 		post(object{"object_id": id(theirs)}).refuses(t, refusal{Status: 400, Type: "InvalidInput"})
-		post(object{"object_id": "11111111-1111-1111-1111-111111111111"}).refuses(t,
-			refusal{Status: 400, Type: "InvalidInput"})
+		post(object{"object_id": "11111111-1111-1111-1111-111111111111"}).refuses(t, refusal{Status: 400, Type: "InvalidInput"})
 		post(object{"object_id": "x"}).refuses(t,
 			refusal{400, "HTTPBadRequest", "Invalid input for object_id. Reason: 'x' is not a valid UUID."})
 		post(object{"action": "x"}).refuses(t, refusal{Status: 400, Type: "InvalidActionForType"})
 		post(object{"object_type": "x"}).refuses(t,
 			refusal{400, "InvalidInput", "Invalid input for operation: 'x' is not a valid RBAC object type."})
-		post(object{"description": "x"}).refuses(t,
-			refusal{400, "HTTPBadRequest", "Unrecognized attribute(s) 'description'"})
+		post(object{"description": "x"}).refuses(t, refusal{400, "HTTPBadRequest", "Unrecognized attribute(s) 'description'"})
 		if left := c.tenant.get(t, rbacPath+"?object_id="+id(mine)).list(t, "rbac_policies"); len(left) > 0 {
 			t.Errorf("there is %v", left)
 		}
@@ -139,7 +137,7 @@ func TestSharingMovesTheRevisionOfANetwork(t *testing.T) {
 }
 
 func TestSharedProjectUsesNetwork(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, nil)
 		c.admin.newSubnet(t, n, nil)
 		path := "/v2.0/networks/" + id(n)
@@ -166,7 +164,7 @@ func TestSharedProjectUsesNetwork(t *testing.T) {
 
 // TestSharingWithAllIsAPolicy holds which policies are not those of single projects.
 func TestSharingWithAllIsAPolicy(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, object{"shared": true, "router:external": true})
 		policies := func() map[any]any {
 			t.Helper()
@@ -185,14 +183,5 @@ func TestSharingWithAllIsAPolicy(t *testing.T) {
 		if diff := gocmp.Diff(map[any]any{}, policies()); diff != "" {
 			t.Errorf("one that is neither any more (-want +got):\n%s", diff)
 		}
-	})
-}
-
-func TestRBACPoliciesAreDeletedWithNetwork(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
-		n := c.tenant.newNetwork(t, nil)
-		r := c.tenant.share(t, n, someProject())
-		c.tenant.do(t, "DELETE", "/v2.0/networks/"+id(n), nil).must(t, http.StatusNoContent)
-		c.tenant.get(t, rbacPath+"/"+id(r)).refuses(t, refusal{Status: 404, Type: "RbacPolicyNotFound"})
 	})
 }

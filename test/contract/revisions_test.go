@@ -70,7 +70,7 @@ func TestSubnetRevisions(t *testing.T) {
 		{"the gateway", object{"gateway_ip": "10.0.0.5"}},
 		{"no gateway", object{"gateway_ip": nil}},
 	}
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		if revision(s) != 0 {
@@ -84,16 +84,14 @@ func TestSubnetRevisions(t *testing.T) {
 			a := c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": step.ask})
 			got, ofNetwork := revision(a.must(t, http.StatusOK).part(t, "subnet")), c.tenant.revisionOf(t, "network", n)
 			if got != last+1 || ofNetwork != lastOfNetwork+1 {
-				t.Errorf("%s: subnet %d → %d, network %d → %d, want one more each",
-					step.what, last, got, lastOfNetwork, ofNetwork)
+				t.Errorf("%s: subnet %d → %d, network %d → %d, want one more each", step.what, last, got, lastOfNetwork, ofNetwork)
 			}
 			last, lastOfNetwork = got, ofNetwork
 		}
 		c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s)+"/tags", object{"tags": []string{"a"}}).must(t, http.StatusOK)
 		if got, ofNetwork := c.tenant.revisionOf(t, "subnet", s), c.tenant.revisionOf(t, "network", n); got != last+1 ||
 			ofNetwork != lastOfNetwork {
-			t.Errorf("tags: subnet %d → %d, network %d → %d, want one more and the same",
-				last, got, lastOfNetwork, ofNetwork)
+			t.Errorf("tags: subnet %d → %d, network %d → %d, want one more and the same", last, got, lastOfNetwork, ofNetwork)
 		}
 		c.tenant.do(t, "DELETE", "/v2.0/subnets/"+id(s), nil).must(t, http.StatusNoContent)
 		if got := c.tenant.revisionOf(t, "network", n); got != lastOfNetwork+1 {
@@ -103,7 +101,7 @@ func TestSubnetRevisions(t *testing.T) {
 }
 
 func TestPortDoesNotMoveNetworkRevision(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		last := c.tenant.revisionOf(t, "network", n)
@@ -184,7 +182,7 @@ func TestPortRevision(t *testing.T) {
 }
 
 func TestRareCausesMovePortRevision(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		p := c.tenant.newPort(t, n, nil)
@@ -250,7 +248,7 @@ func TestChangedTagsMoveRevision(t *testing.T) {
 		{"PUT", "", object{"tags": []string{"x"}}, 200, 1},
 		{"DELETE", "", nil, 204, 1},
 	}
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		last := revision(n)
 		for _, step := range steps {
@@ -275,8 +273,7 @@ func TestIfMatchGuardsUpdate(t *testing.T) {
 		c.tenant.do(t, "PUT", path, name, "If-Match", "revision_number=1").refuses(t, stale)
 		c.tenant.do(t, "PUT", path, name, "If-Match", `"revision_number=1"`).refuses(t, stale)
 		// The revision is looked at before the segment's MTU is …
-		c.tenant.do(t, "PUT", path, object{"network": object{"mtu": 9999}}, "If-Match", "revision_number=1").
-			refuses(t, stale)
+		c.tenant.do(t, "PUT", path, object{"network": object{"mtu": 9999}}, "If-Match", "revision_number=1").refuses(t, stale)
 		// … but a subnet's values before its revision.
 		c.tenant.do(t, "PUT", subnetPath, object{"subnet": object{"gateway_ip": "10.0.0.9"}},
 			"If-Match", "revision_number=7").refuses(t,
@@ -314,8 +311,7 @@ func TestIfMatchGuardsPort(t *testing.T) {
 		if diff := gocmp.Diff(p, now); diff != "" {
 			t.Errorf("the port after what was refused (-want +got):\n%s", diff)
 		}
-		s.do(t, "PUT", path, object{"port": object{"name": "b"}}, "If-Match", "revision_number=1").
-			must(t, http.StatusOK)
+		s.do(t, "PUT", path, object{"port": object{"name": "b"}}, "If-Match", "revision_number=1").must(t, http.StatusOK)
 		s.do(t, "DELETE", path, nil, "If-Match", "revision_number=1").refuses(t,
 			refusal{412, "RevisionNumberConstraintFailed", "Constrained to 1, but current revision is 2"})
 		s.do(t, "DELETE", path, nil, "If-Match", "revision_number=2").must(t, http.StatusNoContent)

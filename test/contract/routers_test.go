@@ -31,7 +31,7 @@ func TestRouterAttributes(t *testing.T) {
 }
 
 func TestAddRouterInterface(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		without := c.tenant.newSubnet(t, n, object{"cidr": "10.9.0.0/24", "gateway_ip": nil})
@@ -51,12 +51,10 @@ func TestAddRouterInterface(t *testing.T) {
 		act("add_router_interface", object{"subnet_id": "x"}).refuses(t, bad("'x' is not a valid UUID"))
 		act("add_router_interface", object{"subnet_id": id(s), "port_id": id(s)}).refuses(t,
 			bad("Cannot specify both subnet-id and port-id"))
-		act("add_router_interface", object{"subnet_id": nobody}).refuses(t,
-			refusal{Status: 404, Type: "SubnetNotFound"})
+		act("add_router_interface", object{"subnet_id": nobody}).refuses(t, refusal{Status: 404, Type: "SubnetNotFound"})
 		act("add_router_interface", object{"subnet_id": id(without)}).refuses(t,
 			bad("Subnet for router interface must have a gateway IP"))
-		act("add_router_interface", object{"port_id": id(bare)}).refuses(t,
-			bad("Router port must have at least one fixed IP"))
+		act("add_router_interface", object{"port_id": id(bare)}).refuses(t, bad("Router port must have at least one fixed IP"))
 
 		added := act("add_router_interface", object{"subnet_id": id(s)}).must(t, http.StatusOK).body
 		t.Cleanup(func() { act("remove_router_interface", object{"subnet_id": id(s)}) })
@@ -98,13 +96,11 @@ func TestAddRouterInterface(t *testing.T) {
 			t.Helper()
 			return c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r), object{"router": object{"routes": routes}})
 		}
-		put(object{"destination": "20.0.0.0/8", "nexthop": "10.5.0.9"}).refuses(t,
-			refusal{Status: 400, Type: "InvalidRoutes"})
+		put(object{"destination": "20.0.0.0/8", "nexthop": "10.5.0.9"}).refuses(t, refusal{Status: 400, Type: "InvalidRoutes"})
 		put(route).must(t, http.StatusOK)
 		act("remove_router_interface", object{"subnet_id": id(s)}).refuses(t,
 			refusal{409, "RouterInterfaceInUseByRoute",
-				"Router interface for subnet {subnet} on router {router} cannot be deleted, as it is required by one " +
-					"or " +
+				"Router interface for subnet {subnet} on router {router} cannot be deleted, as it is required by one " + "or " +
 					"more " +
 					"routes."}, "{router}", id(r), "{subnet}", id(s))
 		put([]object{}...).must(t, http.StatusOK)
@@ -112,7 +108,7 @@ func TestAddRouterInterface(t *testing.T) {
 }
 
 func TestRemoveRouterInterface(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		r := c.tenant.newRouter(t, nil)
@@ -142,13 +138,11 @@ func TestRouterGateway(t *testing.T) {
 		r := c.tenant.newRouter(t, nil)
 		put := func(info any) answer {
 			t.Helper()
-			return c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r),
-				object{"router": object{"external_gateway_info": info}})
+			return c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r), object{"router": object{"external_gateway_info": info}})
 		}
 		put(object{"network_id": id(inside)}).refuses(t, refusal{400, "BadRequest",
 			"Bad router request: Network {network} is not an external network."}, "{network}", id(inside))
-		put(object{"network_id": "11111111-1111-1111-1111-111111111111"}).refuses(t,
-			refusal{Status: 404, Type: "NetworkNotFound"})
+		put(object{"network_id": "11111111-1111-1111-1111-111111111111"}).refuses(t, refusal{Status: 404, Type: "NetworkNotFound"})
 		put(object{"network_id": id(outside), "enable_snat": false}).refuses(t, refusal{403, "PolicyNotAuthorized",
 			"(rule:update_router and (rule:update_router:external_gateway_info and " +
 				"(rule:update_router:external_gateway_info:network_id and " +
@@ -169,8 +163,7 @@ func TestRouterGateway(t *testing.T) {
 		if len(ports) != 1 || ports[0]["device_owner"] != "network:router_gateway" || ports[0]["tenant_id"] != "" {
 			t.Errorf("an admin sees %v", ports)
 		}
-		c.admin.do(t, "DELETE", "/v2.0/networks/"+id(outside), nil).refuses(t,
-			refusal{Status: 409, Type: "NetworkInUse"})
+		c.admin.do(t, "DELETE", "/v2.0/networks/"+id(outside), nil).refuses(t, refusal{Status: 409, Type: "NetworkInUse"})
 		if info := put(object{}).must(t, http.StatusOK).part(t, "router")["external_gateway_info"]; info != nil {
 			t.Errorf("without a gateway: %v", info)
 		}
@@ -178,7 +171,7 @@ func TestRouterGateway(t *testing.T) {
 }
 
 func TestGatewayInUseCannotChange(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, object{"allocation_pools": []object{pool("10.0.0.100", "10.0.0.200")}})
 		r := c.tenant.newRouter(t, nil)
@@ -187,8 +180,7 @@ func TestGatewayInUseCannotChange(t *testing.T) {
 		added := c.tenant.do(t, "PUT", path+"/add_router_interface", body).must(t, http.StatusOK).body
 		t.Cleanup(func() { c.tenant.do(t, "PUT", path+"/remove_router_interface", body) })
 		c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": object{"gateway_ip": "10.0.0.2"}}).refuses(t,
-			refusal{409, "GatewayIpInUse", "Current gateway ip 10.0.0.1 already in use by port {port}. Unable to " +
-				"update."},
+			refusal{409, "GatewayIpInUse", "Current gateway ip 10.0.0.1 already in use by port {port}. Unable to " + "update."},
 			"{port}", added["port_id"].(string))
 	})
 }

@@ -28,13 +28,7 @@ func fromPool(pool object, attributes object) object {
 // tryNewSubnet asks for a subnet on a network; members that are "DROP" are left out.
 func (s *session) tryNewSubnet(t testing.TB, network object, attributes object) answer {
 	t.Helper()
-	body := with(object{"network_id": id(network), "ip_version": 4}, attributes)
-	for key, value := range body {
-		if value == "DROP" {
-			delete(body, key)
-		}
-	}
-	return s.do(t, "POST", "/v2.0/subnets", object{"subnet": body})
+	return s.create(t, "subnets", with(object{"network_id": id(network), "ip_version": 4}, attributes))
 }
 
 func (s *session) newPooledSubnet(t testing.TB, network, pool object, attributes object) object {
@@ -80,7 +74,7 @@ func TestValidSubnetPools(t *testing.T) {
 		"a quota": {object{"default_quota": 256}, object{"default_quota": float64(256)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEveryCloud(t, func(t *testing.T, c *cloud) {
+			inDepth(t, func(t *testing.T, c *cloud) {
 				p := c.tenant.newSubnetPool(t, test.ask)
 				wantFields(t, p, test.want)
 			})
@@ -89,10 +83,7 @@ func TestValidSubnetPools(t *testing.T) {
 }
 
 func TestRefusedSubnetPools(t *testing.T) {
-	for name, test := range map[string]struct {
-		ask  object
-		want refusal
-	}{
+	cases := map[string]asked{
 		"no prefixes": {object{"prefixes": []string{}}, refusal{400, "EmptySubnetPoolPrefixList", "Empty subnet pool prefix list."}},
 		"prefixes of both versions": {object{"prefixes": []string{"10.8.0.0/16", "fd00:8::/48"}},
 			refusal{400, "PrefixVersionMismatch", "Cannot mix IPv4 and IPv6 prefixes in a subnet pool."}},
@@ -108,65 +99,70 @@ func TestRefusedSubnetPools(t *testing.T) {
 		"a length of 33": {object{"max_prefixlen": 33}, refusal{400,
 			"IllegalSubnetPoolPrefixBounds", "Illegal prefix bounds: max_prefixlen=33, ip_version_max=32."}},
 		"a shared one": {object{"shared": true}, refusal{Status: 403, Type: "PolicyNotAuthorized"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEveryCloud(t, func(t *testing.T, c *cloud) {
-				ask := with(object{"name": unique(), "prefixes": []string{"10.8.0.0/16"}}, test.ask)
-				c.tenant.do(t, "POST", "/v2.0/subnetpools", object{"subnetpool": ask}).refuses(t, test.want)
-			})
-		})
 	}
+	inDepth(t, func(t *testing.T, c *cloud) {
+		c.tenant.refusesEach(t, "subnetpools", object{"name": unique(), "prefixes": []string{"10.8.0.0/16"}}, cases)
+	})
 }
 
 // TestSubnetsFromPools holds what follows from a CIDR that Neutron takes from a pool: the first address is the gateway's,
 // of IPv6, too, whatever the request says of it.
 func TestSubnetsFromPools(t *testing.T) {
-	six := object{"prefixes": []string{"fd00:8::/48"}, "default_prefixlen": 64}
-	for name, test := range map[string]struct{ pool, ask, want object }{
-		"the default length": {nil, nil, object{
+	steps := []struct {
+		what      string
+		ask, want object
+	}{
+		{"the default length", nil, object{
 			"cidr": "10.8.0.0/24", "gateway_ip": "10.8.0.1", "allocation_pools": []any{pool("10.8.0.2", "10.8.0.254")},
 		}},
-		"another length": {nil, object{"prefixlen": 26}, object{
-			"cidr": "10.8.0.0/26", "allocation_pools": []any{pool("10.8.0.2", "10.8.0.62")},
+		{"another length", object{"prefixlen": 26}, object{
+			"cidr": "10.8.1.0/26", "allocation_pools": []any{pool("10.8.1.2", "10.8.1.62")},
 		}},
-		"a length that is a text": {nil, object{"prefixlen": "30"}, object{
-			"cidr": "10.8.0.0/30", "allocation_pools": []any{pool("10.8.0.2", "10.8.0.2")},
+		{"a length that is a text", object{"prefixlen": "30"}, object{
+			"cidr": "10.8.1.64/30", "allocation_pools": []any{pool("10.8.1.66", "10.8.1.66")},
 		}},
-		"that there is to be no gateway is not heard": {nil, object{"gateway_ip": nil}, object{
-			"cidr": "10.8.0.0/24", "gateway_ip": "10.8.0.1",
+		{"that there is to be no gateway is not heard", object{"gateway_ip": nil}, object{
+			"cidr": "10.8.2.0/24", "gateway_ip": "10.8.2.1",
 		}},
-		"IPv6": {six, nil, object{
+		{"name servers of the other version are not looked at", object{"dns_nameservers": []string{"fd00::53"}}, object{
+			"cidr": "10.8.3.0/24", "dns_nameservers": []any{"fd00::53"},
+		}},
+		{"a CIDR of the pool", object{"cidr": "10.8.9.0/24"}, object{"cidr": "10.8.9.0/24", "gateway_ip": "10.8.9.1"}},
+		{"IPv6", object{"ip_version": 6}, object{
 			"cidr": "fd00:8::/64", "gateway_ip": "fd00:8::1",
 			"allocation_pools": []any{pool("fd00:8::2", "fd00:8::ffff:ffff:ffff:ffff")},
 		}},
-		"SLAAC": {six, object{"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}, object{
-			"cidr": "fd00:8::/64", "gateway_ip": "fd00:8::1", "ipv6_ra_mode": "slaac",
+		{"SLAAC", object{"ip_version": 6, "ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}, object{
+			"cidr": "fd00:8:0:1::/64", "gateway_ip": "fd00:8:0:1::1", "ipv6_ra_mode": "slaac",
 		}},
-		"a /126": {six, object{"prefixlen": 126}, object{
-			"cidr": "fd00:8::/126", "gateway_ip": "fd00:8::1", "allocation_pools": []any{pool("fd00:8::2", "fd00:8::3")},
+		{"a /126", object{"ip_version": 6, "prefixlen": 126}, object{
+			"cidr": "fd00:8:0:2::/126", "gateway_ip": "fd00:8:0:2::1",
+			"allocation_pools": []any{pool("fd00:8:0:2::2", "fd00:8:0:2::3")},
 		}},
-		"name servers of the other version are not looked at": {nil, object{"dns_nameservers": []string{"fd00::53"}}, object{
-			"dns_nameservers": []any{"fd00::53"},
-		}},
-		"a CIDR of the pool": {nil, object{"cidr": "10.8.9.0/24"}, object{"cidr": "10.8.9.0/24", "gateway_ip": "10.8.9.1"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEveryCloud(t, func(t *testing.T, c *cloud) {
-				from := c.tenant.newSubnetPool(t, test.pool)
-				n := c.tenant.newNetwork(t, nil)
-				s := c.tenant.newPooledSubnet(t, n, from, test.ask)
-				stored := c.tenant.get(t, "/v2.0/subnets/"+id(s)).must(t, http.StatusOK).part(t, "subnet")
-				if diff := gocmp.Diff(s, stored); diff != "" {
-					t.Errorf("what was answered and what is there (-answered +there):\n%s", diff)
-				}
-				for key, want := range with(test.want, object{"subnetpool_id": id(from)}) {
-					if diff := gocmp.Diff(want, s[key]); diff != "" {
-						t.Errorf("%s (-want +got):\n%s", key, diff)
-					}
-				}
-			})
-		})
 	}
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		four := c.tenant.newSubnetPool(t, nil)
+		six := c.tenant.newSubnetPool(t, object{"prefixes": []string{"fd00:8::/48"}, "default_prefixlen": 64})
+		n := c.tenant.newNetwork(t, nil)
+		made, stored := map[any]object{}, map[any]object{}
+		for _, step := range steps {
+			t.Run(step.what, func(t *testing.T) {
+				from := four
+				if step.ask["ip_version"] == 6 {
+					from = six
+				}
+				s := c.tenant.newPooledSubnet(t, n, from, step.ask)
+				wantFields(t, s, with(step.want, object{"subnetpool_id": id(from)}))
+				made[id(s)] = s
+			})
+		}
+		for _, s := range c.tenant.get(t, "/v2.0/subnets?network_id="+id(n)).must(t, http.StatusOK).list(t, "subnets") {
+			stored[id(s)] = s
+		}
+		if diff := gocmp.Diff(made, stored); diff != "" {
+			t.Errorf("what was answered and what is there (-answered +there):\n%s", diff)
+		}
+	})
 }
 
 func TestRefusedSubnetsFromPools(t *testing.T) {
@@ -174,7 +170,7 @@ func TestRefusedSubnetsFromPools(t *testing.T) {
 		return refusal{400, "BadRequest", "Bad subnets request: " + reason + "."}
 	}
 	const nobody = "11111111-1111-1111-1111-111111111111"
-	for name, test := range map[string]struct {
+	cases := map[string]struct {
 		pool, ask object
 		want      refusal
 	}{
@@ -196,20 +192,24 @@ func TestRefusedSubnetsFromPools(t *testing.T) {
 			"SubnetAllocationError", "Failed to allocate subnet: Insufficient prefix space to allocate subnet size /24."}},
 		"a CIDR outside the pool": {nil, object{"cidr": "10.9.0.0/24"}, refusal{500, "SubnetAllocationError",
 			"Failed to allocate subnet: Cannot allocate requested subnet from the available set of prefixes."}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEveryCloud(t, func(t *testing.T, c *cloud) {
-				from := c.tenant.newSubnetPool(t, test.pool)
-				n := c.tenant.newNetwork(t, nil)
+	}
+	inDepth(t, func(t *testing.T, c *cloud) {
+		n, usual := c.tenant.newNetwork(t, nil), c.tenant.newSubnetPool(t, nil)
+		for name, test := range cases {
+			t.Run(name, func(t *testing.T) {
+				from := usual
+				if test.pool != nil {
+					from = c.tenant.newSubnetPool(t, test.pool)
+				}
 				c.tenant.tryNewSubnet(t, n, fromPool(from, test.ask)).refuses(t, test.want)
 			})
-		})
-	}
+		}
+	})
 }
 
 // TestSubnetPoolAllocatesSmallestFreeBlock holds which CIDR comes next, and that one comes back when its subnet goes.
 func TestSubnetPoolAllocatesSmallestFreeBlock(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		from := c.tenant.newSubnetPool(t, nil)
 		n := c.tenant.newNetwork(t, nil)
 		take := func(length int, want string) object {
@@ -231,7 +231,7 @@ func TestSubnetPoolAllocatesSmallestFreeBlock(t *testing.T) {
 }
 
 func TestBulkSubnetsAllocateFromPool(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		from := c.tenant.newSubnetPool(t, nil)
 		var ask []object
 		for range 3 {
@@ -249,7 +249,7 @@ func TestBulkSubnetsAllocateFromPool(t *testing.T) {
 }
 
 func TestSubnetsOfANetworkShareOnePool(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		affinity := refusal{400, "NetworkSubnetPoolAffinityError",
 			"Subnets hosted on the same network must be allocated from the same subnet pool."}
 		from, other := c.tenant.newSubnetPool(t, nil), c.tenant.newSubnetPool(t, object{"prefixes": []string{"10.9.0.0/16"}})
@@ -271,7 +271,7 @@ func TestSubnetsOfANetworkShareOnePool(t *testing.T) {
 }
 
 func TestSubnetPoolInUseCanOnlyGrow(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		from := c.tenant.newSubnetPool(t, nil)
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newPooledSubnet(t, n, from, nil)
@@ -293,7 +293,7 @@ func TestSubnetPoolInUseCanOnlyGrow(t *testing.T) {
 }
 
 func TestSharedSubnetPool(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		shared, private := c.admin.newSubnetPool(t, object{"shared": true}), c.admin.newSubnetPool(t, nil)
 		n := c.tenant.newNetwork(t, nil)
 		c.tenant.tryNewSubnet(t, n, fromPool(private, nil)).refuses(t, refusal{404, "SubnetPoolNotFound",
@@ -321,8 +321,7 @@ func TestTermRecord(t *testing.T) {
 		})
 		path, moved := "/v2.0/subnetpools/"+id(p), refusal{Status: 412, Type: "RevisionNumberConstraintFailed"}
 		write := func(description string, revision int) answer {
-			return c.tenant.do(t, "PUT", path, object{"subnetpool": object{"description": description}},
-				ifRevision(revision)...)
+			return c.tenant.do(t, "PUT", path, object{"subnetpool": object{"description": description}}, ifRevision(revision)...)
 		}
 		first := revision(p)
 		written := write("[term=2/b]", first).must(t, http.StatusOK).part(t, "subnetpool")

@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -40,6 +42,19 @@ func TestSubnetAttributes(t *testing.T) {
 	})
 }
 
+// inBlock puts addresses of 10.0.0.0/24 and fd00::/64 into a block that has the number, so that one network has room for
+// all subnets of a test.
+func inBlock(t *testing.T, o object, block int) (moved object) {
+	t.Helper()
+	text, err := json.Marshal(o)
+	move := strings.NewReplacer("10.0.0.", fmt.Sprintf("10.0.%d.", block), "fd00:", fmt.Sprintf("fd00:%x:", block),
+		"FD00:", fmt.Sprintf("FD00:%X:", block))
+	if err := errors.Join(err, json.Unmarshal([]byte(move.Replace(string(text))), &moved)); err != nil {
+		t.Fatal(err)
+	}
+	return moved
+}
+
 // TestValidSubnets holds what becomes of what is asked for. The IP version is 4 where it is not given.
 func TestValidSubnets(t *testing.T) {
 	pools := func(bounds ...string) []any {
@@ -51,11 +66,10 @@ func TestValidSubnets(t *testing.T) {
 	}
 	noDHCP := object{"enable_dhcp": false}
 	cases := map[string]struct{ ask, want object }{
-		"host bits are cut off": {object{"cidr": "10.0.0.5/24"}, object{"cidr": "10.0.0.0/24"}},
-		"bytes may be missing":  {object{"cidr": "10/8"}, object{"cidr": "10.0.0.0/8", "gateway_ip": "10.0.0.1"}},
-		"a netmask will do":     {object{"cidr": "10.0.0.0/255.255.255.0"}, object{"cidr": "10.0.0.0/24"}},
-		"the version may be a word": {object{"cidr": "10.0.0.0/24", "ip_version": "4"},
-			object{"ip_version": float64(4)}},
+		"host bits are cut off":     {object{"cidr": "10.0.0.5/24"}, object{"cidr": "10.0.0.0/24"}},
+		"bytes may be missing":      {object{"cidr": "20/8"}, object{"cidr": "20.0.0.0/8", "gateway_ip": "20.0.0.1"}},
+		"a netmask will do":         {object{"cidr": "10.0.0.0/255.255.255.0"}, object{"cidr": "10.0.0.0/24"}},
+		"the version may be a word": {object{"cidr": "10.0.0.0/24", "ip_version": "4"}, object{"ip_version": float64(4)}},
 		"a gateway in the middle parts the pool": {object{"cidr": "10.0.0.0/24", "gateway_ip": "10.0.0.100"},
 			object{"allocation_pools": pools("10.0.0.1", "10.0.0.99", "10.0.0.101", "10.0.0.254")}},
 		"the last address can be the gateway": {object{"cidr": "10.0.0.0/24", "gateway_ip": "10.0.0.254"},
@@ -83,8 +97,7 @@ func TestValidSubnets(t *testing.T) {
 		"multicast without DHCP": {with(noDHCP, object{"cidr": "224.0.0.0/24"}), object{"gateway_ip": "224.0.0.1"}},
 		"loopback without DHCP":  {with(noDHCP, object{"cidr": "127.0.0.0/24"}), object{"gateway_ip": "127.0.0.1"}},
 		"zeros without DHCP":     {with(noDHCP, object{"cidr": "0.0.0.0/8"}), object{"gateway_ip": "0.0.0.1"}},
-		"DNS servers keep their order": {object{"cidr": "10.0.0.0/24",
-			"dns_nameservers": []string{"2.2.2.2", "1.1.1.1"}},
+		"DNS servers keep their order": {object{"cidr": "10.0.0.0/24", "dns_nameservers": []string{"2.2.2.2", "1.1.1.1"}},
 			object{"dns_nameservers": []any{"2.2.2.2", "1.1.1.1"}}},
 		"host routes keep the order of the create": {object{"cidr": "10.0.0.0/24", "host_routes": []object{
 			{"destination": "2.0.0.0/8", "nexthop": "10.0.0.9"}, {"destination": "1.0.0.0/8", "nexthop": "10.0.0.9"}}},
@@ -96,8 +109,7 @@ func TestValidSubnets(t *testing.T) {
 			object{"gateway_ip": "fd00::", "allocation_pools": pools("fd00::1", "fd00::ffff:ffff:ffff:ffff")}},
 		"IPv6 is written short and small": {
 			object{"cidr": "FD00:0::5/64", "ip_version": 6, "gateway_ip": "FD00::0:1"},
-			object{"cidr": "fd00::/64", "gateway_ip": "fd00::1",
-				"allocation_pools": pools("fd00::2", "fd00::ffff:ffff:ffff:ffff")}},
+			object{"cidr": "fd00::/64", "gateway_ip": "fd00::1", "allocation_pools": pools("fd00::2", "fd00::ffff:ffff:ffff:ffff")}},
 		"pools of IPv6 are written short": {object{"cidr": "fd00::/64", "ip_version": 6,
 			"allocation_pools": []object{pool("FD00::2", "FD00::0005")}},
 			object{"allocation_pools": pools("fd00::2", "fd00::5")}},
@@ -120,18 +132,21 @@ func TestValidSubnets(t *testing.T) {
 		"service types and a publication": {object{"cidr": "10.0.0.0/24", "service_types": []string{"network:a"},
 			"dns_publish_fixed_ip": true}, object{"revision_number": float64(1)}},
 	}
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
+		made, block := map[any]object{}, 0
 		for name, test := range cases {
-			t.Run(name, func(t *testing.T) {
-				s := c.tenant.newSubnet(t, n, test.ask)
-				stored := c.tenant.get(t, "/v2.0/subnets/"+id(s)).must(t, http.StatusOK).part(t, "subnet")
-				c.tenant.do(t, "DELETE", "/v2.0/subnets/"+id(s), nil).must(t, http.StatusNoContent)
-				if diff := gocmp.Diff(s, stored); diff != "" {
-					t.Errorf("what was answered and what is there (-answered +there):\n%s", diff)
-				}
-				wantFields(t, s, test.want)
-			})
+			block++
+			s := c.tenant.newSubnet(t, n, inBlock(t, test.ask, block))
+			made[id(s)] = s
+			t.Run(name, func(t *testing.T) { wantFields(t, s, inBlock(t, test.want, block)) })
+		}
+		stored := map[any]object{}
+		for _, s := range c.tenant.get(t, "/v2.0/subnets?network_id="+id(n)).must(t, http.StatusOK).list(t, "subnets") {
+			stored[id(s)] = s
+		}
+		if diff := gocmp.Diff(made, stored); diff != "" {
+			t.Errorf("what was answered and what is there (-answered +there):\n%s", diff)
 		}
 	})
 }
@@ -158,10 +173,7 @@ func TestRefusedSubnets(t *testing.T) {
 	}
 	const nobody = "11111111-1111-1111-1111-111111111111"
 	const dhcpLength = "Subnet has a prefix length that is incompatible with DHCP service enabled"
-	cases := map[string]struct {
-		ask  object
-		want refusal
-	}{
+	cases := map[string]asked{
 		"no CIDR": {object{"cidr": "DROP"}, refusal{400, "BadRequest",
 			"Bad subnets request: a subnetpool must be specified in the absence of a cidr."}},
 		"no IP version": {v4(object{"ip_version": "DROP"}),
@@ -173,17 +185,15 @@ func TestRefusedSubnets(t *testing.T) {
 			refusal{404, "NetworkNotFound", "Network " + nobody + " could not be found."}},
 		"a CIDR that is null": {object{"cidr": nil}, refusal{500, "HTTPInternalServerError",
 			"Request Failed: internal server error while processing your request."}},
-		"a CIDR that is a word": {object{"cidr": "bad"}, invalid("bad is not in a CIDR format")},
-		"a CIDR that is empty":  {object{"cidr": ""}, invalid(" is not in a CIDR format")},
-		"a prefix of 33": {object{"cidr": "10.0.0.0/33"},
-			invalid("10.0.0.0/33 is not in a CIDR format")},
+		"a CIDR that is a word":      {object{"cidr": "bad"}, invalid("bad is not in a CIDR format")},
+		"a CIDR that is empty":       {object{"cidr": ""}, invalid(" is not in a CIDR format")},
+		"a prefix of 33":             {object{"cidr": "10.0.0.0/33"}, invalid("10.0.0.0/33 is not in a CIDR format")},
 		"a single address with DHCP": {object{"cidr": "10.0.0.0"}, invalid(dhcpLength)},
 		"a /31 with DHCP":            {object{"cidr": "10.0.0.0/31"}, invalid(dhcpLength)},
 		"a /127 with DHCP":           {object{"cidr": "fd00::/127", "ip_version": 6}, invalid(dhcpLength)},
 		"a /31 with the default gateway": {object{"cidr": "10.0.0.0/31", "enable_dhcp": false},
 			refusal{409, "IpamValueInvalid", "Gateway IP 10.0.0.1 cannot be allocated in CIDR 10.0.0.0/31"}},
-		"a /0": {object{"cidr": "0.0.0.0/0", "enable_dhcp": false},
-			invalid("0 is not allowed as CIDR prefix length")},
+		"a /0": {object{"cidr": "0.0.0.0/0", "enable_dhcp": false}, invalid("0 is not allowed as CIDR prefix length")},
 		"a /0 of IPv6": {object{"cidr": "::/0", "ip_version": 6, "enable_dhcp": false},
 			invalid("0 is not allowed as CIDR prefix length")},
 		"zeros with DHCP": {object{"cidr": "0.0.0.0/8"},
@@ -194,23 +204,16 @@ func TestRefusedSubnets(t *testing.T) {
 			invalid("Loopback IP subnet is not supported if enable_dhcp is True")},
 		"IPv4 for version 6": {v4(object{"ip_version": 6}),
 			invalid("cidr '10.0.0.0/24' does not match the ip_version '6'")},
-		"version 5": {v4(object{"ip_version": 5}),
-			wrong("ip_version", "5 is not in valid_values")},
-		"a version that is a word": {v4(object{"ip_version": "x"}), invalid("'x' is not an integer")},
-		"the network's address as gateway": {v4(object{"gateway_ip": "10.0.0.0"}),
-			invalid("Gateway is not valid on subnet")},
-		"the broadcast as gateway": {v4(object{"gateway_ip": "10.0.0.255"}),
-			invalid("Gateway is not valid on subnet")},
+		"version 5":                        {v4(object{"ip_version": 5}), wrong("ip_version", "5 is not in valid_values")},
+		"a version that is a word":         {v4(object{"ip_version": "x"}), invalid("'x' is not an integer")},
+		"the network's address as gateway": {v4(object{"gateway_ip": "10.0.0.0"}), invalid("Gateway is not valid on subnet")},
+		"the broadcast as gateway":         {v4(object{"gateway_ip": "10.0.0.255"}), invalid("Gateway is not valid on subnet")},
 		"an IPv6 gateway": {v4(object{"gateway_ip": "fd00::1"}),
 			invalid("gateway_ip 'fd00::1' does not match the ip_version '4'")},
-		"a gateway that is a word": {v4(object{"gateway_ip": "bad"}),
-			wrong("gateway_ip", "'bad' is not a valid IP address")},
-		"a gateway that is empty": {v4(object{"gateway_ip": ""}),
-			wrong("gateway_ip", "'' is not a valid IP address")},
-		"a gateway that is a number": {v4(object{"gateway_ip": 5}),
-			wrong("gateway_ip", "'5' is not a valid IP address")},
-		"a gateway cut short": {v4(object{"gateway_ip": "10.1"}),
-			wrong("gateway_ip", "'10.1' is not a valid IP address")},
+		"a gateway that is a word":   {v4(object{"gateway_ip": "bad"}), wrong("gateway_ip", "'bad' is not a valid IP address")},
+		"a gateway that is empty":    {v4(object{"gateway_ip": ""}), wrong("gateway_ip", "'' is not a valid IP address")},
+		"a gateway that is a number": {v4(object{"gateway_ip": 5}), wrong("gateway_ip", "'5' is not a valid IP address")},
+		"a gateway cut short":        {v4(object{"gateway_ip": "10.1"}), wrong("gateway_ip", "'10.1' is not a valid IP address")},
 		"a gateway with a leading zero": {v4(object{"gateway_ip": "10.0.0.01"}),
 			wrong("gateway_ip", "'10.0.0.01' is not an accepted IP address, '10.0.0.1' is recommended")},
 		"pools that are null": {v4(object{"allocation_pools": nil}),
@@ -250,8 +253,7 @@ func TestRefusedSubnets(t *testing.T) {
 			"allocation pools: 10.0.0.2-10.0.0.20 10.0.0.20-10.0.0.30 for subnet 10.0.0.0/24."}},
 		"six DNS servers": {v4(object{"dns_nameservers": list(6,
 			func(i int) any {
-				return fmt.Sprintf("1.1.1.%d",
-					i)
+				return fmt.Sprintf("1.1.1.%d", i)
 			})}), refusal{400, "DNSNameServersExhausted", "Unable to complete operation for new subnet. The " +
 			"number of DNS nameservers exceeds the limit 5."}},
 		"a DNS server twice": {v4(object{"dns_nameservers": []string{"1.1.1.1", "1.1.1.1"}}),
@@ -262,16 +264,14 @@ func TestRefusedSubnets(t *testing.T) {
 			invalid("dns_nameserver 'fd00::1' does not match the ip_version '4'")},
 		"21 host routes": {v4(object{"host_routes": list(21,
 			func(i int) any {
-				return route(fmt.Sprintf("1.0.%d.0/24", i),
-					"10.0.0.2")[0]
+				return route(fmt.Sprintf("1.0.%d.0/24", i), "10.0.0.2")[0]
 			})}), refusal{400, "HostRoutesExhausted", "Unable to complete operation for new " +
 			"subnet. The number of host routes exceeds the limit 20."}},
 		"a route with host bits": {v4(object{"host_routes": route("1.0.0.5/24", "10.0.0.2")}),
 			wrong("host_routes", "'1.0.0.5/24' is not a recognized CIDR, '1.0.0.0/24' is recommended")},
 		"a route to an address": {v4(object{"host_routes": route("1.1.1.1", "10.0.0.2")}),
 			wrong("host_routes", "'1.1.1.1' is not a recognized CIDR, '1.1.1.1/32' is recommended")},
-		"a route to a word": {v4(object{"host_routes": route("x", "10.0.0.2")}),
-			wrong("host_routes", "'x' is not a valid CIDR")},
+		"a route to a word": {v4(object{"host_routes": route("x", "10.0.0.2")}), wrong("host_routes", "'x' is not a valid CIDR")},
 		"a route to loopback": {v4(object{"host_routes": route("127.0.0.0/8", "10.0.0.2")}),
 			wrong("host_routes", "'127.0.0.0/8' is not a routable CIDR")},
 		"a route by IPv6": {v4(object{"host_routes": route("1.0.0.0/24", "fd00::1")}),
@@ -282,10 +282,8 @@ func TestRefusedSubnets(t *testing.T) {
 			route("1.0.0.0/8", "10.0.0.9")...)}), refusal{Status: 400, Type: "HTTPBadRequest"}},
 		"an IPv6 mode in IPv4": {v4(object{"ipv6_ra_mode": "slaac"}),
 			invalid("ipv6_ra_mode is not valid when ip_version is 4")},
-		"a mode that does not exist": {v6(object{"ipv6_ra_mode": "x"}),
-			wrong("ipv6_ra_mode", "x is not in valid_values")},
-		"a mode that is null": {v6(object{"ipv6_ra_mode": nil}),
-			wrong("ipv6_ra_mode", "None is not in valid_values")},
+		"a mode that does not exist": {v6(object{"ipv6_ra_mode": "x"}), wrong("ipv6_ra_mode", "x is not in valid_values")},
+		"a mode that is null":        {v6(object{"ipv6_ra_mode": nil}), wrong("ipv6_ra_mode", "None is not in valid_values")},
 		"two different modes": {v6(object{"ipv6_ra_mode": "slaac",
 			"ipv6_address_mode": "dhcpv6-stateful"}), invalid("ipv6_ra_mode set to 'slaac' with ipv6_address_mode " +
 			"set to 'dhcpv6-stateful' is not valid. If both attributes are set, they must be the same value")},
@@ -294,16 +292,13 @@ func TestRefusedSubnets(t *testing.T) {
 				"requires the prefix to be /64")},
 		"modes without DHCP": {v6(object{"ipv6_ra_mode": "slaac", "enable_dhcp": false}),
 			invalid("ipv6_ra_mode or ipv6_address_mode cannot be set when enable_dhcp is set to False")},
-		"tags": {v4(object{"tags": []string{}}),
-			bad("Attribute 'tags' not allowed in POST")},
-		"a revision": {v4(object{"revision_number": 1}),
-			bad("Attribute 'revision_number' not allowed in POST")},
+		"tags":                 {v4(object{"tags": []string{}}), bad("Attribute 'tags' not allowed in POST")},
+		"a revision":           {v4(object{"revision_number": 1}), bad("Attribute 'revision_number' not allowed in POST")},
 		"an unknown attribute": {v4(object{"zz": 1}), bad("Unrecognized attribute(s) 'zz'")},
 		"a long description": {v4(object{"description": strings.Repeat("x", 256)}),
 			wrong("description", "'"+strings.Repeat("x", 256)+"' exceeds maximum length of 255")},
 		"a service type of no owner": {v4(object{"service_types": []string{"x"}}),
-			refusal{400, "InvalidSubnetServiceType",
-				"Subnet service type x does not correspond to a valid device owner."}},
+			refusal{400, "InvalidSubnetServiceType", "Subnet service type x does not correspond to a valid device owner."}},
 		"a segment that is not there": {v4(object{"segment_id": nobody}),
 			refusal{404, "SegmentNotFound", "Segment " + nobody + " could not be found."}},
 		"a pool that is not there": {v4(object{"subnetpool_id": nobody}),
@@ -319,21 +314,10 @@ func TestRefusedSubnets(t *testing.T) {
 		"more than what is there": {object{"cidr": "192.0.0.0/8"},
 			invalid("Requested subnet with cidr: 192.0.0.0/8 for network: {network} overlaps with another subnet")},
 	}
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		c.tenant.newSubnet(t, n, object{"cidr": "192.168.0.0/16"})
-		for name, test := range cases {
-			t.Run(name, func(t *testing.T) {
-				ask := with(object{"network_id": id(n), "ip_version": 4}, test.ask)
-				for key, value := range ask {
-					if value == "DROP" {
-						delete(ask, key)
-					}
-				}
-				c.tenant.do(t, "POST", "/v2.0/subnets", object{"subnet": ask}).
-					refuses(t, test.want, "{network}", id(n))
-			})
-		}
+		c.tenant.refusesEach(t, "subnets", object{"network_id": id(n), "ip_version": 4}, cases, "{network}", id(n))
 	})
 }
 
@@ -345,8 +329,7 @@ func TestSubnetUpdates(t *testing.T) {
 			t.Helper()
 			return c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": ask})
 		}
-		put(object{"cidr": "10.1.0.0/24"}).refuses(t,
-			refusal{400, "HTTPBadRequest", "Cannot update read-only attribute cidr"})
+		put(object{"cidr": "10.1.0.0/24"}).refuses(t, refusal{400, "HTTPBadRequest", "Cannot update read-only attribute cidr"})
 		put(object{"gateway_ip": "10.0.0.9"}).refuses(t, refusal{409, "GatewayConflictWithAllocationPools",
 			"Gateway ip 10.0.0.9 conflicts with allocation pool 10.0.0.2-10.0.0.254."})
 		put(object{"allocation_pools": []object{pool("10.3.0.30", "10.3.0.40")}}).refuses(t, refusal{400,
@@ -359,8 +342,7 @@ func TestSubnetUpdates(t *testing.T) {
 
 		// An update keeps pools in the order given, and takes "none" for an answer; a create does neither.
 		pools := []any{pool("10.0.0.30", "10.0.0.40"), pool("10.0.0.10", "10.0.0.20")}
-		got := put(object{"allocation_pools": pools, "gateway_ip": "10.0.0.25"}).must(t, http.StatusOK).part(t,
-			"subnet")
+		got := put(object{"allocation_pools": pools, "gateway_ip": "10.0.0.25"}).must(t, http.StatusOK).part(t, "subnet")
 		if diff := gocmp.Diff(pools, got["allocation_pools"]); diff != "" {
 			t.Errorf("pools (-want +got):\n%s", diff)
 		}
@@ -377,8 +359,7 @@ func TestSubnetUpdates(t *testing.T) {
 				routes = append(routes, object{"destination": d, "nexthop": "10.0.0.9"})
 			}
 			out := []string{}
-			for _, r := range put(object{"host_routes": routes}).must(t, http.StatusOK).part(t,
-				"subnet")["host_routes"].([]any) {
+			for _, r := range put(object{"host_routes": routes}).must(t, http.StatusOK).part(t, "subnet")["host_routes"].([]any) {
 				out = append(out, r.(object)["destination"].(string))
 			}
 			return out
@@ -387,15 +368,14 @@ func TestSubnetUpdates(t *testing.T) {
 		if diff := gocmp.Diff([]string{"1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8"}, union(first)); diff != "" {
 			t.Errorf("routes (-want +got):\n%s", diff)
 		}
-		if diff := gocmp.Diff(append(first, "4.0.0.0/8"),
-			destinations(append([]string{"4.0.0.0/8"}, first...)...)); diff != "" {
+		if diff := gocmp.Diff(append(first, "4.0.0.0/8"), destinations(append([]string{"4.0.0.0/8"}, first...)...)); diff != "" {
 			t.Errorf("one more route (-want +got):\n%s", diff)
 		}
 	})
 }
 
 func TestIPv6ModesAreImmutable(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, object{"cidr": "fd00::/64", "ip_version": 6,
 			"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"})
@@ -415,7 +395,7 @@ func TestIPv6ModesAreImmutable(t *testing.T) {
 // TestSLAACInEitherIPv6Mode also holds that a port needs no other address, and can be asked for by its
 // subnets alone or by none.
 func TestSLAACInEitherIPv6Mode(t *testing.T) {
-	onEveryCloud(t, func(t *testing.T, c *cloud) {
+	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		var own []object
 		for i, modes := range []object{
@@ -430,8 +410,7 @@ func TestSLAACInEitherIPv6Mode(t *testing.T) {
 		}
 		want := []any{}
 		for i, s := range own {
-			want = append(want,
-				object{"subnet_id": id(s), "ip_address": fmt.Sprintf("fd00:%d::f816:3eff:fe12:3456", i+1)})
+			want = append(want, object{"subnet_id": id(s), "ip_address": fmt.Sprintf("fd00:%d::f816:3eff:fe12:3456", i+1)})
 		}
 		for what, ask := range map[string][]any{"no subnets": {}, "a subnet": {object{"subnet_id": id(own[1])}}} {
 			p := c.tenant.newPort(t, n, object{"mac_address": "fa:16:3e:12:34:56", "fixed_ips": ask})

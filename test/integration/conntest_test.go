@@ -29,8 +29,7 @@ func TestConntestAtTheAPIServer(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	patch := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
-	_, err := kubeClient.CoreV1().Namespaces().
-		Patch(t.Context(), namespace, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err := kubeClient.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

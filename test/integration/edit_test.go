@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// mistake is a spec that the API server must refuse for one reason.
+// mistake is a spec that the API server must refuse for one reason. Specs are YAML, without the braces around.
 type mistake struct {
 	spec string
-	// field and message must be the refusal's field, and a part of its message.
+	// field and message must be the refusal's field, below spec, and a part of its message.
 	field, message string
 }
 
@@ -38,25 +38,25 @@ func objectWith(kind schema.GroupVersionKind, name string) withSpec {
 	}
 }
 
-// refused holds that each mistake is refused with one sentence.
-func refused(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, cases map[string]mistake) {
+// refused holds that each mistake is refused with one sentence. All specs begin with all.
+func refused(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, all string, cases []mistake) {
 	t.Helper()
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range cases {
+		t.Run(c.spec, func(t *testing.T) {
 			t.Parallel()
-			_, err := tryCreate(t.Context(), of, namespace, with(t, c.spec))
-			wantRefusal(t, err, c.field, c.message)
+			_, err := tryCreate(t.Context(), of, namespace, with(t, "{"+all+c.spec+"}"))
+			wantRefusal(t, err, "spec."+c.field, c.message)
 		})
 	}
 }
 
 // accepted holds that each spec is accepted.
-func accepted(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, specs map[string]string) {
+func accepted(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, all string, specs []string) {
 	t.Helper()
-	for name, spec := range specs {
-		t.Run(name, func(t *testing.T) {
+	for _, spec := range specs {
+		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
-			if _, err := tryCreate(t.Context(), of, namespace, with(t, spec)); err != nil {
+			if _, err := tryCreate(t.Context(), of, namespace, with(t, "{"+all+spec+"}")); err != nil {
 				t.Errorf("want it accepted, got %v", err)
 			}
 		})
@@ -64,12 +64,12 @@ func accepted(t *testing.T, of schema.GroupVersionResource, namespace string, wi
 }
 
 // updated creates each object, and holds what the API server says of its new spec.
-func updated(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, cases map[string]update) {
+func updated(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, all string, cases []update) {
 	t.Helper()
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range cases {
+		t.Run(c.before+" becomes "+c.after, func(t *testing.T) {
 			t.Parallel()
-			object := with(t, c.before)
+			object := with(t, "{"+all+c.before+"}")
 			object.SetName("")
 			object.SetGenerateName("updated-")
 			client := anyAPI.Resource(of).Namespace(namespace)
@@ -77,8 +77,11 @@ func updated(t *testing.T, of schema.GroupVersionResource, namespace string, wit
 			if err != nil {
 				t.Fatalf("create: %v", err)
 			}
-			stored.Object["spec"] = parseYAML(t, c.after).Object
+			stored.Object["spec"] = parseYAML(t, "{"+all+c.after+"}").Object
 			_, err = client.Update(t.Context(), stored, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
+			if c.field != "" {
+				c.field = "spec." + c.field
+			}
 			wantRefusal(t, err, c.field, c.message)
 		})
 	}
@@ -94,29 +97,4 @@ func wantRefusal(t *testing.T, err error, field, message string) {
 	if field != "" && (len(found) != 1 || found[0].Field != field || !strings.Contains(found[0].Message, message)) {
 		t.Errorf("want one refusal of %s with %q, got %+v", field, message, found)
 	}
-}
-
-// edit is a Network that the API server accepts, or refuses with one sentence.
-type edit struct {
-	// before is the spec that it is an update of; empty for a new Network. Both are YAML, without the braces around.
-	before, spec string
-	// Both are empty when it must be accepted.
-	field, message string
-}
-
-// check asks the API server to store the Network. all is what both specs begin with.
-func (e edit) check(t *testing.T, namespace, all string) {
-	t.Helper()
-	spec := "{" + all + e.spec + "}"
-	if e.before != "" {
-		before := "{" + all + e.before + "}"
-		updated(t, networks, namespace, networkWith, map[string]update{"": {before, spec, e.field, e.message}})
-		return
-	}
-	object := networkWith(t, spec)
-	object.SetName("")
-	object.SetGenerateName("edited-")
-	_, err := anyAPI.Resource(networks).Namespace(namespace).Create(t.Context(), object,
-		metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-	wantRefusal(t, err, e.field, e.message)
 }

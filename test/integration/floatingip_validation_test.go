@@ -25,38 +25,24 @@ func TestFloatingIPMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		noPort    = "not the name of a NetworkPort"
 		noClass   = "not the name of a NetworkClass"
 	)
-	refused(t, floatingIPs, namespace, floatingIPWith, map[string]mistake{
-		"no external network": {`{portName: web-0}`, "spec.externalNetwork", "Required value"},
-		"an empty one":        {`{externalNetwork: ""}`, "spec.externalNetwork", noNetwork},
-		"one with a line break": {
-			`{externalNetwork: "public\n"}`, "spec.externalNetwork", noNetwork,
-		},
-		"a long one": {
-			`{externalNetwork: ` + strings.Repeat("w", 256) + `}`, "spec.externalNetwork", "may not be more than 255",
-		},
-		"an empty port":            {`{externalNetwork: a, portName: ""}`, "spec.portName", noPort},
-		"a port of another":        {`{externalNetwork: a, portName: other/web-0}`, "spec.portName", noPort},
-		"a port in capitals":       {`{externalNetwork: a, portName: Web-0}`, "spec.portName", noPort},
-		"a port with a line break": {`{externalNetwork: a, portName: "web-0\n"}`, "spec.portName", noPort},
-		"a long port": {
-			`{externalNetwork: a, portName: ` + strings.Repeat("w", 254) + `}`, "spec.portName", "may not be more than 253",
-		},
-		"an id of a port that is a number": {
-			`{externalNetwork: a, portName: 7}`, "spec.portName", "must be of type string",
-		},
-		"observing": {
-			`{externalNetwork: a, managementPolicy: Observe}`, "spec.managementPolicy", `supported values: "Manage", "Plan"`,
-		},
-		"another deletion policy": {
-			`{externalNetwork: a, deletionPolicy: Keep}`, "spec.deletionPolicy", `supported values: "Delete", "Retain"`,
-		},
-		"a class and a cloud": {
-			`{externalNetwork: a, className: b, cloud: {secretName: c}}`, "spec.className", "leave cloud or className out",
-		},
-		"a class in capitals": {`{externalNetwork: a, className: Gold}`, "spec.className", noClass},
-		"a cloud without a Secret": {
-			`{externalNetwork: a, cloud: {}}`, "spec.cloud.secretName", "Required value",
-		},
+	refused(t, floatingIPs, namespace, floatingIPWith, "", []mistake{
+		{`portName: web-0`, "externalNetwork", "Required value"},
+		{`externalNetwork: ""`, "externalNetwork", noNetwork},
+		{`externalNetwork: "public\n"`, "externalNetwork", noNetwork},
+		{`externalNetwork: ` + strings.Repeat("w", 256), "externalNetwork", "may not be more than 255"},
+	})
+	refused(t, floatingIPs, namespace, floatingIPWith, `externalNetwork: a, `, []mistake{
+		{`portName: ""`, "portName", noPort},
+		{`portName: other/web-0`, "portName", noPort},
+		{`portName: Web-0`, "portName", noPort},
+		{`portName: "web-0\n"`, "portName", noPort},
+		{`portName: ` + strings.Repeat("w", 254), "portName", "may not be more than 253"},
+		{`portName: 7`, "portName", "must be of type string"},
+		{`managementPolicy: Observe`, "managementPolicy", `supported values: "Manage", "Plan"`},
+		{`deletionPolicy: Keep`, "deletionPolicy", `supported values: "Delete", "Retain"`},
+		{`className: b, cloud: {secretName: c}`, "className", "leave cloud or className out"},
+		{`className: Gold`, "className", noClass},
+		{`cloud: {}`, "cloud.secretName", "Required value"},
 	})
 	t.Run("no spec", func(t *testing.T) {
 		floating := floatingIPWith(t, `{}`)
@@ -68,44 +54,34 @@ func TestFloatingIPMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 
 func TestFloatingIPsThatAreAccepted(t *testing.T) {
 	namespace := newNamespace(t)
-	accepted(t, floatingIPs, namespace, floatingIPWith, map[string]string{
-		"an external network alone": `{externalNetwork: public}`,
-		"one by its id":             `{externalNetwork: 9d1f0f0a-6f3c-4b0e-8a55-0c6d3f1f2a11}`,
-		"one with spaces":           `{externalNetwork: "the world, outside"}`,
-		"the longest one":           `{externalNetwork: ` + strings.Repeat("数", 255) + `}`,
-		"the longest port": `{externalNetwork: a, portName: ` + strings.Repeat("w", 63) + `.` +
-			strings.Repeat("w", 63) + `.` + strings.Repeat("w", 63) + `.` + strings.Repeat("w", 61) + `}`,
-		"a port of a Pod": `{externalNetwork: a, portName: web-7d9c-net-0.example}`,
-		"everything": `{externalNetwork: a, portName: web-0, deletionPolicy: Retain, managementPolicy: Plan,
-			className: gold}`,
-		"a cloud of its own": `{externalNetwork: a, cloud: {secretName: openstack, name: entry}}`,
+	accepted(t, floatingIPs, namespace, floatingIPWith, "", []string{
+		`externalNetwork: public`,
+		`externalNetwork: 9d1f0f0a-6f3c-4b0e-8a55-0c6d3f1f2a11`,
+		`externalNetwork: "the world, outside"`,
+		`externalNetwork: ` + strings.Repeat("数", 255),
+	})
+	accepted(t, floatingIPs, namespace, floatingIPWith, `externalNetwork: a, `, []string{
+		`portName: ` + strings.Repeat("w", 63) + `.` + strings.Repeat("w", 63) + `.` + strings.Repeat("w", 63) + `.` +
+			strings.Repeat("w", 61),
+		`portName: web-7d9c-net-0.example`,
+		`portName: web-0, deletionPolicy: Retain, managementPolicy: Plan, className: gold`,
+		`cloud: {secretName: openstack, name: entry}`,
 	})
 }
 
 func TestFloatingIPUpdates(t *testing.T) {
 	namespace := newNamespace(t)
 	const moves = "a floating IP cannot move to another external network: create another FloatingIP"
-	updated(t, floatingIPs, namespace, floatingIPWith, map[string]update{
-		"the external network cannot change": {
-			`{externalNetwork: a}`, `{externalNetwork: b}`, "spec.externalNetwork", moves,
-		},
-		"not with the port": {
-			`{externalNetwork: a, portName: p}`, `{externalNetwork: b, portName: q}`, "spec.externalNetwork", moves,
-		},
-		"it cannot go": {`{externalNetwork: a}`, `{portName: p}`, "spec.externalNetwork", "Required value"},
-		"a port may come": {
-			`{externalNetwork: a}`, `{externalNetwork: a, portName: p}`, "", "",
-		},
-		"a port may change": {
-			`{externalNetwork: a, portName: p}`, `{externalNetwork: a, portName: q}`, "", "",
-		},
-		"a port may go": {
-			`{externalNetwork: a, portName: p}`, `{externalNetwork: a}`, "", "",
-		},
-		"all else may change": {
-			`{externalNetwork: a, className: c, managementPolicy: Plan}`,
-			`{externalNetwork: a, cloud: {secretName: s}, deletionPolicy: Retain}`, "", "",
-		},
+	updated(t, floatingIPs, namespace, floatingIPWith, "", []update{
+		{`externalNetwork: a`, `externalNetwork: b`, "externalNetwork", moves},
+		{`externalNetwork: a, portName: p`, `externalNetwork: b, portName: q`, "externalNetwork", moves},
+		{`externalNetwork: a`, `portName: p`, "externalNetwork", "Required value"},
+		{`externalNetwork: a`, `externalNetwork: a, portName: p`, "", ""},
+		{`externalNetwork: a, portName: p`, `externalNetwork: a`, "", ""},
+		{`externalNetwork: a, portName: p`, `externalNetwork: a, portName: q`, "", ""},
+		{`externalNetwork: a, className: c, managementPolicy: Plan`,
+			`externalNetwork: a, cloud: {secretName: s}, deletionPolicy: Retain`,
+			"", ""},
 	})
 }
 

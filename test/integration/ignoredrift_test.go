@@ -44,9 +44,7 @@ func TestEveryFieldThatDriftsCanBeIgnored(t *testing.T) {
 		},
 		plan.Observed{Networks: []plan.ObservedNetwork{{
 			Attributes: plan.Attributes{Description: owner.Describe("other")},
-			Subnets: []plan.ObservedSubnet{{
-				Description: owner.Describe("other"), Subnet: plan.Subnet{CIDR: cidr},
-			}},
+			Subnets:    []plan.ObservedSubnet{{Description: owner.Describe("other"), Subnet: plan.Subnet{CIDR: cidr}}},
 		}}})
 	fields := fieldsThatDrift(t, change, err)
 	spec := `{cidr: 192.168.0.0/16, ignoreDrift: [` + strings.Join(fields, ", ") + `]}`

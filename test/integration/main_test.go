@@ -75,8 +75,7 @@ func logged(t testing.TB) context.Context {
 // controller-manager nothing would empty it.
 func newNamespace(t testing.TB) string {
 	t.Helper()
-	ns, err := kubeClient.CoreV1().Namespaces().Create(t.Context(),
-		harness.Namespace("test-"), metav1.CreateOptions{})
+	ns, err := kubeClient.CoreV1().Namespaces().Create(t.Context(), harness.Namespace("test-"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("create a namespace: %v", err)
 	}

@@ -35,8 +35,7 @@ func TestManifestsInstall(t *testing.T) {
 	for _, object := range renderConfig(t) {
 		apply(t, "", object)
 	}
-	deployment, err := kubeClient.AppsV1().Deployments(controllerName).
-		Get(t.Context(), controllerName, metav1.GetOptions{})
+	deployment, err := kubeClient.AppsV1().Deployments(controllerName).Get(t.Context(), controllerName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

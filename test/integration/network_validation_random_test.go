@@ -439,8 +439,7 @@ func drawSubnet(t *rapid.T, subnet netip.Prefix) (spec cloudteamv1.SubnetSpec) {
 		case 3:
 			text = rapid.SampledFrom([]string{"10.0.0.0", "127.0.0.0/8", "127.0.0.0/7", "::1/128", "x"}).Draw(t, "odd")
 		}
-		spec.HostRoutes = append(spec.HostRoutes,
-			cloudteamv1.HostRoute{Destination: text, NextHop: drawAddress(t, subnet)})
+		spec.HostRoutes = append(spec.HostRoutes, cloudteamv1.HostRoute{Destination: text, NextHop: drawAddress(t, subnet)})
 	}
 	return spec
 }
@@ -474,9 +473,7 @@ func drawRawAddress(t *rapid.T, isIPv6 bool) netip.Addr {
 	if !isIPv6 {
 		var bytes [4]byte
 		for i := range bytes {
-			bytes[i] = rapid.SampledFrom([]byte{
-				0, 1, 9, 10, 19, 99, 100, 127, 128, 199, 200, 224, 254, 255,
-			}).Draw(t, "byte")
+			bytes[i] = rapid.SampledFrom([]byte{0, 1, 9, 10, 19, 99, 100, 127, 128, 199, 200, 224, 254, 255}).Draw(t, "byte")
 		}
 		return netip.AddrFrom4(bytes)
 	}

@@ -33,94 +33,60 @@ func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		noMAC       = `write six groups of two hexadecimal digits`
 		noGroup     = "not a security group: write its id or its name"
 	)
-	refused(t, networkPorts, namespace, networkPortWith, map[string]mistake{
-		"an empty spec lacks a network": {`{}`, "spec.networkName", noNetwork},
-		"a spec without a network says so once, whatever else it has": {
-			`{addresses: [192.168.0.10], mac: "fa:16:3e:00:00:01", networkNamespace: a}`, "spec.networkName", noNetwork,
-		},
-		"an empty name is none":       {`{networkName: ""}`, "spec.networkName", noNetwork},
-		"a name with capitals":        {`{networkName: Example}`, "spec.networkName", noName},
-		"a name with an underline":    {`{networkName: a_b}`, "spec.networkName", noName},
-		"a name with a dash first":    {`{networkName: -a}`, "spec.networkName", noName},
-		"a name with a dash last":     {`{networkName: a-}`, "spec.networkName", noName},
-		"a name with an empty part":   {`{networkName: a..b}`, "spec.networkName", noName},
-		"a name with a line break":    {`{networkName: "a\n"}`, "spec.networkName", noName},
-		"a name with its namespace":   {`{networkName: other/example-network}`, "spec.networkName", noName},
-		"a name of 254 characters":    {`{networkName: ` + strings.Repeat("a", 254) + `}`, "spec.networkName", "Too long"},
-		"an empty namespace":          {`{networkName: a, networkNamespace: ""}`, "spec.networkNamespace", "or leave it out"},
-		"a namespace with a dot":      {`{networkName: a, networkNamespace: b.c}`, "spec.networkNamespace", noNamespace},
-		"a namespace with capitals":   {`{networkName: a, networkNamespace: B}`, "spec.networkNamespace", noNamespace},
-		"all namespaces":              {`{networkName: a, networkNamespace: "*"}`, "spec.networkNamespace", noNamespace},
-		"a namespace with a dash end": {`{networkName: a, networkNamespace: b-}`, "spec.networkNamespace", noNamespace},
-		"a namespace of 64 characters": {
-			`{networkName: a, networkNamespace: ` + strings.Repeat("b", 64) + `}`, "spec.networkNamespace", "Too long",
-		},
-
-		"no addresses": {
-			`{networkName: a, addresses: []}`, "spec.addresses", "write one, or leave addresses out and Neutron chooses",
-		},
-		"an empty address":                  {`{networkName: a, addresses: [""]}`, "spec.addresses[0]", noAddress},
-		"an address of words":               {`{networkName: a, addresses: [first]}`, "spec.addresses[0]", noAddress},
-		"an address with a prefix length":   {`{networkName: a, addresses: [192.168.0.10/16]}`, "spec.addresses[0]", noAddress},
-		"an address with a leading zero":    {`{networkName: a, addresses: [192.168.0.010]}`, "spec.addresses[0]", noAddress},
-		"an IPv4 address as an IPv6 one":    {`{networkName: a, addresses: ["::ffff:1.2.3.4"]}`, "spec.addresses[0]", noAddress},
-		"an address with a zone":            {`{networkName: a, addresses: ["fe80::1%eth0"]}`, "spec.addresses[0]", noAddress},
-		"the second of the addresses":       {`{networkName: a, addresses: [192.168.0.1, b]}`, "spec.addresses[1]", noAddress},
-		"an address twice":                  {`{networkName: a, addresses: [10.0.0.1, 10.0.0.1]}`, "spec.addresses", twice},
-		"an address twice, in two writings": {`{networkName: a, addresses: ["FD00::1", "fd00:0::1"]}`, "spec.addresses", twice},
-		"nine addresses": {
-			`{networkName: a, addresses: [` + nameServers(9) + `]}`, "spec.addresses", "must have at most 8 items",
-		},
-
-		"an empty mac":                 {`{networkName: a, mac: ""}`, "spec.mac", "or leave it out and Neutron chooses"},
-		"a mac of five groups":         {`{networkName: a, mac: "fa:16:3e:00:00"}`, "spec.mac", noMAC},
-		"a mac of eight groups":        {`{networkName: a, mac: "fa:16:3e:00:00:01:00:00"}`, "spec.mac", noMAC},
-		"a mac with hyphens":           {`{networkName: a, mac: fa-16-3e-00-00-01}`, "spec.mac", noMAC},
-		"a mac without colons":         {`{networkName: a, mac: fa163e000001}`, "spec.mac", noMAC},
-		"a mac with another letter":    {`{networkName: a, mac: "fa:16:3g:00:00:01"}`, "spec.mac", noMAC},
-		"a mac of a group of hosts":    {`{networkName: a, mac: "01:00:5e:00:00:01"}`, "spec.mac", "the second digit even"},
-		"the mac of all hosts":         {`{networkName: a, mac: "ff:ff:ff:ff:ff:ff"}`, "spec.mac", "the second digit even"},
-		"the mac that stands for none": {`{networkName: a, mac: "00:00:00:00:00:00"}`, "spec.mac", "not all zero"},
-		"a mac with a line break":      {`{networkName: a, mac: "fa:16:3e:00:00:01\n"}`, "spec.mac", noMAC},
-
-		"a security group with a line break": {
-			`{networkName: a, securityGroups: ["web\n"]}`, "spec.securityGroups[0]", noGroup,
-		},
-		"a security group by too long a name": {
-			`{networkName: a, securityGroups: [` + strings.Repeat("w", 256) + `]}`, "spec.securityGroups[0]", "255",
-		},
-		"the second of the security groups": {
-			`{networkName: a, securityGroups: [` + groupID(1) + `, ""]}`, "spec.securityGroups[1]", noGroup,
-		},
-		"a security group twice": {
-			`{networkName: a, securityGroups: [` + groupID(1) + `, ` + groupID(1) + `]}`,
-			"spec.securityGroups", "a security group is listed twice",
-		},
-		"a SecurityGroup by a name that none has": {
-			`{networkName: a, securityGroupRefs: ["other/web"]}`, "spec.securityGroupRefs[0]", "not the name of a SecurityGroup",
-		},
-		"a SecurityGroup twice": {
-			`{networkName: a, securityGroupRefs: [web, web]}`, "spec.securityGroupRefs", "a SecurityGroup is listed twice",
-		},
-		"seventeen SecurityGroups": {
-			`{networkName: a, securityGroupRefs: [` + list(17, func(i int) string { return fmt.Sprintf("g%d", i) }) + `]}`,
-			"spec.securityGroupRefs", "must have at most 16 items",
-		},
-		"SecurityGroups without port security": {
-			`{networkName: a, portSecurity: false, securityGroupRefs: [web]}`, "spec.portSecurity", "has no security groups",
-		},
-		"a deletion policy of a Pod's": {
-			`{networkName: a, deletionPolicy: Never}`, "spec.deletionPolicy", `supported values: "Delete", "Retain"`,
-		},
-		"the addresses that others use are ignored": {
-			`{networkName: a, ignoreDrift: [addresses]}`, "spec.ignoreDrift[0]", `supported values: "name", "description"`,
-		},
-		"a drift policy in small letters": {
-			`{networkName: a, driftPolicy: report}`, "spec.driftPolicy", `supported values: "Correct", "Report"`,
-		},
-		"seventeen security groups": {
-			`{networkName: a, securityGroups: [` + list(17, groupID) + `]}`, "spec.securityGroups", "must have at most 16 items",
-		},
+	refused(t, networkPorts, namespace, networkPortWith, "", []mistake{
+		{``, "networkName", noNetwork},
+		{`addresses: [192.168.0.10], mac: "fa:16:3e:00:00:01", networkNamespace: a`, "networkName", noNetwork},
+		{`networkName: ""`, "networkName", noNetwork},
+		{`networkName: Example`, "networkName", noName},
+		{`networkName: a_b`, "networkName", noName},
+		{`networkName: -a`, "networkName", noName},
+		{`networkName: a-`, "networkName", noName},
+		{`networkName: a..b`, "networkName", noName},
+		{`networkName: "a\n"`, "networkName", noName},
+		{`networkName: other/example-network`, "networkName", noName},
+		{`networkName: ` + strings.Repeat("a", 254), "networkName", "Too long"},
+	})
+	refused(t, networkPorts, namespace, networkPortWith, `networkName: a, `, []mistake{
+		{`networkNamespace: ""`, "networkNamespace", "or leave it out"},
+		{`networkNamespace: b.c`, "networkNamespace", noNamespace},
+		{`networkNamespace: B`, "networkNamespace", noNamespace},
+		{`networkNamespace: "*"`, "networkNamespace", noNamespace},
+		{`networkNamespace: b-`, "networkNamespace", noNamespace},
+		{`networkNamespace: ` + strings.Repeat("b", 64), "networkNamespace", "Too long"},
+		{`addresses: []`, "addresses", "write one, or leave addresses out and Neutron chooses"},
+		{`addresses: [""]`, "addresses[0]", noAddress},
+		{`addresses: [first]`, "addresses[0]", noAddress},
+		{`addresses: [192.168.0.10/16]`, "addresses[0]", noAddress},
+		{`addresses: [192.168.0.010]`, "addresses[0]", noAddress},
+		{`addresses: ["::ffff:1.2.3.4"]`, "addresses[0]", noAddress},
+		{`addresses: ["fe80::1%eth0"]`, "addresses[0]", noAddress},
+		{`addresses: [192.168.0.1, b]`, "addresses[1]", noAddress},
+		{`addresses: [10.0.0.1, 10.0.0.1]`, "addresses", twice},
+		{`addresses: ["FD00::1", "fd00:0::1"]`, "addresses", twice},
+		{`addresses: [` + nameServers(9) + `]`, "addresses", "must have at most 8 items"},
+		{`mac: ""`, "mac", "or leave it out and Neutron chooses"},
+		{`mac: "fa:16:3e:00:00"`, "mac", noMAC},
+		{`mac: "fa:16:3e:00:00:01:00:00"`, "mac", noMAC},
+		{`mac: fa-16-3e-00-00-01`, "mac", noMAC},
+		{`mac: fa163e000001`, "mac", noMAC},
+		{`mac: "fa:16:3g:00:00:01"`, "mac", noMAC},
+		{`mac: "01:00:5e:00:00:01"`, "mac", "the second digit even"},
+		{`mac: "ff:ff:ff:ff:ff:ff"`, "mac", "the second digit even"},
+		{`mac: "00:00:00:00:00:00"`, "mac", "not all zero"},
+		{`mac: "fa:16:3e:00:00:01\n"`, "mac", noMAC},
+		{`securityGroups: ["web\n"]`, "securityGroups[0]", noGroup},
+		{`securityGroups: [` + strings.Repeat("w", 256) + `]`, "securityGroups[0]", "255"},
+		{`securityGroups: [` + groupID(1) + `, ""]`, "securityGroups[1]", noGroup},
+		{`securityGroups: [` + groupID(1) + `, ` + groupID(1) + `]`, "securityGroups", "a security group is listed twice"},
+		{`securityGroupRefs: ["other/web"]`, "securityGroupRefs[0]", "not the name of a SecurityGroup"},
+		{`securityGroupRefs: [web, web]`, "securityGroupRefs", "a SecurityGroup is listed twice"},
+		{`securityGroupRefs: [` + list(17, func(i int) string { return fmt.Sprintf("g%d", i) }) + `]`,
+			"securityGroupRefs", "must have at most 16 items"},
+		{`portSecurity: false, securityGroupRefs: [web]`, "portSecurity", "has no security groups"},
+		{`deletionPolicy: Never`, "deletionPolicy", `supported values: "Delete", "Retain"`},
+		{`ignoreDrift: [addresses]`, "ignoreDrift[0]", `supported values: "name", "description"`},
+		{`driftPolicy: report`, "driftPolicy", `supported values: "Correct", "Report"`},
+		{`securityGroups: [` + list(17, groupID) + `]`, "securityGroups", "must have at most 16 items"},
 	})
 }
 
@@ -128,9 +94,7 @@ func TestNetworkPortWithoutSpecIsToldToWriteOne(t *testing.T) {
 	port := networkPortWith(t, `{}`)
 	delete(port.Object, "spec")
 	_, err := tryCreate(t.Context(), networkPorts, newNamespace(t), port)
-	want := []refusal{{
-		"spec", "Required value: a NetworkPort needs a spec: write spec.networkName, the name of a Network",
-	}}
+	want := []refusal{{"spec", "Required value: a NetworkPort needs a spec: write spec.networkName, the name of a Network"}}
 	if diff := cmp.Diff(want, refusals(t, err)); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
@@ -195,103 +159,40 @@ func TestNetworkPortUpdates(t *testing.T) {
 		fixed = "of a port cannot change: "
 		other = ", or delete this NetworkPort and create another"
 	)
-	updated(t, networkPorts, namespace, networkPortWith, map[string]update{
-		"the network cannot change": {
-			`{networkName: a}`, `{networkName: b}`, "spec.networkName", moved + `write "a" again` + other,
-		},
-		"the network cannot be removed": {
-			`{networkName: a}`, `{}`, "spec.networkName", "once written, it cannot be removed",
-		},
-		"the network cannot be emptied": {
-			`{networkName: a}`, `{networkName: ""}`, "spec.networkName", "once written, it cannot be removed",
-		},
-		"a name that becomes none is told that": {
-			`{networkName: a}`, `{networkName: B}`, "spec.networkName", "not the name of an object",
-		},
-		"the namespace cannot change": {
-			`{networkName: a, networkNamespace: b}`, `{networkName: a, networkNamespace: c}`,
-			"spec.networkNamespace", moved + `write "b" again` + other,
-		},
-		"the namespace cannot be added": {
-			`{networkName: a}`, `{networkName: a, networkNamespace: c}`,
-			"spec.networkNamespace", moved + "leave networkNamespace out" + other,
-		},
-		"the namespace cannot be removed": {
-			`{networkName: a, networkNamespace: b}`, `{networkName: a}`,
-			"spec.networkNamespace", moved + `write "b" again` + other,
-		},
-		"a namespace that becomes none is told that": {
-			`{networkName: a, networkNamespace: b}`, `{networkName: a, networkNamespace: ""}`,
-			"spec.networkNamespace", "not the name of a namespace",
-		},
-		"the addresses cannot change": {
-			`{networkName: a, addresses: [10.0.0.1, "fd00::1"]}`, `{networkName: a, addresses: [10.0.0.1, "fd00::2"]}`,
-			"spec.addresses", "the addresses " + fixed + `write ["10.0.0.1", "fd00::1"] again` + other,
-		},
-		"addresses cannot be added": {
-			`{networkName: a}`, `{networkName: a, addresses: [10.0.0.1]}`,
-			"spec.addresses", "the addresses " + fixed + "leave addresses out" + other,
-		},
-		"one more address cannot be added": {
-			`{networkName: a, addresses: [10.0.0.1]}`, `{networkName: a, addresses: [10.0.0.1, 10.0.0.2]}`,
-			"spec.addresses", `write ["10.0.0.1"] again`,
-		},
-		"one of the addresses cannot be removed": {
-			`{networkName: a, addresses: [10.0.0.1, 10.0.0.2]}`, `{networkName: a, addresses: [10.0.0.2]}`,
-			"spec.addresses", `write ["10.0.0.1", "10.0.0.2"] again`,
-		},
-		"the addresses cannot be removed": {
-			`{networkName: a, addresses: [10.0.0.1]}`, `{networkName: a}`,
-			"spec.addresses", `write ["10.0.0.1"] again`,
-		},
-		"addresses that become an empty list are told that": {
-			`{networkName: a, addresses: [10.0.0.1]}`, `{networkName: a, addresses: []}`,
-			"spec.addresses", "a port needs an address",
-		},
-		"an address that becomes none is told that": {
-			`{networkName: a, addresses: [10.0.0.1]}`, `{networkName: a, addresses: [x]}`,
-			"spec.addresses[0]", "not an address",
-		},
-		"an address that comes in twice is told that": {
-			`{networkName: a, addresses: [10.0.0.1]}`, `{networkName: a, addresses: [10.0.0.1, 10.0.0.1]}`,
-			"spec.addresses", "an address is listed twice",
-		},
-		"the same addresses in another order and spelling": {
-			`{networkName: a, addresses: [10.0.0.1, "FD00::1"]}`, `{networkName: a, addresses: ["fd00:0::1", 10.0.0.1]}`,
-			"", "",
-		},
-		"the mac cannot change": {
-			`{networkName: a, mac: "fa:16:3e:00:00:01"}`, `{networkName: a, mac: "fa:16:3e:00:00:02"}`,
-			"spec.mac", "the mac " + fixed + `write "fa:16:3e:00:00:01" again` + other,
-		},
-		"the mac cannot be added": {
-			`{networkName: a}`, `{networkName: a, mac: "fa:16:3e:00:00:02"}`,
-			"spec.mac", "the mac " + fixed + "leave mac out" + other,
-		},
-		"the mac cannot be removed": {
-			`{networkName: a, mac: "fa:16:3e:00:00:01"}`, `{networkName: a}`,
-			"spec.mac", "the mac " + fixed + `write "fa:16:3e:00:00:01" again` + other,
-		},
-		"a mac that becomes none is told that": {
-			`{networkName: a, mac: "fa:16:3e:00:00:01"}`, `{networkName: a, mac: "00:00:00:00:00:00"}`,
-			"spec.mac", "not the hardware address of one host",
-		},
-		"the same mac in small letters": {
-			`{networkName: a, mac: "FA:16:3E:00:00:01"}`, `{networkName: a, mac: "fa:16:3e:00:00:01"}`, "", "",
-		},
-		"security groups may come": {
-			`{networkName: a}`, `{networkName: a, securityGroups: [` + groupID(1) + `]}`, "", "",
-		},
-		"security groups may change": {
-			`{networkName: a, securityGroups: [` + groupID(1) + `]}`,
-			`{networkName: a, securityGroups: [` + groupID(2) + `, ` + groupID(3) + `]}`, "", "",
-		},
-		"security groups may go": {
-			`{networkName: a, securityGroups: [` + groupID(1) + `]}`, `{networkName: a}`, "", "",
-		},
-		"security groups may change beside all that cannot": {
-			fullPort(1), fullPort(2), "", "",
-		},
+	updated(t, networkPorts, namespace, networkPortWith, "", []update{
+		{`networkName: a`, `networkName: b`, "networkName", moved + `write "a" again` + other},
+		{`networkName: a`, ``, "networkName", "once written, it cannot be removed"},
+		{`networkName: a`, `networkName: ""`, "networkName", "once written, it cannot be removed"},
+		{`networkName: a`, `networkName: B`, "networkName", "not the name of an object"},
+		{`networkName: a`, `networkName: a, networkNamespace: c`,
+			"networkNamespace", moved + "leave networkNamespace out" + other},
+		{`networkName: a, networkNamespace: b`, `networkName: a`, "networkNamespace", moved + `write "b" again` + other},
+		{`networkName: a`, `networkName: a, addresses: [10.0.0.1]`,
+			"addresses", "the addresses " + fixed + "leave addresses out" + other},
+		{`networkName: a, addresses: [10.0.0.1]`, `networkName: a`, "addresses", `write ["10.0.0.1"] again`},
+		{`networkName: a`, `networkName: a, mac: "fa:16:3e:00:00:02"`, "mac", "the mac " + fixed + "leave mac out" + other},
+		{`networkName: a, mac: "fa:16:3e:00:00:01"`, `networkName: a`,
+			"mac", "the mac " + fixed + `write "fa:16:3e:00:00:01" again` + other},
+		{`networkName: a`, `networkName: a, securityGroups: [` + groupID(1) + `]`, "", ""},
+		{`networkName: a, securityGroups: [` + groupID(1) + `]`, `networkName: a`, "", ""},
+		{`` + fullPort(1), `` + fullPort(2) + ``, "", ""},
+	})
+	updated(t, networkPorts, namespace, networkPortWith, `networkName: a, `, []update{
+		{`networkNamespace: b`, `networkNamespace: c`, "networkNamespace", moved + `write "b" again` + other},
+		{`networkNamespace: b`, `networkNamespace: ""`, "networkNamespace", "not the name of a namespace"},
+		{`addresses: [10.0.0.1, "fd00::1"]`, `addresses: [10.0.0.1, "fd00::2"]`,
+			"addresses", "the addresses " + fixed + `write ["10.0.0.1", "fd00::1"] again` + other},
+		{`addresses: [10.0.0.1]`, `addresses: [10.0.0.1, 10.0.0.2]`, "addresses", `write ["10.0.0.1"] again`},
+		{`addresses: [10.0.0.1, 10.0.0.2]`, `addresses: [10.0.0.2]`, "addresses", `write ["10.0.0.1", "10.0.0.2"] again`},
+		{`addresses: [10.0.0.1]`, `addresses: []`, "addresses", "a port needs an address"},
+		{`addresses: [10.0.0.1]`, `addresses: [x]`, "addresses[0]", "not an address"},
+		{`addresses: [10.0.0.1]`, `addresses: [10.0.0.1, 10.0.0.1]`, "addresses", "an address is listed twice"},
+		{`addresses: [10.0.0.1, "FD00::1"]`, `addresses: ["fd00:0::1", 10.0.0.1]`, "", ""},
+		{`mac: "fa:16:3e:00:00:01"`, `mac: "fa:16:3e:00:00:02"`,
+			"mac", "the mac " + fixed + `write "fa:16:3e:00:00:01" again` + other},
+		{`mac: "fa:16:3e:00:00:01"`, `mac: "00:00:00:00:00:00"`, "mac", "not the hardware address of one host"},
+		{`mac: "FA:16:3E:00:00:01"`, `mac: "fa:16:3e:00:00:01"`, "", ""},
+		{`securityGroups: [` + groupID(1) + `]`, `securityGroups: [` + groupID(2) + `, ` + groupID(3) + `]`, "", ""},
 	})
 }
 
@@ -321,10 +222,8 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 	})
 	create("two", cloudteamv1.NetworkPortStatus{
 		PortID: "5a1c", MAC: "fa:16:3e:00:00:02",
-		Addresses: []cloudteamv1.PortAddress{
-			{Address: "192.168.0.8/16", SubnetID: "s"}, {Address: "fd00::8/64", SubnetID: "t"},
-		},
-		BoundTo: &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-0", UID: "u"},
+		Addresses: []cloudteamv1.PortAddress{{Address: "192.168.0.8/16", SubnetID: "s"}, {Address: "fd00::8/64", SubnetID: "t"}},
+		BoundTo:   &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-0", UID: "u"},
 		Attachment: &cloudteamv1.PortAttachment{
 			Node: "node1", Host: "node1", Mode: cloudteamv1.AttachmentOVN, PortID: "5a1c", PodUID: "u",
 		},
@@ -464,6 +363,6 @@ func groupID(number int) string {
 // fullPort is a spec, as YAML, with every field set. Those that cannot change are always the same; the number is of the
 // security group.
 func fullPort(group int) string {
-	return `{networkName: a, networkNamespace: b, addresses: [10.0.0.1, "fd00::1"], mac: "fa:16:3e:00:00:01",
-		securityGroups: [` + groupID(group) + `]}`
+	return `networkName: a, networkNamespace: b, addresses: [10.0.0.1, "fd00::1"], mac: "fa:16:3e:00:00:01",
+		securityGroups: [` + groupID(group) + `]`
 }

@@ -21,110 +21,36 @@ func TestSecurityGroupMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		noPorts    = "only tcp, udp and sctp have ports"
 		noCIDR     = "not a CIDR"
 	)
-	for name, test := range map[string]mistake{
-		"no direction": {`{protocol: tcp}`, "direction", "Required value"},
-		"another direction": {
-			`{direction: in}`, "direction",
-			`supported values: "ingress", "egress"`,
-		},
-		"another family": {
-			`{direction: ingress, etherType: ipv4}`, "etherType",
-			`supported values: "IPv4", "IPv6"`,
-		},
-		"a protocol in capitals": {`{direction: ingress, protocol: TCP}`, "protocol", noProtocol},
-		"protocol 0":             {`{direction: ingress, protocol: "0"}`, "protocol", noProtocol},
-		"protocol 256":           {`{direction: ingress, protocol: "256"}`, "protocol", noProtocol},
-		"the number of a name":   {`{direction: ingress, protocol: "6"}`, "protocol", noProtocol},
-		"icmpv6 over IPv4": {
-			`{direction: ingress, protocol: icmpv6}`, "protocol",
-			"icmp is IPv4's",
-		},
-		"icmp over IPv6": {
-			`{direction: ingress, etherType: IPv6, protocol: icmp}`, "protocol",
-			"icmp is IPv4's",
-		},
-		"ports of all protocols": {
-			`{direction: ingress, portRangeMin: 80}`, "portRangeMin",
-			noPorts,
-		},
-		"ports of another": {
-			`{direction: ingress, protocol: "47", portRangeMin: 80}`, "portRangeMin",
-			noPorts,
-		},
-		"a last port alone": {
-			`{direction: ingress, protocol: tcp, portRangeMax: 80}`, "portRangeMin",
-			"write the first port",
-		},
-		"port 0": {
-			`{direction: ingress, protocol: tcp, portRangeMin: 0}`, "portRangeMin",
-			"not a range of ports",
-		},
-		"ports backwards": {
-			`{direction: ingress, protocol: udp, portRangeMin: 9, portRangeMax: 8}`, "portRangeMin",
-			"not a range",
-		},
-		"port 65536": {
-			`{direction: ingress, protocol: tcp, portRangeMin: 65536}`, "portRangeMin",
-			"less than or equal to 65535",
-		},
-		"a large type": {
-			`{direction: ingress, protocol: icmp, portRangeMin: 256}`, "portRangeMin",
-			"are 0 to 255",
-		},
-		"no range": {`{direction: ingress, remoteCIDR: all}`, "remoteCIDR", noCIDR},
-		"an address": {
-			`{direction: ingress, remoteCIDR: 10.0.0.1}`, "remoteCIDR",
-			noCIDR,
-		},
-		"host bits": {
-			`{direction: ingress, remoteCIDR: 10.0.0.1/8}`, "remoteCIDR",
-			`write "10.0.0.0/8"`,
-		},
-		"a range of IPv6": {
-			`{direction: ingress, remoteCIDR: "fd00::/8"}`, "remoteCIDR",
-			`write etherType "IPv6"`,
-		},
-		"a range of IPv4": {
-			`{direction: ingress, etherType: IPv6, remoteCIDR: 10.0.0.0/8}`, "remoteCIDR",
-			`write etherType "IPv4"`,
-		},
-		"two remotes": {
-			`{direction: ingress, remoteCIDR: 10.0.0.0/8, remoteGroup: a}`, "remoteGroup",
-			"about one remote",
-		},
-		"a group with a namespace": {
-			`{direction: ingress, remoteGroup: other/web}`, "remoteGroup",
-			"not the name of a SecurityGroup",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := tryCreate(t.Context(), securityGroups, namespace, securityGroupWith(t, `{rules: [`+test.spec+`]}`))
-			found := refusals(t, err)
-			// Some rules of a list's element are refusals of the element as a whole.
-			if len(found) != 1 || !strings.HasPrefix(found[0].Field, "spec.rules[0]."+test.field) ||
-				!strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of spec.rules[0].%s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
-	refused(t, securityGroups, namespace, securityGroupWith, map[string]mistake{
-		"65 rules": {
-			`{rules: [` + ruleList(65) + `]}`, "spec.rules",
-			"must have at most 64 items",
-		},
-		"a class and a cloud": {
-			`{className: a, cloud: {secretName: b}}`, "spec.className",
-			"leave cloud or className out",
-		},
-		"a marker": {
-			`{description: "x [owner=a/b]"}`, "spec.description",
-			"ownership marker",
-		},
-		"observing": {
-			`{managementPolicy: Observe}`, "spec.managementPolicy",
-			`supported values: "Manage", "Plan"`,
-		},
+	refused(t, securityGroups, namespace, securityGroupWith, `rules: `, []mistake{
+		{`[{protocol: tcp}]`, "rules[0].direction", "Required value"},
+		{`[{direction: in}]`, "rules[0].direction", `supported values: "ingress", "egress"`},
+		{`[{direction: ingress, etherType: ipv4}]`, "rules[0].etherType", `supported values: "IPv4", "IPv6"`},
+		{`[{direction: ingress, protocol: TCP}]`, "rules[0].protocol", noProtocol},
+		{`[{direction: ingress, protocol: "0"}]`, "rules[0].protocol", noProtocol},
+		{`[{direction: ingress, protocol: "256"}]`, "rules[0].protocol", noProtocol},
+		{`[{direction: ingress, protocol: "6"}]`, "rules[0].protocol", noProtocol},
+		{`[{direction: ingress, protocol: icmpv6}]`, "rules[0].protocol", "icmp is IPv4's"},
+		{`[{direction: ingress, etherType: IPv6, protocol: icmp}]`, "rules[0].protocol", "icmp is IPv4's"},
+		{`[{direction: ingress, portRangeMin: 80}]`, "rules[0].portRangeMin", noPorts},
+		{`[{direction: ingress, protocol: "47", portRangeMin: 80}]`, "rules[0].portRangeMin", noPorts},
+		{`[{direction: ingress, protocol: tcp, portRangeMax: 80}]`, "rules[0].portRangeMin", "write the first port"},
+		{`[{direction: ingress, protocol: tcp, portRangeMin: 0}]`, "rules[0].portRangeMin", "not a range of ports"},
+		{`[{direction: ingress, protocol: udp, portRangeMin: 9, portRangeMax: 8}]`, "rules[0].portRangeMin", "not a range"},
+		{`[{direction: ingress, protocol: tcp, portRangeMin: 65536}]`, "rules[0].portRangeMin", "less than or equal to 65535"},
+		{`[{direction: ingress, protocol: icmp, portRangeMin: 256}]`, "rules[0].portRangeMin", "are 0 to 255"},
+		{`[{direction: ingress, remoteCIDR: all}]`, "rules[0].remoteCIDR", noCIDR},
+		{`[{direction: ingress, remoteCIDR: 10.0.0.1}]`, "rules[0].remoteCIDR", noCIDR},
+		{`[{direction: ingress, remoteCIDR: 10.0.0.1/8}]`, "rules[0].remoteCIDR", `write "10.0.0.0/8"`},
+		{`[{direction: ingress, remoteCIDR: "fd00::/8"}]`, "rules[0].remoteCIDR", `write etherType "IPv6"`},
+		{`[{direction: ingress, etherType: IPv6, remoteCIDR: 10.0.0.0/8}]`, "rules[0].remoteCIDR", `write etherType "IPv4"`},
+		{`[{direction: ingress, remoteCIDR: 10.0.0.0/8, remoteGroup: a}]`, "rules[0].remoteGroup", "about one remote"},
+		{`[{direction: ingress, remoteGroup: other/web}]`, "rules[0].remoteGroup", "not the name of a SecurityGroup"},
+	})
+	refused(t, securityGroups, namespace, securityGroupWith, "", []mistake{
+		{`rules: [` + ruleList(65) + `]`, "rules", "must have at most 64 items"},
+		{`className: a, cloud: {secretName: b}`, "className", "leave cloud or className out"},
+		{`description: "x [owner=a/b]"`, "description", "ownership marker"},
+		{`managementPolicy: Observe`, "managementPolicy", `supported values: "Manage", "Plan"`},
 	})
 	t.Run("the name default", func(t *testing.T) {
 		group := securityGroupWith(t, `{}`)
@@ -156,18 +82,18 @@ func ruleList(n int) string {
 
 func TestSecurityGroupsThatAreAccepted(t *testing.T) {
 	namespace := newNamespace(t)
-	accepted(t, securityGroups, namespace, securityGroupWith, map[string]string{
-		"nothing":       `{}`,
-		"64 long rules": `{rules: [` + ruleList(64) + `]}`,
-		"everything": `{rules: [{direction: egress}], description: d, stateful: false, deletionPolicy: Retain,
-			driftPolicy: Report, managementPolicy: Plan, className: a}`,
-		"a ping":          `{rules: [{direction: ingress, protocol: icmp, portRangeMin: 8, portRangeMax: 0}]}`,
-		"a type alone":    `{rules: [{direction: ingress, etherType: IPv6, protocol: icmpv6, portRangeMin: 128}]}`,
-		"a port":          `{rules: [{direction: ingress, protocol: sctp, portRangeMin: 65535}]}`,
-		"another one":     `{rules: [{direction: ingress, protocol: "47"}, {direction: ingress, protocol: "255"}]}`,
-		"all of them":     `{rules: [{direction: ingress, protocol: any, remoteCIDR: 0.0.0.0/0}]}`,
-		"the same twice":  `{rules: [{direction: ingress}, {direction: ingress, etherType: IPv4}]}`,
-		"itself":          `{rules: [{direction: ingress, remoteGroup: web}]}`,
-		"another's ports": `{rules: [{direction: egress, protocol: tcp, portRangeMin: 5432, remoteGroup: db.example}]}`,
+	accepted(t, securityGroups, namespace, securityGroupWith, "", []string{
+		``,
+		`rules: [` + ruleList(64) + `]`,
+		`rules: [{direction: egress}], description: d, stateful: false, deletionPolicy: Retain, driftPolicy: Report,
+			managementPolicy: Plan, className: a`,
+		`rules: [{direction: ingress, protocol: icmp, portRangeMin: 8, portRangeMax: 0}]`,
+		`rules: [{direction: ingress, etherType: IPv6, protocol: icmpv6, portRangeMin: 128}]`,
+		`rules: [{direction: ingress, protocol: sctp, portRangeMin: 65535}]`,
+		`rules: [{direction: ingress, protocol: "47"}, {direction: ingress, protocol: "255"}]`,
+		`rules: [{direction: ingress, protocol: any, remoteCIDR: 0.0.0.0/0}]`,
+		`rules: [{direction: ingress}, {direction: ingress, etherType: IPv4}]`,
+		`rules: [{direction: ingress, remoteGroup: web}]`,
+		`rules: [{direction: egress, protocol: tcp, portRangeMin: 5432, remoteGroup: db.example}]`,
 	})
 }

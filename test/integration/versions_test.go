@@ -209,9 +209,7 @@ func addSecondVersion(t *testing.T, crd string) schema.GroupVersionResource {
 			Strategy: apiextensionsv1.WebhookConverter,
 			Webhook: &apiextensionsv1.WebhookConversion{
 				ConversionReviewVersions: []string{"v1"},
-				ClientConfig: &apiextensionsv1.WebhookClientConfig{
-					URL: new(webhook.URL), CABundle: bundle,
-				},
+				ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: new(webhook.URL), CABundle: bundle},
 			},
 		}
 	})

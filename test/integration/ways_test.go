@@ -52,8 +52,7 @@ func TestEveryToolStoresTheSameSpec(t *testing.T) {
 					if c.kind != "" {
 						kind, first = c.kind, "networkName: example\n"
 					}
-					client := anyAPI.Resource(cloudteamv1.SchemeGroupVersion.WithResource(strings.ToLower(kind) + "s")).
-						Namespace(namespace)
+					client := anyAPI.Resource(cloudteamv1.SchemeGroupVersion.WithResource(strings.ToLower(kind) + "s")).Namespace(namespace)
 					manifest := func(spec string) *unstructured.Unstructured {
 						object := &unstructured.Unstructured{Object: map[string]any{
 							"apiVersion": cloudteamv1.SchemeGroupVersion.String(), "kind": kind,

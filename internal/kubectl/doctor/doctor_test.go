@@ -141,9 +141,7 @@ func TestMTUsAreComparedAlongThePaths(t *testing.T) {
 		"the same outside": {
 			networks: []runtime.Object{on("r", public, "a", 1400, "10.0.0.0/24")}, cloud: cloud, want: OK,
 		},
-		"an outside that nobody knows": {
-			networks: []runtime.Object{on("r", public, "a", 1450, "10.0.0.0/24")}, want: OK,
-		},
+		"an outside that nobody knows": {networks: []runtime.Object{on("r", public, "a", 1450, "10.0.0.0/24")}, want: OK},
 		"too small for IPv6": {
 			networks: []runtime.Object{on("", "", "a", 1200, "fd00::/64")}, want: Fails, says: "has IPv6 and an MTU of 1200",
 		},

@@ -39,57 +39,43 @@ func floatingIPQuestions() (all []question) {
 		remedy: "kubectl network why service/web -n shop"})
 	add(question{reason: "Planned", ask: "FloatingIP web", objects: on(floatingIP("web", "True", "Planned", bare)),
 		remedy: "the FloatingIP is Ready (Planned)"})
-	add(question{reason: "Paused", ask: "FloatingIP web", objects: on(floatingIP("web", "True", "Paused", leads)),
-		chain: "FloatingIP shop/web Paused", remedy: "Remove the annotation"})
-	add(question{reason: "QuotaExceeded", ask: "FloatingIP web",
-		objects: on(floatingIP("web", "False", "QuotaExceeded", bare)),
-		chain:   "FloatingIP shop/web QuotaExceeded", remedy: "quota raised"})
+	add(caused("FloatingIP shop/web Paused", "Remove the annotation", floatingIP("web", "True", "Paused", leads)))
+	add(caused("FloatingIP shop/web QuotaExceeded", "quota raised", floatingIP("web", "False", "QuotaExceeded", bare)))
 
 	// Its port.
 	waits := floatingIP("web", "False", "PortNotReady")
-	add(question{reason: "PortNotReady", ask: "FloatingIP web", objects: on(waits),
-		chain: "FloatingIP shop/web PortNotReady > NetworkPort shop/web-a NotFound", remedy: "Create it"})
-	add(question{reason: "PortNotReady", ask: "FloatingIP web", // what its port waits for
-		objects: on(waits, port("web-a", "False", "NetworkNotReady"), network("False", "QuotaExceeded")),
-		chain: "FloatingIP shop/web PortNotReady > NetworkPort shop/web-a NetworkNotReady > " +
-			"Network shop/frontend QuotaExceeded",
-		remedy: "quota raised"})
-	add(question{reason: "PortNotReady", ask: "FloatingIP web",
-		objects: on(waits, good(), port("web-a", "True", "Available", exists, func(p *cloudteamv1.NetworkPort) {
+	add(caused("FloatingIP shop/web PortNotReady > NetworkPort shop/web-a NotFound", "Create it", waits))
+	add(caused("FloatingIP shop/web PortNotReady > NetworkPort shop/web-a NetworkNotReady > "+
+		"Network shop/frontend QuotaExceeded",
+		"quota raised", // what its port waits for
+		waits, port("web-a", "False", "NetworkNotReady"), network("False", "QuotaExceeded")))
+	add(caused("FloatingIP shop/web PortNotReady > NetworkPort shop/web-a Deleting", "end of the deletion",
+		waits, good(), port("web-a", "True", "Available", exists, func(p *cloudteamv1.NetworkPort) {
 			p.DeletionTimestamp, p.Finalizers = new(metav1.NewTime(now)), []string{"x"}
-		})),
-		chain: "FloatingIP shop/web PortNotReady > NetworkPort shop/web-a Deleting", remedy: "end of the deletion"})
+		})))
 	// The port has come meanwhile.
-	add(question{reason: "PortNotReady", ask: "FloatingIP web",
-		objects: on(waits, good(), port("web-a", "True", "Available", exists)),
-		chain:   "FloatingIP shop/web PortNotReady", remedy: "name another one in spec.portName"})
+	add(caused("FloatingIP shop/web PortNotReady", "name another one in spec.portName",
+		waits, good(), port("web-a", "True", "Available", exists)))
 	unapplied := floatingIP("web", "False", "NetworkNotReady")
-	add(question{reason: "NetworkNotReady", ask: "FloatingIP web",
-		objects: on(unapplied, network("False", "ForbiddenByClass"), port("web-a", "True", "Available", exists)),
-		chain:   "FloatingIP shop/web NetworkNotReady > Network shop/frontend ForbiddenByClass", remedy: "Change the field"})
-	add(question{reason: "NetworkNotReady", ask: "FloatingIP web",
-		objects: on(unapplied, port("web-a", "True", "Available", exists)),
-		chain:   "FloatingIP shop/web NetworkNotReady > Network shop/frontend NotFound", remedy: "Create it"})
+	add(caused("FloatingIP shop/web NetworkNotReady > Network shop/frontend ForbiddenByClass", "Change the field",
+		unapplied, network("False", "ForbiddenByClass"), port("web-a", "True", "Available", exists)))
+	add(caused("FloatingIP shop/web NetworkNotReady > Network shop/frontend NotFound", "Create it",
+		unapplied, port("web-a", "True", "Available", exists)))
 
 	// Classes: its own one, and that of the port's Network.
 	ofClass := func(f *cloudteamv1.FloatingIP) { f.Spec.ClassName = "team-b" }
-	add(question{reason: "ForbiddenByClass", ask: "FloatingIP web",
-		objects: on(floatingIP("web", "False", "ForbiddenByClass", ofClass, bare), aClass()),
-		chain:   "FloatingIP shop/web ForbiddenByClass > NetworkClass team-b Class",
-		remedy:  "list floatingIP in allowedFields"})
-	add(question{reason: "ForbiddenByClass", ask: "FloatingIP web",
-		objects: on(floatingIP("web", "False", "ForbiddenByClass"), port("web-a", "True", "Available", exists),
-			network("True", "Available", withClass("team-b")), aClass()),
-		chain:  "FloatingIP shop/web ForbiddenByClass > NetworkClass team-b Class",
-		remedy: "a NetworkPort on another Network"})
+	add(caused("FloatingIP shop/web ForbiddenByClass > NetworkClass team-b Class", "list floatingIP in allowedFields",
+		floatingIP("web", "False", "ForbiddenByClass", ofClass, bare), aClass()))
+	add(caused("FloatingIP shop/web ForbiddenByClass > NetworkClass team-b Class", "a NetworkPort on another Network",
+		floatingIP("web", "False", "ForbiddenByClass"), port("web-a", "True", "Available", exists),
+		network("True", "Available", withClass("team-b")), aClass()))
 	add(question{reason: "ForbiddenByClass", ask: "FloatingIP web", // of one that is kept
 		objects: on(floatingIP("web", "True", "Available", leads, func(f *cloudteamv1.FloatingIP) {
 			f.Status.Conditions = append(f.Status.Conditions, condition("ClassViolated", "True", "ForbiddenByClass"))
 		})),
 		remedy: "leads to 192.168.0.7", warning: "ForbiddenByClass"})
-	add(question{reason: "ClassNotFound", ask: "FloatingIP web",
-		objects: on(floatingIP("web", "False", "ClassNotFound", ofClass, bare)),
-		chain:   "FloatingIP shop/web ClassNotFound > NetworkClass team-b NotFound", remedy: "Create it"})
+	add(caused("FloatingIP shop/web ClassNotFound > NetworkClass team-b NotFound", "Create it",
+		floatingIP("web", "False", "ClassNotFound", ofClass, bare)))
 	add(question{reason: "ClassLimitReached", ask: "FloatingIP web",
 		objects: on(floatingIP("web", "False", "ClassLimitReached", ofClass, bare), aClass(
 			func(c *cloudteamv1.NetworkClass) {
@@ -97,16 +83,14 @@ func floatingIPQuestions() (all []question) {
 			})),
 		chain: "FloatingIP shop/web ClassLimitReached > NetworkClass team-b Class",
 		says:  "At most 2 FloatingIPs in a namespace.", remedy: "Delete FloatingIPs that nobody needs"})
-	add(question{reason: "CredentialsRejected", ask: "FloatingIP web",
-		objects: on(floatingIP("web", "False", "CredentialsRejected", func(f *cloudteamv1.FloatingIP) {
+	add(caused("FloatingIP shop/web CredentialsRejected > Secret shop/openstack Credentials", "Correct the password",
+		floatingIP("web", "False", "CredentialsRejected", func(f *cloudteamv1.FloatingIP) {
 			f.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
-		})),
-		chain: "FloatingIP shop/web CredentialsRejected > Secret shop/openstack Credentials", remedy: "Correct the password"})
+		})))
 
 	// Neutron's refusals.
-	add(question{reason: "AddressesExhausted", ask: "FloatingIP web",
-		objects: on(floatingIP("web", "False", "AddressesExhausted", bare)),
-		chain:   "FloatingIP shop/web AddressesExhausted", remedy: "added to the external network"})
+	add(caused("FloatingIP shop/web AddressesExhausted", "added to the external network",
+		floatingIP("web", "False", "AddressesExhausted", bare)))
 	add(question{reason: "Rejected", ask: "FloatingIP web",
 		objects: on(good(), port("web-a", "True", "Available", exists),
 			floatingIP("web", "False", "Rejected", func(f *cloudteamv1.FloatingIP) {
@@ -115,30 +99,26 @@ func floatingIPQuestions() (all []question) {
 		chain:  "FloatingIP shop/web Rejected > Network shop/frontend NoRouter",
 		says:   "It has no spec.router. The floating IP needs a router to external network public.",
 		remedy: "or spec.portName of the FloatingIP"})
-	add(question{reason: "Rejected", ask: "FloatingIP web", objects: on(floatingIP("web", "False", "Rejected", bare)),
-		chain: "FloatingIP shop/web Rejected", remedy: "Change the field"})
+	add(caused("FloatingIP shop/web Rejected", "Change the field", floatingIP("web", "False", "Rejected", bare)))
 	taken := floatingIP("web", "False", "AddressInUse")
 	own := func(p *cloudteamv1.NetworkPort) {
 		exists(p)
 		p.Status.FloatingIP = &cloudteamv1.PortFloatingIPStatus{ID: "5d0c", Address: "203.0.113.9"}
 	}
-	add(question{reason: "AddressInUse", ask: "FloatingIP web", objects: on(taken, port("web-a", "True", "Available", own)),
-		chain: "FloatingIP shop/web AddressInUse > NetworkPort shop/web-a HasFloatingIP", remedy: "Remove spec.floatingIP here"})
-	add(question{reason: "AddressInUse", ask: "FloatingIP web",
-		objects: on(taken, port("web-a", "True", "Available", exists), floatingIP("blog", "True", "Available", leads)),
-		chain:   "FloatingIP shop/web AddressInUse > FloatingIP shop/blog HasFloatingIP",
-		remedy:  "Name another NetworkPort in spec.portName here"})
-	add(question{reason: "AddressInUse", ask: "FloatingIP web", // somebody else's
-		objects: on(taken, port("web-a", "True", "Available", exists)),
-		chain:   "FloatingIP shop/web AddressInUse", remedy: "Remove the other floating IP"})
-	add(question{reason: "AddressInUse", ask: "NetworkPort web-a", // a port that asks for one by its own spec
-		objects: on(good(), floatingIP("blog", "True", "Available", leads),
-			port("web-a", "False", "AddressInUse", exists, func(p *cloudteamv1.NetworkPort) {
-				p.Spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}
-			})),
-		chain: "NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-a FloatingIPTaken > " +
-			"FloatingIP shop/blog HasFloatingIP",
-		remedy: "If a Service made it"})
+	add(caused("FloatingIP shop/web AddressInUse > NetworkPort shop/web-a HasFloatingIP", "Remove spec.floatingIP here",
+		taken, port("web-a", "True", "Available", own)))
+	add(caused("FloatingIP shop/web AddressInUse > FloatingIP shop/blog HasFloatingIP",
+		"Name another NetworkPort in spec.portName here",
+		taken, port("web-a", "True", "Available", exists), floatingIP("blog", "True", "Available", leads)))
+	add(caused("FloatingIP shop/web AddressInUse", "Remove the other floating IP", // somebody else's
+		taken, port("web-a", "True", "Available", exists)))
+	add(caused("NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-a FloatingIPTaken > "+
+		"FloatingIP shop/blog HasFloatingIP",
+		"If a Service made it", // a port that asks for one by its own spec
+		good(), floatingIP("blog", "True", "Available", leads),
+		port("web-a", "False", "AddressInUse", exists, func(p *cloudteamv1.NetworkPort) {
+			p.Spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}
+		})))
 
 	// A router that cannot go. Another one's id is longer.
 	keeps := func(n *cloudteamv1.Network) {
@@ -150,11 +130,11 @@ func floatingIPQuestions() (all []question) {
 			floatingIP("web", "True", "Available", leads)),
 		chain: "Network shop/frontend InUse > FloatingIP shop/web HasFloatingIP", says: "203.0.113.20 needs the router",
 		remedy: "Name another NetworkPort"})
-	add(question{reason: "InUse", ask: "Network frontend", // of a port on another Network behind the router
-		objects: on(network("False", "InUse", keeps, func(n *cloudteamv1.Network) {
+	add(caused("Network shop/frontend InUse > FloatingIP shop/web HasFloatingIP",
+		"Name another NetworkPort", // of a port on another Network behind the router
+		network("False", "InUse", keeps, func(n *cloudteamv1.Network) {
 			n.DeletionTimestamp, n.Finalizers = new(metav1.NewTime(now)), []string{"x"}
-		}), floatingIP("web", "True", "Available", leads)),
-		chain: "Network shop/frontend InUse > FloatingIP shop/web HasFloatingIP", remedy: "Name another NetworkPort"})
+		}), floatingIP("web", "True", "Available", leads)))
 	return all
 }
 

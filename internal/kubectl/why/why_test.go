@@ -218,6 +218,15 @@ type question struct {
 
 func on(objects ...runtime.Object) []runtime.Object { return objects }
 
+// caused is the question about the object and the reason that a chain begins with.
+func caused(chain, remedy string, objects ...runtime.Object) question {
+	words := strings.Fields(chain)
+	return question{
+		reason: words[2], ask: words[0] + " " + strings.TrimPrefix(words[1], "shop/"),
+		objects: objects, chain: chain, remedy: remedy,
+	}
+}
+
 // self are the reasons of which the Network, or the port, itself is the cause.
 func self(reason, remedy string) []question {
 	return []question{
@@ -252,10 +261,8 @@ func questions() (all []question) {
 	add(question{reason: "Observed", ask: "Network frontend", objects: on(network("True", "Observed")),
 		remedy: "the Network is Ready"})
 	for _, status := range []metav1.ConditionStatus{"True", "False"} {
-		add(question{reason: "DriftDetected", ask: "Network frontend", objects: on(network(status, "DriftDetected")),
-			chain: "Network shop/frontend DriftDetected", remedy: "Undo the change there"})
-		add(question{reason: "Paused", ask: "Network frontend", objects: on(network(status, "Paused")),
-			chain: "Network shop/frontend Paused", remedy: "Remove the annotation"})
+		add(caused("Network shop/frontend DriftDetected", "Undo the change there", network(status, "DriftDetected")))
+		add(caused("Network shop/frontend Paused", "Remove the annotation", network(status, "Paused")))
 	}
 	// A Network that was Ready before its pause serves ports.
 	add(question{reason: "Paused", ask: "NetworkPort web-a",
@@ -282,38 +289,28 @@ func questions() (all []question) {
 	}
 
 	// Classes.
-	add(question{reason: "ForbiddenByClass", ask: "Network frontend",
-		objects: on(network("False", "ForbiddenByClass", withClass("team-b")), aClass()),
-		chain:   "Network shop/frontend ForbiddenByClass > NetworkClass team-b Class", remedy: "Change the field"})
-	add(question{reason: "ForbiddenByClass", ask: "Network frontend", // the default class
-		objects: on(network("False", "ForbiddenByClass"), aClass(func(c *cloudteamv1.NetworkClass) {
+	add(caused("Network shop/frontend ForbiddenByClass > NetworkClass team-b Class", "Change the field",
+		network("False", "ForbiddenByClass", withClass("team-b")), aClass()))
+	add(caused("Network shop/frontend ForbiddenByClass > NetworkClass team-b Class", "Change the field", // the default class
+		network("False", "ForbiddenByClass"), aClass(func(c *cloudteamv1.NetworkClass) {
 			c.Annotations = map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}
-		})),
-		chain: "Network shop/frontend ForbiddenByClass > NetworkClass team-b Class", remedy: "Change the field"})
-	add(question{reason: "ForbiddenByClass", ask: "Network frontend", // the built-in rules
-		objects: on(network("False", "ForbiddenByClass")),
-		chain:   "Network shop/frontend ForbiddenByClass", remedy: "Change the field"})
+		})))
+	add(caused("Network shop/frontend ForbiddenByClass", "Change the field", // the built-in rules
+		network("False", "ForbiddenByClass")))
 	add(question{reason: "ForbiddenByClass", ask: "Network frontend", // of a Network that is kept
 		objects: on(network("True", "Available", withCondition("ClassViolated", "ForbiddenByClass"))),
 		remedy:  "the Network is Ready", warning: "ForbiddenByClass"})
-	add(question{reason: "ForbiddenByClass", ask: "NetworkPort web-a",
-		objects: on(network("True", "Available", withClass("team-b")), aClass(), port("web-a", "False", "ForbiddenByClass")),
-		chain:   "NetworkPort shop/web-a ForbiddenByClass > NetworkClass team-b Class",
-		remedy:  "list the field in allowedFields"})
-	add(question{reason: "ForbiddenByClass", ask: "NetworkPort web-a", // the built-in rules
-		objects: on(good(), port("web-a", "False", "ForbiddenByClass")),
-		chain:   "NetworkPort shop/web-a ForbiddenByClass", remedy: "use a Network of another class"})
-	add(question{reason: "ClassNotFound", ask: "Network frontend",
-		objects: on(network("False", "ClassNotFound", withClass("gold")), aClass()),
-		chain:   "Network shop/frontend ClassNotFound > NetworkClass gold NotFound", remedy: "Create it, or correct the name"})
-	add(question{reason: "ClassNotFound", ask: "Network frontend", objects: on(network("False", "ClassNotFound"), aClass()),
-		chain: "Network shop/frontend ClassNotFound", remedy: "Name a class that exists"})
-	add(question{reason: "ClassLimitReached", ask: "Network frontend",
-		objects: on(network("False", "ClassLimitReached", withClass("team-b")), aClass()),
-		chain:   "Network shop/frontend ClassLimitReached > NetworkClass team-b Class", remedy: "Delete Networks or ports"})
-	add(question{reason: "ClassLimitReached", ask: "NetworkPort web-a",
-		objects: on(network("True", "Available", withClass("team-b")), aClass(), port("web-a", "False", "ClassLimitReached")),
-		chain:   "NetworkPort shop/web-a ClassLimitReached > NetworkClass team-b Class", remedy: "Delete Networks or ports"})
+	add(caused("NetworkPort shop/web-a ForbiddenByClass > NetworkClass team-b Class", "list the field in allowedFields",
+		network("True", "Available", withClass("team-b")), aClass(), port("web-a", "False", "ForbiddenByClass")))
+	add(caused("NetworkPort shop/web-a ForbiddenByClass", "use a Network of another class", // the built-in rules
+		good(), port("web-a", "False", "ForbiddenByClass")))
+	add(caused("Network shop/frontend ClassNotFound > NetworkClass gold NotFound", "Create it, or correct the name",
+		network("False", "ClassNotFound", withClass("gold")), aClass()))
+	add(caused("Network shop/frontend ClassNotFound", "Name a class that exists", network("False", "ClassNotFound"), aClass()))
+	add(caused("Network shop/frontend ClassLimitReached > NetworkClass team-b Class", "Delete Networks or ports",
+		network("False", "ClassLimitReached", withClass("team-b")), aClass()))
+	add(caused("NetworkPort shop/web-a ClassLimitReached > NetworkClass team-b Class", "Delete Networks or ports",
+		network("True", "Available", withClass("team-b")), aClass(), port("web-a", "False", "ClassLimitReached")))
 
 	// What is in use.
 	deleted := func(n *cloudteamv1.Network) {
@@ -325,9 +322,8 @@ func questions() (all []question) {
 			port("web-a", "True", "Available", boundTo("web-1"))),
 		chain:  "Network shop/frontend InUse > NetworkPort shop/web-a Uses > Pod shop/web-1 Uses",
 		remedy: "Delete it", warning: "1 more NetworkPorts"})
-	add(question{reason: "InUse", ask: "Network frontend", // others' ports, which the message names
-		objects: on(network("False", "InUse"), port("web-a", "True", "Available")),
-		chain:   "Network shop/frontend InUse", remedy: "Remove what uses it"})
+	add(caused("Network shop/frontend InUse", "Remove what uses it", // others' ports, which the message names
+		network("False", "InUse"), port("web-a", "True", "Available")))
 	usedBy := func(what string) func(*cloudteamv1.Network) {
 		return func(n *cloudteamv1.Network) {
 			n.Status.Conditions[0].Message = "update router gateway: in use by " + what + ". Retrying with backoff."
@@ -340,68 +336,54 @@ func questions() (all []question) {
 		}
 	}
 	// The router's gateway, which a floating IP needs. Another external network has the same address.
-	add(question{reason: "InUse", ask: "Network frontend",
-		objects: on(network("False", "InUse", usedBy("floating IP 203.0.113.20 (5d0c)")),
-			port("web-a", "True", "Available", floats("5d0")),
-			port("web-b", "True", "Available", floats("5d0c"), boundTo("web-1"))),
-		chain:  "Network shop/frontend InUse > NetworkPort shop/web-b HasFloatingIP",
-		remedy: "Remove spec.floatingIP"})
-	add(question{reason: "InUse", ask: "Network frontend", // a port on another Network behind the router
-		objects: on(network("False", "InUse", usedBy("floating IP 203.0.113.20 (5d0c)")),
-			port("web-b", "True", "Available", floats("5d0c"),
-				func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkName = "backend" })),
-		chain: "Network shop/frontend InUse > NetworkPort shop/web-b HasFloatingIP", remedy: "Remove spec.floatingIP"})
-	add(question{reason: "InUse", ask: "Network frontend", // a server's port of the same name, and of a longer id
-		objects: on(network("False", "InUse", usedBy(`port port-web-a-2 "web-a" (compute:nova, device 9)`)),
-			port("web-a", "True", "Available", floats("5d0c"))),
-		chain: "Network shop/frontend InUse", remedy: "Remove what uses it"})
-	add(question{reason: "InUse", ask: "Network frontend", // a message of Neutron
-		objects: on(network("False", "InUse", usedBy("port port-web-a")),
-			port("web-a", "True", "Available", floats("5d0c"), boundTo("web-1"))),
-		chain: "Network shop/frontend InUse > NetworkPort shop/web-a Uses > Pod shop/web-1 Uses", remedy: "Delete it"})
-	add(question{reason: "InUse", ask: "Network frontend", // "port" is a word in it
-		objects: on(network("False", "InUse", usedBy("a port of another object of this cluster")),
-			port("port", "True", "Available", floats("5d0c"))),
-		chain: "Network shop/frontend InUse", remedy: "Remove what uses it"})
-	add(question{reason: "InUse", ask: "NetworkPort web-a",
-		objects: on(good(), port("web-a", "False", "InUse", boundTo("web-1"))),
-		chain:   "NetworkPort shop/web-a InUse > Pod shop/web-1 Uses", remedy: "Delete it"})
+	add(caused("Network shop/frontend InUse > NetworkPort shop/web-b HasFloatingIP", "Remove spec.floatingIP",
+		network("False", "InUse", usedBy("floating IP 203.0.113.20 (5d0c)")),
+		port("web-a", "True", "Available", floats("5d0")),
+		port("web-b", "True", "Available", floats("5d0c"), boundTo("web-1"))))
+	add(caused("Network shop/frontend InUse > NetworkPort shop/web-b HasFloatingIP",
+		"Remove spec.floatingIP", // a port on another Network behind the router
+		network("False", "InUse", usedBy("floating IP 203.0.113.20 (5d0c)")),
+		port("web-b", "True", "Available", floats("5d0c"),
+			func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkName = "backend" })))
+	add(caused("Network shop/frontend InUse", "Remove what uses it", // a server's port of the same name, and of a longer id
+		network("False", "InUse", usedBy(`port port-web-a-2 "web-a" (compute:nova, device 9)`)),
+		port("web-a", "True", "Available", floats("5d0c"))))
+	add(caused("Network shop/frontend InUse > NetworkPort shop/web-a Uses > Pod shop/web-1 Uses",
+		"Delete it", // a message of Neutron
+		network("False", "InUse", usedBy("port port-web-a")),
+		port("web-a", "True", "Available", floats("5d0c"), boundTo("web-1"))))
+	add(caused("Network shop/frontend InUse", "Remove what uses it", // "port" is a word in it
+		network("False", "InUse", usedBy("a port of another object of this cluster")),
+		port("port", "True", "Available", floats("5d0c"))))
+	add(caused("NetworkPort shop/web-a InUse > Pod shop/web-1 Uses", "Delete it",
+		good(), port("web-a", "False", "InUse", boundTo("web-1"))))
 
 	// What ports wait for.
-	add(question{reason: "NetworkNotReady", ask: "NetworkPort web-a",
-		objects: on(network("False", "QuotaExceeded"), port("web-a", "False", "NetworkNotReady")),
-		chain:   "NetworkPort shop/web-a NetworkNotReady > Network shop/frontend QuotaExceeded", remedy: "quota raised"})
-	add(question{reason: "NetworkNotReady", ask: "NetworkPort web-a", objects: on(port("web-a", "False", "NetworkNotReady")),
-		chain: "NetworkPort shop/web-a NetworkNotReady > Network shop/frontend NotFound", remedy: "Create it"})
-	add(question{reason: "NetworkNotReady", ask: "NetworkPort web-a",
-		objects: on(network("True", "Available", deleted), port("web-a", "False", "NetworkNotReady")),
-		chain:   "NetworkPort shop/web-a NetworkNotReady > Network shop/frontend Deleting", remedy: "end of the deletion"})
+	add(caused("NetworkPort shop/web-a NetworkNotReady > Network shop/frontend QuotaExceeded", "quota raised",
+		network("False", "QuotaExceeded"), port("web-a", "False", "NetworkNotReady")))
+	add(caused("NetworkPort shop/web-a NetworkNotReady > Network shop/frontend NotFound", "Create it",
+		port("web-a", "False", "NetworkNotReady")))
+	add(caused("NetworkPort shop/web-a NetworkNotReady > Network shop/frontend Deleting", "end of the deletion",
+		network("True", "Available", deleted), port("web-a", "False", "NetworkNotReady")))
 	elsewhere := func(n *cloudteamv1.Network) { n.Namespace = "net"; n.Spec.AllowedNamespaces = []string{"team-a"} }
 	there := func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "net" }
-	add(question{reason: "NamespaceNotAllowed", ask: "NetworkPort web-a",
-		objects: on(network("True", "Available", elsewhere), port("web-a", "False", "NamespaceNotAllowed", there)),
-		chain:   "NetworkPort shop/web-a NamespaceNotAllowed > Network net/frontend NotAllowed", remedy: "spec.allowedNamespaces"})
-	add(question{reason: "NamespaceNotAllowed", ask: "NetworkPort web-a",
-		objects: on(port("web-a", "False", "NamespaceNotAllowed", there)),
-		chain:   "NetworkPort shop/web-a NamespaceNotAllowed > Network net/frontend NotFound", remedy: "Create it"})
-	add(question{reason: "NamespaceNotAllowed", ask: "Pod web-1",
-		objects: on(network("True", "Available", elsewhere), pod("NamespaceNotAllowed", func(p *corev1.Pod) {
+	add(caused("NetworkPort shop/web-a NamespaceNotAllowed > Network net/frontend NotAllowed", "spec.allowedNamespaces",
+		network("True", "Available", elsewhere), port("web-a", "False", "NamespaceNotAllowed", there)))
+	add(caused("NetworkPort shop/web-a NamespaceNotAllowed > Network net/frontend NotFound", "Create it",
+		port("web-a", "False", "NamespaceNotAllowed", there)))
+	add(caused("Pod shop/web-1 NamespaceNotAllowed > Network net/frontend NotAllowed", "spec.allowedNamespaces",
+		network("True", "Available", elsewhere), pod("NamespaceNotAllowed", func(p *corev1.Pod) {
 			p.Annotations["k8s.v1.cni.cncf.io/networks"] = "net/frontend"
-		})),
-		chain:  "Pod shop/web-1 NamespaceNotAllowed > Network net/frontend NotAllowed",
-		remedy: "spec.allowedNamespaces"})
-	add(question{reason: "AddressesExhausted", ask: "NetworkPort web-a",
-		objects: on(network("True", "Available", withCounts), port("web-a", "False", "AddressesExhausted")),
-		chain:   "NetworkPort shop/web-a AddressesExhausted > Network shop/frontend Full", remedy: "Declare another subnet"})
+		})))
+	add(caused("NetworkPort shop/web-a AddressesExhausted > Network shop/frontend Full", "Declare another subnet",
+		network("True", "Available", withCounts), port("web-a", "False", "AddressesExhausted")))
 	floating := func(p *cloudteamv1.NetworkPort) {
 		p.Spec.FloatingIP, p.Status.PortID = &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}, "p0"
 	}
-	add(question{reason: "AddressesExhausted", ask: "NetworkPort web-a",
-		objects: on(network("True", "Available", withCounts), port("web-a", "False", "AddressesExhausted", floating)),
-		chain:   "NetworkPort shop/web-a AddressesExhausted > NetworkPort shop/web-a ExternalNetworkFull",
-		remedy:  "have addresses added to the external network"})
-	add(question{reason: "AddressesExhausted", ask: "Network frontend", objects: on(network("False", "AddressesExhausted")),
-		chain: "Network shop/frontend AddressesExhausted", remedy: "subnet pool extended"})
+	add(caused("NetworkPort shop/web-a AddressesExhausted > NetworkPort shop/web-a ExternalNetworkFull",
+		"have addresses added to the external network",
+		network("True", "Available", withCounts), port("web-a", "False", "AddressesExhausted", floating)))
+	add(caused("Network shop/frontend AddressesExhausted", "subnet pool extended", network("False", "AddressesExhausted")))
 	add(question{reason: "AddressesLow", ask: "Network frontend",
 		objects: on(network("True", "Available", withCounts, withCondition("AddressesLow", "AddressesLow"))),
 		remedy:  "the Network is Ready", warning: "AddressesLow: what the controller says."})
@@ -409,104 +391,78 @@ func questions() (all []question) {
 	holds := func(p *cloudteamv1.NetworkPort) {
 		p.Status.Addresses, p.Status.MAC = []cloudteamv1.PortAddress{{Address: "192.168.0.7/16"}}, "fa:16:3e:00:00:07"
 	}
-	add(question{reason: "AddressInUse", ask: "NetworkPort web-a",
-		objects: on(good(), port("web-a", "False", "AddressInUse", address), port("web-b", "True", "Available", holds)),
-		chain:   "NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-b HasAddress", remedy: "Delete this NetworkPort"})
-	add(question{reason: "AddressInUse", ask: "NetworkPort web-a",
-		objects: on(good(), port("web-b", "True", "Available", holds, boundTo("web-1")), port("web-a", "False", "AddressInUse",
-			func(p *cloudteamv1.NetworkPort) { p.Spec.MAC = "FA:16:3E:00:00:07" })),
-		chain:  "NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-b HasAddress > Pod shop/web-1 Uses",
-		remedy: "Delete it"})
-	add(question{reason: "AddressInUse", ask: "NetworkPort web-a", // somebody else's port
-		objects: on(good(), port("web-a", "False", "AddressInUse", address)),
-		chain:   "NetworkPort shop/web-a AddressInUse", remedy: "free this one"})
-	add(question{reason: "AddressInUse", ask: "NetworkPort web-a",
-		objects: on(good(), port("web-a", "False", "AddressInUse", floating)),
-		chain:   "NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-a FloatingIPTaken",
-		remedy:  "Remove that floating IP"})
+	add(caused("NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-b HasAddress", "Delete this NetworkPort",
+		good(), port("web-a", "False", "AddressInUse", address), port("web-b", "True", "Available", holds)))
+	add(caused("NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-b HasAddress > Pod shop/web-1 Uses", "Delete it",
+		good(), port("web-b", "True", "Available", holds, boundTo("web-1")), port("web-a", "False", "AddressInUse",
+			func(p *cloudteamv1.NetworkPort) { p.Spec.MAC = "FA:16:3E:00:00:07" })))
+	add(caused("NetworkPort shop/web-a AddressInUse", "free this one", // somebody else's port
+		good(), port("web-a", "False", "AddressInUse", address)))
+	add(caused("NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-a FloatingIPTaken", "Remove that floating IP",
+		good(), port("web-a", "False", "AddressInUse", floating)))
 	routeless := func(p *cloudteamv1.NetworkPort) {
 		floating(p)
 		p.Status.Conditions[0].Message = "create floating IP: no router leads there (ExternalGatewayForFloatingIPNotFound)"
 	}
-	add(question{reason: "Rejected", ask: "NetworkPort web-a",
-		objects: on(good(), port("web-a", "False", "Rejected", routeless)),
-		chain:   "NetworkPort shop/web-a Rejected > Network shop/frontend NoRouter",
-		remedy:  "Set spec.router.externalNetwork"})
-	add(question{reason: "Rejected", ask: "NetworkPort web-a", // something else than its router
-		objects: on(good(), port("web-a", "False", "Rejected", floating)),
-		chain:   "NetworkPort shop/web-a Rejected", remedy: "Change the field"})
+	add(caused("NetworkPort shop/web-a Rejected > Network shop/frontend NoRouter", "Set spec.router.externalNetwork",
+		good(), port("web-a", "False", "Rejected", routeless)))
+	add(caused("NetworkPort shop/web-a Rejected", "Change the field", // something else than its router
+		good(), port("web-a", "False", "Rejected", floating)))
 
 	// Pods and Deployments.
-	add(question{reason: "InvalidNetworks", ask: "Pod web-1", objects: on(good(), pod("InvalidNetworks")),
-		chain: "Pod shop/web-1 InvalidNetworks", remedy: "Correct the annotation"})
-	add(question{reason: "InvalidNetworks", ask: "Deployment web", objects: on(good(), deployment("InvalidNetworks")),
-		chain: "Deployment shop/web InvalidNetworks", remedy: "Correct the annotation"})
-	add(question{reason: "PortLimitReached", ask: "Deployment web", objects: on(good(), deployment("PortLimitReached")),
-		chain: "Deployment shop/web PortLimitReached", remedy: "Lower spec.replicas"})
-	add(question{reason: "NetworkNotFound", ask: "Pod web-1", objects: on(pod("NetworkNotFound")),
-		chain: "Pod shop/web-1 NetworkNotFound > Network shop/frontend NotFound", remedy: "Create it"})
-	add(question{reason: "NetworkNotFound", ask: "Deployment web", objects: on(deployment("NetworkNotFound")),
-		chain: "Deployment shop/web NetworkNotFound > Network shop/frontend NotFound", remedy: "Create it"})
+	add(caused("Pod shop/web-1 InvalidNetworks", "Correct the annotation", good(), pod("InvalidNetworks")))
+	add(caused("Deployment shop/web InvalidNetworks", "Correct the annotation", good(), deployment("InvalidNetworks")))
+	add(caused("Deployment shop/web PortLimitReached", "Lower spec.replicas", good(), deployment("PortLimitReached")))
+	add(caused("Pod shop/web-1 NetworkNotFound > Network shop/frontend NotFound", "Create it", pod("NetworkNotFound")))
+	add(caused("Deployment shop/web NetworkNotFound > Network shop/frontend NotFound", "Create it",
+		deployment("NetworkNotFound")))
 	replica := func(p *corev1.Pod) { p.OwnerReferences = ownedBy("ReplicaSet", "apps/v1", "web-rs") }
 	set := &appsv1.ReplicaSet{ObjectMeta: named("web-rs")}
 	set.OwnerReferences = ownedBy("Deployment", "apps/v1", "web")
 	pooled := func(p *cloudteamv1.NetworkPort) { p.OwnerReferences = ownedBy("Deployment", "apps/v1", "web") }
-	add(question{reason: "PortsNotReady", ask: "Pod web-1", // its Deployment's port fails
-		objects: on(network("True", "Available", withCounts), pod("PortsNotReady", replica), set, deployment("PortsFailed"),
-			port("web-a", "True", "Available", pooled), port("web-b", "False", "AddressesExhausted", pooled)),
-		chain: "Pod shop/web-1 PortsNotReady > Deployment shop/web PortsFailed > NetworkPort shop/web-b AddressesExhausted > " +
-			"Network shop/frontend Full",
-		remedy: "Declare another subnet"})
-	add(question{reason: "PortsNotReady", ask: "Pod web-1", objects: on(good(), pod("PortsNotReady")),
-		chain: "Pod shop/web-1 PortsNotReady", remedy: "Wait: ports are being created"})
-	add(question{reason: "PortsNotReady", ask: "Deployment web", objects: on(network("False", "Forbidden"), deployment("")),
-		chain: "Deployment shop/web PortsNotReady > Network shop/frontend Forbidden", remedy: "Remove the fields"})
-	add(question{reason: "PortsFailed", ask: "Pod web-1", // a port of its own
-		objects: on(good(), pod("PortsFailed"), port("web-1-frontend", "False", "Rejected",
-			func(p *cloudteamv1.NetworkPort) { p.OwnerReferences = ownedBy("Pod", "v1", "web-1") })),
-		chain: "Pod shop/web-1 PortsFailed > NetworkPort shop/web-1-frontend Rejected", remedy: "this cloud refuses it"})
-	add(question{reason: "PortsFailed", ask: "Deployment web", // the API server refuses the ports
-		objects: on(good(), deployment("PortsFailed")),
-		chain:   "Deployment shop/web PortsFailed", remedy: "Correct what the message says"})
-	add(question{reason: "ReconcileFailed", ask: "Pod web-1", objects: on(good(), pod("ReconcileFailed")),
-		chain: "Pod shop/web-1 ReconcileFailed", remedy: "Read the message"})
+	add(caused("Pod shop/web-1 PortsNotReady > Deployment shop/web PortsFailed > "+
+		"NetworkPort shop/web-b AddressesExhausted > Network shop/frontend Full",
+		"Declare another subnet", // its Deployment's port fails
+		network("True", "Available", withCounts), pod("PortsNotReady", replica), set, deployment("PortsFailed"),
+		port("web-a", "True", "Available", pooled), port("web-b", "False", "AddressesExhausted", pooled)))
+	add(caused("Pod shop/web-1 PortsNotReady", "Wait: ports are being created", good(), pod("PortsNotReady")))
+	add(caused("Deployment shop/web PortsNotReady > Network shop/frontend Forbidden", "Remove the fields",
+		network("False", "Forbidden"), deployment("")))
+	add(caused("Pod shop/web-1 PortsFailed > NetworkPort shop/web-1-frontend Rejected",
+		"this cloud refuses it", // a port of its own
+		good(), pod("PortsFailed"), port("web-1-frontend", "False", "Rejected",
+			func(p *cloudteamv1.NetworkPort) { p.OwnerReferences = ownedBy("Pod", "v1", "web-1") })))
+	add(caused("Deployment shop/web PortsFailed", "Correct what the message says", // the API server refuses the ports
+		good(), deployment("PortsFailed")))
+	add(caused("Pod shop/web-1 ReconcileFailed", "Read the message", good(), pod("ReconcileFailed")))
 	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	labelled := space.DeepCopy()
 	labelled.Labels = map[string]string{cloudteamv1.LabelNetworks: cloudteamv1.LabelNetworksEnabled}
-	add(question{reason: "SchedulingGateMissing", ask: "Pod web-1",
-		objects: on(good(), space, pod("SchedulingGateMissing", runs)),
-		chain:   "Pod shop/web-1 SchedulingGateMissing > Namespace shop NoLabel", remedy: "Label the namespace"})
-	add(question{reason: "SchedulingGateMissing", ask: "Pod web-1",
-		objects: on(good(), labelled, pod("SchedulingGateMissing", runs)),
-		chain:   "Pod shop/web-1 SchedulingGateMissing > Namespace shop NoGate", remedy: "Install the admission policies"})
+	add(caused("Pod shop/web-1 SchedulingGateMissing > Namespace shop NoLabel", "Label the namespace",
+		good(), space, pod("SchedulingGateMissing", runs)))
+	add(caused("Pod shop/web-1 SchedulingGateMissing > Namespace shop NoGate", "Install the admission policies",
+		good(), labelled, pod("SchedulingGateMissing", runs)))
 	add(question{reason: "Allocated", ask: "Pod web-1",
 		objects: on(good(), pod("Allocated", runs), attached("True", "Plugged")),
 		remedy:  "the Pod has its networks: 192.168.0.7/16 on shop/frontend"})
 
 	// Security groups.
 	waits := group("web", "False", "SecurityGroupNotReady", "web", "db")
-	add(question{reason: "SecurityGroupNotReady", ask: "SecurityGroup web", objects: on(waits),
-		chain:  "SecurityGroup shop/web SecurityGroupNotReady > SecurityGroup shop/db NotFound",
-		remedy: "Create it, or correct the name"})
-	add(question{reason: "SecurityGroupNotReady", ask: "SecurityGroup web",
-		objects: on(waits, group("db", "False", "QuotaExceeded", "web")),
-		chain:   "SecurityGroup shop/web SecurityGroupNotReady > SecurityGroup shop/db QuotaExceeded", remedy: "quota"})
-	add(question{reason: "SecurityGroupNotReady", ask: "SecurityGroup web",
-		objects: on(waits, group("db", "True", "Available")),
-		chain:   "SecurityGroup shop/web SecurityGroupNotReady", remedy: "or create it"})
+	add(caused("SecurityGroup shop/web SecurityGroupNotReady > SecurityGroup shop/db NotFound",
+		"Create it, or correct the name",
+		waits))
+	add(caused("SecurityGroup shop/web SecurityGroupNotReady > SecurityGroup shop/db QuotaExceeded", "quota",
+		waits, group("db", "False", "QuotaExceeded", "web")))
+	add(caused("SecurityGroup shop/web SecurityGroupNotReady", "or create it", waits, group("db", "True", "Available")))
 	inGroup := func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroupRefs = []string{"web"} }
-	add(question{reason: "SecurityGroupNotReady", ask: "NetworkPort a",
-		objects: on(good(), port("a", "False", "SecurityGroupNotReady", inGroup)),
-		chain:   "NetworkPort shop/a SecurityGroupNotReady > SecurityGroup shop/web NotFound", remedy: "Create it"})
-	add(question{reason: "SecurityGroupNotReady", ask: "NetworkPort a",
-		objects: on(good(), port("a", "False", "SecurityGroupNotReady", inGroup), group("web", "False", "QuotaExceeded")),
-		chain:   "NetworkPort shop/a SecurityGroupNotReady > SecurityGroup shop/web QuotaExceeded", remedy: "quota"})
-	add(question{reason: "SecurityGroupNotReady", ask: "NetworkPort a",
-		objects: on(network("True", "Available", func(n *cloudteamv1.Network) { n.Spec.SecurityGroupRefs = []string{"db"} }),
-			port("a", "False", "SecurityGroupNotReady"), group("web", "True", "Available")),
-		chain: "NetworkPort shop/a SecurityGroupNotReady > SecurityGroup shop/db NotFound", remedy: "Create it"})
-	add(question{reason: "Rejected", ask: "SecurityGroup web", objects: on(group("web", "False", "Rejected")),
-		chain: "SecurityGroup shop/web Rejected", remedy: "this cloud refuses it"})
+	add(caused("NetworkPort shop/a SecurityGroupNotReady > SecurityGroup shop/web NotFound", "Create it",
+		good(), port("a", "False", "SecurityGroupNotReady", inGroup)))
+	add(caused("NetworkPort shop/a SecurityGroupNotReady > SecurityGroup shop/web QuotaExceeded", "quota",
+		good(), port("a", "False", "SecurityGroupNotReady", inGroup), group("web", "False", "QuotaExceeded")))
+	add(caused("NetworkPort shop/a SecurityGroupNotReady > SecurityGroup shop/db NotFound", "Create it",
+		network("True", "Available", func(n *cloudteamv1.Network) { n.Spec.SecurityGroupRefs = []string{"db"} }),
+		port("a", "False", "SecurityGroupNotReady"), group("web", "True", "Available")))
+	add(caused("SecurityGroup shop/web Rejected", "this cloud refuses it", group("web", "False", "Rejected")))
 	ofClass := func(name, reason string) *cloudteamv1.SecurityGroup {
 		g := group("web", "False", reason)
 		g.Spec.ClassName = name
@@ -519,18 +475,14 @@ func questions() (all []question) {
 		chain:  "SecurityGroup shop/web ClassLimitReached > NetworkClass team-b Class",
 		says:   "At most 3 SecurityGroups in a namespace.",
 		remedy: "Delete SecurityGroups that nobody needs"})
-	add(question{reason: "ClassNotFound", ask: "SecurityGroup web",
-		objects: on(ofClass("gold", "ClassNotFound"), aClass()),
-		chain:   "SecurityGroup shop/web ClassNotFound > NetworkClass gold NotFound",
-		remedy:  "Create it, or correct the name"})
-	add(question{reason: "ForbiddenByClass", ask: "SecurityGroup web",
-		objects: on(ofClass("team-b", "ForbiddenByClass"), aClass()),
-		chain:   "SecurityGroup shop/web ForbiddenByClass > NetworkClass team-b Class", remedy: "name another class"})
+	add(caused("SecurityGroup shop/web ClassNotFound > NetworkClass gold NotFound", "Create it, or correct the name",
+		ofClass("gold", "ClassNotFound"), aClass()))
+	add(caused("SecurityGroup shop/web ForbiddenByClass > NetworkClass team-b Class", "name another class",
+		ofClass("team-b", "ForbiddenByClass"), aClass()))
 	ofSecret := group("web", "False", "CredentialsRejected")
 	ofSecret.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
-	add(question{reason: "CredentialsRejected", ask: "SecurityGroup web", objects: on(ofSecret),
-		chain:  "SecurityGroup shop/web CredentialsRejected > Secret shop/openstack Credentials",
-		remedy: "Correct the password"})
+	add(caused("SecurityGroup shop/web CredentialsRejected > Secret shop/openstack Credentials", "Correct the password",
+		ofSecret))
 	exists := func(p *cloudteamv1.NetworkPort) { p.Status.PortID = "p0" }
 	given := func(n *cloudteamv1.Network) { n.Spec.SecurityGroupRefs = []string{"web"} }
 	used := group("web", "False", "InUse")
@@ -538,14 +490,13 @@ func questions() (all []question) {
 		objects: on(used, network("True", "Available", given), port("a", "True", "Available", inGroup), // not made yet
 			port("b", "True", "Available", inGroup, exists)),
 		chain: "SecurityGroup shop/web InUse > NetworkPort shop/b HasGroup", remedy: "Remove the group from spec"})
-	add(question{reason: "InUse", ask: "SecurityGroup web", // by its Network
-		objects: on(used, network("True", "Available", given), port("b", "True", "Available", exists)),
-		chain:   "SecurityGroup shop/web InUse > Network shop/frontend HasGroup", remedy: "Remove the group from spec"})
-	add(question{reason: "InUse", ask: "SecurityGroup web", // a port that has others, and one of another namespace's group
-		objects: on(used, network("True", "Available", given),
-			port("a", "True", "Available", exists, func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"id"} }),
-			port("b", "True", "Available", exists, inGroup, func(p *cloudteamv1.NetworkPort) { p.Namespace = "team" })),
-		chain: "SecurityGroup shop/web InUse", remedy: "Take the ports that the message names out"})
+	add(caused("SecurityGroup shop/web InUse > Network shop/frontend HasGroup", "Remove the group from spec", // by its Network
+		used, network("True", "Available", given), port("b", "True", "Available", exists)))
+	add(caused("SecurityGroup shop/web InUse",
+		"Take the ports that the message names out", // a port that has others, and one of another namespace's group
+		used, network("True", "Available", given),
+		port("a", "True", "Available", exists, func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"id"} }),
+		port("b", "True", "Available", exists, inGroup, func(p *cloudteamv1.NetworkPort) { p.Namespace = "team" })))
 	add(question{reason: "Available", ask: "SecurityGroup db", objects: on(group("db", "True", "Available")),
 		remedy: "the SecurityGroup is Ready"})
 
@@ -557,21 +508,16 @@ func questions() (all []question) {
 		remedy: "the port exists"})
 	add(question{reason: "WaitingForPlug", ask: "Pod web-1",
 		objects: on(good(), pod("Allocated", starts), attached("False", "WaitingForPlug")),
-		chain:   "Pod shop/web-1 PortsFailed > NetworkPort shop/web-a WaitingForPlug > Node node1 NoAgent", remedy: "Start the agent"})
-	add(question{reason: "WaitingForPlug", ask: "NetworkPort web-a",
-		objects: on(good(), attached("False", "WaitingForPlug"), agent("True")),
-		chain:   "NetworkPort shop/web-a WaitingForPlug", remedy: "containers start"})
-	add(question{reason: "BindingFailed", ask: "NetworkPort web-a",
-		objects: on(good(), attached("False", "BindingFailed"), node(map[string]string{
-			cloudteamv1.AnnotationDataplaneHost: "compute-1"})),
-		chain:  "NetworkPort shop/web-a BindingFailed > Node node1 DataplaneHost",
-		remedy: "openstack network agent list"})
-	add(question{reason: "PlugFailed", ask: "NetworkPort web-a",
-		objects: on(good(), attached("False", "PlugFailed"), agent("True")),
-		chain:   "NetworkPort shop/web-a PlugFailed", remedy: "ovn-controller"})
-	add(question{reason: "PlugFailed", ask: "NetworkPort web-a",
-		objects: on(good(), attached("False", "PlugFailed"), agent("False")),
-		chain:   "NetworkPort shop/web-a PlugFailed > Node node1 NoAgent", remedy: "Start the agent"})
+		chain:   "Pod shop/web-1 PortsFailed > NetworkPort shop/web-a WaitingForPlug > Node node1 NoAgent",
+		remedy:  "Start the agent"})
+	add(caused("NetworkPort shop/web-a WaitingForPlug", "containers start",
+		good(), attached("False", "WaitingForPlug"), agent("True")))
+	add(caused("NetworkPort shop/web-a BindingFailed > Node node1 DataplaneHost", "openstack network agent list",
+		good(), attached("False", "BindingFailed"), node(map[string]string{
+			cloudteamv1.AnnotationDataplaneHost: "compute-1"})))
+	add(caused("NetworkPort shop/web-a PlugFailed", "ovn-controller", good(), attached("False", "PlugFailed"), agent("True")))
+	add(caused("NetworkPort shop/web-a PlugFailed > Node node1 NoAgent", "Start the agent",
+		good(), attached("False", "PlugFailed"), agent("False")))
 	return all
 }
 
