@@ -3,8 +3,8 @@ package adversary
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +17,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
-	"cloudteam.ztgame.com/network-controller/test/nightly"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // inSecretOf has a Network use the credentials in a Secret.
@@ -29,38 +29,46 @@ func inSecretOf(name string) func(*cloudteamv1.NetworkSpec) {
 // takes connections and does not answer, or to one that is not there, and replace half of these Secrets all the while.
 // Another's Networks with a Secret become Ready all the same.
 func TestCloudsWithoutAnswersConcernTheirNamespaces(t *testing.T) {
-	nightly.Only(t, "it waits for minutes, and for clouds that do not answer")
+	if !virtualTime {
+		t.Skip("it waits for minutes, and for clouds that do not answer, and holds how long a Network takes")
+	}
+	inTime(t, cloudsWithoutAnswers)
+}
+
+func cloudsWithoutAnswers(t *testing.T) {
+	w := newSurroundings(t)
 	released := make(chan struct{})
 	var hanging atomic.Int64
-	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	hangs := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		hanging.Add(1)
 		select {
 		case <-released:
 		case <-r.Context().Done():
 		}
-	}))
-	t.Cleanup(func() { close(released); hangs.Close() })
-	dead := httptest.NewServer(http.NotFoundHandler())
-	dead.Close()
-	var works string
-	leadingTo := func(keystone string) string {
-		return harness.CloudsOf(t, surroundings.CloudsFile, cloudName, func(entry map[string]any) {
-			auth := entry["auth"].(map[string]any)
-			if works == "" {
-				works = auth["auth_url"].(string)
-			}
-			auth["auth_url"] = keystone
-		})
+	})}
+	listener, dead := w.Listen("hangs"), w.Listen("dead")
+	_ = dead.Close()
+	go func() { _ = hangs.Serve(listener) }()
+	t.Cleanup(func() { close(released); _ = hangs.Close() })
+	endpoints := []string{w.keystone.URL().String()}
+	var leads []string
+	for _, of := range []net.Listener{listener, dead} {
+		url := "http://" + of.Addr().String()
+		endpoints = append(endpoints, url)
+		leads = append(leads, harness.CloudsOf(t, w.clouds, cloudName, func(entry map[string]any) {
+			entry["auth"].(map[string]any)["auth_url"] = url + "/v3"
+		}))
 	}
-	leads := []string{leadingTo(hangs.URL + "/v3"), leadingTo(dead.URL + "/v3")}
-	newWorld(t, "--workers=20", "--cloud-timeout=5s",
-		"--allowed-identity-endpoints="+strings.Join([]string{works, hangs.URL, dead.URL}, ","))
+	w.arguments = []string{
+		"--workers=20", "--cloud-timeout=5s", "--allowed-identity-endpoints=" + strings.Join(endpoints, ","),
+	}
+	w.start()
 
 	ended := make(chan struct{})
 	var attackers sync.WaitGroup
 	defer func() { close(ended); attackers.Wait() }() // before their namespaces go
 	for range 3 {
-		who := newTenant(t)
+		who := w.newTenant()
 		secrets := who.kube.CoreV1().Secrets(who.name)
 		replace := func(i, to int) error {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("secret-", i)}}
@@ -81,7 +89,7 @@ func TestCloudsWithoutAnswersConcernTheirNamespaces(t *testing.T) {
 			}
 		}
 		// From now on, syncs of it call a cloud that hangs. Before, they wait for its first audit.
-		surroundings.Eventually(t, func() error {
+		w.Eventually(t, func() error {
 			network, err := who.networks.CloudteamV1().Networks(who.name).Get(t.Context(), "net-0-0", metav1.GetOptions{})
 			if err == nil && len(network.Status.Conditions) == 0 {
 				err = errors.New("nothing is said of the cloud that hangs")
@@ -109,11 +117,13 @@ func TestCloudsWithoutAnswersConcernTheirNamespaces(t *testing.T) {
 		t.Error("no request hung")
 	}
 	for i := range 6 {
-		who := newTenant(t)
-		who.credentials(surroundings.CloudsFile)
+		who := w.newTenant()
+		who.credentials(w.clouds)
 		began := time.Now()
 		who.network("net", fmt.Sprintf("10.98.%d.0/24", i), fmt.Sprintf("10.98.%d.1", i), inSecretOf(secretName))
 		who.awaitReady("net")
-		nightly.Since(began).Within(t, "a Network with a Secret is Ready, beside 36 clouds that do not answer", 10*time.Second)
+		if took := virtual.Since(began); took > 10*time.Second {
+			t.Errorf("beside 36 clouds that do not answer, a Network with a Secret is Ready after %s", took)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
-	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -22,18 +22,18 @@ const endingPatience = 4 * time.Minute
 // TestANamespaceEndsWhateverTheCloudDoes deletes namespaces with a Secret, Networks, a Deployment, and ports of others on
 // them, while Neutron breaks deletions. Each ends without a person, and nothing is left in Neutron.
 func TestANamespaceEndsWhateverTheCloudDoes(t *testing.T) {
-	nightly.Only(t, "it waits for minutes")
-	w := newWorld(t)
 	deletes := func(c proxy.Call) bool { return c.Method == http.MethodDelete }
-	for sentence, breaks := range map[string]func(t *testing.T) *proxy.Rule{
-		"Neutron is busy (429)": func(*testing.T) *proxy.Rule {
+	for sentence, breaks := range map[string]func(t *testing.T, w *world) *proxy.Rule{
+		"Neutron is busy (429)": func(_ *testing.T, w *world) *proxy.Rule {
 			return w.neutron.Break(deletes, 6, proxy.Refuse(http.StatusTooManyRequests, `{}`, "Retry-After", "1"))
 		},
-		"Neutron fails (500)": func(*testing.T) *proxy.Rule {
+		"Neutron fails (500)": func(_ *testing.T, w *world) *proxy.Rule {
 			return w.neutron.Break(deletes, 6, proxy.Refuse(http.StatusInternalServerError, `{}`))
 		},
-		"answers are lost": func(*testing.T) *proxy.Rule { return w.neutron.Break(deletes, 6, proxy.After(proxy.Reset)) },
-		"calls hang for a minute": func(t *testing.T) *proxy.Rule {
+		"answers are lost": func(_ *testing.T, w *world) *proxy.Rule {
+			return w.neutron.Break(deletes, 6, proxy.After(proxy.Reset))
+		},
+		"calls hang for a minute": func(t *testing.T, w *world) *proxy.Rule {
 			released := make(chan struct{})
 			timer := time.AfterFunc(time.Minute, func() { close(released) })
 			t.Cleanup(func() { timer.Stop() })
@@ -41,17 +41,23 @@ func TestANamespaceEndsWhateverTheCloudDoes(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			holdEnding(t, w, true, func() *proxy.Rule { return breaks(t) }, func() {})
+			inTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				holdEnding(t, w, true, func() *proxy.Rule { return breaks(t, w) }, func() {})
+			})
 		})
 	}
 	// Credentials of a Secret that is gone are known to no other process (ADR 32).
 	t.Run("the controller is killed", func(t *testing.T) {
-		killed := w.process
-		holdEnding(t, w, false, func() *proxy.Rule {
-			return w.neutron.Break(deletes, 1, func(x *proxy.Exchange) { killed.Process.Kill(); x.Reset() })
-		}, func() {
-			killed.AwaitExit(t)
-			w.start()
+		inTime(t, func(t *testing.T) {
+			w := newWorld(t)
+			killed := w.process
+			holdEnding(t, w, false, func() *proxy.Rule {
+				return w.neutron.Break(deletes, 1, func(x *proxy.Exchange) { killed.Signal(syscall.SIGKILL); x.Reset() })
+			}, func() {
+				killed.AwaitExit(t)
+				w.start()
+			})
 		})
 	})
 }
@@ -60,8 +66,8 @@ func TestANamespaceEndsWhateverTheCloudDoes(t *testing.T) {
 // it.
 func holdEnding(t *testing.T, w *world, withSecret bool, breaks func() *proxy.Rule, meanwhile func()) {
 	t.Helper()
-	who, other := newTenant(t), newTenant(t)
-	surroundings.AwaitGate(t, who.name)
+	who, other := w.newTenant(), w.newTenant()
+	w.AwaitGate(t, who.name)
 	who.network("net", "10.95.0.0/24", "10.95.0.1", func(s *cloudteamv1.NetworkSpec) {
 		s.Router = &cloudteamv1.RouterSpec{}
 		s.AllowedNamespaces = []string{who.name, other.name}
@@ -81,7 +87,7 @@ func holdEnding(t *testing.T, w *world, withSecret bool, breaks func() *proxy.Ru
 	if _, err := other.networks.CloudteamV1().NetworkPorts(other.name).Create(t.Context(), port, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	surroundings.Eventually(t, func() error {
+	w.Eventually(t, func() error {
 		if ports := other.ports(); len(ports) != 1 || ports[0].Status.PortID == "" {
 			return fmt.Errorf("the other's ports are %+v", ports)
 		}
@@ -94,7 +100,7 @@ func holdEnding(t *testing.T, w *world, withSecret bool, breaks func() *proxy.Ru
 
 	rule := breaks()
 	t.Cleanup(rule.Mend)
-	namespaces := surroundings.Kube.CoreV1().Namespaces()
+	namespaces := w.Kube.CoreV1().Namespaces()
 	if err := namespaces.Delete(t.Context(), who.name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +118,7 @@ func holdEnding(t *testing.T, w *world, withSecret bool, breaks func() *proxy.Ru
 	if rule.Hits() == 0 {
 		t.Error("nothing was broken")
 	}
-	surroundings.Eventually(t, func() error {
+	w.Eventually(t, func() error {
 		if left := markedBy(w.cloud, owners); len(left) > 0 {
 			return fmt.Errorf("there is still in Neutron %v", left)
 		}

@@ -3,6 +3,7 @@ package adversary
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,29 +26,46 @@ func TestTenantsGetTheirOwn(t *testing.T) {
 	if openStack() {
 		t.Skip("it needs projects of the emulator's")
 	}
-	w := newWorld(t, "--audit-interval=1s", "--pool-cooldown=1s", "--orphan-grace=2s", "--orphan-max-share=1")
-	scenery.neutron, scenery.project = harness.Open(t, surroundings.CloudsFile, "admin"), w.cloud.Project
-	scenery.clouds = w.clouds
-	system, err := surroundings.Kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+	t.Cleanup(func() { t.Log(met.String()) })
+	arguments := []string{"--audit-interval=1s", "--pool-cooldown=1s", "--orphan-grace=2s", "--orphan-max-share=1"}
+	if virtualTime {
+		lanes.Run(t, sequences, func(t *testing.T, check lanes.Check) {
+			synctest.Test(t, func(t *testing.T) {
+				holdSequences(t, newWorld(t, arguments...), func(property func(*rapid.T)) { check(t, property) })
+			})
+		})
+		return
+	}
+	holdSequences(t, newWorld(t, arguments...), func(property func(*rapid.T)) {
+		t.Run("lane", func(t *testing.T) {
+			lanes.Run(t, sequences, func(t *testing.T, check lanes.Check) { check(t, property) })
+		})
+	})
+}
+
+// holdSequences has sequences run with one controller, beside a bystander.
+func holdSequences(t *testing.T, w *world, run func(property func(*rapid.T))) {
+	t.Helper()
+	at := &scenery{world: w, admin: harness.Open(t, w.CloudsFile, "admin")}
+	system, err := w.Kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	scenery.cluster = system.UID
-	others := newBystander(t, w.cloud)
+	at.cluster = system.UID
+	others := newBystander(at)
 	before := others.look()
-	t.Cleanup(func() { t.Log(met.String()) })
-	t.Run("lane", func(t *testing.T) { lanes.Check(t, sequences, holdSequence) })
+	run(func(r *rapid.T) { holdSequence(r, at) })
 	if diff := cmp.Diff(before, others.look()); diff != "" {
 		t.Errorf("what is nobody's of these tenants changed (-before +after):\n%s", diff)
 	}
 }
 
 // holdSequence draws a sequence, has everything settle and everything go.
-func holdSequence(t *rapid.T) {
-	s := newSequence(t)
+func holdSequence(t *rapid.T, at *scenery) {
+	s := newSequence(t, at)
 	defer s.sweep()
 	for i, who := range s.tenants {
-		must(t, openNamespace(s.ctx, who.name, i < 2 || rapid.Bool().Draw(t, "labelled")))
+		must(t, s.world.openNamespace(s.ctx, who.name, i < 2 || rapid.Bool().Draw(t, "labelled")))
 	}
 	// Most steps are nothing before there is something.
 	for range rapid.IntRange(0, 3).Draw(t, "networks to begin with") {
@@ -84,7 +102,7 @@ func (s *sequence) leave(t *rapid.T) {
 // sweep lets go of what a sequence that failed left, so that it disturbs no other for long.
 func (s *sequence) sweep() {
 	for _, who := range s.tenants {
-		if err := surroundings.Kube.CoreV1().Namespaces().Delete(s.ctx, who.name, metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
+		if err := s.Kube.CoreV1().Namespaces().Delete(s.ctx, who.name, metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
 			continue
 		}
 		here, err := s.lookAt(who.name)
@@ -92,7 +110,7 @@ func (s *sequence) sweep() {
 			continue
 		}
 		for _, set := range here.sets {
-			_, _ = surroundings.Kube.AppsV1().ReplicaSets(who.name).Patch(s.ctx, set.Name, "application/merge-patch+json",
+			_, _ = s.Kube.AppsV1().ReplicaSets(who.name).Patch(s.ctx, set.Name, "application/merge-patch+json",
 				[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		}
 	}
@@ -101,15 +119,16 @@ func (s *sequence) sweep() {
 // bystander is a tenant that none of the sequences knows, beside a network that no object names.
 type bystander struct {
 	*tenant
+	admin   *harness.Cloud
 	network string
 }
 
 // newBystander makes a Network, a Deployment on it, and a network with a port that people made.
-func newBystander(t *testing.T, own *harness.Cloud) *bystander {
-	t.Helper()
-	b := &bystander{newTenant(t), own.Create("networks", harness.Resource{"name": "by hand"}).ID()}
-	own.Create("ports", harness.Resource{"network_id": b.network, "name": "by hand"})
-	surroundings.AwaitGate(t, b.name)
+func newBystander(at *scenery) *bystander {
+	at.t.Helper()
+	b := &bystander{at.newTenant(), at.admin, at.cloud.Create("networks", harness.Resource{"name": "by hand"}).ID()}
+	at.cloud.Create("ports", harness.Resource{"network_id": b.network, "name": "by hand"})
+	at.AwaitGate(at.t, b.name)
 	b.tenant.network("net", "10.80.0.0/26", "10.80.0.1")
 	b.awaitReady("net")
 	b.deployment("web", "net", 2)
@@ -129,9 +148,9 @@ func (b *bystander) look() map[string]any {
 		b.t.Fatal(err)
 	}
 	for _, id := range []string{b.network, n.Status.NetworkID} {
-		state[id] = scenery.neutron.One("networks", "id="+id)["revision_number"]
+		state[id] = b.admin.One("networks", "id="+id)["revision_number"]
 		for _, collection := range []string{"ports", "subnets"} {
-			for _, r := range scenery.neutron.List(collection, "network_id="+id) {
+			for _, r := range b.admin.List(collection, "network_id="+id) {
 				state[r.ID()] = r["revision_number"]
 			}
 		}

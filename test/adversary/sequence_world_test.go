@@ -45,8 +45,18 @@ const secretName = "openstack"
 // homes tell the namespaces of a world apart.
 var homes = []string{"a", "b", "c"}
 
+// scenery is where sequences take place, one after another.
+type scenery struct {
+	*world
+	// admin is an administrator's view of Neutron.
+	admin *harness.Cloud
+	// cluster is what the markers of all resources name.
+	cluster types.UID
+}
+
 // sequence is what becomes of three tenants.
 type sequence struct {
+	*scenery
 	ctx     context.Context
 	tenants []*tenant
 	// forged are the Pods that claim an owner or an allocation of another's.
@@ -56,17 +66,6 @@ type sequence struct {
 	owners  map[string]bool
 }
 
-// scenery is what all sequences share. The test of them sets it, and nothing changes it afterwards.
-var scenery struct {
-	// neutron is an administrator's view.
-	neutron *harness.Cloud
-	// clouds is the path of the controller's clouds.yaml, which has otherCloud, too.
-	clouds string
-	// cluster is what the markers of all resources name, and project the one of the controller's own credentials.
-	cluster types.UID
-	project string
-}
-
 func must(t *rapid.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -74,14 +73,14 @@ func must(t *rapid.T, err error) {
 	}
 }
 
-func newSequence(t *rapid.T) *sequence {
+func newSequence(t *rapid.T, at *scenery) *sequence {
 	s := &sequence{
-		ctx: context.Background(), forged: map[types.UID]bool{}, homesOf: map[types.UID]string{},
+		scenery: at, ctx: context.Background(), forged: map[types.UID]bool{}, homesOf: map[types.UID]string{},
 		owners: map[string]bool{},
 	}
 	id := string(uuid.NewUUID())[:8]
 	for _, home := range homes {
-		who, err := newEditor("sequence-" + id + "-" + home)
+		who, err := s.newEditor("sequence-" + id + "-" + home)
 		must(t, err)
 		s.tenants = append(s.tenants, who)
 	}
@@ -145,7 +144,7 @@ func (s *sequence) look(t *rapid.T) scene {
 }
 
 func (s *sequence) lookAt(name string) (*place, error) {
-	kube, ours, p := surroundings.Kube, surroundings.Networks.CloudteamV1(), &place{}
+	kube, ours, p := s.Kube, s.Networks.CloudteamV1(), &place{}
 	list := metav1.ListOptions{}
 	namespace, err := kube.CoreV1().Namespaces().Get(s.ctx, name, metav1.GetOptions{})
 	switch {
@@ -199,10 +198,10 @@ func (s *sequence) left(t *rapid.T, all scene) (left []string) {
 		}
 	}
 	for _, collection := range markedCollections {
-		for _, r := range scenery.neutron.List(collection, "fields=id&fields=description") {
+		for _, r := range s.admin.List(collection, "fields=id&fields=description") {
 			description, _ := r["description"].(string)
 			_, owner, marked := plan.ParseDescription(description)
-			if marked && owner.Cluster == string(scenery.cluster) && s.owners[owner.Object] && !alive[owner.Object] {
+			if marked && owner.Cluster == string(s.cluster) && s.owners[owner.Object] && !alive[owner.Object] {
 				left = append(left, fmt.Sprintf("%s %s of %s", collection, r.ID(), owner.Object))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,8 +29,9 @@ import (
 
 // world is one controller, and proxies between it and its cloud.
 type world struct {
+	*harness.Surroundings
 	t       *testing.T
-	process *harness.Process
+	process harness.Controller
 	// arguments are those of the command line that the tests add.
 	arguments []string
 	// keystone and neutron see the controller's calls.
@@ -46,38 +48,48 @@ const cloudName = "tenant"
 // newWorld starts a controller that runs until the test ends.
 func newWorld(t *testing.T, arguments ...string) *world {
 	t.Helper()
-	w := &world{
-		t: t, cloud: harness.Open(t, surroundings.CloudsFile, cloudName),
-		clouds: filepath.Join(t.TempDir(), "clouds.yaml"),
+	w := newSurroundings(t)
+	w.arguments = arguments
+	w.start()
+	return w
+}
+
+// newSurroundings makes a world without a controller.
+func newSurroundings(t *testing.T) *world {
+	t.Helper()
+	w := &world{Surroundings: surroundings, t: t, clouds: filepath.Join(t.TempDir(), "clouds.yaml")}
+	if virtualTime {
+		w.Surroundings = harness.Virtual(t, options)
 	}
+	w.cloud = harness.Open(t, w.CloudsFile, cloudName)
 	names := []string{cloudName, "admin"}
 	if !openStack() {
 		names = append(names, otherCloud)
 	}
 	var err error
-	w.keystone, w.neutron, err = harness.FrontCloud(surroundings.CloudsFile, w.clouds, names,
-		w.cloud.Client.Endpoint, proxy.Options{}, proxy.Options{})
+	w.keystone, w.neutron, err = harness.FrontCloud(w.CloudsFile, w.clouds, names, w.cloud.Client.Endpoint,
+		proxy.Options{Listener: w.Listen("keystone"), Transport: w.Transport},
+		proxy.Options{Listener: w.Listen("neutron"), Transport: w.Transport})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.neutron.Close)
 	t.Cleanup(w.keystone.Close)
-	w.arguments = arguments
-	w.start()
 	return w
 }
 
 // start starts a controller, in the place of one that has ended.
 func (w *world) start() {
 	w.t.Helper()
-	w.process = surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + w.clouds}, append([]string{
-		"--kubeconfig", surroundings.Kubeconfig, "--cloud", cloudName, "--bind-address", "127.0.0.1:0",
+	w.process = w.StartFor(w.t, w.clouds, append([]string{
+		"--kubeconfig", w.Kubeconfig, "--cloud", cloudName, "--bind-address", "127.0.0.1:0",
 		"--audit-interval", "2s", "--pool-cooldown", "2s", "--leader-elect=false", "-v", "2",
 	}, w.arguments...)...)
 }
 
 // tenant is a user with the role edit in a namespace, and nowhere else.
 type tenant struct {
+	world *world
 	// t is nil in a sequence.
 	t *testing.T
 	// name is the user's, and the namespace's.
@@ -87,20 +99,21 @@ type tenant struct {
 }
 
 // newTenant makes a namespace and its editor.
-func newTenant(t *testing.T) *tenant {
+func (w *world) newTenant() *tenant {
+	t := w.t
 	t.Helper()
 	name := "tenant-" + string(uuid.NewUUID())[:8]
-	who, err := newEditor(name)
+	who, err := w.newEditor(name)
 	if err == nil {
 		who.t = t
-		err = openNamespace(t.Context(), name, true)
+		err = w.openNamespace(t.Context(), name, true)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		// What it holds ends with it, while this test's controller runs, so that the next test has the cloud to itself.
-		namespaces := surroundings.Kube.CoreV1().Namespaces()
+		namespaces := w.Kube.CoreV1().Namespaces()
 		ctx := cleanup(t)
 		err := namespaces.Delete(ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -122,7 +135,7 @@ func newTenant(t *testing.T) *tenant {
 		}
 	})
 	// Kubernetes takes a moment to add our rules to its role.
-	surroundings.Eventually(t, func() error {
+	w.Eventually(t, func() error {
 		_, err := who.networks.CloudteamV1().Networks(who.name).List(t.Context(), metav1.ListOptions{})
 		return err
 	})
@@ -130,9 +143,9 @@ func newTenant(t *testing.T) *tenant {
 }
 
 // newEditor is the editor of a namespace, which need not be there.
-func newEditor(name string) (who *tenant, err error) {
-	who = &tenant{name: name}
-	config := rest.CopyConfig(surroundings.Admin)
+func (w *world) newEditor(name string) (who *tenant, err error) {
+	who = &tenant{world: w, name: name}
+	config := rest.CopyConfig(w.Admin)
 	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
 	if who.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
@@ -142,13 +155,13 @@ func newEditor(name string) (who *tenant, err error) {
 }
 
 // openNamespace makes a namespace for its editor, with the controller's right to the Secrets in it, as an operator does.
-func openNamespace(ctx context.Context, name string, labelled bool) error {
+func (w *world) openNamespace(ctx context.Context, name string, labelled bool) error {
 	namespace := harness.Namespace("")
 	namespace.Name = name
 	if !labelled {
 		namespace.Labels = nil
 	}
-	if _, err := surroundings.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	var errs []error
@@ -158,7 +171,7 @@ func openNamespace(ctx context.Context, name string, labelled bool) error {
 			Kind: rbacv1.ServiceAccountKind, Name: harness.AccountName, Namespace: harness.AccountName,
 		},
 	} {
-		_, err := surroundings.Kube.RbacV1().RoleBindings(name).Create(ctx, &rbacv1.RoleBinding{
+		_, err := w.Kube.RbacV1().RoleBindings(name).Create(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: role},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{subject},
@@ -195,46 +208,19 @@ func (who *tenant) leave() {
 	if err != nil {
 		who.t.Fatal(err)
 	}
-	surroundings.Eventually(who.t, func() error {
+	who.world.Eventually(who.t, func() error {
 		left, err := v1.Networks(who.name).List(who.t.Context(), all)
 		if err == nil && len(left.Items) > 0 {
 			err = fmt.Errorf("%d Networks are left, such as %+v", len(left.Items), left.Items[0].Status)
 		}
 		return err
 	})
-	surroundings.Eventually(who.t, func() error {
+	who.world.Eventually(who.t, func() error {
 		left, err := v1.FloatingIPs(who.name).List(who.t.Context(), all)
 		if err == nil && len(left.Items) > 0 {
 			err = fmt.Errorf("%d FloatingIPs are left, such as %+v", len(left.Items), left.Items[0].Status)
 		}
 		return err
-	})
-}
-
-// grant gives the tenant a right to what is not in a namespace, until the test ends.
-func (who *tenant) grant(rule rbacv1.PolicyRule) {
-	who.t.Helper()
-	rbac, object := surroundings.Kube.RbacV1(), metav1.ObjectMeta{Name: who.name}
-	_, err := rbac.ClusterRoles().Create(who.t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: object, Rules: []rbacv1.PolicyRule{rule},
-	}, metav1.CreateOptions{})
-	if err == nil {
-		_, err = rbac.ClusterRoleBindings().Create(who.t.Context(), &rbacv1.ClusterRoleBinding{
-			ObjectMeta: object, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: who.name},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: who.name}},
-		}, metav1.CreateOptions{})
-	}
-	if err != nil {
-		who.t.Fatal(err)
-	}
-	who.t.Cleanup(func() {
-		err := rbac.ClusterRoleBindings().Delete(cleanup(who.t), who.name, metav1.DeleteOptions{})
-		if err == nil {
-			err = rbac.ClusterRoles().Delete(cleanup(who.t), who.name, metav1.DeleteOptions{})
-		}
-		if err != nil {
-			who.t.Error(err)
-		}
 	})
 }
 
@@ -264,7 +250,7 @@ func (who *tenant) ready(name string) error {
 // awaitReady waits until a Network is Ready.
 func (who *tenant) awaitReady(name string) {
 	who.t.Helper()
-	surroundings.Eventually(who.t, func() error { return who.ready(name) })
+	who.world.Eventually(who.t, func() error { return who.ready(name) })
 }
 
 // pod creates a Pod that declares networks.
@@ -284,17 +270,8 @@ func (who *tenant) pod(name, networks string, edits ...func(*corev1.Pod)) *corev
 // deployment creates a Deployment whose Pods declare networks.
 func (who *tenant) deployment(name, networks string, replicas int32) *appsv1.Deployment {
 	who.t.Helper()
-	labels := map[string]string{"app": name}
-	pod := harness.PodOn("", networks)
-	pod.Labels = labels
-	created, err := who.kube.AppsV1().Deployments(who.name).Create(who.t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
-		},
-	}, metav1.CreateOptions{})
+	created, err := who.kube.AppsV1().Deployments(who.name).Create(who.t.Context(),
+		harness.DeploymentOn(name, networks, replicas), metav1.CreateOptions{})
 	if err != nil {
 		who.t.Fatal(err)
 	}
@@ -335,7 +312,7 @@ func (who *tenant) ports() []cloudteamv1.NetworkPort {
 // awaitRunning waits until as many of the tenant's Pods run, each with an allocation.
 func (who *tenant) awaitRunning(want int) {
 	who.t.Helper()
-	surroundings.Eventually(who.t, func() error {
+	who.world.Eventually(who.t, func() error {
 		running := 0
 		for _, pod := range who.pods() {
 			if pod.Status.Phase == corev1.PodRunning && len(harness.AllocationsOf(who.t, &pod)) > 0 {
@@ -360,3 +337,37 @@ func scale(who *tenant, name string, replicas int32) error {
 
 // cleanup is for clean-ups, in which a test's own context has ended.
 func cleanup(t *testing.T) context.Context { return context.WithoutCancel(t.Context()) }
+
+// owners are the UIDs of the tenant's Networks and NetworkPorts.
+func (who *tenant) owners() (owners []string) {
+	who.t.Helper()
+	networks, err := who.networks.CloudteamV1().Networks(who.name).List(who.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		who.t.Fatal(err)
+	}
+	for _, n := range networks.Items {
+		owners = append(owners, string(n.UID))
+	}
+	for _, port := range who.ports() {
+		owners = append(owners, string(port.UID))
+	}
+	return owners
+}
+
+// markedCollections are those whose resources bear an owner's marker.
+var markedCollections = []string{"networks", "subnets", "routers", "ports", "floatingips", "security-groups"}
+
+// markedBy are the ids of what bears the marker of one of the owners, by collection.
+func markedBy(cloud *harness.Cloud, owners []string) map[string][]string {
+	found := map[string][]string{}
+	for _, collection := range markedCollections {
+		for _, resource := range cloud.List(collection, "sort_key=id&sort_dir=asc") {
+			for _, owner := range owners {
+				if text, _ := resource["description"].(string); strings.Contains(text, owner) {
+					found[collection] = append(found[collection], resource.ID())
+				}
+			}
+		}
+	}
+	return found
+}

@@ -256,7 +256,7 @@ func liveAsPlanned[T any](t *testing.T, k plannedKind[T]) {
 	k.t = t
 	k.writes.take() // what was there before
 	lives := 0
-	lanes.Check(t, 1, func(r *rapid.T) {
+	lanes.Draw(t, func(r *rapid.T) {
 		lives++
 		obj := new(T)
 		k.meta(obj).Namespace, k.meta(obj).Name = k.namespace, fmt.Sprintf("drawn-%d", lives)

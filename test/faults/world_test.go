@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -90,7 +89,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, cluster: string(uuid.NewUUID()), cloudName: cloudName, callers: map[string]string{}}
 	if w.around = surroundings; virtualTime {
-		w.around = harness.Virtual(t)
+		w.around = harness.Virtual(t, harness.Options{OpenClass: true})
 	}
 	w.namespace = w.newNamespace()
 	t.Cleanup(w.holdSecrets) // when the processes have ended
@@ -330,23 +329,11 @@ func (w *world) startWith(kubeconfig, clouds string) {
 // launch starts a controller with nothing but the arguments.
 func (w *world) launch(clouds string, arguments ...string) *running {
 	w.t.Helper()
-	if virtualTime {
-		return &running{harness.StartVirtual(w.t, clouds, arguments...)}
-	}
-	return &running{w.around.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + clouds}, arguments...)}
+	return &running{w.around.StartFor(w.t, clouds, arguments...)}
 }
 
 // running is a process, or what plays one in virtual time.
-type running struct{ controller }
-
-type controller interface {
-	Signal(syscall.Signal)
-	Done() <-chan struct{}
-	AwaitExit(testing.TB) int
-	Kill(testing.TB)
-	Log() string
-	Get(ctx context.Context, path string) (status int, body string, err error)
-}
+type running struct{ harness.Controller }
 
 // crash ends the process as kill -9 does. It may be called from a fault; await starts the next process.
 func (w *world) crash() {

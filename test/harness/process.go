@@ -43,12 +43,9 @@ func (s *Surroundings) Start(t testing.TB, environment []string, arguments ...st
 
 // Launch is Start where there is no test: its caller MUST see to the process's end.
 func (s *Surroundings) Launch(environment []string, arguments ...string) (*Process, error) {
-	if !slices.ContainsFunc(arguments, func(a string) bool { return strings.HasPrefix(a, "--controllers") }) {
-		arguments = append(arguments, "--controllers=*,-foo") // as config/manager does
-	}
 	p := &Process{}
 	program := process.Program{
-		Name: "network-controller", Path: s.Binary, Args: arguments, Env: []string{}, Output: &p.Output,
+		Name: "network-controller", Path: s.Binary, Args: withControllers(arguments), Env: []string{}, Output: &p.Output,
 	}
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "OS_") && !strings.HasPrefix(variable, "KUBECONFIG=") {
@@ -59,6 +56,14 @@ func (s *Surroundings) Launch(environment []string, arguments ...string) (*Proce
 	var err error
 	p.Process, err = process.Start(program)
 	return p, err
+}
+
+// withControllers adds the flag --controllers as config/manager has it, where the arguments have none.
+func withControllers(arguments []string) []string {
+	if !slices.ContainsFunc(arguments, func(a string) bool { return strings.HasPrefix(a, "--controllers") }) {
+		arguments = append(arguments, "--controllers=*,-foo")
+	}
+	return arguments
 }
 
 // Address is where the process serves --bind-address, which it prints; empty before it does.

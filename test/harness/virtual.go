@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -8,23 +9,28 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/simulation"
+	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
 // worlds counts the calls of Virtual.
 var worlds atomic.Int64
 
 // Virtual are surroundings without processes and sockets, for one test in a bubble of testing/synctest: the API server
-// of package simulation with all kinds and an open class, and an emulator. simulation.Install MUST have been called.
-// They end with the test.
-func Virtual(t testing.TB) *Surroundings {
+// of package simulation with all kinds, and an emulator. Of the options, OpenClass and Tenants count.
+// simulation.Install MUST have been called. They end with the test.
+func Virtual(t testing.TB, o Options) *Surroundings {
 	t.Helper()
 	root, err := repository()
 	if err != nil {
@@ -37,7 +43,7 @@ func Virtual(t testing.TB) *Surroundings {
 		CloudsFile: filepath.Join(dir, "clouds.yaml"),
 		Transport:  http.DefaultTransport, world: fmt.Sprint("world-", worlds.Add(1)),
 	}
-	api, err := simulation.StartAPIServer("api."+s.world, filepath.Join(root, crdFolder), filepath.Join(root, policiesCRD),
+	api, err := simulation.StartAPIServer("api."+s.world, mayBecome, filepath.Join(root, crdFolder), filepath.Join(root, policiesCRD),
 		filepath.Join(root, machinesCRD))
 	if err != nil {
 		t.Fatal(err)
@@ -58,11 +64,13 @@ func Virtual(t testing.TB) *Surroundings {
 	if err := s.connect(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.installOpenClass(t.Context()); err != nil {
-		t.Fatal(err)
+	if o.OpenClass {
+		if err := s.installOpenClass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.Emulator = neutrontest.New(neutrontest.Options{
-		Zones: []string{"east", "west"},
+		Tenants: o.Tenants, Zones: []string{"east", "west"},
 		// Two Events of one object at one time would have one name.
 		Delay: neutrontest.FixedDelay(5 * time.Millisecond),
 	})
@@ -74,12 +82,62 @@ func Virtual(t testing.TB) *Surroundings {
 	return s
 }
 
+// mayBecome has the rules for edits that package specs has.
+func mayBecome(kind string, was, is *unstructured.Unstructured) bool {
+	switch kind {
+	case "Network":
+		return both(was, is, func(n *cloudteamv1.Network) cloudteamv1.NetworkSpec { return n.Spec }, specs.NetworkMayBecome)
+	case "NetworkPort":
+		return both(was, is, func(p *cloudteamv1.NetworkPort) cloudteamv1.NetworkPortSpec { return p.Spec },
+			specs.NetworkPortMayBecome)
+	case "FloatingIP":
+		return both(was, is, func(f *cloudteamv1.FloatingIP) cloudteamv1.FloatingIPSpec { return f.Spec },
+			specs.FloatingIPMayBecome)
+	}
+	return true
+}
+
+// both asks a rule about the specs of two objects.
+func both[T, S any](was, is *unstructured.Unstructured, spec func(*T) S, may func(was, is S) bool) bool {
+	specs := make([]S, 0, 2)
+	for _, object := range []*unstructured.Unstructured{was, is} {
+		typed := new(T)
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed) != nil {
+			return false
+		}
+		specs = append(specs, spec(typed))
+	}
+	return may(specs[0], specs[1])
+}
+
 // Listen listens under a name in these surroundings. It gives nil where these are not virtual.
 func (s *Surroundings) Listen(name string) net.Listener {
 	if s.world == "" {
 		return nil
 	}
 	return simulation.Listen(name + "." + s.world)
+}
+
+// IsVirtual reports whether these are Virtual.
+func (s *Surroundings) IsVirtual() bool { return s.world != "" }
+
+// Controller is a network-controller that a test has started, as a process or in virtual time.
+type Controller interface {
+	Signal(signal syscall.Signal)
+	Done() <-chan struct{}
+	AwaitExit(t testing.TB) int
+	Kill(t testing.TB)
+	Log() string
+	Get(ctx context.Context, path string) (status int, body string, err error)
+}
+
+// StartFor runs the controller with a clouds.yaml, by Start, or by StartVirtual in virtual time.
+func (s *Surroundings) StartFor(t testing.TB, clouds string, arguments ...string) Controller {
+	t.Helper()
+	if s.IsVirtual() {
+		return StartVirtual(t, clouds, arguments...)
+	}
+	return s.Start(t, []string{"OS_CLIENT_CONFIG_FILE=" + clouds}, arguments...)
 }
 
 // StartVirtual runs the controller with arguments as Start does, less those of what it cannot serve or log.
@@ -95,7 +153,7 @@ func StartVirtual(t testing.TB, clouds string, arguments ...string) *simulation.
 			kept = append(kept, argument)
 		}
 	}
-	p, err := simulation.StartProcess(clouds, kept...)
+	p, err := simulation.StartProcess(clouds, withControllers(kept)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,27 +31,51 @@ func SetDefaults(values map[string]string) {
 	}
 }
 
-// Check runs rapid.Check n times at a time, in subtests a, b, c and so on. Each draws its own sequences. They are the
-// same each time, so that a change is held to what held before it.
-func Check(t *testing.T, n int, property func(*rapid.T)) {
-	choose := !*anew && flag.Lookup(seedFlag).Value.String() == "0"
-	var seeding sync.Mutex
+// Check is rapid.Check. The test may be in a bubble of testing/synctest.
+type Check func(t *testing.T, property func(*rapid.T))
+
+// seeding guards the one seed that rapid has for the whole process, and that it reads before it calls what it checks.
+var seeding sync.Mutex
+
+// Run runs n lanes at a time, in subtests a, b, c and so on. Each calls its check once, which draws its own sequences.
+// They are the same each time, so that a change is held to what held before it.
+func Run(t *testing.T, n int, lane func(t *testing.T, check Check)) {
+	check := checks()
 	for i := range n {
 		t.Run(string(rune('a'+i)), func(t *testing.T) {
 			t.Parallel()
-			// rapid has one seed for the whole process, and reads it before it calls what it checks.
+			lane(t, check(i))
+		})
+	}
+}
+
+// Draw is the check of one lane, in the test itself.
+func Draw(t *testing.T, property func(*rapid.T)) {
+	t.Helper()
+	checks()(0)(t, property)
+}
+
+// checks gives the check of each lane, by its number.
+func checks() func(lane int) Check {
+	choose := !*anew && flag.Lookup(seedFlag).Value.String() == "0"
+	return func(lane int) Check {
+		return func(t *testing.T, property func(*rapid.T)) {
+			t.Helper()
 			seeding.Lock()
 			seeded := sync.OnceFunc(seeding.Unlock)
 			defer seeded()
 			if choose {
-				if err := flag.Set(seedFlag, strconv.Itoa(1+i*seedsApart)); err != nil {
+				if err := flag.Set(seedFlag, strconv.Itoa(1+lane*seedsApart)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			rapid.Check(t, func(t *rapid.T) {
+			rapid.Check(timeless{t}, func(t *rapid.T) {
 				seeded()
 				property(t)
 			})
-		})
+		}
 	}
 }
+
+// timeless hides from rapid that a test has a deadline, for which a bubble has no answer.
+type timeless struct{ *testing.T }

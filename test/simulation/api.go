@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -55,7 +56,10 @@ func (a *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if q.Method != http.MethodGet {
-		time.Sleep(latency) //nolint:forbidigo // virtual time
+		select {
+		case <-time.After(latency):
+		case <-a.stopped:
+		}
 	}
 	answer, err := a.carryOut(q)
 	if err != nil {
@@ -209,20 +213,46 @@ func (a *APIServer) carryOut(q *request) (any, error) {
 		return a.deleteOne(q, was)
 	case q.subresource == "scale":
 		return a.scale(q, was)
+	case q.subresource == "binding":
+		return a.bind(q, was)
 	}
 	obj, err := q.written(was)
 	if err != nil {
 		return nil, err
 	}
 	if was.GetUID() == "" {
-		made, err := a.create(q.kind, obj)
-		if err != nil {
-			return nil, err
-		}
-		return q.shown(made), nil
+		return a.make(q, obj)
 	}
-	return q.shown(a.update(q.kind, was, q.confined(was, obj))), nil
+	obj = q.confined(was, obj)
+	if setAll(q.kind, obj); a.may != nil && q.subresource == "" && specOf(was) != specOf(obj) &&
+		!a.may(q.kind.name, was, obj) {
+		return nil, apierrors.NewInvalid(q.kind.gvk().GroupKind(), q.name, field.ErrorList{
+			field.Invalid(field.NewPath("spec"), "", "a rule of the CRD forbids this edit"),
+		})
+	}
+	if q.dryRun() {
+		return q.shown(obj), nil
+	}
+	return q.shown(a.update(q.kind, was, obj)), nil
 }
+
+// make creates an object, unless the request only asks what would be stored.
+func (a *APIServer) make(q *request, obj *object) (any, error) {
+	if err := a.hasRoom(q.kind, obj); err != nil {
+		return nil, err
+	}
+	if q.dryRun() {
+		a.complete(q.kind, obj)
+		return q.shown(obj), nil
+	}
+	made, err := a.create(q.kind, obj)
+	if err != nil {
+		return nil, err
+	}
+	return q.shown(made), nil
+}
+
+func (q *request) dryRun() bool { return slices.Contains(q.query["dryRun"], metav1.DryRunAll) }
 
 // blank is what server-side apply makes an object from.
 func (q *request) blank() *object {
@@ -262,17 +292,7 @@ func (a *APIServer) post(q *request) (any, error) {
 	if q.kind.namespaced {
 		obj.SetNamespace(q.namespace)
 	}
-	if slices.Contains(q.query["dryRun"], metav1.DryRunAll) {
-		if a.admit != nil {
-			a.admit(q.kind, obj)
-		}
-		return obj.Object, nil
-	}
-	made, err := a.create(q.kind, obj)
-	if err != nil {
-		return nil, err
-	}
-	return q.shown(made), nil
+	return a.make(q, obj)
 }
 
 // withKind completes a body that names no kind, as those of typed clients do not.
@@ -342,6 +362,24 @@ func (a *APIServer) scale(q *request, was *object) (any, error) {
 		"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": obj.Object["metadata"],
 		"spec": map[string]any{"replicas": scale.Spec.Replicas},
 	}, nil
+}
+
+// bind puts a Pod on a node, as a scheduler does.
+func (a *APIServer) bind(q *request, was *object) (any, error) {
+	var binding struct {
+		Target struct {
+			Name string `json:"name"`
+		} `json:"target"`
+	}
+	if err := json.Unmarshal(q.body, &binding); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	obj := was.DeepCopy()
+	if err := unstructured.SetNestedField(obj.Object, binding.Target.Name, "spec", "nodeName"); err != nil {
+		return nil, err
+	}
+	a.update(q.kind, was, obj)
+	return metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}, nil
 }
 
 func (q *request) conflict() error {

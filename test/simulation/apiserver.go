@@ -14,7 +14,7 @@ import (
 // APIServer is a Kubernetes API server without etcd, with the controllers and the node that its Pods need. It has what
 // the controller and its tests rely on: resource versions that all kinds share, generations, conflicts, preconditions,
 // finalizers, grace periods, the status apart, defaults of CRDs, server-side apply, selectors, and watches that go on
-// from any version. It validates nothing and authorizes everybody.
+// from any version. Of the rules of CRDs it has those that its caller knows, and it authorizes everybody.
 type APIServer struct {
 	*store
 	server  *http.Server
@@ -23,17 +23,17 @@ type APIServer struct {
 	running sync.WaitGroup
 }
 
-// StartAPIServer serves at a host (see Listen) until Stop, which MUST be called. crds are files, or folders, of CRDs.
-// It has the namespaces kube-system and network-controller.
-func StartAPIServer(host string, crds ...string) (*APIServer, error) {
+// StartAPIServer serves at a host (see Listen) until Stop, which MUST be called. crds are files, or folders, of CRDs,
+// and may are their rules; nil for none. It has the namespaces default, kube-system and network-controller.
+func StartAPIServer(host string, may Rules, crds ...string) (*APIServer, error) {
 	stored, err := newStore(crds...)
 	if err != nil {
 		return nil, err
 	}
 	listener := Listen(host)
 	a := &APIServer{store: stored, url: "http://" + listener.Addr().String(), stopped: make(chan struct{})}
-	a.admit = a.admitted
-	for _, name := range []string{"kube-system", "network-controller"} {
+	a.admit, a.may = a.admitted, may
+	for _, name := range []string{"default", "kube-system", "network-controller"} {
 		namespace := &object{Object: map[string]any{}}
 		namespace.SetName(name)
 		if _, err := a.create(a.of("namespaces"), namespace); err != nil {

@@ -27,6 +27,7 @@ func (a *APIServer) runCluster() {
 		a.mu.Lock()
 		changed := a.changed // also by what follows
 		a.collectGarbage()
+		a.emptyNamespaces()
 		a.deploy()
 		a.replicate()
 		a.number()
@@ -89,22 +90,46 @@ func (a *APIServer) remove(resource string, obj metav1.Object, options metav1.De
 	}
 }
 
-// collectGarbage deletes what all owners of are gone.
+// collectGarbage deletes what all owners of are gone. An owner in another namespace is none.
 func (a *APIServer) collectGarbage() {
-	there := map[types.UID]bool{}
+	type place struct {
+		owner     types.UID
+		namespace string
+	}
+	there := map[place]bool{}
 	for _, k := range a.kinds {
 		for _, obj := range k.objects {
-			there[obj.GetUID()] = true
+			there[place{obj.GetUID(), obj.GetNamespace()}] = true
 		}
 	}
 	for _, k := range a.kinds {
 		for _, obj := range maps.Clone(k.objects) {
 			owners := obj.GetOwnerReferences()
 			if len(owners) > 0 && obj.GetDeletionTimestamp() == nil &&
-				!slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return there[o.UID] }) {
+				!slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool {
+					return there[place{o.UID, obj.GetNamespace()}] || there[place{owner: o.UID}]
+				}) {
 				a.delete(k, obj, &metav1.DeleteOptions{})
 			}
 		}
+	}
+}
+
+// emptyNamespaces deletes what is in namespaces that are being deleted, and then the namespaces.
+func (a *APIServer) emptyNamespaces() {
+	namespaces := a.of("namespaces")
+	for _, namespace := range maps.Clone(namespaces.objects) {
+		if namespace.GetDeletionTimestamp() == nil {
+			continue
+		}
+		for _, k := range a.kinds {
+			for _, obj := range maps.Clone(k.objects) {
+				if k.namespaced && obj.GetNamespace() == namespace.GetName() && obj.GetDeletionTimestamp() == nil {
+					a.delete(k, obj, &metav1.DeleteOptions{})
+				}
+			}
+		}
+		a.update(namespaces, namespace, namespace)
 	}
 }
 
@@ -339,13 +364,15 @@ func (a *APIServer) number() {
 	}
 }
 
-// runPods plays the scheduler and the node: a Pod without gates runs at once, and one that is deleted ends.
+// runPods plays the scheduler and the node: a Pod without gates runs at once, and one that is deleted ends. It leaves alone
+// what another scheduler is to schedule.
 func (a *APIServer) runPods() {
 	for _, pod := range all[corev1.Pod](a, "pods") {
 		switch {
 		case pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil:
 			a.remove("pods", pod, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 		case pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || pod.Status.Phase != corev1.PodPending:
+		case pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
 		case pod.Spec.NodeName == "":
 			pod.Spec.NodeName = "node"
 			put(a, "pods", pod)

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -65,7 +66,12 @@ type store struct {
 	changed chan struct{}
 	// admit completes an object that is created.
 	admit func(k *kind, obj *object)
+	// may is whether the rules of a kind's CRD let an object be what a user makes of it.
+	may Rules
 }
+
+// Rules report whether the rules of a kind's CRD let an object be edited so. Both have all defaults.
+type Rules func(kind string, was, is *unstructured.Unstructured) bool
 
 // builtin are the resources that need no CRD, "*" with a status of their own.
 var builtin = map[string][]string{
@@ -181,30 +187,72 @@ func (s *store) create(k *kind, obj *object) (*object, error) {
 	if k.objects[key(obj)] != nil {
 		return nil, apierrors.NewAlreadyExists(k.resource.GroupResource(), obj.GetName())
 	}
+	if err := s.hasRoom(k, obj); err != nil {
+		return nil, err
+	}
 	obj.SetGroupVersionKind(k.gvk())
 	obj.SetUID(uuid.NewUUID())
 	obj.SetGeneration(1)
 	obj.SetCreationTimestamp(now())
 	obj.SetDeletionTimestamp(nil)
-	if k.status {
-		delete(obj.Object, "status")
-	}
-	if k.schema != nil {
-		setDefaults(obj.Object, k.schema)
-	}
-	if s.admit != nil {
-		s.admit(k, obj)
-	}
+	s.complete(k, obj)
 	s.note(k, nil, obj)
 	return obj, nil
 }
 
-// update stores obj in the place of was, unless both are the same.
-func (s *store) update(k *kind, was, obj *object) *object {
+// hasRoom returns an error where there is no namespace that takes a new object.
+func (s *store) hasRoom(k *kind, obj *object) error {
+	if !k.namespaced {
+		return nil
+	}
+	switch namespace := s.of("namespaces").objects[types.NamespacedName{Name: obj.GetNamespace()}]; {
+	case namespace == nil:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, obj.GetNamespace())
+	case namespace.GetDeletionTimestamp() != nil:
+		return apierrors.NewForbidden(k.resource.GroupResource(), obj.GetName(),
+			fmt.Errorf("namespace %s is being terminated", obj.GetNamespace()))
+	}
+	return nil
+}
+
+// complete makes of a new object what is stored of it.
+func (s *store) complete(k *kind, obj *object) {
+	if k.status {
+		delete(obj.Object, "status")
+	}
+	setAll(k, obj)
+	if s.admit != nil {
+		s.admit(k, obj)
+	}
+}
+
+// setAll fills in a kind's defaults, and writes a Secret's stringData into its data.
+func setAll(k *kind, obj *object) {
 	if k.schema != nil {
 		setDefaults(obj.Object, k.schema)
 	}
-	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && obj.GetDeletionGracePeriodSeconds() == nil {
+	text, _, _ := unstructured.NestedStringMap(obj.Object, "stringData")
+	if k.name != "Secret" || text == nil {
+		return
+	}
+	data, _, _ := unstructured.NestedStringMap(obj.Object, "data")
+	if data == nil {
+		data = map[string]string{}
+	}
+	for name, value := range text {
+		data[name] = base64.StdEncoding.EncodeToString([]byte(value))
+	}
+	delete(obj.Object, "stringData")
+	if err := unstructured.SetNestedStringMap(obj.Object, data, "data"); err != nil {
+		panic(err) // a Secret is an object
+	}
+}
+
+// update stores obj in the place of was, unless both are the same.
+func (s *store) update(k *kind, was, obj *object) *object {
+	setAll(k, obj)
+	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && obj.GetDeletionGracePeriodSeconds() == nil &&
+		(k.name != "Namespace" || s.isEmpty(obj.GetName())) {
 		s.note(k, was, nil)
 		return obj
 	}
@@ -236,6 +284,18 @@ func (s *store) delete(k *kind, was *object, options *metav1.DeleteOptions) *obj
 		s.release(was.GetUID())
 	}
 	return s.update(k, was, obj)
+}
+
+// isEmpty reports whether a namespace has no object.
+func (s *store) isEmpty(namespace string) bool {
+	for _, k := range s.kinds {
+		for name := range k.objects {
+			if k.namespaced && name.Namespace == namespace {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // release takes an owner off all objects.

@@ -16,7 +16,7 @@ const count = 4
 // TestConvergedStateIsPathIndependent is what the package is for.
 func TestConvergedStateIsPathIndependent(t *testing.T) {
 	t.Cleanup(func() { t.Log(met.String()) })
-	lanes.Check(t, count, holdSequence)
+	lanes.Run(t, count, func(t *testing.T, check lanes.Check) { check(t, holdSequence) })
 }
 
 // holdSequence draws a sequence and holds that what it ends in is what the same specs lead to directly.
