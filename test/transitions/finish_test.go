@@ -130,7 +130,7 @@ func (s *sequence) mendSpec(
 		mended = append(mended, "an mtu that the cloud refuses")
 	}
 	if slices.ContainsFunc(spec.AvailabilityZoneHints, func(zone string) bool {
-		return slices.Contains(surroundings.limits.NoZones, zone)
+		return slices.Contains(s.around.limits.NoZones, zone)
 	}) {
 		spec.AvailabilityZoneHints = nil
 		mended = append(mended, "zones that are not there")
@@ -151,7 +151,7 @@ func (s *sequence) takeBackForOthers(t *rapid.T, n *madeNetwork) bool {
 		return false
 	}
 	t.Logf("finish: take back Network %s", n.slot)
-	must(t, surroundings.people.update(s.ctx, "networks", n.resource.text("id"),
+	must(t, s.around.people.update(s.ctx, "networks", n.resource.text("id"),
 		resource{"shared": false, "router:external": false}))
 	return true
 }
@@ -163,7 +163,7 @@ func (s *sequence) removeStrange(t *rapid.T, n *madeNetwork, deleted bool) (mend
 	if n.resource == nil {
 		return nil
 	}
-	people, on := surroundings.people, "network_id="+n.resource.text("id")
+	people, on := s.around.people, "network_id="+n.resource.text("id")
 	ports, err := people.list(s.ctx, "ports", on)
 	must(t, err)
 	for _, p := range ports {

@@ -4,47 +4,40 @@
 // state is reached, it has to be the one that the same specs lead to directly, but for what is documented
 // (rules_test.go); nothing of what was deleted may be left, and then there has to be silence.
 //
-// The API server is a real one with the CRDs, the controllers are the real ones, with an Inventory that audits many times
-// a second, and the cloud is the emulator. Each sequence has namespaces, controllers and a cluster's UID of its own, so
-// that one that failed does not disturb the shorter ones that rapid tries after it.
+// All of it runs in virtual time, in a bubble of testing/synctest for each lane of sequences: the API server is that of
+// package simulation, the controllers are the real ones, and the cloud is the emulator. Which edits the API server refuses,
+// package specs says there, and test/integration holds that the real one refuses the same. Each sequence has namespaces,
+// controllers and a cluster's UID of its own, so that one that failed does not disturb the shorter ones that rapid tries
+// after it.
 package transitions
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"testing"
-
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
-	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/lanes"
+	"cloudteam.ztgame.com/network-controller/test/simulation"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
-// surroundings are what all sequences share. TestMain sets them, and nothing changes them afterwards.
-var surroundings struct {
-	// apiServer is an administrator's access without a rate limit; kube and networks are clients with it.
-	apiServer *rest.Config
-	kube      kubernetes.Interface
-	networks  versioned.Interface
+// scenery is what the sequences of a lane share. newScenery makes it, and nothing changes it afterwards.
+type scenery struct {
+	*harness.Surroundings
 	// people is an administrator's client, for those who look, and who change things behind the controllers' backs.
 	people *cloud
 	// pools are the ranges of the subnet pools, by their ids.
 	pools map[string]netip.Prefix
 	// projects are those that the controllers' credentials may be of, by the names below.
 	projects map[string]project
-	// limits are those of all specs: the security groups, QoS policies, external networks and subnet pools are the cloud's. What is of a slot
-	// comes to them (world.limits).
+	// limits are those of all specs: the security groups, QoS policies, external networks and subnet pools are the cloud's.
+	// What is of a slot comes to them (world.limits).
 	limits specs.Limits
 }
 
@@ -60,68 +53,39 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	lanes.SetDefaults(map[string]string{"rapid.checks": "8", "rapid.steps": "12", "rapid.shrinktime": "2m"})
-	harness.RunInParallel(count)
-	options := harness.Options{Components: harness.APIComponents()}
-	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
-		surroundings.apiServer, surroundings.kube, surroundings.networks = s.Admin, s.Kube, s.Networks
-		return run(m)
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "transitions:", err)
-		code = 1
-	}
-	os.Exit(code)
+	// Shrinking takes virtual time.
+	lanes.SetDefaults(map[string]string{"rapid.checks": "40", "rapid.steps": "12", "rapid.shrinktime": "2h"})
+	simulation.Install()
+	os.Exit(m.Run())
 }
 
-// run runs the tests with a cloud.
-func run(m *testing.M) (code int, err error) {
-	// The logs of hundreds of controllers say nothing that the sequence does not.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
-	s := &surroundings
-
-	zones := []string{"east", "west"}
-	emulator := neutrontest.New(neutrontest.Options{Tenants: []string{otherProject}, Zones: zones})
-	listener, err := emulator.Listen("127.0.0.1:0", nil)
-	if err != nil {
-		return 1, err
+// newScenery makes the surroundings of a lane, and a cloud that ends with the test.
+func newScenery(t *testing.T) *scenery {
+	t.Helper()
+	s := &scenery{
+		Surroundings: harness.Virtual(t, harness.Options{Tenants: []string{otherProject}}),
+		projects:     map[string]project{}, pools: map[string]netip.Prefix{},
+		limits: specs.Limits{
+			DNSNames:   true,
+			Namespaces: []string{homes[0], homes[1]}, MaxMTU: neutrontest.DefaultMaxMTU, Ports: len(portSlots),
+			PhysicalNetwork: "physnet1", Zones: []string{"east", "west"}, NoZones: []string{"nowhere"},
+		},
 	}
-	defer listener.Close()
-	dir, err := os.MkdirTemp("", "transitions-")
-	if err != nil {
-		return 1, err
+	ctx := t.Context()
+	if err := errors.Join(s.openProjects(ctx), s.openOutside(ctx), s.openPools(ctx)); err != nil {
+		t.Fatalf("making ready the cloud: %v", err)
 	}
-	defer os.RemoveAll(dir)
-	clouds := filepath.Join(dir, "clouds.yaml")
-	if err := os.WriteFile(clouds, []byte(listener.CloudsYAML()), 0o600); err != nil {
-		return 1, err
-	}
-	if err := os.Setenv("OS_CLIENT_CONFIG_FILE", clouds); err != nil {
-		return 1, err
-	}
-	s.limits = specs.Limits{
-		DNSNames:   true,
-		Namespaces: []string{homes[0], homes[1]}, MaxMTU: neutrontest.DefaultMaxMTU, Ports: len(portSlots),
-		PhysicalNetwork: "physnet1", Zones: zones, NoZones: []string{"nowhere"},
-	}
-	ctx := context.Background()
-	if err := errors.Join(openProjects(ctx, clouds), openOutside(ctx), openPools(ctx)); err != nil {
-		return 1, fmt.Errorf("making ready the cloud: %w", err)
-	}
-	return m.Run(), nil
+	return s
 }
 
 // openProjects logs in everywhere, finds a security group of each project, and makes QoS policies for all.
-func openProjects(ctx context.Context, file string) error {
-	s := &surroundings
-	s.projects = map[string]project{}
+func (s *scenery) openProjects(ctx context.Context) error {
 	for _, name := range []string{tenantProject, adminProject, otherProject} {
-		credentials, err := client.LoadCredentials(name)
+		credentials, err := client.LoadCredentialsFrom(s.CloudsFile, name)
 		if err != nil {
 			return err
 		}
-		c, err := openCloud(ctx, file, name)
+		c, err := openCloud(ctx, s.CloudsFile, name)
 		if err != nil {
 			return err
 		}
@@ -144,8 +108,7 @@ func openProjects(ctx context.Context, file string) error {
 }
 
 // openOutside makes the networks that routers lead to. No spec that is drawn has a subnet of /2 to /30 in their ranges.
-func openOutside(ctx context.Context) error {
-	s := &surroundings
+func (s *scenery) openOutside(ctx context.Context) error {
 	for i, text := range []string{"203.0.112.0/21", "203.0.120.0/21"} {
 		cidr, name := netip.MustParsePrefix(text), fmt.Sprintf("outside-%d", i+1)
 		made, err := s.people.create(ctx, "networks", resource{"name": name, "router:external": true})
@@ -169,9 +132,7 @@ func openOutside(ctx context.Context) error {
 }
 
 // openPools makes the subnet pools, for all projects. No spec that is drawn names an address of theirs.
-func openPools(ctx context.Context) error {
-	s := &surroundings
-	s.pools = map[string]netip.Prefix{}
+func (s *scenery) openPools(ctx context.Context) error {
 	for _, pool := range []struct {
 		name, cidr string
 		drawn      specs.SubnetPool

@@ -15,10 +15,10 @@ type allotments map[netip.Prefix]netip.Prefix
 // fromPool is the field in which a subnet names the pool that it is from.
 const fromPool = "subnetpool_id"
 
-func allotted(subnets []resource) allotments {
+func (c *scenery) allotted(subnets []resource) allotments {
 	ranges := allotments{}
 	for _, s := range subnets {
-		if pool, known := surroundings.pools[s.text(fromPool)]; known {
+		if pool, known := c.pools[s.text(fromPool)]; known {
 			is := netip.MustParsePrefix(s.text("cidr"))
 			ranges[is] = netip.PrefixFrom(pool.Addr(), is.Bits())
 		}
@@ -57,9 +57,9 @@ func moved(a netip.Addr, into netip.Prefix) netip.Addr {
 	return address
 }
 
-// standsFor reports whether a subnet in Neutron is the one that a spec declares.
-func (r resource) standsFor(declared cloudteamv1.SubnetSpec) bool {
-	if pool, from := surroundings.limits.SubnetPool(declared.SubnetPool); from {
+// isOf reports whether a subnet in Neutron is the one that a spec declares.
+func (c *scenery) isOf(r resource, declared cloudteamv1.SubnetSpec) bool {
+	if pool, from := c.limits.SubnetPool(declared.SubnetPool); from {
 		return r.text(fromPool) == pool.Names[0]
 	}
 	return r.text("cidr") == netip.MustParsePrefix(declared.CIDR).String()

@@ -25,6 +25,7 @@ type madeNetwork struct {
 }
 
 type madePort struct {
+	around *scenery
 	slot
 	object   cloudteamv1.NetworkPort
 	resource resource // nil if there is none
@@ -62,7 +63,7 @@ func (s *sequence) inventory(t *rapid.T, r realm) (networks []*madeNetwork, port
 	}
 	for _, p := range s.ports(t, r) {
 		at := slot{slices.Index(r.namespaces[:], p.Namespace), p.Name}
-		made := &madePort{at, p, first("ports", string(p.UID)), nil}
+		made := &madePort{s.around, at, p, first("ports", string(p.UID)), nil}
 		if i := slices.IndexFunc(networks, func(n *madeNetwork) bool { return r.key(n.slot) == p.Network() }); i >= 0 {
 			made.on = networks[i]
 		}
@@ -135,7 +136,7 @@ func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 func (p *madePort) inFirst() bool {
 	fixed, _ := p.resource["fixed_ips"].([]any)
 	return slices.ContainsFunc(p.on.subnets, func(subnet resource) bool {
-		return subnet.standsFor(p.on.object.Spec.SubnetSpec) && slices.ContainsFunc(fixed, func(a any) bool {
+		return p.around.isOf(subnet, p.on.object.Spec.SubnetSpec) && slices.ContainsFunc(fixed, func(a any) bool {
 			return a.(map[string]any)["subnet_id"] == subnet["id"]
 		})
 	})
@@ -188,11 +189,11 @@ func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 	delete(attributes, "tags")
 	delete(attributes, sharedWith)
 	if len(attributes) > 0 {
-		must(t, surroundings.people.update(s.ctx, "networks", id, attributes))
+		must(t, s.around.people.update(s.ctx, "networks", id, attributes))
 	}
 	kept := s.keepRouter(t, reached, direct)
 	if tags, differ := body["tags"].([]string); differ {
-		must(t, surroundings.people.tag(s.ctx, id, tags))
+		must(t, s.around.people.tag(s.ctx, id, tags))
 	}
 	if projects, differ := body[sharedWith].([]string); differ {
 		must(t, s.projectOf(reached.slot).share(s.ctx, id, projects))
@@ -267,7 +268,7 @@ func (s *sequence) keepRouter(t *rapid.T, reached, direct *madeNetwork) bool {
 			s.keep(t, field, reached, isOut[snat], wouldOut[snat], way)
 		}
 	}
-	id, people := direct.router.text("id"), surroundings.people
+	id, people := direct.router.text("id"), s.around.people
 	if len(kind) > 0 {
 		// Its controller may switch it on before it is made so.
 		s.await(t, func() error { return people.makeKind(s.ctx, id, kind) })
@@ -310,7 +311,7 @@ func (s *sequence) keepPort(t *rapid.T, reached, direct *madePort) bool {
 	if len(body) == 0 {
 		return false
 	}
-	must(t, surroundings.people.update(s.ctx, "ports", direct.resource.text("id"), body))
+	must(t, s.around.people.update(s.ctx, "ports", direct.resource.text("id"), body))
 	return true
 }
 

@@ -41,7 +41,7 @@ func (w *world) everything(t *rapid.T) everything {
 	t.Helper()
 	all := everything{}
 	for _, collection := range collections {
-		found, err := surroundings.people.list(w.ctx, collection, "")
+		found, err := w.around.people.list(w.ctx, collection, "")
 		must(t, err)
 		// A Network has several subnets, and several interfaces, which are numbered in this order.
 		slices.SortStableFunc(found, func(a, b resource) int {
@@ -49,7 +49,7 @@ func (w *world) everything(t *rapid.T) everything {
 		})
 		all[collection] = found
 	}
-	shares, err := surroundings.people.shares(w.ctx)
+	shares, err := w.around.people.shares(w.ctx)
 	must(t, err)
 	for _, n := range all["networks"] {
 		n[sharedWith] = shares[n.text("id")]
@@ -122,7 +122,7 @@ func (w *world) look(t *rapid.T, r realm) state {
 		}
 		add(fmt.Sprintf("NetworkPort %s/%s", r.drawn(p.Namespace), p.Name), string(p.UID), p.Spec, p.Status)
 	}
-	replace, ranges := strings.NewReplacer(names...), allotted(all["subnets"])
+	replace, ranges := strings.NewReplacer(names...), w.around.allotted(all["subnets"])
 	plain := state{}
 	for object, parts := range found {
 		plain[object] = map[string]any{}

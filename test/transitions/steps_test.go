@@ -108,7 +108,7 @@ func newSequence(w *world) *sequence {
 	}
 	for _, p := range portSlots {
 		past := &history{groups: [][]string{{}}}
-		for _, group := range surroundings.limits.SecurityGroups { // each is some project's own
+		for _, group := range w.around.limits.SecurityGroups { // each is some project's own
 			past.groups = append(past.groups, []string{group})
 		}
 		s.past["NetworkPort "+p.String()] = past
@@ -332,7 +332,7 @@ func (s *sequence) giveGateway(t *rapid.T, at slot, spec *cloudteamv1.NetworkSpe
 func (s *sequence) declarePort(t *rapid.T) {
 	number := rapid.IntRange(0, len(portSlots)-1).Draw(t, "port")
 	at := portSlots[number]
-	limits, past := surroundings.limits, s.portPast(at)
+	limits, past := s.around.limits, s.portPast(at)
 	// As a rule one that was declared, and in the port's own namespace.
 	anywhere := rapid.IntRange(0, 3).Draw(t, "anywhere")
 	known := slices.DeleteFunc(slices.Clone(networkSlots), func(n slot) bool {
@@ -432,7 +432,7 @@ func (w *world) endPort(t *rapid.T, p *cloudteamv1.NetworkPort) {
 // of finds what bears an object's marker in a collection of Neutron's, one of it: which one says the number.
 func (w *world) of(t *rapid.T, collection string, uid types.UID, which int) (resource, bool) {
 	t.Helper()
-	all, err := surroundings.people.list(w.ctx, collection, "")
+	all, err := w.around.people.list(w.ctx, collection, "")
 	must(t, err)
 	all = slices.DeleteFunc(all, func(r resource) bool { return r.owner(w.cluster) != string(uid) })
 	if len(all) == 0 {
@@ -466,14 +466,14 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 		{"name": "renamed"}, {"admin_state_up": false}, {"mtu": mtu}, {"port_security_enabled": security},
 		{"name": "renamed", "mtu": mtu, "port_security_enabled": security}, {"description": ""},
 		{"dns_domain": "others.example."}, {"tags": []string{"others'"}}, {sharedWith: []string{"others'", "project-b"}},
-		{"qos_policy_id": surroundings.limits.QoSPolicies[0]}, {"shared": true}, {"router:external": true},
+		{"qos_policy_id": s.around.limits.QoSPolicies[0]}, {"shared": true}, {"router:external": true},
 		{"provider:segmentation_id": firstVLAN + serial.Add(1)%vlans},
 	}).Draw(t, "body")
 	past := s.networkPast(at)
 	if tags, tagged := body["tags"].([]string); tagged {
 		s.meddle(t, at, "networks", "tag the network", func(r resource) error {
 			past.setByOthers(body)
-			return surroundings.people.tag(s.ctx, r.text("id"), tags)
+			return s.around.people.tag(s.ctx, r.text("id"), tags)
 		})
 		return
 	}
@@ -486,7 +486,7 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 	}
 	s.meddle(t, at, "networks", "set "+asJSON(body), func(r resource) error {
 		past.setByOthers(body)
-		return surroundings.people.update(s.ctx, "networks", r.text("id"), s.marked(t, at, body))
+		return s.around.people.update(s.ctx, "networks", r.text("id"), s.marked(t, at, body))
 	})
 }
 
@@ -503,12 +503,12 @@ func (s *sequence) meddleWithRouter(t *rapid.T) {
 	body := rapid.SampledFrom([]resource{
 		nil, {"name": "renamed"}, {"admin_state_up": false}, {"description": ""}, {"routes": []resource{}},
 		{"external_gateway_info": nil},
-		{"external_gateway_info": resource{"network_id": surroundings.limits.ExternalNetworks[0].Names[0]}},
+		{"external_gateway_info": resource{"network_id": s.around.limits.ExternalNetworks[0].Names[0]}},
 		{kindHA: true},
 	}).Draw(t, "body")
 	if body == nil {
 		s.meddle(t, at, "ports", "detach an interface", func(r resource) error {
-			return surroundings.people.detach(s.ctx, r.text("device_id"), r.text("id"))
+			return s.around.people.detach(s.ctx, r.text("device_id"), r.text("id"))
 		})
 		return
 	}
@@ -517,7 +517,7 @@ func (s *sequence) meddleWithRouter(t *rapid.T) {
 		return
 	}
 	s.meddle(t, at, "routers", "set the router's "+asJSON(body), func(r resource) error {
-		return surroundings.people.update(s.ctx, "routers", r.text("id"), s.marked(t, at, body))
+		return s.around.people.update(s.ctx, "routers", r.text("id"), s.marked(t, at, body))
 	})
 }
 
@@ -534,7 +534,7 @@ func (s *sequence) meddleWithKind(t *rapid.T, at slot) {
 	other := !*n.Spec.Router.HA
 	s.meddle(t, at, "routers", fmt.Sprintf("switch off, and set ha %t,", other), func(r resource) error {
 		s.networkPast(at).setByOthers(resource{kindHA: other})
-		return surroundings.people.makeKind(s.ctx, r.text("id"), resource{kindHA: other})
+		return s.around.people.makeKind(s.ctx, r.text("id"), resource{kindHA: other})
 	})
 }
 
@@ -575,14 +575,14 @@ func (s *sequence) meddleWithSubnet(t *rapid.T) {
 		if keeps && (r["ipv6_address_mode"] != nil || r["ipv6_ra_mode"] != nil) {
 			return nil // A port that is made meanwhile would never come to the address that it makes itself.
 		}
-		return surroundings.people.update(s.ctx, "subnets", r.text("id"), s.marked(t, at, body))
+		return s.around.people.update(s.ctx, "subnets", r.text("id"), s.marked(t, at, body))
 	})
 }
 
 func (s *sequence) removeNetwork(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
 	s.meddle(t, at, "networks", "delete the network", func(r resource) error {
-		people := surroundings.people
+		people := s.around.people
 		ports, err := people.list(s.ctx, "ports", "network_id="+r.text("id"))
 		must(t, err)
 		for _, p := range ports { // what stays keeps the network
@@ -599,7 +599,7 @@ func (s *sequence) removeNetwork(t *rapid.T) {
 func (s *sequence) removeSubnet(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
 	s.meddle(t, at, "subnets", "delete the subnet", func(r resource) error {
-		return surroundings.people.remove(s.ctx, "subnets", r.text("id"))
+		return s.around.people.remove(s.ctx, "subnets", r.text("id"))
 	})
 }
 
@@ -621,7 +621,7 @@ func (s *sequence) meddleWithPort(t *rapid.T) {
 	number := rapid.IntRange(0, len(portSlots)-1).Draw(t, "port")
 	at := portSlots[number]
 	past := s.portPast(at)
-	groups := rapid.SliceOfNDistinct(rapid.SampledFrom(surroundings.limits.SecurityGroups), 0, 3, rapid.ID).Draw(t, "groups")
+	groups := rapid.SliceOfNDistinct(rapid.SampledFrom(s.around.limits.SecurityGroups), 0, 3, rapid.ID).Draw(t, "groups")
 	bodies := []resource{
 		{"name": "renamed"}, {"admin_state_up": false}, {"security_groups": groups},
 		{"mac_address": fmt.Sprintf("fa:16:3e:00:00:%02x", number)}, {"fixed_ips": []resource{}},
@@ -630,7 +630,7 @@ func (s *sequence) meddleWithPort(t *rapid.T) {
 		place := past.on
 		place.Number = number
 		bodies = append(bodies, resource{"fixed_ips": []resource{
-			{"ip_address": surroundings.limits.Named(place, 3).String()},
+			{"ip_address": s.around.limits.Named(place, 3).String()},
 		}})
 	}
 	what := rapid.IntRange(0, 5).Draw(t, "what")
@@ -639,14 +639,14 @@ func (s *sequence) meddleWithPort(t *rapid.T) {
 		if _, sets := body["security_groups"]; sets {
 			past.groups = append(past.groups, slices.Sorted(slices.Values(groups)))
 		}
-		return surroundings.people.update(s.ctx, "ports", id, body)
+		return s.around.people.update(s.ctx, "ports", id, body)
 	})
 }
 
 func (s *sequence) removePort(t *rapid.T) {
 	at := rapid.SampledFrom(portSlots).Draw(t, "port")
 	s.meddleWithOnePort(t, at, "delete the port", func(id string) error {
-		return surroundings.people.remove(s.ctx, "ports", id)
+		return s.around.people.remove(s.ctx, "ports", id)
 	})
 }
 

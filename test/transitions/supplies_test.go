@@ -98,7 +98,7 @@ func (w *world) renew(r realm, at slot) {
 
 // limits are those of the specs of a slot, with the names that are drawn.
 func (w *world) limits(at slot) specs.Limits {
-	l := surroundings.limits
+	l := w.around.limits
 	project := w.homes[at]
 	l.Administrator = project == adminProject
 	l.VLANs, l.VNIs, l.Routers = drawnVLANs, drawnVNIs, drawnRouters
@@ -114,12 +114,12 @@ func (w *world) limits(at slot) specs.Limits {
 }
 
 // words are what stands for each of the drawn names in a realm's slot.
-func (s *supply) words() map[string]string {
+func (s *supply) words(c *scenery) map[string]string {
 	words := map[string]string{drawnImport: s.imported}
 	for i, drawn := range drawnRouters {
 		words[drawn] = s.routers[i].word()
 	}
-	for _, e := range surroundings.limits.ExternalNetworks {
+	for _, e := range c.limits.ExternalNetworks {
 		for i, drawn := range drawnHosts {
 			words[specs.Address(e.CIDR, int(drawn)).String()] = specs.Address(e.CIDR, int(s.hosts[i])).String()
 		}
@@ -173,7 +173,7 @@ func (w *world) networkSpec(t *rapid.T, r realm, at slot, spec cloudteamv1.Netwo
 			s.routers[i].id = w.makeByHand(t, at, "routers", resource{"name": "by hand"}).text("id")
 		}
 	}
-	words := s.words()
+	words := s.words(w.around)
 	for i, home := range homes {
 		words[home] = r.namespaces[i]
 	}
@@ -184,7 +184,7 @@ func (w *world) networkSpec(t *rapid.T, r realm, at slot, spec cloudteamv1.Netwo
 func (w *world) drawnNetworkSpec(r realm, at slot, spec cloudteamv1.NetworkSpec) cloudteamv1.NetworkSpec {
 	s := w.supplyOf(r, at)
 	words, numbers := map[string]string{}, map[int64]int64{}
-	for drawn, is := range s.words() {
+	for drawn, is := range s.words(w.around) {
 		words[is] = drawn
 	}
 	for drawn, is := range s.numbers() {
@@ -198,7 +198,7 @@ func (w *world) drawnNetworkSpec(r realm, at slot, spec cloudteamv1.NetworkSpec)
 }
 
 // projectOf is the client of a member of the project of a slot.
-func (w *world) projectOf(at slot) *cloud { return surroundings.projects[w.homes[at]].cloud }
+func (w *world) projectOf(at slot) *cloud { return w.around.projects[w.homes[at]].cloud }
 
 // makeByHand makes a resource in the project of a slot, as people do.
 func (w *world) makeByHand(t *rapid.T, at slot, collection string, body resource) resource {
@@ -254,16 +254,16 @@ func (s *sequence) makeNetwork(
 ) string {
 	t.Helper()
 	id := s.makeByHand(t, at, "networks", body).text("id")
-	of := subnetBody(subnet)
+	of := s.around.subnetBody(subnet)
 	of["network_id"], of["name"] = id, "by hand, too"
 	made := s.makeSubnet(t, at, of)
 	if subnet.SubnetPool != "" && subnet.Gateway == cloudteamv1.GatewayNone {
-		must(t, surroundings.people.update(s.ctx, "subnets", made.text("id"), resource{
+		must(t, s.around.people.update(s.ctx, "subnets", made.text("id"), resource{
 			"gateway_ip": nil, "allocation_pools": everyHost(netip.MustParsePrefix(made.text("cidr"))),
 		}))
 	}
 	// Beside a subnet from a pool Neutron has no other of its version.
-	fits := subnet.SubnetPool == "" || surroundings.limits.IsIPv6(subnet)
+	fits := subnet.SubnetPool == "" || s.around.limits.IsIPv6(subnet)
 	if more && fits && !specs.CIDR(subnet).Overlaps(strange) {
 		s.makeSubnet(t, at, resource{"network_id": id, "name": "more", "ip_version": 4, "cidr": strange.String()})
 	}
@@ -279,12 +279,12 @@ func (w *world) makeSubnet(t *rapid.T, at slot, body resource) resource {
 }
 
 // subnetBody is a subnet as people would ask Neutron for it. Of one from a pool, Neutron chooses the gateway.
-func subnetBody(spec cloudteamv1.SubnetSpec) resource {
+func (c *scenery) subnetBody(spec cloudteamv1.SubnetSpec) resource {
 	body := resource{"ip_version": 4, "enable_dhcp": spec.DHCP == nil || *spec.DHCP}
-	if surroundings.limits.IsIPv6(spec) {
+	if c.limits.IsIPv6(spec) {
 		body["ip_version"] = 6
 	}
-	if pool, from := surroundings.limits.SubnetPool(spec.SubnetPool); from {
+	if pool, from := c.limits.SubnetPool(spec.SubnetPool); from {
 		body[fromPool] = pool.Names[0]
 	} else {
 		body["cidr"] = specs.CIDR(spec).String()
@@ -349,7 +349,7 @@ func (s *sequence) copyImported(t *rapid.T, n *madeNetwork, spec cloudteamv1.Net
 	}
 	id := s.makeByHand(t, n.slot, "networks", body).text("id")
 	s.supplyOf(s.direct, n.slot).imported = id
-	people := surroundings.people
+	people := s.around.people
 	must(t, people.update(s.ctx, "networks", id, likeness(n.resource, "shared", "router:external", "qos_policy_id")))
 	must(t, s.projectOf(n.slot).share(s.ctx, id, n.resource[sharedWith].([]string)))
 	must(t, people.tag(s.ctx, id, asSet(n.resource["tags"])))
@@ -357,7 +357,7 @@ func (s *sequence) copyImported(t *rapid.T, n *madeNetwork, spec cloudteamv1.Net
 		like := likeness(is, "cidr", "ip_version", "gateway_ip", "enable_dhcp", "allocation_pools", "dns_nameservers",
 			"host_routes", "ipv6_address_mode", "ipv6_ra_mode", "service_types", "dns_publish_fixed_ip")
 		maps.DeleteFunc(like, func(name string, value any) bool { return value == nil && name != "gateway_ip" })
-		if isFirst := is.standsFor(spec.SubnetSpec); isFirst && !n.object.Observes() {
+		if isFirst := s.around.isOf(is, spec.SubnetSpec); isFirst && !n.object.Observes() {
 			if len(spec.ServiceTypes) == 0 {
 				delete(like, "service_types")
 			}
@@ -404,7 +404,7 @@ func (s *sequence) makePooled(t *rapid.T, at slot, pool string, like resource) {
 			ranges = append(ranges, resource{"start": move(of["start"]), "end": move(of["end"])})
 		}
 	}
-	must(t, surroundings.people.update(s.ctx, "subnets", made.text("id"), resource{
+	must(t, s.around.people.update(s.ctx, "subnets", made.text("id"), resource{
 		"gateway_ip": move(like["gateway_ip"]), "allocation_pools": ranges,
 	}))
 }

@@ -2,6 +2,7 @@ package transitions
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -16,12 +17,17 @@ const count = 4
 // TestConvergedStateIsPathIndependent is what the package is for.
 func TestConvergedStateIsPathIndependent(t *testing.T) {
 	t.Cleanup(func() { t.Log(met.String()) })
-	lanes.Run(t, count, func(t *testing.T, check lanes.Check) { check(t, holdSequence) })
+	lanes.Run(t, count, func(t *testing.T, check lanes.Check) {
+		synctest.Test(t, func(t *testing.T) {
+			around := newScenery(t)
+			check(t, func(t *rapid.T) { holdSequence(t, around) })
+		})
+	})
 }
 
 // holdSequence draws a sequence and holds that what it ends in is what the same specs lead to directly.
-func holdSequence(t *rapid.T) {
-	w, stop := newWorld(t)
+func holdSequence(t *rapid.T, around *scenery) {
+	w, stop := newWorld(t, around)
 	defer stop()
 	s := newSequence(w)
 	// Most steps are nothing before there is something.
