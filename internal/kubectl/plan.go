@@ -90,6 +90,7 @@ func (f *factory) planFiles(
 	if err != nil {
 		return result, nil, err
 	}
+	defer planner.Close()
 	if result.Objects, err = planAll(ctx, cluster, planner, file); err != nil {
 		return result, nil, err
 	}

@@ -69,7 +69,7 @@ type Planner struct {
 }
 
 // New makes a Planner for the cluster of a UID, which is that of the namespace kube-system. It reads what other objects
-// an object depends on. What the user may not read is noted.
+// an object depends on. What the user may not read is noted. The caller MUST call Close.
 func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster string) (*Planner, error) {
 	factory := informers.NewSharedInformerFactory(c.Networks, 0)
 	networks, ports := factory.Cloudteam().V1().Networks(), factory.Cloudteam().V1().NetworkPorts()
@@ -106,6 +106,17 @@ func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster stri
 	p.groups.ReachClouds(anyCloud{in})
 	p.floating.ReachClouds(anyCloud{withComing{in, p}})
 	return p, nil
+}
+
+// Close ends the goroutines of the controllers' queues.
+func (p *Planner) Close() {
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, c := range []interface {
+		Run(ctx context.Context, workers int) error
+	}{p.networks, p.ports, p.groups, p.floating} {
+		_ = c.Run(done, 1) // with a context that is done, it only closes the queue
+	}
 }
 
 // anyCloud has the user's credentials stand for those of each object.
