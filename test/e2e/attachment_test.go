@@ -17,6 +17,7 @@ import (
 // TestAttachments holds what a cluster with Multus gets: a NetworkAttachmentDefinition for each Network, and those of
 // others left to it. Garbage collection, which takes half a minute to learn of a new CRD, is not waited for.
 func TestAttachments(t *testing.T) {
+	withProcesses(t)
 	client := dynamic.NewForConfigOrDie(admin)
 	surroundings.KnowAttachments(t)
 	namespace := newNamespace(t)

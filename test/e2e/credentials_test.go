@@ -93,6 +93,7 @@ func awaitStalled(t *testing.T, namespace, name, reason, text string) {
 // TestCredentialsOfNamespaces has Networks in a tenant's project, by a Secret, beside the controller's own in the
 // administrator's.
 func TestCredentialsOfNamespaces(t *testing.T) {
+	withProcesses(t)
 	startController(t, "admin")
 	for sentence, test := range map[string]func(t *testing.T, namespace, name string){
 		"a Network and its ports are in the project of its Secret, and others in the controller's own": testTwoProjects,

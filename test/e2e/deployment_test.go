@@ -175,6 +175,7 @@ func holdApart(t *testing.T, namespace string) { t.Helper(); surroundings.HoldAp
 // TestDeployment takes Deployments and Pods that declare networks through their lives, on a control plane that makes and
 // schedules Pods.
 func TestDeployment(t *testing.T) {
+	withProcesses(t)
 	startController(t, "tenant")
 	awaitGate(t, newNamespace(t))
 	parallel := func(sentence string, test func(t *testing.T, c *cloud, namespace, network, networkID string)) {

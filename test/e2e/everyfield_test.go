@@ -38,6 +38,7 @@ func TestEveryField(t *testing.T) {
 				continue // Neutron cannot tell the ways apart, and one life in it takes a minute
 			}
 			t.Run(cloudName+"/"+string(way), func(t *testing.T) {
+				withProcesses(t)
 				startController(t, cloudName, "--resync-period=1s")
 				newAttempt(t, reference, cloudName, way).live()
 			})

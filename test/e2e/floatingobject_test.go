@@ -45,6 +45,7 @@ func (c *cloud) awaitFloating(namespace, name, reason, port string) *cloudteamv1
 // TestFloatingIPObjects leads a FloatingIP to one NetworkPort after another, and a Service's to the Pods of a
 // Deployment. The addresses stay.
 func TestFloatingIPObjects(t *testing.T) {
+	withProcesses(t)
 	startController(t, "tenant")
 	namespace, c := newNamespace(t), open(t, "tenant")
 	administrator := open(t, "admin")

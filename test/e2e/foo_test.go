@@ -75,6 +75,7 @@ func awaitAvailable(t *testing.T, namespace, name string, want int32) {
 // TestFoo takes the sample through its life: beside the other controllers with an administrator's rights, and alone with
 // no more than config/foo gives.
 func TestFoo(t *testing.T) {
+	withProcesses(t)
 	for sentence, begin := range map[string]func(t *testing.T) *process{
 		"beside Networks": func(t *testing.T) *process {
 			return startController(t, "tenant", "--kubeconfig", surroundings.AdminKubeconfig, "--controllers=foo,network")
@@ -100,7 +101,7 @@ func TestFoo(t *testing.T) {
 			}
 			awaitEvent(t, namespace, foo.Name, v1alpha1.EventDeleted, `"renamed"`)
 			awaitAvailable(t, namespace, foo.Name, 1)
-			if strings.Contains(p.Output.String(), "forbidden") {
+			if strings.Contains(p.Log(), "forbidden") {
 				t.Error("it lacks a right")
 			}
 			p.signal(syscall.SIGTERM)
@@ -120,6 +121,7 @@ func startFooController(t *testing.T) *process {
 
 // TestFooIsCollected deletes Foos: their Deployments and Pods go by garbage collection.
 func TestFooIsCollected(t *testing.T) {
+	withProcesses(t)
 	startFooController(t)
 	namespace := newNamespace(t)
 	foos := networks.SamplecontrollerV1alpha1().Foos(namespace)

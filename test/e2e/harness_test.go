@@ -1,18 +1,20 @@
 package e2e
 
 import (
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // process is a network-controller that a test has started.
 type process struct {
-	*harness.Process
+	harness.Controller
 }
 
 // electing are the flags by which a process takes part in the election that config/rbac gives the right to. A process
@@ -41,16 +43,21 @@ func start(t *testing.T, environment []string, arguments ...string) *process {
 	var secrets harness.Secrets
 	secrets.AddClouds(t, cloudsFile)
 	secrets.AddAccount(t, kubeconfig)
-	var p *harness.Process
+	var p harness.Controller
 	t.Cleanup(func() {
 		if p == nil {
 			return // it did not start
 		}
-		if shown := secrets.In(p.Output.String()); len(shown) > 0 {
+		if shown := secrets.In(p.Log()); len(shown) > 0 {
 			t.Errorf("the log shows %s", strings.Join(shown, ", "))
 		}
 	})
-	p = surroundings.Start(t, environment, append(electing(), arguments...)...)
+	arguments = append(electing(), arguments...)
+	if virtualTime {
+		p = harness.StartVirtual(t, strings.TrimPrefix(environment[0], "OS_CLIENT_CONFIG_FILE="), arguments...)
+	} else {
+		p = surroundings.Start(t, environment, arguments...)
+	}
 	return &process{p}
 }
 
@@ -68,6 +75,24 @@ func startController(t *testing.T, cloud string, more ...string) *process {
 func (p *process) signal(s syscall.Signal)    { p.Signal(s) }
 func (p *process) awaitExit(t *testing.T) int { t.Helper(); return p.AwaitExit(t) }
 func (p *process) kill(t *testing.T)          { t.Helper(); p.Kill(t); forgetLeader(t) }
+
+// serve serves an emulator to the test, under a name in virtual time.
+func serve(
+	t *testing.T, server *neutrontest.Server, name string, middleware func(http.Handler) http.Handler,
+) *neutrontest.Listener {
+	t.Helper()
+	var listener *neutrontest.Listener
+	if virtualTime {
+		listener = server.Serve(surroundings.Listen(name), middleware)
+	} else {
+		var err error
+		if listener, err = server.Listen("127.0.0.1:0", middleware); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = listener.Close() }) // the process has ended
+	return listener
+}
 
 // cloud is a second opinion on what is in Neutron.
 type cloud struct {

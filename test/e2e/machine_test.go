@@ -86,6 +86,7 @@ func awaitMachinePorts(t *testing.T, c *cloud, namespace, networkID string, want
 // TestVirtualMachinesKeepTheirPorts takes a virtual machine of KubeVirt through restarts and live migrations with one
 // port, which goes with it.
 func TestVirtualMachinesKeepTheirPorts(t *testing.T) {
+	withProcesses(t)
 	c, administrator := open(t, "tenant"), open(t, "admin")
 	namespace := newNamespace(t)
 	startController(t, "tenant")

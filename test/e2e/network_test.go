@@ -35,6 +35,7 @@ func unique(t *testing.T, namespace string) string {
 // TestNetwork is the story that the README tells: the example becomes real, follows its spec, comes back from drift and
 // is deleted, and a foreign network of its name is left alone.
 func TestNetwork(t *testing.T) {
+	withProcesses(t)
 	startController(t, "tenant")
 	c, namespace := open(t, "tenant"), newNamespace(t)
 	name := unique(t, namespace)
@@ -167,6 +168,7 @@ func wantFields(t *testing.T, got, want resource) {
 
 // TestStart holds what a user gets who starts the binary in a way that cannot work.
 func TestStart(t *testing.T) {
+	withProcesses(t)
 	broken := filepath.Join(t.TempDir(), "clouds.yaml")
 	if err := os.WriteFile(broken, []byte("clouds:\n  admin:\n    auth: canary-hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -202,7 +204,7 @@ func TestStart(t *testing.T) {
 			if code := p.awaitExit(t); code != 1 {
 				t.Errorf("it exits with %d, want 1", code)
 			}
-			output := p.Output.String()
+			output := p.Log()
 			for _, want := range append(test.want, "network-controller: ") {
 				if !strings.Contains(output, want) {
 					t.Errorf("it does not print %q", want)

@@ -95,6 +95,7 @@ func noPorts(t *testing.T, c *cloud, networkID string) {
 
 // TestNetworkPort has a port become real, come back from drift and be deleted.
 func TestNetworkPort(t *testing.T) {
+	withProcesses(t)
 	startController(t, "tenant", "--controllers=network,networkport")
 	c, namespace := open(t, "tenant"), newNamespace(t)
 	network := unique(t, namespace)

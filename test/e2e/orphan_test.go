@@ -70,6 +70,7 @@ func (r *recorder) take() []string {
 // TestOrphans deletes objects by force while no controller runs. Its cloud is its own, so that whose resources are in it
 // is known, and so is what share of them is gone.
 func TestOrphans(t *testing.T) {
+	withProcesses(t)
 	var writes recorder
 	cloud := neutrontest.New(neutrontest.Options{OnCall: writes.note})
 	listener, err := cloud.Listen("127.0.0.1:0", nil)

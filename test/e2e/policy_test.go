@@ -102,6 +102,7 @@ const (
 
 // TestPolicies has MultiNetworkPolicies decide about the ports of Pods.
 func TestPolicies(t *testing.T) {
+	withProcesses(t)
 	startController(t, "tenant")
 	namespace, c := newNamespace(t), open(t, "tenant")
 	network := unique(t, namespace)

@@ -42,6 +42,7 @@ func annotateNodes(t *testing.T, annotations func(node string) map[string]any) {
 // credentials of their own, and the agent is told. On the real Neutron, which has no agents of its own here, the binding
 // fails, and the NetworkPort says so.
 func TestNeutronExpectsAPortOnTheNodeOfItsPod(t *testing.T) {
+	withProcesses(t)
 	for name, c := range map[string]struct {
 		arguments []string
 		mode      cloudteamv1.AttachmentMode
@@ -91,6 +92,7 @@ func TestNeutronExpectsAPortOnTheNodeOfItsPod(t *testing.T) {
 // TestAPortGoesIntoTheTrunkOfItsPodsNode: where a node is a virtual machine, its port's trunk carries the ports of its
 // Pods, each with a VLAN of its own, by a member's rights. They leave it before they are deleted.
 func TestAPortGoesIntoTheTrunkOfItsPodsNode(t *testing.T) {
+	withProcesses(t)
 	startController(t, "tenant")
 	namespace := newNamespace(t)
 	awaitGate(t, namespace)

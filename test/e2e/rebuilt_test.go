@@ -17,10 +17,13 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 // TestRebuiltClusterAdopts loses a cluster with its etcd. A new one that gets the same YAML goes on with the same networks.
 func TestRebuiltClusterAdopts(t *testing.T) {
+	nightly.Only(t, "it starts two control planes; the tests of kubectl network adopt hold each step")
+	withProcesses(t)
 	cloud := neutrontest.New(neutrontest.Options{})
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	if err := os.WriteFile(file, []byte(cloud.Start(t).CloudsYAML()), 0o600); err != nil {

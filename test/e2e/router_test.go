@@ -48,6 +48,7 @@ func (w *routed) act(routerID, action string, body resource) {
 
 // TestRouter has a Network's router become real, follow its spec, come back from drift and be deleted.
 func TestRouter(t *testing.T) {
+	withProcesses(t)
 	startController(t, "tenant")
 	w, administrator, namespace := &routed{t, open(t, "tenant")}, open(t, "admin"), newNamespace(t)
 	name := unique(t, namespace)

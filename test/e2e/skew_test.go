@@ -26,6 +26,7 @@ const earlier = "21691f4e146013b1b4afa06c32de87095f18adfe"
 // TestVersionSkew has an earlier binary make what users have, upgrades it, and goes back, with today's CRDs all the
 // time. In the end it does so with objects and fields that the earlier binary does not know.
 func TestVersionSkew(t *testing.T) {
+	withProcesses(t)
 	nightly.Only(t, "it builds an earlier version, and changes between the two six times")
 	binary := surroundings.Earlier(t, earlier)
 	cloud := neutrontest.New(neutrontest.Options{})

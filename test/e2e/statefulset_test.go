@@ -69,6 +69,7 @@ func whatPodsHave(t *testing.T, namespace string, want int) map[string][]string 
 // TestStatefulSetsKeepTheirPorts has Pods of a StatefulSet come back to their ports, through all that a StatefulSet goes
 // through, and the ports go when no Pod will come back.
 func TestStatefulSetsKeepTheirPorts(t *testing.T) {
+	withProcesses(t)
 	c := open(t, "tenant")
 	namespace := newNamespace(t)
 	startController(t, "tenant")

@@ -22,6 +22,7 @@ import (
 // yet by which it is refused today. The API server takes all that does not change its spec, so that the object says
 // what Neutron refuses, and the rest of it is kept; and it can be put right.
 func TestStoredNetworkThatBreaksNewRule(t *testing.T) {
+	withProcesses(t)
 	namespace := newNamespace(t)
 	name := unique(t, namespace)
 	spec := cloudteamv1.NetworkSpec{

@@ -17,10 +17,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
 func TestMetricsAreForAccountsThatRBACAllows(t *testing.T) {
+	withProcesses(t)
 	namespace := newNamespace(t)
 	p := startController(t, "tenant", "--metrics-bind-address=127.0.0.1:0")
 	_, err := kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -55,7 +57,7 @@ func TestMetricsAreForAccountsThatRBACAllows(t *testing.T) {
 		{"", http.StatusUnauthorized},
 	} {
 		eventually(t, func() error {
-			_, after, _ := strings.Cut(p.Output.String(), `"Serving metrics to callers that RBAC allows" address="`)
+			_, after, _ := strings.Cut(p.Log(), `"Serving metrics to callers that RBAC allows" address="`)
 			address, _, _ := strings.Cut(after, `"`)
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
 			if err != nil {
@@ -84,7 +86,7 @@ func TestMetricsAreForAccountsThatRBACAllows(t *testing.T) {
 // peak gives the most memory that a process had, in MiB.
 func (p *process) peak(t *testing.T) int {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Controller.(*harness.Process).PID()))
 	if err != nil {
 		t.Skip("there is no /proc:", err)
 	}
@@ -104,6 +106,7 @@ const goMemoryLimit = 460
 // the controller watches. It holds that neither the leader nor its standby needs more than config/manager allows, while
 // the objects come, and when the processes begin with all of them. E2E_LARGE_OBJECTS is the number of objects.
 func TestTenantsCannotFillTheMemory(t *testing.T) {
+	withProcesses(t)
 	nightly.Only(t, "it makes 256 KiB objects by the hundred and reads what memory the system gave")
 	before, _ := pair(t, func() {})
 	namespace, secrets := newNamespace(t), newNamespace(t)

@@ -113,6 +113,7 @@ func (c *collector) roots() (roots []*traced) {
 // TestTraces holds what an operator sees of a Network's life in traces: why each sync ran, what it planned, and each
 // call to Neutron with the id under which Neutron's own log has it. The log is in JSON and leads to the trace.
 func TestTraces(t *testing.T) {
+	withProcesses(t)
 	collected := startCollector(t)
 	namespace := newNamespace(t)
 	name := unique(t, namespace)
@@ -130,7 +131,7 @@ func TestTraces(t *testing.T) {
 		t.Errorf("the collector got %q", collected.odd)
 	}
 	applied := 0
-	for line := range strings.Lines(p.Output.String()) {
+	for line := range strings.Lines(p.Log()) {
 		var record struct{ Msg, Trace, Object string }
 		if err := json.Unmarshal([]byte(line), &record); err != nil {
 			t.Errorf("the log has a line that is not JSON: %s", line)

@@ -359,34 +359,36 @@ func (w *trouble) address(external string) {
 type furtherCase struct {
 	reason string
 	reasonCase
+	// leaves is whether its objects keep the external networks.
+	leaves bool
 }
 
 // floatingIPCases are about ports with floating IPs, and about FloatingIPs, by what is wrong with them.
 func floatingIPCases() map[string]furtherCase {
 	return map[string]furtherCase{
-		"no external network has the name": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+		"no external network has the name": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
 			w.ready()
 			w.floats(w.net + "-nowhere")
 		}, thePort, ofThePort + "Rejected", "Change the field"}},
-		"the Network has no router": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+		"the Network has no router": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
 			w.ready()
 			w.floats(theOutside)
 		}, thePort, ofThePort + "Rejected > " + ofTheNetwork + "NoRouter", "Set spec.router.externalNetwork"}},
-		"the router leads to another external network": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+		"the router leads to another external network": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
 			w.ready(leadsTo(theOther))
 			w.floats(theOutside)
 		}, thePort, ofThePort + "Rejected > " + ofTheNetwork + "NoRouter", "Set spec.router.externalNetwork"}},
-		"a Pod's Network has no router": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+		"a Pod's Network has no router": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
 			awaitGate(w.T, w.ns)
 			w.ready()
 			w.pod(w.net, func(p *corev1.Pod) { p.Annotations[cloudteamv1.AnnotationFloatingIP] = theOutside })
 		}, "Pod bare", "Pod NS/bare Ports(NotReady|Failed) > NetworkPort NS/[^ ]+ Rejected > " + ofTheNetwork + "NoRouter",
 			"Set spec.router.externalNetwork"}},
-		"the external network has no address left": {cloudteamv1.ReasonAddressesExhausted, reasonCase{func(w *trouble) {
+		"the external network has no address left": {reason: cloudteamv1.ReasonAddressesExhausted, reasonCase: reasonCase{func(w *trouble) {
 			w.ready(leadsTo(theFull))
 			w.floats(theFull)
 		}, thePort, ofThePort + "AddressesExhausted > " + ofThePort + "ExternalNetworkFull", "have addresses added"}},
-		"somebody gave the port a floating IP": {cloudteamv1.ReasonAddressInUse, reasonCase{func(w *trouble) {
+		"somebody gave the port a floating IP": {reason: cloudteamv1.ReasonAddressInUse, reasonCase: reasonCase{func(w *trouble) {
 			w.ready(leadsTo(theOutside))
 			applyPort(w.T, w.ns, "port", on(w.net))
 			port := awaitPortReady(w.T, w.ns, "port").Status.PortID
@@ -394,7 +396,7 @@ func floatingIPCases() map[string]furtherCase {
 			w.tenant.create("floatingips", resource{"floating_network_id": network, "port_id": port})
 			editPort(w.T, w.ns, "port", `{"floatingIP":{"externalNetwork":"`+theOutside+`"}}`)
 		}, thePort, ofThePort + "AddressInUse > " + ofThePort + "FloatingIPTaken", "Remove that floating IP"}},
-		"somebody took it away, and it was repaired": {cloudteamv1.ReasonAvailable, reasonCase{func(w *trouble) {
+		"somebody took it away, and it was repaired": {reason: cloudteamv1.ReasonAvailable, reasonCase: reasonCase{func(w *trouble) {
 			w.ready(leadsTo(theOutside))
 			w.floats(theOutside)
 			port := awaitPortReady(w.T, w.ns, "port")
@@ -407,60 +409,60 @@ func floatingIPCases() map[string]furtherCase {
 				return nil
 			})
 		}, thePort, "", "and the floating IP 203.0.113."}},
-		"the router is to go": {cloudteamv1.ReasonInUse, reasonCase{func(w *trouble) {
+		"the router is to go": {reason: cloudteamv1.ReasonInUse, reasonCase: reasonCase{func(w *trouble) {
 			w.ready(leadsTo(theOutside))
 			w.floats(theOutside)
 			awaitPortReady(w.T, w.ns, "port")
 			edit(w.T, w.ns, w.net, `{"router":null}`)
 		}, theNetwork, ofTheNetwork + "InUse > " + ofThePort + "HasFloatingIP", "Remove spec.floatingIP here"}},
-		"the router is to lead to another external network": {cloudteamv1.ReasonInUse, reasonCase{func(w *trouble) {
+		"the router is to lead to another external network": {reason: cloudteamv1.ReasonInUse, reasonCase: reasonCase{func(w *trouble) {
 			w.ready(leadsTo(theOutside))
 			w.floats(theOutside)
 			awaitPortReady(w.T, w.ns, "port")
 			edit(w.T, w.ns, w.net, `{"router":{"externalNetwork":"`+theOther+`"}}`)
 		}, theNetwork, ofTheNetwork + "InUse > " + ofThePort + "HasFloatingIP", "Remove spec.floatingIP here"}},
-		"the project may have no floating IP": {cloudteamv1.ReasonQuotaExceeded, reasonCase{func(w *trouble) {
+		"the project may have no floating IP": {reason: cloudteamv1.ReasonQuotaExceeded, reasonCase: reasonCase{func(w *trouble) {
 			w.at("inward", leadsTo(theOutside))
 			awaitReady(w.T, w.ns, w.net)
 			w.floats(theOutside)
 		}, thePort, ofThePort + "QuotaExceeded", "quota raised"}},
 
-		"the port of a FloatingIP waits": {cloudteamv1.ReasonPortNotReady, reasonCase{func(w *trouble) {
+		"the port of a FloatingIP waits": {reason: cloudteamv1.ReasonPortNotReady, reasonCase: reasonCase{func(w *trouble) {
 			applyPort(w.T, w.ns, "port", on(w.net))
 			w.address(theOutside)
 		}, theAddress, ofTheAddress + "PortNotReady > " + ofThePort + "NetworkNotReady > " + ofTheNetwork + "NotFound",
 			"Create it"}},
-		"no external network has the name in a FloatingIP": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+		"no external network has the name in a FloatingIP": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
 			w.address(w.net + "-nowhere")
 		}, theAddress, ofTheAddress + "Rejected", "Change the field"}},
-		"the Network of a FloatingIP's port has no router": {cloudteamv1.ReasonRejected, reasonCase{func(w *trouble) {
+		"the Network of a FloatingIP's port has no router": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
 			w.ready()
 			applyPort(w.T, w.ns, "port", on(w.net))
 			w.address(theOutside)
 		}, theAddress, ofTheAddress + "Rejected > " + ofTheNetwork + "NoRouter", "spec.portName of the FloatingIP"}},
-		"the external network of a FloatingIP has no address left": {cloudteamv1.ReasonAddressesExhausted,
-			reasonCase{func(w *trouble) {
+		"the external network of a FloatingIP has no address left": {reason: cloudteamv1.ReasonAddressesExhausted,
+			reasonCase: reasonCase{func(w *trouble) {
 				network := w.tenant.one("networks", "name="+theTaken).id()
 				w.tenant.create("floatingips", resource{"floating_network_id": network})
 				w.address(theTaken)
 			}, theAddress, ofTheAddress + "AddressesExhausted", "added to the external network"}},
-		"the port of a FloatingIP has a floating IP of its own": {cloudteamv1.ReasonAddressInUse, reasonCase{func(w *trouble) {
+		"the port of a FloatingIP has a floating IP of its own": {reason: cloudteamv1.ReasonAddressInUse, reasonCase: reasonCase{func(w *trouble) {
 			w.ready(leadsTo(theOutside))
 			w.floats(theOutside)
 			awaitPortReady(w.T, w.ns, "port")
 			w.address(theOutside)
 		}, theAddress, ofTheAddress + "AddressInUse > " + ofThePort + "HasFloatingIP", "Remove spec.floatingIP here"}},
-		"a FloatingIP leads to the port that wants one of its own": {cloudteamv1.ReasonAddressInUse,
-			reasonCase{func(w *trouble) {
+		"a FloatingIP leads to the port that wants one of its own": {reason: cloudteamv1.ReasonAddressInUse,
+			reasonCase: reasonCase{func(w *trouble) {
 				w.leads()
 				editPort(w.T, w.ns, "port", `{"floatingIP":{"externalNetwork":"`+theOutside+`"}}`)
 			}, thePort, ofThePort + "AddressInUse > " + ofThePort + "FloatingIPTaken > " + ofTheAddress + "HasFloatingIP",
 				"Name another NetworkPort"}},
-		"the router of a FloatingIP is to go": {cloudteamv1.ReasonInUse, reasonCase{func(w *trouble) {
+		"the router of a FloatingIP is to go": {reason: cloudteamv1.ReasonInUse, reasonCase: reasonCase{func(w *trouble) {
 			w.leads()
 			edit(w.T, w.ns, w.net, `{"router":null}`)
 		}, theNetwork, ofTheNetwork + "InUse > " + ofTheAddress + "HasFloatingIP", "Name another NetworkPort"}},
-		"a FloatingIP leads to its port": {cloudteamv1.ReasonAvailable, reasonCase{func(w *trouble) { w.leads() },
+		"a FloatingIP leads to its port": {reason: cloudteamv1.ReasonAvailable, reasonCase: reasonCase{func(w *trouble) { w.leads() },
 			theAddress, "", "of NetworkPort port"}},
 	}
 }

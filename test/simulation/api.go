@@ -231,6 +231,9 @@ func (a *APIServer) carryOut(q *request) (any, error) {
 		})
 	}
 	if q.dryRun() {
+		if specOf(was) != specOf(obj) {
+			obj.SetGeneration(was.GetGeneration() + 1)
+		}
 		return q.shown(obj), nil
 	}
 	return q.shown(a.update(q.kind, was, obj)), nil
@@ -396,7 +399,7 @@ func (q *request) written(was *object) (*object, error) {
 	} else if err := q.patched(was, obj); err != nil {
 		return nil, err
 	}
-	if obj.GetUID() != was.GetUID() ||
+	if obj.GetUID() != "" && obj.GetUID() != was.GetUID() ||
 		obj.GetResourceVersion() != "" && obj.GetResourceVersion() != was.GetResourceVersion() {
 		return nil, q.conflict()
 	}
@@ -477,6 +480,7 @@ func (q *request) confined(was, obj *object) *object {
 		obj.Object["status"] = status
 	}
 	// What nobody writes.
+	obj.SetNamespace(was.GetNamespace())
 	obj.SetUID(was.GetUID())
 	obj.SetCreationTimestamp(was.GetCreationTimestamp())
 	obj.SetDeletionTimestamp(was.GetDeletionTimestamp())

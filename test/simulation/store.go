@@ -190,11 +190,6 @@ func (s *store) create(k *kind, obj *object) (*object, error) {
 	if err := s.hasRoom(k, obj); err != nil {
 		return nil, err
 	}
-	obj.SetGroupVersionKind(k.gvk())
-	obj.SetUID(uuid.NewUUID())
-	obj.SetGeneration(1)
-	obj.SetCreationTimestamp(now())
-	obj.SetDeletionTimestamp(nil)
 	s.complete(k, obj)
 	s.note(k, nil, obj)
 	return obj, nil
@@ -217,6 +212,11 @@ func (s *store) hasRoom(k *kind, obj *object) error {
 
 // complete makes of a new object what is stored of it.
 func (s *store) complete(k *kind, obj *object) {
+	obj.SetGroupVersionKind(k.gvk())
+	obj.SetUID(uuid.NewUUID())
+	obj.SetGeneration(1)
+	obj.SetCreationTimestamp(now())
+	obj.SetDeletionTimestamp(nil)
 	if k.status {
 		delete(obj.Object, "status")
 	}
