@@ -8,14 +8,16 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// created is what Neutron answers to a create.
-var created = gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}}
+// created is what Neutron answers to a create. gophercloud writes into it, and lanes run at once.
+func created() *gophercloud.RequestOpts {
+	return &gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}}
+}
 
 // newQoSPolicy makes a QoS policy that all projects see, and gives its id.
 func (c *cloud) newQoSPolicy(ctx context.Context, name string) (string, error) {
 	var answer map[string]resource
 	_, err := c.client.Post(ctx, c.client.ServiceURL("qos", "policies"),
-		resource{"policy": resource{"name": name, "shared": true}}, &answer, &created)
+		resource{"policy": resource{"name": name, "shared": true}}, &answer, created())
 	return answer["policy"].text("id"), err
 }
 
@@ -59,7 +61,7 @@ func (c *cloud) share(ctx context.Context, network string, projects []string) er
 	for _, project := range projects {
 		_, err := c.client.Post(ctx, c.client.ServiceURL("rbac-policies"), resource{"rbac_policy": resource{
 			"object_type": "network", "object_id": network, "action": "access_as_shared", "target_tenant": project,
-		}}, nil, &created)
+		}}, nil, created())
 		if err != nil {
 			return err
 		}
