@@ -85,22 +85,21 @@ SHARED = KUBEBUILDER_ASSETS="$(ASSETS)" bin/test-controlplane
 
 # The packages whose tests need a control plane. They wait most of the time and have deadlines: one at a time (-p 1).
 # CONVERGING has the product's code in the test's own process, STARTING starts the binaries that a user would.
-CONVERGING := ./test/integration ./test/transitions
-STARTING   := ./test/e2e ./test/adversary ./test/rights ./test/reader ./dev/controlplane/...
+CONVERGING := ./test/integration
+STARTING   := ./test/rights ./test/reader ./dev/controlplane/...
 # Those whose tests need none.
 UNIT = $$(comm -23 <(go list ./... | sort) \
   <(go list $(CONVERGING) $(STARTING) ./dev/dataplane/... ./test/dataplane ./test/install | sort))
 
-# Those of them in which none of the product's code runs at once, and the fault suite, which takes 10 minutes with the race
-# detector.
+# Those of them that the race detector is too slow for, or has nothing to see in.
 TOOLS = ^$(MODULE)/(tools|test)/
 
 # What runs with -p 1 is compiled one package at a time. This compiles first, with all CPUs.
 COMPILE = go list -export -test
 
-# The fault suite runs in virtual time with the unit tests. These are those of its scenarios that stand for all, with the
-# real binary.
-SENTINELS = FAULTS_PROCESSES=1 go test -short -timeout 20m ./test/faults
+# These run in virtual time with the unit tests. Here is what of them stands for all, with the real binary.
+SENTINELS = (E2E_PROCESSES=1 go test -short -count=1 -timeout 20m ./test/e2e; first=$$?; \
+  FAULTS_PROCESSES=1 go test -short -count=1 -timeout 20m ./test/faults && exit $$first)
 
 .PHONY: test
 test: test-controlplane ## Run the tests before a commit, with a real control plane: 5 minutes
@@ -118,6 +117,7 @@ test-unit: ## Run the tests that need no control plane: 4 minutes
 .PHONY: test-race
 test-race: test-controlplane ## Run the tests in whose process the product's code runs, with the race detector
 	status=0; $(RACED) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -Ev '$(TOOLS)') || status=1; \
+	$(RACED) -short -timeout 20m ./test/adversary ./test/transitions ./test/e2e || status=1; \
 	$(COMPILE_RACED) $(CONVERGING) >/dev/null; \
 	$(SHARED) env $(RACED) -p 1 -timeout 20m $(CONVERGING) || status=1; exit $$status
 
@@ -137,7 +137,8 @@ test-nightly: test-controlplane ## Run all tests whole, one package at a time, w
 	status=0; go test -p 1 -count=1 -timeout 0 $(UNIT) || status=1; \
 	$(RACED) -timeout 0 ./test/faults || status=1; \
 	$(SHARED) go test -p 1 -count=1 -timeout 0 $(CONVERGING) $(STARTING) || status=1; \
-	FAULTS_PROCESSES=1 $(SHARED) go test -count=1 -timeout 0 ./test/faults || status=1; \
+	E2E_PROCESSES=1 ADVERSARY_PROCESSES=1 FAULTS_PROCESSES=1 $(SHARED) \
+	  go test -p 1 -count=1 -timeout 0 ./test/e2e ./test/adversary ./test/faults || status=1; \
 	KUBEBUILDER_ASSETS="$(ASSETS)" hack/bench.sh smoke || status=1; exit $$status
 
 .PHONY: nightly
@@ -182,7 +183,7 @@ test-ui: test-controlplane ## Show kubectl network ui, and the site of make docs
 LIVES := ^(TestNetwork|TestNetworkPort|TestRouter|TestSecurityGroups|TestFloatingIPObjects|TestPolicies|TestDeployment|TestStatefulSetsKeepTheirPorts|TestVirtualMachinesKeepTheirPorts)$$
 # End-to-end tests that bring an emulator of their own, or make nothing in the cloud: beside a real Neutron they do what
 # they do beside the emulator, and show no more.
-WITHOUT_NEUTRON := ^(TestLostAnswers|TestOrphans|TestRebuiltClusterAdopts|TestRestoredCluster|TestTenantsCannotFillTheMemory|TestTheControllerDoesWhatWasPlanned|TestVersionSkew|TestWhyNamesTheCauseOfEachReason)$$
+WITHOUT_NEUTRON := ^(TestOrphans|TestRebuiltClusterAdopts|TestRestoredCluster|TestTenantsCannotFillTheMemory|TestTheControllerDoesWhatWasPlanned|TestVersionSkew|TestWhyNamesTheCauseOfEachReason)$$
 
 # real runs a suite beside the real Neutron. That is one process, so it has one suite at a time.
 REAL = export KUBEBUILDER_ASSETS="$(ASSETS)"; status=0; \
@@ -233,8 +234,8 @@ reliability-openstack: assets ## The same against a real Keystone and Neutron; i
 
 .PHONY: soak
 SOAKCHECKS ?= 60
-soak: test-controlplane ## Take Networks, and tenants, through 4 × SOAKCHECKS (60) new random sequences of what may happen to them
-	$(SHARED) env $(RACED) -p 1 -timeout 0 ./test/transitions ./test/adversary \
+soak: ## Take Networks, and tenants, through 4 × SOAKCHECKS (60) new random sequences of what may happen to them
+	$(RACED) -p 1 -timeout 0 ./test/transitions ./test/adversary \
 	  -run='TestConvergedStateIsPathIndependent|TestTenantsGetTheirOwn' -anew -rapid.checks=$(SOAKCHECKS) -rapid.steps=20
 
 .PHONY: fuzz
