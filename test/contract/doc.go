@@ -10,8 +10,7 @@
 //
 //	CONTRACT_OPENSTACK=1 OS_CLIENT_CONFIG_FILE=clouds.yaml go test ./test/contract/...
 //
-// With -short the real cloud is asked a quarter of the requests (inDepth), which take two minutes; the emulator is asked
-// all of them.
+// With -short the real cloud is asked a quarter of the requests (inDepth), the emulator all of them.
 //
 // It must be a Neutron with ML2 whose tenant networks are vxlan on a physical network of 1500 bytes, with the default
 // limits and policies, with the zones "east" and "west" for networks, whose agents serve none, and without quotas for

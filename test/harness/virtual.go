@@ -43,8 +43,8 @@ func Virtual(t testing.TB, o Options) *Surroundings {
 		CloudsFile: filepath.Join(dir, "clouds.yaml"),
 		Transport:  http.DefaultTransport, world: fmt.Sprint("world-", worlds.Add(1)),
 	}
-	api, err := simulation.StartAPIServer("api."+s.world, mayBecome, filepath.Join(root, crdFolder), filepath.Join(root, policiesCRD),
-		filepath.Join(root, machinesCRD))
+	api, err := simulation.StartAPIServer("api."+s.world, mayBecome, filepath.Join(root, crdFolder),
+		filepath.Join(root, policiesCRD), filepath.Join(root, machinesCRD))
 	if err != nil {
 		t.Fatal(err)
 	}

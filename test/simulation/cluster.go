@@ -364,8 +364,8 @@ func (a *APIServer) number() {
 	}
 }
 
-// runPods plays the scheduler and the node: a Pod without gates runs at once, and one that is deleted ends. It leaves alone
-// what another scheduler is to schedule.
+// runPods plays the scheduler and the node: a Pod without gates runs at once, and one that is deleted ends. It leaves
+// alone what another scheduler is to schedule.
 func (a *APIServer) runPods() {
 	for _, pod := range all[corev1.Pod](a, "pods") {
 		switch {
