@@ -1,11 +1,6 @@
 package nightly
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 )
@@ -33,29 +28,5 @@ func TestABoundOfTimeHoldsAtNightAlone(t *testing.T) {
 		if r.failed != c.failed {
 			t.Errorf("NIGHTLY=%s: %s in the place of a minute fails: %t, want %t", c.night, c.took, r.failed, c.failed)
 		}
-	}
-}
-
-// TestFilesOfNightlyTestsHoldNothingElse: the rule of .golangci.yml against comparisons of measured time does not look
-// into files of this name.
-func TestFilesOfNightlyTestsHoldNothingElse(t *testing.T) {
-	function := regexp.MustCompile(`(?m)^func .*\n.*`)
-	begins := regexp.MustCompile(`^func Test\w+\(t \*testing\.T\) \{\n\tnightly\.Only\(t, "`)
-	files := 0
-	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_nightly_test.go") {
-			return err
-		}
-		files++
-		text, err := os.ReadFile(path)
-		for _, is := range function.FindAll(text, -1) {
-			if !begins.Match(is) {
-				t.Errorf("%s: this is no test that begins with nightly.Only:\n%s", path, is)
-			}
-		}
-		return err
-	})
-	if err != nil || files == 0 {
-		t.Errorf("%d files were read, error %v", files, err)
 	}
 }
