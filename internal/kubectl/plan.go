@@ -90,7 +90,7 @@ func (f *factory) planFiles(
 	if err != nil {
 		return result, nil, err
 	}
-	defer planner.Close()
+	defer planner.Close() //nolint:contextcheck // the queues end whatever becomes of the context
 	if result.Objects, err = planAll(ctx, cluster, planner, file); err != nil {
 		return result, nil, err
 	}
