@@ -125,7 +125,7 @@ var said = []struct {
 	{page: "5-foo", begins: "kubectl delete deployment taken",
 		prints: []string{`Created Deployment "taken"`, `"second" deleted`}},
 	{page: "6-exactly-once", begins: "sed", fails: "go test ./internal/controller/managed",
-		prints: []string{"it relied on a list that began before the failure", "overlaps"}},
+		prints: []string{"want one network with one subnet", "overlaps"}},
 }
 
 func TestReader(t *testing.T) {
