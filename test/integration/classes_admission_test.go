@@ -122,6 +122,17 @@ func TestClassAdmission(t *testing.T) {
 			})
 		}
 	}
+	for short, parts := range map[string][]string{
+		"ungranted": {"spec.className", "you may not use", `have the verb "use" on it granted to you`},
+		"anothers":  {"spec.className", "is not for namespace " + own, "name a class for this namespace"},
+	} {
+		err := tryNetwork(t, user, own, name(short), specs["a private range"])
+		for _, part := range append(parts, fmt.Sprintf("NetworkClass %q", name(short))) {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: want %q in %v", short, part, err)
+			}
+		}
+	}
 
 	// Of a SecurityGroup, a class forbids only the namespace.
 	for short, of := range classes {

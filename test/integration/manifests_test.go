@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,18 +68,8 @@ func TestManifestsInstall(t *testing.T) {
 			"patch": {controllerName: false}, "delete": {controllerName: false},
 		} {
 			for name, allowed := range want {
-				review, err := kubeClient.AuthorizationV1().SubjectAccessReviews().Create(t.Context(),
-					&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-						User: account,
-						ResourceAttributes: &authorizationv1.ResourceAttributes{
-							Namespace: controllerName, Verb: verb, Group: "coordination.k8s.io", Resource: "leases", Name: name,
-						},
-					}}, metav1.CreateOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if review.Status.Allowed != allowed {
-					t.Errorf("%s %q: allowed %t, want %t", verb, name, review.Status.Allowed, allowed)
+				if is := mayDo(t, account, controllerName, verb, "coordination.k8s.io", "leases", name); is != allowed {
+					t.Errorf("%s %q: allowed %t, want %t", verb, name, is, allowed)
 				}
 			}
 		}
@@ -150,26 +141,72 @@ func TestManifestsInstall(t *testing.T) {
 			{false, "get update create", "coordination.k8s.io", "leases", ""},
 			{false, "get update create", "coordination.k8s.io", "leases", controllerName},
 		} {
-			resource, subresource, _ := strings.Cut(test.resource, "/")
 			for verb := range strings.FieldsSeq(test.verbs) {
-				review, err := kubeClient.AuthorizationV1().SubjectAccessReviews().Create(t.Context(),
-					&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-						User: account,
-						ResourceAttributes: &authorizationv1.ResourceAttributes{
-							Namespace: metav1.NamespaceDefault, Verb: verb, Group: test.group,
-							Resource: resource, Subresource: subresource, Name: test.name,
-						},
-					}}, metav1.CreateOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if review.Status.Allowed != test.allowed {
-					t.Errorf("%s %s %s %q: allowed %t, want %t", verb, test.group, test.resource, test.name,
-						review.Status.Allowed, test.allowed)
+				is := mayDo(t, account, metav1.NamespaceDefault, verb, test.group, test.resource, test.name)
+				if is != test.allowed {
+					t.Errorf("%s %s %s %q: allowed %t, want %t", verb, test.group, test.resource, test.name, is, test.allowed)
 				}
 			}
 		}
 	})
+
+	// Kubernetes adds the roles to its own by a controller that does not run here.
+	t.Run("an editor has the objects of its namespace, writes no status, and uses no account", func(t *testing.T) {
+		own, others := newNamespaceWith(t, nil), newNamespaceWith(t, nil)
+		for _, role := range []string{"network-controller-edit", "network-controller-view", "system:aggregate-to-edit"} {
+			is, err := kubeClient.RbacV1().ClusterRoles().Get(t.Context(), role, metav1.GetOptions{})
+			if err != nil || is.Labels["rbac.authorization.k8s.io/aggregate-to-edit"] != "true" {
+				t.Fatalf("the role edit has not the rules of %s: labels %v, error %v", role, is.Labels, err)
+			}
+			_, err = kubeClient.RbacV1().RoleBindings(own).Create(t.Context(), &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: strings.ReplaceAll(role, ":", "-")},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+				Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "editor"}},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		const ours = "cloudteam.ztgame.com"
+		for _, kind := range []string{"networks", "networkports", "securitygroups", "floatingips"} {
+			for _, test := range []struct {
+				allowed                           bool
+				namespace, verbs, group, resource string
+			}{
+				{true, own, "get list watch create update patch delete deletecollection", ours, kind},
+				{false, own, "update patch", ours, kind + "/status"},
+				{false, own, "update patch", ours, kind + "/finalizers"},
+				{false, others, "get list watch create update patch delete deletecollection", ours, kind},
+				{false, own, "create update patch delete use", ours, "networkclasses"},
+				{false, own, "update patch", "", "namespaces"},
+				{false, controllerName, "create", "", "serviceaccounts/token"},
+			} {
+				for verb := range strings.FieldsSeq(test.verbs) {
+					if is := mayDo(t, "editor", test.namespace, verb, test.group, test.resource, ""); is != test.allowed {
+						t.Errorf("%s %s %s in %s: allowed %t, want %t", verb, test.group, test.resource, test.namespace, is,
+							test.allowed)
+					}
+				}
+			}
+		}
+	})
+}
+
+// mayDo asks the API server whether RBAC allows a user something. A resource may have a subresource behind a slash.
+func mayDo(t *testing.T, user, namespace, verb, group, resource, name string) bool {
+	t.Helper()
+	resource, subresource, _ := strings.Cut(resource, "/")
+	review, err := kubeClient.AuthorizationV1().SubjectAccessReviews().Create(t.Context(),
+		&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name,
+			},
+		}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.Allowed
 }
 
 // TestCRDsAreInstalledAndStayApart fails when a CRD is generated that config/crd/kustomization.yaml does not list, and when
