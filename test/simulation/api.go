@@ -241,10 +241,10 @@ func (a *APIServer) carryOut(q *request) (any, error) {
 
 // make creates an object, unless the request only asks what would be stored.
 func (a *APIServer) make(q *request, obj *object) (any, error) {
-	if err := a.hasRoom(q.kind, obj); err != nil {
-		return nil, err
-	}
 	if q.dryRun() {
+		if err := a.hasRoom(q.kind, obj); err != nil {
+			return nil, err
+		}
 		a.complete(q.kind, obj)
 		return q.shown(obj), nil
 	}

@@ -53,17 +53,14 @@ func (c *Controller) backends(service *corev1.Service, w wish) (stay, leave []ba
 	if err != nil {
 		return nil, nil, "" // a cache gives none
 	}
+	// While a Pod's ports are made, the first of two that is ready is no choice: it would lead where chance says.
 	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
-		return !selects(service, pod) || !consumer.UsesNetworks(pod) || consumer.Ended(pod)
+		return !selects(service, pod) || !consumer.Allocated(pod) || consumer.Ended(pod)
 	})
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	for _, pod := range pods {
-		// While its ports are made, the first of two that is ready is no choice: it would lead where chance says.
-		if !consumer.Allocated(pod) {
-			continue
-		}
 		port, lacks := c.portOf(pod, w)
 		switch {
 		case port == nil:

@@ -26,30 +26,34 @@ var counter atomic.Int64
 // they fail for what the machine lacks. make test-dataplane sets it, once the packages are there.
 const Env = "NODETEST"
 
-// Skip skips a test for what the machine lacks, or for want of Env. It fails the test if Env is set.
+// Skip skips a test for what the machine lacks. It fails the test if Env is set.
 func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(Env) != "" {
 		t.Fatalf(format, args...)
 	}
-	t.Skipf("only with "+Env+"=1: "+format, args...)
+	t.Skipf(format, args...)
 }
 
 // NeedsRoot skips a test that network namespaces or other users are for.
 func NeedsRoot(t testing.TB) {
 	t.Helper()
-	if os.Getenv(Env) == "" || os.Geteuid() != 0 {
+	if os.Geteuid() != 0 {
 		Skip(t, "needs root, for network namespaces")
 	}
 	Needs(t, "ip")
 }
 
-// Needs skips a test that runs programs of the machine's.
+// Needs skips a test for which a program is missing, or without Env.
 func Needs(t testing.TB, programs ...string) {
 	t.Helper()
+	if os.Getenv(Env) == "" {
+		t.Skip("it changes the machine; run it with " + Env + "=1, or make test-dataplane")
+	}
 	for _, program := range programs {
-		if _, err := exec.LookPath(program); os.Getenv(Env) == "" || err != nil {
-			Skip(t, "needs the program %s; on Debian install iproute2, openvswitch-switch, ovn-host and ovn-central", program)
+		if _, err := exec.LookPath(program); err != nil {
+			Skip(t, "needs the program %s: %v; on Debian install iproute2, openvswitch-switch, ovn-host and ovn-central",
+				program, err)
 		}
 	}
 }
