@@ -6,11 +6,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 const (
@@ -18,6 +16,12 @@ const (
 	indexNetwork = "controller/network"
 	// indexGroup is the index of NetworkPorts by the namespaces and names of the SecurityGroups in their specs.
 	indexGroup = "controller/group"
+	// indexGives is the index of Networks by the namespaces and names of the SecurityGroups that they give to their ports.
+	indexGives = "controller/gives"
+	// indexPort is the index of NetworkPorts by the ids of their ports in Neutron.
+	indexPort = "controller/port"
+	// indexLed is the index of FloatingIPs by the ids of the ports that they lead to in Neutron.
+	indexLed = "controller/led"
 	// indexFloating is the index of FloatingIPs by the namespaces and names of the NetworkPorts in their specs.
 	indexFloating = "controller/floating"
 )
@@ -36,9 +40,28 @@ func IndexPorts(ports cache.SharedIndexInformer) error {
 			}
 			return keys
 		}),
+		indexPort: IndexBy(func(port *cloudteamv1.NetworkPort) []string { return idOf(port.Status.PortID) }),
 	})
 	if err != nil {
-		return fmt.Errorf("indexing networkports by network and security group: %w", err)
+		return fmt.Errorf("indexing networkports: %w", err)
+	}
+	return nil
+}
+
+// IndexNetworks adds the index that PortsIn needs to the informer of Networks. Several controllers may call it, as
+// IndexPorts.
+func IndexNetworks(networks cache.SharedIndexInformer) error {
+	if _, indexed := networks.GetIndexer().GetIndexers()[indexGives]; indexed {
+		return nil
+	}
+	err := networks.AddIndexers(cache.Indexers{indexGives: IndexBy(func(on *cloudteamv1.Network) (keys []string) {
+		for _, name := range on.Spec.SecurityGroupRefs {
+			keys = append(keys, cache.NewObjectName(on.Namespace, name).String())
+		}
+		return keys
+	})})
+	if err != nil {
+		return fmt.Errorf("indexing networks by security group: %w", err)
 	}
 	return nil
 }
@@ -56,11 +79,30 @@ func IndexFloatingIPs(floating cache.SharedIndexInformer) error {
 			}
 			return []string{cache.NewObjectName(obj.Namespace, obj.Spec.PortName).String()}
 		}),
+		indexLed: IndexBy(func(obj *cloudteamv1.FloatingIP) []string { return idOf(obj.Status.PortID) }),
 	})
 	if err != nil {
-		return fmt.Errorf("indexing floatingips by port: %w", err)
+		return fmt.Errorf("indexing floatingips: %w", err)
 	}
 	return nil
+}
+
+func idOf(id string) []string {
+	if id == "" {
+		return nil
+	}
+	return []string{id}
+}
+
+// PortsWithID returns the NetworkPorts whose port in Neutron has an id: one, unless a cloud tells the same id twice.
+// Otherwise it is as PortsOn.
+func PortsWithID(ports cache.Indexer, id string) []*cloudteamv1.NetworkPort {
+	return Indexed[*cloudteamv1.NetworkPort](ports, indexPort, id)
+}
+
+// FloatingIPsLedTo returns the FloatingIPs that lead to the port of an id in Neutron. Otherwise it is as FloatingIPsTo.
+func FloatingIPsLedTo(floating cache.Indexer, id string) []*cloudteamv1.FloatingIP {
+	return Indexed[*cloudteamv1.FloatingIP](floating, indexLed, id)
 }
 
 // FloatingIPsTo returns the FloatingIPs whose specs name a NetworkPort. Otherwise it is as PortsOn.
@@ -69,19 +111,10 @@ func FloatingIPsTo(floating cache.Indexer, port cache.ObjectName) []*cloudteamv1
 }
 
 // PortsIn returns the NetworkPorts whose groups include that of a SecurityGroup: those that name it, and those that
-// their Network gives it to. Otherwise it is as PortsOn.
-func PortsIn(
-	ports cache.Indexer, networks listers.NetworkLister, group cache.ObjectName,
-) []*cloudteamv1.NetworkPort {
+// their Network gives it to. IndexNetworks MUST have been called, too. Otherwise it is as PortsOn.
+func PortsIn(ports, networks cache.Indexer, group cache.ObjectName) []*cloudteamv1.NetworkPort {
 	in := Indexed[*cloudteamv1.NetworkPort](ports, indexGroup, group.String())
-	beside, err := networks.Networks(group.Namespace).List(labels.Everything())
-	if err != nil {
-		return in // a cache gives no error
-	}
-	for _, on := range beside {
-		if !slices.Contains(on.Spec.SecurityGroupRefs, group.Name) {
-			continue
-		}
+	for _, on := range Indexed[*cloudteamv1.Network](networks, indexGives, group.String()) {
 		for _, port := range PortsOn(ports, cache.MetaObjectToName(on)) {
 			if port.TakesGroupsOf(on) {
 				in = append(in, port)

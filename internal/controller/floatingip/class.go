@@ -1,12 +1,9 @@
 package floatingip
 
 import (
-	"k8s.io/apimachinery/pkg/labels"
-
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // inClass is managed.InClass.
@@ -16,16 +13,10 @@ func inClass(obj *cloudteamv1.FloatingIP) *cloudteamv1.Network {
 }
 
 // roomFor bounds how many FloatingIPs of a class a namespace has.
-func roomFor(floating listers.FloatingIPLister, of *classes.Classes) managed.Room[*cloudteamv1.FloatingIP] {
-	return managed.Room[*cloudteamv1.FloatingIP]{
-		Kind: "FloatingIP", Finalizer: cloudteamv1.FloatingIPFinalizer, Classes: of,
-		Beside: func(namespace string) ([]*cloudteamv1.FloatingIP, error) {
-			return floating.FloatingIPs(namespace).List(labels.Everything())
-		},
-		InClass: inClass,
-		Exists: func(obj *cloudteamv1.FloatingIP) bool {
+func roomFor(of *classes.Classes) *managed.Room[*cloudteamv1.FloatingIP] {
+	return managed.RoomOf(of, inClass,
+		func(obj *cloudteamv1.FloatingIP) bool {
 			return obj.Status.FloatingIPID != "" || obj.Status.AppliedGeneration > 0
 		},
-		Limit: func(limits cloudteamv1.ClassLimits) *int32 { return limits.FloatingIPsPerNamespace },
-	}
+		func(limits cloudteamv1.ClassLimits) *int32 { return limits.FloatingIPsPerNamespace })
 }

@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
@@ -97,8 +96,8 @@ func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (man
 	if refused && obj.Status.FloatingIPID == "" {
 		return nil, managed.Waits(*d.forbids)
 	}
-	if err := k.room.Refuse(obj, rule); err != nil {
-		return nil, err
+	if full := k.room.Refuse(obj, rule.LimitMessage("FloatingIP")); full != nil {
+		return nil, full
 	}
 	port, err := k.port(obj)
 	if refused && (port == nil || port.Status.PortID != obj.Status.PortID) {
@@ -200,10 +199,10 @@ func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, erro
 // rival names another FloatingIP of the same external network that leads to a port; empty if there is none. Neutron
 // would refuse the second one, and each retry would cost it a request.
 func (k *kind) rival(obj *cloudteamv1.FloatingIP, port *cloudteamv1.NetworkPort) string {
-	for _, other := range controller.FloatingIPsTo(k.floating, cache.MetaObjectToName(port)) {
+	for _, other := range controller.FloatingIPsLedTo(k.floating, port.Status.PortID) {
 		same := other.Spec.ExternalNetwork == obj.Spec.ExternalNetwork ||
 			other.Status.ExternalNetworkID == obj.Status.ExternalNetworkID && obj.Status.ExternalNetworkID != ""
-		if other.UID != obj.UID && same && other.Status.PortID == port.Status.PortID {
+		if other.UID != obj.UID && same && other.Namespace == obj.Namespace {
 			return other.Name
 		}
 	}

@@ -35,7 +35,10 @@ type kind struct {
 	ports    listers.NetworkPortLister
 	networks listers.NetworkLister
 	classes  *classes.Classes
-	room     managed.Room[*cloudteamv1.FloatingIP]
+	room     *managed.Room[*cloudteamv1.FloatingIP]
+	// portCache is that of ports, and waiting has the FloatingIPs that wait for a port.
+	portCache cache.Indexer
+	waiting   controller.Line
 }
 
 // Ports are the informers of what a FloatingIP may lead to.
@@ -57,7 +60,7 @@ func NewController(
 	}
 	own := &kind{
 		floating: informer.GetIndexer(), ports: to.Ports.Lister(), networks: to.Networks.Lister(), classes: of,
-		room: roomFor(floating.Lister(), of),
+		room: roomFor(of), portCache: to.Ports.Informer().GetIndexer(),
 	}
 	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.FloatingIP]{
 		Descriptor: managed.Descriptor{
@@ -84,6 +87,7 @@ func NewController(
 		},
 		Declare:  own.declarationOf,
 		Policies: policies,
+		Room:     own.room,
 		InUse:    func(*cloudteamv1.FloatingIP) string { return "" },
 		Status:   func(obj *cloudteamv1.FloatingIP) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
 		Show: func(obj *cloudteamv1.FloatingIP, declared managed.Declaration, _ plan.Owner, observed plan.Observed) {
@@ -96,9 +100,9 @@ func NewController(
 	if err != nil {
 		return nil, err
 	}
-	onNetwork := own.toPortsOn(to.Ports.Informer().GetIndexer())
+	onNetwork := own.toPortsOn(own.portCache)
 	return c, errors.Join(
-		c.Watch(informer, own.room.Handler(c)),
+		c.Watch(informer, controller.FollowLine(&own.waiting, wants)),
 		c.Watch(informer, controller.HandlerOfPart(c.Loop, own.rivals, sameLead)),
 		c.Watch(to.Ports.Informer(), controller.HandlerOfPart(c.Loop, own.leadingTo, samePort)),
 		c.Watch(to.Networks.Informer(), controller.HandlerOfPart(c.Loop, onNetwork, sameNetwork)),
@@ -113,12 +117,30 @@ func (k *kind) leadingTo(port metav1.Object) (keys []cache.ObjectName) {
 	return keys
 }
 
-// rivals names the FloatingIPs of a namespace that wait for another one to lead elsewhere.
-func (k *kind) rivals(obj metav1.Object) (keys []cache.ObjectName) {
-	for _, f := range controller.Indexed[*cloudteamv1.FloatingIP](k.floating, cache.NamespaceIndex, obj.GetNamespace()) {
-		ready := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionReady)
-		if ready != nil && ready.Reason == cloudteamv1.ReasonAddressInUse {
-			keys = append(keys, cache.MetaObjectToName(f))
+// wake is the most FloatingIPs that one event has try for a port.
+const wake = 8
+
+// wants says which port a FloatingIP waits for, because another one of its external network leads there.
+func wants(obj *cloudteamv1.FloatingIP) string {
+	ready := meta.FindStatusCondition(obj.Status.Conditions, cloudteamv1.ConditionReady)
+	if ready == nil || ready.Reason != cloudteamv1.ReasonAddressInUse || obj.Spec.PortName == "" {
+		return ""
+	}
+	return wanted(cache.NewObjectName(obj.Namespace, obj.Spec.PortName), obj.Status.ExternalNetworkID)
+}
+
+func wanted(port cache.ObjectName, external string) string { return port.String() + "=" + external }
+
+// rivals names the oldest FloatingIPs that wait for one to lead elsewhere.
+func (k *kind) rivals(led metav1.Object) (keys []cache.ObjectName) {
+	obj, ok := led.(*cloudteamv1.FloatingIP)
+	if !ok || obj.Status.PortID == "" {
+		return nil
+	}
+	for _, port := range controller.PortsWithID(k.portCache, obj.Status.PortID) {
+		if port.Namespace == obj.Namespace {
+			what := wanted(cache.MetaObjectToName(port), obj.Status.ExternalNetworkID)
+			keys = append(keys, k.waiting.Names(what, wake)...)
 		}
 	}
 	return keys

@@ -245,6 +245,9 @@ func TestANamespaceHasAsManyNetworksAsTheClassAllowsTheOldestFirst(t *testing.T)
 		open := controllertest.OpenClass()
 		open.Spec.Limits = &cloudteamv1.ClassLimits{NetworksPerNamespace: new(int32(1))}
 		w.classes.Set(open)
+		if _, err := w.c.Follow(); err != nil { // the limit is kept by events
+			t.Fatal(err)
+		}
 		older := example()
 		older.Name, older.UID = "older", "uid-older"
 		w.Create(older)

@@ -99,3 +99,9 @@ func Explain(ctx context.Context, step plan.Step, refusal error) error {
 func LeaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) {
 	return leaveDrift(change)
 }
+
+// Follow is the handler with which a Room follows the objects of a kind.
+func Follow[T Object](r *Room[T], kind *Kind[T], enqueue func(...cache.ObjectName)) cache.ResourceEventHandler {
+	r.begin(kind, enqueue)
+	return r.handler()
+}

@@ -92,6 +92,9 @@ type Kind[T Object] struct {
 	// reports whether a namespace is being deleted.
 	Loses func(obj T, terminating func(namespace string) bool) Loss
 
+	// Room, if set, bounds how many objects there are, for Declare.
+	Room *Room[T]
+
 	// Status gives the part of an object's status that all kinds have.
 	Status func(obj T) *cloudteamv1.ResourceStatus
 	// Show fills in the kind's own status fields from what was observed, and the kind's own conditions. declared is nil if

@@ -85,10 +85,30 @@ func NewReconciler[T Object](
 	if err != nil {
 		return nil, fmt.Errorf("indexing %ss by UID: %w", kind.GroupVersionKind.Kind, err)
 	}
+	if kind.Room != nil {
+		kind.Room.begin(&r.kind, r.Enqueue)
+		// Before the handler that enqueues: a sync then knows what the event says.
+		if err := r.Watch(informer, kind.Room.handler()); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.Watch(informer, r.Handler()); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// Know adds objects to the cache of an informer that does not run. The latest of a name counts.
+func (r *Reconciler[T]) Know(objs ...T) error {
+	for _, obj := range objs {
+		if err := r.indexer.Add(obj); err != nil {
+			return err
+		}
+		if r.kind.Room != nil {
+			r.kind.Room.see(obj)
+		}
+	}
+	return nil
 }
 
 // ActSince sets since when no other process acts on the objects; the default is the time of NewReconciler. An earlier

@@ -2,9 +2,11 @@ package managed
 
 import (
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -12,20 +14,274 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Room bounds how many objects of a kind a namespace may have of one class.
+// Room bounds how many objects of a group have something in Neutron, such as those of one class in one namespace.
+//
+// It counts by events, and keeps those that wait in a line, the oldest first. So neither an event nor a sync costs more
+// when a tenant has many objects that wait: whatever leaves makes room for one, and one is requeued.
+//
+// An object has its place from the moment when Take gives it, before the API server shows that. So a burst within one
+// second, or an old cache, does not pass the limit. The others are in the line as soon as they are seen, so their order
+// outlives the process. One whose condition says that it is Stalled for another reason is in nobody's way. It is safe for
+// concurrent use. The functions MUST be set and NOT call the Room.
 type Room[T Object] struct {
-	// Kind is the kind in messages, such as Network. Finalizer is its Descriptor's.
-	Kind, Finalizer string
-	// Beside lists the objects of a namespace.
-	Beside func(namespace string) ([]T, error)
-	// InClass gives a Network of the object's class and cloud, for Classes.
-	InClass func(T) *cloudteamv1.Network
+	// Group gives the group that an object counts in; ok is false if nothing limits it.
+	Group func(T) (group cache.ObjectName, ok bool)
 	// Exists reports by the status whether an object has something in Neutron.
 	Exists func(T) bool
-	// Limit is the one of this kind; nil for none.
-	Limit func(cloudteamv1.ClassLimits) *int32
-	// Classes finds the classes; nil stands for the built-in class.
-	Classes *classes.Classes
+	// Barred, if set, reports whether an object is not for its group: it takes no place there before it exists.
+	Barred func(T) bool
+	// Limit gives the limit of a group, nil for none, and all groups that it counts together.
+	Limit func(group cache.ObjectName) (limit *int32, together []cache.ObjectName)
+
+	kind    *Kind[T]
+	enqueue func(...cache.ObjectName)
+
+	mu sync.Mutex
+	// taken is how many objects of each group have a place, or claim one.
+	taken map[cache.ObjectName]int
+	known map[cache.ObjectName]*placed
+	line  controller.Line
+}
+
+// placed is what a Room knows of an object.
+type placed struct {
+	controller.Waiting
+	uid types.UID
+	in  cache.ObjectName
+	// has is true if it has a place. claims is true for one whose finalizer says that an earlier process gave it a place:
+	// it takes one until Take judges, because users can write a finalizer, too. It keeps that before those in the line.
+	has, claims bool
+}
+
+// begin has objects of a kind requeued for which there is room.
+func (r *Room[T]) begin(kind *Kind[T], enqueue func(...cache.ObjectName)) {
+	r.kind, r.enqueue = kind, enqueue
+	r.taken, r.known = map[cache.ObjectName]int{}, map[cache.ObjectName]*placed{}
+}
+
+// Take gives an object a place, if there is one, and reports whether it has one. Without one it is in the line from now
+// on. limit is the one that it waits for.
+func (r *Room[T]) Take(obj T) (has bool, limit int32) {
+	in, limited := r.Group(obj)
+	if !limited {
+		return true, 0
+	}
+	r.mu.Lock()
+	p, next := r.enter(obj, in)
+	has, limit = r.judge(p)
+	r.mu.Unlock()
+	r.enqueue(next...)
+	return has, limit
+}
+
+// judge is Take, with mu held.
+func (r *Room[T]) judge(p *placed) (has bool, limit int32) {
+	most, together := r.Limit(p.in)
+	if p.has || most == nil { // without a limit, it counts as soon as it exists
+		return true, 0
+	}
+	began := p.claims
+	r.unclaim(p)
+	if free := r.free(*most, together); free <= 0 || !began && r.ahead(p, together) >= free {
+		r.line.Put(p.Waiting, p.in.String())
+		return false, *most
+	}
+	r.occupy(p)
+	return true, 0
+}
+
+// see takes note of the state of an object.
+func (r *Room[T]) see(obj T) {
+	in, limited := r.Group(obj)
+	if !limited {
+		r.forget(cache.MetaObjectToName(obj))
+		return
+	}
+	barred := r.Barred != nil && r.Barred(obj)
+	claims := !barred && slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
+	// Nothing is created before somebody helps.
+	stalled := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionStalled)
+	helpless := stalled != nil && stalled.Reason != cloudteamv1.ReasonClassLimitReached
+	waits := !barred && !helpless && obj.GetDeletionTimestamp() == nil
+	r.mu.Lock()
+	p, next := r.enter(obj, in)
+	switch waited := r.line.Has(p.Name); {
+	case p.has && (claims || !helpless || r.Exists(obj)):
+	case p.has:
+		p.has = false
+		r.release(in)
+		next = append(next, r.next(in)...)
+	case r.Exists(obj):
+		r.occupy(p)
+	case claims && !p.claims && !waited:
+		p.claims = true
+		r.taken[in]++
+	case waits && !waited && !p.claims:
+		r.line.Put(p.Waiting, in.String())
+	case !waits && waited:
+		r.line.Put(p.Waiting, "")
+		next = append(next, r.next(in)...)
+	}
+	r.mu.Unlock()
+	r.enqueue(next...)
+}
+
+// forget takes note that an object is gone, or that nothing limits it.
+func (r *Room[T]) forget(key cache.ObjectName) {
+	r.mu.Lock()
+	var next []cache.ObjectName
+	if p := r.known[key]; p != nil {
+		next = r.leave(p)
+	}
+	r.mu.Unlock()
+	r.enqueue(next...)
+}
+
+// handler sees what an informer does.
+func (r *Room[T]) handler() cache.ResourceEventHandler {
+	see := func(obj any) {
+		if is, ok := obj.(T); ok {
+			r.see(is)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: see, UpdateFunc: func(_, is any) { see(is) },
+		DeleteFunc: func(obj any) {
+			if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+				r.forget(key)
+			}
+		},
+	}
+}
+
+// All functions below are called with mu held. Those that return keys made room for these.
+
+// enter makes an object known in a group.
+func (r *Room[T]) enter(obj T, in cache.ObjectName) (p *placed, next []cache.ObjectName) {
+	waiting := controller.WaitingOf(obj)
+	if p = r.known[waiting.Name]; p != nil {
+		if p.in == in && p.uid == obj.GetUID() && p.Older(waiting) == 0 {
+			return p, nil
+		}
+		next = r.leave(p)
+	}
+	p = &placed{Waiting: waiting, uid: obj.GetUID(), in: in}
+	r.known[waiting.Name] = p
+	return p, next
+}
+
+// leave is the end of enter.
+func (r *Room[T]) leave(p *placed) (next []cache.ObjectName) {
+	delete(r.known, p.Name)
+	r.unclaim(p)
+	r.line.Put(p.Waiting, "")
+	if p.has {
+		r.release(p.in)
+	}
+	return r.next(p.in)
+}
+
+// occupy gives an object a place.
+func (r *Room[T]) occupy(p *placed) {
+	r.unclaim(p)
+	r.line.Put(p.Waiting, "")
+	p.has = true
+	r.taken[p.in]++
+}
+
+// unclaim ends what a finalizer claims.
+func (r *Room[T]) unclaim(p *placed) {
+	if p.claims {
+		p.claims = false
+		r.release(p.in)
+	}
+}
+
+func (r *Room[T]) release(in cache.ObjectName) {
+	if r.taken[in]--; r.taken[in] == 0 {
+		delete(r.taken, in) // users choose the names of classes
+	}
+}
+
+// free is how many places groups have for those that wait.
+func (r *Room[T]) free(limit int32, together []cache.ObjectName) int {
+	free := int(limit)
+	for _, in := range together {
+		free -= r.taken[in]
+	}
+	return free
+}
+
+// ahead is how many that wait in groups are older than an object.
+func (r *Room[T]) ahead(p *placed, together []cache.ObjectName) (sum int) {
+	for _, in := range together {
+		sum += r.line.Ahead(p.Waiting, in.String())
+	}
+	return sum
+}
+
+// next gives the one that there is room for since another one left a group: of as many as there are places, the
+// youngest. There was room for the older ones before.
+func (r *Room[T]) next(in cache.ObjectName) []cache.ObjectName {
+	limit, together := r.Limit(in)
+	if limit == nil {
+		return nil
+	}
+	free := r.free(*limit, together)
+	var oldest []controller.Waiting
+	for _, in := range together {
+		oldest = append(oldest, r.line.First(in.String(), free)...)
+	}
+	if free <= 0 || len(oldest) < free {
+		return nil
+	}
+	slices.SortFunc(oldest, controller.Waiting.Older)
+	return []cache.ObjectName{oldest[free-1].Name}
+}
+
+// RoomOf is the Room of a kind of which a class limits how many a namespace has. inClass gives a Network of an object's
+// class and cloud.
+func RoomOf[T Object](
+	of *classes.Classes, inClass func(T) *cloudteamv1.Network, exists func(T) bool,
+	limit func(cloudteamv1.ClassLimits) *int32,
+) *Room[T] {
+	// judging gives the class of those that name a class, or none for the default.
+	judging := func(group cache.ObjectName) classes.Rule {
+		n := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: group.Namespace}}
+		n.Spec.ClassName = group.Name
+		return of.RuleOf(n)
+	}
+	return &Room[T]{
+		Exists: exists,
+		Group: func(obj T) (cache.ObjectName, bool) {
+			n := inClass(obj)
+			return cache.NewObjectName(n.Namespace, n.Spec.ClassName), n.Spec.Cloud == nil
+		},
+		Limit: func(group cache.ObjectName) (*int32, []cache.ObjectName) {
+			rule := judging(group)
+			together := []cache.ObjectName{group}
+			if other := cache.NewObjectName(group.Namespace, ""); group.Name == "" {
+				if rule.Missing == "" && rule.Name != "" {
+					together = append(together, cache.NewObjectName(group.Namespace, rule.Name))
+				}
+			} else if judging(other).Name == group.Name {
+				together = append(together, other)
+			}
+			return limit(rule.Limits()), together
+		},
+	}
+}
+
+// Refuse gives the problem of a new object whose group has as many as its limit allows. It is nil if there is room, and
+// for an object that exists in Neutron. message says so for users.
+func (r *Room[T]) Refuse(obj T, message func(limit int32) string) *Problem {
+	if r.Exists(obj) {
+		return nil
+	}
+	if has, limit := r.Take(obj); !has {
+		return Waits(controller.Stalled(cloudteamv1.ReasonClassLimitReached, message(limit)))
+	}
+	return nil
 }
 
 // InClass is a Network of the class and the cloud of an object of another kind, for what decides about these. It has no
@@ -38,76 +294,6 @@ func InClass(
 	n.Spec.Cloud, n.Spec.ClassName = cloud, className
 	n.Status.ResourceStatus, n.Status.Class = status, class
 	return n
-}
-
-// Refuse gives the problem of a new object whose namespace has as many of its class, judged by rule, as the class
-// allows. It is nil if there is room, and for an object that exists in Neutron.
-func (r *Room[T]) Refuse(obj T, rule classes.Rule) error {
-	limit := r.Limit(rule.Limits())
-	if limit == nil || r.Exists(obj) {
-		return nil
-	}
-	beside, err := r.Beside(obj.GetNamespace())
-	if err != nil {
-		return err
-	}
-	beside = slices.DeleteFunc(beside, func(other T) bool {
-		in := r.InClass(other)
-		of := r.Classes.RuleOf(in)
-		return in.Spec.Cloud != nil || of.Missing != "" || of.Name != rule.Name
-	})
-	if !classes.Full(obj, beside, limit, r.mayExist) {
-		return nil
-	}
-	return Waits(controller.Stalled(
-		cloudteamv1.ReasonClassLimitReached, classes.LimitMessage(r.Kind, rule.Name, *limit)))
-}
-
-// mayExist also reports it of an object that a sync began to create. Users can write a finalizer; they can harm only
-// their own namespace's room with it.
-func (r *Room[T]) mayExist(obj T) bool {
-	return r.Exists(obj) || slices.Contains(obj.GetFinalizers(), r.Finalizer)
-}
-
-// Handler requeues the objects that wait for room in their namespace when another one leaves its class.
-func (r *Room[T]) Handler(c *Reconciler[T]) cache.ResourceEventHandler {
-	wake := func(obj any) {
-		left, err := cache.DeletionHandlingObjectToName(obj)
-		if err != nil {
-			return // every object that is served has a name
-		}
-		beside, err := r.Beside(left.Namespace)
-		if err != nil {
-			return // a cache gives none
-		}
-		c.EnqueueWaiting(beside)
-	}
-	return cache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(was, is any) {
-			before, ok := was.(T)
-			after, same := is.(T)
-			if ok && same && r.moved(before, after) {
-				wake(is)
-			}
-		},
-		DeleteFunc: wake,
-	}
-}
-
-// moved reports whether two states of an object are in different classes.
-func (r *Room[T]) moved(was, is T) bool {
-	before, after := r.InClass(was).Spec, r.InClass(is).Spec
-	return before.ClassName != after.ClassName || (before.Cloud == nil) != (after.Cloud == nil)
-}
-
-// EnqueueWaiting requeues those of the objects that the limit of a class keeps waiting.
-func (r *Reconciler[T]) EnqueueWaiting(objs []T) {
-	for _, obj := range objs {
-		stalled := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionStalled)
-		if stalled != nil && stalled.Reason == cloudteamv1.ReasonClassLimitReached {
-			r.Enqueue(cache.MetaObjectToName(obj))
-		}
-	}
 }
 
 // TellViolation says in the conditions what its class forbids of an object that is kept all the same; forbids is nil

@@ -1,58 +1,209 @@
 package managed_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Objects that wait for room are looked at when one leaves their class, and at no other event.
-func TestRoomWakesWhoWaitsWhenOneLeavesItsClass(t *testing.T) {
-	asked := 0
-	room := &managed.Room[*cloudteamv1.Network]{
-		InClass: func(n *cloudteamv1.Network) *cloudteamv1.Network { return n },
-		Beside:  func(string) ([]*cloudteamv1.Network, error) { asked++; return nil, nil },
-	}
-	var nobody *managed.Reconciler[*cloudteamv1.Network] // there is nobody to wake
-	handler := room.Handler(nobody)
-	in := func(class string, cloud bool) *cloudteamv1.Network {
-		n := example()
-		if n.Spec.ClassName = class; cloud {
-			n.Spec.Cloud = &cloudteamv1.CloudReference{}
+// roomWorld is a Room of which a test sees who is requeued.
+type roomWorld struct {
+	*managed.Room[*cloudteamv1.Network]
+	events cache.ResourceEventHandler
+	limit  map[string]int32 // by class
+	woken  []string
+	steps  int
+}
+
+func newRoom(limit map[string]int32) *roomWorld {
+	w := &roomWorld{limit: limit}
+	w.Room = managed.RoomOf(nil, func(n *cloudteamv1.Network) *cloudteamv1.Network { w.steps++; return n },
+		func(n *cloudteamv1.Network) bool { return n.Status.NetworkID != "" },
+		func(cloudteamv1.ClassLimits) *int32 { return nil })
+	w.Limit = func(group cache.ObjectName) (*int32, []cache.ObjectName) {
+		most, limited := w.limit[group.Name]
+		if together := []cache.ObjectName{group}; limited {
+			return &most, together
 		}
-		return n
+		return nil, nil
 	}
-	for name, c := range map[string]struct {
-		was, is any
-		want    int
-	}{
-		"the same class":         {in("a", false), in("a", false), 0},
-		"another class":          {in("a", false), in("b", false), 1},
-		"a cloud of its own":     {in("", false), in("", true), 1},
-		"no cloud of its own":    {in("", true), in("", false), 1},
-		"a cloud, as before":     {in("", true), in("", true), 0},
-		"what is no such object": {"was", in("b", false), 0},
-		"or becomes none":        {in("a", false), "is", 0},
-		"it is deleted":          {in("a", false), nil, 1},
-		"nobody saw it deleted":  {cache.DeletedFinalStateUnknown{Key: "team/a", Obj: in("a", false)}, nil, 1},
-		"what has no name":       {"was", nil, 0},
+	kind := &managed.Kind[*cloudteamv1.Network]{
+		Descriptor: managed.Descriptor{Finalizer: cloudteamv1.Finalizer},
+		Status:     func(n *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &n.Status.ResourceStatus },
+	}
+	w.events = managed.Follow(w.Room, kind, func(keys ...cache.ObjectName) {
+		for _, key := range keys {
+			w.woken = append(w.woken, key.Name)
+		}
+	})
+	return w
+}
+
+// wants checks who was requeued since the last time.
+func (w *roomWorld) wants(t *testing.T, when string, names ...string) {
+	t.Helper()
+	if !slices.Equal(w.woken, names) {
+		t.Errorf("%s, %q are requeued, want %q", when, w.woken, names)
+	}
+	w.woken = nil
+}
+
+// nth is a Network of a class, as old as its number says: the lower, the older.
+func nth(at int, class string) *cloudteamv1.Network {
+	n := example()
+	n.Name, n.UID = fmt.Sprintf("n%04d", at), types.UID(fmt.Sprint("uid-", at))
+	n.CreationTimestamp = metav1.NewTime(time.Unix(int64(1000+at), 0))
+	n.Spec.ClassName = class
+	return n
+}
+
+// waiting has a Network say that it waits.
+func waiting(n *cloudteamv1.Network) *cloudteamv1.Network {
+	n = n.DeepCopy()
+	n.Status.Conditions = controller.SetState(nil, 1, controller.Stalled(cloudteamv1.ReasonClassLimitReached, "full"))
+	return n
+}
+
+func existing(n *cloudteamv1.Network) *cloudteamv1.Network {
+	n = n.DeepCopy()
+	n.Status.NetworkID, n.Status.Conditions = "id", nil
+	return n
+}
+
+// TestRoomForTheOldest has five Networks for two places, and frees one place after the other.
+func TestRoomForTheOldest(t *testing.T) {
+	w := newRoom(map[string]int32{"gold": 2})
+	var all []*cloudteamv1.Network
+	for i := range 5 {
+		all = append(all, nth(i, "gold"))
+		w.events.OnAdd(all[i], false)
+	}
+	w.wants(t, "at first")
+	for _, i := range []int{4, 1, 3, 2, 0} { // whoever asks first, before anything shows it
+		has, limit := w.Take(all[i])
+		if want := i < 2; has != want || !has && limit != 2 {
+			t.Errorf("Network %d has a place: %t, of %d", i, has, limit)
+		}
+	}
+	for i := 2; i < 5; i++ {
+		w.events.OnUpdate(all[i], waiting(all[i]))
+	}
+	w.events.OnUpdate(all[0], existing(all[0]))
+	w.wants(t, "while all places are taken")
+	w.events.OnDelete(existing(all[0]))
+	w.wants(t, "when one leaves", "n0002")
+	if has, _ := w.Take(all[3]); has {
+		t.Error("a younger one takes the place of the oldest")
+	}
+	if has, _ := w.Take(all[2]); !has {
+		t.Error("the oldest does not get the place")
+	}
+	w.events.OnDelete(cache.DeletedFinalStateUnknown{Key: all[1].Namespace + "/" + all[1].Name, Obj: all[1]})
+	w.wants(t, "when nobody saw it leave", "n0003")
+	// The one that is next says by now that its spec is wrong.
+	w.events.OnUpdate(waiting(all[3]), wrong(all[3]))
+	w.wants(t, "when the next one does not want it", "n0004")
+	if has, _ := w.Take(all[4]); !has {
+		t.Error("the last one does not get the place")
+	}
+	w.events.OnUpdate(waiting(all[2]), wrong(all[2]))
+	w.events.OnUpdate(wrong(all[3]), all[3])
+	if has, _ := w.Take(all[3]); !has {
+		t.Error("what one gave up that gets nothing is not given to another")
+	}
+}
+
+// wrong has a Network say that its spec is wrong.
+func wrong(n *cloudteamv1.Network) *cloudteamv1.Network {
+	n = n.DeepCopy()
+	n.Status.Conditions = controller.SetState(nil, 1, controller.Stalled(cloudteamv1.ReasonInvalidSpec, "wrong"))
+	return n
+}
+
+func TestWhoLeavesAClass(t *testing.T) {
+	for sentence, leave := range map[string]func(*cloudteamv1.Network){
+		"for another class":       func(n *cloudteamv1.Network) { n.Spec.ClassName = "silver" },
+		"for a cloud":             func(n *cloudteamv1.Network) { n.Spec.Cloud = &cloudteamv1.CloudReference{} },
+		"for another of its name": func(n *cloudteamv1.Network) { n.UID, n.Status.NetworkID = "another", "" },
 	} {
-		asked = 0
-		if c.is == nil {
-			handler.OnDelete(c.was)
-		} else {
-			handler.OnUpdate(c.was, c.is)
+		t.Run(sentence, func(t *testing.T) {
+			w := newRoom(map[string]int32{"gold": 1})
+			has, waits := existing(nth(1, "gold")), waiting(nth(2, "gold"))
+			w.events.OnAdd(has, true)
+			w.events.OnAdd(waits, true)
+			w.events.OnUpdate(has, has)
+			w.wants(t, "before")
+			left := has.DeepCopy()
+			leave(left)
+			w.events.OnUpdate(has, left)
+			w.wants(t, "after", "n0002")
+		})
+	}
+}
+
+// TestAFinalizerClaimsAPlace has a new process find what an earlier one began, and what users write into finalizers.
+func TestAFinalizerClaimsAPlace(t *testing.T) {
+	w := newRoom(map[string]int32{"gold": 1})
+	began := nth(2, "gold")
+	began.Finalizers = []string{cloudteamv1.Finalizer}
+	w.events.OnAdd(began, true)
+	if has, _ := w.Take(nth(1, "gold")); has {
+		t.Error("an older one takes the place of one that was begun")
+	}
+	if has, _ := w.Take(began); !has {
+		t.Error("what was begun does not keep its place")
+	}
+	w = newRoom(map[string]int32{"gold": 1})
+	for i := range 3 {
+		forged := nth(i, "gold")
+		forged.Finalizers = []string{cloudteamv1.Finalizer}
+		w.events.OnAdd(forged, false)
+	}
+	got := 0
+	for i := range 3 {
+		if has, _ := w.Take(nth(i, "gold")); has {
+			got++
 		}
-		if asked != c.want {
-			t.Errorf("%s: looked %d times, want %d", name, asked, c.want)
+	}
+	if got > 1 {
+		t.Errorf("%d objects have the one place, by finalizers that users wrote", got)
+	}
+}
+
+// TestRoomCostsNoMoreWithMoreThatWait counts what an event and a sync look at, while ten and a thousand objects wait.
+func TestRoomCostsNoMoreWithMoreThatWait(t *testing.T) {
+	cost := func(waits int) int {
+		w := newRoom(map[string]int32{"gold": 1})
+		w.events.OnAdd(existing(nth(0, "gold")), true)
+		for i := range waits {
+			w.events.OnAdd(waiting(nth(i+1, "gold")), true)
 		}
+		w.steps, w.woken = 0, nil
+		for i := range 10 { // one client deletes and creates
+			again := nth(5000+i, "gold")
+			w.events.OnAdd(again, false)
+			w.Take(again)
+			w.events.OnDelete(again)
+		}
+		if len(w.woken) > 0 {
+			t.Errorf("with %d that wait, %d are requeued for no room", waits, len(w.woken))
+		}
+		return w.steps
+	}
+	if few, many := cost(10), cost(1000); many > few {
+		t.Errorf("ten that come and go look at %d objects while 1000 wait, and at %d while 10 do", many, few)
 	}
 }
 

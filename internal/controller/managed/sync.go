@@ -27,6 +27,9 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	}
 	if !exists {
 		r.expected.Forget(key)
+		if r.kind.Room != nil {
+			r.kind.Room.forget(key) // a sync that ended after the deletion may have taken a place
+		}
 		recordSync(ctx, inspect.Worker, "gone", "The lister does not find the object: it was deleted.")
 		return controller.Result{}, r.prune(ctx, key, "")
 	}

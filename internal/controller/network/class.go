@@ -1,28 +1,19 @@
 package network
 
 import (
-	"k8s.io/apimachinery/pkg/labels"
-
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // roomFor bounds how many Networks of a class a namespace has.
-func roomFor(networks listers.NetworkLister, of *classes.Classes) managed.Room[*cloudteamv1.Network] {
-	return managed.Room[*cloudteamv1.Network]{
-		Kind: "Network", Finalizer: cloudteamv1.Finalizer, Classes: of,
-		Beside: func(namespace string) ([]*cloudteamv1.Network, error) {
-			return networks.Networks(namespace).List(labels.Everything())
-		},
-		InClass: func(obj *cloudteamv1.Network) *cloudteamv1.Network { return obj },
-		Exists: func(obj *cloudteamv1.Network) bool {
+func roomFor(of *classes.Classes) *managed.Room[*cloudteamv1.Network] {
+	return managed.RoomOf(of, func(obj *cloudteamv1.Network) *cloudteamv1.Network { return obj },
+		func(obj *cloudteamv1.Network) bool {
 			return obj.Status.NetworkID != "" || obj.Status.AppliedGeneration > 0
 		},
-		Limit: func(limits cloudteamv1.ClassLimits) *int32 { return limits.NetworksPerNamespace },
-	}
+		func(limits cloudteamv1.ClassLimits) *int32 { return limits.NetworksPerNamespace })
 }
 
 // tellClass writes by which class the Network was made, and what that class forbids of a Network that is kept. A

@@ -62,8 +62,8 @@ func (k *kind) declarationOf(obj *cloudteamv1.Network, owner plan.Owner) (manage
 	if d.forbids != nil && !made.Kept {
 		return nil, managed.Waits(*d.forbids)
 	}
-	if err := k.room.Refuse(obj, rule); err != nil {
-		return nil, err
+	if full := k.room.Refuse(obj, rule.LimitMessage("Network")); full != nil {
+		return nil, full
 	}
 	var err error
 	d.Spec, err = declare.Network(made.Effective(obj), owner)

@@ -39,7 +39,7 @@ type Options struct {
 // kind has what the functions of the Kind need.
 type kind struct {
 	classes   *classes.Classes
-	room      managed.Room[*cloudteamv1.Network]
+	room      *managed.Room[*cloudteamv1.Network]
 	addresses addressWatch
 }
 
@@ -49,7 +49,7 @@ func NewController(
 	client typed.NetworksGetter, networks informers.NetworkInformer, ports informers.NetworkPortInformer,
 	inventory managed.Inventory, recorder record.EventRecorder, cluster string, options Options,
 ) (*Controller, error) {
-	own := &kind{options.Classes, roomFor(networks.Lister(), options.Classes), addressWatch{options.AddressesLow}}
+	own := &kind{options.Classes, roomFor(options.Classes), addressWatch{options.AddressesLow}}
 	kind := managed.Kind[*cloudteamv1.Network]{
 		Descriptor: managed.Descriptor{
 			Controller:       Name,
@@ -69,6 +69,7 @@ func NewController(
 		},
 		Declare:  own.declarationOf,
 		Policies: policies,
+		Room:     own.room,
 		InUse:    func(*cloudteamv1.Network) string { return "" },
 		Status:   func(obj *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
 		Show: func(
@@ -93,8 +94,8 @@ func NewController(
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Watch(networks.Informer(), own.room.Handler(c)); err != nil || ports == nil {
-		return c, err
+	if ports == nil {
+		return c, nil
 	}
 	// A Network that is being deleted waits for its ports to go.
 	return c, c.Watch(ports.Informer(), c.HandlerOf(func(obj metav1.Object) []cache.ObjectName {

@@ -216,7 +216,7 @@ func declarationOf(
 	}
 	withheld := withhold(on, obj)
 	if withheld == nil {
-		withheld = limits.withhold(on, obj)
+		withheld = limits.withhold(obj)
 	}
 	claimed := slices.Contains(obj.Finalizers, cloudteamv1.PortFinalizer)
 	if on.DeletionTimestamp != nil && obj.Status.PortID == "" && !claimed {

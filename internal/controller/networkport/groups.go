@@ -201,9 +201,7 @@ func groupElsewhere(ref types.NamespacedName, obj *cloudteamv1.NetworkPort) *man
 }
 
 // portsIn gives the function that names the NetworkPorts in the group of a SecurityGroup.
-func portsIn(
-	ports cache.Indexer, networks listers.NetworkLister, by *netpolicy.Policies,
-) func(metav1.Object) []cache.ObjectName {
+func portsIn(ports, networks cache.Indexer, by *netpolicy.Policies) func(metav1.Object) []cache.ObjectName {
 	return func(group metav1.Object) (keys []cache.ObjectName) {
 		name := cache.MetaObjectToName(group)
 		for _, port := range slices.Concat(controller.PortsIn(ports, networks, name), by.PortsIn(group)) {

@@ -1,8 +1,6 @@
 package networkport
 
 import (
-	"slices"
-
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/class"
@@ -15,33 +13,40 @@ import (
 
 // limits are those of the Networks' classes.
 type limits struct {
-	of    *classes.Classes
-	ports cache.Indexer
+	of *classes.Classes
+	// room bounds how many ports a Network has; nil for no bound.
+	room *managed.Room[*cloudteamv1.NetworkPort]
+}
+
+// roomOn bounds how many ports there are on each Network.
+func roomOn(networks listers.NetworkLister, of *classes.Classes) *managed.Room[*cloudteamv1.NetworkPort] {
+	return &managed.Room[*cloudteamv1.NetworkPort]{
+		Group: func(obj *cloudteamv1.NetworkPort) (cache.ObjectName, bool) {
+			return cache.ObjectName(obj.Network()), true
+		},
+		Exists: func(obj *cloudteamv1.NetworkPort) bool { return obj.Status.PortID != "" },
+		Barred: func(obj *cloudteamv1.NetworkPort) bool {
+			on := obj.Network()
+			network, err := networks.Networks(on.Namespace).Get(on.Name)
+			return err == nil && !controller.Allows(network, obj.Namespace)
+		},
+		Limit: func(on cache.ObjectName) (*int32, []cache.ObjectName) {
+			network, err := networks.Networks(on.Namespace).Get(on.Name)
+			if err != nil {
+				return nil, nil // no port is created there
+			}
+			return of.RuleOf(network).Limits().PortsPerNetwork, []cache.ObjectName{on}
+		},
+	}
 }
 
 // withhold says that no port may be created on a Network that has as many as its class allows; nil if one may. A port
 // that exists, or that something uses, stays.
-func (l limits) withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Problem {
-	if obj.Status.PortID != "" || obj.Status.BoundTo != nil {
+func (l limits) withhold(obj *cloudteamv1.NetworkPort) *managed.Problem {
+	if l.room == nil || obj.Status.BoundTo != nil {
 		return nil
 	}
-	limit := l.of.RuleOf(on).Limits().PortsPerNetwork
-	if limit == nil {
-		return nil
-	}
-	// A port from a namespace that may not use the Network takes no room of it.
-	beside := slices.DeleteFunc(controller.PortsOn(l.ports, cache.ObjectName(obj.Network())),
-		func(other *cloudteamv1.NetworkPort) bool {
-			return other.Status.PortID == "" && !controller.Allows(on, other.Namespace)
-		})
-	mayExist := func(other *cloudteamv1.NetworkPort) bool {
-		return other.Status.PortID != "" || slices.Contains(other.Finalizers, cloudteamv1.PortFinalizer)
-	}
-	if !classes.Full(obj, beside, limit, mayExist) {
-		return nil
-	}
-	return managed.Waits(controller.Stalled(
-		cloudteamv1.ReasonClassLimitReached, classes.PortLimitMessage(obj.Network(), *limit)))
+	return l.room.Refuse(obj, func(limit int32) string { return classes.PortLimitMessage(obj.Network(), limit) })
 }
 
 // forbid says that the class of the Network forbids a field of the port's spec; nil if it does not, or if this spec was
@@ -70,18 +75,4 @@ func (l limits) tell(networks listers.NetworkLister, obj *cloudteamv1.NetworkPor
 		}
 	}
 	managed.TellViolation(obj, &obj.Status.Conditions, forbids)
-}
-
-// roomHandler requeues the NetworkPorts that wait for room on a Network when another one is gone.
-func roomHandler(c *Controller, ports cache.Indexer) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
-		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = unknown.Obj
-		}
-		gone, ok := obj.(*cloudteamv1.NetworkPort)
-		if !ok {
-			return
-		}
-		c.EnqueueWaiting(controller.PortsOn(ports, cache.ObjectName(gone.Network())))
-	}}
 }

@@ -2,7 +2,6 @@
 package networkport
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -38,10 +37,12 @@ func NewController(
 	of *classes.Classes, by *netpolicy.Policies,
 ) (*Controller, error) {
 	informer := ports.Informer()
-	if err := controller.IndexPorts(informer); err != nil {
+	if err := errors.Join(controller.IndexPorts(informer), controller.IndexNetworks(networks.Informer())); err != nil {
 		return nil, err
 	}
 	lister := networks.Lister()
+	within := limits{of, roomOn(lister, of)}
+	waiting := &controller.Line{}
 	var inGroups listers.SecurityGroupLister
 	if groups != nil {
 		inGroups = groups.Lister()
@@ -61,7 +62,7 @@ func NewController(
 			return client.NetworkPorts(namespace).Get(ctx, name, metav1.GetOptions{})
 		},
 		Declare: func(obj *cloudteamv1.NetworkPort, owner plan.Owner) (managed.Declaration, error) {
-			return declarationOf(lister, inGroups, by, limits{of, informer.GetIndexer()}, obj, owner)
+			return declarationOf(lister, inGroups, by, within, obj, owner)
 		},
 		Expected: expected,
 		Needs: func(obj *cloudteamv1.NetworkPort) []plan.Kind {
@@ -81,6 +82,7 @@ func NewController(
 			return managed.Place{Cloud: cloud, Pinned: on.Status.Cloud}, known
 		},
 		Policies: policies,
+		Room:     within.room,
 		InUse:    inUse,
 		Loses: func(obj *cloudteamv1.NetworkPort, terminating func(namespace string) bool) managed.Loss {
 			loss := loses(lister, obj, terminating)
@@ -96,7 +98,7 @@ func NewController(
 			obj *cloudteamv1.NetworkPort, declared managed.Declaration, _ plan.Owner, observed plan.Observed,
 		) {
 			show(obj, declared, observed)
-			limits{of, informer.GetIndexer()}.tell(lister, obj)
+			within.tell(lister, obj)
 		},
 		ToWrite: func(was, is *cloudteamv1.NetworkPort) (any, bool) {
 			status := statusToWrite(is)
@@ -107,7 +109,8 @@ func NewController(
 		return nil, err
 	}
 	if groups != nil {
-		handler := controller.HandlerOfPart(c.Loop, portsIn(informer.GetIndexer(), lister, by), sameGroup)
+		in := portsIn(informer.GetIndexer(), networks.Informer().GetIndexer(), by)
+		handler := controller.HandlerOfPart(c.Loop, in, sameGroup)
 		if err := c.Watch(groups.Informer(), handler); err != nil {
 			return nil, err
 		}
@@ -121,12 +124,12 @@ func NewController(
 		// Until then, no port changes its groups. A policy that is gone by then sends no event.
 		c.After(by.HasSynced, func() { c.EnqueueNamespace("") })
 	}
-	gone := c.HandlerOf(exhaustedWith(informer.GetIndexer()))
+	gone := c.HandlerOf(exhaustedWith(waiting))
 	return c, errors.Join(
 		c.Watch(networks.Informer(), networkHandler(c, informer.GetIndexer())),
-		c.Watch(networks.Informer(), controller.HandlerOfPart(c.Loop, exhaustedOn(informer.GetIndexer()), noMoreRoom)),
+		c.Watch(networks.Informer(), controller.HandlerOfPart(c.Loop, exhaustedOn(waiting), noMoreRoom)),
 		c.Watch(informer, cache.ResourceEventHandlerFuncs{DeleteFunc: gone.OnDelete}),
-		c.Watch(informer, roomHandler(c, informer.GetIndexer())),
+		c.Watch(informer, controller.FollowLine(waiting, exhausted)),
 	)
 }
 
@@ -154,37 +157,32 @@ func floats(obj *cloudteamv1.NetworkPort) bool {
 // wake is the most ports that one event retries for want of addresses. More events follow if there is room for more.
 const wake = 8
 
+// exhausted says on which Network a port waits for an address; empty if it does not.
+func exhausted(port *cloudteamv1.NetworkPort) string {
+	ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
+	// A port that exists waits for an address of another network, for its floating IP.
+	if ready == nil || ready.Reason != cloudteamv1.ReasonAddressesExhausted || port.Status.PortID != "" {
+		return ""
+	}
+	return port.Network().String()
+}
+
 // exhaustedOn gives the function that names the ports on a Network that wait for an address, the oldest first.
-func exhaustedOn(ports cache.Indexer) func(metav1.Object) []cache.ObjectName {
+func exhaustedOn(waiting *controller.Line) func(metav1.Object) []cache.ObjectName {
 	return func(on metav1.Object) []cache.ObjectName {
-		waiting := slices.DeleteFunc(controller.PortsOn(ports, cache.MetaObjectToName(on)),
-			func(port *cloudteamv1.NetworkPort) bool {
-				ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
-				// A port that exists waits for an address of another network, for its floating IP.
-				return ready == nil || ready.Reason != cloudteamv1.ReasonAddressesExhausted || port.Status.PortID != ""
-			})
-		slices.SortFunc(waiting, func(a, b *cloudteamv1.NetworkPort) int {
-			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
-		})
-		var keys []cache.ObjectName
-		for _, port := range waiting[:min(wake, len(waiting))] {
-			keys = append(keys, cache.MetaObjectToName(port))
-		}
-		return keys
+		return waiting.Names(cache.MetaObjectToName(on).String(), wake)
 	}
 }
 
 // exhaustedWith gives the function that names the ports that wait for an address of the same Network as a port that is
 // gone. Only one that had a port in Neutron leaves an address.
-func exhaustedWith(ports cache.Indexer) func(metav1.Object) []cache.ObjectName {
-	on := exhaustedOn(ports)
+func exhaustedWith(waiting *controller.Line) func(metav1.Object) []cache.ObjectName {
 	return func(gone metav1.Object) []cache.ObjectName {
 		port, ok := gone.(*cloudteamv1.NetworkPort)
 		if !ok || port.Status.PortID == "" {
 			return nil
 		}
-		key := port.Network()
-		return on(&metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name})
+		return waiting.Names(port.Network().String(), wake)
 	}
 }
 

@@ -66,8 +66,8 @@ func (k *kind) declarationOf(obj *cloudteamv1.SecurityGroup, owner plan.Owner) (
 	if d.forbids != nil && !made.Kept {
 		return nil, managed.Waits(*d.forbids)
 	}
-	if err := k.room.Refuse(obj, rule); err != nil {
-		return nil, err
+	if full := k.room.Refuse(obj, rule.LimitMessage("SecurityGroup")); full != nil {
+		return nil, full
 	}
 	about, err := k.remotes(obj)
 	if err != nil {

@@ -4,11 +4,10 @@ package securitygroup
 
 import (
 	"errors"
-	"slices"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -32,8 +31,9 @@ type Controller = managed.Reconciler[*cloudteamv1.SecurityGroup]
 // kind has what the functions of the Kind need.
 type kind struct {
 	groups  listers.SecurityGroupLister
+	indexer cache.Indexer // of groups
 	classes *classes.Classes
-	room    managed.Room[*cloudteamv1.SecurityGroup]
+	room    *managed.Room[*cloudteamv1.SecurityGroup]
 	// members gives the NetworkPorts that the specs put into a SecurityGroup's group.
 	members func(group cache.ObjectName) []*cloudteamv1.NetworkPort
 }
@@ -50,12 +50,16 @@ func NewController(
 	client typed.SecurityGroupsGetter, groups informers.SecurityGroupInformer, in *Members, inventory managed.Inventory,
 	recorder record.EventRecorder, cluster string, of *classes.Classes,
 ) (*Controller, error) {
-	own := &kind{groups: groups.Lister(), classes: of, room: roomFor(groups.Lister(), of)}
+	own := &kind{groups: groups.Lister(), indexer: groups.Informer().GetIndexer(), classes: of, room: roomFor(of)}
+	if err := groups.Informer().AddIndexers(cache.Indexers{indexAbout: controller.IndexBy(indexOf)}); err != nil {
+		return nil, fmt.Errorf("indexing securitygroups: %w", err)
+	}
 	if in != nil {
-		if err := controller.IndexPorts(in.Ports.Informer()); err != nil {
+		err := errors.Join(controller.IndexPorts(in.Ports.Informer()), controller.IndexNetworks(in.Networks.Informer()))
+		if err != nil {
 			return nil, err
 		}
-		ports, networks := in.Ports.Informer().GetIndexer(), in.Networks.Lister()
+		ports, networks := in.Ports.Informer().GetIndexer(), in.Networks.Informer().GetIndexer()
 		own.members = func(group cache.ObjectName) []*cloudteamv1.NetworkPort {
 			return controller.PortsIn(ports, networks, group)
 		}
@@ -82,6 +86,7 @@ func NewController(
 		},
 		Declare:  own.declarationOf,
 		Policies: policies,
+		Room:     own.room,
 		InUse:    own.inUse,
 		Status: func(obj *cloudteamv1.SecurityGroup) *cloudteamv1.ResourceStatus {
 			return &obj.Status.ResourceStatus
@@ -98,10 +103,7 @@ func NewController(
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(
-		c.Watch(groups.Informer(), controller.HandlerOfPart(c.Loop, own.about, sameForOthers)),
-		c.Watch(groups.Informer(), own.room.Handler(c)),
-	)
+	err = c.Watch(groups.Informer(), controller.HandlerOfPart(c.Loop, own.about, sameForOthers))
 	if err != nil || in == nil {
 		return c, err
 	}
@@ -113,16 +115,22 @@ func NewController(
 
 // about names the SecurityGroups that have rules about another one of their namespace.
 func (k *kind) about(other metav1.Object) (keys []cache.ObjectName) {
-	beside, err := k.groups.SecurityGroups(other.GetNamespace()).List(labels.Everything())
-	if err != nil {
-		return nil // a cache gives none
-	}
-	for _, obj := range beside {
-		if slices.Contains(declare.RemoteGroups(obj), other.GetName()) {
-			keys = append(keys, cache.MetaObjectToName(obj))
-		}
+	name := cache.MetaObjectToName(other).String()
+	for _, obj := range controller.Indexed[*cloudteamv1.SecurityGroup](k.indexer, indexAbout, name) {
+		keys = append(keys, cache.MetaObjectToName(obj))
 	}
 	return keys
+}
+
+// indexAbout is the index of SecurityGroups by the others that they have rules about.
+const indexAbout = "securitygroup/about"
+
+func indexOf(obj *cloudteamv1.SecurityGroup) []string {
+	names := declare.RemoteGroups(obj)
+	for i, name := range names {
+		names[i] = cache.NewObjectName(obj.Namespace, name).String()
+	}
+	return names
 }
 
 // sameForOthers reports whether two states of a SecurityGroup are the same for rules about it.

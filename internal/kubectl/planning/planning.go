@@ -61,9 +61,8 @@ type Planner struct {
 	ports    *portcontroller.Controller
 	groups   *groupcontroller.Controller
 	floating *floatingcontroller.Controller
-	// known are the caches of Networks, and the others those of the other kinds.
-	known, knownPorts, knownGroups, knownFloating cache.Indexer
-	classes                                       *classes.Classes
+	known    cache.Indexer // of Networks
+	classes  *classes.Classes
 	// made are the ports that earlier plans create, by the UIDs of their NetworkPorts.
 	made map[types.UID]plan.ObservedPort
 }
@@ -77,8 +76,7 @@ func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster stri
 	of := classesOf(ctx, c)
 	discard := &record.FakeRecorder{}
 	p := &Planner{
-		known: networks.Informer().GetIndexer(), knownPorts: ports.Informer().GetIndexer(),
-		knownGroups: groups.Informer().GetIndexer(), knownFloating: floating.Informer().GetIndexer(), classes: of,
+		known: networks.Informer().GetIndexer(), classes: of,
 		made: map[types.UID]plan.ObservedPort{},
 	}
 	var err error
@@ -155,21 +153,12 @@ func classesOf(ctx context.Context, c *ask.Cluster) *classes.Classes {
 func (p *Planner) Know(
 	networks []*cloudteamv1.Network, ports []*cloudteamv1.NetworkPort, groups []*cloudteamv1.SecurityGroup,
 ) error {
-	return errors.Join(addTo(p.known, networks), addTo(p.knownPorts, ports), addTo(p.knownGroups, groups))
+	return errors.Join(p.networks.Know(networks...), p.ports.Know(ports...), p.groups.Know(groups...))
 }
 
 // KnowFloatingIPs is Know for FloatingIPs, of which a class may limit the number.
 func (p *Planner) KnowFloatingIPs(floating []*cloudteamv1.FloatingIP) error {
-	return addTo(p.knownFloating, floating)
-}
-
-func addTo[T any](known cache.Indexer, objs []T) error {
-	for _, obj := range objs {
-		if err := known.Add(obj); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.floating.Know(floating...)
 }
 
 // Network plans a Network as it would be in the API server. If it would be created in Neutron, later plans of
