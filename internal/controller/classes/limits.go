@@ -6,8 +6,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// LimitMessage gives the message that says that a namespace has as many objects of a kind, such as Network, as the class
-// allows.
+// LimitMessage gives the message that says that a namespace has as many objects of a kind, such as Network, as the
+// class allows.
 func (r Rule) LimitMessage(kind string) func(limit int32) string {
 	return func(limit int32) string {
 		return fmt.Sprintf("NetworkClass %q allows %d %ss in each namespace, and there are as many. Nothing is created. "+

@@ -21,8 +21,8 @@ import (
 //
 // An object has its place from the moment when Take gives it, before the API server shows that. So a burst within one
 // second, or an old cache, does not pass the limit. The others are in the line as soon as they are seen, so their order
-// outlives the process. One whose condition says that it is Stalled for another reason is in nobody's way. It is safe for
-// concurrent use. The functions MUST be set and NOT call the Room.
+// outlives the process. One whose condition says that it is Stalled for another reason is in nobody's way. It is safe
+// for concurrent use. The functions MUST be set and NOT call the Room.
 type Room[T Object] struct {
 	// Group gives the group that an object counts in; ok is false if nothing limits it.
 	Group func(T) (group cache.ObjectName, ok bool)
