@@ -22,6 +22,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
@@ -73,6 +74,7 @@ func Run(ctx context.Context, o Options) error {
 		policiesKnown: make(chan struct{}), machinesKnown: make(chan struct{}),
 		classes: classes.New(namespace), classesKnown: make(chan struct{}),
 		pools: batch.NewPools(o.CloudMaxCalls), memory: cloudMemory(o.MaxClouds),
+		processors: fair.NewProcessors(runtime.GOMAXPROCS(0)),
 	}
 	if err := p.connect(config); err != nil {
 		return err

@@ -81,6 +81,7 @@ func (p *process) buildAttachment() (c *attachmentcontroller.Controller, err err
 			p.dynamic, informer, p.factory.Cloudteam().V1().Networks(), p.recorder, p.options.Attachment)
 		if err == nil {
 			c.ActIn(p.namespaces.within)
+			c.Compute(p.processors)
 		}
 		return c, err
 	})

@@ -33,6 +33,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
 	groupcontroller "cloudteam.ztgame.com/network-controller/internal/controller/securitygroup"
 	servicecontroller "cloudteam.ztgame.com/network-controller/internal/controller/service"
+	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -111,6 +112,8 @@ type process struct {
 	clouds *cloudRegistry
 	// namespaces are those in which the process acts.
 	namespaces *namespaces
+	// processors are what the syncs of all controllers share.
+	processors *fair.Processors
 	// pools bound the writes to each Neutron, whatever credentials they are sent with.
 	pools *batch.Pools
 	// memory bounds what the lists of tenants' clouds take.
@@ -339,6 +342,7 @@ func serveManaged[T managed.Object](p *process, c *managed.Reconciler[T]) starte
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
 	c.ActIn(p.namespaces.within)
+	c.Compute(p.processors)
 	c.AskNamespaces(p.terminating)
 	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
@@ -388,6 +392,7 @@ func (p *process) buildDeployment() (started, error) {
 		return nil, err
 	}
 	c.ActIn(p.namespaces.within)
+	c.Compute(p.processors)
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
 	p.classed = append(p.classed, func(namespace string) {
 		networks, _ := caches.Networks.Lister().Networks(namespace).List(labels.Everything()) // a cache gives no error
@@ -426,6 +431,7 @@ func (p *process) buildPod() (started, error) {
 		return nil, err
 	}
 	c.ActIn(p.namespaces.within)
+	c.Compute(p.processors)
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
 	return delayed{c, p.awaitAttachments}, nil
 }
@@ -441,6 +447,7 @@ func (p *process) buildService() (started, error) {
 		return nil, err
 	}
 	c.ActIn(p.namespaces.within)
+	c.Compute(p.processors)
 	return c, nil
 }
 

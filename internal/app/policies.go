@@ -97,6 +97,7 @@ func (p *process) startPolicies() {
 				p.namespaces.factory.Core().V1().Namespaces().Informer(), p.recorder)
 			if err == nil {
 				c.ActIn(p.namespaces.within)
+				c.Compute(p.processors)
 			}
 			return c, err
 		})

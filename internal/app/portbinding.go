@@ -56,6 +56,7 @@ func (p *process) buildPortBinding() (started, error) {
 		return nil, err
 	}
 	c.ActIn(p.namespaces.within)
+	c.Compute(p.processors)
 	p.base.Go(func() error {
 		factory.Start(p.baseCtx.Done())
 		<-p.baseCtx.Done()

@@ -15,8 +15,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// TestALineIsInTheOrderOfAge has objects come, change what they wait for, and go, and compares with a list that is sorted
-// each time.
+// TestALineIsInTheOrderOfAge has objects come, change what they wait for, and go, and compares with a list that is
+// sorted each time.
 func TestALineIsInTheOrderOfAge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := &controller.Line{}

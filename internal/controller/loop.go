@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/tracing"
@@ -62,10 +63,12 @@ type Loop struct {
 	limiter workqueue.TypedRateLimiter[cache.ObjectName]
 	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	shares  *shares // the queue's storage
-	drain   time.Duration
-	watches []watch
-	after   []later
-	tally   tally
+	// processors are what the syncs of all Loops compute with; nil for no bound.
+	processors *fair.Processors
+	drain      time.Duration
+	watches    []watch
+	after      []later
+	tally      tally
 
 	mu sync.Mutex
 	// paused has the keys whose last sync failed, and the time of their next sync.
@@ -123,6 +126,10 @@ func (l *Loop) ActIn(ours func(ctx context.Context, namespace string) (within co
 		return sync(within, key)
 	}
 }
+
+// Compute has the syncs share processors with those of other Loops. A sync MUST call fair.Yield before it waits. If
+// called, Compute MUST be called before Run.
+func (l *Loop) Compute(with *fair.Processors) { l.processors = with }
 
 // Watch makes Run register a handler with an informer, usually one of Handler or HandlerOf. The informer may already
 // run. Watch MUST be called before Run.
@@ -407,6 +414,8 @@ func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 		r.Record(l.event(key, inspect.Worker, inspect.Starts, fmt.Sprintf("A worker took the key and calls the sync. "+
 			"Failures in a row before: %d.", l.queue.NumRequeues(key))))
 	}
+	traced, leave := l.processors.Enter(traced, key.Namespace)
+	defer leave()
 	began := time.Now()
 	l.tally.active.Inc()
 	result, err := l.syncRecovering(klog.NewContext(traced, logger), key)

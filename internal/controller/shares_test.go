@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/internal/fair"
 )
 
 // keysIn gives n keys of one namespace.
@@ -367,4 +369,21 @@ func BenchmarkQueue(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestSyncsThatComputeShareTheProcessors has the syncs of one namespace compute without an end, in two Loops.
+func TestSyncsThatComputeShareTheProcessors(t *testing.T) {
+	processors := fair.NewProcessors(4)
+	onBench(t, func(t *testing.T, b *bench) {
+		b.loop.Compute(processors)
+		b.hang(func(key cache.ObjectName) bool { return key.Namespace == "noisy" })
+		b.run(10)
+		b.loop.Enqueue(keysIn("noisy", 20)...)
+		synctest.Wait()
+		b.loop.Enqueue(keysIn("quiet", 100)...)
+		synctest.Wait() // no time passes
+		if noisy, quiet := b.count("noisy"), b.count("quiet"); noisy != 2 || quiet != 100 {
+			t.Errorf("%d syncs of the noisy namespace run, want half of 4; %d of the other's 100 keys were synced", noisy, quiet)
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
+	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -202,6 +203,7 @@ func (r *Reconciler[T]) all() []T {
 // identify gives the cloud that the credentials lead to. It fails if the object is pinned to another one. The returned
 // context confines all requests to that cloud, even if the credentials are replaced meanwhile.
 func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T) (context.Context, *client.Identity, error) {
+	fair.Yield(ctx) // the cloud answers late
 	identity, err := in.Identity(ctx)
 	if err != nil {
 		return ctx, nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -16,6 +17,7 @@ import (
 func (r *Reconciler[T]) look(
 	ctx context.Context, in Inventory, obj T, expected []Lookup, need ...plan.Kind,
 ) (plan.Observed, error) {
+	fair.Yield(ctx) // the cloud answers late
 	known, _ := r.recall(obj)
 	since := known.doubt
 	if since.IsZero() {

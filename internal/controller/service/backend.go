@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -53,10 +54,7 @@ func (c *Controller) backends(service *corev1.Service, w wish) (stay, leave []ba
 	if err != nil {
 		return nil, nil, "" // a cache gives none
 	}
-	// While a Pod's ports are made, the first of two that is ready is no choice: it would lead where chance says.
-	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
-		return !selects(service, pod) || !consumer.Allocated(pod) || consumer.Ended(pod)
-	})
+	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !serves(service, pod) })
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
@@ -109,37 +107,79 @@ func (c *Controller) portOf(pod *corev1.Pod, w wish) (found *cloudteamv1.Network
 	return nil, lacks
 }
 
-// choose gives the backend that a Service's FloatingIP, nil for a new one, leads to; ok is false for none. It stays
-// where it is as long as that Pod does, so that a Pod that comes takes nothing away. After that the oldest Pod has it
-// whose port has no other floating IP. One that is being deleted keeps it until another one can take over.
-func (c *Controller) choose(has *cloudteamv1.FloatingIP, stay, leave []backend) (b backend, ok bool) {
-	leads := func(b backend) bool { return has != nil && b.port.Name == has.Spec.PortName }
-	free := func(b backend) bool { return !c.hasAnother(b.port, has) }
-	if at := slices.IndexFunc(stay, leads); at >= 0 {
-		if free(stay[at]) || stay[at].port.Status.PortID == has.Status.PortID {
-			return stay[at], true
-		}
+// backendAt gives the backend that a NetworkPort is of a Service; ok is false if the Service selects no Pod with it, or
+// if that is being deleted.
+func (c *Controller) backendAt(service *corev1.Service, w wish, name string) (b backend, ok bool) {
+	port, err := c.caches.Ports.Lister().NetworkPorts(service.Namespace).Get(name)
+	if err != nil || port.Status.BoundTo == nil {
+		return backend{}, false
 	}
-	if at := slices.IndexFunc(stay, free); at >= 0 {
-		return stay[at], true
+	pod, err := c.caches.Pods.Lister().Pods(service.Namespace).Get(port.Status.BoundTo.Name)
+	if err != nil || pod.DeletionTimestamp != nil || !serves(service, pod) {
+		return backend{}, false
 	}
-	if at := slices.IndexFunc(stay, leads); at >= 0 {
-		return stay[at], true
-	}
-	if len(stay) > 0 {
-		return stay[0], true
-	}
-	if at := slices.IndexFunc(leave, leads); at >= 0 {
-		return leave[at], true
-	}
-	return backend{}, false
+	chosen, _ := c.portOf(pod, w)
+	return backend{pod, port}, chosen == port
 }
 
-// hasAnother reports whether a port has, or is to have, another floating IP than that of a FloatingIP. Neutron gives it
-// one of each external network.
-func (c *Controller) hasAnother(port *cloudteamv1.NetworkPort, than *cloudteamv1.FloatingIP) bool {
-	others := slices.DeleteFunc(c.leadingTo(port.Namespace, port.Name), func(f *cloudteamv1.FloatingIP) bool {
-		return than != nil && f.UID == than.UID
+// serves reports whether a Service's floating IP may lead to a Pod. While a Pod's ports are made, the first of two that
+// is ready is no choice: it would lead where chance says.
+func serves(service *corev1.Service, pod *corev1.Pod) bool {
+	return selects(service, pod) && consumer.Allocated(pod) && !consumer.Ended(pod)
+}
+
+// chosen is where a Service's FloatingIP is to lead.
+type chosen struct {
+	backend
+	// found is false if it is to lead nowhere. why says for users what the Pods lack then.
+	found bool
+	why   string
+	// settled is true if it may stay there.
+	settled bool
+}
+
+// choose chooses for a Service with a FloatingIP, nil for a new one. It stays where it is as long as that Pod does, so
+// that a Pod that comes takes nothing away. Otherwise it goes where assign says. One that is being deleted keeps it
+// until another one can take over.
+func (c *Controller) choose(service *corev1.Service, has *cloudteamv1.FloatingIP, w wish) chosen {
+	at, stays := backend{}, false
+	if has != nil && has.Spec.PortName != "" {
+		if at, stays = c.backendAt(service, w, has.Spec.PortName); stays && c.holds(has, at.port) {
+			return chosen{backend: at, found: true, settled: true}
+		}
+	}
+	if b, ok := c.backendAt(service, w, c.assigned(service)); ok {
+		return chosen{backend: b, found: true, settled: true}
+	}
+	if stays {
+		return chosen{backend: at, found: true} // there is no other
+	}
+	stay, leave, why := c.backends(service, w)
+	leads := func(b backend) bool { return has != nil && b.port.Name == has.Spec.PortName }
+	if at := slices.IndexFunc(leave, leads); at >= 0 {
+		return chosen{backend: leave[at], found: true}
+	}
+	if len(stay) > 0 {
+		why = "each port of the Service's Pods has a floating IP of another Service or FloatingIP: run more Pods, or " +
+			"delete one of these"
+	}
+	return chosen{why: why}
+}
+
+// holds reports whether a FloatingIP is the one of all whose specs name a port that leads there, or is to: Neutron
+// gives a port one of each external network. It is the one that leads there already, or else the oldest.
+func (c *Controller) holds(f *cloudteamv1.FloatingIP, port *cloudteamv1.NetworkPort) bool {
+	if port.Spec.FloatingIP != nil {
+		return false
+	}
+	leads := func(f *cloudteamv1.FloatingIP) int {
+		if f.Status.PortID == port.Status.PortID {
+			return 0
+		}
+		return 1
+	}
+	return !slices.ContainsFunc(c.leadingTo(port.Namespace, port.Name), func(other *cloudteamv1.FloatingIP) bool {
+		return other.UID != f.UID && cmp.Or(cmp.Compare(leads(other), leads(f)),
+			controller.WaitingOf(other).Older(controller.WaitingOf(f))) < 0
 	})
-	return port.Spec.FloatingIP != nil || len(others) > 0
 }

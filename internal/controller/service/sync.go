@@ -21,10 +21,16 @@ import (
 // sync brings the FloatingIP of a Service to what its annotation asks for. It is level-triggered. The process may end
 // after any write: the FloatingIP has the Service's name, so the next sync finds it.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+	if key.Name == "" {
+		for _, service := range c.annotated(key.Namespace) {
+			c.Enqueue(cache.MetaObjectToName(service))
+		}
+		return controller.Result{}, nil
+	}
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) || err == nil && service.DeletionTimestamp != nil {
 		// Garbage collection deletes its FloatingIP.
-		c.told.Delete(key)
+		c.forget(key)
 		c.expected.Forget(key)
 		return controller.Result{}, nil
 	}
@@ -43,7 +49,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		c.fail(service, err.Error())
 		return controller.Result{}, nil
 	case !declares:
-		c.told.Delete(key)
+		c.forget(key)
 		if has != nil && controller.Controls(service, Kind.GroupKind(), has) {
 			return controller.Result{}, c.delete(ctx, service, has)
 		}
@@ -82,16 +88,16 @@ func (c *Controller) lead(
 			return controller.ErrStale
 		}
 	}
-	stay, leave, why := c.backends(service, w)
-	to, found := c.choose(has, stay, leave)
-	if !found && why != "" {
-		c.fail(service, why)
+	to := c.choose(service, has, w)
+	c.follow(service, to)
+	if !to.found && to.why != "" {
+		c.fail(service, to.why)
 	}
-	if !found && (has == nil || now == "") {
+	if !to.found && (has == nil || now == "") {
 		return nil
 	}
 	spec := cloudteamv1.FloatingIPSpec{ExternalNetwork: w.external}
-	if found {
+	if to.found {
 		network, err := c.caches.Networks.Lister().Networks(key.Namespace).Get(to.port.Network().Name)
 		if err != nil {
 			return nil //nolint:nilerr // the Network is gone, and its ports go: an event follows
@@ -113,7 +119,7 @@ func (c *Controller) lead(
 	if err != nil || has == nil {
 		return err
 	}
-	if found && has.Status.Address != "" && has.Status.PortID == to.port.Status.PortID {
+	if to.found && has.Status.Address != "" && has.Status.PortID == to.port.Status.PortID {
 		c.tell(service, corev1.EventTypeNormal, cloudteamv1.EventFloatingIPLeads, fmt.Sprintf(
 			"%s of external network %s leads to Pod %s (NetworkPort %s)", has.Status.Address, w.external, to.pod.Name,
 			to.port.Name))

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -23,13 +24,19 @@ var webKey = cache.NewObjectName("team", "web")
 // FloatingIP of the Service "web".
 type world struct {
 	*controllertest.World[*cloudteamv1.FloatingIP]
+	controller *Controller
 }
 
 func inWorld(t *testing.T, test func(w *world), objects ...controllertest.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{controllertest.NewWorld[*cloudteamv1.FloatingIP](t, webKey)}
-		line := controllertest.Rules[*cloudteamv1.FloatingIP]{Line: controllertest.WriteLine}
+		w := &world{World: controllertest.NewWorld[*cloudteamv1.FloatingIP](t, webKey)}
+		line := controllertest.Rules[*cloudteamv1.FloatingIP]{Line: func(action clienttesting.Action) string {
+			if create, ok := action.(clienttesting.CreateAction); ok && action.GetVerb() == "create" {
+				return "create " + create.GetObject().(*cloudteamv1.FloatingIP).Name
+			}
+			return action.GetVerb()
+		}}
 		controllertest.Serve(w.API, w.Clients, controllertest.FloatingIPs, line)
 		core := corev1.SchemeGroupVersion
 		controllertest.Serve(w.API, w.Kube, core.WithResource("services"), controllertest.Rules[*corev1.Service]{})
@@ -55,6 +62,7 @@ func (w *world) restart() {
 	if err != nil {
 		w.T.Fatal(err)
 	}
+	w.controller = c
 	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{
 		services.Informer().GetIndexer(), floating.Informer().GetIndexer(), caches.Pods.Informer().GetIndexer(),
 		caches.Ports.Informer().GetIndexer(),
@@ -106,8 +114,9 @@ func pod(name string, age int, networks ...string) *corev1.Pod {
 }
 
 // port makes the NetworkPort of a Pod on a Network.
-func (w *world) port(pod, on string) {
-	w.T.Helper()
+func (w *world) port(pod, on string) { w.T.Helper(); w.Create(portOf(pod, on)) }
+
+func portOf(pod, on string) *cloudteamv1.NetworkPort {
 	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "team", Name: pod + "-" + on, UID: types.UID("uid-" + pod + on),
 	}}
@@ -115,7 +124,7 @@ func (w *world) port(pod, on string) {
 	port.Status.PortID = "id-" + port.Name
 	port.Status.Addresses = []cloudteamv1.PortAddress{{Address: "10.0.0.7/24"}}
 	port.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: pod, UID: types.UID("uid-" + pod)}
-	w.Create(port)
+	return port
 }
 
 // ends deletes a Pod, which stays until end goes.
@@ -280,8 +289,8 @@ func TestAServiceTellsWhyItHasNoFloatingIP(t *testing.T) {
 	}
 }
 
-// TestTheFirstPortIsNoChoice has a Pod's ports come one after the other: which of them is first must not decide where the
-// address leads.
+// TestTheFirstPortIsNoChoice has a Pod's ports come one after the other: which of them is first must not decide where
+// the address leads.
 func TestTheFirstPortIsNoChoice(t *testing.T) {
 	inWorld(t, func(w *world) {
 		waits := pod("a", 9, "net", "two")

@@ -46,16 +46,14 @@ type Controller struct {
 	// expected has the last write to the FloatingIP of each Service.
 	expected controller.Expectations
 	// told has the last Event of each Service.
-	told sync.Map
+	told        sync.Map
+	assignments assignments
+	// waiting has the Services that have no port of their own, and leading those that lead to a port, by that.
+	waiting, leading controller.Line
 }
 
-const (
-	// indexAnnotated is the index of the Services that ask for a floating IP, by their namespaces.
-	indexAnnotated = "service/annotated"
-	// indexSelector is the index of these Services by their namespaces and the first label of their selectors, so that a
-	// Pod finds those that may select it.
-	indexSelector = "service/selector"
-)
+// indexAnnotated is the index of the Services that ask for a floating IP, by their namespaces.
+const indexAnnotated = "service/annotated"
 
 // MaxSelector is the most labels of a selector that caches have. A Service with more has none there, and asks in vain.
 const MaxSelector = 32
@@ -75,13 +73,6 @@ func NewController(
 			}
 			return []string{service.Namespace}
 		}),
-		indexSelector: controller.IndexBy(func(service *corev1.Service) []string {
-			_, declares := service.Annotations[cloudteamv1.AnnotationFloatingIP]
-			if key, value, any := firstOf(service.Spec.Selector); declares && any {
-				return []string{labelKey(service.Namespace, key, value)}
-			}
-			return nil
-		}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("indexing services: %w", err)
@@ -92,11 +83,13 @@ func NewController(
 	c := &Controller{
 		client: client, owners: owners, services: services.Lister(), indexer: services.Informer().GetIndexer(),
 		floating: floating.Lister(), led: floating.Informer().GetIndexer(), caches: caches, recorder: recorder,
+		assignments: assignments{ports: map[cache.ObjectName]string{}, done: map[string]bool{}},
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
 	return c, errors.Join(
-		c.Watch(services.Informer(), controller.HandlerOfPart(c.Loop, controller.KeyOf, sameService)),
+		c.Watch(services.Informer(), controller.HandlerOfPart(c.Loop, c.itself, sameService)),
 		c.Watch(floating.Informer(), c.HandlerOf(c.ofFloating)),
+		c.Watch(floating.Informer(), controller.HandlerOfPart(c.Loop, c.leaving, sameLead)),
 		c.Watch(caches.Pods.Informer(), controller.HandlerOfPart(c.Loop, c.selecting, samePod)),
 		c.Watch(caches.Ports.Informer(), controller.HandlerOfPart(c.Loop, c.ofPort, samePort)),
 		c.Watch(caches.Networks.Informer(), controller.HandlerOfPart(c.Loop, c.ofNetwork, samePlace)),
@@ -109,20 +102,36 @@ func sameService(was, is *corev1.Service) bool {
 		was.DeletionTimestamp.Equal(is.DeletionTimestamp)
 }
 
-// ofFloating names the Service of a FloatingIP, the one of its name, which it may be in the way of, and those whose
-// FloatingIPs lead to the same port, which may choose another one.
+// itself names the Service.
+func (c *Controller) itself(service metav1.Object) []cache.ObjectName {
+	c.changed(service.GetNamespace())
+	return controller.KeyOf(service)
+}
+
+// ofFloating names the Service of a FloatingIP, and the one of its name, which it may be in the way of.
 func (c *Controller) ofFloating(obj metav1.Object) []cache.ObjectName {
+	c.changed(obj.GetNamespace())
 	keys := []cache.ObjectName{cache.MetaObjectToName(obj)}
 	if owner := controller.OwnerOf(obj, Kind.GroupKind()); owner != nil && owner.Name != obj.GetName() {
 		keys = append(keys, cache.NewObjectName(obj.GetNamespace(), owner.Name))
 	}
-	if f, ok := obj.(*cloudteamv1.FloatingIP); ok && f.Spec.PortName != "" {
-		for _, beside := range c.leadingTo(f.Namespace, f.Spec.PortName) {
-			keys = append(keys, cache.MetaObjectToName(beside))
-		}
-	}
 	return keys
 }
+
+// leaving names Services that look for a port when a FloatingIP leaves one.
+func (c *Controller) leaving(obj metav1.Object) []cache.ObjectName {
+	f, ok := obj.(*cloudteamv1.FloatingIP)
+	if !ok {
+		return nil
+	}
+	port, err := c.caches.Ports.Lister().NetworkPorts(f.Namespace).Get(f.Spec.PortName)
+	if err != nil {
+		return nil // it leads nowhere, or its port is gone
+	}
+	return c.ofPort(port)
+}
+
+func sameLead(was, is *cloudteamv1.FloatingIP) bool { return was.Spec.PortName == is.Spec.PortName }
 
 // leadingTo gives the FloatingIPs whose specs name a NetworkPort.
 func (c *Controller) leadingTo(namespace, port string) []*cloudteamv1.FloatingIP {
@@ -134,21 +143,21 @@ func (c *Controller) annotated(namespace string) []*corev1.Service {
 	return controller.Indexed[*corev1.Service](c.indexer, indexAnnotated, namespace)
 }
 
-// selecting names the Services with a floating IP that select a Pod. It is called for each event of a Pod or port, of
-// all namespaces in turn, so its cost must not depend on what a tenant writes.
+// selecting names the Services that an event of a Pod may concern: those whose floating IPs lead to it, and some that
+// select it and look for a port. It is called for each event of a Pod or port, of all namespaces in turn, so its cost
+// must not depend on what a tenant writes.
 func (c *Controller) selecting(pod metav1.Object) (keys []cache.ObjectName) {
+	c.changed(pod.GetNamespace())
+	for _, port := range c.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
+		keys = append(keys, c.leading.Names(cache.MetaObjectToName(port).String(), wake)...)
+	}
 	for key, value := range pod.GetLabels() {
-		all := controller.Indexed[*corev1.Service](c.indexer, indexSelector, labelKey(pod.GetNamespace(), key, value))
-		for _, service := range all {
-			if selects(service, pod) {
-				keys = append(keys, cache.MetaObjectToName(service))
-			}
-		}
+		keys = append(keys, c.waiting.Names(labelKey(pod.GetNamespace(), key, value), wake)...)
 	}
 	return keys
 }
 
-// labelKey is the value of indexSelector for a label.
+// labelKey is what a Service waits for that selects a label first.
 func labelKey(namespace, key, value string) string { return namespace + "/" + key + "=" + value }
 
 // firstOf gives the first label of a selector, by its key; any is false if there is none.
@@ -178,17 +187,18 @@ func samePod(was, is *corev1.Pod) bool {
 		consumer.Ended(was) == consumer.Ended(is) && consumer.Allocated(was) == consumer.Allocated(is)
 }
 
-// ofPort names the Services whose floating IPs may lead to a port: those that select its Pod.
+// ofPort names the Services that an event of a port may concern: those that lead there, and those of its Pod.
 func (c *Controller) ofPort(obj metav1.Object) []cache.ObjectName {
 	port, ok := obj.(*cloudteamv1.NetworkPort)
-	if !ok || port.Status.BoundTo == nil || len(c.annotated(port.Namespace)) == 0 {
+	if !ok || port.Status.BoundTo == nil {
 		return nil
 	}
+	keys := c.leading.Names(cache.MetaObjectToName(port).String(), wake)
 	pod, err := c.caches.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
 	if err != nil {
-		return nil // its deletion was an event
+		return keys // its deletion was an event
 	}
-	return c.selecting(pod)
+	return append(keys, c.selecting(pod)...)
 }
 
 func samePort(was, is *cloudteamv1.NetworkPort) bool {
@@ -197,12 +207,9 @@ func samePort(was, is *cloudteamv1.NetworkPort) bool {
 		equality.Semantic.DeepEqual(was.Status.Addresses, is.Status.Addresses)
 }
 
-// ofNetwork names the Services with a floating IP of a Network's namespace.
-func (c *Controller) ofNetwork(obj metav1.Object) (keys []cache.ObjectName) {
-	for _, service := range c.annotated(obj.GetNamespace()) {
-		keys = append(keys, cache.MetaObjectToName(service))
-	}
-	return keys
+// ofNetwork has a sync name the Services with a floating IP of a Network's namespace.
+func (c *Controller) ofNetwork(obj metav1.Object) []cache.ObjectName {
+	return []cache.ObjectName{cache.NewObjectName(obj.GetNamespace(), "")}
 }
 
 func samePlace(was, is *cloudteamv1.Network) bool {
