@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 status=0
-output=$(go tool -modfile=tools/lint/go.mod govulncheck ./cmd/... 2>&1) || status=$?
+output=$(go tool -modfile=tools/lint/go.mod govulncheck ${GOVULNDB:+-db="$GOVULNDB"} ./cmd/... 2>&1) || status=$?
 case $status in
 0) echo "govulncheck: no known vulnerability is called" ;;
 3)

@@ -29,6 +29,7 @@ changes=$(git status --porcelain)
 made=bin/release plugins=$(mktemp -d) chart=$(mktemp -d)
 trap 'rm -rf "$made" "$plugins" "$chart"' EXIT
 rm -rf dist "$made"
+GOVULNCHECK=required hack/govulncheck.sh >&2
 digest=$(DIST=$made hack/image.sh "$@" | tail -n 1)
 source hack/release-flags.sh
 epoch=${release_flags[2]#-epoch=}

@@ -75,7 +75,7 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	}
 	var starting sync.Mutex
 	page := &inside.Server{
-		Stream: func() string { return s.inspection.Load().(string) },
+		Stream: func() string { return s.inspection.Load().(string) }, StreamToken: s.inspectToken,
 		Actions: s.world(front, func(context.Context) error {
 			starting.Lock()
 			defer starting.Unlock()

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -74,6 +76,8 @@ type surroundings struct {
 	shown io.Writer
 	// inspection is the address of the controller's stream of events; empty without --stay.
 	inspection atomic.Value
+	// inspectToken is the token of that stream.
+	inspectToken string
 	// starts is how often the controller was started.
 	starts   int
 	emulator *process.Process
@@ -392,15 +396,16 @@ func (s *surroundings) startController(ctx context.Context) error {
 		// A minute of ports that no Pod needs would have the reader wait.
 		"--pool-cooldown=1s",
 	}
+	env := os.Environ()
 	if s.options.stay {
 		inspection, err := freeAddress()
 		if err != nil {
 			return err
 		}
 		s.inspection.Store("http://" + inspection)
-		args = append(args, "--inspect-address="+inspection)
+		s.inspectToken = cmp.Or(s.inspectToken, rand.Text())
+		args, env = append(args, "--inspect-address="+inspection), append(env, inspect.EnvToken+"="+s.inspectToken)
 	}
-	env := os.Environ()
 	if s.real && s.options.cloud != environmentCloud {
 		args = append(args, "--cloud="+s.options.cloud)
 	}

@@ -44,8 +44,10 @@ type Action struct {
 // Server serves the page on loopback, to whoever has its address.
 type Server struct {
 	// Stream is the URL of the controller's stream. It changes when another process is started.
-	Stream  func() string
-	Actions []Action
+	Stream func() string
+	// StreamToken is the stream's token (inspect.EnvToken).
+	StreamToken string
+	Actions     []Action
 
 	token    string
 	listener net.Listener
@@ -139,11 +141,15 @@ func (s *Server) copy(ctx context.Context, w io.Writer, to *http.ResponseControl
 	if err != nil {
 		return false
 	}
+	request.Header.Set("Authorization", "Bearer "+s.StreamToken)
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return false
 	}
 	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return false
+	}
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := answer.Body.Read(buffer)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 
 	"k8s.io/klog/v2"
 
@@ -12,12 +13,17 @@ import (
 
 // serveInspection records what happens in this process, and serves it at an address on loopback, until stop.
 func serveInspection(ctx context.Context, address string) (stop func(), err error) {
+	token := os.Getenv(inspect.EnvToken)
+	if token == "" {
+		return nil, fmt.Errorf("--inspect-address: the variable %s is empty: set it to a random text, which whoever reads "+
+			"the stream has to send", inspect.EnvToken)
+	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--inspect-address: %w: use another address, or an empty one to record nothing", err)
 	}
 	recorder, off := inspect.Start()
-	server := newServer(recorder)
+	server := newServer(recorder.Serve(token))
 	klog.FromContext(ctx).Info("Recording each step of each object, for development; this costs time",
 		"address", listener.Addr().String())
 	go server.Serve(limitConnections(listener)) //nolint:errcheck // it ends by stop

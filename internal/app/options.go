@@ -246,7 +246,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Serve profiles at /debug/pprof/ of --bind-address, on loopback only. Use kubectl port-forward to read them.")
 	flags.StringVar(&o.InspectAddress, "inspect-address", o.InspectAddress,
 		"Address on loopback that streams what happens to each object inside this process, for the page of 'make run'. For "+
-			"development: who is on this machine can read it, and recording costs time. Empty records nothing.")
+			"development: recording costs time. The variable INSPECT_TOKEN has the token of the stream. Empty records nothing.")
 }
 
 // findings collects what is wrong with the flags.

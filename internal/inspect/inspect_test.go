@@ -188,7 +188,7 @@ func TestOldEventsGo(t *testing.T) {
 func TestTheStream(t *testing.T) {
 	r, stop := Start()
 	defer stop()
-	server := httptest.NewServer(r)
+	server := httptest.NewServer(r.Serve("token"))
 	defer server.Close()
 	r.Record(Event{Stage: Queue, What: Waits, Objects: []Object{ObjectOf("Network", "shop", "web")}, Text: "one"})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -197,6 +197,7 @@ func TestTheStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	request.Header.Set("Authorization", "Bearer token")
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -241,11 +242,22 @@ func TestOnlyLoopbackIsServed(t *testing.T) {
 	}
 	r, stop := Start()
 	defer stop()
-	request := httptest.NewRequest(http.MethodGet, "http://evil.example:8090/", nil)
-	answer := httptest.NewRecorder()
-	r.ServeHTTP(answer, request)
-	if answer.Code != http.StatusMisdirectedRequest {
-		t.Errorf("another name for the address is answered with %d", answer.Code)
+	for name, c := range map[string]struct {
+		url, token, sent string
+		want             int
+	}{
+		"another name for the address": {"http://evil.example:8090/", "token", "Bearer token", http.StatusMisdirectedRequest},
+		"no token":                     {"http://127.0.0.1:8090/", "token", "", http.StatusUnauthorized},
+		"another token":                {"http://127.0.0.1:8090/", "token", "Bearer other", http.StatusUnauthorized},
+		"a server without a token":     {"http://127.0.0.1:8090/", "", "Bearer ", http.StatusUnauthorized},
+	} {
+		request := httptest.NewRequest(http.MethodGet, c.url, nil)
+		request.Header.Set("Authorization", c.sent)
+		answer := httptest.NewRecorder()
+		r.Serve(c.token).ServeHTTP(answer, request)
+		if answer.Code != c.want {
+			t.Errorf("%s is answered with %d", name, answer.Code)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"crypto/subtle"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -32,14 +34,27 @@ func CheckAddress(address string) error {
 	return fmt.Errorf("%q is not on loopback: write 127.0.0.1 or [::1] and a port, such as 127.0.0.1:8090", address)
 }
 
-// ServeHTTP streams the events as server-sent events: first a Hello, then all that are kept after the query's since,
-// and then each as it happens. It answers requests for a loopback address alone: by another name, a page of the Web
-// could read them (DNS rebinding).
-func (r *Recorder) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	if CheckAddress(q.Host) != nil {
-		http.Error(w, "Ask for this by its loopback address.", http.StatusMisdirectedRequest)
-		return
-	}
+// EnvToken is the variable with the token of the stream. It is no flag, because others on the machine can read those.
+const EnvToken = "INSPECT_TOKEN"
+
+// Serve streams the events as server-sent events to whoever sends the token as "Authorization: Bearer TOKEN": first a
+// Hello, then all that are kept after the query's since, and then each as it happens. It answers requests for a
+// loopback address alone: by another name, a page of the Web could read them (DNS rebinding).
+func (r *Recorder) Serve(token string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		sent, _ := strings.CutPrefix(q.Header.Get("Authorization"), "Bearer ")
+		switch {
+		case CheckAddress(q.Host) != nil:
+			http.Error(w, "Ask for this by its loopback address.", http.StatusMisdirectedRequest)
+		case token == "" || subtle.ConstantTimeCompare([]byte(sent), []byte(token)) != 1:
+			http.Error(w, "Send the token that "+EnvToken+" has: Authorization: Bearer TOKEN.", http.StatusUnauthorized)
+		default:
+			r.stream(w, q)
+		}
+	})
+}
+
+func (r *Recorder) stream(w http.ResponseWriter, q *http.Request) {
 	seq, _ := strconv.ParseUint(q.URL.Query().Get("since"), 10, 64) // 0 is all
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")

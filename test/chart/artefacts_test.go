@@ -38,11 +38,16 @@ func main() { println(version.Version) }
 type clone struct {
 	t   *testing.T
 	dir string
+	// vulnerabilities is a database that knows none.
+	vulnerabilities string
 }
 
 func newClone(t *testing.T) *clone {
 	t.Helper()
-	c := &clone{t: t, dir: t.TempDir()}
+	c := &clone{t: t, dir: t.TempDir(), vulnerabilities: t.TempDir()}
+	for file, content := range map[string]string{"db.json": `{"modified":"2026-01-01T00:00:00Z"}`, "modules.json": "[]"} {
+		c.write(filepath.Join("..", filepath.Base(c.vulnerabilities), "index", file), content, 0o644)
+	}
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z",
 		"--cached", "--others", "--exclude-standard", "--deduplicate")
 	list.Dir = ".." // see TestMain
@@ -117,7 +122,7 @@ func (c *clone) commit() {
 
 // release runs `make release`.
 func (c *clone) release(version, image string) (string, error) {
-	return c.run("make", "release", "VERSION="+version, "IMAGE="+image)
+	return c.run("make", "release", "VERSION="+version, "IMAGE="+image, "GOVULNDB=file://"+c.vulnerabilities)
 }
 
 // read reads a file of dist.
@@ -446,5 +451,12 @@ func TestReleaseIsRefused(t *testing.T) {
 	}
 	if left := c.files("dist"); !slices.Equal(left, []string{"earlier"}) {
 		t.Errorf("dist has %v", left)
+	}
+	if err := os.Remove(c.path("untracked.txt")); err != nil {
+		t.Fatal(err)
+	}
+	c.vulnerabilities = "/nowhere"
+	if output, err := c.release(released, releasedImage); err == nil || strings.Contains(output, "Compiling") {
+		t.Errorf("without a database of vulnerabilities it gives %v\n%s", err, output)
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/dev/inside"
 	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
@@ -338,7 +339,7 @@ func (c *classroom) build() {
 	}
 	c.t.Cleanup(func() { c.controller.Load().Process.Kill() })
 	c.tenant = harness.Open(c.t, c.cloudsFile, "tenant")
-	server := &inside.Server{Stream: func() string { return "http://" + c.stream }}
+	server := &inside.Server{StreamToken: "token of the stream", Stream: func() string { return "http://" + c.stream }}
 	server.Actions = inside.World{
 		Kube: surroundings.Kube, Networks: surroundings.Networks, Namespace: c.namespace, Restart: c.restart,
 		Blind: c.front.Blind,
@@ -368,7 +369,7 @@ func (c *classroom) build() {
 
 // start starts a controller, and waits until it is ready.
 func (c *classroom) start(ctx context.Context) error {
-	p, err := surroundings.Launch([]string{"OS_CLIENT_CONFIG_FILE=" + c.cloudsFile},
+	p, err := surroundings.Launch([]string{"OS_CLIENT_CONFIG_FILE=" + c.cloudsFile, inspect.EnvToken + "=token of the stream"},
 		"--kubeconfig", c.kubeconfig, "--cloud", "tenant", "--bind-address", "127.0.0.1:0",
 		"--audit-interval", "1s", "--leader-elect=false", "--inspect-address", c.stream)
 	if err != nil {

@@ -84,10 +84,11 @@ func (p *Printer) Hanging(first, margin, words string) {
 	}
 }
 
-// Plain removes what a terminal would act on. Users and clouds write the texts.
+// Plain removes what a terminal would act on, and what a reader would not see: controls, characters that turn the
+// direction of a text, and those without width. Users and clouds write the texts.
 func Plain(words string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

@@ -50,8 +50,14 @@ type Server struct {
 	token    string
 	listener net.Listener
 	mu       sync.Mutex
-	once     map[string]bool
+	// once has the tokens for one visit, and whether each is unused. end ends Serve.
+	once map[string]bool
+	end  context.CancelCauseFunc
 }
+
+// errReused is the end of a Server whose page another user of the machine may have seen.
+var errReused = errors.New("the address for your browser was used twice: another user of this machine may have read " +
+	"it from the command line; the page is closed; start it again without --open")
 
 // Listen opens the address of the page. Port 0 takes a free one.
 func (s *Server) Listen(port int) (err error) {
@@ -73,9 +79,15 @@ func (s *Server) OnceURL() string {
 	return fmt.Sprintf("http://%s/?token=%s", s.listener.Addr(), token)
 }
 
-// Serve serves until the context ends.
+// Serve serves until the context ends. It ends with an error if an address for one visit is used twice.
 func (s *Server) Serve(ctx context.Context) error {
-	return webpage.Serve(ctx, s.listener, s.guard(s.routes()))
+	ctx, s.end = context.WithCancelCause(ctx)
+	defer s.end(nil)
+	err := webpage.Serve(ctx, s.listener, s.guard(s.routes()))
+	if cause := context.Cause(ctx); errors.Is(cause, errReused) {
+		return cause
+	}
+	return err
 }
 
 func (s *Server) routes() http.Handler {
@@ -103,10 +115,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			http.Error(w, "This page only reads.", http.StatusMethodNotAllowed)
 			return
 		}
-		if r.URL.Path == "/" && s.admits(r.URL.Query().Get("token")) {
+		sent, err := r.Cookie(cookie)
+		visits := err == nil && same(sent.Value, s.token) // also one that loads the page again, with its token for one visit
+		if !visits && r.URL.Path == "/" && s.admits(r.URL.Query().Get("token")) {
 			http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.token, Path: "/", HttpOnly: true,
 				SameSite: http.SameSiteStrictMode})
-		} else if sent, err := r.Cookie(cookie); err != nil || !same(sent.Value, s.token) {
+		} else if !visits {
 			http.Error(w, "Open the address that kubectl network ui has printed: it has a token that is missing here.",
 				http.StatusForbidden)
 			return
@@ -118,13 +132,17 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// admits reports whether a token opens the page. One for one visit does it once.
+// admits reports whether a token opens the page. One for one visit does it once. If it comes a second time, somebody
+// has read it from the command line, and may have been the first: the server ends.
 func (s *Server) admits(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.once[token] {
-		delete(s.once, token)
-		return true
+	if unused, known := s.once[token]; known {
+		s.once[token] = false
+		if !unused {
+			s.end(errReused)
+		}
+		return unused
 	}
 	return same(token, s.token)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -298,16 +299,32 @@ func TestOnlyWhoHasTheTokenSeesAnything(t *testing.T) {
 }
 
 func TestTheAddressForABrowsersCommandLineWorksOnce(t *testing.T) {
-	s, _ := serve(t)
+	s := &Server{World: newWorld(t, "", nil).World, Now: time.Now}
+	if err := s.Listen(0); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- s.Serve(t.Context()) }()
 	once := s.OnceURL()
 	if strings.Contains(once, s.token) {
 		t.Errorf("%s has the token that lasts", once)
 	}
-	if _, code := visitor(t, once); code != http.StatusOK {
+	browser, code := visitor(t, once)
+	if code != http.StatusOK {
 		t.Errorf("the first visit gives %d", code)
 	}
-	if _, code := visitor(t, once); code != http.StatusForbidden {
-		t.Errorf("the second visit gives %d", code)
+	if again, err := browser.Get(once); err != nil || again.StatusCode != http.StatusOK {
+		t.Errorf("to load the page again gives %v, %v", again, err)
+	} else {
+		again.Body.Close()
+	}
+	if answer, err := http.Get(once); err == nil { // the server may end before it answers
+		if answer.Body.Close(); answer.StatusCode != http.StatusForbidden {
+			t.Errorf("the visit of another gives %d", answer.StatusCode)
+		}
+	}
+	if err := <-ended; !errors.Is(err, errReused) {
+		t.Errorf("after that the page ends with %v", err)
 	}
 }
 

@@ -122,10 +122,11 @@ func declined(err error) bool {
 }
 
 // concernsAll reports whether the error of one create applies to the rest of its batch. A quota without room for one
-// has no room for the next, and a rate limit applies to all.
+// has no room for the next, and a rate limit applies to all. A pool or a type of network that is used up is not what
+// the others ask for.
 func concernsAll(err error) bool {
-	kind := client.KindOf(err)
-	return kind == client.Capacity || kind == client.Throttled
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && (e.Type == "OverQuota" || e.Kind == client.Throttled)
 }
 
 // asTold is the error of a call as so many callers are told it. If they are several, Neutron's sentence may be about

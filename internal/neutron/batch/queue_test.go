@@ -292,10 +292,12 @@ func TestARefusedBulkIsHalvedUntilOnlyBadItemsFail(t *testing.T) {
 
 func TestQuotaAndRateLimitEndTheBatch(t *testing.T) {
 	for kind, calls := range map[client.Kind]int{client.Capacity: 1 + 5, client.Throttled: 1 + 1} {
+		refused := refusal(kind)
+		refused.Type = "OverQuota"
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{}
 			b := New(Options{MaxCalls: 0, Post: s.post})
-			s.fails = func([]string) *client.Error { return refusal(kind) }
+			s.fails = func([]string) *client.Error { return refused }
 			failed := createMany(t.Context(), b, numbered("n", 26)...)
 			if len(failed) != 26 || len(s.calls) != calls {
 				t.Errorf("%s: %d failed in %d calls, want 26 in %d", kind, len(failed), len(s.calls), calls)
@@ -303,6 +305,22 @@ func TestQuotaAndRateLimitEndTheBatch(t *testing.T) {
 			rested(t, b)
 		})
 	}
+}
+
+// TestWhatIsUsedUpForOneIsNotForOthers has one of a batch ask for a pool that is full.
+func TestWhatIsUsedUpForOneIsNotForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 0, Post: s.post})
+		full := refusal(client.Capacity)
+		full.Type = "SubnetPoolQuotaExceeded"
+		s.fails = ifAny("full", full)
+		failed := createMany(t.Context(), b, append([]string{"lead", "full"}, numbered("n", 10)...)...)
+		if len(failed) != 1 || failed["full"] == nil {
+			t.Errorf("%d creates failed, want that of the full pool: %v", len(failed), failed)
+		}
+		rested(t, b)
+	})
 }
 
 func TestALostAnswerIsNotRetriedByTheQueue(t *testing.T) {
