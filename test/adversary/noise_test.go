@@ -1,49 +1,165 @@
 package adversary
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
-// noise is how many Networks wait.
-const noise = 300
-
-// TestANoisyNeighbourSlowsNobody has one namespace hold hundreds of Networks that wait, and measures what another's
-// Network takes to become Ready, in virtual time: it waits for its own calls, and not for others' turns.
-func TestANoisyNeighbourSlowsNobody(t *testing.T) {
-	if !virtualTime {
-		t.Skip("it compares how long Networks take")
-	}
-	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
-		attacker, bystander := w.newTenant(), w.newTenant()
-		made := 0
-		median := func() time.Duration {
-			var took []time.Duration
-			for range 7 {
-				made++
-				name, began := fmt.Sprint("net-", made), time.Now()
-				bystander.network(name, fmt.Sprintf("10.78.%d.0/24", made), fmt.Sprintf("10.78.%d.1", made))
-				bystander.awaitReady(name)
-				took = append(took, virtual.Since(began))
-			}
-			slices.Sort(took)
-			return took[len(took)/2]
-		}
-		idle := median()
-		for i := range noise {
-			attacker.network(fmt.Sprint("noise-", i), "10.79.0.0/24", "10.79.0.1", func(spec *cloudteamv1.NetworkSpec) {
+// noises are what one namespace does to the others, with how many objects in virtual time and by night, with processes.
+// Each makes the objects and returns what a client then does again and again; nil for nothing.
+var noises = map[string]struct {
+	virtual, nightly int
+	begin            func(w *world, who *tenant, n int) (again func(ctx context.Context, i int) error)
+}{
+	"Networks that wait": {300, 1500, func(_ *world, who *tenant, n int) func(context.Context, int) error {
+		for i := range n {
+			who.network(fmt.Sprint("noise-", i), "10.79.0.0/24", "10.79.0.1", func(spec *cloudteamv1.NetworkSpec) {
 				spec.QoSPolicy = fmt.Sprint("absent-", i)
 			})
 		}
-		if busy := median(); busy > 2*idle {
-			t.Errorf("a Network is Ready after %s beside %d of another namespace's, and after %s when all is quiet", busy, noise,
-				idle)
+		return nil
+	}},
+	"FloatingIPs that wait for a limit, come and go": {300, 6000,
+		func(w *world, who *tenant, n int) func(context.Context, int) error {
+			class := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{Name: "noise-" + string(uuid.NewUUID())[:8]}}
+			class.Annotations = map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}
+			class.Spec.AllowedFields = []cloudteamv1.PrivilegedField{cloudteamv1.FieldFloatingIP}
+			class.Spec.Limits = &cloudteamv1.ClassLimits{FloatingIPsPerNamespace: new(int32(1))}
+			classes := w.Networks.CloudteamV1().NetworkClasses()
+			if _, err := classes.Create(w.t.Context(), class, metav1.CreateOptions{}); err != nil {
+				w.t.Fatal(err)
+			}
+			w.t.Cleanup(func() {
+				if err := classes.Delete(cleanup(w.t), class.Name, metav1.DeleteOptions{}); err != nil {
+					w.t.Error(err)
+				}
+			})
+			if !virtualTime { // where RBAC says who may use a class
+				allow(w, class.Name)
+			}
+			floating := who.networks.CloudteamV1().FloatingIPs(who.name)
+			create := func(ctx context.Context, i int) error {
+				f := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("noise-", i)}}
+				f.Spec.ExternalNetwork = "absent"
+				_, err := floating.Create(ctx, f, metav1.CreateOptions{})
+				return err
+			}
+			w.Eventually(w.t, func() error { return create(w.t.Context(), 0) }) // the API server hears of the right
+			for i := 1; i < n; i++ {
+				if err := create(w.t.Context(), i); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+			return func(ctx context.Context, i int) error {
+				if err := floating.Delete(ctx, fmt.Sprint("noise-", i), metav1.DeleteOptions{}); err != nil {
+					return err
+				}
+				return create(ctx, n+i)
+			}
+		}},
+}
+
+// allow lets everybody use a class, until the test ends.
+func allow(w *world, class string) {
+	roles, bindings := w.Kube.RbacV1().ClusterRoles(), w.Kube.RbacV1().ClusterRoleBindings()
+	_, err := roles.Create(w.t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: class},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{cloudteamv1.SchemeGroupVersion.Group}, Verbs: []string{"use"},
+			Resources: []string{"networkclasses"}, ResourceNames: []string{class}}}}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = bindings.Create(w.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: class},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: class},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"}},
+		}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		err := errors.Join(bindings.Delete(cleanup(w.t), class, metav1.DeleteOptions{}),
+			roles.Delete(cleanup(w.t), class, metav1.DeleteOptions{}))
+		if err != nil {
+			w.t.Error(err)
 		}
 	})
+}
+
+// TestANoisyNeighbourSlowsNobody has one namespace make noise, and measures what another's Network takes to become
+// Ready. In virtual time it waits for its own calls, and not for others' turns. By night, with processes, it also waits
+// for what the controller computes, and the leader keeps its Lease. ADVERSARY_NOISE is another number of objects.
+func TestANoisyNeighbourSlowsNobody(t *testing.T) {
+	if !virtualTime {
+		nightly.Only(t, "it compares how long Networks take")
+	}
+	for sentence, noise := range noises {
+		t.Run(sentence, func(t *testing.T) {
+			inTime(t, func(t *testing.T) {
+				n, since, least := noise.virtual, virtual.Since, time.Duration(0)
+				if !virtualTime {
+					n, since, least = noise.nightly, time.Since, 300*time.Millisecond
+				}
+				if text := os.Getenv("ADVERSARY_NOISE"); text != "" {
+					var err error
+					if n, err = strconv.Atoi(text); err != nil {
+						t.Fatalf("ADVERSARY_NOISE: %v", err)
+					}
+				}
+				w := newWorld(t, "--leader-elect=true")
+				attacker, bystander := w.newTenant(), w.newTenant()
+				made := 0
+				median := func() time.Duration {
+					var took []time.Duration
+					for range 7 {
+						made++
+						name, began := fmt.Sprint("net-", made), time.Now()
+						bystander.network(name, fmt.Sprintf("10.78.%d.0/24", made), fmt.Sprintf("10.78.%d.1", made))
+						bystander.awaitReady(name)
+						took = append(took, since(began))
+					}
+					slices.Sort(took)
+					return took[len(took)/2]
+				}
+				idle := median()
+				again := noise.begin(w, attacker, n)
+				ctx, stop := context.WithCancel(t.Context())
+				var client sync.WaitGroup
+				if again != nil {
+					client.Go(func() {
+						for i := 0; i < n && ctx.Err() == nil; i++ {
+							if err := again(ctx, i); err != nil && ctx.Err() == nil {
+								t.Error(err)
+								return
+							}
+						}
+					})
+				}
+				busy := median()
+				stop()
+				client.Wait()
+				t.Logf("a Network is Ready after %s beside %d of another namespace's objects, and after %s when all is quiet", busy, n, idle)
+				if busy > max(2*idle, least) {
+					t.Errorf("%s is more than twice as long as %s", busy, idle)
+				}
+				select {
+				case <-w.process.Done():
+					t.Error("the leader has ended")
+				default:
+				}
+			})
+		})
+	}
 }
