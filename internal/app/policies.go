@@ -56,9 +56,6 @@ func (p *process) networkPolicies() (*netpolicy.Policies, error) {
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(
 		p.dynamic, p.options.ResyncPeriod, p.options.Namespace, nil)
 	informer := factory.ForResource(netpolicy.Resource).Informer()
-	if err := informer.SetTransform(netpolicy.Transform); err != nil {
-		return nil, err
-	}
 	p.policies, err = netpolicy.NewPolicies(
 		informer, p.factory.Cloudteam().V1().SecurityGroups().Lister(), caches, p.labelsOfNamespace)
 	if err != nil {
@@ -93,8 +90,9 @@ func (p *process) startPolicies() {
 			if err != nil || by == nil {
 				return nil, err
 			}
-			c, err = netpolicy.NewController(p.client.CloudteamV1(), by, p.factory.Cloudteam().V1().SecurityGroups(),
-				p.namespaces.factory.Core().V1().Namespaces().Informer(), p.recorder)
+			c, err = netpolicy.NewController(p.client.CloudteamV1(), netpolicy.ReadBy(p.dynamic), by,
+				p.factory.Cloudteam().V1().SecurityGroups(), p.namespaces.factory.Core().V1().Namespaces().Informer(),
+				p.recorder)
 			if err == nil {
 				c.ActIn(p.namespaces.within)
 				c.Compute(p.processors)

@@ -37,9 +37,13 @@ type Group struct {
 	Rules []cloudteamv1.SecurityGroupRule
 }
 
-// Addresses gives the addresses, on a Network, of the Pods that a peer selects, in whatever namespaces. It gives each
-// once or more often, in any order. ok is false if it refuses to look for more.
-type Addresses func(on cache.ObjectName, peer Peer) (found []netip.Addr, ok bool)
+// Addresses gives the addresses, on a Network, of the Pods that a peer selects, in whatever namespaces, as ranges in any
+// order. It may leave out those beyond MaxRanges+1. ok is false if it refuses to look for more.
+type Addresses func(on cache.ObjectName, peer Peer) (found []netip.Prefix, ok bool)
+
+// MaxRanges is the most ranges of the Pods that one peer selects. A rule with more does not fit into a group, unless
+// other peers have most of these addresses, too: it allows nothing, so that its cost is bounded.
+const MaxRanges = 4 * MaxRules
 
 // Groups gives the groups that the policies of one namespace need, each once, ordered by their names. problems say, by
 // the policy's name, what one has beyond what a group can hold; the rule in question is left out.
@@ -192,8 +196,11 @@ func (r Rule) on(
 			if !ok {
 				return nil, 0, false
 			}
-			for _, address := range found {
-				ranges.Add(address)
+			if len(found) > MaxRanges {
+				return nil, len(found), true
+			}
+			for _, prefix := range found {
+				ranges.AddPrefix(prefix)
 			}
 		}
 	}
@@ -248,7 +255,7 @@ func setOf(b *netipx.IPSetBuilder) *netipx.IPSet {
 }
 
 // membersOf is the group of the Pods of the own namespace that a peer selects. Policies that select the same share it.
-func membersOf(on cache.ObjectName, pods labels.Selector) Group {
+func membersOf(on cache.ObjectName, pods *Selector) Group {
 	return Group{
 		Name: membersName(on, pods), On: on, Rules: []cloudteamv1.SecurityGroupRule{closed()},
 		Description: cut(fmt.Sprintf("Pods that MultiNetworkPolicies name, on Network %s: %s", on,
@@ -256,8 +263,8 @@ func membersOf(on cache.ObjectName, pods labels.Selector) Group {
 	}
 }
 
-func membersName(on cache.ObjectName, pods labels.Selector) string {
-	return "policy-members-" + hash(on.String(), pods.String())
+func membersName(on cache.ObjectName, pods *Selector) string {
+	return "policy-members-" + hash(on.String(), string(pods.sum[:]))
 }
 
 // open is the group of the Pods that policies select, but not for the direction.

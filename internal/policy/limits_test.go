@@ -35,10 +35,6 @@ func TestLimitsOfAPolicyAreExact(t *testing.T) {
 		most int
 		text func(n int) string
 	}{
-		"bytes of the spec": {MaxSize, func(n int) string {
-			note := strings.Repeat("x", n-len(`{"note":"","podSelector":{}}`))
-			return head + "spec: {podSelector: {}, note: " + note + "}"
-		}},
 		"bytes of the annotation": {maxAnnotation, func(n int) string { return forNetworks(strings.Repeat(",", n-1) + "a") }},
 		"Networks":                {maxNetworks, func(n int) string { return forNetworks(items(n, func(i int) string { return fmt.Sprint("n", i) })) }},
 		"peers": {maxItems, func(n int) string {
@@ -53,6 +49,13 @@ func TestLimitsOfAPolicyAreExact(t *testing.T) {
 		}},
 		"peers of the own namespace": {maxOwn, func(n int) string {
 			return ruleIn("{from: [" + items(n, func(i int) string { return fmt.Sprintf("{podSelector: {matchLabels: {a: b%d}}}", i) }) + "]}")
+		}},
+		"labels of a selector": {maxRequirements, func(n int) string {
+			return ruleIn("{from: [{podSelector: {matchLabels: {" + items(n, func(i int) string { return fmt.Sprintf("a%d: b", i) }) + "}}}]}")
+		}},
+		"expressions of a selector": {maxRequirements, func(n int) string {
+			return ruleIn("{from: [{namespaceSelector: {matchLabels: {a: b}, matchExpressions: [" +
+				items(n-1, func(i int) string { return fmt.Sprintf("{key: a%d, operator: Exists}", i) }) + "]}}]}")
 		}},
 		"the last port": {65535, func(n int) string { return ruleIn(fmt.Sprintf("{ports: [{port: 1, endPort: %d}]}", n)) }},
 		"one port":      {65535, func(n int) string { return ruleIn(fmt.Sprintf("{ports: [{port: %d}]}", n)) }},
@@ -141,20 +144,6 @@ func TestNetworksThatAreNoneAreLeftOut(t *testing.T) {
 	}
 }
 
-// Selectors beyond any use could fill the memory, and whom they select cannot be told.
-func TestAPolicyWhosePodSelectorIsTooLargeIsNotRead(t *testing.T) {
-	for size, want := range map[int]bool{MaxSize: true, MaxSize + 1: false} {
-		const entry = 64 // of "k0000=", a value, and a comma
-		label := func(i, size int) string { return fmt.Sprintf("k%04d: %s", i, strings.Repeat("v", size-len("k0000="))) }
-		n := size/entry - 1
-		all := items(n, func(i int) string { return label(i, entry-1) }) + ", " + label(n, size-n*entry)
-		p, problems, ok := parse(t, head+"spec: {podSelector: {matchLabels: {"+all+"}}}")
-		if ok != want || len(p.Pods.String()) != size {
-			t.Errorf("a selector of %d bytes is read: %t (%q)", len(p.Pods.String()), ok, problems)
-		}
-	}
-}
-
 func TestOnlyRulesOfRestrictedDirectionsAreRead(t *testing.T) {
 	const rules = `ingress: [{from: [{podSelector: {}}]}], egress: [{to: [{podSelector: {}}]}, {}]`
 	for types, want := range map[string][2]int{"[Ingress]": {1, 0}, "[Egress]": {0, 2}, "[Ingress, Egress]": {1, 2}} {
@@ -192,9 +181,9 @@ func TestProblemsAreFewAndShort(t *testing.T) {
 
 // others is a rule about n Pods of other namespaces, each with an address that no other has a range with.
 func others(n int) (r Rule, addresses Addresses) {
-	return Rule{Peers: []Peer{{Namespaces: labels.Everything(), Pods: labels.Everything()}}}, func(cache.ObjectName, Peer) (all []netip.Addr, ok bool) {
+	return Rule{Peers: []Peer{{Namespaces: selecting(nil), Pods: selecting(nil)}}}, func(cache.ObjectName, Peer) (all []netip.Prefix, ok bool) {
 		for i := range n {
-			all = append(all, netip.AddrFrom4([4]byte{10, 0, byte(2 * i >> 8), byte(2 * i)}))
+			all = append(all, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(2 * i >> 8), byte(2 * i)}), 32))
 		}
 		return all, true
 	}
@@ -219,7 +208,7 @@ func anyPort(n int) (r Rule) {
 // members is a rule about n sets of Pods of the own namespace, and two ports.
 func members(n int) (r Rule) {
 	for i := range n {
-		r.Peers = append(r.Peers, Peer{Pods: labels.SelectorFromSet(labels.Set{"app": fmt.Sprint(i)})})
+		r.Peers = append(r.Peers, Peer{Pods: selecting(labels.Set{"app": fmt.Sprint(i)})})
 	}
 	r.Ports = []Ports{{"tcp", 80, 80}, {"udp", 80, 80}}
 	return r
@@ -245,7 +234,7 @@ func TestAGroupIsFilledToItsLastRule(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := Policy{
-				Name: "p", On: []cache.ObjectName{lab}, Pods: labels.Everything(), Ingress: true, Egress: true, In: test.in, Out: test.out,
+				Name: "p", On: []cache.ObjectName{lab}, Pods: selecting(nil), Ingress: true, Egress: true, In: test.in, Out: test.out,
 			}
 			groups, problems := Groups([]Policy{p}, nil)
 			if told := strings.Join(problems["p"], "; "); told != "" && test.says == "" || !strings.Contains(told, test.says) {
@@ -258,7 +247,7 @@ func TestAGroupIsFilledToItsLastRule(t *testing.T) {
 	}
 	for n, rules := range map[int]int{63: 64, 64: 1} {
 		r, addresses := others(n)
-		p := Policy{Name: "p", On: []cache.ObjectName{lab}, Pods: labels.Everything(), Ingress: true, Egress: true, In: []Rule{r}}
+		p := Policy{Name: "p", On: []cache.ObjectName{lab}, Pods: selecting(nil), Ingress: true, Egress: true, In: []Rule{r}}
 		if groups, _ := Groups([]Policy{p}, addresses); len(groups[0].Rules) != rules {
 			t.Errorf("with %d Pods of other namespaces it has %d rules, want %d", n, len(groups[0].Rules), rules)
 		}
@@ -268,7 +257,7 @@ func TestAGroupIsFilledToItsLastRule(t *testing.T) {
 // The controller counts on it before it makes any group.
 func TestMaxGroupsIsWhatThePolicyNeedsAtMost(t *testing.T) {
 	for own := range 3 {
-		p := Policy{Name: "p", On: []cache.ObjectName{lab}, Pods: labels.Everything()}.with(members(own)) // it restricts nothing
+		p := Policy{Name: "p", On: []cache.ObjectName{lab}, Pods: selecting(nil)}.with(members(own)) // it restricts nothing
 		if groups, _ := Groups([]Policy{p}, nil); len(groups) != p.MaxGroups() {
 			t.Errorf("with %d sets of own Pods it needs %d groups, and MaxGroups is %d", own, len(groups), p.MaxGroups())
 		}
@@ -278,8 +267,8 @@ func TestMaxGroupsIsWhatThePolicyNeedsAtMost(t *testing.T) {
 // Pods of other namespaces come and go, and only policies that name some have to be looked at then.
 func TestNamesOthers(t *testing.T) {
 	block := Peer{Block: netip.MustParsePrefix("10.0.0.0/8")}
-	own := Peer{Pods: labels.Everything()}
-	other := Peer{Pods: labels.Everything(), Namespaces: labels.Everything()}
+	own := Peer{Pods: selecting(nil)}
+	other := Peer{Pods: selecting(nil), Namespaces: selecting(nil)}
 	for name, test := range map[string]struct {
 		in, out []Rule
 		want    bool

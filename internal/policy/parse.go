@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -12,7 +12,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/cache"
@@ -29,18 +28,14 @@ type Policy struct {
 	// On are the Networks that it is for, each once.
 	On []cache.ObjectName
 	// Pods selects the Pods that it is about, by their labels.
-	Pods labels.Selector
+	Pods *Selector
 	// Ingress and Egress say whether it restricts what its Pods receive, and what they send. In and Out list what is
 	// allowed then.
 	Ingress, Egress bool
 	In, Out         []Rule
 	// own selects the peers of the own namespace, each once.
-	own []labels.Selector
+	own []*Selector
 }
-
-// MaxSize is the most bytes of JSON that a policy's spec may have. A larger one is refused: it would have more rules
-// than a security group, and tenants could fill the controller's memory and time.
-const MaxSize = 16 << 10
 
 // Rule allows packets to or from peers.
 type Rule struct {
@@ -56,7 +51,7 @@ type Peer struct {
 	Block  netip.Prefix
 	Except []netip.Prefix
 	// Pods selects Pods by their labels, and Namespaces their namespaces. A nil Namespaces is the policy's own.
-	Pods, Namespaces labels.Selector
+	Pods, Namespaces *Selector
 }
 
 // own reports whether the peer is Pods of the policy's own namespace.
@@ -72,55 +67,62 @@ type Ports struct {
 
 // Limits of a policy, beside MaxSize. A rule beyond them would not fit into a security group, or nearly so.
 const (
-	// maxNetworks is the most Networks, and maxAnnotation the most bytes of AnnotationFor.
+	// maxNetworks is the most Networks, and maxAnnotation the most bytes of AnnotationFor. They are kept of a policy
+	// that cannot be read, too.
 	maxNetworks   = 16
-	maxAnnotation = 8 << 10
+	maxAnnotation = 2 << 10
 	// maxItems is the most peers of a rule, ports of a rule, and exceptions of a peer.
 	maxItems = MaxRules
 	// maxOwn is the most different peers of the own namespace. Each takes two rules.
 	maxOwn = (MaxRules - 1) / 2
-	// maxProblems is the most problems that are told of a policy, and maxText the most bytes of each.
-	maxProblems, maxText = 16, 256
+	// maxRequirements is the most labels and expressions of a selector: each is held against the labels of many Pods.
+	maxRequirements = 16
+	// maxProblems is the most problems that are told of a policy, and maxText the most bytes of each. An Event has room
+	// for so many.
+	maxProblems, maxText = 4, 256
 )
 
 // Parse reads a MultiNetworkPolicy. problems say in which words it has what Neutron cannot do, or nobody; a rule with
 // such words is left out, so that nothing is allowed that the policy does not allow. ok is false if it cannot be told
-// which Pods it is about, on the Networks On, or on which Networks, if there are none in On.
+// which Pods it is about, on the Networks On, or on which Networks, if there are none in On. A policy that is for no
+// Network is not read further. What is returned keeps little more than MaxSize.
 func Parse(obj *unstructured.Unstructured) (p Policy, problems []string, ok bool) {
 	defer func() { problems = limited(problems) }()
 	p = Policy{Name: obj.GetName()}
 	on, problems := networksOf(obj)
-	if p.On = on; len(problems) > 0 && len(on) == 0 {
-		return p, problems, false
+	if p.On = on; len(on) == 0 {
+		return p, problems, len(problems) == 0
 	}
-	content, _, err := unstructured.NestedMap(obj.Object, "spec")
-	tooLarge := false
-	if text, _ := json.Marshal(content); len(text) > MaxSize {
-		problems = append(problems, fmt.Sprintf("spec is too large, with %d bytes of JSON of at most %d: it allows nothing. "+
-			"Write several policies", len(text), MaxSize))
-		tooLarge = true
+	content, _, err := unstructured.NestedFieldNoCopy(obj.Object, "spec")
+	if err == nil && !fits(content, on) {
+		return p, append(problems, tooLarge()), false
+	}
+	fields, isMap := content.(map[string]any)
+	if err == nil && !isMap && content != nil {
+		err = fmt.Errorf("it is %T, and not an object", content)
 	}
 	var spec networkingv1.NetworkPolicySpec
 	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &spec)
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &spec)
 	}
 	if err != nil {
 		return p, append(problems, "spec cannot be read: "+err.Error()), false
 	}
-	if p.Pods, err = metav1.LabelSelectorAsSelector(&spec.PodSelector); err != nil {
+	known := selectors{}
+	if p.Pods, err = known.of(&spec.PodSelector); err != nil {
 		return p, append(problems, "spec.podSelector: "+err.Error()), false
-	}
-	if text := p.Pods.String(); len(text) > MaxSize {
-		return p, append(problems, "spec.podSelector is too large"), false
 	}
 	types := spec.PolicyTypes
 	p.Ingress = len(types) == 0 || slices.Contains(types, networkingv1.PolicyTypeIngress)
 	p.Egress = len(types) == 0 && len(spec.Egress) > 0 || slices.Contains(types, networkingv1.PolicyTypeEgress)
-	if tooLarge {
-		return p, problems, true
+	if p.Ingress && len(spec.Ingress) > 0 {
+		p.In = make([]Rule, 0, len(spec.Ingress))
+	}
+	if p.Egress && len(spec.Egress) > 0 {
+		p.Out = make([]Rule, 0, len(spec.Egress))
 	}
 	add := func(to *[]Rule, at string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) {
-		rule, err := ruleOf(peers, ports)
+		rule, err := known.ruleOf(peers, ports)
 		with := p.with(rule)
 		if err == nil && len(with.own) > maxOwn {
 			err = fmt.Errorf("with it, the policy has more than %d different podSelectors as peers: write several policies",
@@ -163,7 +165,7 @@ func limited(problems []string) []string {
 func (p Policy) with(r Rule) Policy {
 	p.own = slices.Clone(p.own)
 	for _, peer := range r.Peers {
-		same := func(s labels.Selector) bool { return s.String() == peer.Pods.String() }
+		same := func(s *Selector) bool { return s.String() == peer.Pods.String() }
 		if peer.own() && !slices.ContainsFunc(p.own, same) {
 			p.own = append(p.own, peer.Pods)
 		}
@@ -172,13 +174,14 @@ func (p Policy) with(r Rule) Policy {
 }
 
 // networksOf reads AnnotationFor. With too many, it gives none.
-func networksOf(obj metav1.Object) (on []cache.ObjectName, problems []string) {
-	text := obj.GetAnnotations()[AnnotationFor]
+func networksOf(obj *unstructured.Unstructured) (on []cache.ObjectName, problems []string) {
+	annotation, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "metadata", "annotations", AnnotationFor)
+	text, _ := annotation.(string)
 	if len(text) > maxAnnotation {
 		return nil, []string{fmt.Sprintf("the annotation %s has %d bytes, more than %d", AnnotationFor, len(text),
 			maxAnnotation)}
 	}
-	for item := range strings.SplitSeq(strings.Clone(text), ",") {
+	for item := range strings.SplitSeq(text, ",") {
 		item = strings.TrimSpace(item)
 		if item == "" {
 			continue
@@ -193,7 +196,8 @@ func networksOf(obj metav1.Object) (on []cache.ObjectName, problems []string) {
 			continue
 		}
 		if key := cache.NewObjectName(namespace, name); !slices.Contains(on, key) {
-			on = append(on, key)
+			// The annotation is not kept as a whole.
+			on = append(on, cache.NewObjectName(strings.Clone(namespace), strings.Clone(name)))
 		}
 		if len(on) > maxNetworks {
 			return nil, []string{fmt.Sprintf("the annotation %s names more than %d Networks: write several policies",
@@ -203,12 +207,18 @@ func networksOf(obj metav1.Object) (on []cache.ObjectName, problems []string) {
 	return on, problems
 }
 
-func ruleOf(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) (r Rule, err error) {
+func (known selectors) ruleOf(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) (r Rule, err error) {
 	if most := max(len(peers), len(ports)); most > maxItems {
 		return Rule{}, fmt.Errorf("it has %d peers or ports, more than %d: write ranges, or several policies", most, maxItems)
 	}
+	if len(peers) > 0 {
+		r.Peers = make([]Peer, 0, len(peers))
+	}
+	if len(ports) > 0 {
+		r.Ports = make([]Ports, 0, len(ports))
+	}
 	for i, peer := range peers {
-		p, err := peerOf(peer)
+		p, err := known.peerOf(peer)
 		if err != nil {
 			return Rule{}, fmt.Errorf("peer %d: %w", i, err)
 		}
@@ -226,7 +236,7 @@ func ruleOf(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.Network
 	return r, nil
 }
 
-func peerOf(peer networkingv1.NetworkPolicyPeer) (p Peer, err error) {
+func (known selectors) peerOf(peer networkingv1.NetworkPolicyPeer) (p Peer, err error) {
 	if b := peer.IPBlock; b != nil {
 		if peer.PodSelector != nil || peer.NamespaceSelector != nil {
 			return p, errors.New("it has an ipBlock and a selector: write two peers")
@@ -236,6 +246,9 @@ func peerOf(peer networkingv1.NetworkPolicyPeer) (p Peer, err error) {
 		}
 		if len(b.Except) > maxItems {
 			return p, fmt.Errorf("it has %d exceptions, more than %d: write several peers", len(b.Except), maxItems)
+		}
+		if len(b.Except) > 0 {
+			p.Except = make([]netip.Prefix, 0, len(b.Except))
 		}
 		for _, text := range b.Except {
 			except, err := prefixOf(text)
@@ -249,14 +262,11 @@ func peerOf(peer networkingv1.NetworkPolicyPeer) (p Peer, err error) {
 	if peer.PodSelector == nil && peer.NamespaceSelector == nil {
 		return p, errors.New("it is empty: write podSelector, namespaceSelector or ipBlock")
 	}
-	p.Pods = labels.Everything()
-	if s := peer.PodSelector; s != nil {
-		if p.Pods, err = metav1.LabelSelectorAsSelector(s); err != nil {
-			return p, fmt.Errorf("podSelector: %w", err)
-		}
+	if p.Pods, err = known.of(cmp.Or(peer.PodSelector, &metav1.LabelSelector{})); err != nil {
+		return p, fmt.Errorf("podSelector: %w", err)
 	}
 	if s := peer.NamespaceSelector; s != nil {
-		if p.Namespaces, err = metav1.LabelSelectorAsSelector(s); err != nil {
+		if p.Namespaces, err = known.of(s); err != nil {
 			return p, fmt.Errorf("namespaceSelector: %w", err)
 		}
 	}
@@ -272,13 +282,15 @@ func prefixOf(text string) (netip.Prefix, error) {
 }
 
 func portsOf(port networkingv1.NetworkPolicyPort) (p Ports, err error) {
-	p.Protocol = "tcp"
-	if port.Protocol != nil {
-		p.Protocol = strings.ToLower(string(*port.Protocol))
-		known := []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
-		if !slices.Contains(known, *port.Protocol) {
-			return p, fmt.Errorf("protocol %q is none of TCP, UDP and SCTP", *port.Protocol)
-		}
+	switch protocol := cmp.Or(port.Protocol, new(corev1.ProtocolTCP)); *protocol {
+	case corev1.ProtocolTCP:
+		p.Protocol = "tcp"
+	case corev1.ProtocolUDP:
+		p.Protocol = "udp"
+	case corev1.ProtocolSCTP:
+		p.Protocol = "sctp"
+	default:
+		return p, fmt.Errorf("protocol %q is none of TCP, UDP and SCTP", *protocol)
 	}
 	switch {
 	case port.Port == nil && port.EndPort != nil:

@@ -238,17 +238,18 @@ func TestPoliciesBeyondTheMostGroupsCountAsNotRead(t *testing.T) {
 			if err := w.policies.objects.Add(o); err != nil {
 				t.Fatal(err)
 			}
+			w.policies.note(o)
 		}
 		first, half := object(t, "a", 8, 29), object(t, "b", 8, 29) // 8 Networks with 1 + 29 + 2 groups each
 		add(first)
 		add(half)
-		if within, beyond := w.policies.of("team"); len(within) != 2 || len(beyond) != 0 || first.cost()+half.cost() != maxGroups {
-			t.Errorf("within the most are %d policies, and %d beyond, of %d groups", len(within), len(beyond), first.cost()+half.cost())
+		if within, beyond := w.policies.ledger.of("team"); len(within) != 2 || beyond || first.cost+half.cost != maxGroups {
+			t.Errorf("within the most are %d policies, beyond are some: %t, of %d groups", len(within), beyond, first.cost+half.cost)
 		}
 		add(object(t, "c", 1, 1))
 		add(object(t, "d", 1, 1))
-		if within, beyond := w.policies.of("team"); len(within) != 2 || len(beyond) != 2 || beyond[0].Name != "c" {
-			t.Errorf("within the most are %d policies, and %d beyond", len(within), len(beyond))
+		if within, beyond := w.policies.ledger.of("team"); len(within) != 2 || !beyond {
+			t.Errorf("within the most are %d policies, beyond are some: %t", len(within), beyond)
 		}
 	})
 }
@@ -279,10 +280,12 @@ func TestAPortIsUnknownWhileAPolicyOfItsNetworkCountsAsNotRead(t *testing.T) {
 		knows(true)
 		// One policy within what a namespace may have, and one beyond.
 		for _, o := range []*Object{object(t, "a", 15, 29), object(t, "b", 1, 0)} {
-			o.Policy.On = append(o.Policy.On, cache.NewObjectName("team", "net"))
+			o.On = append(o.On, cache.NewObjectName("team", "net"))
+			o.cost = len(o.On) * o.says.Load().policy.MaxGroups()
 			if err := w.policies.objects.Add(o); err != nil {
 				t.Fatal(err)
 			}
+			w.policies.note(o)
 		}
 		knows(false)
 	})
@@ -297,9 +300,9 @@ func TestALaterChangeSettlesLater(t *testing.T) {
 				t.Errorf("policies settle for %s, want %s", left, want)
 			}
 		}
-		w.policies.Changed("team")
+		w.policies.settle("team")
 		controllertest.Settle(settlesAfter / 2)
-		w.policies.Changed("team")
+		w.policies.settle("team")
 		settling(settlesAfter)
 		controllertest.Settle(settlesAfter/2 + time.Second)
 		settling(settlesAfter/2 - time.Second)
@@ -416,15 +419,19 @@ func TestWhereAPolicyHolds(t *testing.T) {
 	}
 }
 
+func selecting(set labels.Set) *policy.Selector {
+	return policy.SelectorOf(labels.SelectorFromSet(set))
+}
+
 // Sets of Pods are looked for once, and only so many of them.
 func TestOnlySoManySetsAreLookedFor(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.named()
-		looking := w.policies.looking()
+		looking := w.policies.looking().addresses
 		on := cache.NewObjectName("team", "net")
 		looks := func(i int) (found int, ok bool) {
 			addresses, ok := looking(on, policy.Peer{
-				Namespaces: labels.SelectorFromSet(labels.Set{"name": "other"}), Pods: labels.SelectorFromSet(labels.Set{"app": fmt.Sprint(i)}),
+				Namespaces: selecting(labels.Set{"name": "other"}), Pods: selecting(labels.Set{"app": fmt.Sprint(i)}),
 			})
 			return len(addresses), ok
 		}

@@ -8,12 +8,12 @@
 package netpolicy
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,29 +44,25 @@ var (
 // selected by cannot be told.
 const TooManyLabels = "cloudteam.ztgame.com/too-many-labels"
 
-// Object is a MultiNetworkPolicy in a cache.
+// Object is a MultiNetworkPolicy in a cache. Of it, says alone may change.
 type Object struct {
 	metav1.ObjectMeta
-	// Policy is what it says, and Problems what Neutron cannot do of it. Without Read, it cannot be told which Pods it is
-	// about, on its Networks, or on any if it has none.
-	Policy   policy.Policy
-	Problems []string
-	Read     bool
-	// namesOthers is the policy's NamesOthers.
+	// On are the Networks that it is for. Without Read, it cannot be told which Pods it is about, on these Networks, or on
+	// any if there are none.
+	On   []cache.ObjectName
+	Read bool
+	// namesOthers and cost are the policy's NamesOthers, and the most SecurityGroups that it needs.
 	namesOthers bool
+	cost        int
+	// says is nil while it is not kept: see maxWhole.
+	says atomic.Pointer[content]
 }
 
-// concerns reports whether a policy is about ports on a Network, or may be.
-func (o *Object) concerns(on cache.ObjectName) bool {
-	return slices.Contains(o.Policy.On, on) || !o.Read && len(o.Policy.On) == 0
+// content is what a policy says, and what Neutron cannot do of it.
+type content struct {
+	policy   policy.Policy
+	problems []string
 }
-
-// cost is the most SecurityGroups that a policy needs.
-func (o *Object) cost() int { return len(o.Policy.On) * o.Policy.MaxGroups() }
-
-// maxGroups is the most SecurityGroups that the policies of a namespace may need. Those beyond it, in the order of the
-// names, count as not read.
-const maxGroups = 512
 
 // Transform is a cache.TransformFunc: it reads a MultiNetworkPolicy once, and drops the rest of it. What it does not
 // know, such as its own results, it leaves as it is.
@@ -75,28 +71,27 @@ func Transform(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	o := &Object{ObjectMeta: metav1.ObjectMeta{
-		Namespace: from.GetNamespace(), Name: from.GetName(), UID: from.GetUID(),
-		ResourceVersion: from.GetResourceVersion(), Generation: from.GetGeneration(),
-	}}
-	o.Policy, o.Problems, o.Read = policy.Parse(from)
-	o.namesOthers = o.Policy.NamesOthers()
+	p, problems, read := policy.Parse(from)
+	o := &Object{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: from.GetNamespace(), Name: from.GetName(), UID: from.GetUID(),
+			ResourceVersion: from.GetResourceVersion(), Generation: from.GetGeneration(),
+		},
+		On: p.On, Read: read, namesOthers: p.NamesOthers(), cost: len(p.On) * p.MaxGroups(),
+	}
+	if len(p.On) > 0 || !read {
+		o.says.Store(&content{p, problems})
+	}
 	return o, nil
 }
-
-const (
-	indexNamespace = "policies/namespace"
-	indexNetwork   = "policies/network"
-	// indexOthers is indexNetwork for the policies that name Pods of other namespaces.
-	indexOthers = "policies/others"
-)
 
 // Policies tell what MultiNetworkPolicies decide. A nil *Policies has none. The methods are safe for concurrent use.
 type Policies struct {
 	// Informer is that of MultiNetworkPolicies. Its objects are *Object.
 	Informer cache.SharedIndexInformer
 
-	objects  cache.Indexer
+	objects  cache.Store
+	ledger   *ledger
 	ports    cache.Indexer
 	networks listers.NetworkLister
 	groups   listers.SecurityGroupLister
@@ -105,58 +100,123 @@ type Policies struct {
 	// namespace gives the labels of a namespace.
 	namespace func(name string) labels.Set
 
+	// woken get the keys of ports about which policies may decide otherwise now, without an event that says so.
+	woken []func(ports ...cache.ObjectName)
+
 	mu sync.Mutex
 	// changed is when policies of each namespace changed last, for as long as they settle.
 	changed map[string]time.Time
 }
 
-// NewPolicies adds the indexes to the informer of MultiNetworkPolicies, which MUST NOT run yet and whose transform is
-// Transform. caches are those of the controllers of Pods and Deployments. namespace gives the labels of a namespace.
+// indexPorts is the index of NetworkPorts by their namespaces and Networks.
+const indexPorts = "policies/ports"
+
+func placeOf(namespace string, on cache.ObjectName) string { return namespace + "/" + on.String() }
+
+// NewPolicies watches the informer of MultiNetworkPolicies, which MUST NOT run yet, and sets its transform. caches are
+// those of the controllers of Pods and Deployments. namespace gives the labels of a namespace.
 func NewPolicies(
 	objects cache.SharedIndexInformer, groups listers.SecurityGroupLister, caches *consumer.Caches,
 	namespace func(name string) labels.Set,
 ) (*Policies, error) {
-	if err := controller.IndexPorts(caches.Ports.Informer()); err != nil {
-		return nil, err
-	}
-	err := objects.AddIndexers(cache.Indexers{
-		indexNamespace: controller.IndexBy(func(o *Object) []string { return []string{o.Namespace} }),
-		indexNetwork: controller.IndexBy(func(o *Object) (on []string) {
-			for _, key := range o.Policy.On {
-				on = append(on, key.String())
-			}
-			return on
-		}),
-		indexOthers: controller.IndexBy(func(o *Object) (on []string) {
-			for _, key := range o.Policy.On {
-				if o.namesOthers {
-					on = append(on, key.String())
-				}
-			}
-			return on
-		}),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("indexing MultiNetworkPolicies: %w", err)
-	}
-	return &Policies{
-		Informer: objects, objects: objects.GetIndexer(), ports: caches.Ports.Informer().GetIndexer(),
+	p := &Policies{
+		Informer: objects, objects: objects.GetStore(), ledger: newLedger(), ports: caches.Ports.Informer().GetIndexer(),
 		networks: caches.Networks.Lister(), groups: groups, caches: caches, namespace: namespace,
 		changed: map[string]time.Time{},
-		synced: []cache.InformerSynced{
-			objects.HasSynced, caches.Pods.Informer().HasSynced, caches.Deployments.Informer().HasSynced,
-			caches.StatefulSets.Informer().HasSynced,
+	}
+	note := func(obj any) {
+		if o, err := meta.Accessor(obj); err == nil {
+			p.note(o)
+		}
+	}
+	noted, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: note, UpdateFunc: func(_, is any) { note(is) },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			note(obj)
 		},
-	}, nil
+	})
+	if err == nil {
+		err = errors.Join(
+			objects.SetTransform(func(obj any) (any, error) {
+				was := obj
+				obj, err := Transform(obj)
+				if o, ok := obj.(*Object); ok && was != obj {
+					p.ledger.admit(o)
+				}
+				return obj, err
+			}),
+			controller.IndexPorts(caches.Ports.Informer()),
+			caches.Ports.Informer().AddIndexers(cache.Indexers{
+				indexPorts: controller.IndexBy(func(port *cloudteamv1.NetworkPort) []string {
+					return []string{placeOf(port.Namespace, cache.ObjectName(port.Network()))}
+				}),
+			}),
+		)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watching MultiNetworkPolicies: %w", err)
+	}
+	p.synced = []cache.InformerSynced{
+		noted.HasSynced, caches.Pods.Informer().HasSynced, caches.Deployments.Informer().HasSynced,
+		caches.StatefulSets.Informer().HasSynced,
+	}
+	return p, nil
+}
+
+// note has the ledger agree with the cache about a policy, of which some state is given. Who handles an event of a
+// policy MUST call it first: nobody knows whose handler is called first.
+func (p *Policies) note(some metav1.Object) {
+	found, _, err := p.objects.GetByKey(cache.MetaObjectToName(some).String())
+	if err != nil {
+		return // a cache gives none
+	}
+	o, _ := found.(*Object)
+	p.ledger.note(some.GetNamespace(), some.GetName(), o)
+}
+
+// Wakes has enqueue called with the keys of ports about which policies may decide otherwise now, where no event of an
+// object says so. It MUST be called before controllers run.
+func (p *Policies) Wakes(enqueue func(ports ...cache.ObjectName)) {
+	p.woken = append(p.woken, enqueue)
+}
+
+// wake does that for the ports that policies of a namespace may decide about.
+func (p *Policies) wake(namespace string, policies []*Object) {
+	if len(policies) == 0 {
+		return
+	}
+	p.settle(namespace)
+	on := map[cache.ObjectName]bool{}
+	for _, o := range policies {
+		for _, network := range o.On {
+			on[network] = true
+		}
+	}
+	for network := range on {
+		for _, port := range p.portsOn(network, namespace) {
+			for _, enqueue := range p.woken {
+				enqueue(cache.MetaObjectToName(port))
+			}
+		}
+	}
 }
 
 // settlesAfter is how long policies settle after a change: the time in which Neutron should have their new groups. For
 // that long a change may be delayed for ports that run.
 const settlesAfter = 10 * time.Second
 
-// Changed records that a policy of a namespace is new, has changed, or is gone. Whoever decides about ports by Settling
-// MUST call it before that.
-func (p *Policies) Changed(namespace string) {
+// Changed records that a policy, of which some state is given, is new, has changed, or is gone. Whoever decides about
+// ports by Member or Settling MUST call it before that.
+func (p *Policies) Changed(some metav1.Object) {
+	p.note(some)
+	p.settle(some.GetNamespace())
+}
+
+// settle records that policies of a namespace have changed.
+func (p *Policies) settle(namespace string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.changed[namespace] = time.Now()
@@ -189,20 +249,6 @@ func (p *Policies) Coming(namespace, name string) bool {
 	}
 	return group.DeletionTimestamp == nil && group.Annotations[consumer.AnnotationMadeFor] == MadeFor &&
 		(group.Status.SecurityGroupID == "" || group.Status.AppliedGeneration == 0)
-}
-
-// of gives the policies of a namespace, in the order of their names, up to the first one that is beyond maxGroups, and
-// those from there on.
-func (p *Policies) of(namespace string) (within, beyond []*Object) {
-	all := controller.Indexed[*Object](p.objects, indexNamespace, namespace)
-	slices.SortFunc(all, func(a, b *Object) int { return cmp.Compare(a.Name, b.Name) })
-	sum := 0
-	for i, o := range all {
-		if sum += o.cost(); sum > maxGroups {
-			return all[:i], all[i:]
-		}
-	}
-	return all, nil
 }
 
 // standing is what a Network is to the policies of a namespace.
@@ -255,10 +301,8 @@ func (p *Policies) Member(port *cloudteamv1.NetworkPort) (m policy.Membership, k
 		return m, false
 	}
 	on := cache.ObjectName(port.Network())
-	within, beyond := p.of(port.Namespace)
-	elsewhere := func(o *Object) bool { return !o.concerns(on) }
-	within, beyond = slices.DeleteFunc(within, elsewhere), slices.DeleteFunc(beyond, elsewhere)
-	if len(within)+len(beyond) == 0 {
+	within, others := p.ledger.concerning(port.Namespace, on)
+	if len(within) == 0 && !others {
 		return m, true
 	}
 	switch is, _, _ := p.on(port.Namespace, on); is {
@@ -268,14 +312,17 @@ func (p *Policies) Member(port *cloudteamv1.NetworkPort) (m policy.Membership, k
 		return m, false
 	case serves:
 	}
-	unread := func(o *Object) bool { return !o.Read }
 	of, known := p.labelsOf(port)
-	if !known || len(beyond) > 0 || slices.ContainsFunc(within, unread) {
+	if !known || others {
 		return m, false
 	}
 	policies := make([]policy.Policy, len(within))
 	for i, o := range within {
-		policies[i] = o.Policy
+		says := o.says.Load()
+		if !o.Read || says == nil {
+			return m, false
+		}
+		policies[i] = says.policy
 	}
 	return policy.Member(policies, on, of), true
 }
@@ -384,52 +431,6 @@ func notReady(group string) string {
 		"Run kubectl describe to see why", group)
 }
 
-// maxSets is the most sets of Pods of other namespaces that the policies of one namespace may name: each of them is
-// held against all ports of a Network.
-const maxSets = 256
-
-// looking gives a policy.Addresses for one sync. It looks for each set once.
-func (p *Policies) looking() policy.Addresses {
-	type set struct {
-		on               cache.ObjectName
-		namespaces, pods string
-	}
-	known := map[set][]netip.Addr{}
-	return func(on cache.ObjectName, peer policy.Peer) (found []netip.Addr, ok bool) {
-		of := set{on, peer.Namespaces.String(), peer.Pods.String()}
-		found, ok = known[of]
-		if !ok && len(known) < maxSets {
-			found, ok = p.addresses(on, peer), true
-			known[of] = found
-		}
-		return found, ok
-	}
-}
-
-// addresses are those of the Pods that a peer selects by namespaces.
-func (p *Policies) addresses(on cache.ObjectName, peer policy.Peer) (all []netip.Addr) {
-	selected := map[string]bool{}
-	for _, port := range controller.PortsOn(p.ports, on) {
-		is, known := selected[port.Namespace]
-		if !known {
-			is = peer.Namespaces.Matches(p.namespace(port.Namespace))
-			selected[port.Namespace] = is
-		}
-		if !is {
-			continue
-		}
-		if of, known := p.labelsOf(port); !known || !peer.Pods.Matches(of) {
-			continue
-		}
-		for _, a := range port.Status.Addresses {
-			if prefix, err := netip.ParsePrefix(a.Address); err == nil {
-				all = append(all, prefix.Addr())
-			}
-		}
-	}
-	return all
-}
-
 // OfPod gives the keys of the NetworkPorts that a Pod has.
 func (p *Policies) OfPod(pod metav1.Object) (keys []cache.ObjectName) {
 	for _, port := range p.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
@@ -450,7 +451,7 @@ func (p *Policies) PortsOf(obj metav1.Object) (ports []*cloudteamv1.NetworkPort)
 	if !ok {
 		return nil
 	}
-	for _, on := range o.Policy.On {
+	for _, on := range o.On {
 		ports = append(ports, p.portsOn(on, o.Namespace)...)
 	}
 	return ports
@@ -462,20 +463,13 @@ func (p *Policies) PortsIn(group metav1.Object) (ports []*cloudteamv1.NetworkPor
 	if p == nil || group.GetAnnotations()[consumer.AnnotationMadeFor] != MadeFor {
 		return nil
 	}
-	on := map[cache.ObjectName]bool{}
-	for _, o := range controller.Indexed[*Object](p.objects, indexNamespace, group.GetNamespace()) {
-		for _, network := range o.Policy.On {
-			on[network] = true
-		}
-	}
-	for network := range on {
-		ports = append(ports, p.portsOn(network, group.GetNamespace())...)
+	for _, on := range p.ledger.networksOf(group.GetNamespace()) {
+		ports = append(ports, p.portsOn(on, group.GetNamespace())...)
 	}
 	return ports
 }
 
 // portsOn gives the NetworkPorts of a namespace on a Network.
 func (p *Policies) portsOn(network cache.ObjectName, namespace string) []*cloudteamv1.NetworkPort {
-	elsewhere := func(port *cloudteamv1.NetworkPort) bool { return port.Namespace != namespace }
-	return slices.DeleteFunc(controller.PortsOn(p.ports, network), elsewhere)
+	return controller.Indexed[*cloudteamv1.NetworkPort](p.ports, indexPorts, placeOf(namespace, network))
 }

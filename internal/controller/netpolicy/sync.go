@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -37,30 +40,49 @@ type Controller struct {
 	client   typed.SecurityGroupsGetter
 	store    cache.Store // of SecurityGroups
 	recorder record.EventRecorder
+	read     Read
+	seed     maphash.Seed // of what Events said
 	// expected has the last write to each SecurityGroup.
 	expected controller.Expectations
-	// told has the problems of each policy for which an Event was sent.
-	told sync.Map
+}
+
+// Read reads a MultiNetworkPolicy from the API server; nil if there is none. The cache does not have all of them whole.
+type Read func(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error)
+
+// ReadBy gives a Read that needs no right but to list.
+func ReadBy(client dynamic.Interface) Read {
+	return func(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+		found, err := client.Resource(Resource).Namespace(namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
+		})
+		if err != nil || len(found.Items) == 0 {
+			return nil, err
+		}
+		return &found.Items[0], nil
+	}
 }
 
 // NewController makes a controller that watches the informers, which MUST NOT run yet. namespaces is the informer of
 // Namespaces. It does nothing before Run.
 func NewController(
-	client typed.SecurityGroupsGetter, policies *Policies, groups informers.SecurityGroupInformer,
+	client typed.SecurityGroupsGetter, read Read, policies *Policies, groups informers.SecurityGroupInformer,
 	namespaces cache.SharedIndexInformer, recorder record.EventRecorder,
 ) (*Controller, error) {
-	c := &Controller{policies: policies, client: client, store: groups.Informer().GetStore(), recorder: recorder}
+	c := &Controller{
+		policies: policies, client: client, read: read, store: groups.Informer().GetStore(), recorder: recorder,
+		seed: maphash.MakeSeed(),
+	}
 	c.Loop = controller.NewLoop(Name, func(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 		return controller.Result{}, c.sync(ctx, key.Namespace)
 	})
 	caches := policies.caches
 	return c, errors.Join(
-		c.Watch(policies.Informer, c.HandlerOf(ofNamespace)),
+		c.Watch(policies.Informer, c.HandlerOf(c.ofPolicy)),
 		c.Watch(groups.Informer(), c.HandlerOf(ofMade)),
 		c.Watch(caches.Networks.Informer(), controller.HandlerOfPart(c.Loop, c.ofNetwork, sameNetwork)),
 		c.Watch(caches.Ports.Informer(), controller.HandlerOfPart(c.Loop, c.ofPort, samePort)),
 		c.Watch(caches.Pods.Informer(), controller.HandlerOfPart(c.Loop, c.ofPod, SameForPolicies)),
-		c.Watch(namespaces, controller.HandlerOfPart(c.Loop, c.ofAll, sameNamespace)),
+		c.Watch(namespaces, controller.HandlerOfPart(c.Loop, c.ofNaming, sameNamespace)),
 	)
 }
 
@@ -71,16 +93,10 @@ func ofNamespace(obj metav1.Object) []cache.ObjectName {
 	return []cache.ObjectName{key(obj.GetNamespace())}
 }
 
-// keysOf names the namespaces of policies, each once.
-func keysOf(objects []*Object) (keys []cache.ObjectName) {
-	seen := map[string]bool{}
-	for _, o := range objects {
-		if !seen[o.Namespace] {
-			seen[o.Namespace] = true
-			keys = append(keys, key(o.Namespace))
-		}
-	}
-	return keys
+// ofPolicy names the namespace of a policy.
+func (c *Controller) ofPolicy(obj metav1.Object) []cache.ObjectName {
+	c.policies.note(obj)
+	return ofNamespace(obj)
 }
 
 // ofMade names the namespace of a SecurityGroup that this controller made.
@@ -93,7 +109,7 @@ func ofMade(obj metav1.Object) []cache.ObjectName {
 
 // ofNetwork names the namespaces whose policies are for a Network.
 func (c *Controller) ofNetwork(obj metav1.Object) []cache.ObjectName {
-	return keysOf(controller.Indexed[*Object](c.policies.objects, indexNetwork, cache.MetaObjectToName(obj).String()))
+	return c.policies.ledger.namespacesOn(cache.MetaObjectToName(obj), false)
 }
 
 func sameNetwork(was, is *cloudteamv1.Network) bool {
@@ -106,7 +122,7 @@ func (c *Controller) ofPort(obj metav1.Object) []cache.ObjectName {
 	if !ok {
 		return nil
 	}
-	return keysOf(controller.Indexed[*Object](c.policies.objects, indexOthers, port.Network().String()))
+	return c.policies.ledger.namespacesOn(cache.ObjectName(port.Network()), true)
 }
 
 func samePort(was, is *cloudteamv1.NetworkPort) bool {
@@ -123,15 +139,9 @@ func (c *Controller) ofPod(obj metav1.Object) (keys []cache.ObjectName) {
 	return keys
 }
 
-// ofAll names the namespaces whose policies name namespaces.
-func (c *Controller) ofAll(metav1.Object) []cache.ObjectName {
-	var naming []*Object
-	for _, obj := range c.policies.objects.List() {
-		if o, ok := obj.(*Object); ok && o.namesOthers {
-			naming = append(naming, o)
-		}
-	}
-	return keysOf(naming)
+// ofNaming names the namespaces whose policies name namespaces.
+func (c *Controller) ofNaming(metav1.Object) []cache.ObjectName {
+	return c.policies.ledger.namespacesNaming()
 }
 
 func sameNamespace(was, is *corev1.Namespace) bool {
@@ -157,29 +167,40 @@ func limited(problems []string) string {
 // sync brings the SecurityGroups of a namespace to what its policies need. It is level-triggered. The process may end
 // after any write: a group's name follows from what it is for, so the next sync finds it.
 func (c *Controller) sync(ctx context.Context, namespace string) error {
-	objects, tooMany := c.policies.of(namespace)
+	objects, others := c.policies.ledger.of(namespace)
 	problems := map[string][]string{}
 	var usable []policy.Policy
 	places := map[cache.ObjectName]cloudteamv1.SecurityGroupSpec{}
 	// While it is unknown what ports should be in, they stay in their groups, and these stay.
-	keeps, frozen := len(tooMany) > 0, map[cache.ObjectName]bool{}
+	keeps, frozen := others, map[cache.ObjectName]bool{}
+	var again []*Object
 	for _, o := range objects {
-		problems[o.Name] = slices.Clone(o.Problems)
+		says := o.says.Load()
+		if says == nil {
+			if err := c.readAgain(ctx, o); err != nil {
+				return err
+			}
+			if says = o.says.Load(); says == nil {
+				keeps = true // its event is on the way
+				continue
+			}
+			again = append(again, o)
+		}
+		problems[o.Name] = slices.Clone(says.problems)
 		if !o.Read {
 			keeps = true
-			problems[o.Name] = append(problems[o.Name], "until it can be read, NetworkPorts that exist stay as they are, and "+
-				"new Pods wait")
+			problems[o.Name] = append(problems[o.Name], unread)
 			continue
 		}
-		p := o.Policy
+		p := says.policy
 		p.On = nil
-		for _, on := range o.Policy.On {
+		for _, on := range o.On {
 			is, place, why := c.policies.on(namespace, on)
 			if is != serves {
 				problems[o.Name] = append(problems[o.Name], why)
 			}
-			if is == lost && len(c.policies.portsOn(on, namespace)) > 0 {
-				frozen[on] = true
+			if _, known := frozen[on]; is == lost && !known {
+				frozen[on] = len(c.policies.portsOn(on, namespace)) > 0
 			}
 			if is == serves || frozen[on] {
 				places[on] = place
@@ -188,13 +209,7 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 		}
 		usable = append(usable, p)
 	}
-	for _, o := range tooMany {
-		problems[o.Name] = append(problems[o.Name], fmt.Sprintf("the policies of namespace %s may need more than %d "+
-			"security groups: until there are fewer, NetworkPorts that exist stay as they are, and new Pods wait. Delete some, "+
-			"or have them name fewer Networks and fewer different podSelectors as peers", namespace, maxGroups))
-	}
-	objects = append(objects, tooMany...)
-	groups, beyond := policy.Groups(usable, c.policies.looking())
+	groups, beyond := policy.Groups(usable, c.policies.looking().addresses)
 	for name, more := range beyond {
 		problems[name] = append(problems[name], more...)
 	}
@@ -231,14 +246,46 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 	for _, o := range objects {
 		c.tell(o, problems[o.Name])
 	}
-	c.told.Range(func(about, _ any) bool {
-		name := about.(cache.ObjectName)
-		if _, exists := problems[name.Name]; name.Namespace == namespace && !exists {
-			c.told.Delete(about) // another policy of the name is told of again
-		}
-		return true
-	})
+	c.settle(namespace, again)
 	return controller.Worst(errs...)
+}
+
+// unread is what a policy does that cannot be read.
+const unread = "until it can be read, NetworkPorts that exist stay as they are, and new Pods wait"
+
+// readAgain reads a policy that came within maxGroups after it was dropped. If another version is there than in the
+// cache, that one is on its way.
+func (c *Controller) readAgain(ctx context.Context, o *Object) error {
+	found, err := c.read(ctx, o.Namespace, o.Name)
+	if err != nil {
+		return fmt.Errorf("reading MultiNetworkPolicy %q again: %w", o.Name, err)
+	}
+	if found == nil || found.GetUID() != o.UID || found.GetResourceVersion() != o.ResourceVersion {
+		return nil
+	}
+	p, problems, _ := policy.Parse(found)
+	o.says.Store(&content{p, problems})
+	return nil
+}
+
+// settle has ports follow the policies that came within maxGroups, or were read again, and tells of those that are
+// beyond it, and of those for unknown Networks.
+func (c *Controller) settle(namespace string, again []*Object) {
+	within, beyond, blind := c.policies.ledger.takeMoved(namespace)
+	c.policies.wake(namespace, append(within, again...))
+	for _, o := range blind {
+		if says := o.says.Load(); says != nil {
+			c.tell(o, append(slices.Clone(says.problems), unread))
+		}
+	}
+	for _, o := range beyond {
+		if c.policies.ledger.tells(o, 0, true) {
+			c.event(o, fmt.Sprintf("the policies of namespace %s may need more than %d security groups, and this is one of "+
+				"those beyond, by their names: until there are fewer, NetworkPorts that exist stay as they are, and new Pods "+
+				"wait. Delete some, or have them name fewer Networks and fewer different podSelectors as peers", namespace,
+				maxGroups))
+		}
+	}
 }
 
 func (c *Controller) create(
@@ -344,8 +391,15 @@ func (c *Controller) delete(ctx context.Context, group *cloudteamv1.SecurityGrou
 
 // tell sends an Event about a policy with problems, once for the same ones.
 func (c *Controller) tell(o *Object, problems []string) {
-	text := limited(problems)
-	if was, _ := c.told.Swap(cache.MetaObjectToName(o), text); was != text && text != "" {
-		c.recorder.Event(consumer.Reference(Kind, o), corev1.EventTypeWarning, cloudteamv1.EventPolicyIncomplete, text)
+	text, hash := limited(problems), uint64(0)
+	if text != "" {
+		hash = maphash.String(c.seed, text)
 	}
+	if c.policies.ledger.tells(o, hash, false) {
+		c.event(o, text)
+	}
+}
+
+func (c *Controller) event(o *Object, text string) {
+	c.recorder.Event(consumer.Reference(Kind, o), corev1.EventTypeWarning, cloudteamv1.EventPolicyIncomplete, text)
 }

@@ -1,6 +1,7 @@
 package netpolicy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -31,7 +33,10 @@ type world struct {
 	*controllertest.World[*cloudteamv1.SecurityGroup]
 	source   *fcache.FakeControllerSource
 	policies *Policies
+	c        *Controller
 	list     func()
+	// reads are the names of policies that were read again.
+	reads []string
 }
 
 // inWorld runs a test in a bubble of synthetic time, with Network team/net and the given objects. The policies are not
@@ -55,19 +60,31 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...control
 			t.Fatal(err)
 		}
 		informer := cache.NewSharedIndexInformer(w.source, &unstructured.Unstructured{}, 0, cache.Indexers{})
-		if err := informer.SetTransform(Transform); err != nil {
-			t.Fatal(err)
-		}
 		groups := w.Informers.Cloudteam().V1().SecurityGroups()
 		w.policies, err = NewPolicies(informer, groups.Lister(), caches, func(string) labels.Set { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := NewController(w.Clients.CloudteamV1(), w.policies, groups,
+		read := func(_ context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+			w.reads = append(w.reads, name)
+			list, err := w.source.List(metav1.ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			all, err := meta.ExtractList(list)
+			for _, obj := range all {
+				if o := obj.(*unstructured.Unstructured); o.GetNamespace() == namespace && o.GetName() == name {
+					return o, err
+				}
+			}
+			return nil, err
+		}
+		c, err := NewController(w.Clients.CloudteamV1(), read, w.policies, groups,
 			w.KubeInformers.Core().V1().Namespaces().Informer(), w.Events)
 		if err != nil {
 			t.Fatal(err)
 		}
+		w.c = c
 		w.list = func() { go informer.RunWithContext(t.Context()); w.settle() }
 		w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{groups.Informer().GetIndexer()}})
 		w.Run(c.Run, 1)
@@ -316,7 +333,7 @@ func TestAMissingGroupIsOnItsWayForSomeTime(t *testing.T) {
 		if left := w.policies.Settling("team"); left != 0 {
 			t.Errorf("policies settle for %s that nobody was told of", left)
 		}
-		w.policies.Changed("team")
+		w.policies.settle("team")
 		if left := w.policies.Settling("team"); left != settlesAfter || w.policies.Settling("other") != 0 {
 			t.Errorf("policies settle for %s, want %s, and in that namespace alone", left, settlesAfter)
 		}

@@ -215,7 +215,7 @@ func portsIn(ports, networks cache.Indexer, by *netpolicy.Policies) func(metav1.
 // records.
 func portsUnder(by *netpolicy.Policies) func(metav1.Object) []cache.ObjectName {
 	return func(obj metav1.Object) (keys []cache.ObjectName) {
-		by.Changed(obj.GetNamespace())
+		by.Changed(obj)
 		for _, port := range by.PortsOf(obj) {
 			keys = append(keys, cache.MetaObjectToName(port))
 		}

@@ -121,6 +121,7 @@ func NewController(
 		if err != nil {
 			return nil, err
 		}
+		by.Wakes(c.Enqueue)
 		// Until then, no port changes its groups. A policy that is gone by then sends no event.
 		c.After(by.HasSynced, func() { c.EnqueueNamespace("") })
 	}

@@ -59,9 +59,6 @@ func (w *world) by() *netpolicy.Policies {
 		w.T.Fatal(err)
 	}
 	informer := cache.NewSharedIndexInformer(w.policies, &unstructured.Unstructured{}, 0, cache.Indexers{})
-	if err := informer.SetTransform(netpolicy.Transform); err != nil {
-		w.T.Fatal(err)
-	}
 	by, err := netpolicy.NewPolicies(informer, w.Informers.Cloudteam().V1().SecurityGroups().Lister(), caches,
 		func(string) labels.Set { return nil })
 	if err != nil {
