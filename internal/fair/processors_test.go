@@ -78,6 +78,7 @@ func TestAFlowHasHalfOfTheProcessors(t *testing.T) {
 		<-time.After(longest)
 		r.wants(t, "after long", map[string]int{"noisy": 4, "quiet": 1})
 		cancel()
+		synctest.Wait() // those that wait for a processor have left
 		for range 4 {
 			r.end["noisy"] <- func(context.Context) {}
 		}
