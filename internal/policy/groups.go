@@ -37,8 +37,8 @@ type Group struct {
 	Rules []cloudteamv1.SecurityGroupRule
 }
 
-// Addresses gives the addresses, on a Network, of the Pods that a peer selects, in whatever namespaces, as ranges in any
-// order. It may leave out those beyond MaxRanges+1. ok is false if it refuses to look for more.
+// Addresses gives the addresses, on a Network, of the Pods that a peer selects, in whatever namespaces, as ranges in
+// any order. It may leave out those beyond MaxRanges+1. ok is false if it refuses to look for more.
 type Addresses func(on cache.ObjectName, peer Peer) (found []netip.Prefix, ok bool)
 
 // MaxRanges is the most ranges of the Pods that one peer selects. A rule with more does not fit into a group, unless

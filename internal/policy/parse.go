@@ -207,7 +207,9 @@ func networksOf(obj *unstructured.Unstructured) (on []cache.ObjectName, problems
 	return on, problems
 }
 
-func (known selectors) ruleOf(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) (r Rule, err error) {
+func (known selectors) ruleOf(
+	peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort,
+) (r Rule, err error) {
 	if most := max(len(peers), len(ports)); most > maxItems {
 		return Rule{}, fmt.Errorf("it has %d peers or ports, more than %d: write ranges, or several policies", most, maxItems)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // MaxSize is the most bytes that may be kept of a policy: of its rules, peers, ports, selectors with their values, and
-// Networks, all together. Each process keeps all policies that it uses, also a standby. So tenants could fill its memory.
-// A policy with 50 rules, each with some peers and ports, has less.
+// Networks, all together. Each process keeps all policies that it uses, also a standby. So tenants could fill its
+// memory. A policy with 50 rules, each with some peers and ports, has less.
 const MaxSize = 24 << 10
 
 // sizes are the bytes that one item of a list, or one entry of a map, takes beside its texts, by the names that these
@@ -72,6 +72,6 @@ func spend(left *int, name string, value any) bool {
 
 // tooLarge says that a policy is.
 func tooLarge() string {
-	return fmt.Sprintf("the policy is too large: its rules, peers, ports, selectors and Networks take more than %d KiB of "+
-		"memory. Write several policies, each with fewer of them", MaxSize>>10)
+	return fmt.Sprintf("the policy is too large: its rules, peers, ports, selectors and Networks take more than %d KiB "+
+		"of memory. Write several policies, each with fewer of them", MaxSize>>10)
 }

@@ -53,8 +53,8 @@ func deepsize(value any) int {
 			if strings.HasPrefix(v.Type().String(), "netip.") {
 				return 0 // its zone is one for all
 			}
-			for i := range v.NumField() {
-				n += walk(v.Field(i))
+			for _, field := range v.Fields() {
+				n += walk(field)
 			}
 		case reflect.Bool, reflect.Int32, reflect.Array:
 		default:

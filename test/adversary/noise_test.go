@@ -110,7 +110,8 @@ func TestANoisyNeighbourSlowsNobody(t *testing.T) {
 			inTime(t, func(t *testing.T) {
 				n, since, least := noise.virtual, virtual.Since, time.Duration(0)
 				if !virtualTime {
-					n, since, least = noise.nightly, time.Since, 300*time.Millisecond
+					n, least = noise.nightly, 300*time.Millisecond
+					since = time.Since //nolint:forbidigo // it runs by night only
 				}
 				if text := os.Getenv("ADVERSARY_NOISE"); text != "" {
 					var err error

@@ -19,9 +19,9 @@ const (
 	maxWhole = 256
 )
 
-// ledger has what handlers and syncs ask about the policies of namespaces. Each event of a policy changes it, so that no
-// event of another kind and no sync walks through policies: what they look at has a bound for each namespace, however
-// many policies tenants write.
+// ledger has what handlers and syncs ask about the policies of namespaces. Each event of a policy changes it, so that
+// no event of another kind and no sync walks through policies: what they look at has a bound for each namespace,
+// however many policies tenants write.
 type ledger struct {
 	mu     sync.Mutex
 	spaces map[string]*space
@@ -155,8 +155,8 @@ func (l *ledger) insert(s *space, at int, o *Object) {
 	}
 }
 
-// settle decides which policies are within maxGroups, after an event about one. Each of them needs groups, so it looks at
-// no more than so many.
+// settle decides which policies are within maxGroups, after an event about one. Each of them needs groups, so it looks
+// at no more than so many.
 func (l *ledger) settle(s *space, about string) {
 	within, sum := 0, 0
 	for ; within < len(s.byName); within++ {
