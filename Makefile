@@ -17,8 +17,8 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # The race detector needs a C compiler; without one the tests run without it.
 # It is asked only where it is used, because the first `go env` may download a toolchain in silence.
 RACE = $(shell command -v "$$(go env CC)" >/dev/null && echo -race)
-# What has it, and what compiles for it. Linters vet.
-RACED         = CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -vet=off -count=1
+# What has it, and what compiles for it. Linters vet. At the end of each package, the detector would sleep for a second.
+RACED         = GORACE=atexit_sleep_ms=100 CGO_ENABLED=$(if $(RACE),1,0) go test $(RACE) -vet=off -count=1
 COMPILE_RACED = CGO_ENABLED=$(if $(RACE),1,0) $(COMPILE) $(RACE)
 
 ##@ Try it
@@ -91,8 +91,10 @@ STARTING   := ./test/rights ./test/reader ./dev/controlplane/...
 UNIT = $$(comm -23 <(go list ./... | sort) \
   <(go list $(CONVERGING) $(STARTING) ./dev/dataplane/... ./test/dataplane ./test/install | sort))
 
-# Those of them that the race detector is too slow for, or has nothing to see in.
-TOOLS = ^$(MODULE)/(tools|test)/
+# Those of them that the race detector is too slow for, or has nothing to see in: a plan starts no goroutine.
+TOOLS = ^$(MODULE)/(tools|test|internal/plan)(/|$$)
+# Those of these that it is for, too, if they draw a fifth (-short).
+DRAWING := ./test/adversary ./test/transitions ./test/e2e
 
 # What runs with -p 1 is compiled one package at a time. This compiles first, with all CPUs.
 COMPILE = go list -export -test
@@ -117,15 +119,15 @@ test-unit: ## Run the tests that need no control plane: 4 minutes
 .PHONY: test-race
 test-race: test-controlplane ## Run the tests in whose process the product's code runs, with the race detector
 	status=0; $(RACED) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -Ev '$(TOOLS)') || status=1; \
-	$(RACED) -short -timeout 20m ./test/adversary ./test/transitions ./test/e2e || status=1; \
+	$(RACED) -short -timeout 20m $(DRAWING) || status=1; \
 	$(COMPILE_RACED) $(CONVERGING) >/dev/null; \
 	$(SHARED) env $(RACED) -p 1 -timeout 20m $(CONVERGING) || status=1; exit $$status
 
 .PHONY: test-suites
-test-suites: test-controlplane ## Run the fault suite, and the suites that start the binaries as a user would
-	go test -count=1 -timeout 20m $$(printf '%s\n' $(UNIT) | grep -E '$(TOOLS)')
+test-suites: test-controlplane ## Run the demo, the fault suite, and the suites that start the binaries as a user would
+	go test -count=1 -timeout 20m $$(printf '%s\n' $(UNIT) | grep -E '$(TOOLS)' | grep -vxFf <(go list $(DRAWING)))
 	@$(COMPILE) $(STARTING) >/dev/null
-	$(SHARED) sh -c 'go test -short -count=1 -p 1 -timeout 20m $(STARTING); first=$$?; $(SENTINELS) && exit $$first'
+	$(SHARED) sh -c 'go test -short -count=1 -p 1 -timeout 20m $(filter-out ./test/reader,$(STARTING)); first=$$?; $(SENTINELS) && exit $$first'
 	$(SHARED) go test -count=1 -timeout 20m ./test/reader
 
 .PHONY: test-all
@@ -206,17 +208,16 @@ test-openstack-all: assets ## The same with all end-to-end tests, the whole cont
 DATAPLANE = export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	export DATAPLANE_ASSETS="$$(bin/controlplane assets --components=kubelet,multus)"; \
 	dev/openstack/openstack run --dataplane --
-TEST_DATAPLANE = export DATAPLANE_KERNEL="$$(dev/dataplane/kernel)"; $(DATAPLANE) hack/test-dataplane.sh
 
 .PHONY: test-dataplane
 test-dataplane: assets ## Start a real Neutron with OVN, nodes and kubelets, and send packets between Pods (root, Debian)
 	dev/openstack/openstack up --dataplane
-	$(TEST_DATAPLANE) -short
+	$(DATAPLANE) hack/test-dataplane.sh -short
 
 .PHONY: test-dataplane-all
-test-dataplane-all: assets ## The same, with failures, the chart, and Neutron's Open vSwitch agents
+test-dataplane-all: assets ## The same, with failures, the chart, a node in a virtual machine, and Neutron's Open vSwitch agents
 	dev/openstack/openstack up --dataplane
-	$(TEST_DATAPLANE)
+	export DATAPLANE_KERNEL="$$(dev/dataplane/kernel)"; $(DATAPLANE) hack/test-dataplane.sh
 
 .PHONY: run-dataplane
 run-dataplane: assets ## Start the same parts, and leave them running until Ctrl-C

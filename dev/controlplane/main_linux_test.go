@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait for something that is about to happen.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // command is a run of the command `up` that has printed where its kubeconfig is.
 type command struct {
@@ -152,6 +152,7 @@ func names(pids map[string]int) []string {
 func TestUpStopsCleanlyOnASignal(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
 			c := upCommandRunning(t)
 			children := c.children(t)
 			if diff := cmp.Diff([]string{"etcd", "kube-apiserver"}, names(children)); diff != "" {
@@ -176,6 +177,7 @@ func TestUpStopsCleanlyOnASignal(t *testing.T) {
 }
 
 func TestUpFailsWhenAComponentEnds(t *testing.T) {
+	t.Parallel()
 	// Without etcd, kube-apiserver does not stop before it is killed.
 	c := upCommandRunning(t, "--stop-timeout=1s")
 	children := c.children(t)
@@ -200,6 +202,7 @@ func TestUpFailsWhenAComponentEnds(t *testing.T) {
 }
 
 func TestComponentsDoNotOutliveTheCommand(t *testing.T) {
+	t.Parallel()
 	c := upCommandRunning(t)
 	children := c.children(t)
 	if len(children) != 2 {

@@ -99,6 +99,7 @@ func TestPrivateCA(t *testing.T) {
 	if surroundings == nil {
 		t.Skip("KUBEBUILDER_ASSETS is not set; run `make test-install`")
 	}
+	t.Parallel() // it has a control plane of its own
 	ctx := t.Context()
 	ca, certificate := authority(t)
 	other, _ := authority(t)

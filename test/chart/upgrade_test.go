@@ -88,6 +88,7 @@ func TestUpgrade(t *testing.T) {
 	if surroundings == nil {
 		t.Skip("KUBEBUILDER_ASSETS is not set; run `make test-install`")
 	}
+	t.Parallel() // it has a control plane of its own
 	ctx := t.Context()
 	checkout := surroundings.Checkout(t, upgradedFrom)
 	earlierChart, err := loader.Load(filepath.Join(checkout, "charts", name))

@@ -37,29 +37,35 @@ func TestSite(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, "index.html")); err != nil {
 		t.Skip("make docs has not built the site")
 	}
+	t.Parallel() // with the other version's builds, which need no browser
 	server := httptest.NewServer(pages(http.FileServer(http.Dir(root))))
 	t.Cleanup(server.Close)
 	b := &browser{t: t, base: server.URL}
 	b.start()
 
+	// Each page is loaded in one scheme, and goes to the other before the reader's eyes.
 	for _, screen := range []struct {
 		name          string
 		width, height int64
-	}{{"desk", 1280, 900}, {"phone", 390, 844}} {
-		for _, scheme := range []string{"light", "dark"} {
-			b.do(chromedp.EmulateViewport(screen.width, screen.height), emulation.SetEmulatedMedia().WithFeatures(
-				[]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
-			for _, path := range shown {
-				t.Run(screen.name+" "+scheme+" "+path, func(t *testing.T) {
-					b := b.of(t)
-					b.open(path)
+		schemes       []string
+	}{{"desk", 1280, 900, []string{"light", "dark"}}, {"phone", 390, 844, []string{"dark", "light"}}} {
+		b.do(chromedp.EmulateViewport(screen.width, screen.height))
+		for _, path := range shown {
+			t.Run(screen.name+" "+path, func(t *testing.T) {
+				b := b.of(t)
+				for i, scheme := range screen.schemes {
+					b.do(emulation.SetEmulatedMedia().WithFeatures(
+						[]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+					if i == 0 {
+						b.open(path)
+					}
 					b.await(fmt.Sprintf(`document.documentElement.classList.contains('dark') === %t`, scheme == "dark"))
 					b.await(`document.querySelectorAll('pre.diagram').length === 0`)
 					b.await(`[...document.images].every((i) => i.complete && i.naturalWidth > 0)`)
 					b.await(`document.documentElement.scrollWidth <= innerWidth`)
 					b.picture(strings.Join([]string{screen.name, scheme, strings.Trim(path, "/")}, " "))
-				})
-			}
+				}
+			})
 		}
 	}
 	b.do(chromedp.EmulateViewport(1280, 900))

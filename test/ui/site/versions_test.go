@@ -26,6 +26,7 @@ func TestReadersChooseAnotherVersion(t *testing.T) {
 	if _, err := os.Stat(programs); err != nil {
 		t.Skip("make docs has not installed VitePress")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	run := func(name string, args ...string) string {
 		t.Helper()

@@ -81,6 +81,7 @@ func eventually(t *testing.T, deadline time.Duration, condition func() error) {
 }
 
 func TestAPIServer(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, t.TempDir(), assets.Minimal())
 	request := func(t *testing.T, api *apiClient, path string, header http.Header) int {
 		t.Helper()
@@ -149,36 +150,10 @@ func TestAPIServer(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("its data and tokens outlive a restart", func(t *testing.T) {
-		dir := t.TempDir()
-		key := func() string {
-			content, err := os.ReadFile(filepath.Join(dir, "pki", "sa.key"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(content)
-		}
-		var before string
-		t.Run("before", func(t *testing.T) {
-			c := startCluster(t, dir, assets.Minimal())
-			before = key()
-			err := c.api.create(t.Context(), c.URL()+"/api/v1/namespaces",
-				json.RawMessage(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-		c := startCluster(t, dir, assets.Minimal())
-		if err := c.api.get(t.Context(), c.URL()+"/api/v1/namespaces/kept", nil); err != nil {
-			t.Error(err)
-		}
-		if key() != before {
-			t.Error("the key of service accounts has changed")
-		}
-	})
 }
 
 func TestAllComponents(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, t.TempDir(), assets.All(), gadgets("v1"))
 	deployments := c.URL() + "/apis/apps/v1/namespaces/default/deployments"
 	pods := c.URL() + "/api/v1/namespaces/default/pods?labelSelector=app=web"
@@ -325,6 +300,7 @@ exec sleep 60`
 }
 
 func TestStartLeavesNothingOfThoseThatStartTogether(t *testing.T) {
+	t.Parallel()
 	options := clusterOptions(t, t.TempDir(), []assets.Component{
 		assets.Etcd, assets.KubeAPIServer, assets.KubeControllerManager, assets.KubeScheduler,
 	})

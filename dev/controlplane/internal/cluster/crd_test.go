@@ -6,6 +6,7 @@ package cluster
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -94,14 +95,17 @@ func TestReadCRDs(t *testing.T) {
 	}
 }
 
-func TestCRDsAreServedWhenStartReturns(t *testing.T) {
+// TestARestart has a directory started twice: its data and tokens stay, and the CRDs are those of the last start.
+func TestARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
+	var key []byte
 	for _, step := range []struct {
 		sentence string
 		versions []string
 	}{
-		{"one that is new", []string{"v1"}},
-		{"one that the directory has in an earlier form", []string{"v1", "v2"}},
+		{"a CRD that is new is served", []string{"v1"}},
+		{"one that the directory has in an earlier form is served", []string{"v1", "v2"}},
 	} {
 		t.Run(step.sentence, func(t *testing.T) {
 			c := startCluster(t, dir, assets.Minimal(), gadgets(step.versions...))
@@ -110,11 +114,26 @@ func TestCRDsAreServedWhenStartReturns(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			before := key
+			var err error
+			if key, err = os.ReadFile(filepath.Join(dir, "pki", "sa.key")); err != nil {
+				t.Fatal(err)
+			}
+			if before == nil {
+				err = c.api.create(t.Context(), c.URL()+"/api/v1/namespaces",
+					json.RawMessage(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}}`))
+			} else if err = c.api.get(t.Context(), c.URL()+"/api/v1/namespaces/kept", nil); !bytes.Equal(key, before) {
+				t.Error("the key of service accounts has changed")
+			}
+			if err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
 
 func TestStartTellsWhyACRDIsRefused(t *testing.T) {
+	t.Parallel()
 	crd := gadgets("v1")
 	crd.manifest = bytes.Replace(crd.manifest, []byte("scope: Namespaced"), []byte("scope: Galactic"), 1)
 	_, err := Start(t.Context(), clusterOptions(t, t.TempDir(), assets.Minimal(), crd))
