@@ -126,7 +126,7 @@ func (c *Controller) verify(
 	if err == nil && !there {
 		klog.FromContext(ctx).Info("Somebody moved an attached port in Neutron; attaching it again", "port", is.PortID,
 			"host", is.Host, "mode", is.Mode)
-		err = c.clouds.Attach(ctx, port, wanted)
+		err = c.expect(ctx, port, wanted)
 	}
 	if err != nil {
 		c.doubts.add(key)
