@@ -35,7 +35,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	switch {
 	case apierrors.IsNotFound(err):
 		c.expected.Forget(key)
-		c.doubts.forget(key)
+		c.doubts.forget(key, true)
 		return controller.Result{}, nil
 	case err != nil:
 		return controller.Result{}, err
@@ -48,7 +48,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	}
 	wanted, is := c.wanted(port), port.Status.Attachment
 	if wanted == nil {
-		c.doubts.forget(key)
+		c.doubts.forget(key, false)
 	}
 	switch {
 	case wanted == nil && is == nil && cannotBeDeleted(port):
@@ -56,7 +56,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	case wanted == nil && is == nil:
 		return controller.Result{}, nil
 	case wanted != nil && is != nil && satisfies(is, wanted):
-		return controller.Result{}, c.verify(ctx, key, port, wanted)
+		return c.verify(ctx, key, port, wanted)
 	case is != nil && is.Mode == cloudteamv1.AttachmentTrunk &&
 		(wanted == nil || wanted.Mode != is.Mode || wanted.Node != is.Node):
 		// The next trunk does not take it before. If the node only names its trunk in another way, the port stays there.
@@ -118,8 +118,8 @@ func (c *Controller) rival(wanted *cloudteamv1.PortAttachment) string {
 	return ""
 }
 
-// renames reports whether a wanted attachment differs from the one that is in nothing but the parent of the node's trunk.
-// The node may have learned its port's id.
+// renames reports whether a wanted attachment differs from the one that is in nothing but the parent of the node's
+// trunk. The node may have learned its port's id.
 func renames(is, wanted *cloudteamv1.PortAttachment) bool {
 	if is == nil || is.Mode != cloudteamv1.AttachmentTrunk {
 		return false
@@ -248,7 +248,7 @@ func (c *Controller) expect(
 func (c *Controller) attach(
 	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, wanted *cloudteamv1.PortAttachment,
 ) error {
-	c.doubts.take(key, port) // what was doubted is settled by the write
+	c.doubts.forget(key, false) // what was doubted is settled by the write
 	err := c.expect(ctx, port, wanted)
 	if errors.Is(err, ErrInTrunk) {
 		parents := c.parents()

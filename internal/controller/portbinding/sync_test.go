@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +24,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 var portKey = cache.NewObjectName("team", "web-0")
@@ -512,6 +514,7 @@ func TestNeutronIsAskedWhereAPortIs(t *testing.T) {
 		_ = w.sync()
 
 		// The kubelet tells a Pod that does not run yet.
+		virtual.Elapse(lookInterval)
 		w.showPod("pod-1", "node1", corev1.PodPending)
 		w.says(cloudteamv1.ReasonPlugFailed, metav1.ConditionFalse)
 		_ = w.sync("look for p1")
@@ -541,6 +544,60 @@ func TestNeutronIsAskedWhereAPortIs(t *testing.T) {
 		_ = w.sync("bind p2 to compute-1", "write status")
 		_ = w.sync()
 		w.WantEvents()
+	})
+}
+
+// TestFailuresThatComeOftenCostLittle: a node or a Pod can have a port fail and recover at any time.
+func TestFailuresThatComeOftenCostLittle(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.showNode("node1", ovn)
+		w.showPod("pod-1", "node1", corev1.PodRunning)
+		_ = w.sync("bind p1 to compute-1", "write status")
+		looks := func(want int, when string) {
+			t.Helper()
+			if got := controllertest.Count(w.Calls.Take(), "look for p1"); got != want {
+				t.Errorf("%s: %d looks, want %d", when, got, want)
+			}
+			var events []string
+			for range want {
+				events = append(events, "Warning PlugFailed")
+			}
+			w.WantEvents(events...)
+		}
+		sync := func() controller.Result {
+			t.Helper()
+			result, _ := w.c.sync(controllertest.Logged(t), portKey)
+			return result
+		}
+		for n := range 600 { // five minutes
+			w.says(cloudteamv1.ReasonPlugFailed, metav1.ConditionFalse)
+			w.refuse = nil
+			if n%3 == 0 {
+				w.refuse = errors.New("the cloud is away") // which has it looked for again
+			}
+			sync()
+			w.says(cloudteamv1.ReasonPlugged, metav1.ConditionTrue)
+			sync()
+			virtual.Elapse(500 * time.Millisecond)
+		}
+		looks(5, "600 failures in five minutes")
+		w.refuse = nil
+		virtual.Elapse(lookInterval)
+		w.says(cloudteamv1.ReasonPlugFailed, metav1.ConditionFalse)
+		sync()
+		looks(1, "the first failure for a minute")
+		virtual.Elapse(time.Second)
+		w.says(cloudteamv1.ReasonPlugged, metav1.ConditionTrue)
+		sync()
+		w.says(cloudteamv1.ReasonPlugFailed, metav1.ConditionFalse)
+		after := sync().RequeueAfter
+		looks(0, "another one after a second")
+		if after != lookInterval-time.Second {
+			t.Errorf("it is looked into after %s", after)
+		}
+		virtual.Elapse(after)
+		sync()
+		looks(1, "after a minute")
 	})
 }
 
