@@ -86,10 +86,9 @@ func (l *liar) heard(text string) (found []string) {
 	return found
 }
 
-const (
-	testNode   = "node1"
-	testParent = "fa:16:3e:00:00:01"
-)
+const testNode = "node1"
+
+var testParent = inventory.Parent{MAC: "fa:16:3e:00:00:01"}
 
 // portAt makes a port in a cloud that bears the marker of a NetworkPort.
 func portAt(t *testing.T, cloud *client.Cloud, owner plan.Owner) (id string) {
@@ -215,10 +214,10 @@ func TestACatalogThatLiesOnceAttachesNothing(t *testing.T) {
 			}
 			at := &cloudteamv1.PortAttachment{Mode: c.mode, Host: testNode, PortID: id}
 			if c.mode == cloudteamv1.AttachmentTrunk {
-				at.Host, at.ParentMAC = "", testParent
+				at.Host = ""
 			}
 			for range 2 { // the controller retries
-				err := b.attach(t.Context(), testCloud, inventory.Binder{Inventory: in}, testPort, at)
+				err := b.attach(t.Context(), testCloud, inventory.Binder{Inventory: in}, testPort, at, testParent)
 				if err == nil || errors.Is(err, portbinding.ErrForbidden) || at.VLAN != 0 {
 					t.Errorf("the attachment is written: VLAN %d, %v", at.VLAN, err)
 				}
@@ -271,7 +270,7 @@ func TestBindingCredentialsPlugNoPortOfAnotherCloudUnbound(t *testing.T) {
 			b.forbidden[testCloud] = refusal{portbinding.ErrForbidden, time.Now().Add(time.Hour)}
 		}
 		at := &cloudteamv1.PortAttachment{Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id}
-		err := b.attach(t.Context(), testCloud, in, testPort, at)
+		err := b.attach(t.Context(), testCloud, in, testPort, at, testParent)
 		if err == nil || errors.Is(err, portbinding.ErrForbidden) {
 			t.Errorf("refused before: %t: the attachment is written: %v", refused, err)
 		}
@@ -291,7 +290,7 @@ func TestARefusalPlugsNoPortThatAnotherCloudTold(t *testing.T) {
 	attach := func(id string) error {
 		return b.attach(t.Context(), managed.CloudRef{}, in, testPort, &cloudteamv1.PortAttachment{
 			Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
-		})
+		}, testParent)
 	}
 	for range 2 {
 		if err := attach(id); !errors.Is(err, portbinding.ErrForbidden) {
@@ -324,7 +323,7 @@ func TestWhoMayNotBindIsPluggedUnboundOnTheCloudsWord(t *testing.T) {
 			attach := func() error {
 				return b.attach(t.Context(), testCloud, in, testPort, &cloudteamv1.PortAttachment{
 					Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
-				})
+				}, testParent)
 			}
 			for range 2 {
 				if err := attach(); !errors.Is(err, portbinding.ErrForbidden) {

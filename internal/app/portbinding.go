@@ -88,19 +88,19 @@ type refusal struct {
 
 // Attach implements portbinding.Clouds.
 func (b *binder) Attach(
-	ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment,
+	ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment, parent inventory.Parent,
 ) error {
 	in, ref, err := b.of(port, false)
 	if err != nil {
 		return err
 	}
-	return b.attach(ctx, ref, in, port, at)
+	return b.attach(ctx, ref, in, port, at, parent)
 }
 
 // attach is Attach in the port's cloud.
 func (b *binder) attach(
 	ctx context.Context, ref managed.CloudRef, in inventory.Binder, port *cloudteamv1.NetworkPort,
-	at *cloudteamv1.PortAttachment,
+	at *cloudteamv1.PortAttachment, parent inventory.Parent,
 ) (err error) {
 	if ctx, err = b.ofTheNodes(ctx, ref, in); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (b *binder) attach(
 	ctx = inventory.WithFlow(ctx, port.Namespace)
 	if at.Mode == cloudteamv1.AttachmentTrunk {
 		var vlan int
-		vlan, err = in.AddSubport(ctx, b.ownerOf(port), at.PortID, at.ParentMAC)
+		vlan, err = in.AddSubport(ctx, b.ownerOf(port), at.PortID, parent)
 		at.VLAN = int32(vlan) //nolint:gosec // at most 4094
 	} else {
 		err = in.Bind(ctx, b.ownerOf(port), at.PortID, at.Host)
@@ -134,20 +134,20 @@ func (b *binder) attach(
 
 // Detach implements portbinding.Clouds.
 func (b *binder) Detach(
-	ctx context.Context, port *cloudteamv1.NetworkPort, portID string, parentMACs ...string,
+	ctx context.Context, port *cloudteamv1.NetworkPort, portID string, parents ...inventory.Parent,
 ) error {
 	in, ref, err := b.of(port, true)
 	if err != nil {
 		return err
 	}
-	return b.detach(ctx, ref, in, port, portID, parentMACs...)
+	return b.detach(ctx, ref, in, port, portID, parents...)
 }
 
 // detach takes a port of a cloud out of its trunk. Ports of a cloud that is not the nodes' are in none of theirs. Such
 // a cloud is not searched, and learns no hardware address of the nodes.
 func (b *binder) detach(
 	ctx context.Context, ref managed.CloudRef, in inventory.Binder, port *cloudteamv1.NetworkPort, portID string,
-	parentMACs ...string,
+	parents ...inventory.Parent,
 ) error {
 	ctx, err := b.ofTheNodes(ctx, ref, in)
 	if _, elsewhere := errors.AsType[*elsewhereError](err); elsewhere {
@@ -156,7 +156,7 @@ func (b *binder) detach(
 	if err != nil {
 		return err
 	}
-	return in.RemoveSubport(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), portID, parentMACs...)
+	return in.RemoveSubport(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), portID, parents...)
 }
 
 // Verify implements portbinding.Clouds.
@@ -249,7 +249,7 @@ func (b *binder) of(port *cloudteamv1.NetworkPort, removing bool) (inventory.Bin
 	if !known {
 		return inventory.Binder{}, ref, portbinding.ErrNotYet
 	}
-	in := inventory.Binder{Inventory: b.p.shared.Inventory, Same: b.same.SameNeutron}
+	in := inventory.Binder{Inventory: b.p.shared.Inventory, Own: b.p.access.cloud, Same: b.same.SameNeutron}
 	if !ref.IsOwn() {
 		reached, err := b.p.clouds.In(ref, removing)
 		s, ok := reached.(*sharedInventory)

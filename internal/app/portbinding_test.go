@@ -82,7 +82,7 @@ func TestAForgottenSubportIsNotSearchedElsewhere(t *testing.T) {
 		asked.Store(0)
 		in := inventory.Binder{Inventory: inventory.New(c.in, "c", inventory.Options{}), As: c.as}
 		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team", UID: "p"}}
-		err := b.detach(t.Context(), c.ref, in, port, "gone", "fa:16:3e:00:00:01")
+		err := b.detach(t.Context(), c.ref, in, port, "gone", testParent)
 		if err != nil || (asked.Load() > 0) != c.searched {
 			t.Errorf("%s: error %v, asked %d times, want it searched: %t", name, err, asked.Load(), c.searched)
 		}

@@ -47,10 +47,11 @@ var (
 	}
 	// metadataAnnotations are what the agent of a node says, and what a virtual machine says of its ports.
 	metadataAnnotations = annotations{
-		cloudteamv1.AnnotationPortsWhenStopped: 1 << 10,
-		cloudteamv1.AnnotationDataplane:        1 << 10,
-		cloudteamv1.AnnotationDataplaneHost:    1 << 10,
-		cloudteamv1.AnnotationDataplaneParent:  1 << 10,
+		cloudteamv1.AnnotationPortsWhenStopped:    1 << 10,
+		cloudteamv1.AnnotationDataplane:           1 << 10,
+		cloudteamv1.AnnotationDataplaneHost:       1 << 10,
+		cloudteamv1.AnnotationDataplaneParent:     1 << 10,
+		cloudteamv1.AnnotationDataplaneParentPort: 1 << 10,
 	}
 	serviceAnnotations     = annotations{cloudteamv1.AnnotationFloatingIP: consumer.MaxFloatingSize}
 	statefulSetAnnotations = annotations{cloudteamv1.AnnotationPortsWhenScaled: 1 << 10}

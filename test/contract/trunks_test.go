@@ -59,8 +59,11 @@ func TestTrunkCarriesPorts(t *testing.T) {
 		refused(c.tenant.do(t, "DELETE", "/v2.0/ports/"+id(sub), nil), 409, "PortInUseAsSubPort",
 			"Port {port} is currently a subport for trunk {trunk}.")
 
-		query := "/v2.0/ports?mac_address=" + parent["mac_address"].(string) + "&fields=id&fields=trunk_details"
-		found := c.tenant.get(t, query).must(t, http.StatusOK).list(t, "ports")
+		query := "/v2.0/ports?mac_address=" + parent["mac_address"].(string) + "&fields=id&fields=trunk_details&project_id="
+		if others := c.tenant.get(t, query+id(n)).must(t, http.StatusOK).list(t, "ports"); len(others) > 0 {
+			t.Errorf("of another project: %v", others)
+		}
+		found := c.tenant.get(t, query+parent["project_id"].(string)).must(t, http.StatusOK).list(t, "ports")
 		details := []object{{"id": id(parent), "trunk_details": map[string]any{
 			"trunk_id": id(trunk), "sub_ports": []any{map[string]any{
 				"port_id": id(sub), "segmentation_type": "vlan", "segmentation_id": float64(7),

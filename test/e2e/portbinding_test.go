@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -103,7 +104,7 @@ func TestAPortGoesIntoTheTrunkOfItsPodsNode(t *testing.T) {
 
 	underlay := tenant.create("networks", resource{"name": network + "-nodes"})
 	defer tenant.remove("networks", underlay.id())
-	parents := map[string]string{} // by the MAC of a node, the parent's id
+	parents := map[string]string{} // by what a node says of the parent, its id
 	var made []resource
 	defer func() {
 		for _, r := range made {
@@ -116,12 +117,19 @@ func TestAPortGoesIntoTheTrunkOfItsPodsNode(t *testing.T) {
 		trunk := tenant.create("trunks", resource{"port_id": parent.id()})
 		made = append(made, resource{"trunk": trunk.id(), "parent": parent.id()})
 		mac := parent["mac_address"].(string)
-		parents[mac] = parent.id()
-		return map[string]any{cloudteamv1.AnnotationDataplane: "trunk", cloudteamv1.AnnotationDataplaneParent: mac}
+		said := map[string]any{cloudteamv1.AnnotationDataplane: "trunk", cloudteamv1.AnnotationDataplaneParent: mac}
+		if len(made)%2 == 1 { // the other nodes do not know it
+			said[cloudteamv1.AnnotationDataplaneParentPort], mac = parent.id(), ""
+		}
+		parents[cmp.Or(mac, parent.id())] = parent.id()
+		return said
 	})
 	t.Cleanup(func() {
 		annotateNodes(t, func(string) map[string]any {
-			return map[string]any{cloudteamv1.AnnotationDataplane: nil, cloudteamv1.AnnotationDataplaneParent: nil}
+			return map[string]any{
+				cloudteamv1.AnnotationDataplane: nil, cloudteamv1.AnnotationDataplaneParent: nil,
+				cloudteamv1.AnnotationDataplaneParentPort: nil,
+			}
 		})
 	})
 
@@ -144,7 +152,7 @@ func TestAPortGoesIntoTheTrunkOfItsPodsNode(t *testing.T) {
 		}
 		for _, port := range list.Items {
 			at := port.Attachment()
-			if at == nil || float64(at.VLAN) != inTrunks[parents[at.ParentMAC]+" "+port.Status.PortID] {
+			if at == nil || float64(at.VLAN) != inTrunks[parents[cmp.Or(at.ParentPortID, at.ParentMAC)]+" "+port.Status.PortID] {
 				return fmt.Errorf("NetworkPort %s says %s, and the trunks have %v", port.Name, asJSON(port.Status), inTrunks)
 			}
 		}

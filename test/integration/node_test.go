@@ -94,7 +94,8 @@ func TestNodeAccountPolicy(t *testing.T) {
 	allowed := map[string]func() error{
 		"tell that a port is attached": patch(agent, portKind, "here", server, apply("here", condition("Attached")), "status"),
 		"announce the data plane": patch(agent, nodeKind, mine, merge, `{"metadata":{"annotations":{"cloudteam.ztgame.com/dataplane":"ovn",
-			"cloudteam.ztgame.com/dataplane-host":"h","cloudteam.ztgame.com/dataplane-version":"v","cloudteam.ztgame.com/dataplane-parent":null}}}`),
+			"cloudteam.ztgame.com/dataplane-host":"h","cloudteam.ztgame.com/dataplane-version":"v","cloudteam.ztgame.com/dataplane-parent":null,
+			"cloudteam.ztgame.com/dataplane-parent-port":"p"}}}`),
 	}
 	refused := map[string]func() error{
 		"tell it of a port elsewhere":    patch(agent, portKind, "there", server, apply("there", condition("Attached")), "status"),

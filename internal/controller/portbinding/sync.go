@@ -17,6 +17,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -34,7 +35,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	switch {
 	case apierrors.IsNotFound(err):
 		c.expected.Forget(key)
-		c.doubts.forget(key)
+		c.doubts.forget(key, true)
 		return controller.Result{}, nil
 	case err != nil:
 		return controller.Result{}, err
@@ -47,7 +48,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	}
 	wanted, is := c.wanted(port), port.Status.Attachment
 	if wanted == nil {
-		c.doubts.forget(key)
+		c.doubts.forget(key, false)
 	}
 	switch {
 	case wanted == nil && is == nil && cannotBeDeleted(port):
@@ -55,10 +56,11 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	case wanted == nil && is == nil:
 		return controller.Result{}, nil
 	case wanted != nil && is != nil && satisfies(is, wanted):
-		return controller.Result{}, c.verify(ctx, key, port, wanted)
-	case is != nil && is.Mode == cloudteamv1.AttachmentTrunk && (wanted == nil || is.ParentMAC != wanted.ParentMAC):
-		// The next trunk does not take it before.
-		if err := c.clouds.Detach(ctx, port, is.PortID, is.ParentMAC); err != nil {
+		return c.verify(ctx, key, port, wanted)
+	case is != nil && is.Mode == cloudteamv1.AttachmentTrunk &&
+		(wanted == nil || wanted.Mode != is.Mode || wanted.Node != is.Node):
+		// The next trunk does not take it before. If the node only names its trunk in another way, the port stays there.
+		if err := c.clouds.Detach(ctx, port, is.PortID, parentOf(is)); err != nil {
 			return controller.Result{}, notYetIsStale(err)
 		}
 	}
@@ -83,17 +85,48 @@ func cannotBeDeleted(port *cloudteamv1.NetworkPort) bool {
 		ready != nil && ready.Reason == cloudteamv1.ReasonInUse
 }
 
-// parents are the hardware addresses of the nodes' trunks. No other trunk is ours to change.
-func (c *Controller) parents() (macs []string) {
+// parents are those of the nodes' trunks. No other trunk is ours to change.
+func (c *Controller) parents() (parents []inventory.Parent) {
 	for _, node := range c.nodes.List() {
 		if object, ok := node.(*metav1.PartialObjectMetadata); ok {
-			if on := dataplaneOf(object); on.parent != "" {
-				macs = append(macs, on.parent)
+			if on := dataplaneOf(object); on.parent != (inventory.Parent{}) {
+				parents = append(parents, on.parent)
 			}
 		}
 	}
-	slices.Sort(macs)
-	return macs
+	return parents
+}
+
+// parentOf is the parent of the trunk of an attachment.
+func parentOf(at *cloudteamv1.PortAttachment) inventory.Parent {
+	return inventory.Parent{PortID: at.ParentPortID, MAC: at.ParentMAC}
+}
+
+// rival is another Node whose trunk has the same parent as a wanted attachment, or empty. Root on a node can have its
+// agent name the port of another one.
+func (c *Controller) rival(wanted *cloudteamv1.PortAttachment) string {
+	on, _ := c.dataplaneOn(wanted.Node)
+	if on.parent == (inventory.Parent{}) {
+		return ""
+	}
+	for _, node := range c.nodes.List() {
+		object, ok := node.(*metav1.PartialObjectMetadata)
+		if ok && object.Name != wanted.Node && dataplaneOf(object).parent.Same(on.parent) {
+			return object.Name
+		}
+	}
+	return ""
+}
+
+// renames reports whether a wanted attachment differs from the one that is in nothing but the parent of the node's
+// trunk. The node may have learned its port's id.
+func renames(is, wanted *cloudteamv1.PortAttachment) bool {
+	if is == nil || is.Mode != cloudteamv1.AttachmentTrunk {
+		return false
+	}
+	like := *is
+	like.ParentPortID, like.ParentMAC = wanted.ParentPortID, wanted.ParentMAC
+	return satisfies(&like, wanted)
 }
 
 // satisfies reports whether a port is where it should be. The VLAN is Neutron's. A port that was plugged unbound stays
@@ -118,10 +151,14 @@ func (c *Controller) wanted(port *cloudteamv1.NetworkPort) *cloudteamv1.PortAtta
 	if !ok {
 		return nil
 	}
-	return &cloudteamv1.PortAttachment{
-		Node: pod.Spec.NodeName, Host: on.host, Mode: on.mode, ParentMAC: on.parent, PortID: port.Status.PortID,
+	at := &cloudteamv1.PortAttachment{
+		Node: pod.Spec.NodeName, Host: on.host, Mode: on.mode, ParentPortID: on.parent.PortID, PortID: port.Status.PortID,
 		PodUID: pod.UID,
 	}
+	if at.ParentPortID == "" {
+		at.ParentMAC = on.parent.MAC
+	}
+	return at
 }
 
 // dataplaneOn gives the data plane of a node by its name; ok is false if it has none.
@@ -172,12 +209,13 @@ var modes = []cloudteamv1.AttachmentMode{
 
 // dataplane is what a node's agent says about it.
 type dataplane struct {
-	mode         cloudteamv1.AttachmentMode
-	host, parent string
+	mode   cloudteamv1.AttachmentMode
+	host   string
+	parent inventory.Parent
 }
 
 // dataplaneOf reads the annotations of a Node. Only the node itself can write them, and a false host concerns only the
-// ports of its own Pods.
+// ports of its own Pods. For a false parent, see rival.
 func dataplaneOf(node *metav1.PartialObjectMetadata) dataplane {
 	of := dataplane{
 		mode: cloudteamv1.AttachmentMode(node.Annotations[cloudteamv1.AnnotationDataplane]),
@@ -185,26 +223,47 @@ func dataplaneOf(node *metav1.PartialObjectMetadata) dataplane {
 	}
 	if of.mode == cloudteamv1.AttachmentTrunk {
 		// Neutron binds a subport with its parent.
-		of.host, of.parent = "", node.Annotations[cloudteamv1.AnnotationDataplaneParent]
+		of.host, of.parent = "", inventory.Parent{
+			PortID: node.Annotations[cloudteamv1.AnnotationDataplaneParentPort],
+			MAC:    node.Annotations[cloudteamv1.AnnotationDataplaneParent],
+		}
 	} else if of.host == "" {
 		of.host = node.Name
 	}
 	return of
 }
 
+// expect has Neutron expect the port where it is wanted. It returns errDisputed for a trunk that two Nodes have.
+func (c *Controller) expect(
+	ctx context.Context, port *cloudteamv1.NetworkPort, wanted *cloudteamv1.PortAttachment,
+) error {
+	if rival := c.rival(wanted); rival != "" {
+		return fmt.Errorf("%w: %s", errDisputed, rival)
+	}
+	on, _ := c.dataplaneOn(wanted.Node)
+	return c.clouds.Attach(ctx, port, wanted, inventory.Parent{PortID: wanted.ParentPortID, MAC: on.parent.MAC})
+}
+
 // attach has Neutron expect the port on the node, and then lets the node's agent plug it.
 func (c *Controller) attach(
 	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, wanted *cloudteamv1.PortAttachment,
 ) error {
-	c.doubts.take(key, port) // what was doubted is settled by the write
-	err := c.clouds.Attach(ctx, port, wanted)
+	c.doubts.forget(key, false) // what was doubted is settled by the write
+	err := c.expect(ctx, port, wanted)
 	if errors.Is(err, ErrInTrunk) {
-		if err = c.clouds.Detach(ctx, port, wanted.PortID, c.parents()...); err == nil {
-			err = c.clouds.Attach(ctx, port, wanted)
+		parents := c.parents()
+		if is := port.Status.Attachment; is != nil && parentOf(is) != (inventory.Parent{}) {
+			parents = append(parents, parentOf(is))
+		}
+		if err = c.clouds.Detach(ctx, port, wanted.PortID, parents...); err == nil {
+			err = c.expect(ctx, port, wanted)
 		}
 	}
 	waiting := waitingFor(wanted)
 	switch {
+	case err != nil && renames(port.Status.Attachment, wanted):
+		// Its Pod may have packets. Neither an outage nor a false word of another node disconnects it.
+		return notYetIsStale(err)
 	case err == nil:
 		return c.write(ctx, key, port, wanted, waiting)
 	case errors.Is(err, ErrNotYet):
@@ -219,6 +278,12 @@ func (c *Controller) attach(
 	failed.Reason = cloudteamv1.ReasonBindingFailed
 	failed.Message = fmt.Sprintf("Neutron does not take the port on %s: %v. The Pod does not start. Retrying with "+
 		"backoff.", whereOf(wanted), err)
+	if errors.Is(err, errDisputed) {
+		failed.Message = fmt.Sprintf("Node %s and another Node say that the same port in Neutron is the parent of their "+
+			"trunk. Ports are attached to neither, and the Pod does not start. Compare the annotations %s and %s of the Nodes. "+
+			"Delete the Node that is gone, or replace the one that names a port that is not its own. Retrying with backoff.",
+			wanted.Node, cloudteamv1.AnnotationDataplaneParent, cloudteamv1.AnnotationDataplaneParentPort)
+	}
 	if errors.Is(err, ErrForbidden) {
 		failed.Message += " Give the controller credentials that may bind ports, by --binding-cloud."
 	}
@@ -229,7 +294,7 @@ func (c *Controller) attach(
 // whereOf names the place of a port in Neutron.
 func whereOf(at *cloudteamv1.PortAttachment) string {
 	if at.Mode == cloudteamv1.AttachmentTrunk {
-		return "the trunk of " + at.ParentMAC
+		return "the trunk of node " + at.Node
 	}
 	return "host " + at.Host
 }
@@ -263,7 +328,26 @@ func (c *Controller) write(
 		attached.ObservedGeneration = port.Generation
 		meta.SetStatusCondition(&conditions, *attached)
 	}
-	return c.patch(ctx, key, port, map[string]any{"attachment": at, "conditions": conditions})
+	return c.patch(ctx, key, port, map[string]any{"attachment": whole(at), "conditions": conditions})
+}
+
+// whole is an attachment for a merge patch, which keeps what it does not name.
+func whole(at *cloudteamv1.PortAttachment) any {
+	if at == nil {
+		return nil
+	}
+	return map[string]any{
+		"node": at.Node, "host": orNull(at.Host), "mode": at.Mode, "vlan": orNull(at.VLAN), "portID": at.PortID,
+		"parentPortID": orNull(at.ParentPortID), "parentMAC": orNull(at.ParentMAC), "podUID": at.PodUID,
+	}
+}
+
+// orNull removes an empty value.
+func orNull[T comparable](value T) any {
+	if value == *new(T) {
+		return nil
+	}
+	return value
 }
 
 // patch writes fields of a port's status. It succeeds only if the port has not changed since it was read.

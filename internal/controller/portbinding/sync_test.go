@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,7 +22,9 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 var portKey = cache.NewObjectName("team", "web-0")
@@ -46,29 +49,43 @@ func (w *world) Verify(_ context.Context, _ *cloudteamv1.NetworkPort, at *cloudt
 }
 
 // Attach implements Clouds.
-func (w *world) Attach(_ context.Context, _ *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment) error {
+func (w *world) Attach(
+	_ context.Context, _ *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment, parent inventory.Parent,
+) error {
 	if at.Mode != cloudteamv1.AttachmentTrunk {
 		w.Calls.Note("bind %s to %s", at.PortID, at.Host)
 		return w.refuse
 	}
-	w.Calls.Note("add %s to the trunk of %s", at.PortID, at.ParentMAC)
+	w.Calls.Note("add %s to the trunk of %s", at.PortID, nameOf(parent))
 	switch {
 	case w.refuse != nil:
 		return w.refuse
-	case w.trunk != "" && w.trunk != at.ParentMAC:
+	case w.trunk != "" && !strings.Contains(nameOf(parent), w.trunk):
 		return ErrInTrunk
 	}
-	at.VLAN, w.trunk = 7, at.ParentMAC
+	at.VLAN, w.trunk = 7, parent.MAC
 	return nil
 }
 
 // Detach implements Clouds.
-func (w *world) Detach(_ context.Context, _ *cloudteamv1.NetworkPort, portID string, parentMACs ...string) error {
-	w.Calls.Note("remove %s from the trunk of %s", portID, strings.Join(parentMACs, " or "))
-	if w.refuse == nil && slices.Contains(parentMACs, w.trunk) {
-		w.trunk = ""
+func (w *world) Detach(
+	_ context.Context, _ *cloudteamv1.NetworkPort, portID string, parents ...inventory.Parent,
+) error {
+	var names []string
+	for _, parent := range parents {
+		names = append(names, nameOf(parent))
+		if w.refuse == nil && (parent.MAC == w.trunk || parent.PortID == "parent-1" && w.trunk == "mac-of-node1") {
+			w.trunk = ""
+		}
 	}
+	slices.Sort(names)
+	w.Calls.Note("remove %s from the trunk of %s", portID, strings.Join(names, " or "))
 	return w.refuse
+}
+
+// nameOf is what a node says of its parent: the port's id, its hardware address, or both.
+func nameOf(parent inventory.Parent) string {
+	return strings.TrimSpace(parent.PortID + " " + parent.MAC)
 }
 
 // inWorld runs a test with the port web-0, which is bound to the Pod web and has the id p1 in Neutron.
@@ -292,11 +309,100 @@ func TestASubportLeavesATrunkBeforeAnything(t *testing.T) {
 func (w *world) showTrunks() {
 	w.T.Helper()
 	for _, node := range []string{"node1", "node2"} {
-		w.showNode(node, map[string]string{
-			cloudteamv1.AnnotationDataplane: "trunk", cloudteamv1.AnnotationDataplaneParent: "mac-of-" + node,
-		})
+		w.showTrunk(node, inventory.Parent{MAC: "mac-of-" + node})
 	}
 	w.showNode("bare", ovn)
+}
+
+// showTrunk shows a node that says which port is its trunk's parent.
+func (w *world) showTrunk(node string, parent inventory.Parent) {
+	w.T.Helper()
+	w.showNode(node, map[string]string{
+		cloudteamv1.AnnotationDataplane: "trunk", cloudteamv1.AnnotationDataplaneParent: parent.MAC,
+		cloudteamv1.AnnotationDataplaneParentPort: parent.PortID,
+	})
+}
+
+// TestANodeThatLearnsTheIdOfItsPortKeepsItsPods: what a tenant reads is the id then, and no hardware address.
+func TestANodeThatLearnsTheIdOfItsPortKeepsItsPods(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.showTrunks()
+		w.showPod("pod-1", "node1", corev1.PodRunning)
+		_ = w.sync("add p1 to the trunk of mac-of-node1", "write status")
+		w.showTrunk("node1", inventory.Parent{PortID: "parent-1", MAC: "mac-of-node1"})
+		w.refuse = errors.New("the cloud is away")
+		if err := w.sync("add p1 to the trunk of parent-1 mac-of-node1"); err == nil {
+			t.Error("it is not retried")
+		}
+		w.want("trunk on node1: False WaitingForPlug")
+		w.refuse = nil
+		_ = w.sync("add p1 to the trunk of parent-1 mac-of-node1", "write status")
+		w.want("trunk on node1: False WaitingForPlug")
+		if at := w.Get().Status.Attachment; at.ParentPortID != "parent-1" || at.ParentMAC != "" {
+			t.Errorf("the attachment is %+v", at)
+		}
+		if text := fmt.Sprintf("%+v", w.Get().Status); strings.Contains(text, "mac-of-") {
+			t.Errorf("the status has the node's hardware address: %s", text)
+		}
+		// Another interface is another trunk.
+		w.showTrunk("node1", inventory.Parent{PortID: "parent-3", MAC: "third"})
+		add := "add p1 to the trunk of parent-3 third"
+		w.trunk = "mac-of-node1"
+		_ = w.sync(add, "remove p1 from the trunk of mac-of-node2 or parent-1 or parent-3 third", add, "write status")
+		// What it had in another mode goes.
+		w.showNode("node1", ovn)
+		_ = w.sync("remove p1 from the trunk of parent-3", "bind p1 to compute-1", "write status")
+		want := cloudteamv1.PortAttachment{Node: "node1", Host: "compute-1", Mode: "ovn", PortID: "p1", PodUID: "pod-1"}
+		if at := w.Get().Status.Attachment; *at != want {
+			t.Errorf("the attachment is %+v, want %+v", at, want)
+		}
+		_ = w.sync()
+	})
+}
+
+// TestTwoNodesWithOneParent: root on a node can have its agent name the trunk of another one.
+func TestTwoNodesWithOneParent(t *testing.T) {
+	id, mac := inventory.Parent{PortID: "parent-1", MAC: "mac-1"}, inventory.Parent{MAC: "MAC-1"}
+	for name, c := range map[string]struct{ one, two inventory.Parent }{
+		"by ids":                {id, inventory.Parent{PortID: "parent-1", MAC: "other"}},
+		"by hardware addresses": {mac, inventory.Parent{MAC: "mac-1"}},
+		"one of each":           {id, mac},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				for _, node := range []string{"node1", "node2"} {
+					w.showTrunk("node1", c.one)
+					w.showTrunk("node2", c.two)
+					w.showPod("pod-1", node, corev1.PodPending)
+					err := w.sync("write status")
+					if !errors.Is(err, errDisputed) {
+						t.Errorf("%s: error %v, want errDisputed: it is not retried", node, err)
+					}
+					w.want("nowhere: False BindingFailed")
+					attached := meta.FindStatusCondition(w.Get().Status.Conditions, cloudteamv1.ConditionAttached)
+					for _, words := range []string{
+						"Node " + node + " and another Node say", "the Pod does not start", "Compare the annotations",
+						"Delete the Node",
+					} {
+						if !strings.Contains(attached.Message, words) {
+							t.Errorf("the message lacks %q: %s", words, attached.Message)
+						}
+					}
+				}
+				w.WantEvents("Warning BindingFailed", "Warning BindingFailed")
+
+				// What is attached stays: else one node could disconnect another's Pods.
+				w.showTrunk("node2", inventory.Parent{PortID: "parent-2", MAC: "mac-2"})
+				_ = w.sync("add p1 to the trunk of parent-2 mac-2", "write status")
+				w.showTrunk("node2", c.two)
+				_ = w.sync()
+				w.elsewhere = true
+				w.c.Moved(string(w.Get().UID))
+				_ = w.sync()
+				w.want("trunk on node2: False WaitingForPlug")
+			})
+		})
+	}
 }
 
 // TestAPortLeavesATrunkThatNobodyRemembers: a process added the port to the trunk of node1, and was killed before it
@@ -408,6 +514,7 @@ func TestNeutronIsAskedWhereAPortIs(t *testing.T) {
 		_ = w.sync()
 
 		// The kubelet tells a Pod that does not run yet.
+		virtual.Elapse(lookInterval)
 		w.showPod("pod-1", "node1", corev1.PodPending)
 		w.says(cloudteamv1.ReasonPlugFailed, metav1.ConditionFalse)
 		_ = w.sync("look for p1")
@@ -437,6 +544,60 @@ func TestNeutronIsAskedWhereAPortIs(t *testing.T) {
 		_ = w.sync("bind p2 to compute-1", "write status")
 		_ = w.sync()
 		w.WantEvents()
+	})
+}
+
+// TestFailuresThatComeOftenCostLittle: a node or a Pod can have a port fail and recover at any time.
+func TestFailuresThatComeOftenCostLittle(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.showNode("node1", ovn)
+		w.showPod("pod-1", "node1", corev1.PodRunning)
+		_ = w.sync("bind p1 to compute-1", "write status")
+		looks := func(want int, when string) {
+			t.Helper()
+			if got := controllertest.Count(w.Calls.Take(), "look for p1"); got != want {
+				t.Errorf("%s: %d looks, want %d", when, got, want)
+			}
+			var events []string
+			for range want {
+				events = append(events, "Warning PlugFailed")
+			}
+			w.WantEvents(events...)
+		}
+		sync := func() controller.Result {
+			t.Helper()
+			result, _ := w.c.sync(controllertest.Logged(t), portKey)
+			return result
+		}
+		for n := range 600 { // five minutes
+			w.says(cloudteamv1.ReasonPlugFailed, metav1.ConditionFalse)
+			w.refuse = nil
+			if n%3 == 0 {
+				w.refuse = errors.New("the cloud is away") // which has it looked for again
+			}
+			sync()
+			w.says(cloudteamv1.ReasonPlugged, metav1.ConditionTrue)
+			sync()
+			virtual.Elapse(500 * time.Millisecond)
+		}
+		looks(5, "600 failures in five minutes")
+		w.refuse = nil
+		virtual.Elapse(lookInterval)
+		w.says(cloudteamv1.ReasonPlugFailed, metav1.ConditionFalse)
+		sync()
+		looks(1, "the first failure for a minute")
+		virtual.Elapse(time.Second)
+		w.says(cloudteamv1.ReasonPlugged, metav1.ConditionTrue)
+		sync()
+		w.says(cloudteamv1.ReasonPlugFailed, metav1.ConditionFalse)
+		after := sync().RequeueAfter
+		looks(0, "another one after a second")
+		if after != lookInterval-time.Second {
+			t.Errorf("it is looked into after %s", after)
+		}
+		virtual.Elapse(after)
+		sync()
+		looks(1, "after a minute")
 	})
 }
 

@@ -2,7 +2,9 @@ package portbinding
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,7 +25,13 @@ type doubts struct {
 	moved map[cache.ObjectName]bool
 	// failed are the failures that were looked into.
 	failed map[cache.ObjectName]failure
+	// looked is when that was. It stays while the port exists.
+	looked map[cache.ObjectName]time.Time
 }
+
+// lookInterval is the least time between two looks into failures to plug a port, each of which costs a read and an
+// Event. A node or a Pod can have a port fail at any time.
+const lookInterval = time.Minute
 
 // failure is one failure to plug a port.
 type failure struct {
@@ -50,31 +58,51 @@ func (d *doubts) add(key cache.ObjectName) {
 	d.moved[key] = true
 }
 
-// take reports whether a port is to be looked for, and takes it that it is. fails says that a failure to plug it is
-// new.
-func (d *doubts) take(key cache.ObjectName, port *cloudteamv1.NetworkPort) (doubted, fails bool) {
+// take reports what is to be looked into, and takes it that it is. fails says that a failure to plug the port is new.
+// It is not reported before wait, if the last one was looked into just now.
+func (d *doubts) take(key cache.ObjectName, port *cloudteamv1.NetworkPort) (moved, fails bool, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	failed := failureOf(port)
-	fails = failed != failure{} && d.failed[key] != failed
-	doubted = d.moved[key] || fails
+	moved = d.moved[key]
 	delete(d.moved, key)
-	delete(d.failed, key)
-	if failed != (failure{}) {
-		if d.failed == nil {
-			d.failed = map[cache.ObjectName]failure{}
-		}
-		d.failed[key] = failed
+	failed := failureOf(port)
+	if failed == (failure{}) {
+		delete(d.failed, key)
 	}
-	return doubted, fails
+	if failed == d.failed[key] {
+		return moved, false, 0
+	}
+	if last, ok := d.looked[key]; ok && time.Since(last) < lookInterval {
+		return moved, false, time.Until(last.Add(lookInterval))
+	}
+	if d.failed == nil {
+		d.failed, d.looked = map[cache.ObjectName]failure{}, map[cache.ObjectName]time.Time{}
+	}
+	d.failed[key], d.looked[key] = failed, time.Now()
+	return moved, true, 0
 }
 
-// forget forgets a port that is not attached.
-func (d *doubts) forget(key cache.ObjectName) {
+// again has a port looked for again after a look that failed: by the next sync, or as a failure to plug that is new.
+func (d *doubts) again(key cache.ObjectName, next bool) {
+	if next {
+		d.add(key)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.failed, key)
+}
+
+// forget forgets what is to be looked into, because the port is not attached, or is attached again. gone says that the
+// port does not exist.
+func (d *doubts) forget(key cache.ObjectName, gone bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.moved, key)
 	delete(d.failed, key)
+	if gone {
+		delete(d.looked, key)
+	}
 }
 
 // Moved looks where the port of the NetworkPort with a UID is, if it is attached. The Inventory calls it when a port
@@ -113,27 +141,27 @@ func (c *Controller) tellPod(port *cloudteamv1.NetworkPort) {
 // attachment stays meanwhile: without it, the agent would unplug a Pod that may have packets.
 func (c *Controller) verify(
 	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, wanted *cloudteamv1.PortAttachment,
-) error {
-	doubted, fails := c.doubts.take(key, port)
+) (controller.Result, error) {
+	moved, fails, wait := c.doubts.take(key, port)
 	if fails {
 		c.tellPod(port)
 	}
-	if !doubted {
-		return nil
+	if !moved && !fails {
+		return controller.Result{RequeueAfter: wait}, nil
 	}
 	is := port.Status.Attachment
 	there, err := c.clouds.Verify(ctx, port, is)
 	if err == nil && !there {
 		klog.FromContext(ctx).Info("Somebody moved an attached port in Neutron; attaching it again", "port", is.PortID,
 			"host", is.Host, "mode", is.Mode)
-		err = c.clouds.Attach(ctx, port, wanted)
+		err = c.expect(ctx, port, wanted)
 	}
 	if err != nil {
-		c.doubts.add(key)
-		return notYetIsStale(err)
+		c.doubts.again(key, moved || errors.Is(err, ErrNotYet))
+		return controller.Result{}, notYetIsStale(err)
 	}
 	if there || is.VLAN == wanted.VLAN {
-		return nil
+		return controller.Result{RequeueAfter: wait}, nil
 	}
-	return c.write(ctx, key, port, wanted, waitingFor(wanted))
+	return controller.Result{}, c.write(ctx, key, port, wanted, waitingFor(wanted))
 }

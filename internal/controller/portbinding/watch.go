@@ -20,6 +20,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	portclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 )
@@ -29,16 +30,18 @@ const Name = "portbinding"
 
 // Clouds reach Neutron. They are safe for concurrent use.
 type Clouds interface {
-	// Attach has Neutron expect a port where at says, and fills in what Neutron chooses. It changes nothing for a port
-	// that is there already. The error is ErrForbidden if the credentials may not, and ErrInTrunk if another trunk has the
-	// port. It is ErrNotYet if the port's cloud is not known yet; then it is called again after a moment.
-	Attach(ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment) error
+	// Attach has Neutron expect a port where at says, and fills in what Neutron chooses. In the mode trunk, parent is the
+	// parent of the node's trunk. It changes nothing for a port that is there already. The error is ErrForbidden if the
+	// credentials may not, and ErrInTrunk if another trunk has the port. It is ErrNotYet if the port's cloud is not known
+	// yet; then it is called again after a moment.
+	Attach(
+		ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment, parent inventory.Parent,
+	) error
 	// Verify reports whether an attached port is still where at says, by a read. It reports true for one that does not
 	// exist any more: then it had the port's own controller make it again.
 	Verify(ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment) (bool, error)
-	// Detach takes the port with an id out of the trunks whose parents have the hardware addresses, if one has it. Neutron
-	// does not delete it before.
-	Detach(ctx context.Context, port *cloudteamv1.NetworkPort, portID string, parentMACs ...string) error
+	// Detach takes the port with an id out of the trunks of the parents, if one has it. Neutron does not delete it before.
+	Detach(ctx context.Context, port *cloudteamv1.NetworkPort, portID string, parents ...inventory.Parent) error
 }
 
 var (
@@ -48,6 +51,8 @@ var (
 	ErrInTrunk = errors.New("the port is in another trunk")
 	// ErrNotYet says that the cloud of a port is not known yet.
 	ErrNotYet = errors.New("the port's cloud is not known yet")
+	// errDisputed says that two Nodes have one trunk.
+	errDisputed = errors.New("another Node says that the same port is the parent of its trunk")
 )
 
 // Controller syncs NetworkPorts with the nodes of their Pods. Make it with NewController.

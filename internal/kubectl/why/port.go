@@ -211,8 +211,8 @@ func (w *walk) attachment(of Object, p *cloudteamv1.NetworkPort) []Link {
 // hostOf shows the name that a node says it has in Neutron.
 func (w *walk) hostOf(name string) []Link {
 	n, is := w.node(name)
-	if is != ask.There {
-		return nil
+	if is != ask.There || n.Annotations[cloudteamv1.AnnotationDataplane] == string(cloudteamv1.AttachmentTrunk) {
+		return nil // a trunk has no host
 	}
 	host := cmp.Or(n.Annotations[cloudteamv1.AnnotationDataplaneHost], name)
 	return []Link{{Object: Object{Kind: "Node", Name: name}, Reason: wrongHost,

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -32,6 +34,9 @@ type Binder struct {
 	//
 	// Without it, a caller that trusts one Neutron alone MUST confine its calls to that (client.Within).
 	As *client.Cloud
+	// Own leads to the controller's own project; nil means the Inventory's. The nodes' trunks are there, or in the project
+	// of As.
+	Own *client.Cloud
 	// Same, if set, says whether two identities are of one Neutron, which may have several names.
 	Same func(a, b client.Identity) bool
 }
@@ -181,12 +186,33 @@ func (b Binder) sameNeutron(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return here.SameNeutron(there) || b.Same != nil && b.Same(here, there), nil
+	return b.same(here, there), nil
+}
+
+func (b Binder) same(here, there client.Identity) bool {
+	return here.SameNeutron(there) || b.Same != nil && b.Same(here, there)
+}
+
+// Parent is the parent port of a node's trunk, as the node knows it.
+type Parent struct {
+	// PortID is the port's id; empty if the node does not know it.
+	PortID string
+	// MAC is the port's hardware address. Any project may give a port of its own the same one.
+	MAC string
+}
+
+// Same reports whether two are one port.
+func (p Parent) Same(other Parent) bool {
+	if p.PortID != "" && other.PortID != "" {
+		return p.PortID == other.PortID
+	}
+	return p.MAC != "" && strings.EqualFold(p.MAC, other.MAC)
 }
 
 // wireParent is a port as the parent of a trunk.
 type wireParent struct {
 	ID    string     `json:"id"`
+	MAC   string     `json:"mac_address"`
 	Trunk *wireTrunk `json:"trunk_details"`
 }
 
@@ -234,54 +260,90 @@ func (w wireTrunk) freeVLAN() int {
 	return 0
 }
 
-// trunksOf finds the trunks of the ports with hardware addresses.
-func trunksOf(ctx context.Context, cloud *client.Cloud, op string, macs ...string) (found []wireTrunk, err error) {
-	for some := range slices.Chunk(macs, maxLocated) {
-		parents, err := client.List[wireParent](ctx, cloud, op, portKind.Collection, url.Values{
-			"mac_address": some, "fields": {"id", "trunk_details"},
-		})
+// projects returns those whose trunks are nodes', in the Neutron that some credentials lead to.
+func (b Binder) projects(ctx context.Context, cloud *client.Cloud) (ids []string, err error) {
+	here, err := cloud.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, of := range []*client.Cloud{cmp.Or(b.Own, b.cloud), b.As} {
+		if of == nil {
+			continue
+		}
+		operators, err := of.Identity(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for _, parent := range parents {
-			if parent.Trunk != nil {
-				found = append(found, *parent.Trunk)
-			}
+		if b.same(here, operators) && !slices.Contains(ids, operators.ProjectID) {
+			ids = append(ids, operators.ProjectID)
 		}
 	}
-	return found, nil
+	return ids, nil
 }
 
-// trunkOf finds the one trunk of the port with a hardware address.
-func trunkOf(ctx context.Context, cloud *client.Cloud, op, mac string) (wireTrunk, error) {
-	found, err := trunksOf(ctx, cloud, op, mac)
-	if err != nil {
+// parentsOf finds ports that are parents of trunks, of the nodes' projects alone.
+func (b Binder) parentsOf(
+	ctx context.Context, cloud *client.Cloud, op string, parents ...Parent,
+) (found []wireParent, err error) {
+	projects, err := b.projects(ctx, cloud)
+	if err != nil || len(projects) == 0 { // no filter would mean all projects
+		return nil, err
+	}
+	var ids, macs []string
+	for _, parent := range parents {
+		if parent.PortID != "" {
+			ids = append(ids, parent.PortID)
+		} else if parent.MAC != "" {
+			macs = append(macs, parent.MAC)
+		}
+	}
+	for field, values := range map[string][]string{"id": ids, "mac_address": macs} {
+		for some := range slices.Chunk(values, maxLocated) {
+			ports, err := client.List[wireParent](ctx, cloud, op, portKind.Collection, url.Values{
+				field: some, "project_id": projects, "fields": fieldsOf[wireParent](),
+			})
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, ports...)
+		}
+	}
+	return slices.DeleteFunc(found, func(w wireParent) bool { return w.Trunk == nil }), nil
+}
+
+// trunkOf finds the one trunk of a parent. Its errors name no hardware address: tenants read them.
+func (b Binder) trunkOf(ctx context.Context, cloud *client.Cloud, op string, parent Parent) (wireTrunk, error) {
+	found, err := b.parentsOf(ctx, cloud, op, parent)
+	invalid := func(reason string) error { return &client.Error{Kind: client.Invalid, Op: op, Reason: reason} }
+	switch {
+	case err != nil:
 		return wireTrunk{}, err
+	case len(found) == 0:
+		return wireTrunk{}, errors.New("no trunk has the node's port as its parent: make one in the controller's project, " +
+			"or in that of --binding-cloud, and let these credentials see it")
+	case len(found) > 1:
+		return wireTrunk{}, invalid(fmt.Sprintf("%d trunks have parent ports with the hardware address of the node: have "+
+			"the node's agent read the id of its port (--network-data)", len(found)))
+	case parent.PortID != "" && !strings.EqualFold(found[0].MAC, parent.MAC):
+		return wireTrunk{}, invalid("the port " + parent.PortID + ", which the node says is its own, has another hardware " +
+			"address than the node: see where the node's agent reads the id (--network-data)")
 	}
-	switch len(found) {
-	case 0:
-		return wireTrunk{}, fmt.Errorf("no trunk has a parent port with the hardware address %s: make the node's port the "+
-			"parent of one, or let these credentials see it", mac)
-	case 1:
-		return found[0], nil
-	}
-	return wireTrunk{}, &client.Error{Kind: client.Invalid, Op: op, Reason: fmt.Sprintf(
-		"%d trunks have a parent port with the hardware address %s", len(found), mac)}
+	return *found[0].Trunk, nil
 }
 
 // subportAttempts is how often AddSubport chooses a VLAN, which somebody else may take first.
 const subportAttempts = 5
 
-// AddSubport puts a port of an owner into the trunk whose parent port has a hardware address. It returns the VLAN,
-// which stays the same as long as the port is in that trunk.
-func (b Binder) AddSubport(ctx context.Context, owner plan.Owner, id, parentMAC string) (vlan int, err error) {
+// AddSubport puts a port of an owner into the trunk of a parent. It returns the VLAN, which stays the same as long as
+// the port is in that trunk. The error is Invalid if the parent's id and hardware address are not of one port.
+func (b Binder) AddSubport(ctx context.Context, owner plan.Owner, id string, parent Parent) (vlan int, err error) {
 	cloud, err := b.cloudFor(ctx, opAddSubport, owner, id)
 	if err != nil {
 		return 0, err
 	}
 	for range subportAttempts {
 		var trunk wireTrunk
-		if trunk, err = trunkOf(ctx, cloud, opAddSubport, parentMAC); err != nil {
+		if trunk, err = b.trunkOf(ctx, cloud, opAddSubport, parent); err != nil {
 			return 0, err
 		}
 		if vlan = trunk.vlanOf(id); vlan != 0 {
@@ -315,10 +377,10 @@ func isOfType(err error, kind string) bool {
 	return ok && refusal.Type == kind
 }
 
-// RemoveSubport takes a port of an owner out of whichever trunk has it, of those whose parent ports have the hardware
-// addresses. A port that is in none of them counts as removed: the virtual machine may be gone. It rereads the port,
-// which Neutron does not delete while it is in a trunk.
-func (b Binder) RemoveSubport(ctx context.Context, owner plan.Owner, id string, parentMACs ...string) error {
+// RemoveSubport takes a port of an owner out of whichever trunk of the parents has it. A port that is in none of them
+// counts as removed: the virtual machine may be gone. It rereads the port, which Neutron does not delete while it is in
+// a trunk.
+func (b Binder) RemoveSubport(ctx context.Context, owner plan.Owner, id string, parents ...Parent) error {
 	if b.ports.ownerOf(id) != owner {
 		if found, err := b.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: id}); err != nil || !found {
 			return err
@@ -328,16 +390,16 @@ func (b Binder) RemoveSubport(ctx context.Context, owner plan.Owner, id string, 
 	if err != nil {
 		return err
 	}
-	trunks, err := trunksOf(ctx, cloud, opRemoveSubport, parentMACs...)
+	found, err := b.parentsOf(ctx, cloud, opRemoveSubport, parents...)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(trunks, func(w wireTrunk) bool { return w.vlanOf(id) != 0 })
+	at := slices.IndexFunc(found, func(w wireParent) bool { return w.Trunk.vlanOf(id) != 0 })
 	if at < 0 {
 		return nil
 	}
 	err = b.put(ctx, cloud, client.Request{
-		Op: opRemoveSubport, Path: "trunks/" + url.PathEscape(trunks[at].ID) + "/remove_subports",
+		Op: opRemoveSubport, Path: "trunks/" + url.PathEscape(found[at].Trunk.ID) + "/remove_subports",
 		Body: map[string]any{"sub_ports": []wireSubport{{PortID: id}}},
 	})
 	if err != nil && !client.IsNotFound(err) {

@@ -127,7 +127,7 @@ func TestAPortOfAnotherProjectsListIsNotBound(t *testing.T) {
 	if err := b.Bind(client.Within(t.Context(), here), owner, id, "node1"); !unsent(err) {
 		t.Errorf("after a list of another project: %v, want it not sent", err)
 	}
-	if _, err := b.AddSubport(client.Within(t.Context(), here), owner, id, "fa:16:3e:00:00:01"); !unsent(err) {
+	if _, err := b.AddSubport(client.Within(t.Context(), here), owner, id, Parent{MAC: "fa:16:3e:00:00:01"}); !unsent(err) {
 		t.Errorf("in a trunk: %v, want it not sent", err)
 	}
 	if host := hostOf(t, admin, id); host != "" {
@@ -135,8 +135,8 @@ func TestAPortOfAnotherProjectsListIsNotBound(t *testing.T) {
 	}
 }
 
-// newTrunk makes a trunk in Neutron, and returns the hardware address of its parent.
-func newTrunk(t *testing.T, i *Inventory, network string) (mac string) {
+// newTrunk makes a trunk in Neutron, and returns its parent.
+func newTrunk(t *testing.T, i *Inventory, network string) Parent {
 	t.Helper()
 	parent := byHand(t, i.cloud, http.MethodPost, "ports", "port", map[string]any{"network_id": network})
 	byHand(t, i.cloud, http.MethodPost, "trunks", "trunk", map[string]any{"port_id": parent})
@@ -144,7 +144,7 @@ func newTrunk(t *testing.T, i *Inventory, network string) (mac string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.MAC
+	return Parent{PortID: parent, MAC: w.MAC}
 }
 
 func TestAPortIsASubportOfItsNodesTrunk(t *testing.T) {
@@ -152,17 +152,25 @@ func TestAPortIsASubportOfItsNodesTrunk(t *testing.T) {
 	b := Binder{Inventory: i}
 	held, _ := i.ports.get(id)
 	node, other := newTrunk(t, i, held.NetworkID), newTrunk(t, i, held.NetworkID)
-	add := func(mac string) (int, error) { return b.AddSubport(t.Context(), owner, id, mac) }
-	for range 2 { // a crash after the write
-		if vlan, err := add(node); vlan != 1 || err != nil {
+	add := func(parent Parent) (int, error) { return b.AddSubport(t.Context(), owner, id, parent) }
+	// The second is after a crash after the write, and from an agent that knows no id.
+	for _, parent := range []Parent{node, {MAC: strings.ToUpper(node.MAC)}} {
+		if vlan, err := add(parent); vlan != 1 || err != nil {
 			t.Fatalf("VLAN %d, %v", vlan, err)
 		}
 	}
 	if _, err := add(other); !client.IsKind(err, client.InUse) || !IsInTrunk(err) {
 		t.Errorf("in two trunks: %v, want InUse", err)
 	}
-	if _, err := add("fa:16:3e:00:00:00"); err == nil || !strings.Contains(err.Error(), "fa:16:3e:00:00:00") {
-		t.Errorf("in no trunk: %v", err)
+	for _, none := range []Parent{{}, {MAC: "fa:16:3e:00:00:00"}, {PortID: id, MAC: node.MAC}} {
+		if _, err := add(none); err == nil || !strings.Contains(err.Error(), "no trunk has the node's port") {
+			t.Errorf("in no trunk: %v", err)
+		}
+	}
+	for _, mac := range []string{other.MAC, ""} {
+		if _, err := add(Parent{PortID: node.PortID, MAC: mac}); !client.IsKind(err, client.Invalid) {
+			t.Errorf("with the hardware address %q, which is not the port's: %v, want Invalid", mac, err)
+		}
 	}
 	if _, err := b.AddSubport(t.Context(), plan.Owner{Cluster: owner.Cluster, Object: "x"}, id, node); err == nil {
 		t.Error("the port of another object was added")
@@ -173,7 +181,7 @@ func TestAPortIsASubportOfItsNodesTrunk(t *testing.T) {
 	if vlan, err := add(node); vlan != 1 || err != nil {
 		t.Errorf("it left its trunk: VLAN %d, %v", vlan, err)
 	}
-	for _, trunks := range [][]string{{node}, {other, node}} {
+	for _, trunks := range [][]Parent{{node}, {other, node}, {{PortID: other.PortID}, {MAC: node.MAC}}} {
 		if _, err := add(node); err != nil {
 			t.Fatal(err)
 		}
@@ -186,8 +194,59 @@ func TestAPortIsASubportOfItsNodesTrunk(t *testing.T) {
 	if vlan, err := add(other); vlan != 1 || err != nil {
 		t.Errorf("after it was removed: VLAN %d, %v", vlan, err)
 	}
-	if err := b.RemoveSubport(t.Context(), owner, id, "fa:16:3e:00:00:00"); err != nil {
+	if err := b.RemoveSubport(t.Context(), owner, id, Parent{MAC: "fa:16:3e:00:00:00"}); err != nil {
 		t.Errorf("a trunk that is gone: %v", err)
+	}
+}
+
+// TestATrunkOfAnotherProjectIsNoNodes: any project may give a port the hardware address of a node's, and make a trunk of
+// it. Credentials that bind ports see the ports of all projects.
+func TestATrunkOfAnotherProjectIsNoNodes(t *testing.T) {
+	i, admin, owner, id := boundPort(t, "")
+	held, _ := i.ports.get(id)
+	node := newTrunk(t, i, held.NetworkID)
+	// foreign makes a trunk of another project, with the hardware address of the node's.
+	foreign := func(project string) Parent {
+		t.Helper()
+		make := func(path, one string, fields map[string]any) string {
+			t.Helper()
+			if project != "" {
+				fields["project_id"] = project
+			}
+			return byHand(t, admin, http.MethodPost, path, one, fields)
+		}
+		network := make("networks", "network", map[string]any{})
+		parent := make("ports", "port", map[string]any{"network_id": network, "mac_address": node.MAC})
+		make("trunks", "trunk", map[string]any{"port_id": parent})
+		return Parent{PortID: parent, MAC: node.MAC}
+	}
+	enemy := foreign("8fd5c3cbbf7b4bb2a4bf9e3c1f6d3a11")
+	b := Binder{Inventory: i, As: admin}
+	for _, parent := range []Parent{node, {MAC: node.MAC}} {
+		if vlan, err := b.AddSubport(t.Context(), owner, id, parent); vlan != 1 || err != nil {
+			t.Errorf("%+v: VLAN %d, %v", parent, vlan, err)
+		}
+	}
+	if _, err := b.AddSubport(t.Context(), owner, id, enemy); err == nil || IsInTrunk(err) {
+		t.Errorf("to the trunk of another project, by its id: %v", err)
+	}
+	if err := b.RemoveSubport(t.Context(), owner, id, Parent{MAC: node.MAC}); err != nil {
+		t.Error(err)
+	}
+
+	// A tenant's own project is another project, too, and that of the credentials which bind is the operator's.
+	operators := foreign("")
+	if vlan, err := b.AddSubport(t.Context(), owner, id, operators); vlan != 1 || err != nil {
+		t.Errorf("to a trunk of the project of the credentials that bind: VLAN %d, %v", vlan, err)
+	}
+	if err := b.RemoveSubport(t.Context(), owner, id, operators); err != nil {
+		t.Error(err)
+	}
+	for _, parent := range []Parent{node, {MAC: node.MAC}} {
+		_, err := (Binder{Inventory: i, Own: admin}).AddSubport(t.Context(), owner, id, parent)
+		if err == nil || !strings.Contains(err.Error(), "no trunk has the node's port") {
+			t.Errorf("to a trunk of a tenant's own project: %v", err)
+		}
 	}
 }
 

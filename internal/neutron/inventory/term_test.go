@@ -285,7 +285,7 @@ func TestPortsOfBothClustersStayWhereTheyAre(t *testing.T) {
 		for id, object := range map[string]string{both: "both", own: "own"} {
 			for name, err := range map[string]error{
 				"bind":   Binder{Inventory: b.Inventory}.Bind(t.Context(), ownerOf(object), id, "host"),
-				"detach": Binder{Inventory: b.Inventory}.RemoveSubport(t.Context(), ownerOf(object), id, "fa:16:3e:00:00:01"),
+				"detach": Binder{Inventory: b.Inventory}.RemoveSubport(t.Context(), ownerOf(object), id, Parent{MAC: "fa:16:3e:00:00:01"}),
 			} {
 				if errors.Is(err, ErrDisputed) != (id == both) {
 					t.Errorf("%s the port of %s: error %v", name, object, err)

@@ -1,6 +1,6 @@
 // Package agent is the network-agent of a node. It connects the interfaces that neutron-port makes to their ports, by
-// Open vSwitch's database or by the VLANs of a trunk, and keeps them so. It calls no OpenStack API, and has no
-// credentials of one.
+// Open vSwitch's database or by the VLANs of a trunk, and keeps them so. It has no credentials of OpenStack, and
+// calls nothing of it but the metadata service, on a virtual machine with a trunk.
 package agent
 
 import (
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -52,6 +53,10 @@ type Agent struct {
 	node string
 	// mode and host are those of the flags; empty means to look. It is trunk if vswitch is one.
 	mode, host string
+	// networkData is where the machine's network data is, in the mode trunk; empty means nowhere.
+	networkData string
+	// parent is the parent of the node's trunk, once it was looked for.
+	parent atomic.Pointer[parent]
 	// wait is how long a step of an ADD waits.
 	wait time.Duration
 

@@ -33,11 +33,17 @@ func (a *Agent) announce(ctx context.Context, kube kubernetes.Interface) {
 			// nil removes what the node had in another mode.
 			wanted := map[string]any{
 				cloudteamv1.AnnotationDataplane: string(s.mode), cloudteamv1.AnnotationDataplaneHost: s.host,
-				cloudteamv1.AnnotationDataplaneParent: nil, cloudteamv1.AnnotationDataplaneVersion: version.Version,
+				cloudteamv1.AnnotationDataplaneParent: nil, cloudteamv1.AnnotationDataplaneParentPort: nil,
+				cloudteamv1.AnnotationDataplaneVersion: version.Version,
 			}
 			if s.mode == cloudteamv1.AttachmentTrunk {
 				// Neutron binds a subport with its parent.
 				wanted[cloudteamv1.AnnotationDataplaneHost], wanted[cloudteamv1.AnnotationDataplaneParent] = nil, s.Parent
+				if id := a.learn(ctx, s.Parent); id != "" {
+					wanted[cloudteamv1.AnnotationDataplaneParentPort] = id
+				} else if a.networkData != "" {
+					retry = unknownInterval
+				}
 			}
 			if !same(done, wanted) || expired(at, announceInterval) {
 				if err := annotate(ctx, kube, a.node, wanted); err != nil {
@@ -46,7 +52,7 @@ func (a *Agent) announce(ctx context.Context, kube kubernetes.Interface) {
 				} else {
 					if !same(done, wanted) {
 						logger.Info("Announced the data plane on the Node", "node", a.node, "mode", s.mode, "host", s.host,
-							"parent", s.Parent)
+							"parent", s.Parent, "parentPort", wanted[cloudteamv1.AnnotationDataplaneParentPort])
 					}
 					done, at = wanted, time.Now()
 				}

@@ -124,7 +124,7 @@ func flows(mode cloudteamv1.AttachmentMode, p ovs.Port) (bool, string) {
 
 // wantedOf is the interface of a port.
 func (a *Agent) wantedOf(p *cloudteamv1.NetworkPort, r agentapi.Request) (ovs.Wanted, error) {
-	w := wantedFor(p, deviceOf(p.Status.PortID), markOf(p, r))
+	w := a.wantedFor(p, deviceOf(p.Status.PortID), markOf(p, r))
 	w.Netns = r.Netns
 	if w.NeutronAgent {
 		// A port that was made again has an interface of the former id's name. If Neutron's agent sees that go and another
@@ -147,14 +147,14 @@ func markOf(p *cloudteamv1.NetworkPort, r agentapi.Request) mark.Mark {
 }
 
 // wantedFor is how an interface with a mark is connected to a port that is attached.
-func wantedFor(p *cloudteamv1.NetworkPort, device string, m mark.Mark) ovs.Wanted {
+func (a *Agent) wantedFor(p *cloudteamv1.NetworkPort, device string, m mark.Mark) ovs.Wanted {
 	at := p.Status.Attachment
 	w := ovs.Wanted{
 		Name: device, IfaceID: p.Status.PortID, MAC: p.Status.MAC, Mark: m,
 		NeutronAgent: at.Mode == cloudteamv1.AttachmentOVS,
 	}
 	if at.Mode == cloudteamv1.AttachmentTrunk {
-		w.VLAN, w.ParentMAC, w.MTU = int(at.VLAN), at.ParentMAC, int(p.Status.MTU)
+		w.VLAN, w.ParentMAC, w.MTU = int(at.VLAN), a.parentMAC(at), int(p.Status.MTU)
 	}
 	return w
 }

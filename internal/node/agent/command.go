@@ -43,15 +43,15 @@ const lostLimit = time.Minute
 
 // Options are the command line of network-agent.
 type Options struct {
-	NodeName, Kubeconfig, Mode, Host, Parent, OVSDB, Bridge, Socket, BindAddress string
-	Wait                                                                         time.Duration
+	NodeName, Kubeconfig, Mode, Host, Parent, NetworkData, OVSDB, Bridge, Socket, BindAddress string
+	Wait                                                                                      time.Duration
 }
 
 // NewOptions returns the defaults.
 func NewOptions() Options {
 	return Options{
-		NodeName: os.Getenv("NODE_NAME"), OVSDB: "unix:/run/openvswitch/db.sock", Bridge: "br-int",
-		Socket: agentapi.DefaultSocket, BindAddress: "127.0.0.1:9479", Wait: 40 * time.Second,
+		NodeName: os.Getenv("NODE_NAME"), NetworkData: metadataService, OVSDB: "unix:/run/openvswitch/db.sock",
+		Bridge: "br-int", Socket: agentapi.DefaultSocket, BindAddress: "127.0.0.1:9479", Wait: 40 * time.Second,
 	}
 }
 
@@ -72,6 +72,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Parent, "parent", o.Parent,
 		"in the mode trunk, the node's interface whose port in Neutron is the trunk's parent. Empty means the interface of "+
 			"the default route")
+	flags.StringVar(&o.NetworkData, "network-data", o.NetworkData,
+		"in the mode trunk, URL or absolute path of the machine's network_data.json, which says the id of its port: of "+
+			"OpenStack's metadata service, or of a config drive. Empty means none: the controller then finds the port by its "+
+			"hardware address, in its own project")
 	flags.StringVar(&o.OVSDB, "ovsdb", o.OVSDB, "where Open vSwitch's database listens")
 	flags.StringVar(&o.Bridge, "bridge", o.Bridge, "integration bridge of OVN or of Neutron's agent")
 	flags.StringVar(&o.Socket, "socket", o.Socket,
@@ -108,6 +112,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("--mode %q: write ovn, ovs or trunk, or leave it out", o.Mode)
 	case o.Parent != "" && (o.Mode == string(cloudteamv1.AttachmentOVN) || o.Mode == string(cloudteamv1.AttachmentOVS)):
 		return fmt.Errorf("--parent is for --mode trunk, and --mode is %s: leave out one of them", o.Mode)
+	case !validNetworkData(o.NetworkData):
+		return fmt.Errorf("--network-data %q: write an URL with http or https, or an absolute path", o.NetworkData)
 	case o.Wait < time.Second || o.Wait > 40*time.Second:
 		return fmt.Errorf("--wait %s: write 1s to 40s, because the kubelet gives an ADD two minutes", o.Wait)
 	case o.Bridge == "" || o.Socket == "" || o.OVSDB == "":
@@ -165,7 +171,8 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("making a client for NetworkPorts: %w", err)
 	}
 	a := &Agent{
-		node: o.NodeName, mode: o.mode(), host: o.Host, wait: o.Wait, vswitch: ovs.New(o.OVSDB, o.Bridge), links: link.List,
+		node: o.NodeName, mode: o.mode(), host: o.Host, networkData: o.NetworkData, wait: o.Wait,
+		vswitch: ovs.New(o.OVSDB, o.Bridge), links: link.List,
 		write: writer(networks), claims: map[types.UID]string{}, names: map[types.UID]string{},
 		silent: map[types.UID]time.Time{}, told: map[types.UID]telling{},
 	}
@@ -213,6 +220,12 @@ func Run(ctx context.Context, o Options) error {
 	}
 	klog.FromContext(ctx).Info("Starting", "version", version.Version, "node", o.NodeName, "mode", a.mode,
 		"socket", o.Socket)
+	if a.onTrunk() {
+		// The first repair has to know it. If the interface is not there yet, announce learns it later.
+		if s, err := a.look(ctx); err == nil {
+			a.learn(ctx, s.Parent)
+		}
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	if err := link.Watch(ctx, a.linksChanged.Change); err != nil {
 		return err

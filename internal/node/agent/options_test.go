@@ -3,11 +3,15 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +25,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // TestMode says when a node is taken for a virtual machine with a trunk.
@@ -41,6 +46,7 @@ func TestMode(t *testing.T) {
 		"neither":                                {o: Options{OVSDB: "unix:" + missing}},
 		"an interface, and the database is far":  {o: Options{Parent: "eth0", OVSDB: "tcp:127.0.0.1:6640"}},
 		"an interface in a mode that has none":   {o: Options{Mode: "ovn", Parent: "eth0", OVSDB: "unix:" + there}, mode: "ovn", says: "--parent"},
+		"network data that is not found":         {o: Options{Mode: "trunk", NetworkData: "data.json", OVSDB: "unix:" + there}, mode: "trunk", says: "--network-data"},
 		"a mode that only the controller writes": {o: Options{Mode: "ovn-unbound", OVSDB: "unix:" + there}, mode: "ovn-unbound", says: "ovn, ovs or trunk"},
 	} {
 		defaults := NewOptions()
@@ -70,11 +76,12 @@ func TestAnnouncements(t *testing.T) {
 	kube := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: "n", Annotations: map[string]string{"others": "x"},
 	}})
+	data := ""
 	on := func(mode string, state ovs.State, want map[string]string) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		a := &Agent{node: "n", mode: mode, vswitch: &fixed{state: state}}
+		a := &Agent{node: "n", mode: mode, vswitch: &fixed{state: state}, networkData: data}
 		go func() { defer close(done); a.announce(ctx, kube) }()
 		nodetest.Eventually(t, func() error {
 			have, err := kube.CoreV1().Nodes().Get(ctx, "n", metav1.GetOptions{})
@@ -91,11 +98,101 @@ func TestAnnouncements(t *testing.T) {
 		cloudteamv1.AnnotationDataplaneVersion: version.Version,
 	}
 	on("", ovs.State{OVN: true, Bridge: true, Hostname: "compute-1"}, ovn)
-	on("trunk", ovs.State{Bridge: true, Parent: "fa:16:3e:00:00:01"}, map[string]string{
-		"others": "x", cloudteamv1.AnnotationDataplane: "trunk", cloudteamv1.AnnotationDataplaneParent: "fa:16:3e:00:00:01",
+	trunk, state := map[string]string{
+		"others": "x", cloudteamv1.AnnotationDataplane: "trunk", cloudteamv1.AnnotationDataplaneParent: portMAC(1),
 		cloudteamv1.AnnotationDataplaneVersion: version.Version,
-	})
+	}, ovs.State{Bridge: true, Parent: portMAC(1)}
+	on("trunk", state, trunk)
+	known := maps.Clone(trunk)
+	known[cloudteamv1.AnnotationDataplaneParentPort] = portID(1)
+	data = networkData(t, portMAC(1), portID(1))
+	on("trunk", state, known)
+	data = networkData(t, portMAC(2), portID(2))
+	on("trunk", state, trunk)
 	on("", ovs.State{OVN: true, Bridge: true, Hostname: "compute-1"}, ovn)
+}
+
+// networkData writes what a cloud says of a machine with one interface, and returns the file's path.
+func networkData(t *testing.T, mac, id string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "network_data.json")
+	text := fmt.Sprintf(`{"links":[{"id":"bond0","type":"bond"},{"id":"tap1","vif_id":%q,"ethernet_mac_address":%q}],
+		"networks":[{"id":"network0","link":"tap1"}]}`, id, mac)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestTheIdOfTheParentIsWhatTheCloudSays: nobody but Neutron chooses it.
+func TestTheIdOfTheParentIsWhatTheCloudSays(t *testing.T) {
+	metadata := http.NewServeMux()
+	answer := func(path, text string) {
+		metadata.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) })
+	}
+	answer("/known", `{"links":[{"vif_id":"`+portID(1)+`","ethernet_mac_address":"`+strings.ToUpper(portMAC(1))+`"}]}`)
+	answer("/no-id", `{"links":[{"vif_id":"../../x","ethernet_mac_address":"`+portMAC(1)+`"}]}`)
+	answer("/endless", `{"links":[`+strings.Repeat(" ", maxNetworkData)+`]}`)
+	metadata.Handle("/elsewhere", http.RedirectHandler("/known", http.StatusFound))
+	server := httptest.NewServer(metadata)
+	defer server.Close()
+	for from, want := range map[string]string{
+		server.URL + "/known":                  portID(1),
+		networkData(t, portMAC(1), portID(2)):  portID(2),
+		networkData(t, portMAC(2), portID(2)):  "",
+		server.URL + "/no-id":                  "",
+		server.URL + "/endless":                "",
+		server.URL + "/elsewhere":              "",
+		server.URL + "/missing":                "",
+		filepath.Join(t.TempDir(), "none"):     "",
+		"http://127.0.0.1:1/network_data.json": "",
+	} {
+		id, err := portOf(t.Context(), from, portMAC(1))
+		if id != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "--network-data") {
+			t.Errorf("%s: got %q, %v, want %q", from, id, err, want)
+		}
+	}
+}
+
+// TestTheIdOfTheParentIsReadSeldom: an id that was read stays while the cloud says nothing.
+func TestTheIdOfTheParentIsReadSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &Agent{networkData: networkData(t, portMAC(1), portID(1))}
+		data := func(mac, id string) {
+			if err := os.Rename(networkData(t, mac, id), a.networkData); err != nil {
+				t.Fatal(err)
+			}
+		}
+		learn := func(mac, want string) {
+			t.Helper()
+			if got := a.learn(t.Context(), mac); got != want {
+				t.Errorf("%s: got %q, want %q", mac, got, want)
+			}
+			at := &cloudteamv1.PortAttachment{ParentPortID: portID(1)}
+			if is := a.parentMAC(at) == mac; is != (want == portID(1)) {
+				t.Errorf("a port that is prepared for %s is for %s: %t", portID(1), mac, is)
+			}
+		}
+		learn(portMAC(2), "")
+		data(portMAC(2), portID(2))
+		learn(portMAC(2), "")
+		virtual.Elapse(unknownInterval + 1)
+		changed := a.portsChanged.Changed()
+		learn(portMAC(2), portID(2))
+		select {
+		case <-changed:
+		default:
+			t.Error("nothing that waits for the id hears of it")
+		}
+		data(portMAC(1), portID(1))
+		virtual.Elapse(announceInterval + 1)
+		learn(portMAC(2), portID(2)) // it cannot be read
+		learn(portMAC(1), portID(1)) // another interface
+		data(portMAC(1), portID(3))
+		learn(portMAC(1), portID(1))
+		virtual.Elapse(announceInterval + 1)
+		learn(portMAC(1), portID(3)) // the port was made again
+	})
 }
 
 // TestAPluggedPortThatIsUnboundSaysWhy: nothing is wrong with the Pod's packets, but Neutron shows the port DOWN.

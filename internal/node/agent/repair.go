@@ -132,7 +132,7 @@ func (a *Agent) youngest(devices []link.Device) map[types.UID]link.Device {
 // keep plugs an interface again that lost its port in the switch, or whose port has another id now. It returns the
 // condition that follows; nil if there is no news.
 func (a *Agent) keep(ctx context.Context, s ovs.State, d link.Device, p *cloudteamv1.NetworkPort) (*condition, error) {
-	w := wantedFor(p, d.Name, d.Mark)
+	w := a.wantedFor(p, d.Name, d.Mark)
 	have, ok := s.Ports[d.Name]
 	if ok && have.Ours && have.Mark == d.Mark && have.IfaceID == w.IfaceID && sameMAC(have.MAC, w.MAC) &&
 		(w.VLAN == 0 || have.Tag == w.VLAN && have.Open) {

@@ -132,7 +132,12 @@ func TestBadWorldsOfATrunk(t *testing.T) {
 		"the port is prepared for another trunk": {
 			make: func() { attach(func(a *cloudteamv1.PortAttachment) { a.ParentMAC = "fa:16:3e:99:99:99" }) },
 			heal: func() { attach(func(a *cloudteamv1.PortAttachment) { a.ParentMAC = strings.ToUpper(w.trunk.MAC) }) },
-			code: agentapi.CodeTryAgain, says: "fa:16:3e:99:99:99", told: true,
+			code: agentapi.CodeTryAgain, says: "prepared for another trunk", told: true,
+		},
+		"the port is prepared for a trunk whose parent is not known here": {
+			make: func() { attach(func(a *cloudteamv1.PortAttachment) { a.ParentPortID = portID(99) }) },
+			heal: func() { attach(func(a *cloudteamv1.PortAttachment) { a.ParentPortID = "" }) },
+			code: agentapi.CodeTryAgain, says: "prepared for another trunk", told: true,
 		},
 		"the port is prepared for another mode": {
 			make: func() { attach(func(a *cloudteamv1.PortAttachment) { a.Mode = cloudteamv1.AttachmentOVN }) },

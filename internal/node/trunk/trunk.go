@@ -227,9 +227,10 @@ func (s *Switch) Put(ctx context.Context, w ovs.Wanted, remove ...ovs.Port) erro
 func vlanFor(w ovs.Wanted, parent netlink.Link) (*netlink.Vlan, error) {
 	p := parent.Attrs()
 	if p.HardwareAddr.String() != strings.ToLower(w.ParentMAC) {
-		return nil, agentapi.Errorf(agentapi.CodeTryAgain, "the port %s is prepared for the trunk of %s, and this node's "+
-			"interface %s has the hardware address %s; the Pod's interface cannot be attached; the controller prepares it "+
-			"anew, unless --parent names a wrong interface; retrying", w.IfaceID, w.ParentMAC, p.Name, p.HardwareAddr)
+		// Tenants read it: it has no hardware address of the node.
+		return nil, agentapi.Errorf(agentapi.CodeTryAgain, "the port %s is prepared for another trunk than that of this "+
+			"node's interface %s; the Pod's interface cannot be attached; the controller prepares it again, unless --parent "+
+			"names a wrong interface; retrying", w.IfaceID, p.Name)
 	}
 	if w.MTU > p.MTU {
 		return nil, agentapi.Errorf(agentapi.CodeInternal, "the Network's MTU of %d is larger than %d, that of the node's "+

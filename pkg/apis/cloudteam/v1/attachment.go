@@ -11,8 +11,10 @@ const (
 	// the Node's name.
 	AnnotationDataplaneHost = "cloudteam.ztgame.com/dataplane-host"
 	// AnnotationDataplaneParent has the hardware address of the interface whose port in Neutron is the trunk's parent; only
-	// with AttachmentTrunk.
+	// with AttachmentTrunk. It must be that of AnnotationDataplaneParentPort. Without that, it finds the port.
 	AnnotationDataplaneParent = "cloudteam.ztgame.com/dataplane-parent"
+	// AnnotationDataplaneParentPort has the id of that port, if the node knows it.
+	AnnotationDataplaneParentPort = "cloudteam.ztgame.com/dataplane-parent-port"
 	// AnnotationDataplaneVersion has the version of the agent.
 	AnnotationDataplaneVersion = "cloudteam.ztgame.com/dataplane-version"
 )
@@ -67,8 +69,12 @@ type PortAttachment struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4094
 	VLAN int32 `json:"vlan,omitempty"`
+	// parentPortID is the id in Neutron of the trunk's parent port; only in the mode
+	// trunk.
+	// +optional
+	ParentPortID string `json:"parentPortID,omitempty"`
 	// parentMAC is the hardware address of the trunk's interface on the node; only
-	// in the mode trunk.
+	// in the mode trunk, and only if the node does not know parentPortID.
 	// +optional
 	ParentMAC string `json:"parentMAC,omitempty"`
 	// portID is the id of the port in Neutron that was prepared. It differs from

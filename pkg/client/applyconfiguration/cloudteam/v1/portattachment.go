@@ -23,8 +23,11 @@ type PortAttachmentApplyConfiguration struct {
 	Mode *cloudteamv1.AttachmentMode `json:"mode,omitempty"`
 	// vlan is the VLAN of the port on its trunk; only in the mode trunk.
 	VLAN *int32 `json:"vlan,omitempty"`
+	// parentPortID is the id in Neutron of the trunk's parent port; only in the mode
+	// trunk.
+	ParentPortID *string `json:"parentPortID,omitempty"`
 	// parentMAC is the hardware address of the trunk's interface on the node; only
-	// in the mode trunk.
+	// in the mode trunk, and only if the node does not know parentPortID.
 	ParentMAC *string `json:"parentMAC,omitempty"`
 	// portID is the id of the port in Neutron that was prepared. It differs from
 	// status.portID while a port that was made again is being prepared.
@@ -68,6 +71,14 @@ func (b *PortAttachmentApplyConfiguration) WithMode(value cloudteamv1.Attachment
 // If called multiple times, the VLAN field is set to the value of the last call.
 func (b *PortAttachmentApplyConfiguration) WithVLAN(value int32) *PortAttachmentApplyConfiguration {
 	b.VLAN = &value
+	return b
+}
+
+// WithParentPortID sets the ParentPortID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ParentPortID field is set to the value of the last call.
+func (b *PortAttachmentApplyConfiguration) WithParentPortID(value string) *PortAttachmentApplyConfiguration {
+	b.ParentPortID = &value
 	return b
 }
 
