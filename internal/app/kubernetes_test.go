@@ -213,8 +213,14 @@ func TestAnErrorPageShowsNoServiceAccountToken(t *testing.T) {
 	}
 }
 
-// A tenant may write 256 KiB of annotations, and more of other fields, on each of its objects.
-func TestACacheKeepsLittleOfAnObject(t *testing.T) {
+// overfull is an object of which a cache keeps at most a number of bytes of JSON.
+type overfull struct {
+	obj  metav1.Object
+	most int
+}
+
+// overfullObjects have more than 256 KiB of annotations, and more of other fields than a person writes.
+func overfullObjects() map[string]overfull {
 	const many = 256 << 10
 	long := strings.Repeat("x", many)
 	metadata := func() metav1.ObjectMeta {
@@ -261,10 +267,9 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 	attachment.SetNamespace("team")
 	attachment.SetName("a")
 	attachment.SetAnnotations(map[string]string{"mine": long})
-	for name, c := range map[string]struct {
-		obj  metav1.Object
-		most int
-	}{
+	controlled := attachment.DeepCopy()
+	controlled.SetOwnerReferences(ofNetwork())
+	return map[string]overfull{
 		"Network":                     {&cloudteamv1.Network{ObjectMeta: metadata()}, 16 << 10},
 		"NetworkPort":                 {&cloudteamv1.NetworkPort{ObjectMeta: metadata()}, 16 << 10},
 		"SecurityGroup":               {&cloudteamv1.SecurityGroup{ObjectMeta: metadata()}, 16 << 10},
@@ -272,6 +277,7 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 		"Service":                     {asking, 6 << 10},
 		"StatefulSet":                 {&appsv1.StatefulSet{ObjectMeta: metadata()}, 1 << 10},
 		"NetworkAttachmentDefinition": {attachment, 1 << 10},
+		"that of a Network":           {controlled, 37 << 10},
 		"Pod of a long name's owner":  {&corev1.Pod{ObjectMeta: ofLong}, 34 << 10},
 		"ReplicaSet": {&appsv1.ReplicaSet{
 			ObjectMeta: metadata(), Spec: appsv1.ReplicaSetSpec{Template: template},
@@ -288,7 +294,12 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 				Containers: template.Spec.Containers, NodeName: "n", SchedulingGates: gates,
 			},
 		}, 34 << 10},
-	} {
+	}
+}
+
+// A tenant may write such objects.
+func TestACacheKeepsLittleOfAnObject(t *testing.T) {
+	for name, c := range overfullObjects() {
 		t.Run(name, func(t *testing.T) {
 			trimmed, err := trim(c.obj)
 			if err != nil {
@@ -352,8 +363,9 @@ func TestACrowdedObjectKeepsOurFinalizerAndShowsThatItIsCrowded(t *testing.T) {
 	const ours = cloudteamv1.PortFinalizer
 	for sentence, c := range map[string]struct{ all, want []string }{
 		"few stay":         {append(of(most-1), ours), append(of(most-1), ours)},
-		"many are cut":     {append(of(500), ours), append([]string{ours}, of(most)...)},
-		"ours counts once": {append(slices.Repeat([]string{ours}, 500), of(2)...), append([]string{ours}, of(2)...)},
+		"of many, ours":    {append(of(most), ours), []string{managed.TooManyFinalizers, ours}},
+		"of long ones":     {[]string{strings.Repeat("x", managed.MaxFinalizersSize), ours}, []string{managed.TooManyFinalizers, ours}},
+		"ours counts once": {append(slices.Repeat([]string{ours}, 500), of(2)...), []string{managed.TooManyFinalizers, ours}},
 	} {
 		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Finalizers: c.all}}
 		if _, err := trim(port); err != nil {
@@ -415,12 +427,16 @@ func TestATrimmedObjectShowsWhetherItChanged(t *testing.T) {
 	}
 }
 
+// ofNetwork are the owners of what a Network has made.
+func ofNetwork() []metav1.OwnerReference {
+	network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid"}}
+	return []metav1.OwnerReference{*metav1.NewControllerRef(network, cloudteamv1.SchemeGroupVersion.WithKind("Network"))}
+}
+
 func TestATrimmedAttachmentKeepsWhatItsNetworkSets(t *testing.T) {
 	attachment := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": "{}"}}}
 	attachment.SetLabels(map[string]string{attachmentcontroller.LabelManagedBy: "network-controller", "mine": "1"})
-	attachment.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(
-		&cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid"}},
-		cloudteamv1.SchemeGroupVersion.WithKind("Network"))})
+	attachment.SetOwnerReferences(ofNetwork())
 	want := attachment.DeepCopy()
 	want.SetLabels(map[string]string{attachmentcontroller.LabelManagedBy: "network-controller"})
 	if _, err := trim(attachment); err != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -22,22 +23,28 @@ import (
 	servicecontroller "cloudteam.ztgame.com/network-controller/internal/controller/service"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	samplev1alpha1 "cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
 // annotations are the annotations of a kind that a controller reads, with the most bytes of a value that it can use.
 type annotations map[string]int
 
 var (
-	// ownAnnotations are those of Networks, NetworkPorts, SecurityGroups and FloatingIPs.
+	// ownAnnotations are those of Networks and FloatingIPs, and of the two kinds below.
 	ownAnnotations = annotations{
-		cloudteamv1.AnnotationPaused:         1 << 10,
-		cloudteamv1.AnnotationCloud:          4 << 10,
-		cloudteamv1.AnnotationTakeBack:       4 << 10,
-		consumer.AnnotationMadeFor:           1 << 10,
-		cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
-		cloudteamv1.AnnotationFloatingIP:     consumer.MaxFloatingSize,
-		cloudteamv1.AnnotationPolicyProblem:  netpolicy.MaxProblem,
+		cloudteamv1.AnnotationPaused:   len("false"), // any other value pauses
+		cloudteamv1.AnnotationCloud:    2 << 10,
+		cloudteamv1.AnnotationTakeBack: 512,
+		controller.AnnotationTooLarge:  1,
 	}
+	groupAnnotations = with(ownAnnotations, annotations{
+		consumer.AnnotationMadeFor: 512, cloudteamv1.AnnotationPolicyProblem: netpolicy.MaxProblem,
+	})
+	portAnnotations = with(ownAnnotations, annotations{
+		consumer.AnnotationMadeFor:           512,
+		cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
+		cloudteamv1.AnnotationFloatingIP:     1 << 10, // one external network, of 255 characters
+	})
 	podAnnotations = annotations{
 		selection.Annotation:                 selection.MaxSize,
 		cloudteamv1.AnnotationAllocations:    consumer.MaxAllocationsSize,
@@ -61,14 +68,21 @@ var (
 	}
 )
 
+// with adds annotations to others.
+func with(some, more annotations) annotations {
+	all := maps.Clone(some)
+	maps.Copy(all, more)
+	return all
+}
+
 const (
 	// hashAnnotation is the hash of what trim removed, in an object that has a generation or in a Pod template. An edit of
 	// that still shows. It is only in caches.
 	hashAnnotation = "cloudteam.ztgame.com/trimmed"
 	hashSize       = 16
 	// maxConfig is the most bytes of a NetworkAttachmentDefinition's configuration that are kept. What the controller
-	// writes is far less.
-	maxConfig = 64 << 10
+	// writes is less: it has the routes of a Network, which take more in that.
+	maxConfig = controller.MaxKept
 	// maxOwner is more bytes than the reference to an owner that exists can have.
 	maxOwner = 1 << 10
 	// maxLabels is the most bytes of labels that are kept of an object.
@@ -80,7 +94,7 @@ const (
 // trim removes from an object what no controller reads, before the object goes into a cache. Users can fill the rest:
 // 256 KiB of annotations alone, on each of thousands of objects. A controller that reads another field of one of these
 // kinds MUST keep it here. Lists that a controller writes back MUST stay whole, or show that they are not: see
-// managed.MaxFinalizers.
+// managed.TooManyFinalizers.
 func trim(obj any) (any, error) {
 	object, err := meta.Accessor(obj)
 	if err != nil {
@@ -88,22 +102,50 @@ func trim(obj any) (any, error) {
 	}
 	object.SetManagedFields(nil)
 	switch object := obj.(type) {
-	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.SecurityGroup, *cloudteamv1.FloatingIP:
-		own := object.(metav1.Object)
-		finalizers := trimFinalizers(own.GetFinalizers())
-		var labels map[string]string
-		if _, port := own.(*cloudteamv1.NetworkPort); port {
-			labels = trimLabels(own.GetLabels())
-			own.SetLabels(nil) // the hash is of what is removed
-		}
-		trimMetadata(own, ownAnnotations, true)
-		own.SetFinalizers(finalizers)
-		own.SetLabels(labels)
+	case *cloudteamv1.Network:
+		trimOwn(object, ownAnnotations, &object.Status.ResourceStatus)
+		keepPart(object, func() { object.Spec = partOfNetwork(object.Spec) }, func() {
+			object.Spec.AllowedNamespaces, object.Spec.SecurityGroupRefs = nil, nil
+			object.Status = cloudteamv1.NetworkStatus{
+				ResourceStatus: object.Status.ResourceStatus, NetworkID: object.Status.NetworkID,
+			}
+		})
+	case *cloudteamv1.NetworkPort:
+		labels := trimLabels(object.Labels)
+		object.Labels = nil // the hash is of what is removed
+		trimOwn(object, portAnnotations, &object.Status.ResourceStatus)
+		object.Labels = labels
+		keepPart(object, func() {
+			object.Spec = cloudteamv1.NetworkPortSpec{
+				NetworkName: object.Spec.NetworkName, NetworkNamespace: object.Spec.NetworkNamespace,
+				SecurityGroupRefs: object.Spec.SecurityGroupRefs, FloatingIP: object.Spec.FloatingIP,
+				DeletionPolicy: object.Spec.DeletionPolicy,
+			}
+		}, func() {
+			object.Labels = map[string]string{netpolicy.TooManyLabels: ""}
+			object.Status.Addresses = slices.Clone(object.Status.Addresses[:min(len(object.Status.Addresses), 2)])
+			object.Status.Drift, object.Status.SecurityGroupIDs, object.Spec.SecurityGroupRefs = nil, nil, nil
+		})
+	case *cloudteamv1.SecurityGroup:
+		trimOwn(object, groupAnnotations, &object.Status.ResourceStatus)
+		keepPart(object, func() {
+			object.Spec = cloudteamv1.SecurityGroupSpec{
+				Cloud: object.Spec.Cloud, ClassName: object.Spec.ClassName, DeletionPolicy: object.Spec.DeletionPolicy,
+				ManagementPolicy: object.Spec.ManagementPolicy,
+			}
+		}, func() { object.Status.Class = nil })
+	case *cloudteamv1.FloatingIP:
+		trimOwn(object, ownAnnotations, &object.Status.ResourceStatus)
+		keepPart(object, func() { object.Status.Class = nil })
+	case *samplev1alpha1.Foo:
+		trimMetadata(object, nil, false)
 	case *metav1.PartialObjectMetadata: // of a Node, a VirtualMachine or its instance
 		trimMetadata(object, metadataAnnotations, false)
 	case *corev1.Namespace:
-		// A NetworkClass selects namespaces by their labels, which Kubernetes limits in size.
-		object.Annotations, object.Spec, object.Status = nil, corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
+		// NetworkClasses and policies select namespaces by their labels. Tenants do not write them.
+		labels := object.Labels
+		trimMetadata(object, nil, false)
+		object.Labels, object.Spec, object.Status = labels, corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
 	case *corev1.Service:
 		var selector map[string]string
 		if _, asks := object.Annotations[cloudteamv1.AnnotationFloatingIP]; asks {
@@ -203,21 +245,61 @@ var ownFinalizers = []string{
 	cloudteamv1.Finalizer, cloudteamv1.PortFinalizer, cloudteamv1.SecurityGroupFinalizer, cloudteamv1.FloatingIPFinalizer,
 }
 
-// trimFinalizers cuts finalizers after one more than controllers handle, and keeps ours.
+// trimOwn trims what all objects have whose resources are in Neutron. It keeps their finalizers.
+func trimOwn(own metav1.Object, kept annotations, status *cloudteamv1.ResourceStatus) {
+	finalizers := trimFinalizers(own.GetFinalizers())
+	trimMetadata(own, kept, true)
+	own.SetFinalizers(finalizers)
+	controller.LimitStatus(status)
+}
+
+// keepPart takes from an object that is larger than controller.MaxKept one part after another until it is not, and marks
+// it. Then its controller changes nothing for it; see controller.TooLarge. What is left MUST be enough to find, keep and delete
+// what the object has in Neutron, and what others read of it to count it or to wait for it.
+func keepPart(object metav1.Object, less ...func()) {
+	for _, take := range less {
+		if deepSize(object) <= controller.MaxKept {
+			return
+		}
+		take()
+		all := maps.Clone(object.GetAnnotations())
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[controller.AnnotationTooLarge] = ""
+		object.SetAnnotations(all)
+	}
+}
+
+// partOfNetwork is the part of a large Network's spec that is kept.
+func partOfNetwork(spec cloudteamv1.NetworkSpec) cloudteamv1.NetworkSpec {
+	part := cloudteamv1.NetworkSpec{
+		NetworkName: spec.NetworkName, DeletionPolicy: spec.DeletionPolicy, ManagementPolicy: spec.ManagementPolicy,
+		Import: spec.Import, Cloud: spec.Cloud, ClassName: spec.ClassName,
+		AllowedNamespaces: spec.AllowedNamespaces, SecurityGroupRefs: spec.SecurityGroupRefs,
+	}
+	if spec.Router != nil {
+		part.Router = &cloudteamv1.RouterSpec{Existing: spec.Router.Existing}
+	}
+	return part
+}
+
+// trimFinalizers leaves of more finalizers than controllers handle only ours, and that they are too many.
 func trimFinalizers(all []string) []string {
-	if len(all) <= managed.MaxFinalizers {
+	size := 0
+	for _, f := range all {
+		size += len(f)
+	}
+	if len(all) <= managed.MaxFinalizers && size <= managed.MaxFinalizersSize {
 		return all
 	}
-	var left, others []string
-	for _, f := range all {
-		switch {
-		case !slices.Contains(ownFinalizers, f):
-			others = append(others, f)
-		case !slices.Contains(left, f): // a user may write it twice
+	left := []string{managed.TooManyFinalizers}
+	for _, f := range ownFinalizers {
+		if slices.Contains(all, f) {
 			left = append(left, f)
 		}
 	}
-	return slices.Concat(left, others[:min(len(others), managed.MaxFinalizers+1-len(left))])
+	return left
 }
 
 // trimLabels keeps the labels of what MultiNetworkPolicies select. Kubernetes limits each label, but not how many there

@@ -103,7 +103,7 @@ func (p *process) peak(t *testing.T) int {
 const goMemoryLimit = 460
 
 // TestTenantsCannotFillTheMemory has tenants write as many annotations as Kubernetes admits, on objects of all kinds that
-// the controller watches. It holds that neither the leader nor its standby needs more than config/manager allows, while
+// the controller watches, and the largest Networks. It holds that neither the leader nor its standby needs more than config/manager allows, while
 // the objects come, and when the processes begin with all of them. E2E_LARGE_OBJECTS is the number of objects.
 func TestTenantsCannotFillTheMemory(t *testing.T) {
 	withProcesses(t)
@@ -182,6 +182,30 @@ func awaitReadyz(t *testing.T, p *process) {
 	})
 }
 
+// largest is the spec of a Network with as many of everything as the schema admits. A cache keeps a part of it.
+func largest() cloudteamv1.NetworkSpec {
+	spec := example()
+	many := func(count int, add func(i int, name string)) {
+		for i := range count {
+			add(i, fmt.Sprintf("%02d%s", i, strings.Repeat("x", 253)))
+		}
+	}
+	many(16, func(_ int, name string) { spec.Tags = append(spec.Tags, name) })
+	many(16, func(_ int, name string) { spec.ServiceTypes = append(spec.ServiceTypes, "compute:"+name[:247]) })
+	many(16, func(_ int, name string) { spec.SecurityGroupRefs = append(spec.SecurityGroupRefs, name[:253]) })
+	many(64, func(_ int, name string) { spec.SharedWith = append(spec.SharedWith, name[:64]) })
+	many(64, func(_ int, name string) { spec.AllowedNamespaces = append(spec.AllowedNamespaces, name[:63]) })
+	many(64, func(i int, _ string) {
+		route := cloudteamv1.HostRoute{Destination: fmt.Sprintf("172.16.%d.0/24", i), NextHop: "192.168.0.9"}
+		spec.HostRoutes = append(spec.HostRoutes, route)
+	})
+	many(32, func(_ int, name string) {
+		user := cloudteamv1.AddressUser{Namespace: name[:63], Kind: "StatefulSet", Name: name[:253]}
+		spec.ReservedFor = append(spec.ReservedFor, user)
+	})
+	return spec
+}
+
 // create makes a number of objects with annotations, in equal parts of each kind, and as many Secrets as of a kind.
 func create(t *testing.T, annotations map[string]string, namespace, secrets string, count int) {
 	t.Helper()
@@ -200,7 +224,7 @@ func create(t *testing.T, annotations map[string]string, namespace, secrets stri
 		switch n % 4 {
 		case 0:
 			_, err = networks.CloudteamV1().Networks(namespace).Create(t.Context(),
-				&cloudteamv1.Network{ObjectMeta: meta, Spec: example()}, options)
+				&cloudteamv1.Network{ObjectMeta: meta, Spec: largest()}, options)
 			if err == nil {
 				_, err = kube.CoreV1().Secrets(secrets).Create(t.Context(), &corev1.Secret{
 					ObjectMeta: meta, Data: map[string][]byte{"large": make([]byte, 256<<10)},

@@ -35,7 +35,7 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 		`availabilityZoneHints: [` + list(15, func(zone int) string { return fmt.Sprintf("zone-%08d", zone) }) + `]`,
 		`tags: [a, "b,c", "数", " "]`,
 		`tags: []`,
-		`tags: [` + list(64, tagOf255) + `]`,
+		`tags: [` + list(8, tagOf255) + `]`, // 4,064 bytes
 	})
 	refused(t, networks, namespace, networkWith, cidr, []mistake{
 		{`networkName: "` + strings.Repeat("a", 256) + `"`, "networkName", "Too long"},
@@ -56,6 +56,7 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 		{`sharedWith: ["*"]`, "sharedWith[0]", "or shared: true for all projects"},
 		{`sharedWith: [a, ""]`, "sharedWith[1]", "not a project's id"},
 		{`sharedWith: ["a b"]`, "sharedWith[0]", "not a project's id"},
+		{`sharedWith: ["数"]`, "sharedWith[0]", "not a project's id"},
 		{`sharedWith: [a, a]`, "sharedWith", "a project is listed twice"},
 		{`sharedWith: [` + list(65, project) + `]`, "sharedWith", "Too many"},
 		{`shared: some`, "shared", "must be of type boolean"},
@@ -77,6 +78,7 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 			"availabilityZoneHints", "the names are too long together for Neutron: write fewer zones"},
 		{`tags: [` + list(65, tagOf255) + `]`, "tags", "Too many"},
 		{`tags: [a, b, a]`, "tags", "a tag is listed twice"},
+		{`tags: [` + list(9, tagOf255) + `]`, "tags", "write at most 4096 bytes in all"},
 		{`tags: [""]`, "tags[0]", "not a tag: write 1 to 255"},
 		{`tags: ["a\tb"]`, "tags[0]", "not a tag"},
 		{`tags: [` + strings.Repeat("a", 256) + `]`, "tags[0]", "Too long"},

@@ -57,6 +57,9 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		{`cidr: 10.0.0.0/8, allocationPools: [` + pools(10, 33) + `]`, "allocationPools", "must have at most 32 items"},
 		{`cidr: 10.0.0.0/8, dnsServers: [` + nameServers(17) + `]`, "dnsServers", "must have at most 16 items"},
 		{`cidr: 10.0.0.0/8, hostRoutes: [` + routes(65) + `]`, "hostRoutes", "must have at most 64 items"},
+		{`cidr: 10.0.0.0/8, hostRoutes: [` + routes(64) + `], additionalSubnets: [{cidr: 11.0.0.0/8, hostRoutes: [` +
+			routes(64) + `]}, {cidr: 12.0.0.0/8, allocationPools: [` + pools(12, 32) + `], dnsServers: [10.0.0.53]}]`,
+			"additionalSubnets", "write at most 160 allocationPools, dnsServers"},
 	})
 	refused(t, networks, namespace, networkWith, `cidr: 192.168.0.0/16, `, []mistake{
 		{`gateway: router`, "gateway", `or "none" for a subnet without a gateway`},
@@ -108,6 +111,9 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		{`serviceTypes: ["compute:nova", nova]`,
 			"serviceTypes[1]", `write one that begins with "compute:", "network:", "neutron:" or "baremetal:"`},
 		{`serviceTypes: ["compute:nova\n"]`, "serviceTypes[0]", "not a device owner"},
+		{`serviceTypes: [` + list(9, func(i int) string {
+			return fmt.Sprintf(`"compute:%d%s"`, i, strings.Repeat("é", 240))
+		}) + `]`, "serviceTypes", "write at most 4096 bytes in all"},
 		{`serviceTypes: ["compute:nova", "compute:nova"]`, "serviceTypes[1]", "Duplicate value"},
 		{`additionalSubnets: [{cidr: "fd00::/64", serviceTypes: [` + list(17, serviceType) + `]}]`,
 			"additionalSubnets[0].serviceTypes", "must have at most 16 items"},
@@ -324,32 +330,34 @@ func TestFullestNetworkStaysWithinTheCostLimits(t *testing.T) {
 	user := func(i int) string {
 		return fmt.Sprintf("{namespace: %s, kind: StatefulSet, name: %s-%d}", strings.Repeat("n", 63), strings.Repeat("s", 250), i)
 	}
-	full4 := func(n int) string {
+	// All subnets together have as many entries as one may have: subnets says how many share them.
+	full4 := func(n, subnets int) string {
 		return fmt.Sprintf(`cidr: %d.0.0.0/8, gateway: %[1]d.255.255.254,
 			allocationPools: [%s], dnsServers: [%s], hostRoutes: [%s], serviceTypes: [%s],
-			reservedFor: [%s]`, n, pools(n, 32), nameServers(16), routes(64), list(16, serviceType), list(32, user))
+			reservedFor: [%s]`, n, pools(n, 32/subnets), nameServers(16/subnets), routes(64/subnets),
+			list(16/subnets, serviceType), list(32/subnets, user))
 	}
-	full6 := func(n int) string {
+	full6 := func(n, subnets int) string {
 		address := func(i int) string { return longIPv6(n, i) }
 		return `ipv6RAMode: dhcpv6-stateful, ipv6AddressMode: dhcpv6-stateful,
-			serviceTypes: [` + list(16, serviceType) + `], reservedFor: [` + list(32, user) + `],
+			serviceTypes: [` + list(16/subnets, serviceType) + `], reservedFor: [` + list(32/subnets, user) + `],
 			cidr: "` + address(0) + `/32", gateway: "` + address(0xfffe) + `", allocationPools: [` +
-			list(32, func(i int) string {
+			list(32/subnets, func(i int) string {
 				return fmt.Sprintf("{start: %q, end: %q}", address(i<<16+2), address(i<<16+0xff00))
-			}) + `], dnsServers: [` + list(16, func(i int) string { return strconv.Quote(address(i)) }) + `],
-			hostRoutes: [` + list(64, func(i int) string {
+			}) + `], dnsServers: [` + list(16/subnets, func(i int) string { return strconv.Quote(address(i)) }) + `],
+			hostRoutes: [` + list(64/subnets, func(i int) string {
 			return fmt.Sprintf("{destination: %q, nextHop: %q}", address(i<<16)+"/112", address(1))
 		}) + `]`
 	}
 	accepted(t, networks, namespace, networkWith, "", []string{
-		`` + full4(10) + `, mtu: 65535, description: "` + description + `"`,
-		`` + full6(0) + `, mtu: 65535, description: "` + description + `"`,
-		`` + full4(10) + `, mtu: 65535, description: "` + description + `", router: {}, additionalSubnets: [` +
+		`` + full4(10, 1) + `, mtu: 65535, description: "` + description + `"`,
+		`` + full6(0, 1) + `, mtu: 65535, description: "` + description + `"`,
+		`` + full4(10, 8) + `, mtu: 65535, description: "` + description + `", router: {}, additionalSubnets: [` +
 			list(7, func(i int) string {
 				if i%2 == 0 {
-					return `{` + full6(i) + `}`
+					return `{` + full6(i, 8) + `}`
 				}
-				return `{` + full4(20+i) + `}`
+				return `{` + full4(20+i, 8) + `}`
 			}) + `]`,
 	})
 }
@@ -411,7 +419,7 @@ func pools(first, count int) string {
 
 // serviceType is a device owner of the greatest length that differs from that of another number.
 func serviceType(number int) string {
-	return fmt.Sprintf(`"compute:%s%02d"`, strings.Repeat("é", 245), number)
+	return fmt.Sprintf(`"compute:%s%02d"`, strings.Repeat("e", 245), number)
 }
 
 // nameServers returns the addresses of count name servers, as YAML.

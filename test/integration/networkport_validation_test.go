@@ -64,6 +64,7 @@ func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		{`addresses: [10.0.0.1, 10.0.0.1]`, "addresses", twice},
 		{`addresses: ["FD00::1", "fd00:0::1"]`, "addresses", twice},
 		{`addresses: [` + nameServers(9) + `]`, "addresses", "must have at most 8 items"},
+		{`securityGroups: [` + list(9, tagOf255) + `]`, "securityGroups", "write at most 4096 bytes in all, or ids"},
 		{`mac: ""`, "mac", "or leave it out and Neutron chooses"},
 		{`mac: "fa:16:3e:00:00"`, "mac", noMAC},
 		{`mac: "fa:16:3e:00:00:01:00:00"`, "mac", noMAC},

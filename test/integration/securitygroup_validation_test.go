@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +24,9 @@ func TestSecurityGroupMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 	)
 	refused(t, securityGroups, namespace, securityGroupWith, `rules: `, []mistake{
 		{`[{protocol: tcp}]`, "rules[0].direction", "Required value"},
+		{`[` + list(40, func(i int) string {
+			return fmt.Sprintf("{direction: ingress, remoteGroup: g%d-%s}", i, strings.Repeat("g", 240))
+		}) + `]`, "rules", "write at most 8192 characters in all"},
 		{`[{direction: in}]`, "rules[0].direction", `supported values: "ingress", "egress"`},
 		{`[{direction: ingress, etherType: ipv4}]`, "rules[0].etherType", `supported values: "IPv4", "IPv6"`},
 		{`[{direction: ingress, protocol: TCP}]`, "rules[0].protocol", noProtocol},

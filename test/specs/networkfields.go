@@ -242,7 +242,7 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			path: "sharedWith", part: ofNetwork, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 				s.SharedWith = nil
 				if rapid.Bool().Draw(t, "shared with some") {
-					projects := rapid.SampledFrom([]string{"project-a", "project-b", strings.Repeat("f", 32), "数"})
+					projects := rapid.SampledFrom([]string{"project-a", "project-b", strings.Repeat("f", 32), "p.q_r:s"})
 					s.SharedWith = rapid.SliceOfNDistinct(projects, 0, 3, rapid.ID).Draw(t, "sharedWith")
 				}
 			},

@@ -102,6 +102,12 @@ var fragments = map[string]string{
 		$subnet(self.additionalSubnets[i].cidr, c).exists(c, !($isDisjoint(c))))
 		.map(i, 'additionalSubnets[%d].cidr %s'.format([i, self.additionalSubnets[i].cidr]))`,
 
+	// How many entries the lists of a subnet have.
+	"entries(s)": `
+		(has(s.allocationPools) ? s.allocationPools.size() : 0) + (has(s.dnsServers) ? s.dnsServers.size() : 0) +
+		(has(s.hostRoutes) ? s.hostRoutes.size() : 0) + (has(s.serviceTypes) ? s.serviceTypes.size() : 0) +
+		(has(s.reservedFor) ? s.reservedFor.size() : 0)`,
+
 	// IPv6 modes, of the spec or an additional subnet s. isAnotherSubnet: the first subnet was replaced by another.
 	"sameModes(s, old)": `
 		$orEmpty(s.ipv6AddressMode) == $orEmpty(old.ipv6AddressMode) && $orEmpty(s.ipv6RAMode) == $orEmpty(old.ipv6RAMode)`,

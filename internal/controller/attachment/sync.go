@@ -33,6 +33,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return nil
 	case err != nil:
 		return err
+	case controller.TooLarge(network):
+		return nil // the cache lacks its routes
 	case network.DeletionTimestamp != nil:
 		// A foreground deletion deletes it before the Network. A new one would block the deletion of both.
 		return nil

@@ -297,6 +297,19 @@ func TestSync(t *testing.T) {
 			w.wantAsked()
 			w.wantConfig(`"mtu":1450`)
 		},
+		"a Network of which the cache has a part gets none, and keeps what it has as it is": func(_ *testing.T, w *world) {
+			whole := w.live.DeepCopy()
+			part := w.live.DeepCopy()
+			part.Annotations = map[string]string{controller.AnnotationTooLarge: ""}
+			part.Status.MTU = 1400
+			for _, w.live = range []*cloudteamv1.Network{part, whole, part} {
+				w.deliver()
+				w.mustSync()
+			}
+			w.wantAsked("recheck", "create")
+			w.wantEvents("Normal AttachmentCreated")
+			w.wantConfig(`"mtu":1450`)
+		},
 		"it follows the MTU and the routes": func(_ *testing.T, w *world) {
 			w.mustSync()
 			w.live = w.live.DeepCopy()

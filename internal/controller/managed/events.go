@@ -56,5 +56,5 @@ func Listed(differences []plan.Difference) string {
 	for i, d := range differences {
 		texts[i] = d.String()
 	}
-	return strings.Join(texts, "; ")
+	return controller.Limited(strings.Join(texts, "; "), controller.MaxMessage/2)
 }

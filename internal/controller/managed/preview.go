@@ -114,7 +114,8 @@ func (r *Reconciler[T]) tell(ctx context.Context, obj T) (controller.Result, err
 	if more := len(steps) - maxTold; more > 0 {
 		steps = append(steps[:maxTold], fmt.Sprintf("%d more steps", more))
 	}
+	would := controller.Limited(strings.Join(steps, "; "), controller.MaxMessage/2)
 	p.state = controller.Stalled(cloudteamv1.ReasonPlanned, fmt.Sprintf(
-		"%sIt would %s. %s to have this done.", by, strings.Join(steps, "; "), instead))
+		"%sIt would %s. %s to have this done.", by, would, instead))
 	return again, r.conclude(ctx, obj, p)
 }

@@ -90,6 +90,7 @@ func (r *Reconciler[T]) conclude(ctx context.Context, obj T, p progress) error {
 // and a new warning get Events of their own.
 func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 	p.state = p.state.Mention(p.err, r.kind.Status(obj).Conditions)
+	p.state.Message = controller.Limited(p.state.Message, controller.MaxMessage)
 	updated := r.updated(obj, p)
 	told := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady)
 	var turn controller.Event
@@ -157,6 +158,7 @@ func (r *Reconciler[T]) applied(obj T) bool {
 func (r *Reconciler[T]) updated(obj T, p progress) T {
 	updated := obj.DeepCopyObject().(T)
 	status := r.kind.Status(updated)
+	defer controller.LimitStatus(status)
 	if status.ObservedGeneration != obj.GetGeneration() {
 		status.Drift = nil
 	}

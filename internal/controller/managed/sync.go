@@ -140,6 +140,9 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, obj T) error {
 // begin gives what a sync needs to know of an object that is not released: what it declares, and where. The returned
 // context confines requests to that cloud. Nothing can be done if the progress has an error.
 func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Context, at home, p progress) {
+	if err := partial(obj); err != nil {
+		return ctx, at, p.failed(err)
+	}
 	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
 	if _, known := errors.AsType[*Problem](err); err != nil && !known {
 		state := controller.Stalled(cloudteamv1.ReasonInvalidSpec, oneLine(err))

@@ -9,6 +9,10 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
+// maxShown is the most subnets, service types and addresses that the status shows. A Network has eight subnets; a cloud
+// may return any number.
+const maxShown = 16
+
 // show is the Kind's Show: it shows in the status what exists in Neutron. The declared subnets come first, in the order
 // of the spec, then the others by address.
 func show(
@@ -49,7 +53,7 @@ func show(
 		shown := cloudteamv1.SubnetStatus{
 			ID: s.ID, CIDR: s.CIDR.String(), Gateway: gateway,
 			IPv6AddressMode: cloudteamv1.IPv6Mode(s.IPv6AddressMode), IPv6RAMode: cloudteamv1.IPv6Mode(s.IPv6RAMode),
-			ServiceTypes: s.ServiceTypes,
+			ServiceTypes: s.ServiceTypes[:min(len(s.ServiceTypes), maxShown)],
 		}
 		if at := place(s); at < len(spec.Subnets) && spec.Subnets[at].From != nil {
 			shown.SubnetPool = spec.Subnets[at].From.Name
@@ -61,7 +65,9 @@ func show(
 		if usage, known := s.Usage(); known {
 			shown.TotalAddresses, shown.UsedAddresses = &usage.Total, &usage.Used
 		}
-		status.Subnets = append(status.Subnets, shown)
+		if status.Subnets = append(status.Subnets, shown); len(status.Subnets) == maxShown {
+			return
+		}
 	}
 }
 
@@ -81,7 +87,7 @@ func ownDeclaration(declared managed.Declaration) (d declaration, ok bool) {
 func routerStatus(observed plan.Observed) *cloudteamv1.RouterStatus {
 	if own, exists := observed.Router(); exists {
 		status := &cloudteamv1.RouterStatus{ID: own.ID, ExternalNetworkID: own.Gateway.NetworkID}
-		for _, a := range own.Gateway.Addresses {
+		for _, a := range own.Gateway.Addresses[:min(len(own.Gateway.Addresses), maxShown)] {
 			status.ExternalIPs = append(status.ExternalIPs, a.String())
 		}
 		return status

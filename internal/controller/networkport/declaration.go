@@ -234,6 +234,10 @@ func declarationOf(
 	if on.Status.NetworkID == "" || len(on.Status.Subnets) == 0 {
 		return nil, waiting("Network %s has no subnet in Neutron yet. The port is created when it has one.", key)
 	}
+	if controller.TooLarge(on) {
+		return nil, waiting("Network %s is too large for the controller, which knows only a part of it. Nothing is changed "+
+			"until its spec is shorter.", key)
+	}
 	if at, known := managed.CloudOf(on, limits.of); known && !at.MayUse(on.Namespace, on.Status.Credentials) {
 		return nil, waiting("Network %s was made with its namespace's own credentials, and has others now. Nothing is "+
 			"changed until the Network is applied with these. Run kubectl describe to see why it is not.", key)

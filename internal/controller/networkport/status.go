@@ -30,6 +30,13 @@ func user(obj *cloudteamv1.NetworkPort) string {
 	return fmt.Sprintf("%s %q", obj.Status.BoundTo.Kind, obj.Status.BoundTo.Name)
 }
 
+const (
+	// maxAddresses is the most addresses that the status shows, twice what a spec may declare.
+	maxAddresses = 16
+	// maxGroups is the most security groups that the status shows: those that a spec may name, and those of policies.
+	maxGroups = 64
+)
+
 // show is the Kind's Show: it shows in the status what exists in Neutron.
 func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed plan.Observed) {
 	status := &obj.Status
@@ -58,8 +65,11 @@ func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed p
 		}
 		return
 	}
-	status.MAC, status.MTU, status.SecurityGroupIDs = port.MAC, d.mtu, slices.Sorted(slices.Values(port.SecurityGroups))
-	status.Addresses = d.shownAddresses(port.Addresses, status.Addresses)
+	// A cloud may return any number.
+	groups := slices.Sorted(slices.Values(port.SecurityGroups))
+	groups = groups[:min(len(groups), maxGroups)]
+	status.MAC, status.MTU, status.SecurityGroupIDs = port.MAC, d.mtu, groups
+	status.Addresses = d.shownAddresses(port.Addresses[:min(len(port.Addresses), maxAddresses)], status.Addresses)
 }
 
 // shownAddresses are a port's addresses in the subnets that the Network's status shows. Neutron may give a port an

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -71,6 +72,13 @@ func TestAPortWaitsForItsNetworkWithoutACall(t *testing.T) {
 		"that is not Ready": {of(exampleNetwork(), notReady), func(w *world) {
 			w.editNetwork(ready)
 		}},
+		"of which the cache has a part": {
+			of(exampleNetwork(), func(n *cloudteamv1.Network) {
+				n.Annotations = map[string]string{controller.AnnotationTooLarge: ""}
+			}),
+			func(w *world) {
+				w.editNetwork(func(n *cloudteamv1.Network) { n.Annotations, n.Spec.Tags = nil, []string{"whole"} })
+			}},
 		"that is Ready before its subnet is told": {
 			of(exampleNetwork(), func(n *cloudteamv1.Network) { n.Status.Subnets = nil }),
 			func(w *world) {

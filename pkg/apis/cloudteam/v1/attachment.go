@@ -58,9 +58,11 @@ const (
 type PortAttachment struct {
 	// node is the name of the Node that the Pod was scheduled to.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
 	Node string `json:"node"`
 	// host is Neutron's name of the node.
 	// +optional
+	// +kubebuilder:validation:MaxLength=255
 	Host string `json:"host,omitempty"`
 	// mode is how the interface is attached.
 	Mode AttachmentMode `json:"mode"`
@@ -69,16 +71,19 @@ type PortAttachment struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4094
 	VLAN int32 `json:"vlan,omitempty"`
-	// parentPortID is the id in Neutron of the trunk's parent port; only in the mode
-	// trunk.
+	// parentPortID is the id in Neutron of the trunk's parent port; only in the
+	// mode trunk.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	ParentPortID string `json:"parentPortID,omitempty"`
 	// parentMAC is the hardware address of the trunk's interface on the node; only
 	// in the mode trunk, and only if the node does not know parentPortID.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	ParentMAC string `json:"parentMAC,omitempty"`
 	// portID is the id of the port in Neutron that was prepared. It differs from
 	// status.portID while a port that was made again is being prepared.
+	// +kubebuilder:validation:MaxLength=64
 	PortID string `json:"portID"`
 	// podUID is the UID of the Pod for which it was prepared.
 	PodUID types.UID `json:"podUID"`

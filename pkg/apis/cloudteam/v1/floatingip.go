@@ -112,22 +112,27 @@ type FloatingIPStatus struct {
 
 	// floatingIPID is the floating IP's id in Neutron.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	FloatingIPID string `json:"floatingIPID,omitempty"`
 
 	// address is the address in the external network.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	Address string `json:"address,omitempty"`
 
 	// externalNetworkID is the id of the external network.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	ExternalNetworkID string `json:"externalNetworkID,omitempty"`
 
 	// portID is the id of the port that the floating IP leads to.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	PortID string `json:"portID,omitempty"`
 
 	// portAddress is the address of the port that the floating IP leads to.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	PortAddress string `json:"portAddress,omitempty"`
 
 	// class is the NetworkClass that the floating IP was made with.

@@ -202,6 +202,7 @@ type ClassDefaults struct {
 	// +kubebuilder:validation:items:MaxLength=255
 	// +kubebuilder:validation:items:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a security group: write its id or its name`
 	// +kubebuilder:validation:XValidation:rule=`self.all(g, self.exists_one(h, h == g))`,message=`a security group is listed twice: list it once`
+	// +kubebuilder:validation:XValidation:rule=`self.map(g, bytes(g).size()).sum() <= 4096`,message=`the names are too long together: write at most 4096 bytes in all, or ids`
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 }
 

@@ -98,11 +98,12 @@ type NetworkPortSpec struct {
 	MAC string `json:"mac,omitempty"`
 
 	// securityGroups are the ids or names of the port's security groups in
-	// Neutron, at most 16. A name means a group of the project of the Network's
-	// credentials; it is refused on a Network of another namespace. An empty list
-	// means no group at all. The default is securityGroupRefs, then those of the
-	// Network, then those of its class, then the cloud's choice, as a rule the
-	// project's group "default". They can change later.
+	// Neutron, at most 16, with at most 4 KiB in all. A name means a group of the
+	// project of the Network's credentials; it is refused on a Network of another
+	// namespace. An empty list means no group at all. The default is
+	// securityGroupRefs, then those of the Network, then those of its class, then
+	// the cloud's choice, as a rule the project's group "default". They can change
+	// later.
 	// +neutron:attribute=port.security_groups,mutable=true,removed=kept,privilege=tenant
 	// +optional
 	// +listType=atomic
@@ -110,6 +111,7 @@ type NetworkPortSpec struct {
 	// +kubebuilder:validation:items:MaxLength=255
 	// +kubebuilder:validation:items:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a security group: write its id or its name`
 	// +kubebuilder:validation:XValidation:rule=`self.all(g, self.exists_one(h, h == g))`,message=`a security group is listed twice: list it once`
+	// +kubebuilder:validation:XValidation:rule=`self.map(g, bytes(g).size()).sum() <= 4096`,message=`the names are too long together: write at most 4096 bytes in all, or ids`
 	SecurityGroups []string `json:"securityGroups,omitzero"`
 
 	// securityGroupRefs are the names of SecurityGroups of this object's
@@ -245,10 +247,12 @@ type NetworkPortStatus struct {
 
 	// portID is the port's id in Neutron.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	PortID string `json:"portID,omitempty"`
 
 	// mac is the port's hardware address.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	MAC string `json:"mac,omitempty"`
 
 	// addresses are the port's addresses.
@@ -289,10 +293,13 @@ type NetworkPortStatus struct {
 // PortFloatingIPStatus is a port's floating IP.
 type PortFloatingIPStatus struct {
 	// id is the floating IP's id in Neutron.
+	// +kubebuilder:validation:MaxLength=64
 	ID string `json:"id"`
 	// address is the address in the external network.
+	// +kubebuilder:validation:MaxLength=64
 	Address string `json:"address"`
 	// externalNetworkID is the id of the external network.
+	// +kubebuilder:validation:MaxLength=64
 	ExternalNetworkID string `json:"externalNetworkID"`
 }
 
@@ -300,11 +307,14 @@ type PortFloatingIPStatus struct {
 type PortAddress struct {
 	// address is the address and its subnet's prefix length, such as
 	// 192.168.0.7/16.
+	// +kubebuilder:validation:MaxLength=64
 	Address string `json:"address"`
 	// gateway is the address of the subnet's router; unset where there is none.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	Gateway string `json:"gateway,omitempty"`
 	// subnetID is the subnet's id in Neutron.
+	// +kubebuilder:validation:MaxLength=64
 	SubnetID string `json:"subnetID"`
 }
 

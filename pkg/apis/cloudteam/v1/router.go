@@ -101,6 +101,7 @@ type RouterRoute struct {
 // RouterStatus is the observed state of a network's router.
 type RouterStatus struct {
 	// id is the router's id in Neutron.
+	// +kubebuilder:validation:MaxLength=64
 	ID string `json:"id"`
 	// existing is true when the router is not the network's own.
 	// +optional
@@ -108,6 +109,7 @@ type RouterStatus struct {
 	// externalNetworkID is the id of the external network that the network's
 	// own router leads to.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	ExternalNetworkID string `json:"externalNetworkID,omitempty"`
 	// externalIPs are the external addresses of the network's own router.
 	// +optional

@@ -49,6 +49,7 @@ type SecurityGroupSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule=`self.map(r, has(r.remoteGroup) ? r.remoteGroup.size() : 0).sum() <= 8192`,message=`the names in remoteGroup are too long together: write at most 8192 characters in all`
 	Rules []SecurityGroupRule `json:"rules,omitempty"`
 
 	// description is a text for people. Neutron shows it in front of the
@@ -215,6 +216,7 @@ type SecurityGroupStatus struct {
 
 	// securityGroupID is the group's id in Neutron.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	SecurityGroupID string `json:"securityGroupID,omitempty"`
 
 	// ruleCount is how many rules the group has in Neutron.

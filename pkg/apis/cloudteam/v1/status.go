@@ -86,11 +86,14 @@ type ResourceStatus struct {
 // CloudStatus identifies a project in a cloud.
 type CloudStatus struct {
 	// endpoint is the address of the Neutron API.
+	// +kubebuilder:validation:MaxLength=512
 	Endpoint string `json:"endpoint"`
 	// region is the region of the endpoint, if the cloud has regions.
 	// +optional
+	// +kubebuilder:validation:MaxLength=255
 	Region string `json:"region,omitempty"`
 	// projectID is the id of the project that the resources belong to.
+	// +kubebuilder:validation:MaxLength=64
 	ProjectID string `json:"projectID"`
 }
 

@@ -50,6 +50,10 @@ type Network struct {
 // +kubebuilder:validation:XValidation:rule=`!has(self.mtu) || self.mtu >= 1280 || self.mtu < 68 || ($isNotIPv6(self)) && (!has(self.additionalSubnets) || self.additionalSubnets.all(s, $isNotIPv6(s)))`,fieldPath=`.mtu`,message=`IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5): write 1280 or more, or leave mtu out`
 // +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || $subnet(s.cidr, c).all(c, $isDisjoint(c)))`,fieldPath=`.additionalSubnets`,messageExpression=`'another subnet of this Network has some of the same addresses: %s; write ranges that do not overlap'.format(['%s'.format([$overlappingSubnets])])`
 //
+// All subnets together may have as many entries as one. The API server and the controllers keep them in memory.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || $entries(self) + self.additionalSubnets.map(s, $entries(s)).sum() <= 160`,fieldPath=`.additionalSubnets`,message=`the subnets have too many entries together: write at most 160 allocationPools, dnsServers, hostRoutes, serviceTypes and reservedFor in all, or another Network`
+//
 // +kubebuilder:validation:XValidation:rule=`!has(self.cloud) || !has(self.className)`,fieldPath=`.className`,message=`a Network with a cloud of its own has no class: leave cloud or className out`
 //
 // +kubebuilder:validation:XValidation:rule=`$isManaged || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed network must exist already: write its id in import.id, or leave managementPolicy out to create one`
@@ -88,9 +92,10 @@ type NetworkSpec struct {
 	// additionalSubnets are further subnets of the network, at most 7, such as an
 	// IPv6 subnet beside an IPv4 one. Their cidrs must not overlap each other or
 	// the cidr above. The cidr or the subnetPool identifies a subnet: another
-	// value means another subnet. The default is none. They can be added and
-	// removed later. A removed subnet that is in use is deleted when it is no
-	// longer in use.
+	// value means another subnet. All subnets together have at most 160
+	// allocationPools, dnsServers, hostRoutes, serviceTypes and reservedFor. The
+	// default is none. They can be added and removed later. A removed subnet that
+	// is in use is deleted when it is no longer in use.
 	// +neutron:attribute=network.subnets,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=atomic
@@ -150,9 +155,10 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self == 'none' || self.matches('^([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?[.])+$') && !self.matches('[.][0-9]+[.]$')`,message=`not a DNS domain: write labels of letters, digits and hyphens, the last one not of digits alone, each with a full stop after it, such as "example.org.", or "none"`
 	DNSDomain string `json:"dnsDomain,omitempty"`
 
-	// tags are the network's tags in Neutron, at most 64. An empty list means no
-	// tags at all. They cost one more request after the network is created. The
-	// default is what others set in Neutron. They can change later.
+	// tags are the network's tags in Neutron, at most 64, with at most 4 KiB in
+	// all. An empty list means no tags at all. They cost one more request after
+	// the network is created. The default is what others set in Neutron. They can
+	// change later.
 	// +neutron:attribute=network.tags,mutable=true,removed=back,privilege=tenant
 	// +optional
 	// +listType=atomic
@@ -160,6 +166,7 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:items:MaxLength=255
 	// +kubebuilder:validation:items:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a tag: write 1 to 255 printable characters`
 	// +kubebuilder:validation:XValidation:rule=`self.all(t, self.exists_one(u, u == t))`,message=`a tag is listed twice: list it once`
+	// +kubebuilder:validation:XValidation:rule=`self.map(t, bytes(t).size()).sum() <= 4096`,message=`the tags are too long together: write at most 4096 bytes in all`
 	Tags []string `json:"tags,omitzero"`
 
 	// qosPolicy is the id or the name of a QoS policy; "none" means no policy. It
@@ -183,9 +190,9 @@ type NetworkSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MaxLength=255
+	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`self.all(p, self.exists_one(q, q == p))`,message=`a project is listed twice: list it once`
-	// +kubebuilder:validation:items:XValidation:rule=`self != '' && self != '*' && !self.matches('[\\x00-\\x20\\x7f]')`,message=`not a project's id: write one as "openstack project list" shows it, or shared: true for all projects`
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches('^[-_.:A-Za-z0-9]+$')`,message=`not a project's id: write one as "openstack project list" shows it, or shared: true for all projects`
 	SharedWith []string `json:"sharedWith,omitzero"`
 
 	// shared says whether all projects of the cloud may use the network. By
@@ -467,6 +474,7 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=255
 	// +kubebuilder:validation:items:XValidation:rule=`self.matches('^(compute|network|neutron|baremetal):[^\\x00-\\x1f\\x7f]*$')`,message=`not a device owner: write one that begins with "compute:", "network:", "neutron:" or "baremetal:", such as "compute:nova"`
+	// +kubebuilder:validation:XValidation:rule=`self.map(t, bytes(t).size()).sum() <= 4096`,message=`the device owners are too long together: write at most 4096 bytes in all`
 	ServiceTypes []string `json:"serviceTypes,omitempty"`
 
 	// reservedFor are the users whose ports get addresses from the subnet, at most
@@ -594,6 +602,7 @@ type NetworkStatus struct {
 
 	// networkID is the network's id in Neutron.
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	NetworkID string `json:"networkID,omitempty"`
 
 	// mtu is the network's maximum transmission unit in bytes.
@@ -619,15 +628,19 @@ type NetworkStatus struct {
 // SubnetStatus is a subnet as it was last seen.
 type SubnetStatus struct {
 	// id is the subnet's id in Neutron.
+	// +kubebuilder:validation:MaxLength=64
 	ID string `json:"id"`
 	// cidr is the subnet's network address and prefix length.
+	// +kubebuilder:validation:MaxLength=64
 	CIDR string `json:"cidr"`
 	// subnetPool is the spec's name for the subnet pool of the cidr. It is unset
 	// if the spec declares the cidr.
 	// +optional
+	// +kubebuilder:validation:MaxLength=255
 	SubnetPool string `json:"subnetPool,omitempty"`
 	// gateway is the address of the subnet's router, or "none".
 	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	Gateway string `json:"gateway,omitempty"`
 	// ipv6AddressMode is how hosts get addresses in an IPv6 subnet, if Neutron
 	// assigns them.

@@ -31,11 +31,12 @@ type NetworkPortSpecApplyConfiguration struct {
 	// chooses one when it is unset. It cannot change later.
 	MAC *string `json:"mac,omitempty"`
 	// securityGroups are the ids or names of the port's security groups in
-	// Neutron, at most 16. A name means a group of the project of the Network's
-	// credentials; it is refused on a Network of another namespace. An empty list
-	// means no group at all. The default is securityGroupRefs, then those of the
-	// Network, then those of its class, then the cloud's choice, as a rule the
-	// project's group "default". They can change later.
+	// Neutron, at most 16, with at most 4 KiB in all. A name means a group of the
+	// project of the Network's credentials; it is refused on a Network of another
+	// namespace. An empty list means no group at all. The default is
+	// securityGroupRefs, then those of the Network, then those of its class, then
+	// the cloud's choice, as a rule the project's group "default". They can change
+	// later.
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 	// securityGroupRefs are the names of SecurityGroups of this object's
 	// namespace, at most 16. The port is in their groups and in those of

@@ -16,6 +16,8 @@ import (
 // Rules that compare with the old object are on this type and not on SubnetSpec: Kubernetes finds no old value of an
 // element of a list. A $name is a fragment; see SubnetSpec.
 //
+// All subnets together may have as many entries as one. The API server and the controllers keep them in memory.
+//
 // Neutron fixes a subnet's IPv6 modes when it creates the subnet. A subnet that is removed and declared again later is
 // another subnet.
 //
@@ -28,9 +30,10 @@ type NetworkSpecApplyConfiguration struct {
 	// additionalSubnets are further subnets of the network, at most 7, such as an
 	// IPv6 subnet beside an IPv4 one. Their cidrs must not overlap each other or
 	// the cidr above. The cidr or the subnetPool identifies a subnet: another
-	// value means another subnet. The default is none. They can be added and
-	// removed later. A removed subnet that is in use is deleted when it is no
-	// longer in use.
+	// value means another subnet. All subnets together have at most 160
+	// allocationPools, dnsServers, hostRoutes, serviceTypes and reservedFor. The
+	// default is none. They can be added and removed later. A removed subnet that
+	// is in use is deleted when it is no longer in use.
 	AdditionalSubnets []SubnetSpecApplyConfiguration `json:"additionalSubnets,omitempty"`
 	// description is a text for people. Neutron shows it in front of the
 	// controller's ownership marker. It has at most 173 characters, so that both
@@ -56,9 +59,10 @@ type NetworkSpecApplyConfiguration struct {
 	// cloud needs Neutron's extension dns-integration. The default is what others
 	// set in Neutron. It can change later.
 	DNSDomain *string `json:"dnsDomain,omitempty"`
-	// tags are the network's tags in Neutron, at most 64. An empty list means no
-	// tags at all. They cost one more request after the network is created. The
-	// default is what others set in Neutron. They can change later.
+	// tags are the network's tags in Neutron, at most 64, with at most 4 KiB in
+	// all. An empty list means no tags at all. They cost one more request after
+	// the network is created. The default is what others set in Neutron. They can
+	// change later.
 	Tags []string `json:"tags,omitempty"`
 	// qosPolicy is the id or the name of a QoS policy; "none" means no policy. It
 	// applies to the network's ports that have no policy of their own. A project

@@ -23,8 +23,8 @@ type PortAttachmentApplyConfiguration struct {
 	Mode *cloudteamv1.AttachmentMode `json:"mode,omitempty"`
 	// vlan is the VLAN of the port on its trunk; only in the mode trunk.
 	VLAN *int32 `json:"vlan,omitempty"`
-	// parentPortID is the id in Neutron of the trunk's parent port; only in the mode
-	// trunk.
+	// parentPortID is the id in Neutron of the trunk's parent port; only in the
+	// mode trunk.
 	ParentPortID *string `json:"parentPortID,omitempty"`
 	// parentMAC is the hardware address of the trunk's interface on the node; only
 	// in the mode trunk, and only if the node does not know parentPortID.
