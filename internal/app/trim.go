@@ -253,9 +253,9 @@ func trimOwn(own metav1.Object, kept annotations, status *cloudteamv1.ResourceSt
 	controller.LimitStatus(status)
 }
 
-// keepPart takes from an object that is larger than controller.MaxKept one part after another until it is not, and marks
-// it. Then its controller changes nothing for it; see controller.TooLarge. What is left MUST be enough to find, keep and delete
-// what the object has in Neutron, and what others read of it to count it or to wait for it.
+// keepPart takes from an object that is larger than controller.MaxKept one part after another until it is not, and
+// marks it. Then its controller changes nothing for it; see controller.TooLarge. What is left MUST be enough to find,
+// keep and delete what the object has in Neutron, and what others read of it to count it or to wait for it.
 func keepPart(object metav1.Object, less ...func()) {
 	for _, take := range less {
 		if deepSize(object) <= controller.MaxKept {

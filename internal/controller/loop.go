@@ -69,6 +69,7 @@ type Loop struct {
 	watches    []watch
 	after      []later
 	tally      tally
+	spreads    spreads
 
 	mu sync.Mutex
 	// paused has the keys whose last sync failed, and the time of their next sync.
@@ -197,6 +198,13 @@ func (l *Loop) Enqueue(keys ...cache.ObjectName) {
 	}
 }
 
+// add adds keys to the queue, and ends no delay.
+func (l *Loop) add(keys ...cache.ObjectName) {
+	for _, key := range keys {
+		l.queue.Add(key)
+	}
+}
+
 // ServeBackends sets what tells the backend that a key's sync may wait for, such as its cloud. All syncs of one backend
 // hold only a share of the workers, so that a backend that hangs delays no other. backend is called for each key that
 // is enqueued. It MUST be quick, safe for concurrent use and not call the Loop; no lock that it takes may be held while
@@ -248,9 +256,7 @@ func (l *Loop) HandlerOf(keysOf func(metav1.Object) []cache.ObjectName) cache.Re
 				l.recordHandler("Resync", is, nil)
 			case sameDeclaration(old, updated):
 				l.recordHandler("Update of status", is, keysOf)
-				for _, key := range append(keysOf(old), keysOf(updated)...) {
-					l.queue.Add(key)
-				}
+				l.add(append(keysOf(old), keysOf(updated)...)...)
 			default:
 				l.recordHandler("Update", is, keysOf)
 				l.enqueueOf(keysOf, was, is)

@@ -73,9 +73,8 @@ func NewController(
 		c.Watch(caches.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
 		// A Pod may be in its cache before its ReplicaSet is. It counts for its Deployment once both are.
 		c.Watch(caches.ReplicaSets.Informer(), c.HandlerOf(c.keysOfReplicaSet)),
-		c.Watch(caches.Networks.Informer(), c.HandlerOf(func(network metav1.Object) []cache.ObjectName {
-			return c.keysDeclaring(cache.MetaObjectToName(network))
-		})),
+		c.Watch(caches.Networks.Informer(),
+			controller.HandlerOfMany[*cloudteamv1.Network](c.Loop, controller.KeyOf, c.keysDeclaring, nil)),
 	)
 }
 

@@ -104,14 +104,14 @@ func NewController(
 	return c, errors.Join(
 		c.Watch(informer, controller.FollowLine(&own.waiting, wants)),
 		c.Watch(informer, controller.HandlerOfPart(c.Loop, own.rivals, sameLead)),
-		c.Watch(to.Ports.Informer(), controller.HandlerOfPart(c.Loop, own.leadingTo, samePort)),
-		c.Watch(to.Networks.Informer(), controller.HandlerOfPart(c.Loop, onNetwork, sameNetwork)),
+		c.Watch(to.Ports.Informer(), controller.HandlerOfMany(c.Loop, controller.KeyOf, own.leadingTo, samePort)),
+		c.Watch(to.Networks.Informer(), controller.HandlerOfMany(c.Loop, controller.KeyOf, onNetwork, sameNetwork)),
 	)
 }
 
 // leadingTo names the FloatingIPs whose specs name a NetworkPort.
-func (k *kind) leadingTo(port metav1.Object) (keys []cache.ObjectName) {
-	for _, obj := range controller.FloatingIPsTo(k.floating, cache.MetaObjectToName(port)) {
+func (k *kind) leadingTo(port cache.ObjectName) (keys []cache.ObjectName) {
+	for _, obj := range controller.FloatingIPsTo(k.floating, port) {
 		keys = append(keys, cache.MetaObjectToName(obj))
 	}
 	return keys
@@ -158,10 +158,10 @@ func samePort(was, is *cloudteamv1.NetworkPort) bool {
 
 // toPortsOn gives the function that names the FloatingIPs that lead to the NetworkPorts on a Network. Its class says
 // whether they may, and its router leads there.
-func (k *kind) toPortsOn(ports cache.Indexer) func(metav1.Object) []cache.ObjectName {
-	return func(network metav1.Object) (keys []cache.ObjectName) {
-		for _, port := range controller.PortsOn(ports, cache.MetaObjectToName(network)) {
-			keys = append(keys, k.leadingTo(port)...)
+func (k *kind) toPortsOn(ports cache.Indexer) func(cache.ObjectName) []cache.ObjectName {
+	return func(network cache.ObjectName) (keys []cache.ObjectName) {
+		for _, port := range controller.PortsOn(ports, network) {
+			keys = append(keys, k.leadingTo(cache.MetaObjectToName(port))...)
 		}
 		return keys
 	}

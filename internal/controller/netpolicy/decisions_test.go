@@ -501,20 +501,15 @@ func TestPortsThatPoliciesDecideAbout(t *testing.T) {
 		w.add("elsewhere", func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkName = "another" })
 		w.add("b", func(p *cloudteamv1.NetworkPort) { p.Namespace, p.Spec.NetworkNamespace = "other", "team" })
 		want := []string{"team/a"}
-		obj := w.policies.objects.List()[0].(*Object)
-		if got := names(w.policies.PortsOf(obj)); !cmp.Equal(got, want) {
-			t.Errorf("a policy decides about %v, want %v", got, want)
+		places := PlacesOf(w.policies.objects.List()[0].(*Object))
+		if len(places) != 1 || !cmp.Equal(names(w.policies.PortsAt(places[0])), want) {
+			t.Errorf("a policy decides about %v, want %v", places, want)
 		}
-		if got := w.policies.PortsOf(&cloudteamv1.Network{}); got != nil {
-			t.Errorf("a Network decides about %v", names(got))
+		if got := PlacesOf(&cloudteamv1.Network{}); got != nil {
+			t.Errorf("a Network decides about %v", got)
 		}
-		group := w.wantGroups("policy-db", "policy-web")["policy-db"]
-		if got := names(w.policies.PortsIn(group)); !cmp.Equal(got, want) {
-			t.Errorf("in a policy's group are %v, want %v", got, want)
-		}
-		group.Annotations = nil
-		if got := names(w.policies.PortsIn(group)); got != nil {
-			t.Errorf("in a user's group are %v", got)
+		if got := names(w.policies.PortsOf("team")); !cmp.Equal(got, want) {
+			t.Errorf("in the namespace's groups may be %v, want %v", got, want)
 		}
 	})
 }

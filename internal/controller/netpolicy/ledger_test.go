@@ -83,7 +83,7 @@ func TestAnEventOfAnotherKindLooksAtNoMorePoliciesIfThereAreMore(t *testing.T) {
 			w.policies.objects = store
 			looks[n] = map[string]int{}
 			for kind, handle := range map[string]func() []cache.ObjectName{
-				"SecurityGroup": func() []cache.ObjectName { w.policies.PortsIn(group); return ofMade(group) },
+				"SecurityGroup": func() []cache.ObjectName { w.policies.PortsOf("team"); return ofMade(group) },
 				"NetworkPort":   func() []cache.ObjectName { return w.c.ofPort(port) },
 				"Network": func() []cache.ObjectName {
 					return w.c.ofNetwork(&cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}})

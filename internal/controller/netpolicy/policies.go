@@ -208,11 +208,28 @@ func (p *Policies) wake(namespace string, policies []*Object) {
 // that long a change may be delayed for ports that run.
 const settlesAfter = 10 * time.Second
 
-// Changed records that a policy, of which some state is given, is new, has changed, or is gone. Whoever decides about
-// ports by Member or Settling MUST call it before that.
-func (p *Policies) Changed(some metav1.Object) {
-	p.note(some)
-	p.settle(some.GetNamespace())
+// Changed records an event of a policy with its states, as handlers get them; nil for one that is new or gone. Whoever
+// decides about ports by Member or Settling MUST call it before that.
+func (p *Policies) Changed(was, is any) {
+	old, oldOK := was.(*Object)
+	updated, ok := is.(*Object)
+	same := oldOK && ok && old.UID == updated.UID && SamePolicy(old, updated)
+	for _, state := range []any{was, is} {
+		if gone, missed := state.(cache.DeletedFinalStateUnknown); missed {
+			state = gone.Obj
+		}
+		if some, err := meta.Accessor(state); err == nil {
+			p.note(some)
+			if !same {
+				p.settle(some.GetNamespace())
+			}
+		}
+	}
+}
+
+// SamePolicy reports whether two states of a policy are the same for ports.
+func SamePolicy(was, is *Object) bool {
+	return was.Generation == is.Generation && is.Generation != 0 && was.Read == is.Read && slices.Equal(was.On, is.On)
 }
 
 // settle records that policies of a namespace have changed.
@@ -445,26 +462,37 @@ func (p *Policies) Pods() cache.SharedIndexInformer { return p.caches.Pods.Infor
 // SameForPolicies reports whether two states of a Pod are the same for what selects it.
 func SameForPolicies(was, is *corev1.Pod) bool { return maps.Equal(was.Labels, is.Labels) }
 
-// PortsOf gives the NetworkPorts that a MultiNetworkPolicy may decide about: those of its namespace on its Networks.
-func (p *Policies) PortsOf(obj metav1.Object) (ports []*cloudteamv1.NetworkPort) {
-	o, ok := obj.(*Object)
-	if !ok {
-		return nil
-	}
-	for _, on := range o.On {
-		ports = append(ports, p.portsOn(on, o.Namespace)...)
-	}
-	return ports
+// Place is the ports of a namespace on a Network, about which a policy of the namespace may decide.
+type Place struct {
+	Namespace string
+	On        cache.ObjectName
 }
 
-// PortsIn gives the NetworkPorts that policies may have put into a SecurityGroup: if it is a group of policies, all
-// that these may decide about. It is called for each event, so it asks no selector.
-func (p *Policies) PortsIn(group metav1.Object) (ports []*cloudteamv1.NetworkPort) {
-	if p == nil || group.GetAnnotations()[consumer.AnnotationMadeFor] != MadeFor {
+// PlacesOf gives the places of a policy.
+func PlacesOf(obj metav1.Object) (places []Place) {
+	o, ok := obj.(*Object)
+	if !ok {
+		return nil // its last state is unknown
+	}
+	for _, on := range o.On {
+		places = append(places, Place{o.Namespace, on})
+	}
+	return places
+}
+
+// PortsAt gives the NetworkPorts at a place.
+func (p *Policies) PortsAt(at Place) []*cloudteamv1.NetworkPort {
+	return p.portsOn(at.On, at.Namespace)
+}
+
+// PortsOf gives the NetworkPorts that the policies of a namespace may decide about, and so may have put into their
+// groups. It asks no selector.
+func (p *Policies) PortsOf(namespace string) (ports []*cloudteamv1.NetworkPort) {
+	if p == nil {
 		return nil
 	}
-	for _, on := range p.ledger.networksOf(group.GetNamespace()) {
-		ports = append(ports, p.portsOn(on, group.GetNamespace())...)
+	for _, on := range p.ledger.networksOf(namespace) {
+		ports = append(ports, p.portsOn(on, namespace)...)
 	}
 	return ports
 }

@@ -375,7 +375,7 @@ func TestWithoutPoliciesNothingIsLacking(t *testing.T) {
 	if lacks := none.Lacks(port); lacks != "" {
 		t.Errorf("it lacks %q", lacks)
 	}
-	if group := (&cloudteamv1.SecurityGroup{}); none.PortsIn(group) != nil || !none.HasSynced() {
+	if none.PortsOf("team") != nil || !none.HasSynced() {
 		t.Error("there are policies")
 	}
 }

@@ -149,12 +149,11 @@ func groupOf(
 	}
 	group, err := groups.SecurityGroups(ref.Namespace).Get(ref.Name)
 	switch {
-	case apierrors.IsNotFound(err):
-		return "", groupNotReady(ref, obj, "does not exist. Create it, or name another one"), nil, nil
-	case err != nil:
+	case err != nil && !apierrors.IsNotFound(err):
 		return "", nil, nil, err
-	case group.Status.SecurityGroupID == "" || group.Status.AppliedGeneration == 0:
-		return "", groupNotReady(ref, obj, "is not Ready. Run kubectl describe to see why"), nil, nil
+	case err != nil || group.Status.SecurityGroupID == "" || group.Status.AppliedGeneration == 0:
+		// One text for both: each port that names a group that comes and goes would write its status each time.
+		return "", groupNotReady(ref, obj, "does not exist, or is not Ready. Create it, or see kubectl describe"), nil, nil
 	case elsewhere(group, on):
 		return "", groupElsewhere(ref, obj), nil, nil
 	case group.DeletionTimestamp != nil:
@@ -200,26 +199,48 @@ func groupElsewhere(ref types.NamespacedName, obj *cloudteamv1.NetworkPort) *man
 		obj.Network())))
 }
 
-// portsIn gives the function that names the NetworkPorts in the group of a SecurityGroup.
-func portsIn(ports, networks cache.Indexer, by *netpolicy.Policies) func(metav1.Object) []cache.ObjectName {
-	return func(group metav1.Object) (keys []cache.ObjectName) {
-		name := cache.MetaObjectToName(group)
-		for _, port := range slices.Concat(controller.PortsIn(ports, networks, name), by.PortsIn(group)) {
-			keys = append(keys, cache.MetaObjectToName(port))
+// inGroup is what ports may be in: a SecurityGroup, or any group of the MultiNetworkPolicies of a namespace, without a
+// name.
+type inGroup cache.ObjectName
+
+// groupsOf names what a SecurityGroup is to ports.
+func groupsOf(group metav1.Object) []inGroup {
+	of := []inGroup{inGroup(cache.MetaObjectToName(group))}
+	if group.GetAnnotations()[consumer.AnnotationMadeFor] == netpolicy.MadeFor {
+		of = append(of, inGroup{Namespace: group.GetNamespace()})
+	}
+	return of
+}
+
+// portsIn gives the function that names the NetworkPorts that may be in a group.
+func portsIn(ports, networks cache.Indexer, by *netpolicy.Policies) func(inGroup) []cache.ObjectName {
+	return func(group inGroup) (keys []cache.ObjectName) {
+		var in []*cloudteamv1.NetworkPort
+		if group.Name == "" {
+			in = by.PortsOf(group.Namespace)
+		} else {
+			in = controller.PortsIn(ports, networks, cache.ObjectName(group))
 		}
-		return keys
+		return keysOfAll(in)
 	}
 }
 
-// portsUnder gives the function that names the NetworkPorts that a MultiNetworkPolicy may decide about, whose change it
-// records.
-func portsUnder(by *netpolicy.Policies) func(metav1.Object) []cache.ObjectName {
-	return func(obj metav1.Object) (keys []cache.ObjectName) {
-		by.Changed(obj)
-		for _, port := range by.PortsOf(obj) {
-			keys = append(keys, cache.MetaObjectToName(port))
-		}
-		return keys
+func keysOfAll(ports []*cloudteamv1.NetworkPort) []cache.ObjectName {
+	keys := make([]cache.ObjectName, len(ports))
+	for i, port := range ports {
+		keys[i] = cache.MetaObjectToName(port)
+	}
+	return keys
+}
+
+// underPolicies gives the handler for MultiNetworkPolicies, whose changes it records first.
+func underPolicies(l *controller.Loop, by *netpolicy.Policies) cache.ResourceEventHandler {
+	keysOf := func(place netpolicy.Place) []cache.ObjectName { return keysOfAll(by.PortsAt(place)) }
+	ports := controller.HandlerOfMany(l, netpolicy.PlacesOf, keysOf, netpolicy.SamePolicy)
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(obj any, initial bool) { by.Changed(nil, obj); ports.OnAdd(obj, initial) },
+		UpdateFunc: func(was, is any) { by.Changed(was, is); ports.OnUpdate(was, is) },
+		DeleteFunc: func(obj any) { by.Changed(obj, nil); ports.OnDelete(obj) },
 	}
 }
 

@@ -64,13 +64,13 @@ func TestAPortWaitsForItsSecurityGroupWithoutACall(t *testing.T) {
 			w.API.Create(w.T, group("web", "g-web"))
 		}},
 		"that has no group yet": {of(group("web", ""), func(g *cloudteamv1.SecurityGroup) { g.Status.Conditions = nil }),
-			"SecurityGroup team/web is not Ready", func(w *world) {
+			"SecurityGroup team/web does not exist, or is not Ready", func(w *world) {
 				w.editGroup("web", func(g *cloudteamv1.SecurityGroup) { g.Status = group("web", "g-web").Status })
 			}},
 		"whose rules are not there yet": {of(group("web", "g-web"), func(g *cloudteamv1.SecurityGroup) {
 			g.Status.AppliedGeneration = 0
 			g.Status.Conditions = controller.SetState(nil, 1, controller.Reconciling("QuotaExceeded", "full"))
-		}), "SecurityGroup team/web is not Ready", func(w *world) {
+		}), "SecurityGroup team/web does not exist, or is not Ready", func(w *world) {
 			w.editGroup("web", func(g *cloudteamv1.SecurityGroup) { g.Status = group("web", "g-web").Status })
 		}},
 		"that is not Ready any more": {of(group("web", "g-web"), func(g *cloudteamv1.SecurityGroup) {

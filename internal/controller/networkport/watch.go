@@ -110,13 +110,13 @@ func NewController(
 	}
 	if groups != nil {
 		in := portsIn(informer.GetIndexer(), networks.Informer().GetIndexer(), by)
-		handler := controller.HandlerOfPart(c.Loop, in, sameGroup)
+		handler := controller.HandlerOfMany(c.Loop, groupsOf, in, sameGroup)
 		if err := c.Watch(groups.Informer(), handler); err != nil {
 			return nil, err
 		}
 	}
 	if by != nil {
-		err := errors.Join(c.WatchOptional(by.Informer, c.HandlerOf(portsUnder(by))),
+		err := errors.Join(c.WatchOptional(by.Informer, underPolicies(c.Loop, by)),
 			c.WatchOptional(by.Pods(), controller.HandlerOfPart(c.Loop, by.OfPod, netpolicy.SameForPolicies)))
 		if err != nil {
 			return nil, err
@@ -203,7 +203,7 @@ func noMoreRoom(was, is *cloudteamv1.Network) bool {
 
 // networkHandler gives the event handlers for Networks. A Network's status says what its ports may be, and when.
 func networkHandler(c *Controller, ports cache.Indexer) cache.ResourceEventHandler {
-	return controller.HandlerOfPart(c.Loop, portsOf(ports), sameForPorts)
+	return controller.HandlerOfMany(c.Loop, controller.KeyOf, portsOf(ports), sameForPorts)
 }
 
 // sameForPorts reports whether two states of a Network are the same for its ports. Each audit that counts other
@@ -223,13 +223,8 @@ func sameForPorts(was, is *cloudteamv1.Network) bool {
 }
 
 // portsOf gives the function that names the NetworkPorts on a Network.
-func portsOf(ports cache.Indexer) func(metav1.Object) []cache.ObjectName {
-	return func(on metav1.Object) []cache.ObjectName {
-		found := controller.PortsOn(ports, cache.MetaObjectToName(on))
-		keys := make([]cache.ObjectName, len(found))
-		for i, port := range found {
-			keys[i] = cache.MetaObjectToName(port)
-		}
-		return keys
+func portsOf(ports cache.Indexer) func(cache.ObjectName) []cache.ObjectName {
+	return func(on cache.ObjectName) []cache.ObjectName {
+		return keysOfAll(controller.PortsOn(ports, on))
 	}
 }

@@ -406,15 +406,16 @@ func TestAMachineWakesItsPods(t *testing.T) {
 	waiting := launcher("team", "waiting", "run-1")
 	c := newMachines(t, runs(), openNetwork(), machinePort(""), waiting, running("has", time.Now()))
 	key, pod := webMachine.Key(), cache.MetaObjectToName(waiting)
-	network := openNetwork()
-	network.DeletionTimestamp = &metav1.Time{}
+	going := openNetwork()
+	going.DeletionTimestamp = &metav1.Time{}
+	withGoing := newMachines(t, runs(), going, machinePort(""), waiting)
 	for what, of := range map[string]struct{ keys, want []cache.ObjectName }{
 		"the virtual machine":     {c.keysOfMachine(runs()[0]), []cache.ObjectName{pod, key}},
 		"its instance":            {c.keysOfMachine(runs()[1]), []cache.ObjectName{pod, key}},
 		"a Pod":                   {c.keysOfPod(waiting), []cache.ObjectName{pod, key}},
 		"the port":                {c.keysOfPort(machinePort("")), []cache.ObjectName{key, pod, cache.NewObjectName("team", "has")}},
 		"the caches, once full":   {c.keysOfMachines(), []cache.ObjectName{key}},
-		"a Network that is going": {c.keysOfNetwork(network), []cache.ObjectName{pod, key}},
+		"a Network that is going": {withGoing.keysOfNetwork(cache.MetaObjectToName(going)), []cache.ObjectName{pod, key}},
 	} {
 		if !slices.Equal(of.keys, of.want) {
 			t.Errorf("%s wakes %v, want %v", what, of.keys, of.want)

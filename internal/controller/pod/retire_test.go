@@ -105,24 +105,26 @@ func TestRetire(t *testing.T) {
 func TestAStatefulSetWakesThePodsOfItsPorts(t *testing.T) {
 	port := consumer.NewPortOfSlot("db-2-net-0", consumer.Slot{Namespace: "team", Set: "db", Number: 2}, requestFor("net"))
 	port.UID = "port"
-	c := newIdle(t, port)
+	network := openNetwork()
+	c := newIdle(t, port, network)
 	want := cache.NewObjectName("team", "db-2")
 	plain := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db"}}
-	network := openNetwork()
-	network.DeletionTimestamp = &metav1.Time{}
 	for what, keys := range map[string][]cache.ObjectName{
-		"the StatefulSet":              c.keysOfStatefulSet(set),
+		"the StatefulSet":              c.keysOfStatefulSet(workloadOf(set)[0]),
 		"the port":                     c.keysOfPort(port),
-		"a Network that is going":      c.keysOfNetwork(network),
 		"a Pod without networks of it": c.keysOfPod(plain),
 	} {
 		if len(keys) != 1 || keys[0] != want {
 			t.Errorf("%s wakes %v, want %s", what, keys, want)
 		}
 	}
-	if keys := c.keysOfNetwork(openNetwork()); len(keys) > 0 {
+	on := cache.MetaObjectToName(network)
+	if keys := c.keysOfNetwork(on); len(keys) > 0 {
 		t.Errorf("a Network that stays wakes %v", keys)
+	}
+	if keys := newIdle(t, port).keysOfNetwork(on); len(keys) != 1 || keys[0] != want {
+		t.Errorf("a Network that is gone wakes %v, want %s", keys, want)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
@@ -83,9 +84,10 @@ func NewController(
 	return c, errors.Join(
 		c.Watch(from.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
 		c.Watch(from.Ports.Informer(), c.HandlerOf(c.keysOfPort)),
-		c.Watch(from.Networks.Informer(), c.HandlerOf(c.keysOfNetwork)),
-		c.Watch(from.ReplicaSets.Informer(), controller.HandlerOfPart(c.Loop, c.keysOfReplicaSet, sameOwners)),
-		c.Watch(from.StatefulSets.Informer(), controller.HandlerOfPart(c.Loop, c.keysOfStatefulSet, sameSlots)),
+		c.Watch(from.Networks.Informer(),
+			controller.HandlerOfMany[*cloudteamv1.Network](c.Loop, controller.KeyOf, c.keysOfNetwork, nil)),
+		c.Watch(from.ReplicaSets.Informer(), controller.HandlerOfMany(c.Loop, workloadOf, c.keysOfReplicaSet, sameOwners)),
+		c.Watch(from.StatefulSets.Informer(), controller.HandlerOfMany(c.Loop, workloadOf, c.keysOfStatefulSet, sameSlots)),
 	)
 }
 
@@ -163,11 +165,23 @@ func sameOwners(was, is *appsv1.ReplicaSet) bool {
 	return equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences)
 }
 
-func (c *Controller) keysOfReplicaSet(object metav1.Object) []cache.ObjectName {
-	if set, ok := object.(*appsv1.ReplicaSet); ok {
-		return keysWaiting(c.caches.PodsOfReplicaSet(set))
-	}
-	return nil
+// workload identifies a ReplicaSet or a StatefulSet.
+type workload struct {
+	cache.ObjectName
+	uid types.UID
+}
+
+func workloadOf(object metav1.Object) []workload {
+	return []workload{{cache.MetaObjectToName(object), object.GetUID()}}
+}
+
+// object is what the caches find its Pods by.
+func (w workload) object() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Name, UID: w.uid}
+}
+
+func (c *Controller) keysOfReplicaSet(set workload) []cache.ObjectName {
+	return keysWaiting(c.caches.PodsOfReplicaSet(set.object()))
 }
 
 // sameSlots reports whether two states of a StatefulSet are the same for the ports of its slots.
@@ -179,9 +193,9 @@ func sameSlots(was, is *appsv1.StatefulSet) bool {
 }
 
 // keysOfStatefulSet names the Pods that wait for a StatefulSet to be known, and those that its ports were made for.
-func (c *Controller) keysOfStatefulSet(set metav1.Object) []cache.ObjectName {
-	keys := keysWaiting(c.caches.PodsOfStatefulSet(set))
-	for _, port := range c.caches.PortsMadeFor(consumer.StatefulSetKind, cache.MetaObjectToName(set)) {
+func (c *Controller) keysOfStatefulSet(set workload) []cache.ObjectName {
+	keys := keysWaiting(c.caches.PodsOfStatefulSet(set.object()))
+	for _, port := range c.caches.PortsMadeFor(consumer.StatefulSetKind, set.ObjectName) {
 		if slot, ok := consumer.SlotOf(port); ok {
 			keys = append(keys, slot.Key())
 		}
@@ -214,12 +228,12 @@ func (c *Controller) keysOfMachines() []cache.ObjectName {
 	return keys
 }
 
-// keysOfNetwork names the Pods that wait for a Network. If it is being deleted, it also names those whose ports on it
-// wait for them.
-func (c *Controller) keysOfNetwork(network metav1.Object) []cache.ObjectName {
-	key := cache.MetaObjectToName(network)
+// keysOfNetwork names the Pods that wait for a Network. If it is being deleted, or gone, it also names those whose ports
+// on it wait for them.
+func (c *Controller) keysOfNetwork(key cache.ObjectName) []cache.ObjectName {
 	keys := c.keysDeclaring(key)
-	if network.GetDeletionTimestamp() == nil {
+	if network, err := c.caches.Networks.Lister().Networks(key.Namespace).Get(key.Name); err == nil &&
+		network.DeletionTimestamp == nil {
 		return keys
 	}
 	for _, port := range controller.PortsOn(c.caches.Ports.Informer().GetIndexer(), key) {

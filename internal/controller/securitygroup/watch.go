@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -103,7 +102,7 @@ func NewController(
 	if err != nil {
 		return nil, err
 	}
-	err = c.Watch(groups.Informer(), controller.HandlerOfPart(c.Loop, own.about, sameForOthers))
+	err = c.Watch(groups.Informer(), controller.HandlerOfMany(c.Loop, controller.KeyOf, own.about, sameForOthers))
 	if err != nil || in == nil {
 		return c, err
 	}
@@ -114,9 +113,8 @@ func NewController(
 }
 
 // about names the SecurityGroups that have rules about another one of their namespace.
-func (k *kind) about(other metav1.Object) (keys []cache.ObjectName) {
-	name := cache.MetaObjectToName(other).String()
-	for _, obj := range controller.Indexed[*cloudteamv1.SecurityGroup](k.indexer, indexAbout, name) {
+func (k *kind) about(other cache.ObjectName) (keys []cache.ObjectName) {
+	for _, obj := range controller.Indexed[*cloudteamv1.SecurityGroup](k.indexer, indexAbout, other.String()) {
 		keys = append(keys, cache.MetaObjectToName(obj))
 	}
 	return keys

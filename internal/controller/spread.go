@@ -1,0 +1,180 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// spreadStep is how many keys are enqueued before others who compute have their turn.
+	spreadStep = 256
+	// restPerKey and longestRest are how long a source rests after its keys were enqueued. With 1,000 keys or more, whoever
+	// changes it again and again has at most 2,000 keys in a second synced for it. One with few is followed at once.
+	restPerKey, longestRest = time.Millisecond, 5 * time.Second
+)
+
+// spreads enqueue the keys of sources on which many objects may depend, such as a Network with its ports. A handler says
+// only that the source has changed, whatever depends on it. A source that changes meanwhile is spread once more.
+// Namespaces are served beside each other, the sources of each one after the other, with a share of the processors.
+type spreads struct {
+	mu sync.Mutex
+	// lines are the sources that wait, by namespace. One that has a line is being served.
+	lines map[string][]*source
+	known map[any]*source
+}
+
+// source is what some objects depend on.
+type source struct {
+	id   any
+	keys func() []cache.ObjectName
+	// within is the namespace whose share it takes.
+	within string
+	state  sourceState
+	// looks is whether the keys' delays after failures end.
+	looks bool
+}
+
+type sourceState int
+
+const (
+	waits sourceState = iota
+	// rests is that of a source that is being spread, or was a moment ago.
+	rests
+	// returns is that of one that has changed meanwhile.
+	returns
+)
+
+// HandlerOfMany is HandlerOfPart for objects of another kind on each of which any number of synced objects may depend.
+// Its handlers cost the same however many do, and however often the object changes: sourcesOf names what they depend on,
+// few for each object, and keysOf the keys for one of these. keysOf is called some time after the events, and once for
+// many of them, from another goroutine. It MUST NOT depend on the object's state.
+//
+// Without same, all updates count but resyncs, and one of the status ends no delay, as with HandlerOf. Objects that exist
+// when the handler is registered cause nothing: all synced objects are enqueued then.
+func HandlerOfMany[T metav1.Object, S comparable](
+	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
+) cache.ResourceEventHandler {
+	type id struct {
+		relation *S // tells apart those of two handlers
+		source   S
+	}
+	relation := new(S)
+	follow := func(what string, looks bool, states ...any) {
+		var seen []S
+		for _, state := range states {
+			object, err := objectOf(state)
+			if err != nil {
+				continue // HandlerOf tells of it where it is its own kind
+			}
+			for _, s := range sourcesOf(object) {
+				if slices.Contains(seen, s) {
+					continue
+				}
+				seen = append(seen, s)
+				keys := func() []cache.ObjectName { return keysOf(s) }
+				l.recordHandler(what, state, func(metav1.Object) []cache.ObjectName { return keys() })
+				l.spread(&source{id: id{relation, s}, keys: keys, within: object.GetNamespace(), looks: looks})
+			}
+		}
+	}
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			if !initial {
+				follow("Add", true, obj)
+			}
+		},
+		UpdateFunc: func(was, is any) {
+			old, oldOK := was.(T)
+			updated, ok := is.(T)
+			looks := true
+			switch known := oldOK && ok && old.GetUID() == updated.GetUID(); {
+			case known && same != nil && same(old, updated), known && old.GetResourceVersion() == updated.GetResourceVersion():
+				return
+			case known && same == nil:
+				looks = !sameDeclaration(old, updated)
+			}
+			follow("Update", looks, was, is)
+		},
+		DeleteFunc: func(obj any) { follow("Delete", true, obj) },
+	}
+}
+
+// spread has the keys of a source enqueued.
+func (l *Loop) spread(s *source) {
+	l.spreads.mu.Lock()
+	defer l.spreads.mu.Unlock()
+	if known := l.spreads.known[s.id]; known != nil {
+		if known.state == rests {
+			known.state, known.looks = returns, false
+		}
+		known.looks = known.looks || s.looks
+		return
+	}
+	if l.spreads.known == nil {
+		l.spreads.known, l.spreads.lines = map[any]*source{}, map[string][]*source{}
+	}
+	l.spreads.known[s.id] = s
+	l.line(s)
+}
+
+// line puts a source into its namespace's line. The caller holds mu.
+func (l *Loop) line(s *source) {
+	s.state = waits
+	line, served := l.spreads.lines[s.within]
+	l.spreads.lines[s.within] = append(line, s)
+	if !served {
+		go l.serve(s.within)
+	}
+}
+
+// serve spreads the sources of a namespace until none waits.
+func (l *Loop) serve(namespace string) {
+	for {
+		l.spreads.mu.Lock()
+		line := l.spreads.lines[namespace]
+		if len(line) == 0 {
+			delete(l.spreads.lines, namespace)
+			l.spreads.mu.Unlock()
+			return
+		}
+		s := line[0]
+		line[0], l.spreads.lines[namespace] = nil, line[1:]
+		s.state = rests
+		add := l.Enqueue
+		if !s.looks {
+			add = l.add
+		}
+		l.spreads.mu.Unlock()
+
+		n := l.inSteps(namespace, s.keys, add)
+		time.AfterFunc(min(time.Duration(n)*restPerKey, longestRest), func() {
+			l.spreads.mu.Lock()
+			defer l.spreads.mu.Unlock()
+			if s.state == returns {
+				l.line(s)
+			} else {
+				delete(l.spreads.known, s.id)
+			}
+		})
+	}
+}
+
+// inSteps adds keys, and returns how many there were.
+func (l *Loop) inSteps(
+	namespace string, keysOf func() []cache.ObjectName, add func(...cache.ObjectName),
+) (n int) {
+	_, leave := l.processors.Enter(context.Background(), namespace)
+	keys := keysOf()
+	for step := range slices.Chunk(keys, spreadStep) {
+		add(step...)
+		leave()
+		_, leave = l.processors.Enter(context.Background(), namespace)
+	}
+	leave()
+	return len(keys)
+}

@@ -1,0 +1,130 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// dependents are as many keys of a namespace.
+func dependents(namespace string, n int) (keys []cache.ObjectName) {
+	for i := range n {
+		keys = append(keys, cache.NewObjectName(namespace, fmt.Sprint("port-", i)))
+	}
+	return keys
+}
+
+// TestAnObjectOfManyCostsItsHandlersLittle: whoever changes it again and again has its dependents synced seldom, and
+// after the last change once more.
+func TestAnObjectOfManyCostsItsHandlersLittle(t *testing.T) {
+	const n, edits = 3000, 1000
+	onBench(t, func(t *testing.T, b *bench) {
+		asked := 0
+		keysOf := func(on cache.ObjectName) []cache.ObjectName {
+			asked++
+			return dependents(on.Namespace, n)
+		}
+		h := HandlerOfMany(b.loop, KeyOf, keysOf, func(was, is *cloudteamv1.Network) bool {
+			return was.Generation == is.Generation
+		})
+		b.run(1)
+		h.OnAdd(object("a", "1", 1), true)
+		pass(time.Minute)
+		if asked != 0 {
+			t.Error("the first list has them synced again")
+		}
+		for i := range edits {
+			h.OnUpdate(object("a", fmt.Sprint(i), int64(i)), object("a", fmt.Sprint(i+1), int64(i+1)))
+			pass(10 * time.Millisecond) // ten seconds in all
+		}
+		last := time.Now()
+		pass(time.Minute)
+		if asked > 5 {
+			t.Errorf("after %d edits, the keys were asked for %d times", edits, asked)
+		}
+		for _, key := range dependents("team", n) {
+			if at := b.at(key); len(at) == 0 || at[len(at)-1].Before(last) {
+				t.Fatalf("%s is not synced after the last edit", key)
+			}
+		}
+		before := asked
+		h.OnUpdate(object("a", "1", 1), object("a", "2", 1))
+		pass(time.Minute)
+		if asked != before {
+			t.Error("what changes nothing for them has them synced")
+		}
+		h.OnDelete(object("a", "1", 1))
+		pass(time.Minute)
+		if asked != before+1 {
+			t.Errorf("after a deletion, the keys were asked for %d times", asked-before)
+		}
+	})
+}
+
+// TestAnObjectOfFewIsFollowedAtOnce, also one whose namespace has another of many.
+func TestAnObjectOfFewIsFollowedAtOnce(t *testing.T) {
+	onBench(t, func(t *testing.T, b *bench) {
+		keysOf := func(on cache.ObjectName) []cache.ObjectName {
+			if on.Name == "many" {
+				return dependents(on.Namespace, 5000)
+			}
+			return []cache.ObjectName{keyA}
+		}
+		h := HandlerOfMany[*cloudteamv1.Network](b.loop, KeyOf, keysOf, nil)
+		b.run(1)
+		h.OnAdd(object("many", "1", 1), false)
+		synctest.Wait()
+		for i := range 3 {
+			h.OnUpdate(object("many", "1", 1), object("many", "2", 2))
+			h.OnAdd(object("few", "1", 1), false)
+			pass(5 * time.Millisecond)
+			b.wantSyncs(keyA, i+1)
+		}
+	})
+}
+
+// TestAStatusOfManyEndsNoDelay, as with HandlerOf.
+func TestAStatusOfManyEndsNoDelay(t *testing.T) {
+	onBench(t, func(t *testing.T, b *bench) {
+		b.does = func(context.Context, cache.ObjectName) (Result, error) { return Result{}, wait(time.Hour) }
+		b.run(1)
+		b.loop.Enqueue(keyA)
+		synctest.Wait()
+		keysOf := func(cache.ObjectName) []cache.ObjectName { return []cache.ObjectName{keyA} }
+		h := HandlerOfMany[*cloudteamv1.Network](b.loop, KeyOf, keysOf, nil)
+		h.OnUpdate(object("a", "1", 1), object("a", "1", 1)) // a resync
+		h.OnUpdate(object("a", "1", 1), object("a", "2", 1))
+		pass(time.Minute)
+		b.wantSyncs(keyA, 1)
+		h.OnUpdate(object("a", "1", 1), object("a", "2", 2))
+		pass(time.Minute)
+		b.wantSyncs(keyA, 2)
+	})
+}
+
+// TestASourceIsAskedForEachOfItsStates: what an object names in one of its states is told of the change, too.
+func TestASourceIsAskedForEachOfItsStates(t *testing.T) {
+	onBench(t, func(t *testing.T, b *bench) {
+		of := func(obj metav1.Object) []string { return []string{obj.GetResourceVersion()} }
+		keysOf := func(version string) []cache.ObjectName {
+			return []cache.ObjectName{cache.NewObjectName("team", version)}
+		}
+		h := HandlerOfMany[*cloudteamv1.Network](b.loop, of, keysOf, nil)
+		b.run(1)
+		h.OnUpdate(object("a", "1", 1), object("a", "2", 2))
+		h.OnUpdate(object("a", "2", 2), object("a", "3", 3))
+		pass(time.Minute)
+		for _, version := range []string{"1", "2", "3"} {
+			if len(b.at(cache.NewObjectName("team", version))) == 0 {
+				t.Errorf("what depends on state %s is not synced", version)
+			}
+		}
+	})
+}
