@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -46,29 +47,46 @@ func (a *APIServer) runCluster() {
 	}
 }
 
-// all reads the objects of a resource into typed ones, oldest first.
+// typed is a stored object as its type. Stored objects are replaced, and not changed.
+type typed struct {
+	of   *object
+	read any
+}
+
+// all reads the objects of a resource into typed ones, oldest first. Copy what you change.
 func all[T any](a *APIServer, resource string) (list []*T) {
-	for _, obj := range a.sorted(a.of(resource)) {
-		list = append(list, into[T](obj))
+	k := a.of(resource)
+	for _, obj := range a.sorted(k) {
+		known := k.typed[key(obj)]
+		if known.of != obj {
+			read := new(T)
+			if err := json.Unmarshal([]byte(jsonOf(obj.Object)), read); err != nil {
+				panic(err) // the client wrote it from the same type
+			}
+			known = typed{obj, read}
+			k.typed[key(obj)] = known
+		}
+		list = append(list, known.read.(*T))
 	}
 	return list
 }
 
-func into[T any](obj *object) *T {
-	typed := new(T)
-	if err := json.Unmarshal([]byte(jsonOf(obj.Object)), typed); err != nil {
-		panic(err) // the client wrote it from the same type
+// put stores a typed object, new where it has no UID.
+func put[T metav1.Object](a *APIServer, resource string, obj T) {
+	k := a.of(resource)
+	if known, ok := k.typed[types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}]; ok &&
+		known.of == k.objects[key(known.of)] && equality.Semantic.DeepEqual(known.read, obj) {
+		return
 	}
-	return typed
+	putContent(a, k, obj)
 }
 
-// put stores a typed object, new where it has no UID.
-func put[T metav1.Object](a *APIServer, resource string, typed T) {
+func putContent(a *APIServer, k *kind, typed metav1.Object) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
 		panic(err) // it is a type of the API
 	}
-	k, obj := a.of(resource), &object{Object: content}
+	obj := &object{Object: content}
 	if obj.GetUID() == "" {
 		if _, err := a.create(k, obj); err != nil {
 			return // its name is taken for a while
@@ -133,10 +151,11 @@ func (a *APIServer) emptyNamespaces() {
 	}
 }
 
-// adopted gives the live objects that a controller owns; orphans of its labels become its own.
+// adopted gives copies of the live objects that a controller owns; orphans of its labels become its own.
 func adopted[T any, O interface {
 	*T
 	metav1.Object
+	DeepCopy() *T
 }](
 	a *APIServer, resource string, owner metav1.Object, kind schema.GroupVersionKind, selector *metav1.LabelSelector,
 ) (owned []O) {
@@ -144,20 +163,21 @@ func adopted[T any, O interface {
 	if err != nil {
 		return nil
 	}
-	for _, typed := range all[T](a, resource) {
-		obj := O(typed)
+	for _, read := range all[T](a, resource) {
+		obj := O(read)
 		if obj.GetNamespace() != owner.GetNamespace() {
 			continue
 		}
 		by := metav1.GetControllerOf(obj)
 		if by == nil && owner.GetDeletionTimestamp() == nil && obj.GetDeletionTimestamp() == nil && selector != nil &&
 			matches.Matches(labels.Set(obj.GetLabels())) {
+			obj = obj.DeepCopy()
 			obj.SetOwnerReferences(append(obj.GetOwnerReferences(), *metav1.NewControllerRef(owner, kind)))
 			put(a, resource, obj)
 			by = metav1.GetControllerOf(obj)
 		}
 		if by != nil && by.UID == owner.GetUID() {
-			owned = append(owned, obj)
+			owned = append(owned, obj.DeepCopy())
 		}
 	}
 	return owned
@@ -178,6 +198,7 @@ func (a *APIServer) deploy() {
 		if d.DeletionTimestamp != nil {
 			continue
 		}
+		d = d.DeepCopy()
 		hash := hashOf(d.Spec.Template)
 		var current *appsv1.ReplicaSet
 		var older []*appsv1.ReplicaSet
@@ -277,6 +298,7 @@ func (a *APIServer) replicate() {
 		if rs.DeletionTimestamp != nil {
 			continue
 		}
+		rs = rs.DeepCopy()
 		var live []*corev1.Pod
 		kind := appsv1.SchemeGroupVersion.WithKind("ReplicaSet")
 		for _, pod := range adopted[corev1.Pod](a, "pods", rs, kind, rs.Spec.Selector) {
@@ -328,6 +350,7 @@ func (a *APIServer) number() {
 		if set.DeletionTimestamp != nil {
 			continue
 		}
+		set = set.DeepCopy()
 		kind := appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 		byName := map[string]*corev1.Pod{}
 		for _, pod := range adopted[corev1.Pod](a, "pods", set, kind, set.Spec.Selector) {
@@ -374,9 +397,11 @@ func (a *APIServer) runPods() {
 		case pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0 || pod.Status.Phase != corev1.PodPending:
 		case pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
 		case pod.Spec.NodeName == "":
+			pod = pod.DeepCopy()
 			pod.Spec.NodeName = "node"
 			put(a, "pods", pod)
 		default:
+			pod = pod.DeepCopy()
 			pod.Status.Phase = corev1.PodRunning
 			pod.Status.Conditions = append(slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 				return c.Type == corev1.PodReady

@@ -41,6 +41,8 @@ type kind struct {
 	merger *merger
 
 	objects map[types.NamespacedName]*object
+	// typed are those of them that the cluster's controllers have read.
+	typed map[types.NamespacedName]typed
 	// changes are all that there were, oldest first. Watches read on from any of them.
 	changes []change
 }
@@ -112,7 +114,7 @@ func newStore(crds ...string) (*store, error) {
 }
 
 func (s *store) add(k *kind) {
-	k.objects = map[types.NamespacedName]*object{}
+	k.objects, k.typed = map[types.NamespacedName]*object{}, map[types.NamespacedName]typed{}
 	s.kinds[k.resource] = k
 }
 
