@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/policy"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
@@ -103,8 +105,9 @@ func (p *process) peak(t *testing.T) int {
 const goMemoryLimit = 460
 
 // TestTenantsCannotFillTheMemory has tenants write as many annotations as Kubernetes admits, on objects of all kinds that
-// the controller watches, and the largest Networks. It holds that neither the leader nor its standby needs more than config/manager allows, while
-// the objects come, and when the processes begin with all of them. E2E_LARGE_OBJECTS is the number of objects.
+// the controller watches, with the largest Networks and as many of the largest policies. It holds that neither the leader
+// nor its standby needs more than config/manager allows, while the objects come, and when the processes begin with all of
+// them. E2E_LARGE_OBJECTS is the number of objects, half of them Networks, and also of policies.
 func TestTenantsCannotFillTheMemory(t *testing.T) {
 	withProcesses(t)
 	nightly.Only(t, "it makes 256 KiB objects by the hundred and reads what memory the system gave")
@@ -120,11 +123,13 @@ func TestTenantsCannotFillTheMemory(t *testing.T) {
 		grant(t, secrets)
 		spec := inCloud()
 		create(t, large, namespace, secrets, count)
+		createPolicies(t, count)
 		apply(t, secrets, unique(t, secrets), spec)
 	})
 	t.Logf("while %d objects come: %d MiB at most, and the standby %d", count, coming, standby)
 	leader, alike := pair(t, func() {})
-	t.Logf("with %d objects of 256 KiB and more: %d MiB at most, and the standby %d; %d before", count, leader, alike, before)
+	t.Logf("with %d objects of 256 KiB and more, and as many policies: %d MiB at most, and the standby %d; %d before",
+		count, leader, alike, before)
 	if most := max(coming, standby, leader, alike); most > goMemoryLimit {
 		t.Errorf("it needs %d MiB, more than %d", most, goMemoryLimit)
 	}
@@ -206,7 +211,30 @@ func largest() cloudteamv1.NetworkSpec {
 	return spec
 }
 
-// create makes a number of objects with annotations, in equal parts of each kind, and as many Secrets as of a kind.
+// createPolicies makes policies that are as large as one may be that is used, as many in a namespace as are kept whole.
+func createPolicies(t *testing.T, count int) {
+	t.Helper()
+	const whole = 256 // see package netpolicy
+	rules := strings.TrimSuffix(strings.Repeat("{}, ", 480), ", ")
+	content := "{podSelector: {}, policyTypes: [Ingress], ingress: [" + rules + "]}"
+	object, err := harness.Policy("team", "largest", "absent", content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parsed, problems, _ := policy.Parse(object); len(problems) > 0 || len(parsed.In) < 480 {
+		t.Fatalf("the policy has %d rules: %q", len(parsed.In), problems)
+	}
+	var namespace string
+	for n := range count {
+		if n%whole == 0 {
+			namespace = newNamespace(t)
+		}
+		putPolicy(t, namespace, fmt.Sprint("largest-", n), "absent", content)
+	}
+}
+
+// create makes a number of objects with annotations: half are Networks, the others in equal parts of each kind. It makes
+// a quarter as many Secrets.
 func create(t *testing.T, annotations map[string]string, namespace, secrets string, count int) {
 	t.Helper()
 	labels := map[string]string{"app": "large"}
@@ -217,31 +245,60 @@ func create(t *testing.T, annotations map[string]string, namespace, secrets stri
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.com/stay"}},
 		},
 	}
-	options := metav1.CreateOptions{}
+	options, v1 := metav1.CreateOptions{}, networks.CloudteamV1()
+	others := []func(metav1.ObjectMeta) error{
+		func(meta metav1.ObjectMeta) error {
+			port := &cloudteamv1.NetworkPort{ObjectMeta: meta, Spec: on("absent")}
+			_, err := v1.NetworkPorts(namespace).Create(t.Context(), port, options)
+			return err
+		},
+		func(meta metav1.ObjectMeta) error {
+			_, err := kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: pod.Spec}, options)
+			return err
+		},
+		func(meta metav1.ObjectMeta) error {
+			deployment := &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+				Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pod,
+			}}
+			_, err := kube.AppsV1().Deployments(namespace).Create(t.Context(), deployment, options)
+			return err
+		},
+		func(meta metav1.ObjectMeta) error {
+			group := &cloudteamv1.SecurityGroup{ObjectMeta: meta}
+			for port := range int32(64) {
+				group.Spec.Rules = append(group.Spec.Rules, cloudteamv1.SecurityGroupRule{
+					Direction: cloudteamv1.RuleIngress, Protocol: "tcp", PortRangeMin: new(port + 1),
+					RemoteGroup: fmt.Sprintf("%0128d", port),
+				})
+			}
+			_, err := v1.SecurityGroups(namespace).Create(t.Context(), group, options)
+			return err
+		},
+		func(meta metav1.ObjectMeta) error {
+			floating := &cloudteamv1.FloatingIP{ObjectMeta: meta}
+			floating.Spec.ExternalNetwork = "absent"
+			_, err := v1.FloatingIPs(namespace).Create(t.Context(), floating, options)
+			return err
+		},
+		func(meta metav1.ObjectMeta) error {
+			meta.Annotations = maps.Clone(annotations)
+			meta.Annotations[cloudteamv1.AnnotationFloatingIP] = "absent"
+			_, err := kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{ObjectMeta: meta,
+				Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}}, options)
+			return err
+		},
+	}
 	for n := range count {
 		meta := metav1.ObjectMeta{Name: fmt.Sprint("large-", n), Annotations: annotations}
 		var err error
-		switch n % 4 {
-		case 0:
-			_, err = networks.CloudteamV1().Networks(namespace).Create(t.Context(),
-				&cloudteamv1.Network{ObjectMeta: meta, Spec: largest()}, options)
-			if err == nil {
-				_, err = kube.CoreV1().Secrets(secrets).Create(t.Context(), &corev1.Secret{
-					ObjectMeta: meta, Data: map[string][]byte{"large": make([]byte, 256<<10)},
-				}, options)
-			}
-		case 1:
-			_, err = networks.CloudteamV1().NetworkPorts(namespace).Create(t.Context(),
-				&cloudteamv1.NetworkPort{ObjectMeta: meta, Spec: on("absent")}, options)
-		case 2:
-			_, err = kube.CoreV1().Pods(namespace).Create(t.Context(),
-				&corev1.Pod{ObjectMeta: meta, Spec: pod.Spec}, options)
-		case 3:
-			_, err = kube.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{
-				ObjectMeta: meta,
-				Spec: appsv1.DeploymentSpec{
-					Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pod,
-				},
+		if n%2 == 0 {
+			_, err = v1.Networks(namespace).Create(t.Context(), &cloudteamv1.Network{ObjectMeta: meta, Spec: largest()}, options)
+		} else {
+			err = others[n/2%len(others)](meta)
+		}
+		if err == nil && n%4 == 0 {
+			_, err = kube.CoreV1().Secrets(secrets).Create(t.Context(), &corev1.Secret{
+				ObjectMeta: meta, Data: map[string][]byte{"large": make([]byte, 256<<10)},
 			}, options)
 		}
 		if err != nil {
