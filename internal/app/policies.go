@@ -57,7 +57,7 @@ func (p *process) networkPolicies() (*netpolicy.Policies, error) {
 		p.dynamic, p.options.ResyncPeriod, p.options.Namespace, nil)
 	informer := factory.ForResource(netpolicy.Resource).Informer()
 	p.policies, err = netpolicy.NewPolicies(
-		informer, p.factory.Cloudteam().V1().SecurityGroups().Lister(), caches, p.labelsOfNamespace)
+		informer, p.factory.Cloudteam().V1().SecurityGroups(), caches, p.labelsOfNamespace)
 	if err != nil {
 		return nil, err
 	}

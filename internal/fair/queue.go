@@ -1,89 +1,101 @@
 // Package fair has the queue that lets those who share a resource take turns.
 package fair
 
-import "slices"
+import "container/list"
 
 // Queue is first in, first out within a flow; flows take turns. The zero value is an empty queue. It is not safe for
 // concurrent use.
 type Queue[F, T comparable] struct {
-	waiting map[F][]T
-	// turns are the flows with waiting items; the first one is next.
-	turns []F
-	size  int
+	// turns are the *line of the flows with waiting items; the first one is next.
+	turns list.List
+	lines map[F]*list.Element
+	// places are where the items wait in their lines. They make Remove cost the same whatever else waits: a tenant chooses
+	// how much that is, and others wait for the lock meanwhile.
+	places map[T]*list.Element
+}
+
+// line is the waiting items of a flow.
+type line[F any] struct {
+	flow  F
+	items list.List
 }
 
 // Len returns how many items wait.
-func (q *Queue[F, T]) Len() int { return q.size }
+func (q *Queue[F, T]) Len() int { return len(q.places) }
 
-// Push appends an item to a flow.
+// Push appends an item to a flow. It MUST NOT wait already.
 func (q *Queue[F, T]) Push(flow F, item T) {
-	if q.waiting == nil {
-		q.waiting = map[F][]T{}
+	if q.places == nil {
+		q.lines, q.places = map[F]*list.Element{}, map[T]*list.Element{}
 	}
-	if len(q.waiting[flow]) == 0 {
-		q.turns = append(q.turns, flow)
+	turn, ok := q.lines[flow]
+	if !ok {
+		turn = q.turns.PushBack(&line[F]{flow: flow})
+		q.lines[flow] = turn
 	}
-	q.waiting[flow] = append(q.waiting[flow], item)
-	q.size++
+	q.places[item] = lineOf[F](turn).items.PushBack(item)
 }
 
 // Peek returns the next item without removing it; ok is false if none waits.
 func (q *Queue[F, T]) Peek() (item T, ok bool) {
-	if q.size == 0 {
+	if q.Len() == 0 {
 		return item, false
 	}
-	return q.waiting[q.turns[0]][0], true
+	return firstOf[F, T](q.turns.Front()), true
 }
 
 // Pop removes the next item, which MUST exist, and ends its flow's turn.
-func (q *Queue[F, T]) Pop() T { return q.take(0) }
+func (q *Queue[F, T]) Pop() T { return q.take(q.turns.Front()) }
 
 // PopOf removes the first item of the next flow that may have a turn, and ends that turn. ok is false if none may.
 func (q *Queue[F, T]) PopOf(may func(F) bool) (item T, ok bool) {
-	at := slices.IndexFunc(q.turns, may)
-	if at < 0 {
+	turn := q.next(may)
+	if turn == nil {
 		return item, false
 	}
-	return q.take(at), true
+	return q.take(turn), true
 }
 
 // Has reports whether a flow that may have a turn has items.
-func (q *Queue[F, T]) Has(may func(F) bool) bool { return slices.ContainsFunc(q.turns, may) }
+func (q *Queue[F, T]) Has(may func(F) bool) bool { return q.next(may) != nil }
 
-// Remove removes an item of a flow, and reports whether it was there. It takes time in proportion to the flow's items.
+// Remove removes an item of a flow, and reports whether it was there.
 func (q *Queue[F, T]) Remove(flow F, item T) bool {
-	at := slices.Index(q.waiting[flow], item)
-	if at < 0 {
+	turn, place := q.lines[flow], q.places[item]
+	if turn == nil || place == nil {
 		return false
 	}
-	q.size--
-	q.waiting[flow] = slices.Delete(q.waiting[flow], at, at+1)
-	if len(q.waiting[flow]) == 0 {
-		delete(q.waiting, flow)
-		turn := slices.Index(q.turns, flow)
-		q.turns = slices.Delete(q.turns, turn, turn+1)
+	of := lineOf[F](turn)
+	before := of.items.Len()
+	if of.items.Remove(place); of.items.Len() == before {
+		return false // it waits in another flow
+	}
+	delete(q.places, item)
+	if of.items.Len() == 0 {
+		q.turns.Remove(turn)
+		delete(q.lines, flow)
 	}
 	return true
 }
 
-// take removes the first item of the flow at a place in turns.
-func (q *Queue[F, T]) take(at int) T {
-	flow := q.turns[at]
-	if at == 0 {
-		q.turns = q.turns[1:]
-	} else {
-		q.turns = slices.Delete(q.turns, at, at+1)
+// next returns the turn of the next flow that may have one, or nil.
+func (q *Queue[F, T]) next(may func(F) bool) *list.Element {
+	for turn := q.turns.Front(); turn != nil; turn = turn.Next() {
+		if may(lineOf[F](turn).flow) {
+			return turn
+		}
 	}
-	items := q.waiting[flow]
-	item := items[0]
-	if len(items) == 1 {
-		delete(q.waiting, flow)
-	} else {
-		var none T
-		items[0] = none // lets the garbage collector free it
-		q.waiting[flow] = items[1:]
-		q.turns = append(q.turns, flow)
-	}
-	q.size--
+	return nil
+}
+
+// take removes the first item of a flow, and ends the flow's turn.
+func (q *Queue[F, T]) take(turn *list.Element) T {
+	item := firstOf[F, T](turn)
+	q.turns.MoveToBack(turn)
+	q.Remove(lineOf[F](turn).flow, item)
 	return item
 }
+
+func lineOf[F any](turn *list.Element) *line[F] { return turn.Value.(*line[F]) }
+
+func firstOf[F, T any](turn *list.Element) T { return lineOf[F](turn).items.Front().Value.(T) }

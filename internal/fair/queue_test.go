@@ -1,6 +1,8 @@
 package fair
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -74,6 +76,9 @@ func TestQueue(t *testing.T) {
 					i = rapid.SampledFrom(model).Draw(t, "item")
 				}
 				at := slices.Index(model, i)
+				if q.Remove(i.flow+1, i) {
+					t.Fatalf("Remove(%v) finds it in a flow where it does not wait", i)
+				}
 				if q.Remove(i.flow, i) != (at >= 0) {
 					t.Fatalf("Remove(%v) is wrong with %v", i, model)
 				}
@@ -91,4 +96,48 @@ func TestQueue(t *testing.T) {
 			},
 		})
 	})
+}
+
+// A tenant's edit of its cloud removes all its waiting keys, in any order, while everybody waits for the queue.
+func TestRemoveMovesNoOtherItem(t *testing.T) {
+	for _, n := range []int{100, 1000} {
+		var q Queue[string, int]
+		for i := range n {
+			q.Push("one", i)
+		}
+		places, moved := maps.Clone(q.places), 0
+		for i := n - 1; i > 0; i-- { // a search from the front would meet all others
+			if !q.Remove("one", i) {
+				t.Fatalf("Remove(%d) does not find it", i)
+			}
+			for other, place := range q.places {
+				if places[other] != place {
+					moved++
+				}
+			}
+		}
+		if moved != 0 {
+			t.Errorf("the removals of %d items moved %d times another one", n-1, moved)
+		}
+		if got := q.Pop(); got != 0 || q.Len() != 0 {
+			t.Errorf("what is left is %d and %d more", got, q.Len())
+		}
+	}
+}
+
+// The time of one removal, which includes its Push, MUST NOT depend on how many wait.
+func BenchmarkRemove(b *testing.B) {
+	for _, n := range []int{1000, 10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var q Queue[string, int]
+			for i := range n {
+				q.Push("one", i)
+			}
+			for i := range b.N {
+				last := n + i - 1
+				q.Remove("one", last)
+				q.Push("one", last+1)
+			}
+		})
+	}
 }

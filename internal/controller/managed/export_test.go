@@ -87,6 +87,13 @@ func (r *Reconciler[T]) Memory() (keys int) {
 	return len(r.owned)
 }
 
+// Left is how many objects of a namespace are gone and have resources, and in how many namespaces there are any.
+func (r *Reconciler[T]) Left(namespace string) (objects, namespaces int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.left[namespace]), len(r.left)
+}
+
 // NewMismatchElsewhere is the error of credentials of another namespace that lead elsewhere.
 func NewMismatchElsewhere(kind plan.Kind) error { return mismatchElsewhere(kind) }
 

@@ -21,8 +21,8 @@ type memory[T Object] struct {
 	// blank is true if nothing was created since it was last certain that nothing exists. Otherwise an earlier process may
 	// have created something, whatever a list shows.
 	blank bool
-	// gone is since when the API server has no such object, or zero.
-	gone time.Time
+	// gone is whether the API server has no such object, and its resources could not be removed yet: it is in left.
+	gone bool
 }
 
 // maxGone is how many objects that are gone are remembered of a namespace, until their resources can be removed. A
@@ -91,54 +91,53 @@ func (r *Reconciler[T]) setBlank(obj T, blank bool) {
 func (r *Reconciler[T]) forget(obj T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := cache.MetaObjectToName(obj)
-	rest := slices.DeleteFunc(r.owned[key], func(m *memory[T]) bool { return m.obj.GetUID() == obj.GetUID() })
-	if len(rest) == 0 {
-		delete(r.owned, key)
-		return
-	}
-	r.owned[key] = rest
+	r.drop(obj)
 }
 
-// leave notes that an object is gone and its resources cannot be removed now. It forgets the namespace's first ones
-// beyond maxGone. Their resources are orphans from then on.
-func (r *Reconciler[T]) leave(ctx context.Context, obj T) {
-	fresh := false
-	r.note(obj, func(m *memory[T]) {
-		if fresh = m.gone.IsZero(); fresh {
-			m.gone = time.Now()
-		}
-	})
-	if !fresh {
-		return // a retry adds none
+// drop is forget. The caller MUST hold mu.
+func (r *Reconciler[T]) drop(obj T) {
+	is := func(m *memory[T]) bool { return m.obj.GetUID() == obj.GetUID() }
+	key := cache.MetaObjectToName(obj)
+	deleteFrom(r.owned, key, is)
+	deleteFrom(r.left, key.Namespace, is)
+}
+
+// deleteFrom deletes elements of a map's slice, and the slice with its last one.
+func deleteFrom[K comparable, V any](of map[K][]V, key K, del func(V) bool) {
+	if rest := slices.DeleteFunc(of[key], del); len(rest) > 0 {
+		of[key] = rest
+	} else {
+		delete(of, key)
 	}
-	for _, first := range r.beyond(obj.GetNamespace()) {
+}
+
+// leave notes that an object is gone and its resources cannot be removed now. It forgets the namespace's first one
+// beyond maxGone. Its resources are orphans from then on.
+func (r *Reconciler[T]) leave(ctx context.Context, obj T) {
+	if first, beyond := r.keepGone(obj); beyond {
 		klog.FromContext(ctx).Info("Forgot an object that is gone: its namespace has too many whose resources cannot be "+
 			"removed now; what it has in Neutron is an orphan", "object", klog.KObj(first), "marker", r.ownerOf(first))
-		r.forget(first)
 	}
 }
 
-// beyond gives the first objects of a namespace that are gone, beyond maxGone.
-func (r *Reconciler[T]) beyond(namespace string) (beyond []T) {
+// keepGone adds an object to left, and drops the first one beyond maxGone. It looks at nothing of other namespaces: all
+// syncs wait for mu.
+func (r *Reconciler[T]) keepGone(obj T) (first T, beyond bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var left []*memory[T]
-	for key, memories := range r.owned {
-		for _, m := range memories {
-			if key.Namespace == namespace && !m.gone.IsZero() {
-				left = append(left, m)
-			}
-		}
+	m := r.memoryOf(obj)
+	if m == nil || m.gone {
+		return first, false // a retry adds none
 	}
+	m.gone = true
+	left := append(r.left[obj.GetNamespace()], m)
+	r.left[obj.GetNamespace()] = left
 	if len(left) <= maxGone {
-		return nil
+		return first, false
 	}
-	slices.SortStableFunc(left, func(a, b *memory[T]) int { return a.gone.Compare(b.gone) })
-	for _, m := range left[:len(left)-maxGone] {
-		beyond = append(beyond, m.obj)
-	}
-	return beyond
+	first = left[0].obj
+	r.drop(first)
+	return first, true
 }
 
 // gone gives the objects of a key that may have resources, except the one that exists.

@@ -157,6 +157,19 @@ func TestATenantCannotFillTheMemoryWithGoneObjects(t *testing.T) {
 				if len(got) != managed.MaxGone || slices.Contains(got, "uid-9") || !slices.Contains(got, "uid-10") {
 					t.Errorf("%d objects that are gone are remembered, want the newest %d", len(got), managed.MaxGone)
 				}
+
+				// What is one too many is found among the namespace's own, and nothing is left of what is forgotten.
+				if n, all := w.c.Left(exampleKey.Namespace); n != managed.MaxGone || all != 1 {
+					t.Errorf("%d objects of the namespace are gone, want %d; %d namespaces have any", n, managed.MaxGone, all)
+				}
+				for _, uid := range got {
+					obj := example()
+					obj.UID = uid
+					w.c.Forget(obj)
+				}
+				if n, all := w.c.Left(exampleKey.Namespace); n != 0 || all != 0 {
+					t.Errorf("%d objects of the namespace and %d namespaces are left of what is forgotten", n, all)
+				}
 			})
 		})
 	}

@@ -47,6 +47,8 @@ type Reconciler[T Object] struct {
 	// earlier objects of the name are being removed. A key has no UID, so this is how a deleted object's resources are
 	// found.
 	owned map[cache.ObjectName][]*memory[T]
+	// left has those of owned that are gone, by namespace, the first one first.
+	left map[string][]*memory[T]
 }
 
 // indexUID is the name of the index from UID to object.
@@ -70,6 +72,7 @@ func NewReconciler[T Object](
 
 		acting: time.Now(),
 		owned:  map[cache.ObjectName][]*memory[T]{},
+		left:   map[string][]*memory[T]{},
 	}
 	metric.Register()
 	r.Loop = controller.NewLoop(kind.Controller, r.Sync)

@@ -29,6 +29,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/policy"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
@@ -95,6 +96,7 @@ type Policies struct {
 	ports    cache.Indexer
 	networks listers.NetworkLister
 	groups   listers.SecurityGroupLister
+	made     cache.Indexer // of SecurityGroups, by indexMade
 	caches   *consumer.Caches
 	synced   []cache.InformerSynced
 	// namespace gives the labels of a namespace.
@@ -111,18 +113,30 @@ type Policies struct {
 // indexPorts is the index of NetworkPorts by their namespaces and Networks.
 const indexPorts = "policies/ports"
 
+// indexMade is the index of the SecurityGroups that are made for policies by their namespaces and ids in Neutron.
+const indexMade = "policies/made"
+
+func valueOfMade(namespace, id string) string { return namespace + "/" + id }
+
+func byIDOfMade(group *cloudteamv1.SecurityGroup) []string {
+	if group.Annotations[consumer.AnnotationMadeFor] != MadeFor || group.Status.SecurityGroupID == "" {
+		return nil
+	}
+	return []string{valueOfMade(group.Namespace, group.Status.SecurityGroupID)}
+}
+
 func placeOf(namespace string, on cache.ObjectName) string { return namespace + "/" + on.String() }
 
 // NewPolicies watches the informer of MultiNetworkPolicies, which MUST NOT run yet, and sets its transform. caches are
 // those of the controllers of Pods and Deployments. namespace gives the labels of a namespace.
 func NewPolicies(
-	objects cache.SharedIndexInformer, groups listers.SecurityGroupLister, caches *consumer.Caches,
+	objects cache.SharedIndexInformer, groups informers.SecurityGroupInformer, caches *consumer.Caches,
 	namespace func(name string) labels.Set,
 ) (*Policies, error) {
 	p := &Policies{
 		Informer: objects, objects: objects.GetStore(), ledger: newLedger(), ports: caches.Ports.Informer().GetIndexer(),
-		networks: caches.Networks.Lister(), groups: groups, caches: caches, namespace: namespace,
-		changed: map[string]time.Time{},
+		networks: caches.Networks.Lister(), groups: groups.Lister(), made: groups.Informer().GetIndexer(), caches: caches,
+		namespace: namespace, changed: map[string]time.Time{},
 	}
 	note := func(obj any) {
 		if o, err := meta.Accessor(obj); err == nil {
@@ -148,6 +162,7 @@ func NewPolicies(
 				}
 				return obj, err
 			}),
+			groups.Informer().AddIndexers(cache.Indexers{indexMade: controller.IndexBy(byIDOfMade)}),
 			controller.IndexPorts(caches.Ports.Informer()),
 			caches.Ports.Informer().AddIndexers(cache.Indexers{
 				indexPorts: controller.IndexBy(func(port *cloudteamv1.NetworkPort) []string {
@@ -412,32 +427,26 @@ func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
 			"or is one too many, the Network is not for the namespace, the Pod has more labels than the controller keeps, or "+
 			"its cache is behind. See the Events PolicyIncomplete of the namespace", port.Name)
 	}
-	made, err := p.groups.SecurityGroups(port.Namespace).List(labels.Everything())
-	if err != nil {
-		return err.Error() // a cache gives none
-	}
-	in, joined := len(port.Status.SecurityGroupIDs), 0
-	for _, group := range made {
-		id := group.Status.SecurityGroupID
-		if group.Annotations[consumer.AnnotationMadeFor] != MadeFor {
-			continue
-		}
-		is, wanted := slices.Contains(port.Status.SecurityGroupIDs, id), slices.Contains(m.Groups, group.Name)
+	// It looks at the port's own groups alone: each sync of a Pod asks, and a namespace can have many.
+	for _, name := range m.Groups {
+		group, err := p.groups.SecurityGroups(port.Namespace).Get(name)
 		switch {
-		case wanted && (id == "" || !meta.IsStatusConditionTrue(group.Status.Conditions, cloudteamv1.ConditionReady)):
-			return notReady(group.Name)
-		case wanted && !is:
+		case err != nil || group.Annotations[consumer.AnnotationMadeFor] != MadeFor || group.Status.SecurityGroupID == "" ||
+			!meta.IsStatusConditionTrue(group.Status.Conditions, cloudteamv1.ConditionReady):
+			return notReady(name)
+		case !slices.Contains(port.Status.SecurityGroupIDs, group.Status.SecurityGroupID):
 			return fmt.Sprintf("NetworkPort %s joins the groups of MultiNetworkPolicies that select the Pod", port.Name)
-		case is && !wanted:
-			return fmt.Sprintf("NetworkPort %s leaves the groups of MultiNetworkPolicies that do not select the Pod", port.Name)
-		case wanted:
-			joined++
 		}
 	}
-	switch {
-	case joined < len(m.Groups):
-		return notReady(m.Groups[0])
-	case m.Selected && in > joined:
+	for _, id := range port.Status.SecurityGroupIDs {
+		for _, group := range controller.Indexed[*cloudteamv1.SecurityGroup](
+			p.made, indexMade, valueOfMade(port.Namespace, id)) {
+			if !slices.Contains(m.Groups, group.Name) {
+				return fmt.Sprintf("NetworkPort %s leaves the groups of MultiNetworkPolicies that do not select the Pod", port.Name)
+			}
+		}
+	}
+	if m.Selected && len(port.Status.SecurityGroupIDs) > len(m.Groups) {
 		return fmt.Sprintf("NetworkPort %s leaves the groups that MultiNetworkPolicies do not give it", port.Name)
 	}
 	return ""

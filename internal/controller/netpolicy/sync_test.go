@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/policy"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // world is the controller between an API server that is played and a source of MultiNetworkPolicies.
@@ -61,7 +61,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...control
 		}
 		informer := cache.NewSharedIndexInformer(w.source, &unstructured.Unstructured{}, 0, cache.Indexers{})
 		groups := w.Informers.Cloudteam().V1().SecurityGroups()
-		w.policies, err = NewPolicies(informer, groups.Lister(), caches, func(string) labels.Set { return nil })
+		w.policies, err = NewPolicies(informer, groups, caches, func(string) labels.Set { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,8 +287,7 @@ func (w *world) ready() {
 		w.T.Fatal(err)
 	}
 	for _, g := range found {
-		g.Status.SecurityGroupID = g.Name
-		g.Status.Conditions = controller.SetState(nil, 1, controller.Ready("Available", ""))
+		report(w.T, w, g.Name, g.Name, 1, true)
 	}
 }
 
@@ -321,6 +320,51 @@ func TestAPortLacksNothingOnceItIsInItsGroupsAndNoOthers(t *testing.T) {
 			if lacks := w.policies.Lacks(port); test.lacks == "" && lacks != "" || !strings.Contains(lacks, test.lacks) {
 				t.Errorf("a port of %s in %v lacks %q, want %q", test.app, test.in, lacks, test.lacks)
 			}
+		}
+	})
+}
+
+// counted counts what is asked of the groups in the cache.
+type counted struct {
+	listers.SecurityGroupLister
+	gets, lists int
+}
+
+func (c *counted) SecurityGroups(namespace string) listers.SecurityGroupNamespaceLister {
+	return countedIn{c.SecurityGroupLister.SecurityGroups(namespace), c}
+}
+
+type countedIn struct {
+	listers.SecurityGroupNamespaceLister
+	of *counted
+}
+
+func (c countedIn) Get(name string) (*cloudteamv1.SecurityGroup, error) {
+	c.of.gets++
+	return c.SecurityGroupNamespaceLister.Get(name)
+}
+
+func (c countedIn) List(by labels.Selector) ([]*cloudteamv1.SecurityGroup, error) {
+	c.of.lists++
+	return c.SecurityGroupNamespaceLister.List(by)
+}
+
+// Each sync of a Pod asks what its ports lack, however many groups the namespace has.
+func TestWhatAPortLacksIsFoundWithoutTheGroupsOfOthers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		w.put("db", "ingress", "web")
+		w.ready()
+		all := w.wantGroups("policy-db", "policy-members", "policy-open-egress")
+		in := []string{all["policy-db"].Name, all["policy-open-egress"].Name}
+		port := w.add("p", func(p *cloudteamv1.NetworkPort) { p.Labels["app"], p.Status.SecurityGroupIDs = "db", in })
+		asked := &counted{SecurityGroupLister: w.policies.groups}
+		w.policies.groups = asked
+		if lacks := w.policies.Lacks(port); lacks != "" {
+			t.Errorf("it lacks %q", lacks)
+		}
+		if asked.gets != len(in) || asked.lists != 0 {
+			t.Errorf("it reads %d groups and lists %d times, want its own %d and no list", asked.gets, asked.lists, len(in))
 		}
 	})
 }

@@ -59,7 +59,7 @@ func (w *world) by() *netpolicy.Policies {
 		w.T.Fatal(err)
 	}
 	informer := cache.NewSharedIndexInformer(w.policies, &unstructured.Unstructured{}, 0, cache.Indexers{})
-	by, err := netpolicy.NewPolicies(informer, w.Informers.Cloudteam().V1().SecurityGroups().Lister(), caches,
+	by, err := netpolicy.NewPolicies(informer, w.Informers.Cloudteam().V1().SecurityGroups(), caches,
 		func(string) labels.Set { return nil })
 	if err != nil {
 		w.T.Fatal(err)

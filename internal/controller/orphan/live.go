@@ -17,10 +17,12 @@ import (
 type Live func(ctx context.Context) (uids map[string]bool, err error)
 
 const (
-	// livePage is the most objects in one answer; client-go's pager uses the same limit.
-	livePage = 500
-	// liveTimeout limits the whole read, of any number of pages.
-	liveTimeout = time.Minute
+	// livePage is the most objects in one answer. An object of a tenant can have 1.5 MiB of labels, which is etcd's limit,
+	// and takes a few times as much while it is decoded. So pages are small, and only the UIDs of one are kept.
+	livePage = 16
+	// liveTimeout limits the whole read, of any number of pages. The API server keeps the state that they are of for five
+	// minutes (kube-apiserver --etcd-compaction-interval).
+	liveTimeout = 4 * time.Minute
 )
 
 // ReadLive makes a Live that reads the objects of all owning kinds from an API server. It verifies that the server

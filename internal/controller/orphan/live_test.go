@@ -99,11 +99,47 @@ func TestLiveIsEveryPageOfBothKinds(t *testing.T) {
 	const group = "/apis/cloudteam.ztgame.com/v1/"
 	// No resourceVersion: any would let the API server answer from a cache that is behind.
 	want := []string{
-		"/api/v1/namespaces/kube-system?", group + "networks?limit=500", group + "networks?continue=1&limit=500",
-		group + "networks?continue=2&limit=500", group + "networkports?limit=500",
+		"/api/v1/namespaces/kube-system?", group + "networks?limit=16", group + "networks?continue=1&limit=16",
+		group + "networks?continue=2&limit=16", group + "networkports?limit=16",
 	}
 	if diff := cmp.Diff(want, p.asked); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// TestLiveReadsFewObjectsAtOnce: how large an object is, its tenant chooses.
+func TestLiveReadsFewObjectsAtOnce(t *testing.T) {
+	const (
+		objects = 100
+		largest = 3 << 19   // bytes; etcd takes no larger object
+		memory  = 512 << 20 // bytes; the limit in config/manager
+	)
+	most := 0
+	p := &pages{system: clusterUID}
+	p.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/namespaces/") {
+			return false
+		}
+		// As an API server does, it cuts its pages by the limit.
+		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
+		if err != nil || limit == 0 {
+			limit = objects
+		}
+		var uids []types.UID
+		for i := range objects {
+			uids = append(uids, types.UID(fmt.Sprint("u", i)))
+		}
+		all := slices.Collect(slices.Chunk(uids, limit))
+		p.uids, most = map[string][][]types.UID{"networks": all}, max(most, len(all[0]))
+		return false
+	}
+	got, err := p.read(t)
+	if err != nil || len(got) != objects {
+		t.Errorf("%d of %d objects, %v", len(got), objects, err)
+	}
+	if bytes := most * largest; bytes > memory/16 {
+		t.Errorf("an answer has %d objects, of %d MiB at most; want a sixteenth of the memory, %d MiB", most, bytes>>20,
+			memory/16>>20)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -212,6 +213,8 @@ type dataplane struct {
 	mode   cloudteamv1.AttachmentMode
 	host   string
 	parent inventory.Parent
+	// noID is whether what the node says is its parent's id is none. Then it has no parent.
+	noID bool
 }
 
 // dataplaneOf reads the annotations of a Node. Only the node itself can write them, and a false host concerns only the
@@ -227,20 +230,28 @@ func dataplaneOf(node *metav1.PartialObjectMetadata) dataplane {
 			PortID: node.Annotations[cloudteamv1.AnnotationDataplaneParentPort],
 			MAC:    node.Annotations[cloudteamv1.AnnotationDataplaneParent],
 		}
+		// Neutron takes an id in capitals for the same, and rival would not.
+		if id := of.parent.PortID; id != "" && !plan.IsID(id) {
+			of.parent, of.noID = inventory.Parent{}, true
+		}
 	} else if of.host == "" {
 		of.host = node.Name
 	}
 	return of
 }
 
-// expect has Neutron expect the port where it is wanted. It returns errDisputed for a trunk that two Nodes have.
+// expect has Neutron expect the port where it is wanted. It returns errDisputed for a trunk that two Nodes have, and
+// errNoID for the trunk of a node whose parent has no id.
 func (c *Controller) expect(
 	ctx context.Context, port *cloudteamv1.NetworkPort, wanted *cloudteamv1.PortAttachment,
 ) error {
+	on, _ := c.dataplaneOn(wanted.Node)
+	if on.noID {
+		return errNoID
+	}
 	if rival := c.rival(wanted); rival != "" {
 		return fmt.Errorf("%w: %s", errDisputed, rival)
 	}
-	on, _ := c.dataplaneOn(wanted.Node)
 	return c.clouds.Attach(ctx, port, wanted, inventory.Parent{PortID: wanted.ParentPortID, MAC: on.parent.MAC})
 }
 
@@ -283,6 +294,11 @@ func (c *Controller) attach(
 			"trunk. Ports are attached to neither, and the Pod does not start. Compare the annotations %s and %s of the Nodes. "+
 			"Delete the Node that is gone, or replace the one that names a port that is not its own. Retrying with backoff.",
 			wanted.Node, cloudteamv1.AnnotationDataplaneParent, cloudteamv1.AnnotationDataplaneParentPort)
+	}
+	if errors.Is(err, errNoID) {
+		failed.Message = fmt.Sprintf("The annotation %s of Node %s is not the id of a port: a UUID in lower case. No port "+
+			"is attached to the node's trunk, and the Pod does not start. See where the node's agent reads the id "+
+			"(--network-data). Retrying with backoff.", cloudteamv1.AnnotationDataplaneParentPort, wanted.Node)
 	}
 	if errors.Is(err, ErrForbidden) {
 		failed.Message += " Give the controller credentials that may bind ports, by --binding-cloud."

@@ -74,7 +74,7 @@ func (w *world) Detach(
 	var names []string
 	for _, parent := range parents {
 		names = append(names, nameOf(parent))
-		if w.refuse == nil && (parent.MAC == w.trunk || parent.PortID == "parent-1" && w.trunk == "mac-of-node1") {
+		if w.refuse == nil && (parent.MAC == w.trunk || parent.PortID == parent1 && w.trunk == "mac-of-node1") {
 			w.trunk = ""
 		}
 	}
@@ -82,6 +82,13 @@ func (w *world) Detach(
 	w.Calls.Note("remove %s from the trunk of %s", portID, strings.Join(names, " or "))
 	return w.refuse
 }
+
+// The ids of nodes' ports.
+const (
+	parent1 = "a0000000-0000-4000-8000-000000000001"
+	parent2 = "a0000000-0000-4000-8000-000000000002"
+	parent3 = "a0000000-0000-4000-8000-000000000003"
+)
 
 // nameOf is what a node says of its parent: the port's id, its hardware address, or both.
 func nameOf(parent inventory.Parent) string {
@@ -329,29 +336,29 @@ func TestANodeThatLearnsTheIdOfItsPortKeepsItsPods(t *testing.T) {
 		w.showTrunks()
 		w.showPod("pod-1", "node1", corev1.PodRunning)
 		_ = w.sync("add p1 to the trunk of mac-of-node1", "write status")
-		w.showTrunk("node1", inventory.Parent{PortID: "parent-1", MAC: "mac-of-node1"})
+		w.showTrunk("node1", inventory.Parent{PortID: parent1, MAC: "mac-of-node1"})
 		w.refuse = errors.New("the cloud is away")
-		if err := w.sync("add p1 to the trunk of parent-1 mac-of-node1"); err == nil {
+		if err := w.sync("add p1 to the trunk of " + parent1 + " mac-of-node1"); err == nil {
 			t.Error("it is not retried")
 		}
 		w.want("trunk on node1: False WaitingForPlug")
 		w.refuse = nil
-		_ = w.sync("add p1 to the trunk of parent-1 mac-of-node1", "write status")
+		_ = w.sync("add p1 to the trunk of "+parent1+" mac-of-node1", "write status")
 		w.want("trunk on node1: False WaitingForPlug")
-		if at := w.Get().Status.Attachment; at.ParentPortID != "parent-1" || at.ParentMAC != "" {
+		if at := w.Get().Status.Attachment; at.ParentPortID != parent1 || at.ParentMAC != "" {
 			t.Errorf("the attachment is %+v", at)
 		}
 		if text := fmt.Sprintf("%+v", w.Get().Status); strings.Contains(text, "mac-of-") {
 			t.Errorf("the status has the node's hardware address: %s", text)
 		}
 		// Another interface is another trunk.
-		w.showTrunk("node1", inventory.Parent{PortID: "parent-3", MAC: "third"})
-		add := "add p1 to the trunk of parent-3 third"
+		w.showTrunk("node1", inventory.Parent{PortID: parent3, MAC: "third"})
+		add := "add p1 to the trunk of " + parent3 + " third"
 		w.trunk = "mac-of-node1"
-		_ = w.sync(add, "remove p1 from the trunk of mac-of-node2 or parent-1 or parent-3 third", add, "write status")
+		_ = w.sync(add, "remove p1 from the trunk of "+parent1+" or "+parent3+" third or mac-of-node2", add, "write status")
 		// What it had in another mode goes.
 		w.showNode("node1", ovn)
-		_ = w.sync("remove p1 from the trunk of parent-3", "bind p1 to compute-1", "write status")
+		_ = w.sync("remove p1 from the trunk of "+parent3, "bind p1 to compute-1", "write status")
 		want := cloudteamv1.PortAttachment{Node: "node1", Host: "compute-1", Mode: "ovn", PortID: "p1", PodUID: "pod-1"}
 		if at := w.Get().Status.Attachment; *at != want {
 			t.Errorf("the attachment is %+v, want %+v", at, want)
@@ -362,9 +369,9 @@ func TestANodeThatLearnsTheIdOfItsPortKeepsItsPods(t *testing.T) {
 
 // TestTwoNodesWithOneParent: root on a node can have its agent name the trunk of another one.
 func TestTwoNodesWithOneParent(t *testing.T) {
-	id, mac := inventory.Parent{PortID: "parent-1", MAC: "mac-1"}, inventory.Parent{MAC: "MAC-1"}
+	id, mac := inventory.Parent{PortID: parent1, MAC: "mac-1"}, inventory.Parent{MAC: "MAC-1"}
 	for name, c := range map[string]struct{ one, two inventory.Parent }{
-		"by ids":                {id, inventory.Parent{PortID: "parent-1", MAC: "other"}},
+		"by ids":                {id, inventory.Parent{PortID: parent1, MAC: "other"}},
 		"by hardware addresses": {mac, inventory.Parent{MAC: "mac-1"}},
 		"one of each":           {id, mac},
 	} {
@@ -392,8 +399,8 @@ func TestTwoNodesWithOneParent(t *testing.T) {
 				w.WantEvents("Warning BindingFailed", "Warning BindingFailed")
 
 				// What is attached stays: else one node could disconnect another's Pods.
-				w.showTrunk("node2", inventory.Parent{PortID: "parent-2", MAC: "mac-2"})
-				_ = w.sync("add p1 to the trunk of parent-2 mac-2", "write status")
+				w.showTrunk("node2", inventory.Parent{PortID: parent2, MAC: "mac-2"})
+				_ = w.sync("add p1 to the trunk of "+parent2+" mac-2", "write status")
 				w.showTrunk("node2", c.two)
 				_ = w.sync()
 				w.elsewhere = true
@@ -401,6 +408,47 @@ func TestTwoNodesWithOneParent(t *testing.T) {
 				_ = w.sync()
 				w.want("trunk on node2: False WaitingForPlug")
 			})
+		})
+	}
+}
+
+// TestANodeWhoseParentHasNoIDHasNoParent: Neutron takes the id of another node's port in capitals for the same.
+func TestANodeWhoseParentHasNoIDHasNoParent(t *testing.T) {
+	for _, id := range []string{strings.ToUpper(parent1), parent1 + " ", "x"} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.showTrunk("node1", inventory.Parent{PortID: parent1, MAC: "mac-1"})
+			w.showTrunk("node2", inventory.Parent{PortID: id, MAC: "mac-1"})
+			w.showPod("pod-1", "node2", corev1.PodPending)
+			if err := w.sync("write status"); !errors.Is(err, errNoID) {
+				t.Errorf("%q: error %v, want errNoID: it is not retried", id, err)
+			}
+			w.want("nowhere: False BindingFailed")
+			attached := meta.FindStatusCondition(w.Get().Status.Conditions, cloudteamv1.ConditionAttached)
+			for _, words := range []string{
+				"dataplane-parent-port of Node node2 is not the id", "the Pod does not start", "--network-data",
+			} {
+				if !strings.Contains(attached.Message, words) {
+					t.Errorf("the message lacks %q: %s", words, attached.Message)
+				}
+			}
+			w.WantEvents("Warning BindingFailed")
+			if parents := w.c.parents(); len(parents) != 1 {
+				t.Errorf("the nodes have the parents %v, want that of node1", parents)
+			}
+
+			// The other node's Pods are not disturbed.
+			w.showPod("pod-1", "node1", corev1.PodPending)
+			_ = w.sync("add p1 to the trunk of "+parent1+" mac-1", "write status")
+			w.want("trunk on node1: False WaitingForPlug")
+
+			// What is attached stays until the node says again which port is its own.
+			w.showTrunk("node1", inventory.Parent{PortID: id, MAC: "mac-1"})
+			if err := w.sync(); !errors.Is(err, errNoID) {
+				t.Errorf("%q: error %v, want errNoID", id, err)
+			}
+			w.want("trunk on node1: False WaitingForPlug")
+			w.showTrunk("node1", inventory.Parent{PortID: parent1, MAC: "mac-1"})
+			_ = w.sync()
 		})
 	}
 }

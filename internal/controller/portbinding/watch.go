@@ -53,6 +53,8 @@ var (
 	ErrNotYet = errors.New("the port's cloud is not known yet")
 	// errDisputed says that two Nodes have one trunk.
 	errDisputed = errors.New("another Node says that the same port is the parent of its trunk")
+	// errNoID says that a Node names its trunk's parent by something that is no id.
+	errNoID = errors.New("what the Node says is the id of its trunk's parent port is no id")
 )
 
 // Controller syncs NetworkPorts with the nodes of their Pods. Make it with NewController.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -195,18 +194,23 @@ func (b Binder) same(here, there client.Identity) bool {
 
 // Parent is the parent port of a node's trunk, as the node knows it.
 type Parent struct {
-	// PortID is the port's id; empty if the node does not know it.
+	// PortID is the port's id as Neutron writes it, see plan.IsID; empty if the node does not know it.
 	PortID string
 	// MAC is the port's hardware address. Any project may give a port of its own the same one.
 	MAC string
 }
 
-// Same reports whether two are one port.
+// Same reports whether two are one port. AddSubport refuses a text that Neutron takes for another one's, and Same does
+// not.
 func (p Parent) Same(other Parent) bool {
 	if p.PortID != "" && other.PortID != "" {
 		return p.PortID == other.PortID
 	}
-	return p.MAC != "" && strings.EqualFold(p.MAC, other.MAC)
+	return p.hasMAC(other.MAC)
+}
+
+func (p Parent) hasMAC(mac string) bool {
+	return p.MAC != "" && canonicalMAC(p.MAC) == canonicalMAC(mac)
 }
 
 // wireParent is a port as the parent of a trunk.
@@ -324,7 +328,11 @@ func (b Binder) trunkOf(ctx context.Context, cloud *client.Cloud, op string, par
 	case len(found) > 1:
 		return wireTrunk{}, invalid(fmt.Sprintf("%d trunks have parent ports with the hardware address of the node: have "+
 			"the node's agent read the id of its port (--network-data)", len(found)))
-	case parent.PortID != "" && !strings.EqualFold(found[0].MAC, parent.MAC):
+	case parent.PortID != "" && parent.PortID != found[0].ID, parent.PortID == "" && !parent.hasMAC(found[0].MAC):
+		// MySQL compares texts without letter case and trailing blanks. A node could pass for another one.
+		return wireTrunk{}, invalid("the node does not write the id or the hardware address of its port as Neutron does: " +
+			"see where the node's agent reads the id (--network-data)")
+	case !parent.hasMAC(found[0].MAC):
 		return wireTrunk{}, invalid("the port " + parent.PortID + ", which the node says is its own, has another hardware " +
 			"address than the node: see where the node's agent reads the id (--network-data)")
 	}

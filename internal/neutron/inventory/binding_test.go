@@ -35,7 +35,15 @@ func TestABindingThatFailsIsNone(t *testing.T) {
 // boundPort has an Inventory of an emulated cloud with a port, and the cloud's administrator. tenant is as in Options.
 func boundPort(t *testing.T, tenant string) (i *Inventory, admin *client.Cloud, owner plan.Owner, id string) {
 	t.Helper()
-	cloud, admin := cloudtest.Emulated(t, neutrontest.Options{DeadHosts: []string{"dead"}}, nil)
+	return boundPortBehind(t, tenant, nil)
+}
+
+// boundPortBehind is boundPort with a middleware in front of the cloud.
+func boundPortBehind(
+	t *testing.T, tenant string, middleware func(http.Handler) http.Handler,
+) (i *Inventory, admin *client.Cloud, owner plan.Owner, id string) {
+	t.Helper()
+	cloud, admin := cloudtest.Emulated(t, neutrontest.Options{DeadHosts: []string{"dead"}}, middleware)
 	owner = plan.Owner{Cluster: "c", Object: "o"}
 	i = New(cloud, owner.Cluster, Options{Ports: true, Tenant: tenant})
 	e := emulated{Inventory: i, t: t, owner: owner}
@@ -196,6 +204,44 @@ func TestAPortIsASubportOfItsNodesTrunk(t *testing.T) {
 	}
 	if err := b.RemoveSubport(t.Context(), owner, id, Parent{MAC: "fa:16:3e:00:00:00"}); err != nil {
 		t.Errorf("a trunk that is gone: %v", err)
+	}
+}
+
+// TestANodeCannotWriteAnothersParentInAnotherForm: Neutron on MySQL compares without letter case and trailing blanks.
+func TestANodeCannotWriteAnothersParentInAnotherForm(t *testing.T) {
+	i, _, owner, id := boundPortBehind(t, "", func(neutron http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			query := r.URL.Query()
+			for _, field := range []string{"id", "mac_address"} {
+				for at, value := range query[field] {
+					query[field][at] = strings.TrimRight(strings.ToLower(value), " ")
+				}
+			}
+			r.URL.RawQuery = query.Encode()
+			neutron.ServeHTTP(w, r)
+		})
+	})
+	held, _ := i.ports.get(id)
+	node := newTrunk(t, i, held.NetworkID)
+	for _, like := range []Parent{
+		{PortID: strings.ToUpper(node.PortID), MAC: node.MAC}, {PortID: node.PortID + " ", MAC: node.MAC},
+		{MAC: node.MAC + " "},
+	} {
+		if like.Same(node) {
+			continue // then both Nodes are told
+		}
+		_, err := (Binder{Inventory: i}).AddSubport(t.Context(), owner, id, like)
+		if !client.IsKind(err, client.Invalid) || !strings.Contains(err.Error(), "as Neutron does") {
+			t.Errorf("%+v, which is not the same as %+v: %v, want Invalid", like, node, err)
+		}
+	}
+	for _, like := range []string{strings.ToUpper(node.MAC), strings.ReplaceAll(node.MAC, ":", "-")} {
+		if !(Parent{MAC: like}).Same(node) {
+			t.Errorf("%s is another hardware address than %s", like, node.MAC)
+		}
+	}
+	if vlan, err := (Binder{Inventory: i}).AddSubport(t.Context(), owner, id, node); vlan != 1 || err != nil {
+		t.Errorf("VLAN %d, %v", vlan, err)
 	}
 }
 
