@@ -5,6 +5,7 @@ package pod
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -48,7 +49,16 @@ type Controller struct {
 	ports consumer.Writer
 	// expected is the last write to each Pod, by its key.
 	expected controller.Expectations
+	// ofMachine has the Pods that have not ended, by the slot of the virtual machine that they name.
+	ofMachine controller.Line
+	// failing has the ports of Deployments that are free and fail, by the Deployment and the request that they serve. They
+	// are in the order of consumer.CompareByName.
+	failing controller.Line
 }
+
+// wake is the most Pods that an event names of those that name the same object: users can have any number do so. The
+// oldest ones are named. One that gets what it waits for causes the next event; others are synced again after recheck.
+const wake = 8
 
 // NewController makes a controller that watches the informers of the caches, which MUST NOT run yet. machines is nil if
 // KubeVirt is not served, and by if MultiNetworkPolicies are not. Nothing runs before Run. The recorder needs no scheme
@@ -73,6 +83,9 @@ func NewController(
 		ports:    consumer.Writer{Ports: ports, Pods: pods},
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
+	if err := c.Watch(from.Pods.Informer(), controller.FollowLine(&c.ofMachine, machineOf)); err != nil {
+		return nil, err
+	}
 	if machines != nil {
 		handler := controller.HandlerOfPart(c.Loop, c.keysOfMachine, sameMachine)
 		err := errors.Join(c.WatchOptional(machines.All, handler), c.WatchOptional(machines.Instances, handler))
@@ -111,12 +124,19 @@ func (c *Controller) keysOfPod(object metav1.Object) []cache.ObjectName {
 		return keys
 	}
 	keys = append(keys, slot.Key())
-	if object.GetDeletionTimestamp() != nil {
-		for _, other := range c.caches.PodsOfMachine(slot) { // the target of its migration waits for its end
-			keys = append(keys, cache.MetaObjectToName(other))
-		}
+	if object.GetDeletionTimestamp() != nil { // the target of its migration waits for its end
+		keys = append(keys, c.ofMachine.Names(slot.Key().String(), wake)...)
 	}
 	return keys
+}
+
+// machineOf is what a Pod is found by in Controller.ofMachine.
+func machineOf(pod *corev1.Pod) string {
+	slot, ok := consumer.MachineOf(pod)
+	if !ok || consumer.Ended(pod) || !consumer.UsesNetworks(pod) {
+		return ""
+	}
+	return slot.Key().String()
 }
 
 // keysOfPort names the Pods that a port affects: the one that it is bound to, the one that it was made for, and those
@@ -136,27 +156,57 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	if slot, ok := consumer.SlotOf(port); ok {
 		keys = append(keys, slot.Key())
 		if slot.Machine != "" {
-			keys = append(keys, keysWaiting(c.caches.PodsOfMachine(slot))...)
+			keys = append(keys, c.waitingOf(slot)...)
 		}
 	}
-	for _, pod := range c.caches.GivenTo(port) {
+	given := c.caches.GivenTo(port)
+	if len(given) > wake {
+		slices.SortFunc(given, func(a, b *corev1.Pod) int { return controller.WaitingOf(a).Older(controller.WaitingOf(b)) })
+		given = given[:wake]
+	}
+	for _, pod := range given {
 		keys = append(keys, cache.MetaObjectToName(pod))
 	}
-	if deployment := c.caches.DeploymentControlling(port); deployment != nil && c.isFirstToFail(port, deployment) {
+	if deployment := c.caches.DeploymentControlling(port); deployment != nil && c.isFirstToFail(port) {
 		keys = append(keys, keysWaiting(c.caches.PodsOf(deployment))...)
 	}
 	return keys
 }
 
+// waitingOf names the Pods of a virtual machine that wait for ports.
+func (c *Controller) waitingOf(slot consumer.Slot) []cache.ObjectName {
+	return slices.DeleteFunc(c.ofMachine.Names(slot.Key().String(), wake), func(key cache.ObjectName) bool {
+		pod, err := c.caches.Pods.Lister().Pods(key.Namespace).Get(key.Name)
+		return err != nil || !consumer.Waiting(pod)
+	})
+}
+
+// noteFailing keeps Controller.failing, by the cache, which is never older than the event.
+func (c *Controller) noteFailing(key cache.ObjectName) {
+	// The order of consumer.CompareByName is that of the names' lengths first.
+	w, pool := controller.Waiting{Name: key, Since: metav1.Unix(int64(len(key.Name)), 0)}, ""
+	if port, err := c.caches.Ports.Lister().NetworkPorts(key.Namespace).Get(key.Name); err == nil {
+		pool = failingPool(port)
+	}
+	c.failing.Put(w, pool)
+}
+
+// failingPool is what a port is found by in Controller.failing; empty if it is not free, or does not fail.
+func failingPool(port *cloudteamv1.NetworkPort) string {
+	owner := controller.OwnerOf(port, consumer.DeploymentKind)
+	if owner == nil || port.Status.BoundTo != nil || port.DeletionTimestamp != nil ||
+		consumer.StateOf(port) != consumer.PortFailing {
+		return ""
+	}
+	return fmt.Sprintf("%s/%s/%s %v", port.Namespace, owner.Name, owner.UID, consumer.ServedBy(port))
+}
+
 // isFirstToFail reports whether a free port is the one of its pool whose failure the waiting Pods show. If a pool fails
 // as a whole, one port requeues the Pods, and not each of them.
-func (c *Controller) isFirstToFail(port *cloudteamv1.NetworkPort, deployment *appsv1.Deployment) bool {
-	if port.Status.BoundTo != nil || consumer.StateOf(port) != consumer.PortFailing {
-		return false
-	}
-	pool := c.caches.PortsOf(deployment, consumer.DeploymentKind)
-	failing := free(pool, consumer.ServedBy(port))[consumer.PortFailing]
-	return len(failing) > 0 && slices.MinFunc(failing, consumer.CompareByName).UID == port.UID
+func (c *Controller) isFirstToFail(port *cloudteamv1.NetworkPort) bool {
+	pool := failingPool(port)
+	first := c.failing.Names(pool, 1)
+	return pool != "" && len(first) > 0 && first[0] == cache.MetaObjectToName(port)
 }
 
 // sameOwners reports whether two states of a ReplicaSet are the same for its Pods, which find their Deployment through
@@ -213,7 +263,7 @@ func sameMachine(was, is *metav1.PartialObjectMetadata) bool {
 // ports of the machine.
 func (c *Controller) keysOfMachine(machine metav1.Object) []cache.ObjectName {
 	slot := consumer.Slot{Namespace: machine.GetNamespace(), Machine: machine.GetName()}
-	return append(keysWaiting(c.caches.PodsOfMachine(slot)), slot.Key())
+	return append(c.waitingOf(slot), slot.Key())
 }
 
 // keysOfMachines names the keys that delete the ports of all virtual machines.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -100,6 +102,17 @@ func newIdleWith(t testing.TB, machines []*metav1.PartialObjectMetadata, shown .
 	t.Cleanup(func() { controllertest.Dismiss(t, c.Loop) })
 	for _, object := range shown {
 		controllertest.ShowIn(t, factory, kubeFactory, object)
+		c.note(object)
 	}
 	return c
+}
+
+// note does what the handlers of an object do besides naming keys.
+func (c *Controller) note(object any) {
+	switch object := object.(type) {
+	case *corev1.Pod:
+		c.ofMachine.Put(controller.WaitingOf(object), machineOf(object))
+	case *cloudteamv1.NetworkPort:
+		c.noteFailing(cache.MetaObjectToName(object))
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -20,71 +21,88 @@ import (
 //
 // An assignment holds until its Service leads there, or cannot. So the moves of others, of which caches show any part
 // at any time, change nothing in it, and each Service moves once.
+//
+// It costs at most maxServices times the namespace's Pods with ports. Syncs of other namespaces and handlers of events
+// do not wait for it.
 
-// assignments are those of all namespaces.
-type assignments struct {
+// maxServices is how many Services of a namespace are assigned ports: the oldest with the annotation.
+const maxServices = 256
+
+// assignment has the ports that are assigned in one namespace.
+type assignment struct {
+	// done is true until something changes in the namespace.
+	done atomic.Bool
+	// mu is held while ports are assigned. Handlers of events MUST NOT wait for it.
 	mu sync.Mutex
 	// ports has the name of a port for each Service that is assigned one, and may not lead there yet.
 	ports map[cache.ObjectName]string
-	// done has the namespaces of which nothing has changed since their ports were assigned.
-	done map[string]bool
 }
 
 // assigned gives the name of the port that a Service is to lead to; empty if there is none for it.
 func (c *Controller) assigned(service *corev1.Service) string {
-	c.assignments.mu.Lock()
 	key := cache.MetaObjectToName(service)
+	found, _ := c.assignments.LoadOrStore(key.Namespace, &assignment{})
+	a, _ := found.(*assignment)
+	a.mu.Lock()
 	var others []cache.ObjectName
-	if !c.stillFor(key, c.assignments.ports[key]) && !c.assignments.done[service.Namespace] {
-		others = c.assign(service.Namespace)
-		c.assignments.done[service.Namespace] = true
+	// done is set first: what changes during the assignment may not be in it.
+	if !c.stillFor(key, a.ports[key], claims{}) && !a.done.Swap(true) {
+		a.ports, others = c.assign(key.Namespace, a.ports)
 	}
-	name := c.assignments.ports[key]
-	c.assignments.mu.Unlock()
+	name := a.ports[key]
+	a.mu.Unlock()
 	c.Enqueue(slices.DeleteFunc(others, func(other cache.ObjectName) bool { return other == key })...)
 	return name
 }
 
 // assign assigns ports to the Services of a namespace that lead nowhere, or where another FloatingIP does. What was
-// assigned before and still holds stays. It returns the Services that are assigned other ports than before.
-func (c *Controller) assign(namespace string) (changed []cache.ObjectName) {
-	taken := map[string]bool{}
-	var waiting []*corev1.Service
-	for _, service := range c.annotated(namespace) {
-		key := cache.MetaObjectToName(service)
-		name := c.assignments.ports[key]
-		switch {
-		case !c.wants(service):
-			delete(c.assignments.ports, key)
-		case c.stillFor(key, name):
-			taken[name] = true
+// assigned before and still holds stays. changed are the Services that are assigned other ports than before.
+func (c *Controller) assign(
+	namespace string, before map[cache.ObjectName]string,
+) (ports map[cache.ObjectName]string, changed []cache.ObjectName) {
+	ports = map[cache.ObjectName]string{}
+	taken, known := map[string]bool{}, claims{}
+	var waiting []*corev1.Service // the oldest first
+	for _, key := range c.asking.Names(namespace, maxServices) {
+		service, err := c.services.Services(namespace).Get(key.Name)
+		switch name := before[key]; {
+		case err != nil || !c.wants(service, known):
+		case c.stillFor(key, name, known):
+			taken[name], ports[key] = true, name
 		default:
-			delete(c.assignments.ports, key)
 			waiting = append(waiting, service)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *corev1.Service) int {
-		return controller.WaitingOf(a).Older(controller.WaitingOf(b))
-	})
+	if len(waiting) == 0 {
+		return ports, nil
+	}
+	candidates := c.candidates(namespace, func(*corev1.Pod) bool { return true })
 	// Services with the same selector have the same backends, and go through them once together.
-	rest := map[string][]backend{}
+	rest := map[string][]candidate{}
 	for _, service := range waiting {
 		w, _, _ := wishOf(service) // wants has read it
 		same := sameBackends(service, w)
-		backends, known := rest[same]
-		if !known {
-			backends, _, _ = c.backends(service, w)
+		left, begun := rest[same]
+		if !begun {
+			left = candidates
 		}
-		at := slices.IndexFunc(backends, func(b backend) bool { return !taken[b.port.Name] && c.free(b.port) })
+		var port *cloudteamv1.NetworkPort
+		at := slices.IndexFunc(left, func(of candidate) bool {
+			if of.pod.DeletionTimestamp != nil || !selects(service, of.pod) {
+				return false
+			}
+			port, _ = of.portFor(w)
+			return port != nil && !taken[port.Name] && port.Spec.FloatingIP == nil && c.claimOn(port, known).first == nil
+		})
 		if at < 0 {
 			rest[same] = nil
 			continue
 		}
-		key, name := cache.MetaObjectToName(service), backends[at].port.Name
-		taken[name], c.assignments.ports[key], rest[same] = true, name, backends[at+1:]
+		key := cache.MetaObjectToName(service)
+		taken[port.Name], ports[key], rest[same] = true, port.Name, left[at+1:]
 		changed = append(changed, key)
 	}
-	return changed
+	return ports, changed
 }
 
 // sameBackends is equal for Services that select the same ports.
@@ -99,7 +117,7 @@ func sameBackends(service *corev1.Service, w wish) string {
 
 // wants reports whether a Service is to be assigned a port: it asks for a floating IP, and has none that leads where it
 // can stay.
-func (c *Controller) wants(service *corev1.Service) bool {
+func (c *Controller) wants(service *corev1.Service, known claims) bool {
 	w, declares, err := wishOf(service)
 	if !declares || err != nil || service.DeletionTimestamp != nil {
 		return false
@@ -113,16 +131,11 @@ func (c *Controller) wants(service *corev1.Service) bool {
 		return false
 	}
 	at, stays := c.backendAt(service, w, has.Spec.PortName)
-	return !stays || !c.holds(has, at.port)
-}
-
-// free reports whether no FloatingIP leads, or is to lead, to a port.
-func (c *Controller) free(port *cloudteamv1.NetworkPort) bool {
-	return port.Spec.FloatingIP == nil && len(c.leadingTo(port.Namespace, port.Name)) == 0
+	return !stays || !c.holds(has, at.port, known)
 }
 
 // stillFor reports whether a port is still free for the Service that it is assigned to, or has its FloatingIP.
-func (c *Controller) stillFor(key cache.ObjectName, name string) bool {
+func (c *Controller) stillFor(key cache.ObjectName, name string, known claims) bool {
 	if name == "" {
 		return false
 	}
@@ -135,17 +148,24 @@ func (c *Controller) stillFor(key cache.ObjectName, name string) bool {
 		return false
 	}
 	b, ok := c.backendAt(service, w, name)
-	return ok && b.port.Spec.FloatingIP == nil &&
-		!slices.ContainsFunc(c.leadingTo(key.Namespace, name), func(f *cloudteamv1.FloatingIP) bool {
-			return f.Name != key.Name
-		})
+	if !ok || b.port.Spec.FloatingIP != nil {
+		return false
+	}
+	on := c.claimOn(b.port, known)
+	return on.first == nil || on.alone && on.first.Name == key.Name
+}
+
+// exceeds reports whether so many Services of a namespace are older than one that it is assigned no port.
+func (c *Controller) exceeds(service *corev1.Service) bool {
+	return c.asking.Ahead(controller.WaitingOf(service), service.Namespace) >= maxServices
 }
 
 // changed has the ports of a namespace assigned again when a Service needs one.
 func (c *Controller) changed(namespace string) {
-	c.assignments.mu.Lock()
-	defer c.assignments.mu.Unlock()
-	delete(c.assignments.done, namespace)
+	found, _ := c.assignments.Load(namespace)
+	if a, ok := found.(*assignment); ok {
+		a.done.Store(false)
+	}
 }
 
 // forget forgets a Service that is gone, or asks for no floating IP.
@@ -153,10 +173,18 @@ func (c *Controller) forget(key cache.ObjectName) {
 	c.told.Delete(key)
 	c.waiting.Put(controller.Waiting{Name: key}, "")
 	c.leading.Put(controller.Waiting{Name: key}, "")
-	c.assignments.mu.Lock()
-	defer c.assignments.mu.Unlock()
-	delete(c.assignments.ports, key)
-	delete(c.assignments.done, key.Namespace)
+	found, _ := c.assignments.Load(key.Namespace)
+	a, ok := found.(*assignment)
+	if !ok {
+		return
+	}
+	a.mu.Lock()
+	delete(a.ports, key)
+	a.mu.Unlock()
+	a.done.Store(false)
+	if len(c.asking.First(key.Namespace, 1)) == 0 {
+		c.assignments.Delete(key.Namespace)
+	}
 }
 
 // follow has events find a Service: those of the Pod to which it leads, and while it has no port of its own those of
@@ -173,6 +201,6 @@ func (c *Controller) follow(service *corev1.Service, to chosen) {
 	c.waiting.Put(controller.WaitingOf(service), looks)
 }
 
-// wake is the most Services that an event of a Pod has look for a port, for each of its labels. Each of them assigns
-// the ports of the whole namespace, and has the Services requeued that get one.
+// wake is the most Services that an event has look for a port. Each of them assigns the ports of the whole namespace,
+// and has the Services requeued that get one.
 const wake = 8

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -47,62 +46,90 @@ type backend struct {
 	port *cloudteamv1.NetworkPort
 }
 
+// candidate is a Pod that a floating IP may lead to, with the NetworkPorts that are bound to it.
+type candidate struct {
+	pod   *corev1.Pod
+	ports []*cloudteamv1.NetworkPort
+}
+
+func (c *Controller) candidateOf(pod *corev1.Pod) candidate {
+	return candidate{pod, c.caches.PortsBoundTo(cache.MetaObjectToName(pod))}
+}
+
+// candidates gives those of a namespace that are wanted, the oldest first.
+func (c *Controller) candidates(namespace string, wanted func(*corev1.Pod) bool) []candidate {
+	var found []candidate
+	for _, pod := range controller.Indexed[*corev1.Pod](c.pods, indexReady, namespace) {
+		if wanted(pod) {
+			found = append(found, c.candidateOf(pod))
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), cmp.Compare(a.pod.Name, b.pod.Name))
+	})
+	return found
+}
+
 // backends gives the Pods that a Service selects and that have a port for its floating IP: those that stay, and those
 // that are being deleted. why says for users what the others lack; it is empty if the Service selects no other.
 func (c *Controller) backends(service *corev1.Service, w wish) (stay, leave []backend, why string) {
-	pods, err := c.caches.Pods.Lister().Pods(service.Namespace).List(labels.Everything())
-	if err != nil {
-		return nil, nil, "" // a cache gives none
-	}
-	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return !serves(service, pod) })
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	for _, pod := range pods {
-		port, lacks := c.portOf(pod, w)
+	selected := func(pod *corev1.Pod) bool { return selects(service, pod) }
+	for _, of := range c.candidates(service.Namespace, selected) {
+		port, lacks := of.portFor(w)
 		switch {
 		case port == nil:
-			why = cmp.Or(why, lacks)
-		case pod.DeletionTimestamp == nil:
-			stay = append(stay, backend{pod, port})
+			if why == "" && lacks != nil {
+				why = lacks()
+			}
+		case of.pod.DeletionTimestamp == nil:
+			stay = append(stay, backend{of.pod, port})
 		default:
-			leave = append(leave, backend{pod, port})
+			leave = append(leave, backend{of.pod, port})
 		}
 	}
 	return stay, leave, why
 }
 
-// portOf gives the NetworkPort of a Pod that a floating IP may lead to; nil for none, and then says why for users, or
-// nothing while ports are on their way.
-func (c *Controller) portOf(pod *corev1.Pod, w wish) (found *cloudteamv1.NetworkPort, lacks string) {
+// portFor gives the NetworkPort of a Pod that a floating IP may lead to; nil for none. Then lacks says why for users;
+// it is nil while ports are on their way.
+func (of candidate) portFor(w wish) (found *cloudteamv1.NetworkPort, lacks func() string) {
+	pod := of.pod
 	var others []string
-	for _, port := range c.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
+	for _, port := range of.ports {
 		on := port.Network()
 		switch {
 		case consumer.BoundTo(port) != pod.UID, port.DeletionTimestamp != nil, port.Status.PortID == "":
 		case w.network != "" && on.Name != w.network:
 			others = append(others, on.Name)
 		case on.Namespace != pod.Namespace:
-			lacks = fmt.Sprintf("the port of Pod %s is on a Network of namespace %s, where only its own ports may have a "+
-				"floating IP", pod.Name, on.Namespace)
+			lacks = func() string {
+				return fmt.Sprintf("the port of Pod %s is on a Network of namespace %s, where only its own ports may have a "+
+					"floating IP", pod.Name, on.Namespace)
+			}
 		case !declare.HasIPv4(port):
-			lacks = fmt.Sprintf("the port of Pod %s on Network %s has no address of IPv4", pod.Name, on.Name)
+			lacks = func() string {
+				return fmt.Sprintf("the port of Pod %s on Network %s has no address of IPv4", pod.Name, on.Name)
+			}
 		case found != nil && found.Network() != on:
 			names := []string{found.Network().Name, on.Name}
-			slices.Sort(names)
-			return nil, fmt.Sprintf("Pod %s has ports on the Networks %s: write one of them in the annotation %s, such as "+
-				"%s=%s", pod.Name, strings.Join(names, " and "), cloudteamv1.AnnotationFloatingIP, names[0], w.external)
+			return nil, func() string {
+				slices.Sort(names)
+				return fmt.Sprintf("Pod %s has ports on the Networks %s: write one of them in the annotation %s, such as "+
+					"%s=%s", pod.Name, strings.Join(names, " and "), cloudteamv1.AnnotationFloatingIP, names[0], w.external)
+			}
 		case found == nil || port.Name < found.Name:
 			found = port
 		}
 	}
-	if found == nil && lacks == "" && len(others) > 0 {
-		slices.Sort(others)
-		lacks = fmt.Sprintf("Pod %s has no port on Network %s, but on %s: write a Network of its Pods in the annotation %s",
-			pod.Name, w.network, strings.Join(slices.Compact(others), ", "), cloudteamv1.AnnotationFloatingIP)
-	}
-	if found != nil {
-		return found, ""
+	switch {
+	case found != nil:
+		return found, nil
+	case lacks == nil && len(others) > 0:
+		lacks = func() string {
+			slices.Sort(others)
+			return fmt.Sprintf("Pod %s has no port on Network %s, but on %s: write a Network of its Pods in the annotation %s",
+				pod.Name, w.network, strings.Join(slices.Compact(others), ", "), cloudteamv1.AnnotationFloatingIP)
+		}
 	}
 	return nil, lacks
 }
@@ -118,15 +145,18 @@ func (c *Controller) backendAt(service *corev1.Service, w wish, name string) (b 
 	if err != nil || pod.DeletionTimestamp != nil || !serves(service, pod) {
 		return backend{}, false
 	}
-	chosen, _ := c.portOf(pod, w)
+	chosen, _ := c.candidateOf(pod).portFor(w)
 	return backend{pod, port}, chosen == port
 }
 
 // serves reports whether a Service's floating IP may lead to a Pod. While a Pod's ports are made, the first of two that
 // is ready is no choice: it would lead where chance says.
 func serves(service *corev1.Service, pod *corev1.Pod) bool {
-	return selects(service, pod) && consumer.Allocated(pod) && !consumer.Ended(pod)
+	return selects(service, pod) && ready(pod)
 }
+
+// ready is the part of serves that is the same for all Services.
+func ready(pod *corev1.Pod) bool { return consumer.Allocated(pod) && !consumer.Ended(pod) }
 
 // chosen is where a Service's FloatingIP is to lead.
 type chosen struct {
@@ -134,7 +164,7 @@ type chosen struct {
 	// found is false if it is to lead nowhere. why says for users what the Pods lack then.
 	found bool
 	why   string
-	// settled is true if it may stay there.
+	// settled is true if no other Pod makes a difference: it may stay there, or is assigned no port.
 	settled bool
 }
 
@@ -144,33 +174,57 @@ type chosen struct {
 func (c *Controller) choose(service *corev1.Service, has *cloudteamv1.FloatingIP, w wish) chosen {
 	at, stays := backend{}, false
 	if has != nil && has.Spec.PortName != "" {
-		if at, stays = c.backendAt(service, w, has.Spec.PortName); stays && c.holds(has, at.port) {
+		if at, stays = c.backendAt(service, w, has.Spec.PortName); stays && c.holds(has, at.port, claims{}) {
 			return chosen{backend: at, found: true, settled: true}
 		}
 	}
-	if b, ok := c.backendAt(service, w, c.assigned(service)); ok {
-		return chosen{backend: b, found: true, settled: true}
+	exceeds := c.exceeds(service)
+	if !exceeds {
+		if b, ok := c.backendAt(service, w, c.assigned(service)); ok {
+			return chosen{backend: b, found: true, settled: true}
+		}
 	}
 	if stays {
-		return chosen{backend: at, found: true} // there is no other
+		return chosen{backend: at, found: true, settled: exceeds} // there is no other
 	}
 	stay, leave, why := c.backends(service, w)
 	leads := func(b backend) bool { return has != nil && b.port.Name == has.Spec.PortName }
 	if at := slices.IndexFunc(leave, leads); at >= 0 {
-		return chosen{backend: leave[at], found: true}
+		return chosen{backend: leave[at], found: true, settled: exceeds}
 	}
-	if len(stay) > 0 {
+	switch {
+	case exceeds:
+		why = fmt.Sprintf("at most %d Services of a namespace are assigned ports, and as many older ones have the "+
+			"annotation %s: remove it from some of them, or delete some", maxServices, cloudteamv1.AnnotationFloatingIP)
+	case len(stay) > 0:
 		why = "each port of the Service's Pods has a floating IP of another Service or FloatingIP: run more Pods, or " +
 			"delete one of these"
 	}
-	return chosen{why: why}
+	return chosen{why: why, settled: exceeds}
 }
 
-// holds reports whether a FloatingIP is the one of all whose specs name a port that leads there, or is to: Neutron
-// gives a port one of each external network. It is the one that leads there already, or else the oldest.
-func (c *Controller) holds(f *cloudteamv1.FloatingIP, port *cloudteamv1.NetworkPort) bool {
-	if port.Spec.FloatingIP != nil {
-		return false
+// holds reports whether a FloatingIP is the one of all whose specs name a port that leads there, or is to.
+func (c *Controller) holds(f *cloudteamv1.FloatingIP, port *cloudteamv1.NetworkPort, known claims) bool {
+	first := c.claimOn(port, known).first
+	return port.Spec.FloatingIP == nil && (first == nil || first.UID == f.UID)
+}
+
+// claim is what the FloatingIPs whose specs name a port make of it.
+type claim struct {
+	// first is the one that leads there, or is to; nil for none. Neutron gives a port one of each external network. It is
+	// the one that leads there already, or else the oldest.
+	first *cloudteamv1.FloatingIP
+	// alone is true if there is no other.
+	alone bool
+}
+
+// claims has those that are known, by the names of ports.
+type claims map[string]claim
+
+// claimOn gives the claim on a port. It goes through the FloatingIPs once, unless it is known.
+func (c *Controller) claimOn(port *cloudteamv1.NetworkPort, known claims) claim {
+	if on, ok := known[port.Name]; ok {
+		return on
 	}
 	leads := func(f *cloudteamv1.FloatingIP) int {
 		if f.Status.PortID == port.Status.PortID {
@@ -178,8 +232,13 @@ func (c *Controller) holds(f *cloudteamv1.FloatingIP, port *cloudteamv1.NetworkP
 		}
 		return 1
 	}
-	return !slices.ContainsFunc(c.leadingTo(port.Namespace, port.Name), func(other *cloudteamv1.FloatingIP) bool {
-		return other.UID != f.UID && cmp.Or(cmp.Compare(leads(other), leads(f)),
-			controller.WaitingOf(other).Older(controller.WaitingOf(f))) < 0
-	})
+	all := controller.FloatingIPsTo(c.led, cache.MetaObjectToName(port))
+	on := claim{alone: len(all) == 1}
+	if len(all) > 0 {
+		on.first = slices.MinFunc(all, func(a, b *cloudteamv1.FloatingIP) int {
+			return cmp.Or(cmp.Compare(leads(a), leads(b)), controller.WaitingOf(a).Older(controller.WaitingOf(b)))
+		})
+	}
+	known[port.Name] = on
+	return on
 }

@@ -46,6 +46,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	w, declares, err := wishOf(service)
 	switch {
 	case err != nil: // what exists stays as it is
+		c.follow(service, chosen{settled: true})
 		c.fail(service, err.Error())
 		return controller.Result{}, nil
 	case !declares:
@@ -55,12 +56,14 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		}
 		return controller.Result{}, nil
 	case has != nil && !controller.Controls(service, Kind.GroupKind(), has):
+		c.follow(service, chosen{settled: true})
 		if owner := controller.OwnerOf(has, Kind.GroupKind()); owner == nil || owner.Name != service.Name {
 			c.fail(service, fmt.Sprintf("FloatingIP %s exists and is not this Service's: make the Service its owner to keep "+
 				"its address (docs/floatingip.md), delete it, or rename one of the two", has.Name))
 		} // otherwise it is that of an earlier Service, which goes
 		return controller.Result{}, nil
 	case has != nil && has.Spec.ExternalNetwork != w.external:
+		c.follow(service, chosen{settled: true})
 		return controller.Result{}, c.delete(ctx, service, has) // its end requeues the Service
 	}
 	if _, tooMany := service.Spec.Selector[TooManyLabels]; tooMany {
@@ -82,14 +85,19 @@ func (c *Controller) lead(
 	if has != nil {
 		now = has.Spec.PortName
 		if has.DeletionTimestamp != nil {
+			c.follow(service, chosen{settled: true})
 			return nil // its end requeues the Service
 		}
 		if !c.expected.Met(key, has.UID, has.ResourceVersion) {
 			return controller.ErrStale
 		}
 	}
+	waited := c.waiting.Has(key)
 	to := c.choose(service, has, w)
 	c.follow(service, to)
+	if !waited && c.waiting.Has(key) {
+		c.Enqueue(key) // an event since the caches were read did not find it
+	}
 	if !to.found && to.why != "" {
 		c.fail(service, to.why)
 	}

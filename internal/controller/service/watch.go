@@ -41,19 +41,27 @@ type Controller struct {
 	indexer  cache.Indexer // of Services
 	floating listers.FloatingIPLister
 	led      cache.Indexer // of FloatingIPs
+	pods     cache.Indexer
 	caches   *consumer.Caches
 	recorder record.EventRecorder
 	// expected has the last write to the FloatingIP of each Service.
 	expected controller.Expectations
 	// told has the last Event of each Service.
-	told        sync.Map
-	assignments assignments
+	told sync.Map
+	// assignments has the *assignment of each namespace in which Services need ports.
+	assignments sync.Map
+	// asking has the Services with the annotation, by their namespaces. Only handlers of Services write it.
+	asking controller.Line
 	// waiting has the Services that have no port of their own, and leading those that lead to a port, by that.
 	waiting, leading controller.Line
 }
 
-// indexAnnotated is the index of the Services that ask for a floating IP, by their namespaces.
-const indexAnnotated = "service/annotated"
+const (
+	// indexAnnotated is the index of the Services that ask for a floating IP, by their namespaces.
+	indexAnnotated = "service/annotated"
+	// indexReady is the index of the Pods that a floating IP may lead to, by their namespaces.
+	indexReady = "service/ready"
+)
 
 // MaxSelector is the most labels of a selector that caches have. A Service with more has none there, and asks in vain.
 const MaxSelector = 32
@@ -77,13 +85,24 @@ func NewController(
 	if err != nil {
 		return nil, fmt.Errorf("indexing services: %w", err)
 	}
+	err = caches.Pods.Informer().AddIndexers(cache.Indexers{
+		indexReady: controller.IndexBy(func(pod *corev1.Pod) []string {
+			if !ready(pod) {
+				return nil
+			}
+			return []string{pod.Namespace}
+		}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("indexing pods: %w", err)
+	}
 	if err := controller.IndexFloatingIPs(floating.Informer()); err != nil {
 		return nil, err
 	}
 	c := &Controller{
 		client: client, owners: owners, services: services.Lister(), indexer: services.Informer().GetIndexer(),
-		floating: floating.Lister(), led: floating.Informer().GetIndexer(), caches: caches, recorder: recorder,
-		assignments: assignments{ports: map[cache.ObjectName]string{}, done: map[string]bool{}},
+		floating: floating.Lister(), led: floating.Informer().GetIndexer(), pods: caches.Pods.Informer().GetIndexer(),
+		caches: caches, recorder: recorder,
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
 	return c, errors.Join(
@@ -102,10 +121,22 @@ func sameService(was, is *corev1.Service) bool {
 		was.DeletionTimestamp.Equal(is.DeletionTimestamp)
 }
 
-// itself names the Service.
+// itself names the Service, and the last one of its namespace that is assigned a port: its turn may have come.
 func (c *Controller) itself(service metav1.Object) []cache.ObjectName {
-	c.changed(service.GetNamespace())
-	return controller.KeyOf(service)
+	key := cache.MetaObjectToName(service)
+	c.changed(key.Namespace)
+	asks := "" // by the cache, which is never older than the event
+	if is, err := c.services.Services(key.Namespace).Get(key.Name); err == nil {
+		if _, declares := is.Annotations[cloudteamv1.AnnotationFloatingIP]; declares && is.DeletionTimestamp == nil {
+			service, asks = is, key.Namespace
+		}
+	}
+	c.asking.Put(controller.WaitingOf(service), asks)
+	keys := []cache.ObjectName{key}
+	if first := c.asking.Names(key.Namespace, maxServices); len(first) == maxServices {
+		keys = append(keys, first[maxServices-1])
+	}
+	return keys
 }
 
 // ofFloating names the Service of a FloatingIP, and the one of its name, which it may be in the way of.
@@ -118,41 +149,43 @@ func (c *Controller) ofFloating(obj metav1.Object) []cache.ObjectName {
 	return keys
 }
 
-// leaving names Services that look for a port when a FloatingIP leaves one.
+// leaving names Services that look for a port when a FloatingIP leaves one, and the next ones that lead there.
 func (c *Controller) leaving(obj metav1.Object) []cache.ObjectName {
 	f, ok := obj.(*cloudteamv1.FloatingIP)
-	if !ok {
+	if !ok || f.Spec.PortName == "" {
 		return nil
 	}
 	port, err := c.caches.Ports.Lister().NetworkPorts(f.Namespace).Get(f.Spec.PortName)
 	if err != nil {
-		return nil // it leads nowhere, or its port is gone
+		return c.leading.Names(cache.NewObjectName(f.Namespace, f.Spec.PortName).String(), wake)
 	}
 	return c.ofPort(port)
 }
 
 func sameLead(was, is *cloudteamv1.FloatingIP) bool { return was.Spec.PortName == is.Spec.PortName }
 
-// leadingTo gives the FloatingIPs whose specs name a NetworkPort.
-func (c *Controller) leadingTo(namespace, port string) []*cloudteamv1.FloatingIP {
-	return controller.FloatingIPsTo(c.led, cache.NewObjectName(namespace, port))
-}
-
 // annotated gives the Services of a namespace that ask for a floating IP.
 func (c *Controller) annotated(namespace string) []*corev1.Service {
 	return controller.Indexed[*corev1.Service](c.indexer, indexAnnotated, namespace)
 }
 
-// selecting names the Services that an event of a Pod may concern: those whose floating IPs lead to it, and some that
-// select it and look for a port. It is called for each event of a Pod or port, of all namespaces in turn, so its cost
-// must not depend on what a tenant writes.
+// selecting names the Services that an event of a Pod may concern: some of those whose floating IPs lead to it, and
+// some that select it and look for a port, at most wake of each. If the Pod has more ports, it names one for each, and
+// each Service that leaves a port wakes the next. selecting is called for each event of a Pod or port, of all namespaces
+// in turn, so its cost must not depend on what a tenant writes.
 func (c *Controller) selecting(pod metav1.Object) (keys []cache.ObjectName) {
 	c.changed(pod.GetNamespace())
-	for _, port := range c.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
-		keys = append(keys, c.leading.Names(cache.MetaObjectToName(port).String(), wake)...)
+	ports := c.caches.PortsBoundTo(cache.MetaObjectToName(pod))
+	for _, port := range ports {
+		keys = append(keys, c.leading.Names(cache.MetaObjectToName(port).String(), max(1, wake/len(ports)))...)
 	}
+	left := wake
 	for key, value := range pod.GetLabels() {
-		keys = append(keys, c.waiting.Names(labelKey(pod.GetNamespace(), key, value), wake)...)
+		found := c.waiting.Names(labelKey(pod.GetNamespace(), key, value), left)
+		keys = append(keys, found...)
+		if left -= len(found); left == 0 {
+			break
+		}
 	}
 	return keys
 }
@@ -187,18 +220,19 @@ func samePod(was, is *corev1.Pod) bool {
 		consumer.Ended(was) == consumer.Ended(is) && consumer.Allocated(was) == consumer.Allocated(is)
 }
 
-// ofPort names the Services that an event of a port may concern: those that lead there, and those of its Pod.
+// ofPort names the Services that an event of a port may concern: those of its Pod, or some that lead there without one.
 func (c *Controller) ofPort(obj metav1.Object) []cache.ObjectName {
 	port, ok := obj.(*cloudteamv1.NetworkPort)
-	if !ok || port.Status.BoundTo == nil {
+	if !ok {
 		return nil
 	}
-	keys := c.leading.Names(cache.MetaObjectToName(port).String(), wake)
-	pod, err := c.caches.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
-	if err != nil {
-		return keys // its deletion was an event
+	if port.Status.BoundTo != nil {
+		pod, err := c.caches.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
+		if err == nil { // otherwise its deletion was an event
+			return append(c.selecting(pod), c.leading.Names(cache.MetaObjectToName(port).String(), 1)...)
+		}
 	}
-	return append(keys, c.selecting(pod)...)
+	return c.leading.Names(cache.MetaObjectToName(port).String(), wake)
 }
 
 func samePort(was, is *cloudteamv1.NetworkPort) bool {
