@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -47,10 +48,16 @@ type Reconciler[T Object] struct {
 	// earlier objects of the name are being removed. A key has no UID, so this is how a deleted object's resources are
 	// found.
 	owned map[cache.ObjectName][]*memory[T]
+	// ownedIn are the keys of owned, by namespacesOf.
+	ownedIn map[string]sets.Set[cache.ObjectName]
 }
 
-// indexUID is the name of the index from UID to object.
-const indexUID = "owned/uid"
+const (
+	// indexUID is the name of the index from UID to object.
+	indexUID = "owned/uid"
+	// indexIn is the name of the index by namespacesOf.
+	indexIn = "owned/in"
+)
 
 // NewReconciler makes a Reconciler, and adds its index and event handlers to the kind's informer. The informer MUST NOT
 // run yet. inventory is for the process's own cloud. Nothing runs before Run.
@@ -68,8 +75,9 @@ func NewReconciler[T Object](
 		observeEvery: DefaultObserveInterval,
 		terminating:  func(context.Context, string) bool { return false },
 
-		acting: time.Now(),
-		owned:  map[cache.ObjectName][]*memory[T]{},
+		acting:  time.Now(),
+		owned:   map[cache.ObjectName][]*memory[T]{},
+		ownedIn: map[string]sets.Set[cache.ObjectName]{},
 	}
 	metric.Register()
 	r.Loop = controller.NewLoop(kind.Controller, r.Sync)
@@ -81,9 +89,9 @@ func NewReconciler[T Object](
 			return nil, err
 		}
 		return []string{string(object.GetUID())}, nil
-	}})
+	}, indexIn: controller.IndexBy(r.namespacesOf)})
 	if err != nil {
-		return nil, fmt.Errorf("indexing %ss by UID: %w", kind.GroupVersionKind.Kind, err)
+		return nil, fmt.Errorf("indexing %ss: %w", kind.GroupVersionKind.Kind, err)
 	}
 	if kind.Room != nil {
 		kind.Room.begin(&r.kind, r.Enqueue)
