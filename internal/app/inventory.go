@@ -59,8 +59,7 @@ func (a *audience) tell(what func(inventoryUser)) {
 	}
 }
 
-// wake enqueues all objects in a cloud: now, or at the end of wakeInterval after the last time, once for all calls until
-// then.
+// wake enqueues all objects in a cloud: now, or once for all calls within wakeInterval after the last time, at its end.
 func (a *audience) wake(ref managed.CloudRef) {
 	a.mu.Lock()
 	_, lately := a.woken[ref]

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,15 +14,25 @@ import (
 // countingUser is a controller that counts how often it was woken for each cloud. meanwhile, where set, is called then.
 type countingUser struct {
 	playedUser
+	mu        sync.Mutex
 	woken     map[managed.CloudRef]int
 	meanwhile func()
 }
 
 func (u *countingUser) EnqueueIn(ref managed.CloudRef) {
+	u.mu.Lock()
 	u.woken[ref]++
+	u.mu.Unlock()
 	if u.meanwhile != nil {
 		u.meanwhile()
 	}
+}
+
+// count is how often it was woken for a cloud.
+func (u *countingUser) count(ref managed.CloudRef) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.woken[ref]
 }
 
 func TestACloudIsWokenAtMostOnceInASecond(t *testing.T) {
@@ -33,9 +44,8 @@ func TestACloudIsWokenAtMostOnceInASecond(t *testing.T) {
 		wants := func(when string, team, others int) {
 			t.Helper()
 			synctest.Wait()
-			if user.woken[inTeam] != team || user.woken[another] != others {
-				t.Errorf("%s, they were woken %d and %d times, want %d and %d", when, user.woken[inTeam], user.woken[another],
-					team, others)
+			if got, other := user.count(inTeam), user.count(another); got != team || other != others {
+				t.Errorf("%s, they were woken %d and %d times, want %d and %d", when, got, other, team, others)
 			}
 		}
 		for range 100 {
@@ -58,6 +68,8 @@ func TestACloudIsWokenAtMostOnceInASecond(t *testing.T) {
 		a.wake(inTeam)
 		wants("after a pause", 2+12, 1)
 		time.Sleep(time.Hour)
+		a.mu.Lock()
+		defer a.mu.Unlock()
 		if len(a.woken) > 0 {
 			t.Errorf("it remembers %v", a.woken)
 		}
@@ -77,8 +89,8 @@ func TestOthersAreToldWhileOneLooksForItsObjects(t *testing.T) {
 	}
 	a.add(user)
 	a.wake(inTeam)
-	if user.woken[inTeam] != 1 {
-		t.Errorf("it was woken for %v", user.woken)
+	if n := user.count(inTeam); n != 1 {
+		t.Errorf("it was woken %d times", n)
 	}
 }
 
@@ -99,7 +111,7 @@ func TestEditsOfASecretWakeItsObjectsOnceInASecond(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := user.woken[inTeam]; n != 2 {
+		if n := user.count(inTeam); n != 2 {
 			t.Errorf("100 edits in a moment woke the objects %d times, want at once and a second later", n)
 		}
 	})
@@ -117,7 +129,7 @@ func TestTheFirstAuditWakesAndNotTheSecretBefore(t *testing.T) {
 			uid: "uid", access: &cloudAccess{}, inventory: &sharedInventory{audits: &auditLog{first: first}},
 		}}
 		there := func() { c.set(func(s *secretState) { s.uid, s.problem = "uid", nil }) }
-		if there(); len(user.woken) != 0 {
+		if there(); user.count(inTeam) != 0 {
 			t.Error("they are woken before the first audit")
 		}
 		close(first)
@@ -125,7 +137,7 @@ func TestTheFirstAuditWakesAndNotTheSecretBefore(t *testing.T) {
 		there()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := user.woken[inTeam]; n != 2 {
+		if n := user.count(inTeam); n != 2 {
 			t.Errorf("they are woken %d times, want when the Secret goes and when it is back", n)
 		}
 	})

@@ -21,9 +21,9 @@ import (
 //
 // An object has its place from the moment when Take gives it, before the API server shows that. So a burst within one
 // second, or an old cache, does not pass the limit. The others are in the line as soon as they are seen, so their order
-// outlives the process. One whose condition says that it is Stalled for another reason is in nobody's way, and so is one
-// that is paused or only planned: before it exists, it neither waits nor has a place. It is safe for concurrent use. The
-// functions MUST be set and NOT call the Room.
+// outlives the process. One whose condition says that it is Stalled for another reason is in nobody's way. One that is
+// paused or only planned neither waits nor has a place before it exists. It is safe for concurrent use. The functions
+// MUST be set and NOT call the Room.
 type Room[T Object] struct {
 	// Group gives the group that an object counts in; ok is false if nothing limits it.
 	Group func(T) (group cache.ObjectName, ok bool)
@@ -103,8 +103,8 @@ func (r *Room[T]) judge(p *placed, aside bool) (has bool, limit int32) {
 // that is not in Kind.Policies, so they are told what each of them would get.
 func (r *Room[T]) aside(obj T) bool { return paused(obj) || r.kind.Policies(obj).Plan }
 
-// rest ends the place of an object that is paused or only planned, unless it exists. Only its sync may call it: an event
-// may come while another sync still creates what has that place.
+// rest ends the place of an object that is paused or only planned, unless it exists. Only its sync may call it: when
+// the event comes, an earlier sync may still be creating what has that place.
 func (r *Room[T]) rest(obj T) {
 	in, limited := r.Group(obj)
 	if !limited {
