@@ -35,7 +35,13 @@ type inventoryUser interface {
 type audience struct {
 	mu    sync.Mutex
 	users []inventoryUser
+	// woken has the clouds that were woken less than wakeInterval ago, and whether to wake them once more after it.
+	woken map[managed.CloudRef]bool
 }
+
+// wakeInterval is how long after a wake of a cloud the next one comes. Each one enqueues all objects in the cloud, and
+// a tenant can edit a Secret as often as it likes.
+const wakeInterval = time.Second
 
 func (a *audience) add(user inventoryUser) {
 	a.mu.Lock()
@@ -43,17 +49,38 @@ func (a *audience) add(user inventoryUser) {
 	a.users = append(a.users, user)
 }
 
+// tell calls a function for each user, without the lock: it may look at all objects.
 func (a *audience) tell(what func(inventoryUser)) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, user := range a.users {
+	users := a.users // nothing is ever changed in it, only appended
+	a.mu.Unlock()
+	for _, user := range users {
 		what(user)
 	}
 }
 
-// wake enqueues all objects in a cloud.
+// wake enqueues all objects in a cloud: now, or once for all calls within wakeInterval after the last time, at its end.
 func (a *audience) wake(ref managed.CloudRef) {
+	a.mu.Lock()
+	_, lately := a.woken[ref]
+	if a.woken == nil {
+		a.woken = map[managed.CloudRef]bool{}
+	}
+	a.woken[ref] = lately
+	a.mu.Unlock()
+	if lately {
+		return
+	}
 	a.tell(func(user inventoryUser) { user.EnqueueIn(ref) })
+	time.AfterFunc(wakeInterval, func() {
+		a.mu.Lock()
+		again := a.woken[ref]
+		delete(a.woken, ref)
+		a.mu.Unlock()
+		if again {
+			a.wake(ref)
+		}
+	})
 }
 
 // inventory returns the Inventory of the process's own cloud. The first call makes it and starts its audits. The

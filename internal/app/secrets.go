@@ -53,11 +53,13 @@ func (c *secretCloud) set(change func(*secretState)) {
 		c.known.since = time.Now()
 	}
 	same := c.known.same(was)
+	begins := false // its first audit wakes the objects: before that, they would only see managed.ErrNotYet
 	if !same && c.known.problem == nil {
 		c.renew()
+		begins = c.session == nil || !c.session.inventory.audits.begun()
 	}
 	c.mu.Unlock()
-	if !same {
+	if !same && !begins {
 		c.p.audience.wake(c.ref)
 	}
 }

@@ -20,13 +20,15 @@ func TestTheDocsNameTestsThatExist(t *testing.T) {
 		}
 	})
 	named := regexp.MustCompile("`(Test\\w+)`")
-	walk(t, filepath.Join(root, "docs"), ".md", func(text string) {
+	check := func(text string) {
 		for _, found := range named.FindAllStringSubmatch(text, -1) {
 			if !tests[found[1]] {
 				t.Errorf("no test is called %s: mend the page that names it", found[1])
 			}
 		}
-	})
+	}
+	walk(t, filepath.Join(root, "docs"), ".md", check)
+	walk(t, filepath.Join(root, "test", "adversary"), ".md", check)
 }
 
 // walk reads the files below a folder whose names end in suffix.

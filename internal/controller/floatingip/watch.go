@@ -85,6 +85,7 @@ func NewController(
 			cloud, known := managed.CloudOf(inClass(obj), of)
 			return managed.Place{Cloud: cloud}, known
 		},
+		Operator: of.Namespace(),
 		Declare:  own.declarationOf,
 		Policies: policies,
 		Room:     own.room,

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
@@ -266,6 +267,44 @@ func TestANamespaceHasAsManyNetworksAsTheClassAllowsTheOldestFirst(t *testing.T)
 		w.MustSync()
 		w.Calls.Want(t)
 	}, example())
+}
+
+// TestWhatFailedAndIsPausedGivesItsPlaceBack has Neutron refuse the create of the older one, which is paused then.
+func TestWhatFailedAndIsPausedGivesItsPlaceBack(t *testing.T) {
+	for sentence, edit := range map[string]func(*cloudteamv1.Network){
+		"paused": func(obj *cloudteamv1.Network) {
+			obj.Annotations = map[string]string{cloudteamv1.AnnotationPaused: ""}
+		},
+		"only planned": func(obj *cloudteamv1.Network) {
+			obj.Spec.ManagementPolicy, obj.Generation = cloudteamv1.ManagementPolicyPlan, 2
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				open := controllertest.OpenClass()
+				open.Spec.Limits = &cloudteamv1.ClassLimits{NetworksPerNamespace: new(int32(1))}
+				w.classes.Set(open)
+				if _, err := w.c.Follow(); err != nil { // the limit is kept by events
+					t.Fatal(err)
+				}
+				younger := example()
+				younger.Name, younger.UID, younger.Spec.CIDR = "younger", "uid-younger", "10.0.0.0/16"
+				younger.Spec.Gateway, younger.CreationTimestamp = "", metav1.NewTime(time.Now())
+				w.Create(younger)
+				w.Neutron.Before = func(plan.Step) error { return &client.Error{Op: "create network"} }
+				w.SyncFails()
+				w.Neutron.Before = nil
+				w.Edit(edit)
+				w.MustSync()
+				if _, err := w.Sync(cache.MetaObjectToName(younger)); err != nil {
+					t.Fatal(err)
+				}
+				if n := len(w.Neutron.Has()); n != 1 {
+					t.Errorf("%d networks exist, want the younger one's", n)
+				}
+			}, example())
+		})
+	}
 }
 
 // TestAClassForOtherNamespacesLendsNoCredentials: a Network that names one is refused. Its ports are still served, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/tools/cache"
@@ -154,9 +155,9 @@ func (r *Reconciler[T]) settle(obj T, now home) {
 }
 
 // EnqueueIn requeues all objects whose resources are in a cloud, after a change that affects all of them. It includes
-// deleted objects that left resources there.
+// deleted objects that left resources there. For a tenant's cloud, it costs nothing more if others have more objects.
 func (r *Reconciler[T]) EnqueueIn(ref CloudRef) {
-	for _, obj := range r.all() {
+	for _, obj := range r.near(ref) {
 		if r.cloudOf(obj) == ref {
 			r.Enqueue(cache.MetaObjectToName(obj))
 		}
@@ -180,6 +181,36 @@ func (r *Reconciler[T]) CloudsInUse() map[CloudRef]bool {
 		refs[r.cloudOf(obj)] = true
 	}
 	return refs
+}
+
+// namespacesOf gives an object's own namespace, and those whose Secrets may lead to its cloud. Which of these Secrets
+// does can depend on a class or a Network, which change without an event of the object.
+func (r *Reconciler[T]) namespacesOf(obj T) []string {
+	in := []string{obj.GetNamespace()}
+	if r.kind.Home != nil {
+		in = append(in, r.kind.Home(obj))
+	}
+	if of := r.kind.Status(obj).Credentials; of != nil && of.Namespace != r.kind.Operator {
+		in = append(in, of.Namespace)
+	}
+	slices.Sort(in)
+	return slices.Compact(in)
+}
+
+// near gives the objects of which some may be in a cloud, as all does: those that its Secret can concern.
+func (r *Reconciler[T]) near(ref CloudRef) []T {
+	if ref.Namespace == "" || ref.Namespace == r.kind.Operator {
+		return r.all()
+	}
+	near := controller.Indexed[T](r.indexer, indexIn, ref.Namespace)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.ownedIn[ref.Namespace] {
+		for _, m := range r.owned[key] {
+			near = append(near, m.obj)
+		}
+	}
+	return near
 }
 
 // all gives the objects in the cache and the remembered ones. An object that is both is there twice.

@@ -1,13 +1,17 @@
 package managed_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
@@ -265,6 +269,57 @@ func TestOnlyTheObjectsOfACloudAreWoken(t *testing.T) {
 			}
 		}
 	}, exampleIn(mine), own)
+}
+
+// TestATenantsSecretConcernsNobodyElse counts the objects that are looked at for a cloud. They are all remembered, and
+// one of them is gone.
+func TestATenantsSecretConcernsNobodyElse(t *testing.T) {
+	gold := managed.CloudRef{Namespace: controllertest.ClassNamespace, Secret: "gold"}
+	var all []*cloudteamv1.Network
+	for i := range 20 {
+		obj := exampleIn(mine)
+		obj.Namespace, obj.UID = fmt.Sprint("team-", i), types.UID(fmt.Sprint("uid-", i+10))
+		obj.Finalizers = []string{cloudteamv1.Finalizer}
+		if i == 0 {
+			obj.Spec.Cloud, obj.Spec.ClassName = nil, "gold"
+		}
+		all = append(all, obj)
+	}
+	gone := exampleIn(mine)
+	gone.Name, gone.UID, gone.Finalizers = "gone", "uid-gone", []string{cloudteamv1.Finalizer}
+	all = append(all, exampleIn(mine), gone)
+	inWorld(t, func(t *testing.T, w *world) {
+		w.classes.Set(className("gold", false, cloudteamv1.NetworkClassSpec{
+			Credentials: &cloudteamv1.ClassCredentials{SecretName: gold.Secret},
+		}))
+		seen := map[string]bool{}
+		cloud := w.c.Kind().Cloud
+		w.c.Kind().Cloud = func(obj *cloudteamv1.Network) (managed.Place, bool) {
+			seen[obj.Namespace+"/"+obj.Name] = true
+			return cloud(obj)
+		}
+		for _, obj := range all {
+			w.c.Remember(obj)
+		}
+		w.API.DeleteByForce(t, controllertest.Get[*cloudteamv1.Network](t, w.API, cache.MetaObjectToName(gone)))
+		synctest.Wait()
+		for _, step := range []struct {
+			ref         managed.CloudRef
+			sees, waits int
+		}{{mine, 2, 2}, {gold, len(all), 3}} {
+			clear(seen)
+			w.c.EnqueueIn(step.ref)
+			if len(seen) != step.sees || w.c.Len() != step.waits {
+				t.Errorf("for %s, %d objects are looked at and %d keys wait, want %d and %d", step.ref, len(seen), w.c.Len(),
+					step.sees, step.waits)
+			}
+		}
+		w.c.Forget(gone)
+		clear(seen)
+		if w.c.EnqueueIn(mine); len(seen) != 1 {
+			t.Errorf("%v are looked at after one is forgotten, want one", seen)
+		}
+	}, all...)
 }
 
 // inMine has an object be in the cloud of the Secret.

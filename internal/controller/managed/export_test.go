@@ -112,3 +112,6 @@ func Follow[T Object](r *Room[T], kind *Kind[T], enqueue func(...cache.ObjectNam
 	r.begin(kind, enqueue)
 	return r.handler()
 }
+
+// Rest is what a sync of a paused object calls.
+func (r *Room[T]) Rest(obj T) { r.rest(obj) }

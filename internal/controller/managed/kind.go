@@ -79,6 +79,10 @@ type Kind[T Object] struct {
 	Needs func(obj T) []plan.Kind
 	// Cloud gives the cloud of an object's resources; known is false if the cloud is unknown now.
 	Cloud func(obj T) (at Place, known bool)
+	// Home, if set, gives the namespace whose Secrets may lead to an object's cloud; the default is the object's own.
+	Home func(obj T) string
+	// Operator is the namespace whose Secrets may lead to the cloud of an object of any namespace; empty for none.
+	Operator string
 	// Declare gives what an object asks for. An error that is not a *Problem means that no cloud can apply the spec. It is
 	// not retried before an event requeues the object.
 	Declare func(obj T, owner plan.Owner) (Declaration, error)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -65,12 +66,36 @@ func (r *Reconciler[T]) lastCloudOf(key cache.ObjectName) (ref CloudRef, known b
 func (r *Reconciler[T]) remember(obj T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	key := cache.MetaObjectToName(obj)
+	defer r.reindex(key)()
 	if m := r.memoryOf(obj); m != nil {
 		m.obj = obj
 		return
 	}
-	key := cache.MetaObjectToName(obj)
 	r.owned[key] = append(r.owned[key], &memory[T]{obj: obj})
+}
+
+// reindex keeps ownedIn while the objects of a key change: it is called before, and what it gives is called after. The
+// caller MUST hold mu.
+func (r *Reconciler[T]) reindex(key cache.ObjectName) (after func()) {
+	for _, m := range r.owned[key] {
+		for _, namespace := range r.namespacesOf(m.obj) {
+			keys := r.ownedIn[namespace]
+			if keys.Delete(key); len(keys) == 0 {
+				delete(r.ownedIn, namespace)
+			}
+		}
+	}
+	return func() {
+		for _, m := range r.owned[key] {
+			for _, namespace := range r.namespacesOf(m.obj) {
+				if r.ownedIn[namespace] == nil {
+					r.ownedIn[namespace] = sets.Set[cache.ObjectName]{}
+				}
+				r.ownedIn[namespace].Insert(key)
+			}
+		}
+	}
 }
 
 // note changes what is known of a remembered object.
@@ -98,6 +123,7 @@ func (r *Reconciler[T]) forget(obj T) {
 func (r *Reconciler[T]) drop(obj T) {
 	is := func(m *memory[T]) bool { return m.obj.GetUID() == obj.GetUID() }
 	key := cache.MetaObjectToName(obj)
+	defer r.reindex(key)()
 	deleteFrom(r.owned, key, is)
 	deleteFrom(r.left, key.Namespace, is)
 }

@@ -23,6 +23,9 @@ func (r *Reconciler[T]) hold(ctx context.Context, obj T) error {
 		// It keeps its resources.
 		r.remember(obj)
 	}
+	if r.kind.Room != nil {
+		r.kind.Room.rest(obj)
+	}
 	return r.report(ctx, obj, progress{state: r.pausedState(obj)})
 }
 

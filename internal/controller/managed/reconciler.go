@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -49,10 +50,16 @@ type Reconciler[T Object] struct {
 	owned map[cache.ObjectName][]*memory[T]
 	// left has those of owned that are gone, by namespace, the first one first.
 	left map[string][]*memory[T]
+	// ownedIn are the keys of owned, by namespacesOf.
+	ownedIn map[string]sets.Set[cache.ObjectName]
 }
 
-// indexUID is the name of the index from UID to object.
-const indexUID = "owned/uid"
+const (
+	// indexUID is the name of the index from UID to object.
+	indexUID = "owned/uid"
+	// indexIn is the name of the index by namespacesOf.
+	indexIn = "owned/in"
+)
 
 // NewReconciler makes a Reconciler, and adds its index and event handlers to the kind's informer. The informer MUST NOT
 // run yet. inventory is for the process's own cloud. Nothing runs before Run.
@@ -70,9 +77,10 @@ func NewReconciler[T Object](
 		observeEvery: DefaultObserveInterval,
 		terminating:  func(context.Context, string) bool { return false },
 
-		acting: time.Now(),
-		owned:  map[cache.ObjectName][]*memory[T]{},
-		left:   map[string][]*memory[T]{},
+		acting:  time.Now(),
+		owned:   map[cache.ObjectName][]*memory[T]{},
+		left:    map[string][]*memory[T]{},
+		ownedIn: map[string]sets.Set[cache.ObjectName]{},
 	}
 	metric.Register()
 	r.Loop = controller.NewLoop(kind.Controller, r.Sync)
@@ -84,9 +92,9 @@ func NewReconciler[T Object](
 			return nil, err
 		}
 		return []string{string(object.GetUID())}, nil
-	}})
+	}, indexIn: controller.IndexBy(r.namespacesOf)})
 	if err != nil {
-		return nil, fmt.Errorf("indexing %ss by UID: %w", kind.GroupVersionKind.Kind, err)
+		return nil, fmt.Errorf("indexing %ss: %w", kind.GroupVersionKind.Kind, err)
 	}
 	if kind.Room != nil {
 		kind.Room.begin(&r.kind, r.Enqueue)

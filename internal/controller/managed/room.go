@@ -21,8 +21,9 @@ import (
 //
 // An object has its place from the moment when Take gives it, before the API server shows that. So a burst within one
 // second, or an old cache, does not pass the limit. The others are in the line as soon as they are seen, so their order
-// outlives the process. One whose condition says that it is Stalled for another reason is in nobody's way. It is safe
-// for concurrent use. The functions MUST be set and NOT call the Room.
+// outlives the process. One whose condition says that it is Stalled for another reason is in nobody's way. One that is
+// paused or only planned neither waits nor has a place before it exists. It is safe for concurrent use. The functions
+// MUST be set and NOT call the Room.
 type Room[T Object] struct {
 	// Group gives the group that an object counts in; ok is false if nothing limits it.
 	Group func(T) (group cache.ObjectName, ok bool)
@@ -60,34 +61,64 @@ func (r *Room[T]) begin(kind *Kind[T], enqueue func(...cache.ObjectName)) {
 }
 
 // Take gives an object a place, if there is one, and reports whether it has one. Without one it is in the line from now
-// on. limit is the one that it waits for.
+// on. limit is the one that it waits for. To one that is only planned it says whether there is a place, and gives none.
 func (r *Room[T]) Take(obj T) (has bool, limit int32) {
 	in, limited := r.Group(obj)
 	if !limited {
 		return true, 0
 	}
+	aside := r.aside(obj)
+	if aside {
+		r.rest(obj)
+	}
 	r.mu.Lock()
 	p, next := r.enter(obj, in)
-	has, limit = r.judge(p)
+	has, limit = r.judge(p, aside)
 	r.mu.Unlock()
 	r.enqueue(next...)
 	return has, limit
 }
 
 // judge is Take, with mu held.
-func (r *Room[T]) judge(p *placed) (has bool, limit int32) {
+func (r *Room[T]) judge(p *placed, aside bool) (has bool, limit int32) {
 	most, together := r.Limit(p.in)
 	if p.has || most == nil { // without a limit, it counts as soon as it exists
 		return true, 0
 	}
 	began := p.claims
 	r.unclaim(p)
-	if free := r.free(*most, together); free <= 0 || !began && r.ahead(p, together) >= free {
+	free := r.free(*most, together)
+	has = free > 0 && (began || r.ahead(p, together) < free)
+	switch {
+	case aside:
+	case has:
+		r.occupy(p)
+	default:
 		r.line.Put(p.Waiting, p.in.String())
-		return false, *most
 	}
-	r.occupy(p)
-	return true, 0
+	return has, *most
+}
+
+// aside reports whether nothing is created for an object before its user edits it. With --report-only all are planned:
+// that is not in Kind.Policies, so they are told what each of them would get.
+func (r *Room[T]) aside(obj T) bool { return paused(obj) || r.kind.Policies(obj).Plan }
+
+// rest ends the place of an object that is paused or only planned, unless it exists. Only its sync may call it: when
+// the event comes, an earlier sync may still be creating what has that place.
+func (r *Room[T]) rest(obj T) {
+	in, limited := r.Group(obj)
+	if !limited {
+		return
+	}
+	r.mu.Lock()
+	p, next := r.enter(obj, in)
+	if p.has && !r.Exists(obj) {
+		p.has = false
+		r.release(in)
+		next = append(next, r.next(in)...)
+	}
+	r.mu.Unlock()
+	r.enqueue(next...)
 }
 
 // see takes note of the state of an object.
@@ -97,16 +128,18 @@ func (r *Room[T]) see(obj T) {
 		r.forget(cache.MetaObjectToName(obj))
 		return
 	}
-	barred := r.Barred != nil && r.Barred(obj)
-	claims := !barred && slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
-	// Nothing is created before somebody helps.
+	barred, aside := r.Barred != nil && r.Barred(obj), r.aside(obj)
+	began := !barred && slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
+	claims := began && !aside // nobody judges what is aside
+	// Nothing is created before somebody helps. What was only planned needs no help from the moment when it is not.
 	stalled := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionStalled)
-	helpless := stalled != nil && stalled.Reason != cloudteamv1.ReasonClassLimitReached
-	waits := !barred && !helpless && obj.GetDeletionTimestamp() == nil
+	helpless := stalled != nil && stalled.Reason != cloudteamv1.ReasonClassLimitReached &&
+		stalled.Reason != cloudteamv1.ReasonPlanned
+	waits := !barred && !helpless && !aside && obj.GetDeletionTimestamp() == nil
 	r.mu.Lock()
 	p, next := r.enter(obj, in)
 	switch waited := r.line.Has(p.Name); {
-	case p.has && (claims || !helpless || r.Exists(obj)):
+	case p.has && (began || !helpless || r.Exists(obj)): // see rest for what is aside
 	case p.has:
 		p.has = false
 		r.release(in)
@@ -116,6 +149,12 @@ func (r *Room[T]) see(obj T) {
 	case claims && !p.claims && !waited:
 		p.claims = true
 		r.taken[in]++
+	case p.claims && !claims:
+		r.unclaim(p)
+		if waits {
+			r.line.Put(p.Waiting, in.String())
+		}
+		next = append(next, r.next(in)...)
 	case waits && !waited && !p.claims:
 		r.line.Put(p.Waiting, in.String())
 	case !waits && waited:

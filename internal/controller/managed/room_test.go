@@ -42,6 +42,9 @@ func newRoom(limit map[string]int32) *roomWorld {
 	kind := &managed.Kind[*cloudteamv1.Network]{
 		Descriptor: managed.Descriptor{Finalizer: cloudteamv1.Finalizer},
 		Status:     func(n *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &n.Status.ResourceStatus },
+		Policies: func(n *cloudteamv1.Network) managed.Policies {
+			return managed.Policies{Plan: n.Spec.ManagementPolicy == cloudteamv1.ManagementPolicyPlan}
+		},
 	}
 	w.events = managed.Follow(w.Room, kind, func(keys ...cache.ObjectName) {
 		for _, key := range keys {
@@ -179,6 +182,128 @@ func TestAFinalizerClaimsAPlace(t *testing.T) {
 	}
 	if got > 1 {
 		t.Errorf("%d objects have the one place, by finalizers that users wrote", got)
+	}
+}
+
+// aside has nothing created for a Network.
+var aside = map[string]func(*cloudteamv1.Network){
+	"paused": func(n *cloudteamv1.Network) {
+		n.Annotations = map[string]string{cloudteamv1.AnnotationPaused: ""}
+	},
+	"paused, with a finalizer that its user wrote": func(n *cloudteamv1.Network) {
+		n.Annotations = map[string]string{cloudteamv1.AnnotationPaused: ""}
+		n.Finalizers = []string{cloudteamv1.Finalizer}
+	},
+	"only planned": func(n *cloudteamv1.Network) {
+		n.Spec.ManagementPolicy = cloudteamv1.ManagementPolicyPlan
+	},
+	"only planned, and told so": func(n *cloudteamv1.Network) {
+		n.Spec.ManagementPolicy = cloudteamv1.ManagementPolicyPlan
+		n.Status.Conditions = controller.SetState(nil, 1, controller.Stalled(cloudteamv1.ReasonPlanned, "It would"))
+	},
+}
+
+// onlyPlanned reports whether a Network is planned, and not paused.
+func onlyPlanned(n *cloudteamv1.Network) bool {
+	return n.Spec.ManagementPolicy == cloudteamv1.ManagementPolicyPlan
+}
+
+func TestWhatIsPausedOrOnlyPlannedIsInNobodysWay(t *testing.T) {
+	for sentence, set := range aside {
+		t.Run(sentence, func(t *testing.T) {
+			w := newRoom(map[string]int32{"gold": 2})
+			var rests []*cloudteamv1.Network
+			for i := range 3 {
+				n := nth(i, "gold")
+				set(n)
+				w.events.OnAdd(n, false)
+				rests = append(rests, n)
+				if !onlyPlanned(n) {
+					continue
+				}
+				if has, _ := w.Take(n); !has {
+					t.Errorf("Network %d, which is only planned, is told that there is no place", i)
+				}
+			}
+			first, second := nth(5, "gold"), nth(6, "gold")
+			for _, n := range []*cloudteamv1.Network{first, second} {
+				w.events.OnAdd(n, false)
+				if has, _ := w.Take(n); !has {
+					t.Errorf("%s has no place, and nothing exists", n.Name)
+				}
+			}
+			if onlyPlanned(rests[0]) {
+				if has, limit := w.Take(rests[0]); has || limit != 2 {
+					t.Errorf("what is only planned is told that there is a place: %t, of %d", has, limit)
+				}
+			}
+			w.wants(t, "while two have the two places")
+			w.events.OnDelete(second)
+			w.wants(t, "when one leaves and nobody waits")
+
+			// From then on it waits by its age.
+			w.events.OnAdd(nth(7, "gold"), false)
+			again := nth(1, "gold")
+			again.Status.Conditions = rests[1].Status.Conditions
+			w.events.OnUpdate(rests[1], again)
+			w.woken = nil
+			if has, _ := w.Take(nth(7, "gold")); has {
+				t.Error("a younger one takes the place")
+			}
+			if has, _ := w.Take(again); !has {
+				t.Error("the older one does not get the place")
+			}
+			w.events.OnDelete(again)
+			w.wants(t, "when it leaves", "n0007")
+		})
+	}
+}
+
+func TestWhatExistsCountsAlsoWhilePausedOrOnlyPlanned(t *testing.T) {
+	for sentence, set := range aside {
+		t.Run(sentence, func(t *testing.T) {
+			w := newRoom(map[string]int32{"gold": 1})
+			n := existing(nth(1, "gold"))
+			set(n)
+			w.events.OnAdd(n, true)
+			if has, _ := w.Take(nth(2, "gold")); has {
+				t.Error("another one has its place")
+			}
+		})
+	}
+}
+
+// TestWhatIsPausedLeavesTheLine has one pause that waits, that claims a place by its finalizer, and that just got one.
+func TestWhatIsPausedLeavesTheLine(t *testing.T) {
+	w := newRoom(map[string]int32{"gold": 1})
+	oldest, older, young := nth(1, "gold"), nth(2, "gold"), nth(3, "gold")
+	oldest.Finalizers = []string{cloudteamv1.Finalizer}
+	for _, n := range []*cloudteamv1.Network{oldest, older, young} {
+		w.events.OnAdd(n, true)
+	}
+	pause := func(n *cloudteamv1.Network) *cloudteamv1.Network {
+		is := n.DeepCopy()
+		aside["paused"](is)
+		w.events.OnUpdate(n, is)
+		return is
+	}
+	pause(oldest)
+	w.wants(t, "when the one pauses that claims the place", "n0002")
+	pause(older)
+	w.wants(t, "when the next one does", "n0003")
+	if has, _ := w.Take(young); !has {
+		t.Error("the only one that is not paused has no place")
+	}
+	w.events.OnUpdate(older, older)
+	is := pause(young)
+	w.wants(t, "while its sync may still create something")
+	if has, _ := w.Take(older); has {
+		t.Error("another one takes the place of one whose sync may still create something")
+	}
+	w.Rest(is)
+	w.wants(t, "after its next sync", "n0002")
+	if has, _ := w.Take(older); !has {
+		t.Error("what a paused one had is not given to another")
 	}
 }
 

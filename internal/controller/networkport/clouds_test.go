@@ -75,6 +75,34 @@ func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
 	}
 }
 
+// TestASecretConcernsThePortsOfOtherNamespaces has the Secret of a Network appear, on which is a port of another
+// namespace.
+func TestASecretConcernsThePortsOfOtherNamespaces(t *testing.T) {
+	on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
+		n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
+		n.Spec.AllowedNamespaces = []string{"elsewhere"}
+	})
+	port := of(example(), func(p *cloudteamv1.NetworkPort) {
+		p.Namespace, p.Spec.NetworkNamespace = "elsewhere", networkKey.Namespace
+	})
+	inWorld(t, func(t *testing.T, w *world) {
+		theirs := controllertest.NewNeutron(w.Calls, here, owner.Cluster)
+		theirs.Put(cloudNetwork("net-1", "sub-1"))
+		clouds := &oneCloud{
+			ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs, err: managed.ErrNotYet,
+		}
+		w.clouds = clouds
+		w.restart()
+		clouds.err = nil
+		w.c.EnqueueIn(clouds.ref)
+		w.settle()
+		got := controllertest.Get[*cloudteamv1.NetworkPort](t, w.API, cache.MetaObjectToName(port))
+		if got.Status.PortID == "" {
+			t.Errorf("the port was not made: %+v", got.Status.Conditions)
+		}
+	}, on, port)
+}
+
 // TestAPortThatHasLostItsNetworkIsRemovedWhereItWas has the Network forced out of Kubernetes, and with it the name of
 // the Secret.
 func TestAPortThatHasLostItsNetworkIsRemovedWhereItWas(t *testing.T) {

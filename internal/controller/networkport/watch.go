@@ -81,6 +81,8 @@ func NewController(
 			cloud, known := managed.CloudOf(on, of)
 			return managed.Place{Cloud: cloud, Pinned: on.Status.Cloud}, known
 		},
+		Home:     func(obj *cloudteamv1.NetworkPort) string { return obj.Network().Namespace },
+		Operator: of.Namespace(),
 		Policies: policies,
 		Room:     within.room,
 		InUse:    inUse,

@@ -83,6 +83,7 @@ func NewController(
 			cloud, known := managed.CloudOf(inClass(obj), own.classes)
 			return managed.Place{Cloud: cloud}, known
 		},
+		Operator: own.classes.Namespace(),
 		Declare:  own.declarationOf,
 		Policies: policies,
 		Room:     own.room,
