@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // countingUser is a controller that counts how often it was woken for each cloud. meanwhile, where set, is called then.
@@ -53,21 +54,21 @@ func TestACloudIsWokenAtMostOnceInASecond(t *testing.T) {
 		}
 		a.wake(another)
 		wants("at once", 1, 1)
-		time.Sleep(wakeInterval - time.Nanosecond)
+		virtual.Elapse(wakeInterval - time.Nanosecond)
 		wants("just before the second is over", 1, 1)
-		time.Sleep(time.Nanosecond)
+		virtual.Elapse(time.Nanosecond)
 		wants("after a second", 2, 1)
-		time.Sleep(time.Hour)
+		virtual.Elapse(time.Hour)
 		wants("when nothing happens", 2, 1)
 		for range 100 { // in 10.1 s
 			a.wake(inTeam)
-			time.Sleep(wakeInterval/10 + time.Millisecond)
+			virtual.Elapse(wakeInterval/10 + time.Millisecond)
 		}
-		time.Sleep(time.Hour)
+		virtual.Elapse(time.Hour)
 		wants("after 100 in ten seconds", 2+11, 1)
 		a.wake(inTeam)
 		wants("after a pause", 2+12, 1)
-		time.Sleep(time.Hour)
+		virtual.Elapse(time.Hour)
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if len(a.woken) > 0 {
@@ -109,7 +110,7 @@ func TestEditsOfASecretWakeItsObjectsOnceInASecond(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Minute)
+		virtual.Elapse(time.Minute)
 		synctest.Wait()
 		if n := user.count(inTeam); n != 2 {
 			t.Errorf("100 edits in a moment woke the objects %d times, want at once and a second later", n)
@@ -135,7 +136,7 @@ func TestTheFirstAuditWakesAndNotTheSecretBefore(t *testing.T) {
 		close(first)
 		c.gone()
 		there()
-		time.Sleep(time.Minute)
+		virtual.Elapse(time.Minute)
 		synctest.Wait()
 		if n := user.count(inTeam); n != 2 {
 			t.Errorf("they are woken %d times, want when the Secret goes and when it is back", n)

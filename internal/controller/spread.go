@@ -13,13 +13,14 @@ import (
 const (
 	// spreadStep is how many keys are enqueued before others who compute have their turn.
 	spreadStep = 256
-	// restPerKey and longestRest are how long a source rests after its keys were enqueued. With 1,000 keys or more, whoever
-	// changes it again and again has at most 2,000 keys in a second synced for it. One with few is followed at once.
+	// restPerKey and longestRest are how long a source rests after its keys were enqueued. Whoever changes it again and
+	// again has about 1,000 keys in a second synced for it, or all of them every five seconds. One with few is followed
+	// at once.
 	restPerKey, longestRest = time.Millisecond, 5 * time.Second
 )
 
-// spreads enqueue the keys of sources on which many objects may depend, such as a Network with its ports. A handler says
-// only that the source has changed, whatever depends on it. A source that changes meanwhile is spread once more.
+// spreads enqueue the keys of sources on which many objects may depend, such as a Network with its ports. A handler
+// says only that the source has changed, whatever depends on it. A source that changes meanwhile is spread once more.
 // Namespaces are served beside each other, the sources of each one after the other, with a share of the processors.
 type spreads struct {
 	mu sync.Mutex
@@ -50,12 +51,12 @@ const (
 )
 
 // HandlerOfMany is HandlerOfPart for objects of another kind on each of which any number of synced objects may depend.
-// Its handlers cost the same however many do, and however often the object changes: sourcesOf names what they depend on,
-// few for each object, and keysOf the keys for one of these. keysOf is called some time after the events, and once for
-// many of them, from another goroutine. It MUST NOT depend on the object's state.
+// Its handlers cost the same however many do, and however often the object changes: sourcesOf names what they depend
+// on, few for each object, and keysOf the keys for one of these. keysOf is called some time after the events, and once
+// for many of them, from another goroutine. It MUST NOT depend on the object's state.
 //
-// Without same, all updates count but resyncs, and one of the status ends no delay, as with HandlerOf. Objects that exist
-// when the handler is registered cause nothing: all synced objects are enqueued then.
+// Without same, all updates count but resyncs, and one of the status ends no delay, as with HandlerOf. Objects that
+// exist when the handler is registered cause nothing: all synced objects are enqueued then.
 func HandlerOfMany[T metav1.Object, S comparable](
 	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
 ) cache.ResourceEventHandler {

@@ -278,8 +278,8 @@ func (c *Controller) keysOfMachines() []cache.ObjectName {
 	return keys
 }
 
-// keysOfNetwork names the Pods that wait for a Network. If it is being deleted, or gone, it also names those whose ports
-// on it wait for them.
+// keysOfNetwork names the Pods that wait for a Network. If it is being deleted, or gone, it also names those whose
+// ports on it wait for them.
 func (c *Controller) keysOfNetwork(key cache.ObjectName) []cache.ObjectName {
 	keys := c.keysDeclaring(key)
 	if network, err := c.caches.Networks.Lister().Networks(key.Namespace).Get(key.Name); err == nil &&

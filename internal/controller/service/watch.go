@@ -171,8 +171,8 @@ func (c *Controller) annotated(namespace string) []*corev1.Service {
 
 // selecting names the Services that an event of a Pod may concern: some of those whose floating IPs lead to it, and
 // some that select it and look for a port, at most wake of each. If the Pod has more ports, it names one for each, and
-// each Service that leaves a port wakes the next. selecting is called for each event of a Pod or port, of all namespaces
-// in turn, so its cost must not depend on what a tenant writes.
+// each Service that leaves a port wakes the next. selecting is called for each event of a Pod or port, of all
+// namespaces in turn, so its cost must not depend on what a tenant writes.
 func (c *Controller) selecting(pod metav1.Object) (keys []cache.ObjectName) {
 	c.changed(pod.GetNamespace())
 	ports := c.caches.PortsBoundTo(cache.MetaObjectToName(pod))
