@@ -142,6 +142,7 @@ func machineOf(pod *corev1.Pod) string {
 // keysOfPort names the Pods that a port affects: the one that it is bound to, the one that it was made for, and those
 // that were given it. If it is the first of its pool to fail, it also affects those that wait for the pool.
 func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
+	c.noteFailing(cache.MetaObjectToName(object))
 	port, ok := object.(*cloudteamv1.NetworkPort)
 	if !ok {
 		return nil // it is gone, and its last state is unknown

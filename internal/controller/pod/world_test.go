@@ -107,12 +107,12 @@ func newIdleWith(t testing.TB, machines []*metav1.PartialObjectMetadata, shown .
 	return c
 }
 
-// note does what the handlers of an object do besides naming keys.
+// note has the handlers of an object note it.
 func (c *Controller) note(object any) {
 	switch object := object.(type) {
 	case *corev1.Pod:
 		c.ofMachine.Put(controller.WaitingOf(object), machineOf(object))
 	case *cloudteamv1.NetworkPort:
-		c.noteFailing(cache.MetaObjectToName(object))
+		c.keysOfPort(object)
 	}
 }
