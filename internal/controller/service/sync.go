@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,9 +23,7 @@ import (
 // after any write: the FloatingIP has the Service's name, so the next sync finds it.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	if key.Name == "" {
-		for _, service := range c.annotated(key.Namespace) {
-			c.Enqueue(cache.MetaObjectToName(service))
-		}
+		c.Enqueue(c.asking.Names(key.Namespace, math.MaxInt)...)
 		return controller.Result{}, nil
 	}
 	service, err := c.services.Services(key.Namespace).Get(key.Name)

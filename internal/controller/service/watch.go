@@ -38,7 +38,6 @@ type Controller struct {
 	client   typed.FloatingIPsGetter
 	owners   corev1client.ServicesGetter
 	services corelisters.ServiceLister
-	indexer  cache.Indexer // of Services
 	floating listers.FloatingIPLister
 	led      cache.Indexer // of FloatingIPs
 	pods     cache.Indexer
@@ -56,12 +55,8 @@ type Controller struct {
 	waiting, leading controller.Line
 }
 
-const (
-	// indexAnnotated is the index of the Services that ask for a floating IP, by their namespaces.
-	indexAnnotated = "service/annotated"
-	// indexReady is the index of the Pods that a floating IP may lead to, by their namespaces.
-	indexReady = "service/ready"
-)
+// indexReady is the index of the Pods that a floating IP may lead to, by their namespaces.
+const indexReady = "service/ready"
 
 // MaxSelector is the most labels of a selector that caches have. A Service with more has none there, and asks in vain.
 const MaxSelector = 32
@@ -74,18 +69,7 @@ func NewController(
 	client typed.FloatingIPsGetter, owners corev1client.ServicesGetter, services coreinformers.ServiceInformer,
 	floating informers.FloatingIPInformer, caches *consumer.Caches, recorder record.EventRecorder,
 ) (*Controller, error) {
-	err := services.Informer().AddIndexers(cache.Indexers{
-		indexAnnotated: controller.IndexBy(func(service *corev1.Service) []string {
-			if _, declares := service.Annotations[cloudteamv1.AnnotationFloatingIP]; !declares {
-				return nil
-			}
-			return []string{service.Namespace}
-		}),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("indexing services: %w", err)
-	}
-	err = caches.Pods.Informer().AddIndexers(cache.Indexers{
+	err := caches.Pods.Informer().AddIndexers(cache.Indexers{
 		indexReady: controller.IndexBy(func(pod *corev1.Pod) []string {
 			if !ready(pod) {
 				return nil
@@ -100,7 +84,7 @@ func NewController(
 		return nil, err
 	}
 	c := &Controller{
-		client: client, owners: owners, services: services.Lister(), indexer: services.Informer().GetIndexer(),
+		client: client, owners: owners, services: services.Lister(),
 		floating: floating.Lister(), led: floating.Informer().GetIndexer(), pods: caches.Pods.Informer().GetIndexer(),
 		caches: caches, recorder: recorder,
 	}
@@ -163,11 +147,6 @@ func (c *Controller) leaving(obj metav1.Object) []cache.ObjectName {
 }
 
 func sameLead(was, is *cloudteamv1.FloatingIP) bool { return was.Spec.PortName == is.Spec.PortName }
-
-// annotated gives the Services of a namespace that ask for a floating IP.
-func (c *Controller) annotated(namespace string) []*corev1.Service {
-	return controller.Indexed[*corev1.Service](c.indexer, indexAnnotated, namespace)
-}
 
 // selecting names the Services that an event of a Pod may concern: some of those whose floating IPs lead to it, and
 // some that select it and look for a port, at most wake of each. If the Pod has more ports, it names one for each, and
