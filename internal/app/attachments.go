@@ -80,8 +80,7 @@ func (p *process) buildAttachment() (c *attachmentcontroller.Controller, err err
 		c, err = attachmentcontroller.NewController(
 			p.dynamic, informer, p.factory.Cloudteam().V1().Networks(), p.recorder, p.options.Attachment)
 		if err == nil {
-			c.ActIn(p.namespaces.within)
-			c.Compute(p.processors)
+			p.share(c.Loop)
 		}
 		return c, err
 	})

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -337,12 +338,17 @@ func (p *process) installed(resource schema.GroupVersionResource) bool {
 	return ok && err == nil
 }
 
+// share has a controller act in the process's namespaces alone, and compute with its share of the processors.
+func (p *process) share(l *controller.Loop) {
+	l.ActIn(p.namespaces.within)
+	l.Compute(p.processors)
+}
+
 // serveManaged gives a controller of objects in Neutron what they all need. The caller holds building.
 func serveManaged[T managed.Object](p *process, c *managed.Reconciler[T]) started {
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
-	c.ActIn(p.namespaces.within)
-	c.Compute(p.processors)
+	p.share(c.Loop)
 	c.AskNamespaces(p.terminating)
 	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
@@ -391,8 +397,7 @@ func (p *process) buildDeployment() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.ActIn(p.namespaces.within)
-	c.Compute(p.processors)
+	p.share(c.Loop)
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
 	p.classed = append(p.classed, func(namespace string) {
 		networks, _ := caches.Networks.Lister().Networks(namespace).List(labels.Everything()) // a cache gives no error
@@ -430,8 +435,7 @@ func (p *process) buildPod() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.ActIn(p.namespaces.within)
-	c.Compute(p.processors)
+	p.share(c.Loop)
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
 	return delayed{c, p.awaitAttachments}, nil
 }
@@ -446,8 +450,7 @@ func (p *process) buildService() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.ActIn(p.namespaces.within)
-	c.Compute(p.processors)
+	p.share(c.Loop)
 	return c, nil
 }
 

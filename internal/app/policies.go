@@ -94,8 +94,7 @@ func (p *process) startPolicies() {
 				p.factory.Cloudteam().V1().SecurityGroups(), p.namespaces.factory.Core().V1().Namespaces().Informer(),
 				p.recorder)
 			if err == nil {
-				c.ActIn(p.namespaces.within)
-				c.Compute(p.processors)
+				p.share(c.Loop)
 			}
 			return c, err
 		})

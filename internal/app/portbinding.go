@@ -55,8 +55,7 @@ func (p *process) buildPortBinding() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.ActIn(p.namespaces.within)
-	c.Compute(p.processors)
+	p.share(c.Loop)
 	p.base.Go(func() error {
 		factory.Start(p.baseCtx.Done())
 		<-p.baseCtx.Done()
