@@ -72,17 +72,13 @@ func all[T any](a *APIServer, resource string) (list []*T) {
 }
 
 // put stores a typed object, new where it has no UID.
-func put[T metav1.Object](a *APIServer, resource string, obj T) {
+func (a *APIServer) put(resource string, changed metav1.Object) {
 	k := a.of(resource)
-	if known, ok := k.typed[types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}]; ok &&
-		known.of == k.objects[key(known.of)] && equality.Semantic.DeepEqual(known.read, obj) {
+	if known, ok := k.typed[types.NamespacedName{Namespace: changed.GetNamespace(), Name: changed.GetName()}]; ok &&
+		known.of == k.objects[key(known.of)] && equality.Semantic.DeepEqual(known.read, changed) {
 		return
 	}
-	putContent(a, k, obj)
-}
-
-func putContent(a *APIServer, k *kind, typed metav1.Object) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(changed)
 	if err != nil {
 		panic(err) // it is a type of the API
 	}
@@ -173,7 +169,7 @@ func adopted[T any, O interface {
 			matches.Matches(labels.Set(obj.GetLabels())) {
 			obj = obj.DeepCopy()
 			obj.SetOwnerReferences(append(obj.GetOwnerReferences(), *metav1.NewControllerRef(owner, kind)))
-			put(a, resource, obj)
+			a.put(resource, obj)
 			by = metav1.GetControllerOf(obj)
 		}
 		if by != nil && by.UID == owner.GetUID() {
@@ -220,7 +216,7 @@ func (a *APIServer) deploy() {
 		recreate := d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 		if current == nil {
 			current = newReplicaSet(d, hash)
-			put(a, "replicasets", current)
+			a.put("replicasets", current)
 			a.statusOf(d, nil, older, want, ready, available)
 			continue
 		}
@@ -271,7 +267,7 @@ func newReplicaSet(d *appsv1.Deployment, hash string) *appsv1.ReplicaSet {
 
 func (a *APIServer) resize(rs *appsv1.ReplicaSet, replicas int32) {
 	rs.Spec.Replicas = &replicas
-	put(a, "replicasets", rs)
+	a.put("replicasets", rs)
 }
 
 func (a *APIServer) statusOf(
@@ -289,7 +285,7 @@ func (a *APIServer) statusOf(
 		}
 	}
 	status.UnavailableReplicas = max(0, want-available)
-	put(a, "deployments", d)
+	a.put("deployments", d)
 }
 
 // replicate plays the controller of ReplicaSets.
@@ -307,7 +303,7 @@ func (a *APIServer) replicate() {
 			}
 		}
 		for n := len(live); n < int(*rs.Spec.Replicas); n++ {
-			put(a, "pods", podOf(rs.Namespace, "", rs.Name+"-", rs.Spec.Template, metav1.NewControllerRef(rs, kind)))
+			a.put("pods", podOf(rs.Namespace, "", rs.Name+"-", rs.Spec.Template, metav1.NewControllerRef(rs, kind)))
 		}
 		if spare := len(live) - int(*rs.Spec.Replicas); spare > 0 {
 			// Those that do not run yet go first, and then the youngest.
@@ -326,7 +322,7 @@ func (a *APIServer) replicate() {
 		s := &rs.Status
 		s.Replicas, s.ReadyReplicas, s.AvailableReplicas = int32(len(live)), ready, ready
 		s.ObservedGeneration = rs.Generation
-		put(a, "replicasets", rs)
+		a.put("replicasets", rs)
 	}
 }
 
@@ -368,7 +364,7 @@ func (a *APIServer) number() {
 				}
 				pod.Labels[appsv1.StatefulSetPodNameLabel] = name
 				pod.Labels[appsv1.PodIndexLabel] = fmt.Sprint(n)
-				put(a, "pods", pod)
+				a.put("pods", pod)
 			}
 			ready += int32(running(pod))
 			if running(pod) == 0 && set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
@@ -383,7 +379,7 @@ func (a *APIServer) number() {
 		s := &set.Status
 		s.Replicas, s.ReadyReplicas, s.AvailableReplicas = ready, ready, ready
 		s.CurrentReplicas, s.UpdatedReplicas, s.ObservedGeneration = ready, ready, set.Generation
-		put(a, "statefulsets", set)
+		a.put("statefulsets", set)
 	}
 }
 
@@ -399,14 +395,14 @@ func (a *APIServer) runPods() {
 		case pod.Spec.NodeName == "":
 			pod = pod.DeepCopy()
 			pod.Spec.NodeName = "node"
-			put(a, "pods", pod)
+			a.put("pods", pod)
 		default:
 			pod = pod.DeepCopy()
 			pod.Status.Phase = corev1.PodRunning
 			pod.Status.Conditions = append(slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 				return c.Type == corev1.PodReady
 			}), corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now()})
-			put(a, "pods", pod)
+			a.put("pods", pod)
 		}
 	}
 }
