@@ -231,6 +231,14 @@ func KeyOf(obj metav1.Object) []cache.ObjectName {
 	return []cache.ObjectName{cache.MetaObjectToName(obj)}
 }
 
+// KeysOf returns the keys of objects; nil for none.
+func KeysOf[T metav1.Object](objects []T) (keys []cache.ObjectName) {
+	for _, object := range objects {
+		keys = append(keys, cache.MetaObjectToName(object))
+	}
+	return keys
+}
+
 // HandlerOf returns the event handlers for the informer of another kind, on whose objects the synced objects depend.
 // keysOf returns the keys that an object affects. It MAY return a key twice. It is called from the informer's
 // goroutine, and MUST NOT change the metadata. After an update, it is called with both states. If the watch missed a

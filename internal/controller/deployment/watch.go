@@ -88,10 +88,7 @@ func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
 // keysDeclaring names the Deployments whose Pod template declares the network, and those with a waiting Pod of an
 // earlier template that does.
 func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName {
-	var keys []cache.ObjectName
-	for _, deployment := range c.caches.DeploymentsDeclaring(network) {
-		keys = append(keys, cache.MetaObjectToName(deployment))
-	}
+	keys := controller.KeysOf(c.caches.DeploymentsDeclaring(network))
 	for _, pod := range c.caches.PodsDeclaring(network) {
 		if waits(pod) {
 			keys = append(keys, c.keysOfOwner(pod)...)

@@ -111,11 +111,8 @@ func NewController(
 }
 
 // leadingTo names the FloatingIPs whose specs name a NetworkPort.
-func (k *kind) leadingTo(port cache.ObjectName) (keys []cache.ObjectName) {
-	for _, obj := range controller.FloatingIPsTo(k.floating, port) {
-		keys = append(keys, cache.MetaObjectToName(obj))
-	}
-	return keys
+func (k *kind) leadingTo(port cache.ObjectName) []cache.ObjectName {
+	return controller.KeysOf(controller.FloatingIPsTo(k.floating, port))
 }
 
 // wake is the most FloatingIPs that one event has try for a port.

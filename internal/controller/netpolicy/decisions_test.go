@@ -238,7 +238,7 @@ func TestPoliciesBeyondTheMostGroupsCountAsNotRead(t *testing.T) {
 			if err := w.policies.objects.Add(o); err != nil {
 				t.Fatal(err)
 			}
-			w.policies.note(o)
+			w.policies.note(cache.MetaObjectToName(o))
 		}
 		first, half := object(t, "a", 8, 29), object(t, "b", 8, 29) // 8 Networks with 1 + 29 + 2 groups each
 		add(first)
@@ -285,7 +285,7 @@ func TestAPortIsUnknownWhileAPolicyOfItsNetworkCountsAsNotRead(t *testing.T) {
 			if err := w.policies.objects.Add(o); err != nil {
 				t.Fatal(err)
 			}
-			w.policies.note(o)
+			w.policies.note(cache.MetaObjectToName(o))
 		}
 		knows(false)
 	})

@@ -34,7 +34,7 @@ func (w *world) fill(n int, spec map[string]any) {
 		if err := w.policies.objects.Add(o); err != nil {
 			w.T.Fatal(err)
 		}
-		w.policies.note(o.(*Object))
+		w.policies.note(cache.MetaObjectToName(o.(*Object)))
 	}
 }
 
@@ -99,7 +99,7 @@ func TestAnEventOfAnotherKindLooksAtNoMorePoliciesIfThereAreMore(t *testing.T) {
 			}
 			// That of a policy, and a sync, look at those within what a namespace may have.
 			before := w.policies.ledger.looked + store.n
-			w.policies.note(store.Store.List()[0].(*Object))
+			w.policies.note(cache.MetaObjectToName(store.Store.List()[0].(*Object)))
 			w.policies.Member(port)
 			within, _ := w.policies.ledger.of("team")
 			if looked := w.policies.ledger.looked + store.n - before; looked > 2*maxGroups || len(within) > maxGroups/3 {
@@ -134,7 +134,7 @@ func TestOfANamespaceOnlySoManyPoliciesAreKeptWhole(t *testing.T) {
 		if err := w.policies.objects.Add(o); err != nil {
 			t.Fatal(err)
 		}
-		w.policies.note(o.(*Object))
+		w.policies.note(cache.MetaObjectToName(o.(*Object)))
 		if n := w.whole(); n != maxWhole || o.(*Object).says.Load() == nil {
 			t.Errorf("%d are kept whole, want %d", n, maxWhole)
 		}

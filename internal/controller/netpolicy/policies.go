@@ -8,6 +8,7 @@
 package netpolicy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -125,8 +126,6 @@ func byIDOfMade(group *cloudteamv1.SecurityGroup) []string {
 	return []string{valueOfMade(group.Namespace, group.Status.SecurityGroupID)}
 }
 
-func placeOf(namespace string, on cache.ObjectName) string { return namespace + "/" + on.String() }
-
 // NewPolicies watches the informer of MultiNetworkPolicies, which MUST NOT run yet, and sets its transform. caches are
 // those of the controllers of Pods and Deployments. namespace gives the labels of a namespace.
 func NewPolicies(
@@ -139,18 +138,12 @@ func NewPolicies(
 		namespace: namespace, changed: map[string]time.Time{},
 	}
 	note := func(obj any) {
-		if o, err := meta.Accessor(obj); err == nil {
-			p.note(o)
+		if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+			p.note(key)
 		}
 	}
 	noted, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: note, UpdateFunc: func(_, is any) { note(is) },
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			note(obj)
-		},
+		AddFunc: note, UpdateFunc: func(_, is any) { note(is) }, DeleteFunc: note,
 	})
 	if err == nil {
 		err = errors.Join(
@@ -166,7 +159,7 @@ func NewPolicies(
 			controller.IndexPorts(caches.Ports.Informer()),
 			caches.Ports.Informer().AddIndexers(cache.Indexers{
 				indexPorts: controller.IndexBy(func(port *cloudteamv1.NetworkPort) []string {
-					return []string{placeOf(port.Namespace, cache.ObjectName(port.Network()))}
+					return []string{Place{port.Namespace, cache.ObjectName(port.Network())}.String()}
 				}),
 			}),
 		)
@@ -181,15 +174,15 @@ func NewPolicies(
 	return p, nil
 }
 
-// note has the ledger agree with the cache about a policy, of which some state is given. Who handles an event of a
-// policy MUST call it first: nobody knows whose handler is called first.
-func (p *Policies) note(some metav1.Object) {
-	found, _, err := p.objects.GetByKey(cache.MetaObjectToName(some).String())
+// note has the ledger agree with the cache about a policy. Who handles an event of a policy MUST call it first: nobody
+// knows whose handler is called first.
+func (p *Policies) note(key cache.ObjectName) {
+	found, _, err := p.objects.GetByKey(key.String())
 	if err != nil {
 		return // a cache gives none
 	}
 	o, _ := found.(*Object)
-	p.ledger.note(some.GetNamespace(), some.GetName(), o)
+	p.ledger.note(key.Namespace, key.Name, o)
 }
 
 // Wakes has enqueue called with the keys of ports about which policies may decide otherwise now, where no event of an
@@ -204,17 +197,16 @@ func (p *Policies) wake(namespace string, policies []*Object) {
 		return
 	}
 	p.settle(namespace)
-	on := map[cache.ObjectName]bool{}
+	at := map[Place]bool{}
 	for _, o := range policies {
-		for _, network := range o.On {
-			on[network] = true
+		for _, place := range PlacesOf(o) {
+			at[place] = true
 		}
 	}
-	for network := range on {
-		for _, port := range p.portsOn(network, namespace) {
-			for _, enqueue := range p.woken {
-				enqueue(cache.MetaObjectToName(port))
-			}
+	for place := range at {
+		keys := controller.KeysOf(p.PortsAt(place))
+		for _, enqueue := range p.woken {
+			enqueue(keys...)
 		}
 	}
 }
@@ -229,16 +221,13 @@ func (p *Policies) Changed(was, is any) {
 	old, oldOK := was.(*Object)
 	updated, ok := is.(*Object)
 	same := oldOK && ok && old.UID == updated.UID && SamePolicy(old, updated)
-	for _, state := range []any{was, is} {
-		if gone, missed := state.(cache.DeletedFinalStateUnknown); missed {
-			state = gone.Obj
-		}
-		if some, err := meta.Accessor(state); err == nil {
-			p.note(some)
-			if !same {
-				p.settle(some.GetNamespace())
-			}
-		}
+	key, err := cache.DeletionHandlingObjectToName(cmp.Or(is, was))
+	if err != nil {
+		return // it is no object
+	}
+	p.note(key)
+	if !same {
+		p.settle(key.Namespace)
 	}
 }
 
@@ -458,11 +447,8 @@ func notReady(group string) string {
 }
 
 // OfPod gives the keys of the NetworkPorts that a Pod has.
-func (p *Policies) OfPod(pod metav1.Object) (keys []cache.ObjectName) {
-	for _, port := range p.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
-		keys = append(keys, cache.MetaObjectToName(port))
-	}
-	return keys
+func (p *Policies) OfPod(pod metav1.Object) []cache.ObjectName {
+	return controller.KeysOf(p.caches.PortsBoundTo(cache.MetaObjectToName(pod)))
 }
 
 // Pods is the informer of Pods.
@@ -489,9 +475,12 @@ func PlacesOf(obj metav1.Object) (places []Place) {
 	return places
 }
 
+// String is the place's value in indexPorts.
+func (at Place) String() string { return at.Namespace + "/" + at.On.String() }
+
 // PortsAt gives the NetworkPorts at a place.
 func (p *Policies) PortsAt(at Place) []*cloudteamv1.NetworkPort {
-	return p.portsOn(at.On, at.Namespace)
+	return controller.Indexed[*cloudteamv1.NetworkPort](p.ports, indexPorts, at.String())
 }
 
 // PortsOf gives the NetworkPorts that the policies of a namespace may decide about, and so may have put into their
@@ -501,12 +490,7 @@ func (p *Policies) PortsOf(namespace string) (ports []*cloudteamv1.NetworkPort) 
 		return nil
 	}
 	for _, on := range p.ledger.networksOf(namespace) {
-		ports = append(ports, p.portsOn(on, namespace)...)
+		ports = append(ports, p.PortsAt(Place{namespace, on})...)
 	}
 	return ports
-}
-
-// portsOn gives the NetworkPorts of a namespace on a Network.
-func (p *Policies) portsOn(network cache.ObjectName, namespace string) []*cloudteamv1.NetworkPort {
-	return controller.Indexed[*cloudteamv1.NetworkPort](p.ports, indexPorts, placeOf(namespace, network))
 }

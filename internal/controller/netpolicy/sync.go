@@ -95,7 +95,7 @@ func ofNamespace(obj metav1.Object) []cache.ObjectName {
 
 // ofPolicy names the namespace of a policy.
 func (c *Controller) ofPolicy(obj metav1.Object) []cache.ObjectName {
-	c.policies.note(obj)
+	c.policies.note(cache.MetaObjectToName(obj))
 	return ofNamespace(obj)
 }
 
@@ -200,7 +200,7 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 				problems[o.Name] = append(problems[o.Name], why)
 			}
 			if _, known := frozen[on]; is == lost && !known {
-				frozen[on] = len(c.policies.portsOn(on, namespace)) > 0
+				frozen[on] = len(c.policies.PortsAt(Place{namespace, on})) > 0
 			}
 			if is == serves || frozen[on] {
 				places[on] = place

@@ -214,28 +214,20 @@ func groupsOf(group metav1.Object) []inGroup {
 
 // portsIn gives the function that names the NetworkPorts that may be in a group.
 func portsIn(ports, networks cache.Indexer, by *netpolicy.Policies) func(inGroup) []cache.ObjectName {
-	return func(group inGroup) (keys []cache.ObjectName) {
+	return func(group inGroup) []cache.ObjectName {
 		var in []*cloudteamv1.NetworkPort
 		if group.Name == "" {
 			in = by.PortsOf(group.Namespace)
 		} else {
 			in = controller.PortsIn(ports, networks, cache.ObjectName(group))
 		}
-		return keysOfAll(in)
+		return controller.KeysOf(in)
 	}
-}
-
-func keysOfAll(ports []*cloudteamv1.NetworkPort) []cache.ObjectName {
-	keys := make([]cache.ObjectName, len(ports))
-	for i, port := range ports {
-		keys[i] = cache.MetaObjectToName(port)
-	}
-	return keys
 }
 
 // underPolicies gives the handler for MultiNetworkPolicies, whose changes it records first.
 func underPolicies(l *controller.Loop, by *netpolicy.Policies) cache.ResourceEventHandler {
-	keysOf := func(place netpolicy.Place) []cache.ObjectName { return keysOfAll(by.PortsAt(place)) }
+	keysOf := func(place netpolicy.Place) []cache.ObjectName { return controller.KeysOf(by.PortsAt(place)) }
 	ports := controller.HandlerOfMany(l, netpolicy.PlacesOf, keysOf, netpolicy.SamePolicy)
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, initial bool) { by.Changed(nil, obj); ports.OnAdd(obj, initial) },

@@ -227,6 +227,6 @@ func sameForPorts(was, is *cloudteamv1.Network) bool {
 // portsOf gives the function that names the NetworkPorts on a Network.
 func portsOf(ports cache.Indexer) func(cache.ObjectName) []cache.ObjectName {
 	return func(on cache.ObjectName) []cache.ObjectName {
-		return keysOfAll(controller.PortsOn(ports, on))
+		return controller.KeysOf(controller.PortsOn(ports, on))
 	}
 }

@@ -165,9 +165,7 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 		slices.SortFunc(given, func(a, b *corev1.Pod) int { return controller.WaitingOf(a).Older(controller.WaitingOf(b)) })
 		given = given[:wake]
 	}
-	for _, pod := range given {
-		keys = append(keys, cache.MetaObjectToName(pod))
-	}
+	keys = append(keys, controller.KeysOf(given)...)
 	if deployment := c.caches.DeploymentControlling(port); deployment != nil && c.isFirstToFail(port) {
 		keys = append(keys, keysWaiting(c.caches.PodsOf(deployment))...)
 	}

@@ -114,11 +114,8 @@ func NewController(
 }
 
 // about names the SecurityGroups that have rules about another one of their namespace.
-func (k *kind) about(other cache.ObjectName) (keys []cache.ObjectName) {
-	for _, obj := range controller.Indexed[*cloudteamv1.SecurityGroup](k.indexer, indexAbout, other.String()) {
-		keys = append(keys, cache.MetaObjectToName(obj))
-	}
-	return keys
+func (k *kind) about(other cache.ObjectName) []cache.ObjectName {
+	return controller.KeysOf(controller.Indexed[*cloudteamv1.SecurityGroup](k.indexer, indexAbout, other.String()))
 }
 
 // indexAbout is the index of SecurityGroups by the others that they have rules about.
