@@ -55,10 +55,25 @@ const (
 // on, few for each object, and keysOf the keys for one of these. keysOf is called some time after the events, and once
 // for many of them, from another goroutine. It MUST NOT depend on the object's state.
 //
-// Without same, all updates count but resyncs, and one of the status ends no delay, as with HandlerOf. Objects that
-// exist when the handler is registered cause nothing: all synced objects are enqueued then.
+// Updates of which same is true cause nothing; others end the keys' delays after failures. Objects that exist when the
+// handler is registered cause nothing: all synced objects are enqueued then.
 func HandlerOfMany[T metav1.Object, S comparable](
 	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
+) cache.ResourceEventHandler {
+	return handlerOfMany(l, sourcesOf, keysOf, same, func(metav1.Object, metav1.Object) bool { return true })
+}
+
+// HandlerOfManyByStatus is HandlerOfMany for objects whose status is written often, and matters to what depends on them.
+// An update of the status alone ends no delay, as with HandlerOf.
+func HandlerOfManyByStatus[T metav1.Object, S comparable](
+	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
+) cache.ResourceEventHandler {
+	return handlerOfMany(l, sourcesOf, keysOf, same, func(was, is metav1.Object) bool { return !sameDeclaration(was, is) })
+}
+
+func handlerOfMany[T metav1.Object, S comparable](
+	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
+	endsDelays func(was, is metav1.Object) bool,
 ) cache.ResourceEventHandler {
 	type id struct {
 		relation *S // tells apart those of two handlers
@@ -93,11 +108,11 @@ func HandlerOfMany[T metav1.Object, S comparable](
 			old, oldOK := was.(T)
 			updated, ok := is.(T)
 			looks := true
-			switch known := oldOK && ok && old.GetUID() == updated.GetUID(); {
-			case known && same != nil && same(old, updated), known && old.GetResourceVersion() == updated.GetResourceVersion():
-				return
-			case known && same == nil:
-				looks = !sameDeclaration(old, updated)
+			if oldOK && ok && old.GetUID() == updated.GetUID() {
+				if old.GetResourceVersion() == updated.GetResourceVersion() || same(old, updated) {
+					return
+				}
+				looks = endsDelays(old, updated)
 			}
 			follow("Update", looks, was, is)
 		},

@@ -68,6 +68,9 @@ func TestAnObjectOfManyCostsItsHandlersLittle(t *testing.T) {
 	})
 }
 
+// anyDiffers has each update count.
+func anyDiffers(_, _ *cloudteamv1.Network) bool { return false }
+
 // TestAnObjectOfFewIsFollowedAtOnce, also one whose namespace has another of many.
 func TestAnObjectOfFewIsFollowedAtOnce(t *testing.T) {
 	onBench(t, func(t *testing.T, b *bench) {
@@ -77,7 +80,7 @@ func TestAnObjectOfFewIsFollowedAtOnce(t *testing.T) {
 			}
 			return []cache.ObjectName{keyA}
 		}
-		h := HandlerOfMany[*cloudteamv1.Network](b.loop, KeyOf, keysOf, nil)
+		h := HandlerOfManyByStatus(b.loop, KeyOf, keysOf, anyDiffers)
 		b.run(1)
 		h.OnAdd(object("many", "1", 1), false)
 		synctest.Wait()
@@ -98,7 +101,7 @@ func TestAStatusOfManyEndsNoDelay(t *testing.T) {
 		b.loop.Enqueue(keyA)
 		synctest.Wait()
 		keysOf := func(cache.ObjectName) []cache.ObjectName { return []cache.ObjectName{keyA} }
-		h := HandlerOfMany[*cloudteamv1.Network](b.loop, KeyOf, keysOf, nil)
+		h := HandlerOfManyByStatus(b.loop, KeyOf, keysOf, anyDiffers)
 		h.OnUpdate(object("a", "1", 1), object("a", "1", 1)) // a resync
 		h.OnUpdate(object("a", "1", 1), object("a", "2", 1))
 		pass(time.Minute)
@@ -116,7 +119,7 @@ func TestASourceIsAskedForEachOfItsStates(t *testing.T) {
 		keysOf := func(version string) []cache.ObjectName {
 			return []cache.ObjectName{cache.NewObjectName("team", version)}
 		}
-		h := HandlerOfMany[*cloudteamv1.Network](b.loop, of, keysOf, nil)
+		h := HandlerOfMany(b.loop, of, keysOf, anyDiffers)
 		b.run(1)
 		h.OnUpdate(object("a", "1", 1), object("a", "2", 2))
 		h.OnUpdate(object("a", "2", 2), object("a", "3", 3))

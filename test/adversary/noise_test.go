@@ -12,6 +12,7 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
@@ -72,6 +73,43 @@ var noises = map[string]struct {
 				return create(ctx, n+i)
 			}
 		}},
+	"a SecurityGroup that many ports name comes and goes": {300, 1500,
+		func(_ *world, who *tenant, n int) func(context.Context, int) error {
+			who.network("net", "10.64.0.0/12", "10.64.0.1")
+			ports := who.networks.CloudteamV1().NetworkPorts(who.name)
+			for i := range n {
+				port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("noise-", i)}}
+				port.Spec.NetworkName, port.Spec.SecurityGroupRefs = "net", []string{"g"}
+				if _, err := ports.Create(who.t.Context(), port, metav1.CreateOptions{}); err != nil {
+					who.t.Fatal(err)
+				}
+			}
+			groups := who.networks.CloudteamV1().SecurityGroups(who.name)
+			return func(ctx context.Context, _ int) error {
+				group := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Name: "g"}}
+				_, err := groups.Create(ctx, group, metav1.CreateOptions{})
+				switch {
+				case apierrors.IsAlreadyExists(err): // its deletion waits for Neutron
+					return sleep(ctx, 10*time.Millisecond)
+				case err != nil:
+					return err
+				}
+				if err := sleep(ctx, 100*time.Millisecond); err != nil {
+					return err
+				}
+				return groups.Delete(ctx, group.Name, metav1.DeleteOptions{})
+			}
+		}},
+}
+
+// sleep lets time pass, unless a context ends meanwhile.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // allow lets everybody use a class, until the test ends.

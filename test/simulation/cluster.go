@@ -24,15 +24,18 @@ const pace = 20 * time.Millisecond
 
 // runCluster plays the controllers of a control plane and its one node, after each change.
 func (a *APIServer) runCluster() {
-	for {
+	for seen := -1; ; {
 		a.mu.Lock()
 		changed := a.changed // also by what follows
 		a.collectGarbage()
 		a.emptyNamespaces()
-		a.deploy()
-		a.replicate()
-		a.number()
-		a.runPods()
+		if now := a.changesOfWorkloads(); now != seen {
+			seen = now
+			a.deploy()
+			a.replicate()
+			a.number()
+			a.runPods()
+		}
 		a.mu.Unlock()
 		select {
 		case <-a.stopped:
@@ -45,6 +48,14 @@ func (a *APIServer) runCluster() {
 		case <-time.After(pace):
 		}
 	}
+}
+
+// changesOfWorkloads counts those that the controllers of workloads and the node follow.
+func (a *APIServer) changesOfWorkloads() (n int) {
+	for _, resource := range []string{"deployments", "replicasets", "statefulsets", "pods", "namespaces"} {
+		n += len(a.of(resource).changes)
+	}
+	return n
 }
 
 // typed is a stored object as its type. Stored objects are replaced, and not changed.

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -78,6 +79,8 @@ const (
 	// indexMachine is the index of Pods that use networks by the namespace and name of the instance of a virtual machine
 	// that they name as their controller.
 	indexMachine = "consumer/machine"
+	// indexNode is the index of Pods by the names of their Nodes.
+	indexNode = "consumer/node"
 	// indexGated is the index of the Pods that wait for their ports before they are scheduled.
 	indexGated = "consumer/gated"
 )
@@ -100,6 +103,7 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 			indexAllocated:  controller.IndexBy(byAllocated),
 			indexMachine:    controller.IndexBy(byMachine),
 			indexGated:      controller.IndexBy(byGate),
+			indexNode:       controller.IndexBy(byNode),
 		}},
 		{from.ReplicaSets.Informer(), cache.Indexers{
 			indexController: controller.IndexBy(byController[*appsv1.ReplicaSet]),
@@ -175,19 +179,26 @@ func byGate(pod *corev1.Pod) []string {
 	return []string{""}
 }
 
-func byAllocated(pod *corev1.Pod) []string {
+// byAllocated gives nothing for an annotation that somebody overwrote.
+func byAllocated(pod *corev1.Pod) (keys []string) {
 	if !Allocated(pod) {
 		return nil
 	}
 	allocations, err := Allocations(pod)
 	if err != nil {
-		return nil // somebody overwrote the annotation
+		return nil
 	}
-	var keys []string
 	for _, a := range allocations {
 		keys = append(keys, pod.Namespace+"/"+a.PortID)
 	}
 	return keys
+}
+
+func byNode(pod *corev1.Pod) []string {
+	if pod.Spec.NodeName == "" {
+		return nil
+	}
+	return []string{pod.Spec.NodeName}
 }
 
 // replicaSetKind is the kind of the objects between a Deployment and its Pods.
@@ -279,6 +290,23 @@ func (c *Caches) GivenTo(port *cloudteamv1.NetworkPort) []*corev1.Pod {
 	return slices.DeleteFunc(c.pods(indexAllocated, port.Namespace+"/"+port.Status.PortID), Ended)
 }
 
+// PortsOnNode gives the ports that are bound to the Pods of a Node, or were given to them. A port may be there twice.
+// The informer of NetworkPorts has the indexes of controller.IndexPorts.
+func (c *Caches) PortsOnNode(node string) (ports []*cloudteamv1.NetworkPort) {
+	for _, pod := range c.pods(indexNode, node) {
+		ports = append(ports, c.PortsBoundTo(cache.MetaObjectToName(pod))...)
+		allocations, _ := Allocations(pod) // somebody may have overwritten the annotation
+		for _, a := range allocations {
+			for _, port := range controller.PortsWithID(c.Ports.Informer().GetIndexer(), a.PortID) {
+				if port.Namespace == pod.Namespace {
+					ports = append(ports, port)
+				}
+			}
+		}
+	}
+	return ports
+}
+
 // Rival gives another port that shows an address of this port, nil for none; a bound one first. Neutron gives no
 // address twice. But the first port with the address may have been deleted in Neutron by hand. If a Pod has that port,
 // it gets the address back; otherwise its status will soon show that it is gone.
@@ -318,6 +346,12 @@ func (c *Caches) pods(index, value string) []*corev1.Pod {
 
 func (c *Caches) ports(index, value string) []*cloudteamv1.NetworkPort {
 	return controller.Indexed[*cloudteamv1.NetworkPort](c.Ports.Informer().GetIndexer(), index, value)
+}
+
+// SameNetwork reports whether two states of a Network are the same for its consumers.
+func SameNetwork(was, is *cloudteamv1.Network) bool {
+	return was.Generation == is.Generation && was.DeletionTimestamp.Equal(is.DeletionTimestamp) &&
+		equality.Semantic.DeepEqual(was.Status, is.Status)
 }
 
 // Kind is what a declared name refers to.

@@ -74,7 +74,7 @@ func NewController(
 		// A Pod may be in its cache before its ReplicaSet is. It counts for its Deployment once both are.
 		c.Watch(caches.ReplicaSets.Informer(), c.HandlerOf(c.keysOfReplicaSet)),
 		c.Watch(caches.Networks.Informer(),
-			controller.HandlerOfMany[*cloudteamv1.Network](c.Loop, controller.KeyOf, c.keysDeclaring, nil)),
+			controller.HandlerOfManyByStatus(c.Loop, controller.KeyOf, c.keysDeclaring, consumer.SameNetwork)),
 	)
 }
 

@@ -114,16 +114,20 @@ type Policies struct {
 // indexPorts is the index of NetworkPorts by their namespaces and Networks.
 const indexPorts = "policies/ports"
 
-// indexMade is the index of the SecurityGroups that are made for policies by their namespaces and ids in Neutron.
+// indexMade is the index of the SecurityGroups that are made for policies by their namespaces, and by these and their
+// ids in Neutron.
 const indexMade = "policies/made"
 
+// valueOfMade is the value of indexMade for an id, or for all of a namespace if that is empty.
 func valueOfMade(namespace, id string) string { return namespace + "/" + id }
 
-func byIDOfMade(group *cloudteamv1.SecurityGroup) []string {
-	if group.Annotations[consumer.AnnotationMadeFor] != MadeFor || group.Status.SecurityGroupID == "" {
+func byMade(group *cloudteamv1.SecurityGroup) []string {
+	if group.Annotations[consumer.AnnotationMadeFor] != MadeFor {
 		return nil
 	}
-	return []string{valueOfMade(group.Namespace, group.Status.SecurityGroupID)}
+	return slices.Compact([]string{
+		valueOfMade(group.Namespace, ""), valueOfMade(group.Namespace, group.Status.SecurityGroupID),
+	})
 }
 
 // NewPolicies watches the informer of MultiNetworkPolicies, which MUST NOT run yet, and sets its transform. caches are
@@ -155,7 +159,7 @@ func NewPolicies(
 				}
 				return obj, err
 			}),
-			groups.Informer().AddIndexers(cache.Indexers{indexMade: controller.IndexBy(byIDOfMade)}),
+			groups.Informer().AddIndexers(cache.Indexers{indexMade: controller.IndexBy(byMade)}),
 			controller.IndexPorts(caches.Ports.Informer()),
 			caches.Ports.Informer().AddIndexers(cache.Indexers{
 				indexPorts: controller.IndexBy(func(port *cloudteamv1.NetworkPort) []string {

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
@@ -77,7 +76,7 @@ func NewController(
 	})
 	caches := policies.caches
 	return c, errors.Join(
-		c.Watch(policies.Informer, c.HandlerOf(c.ofPolicy)),
+		c.Watch(policies.Informer, controller.HandlerOfPart(c.Loop, c.ofPolicy, sameForGroups)),
 		c.Watch(groups.Informer(), c.HandlerOf(ofMade)),
 		c.Watch(caches.Networks.Informer(), controller.HandlerOfPart(c.Loop, c.ofNetwork, sameNetwork)),
 		c.Watch(caches.Ports.Informer(), controller.HandlerOfPart(c.Loop, c.ofPort, samePort)),
@@ -98,6 +97,10 @@ func (c *Controller) ofPolicy(obj metav1.Object) []cache.ObjectName {
 	c.policies.note(cache.MetaObjectToName(obj))
 	return ofNamespace(obj)
 }
+
+// sameForGroups reports whether two states of a policy are the same for the groups of its namespace. Of one that was
+// dropped, a sync may have read a later state and wait for the event.
+func sameForGroups(was, is *Object) bool { return SamePolicy(was, is) && was.says.Load() != nil }
 
 // ofMade names the namespace of a SecurityGroup that this controller made.
 func ofMade(obj metav1.Object) []cache.ObjectName {
@@ -214,15 +217,8 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 		problems[name] = append(problems[name], more...)
 	}
 	version := c.store.LastStoreSyncResourceVersion() // read before the cache: see CaughtUp
-	made, err := c.policies.groups.SecurityGroups(namespace).List(labels.Everything())
-	if err != nil {
-		return err
-	}
+	made := controller.Indexed[*cloudteamv1.SecurityGroup](c.policies.made, indexMade, valueOfMade(namespace, ""))
 	var errs []error
-	byName := map[string]*cloudteamv1.SecurityGroup{}
-	for _, m := range made {
-		byName[m.Name] = m
-	}
 	want := map[string]bool{}
 	for _, g := range groups {
 		want[g.Name] = true
@@ -232,14 +228,14 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 		spec := places[g.On]
 		spec.Rules, spec.Description = g.Rules, g.Description
 		problem := limited(problems[g.Policy])
-		if has := byName[g.Name]; has == nil {
+		if has, err := c.policies.groups.SecurityGroups(namespace).Get(g.Name); err != nil { // there is none
 			errs = append(errs, c.create(ctx, namespace, g.Name, problem, spec, version))
 		} else {
 			errs = append(errs, c.update(ctx, has, problem, spec))
 		}
 	}
 	for _, m := range made {
-		if m.Annotations[consumer.AnnotationMadeFor] == MadeFor && !want[m.Name] && !keeps {
+		if !want[m.Name] && !keeps {
 			errs = append(errs, c.delete(ctx, m))
 		}
 	}

@@ -98,7 +98,7 @@ func NewController(
 		c.Watch(from.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
 		c.Watch(from.Ports.Informer(), c.HandlerOf(c.keysOfPort)),
 		c.Watch(from.Networks.Informer(),
-			controller.HandlerOfMany[*cloudteamv1.Network](c.Loop, controller.KeyOf, c.keysOfNetwork, nil)),
+			controller.HandlerOfManyByStatus(c.Loop, controller.KeyOf, c.keysOfNetwork, consumer.SameNetwork)),
 		c.Watch(from.ReplicaSets.Informer(), controller.HandlerOfMany(c.Loop, workloadOf, c.keysOfReplicaSet, sameOwners)),
 		c.Watch(from.StatefulSets.Informer(), controller.HandlerOfMany(c.Loop, workloadOf, c.keysOfStatefulSet, sameSlots)),
 	)

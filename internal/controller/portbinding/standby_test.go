@@ -80,7 +80,7 @@ func TestTheNodeOfAMigrationsTargetIsTold(t *testing.T) {
 		_ = w.sync("write status")
 		next("target on node2")
 		_ = w.sync() // at rest
-		if keys := w.c.keysOfNode(&metav1.ObjectMeta{Name: "node2"}); !slices.Contains(keys, portKey) {
+		if keys := w.c.keysOfNode("node2"); !slices.Contains(keys, portKey) {
 			t.Errorf("a change of its node wakes %v", keys)
 		}
 		launcher("target", "target", "run-1", "node2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })

@@ -660,8 +660,7 @@ func TestEventsNameThePortsThatTheyConcern(t *testing.T) {
 			t.Errorf("the Pod concerns %v", keys)
 		}
 		for node, want := range map[string]int{"node1": 1, "node2": 0} {
-			keys := w.c.keysOfNode(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: node}})
-			if len(keys) != want {
+			if keys := w.c.keysOfNode(node); len(keys) != want {
 				t.Errorf("node %s concerns %v", node, keys)
 			}
 		}

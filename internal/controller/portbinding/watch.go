@@ -9,12 +9,10 @@ package portbinding
 import (
 	"context"
 	"errors"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -80,10 +78,11 @@ func NewController(
 	c := &Controller{client: client, caches: caches, nodes: nodes.GetStore(), clouds: clouds, recorder: recorder}
 	c.Loop = controller.NewLoop(Name, c.sync)
 	return c, errors.Join(
+		controller.IndexPorts(caches.Ports.Informer()),
 		caches.Ports.Informer().AddIndexers(cache.Indexers{indexAttached: controller.IndexBy(byUIDOfAttached)}),
 		c.Watch(caches.Ports.Informer(), controller.HandlerOfPart(c.Loop, keyOfUsed, sameToBind)),
 		c.Watch(caches.Pods.Informer(), controller.HandlerOfPart(c.Loop, c.keysOfPod, samePlace)),
-		c.Watch(nodes, controller.HandlerOfPart(c.Loop, c.keysOfNode, sameDataplane)),
+		c.Watch(nodes, controller.HandlerOfMany(c.Loop, nodeOf, c.keysOfNode, sameDataplane)),
 	)
 }
 
@@ -121,15 +120,10 @@ func samePlace(was, is *corev1.Pod) bool {
 		consumer.Allocated(was) == consumer.Allocated(is) && was.DeletionTimestamp.Equal(is.DeletionTimestamp)
 }
 
-// keysOfNode names the ports of a Node's Pods. It looks at all ports: a node's data plane changes rarely.
-func (c *Controller) keysOfNode(node metav1.Object) []cache.ObjectName {
-	ports, _ := c.caches.Ports.Lister().List(labels.Everything()) // a cache gives no error
-	there := func(pod *corev1.Pod) bool { return pod.Spec.NodeName == node.GetName() }
-	return keysOf(slices.DeleteFunc(ports, func(port *cloudteamv1.NetworkPort) bool {
-		pod := c.podOf(port)
-		return pod == nil || !there(pod) && !slices.ContainsFunc(c.caches.GivenTo(port), there)
-	}))
-}
+func nodeOf(node metav1.Object) []string { return []string{node.GetName()} }
+
+// keysOfNode names the ports of a Node's Pods.
+func (c *Controller) keysOfNode(node string) []cache.ObjectName { return keysOf(c.caches.PortsOnNode(node)) }
 
 // sameDataplane reports whether two states of a Node are the same for its ports. Its status is written every few
 // seconds in some clusters.

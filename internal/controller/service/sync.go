@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -22,10 +21,6 @@ import (
 // sync brings the FloatingIP of a Service to what its annotation asks for. It is level-triggered. The process may end
 // after any write: the FloatingIP has the Service's name, so the next sync finds it.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
-	if key.Name == "" {
-		c.Enqueue(c.asking.Names(key.Namespace, math.MaxInt)...)
-		return controller.Result{}, nil
-	}
 	service, err := c.services.Services(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) || err == nil && service.DeletionTimestamp != nil {
 		// Garbage collection deletes its FloatingIP.

@@ -200,6 +200,22 @@ func TestAServicesFloatingIPFollowsItsPods(t *testing.T) {
 	}, service("public"))
 }
 
+// TestTheFloatingIPFollowsTheClassOfANetwork: also of one that has no class yet when the Pod comes.
+func TestTheFloatingIPFollowsTheClassOfANetwork(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.pod("a", 9, "net")
+		for _, class := range []string{"other", "open"} {
+			controllertest.Edit(w.T, w.API, cache.NewObjectName("team", "net"), func(n *cloudteamv1.Network) {
+				n.Status.Class.Name = class
+			})
+			w.settle()
+			if is := w.Get().Spec.ClassName; is != class {
+				t.Errorf("the FloatingIP is of class %q, want %q", is, class)
+			}
+		}
+	}, service("public"))
+}
+
 func TestAPodOfOthersIsLeft(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.pod("a", 9, "net")

@@ -80,7 +80,8 @@ func NewController(
 	if err != nil {
 		return nil, fmt.Errorf("indexing pods: %w", err)
 	}
-	if err := controller.IndexFloatingIPs(floating.Informer()); err != nil {
+	err = errors.Join(controller.IndexFloatingIPs(floating.Informer()), controller.IndexPorts(caches.Ports.Informer()))
+	if err != nil {
 		return nil, err
 	}
 	c := &Controller{
@@ -95,7 +96,7 @@ func NewController(
 		c.Watch(floating.Informer(), controller.HandlerOfPart(c.Loop, c.leaving, sameLead)),
 		c.Watch(caches.Pods.Informer(), controller.HandlerOfPart(c.Loop, c.selecting, samePod)),
 		c.Watch(caches.Ports.Informer(), controller.HandlerOfPart(c.Loop, c.ofPort, samePort)),
-		c.Watch(caches.Networks.Informer(), controller.HandlerOfPart(c.Loop, c.ofNetwork, samePlace)),
+		c.Watch(caches.Networks.Informer(), controller.HandlerOfMany(c.Loop, controller.KeyOf, c.ofNetwork, samePlace)),
 	)
 }
 
@@ -220,9 +221,12 @@ func samePort(was, is *cloudteamv1.NetworkPort) bool {
 		equality.Semantic.DeepEqual(was.Status.Addresses, is.Status.Addresses)
 }
 
-// ofNetwork has a sync name the Services with a floating IP of a Network's namespace.
-func (c *Controller) ofNetwork(obj metav1.Object) []cache.ObjectName {
-	return []cache.ObjectName{cache.NewObjectName(obj.GetNamespace(), "")}
+// ofNetwork names the Services whose floating IPs lead to ports on a Network.
+func (c *Controller) ofNetwork(network cache.ObjectName) (keys []cache.ObjectName) {
+	for _, port := range controller.PortsOn(c.caches.Ports.Informer().GetIndexer(), network) {
+		keys = append(keys, c.leading.Names(cache.MetaObjectToName(port).String(), maxServices)...)
+	}
+	return keys
 }
 
 func samePlace(was, is *cloudteamv1.Network) bool {

@@ -1,0 +1,278 @@
+package adversary
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/nightly"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
+)
+
+// matrixKinds are the kinds of which a namespace's editor may have any number, and one object of each, in YAML. All are
+// about the Network "net", the Pods with the label app, or the NetworkPort "port-0". %d is the object's number.
+var matrixKinds = map[schema.GroupVersionResource]string{
+	ours("networks"):       `{spec: {cidr: 10.%[2]d.%[3]d.0/24, gateway: 10.%[2]d.%[3]d.1}}`,
+	ours("networkports"):   `{spec: {networkName: net}}`,
+	ours("securitygroups"): `{spec: {rules: [{direction: ingress, remoteGroup: group-0}]}}`,
+	ours("floatingips"):    `{spec: {externalNetwork: external, portName: port-0}}`,
+	{Version: "v1", Resource: "services"}: `{metadata: {annotations: {cloudteam.ztgame.com/floating-ip: external}},
+		spec: {selector: {app: crowd}, ports: [{port: 80}]}}`,
+	{Version: "v1", Resource: "pods"}: `{metadata: {labels: {app: crowd}, annotations: {NETWORKS: net}},
+		spec: {containers: [{name: c, image: none}]}}`,
+	{Group: "apps", Version: "v1", Resource: "deployments"}: `{spec: {replicas: 1, selector: {matchLabels: {of: deployment}},
+		template: {metadata: {labels: {app: crowd, of: deployment}, annotations: {NETWORKS: net}}, spec: {containers: [{name: c, image: none}]}}}}`,
+	{Group: "apps", Version: "v1", Resource: "statefulsets"}: `{spec: {replicas: 1, serviceName: none,
+		selector: {matchLabels: {of: set}}, template: {metadata: {labels: {app: crowd, of: set}, annotations: {NETWORKS: net}},
+		spec: {containers: [{name: c, image: none}]}}}}`,
+	{Group: "k8s.cni.cncf.io", Version: "v1beta1", Resource: "multi-networkpolicies"}: `{
+		metadata: {annotations: {k8s.v1.cni.cncf.io/policy-for: net}}, spec: {podSelector: {}, policyTypes: [Ingress]}}`,
+	{Group: "kubevirt.io", Version: "v1", Resource: "virtualmachines"}: `{}`,
+}
+
+func ours(resource string) schema.GroupVersionResource {
+	return cloudteamv1.SchemeGroupVersion.WithResource(resource)
+}
+
+// matrixObject is one object of a kind.
+func matrixObject(t *testing.T, kind schema.GroupVersionResource, name string, i int) *unstructured.Unstructured {
+	t.Helper()
+	text := strings.ReplaceAll(matrixKinds[kind], "NETWORKS", selection.Annotation)
+	if strings.Contains(text, "%[") {
+		text = fmt.Sprintf(text, i, 80+i/256, i%256)
+	}
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	object.SetAPIVersion(kind.GroupVersion().String())
+	object.SetName(name)
+	return object
+}
+
+// matrixLimits are, by a crowd and an event, what a limit bounds in place of growth.
+var matrixLimits = map[string]int64{
+	// A port is decided by the policies of its namespace for its Network, which are 170 at most.
+	"multi-networkpolicies, an edit of networkports": 256 << 10,
+	"multi-networkpolicies, an edit of pods":         256 << 10,
+}
+
+// TestNoEventCostsMoreWithMoreObjects is a matrix: a crowd of each kind, and beside it events of each kind in the same
+// namespace. What an event costs the controller must not grow with the crowd: an editor could make 10,000 objects, and a
+// client of theirs an event whenever one is over. The cost is counted in bytes that the controllers' code allocates. A
+// walk through a list that a cache gives takes 16 of them for each object, and a key that is synced thousands. By night,
+// the crowds are larger, and objects also come and go.
+func TestNoEventCostsMoreWithMoreObjects(t *testing.T) {
+	if !virtualTime {
+		t.Skip("it reads what this process allocates")
+	}
+	few, many := 5, 65
+	if nightly.Is() {
+		many = 1_000
+	}
+	for kind := range matrixKinds {
+		t.Run(kind.Resource, func(t *testing.T) {
+			if testing.Short() && !slices.Contains([]string{"pods", "services", "floatingips", "multi-networkpolicies"}, kind.Resource) {
+				t.Skip("each is a matter of ten seconds")
+			}
+			synctest.Test(t, func(t *testing.T) {
+				m := newMatrix(t, kind)
+				m.grow(few)
+				beside := m.costs()
+				m.grow(many)
+				for event, cost := range m.costs() {
+					grown := cost - beside[event]
+					t.Logf("%-30s %8d bytes beside %d, and %+8d beside %d", event, beside[event], few, grown, many)
+					most, limited := matrixLimits[kind.Resource+", "+event]
+					switch {
+					case limited:
+					case strings.HasSuffix(event, coming): // it is followed by many syncs, and these meet by chance
+						most = int64(many-few) * 500
+					default:
+						most = int64(many-few) * 8
+					}
+					if grown > most {
+						t.Errorf("%s: an event costs %d bytes beside %d objects, and %d more beside %d, want %d at most",
+							event, beside[event], few, grown, many, most)
+					}
+				}
+			})
+		})
+	}
+}
+
+// coming ends the names of events for which an object is created and deleted.
+const coming = " come and go"
+
+// matrix is a namespace with a crowd.
+type matrix struct {
+	*world
+	who    *tenant
+	client dynamic.Interface
+	crowd  schema.GroupVersionResource
+	size   int
+	// events are what is measured, by what happens, and made counts them.
+	events map[string]func()
+	made   int
+}
+
+// newMatrix makes a namespace with one object of each kind, and a Node that none of its Pods is on.
+func newMatrix(t *testing.T, crowd schema.GroupVersionResource) *matrix {
+	t.Helper()
+	m := &matrix{world: newWorld(t, "--audit-interval=24h"), crowd: crowd}
+	m.who = m.newTenant()
+	m.who.network("net", "10.64.0.0/12", "10.64.0.1")
+	m.who.awaitReady("net")
+	var err error
+	if m.client, err = dynamic.NewForConfig(m.Admin); err != nil {
+		t.Fatal(err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "empty-node"}}
+	node.Annotations = map[string]string{cloudteamv1.AnnotationDataplane: string(cloudteamv1.AttachmentOVN)}
+	if _, err := m.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const ofNoMeaning = "example.com/touched"
+	core := corev1.SchemeGroupVersion
+	m.events = map[string]func(){
+		"nothing":                        func() {},
+		"an edit of the crowd's Network": m.edit(ours("networks"), m.who.name, "net", ofNoMeaning),
+		"an edit of the namespace":       m.edit(core.WithResource("namespaces"), "", m.who.name, ofNoMeaning),
+		"another host of a Node":         m.edit(core.WithResource("nodes"), "", node.Name, cloudteamv1.AnnotationDataplaneHost),
+	}
+	for kind := range matrixKinds {
+		name := "one-" + kind.Resource
+		m.create(kind, name, 4000)
+		m.events["an edit of "+kind.Resource] = m.edit(kind, m.who.name, name, ofNoMeaning)
+		if nightly.Is() {
+			m.events[kind.Resource+coming] = func() {
+				name := fmt.Sprint("new-", m.made)
+				m.create(kind, name, 4001+m.made)
+				virtual.Elapse(time.Second)
+				if err := m.client.Resource(kind).Namespace(m.who.name).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				virtual.Elapse(time.Second)
+			}
+		}
+	}
+	return m
+}
+
+// grow makes the crowd as large as n, and waits until it is quiet: what failed is tried again, ever more seldom.
+func (m *matrix) grow(n int) {
+	m.t.Helper()
+	for ; m.size < n; m.size++ {
+		m.create(m.crowd, fmt.Sprint("crowd-", m.size), m.size)
+	}
+	for i := 0; i < 100 && m.cost(func() {}) > 0; i++ {
+		virtual.Elapse(time.Minute)
+	}
+}
+
+func (m *matrix) create(kind schema.GroupVersionResource, name string, i int) {
+	m.t.Helper()
+	object := matrixObject(m.t, kind, name, i)
+	if _, err := m.client.Resource(kind).Namespace(m.who.name).Create(m.t.Context(), object, metav1.CreateOptions{}); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// edit gives the event that an annotation of an object has another value.
+func (m *matrix) edit(kind schema.GroupVersionResource, namespace, name, annotation string) func() {
+	return func() {
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"touched-%d"}}}`, annotation, 1000+m.made)
+		_, err := m.client.Resource(kind).Namespace(namespace).Patch(
+			m.t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// costs is what an event of each kind costs: the least of three, which is without what comes by time.
+func (m *matrix) costs() map[string]int64 {
+	m.t.Helper()
+	costs := map[string]int64{}
+	for name, event := range m.events {
+		for i := range 3 {
+			if cost := m.cost(event); i == 0 || cost < costs[name] {
+				costs[name] = cost
+			}
+		}
+	}
+	return costs
+}
+
+// cost is that of one event. What is followed in steps, or seldom, rests before the next. Each allocation is noted while
+// an event is measured, and none otherwise.
+func (m *matrix) cost(event func()) int64 {
+	m.made++
+	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
+	before := allocated()
+	runtime.MemProfileRate = 1
+	event()
+	virtual.Elapse(100 * time.Millisecond)
+	synctest.Wait()
+	runtime.MemProfileRate = 0
+	after := allocated()
+	virtual.Elapse(6 * time.Second)
+	return after - before
+}
+
+// allocated is how many bytes the code of controllers has allocated.
+func allocated() (bytes int64) {
+	runtime.GC() // a cycle publishes what was allocated before the last one
+	runtime.GC()
+	records := make([]runtime.MemProfileRecord, 0)
+	for {
+		n, ok := runtime.MemProfile(records, true)
+		if ok {
+			records = records[:n]
+			break
+		}
+		records = make([]runtime.MemProfileRecord, n+n/4)
+	}
+	for _, r := range records {
+		ours, known := controllers[r.Stack0]
+		if !known {
+			ours = ofController(r.Stack())
+			controllers[r.Stack0] = ours
+		}
+		if ours {
+			bytes += r.AllocBytes
+		}
+	}
+	return bytes
+}
+
+// controllers has, of the stacks that allocated anything, whether a controller's code is on them.
+var controllers = map[[32]uintptr]bool{}
+
+// ofController reports whether the code of a controller, its handlers or its syncs is on a stack.
+func ofController(stack []uintptr) bool {
+	frames := runtime.CallersFrames(stack)
+	for {
+		frame, more := frames.Next()
+		if strings.HasPrefix(frame.Function, "cloudteam.ztgame.com/network-controller/internal/controller/") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
