@@ -64,11 +64,20 @@ func matrixObject(t *testing.T, kind schema.GroupVersionResource, name string, i
 	return object
 }
 
-// matrixLimits are, by a crowd and an event, what a limit bounds in place of growth.
+// matrixLimits are, by a crowd and an event, how much more a limit allows in place of growth.
 var matrixLimits = map[string]int64{
-	// A port is decided by the policies of its namespace for its Network, which are 170 at most.
-	"multi-networkpolicies, an edit of networkports": 256 << 10,
-	"multi-networkpolicies, an edit of pods":         256 << 10,
+	// Of the policies of a namespace, 170 at most count, and 256 are kept whole. All of these are about each port.
+	"multi-networkpolicies, an edit of networkports":        256 << 10,
+	"multi-networkpolicies, an edit of pods":                256 << 10,
+	"multi-networkpolicies, networkports" + coming:          1 << 20,
+	"multi-networkpolicies, pods" + coming:                  1 << 20,
+	"multi-networkpolicies, deployments" + coming:           1 << 20,
+	"multi-networkpolicies, statefulsets" + coming:          1 << 20,
+	"multi-networkpolicies, multi-networkpolicies" + coming: 16 << 20,
+	// Of the Services of a namespace, 256 are assigned ports, together, when a Pod with ports comes.
+	"services, pods" + coming:         4 << 20,
+	"services, deployments" + coming:  4 << 20,
+	"services, statefulsets" + coming: 4 << 20,
 }
 
 // TestNoEventCostsMoreWithMoreObjects is a matrix: a crowd of each kind, and beside it events of each kind in the same
