@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // Process is a network-controller that a test has started. Its methods are safe for concurrent use.
@@ -27,9 +28,7 @@ type Process struct {
 func (s *Surroundings) Start(t testing.TB, environment []string, arguments ...string) *Process {
 	t.Helper()
 	p, err := s.Launch(environment, arguments...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		p.Process.Kill()
 		if t.Failed() {
