@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestVerdict(t *testing.T) {
@@ -60,9 +62,7 @@ func measured(t *testing.T, arguments string, values map[string][]float64) *repo
 	t.Helper()
 	t.Setenv("OS_CLIENT_CONFIG_FILE", "clouds.yaml")
 	o, err := parse(strings.Fields(arguments), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	r := newReport(o, strings.Fields(arguments), choose(o))
 	for id, rounds := range values {
 		for _, value := range rounds {
@@ -83,14 +83,10 @@ func TestTableHasTheLastRowOfEachCloud(t *testing.T) {
 		{openStack, "--cloud=openstack --only=create", map[string][]float64{"create": {1}}},
 		{dataplane, "--cloud=dataplane --only=start-50-s", map[string][]float64{"start-50-s": {66.1}}},
 	} {
-		if err := keep(folder, run.cloud, measured(t, run.arguments, run.values).rows()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, keep(folder, run.cloud, measured(t, run.arguments, run.values).rows()))
 	}
 	table, err := tableOf(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := `
 | figure | target | emulator | real Neutron | command |
 | --- | --- | --- | --- | --- |
@@ -109,9 +105,7 @@ func TestTargetOfAnAuditIsMeasured(t *testing.T) {
 	r := measured(t, "--only=audit-calls", nil)
 	r.addTo("audit-calls", 4, 6)
 	r.addTo("audit-calls", 4, 5)
-	if err := keep(folder, emulator, r.rows()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, keep(folder, emulator, r.rows()))
 	if table, err := tableOf(folder); err != nil || !strings.Contains(table, "| ≤ 6 | 4 |") {
 		t.Errorf("%v\n%s", err, table)
 	}
@@ -131,20 +125,12 @@ func TestWhatIsNotMeasuredIsMissing(t *testing.T) {
 // TestPageMatchesResults holds the page to the committed results.
 func TestPageMatchesResults(t *testing.T) {
 	page, err := os.ReadFile("../../docs/benchmarks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	table, err := tableOf("results")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want, err := inserted(string(page), "figures", table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(page)); diff != "" {
-		t.Errorf("docs/benchmarks.md does not show what %s has: put the lines in (-want +got):\n%s", resultsFolder, diff)
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, want, string(page), "docs/benchmarks.md does not show what %s has: put the lines in", resultsFolder)
 }
 
 func TestPageWithoutMarkersIsRefused(t *testing.T) {

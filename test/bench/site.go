@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -11,12 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
-	"github.com/gophercloud/gophercloud/v2/openstack/config"
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/harness"
@@ -90,7 +83,7 @@ func (b *bench) openSite(ctx context.Context, workers int) (*site, error) {
 			return nil, err
 		}
 	}
-	client, _, err := logIn(ctx, cloudsFile)
+	direct, err := harness.LogIn(ctx, cloudsFile, cloudName)
 	if err != nil {
 		return nil, err
 	}
@@ -100,48 +93,19 @@ func (b *bench) openSite(ctx context.Context, workers int) (*site, error) {
 	}
 	front.Close()
 	s := &site{cloudsFile: front.Name()}
-	s.keystone, s.neutron, err = harness.FrontCloud(cloudsFile, s.cloudsFile, []string{cloudName}, client.Endpoint,
+	s.keystone, s.neutron, err = harness.FrontCloud(cloudsFile, s.cloudsFile, []string{cloudName}, direct.Client.Endpoint,
 		proxy.Options{}, proxy.Options{Arrived: s.arrived, Answered: s.answered})
 	if err != nil {
 		return nil, err
 	}
 	b.after(s.keystone.Close)
 	b.after(s.neutron.Close)
-	if client, s.project, err = logIn(ctx, s.cloudsFile); err != nil {
+	fronted, err := harness.LogIn(ctx, s.cloudsFile, cloudName)
+	if err != nil {
 		return nil, err
 	}
-	s.endpoint, s.token = client.ResourceBaseURL(), client.Token()
+	s.endpoint, s.token, s.project = fronted.Client.ResourceBaseURL(), fronted.Client.Token(), fronted.Project
 	return s, nil
-}
-
-// logIn logs in to the cloud of a clouds.yaml.
-func logIn(ctx context.Context, path string) (*gophercloud.ServiceClient, string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, "", err
-	}
-	defer file.Close()
-	auth, endpoint, _, err := clouds.Parse(clouds.WithCloudName(cloudName), clouds.WithCloudsYAML(file))
-	if err != nil {
-		return nil, "", fmt.Errorf("reading clouds.yaml: %w", err)
-	}
-	provider, err := config.NewProviderClient(ctx, auth)
-	if err != nil {
-		return nil, "", fmt.Errorf("logging in: %w", err)
-	}
-	client, err := openstack.NewNetworkV2(provider, endpoint)
-	if err != nil {
-		return nil, "", fmt.Errorf("finding Neutron: %w", err)
-	}
-	created, ok := provider.GetAuthResult().(tokens.CreateResult)
-	if !ok {
-		return nil, "", errors.New("no answer of version 3 comes from Keystone")
-	}
-	project, err := created.ExtractProject()
-	if err != nil {
-		return nil, "", fmt.Errorf("reading the project: %w", err)
-	}
-	return client, project.ID, nil
 }
 
 func (s *site) arrived(c proxy.Call) {

@@ -12,20 +12,17 @@ import (
 	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestHealthInArgoCD runs the health checks as Argo CD does: a script that sees the object as obj.
 func TestHealthInArgoCD(t *testing.T) {
 	content, err := os.ReadFile("../config/argocd/argocd-cm.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var patch struct {
 		Data map[string]string `json:"data"`
 	}
-	if err := yaml.UnmarshalStrict(content, &patch); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.UnmarshalStrict(content, &patch))
 	const prefix = "resource.customizations.health.cloudteam.ztgame.com_"
 	kinds := []string{prefix + "FloatingIP", prefix + "Network", prefix + "NetworkPort", prefix + "SecurityGroup"}
 	if keys := slices.Sorted(maps.Keys(patch.Data)); !slices.Equal(keys, kinds) {
@@ -53,9 +50,7 @@ func TestHealthInArgoCD(t *testing.T) {
 			n := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
 			n.Status.Conditions, n.Status.ObservedGeneration = c.conditions, c.observed
 			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			for key, script := range patch.Data {
 				state := lua.NewState()
 				defer state.Close()

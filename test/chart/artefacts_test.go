@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const (
@@ -52,9 +54,7 @@ func newClone(t *testing.T) *clone {
 		"--cached", "--others", "--exclude-standard", "--deduplicate")
 	list.Dir = ".." // see TestMain
 	files, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for file := range strings.SplitSeq(strings.TrimRight(string(files), "\x00"), "\x00") {
 		info, err := os.Stat(filepath.Join("..", file))
 		if os.IsNotExist(err) || strings.HasPrefix(file, "cmd/") {
@@ -64,9 +64,7 @@ func newClone(t *testing.T) *clone {
 		if err == nil {
 			content, err = os.ReadFile(filepath.Join("..", file))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		c.write(file, string(content), info.Mode().Perm())
 	}
 	for _, program := range []string{"network-controller", "network-agent", "neutron-port", "kubectl-network"} {
@@ -85,9 +83,7 @@ func (c *clone) write(file, content string, mode fs.FileMode) {
 	if err == nil {
 		err = os.WriteFile(c.path(file), []byte(content), mode)
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 }
 
 // run runs a program in the clone, without what `make test-install` gave to this process.
@@ -129,9 +125,7 @@ func (c *clone) release(version, image string) (string, error) {
 func (c *clone) read(file string) string {
 	c.t.Helper()
 	content, err := os.ReadFile(c.path("dist/" + file))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 	return string(content)
 }
 
@@ -139,9 +133,7 @@ func (c *clone) read(file string) string {
 func (c *clone) files(folder string) (names []string) {
 	c.t.Helper()
 	entries, err := os.ReadDir(c.path(folder))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 	for _, entry := range entries {
 		if !entry.IsDir() {
 			names = append(names, entry.Name())
@@ -198,9 +190,7 @@ func TestReleaseIsWhole(t *testing.T) {
 			}
 		}
 		process, err := os.ReadFile("../RELEASE.md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		artefact := regexp.MustCompile(`[a-zA-Z0-9.-]+\.(?:tar|json|yaml|tgz)\b|SHA256SUMS`)
 		for _, n := range artefact.FindAllString(string(process), -1) {
 			if !slices.Contains(files, n) {
@@ -240,9 +230,7 @@ func TestReleaseIsWhole(t *testing.T) {
 				}
 			}
 		}
-		if err := json.Unmarshal([]byte(c.read("provenance.intoto.json")), &statement); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal([]byte(c.read("provenance.intoto.json")), &statement))
 		built := statement.Predicate.BuildDefinition
 		if len(built.ResolvedDependencies) != 1 || built.ResolvedDependencies[0].Name != name ||
 			built.ResolvedDependencies[0].Digest["gitCommit"] != c.git("rev-parse", "HEAD") ||
@@ -267,21 +255,15 @@ func TestReleaseIsWhole(t *testing.T) {
 	})
 	t.Run("Helm loads the chart and installs this image", func(t *testing.T) {
 		chart, err := loader.LoadFile(c.path("dist/network-controller-chart_" + released + ".tgz"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if chart.Metadata.Version != strings.TrimPrefix(released, "v") || chart.Metadata.AppVersion != released {
 			t.Errorf("the chart is %s of %s", chart.Metadata.Version, chart.Metadata.AppVersion)
 		}
 		objects, _, err := target{chart: chart}.try(t, "nodeAgent=true")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, key := range []string{"Deployment/" + name, "DaemonSet/network-agent"} {
 			text, err := yaml.Marshal(objects[key].Object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			onlyImage(t, key, string(text))
 		}
 	})
@@ -311,9 +293,7 @@ func TestReleaseIsWhole(t *testing.T) {
 				}
 			}
 		}
-		if err := yaml.Unmarshal([]byte(c.read("network.yaml")), &plugin); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, yaml.Unmarshal([]byte(c.read("network.yaml")), &plugin))
 		if plugin.Spec.Version != released || len(plugin.Spec.Platforms) != 6 {
 			t.Errorf("it is of %s, for %d platforms", plugin.Spec.Version, len(plugin.Spec.Platforms))
 		}
@@ -371,9 +351,7 @@ func TestReleaseIsWhole(t *testing.T) {
 func artefacts(t *testing.T, page string) (named []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "`make release VERSION=v0.1.0`")
 	section, _, _ = strings.Cut(section, "\n## ")
 	if !found {
@@ -452,9 +430,7 @@ func TestReleaseIsRefused(t *testing.T) {
 	if left := c.files("dist"); !slices.Equal(left, []string{"earlier"}) {
 		t.Errorf("dist has %v", left)
 	}
-	if err := os.Remove(c.path("untracked.txt")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Remove(c.path("untracked.txt")))
 	c.vulnerabilities = "/nowhere"
 	if output, err := c.release(released, releasedImage); err == nil || strings.Contains(output, "Compiling") {
 		t.Errorf("without a database of vulnerabilities it gives %v\n%s", err, output)

@@ -24,6 +24,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -35,9 +36,7 @@ func authority(t *testing.T) (ca string, leaf tls.Certificate) {
 		template.SerialNumber = big.NewInt(time.Now().UnixNano())
 		template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 		der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return der
 	}
 	var keys [2]*ecdsa.PrivateKey
@@ -71,15 +70,10 @@ func (c *cluster) mountedCA() string {
 			if mount.MountPath != "/etc/ssl/certs" || volume.Name != mount.Name {
 				continue
 			}
-			config, err := c.in.Kube.CoreV1().ConfigMaps(name).Get(c.t.Context(), volume.ConfigMap.Name, metav1.GetOptions{})
-			if err != nil {
-				c.t.Fatal(err)
-			}
+			config := harness.Get(c.t, c.in.Kube.CoreV1().ConfigMaps(name), volume.ConfigMap.Name)
 			must := func(err error) {
 				c.t.Helper()
-				if err != nil {
-					c.t.Fatal(err)
-				}
+				expect.NoError(c.t, err)
 			}
 			must(os.Mkdir(filepath.Join(folder, "..1"), 0o750))
 			must(os.Symlink("..1", filepath.Join(folder, "..data")))
@@ -100,7 +94,6 @@ func TestPrivateCA(t *testing.T) {
 		t.Skip("KUBEBUILDER_ASSETS is not set; run `make test-install`")
 	}
 	t.Parallel() // it has a control plane of its own
-	ctx := t.Context()
 	ca, certificate := authority(t)
 	other, _ := authority(t)
 	emulator := neutrontest.New(neutrontest.Options{})
@@ -113,9 +106,7 @@ func TestPrivateCA(t *testing.T) {
 		ControlPlane: surroundings.StartEmptyControlPlane(t), Emulator: emulator,
 		Binary: surroundings.Binary, CloudsFile: filepath.Join(t.TempDir(), "clouds.yaml"),
 	}
-	if err := os.WriteFile(in.CloudsFile, []byte(emulator.CloudsYAML(server.URL)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(in.CloudsFile, []byte(emulator.CloudsYAML(server.URL)), 0o600))
 	c := newEmptyCluster(t, in)
 	c.install(loadChart(t), false, "cloud.name=tenant")
 	start := func() *harness.Process {
@@ -148,9 +139,7 @@ func TestPrivateCA(t *testing.T) {
 	n := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "private"}}
 	n.Spec.CIDR = "10.1.0.0/24"
 	networks := in.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
-	if _, err := networks.Create(ctx, n, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Create(t, networks, n)
 	if id := c.await("private", cloudteamv1.ReasonAvailable); id == "" || emulator.Calls("POST", "/v2.0/networks") != 1 {
 		t.Errorf("the Network is Ready with the network %q, after %v", id, emulator.CallCounts())
 	}

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // as reads an object into its type, and refuses fields that the type does not have.
@@ -39,9 +41,7 @@ func TestMonitoringIsWhatThePrometheusOperatorReads(t *testing.T) {
 	}
 	pods := as[appsv1.Deployment](t, objects["Deployment/"+name]).Spec.Template
 	selector, err := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if selector.Empty() || !selector.Matches(labels.Set(pods.Labels)) {
 		t.Errorf("it selects Pods with %s, those of the Deployment have %v", selector, pods.Labels)
 	}

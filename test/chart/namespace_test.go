@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	cloudteamv1client "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -70,18 +70,13 @@ func TestOneNamespace(t *testing.T) {
 	ctx := t.Context()
 	cloud := harness.Open(t, surroundings.CloudsFile, "tenant")
 	namespaces := surroundings.Kube.CoreV1().Namespaces()
-	team, err := namespaces.Create(ctx, harness.Namespace("team-"), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	team := harness.Create(t, namespaces, harness.Namespace("team-"))
 	networks := surroundings.Networks.CloudteamV1().Networks(team.Name)
 	create := func(network string) {
 		t.Helper()
 		n := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: network}}
 		n.Spec.CIDR = "10.9.0.0/24"
-		if _, err := networks.Create(ctx, n, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		harness.Create(t, networks, n)
 	}
 	// await waits until a Network is Ready, named so in Neutron, and gives its UID.
 	await := func(network, called string) (id string) {
@@ -106,19 +101,11 @@ func TestOneNamespace(t *testing.T) {
 	}
 	rename := func(network, to string) {
 		t.Helper()
-		_, err := networks.Patch(ctx, network, types.MergePatchType,
-			[]byte(`{"spec":{"networkName":"`+to+`"}}`), metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		harness.Patch(t, networks, network, `{"spec":{"networkName":"`+to+`"}}`)
 	}
 	label := func(value string) {
 		t.Helper()
-		_, err := namespaces.Patch(ctx, team.Name, types.MergePatchType,
-			[]byte(`{"metadata":{"labels":{"`+cloudteamv1.LabelController+`":`+value+`}}}`), metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		harness.Patch(t, namespaces, team.Name, `{"metadata":{"labels":{"`+cloudteamv1.LabelController+`":`+value+`}}}`)
 	}
 
 	// The account of config/rbac acts everywhere, and removes what it takes for orphans at once.
@@ -139,9 +126,7 @@ func TestOneNamespace(t *testing.T) {
 	bounded.Kubeconfig = c.kubeconfig()
 	var seen requests
 	front, err := bounded.FrontKube(kubeconfig, proxy.Options{Arrived: seen.arrived(team.Name), Answered: seen.answered})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer front.Close()
 	own := c.run(kubeconfig)
 	surroundings.Eventually(t, func() error {
@@ -160,9 +145,7 @@ func TestOneNamespace(t *testing.T) {
 		t.Errorf("the network is %s, before the handover %s", got, id)
 	}
 	pod := harness.PodOn("guest", "handed")
-	if _, err := surroundings.Kube.CoreV1().Pods(team.Name).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Create(t, surroundings.Kube.CoreV1().Pods(team.Name), pod)
 	surroundings.Eventually(t, func() error {
 		p, err := surroundings.Kube.CoreV1().Pods(team.Name).Get(ctx, "guest", metav1.GetOptions{})
 		if err == nil && (len(p.Spec.SchedulingGates) > 0 || p.Annotations[cloudteamv1.AnnotationAllocations] == "") {
@@ -176,9 +159,7 @@ func TestOneNamespace(t *testing.T) {
 	here := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}
 	here.Spec.CIDR = "10.9.0.0/24"
 	others := surroundings.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
-	if _, err := others.Create(ctx, here, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Create(t, others, here)
 	newCluster(t, surroundings, name).await("elsewhere", cloudteamv1.ReasonAvailable)
 	await("new", "new")
 	if n := cloud.One("networks", "id="+id); n["name"] != "renamed" {
@@ -197,19 +178,13 @@ func TestOneNamespace(t *testing.T) {
 
 	// It leaves nothing: other tests remove the CRDs. No garbage collector runs here, which would delete the Pod's port.
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
-	if err := surroundings.Kube.CoreV1().Pods(team.Name).Delete(ctx, "guest", now); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, surroundings.Kube.CoreV1().Pods(team.Name).Delete(ctx, "guest", now))
 	err = surroundings.Networks.CloudteamV1().NetworkPorts(team.Name).
 		DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for client, names := range map[cloudteamv1client.NetworkInterface][]string{networks: {"handed", "new"}, others: {"elsewhere"}} {
 		for _, network := range names {
-			if err := client.Delete(ctx, network, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			harness.Delete(t, client, network)
 		}
 	}
 	surroundings.Eventually(t, func() error {

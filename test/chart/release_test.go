@@ -20,13 +20,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -47,9 +47,7 @@ func newCluster(t *testing.T, in *harness.Surroundings, release string) *cluster
 	namespace := name
 	flags.Namespace = &namespace
 	c := &cluster{t: t, actions: &action.Configuration{}, in: in, release: release}
-	if err := c.actions.Init(flags, name, "secret", t.Logf); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.actions.Init(flags, name, "secret", t.Logf))
 	return c
 }
 
@@ -57,9 +55,7 @@ func newCluster(t *testing.T, in *harness.Surroundings, release string) *cluster
 func newEmptyCluster(t *testing.T, in *harness.Surroundings) *cluster {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := in.Kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Create(t, in.Kube.CoreV1().Namespaces(), namespace)
 	return newCluster(t, in, name)
 }
 
@@ -98,11 +94,7 @@ func (c *cluster) start(environment ...string) *harness.Process {
 
 func (c *cluster) deployment() *appsv1.Deployment {
 	c.t.Helper()
-	deployment, err := c.in.Kube.AppsV1().Deployments(name).Get(c.t.Context(), c.release, metav1.GetOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return deployment
+	return harness.Get(c.t, c.in.Kube.AppsV1().Deployments(name), c.release)
 }
 
 // kubeconfig writes one of the release's account.
@@ -111,20 +103,14 @@ func (c *cluster) kubeconfig() string {
 	ctx := c.t.Context()
 	token, err := c.in.Kube.CoreV1().ServiceAccounts(name).CreateToken(ctx,
 		c.deployment().Spec.Template.Spec.ServiceAccountName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 	config, err := clientcmd.LoadFromFile(c.in.AdminKubeconfig)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 	for user := range config.AuthInfos {
 		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	}
 	kubeconfig := filepath.Join(c.t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, clientcmd.WriteToFile(*config, kubeconfig))
 	return kubeconfig
 }
 
@@ -173,26 +159,19 @@ func TestRelease(t *testing.T) {
 	// The harness has installed config: --take-ownership moves an installation of kubectl's to Helm.
 	c.install(loadChart(t), true, "cloud.name=tenant")
 	process := c.start()
-	_, err := networks.Create(ctx, &cloudteamv1.Network{
+	harness.Create(t, networks, &cloudteamv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Name: "lives"},
 		Spec: cloudteamv1.NetworkSpec{
 			SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}, Router: &cloudteamv1.RouterSpec{},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	id := c.await("lives", cloudteamv1.ReasonAvailable)
 	process.Kill(t)
 
 	// An upgrade, whose controller only reports.
 	c.upgrade("cloud.name=tenant", "firstStart=Report")
 	process = c.start()
-	_, err = networks.Patch(ctx, "lives", types.MergePatchType, []byte(`{"spec":{"networkName":"renamed"}}`),
-		metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	harness.Patch(t, networks, "lives", `{"spec":{"networkName":"renamed"}}`)
 	c.await("lives", cloudteamv1.ReasonPlanned)
 	if n := cloud.One("networks", "id="+id); n["name"] != "lives" {
 		t.Errorf("with firstStart=Report, the network in Neutron is renamed to %v", n["name"])
@@ -202,9 +181,7 @@ func TestRelease(t *testing.T) {
 	// Back to the first revision, which acts.
 	rollback := action.NewRollback(c.actions)
 	rollback.Version = 1
-	if err := rollback.Run(name); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, rollback.Run(name))
 	process = c.start()
 	if got := c.await("lives", cloudteamv1.ReasonAvailable); got != id {
 		t.Errorf("the Network has network %s, before the rollback %s", got, id)
@@ -220,7 +197,7 @@ func TestRelease(t *testing.T) {
 		t.Errorf("helm uninstall took the Network along: %v", err)
 	}
 	cloud.One("networks", "id="+id)
-	_, err = surroundings.Kube.AdmissionregistrationV1().MutatingAdmissionPolicies().
+	_, err := surroundings.Kube.AdmissionregistrationV1().MutatingAdmissionPolicies().
 		Get(ctx, "network-controller-scheduling-gate", metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the gate is left, and nothing lifts it: %v", err)
@@ -248,9 +225,7 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	client, err := dynamic.NewForConfig(surroundings.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	kinds := uninstalled(t, filepath.Join("..", "docs", "install.md"))
 	for _, page := range []string{
 		"README.md", "README.zh-CN.md", "docs/zh/install.md", "charts/network-controller/templates/NOTES.txt",
@@ -264,10 +239,7 @@ func TestRelease(t *testing.T) {
 		return client.Resource(cloudteamv1.SchemeGroupVersion.WithResource(resource)).Namespace(metav1.NamespaceDefault)
 	}
 	for _, kind := range kinds {
-		err := objects(kind).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, objects(kind).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	}
 	for _, kind := range kinds {
 		surroundings.Eventually(t, func() error {
@@ -289,15 +261,11 @@ func TestRelease(t *testing.T) {
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 	})
 	files, err := os.ReadDir(filepath.Join("..", "config", "crd"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, file := range files {
 		if kind, ours := strings.CutPrefix(strings.TrimSuffix(file.Name(), ".yaml"), "cloudteam.ztgame.com_"); ours {
 			crd := kind + ".cloudteam.ztgame.com"
-			if err := crds.Delete(ctx, crd, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, crds.Delete(ctx, crd, metav1.DeleteOptions{}))
 			surroundings.Eventually(t, func() error {
 				if _, err := crds.Get(ctx, crd, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 					return fmt.Errorf("the CRD %s is not gone, and no controller removes finalizers: %w", crd, err)
@@ -313,38 +281,26 @@ func (c *cluster) occupy(network string) {
 	c.t.Helper()
 	ctx, namespace := c.t.Context(), metav1.NamespaceDefault
 	client := c.in.Networks.CloudteamV1()
-	_, err := client.SecurityGroups(namespace).Create(ctx, &cloudteamv1.SecurityGroup{
+	harness.Create(c.t, client.SecurityGroups(namespace), &cloudteamv1.SecurityGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	_, err = client.NetworkPorts(namespace).Create(ctx, &cloudteamv1.NetworkPort{
+	})
+	harness.Create(c.t, client.NetworkPorts(namespace), &cloudteamv1.NetworkPort{
 		ObjectMeta: metav1.ObjectMeta{Name: "reserved"},
 		Spec:       cloudteamv1.NetworkPortSpec{NetworkName: network},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	})
 	administrator := harness.Open(c.t, c.in.CloudsFile, "admin")
 	outside := administrator.Create("networks", harness.Resource{"name": "outside", "router:external": true}).ID()
 	administrator.Create("subnets", harness.Resource{"network_id": outside, "cidr": "203.0.113.0/24", "ip_version": 4})
-	_, err = client.NetworkClasses().Create(ctx, &cloudteamv1.NetworkClass{
+	harness.Create(c.t, client.NetworkClasses(), &cloudteamv1.NetworkClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "floating"},
 		Spec: cloudteamv1.NetworkClassSpec{
 			AllowedFields: []cloudteamv1.PrivilegedField{cloudteamv1.FieldFloatingIP},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	_, err = client.FloatingIPs(namespace).Create(ctx, &cloudteamv1.FloatingIP{
+	})
+	harness.Create(c.t, client.FloatingIPs(namespace), &cloudteamv1.FloatingIP{
 		ObjectMeta: metav1.ObjectMeta{Name: "shop"},
 		Spec:       cloudteamv1.FloatingIPSpec{ExternalNetwork: outside, ClassName: "floating"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	})
 	c.in.Eventually(c.t, func() error {
 		group, err := client.SecurityGroups(namespace).Get(ctx, "web", metav1.GetOptions{})
 		if err != nil {
@@ -374,9 +330,7 @@ func (c *cluster) occupy(network string) {
 func uninstalled(t *testing.T, page string) []string {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	text = bytes.ReplaceAll(text, []byte("\\\n"), nil)
 	commands := regexp.MustCompile(`kubectl delete (\S+) +--all --all-namespaces`).FindAllSubmatch(text, -1)
 	if len(commands) != 1 {

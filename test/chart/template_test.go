@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const name = "network-controller"
@@ -23,9 +25,7 @@ const name = "network-controller"
 func loadChart(t *testing.T) *helmchart.Chart {
 	t.Helper()
 	c, err := loader.Load(filepath.Join("..", "charts", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return c
 }
 
@@ -34,9 +34,7 @@ func values(t *testing.T, set ...string) map[string]any {
 	t.Helper()
 	all := map[string]any{}
 	for _, one := range set {
-		if err := strvals.ParseInto(one, all); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, strvals.ParseInto(one, all))
 	}
 	return all
 }
@@ -87,9 +85,7 @@ func (to target) try(t *testing.T, set ...string) (map[string]*unstructured.Unst
 func render(t *testing.T, set ...string) map[string]*unstructured.Unstructured {
 	t.Helper()
 	objects, _, err := target{}.try(t, set...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return objects
 }
 
@@ -108,23 +104,15 @@ func TestChartIsConfig(t *testing.T) {
 			set = append(set, "networkPolicy.enabled=true")
 		}
 		got, _, err := target{apis: []string{"cloudteam.ztgame.com/v1/NetworkClass"}}.try(t, set...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
 			Run(filesys.MakeFsOnDisk(), filepath.Join("..", folder))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, resource := range resources.Resources() {
 			text, err := resource.AsYAML()
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			want := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal(text, &want.Object); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, yaml.Unmarshal(text, &want.Object))
 			key := want.GetKind() + "/" + want.GetName()
 			if key == "Namespace/"+name {
 				continue // helm install --create-namespace
@@ -256,9 +244,7 @@ func TestValues(t *testing.T) {
 				t.Fatal("it is absent")
 			}
 			text, err := yaml.Marshal(object.Object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if !strings.Contains(string(text), test.has) || test.lacks != "" && strings.Contains(string(text), test.lacks) {
 				t.Errorf("want %q and not %q in\n%s", test.has, test.lacks, text)
 			}
@@ -295,9 +281,7 @@ func TestRefused(t *testing.T) {
 
 func TestGateOfOlderKubernetesIsBeta(t *testing.T) {
 	objects, _, err := target{kubernetes: "v1.35.2"}.try(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	gate := objects["MutatingAdmissionPolicy/network-controller-scheduling-gate"]
 	if got := gate.GetAPIVersion(); got != "admissionregistration.k8s.io/v1beta1" {
 		t.Errorf("the gate is of %s", got)

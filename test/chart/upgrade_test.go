@@ -16,12 +16,12 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	helmchart "helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -37,9 +37,7 @@ var upgradeCommand = regexp.MustCompile("`helm upgrade network-controller (\\S+)
 func documented(t *testing.T, page string) (upgrade, back, again []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var commands [][]string
 	var charts []string
 	for _, command := range upgradeCommand.FindAllStringSubmatch(string(text), -1) {
@@ -92,9 +90,7 @@ func TestUpgrade(t *testing.T) {
 	ctx := t.Context()
 	checkout := surroundings.Checkout(t, upgradedFrom)
 	earlierChart, err := loader.Load(filepath.Join(checkout, "charts", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	upgrade, back, again := documented(t, filepath.Join("..", "docs", "install.md"))
 	u, b, a := documented(t, filepath.Join("..", "docs", "zh", "install.md"))
 	if diff := cmp.Diff([][]string{upgrade, back, again}, [][]string{u, b, a}); diff != "" {
@@ -106,9 +102,7 @@ func TestUpgrade(t *testing.T) {
 		ControlPlane: surroundings.StartEmptyControlPlane(t), Emulator: emulator,
 		Binary: earlier, CloudsFile: filepath.Join(t.TempDir(), "clouds.yaml"),
 	}
-	if err := os.WriteFile(in.CloudsFile, []byte(emulator.Start(t).CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(in.CloudsFile, []byte(emulator.Start(t).CloudsYAML()), 0o600))
 	cloud := harness.Open(t, in.CloudsFile, "tenant")
 	held := func() map[string]harness.Resource {
 		t.Helper()
@@ -143,12 +137,9 @@ func TestUpgrade(t *testing.T) {
 		SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}, Router: &cloudteamv1.RouterSpec{},
 	})
 	create("backend", cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.2.0.0/24"}})
-	_, err = ports.Create(ctx, &cloudteamv1.NetworkPort{
+	harness.Create(t, ports, &cloudteamv1.NetworkPort{
 		ObjectMeta: metav1.ObjectMeta{Name: "reserved"}, Spec: cloudteamv1.NetworkPortSpec{NetworkName: "frontend"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	// ready gives the ids in the statuses, once a controller that sees the last edit finds all Ready.
 	ready := func() map[string]string {
 		t.Helper()
@@ -156,16 +147,7 @@ func TestUpgrade(t *testing.T) {
 		for _, network := range []string{"frontend", "backend"} {
 			ids[network] = c.await(network, cloudteamv1.ReasonAvailable)
 		}
-		in.Eventually(t, func() error {
-			port, err := ports.Get(ctx, "reserved", metav1.GetOptions{})
-			if err == nil && !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionReady) {
-				err = fmt.Errorf("the NetworkPort is %+v", port.Status)
-			}
-			if err == nil {
-				ids["reserved"] = port.Status.PortID
-			}
-			return err
-		})
+		ids["reserved"] = harness.Await(t, in, ports, "reserved", harness.Ready).Status.PortID
 		return ids
 	}
 	// settled waits until the controller has audited what is there.
@@ -201,12 +183,9 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("the upgrade changes what is in Neutron (-was +is):\n%s", diff)
 	}
 	groups := in.Networks.CloudteamV1().SecurityGroups(metav1.NamespaceDefault)
-	_, err = groups.Create(ctx, &cloudteamv1.SecurityGroup{
+	harness.Create(t, groups, &cloudteamv1.SecurityGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	if err := edit("frontend", newField); err != nil {
 		t.Fatalf("after the upgrade, a new field is refused: %v", err)
 	}
@@ -254,9 +233,7 @@ func TestUpgrade(t *testing.T) {
 	// Why the page does not say `helm rollback`.
 	rollback := action.NewRollback(c.actions)
 	rollback.Version = 1
-	if err := rollback.Run(name); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, rollback.Run(name))
 	in.Eventually(t, func() error {
 		n, err := networks.Get(ctx, "frontend", metav1.GetOptions{})
 		if err == nil && len(n.Spec.SecurityGroupRefs) > 0 {

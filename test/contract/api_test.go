@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestNeutronVersionNeedsNoToken(t *testing.T) {
@@ -15,9 +15,7 @@ func TestNeutronVersionNeedsNoToken(t *testing.T) {
 			"links": []any{object{"rel": "self", "href": c.tenant.network + "/v2.0/"}},
 		}}
 		a := c.tenant.do(t, "GET", "/", nil, "X-Auth-Token", "")
-		if diff := gocmp.Diff(want, a.must(t, http.StatusOK).list(t, "versions")); diff != "" {
-			t.Errorf("versions (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, a.must(t, http.StatusOK).list(t, "versions"), "versions")
 	})
 }
 
@@ -28,9 +26,7 @@ func TestNeutronNamesItsCoreResources(t *testing.T) {
 			got[r["name"]] = r["collection"]
 		}
 		want := map[any]any{"network": "networks", "subnet": "subnets", "subnetpool": "subnetpools", "port": "ports"}
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("resources (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, got, "resources")
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestIPAvailabilities(t *testing.T) {
@@ -26,9 +28,7 @@ func TestIPAvailabilities(t *testing.T) {
 			}},
 		}
 		one := c.admin.get(t, path+"/"+id(n)).must(t, http.StatusOK).part(t, "network_ip_availability")
-		if diff := gocmp.Diff(want, one); diff != "" {
-			t.Errorf("one network (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, one, "one network")
 		for query, want := range map[string][]string{
 			"?project_id=" + project:                    union([]string{id(n), id(empty)}),
 			"?tenant_id=" + project:                     union([]string{id(n), id(empty)}),
@@ -42,9 +42,7 @@ func TestIPAvailabilities(t *testing.T) {
 			for _, a := range c.admin.get(t, path+query).must(t, http.StatusOK).list(t, "network_ip_availabilities") {
 				got = append(got, a["network_id"].(string))
 			}
-			if diff := gocmp.Diff(want, union(got)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", query, diff)
-			}
+			expect.Equal(t, want, union(got), "%s", query)
 		}
 		fields := c.admin.get(t, path+"?network_id="+id(n)+"&fields=network_id&fields=used_ips")
 		if diff := gocmp.Diff([]object{{"network_id": id(n), "used_ips": float64(3)}},

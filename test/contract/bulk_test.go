@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestBulkCreatesGiveAllInTheirOrder(t *testing.T) {
@@ -237,9 +237,7 @@ func TestNetworkOwnerSeesAllPorts(t *testing.T) {
 		both := "&network_id=" + id(n) + "&network_id=" + id(foreign)
 		list := c.tenant.get(t, "/v2.0/ports?fields=id&fields=fixed_ips"+both)
 		want := []object{{"id": id(p), "fixed_ips": p["fixed_ips"]}}
-		if diff := gocmp.Diff(want, list.must(t, http.StatusOK).list(t, "ports")); diff != "" {
-			t.Errorf("ports on a network of one's own, and on one of another project (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, list.must(t, http.StatusOK).list(t, "ports"), "ports on a network of one's own, and on one of another project")
 
 		list = c.tenant.get(t, "/v2.0/networks?fields=id&fields=subnets&project_id="+c.tenant.project+
 			"&id="+id(n)+"&id="+id(foreign))
@@ -258,9 +256,7 @@ func TestNetworkOwnerSeesAllPorts(t *testing.T) {
 			if id(subnet) == id(s) {
 				want := object{"id": id(s), "network_id": id(n), "allocation_pools": s["allocation_pools"],
 					"service_types": []any{}, "ipv6_address_mode": nil}
-				if diff := gocmp.Diff(want, subnet); diff != "" {
-					t.Errorf("what a tenant sees of a subnet (-want +got):\n%s", diff)
-				}
+				expect.Equal(t, want, subnet, "what a tenant sees of a subnet")
 			}
 		}
 	})

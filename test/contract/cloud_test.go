@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // cloud is one that the contract is held against.
@@ -111,9 +112,7 @@ func emulator(t testing.TB) *cloud {
 	t.Helper()
 	server := neutrontest.New(neutrontest.Options{Zones: []string{"east", "west"}})
 	c, err := newCloud([]byte(server.Start(t).CloudsYAML()), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return c
 }
 
@@ -368,9 +367,7 @@ func (a answer) refuses(t testing.TB, want refusal, ids ...string) {
 		got.Message = ""
 	}
 	want.Message = strings.NewReplacer(ids...).Replace(want.Message)
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("refusal (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, got, "refusal")
 	if body.NeutronError.Detail != "" {
 		t.Errorf("detail = %q, which is always empty", body.NeutronError.Detail)
 	}
@@ -404,9 +401,7 @@ func (s *session) create(t testing.TB, collection string, attributes object) ans
 func wantFields(t testing.TB, resource, want object) {
 	t.Helper()
 	for key, value := range want {
-		if diff := gocmp.Diff(value, resource[key]); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", key, diff)
-		}
+		expect.Equal(t, value, resource[key], "%s", key)
 	}
 }
 
@@ -435,13 +430,17 @@ func (s *session) drop(t testing.TB, path string) {
 	})
 }
 
-// newNetwork makes a network that lives until the end of the test.
+// make makes a resource that lives until the end of the test.
+func (s *session) make(t testing.TB, path, kind string, attributes object) object {
+	t.Helper()
+	made := s.do(t, "POST", path, object{kind: attributes}).must(t, http.StatusCreated).part(t, kind)
+	s.drop(t, path+"/"+id(made))
+	return made
+}
+
 func (s *session) newNetwork(t testing.TB, attributes object) object {
 	t.Helper()
-	a := s.do(t, "POST", "/v2.0/networks", object{"network": with(object{"name": unique()}, attributes)})
-	n := a.must(t, http.StatusCreated).part(t, "network")
-	s.drop(t, "/v2.0/networks/"+id(n))
-	return n
+	return s.make(t, "/v2.0/networks", "network", with(object{"name": unique()}, attributes))
 }
 
 // newSubnet makes a subnet, which goes with its network.
@@ -453,22 +452,14 @@ func (s *session) newSubnet(t testing.TB, network object, attributes object) obj
 	return a.must(t, http.StatusCreated).part(t, "subnet")
 }
 
-// newPort makes a port that lives until the end of the test.
 func (s *session) newPort(t testing.TB, network object, attributes object) object {
 	t.Helper()
-	a := s.do(t, "POST", "/v2.0/ports", object{"port": with(object{"network_id": id(network)}, attributes)})
-	p := a.must(t, http.StatusCreated).part(t, "port")
-	s.drop(t, "/v2.0/ports/"+id(p))
-	return p
+	return s.make(t, "/v2.0/ports", "port", with(object{"network_id": id(network)}, attributes))
 }
 
-// newRouter makes a router that lives until the end of the test.
 func (s *session) newRouter(t testing.TB, attributes object) object {
 	t.Helper()
-	a := s.do(t, "POST", "/v2.0/routers", object{"router": with(object{"name": unique()}, attributes)})
-	r := a.must(t, http.StatusCreated).part(t, "router")
-	s.drop(t, "/v2.0/routers/"+id(r))
-	return r
+	return s.make(t, "/v2.0/routers", "router", with(object{"name": unique()}, attributes))
 }
 
 func id(o object) string {
@@ -485,4 +476,15 @@ func revision(o object) int {
 func (s *session) revisionOf(t testing.TB, singular string, o object) int {
 	t.Helper()
 	return revision(s.get(t, "/v2.0/"+singular+"s/"+id(o)).must(t, http.StatusOK).part(t, singular))
+}
+
+// idsOf are the ids of the resources that a query lists, in their order.
+func (s *session) idsOf(t testing.TB, query string) []string {
+	t.Helper()
+	collection, _, _ := strings.Cut(query, "?")
+	ids := []string{}
+	for _, r := range s.get(t, query).must(t, http.StatusOK).list(t, path.Base(collection)) {
+		ids = append(ids, id(r))
+	}
+	return ids
 }

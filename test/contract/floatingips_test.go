@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const floatingPath = "/v2.0/floatingips"
@@ -33,14 +33,9 @@ func (o outside) attach(t *testing.T, c *cloud, subnet object) {
 	t.Cleanup(func() { c.tenant.do(t, "PUT", path+"/remove_router_interface", body) })
 }
 
-// newFloatingIP makes a floating IP that lives until the end of the test.
 func (s *session) newFloatingIP(t testing.TB, external object, attributes object) object {
 	t.Helper()
-	r := s.do(t, "POST", floatingPath, object{
-		"floatingip": with(object{"floating_network_id": id(external)}, attributes),
-	}).must(t, http.StatusCreated).part(t, "floatingip")
-	s.drop(t, floatingPath+"/"+id(r))
-	return r
+	return s.make(t, floatingPath, "floatingip", with(object{"floating_network_id": id(external)}, attributes))
 }
 
 // TestFloatingIPs has one way outside for all that is held of floating IPs: to make it takes a dozen requests.
@@ -71,19 +66,14 @@ func floatingIPHasAttributes(t *testing.T, c *cloud, o outside) {
 		"router_id": id(o.router), "project_id": c.tenant.project, "floating_ip_address": r["floating_ip_address"],
 	})
 	c.tenant.get(t, floatingPath+"/nope").refuses(t, refusal{404, "FloatingIPNotFound", "Floating IP nope could not be found"})
-	find := func(query url.Values) (ids []string) {
+	find := func(query url.Values) []string {
 		query.Set("project_id", c.tenant.project)
-		for _, f := range c.tenant.get(t, floatingPath+"?"+query.Encode()).must(t, http.StatusOK).list(t, "floatingips") {
-			ids = append(ids, id(f))
-		}
-		return ids
+		return c.tenant.idsOf(t, floatingPath+"?"+query.Encode())
 	}
 	for what, query := range map[string]url.Values{
 		"description, of several": {"description": {"nobody's", "d"}}, "port": {"port_id": {id(p)}},
 	} {
-		if diff := gocmp.Diff([]string{id(r)}, find(query)); diff != "" {
-			t.Errorf("found by its %s (-want +got):\n%s", what, diff)
-		}
+		expect.Equal(t, []string{id(r)}, find(query), "found by its %s", what)
 	}
 	if ids := find(url.Values{"description": {"nobody's"}}); len(ids) > 0 {
 		t.Errorf("found by another's description: %v", ids)

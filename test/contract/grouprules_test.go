@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const rulesPath = "/v2.0/security-group-rules"
@@ -54,9 +56,7 @@ func TestNewSecurityGroupLetsEverythingOut(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		r := c.tenant.newGroup(t, nil)
 		want := []string{"egress IPv4 - - - - -", "egress IPv6 - - - - -"}
-		if diff := gocmp.Diff(want, c.tenant.rulesOf(t, r)); diff != "" {
-			t.Errorf("the rules of a new group (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, c.tenant.rulesOf(t, r), "the rules of a new group")
 		if told := r["security_group_rules"].([]any); len(told) != 2 {
 			t.Errorf("the answer to the create tells %d rules, want 2", len(told))
 		}
@@ -103,9 +103,7 @@ func TestSecurityGroupRulesAreKeptInOneForm(t *testing.T) {
 				c.tenant.addRules(t, g, again).refuses(t, refusal{Status: 409, Type: "SecurityGroupRuleExists"})
 			}
 		}
-		if diff := gocmp.Diff(union(want), c.tenant.rulesOf(t, g)); diff != "" {
-			t.Errorf("the group's rules (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, union(want), c.tenant.rulesOf(t, g), "the group's rules")
 	})
 }
 

@@ -5,17 +5,15 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const groupsPath = "/v2.0/security-groups"
 
-// newGroup makes a security group that lives until the end of the test.
 func (s *session) newGroup(t testing.TB, attributes object) object {
 	t.Helper()
-	r := s.do(t, "POST", groupsPath, object{"security_group": with(object{"name": unique()}, attributes)}).
-		must(t, http.StatusCreated).part(t, "security_group")
-	s.drop(t, groupsPath+"/"+id(r))
-	return r
+	return s.make(t, groupsPath, "security_group", with(object{"name": unique()}, attributes))
 }
 
 func TestSecurityGroupAttributes(t *testing.T) {
@@ -28,9 +26,7 @@ func TestSecurityGroupAttributes(t *testing.T) {
 			"tags": []any{}, "revision_number": r["revision_number"], "created_at": r["created_at"], "updated_at": r["updated_at"],
 			"tenant_id": c.tenant.project, "project_id": c.tenant.project,
 		}
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("a new security group (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, got, "a new security group")
 		c.tenant.do(t, "POST", groupsPath, object{"security_group": object{"name": "default"}}).refuses(t,
 			refusal{Status: 409, Type: "SecurityGroupDefaultAlreadyExists"})
 		c.tenant.get(t, groupsPath+"/nope").refuses(t, refusal{404, "SecurityGroupNotFound", "Security group nope does not exist"})

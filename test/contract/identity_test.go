@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const wrongCredentials = "The request you have made requires authentication."
@@ -26,17 +26,13 @@ func TestKeystoneTellsItsVersion(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		s := c.tenant
 		a, err := s.send("GET", c.authURL, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		version := a.must(t, http.StatusOK).part(t, "version")
 		if got, _ := version["id"].(string); !strings.HasPrefix(got, "v3.") || version["status"] != "stable" {
 			t.Errorf("version = %v, want a stable v3", version)
 		}
 		links, _ := version["links"].([]any)
-		if diff := gocmp.Diff([]any{object{"rel": "self", "href": c.authURL + "/"}}, links); diff != "" {
-			t.Errorf("links (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []any{object{"rel": "self", "href": c.authURL + "/"}}, links, "links")
 		root := strings.TrimSuffix(c.authURL, "/v3") + "/"
 		if a, err = s.send("GET", root, nil, nil); err != nil {
 			t.Fatal(err)
@@ -50,9 +46,7 @@ func TestPasswordGivesToken(t *testing.T) {
 		s := c.tenant
 		before := time.Now().Add(-time.Minute)
 		a, err := s.send("POST", c.authURL+"/auth/tokens", s.credentials(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		token := a.must(t, http.StatusCreated).part(t, "token")
 		if a.header.Get("X-Subject-Token") == "" {
 			t.Error("no X-Subject-Token")
@@ -160,9 +154,7 @@ func TestKeystoneRefusesToLogIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEveryCloud(t, func(t *testing.T, c *cloud) {
 				a, err := c.tenant.send("POST", c.authURL+"/auth/tokens", test.body(c), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				keystoneRefuses(t, a, test.status, test.title, test.message)
 			})
 		})
@@ -174,16 +166,12 @@ func TestShowAndRevokeToken(t *testing.T) {
 		s := c.tenant
 		tokens := c.authURL + "/auth/tokens"
 		a, err := s.send("POST", tokens, s.credentials(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		mine := a.header.Get("X-Subject-Token")
 		ask := func(method, token, subject string) answer {
 			t.Helper()
 			a, err := s.send(method, tokens, nil, http.Header{"X-Auth-Token": {token}, "X-Subject-Token": {subject}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			return a
 		}
 		ask("GET", mine, mine).must(t, http.StatusOK).part(t, "token")

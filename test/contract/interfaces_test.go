@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // ifRevision is the header that makes a request conditional.
@@ -19,9 +21,7 @@ func TestRouterCreateSetsDescription(t *testing.T) {
 		const description = "ours [owner=a/b]"
 		r := c.tenant.newRouter(t, object{"name": "marked", "description": description + id(c.tenant.newNetwork(t, nil))})
 		found := c.tenant.get(t, "/v2.0/routers?fields=id&description="+url.QueryEscape(r["description"].(string)))
-		if diff := gocmp.Diff([]object{{"id": id(r)}}, found.list(t, "routers")); diff != "" {
-			t.Errorf("routers of the description (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []object{{"id": id(r)}}, found.list(t, "routers"), "routers of the description")
 		c.tenant.do(t, "POST", "/v2.0/routers", object{"routers": []object{{"name": "a"}, {"name": "b"}}}).refuses(t,
 			refusal{400, "HTTPBadRequest", "Bulk operation not supported"})
 		c.tenant.do(t, "POST", "/v2.0/routers", object{"router": object{"routes": []object{}}}).refuses(t,
@@ -122,17 +122,13 @@ func TestPortBecomesRouterInterface(t *testing.T) {
 			delete(want, moving)
 			delete(attached, moving)
 		}
-		if diff := gocmp.Diff(want, attached); diff != "" {
-			t.Errorf("the port as an interface (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, attached, "the port as an interface")
 		act("add_router_interface", id(p)).refuses(t, refusal{Status: 409, Type: "PortInUse"})
 		again := object{"network_id": id(n), "fixed_ips": body["fixed_ips"]}
 		c.tenant.do(t, "POST", "/v2.0/ports", object{"port": again}).refuses(t,
 			refusal{Status: 409, Type: "IpAddressAlreadyAllocated"})
 		holders := c.tenant.get(t, "/v2.0/ports?fields=id&network_id="+id(n)+"&fixed_ips="+url.QueryEscape("ip_address=10.0.0.1"))
-		if diff := gocmp.Diff([]object{{"id": id(p)}}, holders.list(t, "ports")); diff != "" {
-			t.Errorf("who has the address (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []object{{"id": id(p)}}, holders.list(t, "ports"), "who has the address")
 		c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"name": "renamed", "description": "no more"}}).
 			must(t, http.StatusOK)
 
@@ -171,9 +167,7 @@ func TestRouterInterfaceOnSLAACSubnet(t *testing.T) {
 			act("add_router_interface").must(t, http.StatusOK)
 			t.Cleanup(func() { act("remove_router_interface") })
 			got := c.tenant.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")["fixed_ips"]
-			if diff := gocmp.Diff([]any{address}, got); diff != "" {
-				t.Errorf("the addresses of an interface (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, []any{address}, got, "the addresses of an interface")
 		}
 
 		unattached := c.tenant.newPort(t, n, object{

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // kinds are those that routers are of, and the device owners of their interfaces.
@@ -32,9 +32,7 @@ func TestKindsOfRouters(t *testing.T) {
 		for name, test := range kinds {
 			t.Run(name, func(t *testing.T) {
 				r := c.admin.newRouter(t, test.kind)
-				if diff := gocmp.Diff(test.kind, c.kindOf(t, r)); diff != "" {
-					t.Errorf("the kind (-want +got):\n%s", diff)
-				}
+				expect.Equal(t, test.kind, c.kindOf(t, r), "the kind")
 				if revision(r) != 1 {
 					t.Errorf("a new router has revision %d, want 1", revision(r))
 				}
@@ -156,9 +154,7 @@ func TestServiceTypesReserveSubnet(t *testing.T) {
 		// What a port has it keeps.
 		serve("compute:nova")
 		kept := c.tenant.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")["fixed_ips"]
-		if diff := gocmp.Diff([]any{gateway}, kept); diff != "" {
-			t.Errorf("the addresses of a port that is there (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []any{gateway}, kept, "the addresses of a port that is there")
 	})
 }
 

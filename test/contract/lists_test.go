@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // fleet is five networks that a query finds and no other; ids are in order.
@@ -112,9 +112,7 @@ func pagesShow(t *testing.T, c *cloud, f fleet) {
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			a := c.tenant.get(t, f.query+fill.Replace(test.query)).must(t, http.StatusOK)
-			if diff := gocmp.Diff(test.want, f.positions(a.list(t, "networks"))); diff != "" {
-				t.Errorf("page (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, test.want, f.positions(a.list(t, "networks")), "page")
 			want := map[string]string{}
 			if test.next != "" {
 				want["next"] = c.tenant.network + f.query + fill.Replace(test.next)
@@ -122,9 +120,7 @@ func pagesShow(t *testing.T, c *cloud, f fleet) {
 			if test.prev != "" {
 				want["previous"] = c.tenant.network + f.query + fill.Replace(test.prev)
 			}
-			if diff := gocmp.Diff(want, links(a, "networks")); diff != "" {
-				t.Errorf("links (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, want, links(a, "networks"), "links")
 		})
 	}
 }
@@ -138,9 +134,7 @@ func pagesShowAll(t *testing.T, c *cloud, f fleet) {
 		got = append(got, f.positions(a.list(t, "networks"))...)
 		path = strings.TrimPrefix(links(a, "networks")["next"], c.tenant.network)
 	}
-	if diff := gocmp.Diff([]int{0, 1, 2, 3, 4}, got); diff != "" {
-		t.Errorf("all pages (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []int{0, 1, 2, 3, 4}, got, "all pages")
 }
 
 func filtersFind(t *testing.T, c *cloud, f fleet) {
@@ -190,9 +184,7 @@ func filtersFind(t *testing.T, c *cloud, f fleet) {
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			a := c.tenant.get(t, f.query+fill.Replace(test.query)).must(t, http.StatusOK)
-			if diff := gocmp.Diff(test.want, f.positions(a.list(t, "networks"))); diff != "" {
-				t.Errorf("found (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, test.want, f.positions(a.list(t, "networks")), "found")
 		})
 	}
 }
@@ -253,9 +245,7 @@ func sortingOrders(t *testing.T, c *cloud, f fleet) {
 		"&sort_key=mtu&sort_dir=desc&limit=2":                    {0, 1},
 	} {
 		a := c.tenant.get(t, f.query+query).must(t, http.StatusOK)
-		if diff := gocmp.Diff(want, f.positions(a.list(t, "networks"))); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", query, diff)
-		}
+		expect.Equal(t, want, f.positions(a.list(t, "networks")), "%s", query)
 	}
 }
 
@@ -277,14 +267,10 @@ func TestFieldsParameterSelectsAttributes(t *testing.T) {
 		} {
 			collection, _, _ := strings.Cut(query, "?")
 			got := c.tenant.get(t, "/v2.0/"+query).must(t, http.StatusOK).list(t, collection)
-			if diff := gocmp.Diff([]object{want}, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", query, diff)
-			}
+			expect.Equal(t, []object{want}, got, "%s", query)
 		}
 		got := c.tenant.get(t, "/v2.0/networks/"+id(n)+"?fields=id&fields=zz").part(t, "network")
-		if diff := gocmp.Diff(object{"id": id(n)}, got); diff != "" {
-			t.Errorf("one network (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, object{"id": id(n)}, got, "one network")
 		c.tenant.get(t, "/v2.0/networks/"+id(n)+"?zz=1").refuses(t,
 			refusal{400, "HTTPBadRequest", "['zz'] is invalid attribute for filtering"})
 	})
@@ -317,13 +303,7 @@ func TestListsOfSubnets(t *testing.T) {
 			"&revision_number=0":                          ids,
 			"&sort_key=cidr&sort_dir=desc":                {byCIDR["10.2.0.0/24"], byCIDR["10.1.0.0/24"], byCIDR["10.0.0.0/24"]},
 		} {
-			got := []string{}
-			for _, s := range c.tenant.get(t, "/v2.0/subnets?network_id="+id(n)+query).must(t, http.StatusOK).list(t, "subnets") {
-				got = append(got, id(s))
-			}
-			if diff := gocmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", query, diff)
-			}
+			expect.Equal(t, want, c.tenant.idsOf(t, "/v2.0/subnets?network_id="+id(n)+query), "%s", query)
 		}
 	})
 }
@@ -350,13 +330,7 @@ func TestListsOfPorts(t *testing.T) {
 			"&limit=2&sort_key=id&sort_dir=asc&marker=" + ids[2]:  {},
 			"&name=a&name=c&sort_key=name&sort_dir=asc&fields=id": {byName["a"], byName["c"]},
 		} {
-			got := []string{}
-			for _, p := range s.get(t, "/v2.0/ports?network_id="+id(n)+query).must(t, http.StatusOK).list(t, "ports") {
-				got = append(got, id(p))
-			}
-			if diff := gocmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", query, diff)
-			}
+			expect.Equal(t, want, s.idsOf(t, "/v2.0/ports?network_id="+id(n)+query), "%s", query)
 		}
 		path := "/v2.0/ports?network_id=" + id(n) + "&limit=2&sort_key=id&sort_dir=asc"
 		first := links(s.get(t, path).must(t, http.StatusOK), "ports")
@@ -375,8 +349,6 @@ func TestListsOfPorts(t *testing.T) {
 		}}
 		got := s.get(t, "/v2.0/ports?id="+byName["b"]+"&fields=id&fields=network_id&fields=name&fields=description"+
 			"&fields=revision_number").must(t, http.StatusOK).list(t, "ports")
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("the fields that were asked for (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, got, "the fields that were asked for")
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // members gives the names of an object's members, sorted.
@@ -44,9 +44,7 @@ func TestNetworkAttributes(t *testing.T) {
 			"a tenant's view":               {c.tenant.get(t, path).part(t, "network"), networkMembers},
 			"an admin's view":               {c.admin.get(t, path).part(t, "network"), union(networkMembers, providerMembers)},
 		} {
-			if diff := gocmp.Diff(got.want, members(got.got)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", what, diff)
-			}
+			expect.Equal(t, got.want, members(got.got), "%s", what)
 		}
 		for _, varying := range []string{"id", "name", "created_at", "updated_at"} {
 			delete(made, varying)
@@ -59,9 +57,7 @@ func TestNetworkAttributes(t *testing.T) {
 			"qos_policy_id": nil, "revision_number": float64(1), "router:external": false, "shared": false,
 			"status": "ACTIVE", "subnets": []any{}, "tags": []any{}, "tenant_id": c.tenant.project,
 		}
-		if diff := gocmp.Diff(want, made); diff != "" {
-			t.Errorf("a new network (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, made, "a new network")
 	})
 }
 
@@ -247,9 +243,7 @@ func TestExternalNetworkIsReadOnlyForOthers(t *testing.T) {
 		n := c.admin.newNetwork(t, object{"router:external": true})
 		s := c.admin.newSubnet(t, n, nil)
 		got := c.tenant.get(t, "/v2.0/networks/"+id(n)).must(t, http.StatusOK).part(t, "network")
-		if diff := gocmp.Diff([]any{id(s)}, got["subnets"]); diff != "" {
-			t.Errorf("subnets (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []any{id(s)}, got["subnets"], "subnets")
 		c.tenant.get(t, "/v2.0/subnets/"+id(s)).refuses(t, refusal{Status: 404, Type: "SubnetNotFound"})
 		c.tenant.do(t, "POST", "/v2.0/ports", object{"port": object{"network_id": id(n)}}).refuses(t,
 			refusal{403, "HTTPForbidden", "Tenant " + c.tenant.project + " not allowed to create port on this network"})

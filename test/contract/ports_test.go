@@ -8,6 +8,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var portMembers = []string{
@@ -22,22 +24,14 @@ func TestPortAttributes(t *testing.T) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		p := c.tenant.newPort(t, n, nil)
-		if diff := gocmp.Diff(portMembers, members(p)); diff != "" {
-			t.Errorf("a tenant's port (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, portMembers, members(p), "a tenant's port")
 		admins := c.admin.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")
 		more := []string{"binding:host_id", "binding:profile", "binding:vif_details", "binding:vif_type", "resource_request"}
-		if diff := gocmp.Diff(union(portMembers, more), members(admins)); diff != "" {
-			t.Errorf("an admin's view (-want +got):\n%s", diff)
-		}
-		for key, want := range (object{
+		expect.Equal(t, union(portMembers, more), members(admins), "an admin's view")
+		wantFields(t, p, object{
 			"status": "DOWN", "device_owner": "", "port_security_enabled": true, "ip_allocation": "immediate",
 			"binding:vnic_type": "normal", "revision_number": float64(1),
-		}) {
-			if diff := gocmp.Diff(want, p[key]); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", key, diff)
-			}
-		}
+		})
 		if mac := p["mac_address"].(string); !regexp.MustCompile(`^fa:16:3e(:[0-9a-f]{2}){3}$`).MatchString(mac) {
 			t.Errorf("mac_address = %s", mac)
 		}
@@ -94,16 +88,11 @@ func TestOptionsOfPorts(t *testing.T) {
 		})
 		path := "/v2.0/ports/" + id(p)
 		pair := func(address, mac string) any { return object{"ip_address": address, "mac_address": mac} }
-		wants := func(what string, want object) {
+		wants := func(want object) {
 			t.Helper()
-			is := c.tenant.get(t, path).part(t, "port")
-			for key, value := range want {
-				if diff := gocmp.Diff(value, is[key]); diff != "" {
-					t.Errorf("%s: %s (-want +got):\n%s", what, key, diff)
-				}
-			}
+			wantFields(t, c.tenant.get(t, path).part(t, "port"), want)
 		}
-		wants("a new port", object{
+		wants(object{
 			"qos_policy_id":         id(gold),
 			"allowed_address_pairs": []any{pair("10.0.0.100", "fa:16:3e:99:00:01")},
 		})
@@ -123,7 +112,7 @@ func TestOptionsOfPorts(t *testing.T) {
 			"port_security_enabled": false, "security_groups": []any{}, "allowed_address_pairs": []any{}, "name": "a",
 		}).must(t, http.StatusOK)
 		change(object{"qos_policy_id": nil, "dns_name": "", "name": "a"}).must(t, http.StatusOK)
-		wants("an emptied port", object{
+		wants(object{
 			"qos_policy_id": nil, "dns_name": "", "allowed_address_pairs": []any{}, "port_security_enabled": false,
 		})
 		for _, policy := range []string{"11111111-1111-1111-1111-111111111111", id(hidden)} {
@@ -149,9 +138,7 @@ func TestAddressesOfPorts(t *testing.T) {
 		const nobody = "11111111-1111-1111-1111-111111111111"
 
 		p := create(nil).must(t, http.StatusCreated).part(t, "port")
-		if diff := gocmp.Diff([]any{}, p["fixed_ips"]); diff != "" {
-			t.Errorf("without a subnet (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []any{}, p["fixed_ips"], "without a subnet")
 		create(fixed(object{"ip_address": "10.0.0.3"})).refuses(t,
 			refusal{400, "InvalidInput", "Invalid input for operation: IP allocation requires subnets for network."})
 
@@ -159,9 +146,7 @@ func TestAddressesOfPorts(t *testing.T) {
 		elsewhere := c.tenant.newSubnet(t, c.tenant.newNetwork(t, nil), nil)
 		p = create(fixed(object{"ip_address": "10.0.0.3"})).must(t, http.StatusCreated).part(t, "port")
 		want := []any{object{"subnet_id": id(s), "ip_address": "10.0.0.3"}}
-		if diff := gocmp.Diff(want, p["fixed_ips"]); diff != "" {
-			t.Errorf("fixed_ips (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, p["fixed_ips"], "fixed_ips")
 		c.tenant.refusesEach(t, "ports", object{"network_id": id(n)}, map[string]asked{
 			"taken": {fixed(object{"ip_address": "10.0.0.3"}), refusal{409, "IpAddressAlreadyAllocated",
 				"IP address 10.0.0.3 already allocated in subnet {subnet}"}},
@@ -261,9 +246,7 @@ func TestIPv6AddressesOfPorts(t *testing.T) {
 		}
 		p := c.tenant.newPort(t, n, object{"mac_address": "fa:16:3e:12:34:56", "fixed_ips": []object{{"subnet_id": id(v4)}}})
 		want := object{"subnet_id": id(self), "ip_address": "fd00:2::f816:3eff:fe12:3456"}
-		if diff := gocmp.Diff(want, p["fixed_ips"].([]any)[1]); diff != "" {
-			t.Errorf("the address made of the MAC (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, p["fixed_ips"].([]any)[1], "the address made of the MAC")
 		c.tenant.do(t, "POST", "/v2.0/ports", object{"port": object{"network_id": id(n),
 			"fixed_ips": []object{{"subnet_id": id(self), "ip_address": "fd00:2::5"}}}}).refuses(t,
 			refusal{Status: 400, Type: "AllocationOnAutoAddressSubnet"})
@@ -290,13 +273,7 @@ func TestPortsAreFoundByTheirAddresses(t *testing.T) {
 			"&device_id=" + a["device_id"].(string):                       {id(a)},
 			"&device_owner=compute:nova":                                  {},
 		} {
-			got := []string{}
-			for _, p := range c.tenant.get(t, "/v2.0/ports?network_id="+id(n)+query).must(t, http.StatusOK).list(t, "ports") {
-				got = append(got, id(p))
-			}
-			if diff := gocmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", query, diff)
-			}
+			expect.Equal(t, want, c.tenant.idsOf(t, "/v2.0/ports?network_id="+id(n)+query), "%s", query)
 		}
 	})
 }
@@ -322,9 +299,7 @@ func TestImmutablePortFields(t *testing.T) {
 			"as it is listed":      s.get(t, "/v2.0/ports?id="+id(p)).must(t, http.StatusOK).list(t, "ports")[0],
 		} {
 			for key, want := range ask {
-				if diff := gocmp.Diff(want, got[key]); diff != "" {
-					t.Errorf("%s %s (-want +got):\n%s", key, how, diff)
-				}
+				expect.Equal(t, want, got[key], "%s %s", key, how)
 			}
 		}
 		// A MAC stays as it is written. A filter does not mind how.
@@ -397,9 +372,7 @@ func TestAddressesOfAPortThatIsThere(t *testing.T) {
 		exhausted := refusal{409, "IpAddressGenerationFailure", "No more IP addresses available on network " + id(n) + "."}
 		put(object{"subnet_id": id(small)}, object{"subnet_id": id(small)}).refuses(t, exhausted)
 		now := s.get(t, path).must(t, http.StatusOK).part(t, "port")["fixed_ips"]
-		if diff := gocmp.Diff([]any{at(small, "10.0.0.2")}, now); diff != "" {
-			t.Errorf("addresses after what was refused (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []any{at(small, "10.0.0.2")}, now, "addresses after what was refused")
 		// The other subnet has addresses left, and is not asked.
 		other := s.newPort(t, n, object{"fixed_ips": []any{at(large, "10.1.0.10")}})
 		s.do(t, "PUT", "/v2.0/ports/"+id(other), object{"port": object{"fixed_ips": []any{object{"subnet_id": id(small)}}}}).

@@ -4,18 +4,14 @@ import (
 	"net/http"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const qosPath = "/v2.0/qos/policies"
 
-// newPolicy makes a QoS policy that lives until the end of the test.
 func (s *session) newPolicy(t testing.TB, attributes object) object {
 	t.Helper()
-	a := s.do(t, "POST", qosPath, object{"policy": with(object{"name": unique()}, attributes)})
-	r := a.must(t, http.StatusCreated).part(t, "policy")
-	s.drop(t, qosPath+"/"+id(r))
-	return r
+	return s.make(t, qosPath, "policy", with(object{"name": unique()}, attributes))
 }
 
 func TestQoSPolicyAttributes(t *testing.T) {
@@ -26,9 +22,7 @@ func TestQoSPolicyAttributes(t *testing.T) {
 			"tags": []any{}, "revision_number": float64(0), "created_at": r["created_at"], "updated_at": r["updated_at"],
 			"tenant_id": c.admin.project, "project_id": c.admin.project,
 		}
-		if diff := gocmp.Diff(want, c.admin.get(t, qosPath+"/"+id(r)).must(t, http.StatusOK).part(t, "policy")); diff != "" {
-			t.Errorf("a new policy (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, c.admin.get(t, qosPath+"/"+id(r)).must(t, http.StatusOK).part(t, "policy"), "a new policy")
 		c.admin.get(t, qosPath+"/nope").refuses(t,
 			refusal{404, "QosPolicyNotFound", "QoS policy nope could not be found."})
 	})
@@ -45,13 +39,7 @@ func TestTenantSeesOwnAndSharedQoSPolicies(t *testing.T) {
 		for who, want := range map[*session][]string{
 			c.tenant: {id(own), id(shared)}, c.admin: {id(own), id(shared), id(hidden)},
 		} {
-			got := []string{}
-			for _, r := range who.get(t, query).must(t, http.StatusOK).list(t, "policies") {
-				got = append(got, id(r))
-			}
-			if diff := gocmp.Diff(union(want), got); diff != "" {
-				t.Errorf("seen by project %s (-want +got):\n%s", who.project, diff)
-			}
+			expect.Equal(t, union(want), who.idsOf(t, query), "seen by project %s", who.project)
 		}
 		c.tenant.get(t, qosPath+"/"+id(hidden)).refuses(t, refusal{Status: 404, Type: "QosPolicyNotFound"})
 		c.tenant.do(t, "POST", qosPath, object{"policy": object{"name": name}}).refuses(t,

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // someProject makes the id of a project that Keystone need not know: Neutron does not ask.
@@ -26,15 +26,11 @@ func TestQuotas(t *testing.T) {
 			unlimited[name] = float64(-1)
 		}
 		quota := func(a answer) object { t.Helper(); return a.must(t, http.StatusOK).part(t, "quota") }
-		if diff := gocmp.Diff(unlimited, quota(c.admin.get(t, path))); diff != "" {
-			t.Errorf("quotas at first (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, unlimited, quota(c.admin.get(t, path)), "quotas at first")
 		limited := with(unlimited, object{"network": float64(1), "subnet": float64(1)})
 		got := quota(c.admin.do(t, "PUT", path, object{"quota": object{"network": 1, "subnet": 1}}))
 		t.Cleanup(func() { c.admin.do(t, "DELETE", path, nil) })
-		if diff := gocmp.Diff(limited, got); diff != "" {
-			t.Errorf("quotas as set (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, limited, got, "quotas as set")
 		for name, test := range map[string]struct {
 			ask  object
 			want refusal
@@ -78,9 +74,7 @@ func TestTenantQuotasAreReadOnly(t *testing.T) {
 		c.tenant.get(t, own).must(t, http.StatusOK).part(t, "quota")
 		c.tenant.get(t, own+"/default").must(t, http.StatusOK).part(t, "quota")
 		details := c.tenant.get(t, own+"/details.json").must(t, http.StatusOK).part(t, "quota")
-		if diff := gocmp.Diff([]string{"limit", "reserved", "used"}, members(details["network"].(object))); diff != "" {
-			t.Errorf("details (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []string{"limit", "reserved", "used"}, members(details["network"].(object)), "details")
 		denied := func(rule string) refusal {
 			return refusal{403, "PolicyNotAuthorized", "rule:" + rule + " is disallowed by policy"}
 		}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // sharing asks for a policy by which a network is shared with a project.
@@ -19,9 +19,7 @@ const rbacPath = "/v2.0/rbac-policies"
 // share shares a network with a project until the end of the test, if it is not taken back before.
 func (s *session) share(t testing.TB, network object, project string) object {
 	t.Helper()
-	r := s.do(t, "POST", rbacPath, sharing(network, project)).must(t, http.StatusCreated).part(t, "rbac_policy")
-	s.drop(t, rbacPath+"/"+id(r))
-	return r
+	return s.make(t, rbacPath, "rbac_policy", sharing(network, project)["rbac_policy"].(object))
 }
 
 func TestTenantSharesNetworkWithProject(t *testing.T) {
@@ -33,13 +31,9 @@ func TestTenantSharesNetworkWithProject(t *testing.T) {
 			"id": id(r), "object_type": "network", "object_id": id(n), "action": "access_as_shared",
 			"target_tenant": project, "tenant_id": c.tenant.project, "project_id": c.tenant.project,
 		}
-		if diff := gocmp.Diff(want, r); diff != "" {
-			t.Errorf("a new policy (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, r, "a new policy")
 		path := rbacPath + "/" + id(r)
-		if diff := gocmp.Diff(want, c.tenant.get(t, path).must(t, http.StatusOK).part(t, "rbac_policy")); diff != "" {
-			t.Errorf("the policy as shown (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, c.tenant.get(t, path).must(t, http.StatusOK).part(t, "rbac_policy"), "the policy as shown")
 		for _, who := range []*session{c.tenant, c.admin} {
 			who.do(t, "POST", rbacPath, sharing(n, project)).refuses(t,
 				refusal{409, "DuplicateRbacPolicy", "An RBAC policy already exists with those values."})
@@ -94,9 +88,7 @@ func TestRBACPolicyLists(t *testing.T) {
 				for _, r := range a.list(t, "rbac_policies") {
 					got[r["id"]] = r
 				}
-				if diff := gocmp.Diff(policies, got); diff != "" {
-					t.Errorf("%q (-want +got):\n%s", page, diff)
-				}
+				expect.Equal(t, policies, got, "%q", page)
 				if links := links(a, "rbac_policies"); len(links) > 0 {
 					t.Errorf("%q: there are the links %v", page, links)
 				}
@@ -175,13 +167,9 @@ func TestSharingWithAllIsAPolicy(t *testing.T) {
 			return targets
 		}
 		want := map[any]any{"access_as_shared": "*", "access_as_external": "*"}
-		if diff := gocmp.Diff(want, policies()); diff != "" {
-			t.Errorf("a network that is shared and external (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, policies(), "a network that is shared and external")
 		c.admin.do(t, "PUT", "/v2.0/networks/"+id(n), object{"network": object{"shared": false, "router:external": false}}).
 			must(t, http.StatusOK)
-		if diff := gocmp.Diff(map[any]any{}, policies()); diff != "" {
-			t.Errorf("one that is neither any more (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, map[any]any{}, policies(), "one that is neither any more")
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestNetworkRevision goes through changes one after another. Even a change to what is there already is
@@ -308,9 +308,7 @@ func TestIfMatchGuardsPort(t *testing.T) {
 		}
 		s.do(t, "DELETE", path, nil, "If-Match", "revision_number=7").refuses(t, stale)
 		now := s.get(t, path).must(t, http.StatusOK).part(t, "port")
-		if diff := gocmp.Diff(p, now); diff != "" {
-			t.Errorf("the port after what was refused (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, p, now, "the port after what was refused")
 		s.do(t, "PUT", path, object{"port": object{"name": "b"}}, "If-Match", "revision_number=1").must(t, http.StatusOK)
 		s.do(t, "DELETE", path, nil, "If-Match", "revision_number=1").refuses(t,
 			refusal{412, "RevisionNumberConstraintFailed", "Constrained to 1, but current revision is 2"})

@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestRouterAttributes(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		r := c.tenant.newRouter(t, object{"name": "contract"})
 		admins := c.admin.get(t, "/v2.0/routers/"+id(r)).must(t, http.StatusOK).part(t, "router")
-		if diff := gocmp.Diff(union(members(r), []string{"distributed", "ha"}), members(admins)); diff != "" {
-			t.Errorf("what an admin sees beyond a tenant (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, union(members(r), []string{"distributed", "ha"}), members(admins), "what an admin sees beyond a tenant")
 		for _, varying := range []string{"id", "created_at", "updated_at"} {
 			delete(r, varying)
 		}
@@ -24,9 +24,7 @@ func TestRouterAttributes(t *testing.T) {
 			"revision_number": float64(1), "routes": []any{}, "status": "ACTIVE", "tags": []any{},
 			"tenant_id": c.tenant.project,
 		}
-		if diff := gocmp.Diff(want, r); diff != "" {
-			t.Errorf("a new router (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, r, "a new router")
 	})
 }
 
@@ -61,17 +59,11 @@ func TestAddRouterInterface(t *testing.T) {
 		p := c.tenant.get(t, "/v2.0/ports/"+added["port_id"].(string)).must(t, http.StatusOK).part(t, "port")
 		want := object{"id": id(r), "tenant_id": c.tenant.project, "port_id": id(p), "network_id": id(n),
 			"subnet_id": id(s), "subnet_ids": []any{id(s)}}
-		if diff := gocmp.Diff(want, added); diff != "" {
-			t.Errorf("what was added (-want +got):\n%s", diff)
-		}
-		for key, want := range (object{
+		expect.Equal(t, want, added, "what was added")
+		wantFields(t, p, object{
 			"device_id": id(r), "device_owner": "network:router_interface", "port_security_enabled": false,
 			"fixed_ips": []any{object{"subnet_id": id(s), "ip_address": "10.0.0.1"}}, "security_groups": []any{},
-		}) {
-			if diff := gocmp.Diff(want, p[key]); diff != "" {
-				t.Errorf("the interface's %s (-want +got):\n%s", key, diff)
-			}
-		}
+		})
 		if got := c.tenant.revisionOf(t, "router", r); got != 2 {
 			t.Errorf("an interface moved the router to revision %d, want 2", got)
 		}

@@ -6,17 +6,15 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
-// newSubnetPool makes a subnet pool that lives until the end of the test.
 func (s *session) newSubnetPool(t testing.TB, attributes object) object {
 	t.Helper()
-	a := s.do(t, "POST", "/v2.0/subnetpools", object{"subnetpool": with(object{
+	return s.make(t, "/v2.0/subnetpools", "subnetpool", with(object{
 		"name": unique(), "prefixes": []string{"10.8.0.0/16"}, "default_prefixlen": 24,
-	}, attributes)})
-	p := a.must(t, http.StatusCreated).part(t, "subnetpool")
-	s.drop(t, "/v2.0/subnetpools/"+id(p))
-	return p
+	}, attributes))
 }
 
 // fromPool is the create of a subnet whose CIDR is to come from a pool.
@@ -52,9 +50,7 @@ func TestSubnetPoolAttributes(t *testing.T) {
 			"prefixes": []any{"10.8.0.0/16"}, "project_id": c.tenant.project, "revision_number": float64(0),
 			"shared": false, "tags": []any{}, "tenant_id": c.tenant.project,
 		}
-		if diff := gocmp.Diff(want, p); diff != "" {
-			t.Errorf("a new subnet pool (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, p, "a new subnet pool")
 	})
 }
 
@@ -242,9 +238,7 @@ func TestBulkSubnetsAllocateFromPool(t *testing.T) {
 		for _, s := range made {
 			got = append(got, s["cidr"])
 		}
-		if diff := gocmp.Diff([]any{"10.8.0.0/24", "10.8.1.0/24", "10.8.2.0/24"}, got); diff != "" {
-			t.Errorf("CIDRs (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []any{"10.8.0.0/24", "10.8.1.0/24", "10.8.2.0/24"}, got, "CIDRs")
 	})
 }
 
@@ -334,9 +328,7 @@ func TestTermRecord(t *testing.T) {
 		query := url.Values{"name": {name}, "project_id": {c.tenant.project}, "fields": {"id", "description", "revision_number"}}
 		found := c.tenant.get(t, "/v2.0/subnetpools?"+query.Encode()).must(t, http.StatusOK).list(t, "subnetpools")
 		want := []object{{"id": id(p), "description": "[term=2/b]", "revision_number": float64(revision(written))}}
-		if diff := gocmp.Diff(want, found); diff != "" {
-			t.Errorf("what is found (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, found, "what is found")
 		c.tenant.do(t, "DELETE", path, nil, ifRevision(revision(written))...).must(t, http.StatusNoContent)
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func pool(start, end string) object { return object{"start": start, "end": end} }
@@ -18,9 +20,7 @@ func TestSubnetAttributes(t *testing.T) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, object{"name": "a", "cidr": "10.0.0.0/24"})
 		admins := c.admin.get(t, "/v2.0/subnets/"+id(s)).must(t, http.StatusOK).part(t, "subnet")
-		if diff := gocmp.Diff(union(members(s), []string{"segment_id"}), members(admins)); diff != "" {
-			t.Errorf("what an admin sees beyond a tenant (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, union(members(s), []string{"segment_id"}), members(admins), "what an admin sees beyond a tenant")
 		for _, varying := range []string{"id", "created_at", "updated_at"} {
 			delete(s, varying)
 		}
@@ -32,13 +32,9 @@ func TestSubnetAttributes(t *testing.T) {
 			"project_id": c.tenant.project, "revision_number": float64(0), "service_types": []any{},
 			"subnetpool_id": nil, "tags": []any{}, "tenant_id": c.tenant.project,
 		}
-		if diff := gocmp.Diff(want, s); diff != "" {
-			t.Errorf("a new subnet (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, s, "a new subnet")
 		got := c.tenant.get(t, "/v2.0/networks/"+id(n)).part(t, "network")["subnets"]
-		if diff := gocmp.Diff([]any{admins["id"]}, got); diff != "" {
-			t.Errorf("the network's subnets (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []any{admins["id"]}, got, "the network's subnets")
 	})
 }
 
@@ -49,9 +45,7 @@ func inBlock(t *testing.T, o object, block int) (moved object) {
 	text, err := json.Marshal(o)
 	move := strings.NewReplacer("10.0.0.", fmt.Sprintf("10.0.%d.", block), "fd00:", fmt.Sprintf("fd00:%x:", block),
 		"FD00:", fmt.Sprintf("FD00:%X:", block))
-	if err := errors.Join(err, json.Unmarshal([]byte(move.Replace(string(text))), &moved)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(err, json.Unmarshal([]byte(move.Replace(string(text))), &moved)))
 	return moved
 }
 
@@ -343,13 +337,9 @@ func TestSubnetUpdates(t *testing.T) {
 		// An update keeps pools in the order given, and takes "none" for an answer; a create does neither.
 		pools := []any{pool("10.0.0.30", "10.0.0.40"), pool("10.0.0.10", "10.0.0.20")}
 		got := put(object{"allocation_pools": pools, "gateway_ip": "10.0.0.25"}).must(t, http.StatusOK).part(t, "subnet")
-		if diff := gocmp.Diff(pools, got["allocation_pools"]); diff != "" {
-			t.Errorf("pools (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, pools, got["allocation_pools"], "pools")
 		got = put(object{"allocation_pools": []any{}}).must(t, http.StatusOK).part(t, "subnet")
-		if diff := gocmp.Diff([]any{}, got["allocation_pools"]); diff != "" {
-			t.Errorf("no pools (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []any{}, got["allocation_pools"], "no pools")
 
 		// New routes come in any order, but those that stay keep theirs.
 		destinations := func(ask ...string) []string {
@@ -365,12 +355,8 @@ func TestSubnetUpdates(t *testing.T) {
 			return out
 		}
 		first := destinations("1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8")
-		if diff := gocmp.Diff([]string{"1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8"}, union(first)); diff != "" {
-			t.Errorf("routes (-want +got):\n%s", diff)
-		}
-		if diff := gocmp.Diff(append(first, "4.0.0.0/8"), destinations(append([]string{"4.0.0.0/8"}, first...)...)); diff != "" {
-			t.Errorf("one more route (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []string{"1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8"}, union(first), "routes")
+		expect.Equal(t, append(first, "4.0.0.0/8"), destinations(append([]string{"4.0.0.0/8"}, first...)...), "one more route")
 	})
 }
 

@@ -4,18 +4,14 @@ import (
 	"net/http"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const trunksPath = "/v2.0/trunks"
 
-// newTrunk makes a trunk of a port that lives until the end of the test.
 func (s *session) newTrunk(t testing.TB, parent object) object {
 	t.Helper()
-	r := s.do(t, "POST", trunksPath, object{"trunk": object{"port_id": id(parent)}}).must(t, http.StatusCreated).
-		part(t, "trunk")
-	s.drop(t, trunksPath+"/"+id(r))
-	return r
+	return s.make(t, trunksPath, "trunk", object{"port_id": id(parent)})
 }
 
 func (s *session) subports(t testing.TB, verb string, trunk, p object, vlan int) answer {
@@ -38,9 +34,7 @@ func TestTrunkCarriesPorts(t *testing.T) {
 
 		got := c.tenant.subports(t, "add_subports", trunk, sub, 7).must(t, http.StatusOK)
 		want := []any{object{"port_id": id(sub), "segmentation_type": "vlan", "segmentation_id": float64(7)}}
-		if diff := gocmp.Diff(want, got.body["sub_ports"]); diff != "" {
-			t.Errorf("the answer to add_subports (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, got.body["sub_ports"], "the answer to add_subports")
 		taken := map[string]string{"{port}": id(sub), "{trunk}": id(trunk)}
 		refused := func(a answer, status int, kind, text string) {
 			t.Helper()
@@ -69,9 +63,7 @@ func TestTrunkCarriesPorts(t *testing.T) {
 				"port_id": id(sub), "segmentation_type": "vlan", "segmentation_id": float64(7),
 			}},
 		}}}
-		if diff := gocmp.Diff(details, found); diff != "" {
-			t.Errorf("the parent port (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, details, found, "the parent port")
 		if _, shown := c.tenant.get(t, "/v2.0/ports/"+id(sub)).part(t, "port")["trunk_details"]; shown {
 			t.Error("a subport shows details of a trunk")
 		}

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
@@ -53,9 +54,7 @@ func TestChartOnKubelets(t *testing.T) {
 	clouds := w.reachFromPods()
 	image, helm := built()
 	for _, node := range w.nodes.All {
-		if err := node.ImportArchive(image); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, node.ImportArchive(image))
 	}
 	w.Cleanup(w.showInstalled)
 	w.install(helm, clouds)
@@ -76,9 +75,7 @@ func (w *world) reachFromPods() (clouds string) {
 		w.tenant.Client.Endpoint, proxy.Options{Answered: func(_ proxy.Call, a *proxy.Answer) {
 			a.Body = bytes.ReplaceAll(a.Body, []byte(neutron.URL().Host), []byte(neutronAt))
 		}}, proxy.Options{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	w.Cleanup(func() {
 		keystone.Close()
 		neutron.Close()
@@ -88,13 +85,9 @@ func (w *world) reachFromPods() (clouds string) {
 		content = bytes.ReplaceAll(content, []byte(keystone.URL().Host), []byte(keystoneAt))
 		err = os.WriteFile(clouds, content, 0o600)
 	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	server, err := url.Parse(surroundings.Admin.Host)
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	for _, node := range w.nodes.All {
 		for _, address := range []string{apiService, cloudAddress} {
 			if _, err := node.Run("ip", "address", "add", address+"/32", "dev", "lo"); err != nil {
@@ -104,9 +97,7 @@ func (w *world) reachFromPods() (clouds string) {
 		for at, by := range map[string]string{
 			apiService + ":443": server.Host, keystoneAt: keystone.URL().Host, neutronAt: neutron.URL().Host,
 		} {
-			if err := node.Relay(at, by); err != nil {
-				w.Fatal(err)
-			}
+			expect.NoError(w, node.Relay(at, by))
 		}
 	}
 	return clouds
@@ -141,9 +132,7 @@ func (w *world) buildBeside() func() (image, helm string) {
 	w.Cleanup(func() { _ = done() }) // they write into folders of the test
 	return func() (string, string) {
 		w.Helper()
-		if err := done(); err != nil {
-			w.Fatal(err)
-		}
+		expect.NoError(w, done())
 		fmt.Printf("  the image and helm are built %s after the nodes run\n", nightly.Since(began))
 		return image, helm
 	}
@@ -169,9 +158,7 @@ func (w *world) install(helm, clouds string) {
 		"--timeout=3m", "--set=image.repository="+chartImage, "--set=image.tag=test", "--set=image.pullPolicy=Never",
 		"--set=nodeAgent=true", "--set=cloud.name=tenant", "--set-file=cloud.cloudsYaml="+clouds,
 		"--set=extraArgs={--binding-cloud=admin,--audit-interval=5s,--pool-cooldown=2s}")
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 }
 
 // showInstalled says, if the test failed, what became of the installed Pods.

@@ -22,6 +22,8 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/conntest"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // imageAgent is an image of network-agent.
@@ -36,17 +38,11 @@ func (w *world) connectionsAreTested(guests []*guest) {
 	for _, node := range w.nodes.All {
 		imports.Go(func() error { return node.Import(imageAgent, filepath.Join(programs, "network-agent")) })
 	}
-	if err := imports.Wait(); err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, imports.Wait())
 	nobody, err := conntest.ParseTarget(guests[0].addresses(0)[0].String() + ":9")
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	outside, err := conntest.ParseTarget(outsideGateway)
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	report, err := conntest.Run(w.Context(), w.editor("carol"), conntest.Options{
 		Namespace: w.namespace, Network: types.NamespacedName{Namespace: w.namespace, Name: "both"}, Image: imageAgent,
 		To: []conntest.Target{outside, nobody}, Port: 8080, Timeout: time.Minute, ID: "lab", Now: time.Now,
@@ -55,9 +51,7 @@ func (w *world) connectionsAreTested(guests []*guest) {
 			return w.logOf(namespace, pod, container)
 		},
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	if len(report.Pods) != 2 || report.Pods[0].Node == report.Pods[1].Node {
 		w.Errorf("the Pods are %+v, want them on two nodes", report.Pods)
 	}
@@ -97,11 +91,7 @@ func (w *world) connectionsAreTested(guests []*guest) {
 func (w *world) restrict(standard string) {
 	w.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":%q}}}`, standard)
-	_, err := surroundings.Kube.CoreV1().Namespaces().Patch(context.WithoutCancel(w.Context()), w.namespace,
-		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	harness.Patch(w, surroundings.Kube.CoreV1().Namespaces(), w.namespace, patch)
 }
 
 // editor is a user who may edit the namespace, and nothing else.
@@ -116,9 +106,7 @@ func (w *world) editor(name string) *ask.Cluster {
 	as.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
 	kube, kubeErr := kubernetes.NewForConfig(as)
 	networks, networksErr := versioned.NewForConfig(as)
-	if err := errors.Join(err, kubeErr, networksErr); err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, errors.Join(err, kubeErr, networksErr))
 	return &ask.Cluster{Kubernetes: kube, Networks: networks}
 }
 

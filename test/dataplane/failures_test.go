@@ -27,6 +27,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -83,14 +84,11 @@ func (w *world) newGuests() []*guest {
 			}}},
 		}},
 	}}
-	_, err := surroundings.Kube.AppsV1().StatefulSets(w.namespace).Create(w.Context(), &appsv1.StatefulSet{
+	harness.Create(w, surroundings.Kube.AppsV1().StatefulSets(w.namespace), &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	})
 	guests := []*guest{w.guest("one"), w.guest("two"), w.guest("three"), w.guest("db-0")}
 	w.packetsFlow("the Pods' start", began, guests...)
 	for _, g := range guests {
@@ -210,9 +208,7 @@ func (w *world) aSandboxIsMadeAgain(guests []*guest) []*guest {
 		w.Fatal(err)
 	}
 	w.create(podFor("between", db.node.Name, "both")) // another Pod starts at the same time
-	if err := surroundings.Kube.CoreV1().Pods(w.namespace).Delete(w.Context(), db.Name, metav1.DeleteOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	harness.Delete(w, surroundings.Kube.CoreV1().Pods(w.namespace), db.Name)
 	was, uid := two.pid, db.UID
 	w.eventually(func() error {
 		two, db = w.guest("two"), w.guest("db-0")
@@ -273,9 +269,7 @@ func (w *world) processesAreKilled(guests []*guest) {
 		"agent", "ovn-controller", "ovs-vswitchd", "ovsdb-server", "containerd", "kubelet",
 	} {
 		began := time.Now()
-		if err := node.Restart(program); err != nil {
-			w.Fatal(err)
-		}
+		expect.NoError(w, node.Restart(program))
 		w.recovers(program+" was killed", began, guests...)
 	}
 	began := time.Now()
@@ -298,14 +292,10 @@ func (w *world) theCloudIsKilled(guests []*guest) {
 	began := time.Now()
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			w.Fatal(err)
-		}
+		expect.NoError(w, err)
 		first, _, _ := strings.Cut(string(content), " ")
 		pid, err := strconv.Atoi(first)
-		if err != nil {
-			w.Fatal(err)
-		}
+		expect.NoError(w, err)
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			w.Fatalf("killing the program of %s: %v", file, err)
 		}
@@ -329,9 +319,7 @@ func (w *world) whatIsWrongIsTold(guests []*guest) {
 	first, second := w.nodes.All[0], w.nodes.All[1]
 	do := func(errs ...error) {
 		w.Helper()
-		if err := errors.Join(errs...); err != nil {
-			w.Fatal(err)
-		}
+		expect.NoError(w, errors.Join(errs...))
 	}
 	agent := func(node *nodes.Node, flags ...string) error {
 		return node.Restart("agent", agentFlags(node, flags...)...)
@@ -497,9 +485,7 @@ func (w *world) podsOn(node string) (names []string) {
 	w.Helper()
 	pods, err := surroundings.Kube.CoreV1().Pods(w.namespace).
 		List(w.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	for _, pod := range pods.Items {
 		names = append(names, pod.Name)
 	}

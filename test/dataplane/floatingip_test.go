@@ -10,11 +10,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
@@ -30,9 +29,7 @@ func (w *world) aFloatingIPAnswers(guests []*guest) {
 	port80 := cloudteamv1.SecurityGroupRule{Direction: "ingress", Protocol: "tcp", PortRangeMin: new(int32(80)), RemoteCIDR: "0.0.0.0/0"}
 	group := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Name: "public-web"}}
 	group.Spec.Rules = []cloudteamv1.SecurityGroupRule{port80}
-	if _, err := groups.Create(w.Context(), group, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	harness.Create(w, groups, group)
 	// One Pod on each node, so that the address moves between them.
 	shop := func(name, node string) {
 		pod := podFor(name, node, "both")
@@ -44,26 +41,18 @@ func (w *world) aFloatingIPAnswers(guests []*guest) {
 	}
 	shop("shop-1", w.nodes.All[0].Name)
 	services, fips := surroundings.Kube.CoreV1().Services(w.namespace), surroundings.Networks.CloudteamV1().FloatingIPs(w.namespace)
-	if _, err := services.Create(w.Context(), &corev1.Service{
+	harness.Create(w, services, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{cloudteamv1.AnnotationFloatingIP: "outside"}},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"shop": ""}, Ports: []corev1.ServicePort{{Port: 80}},
 		},
-	}, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
-	var address string
-	w.eventually(func() error {
-		fip, err := fips.Get(w.Context(), "shop", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if !meta.IsStatusConditionTrue(fip.Status.Conditions, cloudteamv1.ConditionReady) || fip.Status.PortID == "" {
-			return fmt.Errorf("FloatingIP %s is not Ready: %+v", fip.Name, fip.Status.Conditions)
-		}
-		address = fip.Status.Address
-		return nil
 	})
+	address := harness.Await(w, surroundings, fips, "shop", func(f *cloudteamv1.FloatingIP) error {
+		if f.Status.PortID == "" {
+			return fmt.Errorf("FloatingIP %s leads nowhere: %+v", f.Name, f.Status.Conditions)
+		}
+		return harness.Ready(f)
+	}).Status.Address
 	answers := func(name string) error {
 		answer, err := w.nodes.Outside("sh", "-c",
 			`printf "GET /name HTTP/1.0\r\n\r\n" | busybox nc -w 2 `+address+" 80")
@@ -87,11 +76,7 @@ func (w *world) aFloatingIPAnswers(guests []*guest) {
 	fmt.Printf("  a Service's floating IP leads to its other Pod %s after the first one's deletion\n", nightly.Since(began))
 
 	// A Service that selects nobody keeps the address, which is then closed.
-	_, err := services.Patch(w.Context(), "shop", types.MergePatchType, []byte(`{"spec":{"selector":{"app":"nobody"}}}`),
-		metav1.PatchOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	harness.Patch(w, services, "shop", `{"spec":{"selector":{"app":"nobody"}}}`)
 	w.eventually(func() error {
 		if answers("shop-2") == nil {
 			return fmt.Errorf("%s still leads to a Pod that the Service does not select", address)
@@ -101,13 +86,9 @@ func (w *world) aFloatingIPAnswers(guests []*guest) {
 	if found := w.tenant.List("floatingips", "floating_ip_address="+address); len(found) != 1 {
 		w.Errorf("Neutron has %v, want the address %s to stay", found, address)
 	}
-	if err := services.Delete(w.Context(), "shop", metav1.DeleteOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	harness.Delete(w, services, "shop")
 	w.removePods("shop-2")
-	if err := groups.Delete(w.Context(), group.Name, metav1.DeleteOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	harness.Delete(w, groups, group.Name)
 	w.eventually(func() error {
 		if len(w.tenant.List("floatingips", "floating_ip_address="+address)) > 0 {
 			return errors.New("the floating IP of a Service that is gone is left")

@@ -17,6 +17,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -86,9 +87,7 @@ func specFor(node string) corev1.PodSpec {
 func (w *world) create(pods ...*corev1.Pod) {
 	w.Helper()
 	for _, pod := range pods {
-		if _, err := surroundings.Kube.CoreV1().Pods(w.namespace).Create(w.Context(), pod, metav1.CreateOptions{}); err != nil {
-			w.Fatal(err)
-		}
+		harness.Create(w, surroundings.Kube.CoreV1().Pods(w.namespace), pod)
 	}
 }
 
@@ -97,9 +96,7 @@ func (w *world) removePods(names ...string) {
 	w.Helper()
 	pods := surroundings.Kube.CoreV1().Pods(w.namespace)
 	for _, name := range names {
-		if err := pods.Delete(w.Context(), name, metav1.DeleteOptions{}); err != nil {
-			w.Fatal(err)
-		}
+		harness.Delete(w, pods, name)
 	}
 	w.eventually(func() error {
 		list, err := pods.List(w.Context(), metav1.ListOptions{})
@@ -256,13 +253,9 @@ func (w *world) holdings(except ...string) string {
 	w.Helper()
 	bound := map[string]string{} // a Pod's name by a port's id; empty for Pods that may change
 	pods, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	for _, port := range ports.Items {
 		bound[port.Status.PortID] = ""
 		for _, pod := range pods.Items {
@@ -301,9 +294,7 @@ func (w *world) holdings(except ...string) string {
 func (w *world) interfacesOn(node *nodes.Node) []string {
 	w.Helper()
 	bridge, err := node.Run("ovs-vsctl", "--timeout=30", "list-ports", "br-int")
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	return slices.DeleteFunc(strings.Fields(bridge), func(name string) bool { return !strings.HasPrefix(name, "tap") })
 }
 

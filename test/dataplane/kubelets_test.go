@@ -20,6 +20,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -88,9 +89,7 @@ func (w *world) in(t *testing.T) *world {
 // aDeploymentServes is what a user does first, and a second Network, with both families. The Deployment stays.
 func (w *world) aDeploymentServes() {
 	sample, err := os.ReadFile(filepath.Join(surroundings.Root, "config", "samples", "network.yaml"))
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	pods := w.deploy(w.network(sample).Name + ", " + w.network([]byte(guestNetworks[0])).Name)
 	used := map[string]bool{}
 	for _, from := range pods {
@@ -161,9 +160,7 @@ func (w *world) startKubelets(o nodes.KubeletOptions) {
 	o.Kubelet, o.Multus = filepath.Join(assets, "kubelet"), filepath.Join(assets, "multus")
 	o.Kubeconfig = surroundings.AdminKubeconfig
 	for _, node := range w.nodes.All {
-		if err := node.StartKubelet(o); err != nil {
-			w.Fatal(err)
-		}
+		expect.NoError(w, node.StartKubelet(o))
 	}
 	w.awaitNodes()
 }
@@ -193,7 +190,7 @@ func (w *world) awaitNodes() {
 func (w *world) deploy(network string) []corev1.Pod {
 	w.Helper()
 	labels := map[string]string{"app": "web"}
-	_, err := surroundings.Kube.AppsV1().Deployments(w.namespace).Create(w.Context(), &appsv1.Deployment{
+	harness.Create(w, surroundings.Kube.AppsV1().Deployments(w.namespace), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(replicas)), Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -212,10 +209,7 @@ func (w *world) deploy(network string) []corev1.Pod {
 				},
 			},
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	})
 	return w.deployed()
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
@@ -30,9 +31,7 @@ func (w *world) aMachineMigrates(other *guest) {
 		w.Helper()
 		port, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).
 			Get(w.Context(), source.on[0].Port, metav1.GetOptions{})
-		if err != nil {
-			w.Fatal(err)
-		}
+		expect.NoError(w, err)
 		return port
 	}
 	reaches := func() error {

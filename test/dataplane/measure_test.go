@@ -25,6 +25,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/dev/process"
 	"cloudteam.ztgame.com/network-controller/internal/node/agent"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -41,9 +42,7 @@ func openFigures(t *testing.T) figures {
 		t.Skip("for the benchmarks: run `make bench-dataplane`")
 	}
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { file.Close() })
 	return figures{file}
 }
@@ -51,9 +50,7 @@ func openFigures(t *testing.T) figures {
 func (f figures) add(t *testing.T, id string, value float64) {
 	t.Helper()
 	fmt.Printf("  %s: %.3f\n", id, value)
-	if err := json.NewEncoder(f.file).Encode(map[string]any{"id": id, "value": value}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.NewEncoder(f.file).Encode(map[string]any{"id": id, "value": value}))
 }
 
 // TestMeasureANode measures the plugin and the agent of one node, with OVN and without Neutron: the test writes what the
@@ -64,15 +61,11 @@ func TestMeasureANode(t *testing.T) {
 	const interfaces, rounds = 200, 30
 	dir := t.TempDir()
 	central, err := nodes.StartCentral(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = central.Stop(context.WithoutCancel(t.Context())) })
 	w := &world{T: t, namespace: "default"}
 	w.nodes, err = nodes.Start(nodes.Options{Dir: dir, Names: []string{"node1"}, Southbound: central.Southbound()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = w.nodes.Stop(context.WithoutCancel(t.Context())) })
 	w.removeNodes()
 	w.addNodes()
@@ -149,9 +142,7 @@ func (w *world) preparedPods(central *nodes.Central, n int) []preparedPod {
 		}})
 		_, patchErr := ports.Patch(w.Context(), name, types.MergePatchType, status, metav1.PatchOptions{}, "status")
 		_, netErr := node.Run("ip", "netns", "add", name)
-		if err := errors.Join(err, patchErr, netErr); err != nil {
-			w.Fatal(err)
-		}
+		expect.NoError(w, errors.Join(err, patchErr, netErr))
 		pods = append(pods, preparedPod{name})
 	}
 	w.Cleanup(func() {
@@ -159,9 +150,7 @@ func (w *world) preparedPods(central *nodes.Central, n int) []preparedPod {
 			w.Error(err)
 		}
 	})
-	if err := central.Do(commands...); err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, central.Do(commands...))
 	return pods
 }
 
@@ -169,17 +158,13 @@ func (w *world) preparedPods(central *nodes.Central, n int) []preparedPod {
 func (w *world) plugSeconds(node *nodes.Node) float64 {
 	w.Helper()
 	metrics, err := node.Run("busybox", "wget", "-qO-", "http://127.0.0.1:9479/metrics")
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	found := regexp.MustCompile(`request_duration_seconds_sum\{path="/v1/plug"\} (\S+)`).FindStringSubmatch(metrics)
 	if found == nil {
 		return 0
 	}
 	seconds, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	return seconds
 }
 
@@ -187,16 +172,12 @@ func (w *world) plugSeconds(node *nodes.Node) float64 {
 func cpuSeconds(t *testing.T, p *process.Process) float64 {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, after, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(after)
 	user, userErr := strconv.Atoi(fields[11])
 	system, systemErr := strconv.Atoi(fields[12])
-	if err := errors.Join(userErr, systemErr); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(userErr, systemErr))
 	return float64(user+system) / 100 // USER_HZ
 }
 
@@ -204,17 +185,13 @@ func cpuSeconds(t *testing.T, p *process.Process) float64 {
 func residentMiB(t *testing.T, p *process.Process) float64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	found := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindStringSubmatch(string(status))
 	if found == nil {
 		t.Fatalf("no VmRSS: %s", status)
 	}
 	kib, err := strconv.Atoi(found[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return float64(kib) / 1024
 }
 
@@ -233,9 +210,7 @@ func TestMeasurePods(t *testing.T) {
 		}
 	}
 	client, err := dynamic.NewForConfig(surroundings.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, err = client.Resource(harness.AttachmentResource).Namespace(w.namespace).Create(t.Context(), &unstructured.Unstructured{
 		Object: map[string]any{
 			"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": map[string]any{"name": "plain"},
@@ -243,9 +218,7 @@ func TestMeasurePods(t *testing.T) {
 				{"type":"host-local","ranges":[[{"subnet":"10.97.0.0/16","rangeStart":"10.97.1.0"}]],"dataDir":"/run/plain"}}`},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for range 10 {
 		began := time.Now()
 		port := w.tenant.Create("ports", harness.Resource{"network_id": network.Status.NetworkID})
@@ -303,9 +276,7 @@ func (w *world) firstPackets(prefix, network, address string, n int) float64 {
 		}
 		return nil
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	w.timeline(prefix)
 	w.removePods(names...)
 	return took
@@ -315,9 +286,7 @@ func (w *world) firstPackets(prefix, network, address string, n int) float64 {
 func (w *world) timeline(prefix string) {
 	w.Helper()
 	pods, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	var created, scheduled, sandbox, started metav1.Time
 	retries := 0
 	latest := func(have *metav1.Time, t metav1.Time) {
@@ -361,8 +330,6 @@ func (w *world) timeline(prefix string) {
 func countWrites(t *testing.T, log string) int {
 	t.Helper()
 	content, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return len(regexp.MustCompile(`"(POST|PUT) /v2.0/ports`).FindAll(content, -1))
 }

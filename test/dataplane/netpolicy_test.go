@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -39,9 +40,7 @@ func (w *world) aPolicyClosesAndOpens(guests []*guest) {
 				group.Go(func() error { return try(from, address) })
 			}
 		}
-		if err := group.Wait(); err != nil {
-			w.Fatal(err)
-		}
+		expect.NoError(w, group.Wait())
 	}
 	soon := func(check func() error) error {
 		return harness.Poll(w.Context().Done(), patience, time.Second, check)

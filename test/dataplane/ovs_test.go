@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -39,9 +40,7 @@ func TestPodsOnNeutronsOVSAgent(t *testing.T) {
 		nodetest.Skip(t, "%s", missing)
 	}
 	broker, err := os.ReadFile(filepath.Join(filepath.Dir(clouds), "broker", "url"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	const level = "Neutron's Open vSwitch agent"
 	w := openWorld(t, level, clouds, cloudteamv1.AttachmentOVS)
 	w.startNodes(level, nodes.Options{Broker: string(broker)}, func() error { return nil })
@@ -108,13 +107,9 @@ func TestPodsOnNeutronsOVSAgent(t *testing.T) {
 	})
 	t.Run("programs are killed", func(t *testing.T) {
 		w := w.in(t)
-		if err := right.node.Kill(neutronAgent); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, right.node.Kill(neutronAgent))
 		reach(w)
-		if err := errors.Join(right.node.Restart(neutronAgent), right.node.Restart("ovs-vswitchd")); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, errors.Join(right.node.Restart(neutronAgent), right.node.Restart("ovs-vswitchd")))
 		reach(w)
 		w.podsAreActive(right)
 	})

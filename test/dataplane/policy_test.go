@@ -16,6 +16,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -23,9 +24,7 @@ import (
 func TestThePolicyOfTheDocsLetsARoleBind(t *testing.T) {
 	needsNodes(t)
 	page, err := os.ReadFile(filepath.Join(surroundings.Root, "docs", "dataplane.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, policy, _ := strings.Cut(string(page), "```yaml\nupdate_port:binding:host_id")
 	policy, _, found := strings.Cut("update_port:binding:host_id"+policy, "```")
 	if !found {
@@ -46,9 +45,7 @@ func TestThePolicyOfTheDocsLetsARoleBind(t *testing.T) {
 	}
 
 	file := filepath.Join(filepath.Dir(surroundings.CloudsFile), "neutron", "policy.d", "binder.yaml")
-	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(policy), 0o600))
 	t.Cleanup(func() {
 		if err := os.Remove(file); err != nil {
 			t.Error(err)
@@ -77,24 +74,16 @@ func giveRole(t *testing.T, to *harness.Cloud, name string) {
 	t.Helper()
 	admin := harness.Open(t, surroundings.CloudsFile, "admin")
 	keystone, err := openstack.NewIdentityV3(admin.Client.ProviderClient, gophercloud.EndpointOpts{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	user, err := to.Client.GetAuthResult().(tokens.CreateResult).ExtractUser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	role, err := roles.Create(t.Context(), keystone, roles.CreateOpts{Name: name}).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := roles.Delete(context.WithoutCancel(t.Context()), keystone, role.ID).ExtractErr(); err != nil {
 			t.Error(err)
 		}
 	})
 	err = roles.Assign(t.Context(), keystone, role.ID, roles.AssignOpts{UserID: user.ID, ProjectID: to.Project}).ExtractErr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }

@@ -14,14 +14,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -128,27 +127,18 @@ func (w *world) aGroupClosesAndOpens(left, right *pod) {
 	w.Helper()
 	groups := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace)
 	closed := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Name: "closed"}}
-	if _, err := groups.Create(w.Context(), closed, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	harness.Create(w, groups, closed)
 	ports := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)
 	all, err := ports.List(w.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	at := slices.IndexFunc(all.Items, func(p cloudteamv1.NetworkPort) bool { return p.Status.PortID == right.port })
 	name := all.Items[at].Name
 	patch := func(spec string) {
 		w.Helper()
-		_, err := ports.Patch(w.Context(), name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
-		if err != nil {
-			w.Fatal(err)
-		}
+		harness.Patch(w, ports, name, `{"spec":`+spec+`}`)
 	}
 	had, err := json.Marshal(w.tenant.One("ports", "id="+right.port)["security_groups"])
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	patch(`{"securityGroupRefs":["closed"]}`)
 	for _, address := range right.addresses {
 		w.eventually(func() error {
@@ -159,11 +149,8 @@ func (w *world) aGroupClosesAndOpens(left, right *pod) {
 		})
 	}
 	began := time.Now()
-	_, err = groups.Patch(w.Context(), "closed", types.MergePatchType, []byte(
-		`{"spec":{"rules":[{"direction":"ingress","protocol":"icmp"}]}}`), metav1.PatchOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	harness.Patch(w, groups, "closed",
+		`{"spec":{"rules":[{"direction":"ingress","protocol":"icmp"}]}}`)
 	w.reaches(left, right.addresses[0])
 	w.Logf("the rule lets packets in %s after it was written", nightly.Since(began))
 	// It is about IPv4 alone.
@@ -174,16 +161,8 @@ func (w *world) aGroupClosesAndOpens(left, right *pod) {
 	for _, address := range right.addresses {
 		w.reaches(left, address)
 	}
-	if err := groups.Delete(w.Context(), "closed", metav1.DeleteOptions{}); err != nil {
-		w.Fatal(err)
-	}
-	w.eventually(func() error {
-		group, err := groups.Get(w.Context(), "closed", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("the SecurityGroup is still there: %w, %+v", err, group.Status.Conditions)
-	})
+	harness.Delete(w, groups, "closed")
+	harness.AwaitGone(w, surroundings, groups, "closed")
 }
 
 // pod is a Pod that has a network namespace and nothing else.
@@ -221,23 +200,17 @@ func (w *world) pod(name, network string, node *nodes.Node) *pod {
 func (w *world) schedule(name, network, node string) *pod {
 	w.Helper()
 	pods := surroundings.Kube.CoreV1().Pods(w.namespace)
-	object, err := pods.Create(w.Context(), harness.PodOn(name, network), metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.eventually(func() error {
-		object, err = pods.Get(w.Context(), name, metav1.GetOptions{})
-		if err == nil && (len(object.Spec.SchedulingGates) > 0 || len(harness.AllocationsOf(w, object)) == 0) {
-			err = fmt.Errorf("Pod %s waits for its port: %+v", name, object.Status.Conditions)
+	harness.Create(w, pods, harness.PodOn(name, network))
+	object := harness.Await(w, surroundings, pods, name, func(p *corev1.Pod) error {
+		if len(p.Spec.SchedulingGates) > 0 || len(harness.AllocationsOf(w, p)) == 0 {
+			return fmt.Errorf("Pod %s waits for its port: %+v", name, p.Status.Conditions)
 		}
-		return err
+		return nil
 	})
-	err = pods.Bind(w.Context(), &corev1.Binding{
+	err := pods.Bind(w.Context(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	allocation := harness.AllocationsOf(w, object)[0]
 	p := &pod{
 		name: name, netns: "pod-" + name, uid: string(object.UID), port: allocation.PortID, mac: allocation.MAC,
@@ -274,9 +247,7 @@ func (w *world) configuration(network string, allocation cloudteamv1.Allocation)
 	plugin["cniVersion"], plugin["name"] = list.CNIVersion, list.Name
 	plugin["runtimeConfig"] = map[string]any{"mac": allocation.MAC, "ips": allocation.IPs}
 	content, err := json.Marshal(plugin)
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	return content
 }
 
@@ -333,9 +304,7 @@ func (w *world) serveMegabyte(p *pod) (stop func()) {
 	}
 	server, err := p.node.Start("httpd-"+p.name, nil, "ip", "netns", "exec", p.netns,
 		"busybox", "httpd", "-f", "-p", "80", "-h", folder)
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	return server.Kill
 }
 
@@ -366,8 +335,6 @@ ip -n "$4" addr add "$3/24" dev net1
 ovs-vsctl --timeout=30 add-port br-int "tap$5" -- set Interface "tap$5" "external-ids:iface-id=$1" \
   "external-ids:attached-mac=$2" external-ids:iface-status=active
 `, nil, "sh", "-eus", "--", port, mac, address, p.netns, name)
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	return p
 }

@@ -26,6 +26,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -74,12 +75,9 @@ func (w *world) mallory() *tenant {
 	w.Helper()
 	part := *w
 	m := &tenant{world: &part}
-	space, err := surroundings.Kube.CoreV1().Namespaces().Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	space := harness.Create(w, surroundings.Kube.CoreV1().Namespaces(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "mallory-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "baseline"},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	}})
 	m.namespace = space.Name
 	w.Cleanup(func() {
 		err := surroundings.Kube.CoreV1().Namespaces().
@@ -93,14 +91,13 @@ func (w *world) mallory() *tenant {
 		Verbs: []string{"*"},
 	}}}
 	rbac := surroundings.Kube.RbacV1()
-	_, err = rbac.Roles(m.namespace).Create(w.Context(), role, metav1.CreateOptions{})
+	harness.Create(w, rbac.Roles(m.namespace), role)
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "mallory"}}
 	for _, ref := range []rbacv1.RoleRef{{Kind: "ClusterRole", Name: "edit"}, {Kind: "Role", Name: "attachments"}} {
 		ref.APIGroup = rbacv1.GroupName
-		_, bindErr := rbac.RoleBindings(m.namespace).Create(w.Context(), &rbacv1.RoleBinding{
+		harness.Create(w, rbac.RoleBindings(m.namespace), &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: ref.Name}, Subjects: subjects, RoleRef: ref,
-		}, metav1.CreateOptions{})
-		err = errors.Join(err, bindErr)
+		})
 	}
 	as := rest.CopyConfig(surroundings.Admin)
 	as.Impersonate = rest.ImpersonationConfig{UserName: "mallory", Groups: []string{"system:authenticated"}}
@@ -108,9 +105,7 @@ func (w *world) mallory() *tenant {
 	m.kube, errs[0] = kubernetes.NewForConfig(as)
 	m.networks, errs[1] = versioned.NewForConfig(as)
 	m.any, errs[2] = dynamic.NewForConfig(as)
-	if err := errors.Join(append(errs[:], err)...); err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, errors.Join(errs[:]...))
 	w.eventually(func() error {
 		_, err := surroundings.Kube.CoreV1().ServiceAccounts(m.namespace).Get(w.Context(), "default", metav1.GetOptions{})
 		return err
@@ -136,9 +131,7 @@ func (m *tenant) startPods(others string, victim *guest) map[string]string {
 	}}
 	_, err := m.any.Resource(harness.AttachmentResource).Namespace(m.namespace).
 		Create(m.Context(), definition, metav1.CreateOptions{})
-	if err != nil {
-		m.Fatal(err)
-	}
+	expect.NoError(m, err)
 	element := func(fields string) string { return `[{"name": "forged"` + fields + `}]` }
 	pods := map[string]string{}
 	for what, attack := range map[string]struct {
@@ -163,9 +156,7 @@ func (m *tenant) startPods(others string, victim *guest) map[string]string {
 		if attack.allocations != "" {
 			pod.Annotations[cloudteamv1.AnnotationAllocations] = attack.allocations
 		}
-		if _, err := m.kube.CoreV1().Pods(m.namespace).Create(m.Context(), pod, metav1.CreateOptions{}); err != nil {
-			m.Fatal(err)
-		}
+		harness.Create(m, m.kube.CoreV1().Pods(m.namespace), pod)
 		pods[what] = attack.name
 	}
 	return pods

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,6 +22,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/vm"
 	"cloudteam.ztgame.com/network-controller/dev/process"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -112,9 +111,7 @@ func TestTrunkInAVirtualMachine(t *testing.T) {
 	t.Run("what serves the machine's own port is killed", func(t *testing.T) {
 		for _, program := range []string{"agent", "ovn-controller", "ovs-vswitchd"} {
 			began := time.Now()
-			if err := w.nodes.All[0].Restart(program); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, w.nodes.All[0].Restart(program))
 			g.recovers(program+" of the machine's hypervisor was killed", began, p, metal)
 		}
 	})
@@ -152,20 +149,14 @@ func (w *world) virtualNode(name string, on *nodes.Node) *virtualNode {
 	w.admin.Update("ports", g.parent, harness.Resource{"binding:host_id": on.Name})
 
 	dir, err := os.MkdirTemp("", "vm")
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	w.Cleanup(func() { _ = os.RemoveAll(dir) })
 	server, err := url.Parse(surroundings.Admin.Host)
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	client := surroundings.Kube.CoreV1().Nodes()
-	if _, err := client.Create(w.Context(), &corev1.Node{
+	harness.Create(w, client, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Unschedulable: true},
-	}, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	})
 	w.Cleanup(func() {
 		if err := client.Delete(context.WithoutCancel(w.Context()), name, metav1.DeleteOptions{}); err != nil {
 			w.Error(err)
@@ -187,9 +178,7 @@ func (w *world) virtualNode(name string, on *nodes.Node) *virtualNode {
 			return on.Start("qemu", nil, path, args...)
 		},
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	w.Cleanup(func() {
 		if w.Failed() {
 			log, _ := g.run("tail -c 4000 /agent.log; ip -s link; for n in $(ls /run/netns); do ip -n $n -s -d addr; ip -n $n neigh; done")
@@ -200,9 +189,7 @@ func (w *world) virtualNode(name string, on *nodes.Node) *virtualNode {
 	_, err = on.Run("ovs-vsctl", "--timeout=30", "add-port", "br-int", "tap"+name, "--", "set", "Interface", "tap"+name,
 		"external_ids:iface-id="+g.parent, fmt.Sprintf("external_ids:attached-mac=%v", port["mac_address"]),
 		"external_ids:iface-status=active")
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	if _, err := on.Run("ip", "link", "set", "tap"+name, "up"); err != nil {
 		w.Fatal(err)
 	}
@@ -235,15 +222,11 @@ func (w *world) virtualKubeconfig(name, dir, port string) string {
 	w.agentKubeconfig(node)
 	path := agentKubeconfigPath(node)
 	config, err := clientcmd.LoadFromFile(path)
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	for _, cluster := range config.Clusters {
 		cluster.Server, cluster.TLSServerName = "https://10.0.2.2:"+port, "127.0.0.1"
 	}
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, clientcmd.WriteToFile(*config, path))
 	return path
 }
 
@@ -256,9 +239,7 @@ func (g *virtualNode) run(lines string) (string, error) {
 func (g *virtualNode) must(lines string) string {
 	g.Helper()
 	output, err := g.run(lines)
-	if err != nil {
-		g.Fatal(err)
-	}
+	expect.NoError(g, err)
 	return output
 }
 
@@ -334,9 +315,5 @@ wc -c </data`, p.netns, address))
 // subports changes a trunk, "add" or "remove".
 func (w *world) subports(what, trunk string, subport harness.Resource) {
 	w.Helper()
-	_, err := w.admin.Client.Put(w.Context(), w.admin.Client.ServiceURL("trunks", trunk, what+"_subports"),
-		map[string]any{"sub_ports": []harness.Resource{subport}}, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.admin.Act("trunks", trunk, what+"_subports", harness.Resource{"sub_ports": []harness.Resource{subport}})
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"golang.org/x/sys/unix"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // wire is an interface of a Pod, for frames of any content. A container with the capability NET_RAW, which container
@@ -38,9 +40,7 @@ func (w *world) wire(g *guest, ifName string) *wire {
 		return errors.Join(unix.Bind(x.fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: device.Index}),
 			unix.SetsockoptTimeval(x.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}))
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	w.Cleanup(func() { _ = unix.Close(x.fd) })
 	return x
 }

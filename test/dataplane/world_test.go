@@ -16,7 +16,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -25,6 +24,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
 	"cloudteam.ztgame.com/network-controller/dev/process"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -112,13 +112,9 @@ func (w *world) startNodes(level string, options nodes.Options, wake func() erro
 func (w *world) relay() {
 	w.Helper()
 	server, err := url.Parse(surroundings.Admin.Host)
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	for _, node := range w.nodes.All {
-		if err := node.Relay(server.Host, server.Host); err != nil {
-			w.Fatal(err)
-		}
+		expect.NoError(w, node.Relay(server.Host, server.Host))
 	}
 }
 
@@ -140,28 +136,19 @@ const agentName = "network-agent"
 func (w *world) agentKubeconfig(node *nodes.Node) {
 	w.Helper()
 	core := surroundings.Kube.CoreV1()
-	object, err := core.Nodes().Get(w.Context(), node.Name, metav1.GetOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	object := harness.Get(w, core.Nodes(), node.Name)
 	answer, err := core.ServiceAccounts(agentName).CreateToken(w.Context(), agentName, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{
 			APIVersion: "v1", Kind: "Node", Name: object.Name, UID: object.UID,
 		}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	config, err := clientcmd.LoadFromFile(surroundings.AdminKubeconfig)
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	for name := range config.AuthInfos {
 		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: answer.Status.Token}
 	}
-	if err := clientcmd.WriteToFile(*config, agentKubeconfigPath(node)); err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, clientcmd.WriteToFile(*config, agentKubeconfigPath(node)))
 }
 
 // agentFlags are those of the agent of a node. It waits less than the default: a test waits for a failed ADD.
@@ -178,9 +165,7 @@ func (w *world) startAgents(flags ...string) []*process.Process {
 	for _, node := range w.nodes.All {
 		w.agentKubeconfig(node)
 		agent, err := node.Start("agent", nil, filepath.Join(programs, "network-agent"), agentFlags(node, flags...)...)
-		if err != nil {
-			w.Fatal(err)
-		}
+		expect.NoError(w, err)
 		agents = append(agents, agent)
 	}
 	w.eventually(func() error {
@@ -218,9 +203,7 @@ func (w *world) makeNamespace() {
 	w.Helper()
 	namespace, err := surroundings.Kube.CoreV1().Namespaces().
 		Create(w.Context(), harness.Namespace("dataplane-"), metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 	w.namespace = namespace.Name
 	w.eventually(func() error {
 		_, err := surroundings.Kube.CoreV1().ServiceAccounts(w.namespace).Get(w.Context(), "default", metav1.GetOptions{})
@@ -241,9 +224,7 @@ func (w *world) runController(more ...string) {
 		append([]string{"--kubeconfig", surroundings.Kubeconfig, "--cloud=tenant", "--leader-elect=false",
 			"--attachment-plugin=neutron-port", "--bind-address=127.0.0.1:0", "--pool-cooldown=2s", "--audit-interval=5s",
 			"-v=2"}, more...)...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 }
 
 // clear removes what the test made in Neutron, as users do: Pods, then Networks.
@@ -279,31 +260,17 @@ func (w *world) clear() {
 // eventually polls until check gives nil.
 func (w *world) eventually(check func() error) {
 	w.Helper()
-	if err := harness.Poll(w.Context().Done(), patience, 200*time.Millisecond, check); err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, harness.Poll(w.Context().Done(), patience, 200*time.Millisecond, check))
 }
 
 // network makes a Network of a manifest, and returns it once it is Ready.
 func (w *world) network(manifest []byte) *cloudteamv1.Network {
 	w.Helper()
 	network := &cloudteamv1.Network{}
-	if err := yaml.UnmarshalStrict(manifest, network); err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, yaml.UnmarshalStrict(manifest, network))
 	networks := surroundings.Networks.CloudteamV1().Networks(w.namespace)
-	if _, err := networks.Create(w.Context(), network, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
-	name := network.Name
-	w.eventually(func() (err error) {
-		network, err = networks.Get(w.Context(), name, metav1.GetOptions{})
-		if err == nil && !meta.IsStatusConditionTrue(network.Status.Conditions, cloudteamv1.ConditionReady) {
-			err = fmt.Errorf("Network %s is not Ready: %+v", network.Name, network.Status.Conditions)
-		}
-		return err
-	})
-	return network
+	harness.Create(w, networks, network)
+	return harness.Await(w, surroundings, networks, network.Name, harness.Ready)
 }
 
 // addNodes makes Nodes that no kubelet serves. The scheduler leaves them alone.
@@ -311,12 +278,9 @@ func (w *world) addNodes() {
 	w.Helper()
 	client := surroundings.Kube.CoreV1().Nodes()
 	for _, node := range w.nodes.All {
-		_, err := client.Create(w.Context(), &corev1.Node{
+		harness.Create(w, client, &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Spec: corev1.NodeSpec{Unschedulable: true},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			w.Fatal(err)
-		}
+		})
 	}
 }
 

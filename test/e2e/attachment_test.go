@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -62,9 +63,7 @@ func TestAttachments(t *testing.T) {
 	}
 
 	// Deleted by hand, it comes back.
-	if err := attachments.Delete(t.Context(), network, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, attachments.Delete(t.Context(), network, metav1.DeleteOptions{}))
 	eventually(t, func() error {
 		is, err := attachments.Get(t.Context(), network, metav1.GetOptions{})
 		if err == nil && is.GetUID() == attachment.GetUID() {
@@ -78,20 +77,14 @@ func TestAttachments(t *testing.T) {
 		"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
 		"metadata": map[string]any{"name": "foreign"}, "spec": map[string]any{"config": "{}"},
 	}}
-	pod := podOn("mixed", network+"@eth1,foreign@eth2")
-	if _, err := kube.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Create(t, kube.CoreV1().Pods(namespace), harness.PodOn("mixed", network+"@eth1,foreign@eth2"))
 	awaitPodSays(t, namespace, "mixed", corev1.ConditionFalse, cloudteamv1.ReasonNetworkNotFound, "foreign")
-	if _, err := attachments.Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := attachments.Create(t.Context(), foreign, metav1.CreateOptions{})
+	expect.NoError(t, err)
 	running := awaitPods(t, namespace, "", 1)[0]
 	if allocations := allocationsOf(t, &running); len(allocations) != 1 || allocations[0].Name != namespace+"/"+network {
 		t.Errorf("allocations %s", asJSON(allocations))
 	}
-	if err := kube.CoreV1().Pods(namespace).Delete(t.Context(), "mixed", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Delete(t, kube.CoreV1().Pods(namespace), "mixed")
 	remove(t, namespace, network)
 }

@@ -1,16 +1,14 @@
 package e2e
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -27,26 +25,20 @@ func inCloud() cloudteamv1.NetworkSpec {
 // grant gives the controller the right to the one Secret, as an administrator of the namespace would.
 func grant(t *testing.T, namespace string) {
 	t.Helper()
-	_, err := kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{
+	harness.Create(t, kube.RbacV1().Roles(namespace), &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: secretName},
 		Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secretName},
 			Verbs: []string{"list", "watch"},
 		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+	})
+	harness.Create(t, kube.RbacV1().RoleBindings(namespace), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: secretName},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: secretName},
 		Subjects: []rbacv1.Subject{{
 			Kind: rbacv1.ServiceAccountKind, Name: harness.AccountName, Namespace: harness.AccountName,
 		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 }
 
 // cloudsOf is a clouds.yaml whose only entry is one of cloudsFile, after a change.
@@ -68,26 +60,11 @@ func putSecret(t *testing.T, namespace, cloudsYAML string) {
 		ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{"clouds.yaml": cloudsYAML},
 	}
 	if _, err := client.Get(t.Context(), secretName, metav1.GetOptions{}); err == nil {
-		if _, err := client.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = client.Update(t.Context(), secret, metav1.UpdateOptions{})
+		expect.NoError(t, err)
 		return
 	}
-	if _, err := client.Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// awaitStalled waits until a Network is Stalled with a reason and a message that contains the text.
-func awaitStalled(t *testing.T, namespace, name, reason, text string) {
-	t.Helper()
-	eventually(t, func() error {
-		is := meta.FindStatusCondition(get(t, namespace, name).Status.Conditions, cloudteamv1.ConditionStalled)
-		if is == nil || is.Reason != reason || !strings.Contains(is.Message, text) {
-			return fmt.Errorf("want Stalled %s with %q, have %s", reason, text, asJSON(is))
-		}
-		return nil
-	})
+	harness.Create(t, client, secret)
 }
 
 // TestCredentialsOfNamespaces has Networks in a tenant's project, by a Secret, beside the controller's own in the
@@ -113,23 +90,23 @@ func testTwoProjects(t *testing.T, namespace, name string) {
 	apply(t, namespace, name, inCloud())
 	apply(t, namespace, name+"-own", example())
 	theirs, own := awaitReady(t, namespace, name), awaitReady(t, namespace, name+"-own")
-	if got := theirs.Status.Cloud.ProjectID; got != tenant.project {
-		t.Errorf("it is in project %s, want the tenant's, %s", got, tenant.project)
+	if got := theirs.Status.Cloud.ProjectID; got != tenant.Project {
+		t.Errorf("it is in project %s, want the tenant's, %s", got, tenant.Project)
 	}
-	if got := own.Status.Cloud.ProjectID; got != admin.project {
-		t.Errorf("the other is in project %s, want the administrator's, %s", got, admin.project)
+	if got := own.Status.Cloud.ProjectID; got != admin.Project {
+		t.Errorf("the other is in project %s, want the administrator's, %s", got, admin.Project)
 	}
-	wantFields(t, tenant.one("networks", "name="+name), resource{"project_id": tenant.project})
-	wantFields(t, admin.one("networks", "name="+name+"-own"), resource{"project_id": admin.project})
+	wantFields(t, tenant.One("networks", "name="+name), resource{"project_id": tenant.Project})
+	wantFields(t, admin.One("networks", "name="+name+"-own"), resource{"project_id": admin.Project})
 
 	applyPort(t, namespace, name, on(name))
 	port := awaitPortReady(t, namespace, name)
-	wantFields(t, tenant.one("ports", "id="+port.Status.PortID), resource{"project_id": tenant.project})
+	wantFields(t, tenant.One("ports", "id="+port.Status.PortID), resource{"project_id": tenant.Project})
 
 	removePort(t, namespace, name)
 	remove(t, namespace, name)
 	remove(t, namespace, name+"-own")
-	if left := tenant.list("networks", "name="+name); len(left) > 0 {
+	if left := tenant.List("networks", "name="+name); len(left) > 0 {
 		t.Errorf("left in Neutron: %v", left)
 	}
 }
@@ -137,7 +114,7 @@ func testTwoProjects(t *testing.T, namespace, name string) {
 func testBadSecrets(t *testing.T, namespace, name string) {
 	unusable := func(text string) {
 		t.Helper()
-		awaitStalled(t, namespace, name, cloudteamv1.ReasonCredentialsUnavailable, text)
+		awaitSays(t, namespace, name, cloudteamv1.ConditionStalled, cloudteamv1.ReasonCredentialsUnavailable, text)
 	}
 	apply(t, namespace, name, inCloud())
 	unusable("may not read Secret")
@@ -148,7 +125,7 @@ func testBadSecrets(t *testing.T, namespace, name string) {
 	putSecret(t, namespace, cloudsOf(t, "tenant", auth("auth_url", "http://169.254.169.254/v3")))
 	unusable("auth.auth_url is no identity endpoint that the operator allows")
 	putSecret(t, namespace, cloudsOf(t, "tenant", auth("password", "not-the-tenants")))
-	awaitStalled(t, namespace, name, cloudteamv1.ReasonCredentialsRejected, "log in to cloud")
+	awaitSays(t, namespace, name, cloudteamv1.ConditionStalled, cloudteamv1.ReasonCredentialsRejected, "log in to cloud")
 	if got := get(t, namespace, name); len(got.Finalizers) > 0 {
 		t.Errorf("it has finalizers before its cloud is known: %v", got.Finalizers)
 	}

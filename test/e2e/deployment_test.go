@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -20,75 +19,40 @@ import (
 // awaitGate is harness.Surroundings.AwaitGate.
 func awaitGate(t *testing.T, namespace string) { t.Helper(); surroundings.AwaitGate(t, namespace) }
 
-// podOn is harness.PodOn.
-func podOn(name, declares string) *corev1.Pod { return harness.PodOn(name, declares) }
-
 // deploymentOn creates a Deployment whose Pods declare networks.
-func deploymentOn(t *testing.T, namespace, name, declares string, replicas int32) *appsv1.Deployment {
+func deploymentOn(t *testing.T, namespace, name, declares string, replicas int32) {
 	t.Helper()
-	created, err := kube.AppsV1().Deployments(namespace).Create(t.Context(),
-		harness.DeploymentOn(name, declares, replicas), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("creating Deployment %s: %v", name, err)
-	}
-	return created
+	harness.Create(t, kube.AppsV1().Deployments(namespace), harness.DeploymentOn(name, declares, replicas))
 }
 
 // editDeployment merges a patch into a Deployment.
 func editDeployment(t *testing.T, namespace, name, patch string) {
 	t.Helper()
-	_, err := kube.AppsV1().Deployments(namespace).Patch(t.Context(), name, types.StrategicMergePatchType,
-		[]byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatalf("editing Deployment %s: %v", name, err)
-	}
+	harness.Patch(t, kube.AppsV1().Deployments(namespace), name, patch)
 }
 
 // removeDeployment deletes a Deployment as kubectl does, and waits until its Pods are gone.
 func removeDeployment(t *testing.T, namespace, name string) {
 	t.Helper()
-	err := kube.AppsV1().Deployments(namespace).Delete(t.Context(), name,
+	harness.Delete(t, kube.AppsV1().Deployments(namespace), name,
 		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
-	if err != nil {
-		t.Fatalf("deleting Deployment %s: %v", name, err)
-	}
 	awaitPods(t, namespace, "app="+name, 0)
 }
 
-// awaitDeploymentSays waits until a Deployment's condition about its networks has a status and a reason, and a message
-// that contains the text.
-func awaitDeploymentSays(t *testing.T, namespace, name string, status corev1.ConditionStatus, reason, text string) {
+// awaitDeploymentSays waits until a Deployment's condition about its networks is False with a reason, and a message that
+// contains the text.
+func awaitDeploymentSays(t *testing.T, namespace, name, reason, text string) {
 	t.Helper()
-	eventually(t, func() error {
-		deployment, err := kube.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, c := range deployment.Status.Conditions {
-			if c.Type == cloudteamv1.ConditionNetworksReady && c.Status == status && c.Reason == reason &&
-				strings.Contains(c.Message, text) {
-				return nil
-			}
-		}
-		return fmt.Errorf("want %s %s with %q, have %s", status, reason, text, asJSON(deployment.Status.Conditions))
+	harness.Await(t, surroundings, kube.AppsV1().Deployments(namespace), name, func(d *appsv1.Deployment) error {
+		return harness.SaysOfNetworks(d, corev1.ConditionFalse, reason, text)
 	})
 }
 
-// awaitPodSays is awaitDeploymentSays for a Pod.
+// awaitPodSays is awaitDeploymentSays for a Pod, and any status.
 func awaitPodSays(t *testing.T, namespace, name string, status corev1.ConditionStatus, reason, text string) {
 	t.Helper()
-	eventually(t, func() error {
-		pod, err := kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, c := range pod.Status.Conditions {
-			if c.Type == cloudteamv1.ConditionNetworksReady && c.Status == status && c.Reason == reason &&
-				strings.Contains(c.Message, text) {
-				return nil
-			}
-		}
-		return fmt.Errorf("want %s %s with %q, have %s", status, reason, text, asJSON(pod.Status.Conditions))
+	harness.Await(t, surroundings, kube.CoreV1().Pods(namespace), name, func(p *corev1.Pod) error {
+		return harness.SaysOfNetworks(p, status, reason, text)
 	})
 }
 
@@ -101,7 +65,7 @@ func awaitPorts(t *testing.T, c *cloud, namespace, networkID string, want int) [
 		if err != nil {
 			return err
 		}
-		found = c.list("ports", "network_id="+networkID)
+		found = c.List("ports", "network_id="+networkID)
 		if len(list.Items) != want || len(found) != want {
 			var names, others []string
 			known := map[string]bool{}
@@ -110,8 +74,8 @@ func awaitPorts(t *testing.T, c *cloud, namespace, networkID string, want int) [
 				known[port.Status.PortID] = true
 			}
 			for _, port := range found {
-				if !known[port.id()] {
-					others = append(others, fmt.Sprintf("%s %s (%s)", port["name"], port.id(), port["description"]))
+				if !known[port.ID()] {
+					others = append(others, fmt.Sprintf("%s %s (%s)", port["name"], port.ID(), port["description"]))
 				}
 			}
 			return fmt.Errorf("%d NetworkPorts and %d ports in Neutron, want %d; of no NetworkPort are %q; NetworkPorts: %s",
@@ -134,7 +98,7 @@ func wantAllocations(t *testing.T, pods []corev1.Pod, ports []resource, cidr str
 	within := netip.MustParsePrefix(cidr)
 	byID := map[string]resource{}
 	for _, port := range ports {
-		byID[port.id()] = port
+		byID[port.ID()] = port
 	}
 	seen := map[string]string{}
 	for _, pod := range pods {
@@ -210,11 +174,7 @@ func TestDeployment(t *testing.T) {
 	) {
 		second := network + "-2"
 		apply(t, namespace, second, cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.7.0.0/24"}})
-		pod, err := kube.CoreV1().Pods(namespace).Create(t.Context(), podOn("bare", network+","+second+"@net2"),
-			metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		pod := harness.Create(t, kube.CoreV1().Pods(namespace), harness.PodOn("bare", network+","+second+"@net2"))
 		if len(pod.Spec.SchedulingGates) != 1 {
 			t.Errorf("gates %v", pod.Spec.SchedulingGates)
 		}
@@ -224,9 +184,7 @@ func TestDeployment(t *testing.T) {
 			!strings.HasPrefix(allocations[1].IPs[0], "10.7.0.") || allocations[1].Interface != "net2" {
 			t.Errorf("allocations %s", asJSON(allocations))
 		}
-		if err := kube.CoreV1().Pods(namespace).Delete(t.Context(), "bare", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		harness.Delete(t, kube.CoreV1().Pods(namespace), "bare")
 		awaitPods(t, namespace, "", 0)
 		awaitPorts(t, c, namespace, networkID, 0)
 		remove(t, namespace, second)
@@ -235,15 +193,10 @@ func TestDeployment(t *testing.T) {
 	parallel("a Pod with ports of its own does not wait for them when it is deleted in the foreground", func(
 		t *testing.T, c *cloud, namespace, network, networkID string,
 	) {
-		if _, err := kube.CoreV1().Pods(namespace).Create(t.Context(), podOn("bare", network), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		harness.Create(t, kube.CoreV1().Pods(namespace), harness.PodOn("bare", network))
 		awaitPods(t, namespace, "", 1)
-		err := kube.CoreV1().Pods(namespace).Delete(t.Context(), "bare",
+		harness.Delete(t, kube.CoreV1().Pods(namespace), "bare",
 			metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
-		if err != nil {
-			t.Fatal(err)
-		}
 		awaitPods(t, namespace, "", 0)
 		awaitPorts(t, c, namespace, networkID, 0)
 	})
@@ -253,7 +206,7 @@ func TestDeployment(t *testing.T) {
 	) {
 		other := newNamespace(t)
 		deploymentOn(t, other, "web", namespace+"/"+network, 2)
-		awaitDeploymentSays(t, other, "web", corev1.ConditionFalse, cloudteamv1.ReasonNamespaceNotAllowed, "allowedNamespaces")
+		awaitDeploymentSays(t, other, "web", cloudteamv1.ReasonNamespaceNotAllowed, "allowedNamespaces")
 		edit(t, namespace, network, `{"allowedNamespaces":["*"]}`)
 		wantAllocations(t, awaitPods(t, other, "app=web", 2), awaitPorts(t, c, other, networkID, 2), "192.168.0.0/16")
 		removeDeployment(t, other, "web")
@@ -267,13 +220,12 @@ func TestDeployment(t *testing.T) {
 		editDeployment(t, namespace, "web", `{"spec":{"strategy":{"rollingUpdate":{"maxSurge":"100%","maxUnavailable":0}}}}`)
 		awaitPods(t, namespace, "app=web", 5)
 		editDeployment(t, namespace, "web", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
-		eventually(t, func() error {
-			d, err := kube.AppsV1().Deployments(namespace).Get(t.Context(), "web", metav1.GetOptions{})
-			if err == nil && (d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != 5 ||
-				d.Status.Replicas != 5 || d.Status.AvailableReplicas != 5) {
-				err = fmt.Errorf("status %s", asJSON(d.Status))
+		harness.Await(t, surroundings, kube.AppsV1().Deployments(namespace), "web", func(d *appsv1.Deployment) error {
+			if s := d.Status; s.ObservedGeneration < d.Generation || s.UpdatedReplicas != 5 || s.Replicas != 5 ||
+				s.AvailableReplicas != 5 {
+				return fmt.Errorf("status %s", asJSON(s))
 			}
-			return err
+			return nil
 		})
 		wantAllocations(t, awaitPods(t, namespace, "app=web", 5), awaitPorts(t, c, namespace, networkID, 5),
 			"192.168.0.0/16")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
@@ -28,9 +29,7 @@ type reference struct {
 func readReference(t *testing.T) map[string]reference {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "docs", "fields.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	fields := map[string]reference{}
 	kind := ""
 	for line := range strings.Lines(string(content)) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
@@ -152,9 +153,9 @@ func (a *attempt) outside(cidr string) resource {
 	a.t.Helper()
 	return a.made("outside "+cidr, func() resource {
 		name := a.namespace + "-" + strings.ReplaceAll(cidr, "/", "-")
-		n := a.neutron.create("networks", resource{"name": name, "router:external": true})
-		a.neutron.create("subnets", resource{
-			"network_id": n.id(), "cidr": cidr, "ip_version": 4, "enable_dhcp": false,
+		n := a.neutron.Create("networks", resource{"name": name, "router:external": true})
+		a.neutron.Create("subnets", resource{
+			"network_id": n.ID(), "cidr": cidr, "ip_version": 4, "enable_dhcp": false,
 		})
 		return n
 	})
@@ -226,9 +227,7 @@ func (a *attempt) write(v version) {
 			"apiVersion": cloudteamv1.SchemeGroupVersion.String(), "kind": o.Kind, "spec": o.spec(v),
 			"metadata": map[string]any{"namespace": o.namespace, "name": o.called},
 		})))
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		expect.NoError(a.t, err)
 		if o.object, err = a.way.Write(a.t.Context(), o.client, object); err != nil {
 			a.t.Fatalf("writing %s %s: %v", o.Kind, o.called, err)
 		}
@@ -334,7 +333,7 @@ func (o *tried) see(row specs.Row, attribute string, seen map[string]resource) a
 	}
 	of, path, _ := strings.Cut(attribute, ".")
 	if seen[of] == nil {
-		seen[of] = o.neutron.one(collectionOf(of), "id="+o.id(of))
+		seen[of] = o.neutron.One(collectionOf(of), "id="+o.id(of))
 	}
 	return at(map[string]any(seen[of]), path)
 }
@@ -375,7 +374,7 @@ func (o *tried) drift() {
 		}
 	}
 	for of, body := range bodies {
-		o.neutron.update(collectionOf(of), o.id(of), body)
+		o.neutron.Update(collectionOf(of), o.id(of), body)
 	}
 }
 
@@ -401,9 +400,7 @@ func (a *attempt) versions() []string {
 	versions := make([]string, len(a.objects))
 	for i, o := range a.objects {
 		object, err := o.client.Get(a.t.Context(), o.called, metav1.GetOptions{})
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		expect.NoError(a.t, err)
 		versions[i] = object.GetResourceVersion()
 	}
 	return versions
@@ -462,7 +459,7 @@ func (a *attempt) remove() {
 		markers[i] = markerOf(a.t, o.object)
 	}
 	for _, collection := range []string{"networks", "subnets", "routers", "ports", "security-groups", "floatingips"} {
-		for _, r := range a.neutron.list(collection, "fields=id&fields=description") {
+		for _, r := range a.neutron.List(collection, "fields=id&fields=description") {
 			description, _ := r["description"].(string)
 			for i, marker := range markers {
 				if strings.HasSuffix(description, marker) {

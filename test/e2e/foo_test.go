@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -21,53 +22,41 @@ import (
 func sampleFoo(t *testing.T) *v1alpha1.Foo {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "foo.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	foo := &v1alpha1.Foo{}
-	if err := yaml.UnmarshalStrict(content, foo); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.UnmarshalStrict(content, foo))
 	return foo
 }
 
 // createFoo creates a Foo and waits until a Deployment that it owns declares its replicas.
 func createFoo(t *testing.T, namespace string, foo *v1alpha1.Foo) (*v1alpha1.Foo, *appsv1.Deployment) {
 	t.Helper()
-	foos := networks.SamplecontrollerV1alpha1().Foos(namespace)
-	created, err := foos.Create(t.Context(), foo, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("creating Foo %s: %v", foo.Name, err)
-	}
+	created := harness.Create(t, networks.SamplecontrollerV1alpha1().Foos(namespace), foo)
 	return created, awaitReplicas(t, created, *foo.Spec.Replicas)
 }
 
 // awaitReplicas waits until a Foo's Deployment declares a number of replicas.
 func awaitReplicas(t *testing.T, foo *v1alpha1.Foo, want int32) *appsv1.Deployment {
 	t.Helper()
-	deployments := kube.AppsV1().Deployments(foo.Namespace)
-	var found *appsv1.Deployment
-	eventually(t, func() (err error) {
-		found, err = deployments.Get(t.Context(), foo.Spec.DeploymentName, metav1.GetOptions{})
-		if err == nil && (!metav1.IsControlledBy(found, foo) || *found.Spec.Replicas != want) {
-			err = fmt.Errorf("want %d replicas of Foo %s, have %s", want, foo.UID, asJSON(found))
-		}
-		return err
-	})
-	return found
+	return harness.Await(t, surroundings, kube.AppsV1().Deployments(foo.Namespace), foo.Spec.DeploymentName,
+		func(d *appsv1.Deployment) error {
+			if !metav1.IsControlledBy(d, foo) || *d.Spec.Replicas != want {
+				return fmt.Errorf("want %d replicas of Foo %s, have %s", want, foo.UID, asJSON(d))
+			}
+			return nil
+		})
 }
 
 // awaitAvailable waits until a Foo is Ready with a number of available replicas, each of which is a Pod.
 func awaitAvailable(t *testing.T, namespace, name string, want int32) {
 	t.Helper()
 	foos := networks.SamplecontrollerV1alpha1().Foos(namespace)
-	eventually(t, func() error {
-		foo, err := foos.Get(t.Context(), name, metav1.GetOptions{})
-		if err == nil && (foo.Status.AvailableReplicas != want || foo.Status.ObservedGeneration != foo.Generation ||
-			!meta.IsStatusConditionTrue(foo.Status.Conditions, v1alpha1.ConditionReady)) {
-			err = fmt.Errorf("want %d available replicas, have %s", want, asJSON(foo.Status))
+	harness.Await(t, surroundings, foos, name, func(foo *v1alpha1.Foo) error {
+		if foo.Status.AvailableReplicas != want || foo.Status.ObservedGeneration != foo.Generation ||
+			!meta.IsStatusConditionTrue(foo.Status.Conditions, v1alpha1.ConditionReady) {
+			return fmt.Errorf("want %d available replicas, have %s", want, asJSON(foo.Status))
 		}
-		return err
+		return nil
 	})
 	awaitPods(t, namespace, "", int(want))
 }
@@ -94,11 +83,7 @@ func TestFoo(t *testing.T) {
 			awaitEvent(t, namespace, foo.Name, v1alpha1.EventScaled, "from 7 to 1")
 			awaitAvailable(t, namespace, foo.Name, 1)
 
-			_, err := networks.SamplecontrollerV1alpha1().Foos(namespace).Patch(t.Context(), foo.Name,
-				"application/merge-patch+json", []byte(`{"spec":{"deploymentName":"renamed"}}`), metav1.PatchOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			harness.Patch(t, networks.SamplecontrollerV1alpha1().Foos(namespace), foo.Name, `{"spec":{"deploymentName":"renamed"}}`)
 			awaitEvent(t, namespace, foo.Name, v1alpha1.EventDeleted, `"renamed"`)
 			awaitAvailable(t, namespace, foo.Name, 1)
 			if strings.Contains(p.Log(), "forbidden") {
@@ -131,9 +116,7 @@ func TestFooIsCollected(t *testing.T) {
 	awaitAvailable(t, namespace, foo.Name, 3)
 
 	// Deleted and at once made anew, it waits for garbage collection and does not take the old one's Deployment.
-	if err := foos.Delete(t.Context(), foo.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Delete(t, foos, foo.Name)
 	again := sampleFoo(t)
 	again.Spec.Replicas = new(int32(2))
 	again, is := createFoo(t, namespace, again)
@@ -142,11 +125,8 @@ func TestFooIsCollected(t *testing.T) {
 	}
 	awaitAvailable(t, namespace, again.Name, 2)
 
-	err := foos.Delete(t.Context(), again.Name,
+	harness.Delete(t, foos, again.Name,
 		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	awaitPods(t, namespace, "", 0)
 	eventually(t, func() error {
 		left, err := kube.AppsV1().Deployments(namespace).List(t.Context(), metav1.ListOptions{})

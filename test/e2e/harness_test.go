@@ -6,8 +6,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gophercloud/gophercloud/v2"
-
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
@@ -101,15 +99,10 @@ func serve(
 // cloud is a second opinion on what is in Neutron.
 type cloud struct {
 	*harness.Cloud
-	t       *testing.T
-	client  *gophercloud.ServiceClient
-	project string
+	t *testing.T
 }
 
-// resource is a Neutron resource as its JSON has it.
-type resource map[string]any
-
-func (r resource) id() string { return harness.Resource(r).ID() }
+type resource = harness.Resource
 
 // open logs in to a cloud of cloudsFile.
 func open(t *testing.T, name string) *cloud {
@@ -120,32 +113,5 @@ func open(t *testing.T, name string) *cloud {
 // openFile is harness.Open.
 func openFile(t *testing.T, path, name string) *cloud {
 	t.Helper()
-	c := harness.Open(t, path, name)
-	return &cloud{Cloud: c, t: t, client: c.Client, project: c.Project}
+	return &cloud{harness.Open(t, path, name), t}
 }
-
-func (c *cloud) list(collection, query string) []resource {
-	c.t.Helper()
-	var all []resource
-	for _, r := range c.List(collection, query) {
-		all = append(all, resource(r))
-	}
-	return all
-}
-
-func (c *cloud) one(collection, query string) resource {
-	c.t.Helper()
-	return resource(c.One(collection, query))
-}
-
-func (c *cloud) create(collection string, body resource) resource {
-	c.t.Helper()
-	return resource(c.Create(collection, harness.Resource(body)))
-}
-
-func (c *cloud) update(collection, id string, body resource) {
-	c.t.Helper()
-	c.Update(collection, id, harness.Resource(body))
-}
-
-func (c *cloud) remove(collection, id string) { c.t.Helper(); c.Remove(collection, id) }

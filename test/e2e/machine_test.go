@@ -1,38 +1,30 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // whatPodHas waits until a Pod runs, and gives its only port: its id, addresses, MAC and floating IP.
 func whatPodHas(t *testing.T, namespace, pod string) (has string) {
 	t.Helper()
-	eventually(t, func() error {
-		is, err := kube.CoreV1().Pods(namespace).Get(t.Context(), pod, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+	harness.Await(t, surroundings, kube.CoreV1().Pods(namespace), pod, func(is *corev1.Pod) error {
 		allocations := allocationsOf(t, is)
 		if is.Status.Phase != corev1.PodRunning || len(allocations) != 1 {
 			return fmt.Errorf("Pod %s is %s with %v: %s", pod, is.Status.Phase, allocations, asJSON(is.Status.Conditions))
 		}
 		a := allocations[0]
-		port, err := networks.CloudteamV1().NetworkPorts(namespace).Get(t.Context(), a.Port, metav1.GetOptions{})
-		if err == nil && port.Status.FloatingIP == nil {
-			err = fmt.Errorf("NetworkPort %s has no floating IP", a.Port)
-		}
-		if err != nil {
-			return err
+		port := harness.Get(t, networks.CloudteamV1().NetworkPorts(namespace), a.Port)
+		if port.Status.FloatingIP == nil {
+			return fmt.Errorf("NetworkPort %s has no floating IP", a.Port)
 		}
 		has = fmt.Sprintf("%s %s %s %s", a.PortID, a.IPs, a.MAC, port.Status.FloatingIP.Address)
 		return nil
@@ -43,11 +35,7 @@ func whatPodHas(t *testing.T, namespace, pod string) (has string) {
 // removePod deletes a Pod at once.
 func removePod(t *testing.T, namespace, name string) {
 	t.Helper()
-	err := kube.CoreV1().Pods(namespace).Delete(context.WithoutCancel(t.Context()), name,
-		metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
-	if err != nil && !apierrors.IsNotFound(err) {
-		t.Fatalf("deleting Pod %s: %v", name, err)
-	}
+	harness.Delete(t, kube.CoreV1().Pods(namespace), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 }
 
 // awaitBoundTo waits until the only NetworkPort of a namespace is bound to a Pod.
@@ -73,7 +61,7 @@ func awaitMachinePorts(t *testing.T, c *cloud, namespace, networkID string, want
 		if err != nil {
 			return err
 		}
-		found := slices.DeleteFunc(c.list("ports", "network_id="+networkID), func(r resource) bool {
+		found := slices.DeleteFunc(c.List("ports", "network_id="+networkID), func(r resource) bool {
 			return strings.HasPrefix(fmt.Sprint(r["device_owner"]), "network:router")
 		})
 		if len(list.Items) != want || len(found) != want {
@@ -87,22 +75,18 @@ func awaitMachinePorts(t *testing.T, c *cloud, namespace, networkID string, want
 // port, which goes with it.
 func TestVirtualMachinesKeepTheirPorts(t *testing.T) {
 	withProcesses(t)
-	c, administrator := open(t, "tenant"), open(t, "admin")
-	namespace := newNamespace(t)
+	c, namespace := open(t, "tenant"), newNamespace(t)
 	startController(t, "tenant")
-	outside := administrator.create("networks", resource{"name": namespace + "-outside", "router:external": true})
-	administrator.create("subnets", resource{
-		"network_id": outside.id(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
-	})
+	outside := open(t, "admin").CreateOutside(namespace + "-outside")
 	network := unique(t, namespace)
 	spec := cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.72.0.0/24"}}
-	spec.Router = &cloudteamv1.RouterSpec{ExternalNetwork: outside.id()}
+	spec.Router = &cloudteamv1.RouterSpec{ExternalNetwork: outside.ID()}
 	apply(t, namespace, network, spec)
 	id := awaitReady(t, namespace, network).Status.NetworkID
 	awaitGate(t, namespace)
 
 	vm := surroundings.NewMachine(t, namespace, "vm", network,
-		map[string]string{cloudteamv1.AnnotationFloatingIP: outside.id()})
+		map[string]string{cloudteamv1.AnnotationFloatingIP: outside.ID()})
 	pod := vm.Start()
 	had := whatPodHas(t, namespace, pod.Name)
 	same := func(after string) {
@@ -149,7 +133,7 @@ func TestVirtualMachinesKeepTheirPorts(t *testing.T) {
 	vm.Delete()
 	awaitMachinePorts(t, c, namespace, id, 0)
 	eventually(t, func() error {
-		if left := c.list("floatingips", "floating_network_id="+outside.id()); len(left) > 0 {
+		if left := c.List("floatingips", "floating_network_id="+outside.ID()); len(left) > 0 {
 			return fmt.Errorf("floating IPs are left: %v", left)
 		}
 		return nil

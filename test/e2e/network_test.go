@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // contextOf is for clean-ups, in which a test's own context has ended.
@@ -39,12 +41,12 @@ func TestNetwork(t *testing.T) {
 	startController(t, "tenant")
 	c, namespace := open(t, "tenant"), newNamespace(t)
 	name := unique(t, namespace)
-	c.create("networks", resource{"name": name, "description": "somebody else's"})
-	foreign := c.one("networks", "name="+name)
+	c.Create("networks", resource{"name": name, "description": "somebody else's"})
+	foreign := c.One("networks", "name="+name)
 	ours := func(collection string) resource {
 		t.Helper()
-		for _, r := range c.list(collection, "name="+name) {
-			if r.id() != foreign.id() {
+		for _, r := range c.List(collection, "name="+name) {
+			if r.ID() != foreign.ID() {
 				return r
 			}
 		}
@@ -57,44 +59,42 @@ func TestNetwork(t *testing.T) {
 	marker := markerOf(t, created)
 	network, subnet := ours("networks"), ours("subnets")
 	wantFields(t, network, resource{
-		"name": name, "description": marker, "status": "ACTIVE", "admin_state_up": true, "project_id": c.project,
-		"subnets": []any{subnet.id()},
+		"name": name, "description": marker, "status": "ACTIVE", "admin_state_up": true, "project_id": c.Project,
+		"subnets": []any{subnet.ID()},
 	})
 	wantFields(t, subnet, resource{
-		"name": name, "description": marker, "network_id": network.id(), "cidr": "192.168.0.0/16",
+		"name": name, "description": marker, "network_id": network.ID(), "cidr": "192.168.0.0/16",
 		"gateway_ip": "192.168.0.1", "enable_dhcp": true, "ip_version": 4.0,
 		"allocation_pools": []any{map[string]any{"start": "192.168.0.2", "end": "192.168.255.254"}},
 	})
 	wantStatus := cloudteamv1.NetworkStatus{
 		ResourceStatus: cloudteamv1.ResourceStatus{
 			ObservedGeneration: 1, AppliedGeneration: 1,
-			Cloud: &cloudteamv1.CloudStatus{Endpoint: c.client.Endpoint, Region: "RegionOne", ProjectID: c.project},
+			Cloud: &cloudteamv1.CloudStatus{Endpoint: c.Client.Endpoint, Region: "RegionOne", ProjectID: c.Project},
 		},
-		NetworkID: network.id(), MTU: int32(network["mtu"].(float64)),
-		Subnets: []cloudteamv1.SubnetStatus{{ID: subnet.id(), CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}},
+		NetworkID: network.ID(), MTU: int32(network["mtu"].(float64)),
+		Subnets: []cloudteamv1.SubnetStatus{{ID: subnet.ID(), CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}},
 		Class:   &cloudteamv1.AppliedClass{Name: "open"}, // the default class that the suite installs
 	}
 	got := ready.Status.DeepCopy()
 	got.Conditions = nil
 	got.Subnets[0].TotalAddresses, got.Subnets[0].UsedAddresses = nil, nil
-	if diff := cmp.Diff(wantStatus, *got); diff != "" {
-		t.Errorf("status (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, wantStatus, *got, "status")
 	if len(ready.Status.Conditions) != 1 {
 		t.Errorf("conditions beside Ready: %s", asJSON(ready.Status.Conditions))
 	}
-	awaitEvent(t, namespace, name, cloudteamv1.EventCreated, network.id())
+	awaitEvent(t, namespace, name, cloudteamv1.EventCreated, network.ID())
 	showWithOpenStackClient(t, c, network, subnet)
 
 	edit(t, namespace, name, `{"gateway":"192.168.255.254"}`)
 	awaitReady(t, namespace, name)
 	wantFields(t, ours("subnets"), resource{
-		"id": subnet.id(), "gateway_ip": "192.168.255.254",
+		"id": subnet.ID(), "gateway_ip": "192.168.255.254",
 		"allocation_pools": []any{map[string]any{"start": "192.168.0.1", "end": "192.168.255.253"}},
 	})
 	awaitEvent(t, namespace, name, cloudteamv1.EventUpdated, "gateway 192.168.0.1 → 192.168.255.254")
 
-	c.update("subnets", subnet.id(), resource{"gateway_ip": nil})
+	c.Update("subnets", subnet.ID(), resource{"gateway_ip": nil})
 	eventually(t, func() error {
 		if gateway := ours("subnets")["gateway_ip"]; gateway != "192.168.255.254" {
 			return fmt.Errorf("gateway_ip is %v", gateway)
@@ -104,15 +104,15 @@ func TestNetwork(t *testing.T) {
 	awaitEvent(t, namespace, name, cloudteamv1.EventDriftCorrected, "gateway none → 192.168.255.254")
 
 	remove(t, namespace, name)
-	left := c.one("networks", "name="+name)
+	left := c.One("networks", "name="+name)
 	// Untouched to the last revision.
 	if diff := cmp.Diff(foreign, left); diff != "" {
 		t.Errorf("the foreign network (-was +is):\n%s", diff)
 	}
-	if subnets := c.list("subnets", "name="+name); len(subnets) > 0 {
+	if subnets := c.List("subnets", "name="+name); len(subnets) > 0 {
 		t.Errorf("subnets are left: %v", subnets)
 	}
-	awaitEvent(t, namespace, name, cloudteamv1.EventDeleted, network.id())
+	awaitEvent(t, namespace, name, cloudteamv1.EventDeleted, network.ID())
 }
 
 // showWithOpenStackClient holds what OpenStack's own command prints, where it is installed, against what Neutron's API
@@ -124,12 +124,12 @@ func showWithOpenStackClient(t *testing.T, c *cloud, network, subnet resource) {
 		return
 	}
 	for kind, want := range map[string]resource{
-		"network": {"id": network.id(), "name": network["name"], "description": network["description"],
-			"mtu": network["mtu"], "subnets": []any{subnet.id()}},
-		"subnet": {"id": subnet.id(), "cidr": "192.168.0.0/16", "gateway_ip": "192.168.0.1", "enable_dhcp": true,
-			"network_id": network.id()},
+		"network": {"id": network.ID(), "name": network["name"], "description": network["description"],
+			"mtu": network["mtu"], "subnets": []any{subnet.ID()}},
+		"subnet": {"id": subnet.ID(), "cidr": "192.168.0.0/16", "gateway_ip": "192.168.0.1", "enable_dhcp": true,
+			"network_id": network.ID()},
 	} {
-		show := exec.CommandContext(t.Context(), program, kind, "show", "-f", "json", want.id())
+		show := exec.CommandContext(t.Context(), program, kind, "show", "-f", "json", want.ID())
 		show.Env = []string{"PATH=/usr/bin:/bin", "OS_CLOUD=tenant", "OS_CLIENT_CONFIG_FILE=" + cloudsFile,
 			"HOME=" + t.TempDir()}
 		output, err := show.Output()
@@ -147,10 +147,7 @@ func showWithOpenStackClient(t *testing.T, c *cloud, network, subnet resource) {
 // markerOf is the text that marks what the object owns.
 func markerOf(t *testing.T, object metav1.Object) string {
 	t.Helper()
-	system, err := kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	system := harness.Get(t, kube.CoreV1().Namespaces(), metav1.NamespaceSystem)
 	return fmt.Sprintf("[owner=%s/%s]", system.UID, object.GetUID())
 }
 
@@ -161,18 +158,14 @@ func wantFields(t *testing.T, got, want resource) {
 	for field := range want {
 		have[field] = got[field]
 	}
-	if diff := cmp.Diff(want, have); diff != "" {
-		t.Errorf("%v (-want +got):\n%s", got["id"], diff)
-	}
+	expect.Equal(t, want, have, "%v", got["id"])
 }
 
 // TestStart holds what a user gets who starts the binary in a way that cannot work.
 func TestStart(t *testing.T) {
 	withProcesses(t)
 	broken := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(broken, []byte("clouds:\n  admin:\n    auth: canary-hunter2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(broken, []byte("clouds:\n  admin:\n    auth: canary-hunter2\n"), 0o600))
 	for sentence, test := range map[string]struct {
 		environment, arguments []string
 		want                   []string

@@ -11,11 +11,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -74,18 +73,13 @@ func TestOrphans(t *testing.T) {
 	var writes recorder
 	cloud := neutrontest.New(neutrontest.Options{OnCall: writes.note})
 	listener, err := cloud.Listen("127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	// What the cloud's client made goes before the cloud does.
 	t.Cleanup(func() { listener.Close() })
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600))
 	c, administrator := openFile(t, file, "tenant"), openFile(t, file, "admin")
-	outside := administrator.create("networks", resource{"name": "outside", "router:external": true})
-	administrator.create("subnets", resource{"network_id": outside.id(), "cidr": "203.0.113.0/24", "ip_version": 4})
+	outside := administrator.CreateOutside("outside")
 	address := harness.FreeAddress(t)
 	run := func(more ...string) *process {
 		return start(t, []string{"OS_CLIENT_CONFIG_FILE=" + file}, append([]string{
@@ -95,33 +89,23 @@ func TestOrphans(t *testing.T) {
 	}
 	api := networks.CloudteamV1()
 	namespace := newNamespace(t)
-	free := []byte(`{"metadata":{"finalizers":null}}`)
+	const free = `{"metadata":{"finalizers":null}}`
 	forceNetwork := func(name string) {
 		t.Helper()
-		if _, err := api.Networks(namespace).Patch(
-			t.Context(), name, types.MergePatchType, free, metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := api.Networks(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		harness.Patch(t, api.Networks(namespace), name, free)
+		harness.Delete(t, api.Networks(namespace), name)
 	}
 	forcePort := func(name string) {
 		t.Helper()
-		if _, err := api.NetworkPorts(namespace).Patch(
-			t.Context(), name, types.MergePatchType, free, metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := api.NetworkPorts(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		harness.Patch(t, api.NetworkPorts(namespace), name, free)
+		harness.Delete(t, api.NetworkPorts(namespace), name)
 	}
 	// left are the names in Neutron.
 	left := func() string {
 		t.Helper()
 		var names []string
 		for _, collection := range []string{"networks", "ports"} {
-			for _, r := range c.list(collection, "") {
+			for _, r := range c.List(collection, "") {
 				names = append(names, collection+"/"+r["name"].(string))
 			}
 		}
@@ -141,8 +125,8 @@ func TestOrphans(t *testing.T) {
 	}
 	applyPort(t, namespace, "port", on(names["two"]))
 	awaitPortReady(t, namespace, "port")
-	foreign := c.create("networks", resource{"name": "foreign"})
-	stays := c.one("networks", "name="+names["stays"])
+	foreign := c.Create("networks", resource{"name": "foreign"})
+	stays := c.One("networks", "name="+names["stays"])
 	p.kill(t)
 
 	// One that is gone is few enough. Its router goes with it, each part once nothing needs it any more.
@@ -150,7 +134,7 @@ func TestOrphans(t *testing.T) {
 	writes.take()
 	p = run()
 	eventually(t, func() error {
-		if n := len(c.list("networks", "name="+names["one"])); n > 0 {
+		if n := len(c.List("networks", "name="+names["one"])); n > 0 {
 			return fmt.Errorf("the network is still there: %s", left())
 		}
 		return nil
@@ -161,7 +145,7 @@ func TestOrphans(t *testing.T) {
 	}, writes.take()); diff != "" {
 		t.Errorf("what was written for an orphan with a router (-want +got):\n%s", diff)
 	}
-	if n := len(administrator.list("routers", "")) + len(administrator.list("ports", "network_id="+outside.id())); n > 0 {
+	if n := len(administrator.List("routers", "")) + len(administrator.List("ports", "network_id="+outside.ID())); n > 0 {
 		t.Errorf("%d routers and ports of their ways outside are left", n)
 	}
 	awaitMetric(t, address, "network_controller_orphans_removed_total 1")
@@ -181,12 +165,12 @@ func TestOrphans(t *testing.T) {
 	// With a word, the port goes and then the network that it was on.
 	p = run("--orphan-max-share", "1")
 	awaitMetric(t, address, "network_controller_orphans_removed_total 2")
-	if n := len(c.list("networks", "")) + len(c.list("ports", "")); n != 3 {
+	if n := len(c.List("networks", "")) + len(c.List("ports", "")); n != 3 {
 		t.Errorf("left in Neutron: %s; want what was never ours, two networks, and what has an object", left())
 	}
 	for _, r := range []resource{foreign, stays} {
-		wantFields(t, c.one("networks", "name="+r["name"].(string)), resource{
-			"id": r.id(), "revision_number": r["revision_number"],
+		wantFields(t, c.One("networks", "name="+r["name"].(string)), resource{
+			"id": r.ID(), "revision_number": r["revision_number"],
 		})
 	}
 	remove(t, namespace, names["stays"])

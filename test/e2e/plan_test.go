@@ -30,6 +30,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/lanes"
 	"cloudteam.ztgame.com/network-controller/test/specs"
@@ -49,19 +50,14 @@ func doesWhatWasPlanned(t *testing.T) {
 	w := planWorld{t: t, writes: &writeLog{}}
 	listener := serve(t, neutrontest.New(neutrontest.Options{}), "planned", w.writes.record)
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600))
 	credentials, err := client.LoadCredentialsFrom(file, "admin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	w.cloud = func() *client.Cloud {
 		return client.NewCloud(credentials, client.Options{Timeout: harness.Patience, Transport: surroundings.Transport})
 	}
 	c := openFile(t, file, "admin")
-	outside := c.create("networks", resource{"name": "outside", "router:external": true}).id()
-	c.create("subnets", resource{"network_id": outside, "cidr": "203.0.113.0/24", "ip_version": 4})
+	outside := c.CreateOutside("outside").ID()
 	start(t, []string{"OS_CLIENT_CONFIG_FILE=" + file}, "--kubeconfig", kubeconfig, "--cloud", "admin",
 		"--bind-address", "127.0.0.1:0", "--audit-interval", "1s")
 	w.namespace = newNamespace(t)
@@ -74,9 +70,9 @@ func doesWhatWasPlanned(t *testing.T) {
 
 	// What ports and groups may be about.
 	for _, name := range []string{"a", "b"} {
-		w.limits.SecurityGroups = append(w.limits.SecurityGroups, c.create("security-groups", resource{"name": name}).id())
+		w.limits.SecurityGroups = append(w.limits.SecurityGroups, c.Create("security-groups", resource{"name": name}).ID())
 	}
-	w.limits.QoSPolicies = []string{newQoSPolicy(t, c, "gold"), newQoSPolicy(t, c, "silver")}
+	w.limits.QoSPolicies = []string{newQoSPolicy(c, "gold").ID(), newQoSPolicy(c, "silver").ID()}
 	w.limits.SecurityGroupRefs = []string{"in", "out"}
 	for _, name := range w.limits.SecurityGroupRefs {
 		applyGroup(t, w.namespace, name)
@@ -311,18 +307,12 @@ func (k plannedKind[T]) planned(r *rapid.T, obj *T) (planning.Result, error) {
 	ctx := k.t.Context()
 	cluster := &ask.Cluster{Kubernetes: kube, Networks: networks}
 	uid, err := planning.ClusterUID(ctx, cluster, "")
-	if err != nil {
-		r.Fatal(err)
-	}
+	expect.NoError(r, err)
 	in := inventory.New(k.cloud(), uid, inventory.Options{Ports: true})
 	planner, err := planning.New(ctx, cluster, in, uid)
-	if err != nil {
-		r.Fatal(err)
-	}
+	expect.NoError(r, err)
 	defer planner.Close()
-	if err := planning.Others(ctx, cluster, planner, k.namespace); err != nil {
-		r.Fatal(err)
-	}
+	expect.NoError(r, planning.Others(ctx, cluster, planner, k.namespace))
 	result, err := k.plan(ctx, cluster, planner, k.copy(obj))
 	if err != nil && !apierrors.IsInvalid(err) || len(cluster.Notes) > 0 {
 		r.Fatalf("planning %s: %v %q", asJSON(k.spec(obj)), err, cluster.Notes)
@@ -334,9 +324,7 @@ func (k plannedKind[T]) planned(r *rapid.T, obj *T) (planning.Result, error) {
 func (k plannedKind[T]) told(r *rapid.T, obj *T) string {
 	r.Helper()
 	k.policy(obj, cloudteamv1.ManagementPolicyPlan)
-	if err := k.store(r, obj); err != nil {
-		r.Fatal(err)
-	}
+	expect.NoError(r, k.store(r, obj))
 	is := k.settled(r, obj)
 	if is.Reason != cloudteamv1.ReasonPlanned {
 		r.Fatalf("with managementPolicy Plan it is %s: %s", is.Reason, is.Message)
@@ -398,9 +386,7 @@ func (k plannedKind[T]) apply(r *rapid.T, obj *T, status string) outcome {
 func (k plannedKind[T]) store(r *rapid.T, obj *T) error {
 	r.Helper()
 	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": k.spec(obj)}})
-	if err != nil {
-		r.Fatal(err)
-	}
+	expect.NoError(r, err)
 	_, err = k.api.Patch(k.t.Context(), k.meta(obj).Name, types.JSONPatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = k.api.Create(k.t.Context(), obj, metav1.CreateOptions{})
@@ -426,9 +412,7 @@ func (k plannedKind[T]) settled(r *rapid.T, obj *T) metav1.Condition {
 		}
 		return nil
 	})
-	if err != nil {
-		r.Fatal(err)
-	}
+	expect.NoError(r, err)
 	return *ready
 }
 

@@ -4,21 +4,16 @@ import (
 	"fmt"
 	"testing"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // scale scales a Deployment as kubectl scale does.
 func scale(t *testing.T, namespace, name string, replicas int32) {
 	t.Helper()
-	_, err := kube.AppsV1().Deployments(namespace).UpdateScale(t.Context(), name, &autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
-	}, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatalf("scaling Deployment %s: %v", name, err)
-	}
+	harness.Scale(t, kube.AppsV1().Deployments(namespace), name, replicas)
 }
 
 // awaitPods waits until as many Pods as wanted fit a label selector ("" is all), each Running and none being deleted,

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // putPolicy is harness.ControlPlane.PutPolicy.
@@ -24,20 +25,20 @@ func putPolicy(t *testing.T, namespace, name, network, spec string) {
 func (c *cloud) reaches(networkID, port string) (rules []string, err error) {
 	c.t.Helper()
 	names := map[string]string{}
-	groups := c.list("security-groups", "")
+	groups := c.List("security-groups", "")
 	for _, g := range groups {
 		name := g["name"].(string)
 		if at := strings.LastIndexByte(name, '-'); strings.HasPrefix(name, "policy-") && at > 0 {
 			name = name[:at]
 		}
-		names[g.id()] = name
+		names[g.ID()] = name
 	}
-	found := c.list("ports", "network_id="+networkID+"&name="+port)
+	found := c.List("ports", "network_id="+networkID+"&name="+port)
 	if len(found) != 1 {
 		return nil, fmt.Errorf("there are %d ports %s", len(found), port)
 	}
 	for _, id := range found[0]["security_groups"].([]any) {
-		at := slices.IndexFunc(groups, func(g resource) bool { return g.id() == id })
+		at := slices.IndexFunc(groups, func(g resource) bool { return g.ID() == id })
 		if at < 0 {
 			return nil, fmt.Errorf("port %s has group %v, which is not listed", port, id)
 		}
@@ -80,7 +81,7 @@ func (c *cloud) eventuallyReaches(networkID string, ports []string, want ...stri
 // defaultGroup is the security group that Neutron gives to the ports of a cloud's project.
 func defaultGroup(t *testing.T, c *cloud, name string) string {
 	t.Helper()
-	port := c.create("ports", resource{"network_id": c.create("networks", resource{"name": name}).id()})
+	port := c.Create("ports", resource{"network_id": c.Create("networks", resource{"name": name}).ID()})
 	return port["security_groups"].([]any)[0].(string)
 }
 
@@ -115,7 +116,7 @@ func TestPolicies(t *testing.T) {
 		t.Helper()
 		eventually(t, func() error {
 			for _, name := range ports {
-				if got := c.one("ports", "network_id="+networkID+"&name="+name)["security_groups"]; fmt.Sprint(got) != fmt.Sprint(inDefault) {
+				if got := c.One("ports", "network_id="+networkID+"&name="+name)["security_groups"]; fmt.Sprint(got) != fmt.Sprint(inDefault) {
 					return fmt.Errorf("port %s has the groups %v, want %v", name, got, inDefault)
 				}
 			}
@@ -140,7 +141,7 @@ ingress:
 	c.eventuallyReaches(networkID, db, fromWeb...)
 	// The others are where they would be without the policy, and in a group that lets nothing pass.
 	for _, name := range web {
-		groups := c.one("ports", "network_id="+networkID+"&name="+name)["security_groups"].([]any)
+		groups := c.One("ports", "network_id="+networkID+"&name="+name)["security_groups"].([]any)
 		if len(groups) != 2 || !slices.Contains(groups, any(inDefault[0])) {
 			t.Errorf("port %s has the groups %v, want the default one and one more", name, groups)
 		}
@@ -159,11 +160,7 @@ egress:
 
 	// A Pod whose labels change comes under other policies.
 	pods := awaitPods(t, namespace, "app=web", 2)
-	_, err := kube.CoreV1().Pods(namespace).Patch(t.Context(), pods[0].Name, "application/merge-patch+json",
-		[]byte(`{"metadata":{"labels":{"quarantine":"yes"}}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	harness.Patch(t, kube.CoreV1().Pods(namespace), pods[0].Name, `{"metadata":{"labels":{"quarantine":"yes"}}}`)
 	putPolicy(t, namespace, "quarantine", network, "{podSelector: {matchLabels: {quarantine: \"yes\"}}}")
 	c.eventuallyReaches(networkID, portNames(t, pods[:1]), closedEgress, "egress IPv4 10.0.0.0/9")
 	c.eventuallyReaches(networkID, portNames(t, pods[1:]), closedEgress, "egress IPv4 10.0.0.0/9", "ingress IPv4", "ingress IPv6")

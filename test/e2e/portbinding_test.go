@@ -3,20 +3,19 @@ package e2e
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/gophercloud/gophercloud/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // annotateNodes writes annotations on all Nodes, as an agent does on its own; nil removes the value.
@@ -24,18 +23,9 @@ func annotateNodes(t *testing.T, annotations func(node string) map[string]any) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // cleanups call it, too
 	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, node := range nodes.Items {
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations(node.Name)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		harness.Patch(t, kube.CoreV1().Nodes(), node.Name, asJSON(map[string]any{"metadata": map[string]any{"annotations": annotations(node.Name)}}))
 	}
 }
 
@@ -80,7 +70,7 @@ func TestNeutronExpectsAPortOnTheNodeOfItsPod(t *testing.T) {
 			}
 			eventually(t, attached)
 			for _, port := range awaitPorts(t, tenant, namespace, networkID, 2) {
-				tenant.remove("ports", port.id())
+				tenant.Remove("ports", port.ID())
 			}
 			eventually(t, attached) // made again, with other ids
 			removeDeployment(t, namespace, "web")
@@ -102,26 +92,26 @@ func TestAPortGoesIntoTheTrunkOfItsPodsNode(t *testing.T) {
 	networkID := awaitReady(t, namespace, network).Status.NetworkID
 	tenant := open(t, "tenant")
 
-	underlay := tenant.create("networks", resource{"name": network + "-nodes"})
-	defer tenant.remove("networks", underlay.id())
+	underlay := tenant.Create("networks", resource{"name": network + "-nodes"})
+	defer tenant.Remove("networks", underlay.ID())
 	parents := map[string]string{} // by what a node says of the parent, its id
 	var made []resource
 	defer func() {
 		for _, r := range made {
-			tenant.remove("trunks", r["trunk"].(string))
-			tenant.remove("ports", r["parent"].(string))
+			tenant.Remove("trunks", r["trunk"].(string))
+			tenant.Remove("ports", r["parent"].(string))
 		}
 	}()
 	annotateNodes(t, func(string) map[string]any {
-		parent := tenant.create("ports", resource{"network_id": underlay.id()})
-		trunk := tenant.create("trunks", resource{"port_id": parent.id()})
-		made = append(made, resource{"trunk": trunk.id(), "parent": parent.id()})
+		parent := tenant.Create("ports", resource{"network_id": underlay.ID()})
+		trunk := tenant.Create("trunks", resource{"port_id": parent.ID()})
+		made = append(made, resource{"trunk": trunk.ID(), "parent": parent.ID()})
 		mac := parent["mac_address"].(string)
 		said := map[string]any{cloudteamv1.AnnotationDataplane: "trunk", cloudteamv1.AnnotationDataplaneParent: mac}
 		if len(made)%2 == 1 { // the other nodes do not know it
-			said[cloudteamv1.AnnotationDataplaneParentPort], mac = parent.id(), ""
+			said[cloudteamv1.AnnotationDataplaneParentPort], mac = parent.ID(), ""
 		}
-		parents[cmp.Or(mac, parent.id())] = parent.id()
+		parents[cmp.Or(mac, parent.ID())] = parent.ID()
 		return said
 	})
 	t.Cleanup(func() {
@@ -141,10 +131,10 @@ func TestAPortGoesIntoTheTrunkOfItsPodsNode(t *testing.T) {
 			return err
 		}
 		inTrunks := map[string]float64{}
-		for _, port := range tenant.list("ports", "network_id="+underlay.id()) {
+		for _, port := range tenant.List("ports", "network_id="+underlay.ID()) {
 			for _, sub := range port["trunk_details"].(map[string]any)["sub_ports"].([]any) {
 				s := sub.(map[string]any)
-				inTrunks[port.id()+" "+s["port_id"].(string)] = s["segmentation_id"].(float64)
+				inTrunks[port.ID()+" "+s["port_id"].(string)] = s["segmentation_id"].(float64)
 			}
 		}
 		if len(inTrunks) != 3 || len(list.Items) != 3 {
@@ -164,12 +154,9 @@ func TestAPortGoesIntoTheTrunkOfItsPodsNode(t *testing.T) {
 	// A controller that added a port, and was killed before it wrote so, left it in the trunk when the Pod ended.
 	applyPort(t, namespace, "forgotten", on(network))
 	id := awaitPortReady(t, namespace, "forgotten").Status.PortID
-	_, err := tenant.client.Put(t.Context(), tenant.client.ServiceURL("trunks", made[0]["trunk"].(string), "add_subports"),
-		resource{"sub_ports": []resource{{"port_id": id, "segmentation_type": "vlan", "segmentation_id": 99}}}, nil,
-		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenant.Act("trunks", made[0]["trunk"].(string), "add_subports", resource{
+		"sub_ports": []resource{{"port_id": id, "segmentation_type": "vlan", "segmentation_id": 99}},
+	})
 	removePort(t, namespace, "forgotten")
 	remove(t, namespace, network)
 }
@@ -205,8 +192,8 @@ func areAttached(
 		return err
 	}
 	hosts := map[string]string{}
-	for _, port := range admin.list("ports", "network_id="+networkID) {
-		hosts[port.id()] = fmt.Sprint(port["binding:host_id"])
+	for _, port := range admin.List("ports", "network_id="+networkID) {
+		hosts[port.ID()] = fmt.Sprint(port["binding:host_id"])
 	}
 	nodes := map[types.UID]string{}
 	for _, pod := range pods {

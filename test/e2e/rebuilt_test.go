@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
@@ -26,16 +27,14 @@ func TestRebuiltClusterAdopts(t *testing.T) {
 	withProcesses(t)
 	cloud := neutrontest.New(neutrontest.Options{})
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(cloud.Start(t).CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(cloud.Start(t).CloudsYAML()), 0o600))
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 	c := openFile(t, file, "tenant")
 	// held is what is in Neutron, but for what every write moves.
 	held := func() (all []resource) {
 		t.Helper()
 		for _, collection := range []string{"networks", "subnets"} {
-			for _, r := range c.list(collection, "sort_key=id&sort_dir=asc") {
+			for _, r := range c.List(collection, "sort_key=id&sort_dir=asc") {
 				for _, field := range []string{"description", "revision_number", "updated_at"} {
 					delete(r, field)
 				}
@@ -58,10 +57,7 @@ func TestRebuiltClusterAdopts(t *testing.T) {
 	for _, name := range names {
 		old.await(name, cloudteamv1.ReasonAvailable)
 	}
-	space, err := old.Kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	space := harness.Get(t, old.Kube.CoreV1().Namespaces(), metav1.NamespaceSystem)
 	was := held()
 
 	rebuilt := &site{ControlPlane: surroundings.StartControlPlane(t, filepath.Join(t.TempDir(), "data")), t: t, clouds: file}
@@ -90,16 +86,8 @@ func TestRebuiltClusterAdopts(t *testing.T) {
 		t.Fatalf("it exits with %d:\n%s", code, out)
 	}
 	for _, name := range names {
-		rebuilt.Eventually(t, func() error {
-			n, err := rebuilt.Networks.CloudteamV1().Networks(metav1.NamespaceDefault).Get(t.Context(), name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			ready := meta.FindStatusCondition(n.Status.Conditions, cloudteamv1.ConditionReady)
-			if ready == nil || !strings.Contains(ready.Message, "There is nothing to do.") {
-				return fmt.Errorf("%s: %+v", name, ready)
-			}
-			return nil
+		harness.Await(t, rebuilt, rebuilt.networks(), name, func(n *cloudteamv1.Network) error {
+			return harness.Says(n, cloudteamv1.ConditionReady, cloudteamv1.ReasonPlanned, "There is nothing to do.")
 		})
 	}
 	reporter.Signal(syscall.SIGTERM)

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	clientv1 "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -51,62 +51,34 @@ func (s *site) run(more ...string) *harness.Process {
 		"--leader-elect-retry-period=500ms")...)
 }
 
+func (s *site) networks() clientv1.NetworkInterface {
+	return s.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
+}
+
 func (s *site) apply(name, cidr string) {
 	s.t.Helper()
 	n := &cloudteamv1.Network{}
 	n.Name, n.Spec.CIDR = name, cidr
-	api := s.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
-	if _, err := api.Create(s.t.Context(), n, metav1.CreateOptions{}); err != nil {
-		s.t.Fatal(err)
-	}
+	harness.Create(s.t, s.networks(), n)
 }
 
-func (s *site) edit(name, patch string) {
-	s.t.Helper()
-	api := s.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
-	_, err := api.Patch(s.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
+func (s *site) edit(name, patch string) { s.t.Helper(); harness.Patch(s.t, s.networks(), name, patch) }
 
-func (s *site) remove(name string) {
-	s.t.Helper()
-	api := s.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
-	if err := api.Delete(s.t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		s.t.Fatal(err)
-	}
-}
+func (s *site) remove(name string) { s.t.Helper(); harness.Delete(s.t, s.networks(), name) }
 
 // await waits until the condition Ready of the newest spec has a reason.
 func (s *site) await(name, reason string) {
 	s.t.Helper()
-	s.Eventually(s.t, func() error {
-		n, err := s.Networks.CloudteamV1().Networks(metav1.NamespaceDefault).Get(s.t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+	harness.Await(s.t, s, s.networks(), name, func(n *cloudteamv1.Network) error {
 		ready := meta.FindStatusCondition(n.Status.Conditions, cloudteamv1.ConditionReady)
-		if ready == nil || ready.Reason != reason || ready.ObservedGeneration != n.Generation {
-			return fmt.Errorf("%s: condition %+v, want %s of generation %d", name, ready, reason, n.Generation)
+		if ready == nil || ready.ObservedGeneration != n.Generation {
+			return fmt.Errorf("%s: condition %+v, want one of generation %d", name, ready, n.Generation)
 		}
-		return nil
+		return harness.Says(n, cloudteamv1.ConditionReady, reason, "")
 	})
 }
 
-func (s *site) awaitGone(name string) {
-	s.t.Helper()
-	s.Eventually(s.t, func() error {
-		_, err := s.Networks.CloudteamV1().Networks(metav1.NamespaceDefault).Get(s.t.Context(), name, metav1.GetOptions{})
-		if err == nil {
-			err = errors.New("it is still there")
-		}
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("%s: %w", name, err)
-	})
-}
+func (s *site) awaitGone(name string) { s.t.Helper(); harness.AwaitGone(s.t, s, s.networks(), name) }
 
 // awaitWarning waits for the Event about the cluster.
 func (s *site) awaitWarning() {
@@ -128,14 +100,12 @@ func TestRestoredCluster(t *testing.T) {
 	withProcesses(t)
 	cloud := neutrontest.New(neutrontest.Options{})
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(cloud.Start(t).CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(cloud.Start(t).CloudsYAML()), 0o600))
 	c := openFile(t, file, "tenant")
 	// held is what the controllers may have in Neutron, with revisions.
 	held := func() (all []resource) {
 		t.Helper()
-		return append(c.list("networks", "sort_key=id&sort_dir=asc"), c.list("subnets", "sort_key=id&sort_dir=asc")...)
+		return append(c.List("networks", "sort_key=id&sort_dir=asc"), c.List("subnets", "sort_key=id&sort_dir=asc")...)
 	}
 	data, copied := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "data")
 
@@ -151,16 +121,14 @@ func TestRestoredCluster(t *testing.T) {
 	leader.Signal(syscall.SIGTERM)
 	leader.AwaitExit(t)
 	living.Stop(t)
-	if err := os.CopyFS(copied, os.DirFS(data)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.CopyFS(copied, os.DirFS(data)))
 	living.ControlPlane = surroundings.StartControlPlane(t, data)
 	restored := &site{ControlPlane: surroundings.StartControlPlane(t, copied), t: t, clouds: file}
 	leader = living.run()
 	living.apply("later", "10.9.0.0/24") // an orphan to the other one
 	living.await("later", cloudteamv1.ReasonAvailable)
 	eventually(t, func() error {
-		if record := c.one("subnetpools", ""); !strings.Contains(record["description"].(string), "[term=2/") {
+		if record := c.One("subnetpools", ""); !strings.Contains(record["description"].(string), "[term=2/") {
 			return fmt.Errorf("the term record is %v", record)
 		}
 		return nil

@@ -6,51 +6,38 @@ import (
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // applyGroup creates a SecurityGroup.
 func applyGroup(t *testing.T, namespace, name string, rules ...cloudteamv1.SecurityGroupRule) {
 	t.Helper()
-	object := &cloudteamv1.SecurityGroup{
+	harness.Create(t, networks.CloudteamV1().SecurityGroups(namespace), &cloudteamv1.SecurityGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       cloudteamv1.SecurityGroupSpec{Rules: rules},
-	}
-	_, err := networks.CloudteamV1().SecurityGroups(namespace).Create(t.Context(), object, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("creating SecurityGroup %s: %v", name, err)
-	}
+	})
 }
 
 // awaitGroup waits until a SecurityGroup's condition Ready has a reason, and gives it.
 func awaitGroup(t *testing.T, namespace, name, reason string) *cloudteamv1.SecurityGroup {
 	t.Helper()
-	var group *cloudteamv1.SecurityGroup
-	eventually(t, func() error {
-		var err error
-		group, err = networks.CloudteamV1().SecurityGroups(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		ready := meta.FindStatusCondition(group.Status.Conditions, cloudteamv1.ConditionReady)
-		if ready == nil || ready.Reason != reason || group.Status.ObservedGeneration != group.Generation {
-			return fmt.Errorf("want %s, have %s", reason, asJSON(group.Status))
-		}
-		return nil
-	})
-	return group
+	return harness.Await(t, surroundings, networks.CloudteamV1().SecurityGroups(namespace), name,
+		func(g *cloudteamv1.SecurityGroup) error {
+			if g.Status.ObservedGeneration != g.Generation {
+				return fmt.Errorf("want the status of generation %d, have %s", g.Generation, asJSON(g.Status))
+			}
+			return harness.Says(g, cloudteamv1.ConditionReady, reason, "")
+		})
 }
 
 // rulesOf are the rules of the only group of ours with a name, in the order of the alphabet.
 func (c *cloud) rulesOf(name, uid string) (rules []string, err error) {
 	c.t.Helper()
 	var ours []resource
-	for _, g := range c.list("security-groups", "name="+name) {
+	for _, g := range c.List("security-groups", "name="+name) {
 		if strings.Contains(g["description"].(string), uid) {
 			ours = append(ours, g)
 		}
@@ -105,51 +92,31 @@ func TestSecurityGroups(t *testing.T) {
 	}
 
 	// By hand: a rule that lets everybody in.
-	c.create("security-group-rules", resource{
+	c.Create("security-group-rules", resource{
 		"security_group_id": group.Status.SecurityGroupID, "direction": "ingress",
 	})
 	c.eventuallyHasRules(name, uid, out4, out6, about, "ingress IPv4 tcp 443 <nil>")
 
 	edit := `{"spec":{"rules":[{"direction":"egress","etherType":"IPv6","protocol":"icmpv6"}]}}`
-	if _, err := api.Patch(t.Context(), name, types.MergePatchType, []byte(edit), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Patch(t, api, name, edit)
 	c.eventuallyHasRules(name, uid, "egress IPv6 ipv6-icmp <nil> <nil>")
 	awaitGroup(t, namespace, name, cloudteamv1.ReasonAvailable)
 
 	// A port in the group holds up its deletion. The id puts it there, and the name does not.
-	network := c.create("networks", resource{"name": name})
-	port := c.create("ports", resource{
-		"network_id": network.id(), "security_groups": []string{group.Status.SecurityGroupID}, "device_owner": "compute:nova",
+	network := c.Create("networks", resource{"name": name})
+	port := c.Create("ports", resource{
+		"network_id": network.ID(), "security_groups": []string{group.Status.SecurityGroupID}, "device_owner": "compute:nova",
 	})
-	if err := api.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() error {
-		obj, err := api.Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		ready := meta.FindStatusCondition(obj.Status.Conditions, cloudteamv1.ConditionReady)
-		if ready == nil || ready.Reason != cloudteamv1.ReasonInUse || !strings.Contains(ready.Message, port.id()) {
-			return fmt.Errorf("want InUse by port %s, have %s", port.id(), asJSON(obj.Status))
-		}
-		return nil
+	harness.Delete(t, api, name)
+	harness.Await(t, surroundings, api, name, func(g *cloudteamv1.SecurityGroup) error {
+		return harness.Says(g, cloudteamv1.ConditionReady, cloudteamv1.ReasonInUse, port.ID())
 	})
-	c.update("ports", port.id(), resource{"security_groups": []string{}})
-	if err := api.Delete(t.Context(), "db", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() error {
-		for _, gone := range []string{name, "db"} {
-			if obj, err := api.Get(t.Context(), gone, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("SecurityGroup %s is still there: %w, %s", gone, err, asJSON(obj.Status))
-			}
-		}
-		return nil
-	})
+	c.Update("ports", port.ID(), resource{"security_groups": []string{}})
+	harness.Delete(t, api, "db")
+	harness.AwaitGone(t, surroundings, api, name)
+	harness.AwaitGone(t, surroundings, api, "db")
 	for _, id := range []string{group.Status.SecurityGroupID, db.Status.SecurityGroupID} {
-		if left := c.list("security-groups", "id="+id); len(left) > 0 {
+		if left := c.List("security-groups", "id="+id); len(left) > 0 {
 			t.Errorf("left in Neutron: %v", left)
 		}
 	}

@@ -1,20 +1,22 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	clientv1 "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -29,18 +31,14 @@ type newer struct {
 // create applies one of everything and waits until all is Ready.
 func (n *newer) create() {
 	n.t.Helper()
-	outside := n.post("networks", "network", resource{"name": "outside", "router:external": true})
-	n.post("subnets", "subnet", resource{
-		"network_id": outside.id(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
-	})
+	n.makeOutside()
 	class := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{
 		Name: "open", Annotations: map[string]string{cloudteamv1.AnnotationDefaultClass: "true"},
 	}}
 	class.Spec.AllowedFields = []cloudteamv1.PrivilegedField{
 		cloudteamv1.FieldAddressPairs, cloudteamv1.FieldPortSecurity, cloudteamv1.FieldFloatingIP,
 	}
-	_, err := n.Networks.CloudteamV1().NetworkClasses().Create(n.t.Context(), class, metav1.CreateOptions{})
-	n.must(err)
+	harness.Create(n.t, n.Networks.CloudteamV1().NetworkClasses(), class)
 	n.edit("frontend", `{"spec":{"router":{"externalNetwork":"outside"}}}`)
 	n.await("frontend", cloudteamv1.ReasonAvailable)
 
@@ -54,17 +52,13 @@ func (n *newer) create() {
 	} {
 		g := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		g.Spec.Rules = rules
-		_, err := n.Networks.CloudteamV1().SecurityGroups(metav1.NamespaceDefault).
-			Create(n.t.Context(), g, metav1.CreateOptions{})
-		n.must(err)
+		harness.Create(n.t, n.groups(), g)
 	}
-	byDefault := n.tenant.one("security-groups", "name=default&project_id="+n.tenant.project).id()
+	byDefault := n.tenant.One("security-groups", "name=default&project_id="+n.tenant.Project).ID()
 	floats := &cloudteamv1.PortFloatingIP{ExternalNetwork: "outside"}
 	grouped := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "grouped"}}
 	grouped.Spec.CIDR, grouped.Spec.SecurityGroupRefs = "10.3.0.0/24", []string{"web"}
-	_, err = n.Networks.CloudteamV1().Networks(metav1.NamespaceDefault).
-		Create(n.t.Context(), grouped, metav1.CreateOptions{})
-	n.must(err)
+	harness.Create(n.t, n.networks(), grouped)
 	for name, spec := range map[string]cloudteamv1.NetworkPortSpec{
 		"refs":      {NetworkName: "frontend", SecurityGroupRefs: []string{"web"}},
 		"both":      {NetworkName: "frontend", SecurityGroupRefs: []string{"web"}, SecurityGroups: []string{byDefault}},
@@ -75,27 +69,20 @@ func (n *newer) create() {
 		"pairs":     {NetworkName: "frontend", AllowedAddressPairs: []cloudteamv1.AddressPair{{Address: "10.1.0.250"}}},
 		"unguarded": {NetworkName: "frontend", PortSecurity: new(false)},
 	} {
-		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
-		_, err := n.Networks.CloudteamV1().NetworkPorts(metav1.NamespaceDefault).
-			Create(n.t.Context(), port, metav1.CreateOptions{})
-		n.must(err)
+		harness.Create(n.t, n.ports(), &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
 	}
 
 	for name, port := range map[string]string{"leads": "refs", "goes": "pairs", "waits": ""} {
 		f := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		f.Spec.ExternalNetwork, f.Spec.PortName = "outside", port
-		_, err := n.Networks.CloudteamV1().FloatingIPs(metav1.NamespaceDefault).
-			Create(n.t.Context(), f, metav1.CreateOptions{})
-		n.must(err)
+		harness.Create(n.t, n.floatings(), f)
 	}
 
 	shop := harness.DeploymentOn("shop", "frontend", 1)
 	shop.Spec.Template.Annotations[cloudteamv1.AnnotationSecurityGroups] = "web"
-	_, err = n.Kube.AppsV1().Deployments(metav1.NamespaceDefault).Create(n.t.Context(), shop, metav1.CreateOptions{})
-	n.must(err)
-	n.set, err = n.Kube.AppsV1().StatefulSets(metav1.NamespaceDefault).Create(n.t.Context(),
-		harness.StatefulSetOn("db", "frontend", 2, appsv1.ParallelPodManagement), metav1.CreateOptions{})
-	n.must(err)
+	harness.Create(n.t, n.Kube.AppsV1().Deployments(metav1.NamespaceDefault), shop)
+	n.set = harness.Create(n.t, n.Kube.AppsV1().StatefulSets(metav1.NamespaceDefault),
+		harness.StatefulSetOn("db", "frontend", 2, appsv1.ParallelPodManagement))
 	n.createPod("db-0")
 	n.createPod("db-1")
 	n.createPod("lone")
@@ -117,15 +104,13 @@ func (n *newer) createPod(name string) {
 		}
 	}
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
-	_, err := n.Kube.CoreV1().Pods(metav1.NamespaceDefault).Create(n.t.Context(), pod, metav1.CreateOptions{})
-	n.must(err)
+	harness.Create(n.t, n.pods(), pod)
 }
 
 // replacePod has another Pod of the same name get its allocation.
 func (n *newer) replacePod(name string) {
 	n.t.Helper()
-	n.must(n.Kube.CoreV1().Pods(metav1.NamespaceDefault).Delete(n.t.Context(), name,
-		metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
+	harness.Delete(n.t, n.pods(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	n.createPod(name)
 	n.allocations(name)
 }
@@ -136,7 +121,7 @@ func (n *newer) allocations(names ...string) map[string]string {
 	all := map[string]string{}
 	n.Eventually(n.t, func() error {
 		for _, name := range names {
-			pod, err := n.Kube.CoreV1().Pods(metav1.NamespaceDefault).Get(n.t.Context(), name, metav1.GetOptions{})
+			pod, err := n.pods().Get(n.t.Context(), name, metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
@@ -176,7 +161,7 @@ func (n *newer) ready() {
 func (n *newer) objects() map[string]string {
 	n.t.Helper()
 	is, err := n.list()
-	n.must(err)
+	expect.NoError(n.t, err)
 	all := map[string]string{}
 	for _, o := range is {
 		delete(o.Annotations, cloudteamv1.AnnotationTakeBack)
@@ -196,9 +181,12 @@ type declaredObject struct {
 }
 
 func (n *newer) list() (all []declaredObject, err error) {
-	api := n.Networks.CloudteamV1()
-	networks, err := api.Networks(metav1.NamespaceDefault).List(n.t.Context(), metav1.ListOptions{})
-	if err != nil {
+	ctx, options := n.t.Context(), metav1.ListOptions{}
+	networks, err1 := n.networks().List(ctx, options)
+	ports, err2 := n.ports().List(ctx, options)
+	groups, err3 := n.groups().List(ctx, options)
+	floating, err4 := n.floatings().List(ctx, options)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
 	for _, o := range networks.Items {
@@ -206,23 +194,11 @@ func (n *newer) list() (all []declaredObject, err error) {
 			all = append(all, declaredObject{"Network", o.ObjectMeta, o.Spec, o.Status.ResourceStatus})
 		}
 	}
-	ports, err := api.NetworkPorts(metav1.NamespaceDefault).List(n.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
 	for _, o := range ports.Items {
 		all = append(all, declaredObject{"NetworkPort", o.ObjectMeta, o.Spec, o.Status.ResourceStatus})
 	}
-	groups, err := api.SecurityGroups(metav1.NamespaceDefault).List(n.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
 	for _, o := range groups.Items {
 		all = append(all, declaredObject{"SecurityGroup", o.ObjectMeta, o.Spec, o.Status.ResourceStatus})
-	}
-	floating, err := api.FloatingIPs(metav1.NamespaceDefault).List(n.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		return nil, err
 	}
 	for _, o := range floating.Items {
 		all = append(all, declaredObject{"FloatingIP", o.ObjectMeta, o.Spec, o.Status.ResourceStatus})
@@ -230,35 +206,30 @@ func (n *newer) list() (all []declaredObject, err error) {
 	return all, nil
 }
 
-func (n *newer) port(name string) *cloudteamv1.NetworkPort {
-	n.t.Helper()
-	port, err := n.Networks.CloudteamV1().NetworkPorts(metav1.NamespaceDefault).Get(n.t.Context(), name, metav1.GetOptions{})
-	n.must(err)
-	return port
+func (n *newer) ports() clientv1.NetworkPortInterface {
+	return n.Networks.CloudteamV1().NetworkPorts(metav1.NamespaceDefault)
 }
 
-func (n *newer) group(name string) *cloudteamv1.SecurityGroup {
-	n.t.Helper()
-	group, err := n.Networks.CloudteamV1().SecurityGroups(metav1.NamespaceDefault).Get(n.t.Context(), name, metav1.GetOptions{})
-	n.must(err)
-	return group
+func (n *newer) groups() clientv1.SecurityGroupInterface {
+	return n.Networks.CloudteamV1().SecurityGroups(metav1.NamespaceDefault)
 }
 
-func (n *newer) floating(name string) *cloudteamv1.FloatingIP {
-	n.t.Helper()
-	f, err := n.Networks.CloudteamV1().FloatingIPs(metav1.NamespaceDefault).Get(n.t.Context(), name, metav1.GetOptions{})
-	n.must(err)
-	return f
+func (n *newer) floatings() clientv1.FloatingIPInterface {
+	return n.Networks.CloudteamV1().FloatingIPs(metav1.NamespaceDefault)
+}
+
+func (n *newer) pods() corev1client.PodInterface {
+	return n.Kube.CoreV1().Pods(metav1.NamespaceDefault)
 }
 
 // awaitGroups waits until a port is in the groups of these names in Neutron, and in no others.
 func (n *newer) awaitGroups(name string, want ...string) {
 	n.t.Helper()
-	id := n.port(name).Status.PortID
+	id := harness.Get(n.t, n.ports(), name).Status.PortID
 	n.Eventually(n.t, func() error {
 		var in []string
-		for _, group := range n.tenant.one("ports", "id="+id)["security_groups"].([]any) {
-			in = append(in, n.tenant.one("security-groups", "id="+group.(string))["name"].(string))
+		for _, group := range n.tenant.One("ports", "id="+id)["security_groups"].([]any) {
+			in = append(in, n.tenant.One("security-groups", "id="+group.(string))["name"].(string))
 		}
 		slices.Sort(in)
 		if !slices.Equal(in, want) {
@@ -271,52 +242,27 @@ func (n *newer) awaitGroups(name string, want ...string) {
 // remove deletes the NetworkPort, the SecurityGroup and the FloatingIP of a name.
 func (n *newer) remove(name string) {
 	n.t.Helper()
-	api := n.Networks.CloudteamV1()
-	n.must(api.NetworkPorts(metav1.NamespaceDefault).Delete(n.t.Context(), name, metav1.DeleteOptions{}))
-	n.must(api.SecurityGroups(metav1.NamespaceDefault).Delete(n.t.Context(), name, metav1.DeleteOptions{}))
-	n.must(api.FloatingIPs(metav1.NamespaceDefault).Delete(n.t.Context(), name, metav1.DeleteOptions{}))
+	harness.Delete(n.t, n.ports(), name)
+	harness.Delete(n.t, n.groups(), name)
+	harness.Delete(n.t, n.floatings(), name)
 }
 
-func (n *newer) awaitPortGone(name string) {
+// makeOutside makes what stays as long as the emulator: networks of the controller are connected to it at the end.
+func (n *newer) makeOutside() {
 	n.t.Helper()
-	ports := n.Networks.CloudteamV1().NetworkPorts(metav1.NamespaceDefault)
-	n.Eventually(n.t, func() error { return isGone(n.t.Context(), name, ports.Get) })
-}
-
-func (n *newer) awaitGroupGone(name string) {
-	n.t.Helper()
-	groups := n.Networks.CloudteamV1().SecurityGroups(metav1.NamespaceDefault)
-	n.Eventually(n.t, func() error { return isGone(n.t.Context(), name, groups.Get) })
-}
-
-func (n *newer) awaitFloatingGone(name string) {
-	n.t.Helper()
-	floating := n.Networks.CloudteamV1().FloatingIPs(metav1.NamespaceDefault)
-	n.Eventually(n.t, func() error { return isGone(n.t.Context(), name, floating.Get) })
-}
-
-// post makes what stays as long as the emulator: networks of the controller are connected to it at the end.
-func (n *newer) post(collection, kind string, body resource) resource {
-	n.t.Helper()
-	var answer map[string]resource
-	_, err := n.admin.client.Post(n.t.Context(), n.admin.client.ServiceURL(collection), map[string]any{kind: body}, &answer,
-		&gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}})
-	n.must(err)
-	return answer[kind]
-}
-
-func (n *newer) must(err error) {
-	n.t.Helper()
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	outside, err := n.admin.Neutron.Create(n.t.Context(), "networks", resource{"name": "outside", "router:external": true})
+	expect.NoError(n.t, err)
+	_, err = n.admin.Neutron.Create(n.t.Context(), "subnets", resource{
+		"network_id": outside.ID(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
+	})
+	expect.NoError(n.t, err)
 }
 
 // byID gives resources by their ids.
 func byID(all []resource) map[string]resource {
 	of := map[string]resource{}
 	for _, r := range all {
-		of[r.id()] = r
+		of[r.ID()] = r
 	}
 	return of
 }

@@ -10,12 +10,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -31,15 +30,13 @@ func TestVersionSkew(t *testing.T) {
 	binary := surroundings.Earlier(t, earlier)
 	cloud := neutrontest.New(neutrontest.Options{})
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(cloud.Start(t).CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(cloud.Start(t).CloudsYAML()), 0o600))
 	c := openFile(t, file, "tenant")
 	collections := []string{"networks", "subnets", "routers", "ports", "security-groups", "floatingips"}
 	held := func() (all []resource) {
 		t.Helper()
 		for _, collection := range collections {
-			all = append(all, c.list(collection, "sort_key=id&sort_dir=asc")...)
+			all = append(all, c.List(collection, "sort_key=id&sort_dir=asc")...)
 		}
 		return all
 	}
@@ -71,16 +68,8 @@ func TestVersionSkew(t *testing.T) {
 	s.apply("frontend", "10.1.0.0/24")
 	s.edit("frontend", `{"spec":{"tags":["web"],"router":{}}}`)
 	s.apply("backend", "10.2.0.0/24")
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
-	d.Spec.Replicas = new(int32(2))
-	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
-	d.Spec.Template.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "frontend"}
-	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "web"}}
 	deployments := s.Kube.AppsV1().Deployments(metav1.NamespaceDefault)
-	if _, err := deployments.Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Create(t, deployments, harness.DeploymentOn("web", "frontend", 2))
 	ready := func() {
 		t.Helper()
 		s.await("frontend", cloudteamv1.ReasonAvailable)
@@ -147,7 +136,7 @@ func TestVersionSkew(t *testing.T) {
 	if len(calls) > 0 {
 		t.Errorf("the earlier binary writes to Neutron: now there were the calls %v, before %v", calls, wrote)
 	}
-	both := n.port("both").Status.PortID
+	both := harness.Get(t, n.ports(), "both").Status.PortID
 	is := byID(held())
 	if diff := cmp.Diff(without(was, both), without(is, both)); diff != "" {
 		t.Errorf("the earlier binary changes what is in Neutron (-was +is):\n%s", diff)
@@ -159,10 +148,10 @@ func TestVersionSkew(t *testing.T) {
 
 	// Meanwhile users delete objects, and a Pod comes back: another known limit, it gets a port of its own until the next
 	// one comes.
-	float, group := n.port("goes").Status.FloatingIP.ID, n.group("goes").Status.SecurityGroupID
-	port, leads := n.port("goes").Status.PortID, n.floating("goes").Status
+	float, group := harness.Get(t, n.ports(), "goes").Status.FloatingIP.ID, harness.Get(t, n.groups(), "goes").Status.SecurityGroupID
+	port, leads := harness.Get(t, n.ports(), "goes").Status.PortID, harness.Get(t, n.floatings(), "goes").Status
 	n.remove("goes")
-	n.awaitPortGone("goes")
+	harness.AwaitGone(t, s, n.ports(), "goes")
 	n.replacePod("db-1")
 	other := n.allocations("db-1")["db-1"]
 	if other == pods["db-1"] {
@@ -179,8 +168,8 @@ func TestVersionSkew(t *testing.T) {
 	// Today's binary goes on where it was, and does what the earlier one could not do.
 	run("")
 	n.awaitGroups("both", "default", "web")
-	n.awaitGroupGone("goes")
-	n.awaitFloatingGone("goes")
+	harness.AwaitGone(t, s, n.groups(), "goes")
+	harness.AwaitGone(t, s, n.floatings(), "goes")
 	n.replacePod("db-1")
 	n.allocated(pods, "db-0", "db-1", "lone")
 	gone := []string{float, group, port, leads.FloatingIPID}
@@ -218,9 +207,7 @@ func TestVersionSkew(t *testing.T) {
 		t.Errorf("after the way back and forth, the objects are (-was +is):\n%s", diff)
 	}
 
-	if err := deployments.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Delete(t, deployments, "web")
 	s.remove("backend")
 	s.awaitGone("backend")
 }

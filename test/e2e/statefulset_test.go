@@ -8,9 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
@@ -28,29 +27,14 @@ func statefulSetOn(t *testing.T, namespace, name, declares string, replicas int3
 
 func editStatefulSet(t *testing.T, namespace, name, patch string) {
 	t.Helper()
-	_, err := kube.AppsV1().StatefulSets(namespace).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(patch),
-		metav1.PatchOptions{})
-	if err != nil {
-		t.Fatalf("editing StatefulSet %s: %v", name, err)
-	}
+	harness.Patch(t, kube.AppsV1().StatefulSets(namespace), name, patch)
 }
 
 func removeStatefulSet(t *testing.T, namespace, name string, policy metav1.DeletionPropagation) {
 	t.Helper()
-	err := kube.AppsV1().StatefulSets(namespace).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy})
-	if err != nil {
-		t.Fatalf("deleting StatefulSet %s: %v", name, err)
-	}
-	eventually(t, func() error {
-		_, err := kube.AppsV1().StatefulSets(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err != nil:
-			return err
-		}
-		return fmt.Errorf("StatefulSet %s is still there", name)
-	})
+	api := kube.AppsV1().StatefulSets(namespace)
+	harness.Delete(t, api, name, metav1.DeleteOptions{PropagationPolicy: &policy})
+	harness.AwaitGone(t, surroundings, api, name)
 }
 
 // whatPodsHave waits until as many Pods run, and gives what each has by its name: of each interface the port's id, the
@@ -92,19 +76,14 @@ func TestStatefulSetsKeepTheirPorts(t *testing.T) {
 	}
 	restart := func(name string) {
 		t.Helper()
-		was, err := kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if err == nil {
-			err = kube.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, func() error {
-			is, err := kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
-			if err == nil && is.UID == was.UID {
-				err = fmt.Errorf("Pod %s is the one of before", name)
+		pods := kube.CoreV1().Pods(namespace)
+		was := harness.Get(t, pods, name)
+		harness.Delete(t, pods, name)
+		harness.Await(t, surroundings, pods, name, func(is *corev1.Pod) error {
+			if is.UID == was.UID {
+				return fmt.Errorf("Pod %s is the one of before", name)
 			}
-			return err
+			return nil
 		})
 	}
 	restart("db-0")
@@ -128,8 +107,8 @@ func TestStatefulSetsKeepTheirPorts(t *testing.T) {
 	awaitPods(t, namespace, "", 1)
 	left := awaitPorts(t, c, namespace, id, 2)
 	for _, port := range left {
-		if !slices.ContainsFunc(had["db-0"], func(text string) bool { return strings.Contains(text, port.id()) }) {
-			t.Errorf("of the ports %v, %s is left", had, port.id())
+		if !slices.ContainsFunc(had["db-0"], func(text string) bool { return strings.Contains(text, port.ID()) }) {
+			t.Errorf("of the ports %v, %s is left", had, port.ID())
 		}
 	}
 

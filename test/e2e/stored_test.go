@@ -35,15 +35,13 @@ func TestStoredNetworkThatBreaksNewRule(t *testing.T) {
 	startController(t, "tenant")
 	c := open(t, "tenant")
 
-	stalled := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
-		cloudteamv1.ReasonRejected)
 	const why = "subnet fd00:0:b::/64 has ipv6AddressMode slaac and no ipv6RAMode"
-	wantMessage(t, stalled, why)
+	stalled := awaitSays(t, namespace, name, cloudteamv1.ConditionStalled, cloudteamv1.ReasonRejected, why)
 	network := stalled.Status.NetworkID
 	interfaces := func() (ids []string) {
 		t.Helper()
-		for _, p := range c.list("ports", "network_id="+network+"&device_owner=network:router_interface") {
-			ids = append(ids, p.id())
+		for _, p := range c.List("ports", "network_id="+network+"&device_owner=network:router_interface") {
+			ids = append(ids, p.ID())
 		}
 		slices.Sort(ids)
 		return ids
@@ -53,9 +51,9 @@ func TestStoredNetworkThatBreaksNewRule(t *testing.T) {
 		t.Errorf("ports for the router are %v, want one for each IP family", before)
 	}
 	// What the next attempts make right is made right, and they make nothing else.
-	c.update("networks", network, resource{"name": "renamed"})
+	c.Update("networks", network, resource{"name": "renamed"})
 	eventually(t, func() error {
-		if is := c.one("networks", "id="+network)["name"]; is != name {
+		if is := c.One("networks", "id="+network)["name"]; is != name {
 			return fmt.Errorf("the network's name is %v, want %s", is, name)
 		}
 		return nil

@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"crypto/tls"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -19,6 +17,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/policy"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -27,30 +26,18 @@ func TestMetricsAreForAccountsThatRBACAllows(t *testing.T) {
 	withProcesses(t)
 	namespace := newNamespace(t)
 	p := startController(t, "tenant", "--metrics-bind-address=127.0.0.1:0")
-	_, err := kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	harness.Create(t, kube.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace + "-metrics"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "network-controller-metrics-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "default"}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	token := func(account string) string {
 		request, err := kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account,
 			&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return request.Status.Token
 	}
-	other := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
-	if _, err := kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // self-signed
-	}}
-	defer client.CloseIdleConnections()
+	harness.Create(t, kube.CoreV1().ServiceAccounts(namespace), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
 	for _, c := range []struct {
 		token string
 		want  int
@@ -59,28 +46,11 @@ func TestMetricsAreForAccountsThatRBACAllows(t *testing.T) {
 		{"", http.StatusUnauthorized},
 	} {
 		eventually(t, func() error {
-			_, after, _ := strings.Cut(p.Log(), `"Serving metrics to callers that RBAC allows" address="`)
-			address, _, _ := strings.Cut(after, `"`)
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
-			if err != nil {
-				return err
+			status, body, err := p.Controller.(*harness.Process).GetMetrics(t.Context(), c.token)
+			if shows := strings.Contains(body, "workqueue_depth"); err == nil && (status != c.want || shows != (c.want == http.StatusOK)) {
+				err = fmt.Errorf("%d, metrics shown: %t, want %d", status, shows, c.want)
 			}
-			if c.token != "" {
-				request.Header.Set("Authorization", "Bearer "+c.token)
-			}
-			answer, err := client.Do(request)
-			if err != nil {
-				return err
-			}
-			defer answer.Body.Close()
-			body, err := io.ReadAll(answer.Body)
-			if err != nil {
-				return err
-			}
-			if shows := strings.Contains(string(body), "workqueue_depth"); answer.StatusCode != c.want || shows != (c.want == http.StatusOK) {
-				return fmt.Errorf("%d, metrics shown: %t, want %d", answer.StatusCode, shows, c.want)
-			}
-			return nil
+			return err
 		})
 	}
 }
@@ -147,9 +117,7 @@ func largeObjects(t *testing.T) int {
 		return 200
 	}
 	count, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return count
 }
 
@@ -218,9 +186,7 @@ func createPolicies(t *testing.T, count int) {
 	rules := strings.TrimSuffix(strings.Repeat("{}, ", 480), ", ")
 	content := "{podSelector: {}, policyTypes: [Ingress], ingress: [" + rules + "]}"
 	object, err := harness.Policy("team", "largest", "absent", content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if parsed, problems, _ := policy.Parse(object); len(problems) > 0 || len(parsed.In) < 480 {
 		t.Fatalf("the policy has %d rules: %q", len(parsed.In), problems)
 	}
@@ -245,25 +211,22 @@ func create(t *testing.T, annotations map[string]string, namespace, secrets stri
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.com/stay"}},
 		},
 	}
-	options, v1 := metav1.CreateOptions{}, networks.CloudteamV1()
-	others := []func(metav1.ObjectMeta) error{
-		func(meta metav1.ObjectMeta) error {
-			port := &cloudteamv1.NetworkPort{ObjectMeta: meta, Spec: on("absent")}
-			_, err := v1.NetworkPorts(namespace).Create(t.Context(), port, options)
-			return err
+	v1 := networks.CloudteamV1()
+	others := []func(metav1.ObjectMeta){
+		func(meta metav1.ObjectMeta) {
+			harness.Create(t, v1.NetworkPorts(namespace), &cloudteamv1.NetworkPort{ObjectMeta: meta, Spec: on("absent")})
 		},
-		func(meta metav1.ObjectMeta) error {
-			_, err := kube.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: meta, Spec: pod.Spec}, options)
-			return err
+		func(meta metav1.ObjectMeta) {
+			harness.Create(t, kube.CoreV1().Pods(namespace), &corev1.Pod{ObjectMeta: meta, Spec: pod.Spec})
 		},
-		func(meta metav1.ObjectMeta) error {
-			deployment := &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
-				Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pod,
-			}}
-			_, err := kube.AppsV1().Deployments(namespace).Create(t.Context(), deployment, options)
-			return err
+		func(meta metav1.ObjectMeta) {
+			harness.Create(t, kube.AppsV1().Deployments(namespace), &appsv1.Deployment{
+				ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+					Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pod,
+				},
+			})
 		},
-		func(meta metav1.ObjectMeta) error {
+		func(meta metav1.ObjectMeta) {
 			group := &cloudteamv1.SecurityGroup{ObjectMeta: meta}
 			for port := range int32(64) {
 				group.Spec.Rules = append(group.Spec.Rules, cloudteamv1.SecurityGroupRule{
@@ -271,38 +234,31 @@ func create(t *testing.T, annotations map[string]string, namespace, secrets stri
 					RemoteGroup: fmt.Sprintf("%0128d", port),
 				})
 			}
-			_, err := v1.SecurityGroups(namespace).Create(t.Context(), group, options)
-			return err
+			harness.Create(t, v1.SecurityGroups(namespace), group)
 		},
-		func(meta metav1.ObjectMeta) error {
+		func(meta metav1.ObjectMeta) {
 			floating := &cloudteamv1.FloatingIP{ObjectMeta: meta}
 			floating.Spec.ExternalNetwork = "absent"
-			_, err := v1.FloatingIPs(namespace).Create(t.Context(), floating, options)
-			return err
+			harness.Create(t, v1.FloatingIPs(namespace), floating)
 		},
-		func(meta metav1.ObjectMeta) error {
+		func(meta metav1.ObjectMeta) {
 			meta.Annotations = maps.Clone(annotations)
 			meta.Annotations[cloudteamv1.AnnotationFloatingIP] = "absent"
-			_, err := kube.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{ObjectMeta: meta,
-				Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}}, options)
-			return err
+			harness.Create(t, kube.CoreV1().Services(namespace), &corev1.Service{ObjectMeta: meta,
+				Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}})
 		},
 	}
 	for n := range count {
 		meta := metav1.ObjectMeta{Name: fmt.Sprint("large-", n), Annotations: annotations}
-		var err error
 		if n%2 == 0 {
-			_, err = v1.Networks(namespace).Create(t.Context(), &cloudteamv1.Network{ObjectMeta: meta, Spec: largest()}, options)
+			harness.Create(t, v1.Networks(namespace), &cloudteamv1.Network{ObjectMeta: meta, Spec: largest()})
 		} else {
-			err = others[n/2%len(others)](meta)
+			others[n/2%len(others)](meta)
 		}
-		if err == nil && n%4 == 0 {
-			_, err = kube.CoreV1().Secrets(secrets).Create(t.Context(), &corev1.Secret{
+		if n%4 == 0 {
+			harness.Create(t, kube.CoreV1().Secrets(secrets), &corev1.Secret{
 				ObjectMeta: meta, Data: map[string][]byte{"large": make([]byte, 256<<10)},
-			}, options)
-		}
-		if err != nil {
-			t.Fatal(err)
+			})
 		}
 	}
 }

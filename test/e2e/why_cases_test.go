@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // What the questions are about, and how chains begin.
@@ -39,7 +39,7 @@ func networkCases() map[string]reasonCase {
 		cloudteamv1.ReasonAvailable: {func(w *trouble) { w.ready() }, theNetwork, "", "the Network is Ready (Available)"},
 		cloudteamv1.ReasonDriftDetected: {func(w *trouble) {
 			w.ready(func(s *cloudteamv1.NetworkSpec) { s.DriftPolicy = cloudteamv1.DriftPolicyReport })
-			w.tenant.update("subnets", get(w.T, w.ns, w.net).Status.Subnets[0].ID,
+			w.tenant.Update("subnets", get(w.T, w.ns, w.net).Status.Subnets[0].ID,
 				resource{"dns_nameservers": []string{"192.168.0.53"}})
 		}, theNetwork, ofTheNetwork + "DriftDetected", "Undo the change there"},
 		cloudteamv1.ReasonPaused: {func(w *trouble) {
@@ -59,18 +59,15 @@ func networkCases() map[string]reasonCase {
 			w.ready()
 			applyPort(w.T, w.ns, "port", on(w.net))
 			awaitPortReady(w.T, w.ns, "port")
-			err := networks.CloudteamV1().Networks(w.ns).Delete(w.Context(), w.net, metav1.DeleteOptions{})
-			if err != nil {
-				w.Fatal(err)
-			}
+			harness.Delete(w.T, networks.CloudteamV1().Networks(w.ns), w.net)
 		}, theNetwork, ofTheNetwork + "InUse > NetworkPort NS/port Uses", "Delete it"},
 		cloudteamv1.ReasonBlocked: {func(w *trouble) {
 			id := w.ready()
-			w.tenant.create("subnets", resource{"network_id": id, "ip_version": 4, "cidr": "10.44.0.0/24"})
+			w.tenant.Create("subnets", resource{"network_id": id, "ip_version": 4, "cidr": "10.44.0.0/24"})
 			edit(w.T, w.ns, w.net, `{"additionalSubnets":[{"cidr":"10.44.0.0/16"}]}`)
 		}, theNetwork, ofTheNetwork + "Blocked", "Remove the subnet"},
 		cloudteamv1.ReasonOwnershipLost: {func(w *trouble) {
-			w.tenant.update("networks", w.ready(), resource{"description": "mine"})
+			w.tenant.Update("networks", w.ready(), resource{"description": "mine"})
 		}, theNetwork, ofTheNetwork + "OwnershipLost", "Write the marker"},
 		cloudteamv1.ReasonAddressesLow: {func(w *trouble) {
 			w.ready(oneAddress)
@@ -99,7 +96,7 @@ func importCases() map[string]reasonCase {
 		}, theNetwork, ofTheNetwork + "ImportNotFound", "spec.import.id"},
 		cloudteamv1.ReasonImportMismatch: {func(w *trouble) {
 			id, subnet := handMade(w.T, w.tenant, w.net+"-by-hand", nil)
-			w.tenant.update("subnets", subnet, resource{"dns_nameservers": []string{"192.168.0.53"}})
+			w.tenant.Update("subnets", subnet, resource{"dns_nameservers": []string{"192.168.0.53"}})
 			w.network(imports(id))
 		}, theNetwork, ofTheNetwork + "ImportMismatch", "spec.import.overwrite"},
 		cloudteamv1.ReasonAlreadyOwned: {func(w *trouble) {
@@ -174,11 +171,7 @@ func classCases() map[string]reasonCase {
 			w.network(w.class(cloudteamv1.NetworkClassSpec{AllowedRanges: []string{"192.168.0.0/16"}}),
 				func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(9000)) })
 			awaitReason(w.T, w.ns, w.net, cloudteamv1.ReasonRejected, "")
-			_, err := networks.CloudteamV1().NetworkClasses().Patch(w.Context(), w.ns, types.MergePatchType,
-				[]byte(`{"spec":{"allowedRanges":["10.0.0.0/8"]}}`), metav1.PatchOptions{})
-			if err != nil {
-				w.Fatal(err)
-			}
+			harness.Patch(w.T, networks.CloudteamV1().NetworkClasses(), w.ns, `{"spec":{"allowedRanges":["10.0.0.0/8"]}}`)
 		}, theNetwork, ofTheNetwork + "ForbiddenByClass > NetworkClass NS Class", "Change the field"},
 		cloudteamv1.ReasonClassNotFound: {func(w *trouble) {
 			w.network(func(s *cloudteamv1.NetworkSpec) { s.ClassName = "no-such-class" })
@@ -296,9 +289,9 @@ func makeExternal(administrator *cloud) {
 	administrator.t.Helper()
 	const first, other = "203.0.113.2", "203.0.113.250"
 	for name, last := range map[string]string{theOutside: other, theOther: other, theFull: first, theTaken: first} {
-		made := administrator.create("networks", resource{"name": name, "router:external": true})
-		administrator.create("subnets", resource{
-			"network_id": made.id(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
+		made := administrator.Create("networks", resource{"name": name, "router:external": true})
+		administrator.Create("subnets", resource{
+			"network_id": made.ID(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
 			"allocation_pools": []resource{{"start": first, "end": last}},
 		})
 	}
@@ -346,13 +339,10 @@ func (w *trouble) floats(external string) {
 // address creates the FloatingIP "public" of an external network, for the NetworkPort "port".
 func (w *trouble) address(external string) {
 	w.Helper()
-	_, err := networks.CloudteamV1().FloatingIPs(w.ns).Create(w.Context(), &cloudteamv1.FloatingIP{
+	harness.Create(w.T, networks.CloudteamV1().FloatingIPs(w.ns), &cloudteamv1.FloatingIP{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "public"},
 		Spec:       cloudteamv1.FloatingIPSpec{ExternalNetwork: external, PortName: "port"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	})
 }
 
 // furtherCase is one more case of a Reason.
@@ -392,8 +382,8 @@ func floatingIPCases() map[string]furtherCase {
 			w.ready(leadsTo(theOutside))
 			applyPort(w.T, w.ns, "port", on(w.net))
 			port := awaitPortReady(w.T, w.ns, "port").Status.PortID
-			network := w.tenant.one("networks", "name="+theOutside).id()
-			w.tenant.create("floatingips", resource{"floating_network_id": network, "port_id": port})
+			network := w.tenant.One("networks", "name="+theOutside).ID()
+			w.tenant.Create("floatingips", resource{"floating_network_id": network, "port_id": port})
 			editPort(w.T, w.ns, "port", `{"floatingIP":{"externalNetwork":"`+theOutside+`"}}`)
 		}, thePort, ofThePort + "AddressInUse > " + ofThePort + "FloatingIPTaken", "Remove that floating IP"}},
 		"somebody took it away, and it was repaired": {reason: cloudteamv1.ReasonAvailable, reasonCase: reasonCase{func(w *trouble) {
@@ -401,9 +391,9 @@ func floatingIPCases() map[string]furtherCase {
 			w.floats(theOutside)
 			port := awaitPortReady(w.T, w.ns, "port")
 			id := port.Status.FloatingIP.ID
-			w.tenant.update("floatingips", id, resource{"port_id": nil})
+			w.tenant.Update("floatingips", id, resource{"port_id": nil})
 			eventually(w.T, func() error {
-				if leads := w.tenant.one("floatingips", "id="+id)["port_id"]; leads != port.Status.PortID {
+				if leads := w.tenant.One("floatingips", "id="+id)["port_id"]; leads != port.Status.PortID {
 					return fmt.Errorf("it leads to %v, want port %s", leads, port.Status.PortID)
 				}
 				return nil
@@ -442,8 +432,8 @@ func floatingIPCases() map[string]furtherCase {
 		}, theAddress, ofTheAddress + "Rejected > " + ofTheNetwork + "NoRouter", "spec.portName of the FloatingIP"}},
 		"the external network of a FloatingIP has no address left": {reason: cloudteamv1.ReasonAddressesExhausted,
 			reasonCase: reasonCase{func(w *trouble) {
-				network := w.tenant.one("networks", "name="+theTaken).id()
-				w.tenant.create("floatingips", resource{"floating_network_id": network})
+				network := w.tenant.One("networks", "name="+theTaken).ID()
+				w.tenant.Create("floatingips", resource{"floating_network_id": network})
 				w.address(theTaken)
 			}, theAddress, ofTheAddress + "AddressesExhausted", "added to the external network"}},
 		"the port of a FloatingIP has a floating IP of its own": {reason: cloudteamv1.ReasonAddressInUse, reasonCase: reasonCase{func(w *trouble) {

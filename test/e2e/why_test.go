@@ -20,7 +20,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
@@ -28,6 +27,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -225,27 +225,19 @@ func (w *trouble) class(spec cloudteamv1.NetworkClassSpec) func(*cloudteamv1.Net
 	w.Helper()
 	classes := networks.CloudteamV1().NetworkClasses()
 	class := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{Name: w.ns}, Spec: spec}
-	if _, err := classes.Create(w.Context(), class, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() {
-		if err := classes.Delete(contextOf(w.T), w.ns, metav1.DeleteOptions{}); err != nil {
-			w.Error(err)
-		}
-	})
+	harness.Create(w.T, classes, class)
+	w.Cleanup(func() { harness.Delete(w.T, classes, w.ns) })
 	return func(s *cloudteamv1.NetworkSpec) { s.ClassName = w.ns }
 }
 
 // pod creates the Pod "bare", after changes.
 func (w *trouble) pod(declares string, changes ...func(*corev1.Pod)) {
 	w.Helper()
-	pod := podOn("bare", declares)
+	pod := harness.PodOn("bare", declares)
 	for _, change := range changes {
 		change(pod)
 	}
-	if _, err := kube.CoreV1().Pods(w.ns).Create(w.Context(), pod, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	harness.Create(w.T, kube.CoreV1().Pods(w.ns), pod)
 }
 
 // refuseAllocations has an admission policy of somebody else refuse what the controller writes on the Pods.
@@ -263,26 +255,17 @@ func (w *trouble) refuseAllocations() {
 	policy.Spec.Validations = []admissionv1.Validation{{
 		Expression: "!('" + cloudteamv1.AnnotationAllocations + "' in object.metadata.?annotations.orValue({}))",
 	}}
-	if _, err := policies.ValidatingAdmissionPolicies().Create(w.Context(), policy, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	harness.Create(w.T, policies.ValidatingAdmissionPolicies(), policy)
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: w.ns}}
 	binding.Spec.PolicyName = w.ns
 	binding.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Deny}
-	_, err := policies.ValidatingAdmissionPolicyBindings().Create(w.Context(), binding, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	harness.Create(w.T, policies.ValidatingAdmissionPolicyBindings(), binding)
 	w.Cleanup(func() {
-		err := errors.Join(
-			policies.ValidatingAdmissionPolicyBindings().Delete(contextOf(w.T), w.ns, metav1.DeleteOptions{}),
-			policies.ValidatingAdmissionPolicies().Delete(contextOf(w.T), w.ns, metav1.DeleteOptions{}))
-		if err != nil {
-			w.Error(err)
-		}
+		harness.Delete(w.T, policies.ValidatingAdmissionPolicyBindings(), w.ns)
+		harness.Delete(w.T, policies.ValidatingAdmissionPolicies(), w.ns)
 	})
 	eventually(w.T, func() error {
-		probe := podOn("probe", w.net)
+		probe := harness.PodOn("probe", w.net)
 		probe.Annotations[cloudteamv1.AnnotationAllocations] = "[]"
 		_, err := kube.CoreV1().Pods(w.ns).Create(w.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil {
@@ -299,30 +282,21 @@ func (w *trouble) onHost(host string) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 		cloudteamv1.AnnotationDataplane: "ovn", cloudteamv1.AnnotationDataplaneHost: host,
 	}}}
-	if _, err := kube.CoreV1().Nodes().Create(w.Context(), node, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() {
-		if err := kube.CoreV1().Nodes().Delete(contextOf(w.T), name, metav1.DeleteOptions{}); err != nil {
-			w.Error(err)
-		}
-	})
+	harness.Create(w.T, kube.CoreV1().Nodes(), node)
+	w.Cleanup(func() { harness.Delete(w.T, kube.CoreV1().Nodes(), name) })
 	awaitGate(w.T, w.ns)
 	w.ready()
 	w.pod(w.net, func(p *corev1.Pod) { p.Spec.SchedulerName = "nobody" })
-	eventually(w.T, func() error {
-		pod, err := kube.CoreV1().Pods(w.ns).Get(w.Context(), "bare", metav1.GetOptions{})
-		if err == nil && len(pod.Spec.SchedulingGates) > 0 {
-			err = fmt.Errorf("the Pod waits: %s", asJSON(pod.Status))
+	harness.Await(w.T, surroundings, kube.CoreV1().Pods(w.ns), "bare", func(pod *corev1.Pod) error {
+		if len(pod.Spec.SchedulingGates) > 0 {
+			return fmt.Errorf("the Pod waits: %s", asJSON(pod.Status))
 		}
-		return err
+		return nil
 	})
 	err := kube.CoreV1().Pods(w.ns).Bind(w.Context(), &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: "bare"}, Target: corev1.ObjectReference{Kind: "Node", Name: name},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	expect.NoError(w, err)
 }
 
 // handMade makes a network and a subnet in Neutron as example() declares them, under names of their own, and removes
@@ -331,28 +305,13 @@ func handMade(t *testing.T, c *cloud, name string, more resource) (network, subn
 	t.Helper()
 	body := resource{"name": name}
 	maps.Copy(body, more)
-	network = c.create("networks", body).id()
-	t.Cleanup(func() { _, _ = c.client.Delete(contextOf(t), c.client.ServiceURL("networks", network), nil) })
-	subnet = c.create("subnets", resource{
+	network = c.Create("networks", body).ID()
+	t.Cleanup(func() { _, _ = c.Client.Delete(contextOf(t), c.Client.ServiceURL("networks", network), nil) })
+	subnet = c.Create("subnets", resource{
 		"network_id": network, "name": name + "-subnet", "description": "by hand", "ip_version": 4,
 		"cidr": "192.168.0.0/16",
-	}).id()
+	}).ID()
 	return network, subnet
-}
-
-// awaitReason waits until Ready has a reason and a message that contains a text.
-func awaitReason(t *testing.T, namespace, name, reason, text string) *cloudteamv1.Network {
-	t.Helper()
-	var object *cloudteamv1.Network
-	eventually(t, func() error {
-		object = get(t, namespace, name)
-		ready := meta.FindStatusCondition(object.Status.Conditions, cloudteamv1.ConditionReady)
-		if ready == nil || ready.Reason != reason || !strings.Contains(ready.Message, text) {
-			return fmt.Errorf("want %s with %q, have %s", reason, text, asJSON(object.Status))
-		}
-		return nil
-	})
-	return object
 }
 
 // faultyClouds serves an emulator with projects of its own: without a fault, and with one each. It gives the
@@ -406,9 +365,7 @@ func faultyClouds(t *testing.T) (clouds string, faulty map[string]string, endpoi
 		listener := serve(t, server, name, middleware)
 		endpoints = append(endpoints, listener.URL)
 		file := filepath.Join(dir, name+".yaml")
-		if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600))
 		return file
 	}
 	clouds, faulty = at("clouds", nil), map[string]string{}
@@ -425,7 +382,7 @@ func faultyClouds(t *testing.T) (clouds string, faulty map[string]string, endpoi
 	}
 	for name, quota := range map[string]string{"poor": "network", "inward": "floatingip"} {
 		faulty[name] = clouds
-		openFile(t, clouds, "admin").PutQuotas(openFile(t, clouds, name).project, map[string]int{quota: 0})
+		openFile(t, clouds, "admin").PutQuotas(openFile(t, clouds, name).Project, map[string]int{quota: 0})
 	}
 	return clouds, faulty, endpoints
 }
@@ -433,14 +390,10 @@ func faultyClouds(t *testing.T) (clouds string, faulty map[string]string, endpoi
 // apiReasons are the constants of the API whose names begin with Reason.
 func apiReasons(t *testing.T) (reasons []string) {
 	files, err := filepath.Glob("../../pkg/apis/cloudteam/v1/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(spec.Names[0].Name, "Reason") {
 				reasons = append(reasons, strings.Trim(spec.Values[0].(*ast.BasicLit).Value, `"`))

@@ -7,6 +7,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // deletionsByHand are people who delete in Neutron what is the controller's.
@@ -94,14 +95,10 @@ func (w *world) removeByHand(network string) {
 // awaitAnotherNetwork waits until a Network is Ready with a network of another id.
 func (w *world) awaitAnotherNetwork(short, was string) {
 	w.t.Helper()
-	w.await(func() error {
-		object, err := w.getNetwork(w.namespace, short)
-		if err == nil {
-			err = notReady("Network "+short, object.Generation, object.Status.ResourceStatus)
+	harness.Await(w.t, w, w.api().Networks(w.namespace), w.name(short), func(n *cloudteamv1.Network) error {
+		if n.Status.NetworkID == was || n.Status.NetworkID == "" {
+			return fmt.Errorf("Network %s still shows network %q", short, n.Status.NetworkID)
 		}
-		if err == nil && (object.Status.NetworkID == was || object.Status.NetworkID == "") {
-			err = fmt.Errorf("Network %s still shows network %q", short, object.Status.NetworkID)
-		}
-		return err
+		return harness.Ready(n)
 	})
 }

@@ -9,15 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // otherReason is nil where conditions say of an object that it is not Ready for a reason, and beside it what stands for
 // that: ConditionReconciling or ConditionStalled.
-func otherReason(what string, status cloudteamv1.ResourceStatus, abnormal, reason string) error {
-	ready := meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionReady)
+func otherReason(object metav1.Object, abnormal, reason string) error {
+	conditions := harness.StatusOf(object).Conditions
+	ready := meta.FindStatusCondition(conditions, cloudteamv1.ConditionReady)
 	if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != reason ||
-		!meta.IsStatusConditionTrue(status.Conditions, abnormal) {
-		return fmt.Errorf("%s is not %s for the reason %s: %+v", what, abnormal, reason, status.Conditions)
+		!meta.IsStatusConditionTrue(conditions, abnormal) {
+		return fmt.Errorf("%s is not %s for the reason %s: %+v", object.GetName(), abnormal, reason, conditions)
 	}
 	return nil
 }
@@ -26,35 +29,23 @@ func otherReason(what string, status cloudteamv1.ResourceStatus, abnormal, reaso
 // tells of it.
 func (w *world) awaitReason(short, abnormal, reason string) (message string) {
 	w.t.Helper()
-	w.await(func() error {
-		object, err := w.getNetwork(w.namespace, short)
-		if err == nil {
-			err = otherReason("Network "+short, object.Status.ResourceStatus, abnormal, reason)
-		}
-		if err == nil {
-			message = meta.FindStatusCondition(object.Status.Conditions, cloudteamv1.ConditionReady).Message
-		}
-		return err
-	})
-	w.awaitEvent(w.name(short), reason, message)
+	return awaitsReason(w, w.api().Networks(w.namespace), w.name(short), abnormal, reason)
+}
+
+func awaitsReason[T metav1.Object](
+	w *world, api harness.Getter[T], name, abnormal, reason string,
+) (message string) {
+	w.t.Helper()
+	object := harness.Await(w.t, w, api, name, func(object T) error { return otherReason(object, abnormal, reason) })
+	message = meta.FindStatusCondition(harness.StatusOf(object).Conditions, cloudteamv1.ConditionReady).Message
+	w.awaitEvent(name, reason, message)
 	return message
 }
 
 // awaitPortReason is awaitReason for a NetworkPort.
-func (w *world) awaitPortReason(name, abnormal, reason string) (message string) {
+func (w *world) awaitPortReason(name, abnormal, reason string) {
 	w.t.Helper()
-	w.await(func() error {
-		object, err := w.getPort(name)
-		if err == nil {
-			err = otherReason("NetworkPort "+name, object.Status.ResourceStatus, abnormal, reason)
-		}
-		if err == nil {
-			message = meta.FindStatusCondition(object.Status.Conditions, cloudteamv1.ConditionReady).Message
-		}
-		return err
-	})
-	w.awaitEvent(name, reason, message)
-	return message
+	awaitsReason(w, w.portClient(), name, abnormal, reason)
 }
 
 // events are the messages of the Events about an object that have a reason.
@@ -64,9 +55,7 @@ func (w *world) events(object, reason string) []string {
 	all, err := w.around.Kube.CoreV1().Events(w.namespace).List(w.t.Context(), metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.name", object).String(),
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	var messages []string
 	for _, event := range all.Items {
 		if event.Reason == reason {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 	"cloudteam.ztgame.com/network-controller/test/specs"
@@ -57,9 +58,7 @@ func (w *world) liveDrawn() {
 	}
 	for i, spec := range wanted {
 		patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": spec}})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		expect.NoError(w.t, err)
 		w.patchNetworkAs(types.JSONPatchType, drawnName(i), patch)
 	}
 	for i := range wanted {

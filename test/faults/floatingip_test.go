@@ -76,36 +76,26 @@ func floatingIPs() course {
 // addOutside makes an external network for the world, and gives its id.
 func (w *world) addOutside() string {
 	w.t.Helper()
-	administrator := harness.Open(w.t, w.around.CloudsFile, "admin")
-	n := administrator.Create("networks", harness.Resource{"name": w.name("outside"), "router:external": true})
-	administrator.Create("subnets", harness.Resource{
-		"network_id": n.ID(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
-	})
-	return n.ID()
+	return harness.Open(w.t, w.around.CloudsFile, "admin").CreateOutside(w.name("outside")).ID()
 }
 
 // awaitFloatingIP waits until a port is Ready, and the only floating IP of ours leads to it, and gives it as the status
 // shows it.
-func (w *world) awaitFloatingIP(port string) (shown cloudteamv1.PortFloatingIPStatus) {
+func (w *world) awaitFloatingIP(port string) cloudteamv1.PortFloatingIPStatus {
 	w.t.Helper()
-	w.await(func() error {
-		object, err := w.getPort(port)
-		if err != nil {
-			return err
-		}
-		if err := notReady("NetworkPort "+port, object.Generation, object.Status.ResourceStatus); err != nil {
+	return *harness.Await(w.t, w, w.portClient(), port, func(object *cloudteamv1.NetworkPort) error {
+		if err := harness.Ready(object); err != nil {
 			return err
 		}
 		is := w.ours()["floatingips"]
-		if object.Status.FloatingIP == nil || len(is) != 1 {
-			return fmt.Errorf("the status shows %v, and there are %v, want one", object.Status.FloatingIP, is)
+		shown := object.Status.FloatingIP
+		if shown == nil || len(is) != 1 {
+			return fmt.Errorf("the status shows %v, and there are %v, want one", shown, is)
 		}
-		shown = *object.Status.FloatingIP
 		if is[0].ID() != shown.ID || is[0]["floating_ip_address"] != shown.Address ||
 			is[0]["port_id"] != object.Status.PortID || is[0]["fixed_ip_address"] != addressP {
 			return fmt.Errorf("the status shows %+v, and the floating IP is %v", shown, is[0])
 		}
 		return nil
-	})
-	return shown
+	}).Status.FloatingIP
 }

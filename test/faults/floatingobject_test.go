@@ -6,9 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
@@ -50,19 +49,19 @@ func floatingObjects() course {
 				}
 			}
 			w.createPort("q", "a", "10.1.0.11", "fa:16:3e:0a:01:0b")
-			w.patchFloating("f", `{"spec":{"portName":"q"}}`)
+			harness.Patch(w.t, w.floatingClient(), "f", `{"spec":{"portName":"q"}}`)
 			keeps("it moved", "f", w.awaitPort("q").Status.PortID, address)
-			w.cloud.Update("floatingips", w.getFloating("f").Status.FloatingIPID, harness.Resource{"port_id": nil})
+			w.cloud.Update("floatingips", harness.Get(w.t, w.floatingClient(), "f").Status.FloatingIPID, harness.Resource{"port_id": nil})
 			keeps("somebody took it away", "f", w.awaitPort("q").Status.PortID, address)
 			w.cloud.Remove("ports", w.awaitPort("q").Status.PortID)
 			w.await(func() error { // the status shows the old port until the next audit
-				if left := w.getFloating("f").Status.PortID; len(w.cloud.List("ports", "id="+left)) == 0 {
+				if left := harness.Get(w.t, w.floatingClient(), "f").Status.PortID; len(w.cloud.List("ports", "id="+left)) == 0 {
 					return fmt.Errorf("the status shows port %s, which is gone", left)
 				}
 				return nil
 			})
 			keeps("somebody deleted the port", "f", w.awaitPort("q").Status.PortID, address)
-			w.patchFloating("f", `{"spec":{"portName":null}}`)
+			harness.Patch(w.t, w.floatingClient(), "f", `{"spec":{"portName":null}}`)
 			keeps("it leads nowhere", "f", "", address)
 
 			w.createService("web", outside)
@@ -72,18 +71,17 @@ func floatingObjects() course {
 			to := w.awaitBackend("y")
 			w.kill("x")
 			keeps("its Pod died", "web", to, address)
-			w.patchService("web", `{"metadata":{"annotations":{"`+cloudteamv1.AnnotationFloatingIP+`":null}}}`)
+			harness.Patch(w.t, w.serviceClient(), "web", `{"metadata":{"annotations":{"`+cloudteamv1.AnnotationFloatingIP+`":null}}}`)
 			w.awaitFloatingGone("web")
 			w.kill("y")
 
-			w.deleteFloating("f")
+			harness.Delete(w.t, w.floatingClient(), "f")
 			w.awaitFloatingGone("f")
 			w.deletePort("p")
 			w.deletePort("q")
 			w.awaitPortGone("p")
 			w.awaitPortGone("q")
-			w.deleteNetwork(w.namespace, "a")
-			w.awaitNetworkGone(w.namespace, "a")
+			w.removeNetwork("a")
 			w.hold(state{})
 			if left := w.ours()["floatingips"]; len(left) > 0 {
 				w.t.Errorf("floating IPs are left: %v", left)
@@ -100,49 +98,15 @@ func (w *world) createFloating(name, outside, port string) {
 	w.t.Helper()
 	f := &cloudteamv1.FloatingIP{ObjectMeta: w.meta(w.namespace, name)}
 	f.Spec = cloudteamv1.FloatingIPSpec{ExternalNetwork: outside, PortName: port}
-	_, err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Create(w.t.Context(), f, metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatalf("creating FloatingIP %s: %v", name, err)
-	}
-}
-
-func (w *world) getFloating(name string) *cloudteamv1.FloatingIP {
-	w.t.Helper()
-	f, err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return f
-}
-
-func (w *world) patchFloating(name, patch string) {
-	w.t.Helper()
-	_, err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Patch(
-		w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		w.t.Fatalf("editing FloatingIP %s: %v", name, err)
-	}
-}
-
-func (w *world) deleteFloating(name string) {
-	w.t.Helper()
-	err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Delete(
-		w.t.Context(), name, metav1.DeleteOptions{})
-	if err != nil {
-		w.t.Fatalf("deleting FloatingIP %s: %v", name, err)
-	}
+	harness.Create(w.t, w.floatingClient(), f)
 }
 
 // awaitLeads waits until a FloatingIP is Ready, and its only floating IP leads to a port, or nowhere for "". It gives
 // the address.
 func (w *world) awaitLeads(name, port string) (address string) {
 	w.t.Helper()
-	w.await(func() error {
-		f, err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if err := notReady("FloatingIP "+name, f.Generation, f.Status.ResourceStatus); err != nil {
+	return harness.Await(w.t, w, w.floatingClient(), name, func(f *cloudteamv1.FloatingIP) error {
+		if err := harness.Ready(f); err != nil {
 			return err
 		}
 		marker := "[owner=" + w.cluster + "/" + string(f.UID) + "]"
@@ -155,21 +119,17 @@ func (w *world) awaitLeads(name, port string) (address string) {
 			f.Status.PortID != port {
 			return fmt.Errorf("the status shows %+v, and the floating IP is %v, want it to lead to %q", f.Status, is[0], port)
 		}
-		address = f.Status.Address
 		return nil
-	})
-	return address
+	}).Status.Address
 }
 
 func (w *world) awaitFloatingGone(name string) {
 	w.t.Helper()
-	w.await(func() error {
-		f, err := w.around.Networks.CloudteamV1().FloatingIPs(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("FloatingIP %s is still there: %w, %+v", name, err, f.Status)
-	})
+	harness.AwaitGone(w.t, w, w.floatingClient(), name)
+}
+
+func (w *world) serviceClient() corev1client.ServiceInterface {
+	return w.around.Kube.CoreV1().Services(w.namespace)
 }
 
 // createService creates a Service with a floating IP. It selects the Pods with app=web.
@@ -181,19 +141,7 @@ func (w *world) createService(name, outside string) {
 	s.Spec = corev1.ServiceSpec{
 		Selector: map[string]string{"app": "web"}, ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}},
 	}
-	_, err := w.around.Kube.CoreV1().Services(w.namespace).Create(w.t.Context(), s, metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatalf("creating Service %s: %v", name, err)
-	}
-}
-
-func (w *world) patchService(name, patch string) {
-	w.t.Helper()
-	_, err := w.around.Kube.CoreV1().Services(w.namespace).Patch(
-		w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		w.t.Fatalf("editing Service %s: %v", name, err)
-	}
+	harness.Create(w.t, w.serviceClient(), s)
 }
 
 // createBackend creates a Pod on Network a, with app=web.
@@ -201,23 +149,19 @@ func (w *world) createBackend(name string) {
 	w.t.Helper()
 	p := harness.PodOn(name, w.name("a"))
 	p.Labels = map[string]string{"app": "web"}
-	if _, err := w.around.Kube.CoreV1().Pods(w.namespace).Create(w.t.Context(), p, metav1.CreateOptions{}); err != nil {
-		w.t.Fatalf("creating Pod %s: %v", name, err)
-	}
+	harness.Create(w.t, w.podClient(), p)
 }
 
 // awaitBackend waits until a Pod runs, and gives the id of its port.
 func (w *world) awaitBackend(name string) (port string) {
 	w.t.Helper()
-	w.await(func() error {
-		p, err := w.around.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
-		if err == nil && p.Status.Phase != corev1.PodRunning {
-			err = fmt.Errorf("Pod %s is %s: %+v", name, p.Status.Phase, p.Status.Conditions)
-		}
-		if err == nil {
-			port = harness.AllocationsOf(w.t, p)[0].PortID
-		}
-		return err
-	})
-	return port
+	return harness.AllocationsOf(w.t, harness.Await(w.t, w, w.podClient(), name, runs))[0].PortID
+}
+
+// runs is nil where a Pod runs.
+func runs(p *corev1.Pod) error {
+	if p.Status.Phase != corev1.PodRunning {
+		return fmt.Errorf("Pod %s is %s: %+v", p.Name, p.Status.Phase, p.Status.Conditions)
+	}
+	return nil
 }

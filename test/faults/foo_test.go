@@ -7,9 +7,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
+	foosv1alpha1 "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/samplecontroller/v1alpha1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -22,7 +23,12 @@ func TestFoos(t *testing.T) {
 	}
 	want := foos().undisturbed(t)
 	testCrashes(t, foos(), want)
-	testCutWatches(t, want)
+	foos().testScenarios(t, map[string]scenario{"every watch is cut at each of the first writes": {
+		prepare: func(w *world) {
+			w.kube.Break(func(c proxy.Call) bool { return c.Write > 0 }, 5, proxy.Meanwhile(func() { w.kube.Cut(always) }))
+		},
+		live: func(w *world) { foos().live(w, want) },
+	}}, byItself)
 }
 
 // letFoosAudit gives the account of config/foo the controller's rights, too.
@@ -30,16 +36,13 @@ func letFoosAudit(t *testing.T) {
 	t.Helper()
 	// The silence in the end is told by Neutron's audits, for which the account of config/foo lacks the rights.
 	for _, role := range []string{harness.AccountName, harness.AccountName + "-cluster"} {
-		_, err := surroundings.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		harness.Create(t, surroundings.Kube.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "faults-foos-" + role},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects: []rbacv1.Subject{{
 				Kind: rbacv1.ServiceAccountKind, Namespace: harness.AccountName, Name: harness.FooAccountName,
 			}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		})
 	}
 }
 
@@ -57,19 +60,20 @@ func foos() course {
 		sparsely: 4,
 		prepare: func(w *world) {
 			w.arguments = append(w.arguments, "--controllers=foo")
-			if err := harness.ActAs(w.kubeconfig, w.around.FooKubeconfig); err != nil {
-				w.t.Fatal(err)
-			}
+			expect.NoError(w.t, harness.ActAs(w.kubeconfig, w.around.FooKubeconfig))
 			w.secrets.AddAccount(w.t, w.around.FooKubeconfig)
 		},
 		live: func(w *world, _ reference) state {
-			w.createFoo(2)
+			harness.Create(w.t, w.fooClient(), &v1alpha1.Foo{
+				ObjectMeta: metav1.ObjectMeta{Name: fooName},
+				Spec:       v1alpha1.FooSpec{DeploymentName: fooName, Replicas: new(int32(2))},
+			})
 			w.awaitFoo(fooName, 2)
 			w.scale(fooName, 4)
 			w.awaitFoo(fooName, 2)
-			w.patchFoo(`{"spec":{"deploymentName":"renamed"}}`)
+			harness.Patch(w.t, w.fooClient(), fooName, `{"spec":{"deploymentName":"renamed"}}`)
 			w.awaitFoo("renamed", 2)
-			w.patchFoo(`{"spec":{"replicas":1}}`)
+			harness.Patch(w.t, w.fooClient(), fooName, `{"spec":{"replicas":1}}`)
 			w.awaitFoo("renamed", 1)
 			w.awaitSilence()
 			if err := w.foo("renamed", 1); err != nil {
@@ -82,39 +86,8 @@ func foos() course {
 	}
 }
 
-// testCutWatches lives a Foo's life in which the watches are cut again and again.
-func testCutWatches(t *testing.T, want reference) {
-	sentence := foos().name + "every watch is cut at each of the first writes"
-	t.Run(sentence, func(t *testing.T) {
-		t.Parallel()
-		table.begin(t, headingFoos, sentence)
-		inTime(t, func(t *testing.T) {
-			w := foos().newWorld(t)
-			w.kube.Break(func(c proxy.Call) bool { return c.Write > 0 }, 5, proxy.Meanwhile(func() { w.kube.Cut(always) }))
-			w.start()
-			foos().live(w, want)
-		})
-	})
-}
-
-func (w *world) createFoo(replicas int32) {
-	w.t.Helper()
-	_, err := w.around.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Create(w.t.Context(), &v1alpha1.Foo{
-		ObjectMeta: metav1.ObjectMeta{Name: fooName},
-		Spec:       v1alpha1.FooSpec{DeploymentName: fooName, Replicas: &replicas},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatalf("creating a Foo: %v", err)
-	}
-}
-
-func (w *world) patchFoo(patch string) {
-	w.t.Helper()
-	_, err := w.around.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Patch(w.t.Context(), fooName,
-		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		w.t.Fatalf("patching the Foo: %v", err)
-	}
+func (w *world) fooClient() foosv1alpha1.FooInterface {
+	return w.around.Networks.SamplecontrollerV1alpha1().Foos(w.namespace)
 }
 
 // awaitFoo waits until the Foo has one Deployment, of the name, whose Pods are available and as many as wanted, and says
@@ -125,8 +98,7 @@ func (w *world) awaitFoo(deployment string, replicas int32) {
 }
 
 func (w *world) foo(deployment string, replicas int32) error {
-	foo, err := w.around.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Get(w.t.Context(), fooName,
-		metav1.GetOptions{})
+	foo, err := w.fooClient().Get(w.t.Context(), fooName, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -153,11 +125,8 @@ func (w *world) foo(deployment string, replicas int32) error {
 // deleteFoo deletes the Foo as kubectl does, and waits until its Deployment and Pods are gone.
 func (w *world) deleteFoo() {
 	w.t.Helper()
-	err := w.around.Networks.SamplecontrollerV1alpha1().Foos(w.namespace).Delete(w.t.Context(), fooName,
+	harness.Delete(w.t, w.fooClient(), fooName,
 		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
-	if err != nil {
-		w.t.Fatalf("deleting the Foo: %v", err)
-	}
 	w.await(func() error {
 		deployments, err := w.deployments()
 		if err != nil {

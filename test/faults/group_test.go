@@ -8,11 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -50,7 +48,7 @@ func securityGroups() course {
 			const out4, out6 = "egress IPv4 any ", "egress IPv6 any "
 			w.awaitRules(web, out4, out6, "ingress IPv4 any "+db, "ingress IPv4 tcp ")
 
-			w.patchGroup("web", `{"spec":{"description":"edited","rules":[
+			harness.Patch(w.t, w.groupClient(), "web", `{"spec":{"description":"edited","rules":[
 				{"direction":"ingress","protocol":"udp","portRangeMin":53},{"direction":"egress","protocol":"tcp"}]}}`)
 			w.awaitRules(web, "egress IPv4 tcp ", "ingress IPv4 udp ")
 			w.cloud.Create("security-group-rules", harness.Resource{"security_group_id": web, "direction": "ingress"})
@@ -106,58 +104,21 @@ func (w *world) foreignGroups() []harness.Resource { w.t.Helper(); return w.grou
 func (w *world) createGroup(name, rules string) {
 	w.t.Helper()
 	g := &cloudteamv1.SecurityGroup{ObjectMeta: w.meta(w.namespace, name)}
-	if err := json.Unmarshal([]byte(rules), &g.Spec.Rules); err != nil {
-		w.t.Fatal(err)
-	}
-	_, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Create(w.t.Context(), g, metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatalf("creating SecurityGroup %s: %v", name, err)
-	}
+	expect.NoError(w.t, json.Unmarshal([]byte(rules), &g.Spec.Rules))
+	harness.Create(w.t, w.groupClient(), g)
 }
 
-func (w *world) patchGroup(name, patch string) {
-	w.t.Helper()
-	_, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Patch(
-		w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		w.t.Fatalf("editing SecurityGroup %s: %v", name, err)
-	}
-}
-
-func (w *world) deleteGroup(name string) {
-	w.t.Helper()
-	err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Delete(
-		w.t.Context(), name, metav1.DeleteOptions{})
-	if err != nil {
-		w.t.Fatalf("deleting SecurityGroup %s: %v", name, err)
-	}
-}
+func (w *world) deleteGroup(name string) { w.t.Helper(); harness.Delete(w.t, w.groupClient(), name) }
 
 // awaitGroup waits until a SecurityGroup is Ready, and gives the id of its group.
 func (w *world) awaitGroup(name string) (id string) {
 	w.t.Helper()
-	w.await(func() error {
-		g, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Get(
-			w.t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		id = g.Status.SecurityGroupID
-		return notReady("SecurityGroup "+name, g.Generation, g.Status.ResourceStatus)
-	})
-	return id
+	return harness.Await(w.t, w, w.groupClient(), name, harness.Ready).Status.SecurityGroupID
 }
 
 func (w *world) awaitGroupGone(name string) {
 	w.t.Helper()
-	w.await(func() error {
-		g, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Get(
-			w.t.Context(), name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("SecurityGroup %s is still there: %w, %+v", name, err, g.Status)
-	})
+	harness.AwaitGone(w.t, w, w.groupClient(), name)
 }
 
 // awaitRules waits until a group has exactly some rules, in the order of the alphabet, and is the only one of ours with

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // state is what there is in Neutron and in Kubernetes, without what differs from run to run: ids and times. Each kind's
@@ -37,18 +39,14 @@ func (w *world) state() state {
 		names = append(names, group.ID(), "<default group>")
 	}
 	selector := metav1.ListOptions{LabelSelector: worldLabel + "=" + w.namespace}
-	networks, err := w.around.Networks.CloudteamV1().Networks("").List(w.t.Context(), selector)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	networks, err := w.api().Networks("").List(w.t.Context(), selector)
+	expect.NoError(w.t, err)
 	for _, n := range networks.Items {
 		names = append(names, string(n.UID), "<Network "+n.Namespace+"/"+n.Name+">")
 		found["Networks"] = append(found["Networks"], n)
 	}
-	ports, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ports, err := w.portClient().List(w.t.Context(), metav1.ListOptions{})
+	expect.NoError(w.t, err)
 	for _, p := range ports.Items {
 		names = append(names, string(p.UID), "<NetworkPort "+p.Namespace+"/"+p.Name+">")
 		found["NetworkPorts"] = append(found["NetworkPorts"], p)
@@ -67,14 +65,10 @@ func (w *world) state() state {
 func canonical(w *world, thing any, replace *strings.Replacer) any {
 	w.t.Helper()
 	text, err := json.Marshal(thing)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	// The names that ids became may hold the namespace.
 	var decoded any
-	if err := json.Unmarshal([]byte(replace.Replace(replace.Replace(string(text)))), &decoded); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, json.Unmarshal([]byte(replace.Replace(replace.Replace(string(text)))), &decoded))
 	return withoutVolatile(decoded)
 }
 
@@ -106,9 +100,7 @@ func (w *world) hold(want state) {
 		return nil
 	})
 	w.awaitSilence()
-	if diff := cmp.Diff(want, w.state()); diff != "" {
-		w.t.Errorf("not the state that undisturbed work ends in, when all is silent (-want +got):\n%s", diff)
-	}
+	expect.Equal(w.t, want, w.state(), "not the state that undisturbed work ends in, when all is silent")
 	w.holdOthers()
 	w.searchServed()
 }

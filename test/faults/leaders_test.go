@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -58,18 +59,12 @@ func (w *world) elect() {
 		if err == nil {
 			err = yaml.UnmarshalStrict(content, object)
 		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		expect.NoError(w.t, err)
 	}
 	role.Namespace, binding.Namespace = w.namespace, w.namespace
 	rbac := w.around.Kube.RbacV1()
-	if _, err := rbac.Roles(w.namespace).Create(w.t.Context(), &role, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := rbac.RoleBindings(w.namespace).Create(w.t.Context(), &binding, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	harness.Create(w.t, rbac.Roles(w.namespace), &role)
+	harness.Create(w.t, rbac.RoleBindings(w.namespace), &binding)
 	w.arguments = append(slices.Clip(w.arguments),
 		"--leader-elect", "--leader-elect-resource-namespace="+w.namespace,
 		"--leader-elect-lease-duration="+leaseDuration.String(), "--leader-elect-renew-deadline=9s",
@@ -124,17 +119,13 @@ func (w *world) startStandby() (lead, follow *running, identity string) {
 func (w *world) forStandby(path string, p *proxy.Proxy) string {
 	w.t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	host := p.URL().Host
 	text := strings.ReplaceAll(string(content), host, standbyHost+":"+p.URL().Port())
 	// The proxy's certificate is for the address.
 	text = strings.ReplaceAll(text, "    server: https://", "    tls-server-name: 127.0.0.1\n    server: https://")
 	other := filepath.Join(w.t.TempDir(), filepath.Base(path))
-	if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, os.WriteFile(other, []byte(text), 0o600))
 	return other
 }
 

@@ -61,11 +61,9 @@ func earlyLists() map[string]scenario {
 				w.killAtCreateOf(collection)
 				rule := w.neutron.Break(broken.choose, 0, broken.fault)
 				if collection == "ports" {
-					w.deletePort("p")
-					w.awaitPortGone("p")
+					w.removePort("p")
 				} else {
-					w.deleteNetwork(w.namespace, "a")
-					w.awaitNetworkGone(w.namespace, "a")
+					w.removeNetwork("a")
 				}
 				rule.Mend()
 				if left := w.ours()["ports"]; len(left) > 0 {

@@ -16,7 +16,7 @@ func TestVirtualMachines(t *testing.T) {
 	t.Parallel()
 	want := machines().undisturbed(t)
 	testCrashes(t, machines(), want)
-	machines().testScenarios(t, machineScenarios())
+	machines().testScenarios(t, machineScenarios(), byItself)
 }
 
 // machines is a life of a virtual machine on a Network: it starts, restarts, migrates, and goes, and then the Network
@@ -110,18 +110,13 @@ func (w *world) restartMachine(vm *harness.Machine, pod *corev1.Pod) *corev1.Pod
 }
 
 // awaitMachine waits until a Pod runs, and the only port is bound to a Pod.
-func (w *world) awaitMachine(runs, bound *corev1.Pod) {
+func (w *world) awaitMachine(running, bound *corev1.Pod) {
 	w.t.Helper()
-	w.await(func() error {
-		pod, err := w.around.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), runs.Name, metav1.GetOptions{})
-		if err != nil {
+	harness.Await(w.t, w, w.podClient(), running.Name, func(pod *corev1.Pod) error {
+		if err := runs(pod); err != nil {
 			return err
 		}
-		if pod.Status.Phase != corev1.PodRunning {
-			return fmt.Errorf("Pod %s is %s: %+v", pod.Name, pod.Status.Phase, pod.Status.Conditions)
-		}
-		ports, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(),
-			metav1.ListOptions{})
+		ports, err := w.portClient().List(w.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -119,12 +121,12 @@ func (w *world) liveThroughOutage(count int, away func(*world) *absence) {
 
 	gone := away(w)
 	w.each(0, third, func(ctx context.Context, short string) error {
-		_, err := w.around.Networks.CloudteamV1().Networks(w.namespace).Patch(ctx, w.name(short),
+		_, err := w.api().Networks(w.namespace).Patch(ctx, w.name(short),
 			types.MergePatchType, []byte(`{"spec":{"description":"edited"}}`), metav1.PatchOptions{})
 		return err
 	})
 	w.each(third, 2*third, func(ctx context.Context, short string) error {
-		return w.around.Networks.CloudteamV1().Networks(w.namespace).Delete(ctx, w.name(short), metav1.DeleteOptions{})
+		return w.api().Networks(w.namespace).Delete(ctx, w.name(short), metav1.DeleteOptions{})
 	})
 	w.createMany(2*third, 3*third)
 
@@ -144,11 +146,9 @@ func (w *world) liveThroughOutage(count int, away func(*world) *absence) {
 
 	gone.mend()
 	w.await(func() error { return w.manyReady(2 * third) })
-	err := w.around.Networks.CloudteamV1().Networks(w.namespace).DeleteCollection(w.t.Context(),
+	err := w.api().Networks(w.namespace).DeleteCollection(w.t.Context(),
 		metav1.DeleteOptions{}, metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	w.await(func() error { return w.manyReady(0) })
 }
 
@@ -160,15 +160,13 @@ func (w *world) each(from, to int, do func(ctx context.Context, short string) er
 	for i := from; i < to; i++ {
 		group.Go(func() error { return do(ctx, fmt.Sprint("n", i)) })
 	}
-	if err := group.Wait(); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, group.Wait())
 }
 
 func (w *world) createMany(from, to int) {
 	w.t.Helper()
 	w.each(from, to, func(ctx context.Context, short string) error {
-		_, err := w.around.Networks.CloudteamV1().Networks(w.namespace).Create(ctx, &cloudteamv1.Network{
+		_, err := w.api().Networks(w.namespace).Create(ctx, &cloudteamv1.Network{
 			ObjectMeta: w.meta(w.namespace, w.name(short)),
 			Spec:       cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.4.0.0/24"}},
 		}, metav1.CreateOptions{})
@@ -178,10 +176,8 @@ func (w *world) createMany(from, to int) {
 
 func (w *world) networks() []cloudteamv1.Network {
 	w.t.Helper()
-	list, err := w.around.Networks.CloudteamV1().Networks(w.namespace).List(w.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	list, err := w.api().Networks(w.namespace).List(w.t.Context(), metav1.ListOptions{})
+	expect.NoError(w.t, err)
 	return list.Items
 }
 
@@ -193,7 +189,7 @@ func (w *world) manyReady(count int) error {
 		return fmt.Errorf("there are %d Networks, want %d", len(all), count)
 	}
 	for _, n := range all {
-		if err := notReady(n.Name, n.Generation, n.Status.ResourceStatus); err != nil {
+		if err := harness.Ready(&n); err != nil {
 			return err
 		}
 	}
@@ -229,9 +225,7 @@ func (w *world) warnings() map[string]int {
 	w.t.Helper()
 	list, err := w.around.Kube.CoreV1().Events(w.namespace).List(w.t.Context(),
 		metav1.ListOptions{FieldSelector: "type=Warning,reason=" + cloudteamv1.ReasonCloudUnavailable})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	found := map[string]int{}
 	for _, e := range list.Items {
 		found[e.InvolvedObject.Name] += int(max(e.Count, 1))
@@ -301,8 +295,6 @@ func (w *world) heap() float64 {
 		w.t.Fatalf("there is no heap in the metrics: %s", strings.SplitN(text, "\n", 2)[0])
 	}
 	bytes, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	return bytes
 }

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,24 +21,11 @@ func TestPolicies(t *testing.T) {
 	t.Parallel()
 	want := policies().undisturbed(t)
 	testCrashes(t, policies(), want)
-	faults := policyFaults()
-	for place, what := range slices.Sorted(maps.Keys(faults)) {
-		sentence := policies().name + what
-		t.Run(sentence, func(t *testing.T) {
-			t.Parallel()
-			row := table.begin(t, headingPolicies, sentence)
-			if row.reason = (scenario{}).leftOut(place); row.reason != "" {
-				t.Skip(row.reason)
-			}
-			inTime(t, func(t *testing.T) {
-				w := policies().newWorld(t)
-				w.start()
-				faults[what](w)
-				w.restOfPolicies()
-				w.endOfPolicies()
-			})
-		})
-	}
+	policies().testScenarios(t, policyFaults(), func(w *world, s scenario) {
+		s.live(w)
+		w.restOfPolicies()
+		w.endOfPolicies()
+	})
 }
 
 // policies is the course of MultiNetworkPolicies, with one port p that they select and one port q that they name as a
@@ -131,20 +117,18 @@ func (w *world) endOfPolicies() {
 	w.deletePolicy("all")
 	w.awaitPolicies(map[string]string{"own": own}, map[string]string{"p": "default", "q": "own"})
 	w.await(func() error {
-		left, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).List(w.t.Context(), metav1.ListOptions{})
+		left, err := w.groupClient().List(w.t.Context(), metav1.ListOptions{})
 		if err == nil && len(left.Items) != 1 {
 			err = fmt.Errorf("want the SecurityGroup of the user alone, have %d: %+v", len(left.Items), left.Items)
 		}
 		return err
 	})
 	for _, port := range []string{"p", "q"} {
-		w.deletePort(port)
-		w.awaitPortGone(port)
+		w.removePort(port)
 	}
 	w.deleteGroup("own")
 	w.awaitGroupGone("own")
-	w.deleteNetwork(w.namespace, "a")
-	w.awaitNetworkGone(w.namespace, "a")
+	w.removeNetwork("a")
 	w.hold(state{})
 	if left := w.groups(w.ourMark()); len(left) > 0 {
 		w.t.Errorf("groups are left: %v", left)
@@ -155,13 +139,13 @@ func (w *world) endOfPolicies() {
 }
 
 // policyFaults are lives up to a fault, and until it is stood.
-func policyFaults() map[string]func(w *world) {
-	return map[string]func(w *world){
-		"the answer to each create of a SecurityGroup is lost": func(w *world) {
+func policyFaults() map[string]scenario {
+	return map[string]scenario{
+		"the answer to each create of a SecurityGroup is lost": {live: func(w *world) {
 			w.kube.Break(is(http.MethodPost, kubeGroups), 4, proxy.After(proxy.Reset))
 			w.beginOfPolicies()
-		},
-		"the answer to each write of a SecurityGroup is lost": func(w *world) {
+		}},
+		"the answer to each write of a SecurityGroup is lost": {live: func(w *world) {
 			seen := map[string]bool{}
 			w.kube.Break(func(c proxy.Call) bool {
 				id := c.Method + string(c.Body) + c.Request.URL.Path
@@ -172,8 +156,8 @@ func policyFaults() map[string]func(w *world) {
 				return true
 			}, 0, proxy.After(proxy.Reset))
 			w.beginOfPolicies()
-		},
-		"somebody deletes its SecurityGroups while ports are in them": func(w *world) {
+		}},
+		"somebody deletes its SecurityGroups while ports are in them": {live: func(w *world) {
 			w.beginOfPolicies()
 			for _, name := range []string{"policy-db", "policy-members", "policy-open-egress"} {
 				was := w.idOf(name)
@@ -186,28 +170,26 @@ func policyFaults() map[string]func(w *world) {
 				})
 				w.awaitUnderPolicy()
 			}
-		},
-		"a policy is deleted and created again at once": func(w *world) {
+		}},
+		"a policy is deleted and created again at once": {live: func(w *world) {
 			w.beginOfPolicies()
 			// The ports cannot leave the group before the policy is there again.
 			held := w.neutron.Break(is(http.MethodPut, "/v2.0/ports/{id}"), 0, refuse(http.StatusServiceUnavailable))
 			group := w.nameOf("policy-db")
 			w.deletePolicy("db")
-			w.await(func() error {
-				g, err := w.around.Networks.CloudteamV1().SecurityGroups(w.namespace).Get(
-					w.t.Context(), group, metav1.GetOptions{})
-				if err == nil && g.DeletionTimestamp == nil {
-					err = fmt.Errorf("SecurityGroup %s is not deleted", group)
+			harness.Await(w.t, w, w.groupClient(), group, func(g *cloudteamv1.SecurityGroup) error {
+				if g.DeletionTimestamp == nil {
+					return fmt.Errorf("SecurityGroup %s is not deleted", group)
 				}
-				return err
+				return nil
 			})
 			w.putPolicy("db", `{podSelector: {matchLabels: {app: db}}, ingress: [{ports: [{port: 80}]}]}`)
 			held.Mend()
 			w.awaitPolicies(map[string]string{
 				"own": own, "policy-db": closed + "; ingress IPv4 tcp 80; ingress IPv6 tcp 80", "policy-open-egress": openOut,
 			}, map[string]string{"p": "policy-db policy-open-egress", "q": "own"})
-		},
-		"somebody edits their groups in Neutron, takes ports out of them, and deletes one": func(w *world) {
+		}},
+		"somebody edits their groups in Neutron, takes ports out of them, and deletes one": {live: func(w *world) {
 			w.beginOfPolicies()
 			was := w.idOf("policy-db")
 			w.cloud.Create("security-group-rules", harness.Resource{
@@ -223,16 +205,16 @@ func policyFaults() map[string]func(w *world) {
 				return err
 			})
 			w.awaitUnderPolicy()
-		},
-		"policies cannot be listed or watched for a while": func(w *world) {
+		}},
+		"policies cannot be listed or watched for a while": {live: func(w *world) {
 			w.beginOfPolicies()
 			w.holdUnlisted(func() { w.kube.Cut(func(c proxy.Call) bool { return c.Shape == kubePolicies }) })
-		},
-		"policies cannot be listed or watched for a while, when the process begins": func(w *world) {
+		}},
+		"policies cannot be listed or watched for a while, when the process begins": {live: func(w *world) {
 			w.beginOfPolicies()
 			w.awaitSilence()
 			w.holdUnlisted(func() { w.stop(); w.start() })
-		},
+		}},
 	}
 }
 

@@ -124,8 +124,7 @@ func (w *world) awaitRecreated(was string) {
 		}
 		return nil
 	})
-	w.deleteNetwork(w.namespace, "c")
-	w.awaitNetworkGone(w.namespace, "c")
+	w.removeNetwork("c")
 	w.life()
 }
 

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2"
-
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
@@ -42,16 +40,19 @@ func refusals() map[string]scenario {
 				w.lifeWithPortInTheWay(func(network cloudteamv1.NetworkStatus) (id, has string, remove func()) {
 					router := w.cloud.Create("routers", harness.Resource{"name": w.name("router")})
 					subnet := network.Subnets[0].ID
-					port := w.attach(router.ID(), subnet, "add_router_interface")
+					attach := func(action string) harness.Resource {
+						return w.cloud.Act("routers", router.ID(), action, harness.Resource{"subnet_id": subnet})
+					}
+					port := attach("add_router_interface")["port_id"].(string)
 					detached := false
 					w.t.Cleanup(func() {
 						if !detached {
-							w.attach(router.ID(), subnet, "remove_router_interface")
+							attach("remove_router_interface")
 						}
 					})
 					return port, "(interface of router " + router.ID() + ")", func() {
 						detached = true
-						w.attach(router.ID(), subnet, "remove_router_interface")
+						attach("remove_router_interface")
 					}
 				})
 			},
@@ -99,18 +100,6 @@ func refusals() map[string]scenario {
 func (w *world) fillQuota(kind string) *proxy.Rule {
 	return w.neutron.Break(is("POST", "/v2.0/"+kind+"s"), 0, refuseNeutron(http.StatusConflict, "OverQuota",
 		"Quota exceeded for resources: ['"+kind+"']."))
-}
-
-// attach adds a subnet to a router, or removes it, and gives the id of the router's port on it.
-func (w *world) attach(router, subnet, how string) string {
-	w.t.Helper()
-	var answer map[string]any
-	_, err := w.cloud.Client.Put(w.t.Context(), w.cloud.Client.ServiceURL("routers", router, how),
-		map[string]string{"subnet_id": subnet}, &answer, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
-	if err != nil {
-		w.t.Fatalf("%s: %v", how, err)
-	}
-	return answer["port_id"].(string)
 }
 
 // lifeWithPortInTheWay begins with a Network that is deleted while somebody else's port is on its network: it stays, and

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -16,8 +17,7 @@ func retentions() map[string]scenario {
 		"a Network with deletionPolicy Retain is deleted, and nothing goes wrong": {
 			live: func(w *world) {
 				w.retain("c")
-				w.deleteNetwork(w.namespace, "c")
-				w.awaitNetworkGone(w.namespace, "c")
+				w.removeNetwork("c")
 				w.awaitEvent(w.name("c"), cloudteamv1.EventRetained, "without its owner's marker")
 				w.holdRetained("c")
 				w.life()
@@ -87,15 +87,11 @@ func (w *world) retain(short string) {
 	w.t.Helper()
 	w.createNetwork(w.namespace, short, "10.3.0.0/24", "none")
 	w.patchNetwork(short, `{"spec":{"deletionPolicy":"Retain"}}`)
-	w.await(func() error {
-		object, err := w.getNetwork(w.namespace, short)
-		if err == nil {
-			err = notReady("Network "+short, object.Generation, object.Status.ResourceStatus)
+	harness.Await(w.t, w, w.api().Networks(w.namespace), w.name(short), func(n *cloudteamv1.Network) error {
+		if n.Status.AppliedGeneration != n.Generation {
+			return fmt.Errorf("the policy is not seen yet: %+v", n.Status)
 		}
-		if err == nil && object.Status.AppliedGeneration != object.Generation {
-			err = fmt.Errorf("the policy is not seen yet: %+v", object.Status)
-		}
-		return err
+		return harness.Ready(n)
 	})
 }
 

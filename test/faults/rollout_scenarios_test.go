@@ -2,10 +2,8 @@ package faults
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,28 +29,7 @@ func testRolloutScenarios(t *testing.T, want reference) {
 	for _, group := range []map[string]scenario{
 		lostPorts(), scarceAddresses(), handsOnPorts(), remadePods(), interruptedRollouts(), rolloutProcesses(),
 	} {
-		for place, sentence := range slices.Sorted(maps.Keys(group)) {
-			s := group[sentence]
-			s.testRollout(t, want, rollouts().name+sentence, s.leftOut(place))
-		}
-	}
-}
-
-// testRollout lives a rollout with the fault, as a test of its own that runs beside others.
-func (s scenario) testRollout(t *testing.T, want reference, sentence, leftOut string) {
-	t.Run(sentence, func(t *testing.T) {
-		t.Parallel()
-		row := table.begin(t, headingRollouts, sentence)
-		if row.reason = leftOut; leftOut != "" {
-			t.Skip(leftOut)
-		}
-		inTime(t, func(t *testing.T) {
-			w := rollouts().newWorld(t)
-			w.arguments = append(w.arguments, s.arguments...)
-			if s.prepare != nil {
-				s.prepare(w)
-			}
-			w.start()
+		rollouts().testScenarios(t, group, func(w *world, s scenario) {
 			if s.live == nil {
 				s.live = func(w *world) {
 					w.createDeployment()
@@ -66,7 +43,7 @@ func (s scenario) testRollout(t *testing.T, want reference, sentence, leftOut st
 			}
 			w.endRollout()
 		})
-	})
+	}
 }
 
 // lostPorts are creates of ports that are carried out, and whose answers are lost.
@@ -132,7 +109,7 @@ func (w *world) awaitShort(name string, running int) {
 			return fmt.Errorf("of Deployment %s run %d of %d Pods, want %d", name, len(pods)-len(short), len(pods), running)
 		}
 		for _, pod := range short {
-			if err := w.podSays(&pod, cloudteamv1.ReasonPortsFailed, "address"); err != nil {
+			if err := w.says("Pod", &pod, cloudteamv1.ReasonPortsFailed, "address"); err != nil {
 				return err
 			}
 		}
@@ -140,31 +117,21 @@ func (w *world) awaitShort(name string, running int) {
 	})
 }
 
-// podSays is nil where a Pod's condition about its networks is False for a reason, with a text in its message, and an
-// Event says the same.
-func (w *world) podSays(pod *corev1.Pod, reason, text string) error {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == cloudteamv1.ConditionNetworksReady && c.Status == corev1.ConditionFalse && c.Reason == reason &&
-			strings.Contains(c.Message, text) {
-			return w.eventSays("Pod", pod.Name, reason, text)
-		}
+// says is nil where the condition of a Pod or a Deployment about its networks is False for a reason, with a text in its
+// message, and an Event says the same.
+func (w *world) says(kind string, object metav1.Object, reason, text string) error {
+	if err := harness.SaysOfNetworks(object, corev1.ConditionFalse, reason, text); err != nil {
+		return err
 	}
-	return fmt.Errorf("Pod %s does not say %s with %q: %+v", pod.Name, reason, text, pod.Status.Conditions)
+	return w.eventSays(kind, object.GetName(), reason, text)
 }
 
-// deploymentSays is podSays of a Deployment.
 func (w *world) deploymentSays(name, reason, text string) error {
-	deployment, err := w.around.Kube.AppsV1().Deployments(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+	deployment, err := w.deploymentClient().Get(w.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	for _, c := range deployment.Status.Conditions {
-		if c.Type == cloudteamv1.ConditionNetworksReady && c.Status == corev1.ConditionFalse && c.Reason == reason &&
-			strings.Contains(c.Message, text) {
-			return w.eventSays("Deployment", name, reason, text)
-		}
-	}
-	return fmt.Errorf("Deployment %s does not say %s with %q: %+v", name, reason, text, deployment.Status.Conditions)
+	return w.says("Deployment", deployment, reason, text)
 }
 
 func (w *world) eventSays(kind, name, reason, text string) error {
@@ -185,12 +152,8 @@ func (w *world) eventSays(kind, name, reason, text string) error {
 // awaitPodSays waits until a Pod says that its ports fail, with a text.
 func (w *world) awaitPodSays(name, text string) {
 	w.t.Helper()
-	w.await(func() error {
-		pod, err := w.around.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		return w.podSays(pod, cloudteamv1.ReasonPortsFailed, text)
+	harness.Await(w.t, w, w.podClient(), name, func(pod *corev1.Pod) error {
+		return w.says("Pod", pod, cloudteamv1.ReasonPortsFailed, text)
 	})
 }
 
@@ -271,7 +234,7 @@ func handsOnPorts() map[string]scenario {
 		"the NetworkPorts of all Pods are deleted in the middle of a rolling update": {live: func(w *world) {
 			w.createDeployment()
 			rolling := w.kube.Break(is("PATCH", kubePod), 1, proxy.Meanwhile(func() {
-				err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).DeleteCollection(w.t.Context(),
+				err := w.portClient().DeleteCollection(w.t.Context(),
 					metav1.DeleteOptions{}, metav1.ListOptions{})
 				if err != nil {
 					w.t.Errorf("deleting the NetworkPorts: %v", err)
@@ -340,11 +303,7 @@ func remadePods() map[string]scenario {
 // createPod creates a Pod of nobody's on Network a.
 func (w *world) createPod(name string) {
 	w.t.Helper()
-	_, err := w.around.Kube.CoreV1().Pods(w.namespace).Create(w.t.Context(), harness.PodOn(name, w.name("a")),
-		metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatalf("creating Pod %s: %v", name, err)
-	}
+	harness.Create(w.t, w.podClient(), harness.PodOn(name, w.name("a")))
 }
 
 // interruptedRollouts lose Neutron or kube-apiserver in the middle of a rolling update.

@@ -11,11 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	appsv1client "k8s.io/client-go/kubernetes/typed/apps/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
@@ -96,8 +95,7 @@ func (w *world) restOfRollout() {
 func (w *world) endNetwork() {
 	w.t.Helper()
 	w.awaitNoPorts()
-	w.deleteNetwork(w.namespace, "a")
-	w.awaitNetworkGone(w.namespace, "a")
+	w.removeNetwork("a")
 	w.hold(state{})
 }
 
@@ -111,45 +109,30 @@ func (w *world) endRollout() {
 // deploy creates a Deployment whose Pods are on Network a.
 func (w *world) deploy(name string, replicas int32) {
 	w.t.Helper()
-	_, err := w.around.Kube.AppsV1().Deployments(w.namespace).Create(w.t.Context(),
-		harness.DeploymentOn(name, w.name("a"), replicas), metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatalf("creating Deployment %s: %v", name, err)
-	}
+	harness.Create(w.t, w.deploymentClient(), harness.DeploymentOn(name, w.name("a"), replicas))
+}
+
+func (w *world) deploymentClient() appsv1client.DeploymentInterface {
+	return w.around.Kube.AppsV1().Deployments(w.namespace)
 }
 
 // roll begins a rolling update.
 func (w *world) roll(version string) {
 	w.t.Helper()
-	_, err := w.around.Kube.AppsV1().Deployments(w.namespace).Patch(w.t.Context(), deploymentName,
-		types.StrategicMergePatchType,
-		fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"version":%q}}}}}`, version),
-		metav1.PatchOptions{})
-	if err != nil {
-		w.t.Fatalf("updating Deployment %s: %v", deploymentName, err)
-	}
+	harness.Patch(w.t, w.deploymentClient(), deploymentName,
+		fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"version":%q}}}}}`, version))
 }
 
-// scale scales a Deployment as kubectl scale does.
 func (w *world) scale(name string, replicas int32) {
 	w.t.Helper()
-	_, err := w.around.Kube.AppsV1().Deployments(w.namespace).UpdateScale(w.t.Context(), name, &autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
-		Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
-	}, metav1.UpdateOptions{})
-	if err != nil {
-		w.t.Fatalf("scaling Deployment %s: %v", name, err)
-	}
+	harness.Scale(w.t, w.deploymentClient(), name, replicas)
 }
 
 // undeploy deletes a Deployment as kubectl does, and waits until its Pods are gone.
 func (w *world) undeploy(name string) {
 	w.t.Helper()
-	err := w.around.Kube.AppsV1().Deployments(w.namespace).Delete(w.t.Context(), name,
+	harness.Delete(w.t, w.deploymentClient(), name,
 		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
-	if err != nil {
-		w.t.Fatalf("deleting Deployment %s: %v", name, err)
-	}
 	w.await(func() error {
 		pods, err := w.pods("app=" + name)
 		if err == nil && len(pods) > 0 {
@@ -161,7 +144,7 @@ func (w *world) undeploy(name string) {
 
 // pods gives the world's Pods that fit a label selector, "" for all, in the order of their names.
 func (w *world) pods(selector string) ([]corev1.Pod, error) {
-	list, err := w.around.Kube.CoreV1().Pods(w.namespace).List(w.t.Context(),
+	list, err := w.podClient().List(w.t.Context(),
 		metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, err
@@ -172,7 +155,7 @@ func (w *world) pods(selector string) ([]corev1.Pod, error) {
 
 // deployments gives the world's Deployments.
 func (w *world) deployments() ([]appsv1.Deployment, error) {
-	list, err := w.around.Kube.AppsV1().Deployments(w.namespace).List(w.t.Context(), metav1.ListOptions{})
+	list, err := w.deploymentClient().List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +178,7 @@ func (w *world) killPod() {
 // kill deletes a Pod without letting it end, and waits until it is gone, or another one has its name.
 func (w *world) kill(name string) {
 	w.t.Helper()
-	pods := w.around.Kube.CoreV1().Pods(w.namespace)
+	pods := w.podClient()
 	was, err := pods.Get(w.t.Context(), name, metav1.GetOptions{})
 	if err == nil {
 		err = pods.Delete(w.t.Context(), name, metav1.DeleteOptions{
@@ -242,7 +225,7 @@ func (w *world) rest(want int) error {
 	if err != nil {
 		return err
 	}
-	ports, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(), metav1.ListOptions{})
+	ports, err := w.portClient().List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -253,7 +236,7 @@ func (w *world) rest(want int) error {
 	}
 	byName := map[string]cloudteamv1.NetworkPort{}
 	for _, port := range ports.Items {
-		if err := notReady("NetworkPort "+port.Name, port.Generation, port.Status.ResourceStatus); err != nil {
+		if err := harness.Ready(&port); err != nil {
 			return err
 		}
 		byName[port.Name] = port
@@ -307,7 +290,7 @@ func described(ports []cloudteamv1.NetworkPort) string {
 func (w *world) awaitNoPorts() {
 	w.t.Helper()
 	w.await(func() error {
-		ports, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(),
+		ports, err := w.portClient().List(w.t.Context(),
 			metav1.ListOptions{})
 		if err != nil {
 			return err

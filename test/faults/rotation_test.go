@@ -10,10 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -60,7 +61,7 @@ func (w *world) lifeWithNewPassword() {
 	w.revokeToken()
 	w.createPort("p", "a", addressP, macP)
 	w.createPort("q", "b", addressQ, macQ)
-	w.await(func() error { return w.portSays("p", cloudteamv1.ReasonCredentialsRejected) })
+	w.awaitPortReason("p", cloudteamv1.ConditionStalled, cloudteamv1.ReasonCredentialsRejected)
 	w.setAuth(cloudName, "password", changed)
 	w.awaitPort("p")
 	w.restOfLife()
@@ -89,9 +90,7 @@ func (w *world) trustKeystoneAlone() {
 	w.secureKeystone = front
 	w.writeBundle()
 	address, err := url.Parse(w.auth(cloudName)["auth_url"].(string))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	address.Scheme, address.Host = front.URL().Scheme, front.URL().Host
 	w.changeClouds(func(clouds map[string]any) {
 		clouds[cloudName].(map[string]any)["cacert"] = w.bundle()
@@ -106,7 +105,7 @@ func (w *world) lifeWithNewCertificate() {
 	w.revokeToken()
 	w.createPort("p", "a", addressP, macP)
 	w.createPort("q", "b", addressQ, macQ)
-	w.await(func() error { return w.portSays("p", cloudteamv1.ReasonCloudUnavailable) })
+	w.awaitPortReason("p", cloudteamv1.ConditionReconciling, cloudteamv1.ReasonCloudUnavailable)
 	w.writeBundle()
 	w.awaitPort("p")
 	w.restOfLife()
@@ -118,25 +117,14 @@ func (w *world) lifeWithOtherProject() {
 	w.createNetworks()
 	good := w.readClouds()
 	w.changeClouds(func(clouds map[string]any) { clouds[cloudName] = clouds["admin"] })
-	stalled := func(status cloudteamv1.ResourceStatus) error {
-		c := meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionStalled)
-		if c == nil || c.Reason != cloudteamv1.ReasonCloudMismatch {
-			return fmt.Errorf("not Stalled by another cloud: %+v", status.Conditions)
-		}
-		return nil
-	}
-	w.await(func() error {
-		a, err := w.getNetwork(w.namespace, "a")
-		return errors.Join(err, stalled(a.Status.ResourceStatus))
-	})
+	w.awaitStalled("a", cloudteamv1.ReasonCloudMismatch)
 	writes := len(w.neutron.Writes())
 	w.editA()
-	w.await(func() error {
-		a, err := w.getNetwork(w.namespace, "a")
-		if err == nil && a.Status.ObservedGeneration != a.Generation {
-			err = fmt.Errorf("generation %d was not looked at", a.Generation)
+	harness.Await(w.t, w, w.api().Networks(w.namespace), w.name("a"), func(a *cloudteamv1.Network) error {
+		if a.Status.ObservedGeneration != a.Generation {
+			return fmt.Errorf("generation %d was not looked at", a.Generation)
 		}
-		return err
+		return nil
 	})
 	w.awaitSilence()
 	if written := w.neutron.Writes()[writes:]; len(written) > 0 {
@@ -145,18 +133,6 @@ func (w *world) lifeWithOtherProject() {
 	w.replaceClouds(good)
 	w.awaitNetwork(w.namespace, "a")
 	w.restOfLife()
-}
-
-func (w *world) portSays(name, reason string) error {
-	port, err := w.getPort(name)
-	if err != nil {
-		return err
-	}
-	ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
-	if ready == nil || ready.Reason != reason {
-		return fmt.Errorf("NetworkPort %s does not say %s: %+v", name, reason, port.Status.Conditions)
-	}
-	return nil
 }
 
 func (w *world) awaitLog(text string) {
@@ -172,9 +148,7 @@ func (w *world) awaitLog(text string) {
 func (w *world) readClouds() []byte {
 	w.t.Helper()
 	content, err := os.ReadFile(w.clouds)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	return content
 }
 
@@ -187,17 +161,13 @@ func (w *world) replaceClouds(content []byte) {
 func (w *world) replaceFile(path string, content []byte) {
 	w.t.Helper()
 	next := path + ".next"
-	if err := errors.Join(os.WriteFile(next, content, 0o600), os.Rename(next, path)); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, errors.Join(os.WriteFile(next, content, 0o600), os.Rename(next, path)))
 }
 
 func (w *world) parseClouds() map[string]any {
 	w.t.Helper()
 	var file map[string]map[string]any
-	if err := yaml.Unmarshal(w.readClouds(), &file); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, yaml.Unmarshal(w.readClouds(), &file))
 	return file["clouds"]
 }
 
@@ -206,9 +176,7 @@ func (w *world) changeClouds(change func(clouds map[string]any)) {
 	clouds := w.parseClouds()
 	change(clouds)
 	content, err := yaml.Marshal(map[string]any{"clouds": clouds})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	w.replaceClouds(content)
 }
 

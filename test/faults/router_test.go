@@ -59,8 +59,7 @@ func routers() course {
 			if left := w.ours()["routers"]; len(left) > 0 {
 				w.t.Errorf("routers are left: %v", left)
 			}
-			w.deleteNetwork(w.namespace, "a")
-			w.awaitNetworkGone(w.namespace, "a")
+			w.removeNetwork("a")
 			w.hold(state{})
 			return state{}
 		},

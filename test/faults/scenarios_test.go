@@ -66,10 +66,19 @@ func testScenarios(t *testing.T, want reference) {
 		{headingLeaders, leaders()},
 		{headingSecrets, secrets()},
 	} {
-		for place, sentence := range slices.Sorted(maps.Keys(group.scenarios)) {
-			s := group.scenarios[sentence]
-			s.test(t, want, group.heading, sentence, s.leftOut(place))
-		}
+		c := networks()
+		c.heading = group.heading
+		c.testScenarios(t, group.scenarios, func(w *world, s scenario) {
+			if s.live == nil {
+				s.live = (*world).life
+			}
+			s.live(w)
+			w.hold(want.state)
+			if s.check != nil {
+				s.check(w)
+			}
+			w.holdNothing()
+		})
 	}
 }
 
@@ -86,8 +95,9 @@ func (s scenario) leftOut(place int) (reason string) {
 	return ""
 }
 
-// testScenarios lives the lives of scenarios, which hold by themselves what the course's work comes to.
-func (c course) testScenarios(t *testing.T, scenarios map[string]scenario) {
+// testScenarios lives a life with each fault, as a test of its own that runs beside others. live lives it to its end and
+// holds what has to hold.
+func (c course) testScenarios(t *testing.T, scenarios map[string]scenario, live func(w *world, s scenario)) {
 	for place, name := range slices.Sorted(maps.Keys(scenarios)) {
 		s, sentence := scenarios[name], c.name+name
 		t.Run(sentence, func(t *testing.T) {
@@ -98,40 +108,19 @@ func (c course) testScenarios(t *testing.T, scenarios map[string]scenario) {
 			}
 			inTime(t, func(t *testing.T) {
 				w := c.newWorld(t)
+				w.arguments, w.pageSize, w.mayDouble = append(w.arguments, s.arguments...), s.pageSize, s.mayDouble
+				if s.prepare != nil {
+					s.prepare(w)
+				}
 				w.start()
-				s.live(w)
+				live(w, s)
 			})
 		})
 	}
 }
 
-// test lives a life with the fault, as a test of its own that runs beside others.
-func (s scenario) test(t *testing.T, want reference, heading, sentence, leftOut string) {
-	t.Run(sentence, func(t *testing.T) {
-		t.Parallel()
-		row := table.begin(t, heading, sentence)
-		if row.reason = leftOut; leftOut != "" {
-			t.Skip(leftOut)
-		}
-		inTime(t, func(t *testing.T) {
-			w := newWorld(t)
-			w.arguments, w.pageSize, w.mayDouble = s.arguments, s.pageSize, s.mayDouble
-			if s.prepare != nil {
-				s.prepare(w)
-			}
-			w.start()
-			if s.live == nil {
-				s.live = (*world).life
-			}
-			s.live(w)
-			w.hold(want.state)
-			if s.check != nil {
-				s.check(w)
-			}
-			w.holdNothing()
-		})
-	})
-}
+// byItself lives a scenario that holds by itself what its life comes to.
+func byItself(w *world, s scenario) { s.live(w) }
 
 // is chooses the calls of a method and a shape.
 func is(method, shape string) func(proxy.Call) bool {
@@ -494,30 +483,11 @@ func others() map[string]scenario {
 		},
 		"the finalizer is forced off and the name taken again while the watch is frozen and then expires": {
 			live: func(w *world) {
-				created := w.createNetwork(w.namespace, "c", "10.3.0.0/24", "none")
-				was := w.awaitNetwork(w.namespace, "c").Status.NetworkID
-				watch := func(c proxy.Call) bool { return c.Shape == kubeNetworks && c.Query("watch") != "" }
-				w.kube.Freeze(watch)
-				w.forceOff("c")
-				again := w.createNetwork(w.namespace, "c", "10.3.0.0/24", "none")
-				if again.UID == created.UID {
-					w.t.Fatal("it is the same object")
-				}
-				w.kube.Break(func(c proxy.Call) bool { return watch(c) && c.Query("sendInitialEvents") == "" }, 1,
-					refuseKubernetes(http.StatusGone, metav1.StatusReasonExpired))
-				w.kube.Cut(watch)
-				if is := w.awaitNetwork(w.namespace, "c").Status.NetworkID; is == was {
-					w.t.Errorf("the new object took the old one's network %s", was)
-				}
-				w.await(func() error {
-					if all := w.ours()["networks"]; len(all) != 1 {
-						return fmt.Errorf("there are %d networks, want 1", len(all))
-					}
-					return nil
-				})
-				w.deleteNetwork(w.namespace, "c")
-				w.awaitNetworkGone(w.namespace, "c")
-				w.life()
+				was := w.awaitRecreatable()
+				w.kube.Freeze(watchOfNetworks)
+				w.recreateByForce()
+				w.expireWatch()
+				w.awaitRecreated(was)
 			},
 		},
 	}
@@ -676,8 +646,7 @@ func processes() map[string]scenario {
 				}))
 				w.createNetwork(w.namespace, "c", "10.3.0.0/24", "none")
 				<-killed.Done()
-				w.deleteNetwork(w.namespace, "c")
-				w.awaitNetworkGone(w.namespace, "c")
+				w.removeNetwork("c")
 				w.life()
 			},
 		},
@@ -717,8 +686,7 @@ func processes() map[string]scenario {
 				w.createNetwork(w.namespace, "c", "10.3.0.0/24", "none")
 				w.start()
 				w.awaitNetwork(w.namespace, "c")
-				w.deleteNetwork(w.namespace, "c")
-				w.awaitNetworkGone(w.namespace, "c")
+				w.removeNetwork("c")
 				w.life()
 			},
 		},

@@ -13,10 +13,11 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -142,9 +143,7 @@ func (w *world) lifeAfterRefusal(mend func()) {
 func (w *world) withPassword(password string) string {
 	w.t.Helper()
 	content, err := os.ReadFile(w.clouds)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	lines := strings.Split(string(content), "\n")
 	for i, line := range lines {
 		if before, _, ok := strings.Cut(line, "password: "); ok {
@@ -152,9 +151,7 @@ func (w *world) withPassword(password string) string {
 		}
 	}
 	path := filepath.Join(w.t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600))
 	w.secrets.AddClouds(w.t, path)
 	return path
 }
@@ -162,16 +159,8 @@ func (w *world) withPassword(password string) string {
 // awaitStalled waits until a Network is Stalled for a reason.
 func (w *world) awaitStalled(short, reason string) {
 	w.t.Helper()
-	w.await(func() error {
-		object, err := w.getNetwork(w.namespace, short)
-		if err != nil {
-			return err
-		}
-		stalled := meta.FindStatusCondition(object.Status.Conditions, cloudteamv1.ConditionStalled)
-		if stalled == nil || stalled.Status != metav1.ConditionTrue || stalled.Reason != reason {
-			return fmt.Errorf("Network %s is not Stalled with %s: %+v", short, reason, object.Status.Conditions)
-		}
-		return nil
+	harness.Await(w.t, w, w.api().Networks(w.namespace), w.name(short), func(n *cloudteamv1.Network) error {
+		return harness.Says(n, cloudteamv1.ConditionStalled, reason, "")
 	})
 }
 

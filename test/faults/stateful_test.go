@@ -4,10 +4,9 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1client "k8s.io/client-go/kubernetes/typed/apps/v1"
 
-	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -17,7 +16,7 @@ func TestStatefulSets(t *testing.T) {
 	t.Parallel()
 	want := statefulSets().undisturbed(t)
 	testCrashes(t, statefulSets(), want)
-	statefulSets().testScenarios(t, statefulSetScenarios(want))
+	statefulSets().testScenarios(t, statefulSetScenarios(want), byItself)
 }
 
 // statefulSetName is also the value of the Pods' label "app"; firstPod and lastPod are those that there are at rest.
@@ -114,36 +113,24 @@ func (w *world) createStatefulSet() {
 // statefulSet creates a StatefulSet whose Pods are on Network a, and start at once.
 func (w *world) statefulSet() {
 	w.t.Helper()
-	_, err := w.around.Kube.AppsV1().StatefulSets(w.namespace).Create(w.t.Context(), harness.StatefulSetOn(
-		statefulSetName, w.name("a"), replicas, appsv1.ParallelPodManagement), metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatalf("creating StatefulSet %s: %v", statefulSetName, err)
-	}
+	harness.Create(w.t, w.statefulSetClient(),
+		harness.StatefulSetOn(statefulSetName, w.name("a"), replicas, appsv1.ParallelPodManagement))
+}
+
+func (w *world) statefulSetClient() appsv1client.StatefulSetInterface {
+	return w.around.Kube.AppsV1().StatefulSets(w.namespace)
 }
 
 func (w *world) scaleStatefulSet(replicas int32) {
 	w.t.Helper()
-	_, err := w.around.Kube.AppsV1().StatefulSets(w.namespace).UpdateScale(w.t.Context(), statefulSetName,
-		&autoscalingv1.Scale{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: statefulSetName},
-			Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
-		}, metav1.UpdateOptions{})
-	if err != nil {
-		w.t.Fatalf("scaling StatefulSet %s: %v", statefulSetName, err)
-	}
+	harness.Scale(w.t, w.statefulSetClient(), statefulSetName, replicas)
 }
 
 // deleteStatefulSet deletes the StatefulSet, and waits until it is gone.
 func (w *world) deleteStatefulSet(policy metav1.DeletionPropagation) {
 	w.t.Helper()
-	sets := w.around.Kube.AppsV1().StatefulSets(w.namespace)
-	if err := sets.Delete(w.t.Context(), statefulSetName, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
-		w.t.Fatalf("deleting StatefulSet %s: %v", statefulSetName, err)
-	}
-	w.await(func() error {
-		_, err := sets.Get(w.t.Context(), statefulSetName, metav1.GetOptions{})
-		return gone("StatefulSet "+statefulSetName, cloudteamv1.ResourceStatus{}, err)
-	})
+	harness.Delete(w.t, w.statefulSetClient(), statefulSetName, metav1.DeleteOptions{PropagationPolicy: &policy})
+	harness.AwaitGone(w.t, w, w.statefulSetClient(), statefulSetName)
 }
 
 // endStatefulSet deletes the StatefulSet, and then the Network, and holds that nothing is left.
@@ -156,11 +143,7 @@ func (w *world) endStatefulSet() {
 // portOf tells which port a Pod has, with its address.
 func (w *world) portOf(pod string) string {
 	w.t.Helper()
-	is, err := w.around.Kube.CoreV1().Pods(w.namespace).Get(w.t.Context(), pod, metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	allocations := harness.AllocationsOf(w.t, is)
+	allocations := harness.AllocationsOf(w.t, harness.Get(w.t, w.podClient(), pod))
 	if len(allocations) != 1 {
 		w.t.Fatalf("Pod %s has %+v, want one port", pod, allocations)
 	}

@@ -4,11 +4,12 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	clientv1 "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -54,19 +55,15 @@ func (w *world) restOfLife() {
 		}
 		return nil
 	})
-	w.deletePort("q")
-	w.awaitPortGone("q")
-	w.deleteNetwork(w.namespace, "b")
-	w.awaitNetworkGone(w.namespace, "b")
+	w.removePort("q")
+	w.removeNetwork("b")
 }
 
 // endOfLife removes what a life leaves.
 func (w *world) endOfLife() {
 	w.t.Helper()
-	w.deletePort("p")
-	w.awaitPortGone("p")
-	w.deleteNetwork(w.namespace, "a")
-	w.awaitNetworkGone(w.namespace, "a")
+	w.removePort("p")
+	w.removeNetwork("a")
 }
 
 func (w *world) meta(namespace, name string) metav1.ObjectMeta {
@@ -85,7 +82,7 @@ func (w *world) createNetwork(
 	for _, option := range options {
 		option(&spec)
 	}
-	created, err := w.around.Networks.CloudteamV1().Networks(namespace).Create(w.t.Context(), &cloudteamv1.Network{
+	created, err := w.api().Networks(namespace).Create(w.t.Context(), &cloudteamv1.Network{
 		ObjectMeta: w.meta(namespace, w.name(short)), Spec: spec,
 	}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -100,7 +97,7 @@ func (w *world) createPort(name, network, address, mac string, options ...func(*
 	for _, option := range options {
 		option(&spec)
 	}
-	_, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).Create(w.t.Context(),
+	_, err := w.portClient().Create(w.t.Context(),
 		&cloudteamv1.NetworkPort{
 			ObjectMeta: w.meta(w.namespace, name), Spec: spec,
 		}, metav1.CreateOptions{})
@@ -122,102 +119,83 @@ func (w *world) patchNetwork(short, patch string) {
 
 func (w *world) patchNetworkAs(kind types.PatchType, short string, patch []byte) {
 	w.t.Helper()
-	_, err := w.around.Networks.CloudteamV1().Networks(w.namespace).Patch(w.t.Context(), w.name(short),
+	_, err := w.api().Networks(w.namespace).Patch(w.t.Context(), w.name(short),
 		kind, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		w.t.Fatalf("patching Network %s: %v", short, err)
 	}
 }
 
+// The clients of the world's namespace.
+
+func (w *world) api() clientv1.CloudteamV1Interface { return w.around.Networks.CloudteamV1() }
+
+func (w *world) portClient() clientv1.NetworkPortInterface {
+	return w.api().NetworkPorts(w.namespace)
+}
+
+func (w *world) groupClient() clientv1.SecurityGroupInterface {
+	return w.api().SecurityGroups(w.namespace)
+}
+
+func (w *world) floatingClient() clientv1.FloatingIPInterface {
+	return w.api().FloatingIPs(w.namespace)
+}
+
+func (w *world) podClient() corev1client.PodInterface {
+	return w.around.Kube.CoreV1().Pods(w.namespace)
+}
+
 func (w *world) getNetwork(namespace, short string) (*cloudteamv1.Network, error) {
-	return w.around.Networks.CloudteamV1().Networks(namespace).Get(w.t.Context(), w.name(short), metav1.GetOptions{})
+	return w.api().Networks(namespace).Get(w.t.Context(), w.name(short), metav1.GetOptions{})
 }
 
 func (w *world) getPort(name string) (*cloudteamv1.NetworkPort, error) {
-	return w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+	return w.portClient().Get(w.t.Context(), name, metav1.GetOptions{})
 }
 
-// notReady is nil where conditions say Ready of a generation.
-func notReady(what string, generation int64, status cloudteamv1.ResourceStatus) error {
-	ready := meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionReady)
-	if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != generation {
-		return fmt.Errorf("%s of generation %d is not Ready: %+v", what, generation, status.Conditions)
-	}
-	return nil
-}
-
-func (w *world) awaitNetwork(namespace, short string) (object *cloudteamv1.Network) {
+func (w *world) awaitNetwork(namespace, short string) *cloudteamv1.Network {
 	w.t.Helper()
-	w.await(func() (err error) {
-		if object, err = w.getNetwork(namespace, short); err == nil {
-			err = notReady("Network "+short, object.Generation, object.Status.ResourceStatus)
-		}
-		return err
-	})
-	return object
+	return harness.Await(w.t, w, w.api().Networks(namespace), w.name(short), harness.Ready)
 }
 
-func (w *world) awaitPort(name string) (object *cloudteamv1.NetworkPort) {
+func (w *world) awaitPort(name string) *cloudteamv1.NetworkPort {
 	w.t.Helper()
-	w.await(func() (err error) {
-		if object, err = w.getPort(name); err == nil {
-			err = notReady("NetworkPort "+name, object.Generation, object.Status.ResourceStatus)
-		}
-		return err
-	})
-	return object
+	return harness.Await(w.t, w, w.portClient(), name, harness.Ready)
 }
 
 func (w *world) deleteNetwork(namespace, short string) {
 	w.t.Helper()
-	err := w.around.Networks.CloudteamV1().Networks(namespace).Delete(w.t.Context(), w.name(short),
-		metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		w.t.Fatalf("deleting Network %s: %v", short, err)
-	}
+	harness.Delete(w.t, w.api().Networks(namespace), w.name(short))
+}
+
+// removeNetwork deletes a Network of the world's namespace, and waits until it is gone.
+func (w *world) removeNetwork(short string) {
+	w.t.Helper()
+	w.deleteNetwork(w.namespace, short)
+	w.awaitNetworkGone(w.namespace, short)
 }
 
 func (w *world) patchPort(name, patch string) {
 	w.t.Helper()
-	_, err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).Patch(w.t.Context(), name,
-		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		w.t.Fatalf("patching NetworkPort %s: %v", name, err)
-	}
+	harness.Patch(w.t, w.portClient(), name, patch)
 }
 
-func (w *world) deletePort(name string) {
+func (w *world) deletePort(name string) { w.t.Helper(); harness.Delete(w.t, w.portClient(), name) }
+
+// removePort deletes a NetworkPort, and waits until it is gone.
+func (w *world) removePort(name string) {
 	w.t.Helper()
-	err := w.around.Networks.CloudteamV1().NetworkPorts(w.namespace).Delete(w.t.Context(), name,
-		metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		w.t.Fatalf("deleting NetworkPort %s: %v", name, err)
-	}
+	w.deletePort(name)
+	w.awaitPortGone(name)
 }
 
 func (w *world) awaitNetworkGone(namespace, short string) {
 	w.t.Helper()
-	w.await(func() error {
-		object, err := w.getNetwork(namespace, short)
-		return gone("Network "+short, object.Status.ResourceStatus, err)
-	})
+	harness.AwaitGone(w.t, w, w.api().Networks(namespace), w.name(short))
 }
 
 func (w *world) awaitPortGone(name string) {
 	w.t.Helper()
-	w.await(func() error {
-		object, err := w.getPort(name)
-		return gone("NetworkPort "+name, object.Status.ResourceStatus, err)
-	})
-}
-
-// gone is nil where reading an object gave that it is not there.
-func gone(what string, status cloudteamv1.ResourceStatus, err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%s is still there: %+v", what, status.Conditions)
+	harness.AwaitGone(w.t, w, w.portClient(), name)
 }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -132,9 +133,7 @@ func (w *world) startCloudProxies() {
 			Listener: w.around.Listen("neutron"), Transport: w.around.Transport, Caller: w.callerOfNeutron, Ask: w.shortenPages,
 			Answered: w.countDoubles,
 		})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	w.t.Cleanup(w.neutron.Close)
 	w.t.Cleanup(w.keystone.Close)
 }
@@ -200,9 +199,7 @@ func (w *world) startKubeProxy() {
 			w.search(call.Method+" "+call.Shape+" to Kubernetes", string(call.Body))
 		},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	w.t.Cleanup(w.kube.Close)
 }
 
@@ -354,6 +351,9 @@ func (w *world) await(check func() error) {
 		return check()
 	})
 }
+
+// Eventually is await, for package harness.
+func (w *world) Eventually(t testing.TB, check func() error) { t.Helper(); w.await(check) }
 
 // stop stops the process as a Deployment does.
 func (w *world) stop() {

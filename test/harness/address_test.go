@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestFreeAddressIsNotOneOfAConnection holds that the kernel gives no outgoing connection the port of a free address,
@@ -23,9 +25,7 @@ func TestFreeAddressIsNotOneOfAConnection(t *testing.T) {
 	}
 	for range 20 {
 		address, err := net.ResolveTCPAddr("tcp", FreeAddress(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if first <= address.Port && address.Port <= last {
 			t.Fatalf("%s: connections get the ports %d to %d", address, first, last)
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // Running counts the Pods that run.
@@ -42,14 +43,10 @@ func (s *Surroundings) HoldApart(t testing.TB, namespace string) {
 	t.Helper()
 	pods := s.Kube.CoreV1().Pods(namespace)
 	list, err := pods.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	watcher, err := pods.Watch(context.WithoutCancel(t.Context()),
 		metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var wg sync.WaitGroup
 	var stopped atomic.Bool
 	wg.Go(func() {

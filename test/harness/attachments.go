@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // Resources that no typed client here has.
@@ -34,17 +36,11 @@ func (c *ControlPlane) KnowAttachments(t testing.TB) {
 	t.Helper()
 	content, err := os.ReadFile(
 		filepath.Join(c.Root, "test", "integration", "testdata", "network-attachment-definitions.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(content, &crd.Object); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.Unmarshal(content, &crd.Object))
 	client, err := dynamic.NewForConfig(c.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	crds := client.Resource(CRDResource)
 	if _, err := crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

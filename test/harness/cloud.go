@@ -3,8 +3,11 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
+	"path"
 	"strings"
 	"testing"
 
@@ -14,17 +17,16 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
-// Cloud looks at Neutron, and changes it behind the controller's back, with the credentials of one cloud. What goes
-// wrong ends the test.
-type Cloud struct {
+// Neutron is gophercloud's client of Neutron, with the credentials of one cloud. It is safe for concurrent use.
+type Neutron struct {
 	// Client speaks to Neutron.
 	Client *gophercloud.ServiceClient
 	// Project is the id of the credentials' project.
 	Project string
-
-	t testing.TB
 }
 
 // Resource is a Neutron resource as its JSON has it.
@@ -33,48 +35,127 @@ type Resource map[string]any
 // ID is the resource's id.
 func (r Resource) ID() string { return r["id"].(string) }
 
-// Open logs in to a cloud of a clouds.yaml.
-func Open(t testing.TB, path, name string) *Cloud {
-	t.Helper()
+// Text is an attribute that is a text; empty where it is none.
+func (r Resource) Text(attribute string) string { text, _ := r[attribute].(string); return text }
+
+// LogIn logs in to a cloud of a clouds.yaml.
+func LogIn(ctx context.Context, path, name string) (*Neutron, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		t.Fatalf("opening clouds.yaml: %v", err)
+		return nil, err
 	}
 	defer file.Close()
 	auth, endpoint, _, err := clouds.Parse(clouds.WithCloudName(name), clouds.WithCloudsYAML(file))
 	if err != nil {
-		t.Fatalf("reading clouds.yaml: %v", err)
+		return nil, fmt.Errorf("reading clouds.yaml: %w", err)
 	}
 	auth.AllowReauth = true
-	provider, err := config.NewProviderClient(t.Context(), auth)
+	provider, err := config.NewProviderClient(ctx, auth)
 	if err != nil {
-		t.Fatalf("logging in to %s: %v", name, err)
+		return nil, fmt.Errorf("logging in to %s: %w", name, err)
 	}
+	provider.UseTokenLock()
 	client, err := openstack.NewNetworkV2(provider, endpoint)
 	if err != nil {
-		t.Fatalf("finding Neutron of %s: %v", name, err)
+		return nil, fmt.Errorf("finding Neutron of %s: %w", name, err)
 	}
-	result := provider.GetAuthResult().(tokens.CreateResult)
+	result, ok := provider.GetAuthResult().(tokens.CreateResult)
+	if !ok {
+		return nil, errors.New("no answer of version 3 comes from Keystone")
+	}
 	project, err := result.ExtractProject()
 	if err != nil {
-		t.Fatalf("reading the project of %s: %v", name, err)
+		return nil, fmt.Errorf("reading the project of %s: %w", name, err)
 	}
-	return &Cloud{t: t, Client: client, Project: project.ID}
+	return &Neutron{client, project.ID}, nil
+}
+
+// List gives the resources of a collection ("networks") that fit the query ("name=x").
+func (n *Neutron) List(ctx context.Context, collection, query string) ([]Resource, error) {
+	var answer map[string][]Resource
+	if _, err := n.Client.Get(ctx, n.Client.ServiceURL(collection)+"?"+query, &answer, nil); err != nil {
+		return nil, fmt.Errorf("listing %s: %w", collection, err)
+	}
+	return plain(answer[strings.ReplaceAll(path.Base(collection), "-", "_")])
+}
+
+// Create makes a resource. gophercloud writes into the options of a request, so that each has its own.
+func (n *Neutron) Create(ctx context.Context, collection string, body Resource) (Resource, error) {
+	kind := Singular(collection)
+	var answer map[string]Resource
+	_, err := n.Client.Post(ctx, n.Client.ServiceURL(collection), map[string]any{kind: body}, &answer,
+		&gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}})
+	if err != nil {
+		return nil, fmt.Errorf("creating a %s: %w", kind, err)
+	}
+	return plain(answer[kind])
+}
+
+// Update changes a resource.
+func (n *Neutron) Update(ctx context.Context, collection, id string, body Resource) error {
+	_, err := n.put(ctx, map[string]any{Singular(collection): body}, collection, id)
+	return err
+}
+
+// Act has Neutron take an action on a resource ("routers", "add_router_interface"), and gives what it answers.
+func (n *Neutron) Act(ctx context.Context, collection, id, action string, body Resource) (Resource, error) {
+	return n.put(ctx, body, collection, id, action)
+}
+
+func (n *Neutron) put(ctx context.Context, body any, path ...string) (answer Resource, err error) {
+	_, err = n.Client.Put(ctx, n.Client.ServiceURL(path...), body, &answer,
+		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+	return answer, err
+}
+
+// Remove deletes a resource.
+func (n *Neutron) Remove(ctx context.Context, collection, id string) error {
+	_, err := n.Client.Delete(ctx, n.Client.ServiceURL(collection, id), nil)
+	return err
+}
+
+// Singular is what Neutron calls one of a collection: a "security_group" of "security-groups".
+func Singular(collection string) string {
+	name := strings.ReplaceAll(path.Base(collection), "-", "_")
+	if stem, is := strings.CutSuffix(name, "ies"); is {
+		return stem + "y"
+	}
+	return strings.TrimSuffix(name, "s")
+}
+
+// plain makes float64s of the json.Numbers that gophercloud decodes to.
+func plain[T any](decoded T) (again T, err error) {
+	text, err := json.Marshal(decoded)
+	if err == nil {
+		err = json.Unmarshal(text, &again)
+	}
+	return again, err
+}
+
+// Cloud looks at Neutron, and changes it behind the controller's back, with the credentials of one cloud. What goes
+// wrong ends the test.
+type Cloud struct {
+	*Neutron
+	t testing.TB
+}
+
+// Open logs in to a cloud of a clouds.yaml.
+func Open(t testing.TB, path, name string) *Cloud {
+	t.Helper()
+	n, err := LogIn(t.Context(), path, name)
+	expect.NoError(t, err)
+	return &Cloud{n, t}
 }
 
 // CloudsOf is a clouds.yaml whose only entry, "mine", is one of another clouds.yaml, after a change unless that is nil.
 func CloudsOf(t testing.TB, path, name string, change func(entry map[string]any)) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var file struct {
 		Clouds map[string]map[string]any `json:"clouds"`
 	}
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.Unmarshal(content, &file))
 	entry := file.Clouds[name]
 	if entry == nil {
 		t.Fatalf("%s has no cloud %q", path, name)
@@ -91,30 +172,9 @@ func CloudsOf(t testing.TB, path, name string, change func(entry map[string]any)
 // List gives the resources of a collection ("networks") that fit the query ("name=x").
 func (c *Cloud) List(collection, query string) []Resource {
 	c.t.Helper()
-	var answer map[string][]Resource
-	_, err := c.Client.Get(c.t.Context(), c.Client.ServiceURL(collection)+"?"+query, &answer, nil)
-	if err != nil {
-		c.t.Fatalf("listing %s: %v", collection, err)
-	}
-	listed := answer[strings.ReplaceAll(collection, "-", "_")]
-	for i := range listed {
-		listed[i] = plain(c.t, listed[i])
-	}
-	return listed
-}
-
-// plain makes float64s of the json.Numbers that gophercloud decodes to.
-func plain(t testing.TB, r Resource) Resource {
-	t.Helper()
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var decoded Resource
-	if err := json.Unmarshal(text, &decoded); err != nil {
-		t.Fatal(err)
-	}
-	return decoded
+	all, err := c.Neutron.List(c.t.Context(), collection, query)
+	expect.NoError(c.t, err)
+	return all
 }
 
 // One gives the only resource of a collection that fits the query.
@@ -130,67 +190,57 @@ func (c *Cloud) One(collection, query string) Resource {
 // Create makes a resource, and deletes it when the test ends.
 func (c *Cloud) Create(collection string, body Resource) Resource {
 	c.t.Helper()
-	kind := strings.ReplaceAll(strings.TrimSuffix(collection, "s"), "-", "_")
-	var answer map[string]Resource
-	_, err := c.Client.Post(c.t.Context(), c.Client.ServiceURL(collection), map[string]any{kind: body}, &answer,
-		&gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}})
-	if err != nil {
-		c.t.Fatalf("creating a %s: %v", kind, err)
-	}
-	made := plain(c.t, answer[kind])
+	made, err := c.Neutron.Create(c.t.Context(), collection, body)
+	expect.NoError(c.t, err)
 	c.t.Cleanup(func() {
-		ctx := context.WithoutCancel(c.t.Context())
-		_, err := c.Client.Delete(ctx, c.Client.ServiceURL(collection, made.ID()), nil)
+		err := c.Neutron.Remove(context.WithoutCancel(c.t.Context()), collection, made.ID())
 		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-			c.t.Errorf("deleting %s %s: %v", kind, made.ID(), err)
+			c.t.Errorf("deleting %s %s: %v", collection, made.ID(), err)
 		}
 	})
 	return made
 }
 
+// CreateOutside makes an external network with the subnet 203.0.113.0/24, as an administrator.
+func (c *Cloud) CreateOutside(name string) Resource {
+	c.t.Helper()
+	outside := c.Create("networks", Resource{"name": name, "router:external": true})
+	c.Create("subnets", Resource{
+		"network_id": outside.ID(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
+	})
+	return outside
+}
+
 // Update changes a resource behind the controller's back.
 func (c *Cloud) Update(collection, id string, body Resource) {
 	c.t.Helper()
-	kind := strings.ReplaceAll(strings.TrimSuffix(collection, "s"), "-", "_")
-	_, err := c.Client.Put(c.t.Context(), c.Client.ServiceURL(collection, id), map[string]any{kind: body}, nil,
-		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
-	if err != nil {
-		c.t.Fatalf("updating %s %s: %v", kind, id, err)
+	if err := c.Neutron.Update(c.t.Context(), collection, id, body); err != nil {
+		c.t.Fatalf("updating %s %s: %v", collection, id, err)
 	}
+}
+
+// Act has Neutron take an action on a resource ("routers", "add_router_interface"), and gives what it answers.
+func (c *Cloud) Act(collection, id, action string, body Resource) Resource {
+	c.t.Helper()
+	answer, err := c.Neutron.Act(c.t.Context(), collection, id, action, body)
+	if err != nil {
+		c.t.Fatalf("%s of %s %s: %v", action, collection, id, err)
+	}
+	return answer
 }
 
 // Remove deletes a resource behind the controller's back.
 func (c *Cloud) Remove(collection, id string) {
 	c.t.Helper()
-	if _, err := c.Client.Delete(c.t.Context(), c.Client.ServiceURL(collection, id), nil); err != nil {
+	if err := c.Neutron.Remove(c.t.Context(), collection, id); err != nil {
 		c.t.Fatalf("deleting %s: %v", id, err)
 	}
-}
-
-// SetQuota limits the networks of a project, as an administrator, until the test ends.
-func (c *Cloud) SetQuota(project string, networks int) {
-	c.t.Helper()
-	c.PutQuota(project, networks)
-	c.t.Cleanup(func() {
-		_, err := c.Client.Delete(context.WithoutCancel(c.t.Context()), c.Client.ServiceURL("quotas", project), nil)
-		if err != nil {
-			c.t.Errorf("resetting the quota: %v", err)
-		}
-	})
-}
-
-// PutQuota limits the networks of a project, as an administrator.
-func (c *Cloud) PutQuota(project string, networks int) {
-	c.t.Helper()
-	c.PutQuotas(project, map[string]int{"network": networks})
 }
 
 // PutQuotas limits resources of a project, as an administrator.
 func (c *Cloud) PutQuotas(project string, quotas map[string]int) {
 	c.t.Helper()
-	_, err := c.Client.Put(c.t.Context(), c.Client.ServiceURL("quotas", project), map[string]any{"quota": quotas}, nil,
-		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
-	if err != nil {
+	if _, err := c.put(c.t.Context(), map[string]any{"quota": quotas}, "quotas", project); err != nil {
 		c.t.Fatalf("setting the quota: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // node is the component that is no program: dev/controlplane plays it.
@@ -103,9 +104,7 @@ func (s *Surroundings) StartEmptyControlPlane(t testing.TB) *ControlPlane {
 func (s *Surroundings) startAnother(t testing.TB, data string, crds ...string) *ControlPlane {
 	t.Helper()
 	c, err := startControlPlane(t.TempDir(), s.controlPlane, APIComponents(), nil, data, crds...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if !c.process.Ended() {
 			c.Stop(t)
@@ -117,9 +116,7 @@ func (s *Surroundings) startAnother(t testing.TB, data string, crds ...string) *
 // Stop stops a control plane that the test has started.
 func (c *ControlPlane) Stop(t testing.TB) {
 	t.Helper()
-	if err := c.stop(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.stop())
 }
 
 // hasBetaPolicies reports whether the kube-apiserver of KUBEBUILDER_ASSETS has mutating admission policies as beta,

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // Checkout gives a folder with the repository as it was at a commit. It skips the test if the history lacks the commit.
@@ -29,16 +31,12 @@ func (c *ControlPlane) Checkout(t testing.TB, commit string) string {
 func (c *ControlPlane) Earlier(t testing.TB, commit string) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	binary := filepath.Join(cache, "network-controller", "earlier", commit)
 	if _, err := os.Stat(binary); err == nil {
 		return binary
 	}
-	if err := os.MkdirAll(filepath.Dir(binary), 0o750); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(filepath.Dir(binary), 0o750))
 	built := fmt.Sprintf("%s.%d", binary, os.Getpid())
 	defer os.Remove(built)
 	cmd := exec.Command("go", "build", "-o", built, "./cmd/network-controller")
@@ -47,8 +45,6 @@ func (c *ControlPlane) Earlier(t testing.TB, commit string) string {
 		t.Fatalf("building commit %s: %v\n%s", commit, err, output)
 	}
 	// Another test may have built it meanwhile. This replaces it at once.
-	if err := os.Rename(built, binary); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Rename(built, binary))
 	return binary
 }

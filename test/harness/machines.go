@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // machinesCRD is the file, in the repository, of the CRDs of KubeVirt's virtual machines and their instances.
@@ -115,9 +117,7 @@ func (m *Machine) client(kind schema.GroupVersionKind) dynamic.ResourceInterface
 	m.t.Helper()
 	resource := map[string]string{machineKind.Kind: "virtualmachines", instanceKind.Kind: "virtualmachineinstances"}
 	client, err := m.c.objects(kind.GroupVersion().WithResource(resource[kind.Kind]), m.namespace)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	expect.NoError(m.t, err)
 	return client
 }
 

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // Policies is the client of MultiNetworkPolicies of a namespace.
 func (c *ControlPlane) Policies(t testing.TB, namespace string) dynamic.ResourceInterface {
 	t.Helper()
 	client, err := c.policies(namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return client
 }
 
@@ -83,15 +83,11 @@ func (c *ControlPlane) PutPolicy(t testing.TB, namespace, name, network, spec st
 	if err == nil {
 		err = c.ApplyPolicy(t.Context(), policy)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // RemovePolicy deletes a MultiNetworkPolicy.
 func (c *ControlPlane) RemovePolicy(t testing.TB, namespace, name string) {
 	t.Helper()
-	if err := c.DeletePolicy(context.WithoutCancel(t.Context()), namespace, name); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.DeletePolicy(context.WithoutCancel(t.Context()), namespace, name))
 }

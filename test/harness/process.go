@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // Process is a network-controller that a test has started. Its methods are safe for concurrent use.
@@ -27,9 +29,7 @@ type Process struct {
 func (s *Surroundings) Start(t testing.TB, environment []string, arguments ...string) *Process {
 	t.Helper()
 	p, err := s.Launch(environment, arguments...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		p.Process.Kill()
 		if t.Failed() {
@@ -67,8 +67,10 @@ func withControllers(arguments []string) []string {
 }
 
 // Address is where the process serves --bind-address, which it prints; empty before it does.
-func (p *Process) Address() string {
-	_, after, _ := strings.Cut(p.Output.String(), `"Serving /livez, /readyz and /metrics" address="`)
+func (p *Process) Address() string { return p.serves("/livez, /readyz and /metrics") }
+
+func (p *Process) serves(what string) string {
+	_, after, _ := strings.Cut(p.Output.String(), `"Serving `+what+`" address="`)
 	address, _, _ := strings.Cut(after, `"`)
 	return address
 }
@@ -79,11 +81,27 @@ func (p *Process) Get(ctx context.Context, path string) (status int, body string
 	if address == "" {
 		return 0, "", errors.New("it does not say where it serves")
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	return get(ctx, http.DefaultClient, "http://"+address+path, "")
+}
+
+// GetMetrics asks the process for what --metrics-bind-address serves, with a token unless that is empty.
+func (p *Process) GetMetrics(ctx context.Context, token string) (status int, body string, err error) {
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // self-signed
+	}}
+	defer client.CloseIdleConnections()
+	return get(ctx, client, "https://"+p.serves("metrics to callers that RBAC allows")+"/metrics", token)
+}
+
+func get(ctx context.Context, client *http.Client, url, token string) (status int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, "", err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := client.Do(request)
 	if err != nil {
 		return 0, "", err
 	}

@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // Secrets are texts that have to show nowhere. The zero value has none; all methods are safe for concurrent use.
@@ -73,9 +75,7 @@ func (s *Secrets) In(text string) []string {
 func (s *Secrets) AddClouds(t testing.TB, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var file struct {
 		Clouds map[string]struct {
 			Auth struct {
@@ -83,9 +83,7 @@ func (s *Secrets) AddClouds(t testing.TB, path string) {
 			} `json:"auth"`
 		} `json:"clouds"`
 	}
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.Unmarshal(content, &file))
 	for name, cloud := range file.Clouds {
 		s.Add("the password of "+name, cloud.Auth.Password)
 	}
@@ -95,9 +93,7 @@ func (s *Secrets) AddClouds(t testing.TB, path string) {
 func (s *Secrets) AddAccount(t testing.TB, kubeconfig string) {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, account := range config.AuthInfos {
 		s.Add("the ServiceAccount's token", account.Token)
 	}

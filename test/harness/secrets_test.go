@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestPlantedSecretIsFound is what gives the searches that find nothing their worth.
@@ -19,9 +21,7 @@ func TestPlantedSecretIsFound(t *testing.T) {
 	s.Add("a token", token)
 	s.Add("nothing", "")
 	body, err := json.Marshal(map[string]string{"token": token})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for sentence, c := range map[string]struct {
 		text string
 		want []string
@@ -46,9 +46,7 @@ func TestPlantedSecretIsFound(t *testing.T) {
 		for _, after := range []string{"", "x", "xy"} {
 			for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawURLEncoding} {
 				text := fmt.Sprintf("Basic %s, and so on", encoding.EncodeToString([]byte(before+password+after)))
-				if diff := cmp.Diff([]string{"the password in base64"}, s.In(text)); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", text, diff)
-				}
+				expect.Equal(t, []string{"the password in base64"}, s.In(text), "%s", text)
 			}
 		}
 	}

@@ -4,14 +4,14 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestSuitesTakeTurns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "turn")
 	giveBack, err := takeTurn(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	over, end := context.WithCancel(t.Context())
 	end()
 	if _, err := takeTurn(over, path); err == nil {

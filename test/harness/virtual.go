@@ -20,6 +20,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/simulation"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
@@ -33,9 +34,7 @@ var worlds atomic.Int64
 func Virtual(t testing.TB, o Options) *Surroundings {
 	t.Helper()
 	root, err := repository()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	dir := t.TempDir()
 	s := &Surroundings{
 		ControlPlane: &ControlPlane{Root: root, AdminKubeconfig: filepath.Join(dir, "admin.kubeconfig")},
@@ -45,9 +44,7 @@ func Virtual(t testing.TB, o Options) *Surroundings {
 	}
 	api, err := simulation.StartAPIServer("api."+s.world, mayBecome, filepath.Join(root, crdFolder),
 		filepath.Join(root, policiesCRD), filepath.Join(root, machinesCRD))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(api.Stop)
 	for path, account := range map[string]string{
 		s.AdminKubeconfig: "admin", s.Kubeconfig: AccountName, s.FooKubeconfig: FooAccountName,
@@ -57,17 +54,11 @@ func Virtual(t testing.TB, o Options) *Surroundings {
 		config.Contexts["virtual"] = &clientcmdapi.Context{Cluster: "virtual", AuthInfo: account}
 		config.Clusters["virtual"] = &clientcmdapi.Cluster{Server: api.URL()}
 		config.AuthInfos[account] = &clientcmdapi.AuthInfo{Token: "token-of-" + account}
-		if err := clientcmd.WriteToFile(*config, path); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, clientcmd.WriteToFile(*config, path))
 	}
-	if err := s.connect(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.connect())
 	if o.OpenClass {
-		if err := s.installOpenClass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, s.installOpenClass(t.Context()))
 	}
 	s.Emulator = neutrontest.New(neutrontest.Options{
 		Tenants: o.Tenants, Zones: []string{"east", "west"},
@@ -76,9 +67,7 @@ func Virtual(t testing.TB, o Options) *Surroundings {
 	})
 	listener := s.Emulator.Serve(s.Listen("cloud"), nil)
 	t.Cleanup(func() { _ = listener.Close() })
-	if err := os.WriteFile(s.CloudsFile, []byte(listener.CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(s.CloudsFile, []byte(listener.CloudsYAML()), 0o600))
 	return s
 }
 
@@ -154,9 +143,7 @@ func StartVirtual(t testing.TB, clouds string, arguments ...string) *simulation.
 		}
 	}
 	p, err := simulation.StartProcess(clouds, withControllers(kept)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		p.Kill(t)
 		if t.Failed() {

@@ -17,6 +17,7 @@ import (
 
 	_ "cloudteam.ztgame.com/network-controller/internal/app" // makes its metrics
 	"cloudteam.ztgame.com/network-controller/internal/metric"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // folder has what is tested here.
@@ -58,9 +59,7 @@ func decode(t *testing.T, name string, into any) {
 	if err == nil {
 		err = yaml.Unmarshal(content, into)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // rule is an alert.
@@ -108,28 +107,20 @@ type panel struct {
 func readPanels(t *testing.T) []panel {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(folder, "dashboards/network-controller.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var dashboard struct {
 		Panels []panel `json:"panels"`
 	}
-	if err := json.Unmarshal(content, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(content, &dashboard))
 	return dashboard.Panels
 }
 
 func TestEachAlertAsksForMetricsThatExistAndHasARunbook(t *testing.T) {
 	runbooks, err := os.ReadFile("../../docs/runbooks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	sections := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(string(runbooks), -1)
 	tests, err := os.ReadFile(filepath.Join(folder, "alerts_test.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	count := 0
 	for _, group := range readRules(t).Groups {
 		for _, r := range group.Rules {
@@ -182,13 +173,9 @@ func TestEachPanelAsksForMetricsThatExist(t *testing.T) {
 
 func TestTheManifestsRender(t *testing.T) {
 	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	manager, err := os.ReadFile(filepath.Join(folder, "../manager/deployment.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, wanted := range []string{"name: https-metrics", "app.kubernetes.io/name: network-controller"} {
 		if !strings.Contains(string(manager), wanted) {
 			t.Errorf("the PodMonitor looks for %q, which the Deployment has not", wanted)
@@ -246,9 +233,7 @@ func TestKubeStateMetricsReadsFieldsThatExist(t *testing.T) {
 	if err == nil {
 		err = yaml.UnmarshalStrict(content, &config)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if len(config.Spec.Resources) != 5 {
 		t.Errorf("%d kinds, want 5", len(config.Spec.Resources))
 	}

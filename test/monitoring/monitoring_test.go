@@ -28,6 +28,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -48,9 +49,7 @@ func TestAlertsFireAfterTheirTime(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "alerts_test.yaml"), tests, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	command := exec.CommandContext(t.Context(), "promtool", "test", "rules", "alerts_test.yaml")
 	command.Dir = dir
 	if output, err := command.CombinedOutput(); err != nil {
@@ -64,18 +63,14 @@ func write(t *testing.T, path string, value any) {
 	if err == nil {
 		err = os.WriteFile(path, content, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // quick gives the rules with durations and thresholds for a test of a minute.
 func quick(t *testing.T) groups {
 	t.Helper()
 	content, err := json.Marshal(readRules(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	text := string(content)
 	for _, change := range [][2]string{
 		{` \u003e 600`, ` \u003e 10`}, {` \u003e 300`, ` \u003e 3`}, {`[6h]`, `[15s]`}, {`[15m]))`, `[15s]))`},
@@ -88,9 +83,7 @@ func quick(t *testing.T) groups {
 	}
 	text = regexp.MustCompile(`"for":"[0-9a-z]+"`).ReplaceAllString(text, `"for":"1s"`)
 	var rules groups
-	if err := json.Unmarshal([]byte(text), &rules); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(text), &rules))
 	return rules
 }
 
@@ -192,9 +185,7 @@ func newWorld(t *testing.T) *world {
 			}
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })
 	dir := t.TempDir()
 	w.clouds, w.good = filepath.Join(dir, "clouds.yaml"), []byte(listener.CloudsYAML())
@@ -203,9 +194,7 @@ func newWorld(t *testing.T) *world {
 
 	made, err := surroundings.Kube.CoreV1().Namespaces().Create(
 		t.Context(), harness.Namespace("monitoring-"), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	w.namespace = made.Name
 	surroundings.AwaitGate(t, w.namespace)
 	w.startPrometheus(dir)
@@ -259,9 +248,7 @@ func (w *world) awaitSample(expr string) {
 // a busy machine, is one that Prometheus does without, and then alerts begin anew.
 func (w *world) eventually(check func() error) {
 	w.t.Helper()
-	if err := harness.Poll(nil, 3*harness.Patience, 50*time.Millisecond, check); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, harness.Poll(nil, 3*harness.Patience, 50*time.Millisecond, check))
 }
 
 func (w *world) stop() {
@@ -276,24 +263,15 @@ func (w *world) startPrometheus(dir string) {
 	t := w.t
 	t.Helper()
 	const account = "prometheus"
-	_, err := surroundings.Kube.CoreV1().ServiceAccounts(w.namespace).Create(t.Context(),
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = surroundings.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	harness.Create(t, surroundings.Kube.CoreV1().ServiceAccounts(w.namespace), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}})
+	harness.Create(t, surroundings.Kube.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "prometheus-"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "network-controller-metrics-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: w.namespace, Name: account}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	token, err := surroundings.Kube.CoreV1().ServiceAccounts(w.namespace).CreateToken(
 		t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	write(t, filepath.Join(dir, "rules.yaml"), quick(t))
 	config := filepath.Join(dir, "prometheus.yaml")
 	write(t, config, map[string]any{
@@ -317,9 +295,7 @@ func (w *world) startPrometheus(dir string) {
 			"--web.listen-address=" + w.prometheus, "--log.level=warn",
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		p.Signal(syscall.SIGKILL)
 		<-p.Done()
@@ -462,9 +438,7 @@ func (w *world) removePod(name string) {
 	w.t.Helper()
 	err := surroundings.Kube.CoreV1().Pods(w.namespace).Delete(w.t.Context(), name,
 		metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 }
 
 // addresses are how many the Network full has.
@@ -484,9 +458,7 @@ func (w *world) fill() {
 	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: "p" + strconv.Itoa(w.ports)}}
 	port.Spec.NetworkName = "full"
 	api := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)
-	if _, err := api.Create(w.t.Context(), port, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	harness.Create(w.t, api, port)
 	w.ports++
 }
 
@@ -494,19 +466,14 @@ func (w *world) empty() {
 	w.t.Helper()
 	api := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace)
 	for n := range w.ports {
-		if err := api.Delete(w.t.Context(), "p"+strconv.Itoa(n), metav1.DeleteOptions{}); err != nil {
-			w.t.Fatal(err)
-		}
+		harness.Delete(w.t, api, "p"+strconv.Itoa(n))
 	}
 }
 
 // orphan creates a network with this cluster's marker and without an object.
 func (w *world) orphan() harness.Resource {
 	w.t.Helper()
-	system, err := surroundings.Kube.CoreV1().Namespaces().Get(w.t.Context(), "kube-system", metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	system := harness.Get(w.t, surroundings.Kube.CoreV1().Namespaces(), "kube-system")
 	return w.cloud.Create("networks", harness.Resource{
 		"name": "orphan", "description": fmt.Sprintf("[owner=%s/%s]", system.UID, uuid.NewUUID()),
 	})
@@ -515,10 +482,7 @@ func (w *world) orphan() harness.Resource {
 // drift renames the network of the Network drifts.
 func (w *world) drift() {
 	w.t.Helper()
-	n, err := surroundings.Networks.CloudteamV1().Networks(w.namespace).Get(w.t.Context(), "drifts", metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	n := harness.Get(w.t, surroundings.Networks.CloudteamV1().Networks(w.namespace), "drifts")
 	if n.Status.NetworkID != "" {
 		w.cloud.Update("networks", n.Status.NetworkID, harness.Resource{"name": "renamed by hand"})
 	}
@@ -544,9 +508,7 @@ func (w *world) setPassword(wrong string) {
 	if was, err := os.ReadFile(w.clouds); err == nil && string(was) == string(content) {
 		return
 	}
-	if err := os.WriteFile(w.clouds, content, 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, os.WriteFile(w.clouds, content, 0o600))
 }
 
 // drawn is a panel with its data.

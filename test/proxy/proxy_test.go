@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // target counts what arrives and answers with ten bytes, or with a stream of lines where it is asked to watch.
@@ -33,9 +35,7 @@ func target(t *testing.T, arrived *atomic.Int32, lines chan string) *Proxy {
 	}))
 	t.Cleanup(server.Close)
 	address, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	p := Start(Options{Target: address, Shape: func(path string) string { return path }})
 	t.Cleanup(p.Close)
 	return p
@@ -122,15 +122,11 @@ func TestFreezeThawAndCutStream(t *testing.T) {
 	var arrived atomic.Int32
 	p := target(t, &arrived, lines)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL().String()+"/?watch=true", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	// The answer's head comes with the first line.
 	go func() { lines <- "one" }()
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer response.Body.Close()
 	received := make(chan string)
 	go func() {

@@ -6,18 +6,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestBlocks(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	text := "# Page\n```sh\na \\\n  b\nc\n```\n```yaml\nd: e\n```\n```\n$ f\ng\nh\n$ i\n```\nthis:\n```\nj\n```\n"
-	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(page, []byte(text), 0o600))
 	got, err := blocks(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := [][]command{
 		{{line: 3, text: "a \\\n  b\nc"}},
 		{{line: 11, text: "f", shown: []string{"g", "h"}}, {line: 14, text: "i"}},

@@ -26,6 +26,7 @@ import (
 	_ "cloudteam.ztgame.com/network-controller/internal/app"
 	_ "cloudteam.ztgame.com/network-controller/internal/kubectl"
 	_ "cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
@@ -159,9 +160,7 @@ func showsDemo(t *testing.T, clone, printed string) {
 	t.Helper()
 	const page = "docs/demo.md"
 	all, err := blocks(filepath.Join(clone, page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var shown []string
 	for _, block := range all {
 		for _, c := range block {
@@ -216,9 +215,7 @@ func makeRun(t *testing.T, clone string) (env []string, metrics string) {
 		Name: "demo", Path: filepath.Join(clone, "bin", "demo"), Args: []string{"--stay"}, Dir: clone, Output: &printed,
 		Orphaned: syscall.SIGTERM, Patience: time.Minute,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := demo.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("make run does not stop: %v", err)
@@ -248,9 +245,7 @@ func makeRun(t *testing.T, clone string) (env []string, metrics string) {
 func read(t *testing.T, clone, page string, before []string, metrics string) {
 	t.Helper()
 	all, err := blocks(filepath.Join(clone, page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	terminal := open(t, clone, metrics)
 	for _, line := range append([]string{"export PATH=$PWD/bin:$PATH"}, before...) {
 		if out, failed := terminal.enter(line); len(failed) > 0 {
@@ -313,13 +308,9 @@ type terminal struct {
 func open(t *testing.T, dir, pasted string) *terminal {
 	t.Helper()
 	commands, script, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	printed, screen, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	shell := exec.CommandContext(ctx, "bash", "/dev/fd/3")
 	shell.Dir = dir
@@ -329,9 +320,7 @@ func open(t *testing.T, dir, pasted string) *terminal {
 	// What a command starts in the background ends with the terminal.
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
-	if err := shell.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, shell.Start())
 	_ = commands.Close()
 	_ = screen.Close()
 	t.Cleanup(func() {

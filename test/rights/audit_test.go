@@ -12,6 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // auditPolicy has kube-apiserver log the accounts' requests, and of objects with owners what they create.
@@ -56,9 +58,7 @@ type entry struct {
 func entries(t *testing.T) []entry {
 	t.Helper()
 	file, err := os.Open(auditLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer file.Close()
 	var all []entry
 	for lines := bufio.NewReader(file); ; {

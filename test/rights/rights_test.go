@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -66,19 +67,14 @@ func grantedTo(t *testing.T, account string) []right {
 		}
 	}
 	list, err := rbac.RoleBindings(metav1.NamespaceAll).List(t.Context(), everywhere)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, binding := range list.Items {
 		if !slices.ContainsFunc(binding.Subjects, isOfAccount) {
 			continue
 		}
 		rules := clusterRoles[binding.RoleRef.Name]
 		if binding.RoleRef.Kind == "Role" {
-			role, err := rbac.Roles(binding.Namespace).Get(t.Context(), binding.RoleRef.Name, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			role := harness.Get(t, rbac.Roles(binding.Namespace), binding.RoleRef.Name)
 			rules = role.Rules
 		}
 		rights = append(rights, rightsOf(t, binding.Namespace, rules)...)

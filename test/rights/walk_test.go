@@ -1,10 +1,8 @@
 package rights
 
 import (
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,8 +13,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,6 +20,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -32,23 +29,15 @@ import (
 func everything(t *testing.T) {
 	t.Helper()
 	surroundings.KnowAttachments(t)
-	made, err := surroundings.Kube.CoreV1().Namespaces().Create(t.Context(), harness.Namespace("rights-"),
-		metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := harness.Create(t, surroundings.Kube.CoreV1().Namespaces(), harness.Namespace("rights-"))
 	namespace := made.Name
 	surroundings.AwaitGate(t, namespace)
 
 	dir := t.TempDir()
 	kubeconfig, fooKubeconfig := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "foo.kubeconfig")
 	oldAPIServer(t, kubeconfig)
-	if err := copyFile(kubeconfig, fooKubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	if err := harness.ActAs(fooKubeconfig, surroundings.FooKubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, copyFile(kubeconfig, fooKubeconfig))
+	expect.NoError(t, harness.ActAs(fooKubeconfig, surroundings.FooKubeconfig))
 	election := "--leader-elect-resource-namespace=" + harness.AccountName
 	process := surroundings.Start(t, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile},
 		"--kubeconfig", kubeconfig, "--cloud=tenant", "--bind-address=127.0.0.1:0", "--metrics-bind-address=127.0.0.1:0",
@@ -73,18 +62,14 @@ func everything(t *testing.T) {
 func oldAPIServer(t *testing.T, kubeconfig string) {
 	t.Helper()
 	kube, err := surroundings.FrontKube(kubeconfig, proxy.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(kube.Close)
 	status := func(code int, reason metav1.StatusReason, message string) []byte {
 		text, err := json.Marshal(metav1.Status{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
 			Code: int32(code), Reason: reason, Message: message,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return text
 	}
 	kube.Break(func(c proxy.Call) bool { return c.Query("sendInitialEvents") == "true" }, 0,
@@ -115,30 +100,16 @@ func copyFile(from, to string) error {
 func deploymentAndPods(t *testing.T, namespace string) {
 	t.Helper()
 	deployments := surroundings.Kube.AppsV1().Deployments(namespace)
-	_, err := deployments.Create(t.Context(), harness.DeploymentOn("web", "net", 2), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	harness.Create(t, deployments, harness.DeploymentOn("web", "net", 2))
 	// It says what it lacks on the Deployment and on the Pods.
-	surroundings.Eventually(t, func() error {
-		deployment, err := deployments.Get(t.Context(), "web", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, c := range deployment.Status.Conditions {
-			if c.Type == cloudteamv1.ConditionNetworksReady && c.Reason == cloudteamv1.ReasonNetworkNotFound {
-				return nil
-			}
-		}
-		return fmt.Errorf("the conditions of Deployment web are %+v", deployment.Status.Conditions)
+	harness.Await(t, surroundings, deployments, "web", func(d *appsv1.Deployment) error {
+		return harness.SaysOfNetworks(d, corev1.ConditionFalse, cloudteamv1.ReasonNetworkNotFound, "")
 	})
 	network(t, namespace, "net", func(*cloudteamv1.NetworkSpec) {})
 	awaitPods(t, namespace, 2)
 
 	client, err := dynamic.NewForConfig(surroundings.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	attachments := client.Resource(harness.AttachmentResource).Namespace(namespace)
 	// The second time, the Event is the first one again.
 	for range 2 {
@@ -156,11 +127,7 @@ func deploymentAndPods(t *testing.T, namespace string) {
 			return err
 		})
 	}
-	_, err = deployments.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"replicas":1}}`),
-		metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	harness.Patch(t, deployments, "web", `{"spec":{"replicas":1}}`)
 	awaitPorts(t, namespace, 1)
 }
 
@@ -168,15 +135,9 @@ func deploymentAndPods(t *testing.T, namespace string) {
 func statefulSet(t *testing.T, namespace string) {
 	t.Helper()
 	sets := surroundings.Kube.AppsV1().StatefulSets(namespace)
-	_, err := sets.Create(t.Context(), harness.StatefulSetOn("db", "net", 1, appsv1.OrderedReadyPodManagement),
-		metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	harness.Create(t, sets, harness.StatefulSetOn("db", "net", 1, appsv1.OrderedReadyPodManagement))
 	awaitPods(t, namespace, 2) // one is the Deployment's
-	if err := sets.Delete(t.Context(), "db", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Delete(t, sets, "db")
 	awaitPorts(t, namespace, 1)
 }
 
@@ -194,15 +155,8 @@ func machine(t *testing.T, namespace string) {
 func securityGroup(t *testing.T, namespace string) {
 	t.Helper()
 	groups := surroundings.Networks.CloudteamV1().SecurityGroups(namespace)
-	_, err := groups.Create(t.Context(), &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Name: "web"}},
-		metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	awaitReady(t, "SecurityGroup web", func() ([]metav1.Condition, error) {
-		is, err := groups.Get(t.Context(), "web", metav1.GetOptions{})
-		return is.Status.Conditions, err
-	})
+	harness.Create(t, groups, &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Name: "web"}})
+	harness.Await(t, surroundings, groups, "web", harness.Ready)
 }
 
 // networkPolicy has the groups of a MultiNetworkPolicy made, changed and removed.
@@ -239,82 +193,43 @@ func networkPolicy(t *testing.T, namespace string) {
 // It takes the Deployment's Pods and leaves the Network as it was.
 func service(t *testing.T, namespace string) {
 	t.Helper()
-	cloud := harness.Open(t, surroundings.CloudsFile, "admin")
-	outside := cloud.Create("networks", harness.Resource{"name": "outside", "router:external": true}).ID()
-	cloud.Create("subnets", harness.Resource{
-		"network_id": outside, "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
-	})
+	outside := harness.Open(t, surroundings.CloudsFile, "admin").CreateOutside("outside").ID()
 	networks := surroundings.Networks.CloudteamV1().Networks(namespace)
 	routed := func(router string) {
 		t.Helper()
-		edited, err := networks.Patch(t.Context(), "net", types.MergePatchType,
-			[]byte(`{"spec":{"router":`+router+`}}`), metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		surroundings.Eventually(t, func() error {
-			is, err := networks.Get(t.Context(), "net", metav1.GetOptions{})
-			if err == nil && is.Status.AppliedGeneration != edited.Generation {
-				err = fmt.Errorf("generation %d is not applied: %+v", edited.Generation, is.Status)
+		edited := harness.Patch(t, networks, "net", `{"spec":{"router":`+router+`}}`)
+		harness.Await(t, surroundings, networks, "net", func(n *cloudteamv1.Network) error {
+			if n.Status.AppliedGeneration != edited.Generation {
+				return fmt.Errorf("generation %d is not applied: %+v", edited.Generation, n.Status)
 			}
-			return err
+			return nil
 		})
 	}
 	routed(`{"externalNetwork":"` + outside + `"}`)
 
 	services := surroundings.Kube.CoreV1().Services(namespace)
-	_, err := services.Create(t.Context(), &corev1.Service{
+	harness.Create(t, services, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web", Annotations: map[string]string{cloudteamv1.AnnotationFloatingIP: outside},
 		},
 		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	floating := surroundings.Networks.CloudteamV1().FloatingIPs(namespace)
 	leads := func(somewhere bool) {
 		t.Helper()
-		surroundings.Eventually(t, func() error {
-			is, err := floating.Get(t.Context(), "web", metav1.GetOptions{})
-			if err == nil && (is.Status.Address == "" || somewhere != (is.Status.PortID != "") ||
-				!meta.IsStatusConditionTrue(is.Status.Conditions, cloudteamv1.ConditionReady)) {
-				err = fmt.Errorf("FloatingIP web is to lead to a port: %t; it is %+v", somewhere, is)
+		harness.Await(t, surroundings, floating, "web", func(is *cloudteamv1.FloatingIP) error {
+			if is.Status.Address == "" || somewhere != (is.Status.PortID != "") {
+				return fmt.Errorf("FloatingIP web is to lead to a port: %t; it is %+v", somewhere, is)
 			}
-			return err
+			return harness.Ready(is)
 		})
 	}
 	leads(true)
-	_, err = surroundings.Kube.AppsV1().Deployments(namespace).Patch(t.Context(), "web", types.MergePatchType,
-		[]byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	harness.Patch(t, surroundings.Kube.AppsV1().Deployments(namespace), "web", `{"spec":{"replicas":0}}`)
 	leads(false)
-	_, err = services.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`),
-		metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	surroundings.Eventually(t, func() error {
-		if is, err := floating.Get(t.Context(), "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("FloatingIP web is still there: %w, %+v", err, is)
-		}
-		return nil
-	})
+	harness.Patch(t, services, "web", `{"metadata":{"annotations":null}}`)
+	harness.AwaitGone(t, surroundings, floating, "web")
 	routed(`null`)
-}
-
-// awaitReady waits until the conditions of an object say that it is Ready.
-func awaitReady(t *testing.T, what string, conditions func() ([]metav1.Condition, error)) {
-	t.Helper()
-	surroundings.Eventually(t, func() error {
-		are, err := conditions()
-		if err == nil && !meta.IsStatusConditionTrue(are, cloudteamv1.ConditionReady) {
-			err = fmt.Errorf("the conditions of %s are %+v", what, are)
-		}
-		return err
-	})
 }
 
 // awaitPorts waits until there are as many NetworkPorts.
@@ -336,13 +251,8 @@ func network(t *testing.T, namespace, name string, edit func(*cloudteamv1.Networ
 	n := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	n.Spec.CIDR, n.Spec.Gateway = "10.60.0.0/24", "10.60.0.1"
 	edit(&n.Spec)
-	if _, err := networks.Create(t.Context(), n, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	awaitReady(t, "Network "+name, func() ([]metav1.Condition, error) {
-		is, err := networks.Get(t.Context(), name, metav1.GetOptions{})
-		return is.Status.Conditions, err
-	})
+	harness.Create(t, networks, n)
+	harness.Await(t, surroundings, networks, name, harness.Ready)
 }
 
 // awaitPods waits until as many Pods run, each with an allocation.
@@ -369,7 +279,7 @@ func awaitPods(t *testing.T, namespace string, want int) {
 // ownCloud has a Network with credentials of its own, in a Secret that the shipped role lets the controller read.
 func ownCloud(t *testing.T, namespace string) {
 	t.Helper()
-	_, err := surroundings.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+	harness.Create(t, surroundings.Kube.RbacV1().RoleBindings(namespace), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "network-controller-credentials"},
 		RoleRef: rbacv1.RoleRef{
 			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "network-controller-credentials",
@@ -377,18 +287,12 @@ func ownCloud(t *testing.T, namespace string) {
 		Subjects: []rbacv1.Subject{{
 			Kind: rbacv1.ServiceAccountKind, Namespace: harness.AccountName, Name: harness.AccountName,
 		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = surroundings.Kube.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
+	})
+	harness.Create(t, surroundings.Kube.CoreV1().Secrets(namespace), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "openstack"}, StringData: map[string]string{
 			"clouds.yaml": harness.CloudsOf(t, surroundings.CloudsFile, "tenant", nil),
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	network(t, namespace, "own", func(spec *cloudteamv1.NetworkSpec) {
 		spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
 	})
@@ -397,43 +301,22 @@ func ownCloud(t *testing.T, namespace string) {
 // metrics has an account of the namespace read the controller's metrics.
 func metrics(t *testing.T, namespace string, process *harness.Process) {
 	t.Helper()
-	_, err := surroundings.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	harness.Create(t, surroundings.Kube.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace + "-metrics"},
 		RoleRef: rbacv1.RoleRef{
 			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "network-controller-metrics-reader",
 		},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "default"}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	token, err := surroundings.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default",
 		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // self-signed
-	}}
-	defer client.CloseIdleConnections()
+	expect.NoError(t, err)
 	surroundings.Eventually(t, func() error {
-		_, after, _ := strings.Cut(process.Output.String(), `"Serving metrics to callers that RBAC allows" address="`)
-		address, _, _ := strings.Cut(after, `"`)
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
-		if err != nil {
-			return err
+		status, body, err := process.GetMetrics(t.Context(), token.Status.Token)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%d %s", status, body)
 		}
-		request.Header.Set("Authorization", "Bearer "+token.Status.Token)
-		answer, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			body, _ := io.ReadAll(answer.Body)
-			return fmt.Errorf("%d %s", answer.StatusCode, body)
-		}
-		return nil
+		return err
 	})
 }
 
@@ -442,37 +325,25 @@ func foo(t *testing.T, namespace string) {
 	t.Helper()
 	foos := surroundings.Networks.SamplecontrollerV1alpha1().Foos(namespace)
 	deployments := surroundings.Kube.AppsV1().Deployments(namespace)
-	_, err := foos.Create(t.Context(), &v1alpha1.Foo{
+	harness.Create(t, foos, &v1alpha1.Foo{
 		ObjectMeta: metav1.ObjectMeta{Name: "foo"},
 		Spec:       v1alpha1.FooSpec{DeploymentName: "foo", Replicas: new(int32(1))},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	awaitReplica := func(name string) {
 		t.Helper()
-		surroundings.Eventually(t, func() error {
-			deployment, err := deployments.Get(t.Context(), name, metav1.GetOptions{})
-			if err == nil && *deployment.Spec.Replicas != 1 {
-				err = fmt.Errorf("Deployment %s has %d replicas, want 1", name, *deployment.Spec.Replicas)
+		harness.Await(t, surroundings, deployments, name, func(d *appsv1.Deployment) error {
+			if *d.Spec.Replicas != 1 {
+				return fmt.Errorf("Deployment %s has %d replicas, want 1", name, *d.Spec.Replicas)
 			}
-			return err
+			return nil
 		})
 	}
 	awaitReplica("foo")
 	// The second time, the Event is the first one again.
 	for range 2 {
-		_, err := deployments.Patch(t.Context(), "foo", types.MergePatchType, []byte(`{"spec":{"replicas":2}}`),
-			metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		harness.Patch(t, deployments, "foo", `{"spec":{"replicas":2}}`)
 		awaitReplica("foo")
 	}
-	_, err = foos.Patch(t.Context(), "foo", types.MergePatchType, []byte(`{"spec":{"deploymentName":"renamed"}}`),
-		metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	harness.Patch(t, foos, "foo", `{"spec":{"deploymentName":"renamed"}}`)
 	awaitReplica("renamed")
 }

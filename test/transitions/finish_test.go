@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // mostMends is how often finish looks for something that people have to do: each time it does all that there is.
@@ -70,7 +71,7 @@ func (s *sequence) mendNetwork(t *rapid.T, n *madeNetwork, ports []*madePort) (m
 	if !deleted && ready.Reason == cloudteamv1.ReasonImportNotFound && !n.object.Observes() {
 		t.Logf("finish: delete Network %s", n.slot)
 		s.goes(&n.object)
-		must(t, s.client.CloudteamV1().Networks(n.object.Namespace).Delete(s.ctx, n.name, metav1.DeleteOptions{}))
+		expect.NoError(t, s.client.CloudteamV1().Networks(n.object.Namespace).Delete(s.ctx, n.name, metav1.DeleteOptions{}))
 		return append(mended, "an import that is gone")
 	}
 	spec := *n.object.Spec.DeepCopy()
@@ -151,7 +152,7 @@ func (s *sequence) takeBackForOthers(t *rapid.T, n *madeNetwork) bool {
 		return false
 	}
 	t.Logf("finish: take back Network %s", n.slot)
-	must(t, s.around.people.update(s.ctx, "networks", n.resource.text("id"),
+	expect.NoError(t, s.around.people.Update(s.ctx, "networks", n.resource.ID(),
 		resource{"shared": false, "router:external": false}))
 	return true
 }
@@ -163,24 +164,24 @@ func (s *sequence) removeStrange(t *rapid.T, n *madeNetwork, deleted bool) (mend
 	if n.resource == nil {
 		return nil
 	}
-	people, on := s.around.people, "network_id="+n.resource.text("id")
-	ports, err := people.list(s.ctx, "ports", on)
-	must(t, err)
+	people, on := s.around.people, "network_id="+n.resource.ID()
+	ports, err := people.List(s.ctx, "ports", on)
+	expect.NoError(t, err)
 	for _, p := range ports {
-		if p.owner(s.cluster) == "" && isInterface(p) {
+		if ownerOf(p, s.cluster) == "" && isInterface(p) {
 			t.Logf("finish: detach %s of Network %s", addressesOf(p), n.slot)
 			// A route by way of it would keep it.
-			must(t, people.update(s.ctx, "routers", p.text("device_id"), resource{"routes": []resource{}}))
-			must(t, people.detach(s.ctx, p.text("device_id"), p.text("id")))
+			expect.NoError(t, people.Update(s.ctx, "routers", p.Text("device_id"), resource{"routes": []resource{}}))
+			expect.NoError(t, people.detach(s.ctx, p.Text("device_id"), p.ID()))
 			mended = append(mended, "an interface that was retained, on a network that was imported again")
 		}
 	}
-	subnets, err := people.list(s.ctx, "subnets", on)
-	must(t, err)
+	subnets, err := people.List(s.ctx, "subnets", on)
+	expect.NoError(t, err)
 	for _, subnet := range subnets {
-		if deleted && subnet.owner(s.cluster) == "" {
+		if deleted && ownerOf(subnet, s.cluster) == "" {
 			t.Logf("finish: remove subnet %s of Network %s", subnet["cidr"], n.slot)
-			must(t, people.remove(s.ctx, "subnets", subnet.text("id")))
+			expect.NoError(t, people.Remove(s.ctx, "subnets", subnet.ID()))
 			mended = append(mended, "a subnet of others' on a network that is to go")
 		}
 	}

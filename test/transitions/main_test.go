@@ -85,10 +85,11 @@ func (s *scenery) openProjects(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c, err := openCloud(ctx, s.CloudsFile, name)
+		neutron, err := harness.LogIn(ctx, s.CloudsFile, name)
 		if err != nil {
 			return err
 		}
+		c := &cloud{neutron}
 		group, err := c.defaultGroup(ctx)
 		if err != nil {
 			return err
@@ -98,11 +99,11 @@ func (s *scenery) openProjects(ctx context.Context) error {
 	}
 	s.people = s.projects[adminProject].cloud
 	for _, name := range []string{"gold", "silver"} {
-		policy, err := s.people.newQoSPolicy(ctx, name)
+		policy, err := s.people.Create(ctx, "qos/policies", resource{"name": name, "shared": true})
 		if err != nil {
 			return err
 		}
-		s.limits.QoSPolicies = append(s.limits.QoSPolicies, policy)
+		s.limits.QoSPolicies = append(s.limits.QoSPolicies, policy.ID())
 	}
 	return nil
 }
@@ -111,12 +112,12 @@ func (s *scenery) openProjects(ctx context.Context) error {
 func (s *scenery) openOutside(ctx context.Context) error {
 	for i, text := range []string{"203.0.112.0/21", "203.0.120.0/21"} {
 		cidr, name := netip.MustParsePrefix(text), fmt.Sprintf("outside-%d", i+1)
-		made, err := s.people.create(ctx, "networks", resource{"name": name, "router:external": true})
+		made, err := s.people.Create(ctx, "networks", resource{"name": name, "router:external": true})
 		if err != nil {
 			return err
 		}
-		id := made.text("id")
-		_, err = s.people.create(ctx, "subnets", resource{
+		id := made.ID()
+		_, err = s.people.Create(ctx, "subnets", resource{
 			"network_id": id, "ip_version": 4, "cidr": text, "enable_dhcp": false, "allocation_pools": []resource{{
 				"start": specs.Address(cidr, firstHost+hosts).String(), "end": specs.Address(cidr, -2).String(),
 			}},
@@ -141,15 +142,15 @@ func (s *scenery) openPools(ctx context.Context) error {
 		{"six", "fd40::/24", specs.SubnetPool{IPVersion: 6, DefaultPrefixLength: 64, PrefixLengths: []int32{64, 112}}},
 		{"six-more", "fd50::/24", specs.SubnetPool{IPVersion: 6, DefaultPrefixLength: 120}},
 	} {
-		made, err := s.people.create(ctx, "subnetpools", resource{
+		made, err := s.people.Create(ctx, "subnetpools", resource{
 			"name": pool.name, "shared": true, "prefixes": []string{pool.cidr},
 			"default_prefixlen": pool.drawn.DefaultPrefixLength,
 		})
 		if err != nil {
 			return err
 		}
-		pool.drawn.Names = []string{made.text("id"), pool.name}
-		s.pools[made.text("id")] = netip.MustParsePrefix(pool.cidr)
+		pool.drawn.Names = []string{made.ID(), pool.name}
+		s.pools[made.ID()] = netip.MustParsePrefix(pool.cidr)
 		s.limits.SubnetPools = append(s.limits.SubnetPools, pool.drawn)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // isPaused reports whether the annotation pauses an object.
@@ -83,7 +84,7 @@ func (s *sequence) annotate(t *rapid.T, object metav1.Object, value any) {
 			"uid": object.GetUID(), "annotations": map[string]any{cloudteamv1.AnnotationPaused: value},
 		},
 	})
-	must(t, err)
+	expect.NoError(t, err)
 	of := s.client.CloudteamV1()
 	if kindOf(object) == "Network" {
 		_, err = of.Networks(object.GetNamespace()).Patch(

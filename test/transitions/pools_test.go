@@ -18,8 +18,8 @@ const fromPool = "subnetpool_id"
 func (c *scenery) allotted(subnets []resource) allotments {
 	ranges := allotments{}
 	for _, s := range subnets {
-		if pool, known := c.pools[s.text(fromPool)]; known {
-			is := netip.MustParsePrefix(s.text("cidr"))
+		if pool, known := c.pools[s.Text(fromPool)]; known {
+			is := netip.MustParsePrefix(s.Text("cidr"))
 			ranges[is] = netip.PrefixFrom(pool.Addr(), is.Bits())
 		}
 	}
@@ -60,9 +60,9 @@ func moved(a netip.Addr, into netip.Prefix) netip.Addr {
 // isOf reports whether a subnet in Neutron is the one that a spec declares.
 func (c *scenery) isOf(r resource, declared cloudteamv1.SubnetSpec) bool {
 	if pool, from := c.limits.SubnetPool(declared.SubnetPool); from {
-		return r.text(fromPool) == pool.Names[0]
+		return r.Text(fromPool) == pool.Names[0]
 	}
-	return r.text("cidr") == netip.MustParsePrefix(declared.CIDR).String()
+	return r.Text("cidr") == netip.MustParsePrefix(declared.CIDR).String()
 }
 
 func TestPoolRangesAreNormalizedAlone(t *testing.T) {

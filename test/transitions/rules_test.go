@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
@@ -49,7 +50,7 @@ func (s *sequence) inventory(t *rapid.T, r realm) (networks []*madeNetwork, port
 		}
 		if n.Observes() {
 			for _, observed := range all["networks"] {
-				if observed.text("id") == n.Spec.Import.ID {
+				if observed.ID() == n.Spec.Import.ID {
 					made.resource = observed
 				}
 			}
@@ -88,7 +89,7 @@ func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 		spec.Router = nil // It would be something in which the network to import differs.
 	}
 	if spec.Import == nil && n.resource != nil {
-		made := n.resource.text("provider:network_type")
+		made := n.resource.Text("provider:network_type")
 		if spec.Provider == nil && made != defaultNetworkType {
 			met.Count("a provider that was kept")
 			spec.Provider = &cloudteamv1.ProviderSpec{NetworkType: cloudteamv1.ProviderNetworkType(made)}
@@ -179,7 +180,7 @@ func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 	if reached.resource == nil || direct.resource == nil {
 		return false
 	}
-	id, body := direct.resource.text("id"), resource{}
+	id, body := direct.resource.ID(), resource{}
 	for _, field := range specs.OpenFields() {
 		if !field.OfRouter {
 			s.keep(t, field, reached, textsOf(reached.resource, field), textsOf(direct.resource, field), body)
@@ -189,14 +190,14 @@ func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 	delete(attributes, "tags")
 	delete(attributes, sharedWith)
 	if len(attributes) > 0 {
-		must(t, s.around.people.update(s.ctx, "networks", id, attributes))
+		expect.NoError(t, s.around.people.Update(s.ctx, "networks", id, attributes))
 	}
 	kept := s.keepRouter(t, reached, direct)
 	if tags, differ := body["tags"].([]string); differ {
-		must(t, s.around.people.tag(s.ctx, id, tags))
+		expect.NoError(t, s.around.people.tag(s.ctx, id, tags))
 	}
 	if projects, differ := body[sharedWith].([]string); differ {
-		must(t, s.projectOf(reached.slot).share(s.ctx, id, projects))
+		expect.NoError(t, s.projectOf(reached.slot).share(s.ctx, id, projects))
 	}
 	return kept || len(body) > 0
 }
@@ -268,16 +269,16 @@ func (s *sequence) keepRouter(t *rapid.T, reached, direct *madeNetwork) bool {
 			s.keep(t, field, reached, isOut[snat], wouldOut[snat], way)
 		}
 	}
-	id, people := direct.router.text("id"), s.around.people
+	id, people := direct.router.ID(), s.around.people
 	if len(kind) > 0 {
 		// Its controller may switch it on before it is made so.
 		s.await(t, func() error { return people.makeKind(s.ctx, id, kind) })
-		must(t, people.update(s.ctx, "routers", id, resource{"admin_state_up": true}))
+		expect.NoError(t, people.Update(s.ctx, "routers", id, resource{"admin_state_up": true}))
 	}
 	if len(way) > 0 {
 		// The router's address outside is not compared then, either, and hidden from the states.
 		way["network_id"] = wouldOut["network_id"]
-		must(t, people.update(s.ctx, "routers", id, resource{outside: way}))
+		expect.NoError(t, people.Update(s.ctx, "routers", id, resource{outside: way}))
 	}
 	return len(kind)+len(way) > 0
 }
@@ -311,7 +312,7 @@ func (s *sequence) keepPort(t *rapid.T, reached, direct *madePort) bool {
 	if len(body) == 0 {
 		return false
 	}
-	must(t, s.around.people.update(s.ctx, "ports", direct.resource.text("id"), body))
+	expect.NoError(t, s.around.people.Update(s.ctx, "ports", direct.resource.ID(), body))
 	return true
 }
 

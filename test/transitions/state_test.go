@@ -12,6 +12,8 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // state is what there is of a realm, in Kubernetes and in Neutron, by object and then by what it is, without what
@@ -41,18 +43,18 @@ func (w *world) everything(t *rapid.T) everything {
 	t.Helper()
 	all := everything{}
 	for _, collection := range collections {
-		found, err := w.around.people.list(w.ctx, collection, "")
-		must(t, err)
+		found, err := w.around.people.List(w.ctx, collection, "")
+		expect.NoError(t, err)
 		// A Network has several subnets, and several interfaces, which are numbered in this order.
 		slices.SortStableFunc(found, func(a, b resource) int {
-			return cmp.Or(cmp.Compare(a.text("cidr"), b.text("cidr")), cmp.Compare(addressesOf(a), addressesOf(b)))
+			return cmp.Or(cmp.Compare(a.Text("cidr"), b.Text("cidr")), cmp.Compare(addressesOf(a), addressesOf(b)))
 		})
 		all[collection] = found
 	}
 	shares, err := w.around.people.shares(w.ctx)
-	must(t, err)
+	expect.NoError(t, err)
 	for _, n := range all["networks"] {
-		n[sharedWith] = shares[n.text("id")]
+		n[sharedWith] = shares[n.ID()]
 	}
 	return all
 }
@@ -73,7 +75,7 @@ func (e everything) of(w *world, uid string) map[string][]resource {
 	ours := map[string][]resource{}
 	for collection, all := range e {
 		for _, r := range all {
-			if r.owner(w.cluster) == uid {
+			if ownerOf(r, w.cluster) == uid {
 				ours[collection] = append(ours[collection], r)
 			}
 		}
@@ -95,8 +97,8 @@ func (w *world) look(t *rapid.T, r realm) state {
 		found[object] = map[string]any{"spec": spec, "status": status}
 		for collection, resources := range all.of(w, uid) {
 			for i, resource := range resources {
-				name := fmt.Sprintf("<%s %d of %s>", singular(collection), i, object)
-				names = append(names, resource.text("id"), name)
+				name := fmt.Sprintf("<%s %d of %s>", harness.Singular(collection), i, object)
+				names = append(names, resource.ID(), name)
 			}
 			found[object][collection] = resources
 		}
@@ -107,8 +109,8 @@ func (w *world) look(t *rapid.T, r realm) state {
 		ours := all.of(w, string(n.UID))
 		for _, subnet := range all["subnets"] {
 			// Others' on a network that is imported.
-			if subnet.owner(w.cluster) == "" && n.Spec.Import != nil && n.Spec.Import.ID == subnet["network_id"] {
-				names = append(names, subnet.text("id"), fmt.Sprintf("<subnet %s of %s>", subnet["cidr"], at))
+			if ownerOf(subnet, w.cluster) == "" && n.Spec.Import != nil && n.Spec.Import.ID == subnet["network_id"] {
+				names = append(names, subnet.ID(), fmt.Sprintf("<subnet %s of %s>", subnet["cidr"], at))
 			}
 		}
 		hideChosenOfRouter(&n, ours)
@@ -234,9 +236,9 @@ func madeOfMAC(address string) bool {
 func canonical(t *rapid.T, value any, names *strings.Replacer, ranges allotments) any {
 	t.Helper()
 	text, err := json.Marshal(value)
-	must(t, err)
+	expect.NoError(t, err)
 	var plain any
-	must(t, json.Unmarshal([]byte(ranges.moveFirst(names.Replace(string(text)))), &plain))
+	expect.NoError(t, json.Unmarshal([]byte(ranges.moveFirst(names.Replace(string(text)))), &plain))
 	return tidy(plain)
 }
 
@@ -304,10 +306,10 @@ func (w *world) holdNothingOfTheDead(t *rapid.T) {
 	}
 	for collection, resources := range all {
 		for _, r := range resources {
-			if uid := r.owner(w.cluster); uid != "" && !alive[uid] {
+			if uid := ownerOf(r, w.cluster); uid != "" && !alive[uid] {
 				t.Errorf("there is still something of %s, which is gone: %s %v", uid, collection, r)
 			}
-			if uid, is := gone[r.text("id")]; is {
+			if uid, is := gone[r.ID()]; is {
 				t.Errorf("there is still something that was made for %s, which is gone: %s %v", uid, collection, r)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
@@ -183,7 +184,7 @@ func (w *world) meta(r realm, s slot) metav1.ObjectMeta {
 // replaceSpec is a JSON patch that puts a spec into the place of whatever is there.
 func replaceSpec(t *rapid.T, spec any) []byte {
 	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": spec}})
-	must(t, err)
+	expect.NoError(t, err)
 	return patch
 }
 
@@ -193,7 +194,7 @@ func (w *world) getNetwork(t *rapid.T, r realm, s slot) (*cloudteamv1.Network, b
 	if apierrors.IsNotFound(err) {
 		return nil, false
 	}
-	must(t, err)
+	expect.NoError(t, err)
 	return n, true
 }
 
@@ -203,7 +204,7 @@ func (w *world) getPort(t *rapid.T, r realm, s slot) (*cloudteamv1.NetworkPort, 
 	if apierrors.IsNotFound(err) {
 		return nil, false
 	}
-	must(t, err)
+	expect.NoError(t, err)
 	return p, true
 }
 
@@ -249,7 +250,7 @@ func (w *world) putPort(t *rapid.T, r realm, s slot, spec cloudteamv1.NetworkPor
 		if !exists {
 			_, err := client.Create(w.ctx,
 				&cloudteamv1.NetworkPort{ObjectMeta: w.meta(r, s), Spec: spec}, metav1.CreateOptions{})
-			must(t, err)
+			expect.NoError(t, err)
 			return true
 		}
 		_, err := client.Patch(w.ctx, s.name, types.JSONPatchType, replaceSpec(t, spec), metav1.PatchOptions{})
@@ -432,13 +433,13 @@ func (w *world) endPort(t *rapid.T, p *cloudteamv1.NetworkPort) {
 // of finds what bears an object's marker in a collection of Neutron's, one of it: which one says the number.
 func (w *world) of(t *rapid.T, collection string, uid types.UID, which int) (resource, bool) {
 	t.Helper()
-	all, err := w.around.people.list(w.ctx, collection, "")
-	must(t, err)
-	all = slices.DeleteFunc(all, func(r resource) bool { return r.owner(w.cluster) != string(uid) })
+	all, err := w.around.people.List(w.ctx, collection, "")
+	expect.NoError(t, err)
+	all = slices.DeleteFunc(all, func(r resource) bool { return ownerOf(r, w.cluster) != string(uid) })
 	if len(all) == 0 {
 		return nil, false
 	}
-	slices.SortStableFunc(all, func(a, b resource) int { return cmp.Compare(a.text("cidr"), b.text("cidr")) })
+	slices.SortStableFunc(all, func(a, b resource) int { return cmp.Compare(a.Text("cidr"), b.Text("cidr")) })
 	return all[which%len(all)], true
 }
 
@@ -473,20 +474,20 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 	if tags, tagged := body["tags"].([]string); tagged {
 		s.meddle(t, at, "networks", "tag the network", func(r resource) error {
 			past.setByOthers(body)
-			return s.around.people.tag(s.ctx, r.text("id"), tags)
+			return s.around.people.tag(s.ctx, r.ID(), tags)
 		})
 		return
 	}
 	if projects, shared := body[sharedWith].([]string); shared {
 		s.meddle(t, at, "networks", "share the network", func(r resource) error {
 			past.setByOthers(body)
-			return s.projectOf(at).share(s.ctx, r.text("id"), projects)
+			return s.projectOf(at).share(s.ctx, r.ID(), projects)
 		})
 		return
 	}
 	s.meddle(t, at, "networks", "set "+asJSON(body), func(r resource) error {
 		past.setByOthers(body)
-		return s.around.people.update(s.ctx, "networks", r.text("id"), s.marked(t, at, body))
+		return s.around.people.Update(s.ctx, "networks", r.ID(), s.marked(t, at, body))
 	})
 }
 
@@ -494,7 +495,7 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 func isInterface(port resource) bool {
 	return slices.Contains([]string{
 		"network:router_interface", "network:ha_router_replicated_interface", "network:router_interface_distributed",
-	}, port.text("device_owner"))
+	}, port.Text("device_owner"))
 }
 
 // meddleWithRouter has others change a Network's own router, or take off an interface of whichever router serves it.
@@ -508,7 +509,7 @@ func (s *sequence) meddleWithRouter(t *rapid.T) {
 	}).Draw(t, "body")
 	if body == nil {
 		s.meddle(t, at, "ports", "detach an interface", func(r resource) error {
-			return s.around.people.detach(s.ctx, r.text("device_id"), r.text("id"))
+			return s.around.people.detach(s.ctx, r.Text("device_id"), r.ID())
 		})
 		return
 	}
@@ -517,7 +518,7 @@ func (s *sequence) meddleWithRouter(t *rapid.T) {
 		return
 	}
 	s.meddle(t, at, "routers", "set the router's "+asJSON(body), func(r resource) error {
-		return s.around.people.update(s.ctx, "routers", r.text("id"), s.marked(t, at, body))
+		return s.around.people.Update(s.ctx, "routers", r.ID(), s.marked(t, at, body))
 	})
 }
 
@@ -534,7 +535,7 @@ func (s *sequence) meddleWithKind(t *rapid.T, at slot) {
 	other := !*n.Spec.Router.HA
 	s.meddle(t, at, "routers", fmt.Sprintf("switch off, and set ha %t,", other), func(r resource) error {
 		s.networkPast(at).setByOthers(resource{kindHA: other})
-		return s.around.people.makeKind(s.ctx, r.text("id"), resource{kindHA: other})
+		return s.around.people.makeKind(s.ctx, r.ID(), resource{kindHA: other})
 	})
 }
 
@@ -558,7 +559,7 @@ func (s *sequence) meddleWithSubnet(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
 	what := rapid.IntRange(0, 7).Draw(t, "what")
 	s.meddle(t, at, "subnets", fmt.Sprintf("set (%d) a subnet's settings", what), func(r resource) error {
-		cidr := netip.MustParsePrefix(r.text("cidr"))
+		cidr := netip.MustParsePrefix(r.Text("cidr"))
 		server, hop, to := "9.9.9.9", "192.0.2.9", "198.51.100.0/24"
 		if cidr.Addr().Is6() {
 			server, hop, to = "fd00::9", "fd00::9", "2001:db8:9::/48"
@@ -575,7 +576,7 @@ func (s *sequence) meddleWithSubnet(t *rapid.T) {
 		if keeps && (r["ipv6_address_mode"] != nil || r["ipv6_ra_mode"] != nil) {
 			return nil // A port that is made meanwhile would never come to the address that it makes itself.
 		}
-		return s.around.people.update(s.ctx, "subnets", r.text("id"), s.marked(t, at, body))
+		return s.around.people.Update(s.ctx, "subnets", r.ID(), s.marked(t, at, body))
 	})
 }
 
@@ -583,23 +584,23 @@ func (s *sequence) removeNetwork(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
 	s.meddle(t, at, "networks", "delete the network", func(r resource) error {
 		people := s.around.people
-		ports, err := people.list(s.ctx, "ports", "network_id="+r.text("id"))
-		must(t, err)
+		ports, err := people.List(s.ctx, "ports", "network_id="+r.ID())
+		expect.NoError(t, err)
 		for _, p := range ports { // what stays keeps the network
 			if isInterface(p) {
-				_ = people.detach(s.ctx, p.text("device_id"), p.text("id"))
+				_ = people.detach(s.ctx, p.Text("device_id"), p.ID())
 			} else {
-				_ = people.remove(s.ctx, "ports", p.text("id"))
+				_ = people.Remove(s.ctx, "ports", p.ID())
 			}
 		}
-		return people.remove(s.ctx, "networks", r.text("id"))
+		return people.Remove(s.ctx, "networks", r.ID())
 	})
 }
 
 func (s *sequence) removeSubnet(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
 	s.meddle(t, at, "subnets", "delete the subnet", func(r resource) error {
-		return s.around.people.remove(s.ctx, "subnets", r.text("id"))
+		return s.around.people.Remove(s.ctx, "subnets", r.ID())
 	})
 }
 
@@ -614,7 +615,7 @@ func (s *sequence) meddleWithOnePort(t *rapid.T, at slot, what string, do func(i
 		return
 	}
 	s.portPast(at).meddled = true
-	t.Logf("others %s of NetworkPort %s: %v", what, at, do(r.text("id")))
+	t.Logf("others %s of NetworkPort %s: %v", what, at, do(r.ID()))
 }
 
 func (s *sequence) meddleWithPort(t *rapid.T) {
@@ -639,14 +640,14 @@ func (s *sequence) meddleWithPort(t *rapid.T) {
 		if _, sets := body["security_groups"]; sets {
 			past.groups = append(past.groups, slices.Sorted(slices.Values(groups)))
 		}
-		return s.around.people.update(s.ctx, "ports", id, body)
+		return s.around.people.Update(s.ctx, "ports", id, body)
 	})
 }
 
 func (s *sequence) removePort(t *rapid.T) {
 	at := rapid.SampledFrom(portSlots).Draw(t, "port")
 	s.meddleWithOnePort(t, at, "delete the port", func(id string) error {
-		return s.around.people.remove(s.ctx, "ports", id)
+		return s.around.people.Remove(s.ctx, "ports", id)
 	})
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
@@ -83,7 +85,7 @@ func (w *world) nameRouters(t *rapid.T, r realm) {
 	for _, at := range networkSlots {
 		name := fmt.Sprintf("%s-%s-%s", w.label, r.name, at)
 		made := w.makeByHand(t, at, "routers", resource{"name": name})
-		r.named[at] = madeRouter{made.text("id"), name}
+		r.named[at] = madeRouter{made.ID(), name}
 	}
 }
 
@@ -170,7 +172,7 @@ func (w *world) networkSpec(t *rapid.T, r realm, at slot, spec cloudteamv1.Netwo
 	s := w.supplyOf(r, at)
 	if spec.Router != nil {
 		if i := slices.Index(drawnRouters, spec.Router.Existing); i >= 0 && s.routers[i].id == "" {
-			s.routers[i].id = w.makeByHand(t, at, "routers", resource{"name": "by hand"}).text("id")
+			s.routers[i].id = w.makeByHand(t, at, "routers", resource{"name": "by hand"}).ID()
 		}
 	}
 	words := s.words(w.around)
@@ -203,11 +205,11 @@ func (w *world) projectOf(at slot) *cloud { return w.around.projects[w.homes[at]
 // makeByHand makes a resource in the project of a slot, as people do.
 func (w *world) makeByHand(t *rapid.T, at slot, collection string, body resource) resource {
 	t.Helper()
-	made, err := w.projectOf(at).create(w.ctx, collection, body)
-	must(t, err)
+	made, err := w.projectOf(at).Create(w.ctx, collection, body)
+	expect.NoError(t, err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.byHand = append(w.byHand, plan.Resource{Kind: plan.Kind(singular(collection)), ID: made.text("id")})
+	w.byHand = append(w.byHand, plan.Resource{Kind: plan.Kind(harness.Singular(collection)), ID: made.ID()})
 	return made
 }
 
@@ -253,13 +255,13 @@ func (s *sequence) makeNetwork(
 	t *rapid.T, at slot, body resource, subnet cloudteamv1.SubnetSpec, more bool,
 ) string {
 	t.Helper()
-	id := s.makeByHand(t, at, "networks", body).text("id")
+	id := s.makeByHand(t, at, "networks", body).ID()
 	of := s.around.subnetBody(subnet)
 	of["network_id"], of["name"] = id, "by hand, too"
 	made := s.makeSubnet(t, at, of)
 	if subnet.SubnetPool != "" && subnet.Gateway == cloudteamv1.GatewayNone {
-		must(t, s.around.people.update(s.ctx, "subnets", made.text("id"), resource{
-			"gateway_ip": nil, "allocation_pools": everyHost(netip.MustParsePrefix(made.text("cidr"))),
+		expect.NoError(t, s.around.people.Update(s.ctx, "subnets", made.ID(), resource{
+			"gateway_ip": nil, "allocation_pools": everyHost(netip.MustParsePrefix(made.Text("cidr"))),
 		}))
 	}
 	// Beside a subnet from a pool Neutron has no other of its version.
@@ -273,8 +275,8 @@ func (s *sequence) makeNetwork(
 // makeSubnet has people make a subnet, which goes with its network.
 func (w *world) makeSubnet(t *rapid.T, at slot, body resource) resource {
 	t.Helper()
-	made, err := w.projectOf(at).create(w.ctx, "subnets", body)
-	must(t, err)
+	made, err := w.projectOf(at).Create(w.ctx, "subnets", body)
+	expect.NoError(t, err)
 	return made
 }
 
@@ -343,16 +345,16 @@ func (s *sequence) copyImported(t *rapid.T, n *madeNetwork, spec cloudteamv1.Net
 		return
 	}
 	body := likeness(n.resource, "name", "admin_state_up", "mtu", "dns_domain", "port_security_enabled")
-	body["description"] = textOf(n.resource.text("description"))
+	body["description"] = textOf(n.resource.Text("description"))
 	if !n.object.Observes() {
 		body["port_security_enabled"] = spec.PortSecurity == nil || *spec.PortSecurity
 	}
-	id := s.makeByHand(t, n.slot, "networks", body).text("id")
+	id := s.makeByHand(t, n.slot, "networks", body).ID()
 	s.supplyOf(s.direct, n.slot).imported = id
 	people := s.around.people
-	must(t, people.update(s.ctx, "networks", id, likeness(n.resource, "shared", "router:external", "qos_policy_id")))
-	must(t, s.projectOf(n.slot).share(s.ctx, id, n.resource[sharedWith].([]string)))
-	must(t, people.tag(s.ctx, id, asSet(n.resource["tags"])))
+	expect.NoError(t, people.Update(s.ctx, "networks", id, likeness(n.resource, "shared", "router:external", "qos_policy_id")))
+	expect.NoError(t, s.projectOf(n.slot).share(s.ctx, id, n.resource[sharedWith].([]string)))
+	expect.NoError(t, people.tag(s.ctx, id, asSet(n.resource["tags"])))
 	for _, is := range n.subnets {
 		like := likeness(is, "cidr", "ip_version", "gateway_ip", "enable_dhcp", "allocation_pools", "dns_nameservers",
 			"host_routes", "ipv6_address_mode", "ipv6_ra_mode", "service_types", "dns_publish_fixed_ip")
@@ -368,8 +370,8 @@ func (s *sequence) copyImported(t *rapid.T, n *madeNetwork, spec cloudteamv1.Net
 				}
 			}
 		}
-		like["network_id"], like["name"], like["description"] = id, is["name"], textOf(is.text("description"))
-		if pool := is.text(fromPool); pool != "" {
+		like["network_id"], like["name"], like["description"] = id, is["name"], textOf(is.Text("description"))
+		if pool := is.Text(fromPool); pool != "" {
 			s.makePooled(t, n.slot, pool, like)
 		} else {
 			s.makeSubnet(t, n.slot, like)
@@ -381,14 +383,14 @@ func (s *sequence) copyImported(t *rapid.T, n *madeNetwork, spec cloudteamv1.Net
 // Neutron chooses gateway and allocation pools first.
 func (s *sequence) makePooled(t *rapid.T, at slot, pool string, like resource) {
 	t.Helper()
-	was := netip.MustParsePrefix(like.text("cidr"))
+	was := netip.MustParsePrefix(like.Text("cidr"))
 	body := maps.Clone(like)
 	for _, chosen := range []string{"cidr", "gateway_ip", "allocation_pools"} {
 		delete(body, chosen)
 	}
 	body[fromPool], body["prefixlen"] = pool, was.Bits()
 	made := s.makeSubnet(t, at, body)
-	is := netip.MustParsePrefix(made.text("cidr"))
+	is := netip.MustParsePrefix(made.Text("cidr"))
 	move := func(address any) any {
 		a, err := netip.ParseAddr(fmt.Sprint(address))
 		if err != nil {
@@ -404,7 +406,7 @@ func (s *sequence) makePooled(t *rapid.T, at slot, pool string, like resource) {
 			ranges = append(ranges, resource{"start": move(of["start"]), "end": move(of["end"])})
 		}
 	}
-	must(t, s.around.people.update(s.ctx, "subnets", made.text("id"), resource{
+	expect.NoError(t, s.around.people.Update(s.ctx, "subnets", made.ID(), resource{
 		"gateway_ip": move(like["gateway_ip"]), "allocation_pools": ranges,
 	}))
 }

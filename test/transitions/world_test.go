@@ -31,6 +31,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -132,7 +133,7 @@ func newWorld(t *rapid.T, around *scenery) (w *world, stop func()) {
 	config := rest.CopyConfig(around.Admin)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countWrites{next, &w.writes} })
 	client, err := versioned.NewForConfig(config)
-	must(t, err)
+	expect.NoError(t, err)
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = worldLabel + "=" + w.label }))
 	objects := factory.Cloudteam().V1()
@@ -141,12 +142,12 @@ func newWorld(t *rapid.T, around *scenery) (w *world, stop func()) {
 	w.networkLoop, err = networkcontroller.NewController(client.CloudteamV1(), objects.Networks(),
 		objects.NetworkPorts(), observed, recorder, w.cluster,
 		networkcontroller.Options{Classes: controllertest.OpenClasses()})
-	must(t, err)
+	expect.NoError(t, err)
 	w.networkLoop.ReachClouds(w)
 	w.networkLoop.ObserveEvery(4 * auditInterval)
 	w.portLoop, err = portcontroller.NewController(client.CloudteamV1(), objects.NetworkPorts(), objects.Networks(),
 		nil, observed, recorder, w.cluster, controllertest.OpenClasses(), nil)
-	must(t, err)
+	expect.NoError(t, err)
 	w.portLoop.ReachClouds(w)
 
 	factory.StartWithContext(ctx)
@@ -164,17 +165,10 @@ func newWorld(t *rapid.T, around *scenery) (w *world, stop func()) {
 	}
 }
 
-func must(t *rapid.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func newNamespace(ctx context.Context, t *rapid.T, around *scenery) string {
 	namespace, err := around.Kube.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "transitions-"}}, metav1.CreateOptions{})
-	must(t, err)
+	expect.NoError(t, err)
 	return namespace.Name
 }
 
@@ -239,10 +233,10 @@ func (w *world) attribute(step plan.Step) (uid string) {
 }
 
 func (i witness) note(collection, uid string, made plan.Resource) {
-	all, err := i.w.around.people.list(i.w.ctx, collection, "fields=id&fields=description")
+	all, err := i.w.around.people.List(i.w.ctx, collection, "fields=id&fields=description")
 	count := 0
 	for _, r := range all {
-		if r.owner(i.w.cluster) == uid {
+		if ownerOf(r, i.w.cluster) == uid {
 			count++
 		}
 	}
@@ -268,13 +262,13 @@ func (w *world) sweep() {
 			}
 			// What is gone already cannot be removed, and what stays disturbs nobody.
 			if kind == plan.KindRouter {
-				_ = people.update(ctx, "routers", r.ID, resource{"routes": []resource{}})
-				interfaces, _ := people.list(ctx, "ports", "device_id="+r.ID)
+				_ = people.Update(ctx, "routers", r.ID, resource{"routes": []resource{}})
+				interfaces, _ := people.List(ctx, "ports", "device_id="+r.ID)
 				for _, i := range interfaces {
-					_ = people.detach(ctx, r.ID, i.text("id"))
+					_ = people.detach(ctx, r.ID, i.ID())
 				}
 			}
-			_ = people.remove(ctx, string(kind)+"s", r.ID)
+			_ = people.Remove(ctx, string(kind)+"s", r.ID)
 		}
 	}
 }
@@ -284,7 +278,7 @@ func (w *world) networks(t *rapid.T, r realm) (found []cloudteamv1.Network) {
 	t.Helper()
 	for _, namespace := range r.namespaces {
 		list, err := w.client.CloudteamV1().Networks(namespace).List(w.ctx, metav1.ListOptions{})
-		must(t, err)
+		expect.NoError(t, err)
 		found = append(found, list.Items...)
 	}
 	return found
@@ -294,7 +288,7 @@ func (w *world) ports(t *rapid.T, r realm) (found []cloudteamv1.NetworkPort) {
 	t.Helper()
 	for _, namespace := range r.namespaces {
 		list, err := w.client.CloudteamV1().NetworkPorts(namespace).List(w.ctx, metav1.ListOptions{})
-		must(t, err)
+		expect.NoError(t, err)
 		found = append(found, list.Items...)
 	}
 	return found
@@ -417,9 +411,7 @@ func observes(object metav1.Object) bool {
 // await polls until check gives nil.
 func (w *world) await(t *rapid.T, check func() error) {
 	t.Helper()
-	if err := harness.Poll(nil, patience, 50*time.Millisecond, check); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, harness.Poll(nil, patience, 50*time.Millisecond, check))
 }
 
 // key names an object in a realm.

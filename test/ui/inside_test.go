@@ -24,6 +24,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/dev/process"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -225,9 +226,7 @@ func (c *classroom) crowd(p page) {
 	go func() { created <- createMany(p.t.Context(), "crowd") }()
 	p.await(`document.querySelectorAll('#object option').length > 100`)
 	p.holdFrames("while a crowd of Networks comes", frameTimes, 100*time.Millisecond)
-	if err := <-created; err != nil {
-		p.t.Fatal(err)
-	}
+	expect.NoError(p.t, <-created)
 	networks := surroundings.Networks.CloudteamV1().Networks("crowd")
 	err := harness.Poll(nil, crowdPatience, time.Second, func() error {
 		all, err := networks.List(p.t.Context(), metav1.ListOptions{})
@@ -245,9 +244,7 @@ func (c *classroom) crowd(p page) {
 		}
 		return nil
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	expect.NoError(p.t, err)
 	p.await(fmt.Sprintf(`document.querySelectorAll('#object option').length > %d`, many()))
 	var shown bool
 	p.do(chromedp.Evaluate(`new Promise(async (done) => {
@@ -274,9 +271,7 @@ func (c *classroom) crowd(p page) {
 		}
 		return err
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	expect.NoError(p.t, err)
 }
 
 // crowdPatience is how long many Networks may take to come or to go: a quarter of it on an idle machine.
@@ -314,9 +309,7 @@ func (c *classroom) build() {
 	namespace := harness.Namespace("")
 	namespace.Name = "school"
 	c.namespace = namespace.Name
-	if _, err := surroundings.Kube.CoreV1().Namespaces().Create(c.t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		c.t.Fatal(err)
-	}
+	harness.Create(c.t, surroundings.Kube.CoreV1().Namespaces(), namespace)
 	surroundings.AwaitGate(c.t, c.namespace)
 	c.stream = harness.FreeAddress(c.t)
 	dir := c.t.TempDir()
@@ -328,9 +321,7 @@ func (c *classroom) build() {
 	var err error
 	c.emulator, err = process.Start(process.Program{Name: "neutron-emulator", Path: emulator,
 		Args: []string{"--clouds-yaml=" + c.cloudsFile}, Log: filepath.Join(dir, "emulator.log")})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 	c.t.Cleanup(c.emulator.Kill)
 	surroundings.Eventually(c.t, func() error { _, err := os.Stat(c.cloudsFile); return err })
 	c.kubeconfig = filepath.Join(dir, "kubeconfig")
@@ -338,9 +329,7 @@ func (c *classroom) build() {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(c.front.Close)
-	if err := c.start(c.t.Context()); err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, c.start(c.t.Context()))
 	c.t.Cleanup(func() { c.controller.Load().Process.Kill() })
 	c.tenant = harness.Open(c.t, c.cloudsFile, "tenant")
 	server := &inside.Server{StreamToken: "token of the stream", Stream: func() string { return "http://" + c.stream }}
@@ -354,9 +343,7 @@ func (c *classroom) build() {
 			return err
 		},
 	}.Actions()
-	if err := server.Listen(); err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, server.Listen())
 	ctx, cancel := context.WithCancel(c.t.Context())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
@@ -398,10 +385,7 @@ func (c *classroom) restart(ctx context.Context) error {
 // generation is the one that the controller has applied.
 func (c *classroom) generation(t *testing.T) int64 {
 	t.Helper()
-	n, err := surroundings.Networks.CloudteamV1().Networks(c.namespace).Get(t.Context(), "student", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := harness.Get(t, surroundings.Networks.CloudteamV1().Networks(c.namespace), "student")
 	return n.Status.AppliedGeneration
 }
 
@@ -420,9 +404,7 @@ func (c *classroom) codeIsTrue(p page) {
 		}
 		seen++
 		var number int
-		if err := json.Unmarshal([]byte(line), &number); err != nil {
-			p.t.Fatal(err)
-		}
+		expect.NoError(p.t, json.Unmarshal([]byte(line), &number))
 		if is := strings.Split(string(content), "\n")[number-1]; !strings.Contains(is, "ecord") && !strings.Contains(is, "planned") {
 			p.t.Errorf("%s is %q", at, is)
 		}
@@ -494,17 +476,13 @@ func (c *classroom) refused(t *testing.T) {
 		"an unknown action":  {http.MethodPost, at + "actions/none", "", "", http.StatusNotFound},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), ask.method, ask.url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		request.Host = ask.host
 		if ask.site != "" {
 			request.Header.Set("Sec-Fetch-Site", ask.site)
 		}
 		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != ask.status {
 			t.Errorf("%s: %s, want %d", name, answer.Status, ask.status)

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -77,9 +78,7 @@ func startPage(t *testing.T, arguments ...string) string {
 		Args: append([]string{"ui", "--kubeconfig", surroundings.AdminKubeconfig}, arguments...),
 		Env:  append(os.Environ(), "OS_CLIENT_CONFIG_FILE="+surroundings.CloudsFile, "OS_CLOUD=tenant"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { p.Kill() })
 	go func() {
 		_ = harness.Poll(p.Done(), harness.Patience, 20*time.Millisecond, func() error {

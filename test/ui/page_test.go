@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,14 +17,13 @@ import (
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-	"github.com/gophercloud/gophercloud/v2"
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -41,9 +39,7 @@ func (p page) do(actions ...chromedp.Action) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.Context, harness.Patience)
 	defer cancel()
-	if err := chromedp.Run(ctx, actions...); err != nil {
-		p.t.Fatal(err)
-	}
+	expect.NoError(p.t, chromedp.Run(ctx, actions...))
 }
 
 // js runs a statement.
@@ -94,9 +90,7 @@ func (p page) picture(name string) {
 	var rests bool
 	p.do(chromedp.Evaluate(`Promise.allSettled(document.getAnimations().map((a) => a.finished)).then(() => true)`, &rests,
 		awaited), chromedp.CaptureScreenshot(&shot))
-	if err := os.WriteFile(filepath.Join(surroundings.Root, "docs", "images", name), shot, 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	expect.NoError(p.t, os.WriteFile(filepath.Join(surroundings.Root, "docs", "images", name), shot, 0o644))
 }
 
 // TestPage shows a small cluster, and then one with many Networks.
@@ -131,32 +125,22 @@ func (s *scene) of(t *testing.T) *scene { return &scene{t} }
 // create makes a resource in Neutron that stays: the cloud goes with the test.
 func (s *scene) create(c *harness.Cloud, kind string, body harness.Resource) string {
 	s.t.Helper()
-	var answer map[string]harness.Resource
-	_, err := c.Client.Post(s.t.Context(), c.Client.ServiceURL(kind+"s"), map[string]any{kind: body}, &answer,
-		&gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return answer[kind].ID()
+	made, err := c.Neutron.Create(s.t.Context(), kind+"s", body)
+	expect.NoError(s.t, err)
+	return made.ID()
 }
 
 func (s *scene) network(namespace, name string, spec cloudteamv1.NetworkSpec) {
 	s.t.Helper()
-	_, err := surroundings.Networks.CloudteamV1().Networks(namespace).Create(s.t.Context(), &cloudteamv1.Network{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	harness.Create(s.t, surroundings.Networks.CloudteamV1().Networks(namespace), &cloudteamv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec})
 }
 
 func (s *scene) port(namespace, name, network string) {
 	s.t.Helper()
-	_, err := surroundings.Networks.CloudteamV1().NetworkPorts(namespace).Create(s.t.Context(), &cloudteamv1.NetworkPort{
+	harness.Create(s.t, surroundings.Networks.CloudteamV1().NetworkPorts(namespace), &cloudteamv1.NetworkPort{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       cloudteamv1.NetworkPortSpec{NetworkName: network}}, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+		Spec:       cloudteamv1.NetworkPortSpec{NetworkName: network}})
 }
 
 func (s *scene) deployment(namespace, name, network string, replicas int32) {
@@ -164,27 +148,18 @@ func (s *scene) deployment(namespace, name, network string, replicas int32) {
 	pod := harness.PodOn("", network)
 	pod.Labels = map[string]string{"app": name}
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", Value: "hunter2hunter2"}}
-	_, err := surroundings.Kube.AppsV1().Deployments(namespace).Create(s.t.Context(), &appsv1.Deployment{
+	harness.Create(s.t, surroundings.Kube.AppsV1().Deployments(namespace), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	})
 }
 
 // await waits until a Network is Ready, and gives it.
-func (s *scene) await(namespace, name string) (n *cloudteamv1.Network) {
+func (s *scene) await(namespace, name string) *cloudteamv1.Network {
 	s.t.Helper()
-	surroundings.Eventually(s.t, func() (err error) {
-		n, err = surroundings.Networks.CloudteamV1().Networks(namespace).Get(s.t.Context(), name, metav1.GetOptions{})
-		if err == nil && !meta.IsStatusConditionTrue(n.Status.Conditions, cloudteamv1.ConditionReady) {
-			err = fmt.Errorf("Network %s is not Ready: %v", name, n.Status.Conditions)
-		}
-		return err
-	})
-	return n
+	networks := surroundings.Networks.CloudteamV1().Networks(namespace)
+	return harness.Await(s.t, surroundings, networks, name, harness.Ready)
 }
 
 func (s *scene) build() {
@@ -195,9 +170,7 @@ func (s *scene) build() {
 	for _, name := range []string{"shop", "platform"} {
 		namespace := harness.Namespace(name)
 		namespace.Name, namespace.GenerateName = name, ""
-		if _, err := surroundings.Kube.CoreV1().Namespaces().Create(s.t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-			s.t.Fatal(err)
-		}
+		harness.Create(s.t, surroundings.Kube.CoreV1().Namespaces(), namespace)
 		surroundings.AwaitGate(s.t, name)
 	}
 	routed := &cloudteamv1.RouterSpec{ExternalNetwork: "public"}
@@ -303,19 +276,15 @@ func (s *scene) shown(p page) func(t *testing.T) {
 		p.js(`location.hash = '#sel=Network/shop/frontend&tab=Events'`)
 		p.await(`document.querySelectorAll('#details .events li').length > 0`)
 		// The page waits for no timer: the watch tells of an Event.
-		if _, err := surroundings.Kube.CoreV1().Events("shop").Create(t.Context(), &corev1.Event{
+		harness.Create(t, surroundings.Kube.CoreV1().Events("shop"), &corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "told"}, Type: "Normal", Reason: "ToldByWatch", Message: "now",
 			InvolvedObject: corev1.ObjectReference{Kind: "Network", Namespace: "shop", Name: "frontend", UID: n.UID},
-		}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		p.await(`document.querySelector('#details .events')?.innerText.includes('ToldByWatch')`)
 		p.js(`location.hash = '#sel=Deployment/shop/web&tab=YAML'`)
 		p.await(`document.querySelector('#details pre')?.innerText.includes('kind: Deployment')`)
 		pods, err := surroundings.Kube.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		p.js(fmt.Sprintf(`location.hash = '#tab=YAML&sel=Pod/shop/%s'`, pods.Items[0].Name))
 		p.await(`document.querySelector('#details pre')?.innerText.includes('name: PASSWORD')`)
 		if eval[bool](p, `document.documentElement.innerHTML.includes('hunter2')`) {
@@ -338,17 +307,13 @@ func (s *scene) fault(p page) func(t *testing.T) {
 		p.click(`[data-id="NetworkPort/shop/vault-5"]`)
 		p.await(`document.querySelector('#details .remedy') !== null`)
 		var answer struct{ Remedy string }
-		if err := json.Unmarshal(plug(t, "why", "networkport/vault-5", "-n", "shop", "-o", "json"), &answer); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(plug(t, "why", "networkport/vault-5", "-n", "shop", "-o", "json"), &answer))
 		if shown := eval[string](p, `document.querySelector('#details .remedy').innerText`); shown != answer.Remedy {
 			t.Errorf("the page says %q, and kubectl network why %q", shown, answer.Remedy)
 		}
 		p.await(`document.querySelector('[data-only="bad"] .badge').innerText === '1'`)
 		err := surroundings.Networks.CloudteamV1().NetworkPorts("shop").Delete(t.Context(), "vault-0", metav1.DeleteOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		p.await(`document.querySelector('[data-only="bad"] .badge').innerText === '0'`)
 		p.await(`document.querySelector('#details .box.ok') !== null`)
 		p.js(`location.hash = ''`)
@@ -372,9 +337,7 @@ func (s *scene) press(p page) func(t *testing.T) {
 		mouse(input.MouseReleased)
 		p.await(`document.querySelector('#details h2')?.innerText === 'payments'`)
 		err := surroundings.Networks.CloudteamV1().NetworkPorts("shop").Delete(t.Context(), "vault-6", metav1.DeleteOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		p.js(`location.hash = ''`)
 	}
 }
@@ -386,9 +349,7 @@ func (s *scene) change(p page) func(t *testing.T) {
 		s.network("shop", "another", cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.60.0.0/24"}})
 		p.await(`document.querySelector('[data-key="shop/another"]') !== null`)
 		err := surroundings.Networks.CloudteamV1().Networks("shop").Delete(t.Context(), "another", metav1.DeleteOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		p.await(`document.querySelector('[data-key="shop/another"]') === null`)
 	}
 }
@@ -464,9 +425,7 @@ func (s *scene) many(p page) func(t *testing.T) {
 		s := s.of(t)
 		s.port("shop", "vault-8", "payments") // which has no address left
 		p.await(`document.querySelector('[data-only="bad"] .badge').innerText > '0'`)
-		if err := createMany(t.Context(), "many"); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, createMany(t.Context(), "many"))
 		p.await(fmt.Sprintf(`document.querySelector('#count').innerText.startsWith((%d).toLocaleString('en') + ' ')`, many()+5))
 		for _, view := range []string{"map", "table"} {
 			p.js(`location.hash = '#view=` + view + `'`)

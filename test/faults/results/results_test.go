@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var (
@@ -75,9 +77,7 @@ func TestPageCountsByGroup(t *testing.T) {
 
 ` + End + "\nrest\n"
 	got, err := Insert(page, emulated, onReal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -125,19 +125,13 @@ func TestRunRoundTrip(t *testing.T) {
 	if none, err := Read(path); err != nil || len(none.Rows) > 0 {
 		t.Errorf("no file: %v %v", none, err)
 	}
-	if err := onReal.Write(path); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, onReal.Write(path))
 	got, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if diff := cmp.Diff(onReal, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if err := os.WriteFile(path, []byte("{}\nnone\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte("{}\nnone\n"), 0o600))
 	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "run.jsonl:2") {
 		t.Errorf("a broken line: %v", err)
 	}
@@ -146,30 +140,20 @@ func TestRunRoundTrip(t *testing.T) {
 // TestPagesMatchResults holds both pages to the committed results.
 func TestPagesMatchResults(t *testing.T) {
 	emulator, err := Read("emulator.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	real, err := Read("openstack.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	pages := map[string]string{}
 	for _, path := range []string{"../../../docs/reliability.md", "README.md"} {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		pages[path] = string(text)
 	}
 	page, err := Insert(pages["../../../docs/reliability.md"], emulator, real)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for path, want := range map[string]string{
 		"../../../docs/reliability.md": page, "README.md": Scenarios(emulator, real),
 	} {
-		if diff := cmp.Diff(want, pages[path]); diff != "" {
-			t.Errorf("%s is not what test/faults/results says: run `make reliability` (-want +got):\n%s", path, diff)
-		}
+		expect.Equal(t, want, pages[path], "%s is not what test/faults/results says: run `make reliability`", path)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var pictures = flag.String("pictures", "", "folder to write a picture of each page into")
@@ -135,9 +137,7 @@ func (b *browser) do(actions ...chromedp.Action) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.Context, patience)
 	defer cancel()
-	if err := chromedp.Run(ctx, actions...); err != nil {
-		b.t.Fatal(err)
-	}
+	expect.NoError(b.t, chromedp.Run(ctx, actions...))
 }
 
 // open shows a page, and waits until its scripts run.
@@ -171,7 +171,5 @@ func (b *browser) picture(name string) {
 	var shot []byte
 	b.do(chromedp.CaptureScreenshot(&shot))
 	file := filepath.Join(*pictures, strings.NewReplacer("/", "-", " ", "-").Replace(name)+".png")
-	if err := os.WriteFile(file, shot, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
+	expect.NoError(b.t, os.WriteFile(file, shot, 0o644))
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // The site of two versions, as make docs VERSIONS=v1 builds it below a path. Its pages are few, and none has a diagram:
@@ -20,9 +22,7 @@ import (
 func TestReadersChooseAnotherVersion(t *testing.T) {
 	const root, site = "../../..", "tools/docs/site"
 	programs, err := filepath.Abs(filepath.Join(root, site, "node_modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := os.Stat(programs); err != nil {
 		t.Skip("make docs has not installed VitePress")
 	}
@@ -41,12 +41,8 @@ func TestReadersChooseAnotherVersion(t *testing.T) {
 	write := func(name, text string) {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		expect.NoError(t, os.WriteFile(file, []byte(text), 0o755))
 	}
 	release := func(version string) {
 		t.Helper()
@@ -65,14 +61,10 @@ func TestReadersChooseAnotherVersion(t *testing.T) {
 		"go.mod", "hack/docs.sh", "tools/docs", "internal/kubectl/ui/assets/icon.svg")
 	list.Dir = root
 	names, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for name := range bytes.SplitSeq(bytes.TrimSuffix(names, []byte{0}), []byte{0}) {
 		text, err := os.ReadFile(filepath.Join(root, string(name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		write(string(name), string(text))
 	}
 	write("Makefile", "")
@@ -80,16 +72,12 @@ func TestReadersChooseAnotherVersion(t *testing.T) {
 	write(site+"/node_modules/mermaid/package.json", `{"name": "mermaid", "type": "module", "main": "index.js"}`)
 	write(site+"/node_modules/mermaid/index.js", "export default {}")
 	installed, err := os.ReadDir(programs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, program := range installed {
 		if program.Name() == "mermaid" {
 			continue
 		}
-		if err := os.Symlink(filepath.Join(programs, program.Name()), filepath.Join(dir, site, "node_modules", program.Name())); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Symlink(filepath.Join(programs, program.Name()), filepath.Join(dir, site, "node_modules", program.Name())))
 	}
 	run("touch", "-t", "200001010000", site+"/package-lock.json") // It is installed.
 	run("git", "init", "--quiet")
