@@ -185,6 +185,9 @@ func TestNetworkRefuses(t *testing.T) {
 				SubnetSpec: subnet{SubnetPool: "office"}, AdditionalSubnets: []subnet{{SubnetPool: "office"}},
 			}, []string{"additionalSubnets[0].subnetPool"},
 		},
+		"shared with all projects": {
+			cloudteamv1.NetworkSpec{SubnetSpec: subnet{CIDR: cidr}, SharedWith: []string{"*"}}, []string{"sharedWith[0]"},
+		},
 		"no prefix length":         {specOf(subnet{CIDR: "10.0.0.0"}), []string{"cidr"}},
 		"a space":                  {specOf(subnet{CIDR: " 10.0.0.0/24"}), []string{"cidr"}},
 		"leading zeros":            {specOf(subnet{CIDR: "010.0.0.0/24"}), []string{"cidr"}},
