@@ -549,18 +549,26 @@ func TestAControllerActsSinceItsProcessLeads(t *testing.T) {
 }
 
 // TestTheLeaseIsInOneNamespace holds that a process on a laptop and one in the cluster compete for one Lease, with the
-// flags' defaults.
+// flags' defaults. Controllers of namespaces have Leases of their own: the term record in Neutron is named after the
+// Lease, so they do not dispute.
 func TestTheLeaseIsInOneNamespace(t *testing.T) {
-	outside, inside := NewOptions(), NewOptions()
-	outside.Kubeconfig = "kubeconfig"
-	const want = "network-controller"
-	for name, o := range map[string]Options{"outside": outside, "in a Pod": inside} {
+	const want = "network-controller/network-controller"
+	for name, c := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"outside":           {func(o *Options) { o.Kubeconfig = "kubeconfig" }, want},
+		"in a Pod":          {func(*Options) {}, want},
+		"for one namespace": {func(o *Options) { o.Namespace = "team" }, want + "-team"},
+	} {
+		o := NewOptions()
+		c.change(&o)
 		lock, err := newLeaseLock(o, &rest.Config{Host: "http://127.0.0.1:1"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := lock.Describe(); got != want+"/network-controller" {
-			t.Errorf("%s the Lease is %s, want it in %s", name, got, want)
+		if got := lock.Describe(); got != c.want {
+			t.Errorf("%s the Lease is %s, want %s", name, got, c.want)
 		}
 	}
 	deployment, err := os.ReadFile("../../config/manager/deployment.yaml")

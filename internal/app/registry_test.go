@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
@@ -119,7 +120,7 @@ func (w *registryWorld) put(uid types.UID, cloudsYAML string) {
 // remove deletes the Secret once it is watched: the fake API server tells a watch only what happens after it began.
 func (w *registryWorld) remove() {
 	w.t.Helper()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		if !slices.ContainsFunc(w.kube.Actions(), func(a clienttesting.Action) bool { return a.Matches("watch", "secrets") }) {
 			return errors.New("the Secret is not watched")
 		}
@@ -131,30 +132,11 @@ func (w *registryWorld) remove() {
 	}
 }
 
-// eventually polls until check gives nil.
-func (w *registryWorld) eventually(check func() error) {
-	w.t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			w.t.Fatal(err)
-		}
-	}
-}
-
 // await waits for a cloud's Inventory, as one does who is told that it is not there yet: until woken.
 func (w *registryWorld) await(ref managed.CloudRef) managed.Inventory {
 	w.t.Helper()
 	var in managed.Inventory
-	w.eventually(func() (err error) {
+	eventually(w.t, func() (err error) {
 		in, err = w.In(ref, false)
 		return err
 	})
@@ -164,7 +146,7 @@ func (w *registryWorld) await(ref managed.CloudRef) managed.Inventory {
 // awaitProblem waits until it is said why a cloud cannot be used.
 func (w *registryWorld) awaitProblem(ref managed.CloudRef, text string) {
 	w.t.Helper()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		_, err := w.In(ref, false)
 		if problem, ok := errors.AsType[*managed.Problem](err); !ok || !problem.Waits || !strings.Contains(problem.State.Message, text) {
 			return fmt.Errorf("it is %w, want %q", err, text)
@@ -176,21 +158,17 @@ func (w *registryWorld) awaitProblem(ref managed.CloudRef, text string) {
 // only is the emulator's clouds.yaml with one entry.
 func (w *registryWorld) only(name string) string {
 	w.t.Helper()
-	at := strings.Index(w.clouds, "  "+name+":\n")
-	if at < 0 {
-		w.t.Fatalf("no cloud %q", name)
+	var all struct {
+		Clouds map[string]any `json:"clouds"`
 	}
-	rest := w.clouds[at:]
-	end := strings.Index(rest[1:], "\n  ")
-	for end >= 0 && strings.HasPrefix(rest[end+2:], "   ") {
-		next := strings.Index(rest[end+3:], "\n  ")
-		if next < 0 {
-			end = len(rest)
-			break
-		}
-		end += next + 2
+	if err := yaml.Unmarshal([]byte(w.clouds), &all); err != nil || all.Clouds[name] == nil {
+		w.t.Fatalf("no cloud %q: %v", name, err)
 	}
-	return "clouds:\n" + rest[:min(end+2, len(rest))]
+	one, err := yaml.Marshal(map[string]any{"clouds": map[string]any{name: all.Clouds[name]}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(one)
 }
 
 func TestOneSessionForEachSecret(t *testing.T) {
@@ -225,7 +203,7 @@ func TestOneSessionForEachSecret(t *testing.T) {
 	if n := len(w.inventories()); n != 2 {
 		t.Errorf("%d Inventories are looked through for orphans, want 2", n)
 	}
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		w.clerk.mu.Lock()
 		defer w.clerk.mu.Unlock()
 		if w.clerk.woken[tenant] == 0 || w.clerk.woken[admin] == 0 {
@@ -275,37 +253,43 @@ func TestAForbiddenSecretStallsItsObjects(t *testing.T) {
 	w.awaitProblem(inTeam, "the controller may not read Secret")
 }
 
-// putNamespace has the API server hold the namespace of inTeam.
-func (w *registryWorld) putNamespace(t *testing.T, terminating bool) {
-	t.Helper()
+// deleted opens a session by a Secret in a namespace, and deletes the Secret while objects name it.
+func (w *registryWorld) deleted(terminating bool) managed.Inventory {
+	w.t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: inTeam.Namespace}}
 	if terminating {
 		namespace.DeletionTimestamp = new(metav1.Now())
 	}
 	if err := w.kube.Tracker().Add(namespace); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-}
-
-func TestADeletedSecretServesDeletionsForAWhile(t *testing.T) {
-	w := newRegistryWorld(t)
-	w.putNamespace(t, false)
 	w.put("uid-1", w.only("tenant"))
 	in := w.await(inTeam)
 	w.clerk.inUse = map[managed.CloudRef]bool{inTeam: true}
 	w.remove()
 	w.awaitProblem(inTeam, "there is no Secret")
+	w.sweep(w.t.Context())
+	return in
+}
+
+// gone has the only cloud's Secret be deleted for so long.
+func (w *registryWorld) gone(since time.Duration) {
+	c := w.onlyCloud()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known.since = time.Now().Add(-since)
+}
+
+func TestADeletedSecretServesDeletionsForAWhile(t *testing.T) {
+	w := newRegistryWorld(t)
+	in := w.deleted(false)
 	if still, err := w.In(inTeam, true); err != nil || still != in {
 		t.Errorf("for a removal it is %v, %v", still, err)
 	}
-	w.sweep(t.Context())
 	if n := len(w.inventories()); n != 1 {
 		t.Errorf("%d Inventories after a sweep, want 1", n)
 	}
-	c := w.onlyCloud()
-	c.mu.Lock()
-	c.known.since = time.Now().Add(-closeAfter - time.Second)
-	c.mu.Unlock()
+	w.gone(closeAfter + time.Second)
 	if _, err := w.In(inTeam, true); err == nil || errors.Is(err, managed.ErrNotYet) {
 		t.Errorf("after a while it is %v for a removal", err)
 	}
@@ -363,7 +347,7 @@ func TestAChangedSecretIsUsedAfterALogIn(t *testing.T) {
 		t.Errorf("it leads to %v, %v", is, err)
 	}
 	w.put("uid-1", w.only("admin"))
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		if is, err := in.Identity(t.Context()); err != nil || is == was {
 			return fmt.Errorf("it leads to %v, %w", is, err)
 		}
@@ -521,7 +505,7 @@ func TestASecretThatIsReplacedOftenIsTriedSeldom(t *testing.T) {
 	w.p.options.MaxClouds = 30 // three for one namespace
 	for n := range 20 {
 		w.put(types.UID(fmt.Sprint("uid-", n)), w.only("tenant"))
-		w.eventually(func() error {
+		eventually(w.t, func() error {
 			if _, err := w.In(inTeam, false); err != nil && !errors.Is(err, managed.ErrNotYet) {
 				return err
 			}
@@ -543,17 +527,8 @@ func TestADeletedSecretServesDeletionsAsLongAsItsNamespaceIsDeleted(t *testing.T
 	for name, terminating := range map[string]bool{"which goes": true, "which stays": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newRegistryWorld(t)
-			w.putNamespace(t, terminating)
-			w.put("uid-1", w.only("tenant"))
-			in := w.await(inTeam)
-			w.clerk.inUse = map[managed.CloudRef]bool{inTeam: true}
-			w.remove()
-			w.awaitProblem(inTeam, "there is no Secret")
-			w.sweep(t.Context())
-			c := w.onlyCloud()
-			c.mu.Lock()
-			c.known.since = time.Now().Add(-100 * closeAfter)
-			c.mu.Unlock()
+			in := w.deleted(terminating)
+			w.gone(100 * closeAfter)
 			w.sweep(t.Context())
 			if still, err := w.In(inTeam, true); (err == nil && still == in) != terminating {
 				t.Errorf("for a removal it is %v, %v", still, err)
@@ -574,7 +549,7 @@ func TestASecretIsReadWhileTheCloudsAreCounted(t *testing.T) {
 	defer w.mu.Unlock()
 	c := w.open(inTeam)
 	w.cloudRegistry.clouds[inTeam] = c
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		if !c.mu.TryLock() {
 			return errors.New("the Secret's reader holds the cloud and waits for the lock of all clouds")
 		}
