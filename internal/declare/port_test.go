@@ -11,6 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var portOwner = plan.Owner{Cluster: "c1", Object: "uid-1"}
@@ -332,9 +333,7 @@ func TestNetworkPort(t *testing.T) {
 			for _, change := range c.network {
 				change(n)
 			}
-			if err := yaml.UnmarshalStrict([]byte(c.port), &port.Spec); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, yaml.UnmarshalStrict([]byte(c.port), &port.Spec))
 			if c.guest {
 				port.Namespace, port.Spec.NetworkNamespace = "guests", "team"
 			}
@@ -356,9 +355,7 @@ func TestNetworkPort(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if diff := cmp.Diff(*c.want, got.PortSpec, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}

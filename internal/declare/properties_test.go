@@ -7,6 +7,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestNetworkProperties compares what the spec says of the network itself, its subnets left out.
@@ -54,16 +55,12 @@ func TestNetworkProperties(t *testing.T) {
 			tc.set(&spec)
 			before := *spec.DeepCopy()
 			got, err := Network(networkOf(spec), specOwner)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if tc.want.Name == "" {
 				tc.want.Name = "example"
 			}
 			got.Subnets, tc.want.Owner = nil, specOwner
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			expect.Equal(t, tc.want, got, "the spec")
 			if diff := cmp.Diff(before, spec); diff != "" {
 				t.Errorf("the object was changed (-before +after):\n%s", diff)
 			}

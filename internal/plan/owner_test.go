@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const (
@@ -79,9 +80,7 @@ func TestMaxUserDescriptionFillsNeutronsLimit(t *testing.T) {
 	for sentence, character := range map[string]string{"in ASCII": "x", "in characters of four bytes": "🛰"} {
 		t.Run(sentence, func(t *testing.T) {
 			longest := strings.Repeat(character, MaxUserDescription)
-			if got := utf8.RuneCountInString(testOwner.Describe(longest)); got != MaxDescription {
-				t.Errorf("the longest description has %d characters with its marker, want %d", got, MaxDescription)
-			}
+			expect.Equal(t, MaxDescription, utf8.RuneCountInString(testOwner.Describe(longest)), "characters of the longest description with its marker")
 		})
 	}
 }
@@ -134,9 +133,7 @@ func TestAMarkerSaysRetain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := Spec{Owner: owner, Description: c.text, Retain: true}
-			if err := spec.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, spec.Validate())
 			got := spec.Attributes().Description
 			if got != c.want || utf8.RuneCountInString(got) > MaxDescription || !owner.Owns(got) {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -165,9 +162,7 @@ func TestWhatSaysRetainIsReleasedWithoutItsObject(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			change, err := Orphan(testOwner, c.observed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			var got []Action
 			for _, step := range change {
 				got = append(got, step.Action)
@@ -187,9 +182,7 @@ func TestAChangeOfDeletionPolicyIsOneUpdate(t *testing.T) {
 	spec := declaredPort()
 	spec.Retain = true
 	change, err := Port(spec, Observed{Ports: []ObservedPort{portAsDeclared()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	const want = "update port port-1: deletionPolicy Delete → Retain (it differs from the spec)"
 	if got := change.String(); got != want {
 		t.Errorf("got %q, want %q", got, want)

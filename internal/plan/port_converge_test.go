@@ -12,6 +12,7 @@ import (
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // portScene is a port's spec and a cloud that somebody has been in.
@@ -299,9 +300,7 @@ func TestStepsThatNameAnOlderRevisionOfAPortAreRefused(t *testing.T) {
 	spec.Name = "renamed"
 	update := mustPlanPort(t, spec, c)
 	deletion, err := Delete(testOwner, c.Observe(testOwner))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	c.Ports[0].Revision++
 	for _, change := range []Change{update, deletion, Release(testOwner, Observed{Ports: []ObservedPort{{
 		ID: c.Ports[0].ID, NetworkID: "net-a", PortAttributes: c.Ports[0].PortAttributes,

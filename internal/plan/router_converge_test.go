@@ -12,6 +12,7 @@ import (
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // theirs are routers that are not ours, which specs may ask for.
@@ -241,9 +242,7 @@ func TestARouterLosesItsRoutesBeforeItsGateway(t *testing.T) {
 		"the router is no longer declared": func(c *cloud) Change { return mustPlan(t, routedSpec(nil), c) },
 		"the object is deleted": func(c *cloud) Change {
 			change, err := Delete(testOwner, c.Observe(testOwner))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			return change
 		},
 	} {
@@ -256,9 +255,7 @@ func TestARouterLosesItsRoutesBeforeItsGateway(t *testing.T) {
 					got = append(got, step.Action)
 				}
 			}
-			if diff := cmp.Diff([]Action{UpdateRouter, UpdateGateway, DeleteRouter}, got); diff != "" {
-				t.Errorf("steps on a router without interfaces (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, []Action{UpdateRouter, UpdateGateway, DeleteRouter}, got, "steps on a router without interfaces")
 			mustApply(t, c, change)
 		})
 	}

@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -168,13 +168,9 @@ func TestALoneCreateWaitsForTheWindowOnly(t *testing.T) {
 		b := New(Options{MaxCalls: 0, Post: s.post})
 		began := time.Now()
 		for i := range 3 { // as a network, and then its subnets
-			if err := createNamed(t.Context(), b, fmt.Sprint(i)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, createNamed(t.Context(), b, fmt.Sprint(i)))
 		}
-		if took := virtual.Since(began); took != 3*(time.Second+batchWindow) {
-			t.Errorf("three calls of a second took %s", took)
-		}
+		expect.Equal(t, 3*(time.Second+batchWindow), virtual.Since(began), "three calls of a second took")
 		rested(t, b)
 	})
 }
@@ -188,9 +184,7 @@ func TestConcurrentCreatesShareACall(t *testing.T) {
 		}
 		sizes := s.sizes()
 		slices.Sort(sizes) // the first two are under way at the same time
-		if diff := cmp.Diff([]int{1, 25, 25, 25, 25}, sizes); diff != "" {
-			t.Errorf("sizes of calls (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []int{1, 25, 25, 25, 25}, sizes, "sizes of calls")
 		rested(t, b)
 	})
 }
@@ -213,9 +207,7 @@ func TestCreatesThatFollowABulkShareACall(t *testing.T) {
 		wg.Wait()
 		sizes := s.sizes()
 		slices.Sort(sizes) // the first one's second may come before or after the others'
-		if diff := cmp.Diff([]int{1, 1, 25, 25}, sizes); diff != "" {
-			t.Errorf("sizes of calls (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []int{1, 1, 25, 25}, sizes, "sizes of calls")
 	})
 }
 
@@ -228,16 +220,12 @@ func TestFlowsTakeTurns(t *testing.T) {
 		wg.Go(func() { createMany(crowd, b, numbered("crowd", 500)...) })
 		synctest.Wait()
 		began := time.Now()
-		if err := createNamed(inFlow(t.Context(), "lone"), b, "lone"); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, createNamed(inFlow(t.Context(), "lone"), b, "lone"))
 		if took := virtual.Since(began); took > 2*time.Second {
 			t.Errorf("the create of one flow waited %s for those of another, in which each call takes a second", took)
 		}
 		began = time.Now()
-		if err := b.Write(inFlow(t.Context(), "lone"), "delete network", flowIn(inFlow(t.Context(), "lone")), func() error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, b.Write(inFlow(t.Context(), "lone"), "delete network", flowIn(inFlow(t.Context(), "lone")), func() error { return nil }))
 		if took := virtual.Since(began); took > time.Second {
 			t.Errorf("a deletion waited %s for creates, of which each call takes a second", took)
 		}
@@ -276,9 +264,7 @@ func TestARefusedBulkIsHalvedUntilOnlyBadItemsFail(t *testing.T) {
 				want[name] = 1
 			}
 		}
-		if diff := cmp.Diff(want, s.made); diff != "" {
-			t.Errorf("made (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, s.made, "made")
 		calls := len(s.calls)
 		createMany(t.Context(), b, slices.Concat([]string{"lead"}, numbered("more", 10), []string{"bad"})...)
 		for _, call := range s.calls[calls:] {
@@ -342,9 +328,7 @@ func TestALostAnswerIsNotRetriedByTheQueue(t *testing.T) {
 			createMany(t.Context(), b, names...)
 			largest = append(largest, slices.Max(s.sizes()[calls:]))
 		}
-		if diff := cmp.Diff([]int{12, 6, 3, 1, 1, 1}, largest); diff != "" {
-			t.Errorf("largest companies (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []int{12, 6, 3, 1, 1, 1}, largest, "largest companies")
 		s.fails = nil
 		createMany(t.Context(), b, names...)
 		calls := len(s.calls)
@@ -370,9 +354,7 @@ func TestAHangingCallBlocksNoOther(t *testing.T) {
 			s.takes = nil
 			s.mu.Unlock()
 			began := time.Now()
-			if err := createNamed(t.Context(), b, "n"); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, createNamed(t.Context(), b, "n"))
 			want := patience + 2*time.Second
 			if most == 1 {
 				want = time.Minute + 2*time.Second // there is no more than one by order
@@ -664,9 +646,7 @@ func TestAFailedLogInSplitsNoBulk(t *testing.T) {
 				if failed := createMany(t.Context(), b, names...); len(failed) != len(names) {
 					t.Errorf("%d failed, want all", len(failed))
 				}
-				if diff := cmp.Diff([]int{1, 25}, slices.Sorted(slices.Values(s.sizes()))); diff != "" {
-					t.Errorf("creates by call (-want +got):\n%s", diff)
-				}
+				expect.Equal(t, []int{1, 25}, slices.Sorted(slices.Values(s.sizes())), "creates by call")
 				s.fails = nil
 				createMany(t.Context(), b, names...)
 				if largest := slices.Max(s.sizes()[2:]); largest < 24 {

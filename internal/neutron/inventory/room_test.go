@@ -20,6 +20,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // lobby is an Inventory that holds one network of one subnet, and a Neutron that takes nothing but ports on it.
@@ -231,9 +232,7 @@ func TestAListThatBeganBeforeAPortDoesNotCountIt(t *testing.T) {
 	before := left()
 	enter := func() func() {
 		_, left, err := l.enterRoom(t.Context(), "create port", drawOf(portOn("a", "p")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return func() { left(nil) }
 	}
 	enter()() // before the list
@@ -241,13 +240,9 @@ func TestAListThatBeganBeforeAPortDoesNotCountIt(t *testing.T) {
 	l.room.listBegins()
 	underway()
 	enter()() // since it began
-	if got := left(); got != before-3 {
-		t.Errorf("%d are left of %d after three were asked for", got, before)
-	}
+	expect.Equal(t, before-3, left(), "left of %d after three were asked for", before)
 	l.room.listEnds(true)
-	if got := left(); got != before-2 {
-		t.Errorf("%d are left of %d, want two less: the list may not have counted what was under way", got, before)
-	}
+	expect.Equal(t, before-2, left(), "left of %d: the list may not have counted what was under way", before)
 	l.room.listBegins()
 	l.room.listEnds(true)
 	if got := left(); got != before {
@@ -430,9 +425,7 @@ func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 	}, nil)
 	const room, wanted = 100, 130
 	inventory := New(tenant, "c", Options{Ports: true})
-	if err := inventory.Audit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, inventory.Audit(t.Context()))
 	marker := plan.Owner{Cluster: "c", Object: "n"}.Marker()
 	done, err := inventory.Apply(t.Context(), plan.Change{
 		{Action: plan.CreateNetwork, Attributes: plan.Attributes{Name: "n", Description: marker}},
@@ -441,9 +434,7 @@ func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 			Pools: []plan.Range{{Start: netip.MustParseAddr("10.0.0.101"), End: netip.MustParseAddr("10.0.0.200")}},
 		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	id, subnet := done[0].ID, done[1].ID
 	var wg sync.WaitGroup
 	made := map[netip.Addr]bool{}
