@@ -17,6 +17,8 @@ import (
 
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // playedAPI is an API server that has no objects: it answers what Run asks first, says that it serves some resources, and
@@ -149,9 +151,7 @@ func quietly(t *testing.T) context.Context {
 
 func TestRunFailsBeforeItStartsAnything(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer busy.Close()
 	asked := playCloud(t)
 	o := NewOptions()
@@ -163,9 +163,7 @@ func TestRunFailsBeforeItStartsAnything(t *testing.T) {
 	if err := Run(ctx, o); err == nil || !strings.Contains(err.Error(), "--bind-address") {
 		t.Errorf("error %v, want one that names --bind-address", err)
 	}
-	if n := asked.Load(); n != 0 {
-		t.Errorf("the cloud was asked %d times by a process that could not start", n)
-	}
+	expect.Equal(t, int64(0), asked.Load(), "how often the cloud was asked by a process that could not start")
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	if bytes.Contains(stacks, []byte("internal/app.Run.func")) {

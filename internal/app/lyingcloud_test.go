@@ -24,6 +24,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // liar is in front of a tenant's own cloud, which is hers to the last answer.
@@ -99,9 +100,7 @@ func portAt(t *testing.T, cloud *client.Cloud, owner plan.Owner) (id string) {
 		if err == nil {
 			err = json.Unmarshal(made[0], &answer)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return answer.ID
 	}
 	network := post(client.Collection{One: "network", Many: "networks"}, map[string]any{"name": "n"})
@@ -126,9 +125,7 @@ func binderOn(nodes *client.Cloud) *binder {
 func listed(t *testing.T, cloud *client.Cloud) *inventory.Inventory {
 	t.Helper()
 	in := inventory.New(cloud, "c", inventory.Options{Ports: true, Tenant: testCloud.Namespace})
-	if err := in.Audit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, in.Audit(t.Context()))
 	return in
 }
 
@@ -149,13 +146,9 @@ func lying(t *testing.T) (l *liar, b *binder, in *inventory.Inventory, id string
 		t.Fatal("the clouds are one")
 	}
 	operators, err := nodes.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	truth, err := hers.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	l.mu.Lock()
 	l.refuses, l.claims = true, operators.Endpoint
 	l.mu.Unlock()
@@ -284,9 +277,7 @@ func TestARefusalPlugsNoPortThatAnotherCloudTold(t *testing.T) {
 	b := binderOn(nodes)
 	id, victim := portAt(t, own, b.ownerOf(testPort)), portAt(t, own, plan.Owner{Cluster: "c", Object: "victim"})
 	in := inventory.Binder{Inventory: inventory.New(own, "c", inventory.Options{Ports: true})}
-	if err := in.Audit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, in.Audit(t.Context()))
 	attach := func(id string) error {
 		return b.attach(t.Context(), managed.CloudRef{}, in, testPort, &cloudteamv1.PortAttachment{
 			Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
@@ -337,9 +328,7 @@ func TestWhoMayNotBindIsPluggedUnboundOnTheCloudsWord(t *testing.T) {
 			mu.Unlock()
 			// The Inventory still holds it.
 			err := nodes.Do(t.Context(), client.Request{Op: "delete", Method: http.MethodDelete, Path: "ports/" + id})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if err := attach(); err == nil || errors.Is(err, portbinding.ErrForbidden) {
 				t.Errorf("a port that is not in the nodes' cloud: %v", err)
 			}

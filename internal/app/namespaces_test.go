@@ -20,6 +20,7 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // namespaceOf is a Namespace that its label leaves to a controller; to that of the cluster for "".
@@ -37,9 +38,7 @@ func following(ctx context.Context, t *testing.T, kube *kubefake.Clientset, only
 	o := NewOptions()
 	o.Namespace, o.ResyncPeriod = only, 0
 	n, err := newNamespaces(o, kube, func() bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	n.factory.StartWithContext(ctx)
 	n.factory.WaitForCacheSync(ctx.Done())
 	synctest.Wait()
@@ -55,9 +54,7 @@ func inNamespaces(
 		ctx, cancel := context.WithCancel(quietly(t))
 		kube := kubefake.NewClientset()
 		for _, namespace := range all {
-			if err := kube.Tracker().Add(namespace); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, kube.Tracker().Add(namespace))
 		}
 		n := following(ctx, t, kube, only)
 		defer func() { cancel(); n.factory.Shutdown() }()
@@ -69,9 +66,7 @@ func inNamespaces(
 func relabel(ctx context.Context, t *testing.T, kube *kubefake.Clientset, controller string) {
 	t.Helper()
 	_, err := kube.CoreV1().Namespaces().Update(ctx, namespaceOf("team", controller), metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	synctest.Wait()
 }
 
@@ -130,9 +125,7 @@ func TestASyncWritesNothingInANamespaceThatIsLeft(t *testing.T) {
 		config := &rest.Config{Host: "http://api.invalid", Transport: &sent}
 		alone().guard(config)
 		guarded, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		objects := guarded.CoreV1().Namespaces()
 		within, yes, err := n.within(ctx, "team")
 		if !yes || err != nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestOptionsAreValidated(t *testing.T) {
@@ -163,9 +165,7 @@ func TestTheOrphanControllerNeedsACloud(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := NewOptions()
 			o.Controllers, o.Orphan.Grace = c.controllers, c.grace
-			if got := o.enabled("orphan"); got != c.want {
-				t.Errorf("enabled: %t, want %t", got, c.want)
-			}
+			expect.Equal(t, c.want, o.enabled("orphan"), "enabled")
 		})
 	}
 }
@@ -175,9 +175,7 @@ func TestReportOnlyRunsOnlyWhatReports(t *testing.T) {
 	o.Policies.Plan = true
 	for _, name := range controllers {
 		want := slices.Contains([]string{"network", "networkport", "securitygroup", "floatingip"}, name)
-		if got := o.enabled(name); got != want {
-			t.Errorf("%s is enabled: %t, want %t", name, got, want)
-		}
+		expect.Equal(t, want, o.enabled(name), "%s is enabled", name)
 	}
 	p := &process{options: o, election: alone()}
 	if p.permit() == nil || p.term() != nil {
@@ -217,9 +215,7 @@ func TestEnabled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{Controllers: c.controllers}
-			if got := o.enabled("network"); got != c.want {
-				t.Errorf("enabled is %t, want %t", got, c.want)
-			}
+			expect.Equal(t, c.want, o.enabled("network"), "enabled")
 		})
 	}
 }

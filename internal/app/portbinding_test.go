@@ -13,6 +13,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestPortsOfAnotherCloudAreNotAttached: a user's own cloud may answer with the id of somebody else's port in the cloud
@@ -51,9 +52,7 @@ func TestPortsOfAnotherCloudAreNotAttached(t *testing.T) {
 func endpointOf(t *testing.T, cloud *client.Cloud) string {
 	t.Helper()
 	identity, err := cloud.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return identity.Endpoint
 }
 

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +28,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var inTeam = managed.CloudRef{Namespace: "team", Secret: "openstack"}
@@ -79,9 +79,7 @@ func newRegistryWorld(t *testing.T) *registryWorld {
 	listener := server.Start(t)
 	w.clouds = listener.CloudsYAML()
 	to, err := client.NewConfinement([]string{listener.URL}, client.Credentials{}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	w.logs = logger.GetSink().(ktesting.Underlier).GetBuffer()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(t.Context()), logger))
@@ -112,9 +110,7 @@ func (w *registryWorld) put(uid types.UID, cloudsYAML string) {
 	if apierrors.IsNotFound(err) {
 		_, err = secrets.Create(w.t.Context(), secret, metav1.CreateOptions{})
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 }
 
 // remove deletes the Secret once it is watched: the fake API server tells a watch only what happens after it began.
@@ -127,9 +123,7 @@ func (w *registryWorld) remove() {
 		return nil
 	})
 	err := w.kube.CoreV1().Secrets(inTeam.Namespace).Delete(w.t.Context(), inTeam.Secret, metav1.DeleteOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 }
 
 // await waits for a cloud's Inventory, as one does who is told that it is not there yet: until woken.
@@ -165,9 +159,7 @@ func (w *registryWorld) only(name string) string {
 		w.t.Fatalf("no cloud %q: %v", name, err)
 	}
 	one, err := yaml.Marshal(map[string]any{"clouds": map[string]any{name: all.Clouds[name]}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	return string(one)
 }
 
@@ -189,20 +181,14 @@ func TestOneSessionForEachSecret(t *testing.T) {
 	of := func(in managed.Inventory) string {
 		t.Helper()
 		identity, err := in.Identity(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return identity.ProjectID
 	}
 	if of(theirs) == of(others) {
 		t.Error("two projects are one")
 	}
-	if n := w.logins.Load(); n != 2 {
-		t.Errorf("%d log-ins for two clouds", n)
-	}
-	if n := len(w.inventories()); n != 2 {
-		t.Errorf("%d Inventories are looked through for orphans, want 2", n)
-	}
+	expect.Equal(t, int64(2), w.logins.Load(), "log-ins for two clouds")
+	expect.Equal(t, 2, len(w.inventories()), "Inventories that are looked through for orphans")
 	eventually(w.t, func() error {
 		w.clerk.mu.Lock()
 		defer w.clerk.mu.Unlock()
@@ -260,9 +246,7 @@ func (w *registryWorld) deleted(terminating bool) managed.Inventory {
 	if terminating {
 		namespace.DeletionTimestamp = new(metav1.Now())
 	}
-	if err := w.kube.Tracker().Add(namespace); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, w.kube.Tracker().Add(namespace))
 	w.put("uid-1", w.only("tenant"))
 	in := w.await(inTeam)
 	w.clerk.inUse = map[managed.CloudRef]bool{inTeam: true}
@@ -286,17 +270,13 @@ func TestADeletedSecretServesDeletionsForAWhile(t *testing.T) {
 	if still, err := w.In(inTeam, true); err != nil || still != in {
 		t.Errorf("for a removal it is %v, %v", still, err)
 	}
-	if n := len(w.inventories()); n != 1 {
-		t.Errorf("%d Inventories after a sweep, want 1", n)
-	}
+	expect.Equal(t, 1, len(w.inventories()), "Inventories after a sweep")
 	w.gone(closeAfter + time.Second)
 	if _, err := w.In(inTeam, true); err == nil || errors.Is(err, managed.ErrNotYet) {
 		t.Errorf("after a while it is %v for a removal", err)
 	}
 	w.sweep(t.Context())
-	if n := len(w.inventories()); n != 0 {
-		t.Errorf("%d Inventories are left", n)
-	}
+	expect.Equal(t, 0, len(w.inventories()), "Inventories that are left")
 	w.put("uid-1", w.only("tenant"))
 	if back := w.await(inTeam); back == in {
 		t.Error("a session that had ended is back")
@@ -325,9 +305,7 @@ func TestARecreatedSecretGetsANewSession(t *testing.T) {
 	if another := w.await(inTeam); another == in {
 		t.Error("two Secrets share a session")
 	}
-	if n := w.logins.Load(); n != 2 {
-		t.Errorf("%d log-ins for two Secrets", n)
-	}
+	expect.Equal(t, int64(2), w.logins.Load(), "log-ins for two Secrets")
 }
 
 func TestAChangedSecretIsUsedAfterALogIn(t *testing.T) {
@@ -335,9 +313,7 @@ func TestAChangedSecretIsUsedAfterALogIn(t *testing.T) {
 	w.put("uid-1", w.only("tenant"))
 	in := w.await(inTeam)
 	was, err := in.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	w.put("uid-1", strings.ReplaceAll(w.only("admin"), "password: ", "password: not-"))
 	event := <-w.events.Events
 	if !strings.Contains(event, "Warning CredentialsRejected") || strings.Contains(event, "not-") {
@@ -390,9 +366,7 @@ func TestAnUnusedCloudIsClosed(t *testing.T) {
 	}
 	age()
 	w.sweep(t.Context())
-	if diff := cmp.Diff(0, len(w.inventories())); diff != "" {
-		t.Errorf("clouds that are open (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, 0, len(w.inventories()), "clouds that are open")
 	w.await(inTeam)
 	if !slices.ContainsFunc(w.logs.Data(), func(l ktesting.LogEntry) bool { return strings.HasPrefix(l.Message, "Closed") }) {
 		t.Error("it was not logged")
@@ -426,28 +400,18 @@ func TestANamespaceOpensAtMostItsShareOfClouds(t *testing.T) {
 	w := newRegistryWorld(t)
 	w.p.options.MaxClouds = 30
 	noisy := refs("noisy", 200)
-	if n := w.countRefused(noisy); n != 197 {
-		t.Errorf("%d of 200 clouds of one namespace are refused, want all but a tenth of 30", n)
-	}
-	if n := w.countRefused(noisy[:3]); n != 0 {
-		t.Errorf("%d that are open are refused", n)
-	}
-	if n := w.countRefused(refs("quiet", 3)); n != 0 {
-		t.Errorf("%d clouds of another namespace are refused", n)
-	}
+	expect.Equal(t, 197, w.countRefused(noisy), "refused of 200 clouds of one namespace, which gets a tenth of 30")
+	expect.Equal(t, 0, w.countRefused(noisy[:3]), "refused of those that are open")
+	expect.Equal(t, 0, w.countRefused(refs("quiet", 3)), "refused clouds of another namespace")
 	w.operator = "network-controller"
-	if n := w.countRefused(refs("network-controller", 9)); n != 0 {
-		t.Errorf("%d clouds of the operator's are refused", n)
-	}
+	expect.Equal(t, 0, w.countRefused(refs("network-controller", 9)), "refused clouds of the operator's")
 	for n := range 5 {
 		w.countRefused(refs(fmt.Sprint("other", n), 3))
 	}
 	if n := w.countRefused(refs("last", 1)); n != 1 {
 		t.Error("a cloud is open beyond the limit for all")
 	}
-	if n := len(w.cloudRegistry.clouds); n != 30 {
-		t.Errorf("%d clouds are open, want 30", n)
-	}
+	expect.Equal(t, 30, len(w.cloudRegistry.clouds), "clouds that are open")
 }
 
 // Orphans in a tenant's cloud are judged apart from those in the operator's clouds.
@@ -468,9 +432,7 @@ func TestACloudIsATenantsUnlessItsSecretIsInTheControllersNamespace(t *testing.T
 			for _, other := range w.inventories() {
 				got = append(got, other.Tenant)
 			}
-			if diff := cmp.Diff([]string{c.want}, got); diff != "" {
-				t.Errorf("tenants (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, []string{c.want}, got, "tenants")
 		})
 	}
 }
