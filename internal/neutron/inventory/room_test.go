@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/batch/batchtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
@@ -26,20 +27,21 @@ import (
 // lobby is an Inventory that holds one network of one subnet, and a Neutron that takes nothing but ports on it.
 type lobby struct {
 	*Inventory
-	mu sync.Mutex
-	// takes is how long a call takes; nil for a second. fails is why a call is refused; nil for not.
-	takes func(creates, underway int) time.Duration
-	fails func(names []string) *client.Error
-	// calls are the names of what was asked for, by call.
-	calls [][]string
+	batchtest.Server
 }
 
 // newLobby makes a lobby whose subnet has a pool of so many addresses beyond those that are used.
 func newLobby(t *testing.T, most, free int) *lobby {
 	l := &lobby{}
+	l.Answer = func(body map[string]any) json.RawMessage {
+		made, _ := json.Marshal(map[string]any{
+			"id": body["name"], "network_id": body["network_id"], "created_at": "2026-01-01T00:00:00Z",
+		})
+		return made
+	}
 	_, c := inBubble(t, newFakeNeutron().ServeHTTP, client.Options{})
 	l.Inventory = New(c, cluster, Options{Ports: true})
-	l.queue = batch.New(batch.Options{MaxCalls: most, Post: l.post, Refused: l.refused})
+	l.queue = batch.New(batch.Options{MaxCalls: most, Post: l.Post, Refused: l.refused})
 	// Three quarters of a pool this large are more than the margin, so that the margin is the share.
 	l.holdNetwork("a", free)
 	return l
@@ -64,51 +66,6 @@ func (l *lobby) holdNetwork(id string, free int) {
 	})
 }
 
-func (l *lobby) post(
-	ctx context.Context, op string, _ client.Collection, bodies []map[string]any,
-) ([]json.RawMessage, error) {
-	var names []string
-	for _, body := range bodies {
-		names = append(names, body["name"].(string))
-	}
-	l.mu.Lock()
-	l.calls = append(l.calls, names)
-	takes := time.Second
-	if l.takes != nil {
-		takes = l.takes(len(names), 0)
-	}
-	l.mu.Unlock()
-	select {
-	case <-time.After(takes):
-	case <-ctx.Done():
-		return nil, client.Interrupted(op, ctx.Err())
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fails != nil {
-		if err := l.fails(names); err != nil {
-			return nil, err
-		}
-	}
-	made := make([]json.RawMessage, len(names))
-	for at, body := range bodies {
-		made[at], _ = json.Marshal(map[string]any{
-			"id": body["name"], "network_id": body["network_id"], "created_at": "2026-01-01T00:00:00Z",
-		})
-	}
-	return made, nil
-}
-
-// sizes are those of the calls.
-func (l *lobby) sizes() (sizes []int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, call := range l.calls {
-		sizes = append(sizes, len(call))
-	}
-	return sizes
-}
-
 // portOn is the create of a port on the network of an id.
 func portOn(network, name string) plan.Step {
 	return plan.Step{Action: plan.CreatePort, NetworkRef: plan.Ref{ID: network}, Port: plan.PortAttributes{
@@ -124,28 +81,7 @@ func (l *lobby) createOne(ctx context.Context, name string) error {
 
 // create creates ports at once, and returns the errors by name when all have ended.
 func (l *lobby) create(ctx context.Context, names []string) map[string]error {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	failed := map[string]error{}
-	for _, name := range names {
-		wg.Go(func() {
-			if err := l.createOne(ctx, name); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed[name] = err
-			}
-		})
-	}
-	wg.Wait()
-	synctest.Wait()
-	return failed
-}
-
-func names(prefix string, count int) (names []string) {
-	for at := range count {
-		names = append(names, fmt.Sprint(prefix, at))
-	}
-	return names
+	return batchtest.AtOnce(names, func(name string) error { return l.createOne(ctx, name) })
 }
 
 // TestWhichPortsGoTogether holds by which subnets and addresses ports go in bulk.
@@ -269,27 +205,27 @@ func TestABulkThatIsRefusedAtThePriceOfAddressesIsTheLastOnItsNetwork(t *testing
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLobby(t, 1, 1000)
-				l.fails = func(names []string) *client.Error {
+				l.Fails = func(names []string) *client.Error {
 					if len(names) > 1 {
 						return test.err
 					}
 					return nil
 				}
 				bulks := func() (count int) {
-					for _, size := range l.sizes() {
+					for _, size := range l.Sizes() {
 						if size > 1 {
 							count++
 						}
 					}
-					l.calls = nil
+					l.Calls = nil
 					return count
 				}
-				l.create(t.Context(), names("a", 30))
+				l.create(t.Context(), batchtest.Numbered("a", 30))
 				if got := bulks(); got == 0 || got > test.first {
 					t.Errorf("%d bulks, want 1 to %d", got, test.first)
 				}
 				elapse(2 * time.Minute)
-				l.create(t.Context(), names("later", 30))
+				l.create(t.Context(), batchtest.Numbered("later", 30))
 				if got := bulks(); (got > 0) != test.then {
 					t.Errorf("%d bulks two minutes later, want some: %t", got, test.then)
 				}
@@ -308,13 +244,13 @@ type filling struct {
 func newFilling(t *testing.T, most, free int, single, bulk time.Duration) *filling {
 	f := &filling{free: free}
 	f.lobby = newLobby(t, most, free)
-	f.takes = func(creates, _ int) time.Duration {
+	f.Takes = func(creates, _ int) time.Duration {
 		if creates > 1 {
 			return bulk
 		}
 		return single
 	}
-	f.fails = func(names []string) *client.Error {
+	f.Fails = func(names []string) *client.Error {
 		if len(names) <= f.free {
 			f.free -= len(names)
 			return nil
@@ -367,11 +303,11 @@ func TestPortsThatGoAloneLeaveABulkWhatItCountsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The bulk is under way for longer than it keeps others from being sent.
 		f := newFilling(t, 16, 70, time.Millisecond, time.Minute)
-		failed := f.create(t.Context(), names("a", 150))
+		failed := f.create(t.Context(), batchtest.Numbered("a", 150))
 		if f.lacking > 0 || len(failed) != 150-70 {
 			t.Errorf("%d ports of 150 failed for 70 addresses, and %d bulks", len(failed), f.lacking)
 		}
-		if slices.Max(f.sizes()) == 1 {
+		if slices.Max(f.Sizes()) == 1 {
 			t.Error("no ports went together")
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/batch/batchtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
@@ -112,17 +113,10 @@ func (s *spilling) require(made map[string]int, err error, want ...int) {
 	}
 }
 
-func ports(prefix string, n int) (names []string) {
-	for i := range n {
-		names = append(names, fmt.Sprint(prefix, i))
-	}
-	return names
-}
-
 // TestPortsSpillIntoTheNextSubnet fills a subnet, so that ports go on in the next one.
 func TestPortsSpillIntoTheNextSubnet(t *testing.T) {
 	s := newSpilling(t)
-	made, err := s.create(s.ours, ports("first", 8)...)
+	made, err := s.create(s.ours, batchtest.Numbered("first", 8)...)
 	s.require(made, err, 5, 3)
 
 	// Somebody takes the last two addresses of the second subnet. Our count is old, and one refusal tells.
@@ -141,7 +135,7 @@ func TestPortsSpillIntoTheNextSubnet(t *testing.T) {
 
 	// When all are full, a port waits as it does with one subnet.
 	s.audit()
-	made, err = s.create(s.ours, ports("last", 3)...)
+	made, err = s.create(s.ours, batchtest.Numbered("last", 3)...)
 	s.require(made, err, 0, 0, 3)
 	if _, err := s.create(s.ours, "more"); !client.IsKind(err, client.Exhausted) {
 		t.Errorf("a port that no subnet has an address for: %v", err)
@@ -151,7 +145,7 @@ func TestPortsSpillIntoTheNextSubnet(t *testing.T) {
 // TestFreedAddressesAreTaken has ports go and come between two lists: those that come are in the first subnet again.
 func TestFreedAddressesAreTaken(t *testing.T) {
 	s := newSpilling(t)
-	names := ports("first", 5)
+	names := batchtest.Numbered("first", 5)
 	made, err := s.create(s.ours, names...)
 	s.require(made, err, 5)
 	for _, name := range names {
