@@ -37,8 +37,6 @@ func TestWrongCommandLinesFail(t *testing.T) {
 		"a number that is none":      {[]string{"--workers=many"}, "--workers"},
 		"a duration without a unit":  {[]string{"--audit-interval=30"}, "--audit-interval"},
 		"what Validate refuses":      {[]string{"--workers=0"}, "--workers=0"},
-		"a controller that is none":  {[]string{"--controllers=network,nonesuch"}, "nonesuch"},
-		"no controller at all":       {[]string{"--controllers="}, "runs no controller"},
 		"a logging format of nobody": {[]string{"--logging-format=xml"}, "xml"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -109,10 +109,7 @@ func portAt(t *testing.T, cloud *client.Cloud, owner plan.Owner) (id string) {
 	})
 }
 
-var (
-	testCloud = managed.CloudRef{Namespace: "team", Secret: "openstack"}
-	testPort  = &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team", UID: types.UID("p")}}
-)
+var testPort = &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team", UID: types.UID("p")}}
 
 // binderOn attaches ports to nodes in a cloud.
 func binderOn(nodes *client.Cloud) *binder {
@@ -124,7 +121,7 @@ func binderOn(nodes *client.Cloud) *binder {
 // listed is an Inventory of the ports of a user's cloud.
 func listed(t *testing.T, cloud *client.Cloud) *inventory.Inventory {
 	t.Helper()
-	in := inventory.New(cloud, "c", inventory.Options{Ports: true, Tenant: testCloud.Namespace})
+	in := inventory.New(cloud, "c", inventory.Options{Ports: true, Tenant: inTeam.Namespace})
 	expect.NoError(t, in.Audit(t.Context()))
 	return in
 }
@@ -142,7 +139,7 @@ func lying(t *testing.T) (l *liar, b *binder, in *inventory.Inventory, id string
 	b = binderOn(nodes)
 	id = portAt(t, hers, b.ownerOf(testPort))
 	in = listed(t, hers)
-	if _, err := b.ofTheNodes(t.Context(), testCloud, inventory.Binder{Inventory: in}); err == nil {
+	if _, err := b.ofTheNodes(t.Context(), inTeam, inventory.Binder{Inventory: in}); err == nil {
 		t.Fatal("the clouds are one")
 	}
 	operators, err := nodes.Identity(t.Context())
@@ -203,14 +200,14 @@ func TestACatalogThatLiesOnceAttachesNothing(t *testing.T) {
 			l.status, l.answers = c.status, map[string]string{c.method: c.answer(id)}
 			l.mu.Unlock()
 			if c.refused {
-				b.forbidden[testCloud] = refusal{portbinding.ErrForbidden, time.Now().Add(time.Hour)}
+				b.forbidden[inTeam] = refusal{portbinding.ErrForbidden, time.Now().Add(time.Hour)}
 			}
 			at := &cloudteamv1.PortAttachment{Mode: c.mode, Host: testNode, PortID: id}
 			if c.mode == cloudteamv1.AttachmentTrunk {
 				at.Host = ""
 			}
 			for range 2 { // the controller retries
-				err := b.attach(t.Context(), testCloud, inventory.Binder{Inventory: in}, testPort, at, testParent)
+				err := b.attach(t.Context(), inTeam, inventory.Binder{Inventory: in}, testPort, at, testParent)
 				if err == nil || errors.Is(err, portbinding.ErrForbidden) || at.VLAN != 0 {
 					t.Errorf("the attachment is written: VLAN %d, %v", at.VLAN, err)
 				}
@@ -226,13 +223,13 @@ func TestACatalogThatLiesOnceAttachesNothing(t *testing.T) {
 func TestACatalogThatLiesOnceLearnsNothing(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *binder, inventory.Binder, string) error{
 		"detach": func(ctx context.Context, b *binder, in inventory.Binder, id string) error {
-			return b.detach(ctx, testCloud, in, testPort, id, testParent)
+			return b.detach(ctx, inTeam, in, testPort, id, testParent)
 		},
 		"detach a port that is not known": func(ctx context.Context, b *binder, in inventory.Binder, _ string) error {
-			return b.detach(ctx, testCloud, in, testPort, "unknown", testParent)
+			return b.detach(ctx, inTeam, in, testPort, "unknown", testParent)
 		},
 		"verify": func(ctx context.Context, b *binder, in inventory.Binder, id string) error {
-			_, err := b.verify(ctx, testCloud, in, testPort, &cloudteamv1.PortAttachment{
+			_, err := b.verify(ctx, inTeam, in, testPort, &cloudteamv1.PortAttachment{
 				Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
 			})
 			return err
@@ -260,10 +257,10 @@ func TestBindingCredentialsPlugNoPortOfAnotherCloudUnbound(t *testing.T) {
 	in := inventory.Binder{Inventory: listed(t, hers), As: nodes}
 	for _, refused := range []bool{false, true} {
 		if refused {
-			b.forbidden[testCloud] = refusal{portbinding.ErrForbidden, time.Now().Add(time.Hour)}
+			b.forbidden[inTeam] = refusal{portbinding.ErrForbidden, time.Now().Add(time.Hour)}
 		}
 		at := &cloudteamv1.PortAttachment{Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id}
-		err := b.attach(t.Context(), testCloud, in, testPort, at, testParent)
+		err := b.attach(t.Context(), inTeam, in, testPort, at, testParent)
 		if err == nil || errors.Is(err, portbinding.ErrForbidden) {
 			t.Errorf("refused before: %t: the attachment is written: %v", refused, err)
 		}
@@ -312,7 +309,7 @@ func TestWhoMayNotBindIsPluggedUnboundOnTheCloudsWord(t *testing.T) {
 				in.As = hers // has no right either
 			}
 			attach := func() error {
-				return b.attach(t.Context(), testCloud, in, testPort, &cloudteamv1.PortAttachment{
+				return b.attach(t.Context(), inTeam, in, testPort, &cloudteamv1.PortAttachment{
 					Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
 				}, testParent)
 			}

@@ -63,7 +63,7 @@ func TestADisputeIsToldOnce(t *testing.T) {
 		events int
 	}{
 		"in the process's own cloud": {managed.CloudRef{}, 1},
-		"in a user's cloud":          {managed.CloudRef{Namespace: "team", Secret: "openstack"}, 0},
+		"in a user's cloud":          {inTeam, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := record.NewFakeRecorder(10)
