@@ -18,9 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // envMain makes the test binary behave as the command itself, so that tests can run it as a process.
@@ -51,19 +50,13 @@ type command struct {
 func upCommandRunning(t *testing.T, args ...string) *command {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	c := &command{Cmd: exec.Command(self, append([]string{"up"}, args...)...), temporary: t.TempDir(), stderr: &bytes.Buffer{}}
 	c.Env = append(os.Environ(), envMain+"=1", "TMPDIR="+c.temporary)
 	c.Stderr = c.stderr
 	stdout, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, c.Start())
 	t.Cleanup(func() {
 		if c.ProcessState == nil {
 			_ = c.Process.Kill()
@@ -100,9 +93,7 @@ func (c *command) children(t *testing.T) map[string]int {
 	t.Helper()
 	found := map[string]int{}
 	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -155,15 +146,11 @@ func TestUpStopsCleanlyOnASignal(t *testing.T) {
 			t.Parallel()
 			c := upCommandRunning(t)
 			children := c.children(t)
-			if diff := cmp.Diff([]string{"etcd", "kube-apiserver"}, names(children)); diff != "" {
-				t.Errorf("children (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, []string{"etcd", "kube-apiserver"}, names(children), "children")
 			if _, err := os.Stat(c.kubeconfig); err != nil {
 				t.Error(err)
 			}
-			if err := c.Process.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, c.Process.Signal(signal))
 			if err := c.Wait(); err != nil {
 				t.Errorf("%v:\n%s", err, c.stderr)
 			}
@@ -181,9 +168,7 @@ func TestUpFailsWhenAComponentEnds(t *testing.T) {
 	// Without etcd, kube-apiserver does not stop before it is killed.
 	c := upCommandRunning(t, "--stop-timeout=1s")
 	children := c.children(t)
-	if err := syscall.Kill(children["etcd"], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Kill(children["etcd"], syscall.SIGKILL))
 	var exit *exec.ExitError
 	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		t.Errorf("it ended with %v, want exit status 1", err)
@@ -208,9 +193,7 @@ func TestComponentsDoNotOutliveTheCommand(t *testing.T) {
 	if len(children) != 2 {
 		t.Errorf("children %v", children)
 	}
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.Process.Kill())
 	_ = c.Wait()
 	awaitGone(t, children)
 }
@@ -220,27 +203,19 @@ func TestComponentsDoNotOutliveTheCommand(t *testing.T) {
 func slowGo(t *testing.T) (open, fail func()) {
 	t.Helper()
 	dir, err := assets.DefaultCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	binaries, err := assets.NewCache(dir, log.New(os.Stderr, "", 0)).Provide(t.Context(), assets.All())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	bin := t.TempDir()
 	gate := filepath.Join(bin, "gate")
-	if err := syscall.Mkfifo(gate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Mkfifo(gate, 0o600))
 	script := `#!/bin/sh
 for argument; do case $argument in -o=*) out=${argument#-o=} ;; esac; done
 [ "$out" ] || exit 0
 case $out in */kube-controller-manager) read -r word <` + gate + `; [ "$word" = open ] || { echo no room >&2; exit 1; } ;; esac
 ln -s "` + binaries + `/${out##*/}" "$out"
 `
-	if err := os.WriteFile(filepath.Join(bin, "go"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(bin, "go"), []byte(script), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv(assets.EnvAssets, "")
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
@@ -271,9 +246,7 @@ func TestAnEarlyStartServesWhileTheOthersAreBuilt(t *testing.T) {
 	if _, runs := c.children(t)["kube-controller-manager"]; !runs {
 		t.Error("it is complete without kube-controller-manager")
 	}
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	if err := c.Wait(); err != nil {
 		t.Errorf("%v:\n%s", err, c.stderr)
 	}

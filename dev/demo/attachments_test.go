@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestCompareFindsWhatIsNotAsItShouldBe(t *testing.T) {
@@ -63,9 +64,7 @@ func TestCompareFindsWhatIsNotAsItShouldBe(t *testing.T) {
 			}}
 			test.spoil(&pod, &allocation, &port, inNeutron)
 			annotation, err := json.Marshal([]cloudteamv1.Allocation{allocation})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			pod.Annotations = map[string]string{cloudteamv1.AnnotationAllocations: string(annotation)}
 			_, err = compare([]corev1.Pod{pod}, []cloudteamv1.NetworkPort{port}, []resource{inNeutron})
 			if (err == nil) != (test.wantError == "") || err != nil && !strings.Contains(err.Error(), test.wantError) {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestPictureShowsChanges(t *testing.T) {
@@ -51,12 +52,8 @@ func TestCloudOfEnvironment(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := json.Marshal(cloudOfEnvironment(test.environ))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, string(got)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.NoError(t, err)
+			expect.Equal(t, test.want, string(got), "the output")
 		})
 	}
 }
@@ -65,25 +62,17 @@ func TestOnlyWhatBearsTheMarksIsSeenAndRemoved(t *testing.T) {
 	t.Setenv("OS_CLOUD", "")
 	t.Setenv("OS_AUTH_URL", "")
 	listener, err := neutrontest.New(neutrontest.Options{}).Listen("127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer listener.Close()
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600))
 	c, err := openEmulator(t.Context(), file, emulatorCloud)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	create := func(collection string, fields resource) resource {
 		t.Helper()
 		var answer map[string]resource
 		body := map[string]any{kindOf(collection): fields}
-		if err := c.call(t.Context(), http.MethodPost, collection, body, &answer); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, c.call(t.Context(), http.MethodPost, collection, body, &answer))
 		return answer[kindOf(collection)]
 	}
 	m := marks{network: "mine [owner=c/o]", subnet: "[owner=c/o]"}
@@ -97,9 +86,7 @@ func TestOnlyWhatBearsTheMarksIsSeenAndRemoved(t *testing.T) {
 	})
 
 	p, err := c.picture(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if p.network.id() != ours.id() || p.subnet.text("network_id") != ours.id() {
 		t.Errorf("the picture is of network %s, want %s", p.network.id(), ours.id())
 	}
@@ -118,9 +105,7 @@ func TestOnlyWhatBearsTheMarksIsSeenAndRemoved(t *testing.T) {
 	if removed, err := c.remove(t.Context(), m); err == nil || len(removed) > 0 {
 		t.Errorf("with another cluster's port on it, %v was removed; %v", removed, err)
 	}
-	if err := c.call(t.Context(), http.MethodDelete, "ports/"+otherPort.id(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.call(t.Context(), http.MethodDelete, "ports/"+otherPort.id(), nil, nil))
 	removed, err := c.remove(t.Context(), m)
 	if diff := cmp.Diff([]string{ours.id()}, removed); err != nil || diff != "" {
 		t.Errorf("removed (-want +got):\n%s%v", diff, err)

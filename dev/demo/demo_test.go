@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestParse(t *testing.T) {
@@ -45,9 +46,7 @@ func TestParse(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(options{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -101,28 +100,20 @@ func TestNarratorIsPlainWhereThereIsNoTerminal(t *testing.T) {
 	n.say("a\n\nb %d", 1)
 	n.good("done")
 	want := "\n1. Do\n   Because\n   $ ls\n   a\n\n   b 1\n   ✓ done\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, out.String(), "the output")
 	out.Reset()
 	n.colours = true
 	n.command("ls")
-	if diff := cmp.Diff("   \x1b[36m$ ls\x1b[0m\n", out.String()); diff != "" {
-		t.Errorf("with colours (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, "   \x1b[36m$ ls\x1b[0m\n", out.String(), "with colours")
 }
 
 // A server that closes a connection under the demo sends SIGPIPE, as a reader that goes away does.
 func TestOnlyAReaderThatGoesAwayInterrupts(t *testing.T) {
 	ctx, _, interrupt, release := untilSignal()
 	defer release()
-	if err := syscall.Kill(syscall.Getpid(), syscall.SIGPIPE); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGPIPE))
 	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer writer.Close()
 	n := newNarrator(writer)
 	n.unheard = interrupt
@@ -130,9 +121,7 @@ func TestOnlyAReaderThatGoesAwayInterrupts(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("SIGPIPE interrupts")
 	}
-	if err := reader.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, reader.Close())
 	n.say("unheard")
 	if !errors.Is(context.Cause(ctx), errInterrupted) {
 		t.Errorf("the cause is %v", context.Cause(ctx))
@@ -149,7 +138,5 @@ func TestLeftInCloudNamesWhatExistsAndPortsFirst(t *testing.T) {
 		"$ openstack network delete 4711   # default/example",
 	}
 	got := leftInCloud([]cloudteamv1.Network{unmade, made}, []cloudteamv1.NetworkPort{waiting, bound})
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, got, "what is left")
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // scripted runs hack/demo.sh with scripts in place of go build and of the programs, and gives what it prints and the
@@ -16,9 +18,7 @@ import (
 func scripted(t *testing.T, assets, demo string, args ...string) (string, error) {
 	t.Helper()
 	script, err := os.ReadFile("../../hack/demo.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	dir := t.TempDir()
 	for path, content := range map[string]string{
 		"hack/demo.sh": string(script),
@@ -28,12 +28,8 @@ func scripted(t *testing.T, assets, demo string, args ...string) (string, error)
 		"bin/demo":         "#!/bin/bash\necho demo \"$@\"; " + demo,
 	} {
 		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		expect.NoError(t, os.WriteFile(path, []byte(content), 0o700))
 	}
 	// A test may have the demo wait until the build of the control plane has ended.
 	mkfifo := exec.Command("mkfifo", filepath.Join(dir, "fetching"), filepath.Join(dir, "ended"))

@@ -10,13 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestTheSamplesAreThoseOfTheSteps(t *testing.T) {
 	samples, err := loadSamples("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, field := range []struct {
 		kind, want string
 		path       []string

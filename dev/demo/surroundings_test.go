@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // early gives surroundings whose control plane is a script: its API server serves, and then it runs what is given.
@@ -32,9 +33,7 @@ func early(t *testing.T, script string) (s *surroundings, ctx context.Context, p
 			"contexts": [{"name": "x", "context": {"cluster": "x", "user": ""}}], "current-context": "x"}`, api.URL),
 		filepath.Join(dir, "controlplane"): "#!/bin/sh\necho kubeconfig: " + kubeconfig + "\n" + script,
 	} {
-		if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(path, []byte(content), 0o700))
 	}
 	ctx, fail := context.WithCancelCause(t.Context())
 	printed = new(process.Buffer)
@@ -55,9 +54,7 @@ func TestAFailedBuildInTheBackgroundEndsTheStory(t *testing.T) {
 	if err := s.startControlPlane(ctx); err != nil {
 		t.Fatalf("the story does not begin: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "controlplane.begun"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(s.dir, "controlplane.begun"), nil, 0o600))
 	if err := s.awaitComplete(ctx); err == nil || !strings.Contains(err.Error(), "build etcd: no room") {
 		t.Errorf("the error is %v, want the build's", err)
 	}
@@ -65,9 +62,7 @@ func TestAFailedBuildInTheBackgroundEndsTheStory(t *testing.T) {
 
 func TestTheStoryBeginsBeforeTheControlPlaneIsComplete(t *testing.T) {
 	s, ctx, printed := early(t, "echo etcd: compiled 3 packages\nexec sleep 60\n")
-	if err := s.startControlPlane(ctx); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.startControlPlane(ctx))
 	s.cloud = &cloud{}
 	s.introduce()
 	if got := printed.String(); !strings.Contains(got, "is fetched or built meanwhile") {

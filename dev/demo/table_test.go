@@ -5,8 +5,9 @@ package main
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // networkTable is what the API server answers for one Network whose cells are given.
@@ -60,9 +61,7 @@ func TestTablePrinter(t *testing.T) {
 			for _, table := range test.tables {
 				got = append(got, printer.render(table)...)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("lines (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, test.want, got, "lines")
 		})
 	}
 }

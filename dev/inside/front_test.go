@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestTheFrontLendsItsRightsToTheControllerAlone: others on the machine can reach it, too.
@@ -28,18 +30,12 @@ func TestTheFrontLendsItsRightsToTheControllerAlone(t *testing.T) {
 		Contexts:       map[string]*api.Context{"c": {Cluster: "c", AuthInfo: "c"}},
 		CurrentContext: "c",
 	}, of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	front, err := StartFront(of, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer front.Close()
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, c := range []struct {
 		who    string
 		config *rest.Config
@@ -49,13 +45,9 @@ func TestTheFrontLendsItsRightsToTheControllerAlone(t *testing.T) {
 		{"another", rest.AnonymousClientConfig(config), http.StatusUnauthorized},
 	} {
 		client, err := rest.HTTPClientFor(c.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		answer, err := client.Get(config.Host + "/version")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != c.want {
 			t.Errorf("%s gets %s, want %d", c.who, answer.Status, c.want)

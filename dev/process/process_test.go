@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // shell starts a shell script, and gives the channels of its lines and of its failure.
@@ -24,9 +24,7 @@ func shell(t *testing.T, script string, patience time.Duration) (p *Process, lin
 		Name: "script", Path: "/bin/sh", Args: []string{"-c", script}, Log: filepath.Join(t.TempDir(), "log"),
 		Line: func(text string) { line <- text }, Patience: patience,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	p.OnFailure(func(err error) { failed <- err })
 	t.Cleanup(p.Kill)
 	return p, line, failed
@@ -83,20 +81,14 @@ func TestOutputGoesToLogOutputAndLine(t *testing.T) {
 		Name: "script", Path: "/bin/sh", Args: []string{"-c", `echo one; echo two >&2; printf three`},
 		Log: filepath.Join(t.TempDir(), "log"), Output: &output, Line: func(line string) { lines = append(lines, line) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	<-p.Done()
 	const want = "one\ntwo\nthree"
-	if log := tail(p.Log); log != want {
-		t.Errorf("the log is %q, want %q", log, want)
-	}
+	expect.Equal(t, want, tail(p.Log), "the log")
 	if output.String() != want {
 		t.Errorf("the output is %q, want %q", output.String(), want)
 	}
-	if diff := cmp.Diff([]string{"one", "two", "three"}, lines); diff != "" {
-		t.Errorf("lines (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []string{"one", "two", "three"}, lines, "lines")
 }
 
 func TestFailureQuotesTheEndOfTheLog(t *testing.T) {

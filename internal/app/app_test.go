@@ -8,39 +8,121 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
-// playAPIServer answers what Run asks first, and has no Networks to list. It counts the lists.
-func playAPIServer(t *testing.T) (address string, lists *atomic.Int64) {
+// playedAPI is an API server that has no objects: it answers what Run asks first, says that it serves some resources, and
+// refuses everything else with 503.
+type playedAPI struct {
+	*httptest.Server
+	// serves are the paths of the resources that it says it has.
+	serves []string
+	// silent is the path whose requests are not answered before the test ends.
+	silent string
+	// missing has it answer 404 where it serves nothing, as an API server does that works.
+	missing bool
+
+	mu    sync.Mutex
+	asked map[string]bool
+}
+
+func (p *playedAPI) start(t *testing.T) *playedAPI {
 	t.Helper()
-	lists = &atomic.Int64{}
-	mux := http.NewServeMux()
-	answer := func(w http.ResponseWriter, body string) {
+	p.asked = map[string]bool{}
+	end := make(chan struct{})
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimSuffix(r.URL.Path, "/")
+		p.mu.Lock()
+		p.asked[path] = true
+		p.mu.Unlock()
+		var served []string
+		for _, resource := range p.serves {
+			if name, ok := strings.CutPrefix(resource, path+"/"); ok {
+				served = append(served, fmt.Sprintf(`{"name":%q}`, name))
+			}
+		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, body)
+		switch {
+		case path == p.silent:
+			<-end
+		case strings.HasPrefix(path, "/api/v1/namespaces/") && strings.Count(path, "/") == 4:
+			fmt.Fprint(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"uid":"c1"}}`)
+		case len(served) > 0:
+			fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[%s]}`,
+				strings.TrimPrefix(path, "/apis/"), strings.Join(served, ","))
+		case p.missing:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+		default:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(p.Close)
+	t.Cleanup(func() { close(end) })
+	return p
+}
+
+// unasked are those of some paths that nobody has asked for yet.
+func (p *playedAPI) unasked(paths ...string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return p.asked[path] })
+}
+
+// runUntil runs the process until something holds, and holds that it stops then at an order, without an error.
+func runUntil(t *testing.T, o Options, holds func() error) {
+	t.Helper()
+	o.BindAddress = "127.0.0.1:0"
+	ctx, cancel := context.WithCancel(quietly(t))
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, o) }()
+	eventually(t, func() error {
+		select {
+		case err := <-done:
+			t.Fatalf("Run ended by itself: %v", err)
+		default:
+		}
+		return holds()
+	})
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("Run returned %v for an order to stop", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("Run did not stop")
 	}
-	mux.HandleFunc("/api/v1/namespaces/kube-system", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"c1"}}`)
-	})
-	mux.HandleFunc("/apis/cloudteam.ztgame.com/v1", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w,
-			`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"cloudteam.ztgame.com/v1",`+
-				`"resources":[{"name":"networks"}]}`)
-	})
-	mux.HandleFunc("/apis/cloudteam.ztgame.com/v1/networks", func(w http.ResponseWriter, _ *http.Request) {
-		lists.Add(1)
-		w.WriteHeader(http.StatusServiceUnavailable)
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	return server.URL, lists
+}
+
+// patience ends a test that hangs.
+const patience = time.Minute
+
+// eventually polls until check gives nil.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
 }
 
 // playCloud is a cloud that refuses to log in, and counts who tried.
@@ -69,72 +151,22 @@ func quietly(t *testing.T) context.Context {
 
 func TestRunFailsBeforeItStartsAnything(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer busy.Close()
 	asked := playCloud(t)
 	o := NewOptions()
 	o.LeaderElection.Enabled = false
-	o.Master, _ = playAPIServer(t)
+	o.Master = (&playedAPI{}).start(t).URL
 	o.BindAddress = busy.Addr().String()
 	ctx, cancel := context.WithCancel(quietly(t))
 	defer cancel()
 	if err := Run(ctx, o); err == nil || !strings.Contains(err.Error(), "--bind-address") {
 		t.Errorf("error %v, want one that names --bind-address", err)
 	}
-	if n := asked.Load(); n != 0 {
-		t.Errorf("the cloud was asked %d times by a process that could not start", n)
-	}
+	expect.Equal(t, int64(0), asked.Load(), "how often the cloud was asked by a process that could not start")
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	if bytes.Contains(stacks, []byte("internal/app.Run.func")) {
 		t.Errorf("Run left something running:\n%s", stacks)
-	}
-}
-
-// patience ends a test that hangs.
-const patience = time.Minute
-
-func TestRunStopsWithItsContext(t *testing.T) {
-	for name, when := range map[string]func(lists, asked *atomic.Int64) bool{
-		"before it begins": func(_, _ *atomic.Int64) bool { return true },
-		"while it waits for its caches and for the cloud": func(lists, asked *atomic.Int64) bool {
-			return lists.Load() > 0 && asked.Load() > 0
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			asked := playCloud(t)
-			o := NewOptions()
-			o.LeaderElection.Enabled = false
-			var lists *atomic.Int64
-			o.Master, lists = playAPIServer(t)
-			o.BindAddress = "127.0.0.1:0"
-			ctx, cancel := context.WithCancel(quietly(t))
-			defer cancel()
-			done := make(chan error, 1)
-			go func() { done <- Run(ctx, o) }()
-			deadline := time.After(patience)
-			poll := time.NewTicker(5 * time.Millisecond)
-			defer poll.Stop()
-			for !when(lists, asked) {
-				select {
-				case <-poll.C:
-				case err := <-done:
-					t.Fatalf("Run ended by itself: %v", err)
-				case <-deadline:
-					t.Fatal("Run did not begin")
-				}
-			}
-			cancel()
-			select {
-			case err := <-done:
-				if err != nil {
-					t.Errorf("Run returned %v for an order to stop", err)
-				}
-			case <-deadline:
-				t.Fatal("Run did not stop")
-			}
-		})
 	}
 }

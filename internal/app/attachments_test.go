@@ -23,6 +23,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	fakeclientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // A process that starts learns of Pods and of NetworkAttachmentDefinitions at the same time. It must not tell all Pods
@@ -59,9 +60,7 @@ func TestPodsWaitForTheCacheOfAttachments(t *testing.T) {
 		map[schema.GroupVersionResource]string{attachmentcontroller.Resource: "NetworkAttachmentDefinitionList"})
 	_, err := attachments.Resource(attachmentcontroller.Resource).Namespace("default").
 		Create(t.Context(), attachment, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	// The list of NetworkAttachmentDefinitions takes long, or until the Pod was written to.
 	attachments.PrependReactor("list", attachmentcontroller.Resource.Resource,
 		func(kubetesting.Action) (bool, runtime.Object, error) {

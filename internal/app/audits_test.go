@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/cli"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestAuditLogReportsChanges(t *testing.T) {
@@ -101,9 +102,7 @@ func TestKubeConfig(t *testing.T) {
 		})
 	}
 	config, err := kubeConfig(Options{Master: "http://127.0.0.1:1", KubeQPS: 3, KubeBurst: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	got := []string{config.Host, config.UserAgent}
 	if !slices.Equal(got, []string{"http://127.0.0.1:1", cli.UserAgent(program)}) || config.QPS != 3 || config.Burst != 4 {
 		t.Errorf("config has %v, QPS %g, burst %d", got, config.QPS, config.Burst)

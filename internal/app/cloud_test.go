@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -51,9 +51,7 @@ func inRotation(t *testing.T, test func(t *testing.T, r *rotation)) {
 		r.write("first")
 		load := func() (client.Credentials, error) { return client.LoadCredentials("c") }
 		used, err := load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		r.credentialsFiles = &credentialsFiles{
 			load: load, used: used, look: make(chan struct{}, 1), logger: logger,
 			replaced: func() { r.say("replaced") },
@@ -77,9 +75,7 @@ func inRotation(t *testing.T, test func(t *testing.T, r *rotation)) {
 
 func (r *rotation) write(password string) {
 	r.t.Helper()
-	if err := os.WriteFile(r.path, []byte(cloudsYAML+password), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, os.WriteFile(r.path, []byte(cloudsYAML+password), 0o600))
 }
 
 func (r *rotation) say(what string) {
@@ -114,9 +110,7 @@ func (r *rotation) after(d time.Duration) {
 
 func (r *rotation) want(what ...string) {
 	r.t.Helper()
-	if diff := cmp.Diff(what, r.heard()); diff != "" {
-		r.t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.Equal(r.t, what, r.heard(), "what was said")
 }
 
 func TestChangedCredentialsAreUsedAfterALogIn(t *testing.T) {
@@ -191,15 +185,11 @@ func TestAnIncompleteFileIsNotUsed(t *testing.T) {
 func TestUnreadableFilesKeepTheCredentials(t *testing.T) {
 	inRotation(t, func(t *testing.T, r *rotation) {
 		for _, content := range []string{"clouds: {", "clouds: {other: {}}", ""} {
-			if err := os.WriteFile(r.path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(r.path, []byte(content), 0o600))
 			r.after(2 * credentialsInterval)
 			r.want()
 		}
-		if err := os.Remove(r.path); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Remove(r.path))
 		r.after(2 * credentialsInterval)
 		r.want()
 		r.write("first")

@@ -1,16 +1,10 @@
 package app
 
 import (
-	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 )
 
 // TestEachControllerAsksForWhatItNeeds runs the process against an API server that serves only some of the CRDs, and
@@ -110,66 +104,17 @@ func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 				}
 				t.Setenv("HOME", t.TempDir())
 			}
-			var mu sync.Mutex
-			asked := map[string]bool{}
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				mu.Lock()
-				asked[r.URL.Path] = true
-				mu.Unlock()
-				w.Header().Set("Content-Type", "application/json")
-				group := strings.TrimPrefix(r.URL.Path, "/apis/")
-				var served []string
-				for _, crd := range c.crds {
-					if resource, ok := strings.CutPrefix(crd, r.URL.Path+"/"); ok {
-						served = append(served, fmt.Sprintf(`{"name":%q}`, resource))
-					}
-				}
-				switch {
-				case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/") && strings.Count(r.URL.Path, "/") == 4:
-					fmt.Fprint(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"uid":"c1"}}`)
-				case len(served) > 0:
-					fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[%s]}`,
-						group, strings.Join(served, ","))
-				default:
-					w.WriteHeader(http.StatusNotFound)
-					fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
-				}
-			}))
-			t.Cleanup(server.Close)
+			api := (&playedAPI{serves: c.crds, missing: true}).start(t)
 			o := NewOptions()
-			o.Master, o.Controllers, o.BindAddress = server.URL, c.controllers, "127.0.0.1:0"
-			ctx, cancel := context.WithCancel(quietly(t))
-			defer cancel()
-			done := make(chan error, 1)
-			go func() { done <- Run(ctx, o) }()
-
-			missing := func() []string {
-				mu.Lock()
-				defer mu.Unlock()
-				return slices.DeleteFunc(slices.Clone(c.want), func(path string) bool { return asked[path] })
-			}
-			deadline := time.After(patience)
-			poll := time.NewTicker(5 * time.Millisecond)
-			defer poll.Stop()
-			for len(missing()) > 0 {
-				select {
-				case <-poll.C:
-				case err := <-done:
-					t.Fatalf("Run ended by itself: %v", err)
-				case <-deadline:
-					t.Fatalf("it does not ask for %v", missing())
+			o.Master, o.Controllers = api.URL, c.controllers
+			runUntil(t, o, func() error {
+				if missing := api.unasked(c.want...); len(missing) > 0 {
+					return fmt.Errorf("it does not ask for %v", missing)
 				}
-			}
-			cancel()
-			if err := <-done; err != nil {
-				t.Errorf("Run returned %v for an order to stop", err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, path := range c.never {
-				if asked[path] {
-					t.Errorf("it asks for %s", path)
-				}
+				return nil
+			})
+			if len(api.unasked(c.never...)) < len(c.never) {
+				t.Errorf("it asks for one of %v", c.never)
 			}
 		})
 	}

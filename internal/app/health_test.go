@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestReadinessNamesFailingChecks(t *testing.T) {
@@ -44,16 +46,12 @@ func TestReadinessNamesFailingChecks(t *testing.T) {
 
 func TestListenServesUntilItsContextIsDone(t *testing.T) {
 	probe, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	address := probe.Addr().String()
 	if _, err := listen(Options{BindAddress: address}, nil, nil, &readiness{}); err == nil || !strings.Contains(err.Error(), "--bind-address") {
 		t.Errorf("an address in use: error %v, want one that names --bind-address", err)
 	}
-	if err := probe.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, probe.Close())
 
 	r := &readiness{}
 	r.add("inventory", func() bool { return false })
@@ -64,9 +62,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 		}
 		return nil
 	}, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- serve(ctx) }()
@@ -84,9 +80,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 		path, want := c.path, c.want
 		hung.Store(c.hung)
 		answer, err := client.Get("http://" + address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		body, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if answer.StatusCode != want {
@@ -135,14 +129,10 @@ func TestAServerReadsHeadersOfBoundedSize(t *testing.T) {
 	defer server.Close()
 	for size, want := range map[int]int{1 << 10: http.StatusNotFound, 1 << 20: http.StatusRequestHeaderFieldsTooLarge} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		request.Header.Set("X-Long", strings.Repeat("x", size))
 		answer, err := server.Client().Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("%d bytes: %d, want %d", size, answer.StatusCode, want)

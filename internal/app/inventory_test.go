@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -90,9 +91,7 @@ func TestOthersAreToldWhileOneLooksForItsObjects(t *testing.T) {
 	}
 	a.add(user)
 	a.wake(inTeam)
-	if n := user.count(inTeam); n != 1 {
-		t.Errorf("it was woken %d times", n)
-	}
+	expect.Equal(t, 1, user.count(inTeam), "how often it was woken")
 }
 
 // TestEditsOfASecretWakeItsObjectsOnceInASecond edits one that never has credentials.
@@ -106,15 +105,11 @@ func TestEditsOfASecretWakeItsObjectsOnceInASecond(t *testing.T) {
 			c.gone()
 			secret := &corev1.Secret{}
 			secret.Name = inTeam.Secret
-			if err := c.Update(secret); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, c.Update(secret))
 		}
 		virtual.Elapse(time.Minute)
 		synctest.Wait()
-		if n := user.count(inTeam); n != 2 {
-			t.Errorf("100 edits in a moment woke the objects %d times, want at once and a second later", n)
-		}
+		expect.Equal(t, 2, user.count(inTeam), "how often 100 edits in a moment woke the objects")
 	})
 }
 
@@ -138,8 +133,6 @@ func TestTheFirstAuditWakesAndNotTheSecretBefore(t *testing.T) {
 		there()
 		virtual.Elapse(time.Minute)
 		synctest.Wait()
-		if n := user.count(inTeam); n != 2 {
-			t.Errorf("they are woken %d times, want when the Secret goes and when it is back", n)
-		}
+		expect.Equal(t, 2, user.count(inTeam), "how often they are woken, when the Secret goes and when it is back")
 	})
 }

@@ -18,7 +18,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -40,6 +39,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	fakeclientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // forgetful is an API server that is out of reach at first.
@@ -168,9 +168,7 @@ func TestATrimmedObjectKeepsItsController(t *testing.T) {
 		if _, err := trim(obj); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]metav1.OwnerReference{of}, obj.GetOwnerReferences()); diff != "" {
-			t.Errorf("%T (-want +got):\n%s", obj, diff)
-		}
+		expect.Equal(t, []metav1.OwnerReference{of}, obj.GetOwnerReferences(), "%T", obj)
 	}
 }
 
@@ -194,19 +192,13 @@ func TestAnErrorPageShowsNoServiceAccountToken(t *testing.T) {
 		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
 		CurrentContext: "x",
 	}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	o := NewOptions()
 	o.Kubeconfig = path
 	config, err := kubeConfig(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, err = kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
 	if err == nil || !strings.Contains(err.Error(), "no server is available") || strings.Contains(err.Error(), canary) {
 		t.Errorf("the error is %v, want one that quotes the page without the token", err)
@@ -302,20 +294,14 @@ func TestACacheKeepsLittleOfAnObject(t *testing.T) {
 	for name, c := range overfullObjects() {
 		t.Run(name, func(t *testing.T) {
 			trimmed, err := trim(c.obj)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			text, err := json.Marshal(trimmed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if len(text) > c.most {
 				t.Errorf("%d bytes are left, want at most %d: %.300s", len(text), c.most, text)
 			}
 			again, err := trim(trimmed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if twice, _ := json.Marshal(again); !bytes.Equal(text, twice) {
 				t.Errorf("a second time changes it: %.2000s and %.2000s", text, twice)
 			}
@@ -345,9 +331,7 @@ func TestACacheKeepsTheSelectorsThatAreAskedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if diff := cmp.Diff(c.want, service.Spec.Selector); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", sentence, diff)
-		}
+		expect.Equal(t, c.want, service.Spec.Selector, "%s", sentence)
 	}
 }
 
@@ -371,9 +355,7 @@ func TestACrowdedObjectKeepsOurFinalizerAndShowsThatItIsCrowded(t *testing.T) {
 		if _, err := trim(port); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(c.want, port.Finalizers); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", sentence, diff)
-		}
+		expect.Equal(t, c.want, port.Finalizers, "%s", sentence)
 	}
 }
 
@@ -442,7 +424,5 @@ func TestATrimmedAttachmentKeepsWhatItsNetworkSets(t *testing.T) {
 	if _, err := trim(attachment); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, attachment); diff != "" {
-		t.Errorf("trimmed (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, attachment, "trimmed")
 }

@@ -18,6 +18,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestACacheKeepsLittleOfTheLargestObject: a new field of the API, or one that is longer, cannot make it more.
@@ -64,9 +65,7 @@ func kept(t *testing.T, content map[string]any, metadata metav1.ObjectMeta) runt
 	content = maps.Clone(content)
 	content["metadata"] = metadata
 	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(text(t, content), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := trim(obj); err != nil {
 		t.Fatal(err)
 	}
@@ -76,9 +75,7 @@ func kept(t *testing.T, content map[string]any, metadata metav1.ObjectMeta) runt
 func text(t *testing.T, value any) []byte {
 	t.Helper()
 	content, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return content
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // largest gives the JSON of the largest object that the schema of a CRD admits, or a larger one: of its rules, it knows
@@ -160,9 +161,7 @@ func largestOf(t *testing.T, usual bool) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := yaml.UnmarshalStrict(content, &crd); err != nil {
 			t.Fatalf("%s: %v", file, err)

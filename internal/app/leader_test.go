@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +29,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -374,9 +374,7 @@ func TestALeaderStopsWritingWhenItSeesAnotherHolder(t *testing.T) {
 			t.Error("it may write while another process holds the lease")
 		}
 		<-a.over
-		if holder := lease.holder(); holder != "b" {
-			t.Errorf("the holder is %q, want %q", holder, "b")
-		}
+		expect.Equal(t, "b", lease.holder(), "the holder")
 	})
 }
 
@@ -440,9 +438,7 @@ func TestWithoutLeaderElectionTheProcessLeadsAtOnce(t *testing.T) {
 	o.LeaderElection.Enabled = false
 	before := time.Now()
 	e, err := newElection(o, &rest.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	e.run(t.Context())
 	if !e.leads() || !e.decided() || e.permit() != nil || e.since.Before(before) {
 		t.Errorf("leads %t, decided %t, permit %v, since %s", e.leads(), e.decided(), e.permit(), e.since)
@@ -457,20 +453,14 @@ func TestOnlyALeaderWritesToKubernetes(t *testing.T) {
 	defer server.Close()
 	seat := &seat{lease: &playedLease{}, identity: "a"}
 	e, err := newElectionOver(newLeaderElection(), seat)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	config := &rest.Config{Host: server.URL}
 	e.guard(config)
 	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	try := func(method string) error {
 		r, err := http.NewRequestWithContext(t.Context(), method, server.URL, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		answer, err := client.Do(r)
 		if err == nil {
 			answer.Body.Close()
@@ -495,9 +485,7 @@ func TestOnlyALeaderWritesToKubernetes(t *testing.T) {
 	if err := try(http.MethodPatch); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(methods, " "); got != "GET PATCH" {
-		t.Errorf("what arrived is %q", got)
-	}
+	expect.Equal(t, "GET PATCH", strings.Join(methods, " "), "what arrived")
 }
 
 // playedUser is a controller that notes what it is told before it runs.
@@ -536,37 +524,35 @@ func TestAControllerActsSinceItsProcessLeads(t *testing.T) {
 		p.audience.tell(func(user inventoryUser) { user.Moved("of the standby") })
 		resigned := time.Now()
 		former.resign()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, <-done)
 		if !u.since.Equal(c.since) || u.since.Before(resigned) {
 			t.Errorf("it acts since %s, and its process leads since %s", u.since, c.since)
 		}
-		if diff := cmp.Diff([]string{"of the leader"}, u.told); diff != "" {
-			t.Errorf("what it was told (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []string{"of the leader"}, u.told, "what it was told")
 	})
 }
 
 // TestTheLeaseIsInOneNamespace holds that a process on a laptop and one in the cluster compete for one Lease, with the
-// flags' defaults.
+// flags' defaults. Controllers of namespaces have Leases of their own: the term record in Neutron is named after the
+// Lease, so they do not dispute.
 func TestTheLeaseIsInOneNamespace(t *testing.T) {
-	outside, inside := NewOptions(), NewOptions()
-	outside.Kubeconfig = "kubeconfig"
-	const want = "network-controller"
-	for name, o := range map[string]Options{"outside": outside, "in a Pod": inside} {
+	const want = "network-controller/network-controller"
+	for name, c := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"outside":           {func(o *Options) { o.Kubeconfig = "kubeconfig" }, want},
+		"in a Pod":          {func(*Options) {}, want},
+		"for one namespace": {func(o *Options) { o.Namespace = "team" }, want + "-team"},
+	} {
+		o := NewOptions()
+		c.change(&o)
 		lock, err := newLeaseLock(o, &rest.Config{Host: "http://127.0.0.1:1"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := lock.Describe(); got != want+"/network-controller" {
-			t.Errorf("%s the Lease is %s, want it in %s", name, got, want)
-		}
+		expect.NoError(t, err)
+		expect.Equal(t, c.want, lock.Describe(), "%s, the Lease", name)
 	}
 	deployment, err := os.ReadFile("../../config/manager/deployment.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if strings.Contains(string(deployment), "--leader-elect-resource") {
 		t.Error("config/manager names another Lease than the flags' defaults")
 	}

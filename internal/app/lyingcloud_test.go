@@ -24,6 +24,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // liar is in front of a tenant's own cloud, which is hers to the last answer.
@@ -99,9 +100,7 @@ func portAt(t *testing.T, cloud *client.Cloud, owner plan.Owner) (id string) {
 		if err == nil {
 			err = json.Unmarshal(made[0], &answer)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return answer.ID
 	}
 	network := post(client.Collection{One: "network", Many: "networks"}, map[string]any{"name": "n"})
@@ -110,10 +109,7 @@ func portAt(t *testing.T, cloud *client.Cloud, owner plan.Owner) (id string) {
 	})
 }
 
-var (
-	testCloud = managed.CloudRef{Namespace: "team", Secret: "openstack"}
-	testPort  = &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team", UID: types.UID("p")}}
-)
+var testPort = &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team", UID: types.UID("p")}}
 
 // binderOn attaches ports to nodes in a cloud.
 func binderOn(nodes *client.Cloud) *binder {
@@ -125,10 +121,8 @@ func binderOn(nodes *client.Cloud) *binder {
 // listed is an Inventory of the ports of a user's cloud.
 func listed(t *testing.T, cloud *client.Cloud) *inventory.Inventory {
 	t.Helper()
-	in := inventory.New(cloud, "c", inventory.Options{Ports: true, Tenant: testCloud.Namespace})
-	if err := in.Audit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	in := inventory.New(cloud, "c", inventory.Options{Ports: true, Tenant: inTeam.Namespace})
+	expect.NoError(t, in.Audit(t.Context()))
 	return in
 }
 
@@ -145,17 +139,13 @@ func lying(t *testing.T) (l *liar, b *binder, in *inventory.Inventory, id string
 	b = binderOn(nodes)
 	id = portAt(t, hers, b.ownerOf(testPort))
 	in = listed(t, hers)
-	if _, err := b.ofTheNodes(t.Context(), testCloud, inventory.Binder{Inventory: in}); err == nil {
+	if _, err := b.ofTheNodes(t.Context(), inTeam, inventory.Binder{Inventory: in}); err == nil {
 		t.Fatal("the clouds are one")
 	}
 	operators, err := nodes.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	truth, err := hers.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	l.mu.Lock()
 	l.refuses, l.claims = true, operators.Endpoint
 	l.mu.Unlock()
@@ -210,14 +200,14 @@ func TestACatalogThatLiesOnceAttachesNothing(t *testing.T) {
 			l.status, l.answers = c.status, map[string]string{c.method: c.answer(id)}
 			l.mu.Unlock()
 			if c.refused {
-				b.forbidden[testCloud] = refusal{portbinding.ErrForbidden, time.Now().Add(time.Hour)}
+				b.forbidden[inTeam] = refusal{portbinding.ErrForbidden, time.Now().Add(time.Hour)}
 			}
 			at := &cloudteamv1.PortAttachment{Mode: c.mode, Host: testNode, PortID: id}
 			if c.mode == cloudteamv1.AttachmentTrunk {
 				at.Host = ""
 			}
 			for range 2 { // the controller retries
-				err := b.attach(t.Context(), testCloud, inventory.Binder{Inventory: in}, testPort, at, testParent)
+				err := b.attach(t.Context(), inTeam, inventory.Binder{Inventory: in}, testPort, at, testParent)
 				if err == nil || errors.Is(err, portbinding.ErrForbidden) || at.VLAN != 0 {
 					t.Errorf("the attachment is written: VLAN %d, %v", at.VLAN, err)
 				}
@@ -233,13 +223,13 @@ func TestACatalogThatLiesOnceAttachesNothing(t *testing.T) {
 func TestACatalogThatLiesOnceLearnsNothing(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *binder, inventory.Binder, string) error{
 		"detach": func(ctx context.Context, b *binder, in inventory.Binder, id string) error {
-			return b.detach(ctx, testCloud, in, testPort, id, testParent)
+			return b.detach(ctx, inTeam, in, testPort, id, testParent)
 		},
 		"detach a port that is not known": func(ctx context.Context, b *binder, in inventory.Binder, _ string) error {
-			return b.detach(ctx, testCloud, in, testPort, "unknown", testParent)
+			return b.detach(ctx, inTeam, in, testPort, "unknown", testParent)
 		},
 		"verify": func(ctx context.Context, b *binder, in inventory.Binder, id string) error {
-			_, err := b.verify(ctx, testCloud, in, testPort, &cloudteamv1.PortAttachment{
+			_, err := b.verify(ctx, inTeam, in, testPort, &cloudteamv1.PortAttachment{
 				Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
 			})
 			return err
@@ -267,10 +257,10 @@ func TestBindingCredentialsPlugNoPortOfAnotherCloudUnbound(t *testing.T) {
 	in := inventory.Binder{Inventory: listed(t, hers), As: nodes}
 	for _, refused := range []bool{false, true} {
 		if refused {
-			b.forbidden[testCloud] = refusal{portbinding.ErrForbidden, time.Now().Add(time.Hour)}
+			b.forbidden[inTeam] = refusal{portbinding.ErrForbidden, time.Now().Add(time.Hour)}
 		}
 		at := &cloudteamv1.PortAttachment{Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id}
-		err := b.attach(t.Context(), testCloud, in, testPort, at, testParent)
+		err := b.attach(t.Context(), inTeam, in, testPort, at, testParent)
 		if err == nil || errors.Is(err, portbinding.ErrForbidden) {
 			t.Errorf("refused before: %t: the attachment is written: %v", refused, err)
 		}
@@ -284,9 +274,7 @@ func TestARefusalPlugsNoPortThatAnotherCloudTold(t *testing.T) {
 	b := binderOn(nodes)
 	id, victim := portAt(t, own, b.ownerOf(testPort)), portAt(t, own, plan.Owner{Cluster: "c", Object: "victim"})
 	in := inventory.Binder{Inventory: inventory.New(own, "c", inventory.Options{Ports: true})}
-	if err := in.Audit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, in.Audit(t.Context()))
 	attach := func(id string) error {
 		return b.attach(t.Context(), managed.CloudRef{}, in, testPort, &cloudteamv1.PortAttachment{
 			Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
@@ -321,7 +309,7 @@ func TestWhoMayNotBindIsPluggedUnboundOnTheCloudsWord(t *testing.T) {
 				in.As = hers // has no right either
 			}
 			attach := func() error {
-				return b.attach(t.Context(), testCloud, in, testPort, &cloudteamv1.PortAttachment{
+				return b.attach(t.Context(), inTeam, in, testPort, &cloudteamv1.PortAttachment{
 					Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
 				}, testParent)
 			}
@@ -337,9 +325,7 @@ func TestWhoMayNotBindIsPluggedUnboundOnTheCloudsWord(t *testing.T) {
 			mu.Unlock()
 			// The Inventory still holds it.
 			err := nodes.Do(t.Context(), client.Request{Op: "delete", Method: http.MethodDelete, Path: "ports/" + id})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if err := attach(); err == nil || errors.Is(err, portbinding.ErrForbidden) {
 				t.Errorf("a port that is not in the nodes' cloud: %v", err)
 			}

@@ -18,6 +18,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	_ "cloudteam.ztgame.com/network-controller/internal/node/agent" // its metrics are in docs/metrics.md, too
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // sample collects computed metrics, by their labels.
@@ -47,9 +48,7 @@ func indexerOf(t *testing.T, objects ...any) cache.Indexer {
 	t.Helper()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for _, obj := range objects {
-		if err := indexer.Add(obj); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, indexer.Add(obj))
 	}
 	return indexer
 }
@@ -142,9 +141,7 @@ func TestWaitingPodsAreCountedByReason(t *testing.T) {
 // TestAllReasonsAreKnown holds reasons against the constants of the API.
 func TestAllReasonsAreKnown(t *testing.T) {
 	packages, err := parser.ParseDir(token.NewFileSet(), "../../pkg/apis/cloudteam/v1", nil, 0) //nolint:staticcheck // no types needed
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	count := 0
 	ast.Inspect(packages["v1"], func(node ast.Node) bool {
 		spec, ok := node.(*ast.ValueSpec)
@@ -152,9 +149,7 @@ func TestAllReasonsAreKnown(t *testing.T) {
 			return true
 		}
 		reason, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		count++
 		if knownReason(reason) != reason {
 			t.Errorf("%s is not among reasons in measure.go: add it", spec.Names[0].Name)
@@ -202,9 +197,7 @@ func BenchmarkMeasure(b *testing.B) {
 	}
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for _, n := range networks {
-		if err := indexer.Add(n); err != nil {
-			b.Fatal(err)
-		}
+		expect.NoError(b, indexer.Add(n))
 	}
 	p := &process{election: alone()}
 	p.measured.networks = indexer

@@ -20,6 +20,7 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // namespaceOf is a Namespace that its label leaves to a controller; to that of the cluster for "".
@@ -37,60 +38,63 @@ func following(ctx context.Context, t *testing.T, kube *kubefake.Clientset, only
 	o := NewOptions()
 	o.Namespace, o.ResyncPeriod = only, 0
 	n, err := newNamespaces(o, kube, func() bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	n.factory.StartWithContext(ctx)
 	n.factory.WaitForCacheSync(ctx.Done())
 	synctest.Wait()
 	return n
 }
 
-// No two controllers act in one namespace, whatever its label says.
-func TestANamespaceHasOneControllerAtMost(t *testing.T) {
+// inNamespaces runs a test in virtual time with the namespaces that a controller sees, of one namespace or of all.
+func inNamespaces(
+	t *testing.T, only string, all []*corev1.Namespace,
+	test func(ctx context.Context, t *testing.T, kube *kubefake.Clientset, n *namespaces),
+) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(quietly(t))
-		labels := []string{"", "network-controller", "elsewhere"}
 		kube := kubefake.NewClientset()
-		for i, label := range labels {
-			if err := kube.Tracker().Add(namespaceOf("n"+string(rune('0'+i)), label)); err != nil {
-				t.Fatal(err)
-			}
+		for _, namespace := range all {
+			expect.NoError(t, kube.Tracker().Add(namespace))
 		}
-		all := []*namespaces{following(ctx, t, kube, ""), following(ctx, t, kube, "n1")}
-		defer func() { cancel(); all[0].factory.Shutdown(); all[1].factory.Shutdown() }()
-		for name, want := range map[string][]bool{"n0": {true, false}, "n1": {false, true}, "n2": {false, false}} {
-			for i, n := range all {
-				if ours, err := n.ours(ctx, name); err != nil || ours != want[i] {
-					t.Errorf("controller %d acts in %s: %t (%v), want %t", i, name, ours, err, want[i])
+		n := following(ctx, t, kube, only)
+		defer func() { cancel(); n.factory.Shutdown() }()
+		test(ctx, t, kube, n)
+	})
+}
+
+// relabel leaves the namespace team to another controller, or to that of the cluster for "".
+func relabel(ctx context.Context, t *testing.T, kube *kubefake.Clientset, controller string) {
+	t.Helper()
+	_, err := kube.CoreV1().Namespaces().Update(ctx, namespaceOf("team", controller), metav1.UpdateOptions{})
+	expect.NoError(t, err)
+	synctest.Wait()
+}
+
+// No two controllers act in one namespace, whatever its label says.
+func TestANamespaceHasOneControllerAtMost(t *testing.T) {
+	all := []*corev1.Namespace{namespaceOf("n0", ""), namespaceOf("n1", "network-controller"), namespaceOf("n2", "elsewhere")}
+	for only, want := range map[string][]bool{"": {true, false, false}, "n1": {false, true, false}} {
+		inNamespaces(t, only, all, func(ctx context.Context, t *testing.T, _ *kubefake.Clientset, n *namespaces) {
+			for i, namespace := range all {
+				if ours, err := n.ours(ctx, namespace.Name); err != nil || ours != want[i] {
+					t.Errorf("the controller of %q acts in %s: %t (%v), want %t", only, namespace.Name, ours, err, want[i])
 				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // A namespace that comes from another controller ends the process; one that goes to another does not.
 func TestANamespaceThatComesBackRestartsTheProcess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(quietly(t))
-		kube := kubefake.NewClientset(namespaceOf("team", ""))
-		n := following(ctx, t, kube, "")
-		defer func() { cancel(); n.factory.Shutdown() }()
+	team := []*corev1.Namespace{namespaceOf("team", "")}
+	inNamespaces(t, "", team, func(ctx context.Context, t *testing.T, kube *kubefake.Clientset, n *namespaces) {
 		ended := make(chan error, 1)
 		go func() { ended <- n.watch(ctx) }()
-		label := func(controller string) {
-			t.Helper()
-			_, err := kube.CoreV1().Namespaces().Update(ctx, namespaceOf("team", controller), metav1.UpdateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-		}
-		label("network-controller")
+		relabel(ctx, t, kube, "network-controller")
 		if ours, err := n.ours(ctx, "team"); ours || err != nil || len(ended) > 0 {
 			t.Errorf("after the label came: ours %t, %v, ended %d", ours, err, len(ended))
 		}
-		label("")
+		relabel(ctx, t, kube, "")
 		if len(ended) != 1 {
 			t.Fatal("the process goes on with what it listed before the other controller acted")
 		}
@@ -115,28 +119,20 @@ func (s *sentWrites) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A sync that runs while the namespace goes to another controller writes nothing more.
 func TestASyncWritesNothingInANamespaceThatIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(quietly(t))
-		kube := kubefake.NewClientset(namespaceOf("team", ""))
-		n := following(ctx, t, kube, "")
-		defer func() { cancel(); n.factory.Shutdown() }()
+	team := []*corev1.Namespace{namespaceOf("team", "")}
+	inNamespaces(t, "", team, func(ctx context.Context, t *testing.T, kube *kubefake.Clientset, n *namespaces) {
 		var sent sentWrites
 		config := &rest.Config{Host: "http://api.invalid", Transport: &sent}
 		alone().guard(config)
 		guarded, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		objects := guarded.CoreV1().Namespaces()
 		within, yes, err := n.within(ctx, "team")
 		if !yes || err != nil {
 			t.Fatalf("ours %t, %v", yes, err)
 		}
 		for i, label := range []string{"", "network-controller", "elsewhere"} {
-			if _, err := kube.CoreV1().Namespaces().Update(ctx, namespaceOf("team", label), metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
+			relabel(ctx, t, kube, label)
 			_, err := objects.Update(within, namespaceOf("team", ""), metav1.UpdateOptions{})
 			if errors.Is(err, errLeft) != (i > 0) || sent != 1 {
 				t.Errorf("with the label %q, a write ended with %v; %d were sent, want one", label, err, sent)
@@ -151,11 +147,7 @@ func TestASyncWritesNothingInANamespaceThatIsLeft(t *testing.T) {
 // A namespace that the cache does not have yet may have the label, also if one of its name was deleted. Questions at the
 // same time are one.
 func TestANamespaceThatIsNotInTheCacheIsAskedAbout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(quietly(t))
-		kube := kubefake.NewClientset()
-		n := following(ctx, t, kube, "")
-		defer func() { cancel(); n.factory.Shutdown() }()
+	inNamespaces(t, "", nil, func(ctx context.Context, t *testing.T, kube *kubefake.Clientset, n *namespaces) {
 		asked, again := 0, false
 		var answer runtime.Object = namespaceOf("new", "network-controller")
 		var failure error
@@ -197,45 +189,18 @@ func TestANamespaceThatIsNotInTheCacheIsAskedAbout(t *testing.T) {
 
 // A controller of one namespace does not take part in the election before the label is there.
 func TestAControllerOfOneNamespaceWaitsForItsLabel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(quietly(t))
-		kube := kubefake.NewClientset(namespaceOf("team", "elsewhere"))
-		n := following(ctx, t, kube, "team")
-		defer func() { cancel(); n.factory.Shutdown() }()
+	elsewhere := []*corev1.Namespace{namespaceOf("team", "elsewhere")}
+	inNamespaces(t, "team", elsewhere, func(ctx context.Context, t *testing.T, kube *kubefake.Clientset, n *namespaces) {
 		done := make(chan struct{})
 		go func() { n.await(ctx); close(done) }()
 		<-time.After(time.Minute)
 		if isClosed(done) {
 			t.Fatal("it acts in a namespace that is left to another controller")
 		}
-		_, err := kube.CoreV1().Namespaces().Update(ctx, namespaceOf("team", "network-controller"), metav1.UpdateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		relabel(ctx, t, kube, "network-controller")
 		<-time.After(time.Minute)
 		if !isClosed(done) {
 			t.Fatal("it does not see the label")
 		}
 	})
-}
-
-// The term record in Neutron is named after the Lease, so controllers of different namespaces do not dispute.
-func TestControllersOfNamespacesHaveTheirOwnLeases(t *testing.T) {
-	for namespace, want := range map[string]string{
-		"": "network-controller/network-controller", "team": "network-controller/network-controller-team",
-	} {
-		o := NewOptions()
-		o.Namespace, o.Master = namespace, "http://127.0.0.1:1"
-		config, err := kubeConfig(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lock, err := newLeaseLock(o, config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := lock.Describe(); got != want {
-			t.Errorf("with --namespace=%q the Lease is %s, want %s", namespace, got, want)
-		}
-	}
 }

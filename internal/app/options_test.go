@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestOptionsAreValidated(t *testing.T) {
@@ -147,37 +149,12 @@ func TestOptionsAreValidated(t *testing.T) {
 	}
 }
 
-func TestTheOrphanControllerNeedsACloud(t *testing.T) {
-	for name, c := range map[string]struct {
-		controllers []string
-		grace       time.Duration
-		want        bool
-	}{
-		"with all":                       {[]string{"*"}, time.Minute, true},
-		"by name, beside networks":       {[]string{"network", "orphan"}, time.Minute, true},
-		"not by default beside networks": {[]string{"network"}, time.Minute, false},
-		"not when left out":              {[]string{"*", "-orphan"}, time.Minute, false},
-		"not without a cloud":            {[]string{"*", "-network", "-networkport", "-securitygroup", "-floatingip"}, time.Minute, false},
-		"not without a grace period":     {[]string{"*"}, 0, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := NewOptions()
-			o.Controllers, o.Orphan.Grace = c.controllers, c.grace
-			if got := o.enabled("orphan"); got != c.want {
-				t.Errorf("enabled: %t, want %t", got, c.want)
-			}
-		})
-	}
-}
-
 func TestReportOnlyRunsOnlyWhatReports(t *testing.T) {
 	o := NewOptions()
 	o.Policies.Plan = true
 	for _, name := range controllers {
 		want := slices.Contains([]string{"network", "networkport", "securitygroup", "floatingip"}, name)
-		if got := o.enabled(name); got != want {
-			t.Errorf("%s is enabled: %t, want %t", name, got, want)
-		}
+		expect.Equal(t, want, o.enabled(name), "%s is enabled", name)
 	}
 	p := &process{options: o, election: alone()}
 	if p.permit() == nil || p.term() != nil {
@@ -202,24 +179,33 @@ func TestDeletionPolicyRetainKeepsOrphans(t *testing.T) {
 
 func TestEnabled(t *testing.T) {
 	for name, c := range map[string]struct {
+		of          string
 		controllers []string
+		grace       time.Duration
 		want        bool
 	}{
-		"a star is all":                       {[]string{"*"}, true},
-		"a name is itself":                    {[]string{"network"}, true},
-		"another name is not":                 {[]string{"foo"}, false},
-		"a minus leaves out":                  {[]string{"*", "-network"}, false},
-		"a minus leaves out in front, too":    {[]string{"-network", "*"}, false},
-		"leaving out another one leaves this": {[]string{"*", "-foo"}, true},
-		"a minus by itself turns nothing on":  {[]string{"-foo"}, false},
-		"a name beats its own minus":          {[]string{"-network", "network"}, true},
-		"nothing is nothing":                  {nil, false},
+		"a star is all":                          {"network", []string{"*"}, 0, true},
+		"a name is itself":                       {"network", []string{"network"}, 0, true},
+		"another name is not":                    {"network", []string{"foo"}, 0, false},
+		"a minus leaves out":                     {"network", []string{"*", "-network"}, 0, false},
+		"a minus leaves out in front, too":       {"network", []string{"-network", "*"}, 0, false},
+		"leaving out another one leaves this":    {"network", []string{"*", "-foo"}, 0, true},
+		"a minus by itself turns nothing on":     {"network", []string{"-foo"}, 0, false},
+		"a name beats its own minus":             {"network", []string{"-network", "network"}, 0, true},
+		"nothing is nothing":                     {"network", nil, 0, false},
+		"orphans with all":                       {"orphan", []string{"*"}, time.Minute, true},
+		"orphans by name, beside networks":       {"orphan", []string{"network", "orphan"}, time.Minute, true},
+		"orphans not by default beside networks": {"orphan", []string{"network"}, time.Minute, false},
+		"orphans not when left out":              {"orphan", []string{"*", "-orphan"}, time.Minute, false},
+		"orphans not without a cloud": {
+			"orphan", []string{"*", "-network", "-networkport", "-securitygroup", "-floatingip"}, time.Minute, false,
+		},
+		"orphans not without a grace period": {"orphan", []string{"*"}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Controllers: c.controllers}
-			if got := o.enabled("network"); got != c.want {
-				t.Errorf("enabled is %t, want %t", got, c.want)
-			}
+			o := NewOptions()
+			o.Controllers, o.Orphan.Grace = c.controllers, c.grace
+			expect.Equal(t, c.want, o.enabled(c.of), "enabled")
 		})
 	}
 }

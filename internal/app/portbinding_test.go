@@ -5,14 +5,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
-	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestPortsOfAnotherCloudAreNotAttached: a user's own cloud may answer with the id of somebody else's port in the cloud
@@ -24,7 +22,6 @@ func TestPortsOfAnotherCloudAreNotAttached(t *testing.T) {
 	b := &binder{p: &process{access: &cloudAccess{cloud: admin}}}
 	b.p.options.SameClouds = []string{endpointOf(t, renamed) + "=" + endpointOf(t, admin)}
 	b.same = b.p.options.sameClouds()
-	users := managed.CloudRef{Namespace: "team", Secret: "openstack"}
 	in := func(cloud, as *client.Cloud) inventory.Binder {
 		return inventory.Binder{Inventory: inventory.New(cloud, "c", inventory.Options{}), As: as}
 	}
@@ -34,11 +31,11 @@ func TestPortsOfAnotherCloudAreNotAttached(t *testing.T) {
 		refused bool
 	}{
 		"the own cloud":                   {managed.CloudRef{}, in(admin, nil), false},
-		"a project of the own cloud":      {users, in(tenant, nil), false},
-		"another cloud":                   {users, in(elsewhere, nil), true},
-		"another than of --binding-cloud": {users, in(elsewhere, admin), true},
-		"that of --binding-cloud":         {users, in(elsewhere, elsewhere), false},
-		"another name of the nodes'":      {users, in(renamed, admin), false},
+		"a project of the own cloud":      {inTeam, in(tenant, nil), false},
+		"another cloud":                   {inTeam, in(elsewhere, nil), true},
+		"another than of --binding-cloud": {inTeam, in(elsewhere, admin), true},
+		"that of --binding-cloud":         {inTeam, in(elsewhere, elsewhere), false},
+		"another name of the nodes'":      {inTeam, in(renamed, admin), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := b.ofTheNodes(t.Context(), c.ref, c.in); (err != nil) != c.refused {
@@ -51,9 +48,7 @@ func TestPortsOfAnotherCloudAreNotAttached(t *testing.T) {
 func endpointOf(t *testing.T, cloud *client.Cloud) string {
 	t.Helper()
 	identity, err := cloud.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return identity.Endpoint
 }
 
@@ -68,21 +63,19 @@ func TestAForgottenSubportIsNotSearchedElsewhere(t *testing.T) {
 	tenant, admin := cloudtest.Emulated(t, count, nil)
 	elsewhere, _ := cloudtest.Emulated(t, count, nil)
 	b := &binder{p: &process{cluster: "c", access: &cloudAccess{cloud: admin}}}
-	users := managed.CloudRef{Namespace: "team", Secret: "openstack"}
 	for name, c := range map[string]struct {
 		ref      managed.CloudRef
 		in, as   *client.Cloud
 		searched bool
 	}{
 		"the own cloud":                   {managed.CloudRef{}, admin, nil, true},
-		"a project of the own cloud":      {users, tenant, nil, true},
-		"another cloud":                   {users, elsewhere, nil, false},
-		"another than of --binding-cloud": {users, elsewhere, admin, false},
+		"a project of the own cloud":      {inTeam, tenant, nil, true},
+		"another cloud":                   {inTeam, elsewhere, nil, false},
+		"another than of --binding-cloud": {inTeam, elsewhere, admin, false},
 	} {
 		asked.Store(0)
 		in := inventory.Binder{Inventory: inventory.New(c.in, "c", inventory.Options{}), As: c.as}
-		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team", UID: "p"}}
-		err := b.detach(t.Context(), c.ref, in, port, "gone", testParent)
+		err := b.detach(t.Context(), c.ref, in, testPort, "gone", testParent)
 		if err != nil || (asked.Load() > 0) != c.searched {
 			t.Errorf("%s: error %v, asked %d times, want it searched: %t", name, err, asked.Load(), c.searched)
 		}

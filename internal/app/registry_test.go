@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,11 +22,13 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var inTeam = managed.CloudRef{Namespace: "team", Secret: "openstack"}
@@ -78,9 +79,7 @@ func newRegistryWorld(t *testing.T) *registryWorld {
 	listener := server.Start(t)
 	w.clouds = listener.CloudsYAML()
 	to, err := client.NewConfinement([]string{listener.URL}, client.Credentials{}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	w.logs = logger.GetSink().(ktesting.Underlier).GetBuffer()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(t.Context()), logger))
@@ -111,50 +110,27 @@ func (w *registryWorld) put(uid types.UID, cloudsYAML string) {
 	if apierrors.IsNotFound(err) {
 		_, err = secrets.Create(w.t.Context(), secret, metav1.CreateOptions{})
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 }
 
 // remove deletes the Secret once it is watched: the fake API server tells a watch only what happens after it began.
 func (w *registryWorld) remove() {
 	w.t.Helper()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		if !slices.ContainsFunc(w.kube.Actions(), func(a clienttesting.Action) bool { return a.Matches("watch", "secrets") }) {
 			return errors.New("the Secret is not watched")
 		}
 		return nil
 	})
 	err := w.kube.CoreV1().Secrets(inTeam.Namespace).Delete(w.t.Context(), inTeam.Secret, metav1.DeleteOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// eventually polls until check gives nil.
-func (w *registryWorld) eventually(check func() error) {
-	w.t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			w.t.Fatal(err)
-		}
-	}
+	expect.NoError(w.t, err)
 }
 
 // await waits for a cloud's Inventory, as one does who is told that it is not there yet: until woken.
 func (w *registryWorld) await(ref managed.CloudRef) managed.Inventory {
 	w.t.Helper()
 	var in managed.Inventory
-	w.eventually(func() (err error) {
+	eventually(w.t, func() (err error) {
 		in, err = w.In(ref, false)
 		return err
 	})
@@ -164,7 +140,7 @@ func (w *registryWorld) await(ref managed.CloudRef) managed.Inventory {
 // awaitProblem waits until it is said why a cloud cannot be used.
 func (w *registryWorld) awaitProblem(ref managed.CloudRef, text string) {
 	w.t.Helper()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		_, err := w.In(ref, false)
 		if problem, ok := errors.AsType[*managed.Problem](err); !ok || !problem.Waits || !strings.Contains(problem.State.Message, text) {
 			return fmt.Errorf("it is %w, want %q", err, text)
@@ -176,21 +152,15 @@ func (w *registryWorld) awaitProblem(ref managed.CloudRef, text string) {
 // only is the emulator's clouds.yaml with one entry.
 func (w *registryWorld) only(name string) string {
 	w.t.Helper()
-	at := strings.Index(w.clouds, "  "+name+":\n")
-	if at < 0 {
-		w.t.Fatalf("no cloud %q", name)
+	var all struct {
+		Clouds map[string]any `json:"clouds"`
 	}
-	rest := w.clouds[at:]
-	end := strings.Index(rest[1:], "\n  ")
-	for end >= 0 && strings.HasPrefix(rest[end+2:], "   ") {
-		next := strings.Index(rest[end+3:], "\n  ")
-		if next < 0 {
-			end = len(rest)
-			break
-		}
-		end += next + 2
+	if err := yaml.Unmarshal([]byte(w.clouds), &all); err != nil || all.Clouds[name] == nil {
+		w.t.Fatalf("no cloud %q: %v", name, err)
 	}
-	return "clouds:\n" + rest[:min(end+2, len(rest))]
+	one, err := yaml.Marshal(map[string]any{"clouds": map[string]any{name: all.Clouds[name]}})
+	expect.NoError(w.t, err)
+	return string(one)
 }
 
 func TestOneSessionForEachSecret(t *testing.T) {
@@ -211,21 +181,15 @@ func TestOneSessionForEachSecret(t *testing.T) {
 	of := func(in managed.Inventory) string {
 		t.Helper()
 		identity, err := in.Identity(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return identity.ProjectID
 	}
 	if of(theirs) == of(others) {
 		t.Error("two projects are one")
 	}
-	if n := w.logins.Load(); n != 2 {
-		t.Errorf("%d log-ins for two clouds", n)
-	}
-	if n := len(w.inventories()); n != 2 {
-		t.Errorf("%d Inventories are looked through for orphans, want 2", n)
-	}
-	w.eventually(func() error {
+	expect.Equal(t, int64(2), w.logins.Load(), "log-ins for two clouds")
+	expect.Equal(t, 2, len(w.inventories()), "Inventories that are looked through for orphans")
+	eventually(w.t, func() error {
 		w.clerk.mu.Lock()
 		defer w.clerk.mu.Unlock()
 		if w.clerk.woken[tenant] == 0 || w.clerk.woken[admin] == 0 {
@@ -275,44 +239,44 @@ func TestAForbiddenSecretStallsItsObjects(t *testing.T) {
 	w.awaitProblem(inTeam, "the controller may not read Secret")
 }
 
-// putNamespace has the API server hold the namespace of inTeam.
-func (w *registryWorld) putNamespace(t *testing.T, terminating bool) {
-	t.Helper()
+// deleted opens a session by a Secret in a namespace, and deletes the Secret while objects name it.
+func (w *registryWorld) deleted(terminating bool) managed.Inventory {
+	w.t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: inTeam.Namespace}}
 	if terminating {
 		namespace.DeletionTimestamp = new(metav1.Now())
 	}
-	if err := w.kube.Tracker().Add(namespace); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestADeletedSecretServesDeletionsForAWhile(t *testing.T) {
-	w := newRegistryWorld(t)
-	w.putNamespace(t, false)
+	expect.NoError(w.t, w.kube.Tracker().Add(namespace))
 	w.put("uid-1", w.only("tenant"))
 	in := w.await(inTeam)
 	w.clerk.inUse = map[managed.CloudRef]bool{inTeam: true}
 	w.remove()
 	w.awaitProblem(inTeam, "there is no Secret")
+	w.sweep(w.t.Context())
+	return in
+}
+
+// gone has the only cloud's Secret be deleted for so long.
+func (w *registryWorld) gone(since time.Duration) {
+	c := w.onlyCloud()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known.since = time.Now().Add(-since)
+}
+
+func TestADeletedSecretServesDeletionsForAWhile(t *testing.T) {
+	w := newRegistryWorld(t)
+	in := w.deleted(false)
 	if still, err := w.In(inTeam, true); err != nil || still != in {
 		t.Errorf("for a removal it is %v, %v", still, err)
 	}
-	w.sweep(t.Context())
-	if n := len(w.inventories()); n != 1 {
-		t.Errorf("%d Inventories after a sweep, want 1", n)
-	}
-	c := w.onlyCloud()
-	c.mu.Lock()
-	c.known.since = time.Now().Add(-closeAfter - time.Second)
-	c.mu.Unlock()
+	expect.Equal(t, 1, len(w.inventories()), "Inventories after a sweep")
+	w.gone(closeAfter + time.Second)
 	if _, err := w.In(inTeam, true); err == nil || errors.Is(err, managed.ErrNotYet) {
 		t.Errorf("after a while it is %v for a removal", err)
 	}
 	w.sweep(t.Context())
-	if n := len(w.inventories()); n != 0 {
-		t.Errorf("%d Inventories are left", n)
-	}
+	expect.Equal(t, 0, len(w.inventories()), "Inventories that are left")
 	w.put("uid-1", w.only("tenant"))
 	if back := w.await(inTeam); back == in {
 		t.Error("a session that had ended is back")
@@ -341,9 +305,7 @@ func TestARecreatedSecretGetsANewSession(t *testing.T) {
 	if another := w.await(inTeam); another == in {
 		t.Error("two Secrets share a session")
 	}
-	if n := w.logins.Load(); n != 2 {
-		t.Errorf("%d log-ins for two Secrets", n)
-	}
+	expect.Equal(t, int64(2), w.logins.Load(), "log-ins for two Secrets")
 }
 
 func TestAChangedSecretIsUsedAfterALogIn(t *testing.T) {
@@ -351,9 +313,7 @@ func TestAChangedSecretIsUsedAfterALogIn(t *testing.T) {
 	w.put("uid-1", w.only("tenant"))
 	in := w.await(inTeam)
 	was, err := in.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	w.put("uid-1", strings.ReplaceAll(w.only("admin"), "password: ", "password: not-"))
 	event := <-w.events.Events
 	if !strings.Contains(event, "Warning CredentialsRejected") || strings.Contains(event, "not-") {
@@ -363,7 +323,7 @@ func TestAChangedSecretIsUsedAfterALogIn(t *testing.T) {
 		t.Errorf("it leads to %v, %v", is, err)
 	}
 	w.put("uid-1", w.only("admin"))
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		if is, err := in.Identity(t.Context()); err != nil || is == was {
 			return fmt.Errorf("it leads to %v, %w", is, err)
 		}
@@ -406,9 +366,7 @@ func TestAnUnusedCloudIsClosed(t *testing.T) {
 	}
 	age()
 	w.sweep(t.Context())
-	if diff := cmp.Diff(0, len(w.inventories())); diff != "" {
-		t.Errorf("clouds that are open (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, 0, len(w.inventories()), "clouds that are open")
 	w.await(inTeam)
 	if !slices.ContainsFunc(w.logs.Data(), func(l ktesting.LogEntry) bool { return strings.HasPrefix(l.Message, "Closed") }) {
 		t.Error("it was not logged")
@@ -442,28 +400,18 @@ func TestANamespaceOpensAtMostItsShareOfClouds(t *testing.T) {
 	w := newRegistryWorld(t)
 	w.p.options.MaxClouds = 30
 	noisy := refs("noisy", 200)
-	if n := w.countRefused(noisy); n != 197 {
-		t.Errorf("%d of 200 clouds of one namespace are refused, want all but a tenth of 30", n)
-	}
-	if n := w.countRefused(noisy[:3]); n != 0 {
-		t.Errorf("%d that are open are refused", n)
-	}
-	if n := w.countRefused(refs("quiet", 3)); n != 0 {
-		t.Errorf("%d clouds of another namespace are refused", n)
-	}
+	expect.Equal(t, 197, w.countRefused(noisy), "refused of 200 clouds of one namespace, which gets a tenth of 30")
+	expect.Equal(t, 0, w.countRefused(noisy[:3]), "refused of those that are open")
+	expect.Equal(t, 0, w.countRefused(refs("quiet", 3)), "refused clouds of another namespace")
 	w.operator = "network-controller"
-	if n := w.countRefused(refs("network-controller", 9)); n != 0 {
-		t.Errorf("%d clouds of the operator's are refused", n)
-	}
+	expect.Equal(t, 0, w.countRefused(refs("network-controller", 9)), "refused clouds of the operator's")
 	for n := range 5 {
 		w.countRefused(refs(fmt.Sprint("other", n), 3))
 	}
 	if n := w.countRefused(refs("last", 1)); n != 1 {
 		t.Error("a cloud is open beyond the limit for all")
 	}
-	if n := len(w.cloudRegistry.clouds); n != 30 {
-		t.Errorf("%d clouds are open, want 30", n)
-	}
+	expect.Equal(t, 30, len(w.cloudRegistry.clouds), "clouds that are open")
 }
 
 // Orphans in a tenant's cloud are judged apart from those in the operator's clouds.
@@ -484,9 +432,7 @@ func TestACloudIsATenantsUnlessItsSecretIsInTheControllersNamespace(t *testing.T
 			for _, other := range w.inventories() {
 				got = append(got, other.Tenant)
 			}
-			if diff := cmp.Diff([]string{c.want}, got); diff != "" {
-				t.Errorf("tenants (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, []string{c.want}, got, "tenants")
 		})
 	}
 }
@@ -521,7 +467,7 @@ func TestASecretThatIsReplacedOftenIsTriedSeldom(t *testing.T) {
 	w.p.options.MaxClouds = 30 // three for one namespace
 	for n := range 20 {
 		w.put(types.UID(fmt.Sprint("uid-", n)), w.only("tenant"))
-		w.eventually(func() error {
+		eventually(w.t, func() error {
 			if _, err := w.In(inTeam, false); err != nil && !errors.Is(err, managed.ErrNotYet) {
 				return err
 			}
@@ -543,17 +489,8 @@ func TestADeletedSecretServesDeletionsAsLongAsItsNamespaceIsDeleted(t *testing.T
 	for name, terminating := range map[string]bool{"which goes": true, "which stays": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newRegistryWorld(t)
-			w.putNamespace(t, terminating)
-			w.put("uid-1", w.only("tenant"))
-			in := w.await(inTeam)
-			w.clerk.inUse = map[managed.CloudRef]bool{inTeam: true}
-			w.remove()
-			w.awaitProblem(inTeam, "there is no Secret")
-			w.sweep(t.Context())
-			c := w.onlyCloud()
-			c.mu.Lock()
-			c.known.since = time.Now().Add(-100 * closeAfter)
-			c.mu.Unlock()
+			in := w.deleted(terminating)
+			w.gone(100 * closeAfter)
 			w.sweep(t.Context())
 			if still, err := w.In(inTeam, true); (err == nil && still == in) != terminating {
 				t.Errorf("for a removal it is %v, %v", still, err)
@@ -574,7 +511,7 @@ func TestASecretIsReadWhileTheCloudsAreCounted(t *testing.T) {
 	defer w.mu.Unlock()
 	c := w.open(inTeam)
 	w.cloudRegistry.clouds[inTeam] = c
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		if !c.mu.TryLock() {
 			return errors.New("the Secret's reader holds the cloud and waits for the lock of all clouds")
 		}

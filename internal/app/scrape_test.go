@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"cloudteam.ztgame.com/network-controller/internal/metric"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -81,9 +82,7 @@ func TestMetricsAskWhoIsAsking(t *testing.T) {
 			if code != c.want || (code == 200) != (body == "metrics") {
 				t.Errorf("%q: %d %s, want %d", c.authorization, code, body, c.want)
 			}
-			if n := asked.Load() - before; n != c.asks {
-				t.Errorf("%q: the API server was asked %d times, want %d", c.authorization, n, c.asks)
-			}
+			expect.Equal(t, c.asks, asked.Load()-before, "%q: how often the API server was asked", c.authorization)
 		}
 		<-time.After(2 * admittedFor)
 		down.Store(true)
@@ -111,9 +110,7 @@ func TestMetricsAreServedOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("metrics.example", nil, nil)
-	if err := errors.Join(err, os.WriteFile(certFile, certPEM, 0o600), os.WriteFile(keyFile, keyPEM, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(err, os.WriteFile(certFile, certPEM, 0o600), os.WriteFile(keyFile, keyPEM, 0o600)))
 	for name, c := range map[string]struct {
 		options Options
 		host    string
@@ -123,18 +120,14 @@ func TestMetricsAreServedOverTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			probe, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			c.options.MetricsBindAddress = probe.Addr().String()
 			if _, err := listen(c.options, kube, nil, nil); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
 				t.Errorf("an address in use: error %v", err)
 			}
 			probe.Close()
 			serve, err := listen(c.options, kube, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- serve(ctx) }()
@@ -143,16 +136,12 @@ func TestMetricsAreServedOverTLS(t *testing.T) {
 			}}
 			for token, want := range map[string]int{"reader": 200, "stranger": 403, "": 401} {
 				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+c.options.MetricsBindAddress+"/metrics", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				if token != "" {
 					request.Header.Set("Authorization", "Bearer "+token)
 				}
 				answer, err := client.Do(request)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				body, _ := io.ReadAll(answer.Body)
 				answer.Body.Close()
 				if answer.StatusCode != want || strings.Contains(string(body), "network_controller") != (want == 200) {
@@ -177,9 +166,7 @@ func TestMetricsAreServedOverTLS(t *testing.T) {
 
 func TestOneHostHoldsAFewConnections(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	limited := limitConnections(listener)
 	server := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -189,9 +176,7 @@ func TestOneHostHoldsAFewConnections(t *testing.T) {
 		t.Helper()
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		conn, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
@@ -217,12 +202,12 @@ func TestOneHostHoldsAFewConnections(t *testing.T) {
 		t.Error("another host gets no answer")
 	}
 	held[0].Close()
-	deadline := time.Now().Add(patience)
-	for !answers(dial("127.0.0.2")) {
-		if time.Now().After(deadline) {
-			t.Fatal("a closed connection frees no place")
+	eventually(t, func() error {
+		if !answers(dial("127.0.0.2")) {
+			return errors.New("a closed connection frees no place")
 		}
-	}
+		return nil
+	})
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

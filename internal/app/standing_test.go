@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestTermsAreNumberedByTheLease holds the order that inventory.Term promises, over takeovers of each way.
@@ -62,7 +63,7 @@ func TestADisputeIsToldOnce(t *testing.T) {
 		events int
 	}{
 		"in the process's own cloud": {managed.CloudRef{}, 1},
-		"in a user's cloud":          {managed.CloudRef{Namespace: "team", Secret: "openstack"}, 0},
+		"in a user's cloud":          {inTeam, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := record.NewFakeRecorder(10)
@@ -102,9 +103,7 @@ func TestADisputeIsToldOnce(t *testing.T) {
 func disputes(t *testing.T) (sum float64) {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, family := range families {
 		if family.GetName() == "network_controller_identity_disputed" {
 			for _, m := range family.GetMetric() {

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestASlowAnswerAboutANamespaceDelaysNoOther(t *testing.T) {
@@ -27,9 +29,7 @@ func TestASlowAnswerAboutANamespaceDelaysNoOther(t *testing.T) {
 	}))
 	defer server.Close()
 	kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var ends terminations
 	ask := func(namespace string) chan bool {
 		answer := make(chan bool, 1)
@@ -54,7 +54,5 @@ func TestASlowAnswerAboutANamespaceDelaysNoOther(t *testing.T) {
 	close(released)
 	want("the slow namespace", first)
 	want("the slow namespace", second)
-	if n := asked.Load(); n != 1 {
-		t.Errorf("two callers asked %d times", n)
-	}
+	expect.Equal(t, int64(1), asked.Load(), "how often two callers asked")
 }

@@ -11,6 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestSecurityGroup holds what each form of a rule means.
@@ -63,9 +64,7 @@ func TestSecurityGroup(t *testing.T) {
 				Spec:       cloudteamv1.SecurityGroupSpec{Rules: test.rules, Description: "d", Stateful: new(false)},
 			}
 			got, err := SecurityGroup(obj, by, map[string]string{"db": "id-db"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			want := plan.GroupSpec{
 				Owner: by, Name: "web", Description: "d", Stateless: true, Rules: test.rulesOf, Pending: test.waits,
 			}

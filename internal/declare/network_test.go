@@ -15,6 +15,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const (
@@ -130,9 +131,7 @@ func TestNetwork(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := Network(networkOf(tc.spec), specOwner)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			tc.want.Owner, tc.want.Name = specOwner, "example"
 			if diff := cmp.Diff(tc.want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -184,6 +183,9 @@ func TestNetworkRefuses(t *testing.T) {
 			cloudteamv1.NetworkSpec{
 				SubnetSpec: subnet{SubnetPool: "office"}, AdditionalSubnets: []subnet{{SubnetPool: "office"}},
 			}, []string{"additionalSubnets[0].subnetPool"},
+		},
+		"shared with all projects": {
+			cloudteamv1.NetworkSpec{SubnetSpec: subnet{CIDR: cidr}, SharedWith: []string{"*"}}, []string{"sharedWith[0]"},
 		},
 		"no prefix length":         {specOf(subnet{CIDR: "10.0.0.0"}), []string{"cidr"}},
 		"a space":                  {specOf(subnet{CIDR: " 10.0.0.0/24"}), []string{"cidr"}},
@@ -243,9 +245,7 @@ func TestNetworkRefuses(t *testing.T) {
 			if err == nil {
 				t.Fatalf("accepted as %+v", spec)
 			}
-			if diff := cmp.Diff(tc.fields, fieldsOf(t, err)); diff != "" {
-				t.Errorf("fields -want +got:\n%s", diff)
-			}
+			expect.Equal(t, tc.fields, fieldsOf(t, err), "fields")
 		})
 	}
 }
@@ -254,13 +254,9 @@ func TestNetworkRefuses(t *testing.T) {
 func throughJSON(t *testing.T, text string) string {
 	t.Helper()
 	sent, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var back string
-	if err := json.Unmarshal(sent, &back); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(sent, &back))
 	return back
 }
 

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestHowManyAddressesThereAre(t *testing.T) {
@@ -39,9 +40,7 @@ func TestHowManyAddressesThereAre(t *testing.T) {
 		"nor has what is of two families":  {Subnet{Pools: []Range{{addr("10.0.0.1"), addr("fd00::1")}}}, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := c.subnet.Addresses(); got != c.want {
-				t.Errorf("%d addresses, want %d", got, c.want)
-			}
+			expect.Equal(t, c.want, c.subnet.Addresses(), "addresses")
 		})
 	}
 }
@@ -116,9 +115,7 @@ func TestWhenAddressesAreLow(t *testing.T) {
 		"and no more than that":                             {Usage{0, 100}, 0.8, true, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := c.usage.Low(c.share, c.was); got != c.want {
-				t.Errorf("low: %t, want %t", got, c.want)
-			}
+			expect.Equal(t, c.want, c.usage.Low(c.share, c.was), "low")
 		})
 	}
 }
@@ -159,9 +156,7 @@ func TestWhichCountsAreNear(t *testing.T) {
 		"in an IPv6 /64 all that there will be is": {Usage{0, math.MaxInt64}, Usage{1 << 40, math.MaxInt64}, true},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := c.told.Near(c.counted); got != c.want {
-				t.Errorf("near: %t, want %t", got, c.want)
-			}
+			expect.Equal(t, c.want, c.told.Near(c.counted), "near")
 		})
 	}
 }

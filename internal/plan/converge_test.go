@@ -3,6 +3,7 @@ package plan_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -149,72 +150,48 @@ func TestPropertyWhatIsAppliedFromNothingPlansEmpty(t *testing.T) {
 	})
 }
 
-func TestPropertyAnyStateConvergesOrIsBlocked(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := scenes().Draw(t, "scene")
-		observed := s.cloud.Observe(testOwner)
-		want := blockers(s.spec, observed)
-		change, err := Network(s.spec, observed)
-		var blocked *BlockedError
-		switch {
-		case errors.As(err, &blocked):
-			names := func(id string) bool { return strings.Contains(blocked.Message, id) }
-			if !slices.ContainsFunc(want, names) || len(change) > 0 {
-				t.Fatalf("got %d steps and %q, want none and one of %q named", len(change), err, want)
-			}
-			return
-		case err != nil:
-			t.Fatalf("Network: %v", err)
-		case len(want) > 0:
-			t.Fatalf("planned past the subnets %q of others:\n%s", want, change)
-		}
-		mustApply(t, s.cloud, change)
-		followAllocations(t, s.spec, s.cloud)
-		requireAsDeclared(t, s.spec, s.cloud)
-		if again := mustPlan(t, s.spec, s.cloud); !again.Empty() {
-			t.Fatalf("planning what was just applied gives\n%s\nafter\n%s", again, change)
-		}
-	})
-}
-
-func TestPropertyAnInterruptedPlanIsTakenUp(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := scenes().Draw(t, "scene")
-		change, err := Network(s.spec, s.cloud.Observe(testOwner))
-		if err != nil {
-			t.Skip("blocked")
-		}
-		for done := range len(change) + 1 {
-			c := s.cloud.clone()
-			mustApply(t, c, change[:done])
-			rest := mustPlan(t, s.spec, c)
-			mustApply(t, c, rest)
-			followAllocations(t, s.spec, c)
-			requireAsDeclared(t, s.spec, c)
-			if again := mustPlan(t, s.spec, c); !again.Empty() {
-				t.Fatalf("interrupted after %d steps, then taken up with\n%s\nthere is still\n%s", done, rest, again)
-			}
-		}
-	})
-}
-
 // anyScene is a scene of a Network, with or without a router, or of a port.
 type anyScene interface {
 	in() *cloud
 	// plan plans the scene's spec.
 	plan(observed Observed) (Change, error)
+	// blockers are what the plan must not touch and cannot do without.
+	blockers() []string
+	// converge takes the whole plan in a cloud, and holds that all is as declared then and that nothing is left to do.
+	converge(t rapid.TB, c *cloud)
 	// declared is a copy of the spec.
 	declared() any
 }
 
 func (s scene) in() *cloud                      { return s.cloud }
 func (s scene) plan(o Observed) (Change, error) { return Network(s.spec, o) }
+func (s scene) blockers() []string              { return blockers(s.spec, s.cloud.Observe(testOwner)) }
 func (s scene) declared() any                   { return cloneSpec(s.spec) }
 func (s scene) plans() map[string]plannedChange { return plansOf(s, s.cloud.Observe(testOwner)) }
 
+func (s scene) converge(t rapid.TB, c *cloud) {
+	change := mustPlan(t, s.spec, c)
+	mustApply(t, c, change)
+	followAllocations(t, s.spec, c)
+	requireAsDeclared(t, s.spec, c)
+	if len(c.Routers) > 0 {
+		requireRouted(t, s.spec, c)
+	}
+	if again := mustPlan(t, s.spec, c); !again.Empty() {
+		t.Fatalf("planning what was just applied gives\n%s\nafter\n%s", again, change)
+	}
+}
+
 func (s portScene) in() *cloud                      { return s.cloud }
 func (s portScene) plan(o Observed) (Change, error) { return Port(s.spec, o) }
+func (s portScene) blockers() []string              { return nil }
 func (s portScene) declared() any                   { return clonePortSpec(s.spec) }
+
+func (s portScene) converge(t rapid.TB, c *cloud) {
+	mustConverge(t, s.spec, c)
+	requirePortAsDeclared(t, s.spec, c)
+	requireOthersAsBefore(t, s.cloud, c)
+}
 
 // plannedChange makes a plan.
 type plannedChange func() (Change, error)
@@ -237,6 +214,33 @@ func inAnyScene(t *testing.T, property func(t *rapid.T, s anyScene)) {
 	} {
 		t.Run(name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { property(t, draw(t)) }) })
 	}
+}
+
+// A process may be killed after any step. What it did not plan at all is the plan that ended before its first step.
+func TestPropertyAnyStateConvergesWhereverItIsInterruptedOrIsBlocked(t *testing.T) {
+	inAnyScene(t, func(t *rapid.T, s anyScene) {
+		want := s.blockers()
+		change, err := s.plan(s.in().Observe(testOwner))
+		blocked, isBlocked := errors.AsType[*BlockedError](err)
+		switch {
+		case isBlocked:
+			names := func(id string) bool { return strings.Contains(blocked.Message, id) }
+			if !slices.ContainsFunc(want, names) || len(change) > 0 {
+				t.Fatalf("got %d steps and %q, want none and one of %q named", len(change), err, want)
+			}
+			return
+		case err != nil:
+			t.Fatalf("there is no plan: %v", err)
+		case len(want) > 0:
+			t.Fatalf("planned past the subnets %q of others:\n%s", want, change)
+		}
+		for done := range len(change) + 1 {
+			c := s.in().clone()
+			mustApply(t, c, change[:done])
+			t.Logf("after %d steps of\n%s", done, change)
+			s.converge(t, c)
+		}
+	})
 }
 
 func TestPropertyNothingOfOthersIsTouched(t *testing.T) {
@@ -356,35 +360,68 @@ func requireOurs(t *rapid.T, plan string, c *cloud, step Step) {
 }
 
 func TestPropertyDeletionLeavesNothingOfOurs(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := scenes().Draw(t, "scene")
-		before := s.cloud.clone()
-		change, err := Delete(testOwner, s.cloud.Observe(testOwner))
-		if err != nil {
-			t.Skip("blocked")
+	inAnyScene(t, func(t *rapid.T, s anyScene) {
+		foreign := slices.ContainsFunc(s.in().Observe(testOwner).Networks, func(n ObservedNetwork) bool {
+			return slices.ContainsFunc(n.Subnets, func(s ObservedSubnet) bool { return !testOwner.Owns(s.Description) })
+		})
+		change, err := Delete(testOwner, s.in().Observe(testOwner))
+		if _, blocked := errors.AsType[*BlockedError](err); blocked != foreign || !blocked && err != nil {
+			t.Fatalf("Delete: %v, with subnets of others: %t", err, foreign)
 		}
-		mustApply(t, s.cloud, change)
-		if left := s.cloud.Observe(testOwner); len(left.Networks) > 0 {
-			t.Fatalf("%d networks of ours are left", len(left.Networks))
+		if foreign {
+			return
 		}
-		isOurs := func(n ObservedNetwork) bool { return testOwner.Owns(n.Description) }
-		before.Networks = slices.DeleteFunc(before.Networks, isOurs)
-		if diff := cmp.Diff(before.Networks, s.cloud.Networks, addresses, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("what is not ours changed (-before +after):\n%s", diff)
+		for done := range len(change) + 1 {
+			c := s.in().clone()
+			mustApply(t, c, change[:done])
+			rest, err := Delete(testOwner, c.Observe(testOwner))
+			if err != nil {
+				t.Fatalf("Delete: %v", err)
+			}
+			mustApply(t, c, rest)
+			if left := c.Observe(testOwner); !left.Empty() {
+				t.Fatalf("interrupted after %d steps, this is left: %v", done, left.Resources())
+			}
+			requireOthersAsBefore(t, s.in(), c)
 		}
 	})
+}
+
+// requireOthersAsBefore holds that nothing but what is the owner's changed.
+func requireOthersAsBefore(t rapid.TB, before, after *cloud) {
+	others := func(c *cloud) Observed {
+		all := c.Everything()
+		all.Networks = slices.DeleteFunc(all.Networks, func(n ObservedNetwork) bool { return testOwner.Owns(n.Description) })
+		all.Routers = slices.DeleteFunc(all.Routers, func(r ObservedRouter) bool { return testOwner.Owns(r.Description) })
+		all.Ports = slices.DeleteFunc(all.Ports, func(p ObservedPort) bool { return testOwner.Owns(p.Description) })
+		all.FloatingIPs = slices.DeleteFunc(all.FloatingIPs, func(f ObservedFloatingIP) bool {
+			return testOwner.Owns(f.Description)
+		})
+		for i := range all.Routers { // an interface of ours moves it
+			all.Routers[i].Revision = 0
+		}
+		for i, f := range all.FloatingIPs { // Neutron frees those of a port that goes
+			if f.PortID != "" && c.Port(f.PortID) == nil {
+				t.Fatalf("floating IP %s leads to a port that is gone", f.ID)
+			}
+			all.FloatingIPs[i].PortID, all.FloatingIPs[i].Fixed, all.FloatingIPs[i].Revision = "", netip.Addr{}, 0
+		}
+		return all
+	}
+	if diff := cmp.Diff(others(before), others(after), addresses, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("what is not ours changed (-before +after):\n%s", diff)
+	}
 }
 
 // A release moves a network's revision with the steps before the network's own, so it has to be planned again once for
 // each network. It must come to an end then, and leave no marker on what it released.
 func TestPropertyReleaseLeavesEverythingWithoutAMarker(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := scenes().Draw(t, "scene")
-		before := s.cloud.clone()
+	inAnyScene(t, func(t *rapid.T, s anyScene) {
+		before, after := s.in(), s.in().clone()
 		var released []string
-		limit := len(s.cloud.Observe(testOwner).Networks) + 1
+		limit := len(before.Observe(testOwner).Networks) + 1
 		for round := 0; ; round++ {
-			change := Release(testOwner, s.cloud.Observe(testOwner))
+			change := Release(testOwner, after.Observe(testOwner))
 			if change.Empty() {
 				break
 			}
@@ -394,28 +431,43 @@ func TestPropertyReleaseLeavesEverythingWithoutAMarker(t *testing.T) {
 			for _, step := range change {
 				released = append(released, step.ID)
 			}
-			if err := s.cloud.apply(change); err != nil && !errors.Is(err, plantest.ErrMoved) {
+			if err := after.apply(change); err != nil && !errors.Is(err, plantest.ErrMoved) {
 				t.Fatalf("Neutron refuses %v", err)
 			}
 		}
-		for i, n := range s.cloud.Networks {
-			was := before.Networks[i]
-			requireReleased(t, released, n.ID, n.Description)
-			for j, subnet := range n.Subnets {
-				requireReleased(t, released, subnet.ID, subnet.Description)
-				subnet.Description, subnet.Revision = was.Subnets[j].Description, was.Subnets[j].Revision
-				n.Subnets[j] = subnet
+		// unmarked is everything without the descriptions and revisions of what was released.
+		unmarked := func(c *cloud) Observed {
+			all := c.Everything()
+			clear := func(id string, description *string, revision *int) {
+				if !slices.Contains(released, id) {
+					return
+				}
+				if _, of, marked := ParseDescription(*description); marked && c == after {
+					t.Fatalf("%s was released and is described as %q, which makes it %s's", id, *description, of)
+				}
+				*description, *revision = "", 0
 			}
-			n.Description, n.Revision = was.Description, was.Revision
-			if diff := cmp.Diff(was, n, addresses); diff != "" {
-				t.Fatalf("more than descriptions changed (-before +after):\n%s", diff)
+			for i := range all.Networks {
+				n := &all.Networks[i]
+				for j := range n.Subnets {
+					clear(n.Subnets[j].ID, &n.Subnets[j].Description, &n.Subnets[j].Revision)
+				}
+				clear(n.ID, &n.Description, &n.Revision)
+				n.Revision = 0 // its subnets move it
 			}
+			for i := range all.Routers {
+				clear(all.Routers[i].ID, &all.Routers[i].Description, &all.Routers[i].Revision)
+			}
+			for i := range all.Ports {
+				clear(all.Ports[i].ID, &all.Ports[i].Description, &all.Ports[i].Revision)
+			}
+			for i := range all.FloatingIPs {
+				clear(all.FloatingIPs[i].ID, &all.FloatingIPs[i].Description, &all.FloatingIPs[i].Revision)
+			}
+			return all
+		}
+		if diff := cmp.Diff(unmarked(before), unmarked(after), addresses, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("more than descriptions changed (-before +after):\n%s", diff)
 		}
 	})
-}
-
-func requireReleased(t *rapid.T, released []string, id, description string) {
-	if _, of, marked := ParseDescription(description); marked && slices.Contains(released, id) {
-		t.Fatalf("%s was released and is described as %q, which makes it %s's", id, description, of)
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // floatingTo declares a floating IP that leads to a port, or nowhere.
@@ -118,9 +119,7 @@ func TestPropertyAFloatingIPConverges(t *testing.T) {
 		}
 		take := func(spec FloatingSpec, some bool) (done int) {
 			change, err := FloatingIP(spec, c.Observe(testOwner))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			done = len(change)
 			if some {
 				done = rapid.IntRange(0, len(change)).Draw(t, "taken")
@@ -164,9 +163,7 @@ func TestPropertyAFloatingIPConverges(t *testing.T) {
 			t.Fatalf("another owner's floating IP changed:\n%s", diff)
 		}
 		gone, err := Orphan(testOwner, observed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if _, err := c.Apply(gone); err != nil {
 			t.Fatal(err)
 		}

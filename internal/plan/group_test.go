@@ -11,6 +11,7 @@ import (
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func tcp(port int) Rule {
@@ -179,9 +180,7 @@ func TestSecurityGroupConverges(t *testing.T) {
 		}
 		takeSome := func(spec GroupSpec) {
 			change, err := SecurityGroup(spec, c.Observe(testOwner))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			apply(t, change[:rapid.IntRange(0, len(change)).Draw(t, "taken")])
 		}
 		takeSome(groupSpecs(t))
@@ -195,9 +194,7 @@ func TestSecurityGroupConverges(t *testing.T) {
 		takeSome(spec)
 		for range 2 {
 			change, err := SecurityGroup(spec, c.Observe(testOwner))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			apply(t, change)
 		}
 		observed := c.Observe(testOwner)
@@ -214,9 +211,7 @@ func TestSecurityGroupConverges(t *testing.T) {
 			t.Fatalf("the group has %v, want %v", rules, spec.Rules)
 		}
 		gone, err := Orphan(testOwner, observed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if _, err := c.Apply(gone); err != nil {
 			t.Fatal(err)
 		}

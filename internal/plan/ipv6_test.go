@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -25,9 +23,7 @@ func TestDespiteLeavesOutWhatNeedsThePlaceOfASubnet(t *testing.T) {
 		on(3, "10.0.0.1"), attach(5), on(4, "10.0.1.1"), attach(7),
 	}
 	want := Change{change[1], change[3], on(2, "10.0.1.1"), attach(3)}
-	if diff := cmp.Diff(want, change.Despite(nil), addresses); diff != "" {
-		t.Errorf("what is left (-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, change.Despite(nil), "what is left")
 }
 
 // A subnet that others have made, and its ports with it, is not deleted because its Network declares other modes.

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // declaredSpec is what the tables start from.
@@ -118,17 +117,13 @@ func TestObservedNamesItsResources(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, tc.observed.Resources()); diff != "" {
-				t.Errorf("resources (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, tc.want, tc.observed.Resources(), "resources")
 			if got := tc.observed.Empty(); got != (len(tc.want) == 0) {
 				t.Errorf("Empty() = %v of %v", got, tc.want)
 			}
 		})
 	}
-	if got := network.String() + ", " + port.String(); got != "network net-1, port port-1" {
-		t.Errorf("resources print as %q", got)
-	}
+	expect.Equal(t, "network net-1, port port-1", network.String()+", "+port.String(), "resources print as")
 }
 
 func TestInSubnetNamesFieldsAsTheUserDoes(t *testing.T) {

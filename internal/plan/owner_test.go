@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const (
@@ -21,32 +22,6 @@ var (
 	testOwner  = Owner{Cluster: testCluster, Object: testObject}
 	otherOwner = Owner{Cluster: testCluster, Object: otherObject}
 )
-
-func TestDescribeAndParseAreInverse(t *testing.T) {
-	for sentence, text := range map[string]string{
-		"no text of the user's gives the marker alone":   "",
-		"a plain text stands before the marker":          "the database's network",
-		"a space alone survives":                         " ",
-		"spaces at both ends survive":                    "  two before, two behind  ",
-		"line breaks and tabs survive":                   "one\ntwo\tthree\r\n",
-		"text plantest.Outside ASCII survives":           "сеть базы данных, 数据库网络, 🛰",
-		"brackets survive":                               "[a] ]b[ [",
-		"the beginning of a marker survives":             "[owner=",
-		"the end of a marker survives":                   "/x]",
-		"somebody else's marker survives":                otherOwner.Marker(),
-		"a text that ends with somebody else's survives": "theirs " + otherOwner.Marker(),
-		"our own marker twice survives":                  testOwner.Marker() + " " + testOwner.Marker(),
-		"half a marker survives":                         "x [owner=a/b",
-		"bytes that are no UTF-8 survive":                "\xff\xfe",
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			got, owner, ok := ParseDescription(testOwner.Describe(text))
-			if !ok || owner != testOwner || got != text {
-				t.Errorf("ParseDescription(Describe(%q)) = %q, %v, %v", text, got, owner, ok)
-			}
-		})
-	}
-}
 
 func TestParseDescriptionTellsMarkersFromTexts(t *testing.T) {
 	type result struct {
@@ -105,9 +80,7 @@ func TestMaxUserDescriptionFillsNeutronsLimit(t *testing.T) {
 	for sentence, character := range map[string]string{"in ASCII": "x", "in characters of four bytes": "🛰"} {
 		t.Run(sentence, func(t *testing.T) {
 			longest := strings.Repeat(character, MaxUserDescription)
-			if got := utf8.RuneCountInString(testOwner.Describe(longest)); got != MaxDescription {
-				t.Errorf("the longest description has %d characters with its marker, want %d", got, MaxDescription)
-			}
+			expect.Equal(t, MaxDescription, utf8.RuneCountInString(testOwner.Describe(longest)), "characters of the longest description with its marker")
 		})
 	}
 }
@@ -123,9 +96,12 @@ func TestPropertyDescriptionsSurvive(t *testing.T) {
 	})
 }
 
+// FuzzParseDescription holds that a text and its description are inverse, whatever markers the text has itself.
 func FuzzParseDescription(f *testing.F) {
 	for _, seed := range []string{
-		"", " ", testOwner.Marker(), "db " + testOwner.Marker(), " " + testOwner.Marker(), testOwner.Marker() + "]",
+		"", " ", "  two before, two behind  ", "one\ntwo\tthree\r\n", "сеть базы данных, 数据库网络, 🛰", "[a] ]b[ [",
+		"[owner=", "/x]", "x [owner=a/b", otherOwner.Marker(), "theirs " + otherOwner.Marker(),
+		testOwner.Marker() + " " + testOwner.Marker(), testOwner.Marker(), "db " + testOwner.Marker(), " " + testOwner.Marker(), testOwner.Marker() + "]",
 		"[owner=[owner=a/b]", "x [owner=a/b] [owner=c/d]", "[owner=a/b/c]", "[owner=/]", "\xff [owner=a/b]",
 	} {
 		f.Add(seed)
@@ -157,9 +133,7 @@ func TestAMarkerSaysRetain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := Spec{Owner: owner, Description: c.text, Retain: true}
-			if err := spec.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, spec.Validate())
 			got := spec.Attributes().Description
 			if got != c.want || utf8.RuneCountInString(got) > MaxDescription || !owner.Owns(got) {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -188,9 +162,7 @@ func TestWhatSaysRetainIsReleasedWithoutItsObject(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			change, err := Orphan(testOwner, c.observed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			var got []Action
 			for _, step := range change {
 				got = append(got, step.Action)
@@ -210,9 +182,7 @@ func TestAChangeOfDeletionPolicyIsOneUpdate(t *testing.T) {
 	spec := declaredPort()
 	spec.Retain = true
 	change, err := Port(spec, Observed{Ports: []ObservedPort{portAsDeclared()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	const want = "update port port-1: deletionPolicy Delete → Retain (it differs from the spec)"
 	if got := change.String(); got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -11,6 +11,7 @@ import (
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // asDeclared is what declaredSpec gives in Neutron.
@@ -231,9 +232,7 @@ func TestPlanCarriesWhatARequestNeeds(t *testing.T) {
 		s.Subnets = append(s.Subnets, Subnet{CIDR: prefix("fd00::/64"), Pools: ranges("fd00::8-fd00::9", "fd00::2-fd00::7")})
 	})
 	got, err := Network(spec, Observed{Networks: []ObservedNetwork{asDeclared()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	marker := testOwner.Marker()
 	want := Change{{
 		Action: UpdateNetwork, Ref: Ref{ID: "net-1"}, Revision: 7, Attributes: spec.Attributes(), Reason: ReasonDiffers,
@@ -248,9 +247,7 @@ func TestPlanCarriesWhatARequestNeeds(t *testing.T) {
 		Reason:      "it is declared but missing",
 		Differences: []Difference{{"subnet fd00::/64", FieldExists, "fd00::/64", None}},
 	}}
-	if diff := cmp.Diff(want, got, addresses); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	wantEqual(t, want, got, "the change")
 	if !got[0].Changes(FieldName) || got[0].Changes(FieldMTU) {
 		t.Error("Changes does not tell the name from the MTU")
 	}
@@ -385,9 +382,7 @@ func TestPlanDelete(t *testing.T) {
 				errors.As(err, &blocked) != tc.blocked {
 				t.Fatalf("got the error %v (%T), want one that says %q", err, err, tc.err)
 			}
-			if diff := cmp.Diff(strings.Join(tc.want, "\n"), change.String()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			expect.Equal(t, strings.Join(tc.want, "\n"), change.String(), "the plan")
 		})
 	}
 }
@@ -472,9 +467,7 @@ func TestPlanRelease(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			change := Release(testOwner, tc.observed)
-			if diff := cmp.Diff(strings.Join(tc.want, "\n"), change.String()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			expect.Equal(t, strings.Join(tc.want, "\n"), change.String(), "the plan")
 			var left []string
 			for _, step := range change {
 				left = append(left, step.SubnetDescription+step.Attributes.Description+step.Port.Description)

@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // declaredPort is what the tables start from: an address that is named and one that is not.
@@ -347,12 +346,8 @@ func TestPlanPortCarriesWhatARequestNeeds(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := Port(spec, tc.observed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got, addresses); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			expect.NoError(t, err)
+			wantEqual(t, tc.want, got, "the change")
 		})
 	}
 }

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestPlanOfProperties(t *testing.T) {
@@ -129,12 +128,8 @@ func wantSteps(t *testing.T, spec Spec, observed Observed, want []string) {
 // wantChange holds a change against the texts of its steps. They are what a person reads of a plan.
 func wantChange(t *testing.T, change Change, err error, want []string) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Join(want, "\n"), change.String()); diff != "" {
-		t.Errorf("steps (-want +got):\n%s", diff)
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, strings.Join(want, "\n"), change.String(), "steps")
 	if change.Empty() != (len(want) == 0) {
 		t.Errorf("Empty() = %v of %d steps", change.Empty(), len(change))
 	}
@@ -165,12 +160,8 @@ func TestPrivilegedFieldsOfAStep(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			change, err := Network(tc.spec, tc.observed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, change[0].Privileged()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			expect.NoError(t, err)
+			expect.Equal(t, tc.want, change[0].Privileged(), "privileged fields")
 		})
 	}
 }
@@ -193,9 +184,7 @@ func TestPrivilegedFieldsOfARouter(t *testing.T) {
 		"a change of its name": {Step{Action: UpdateRouter, Router: declared}, nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, tc.step.Privileged()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			expect.Equal(t, tc.want, tc.step.Privileged(), "privileged fields")
 		})
 	}
 }
@@ -212,9 +201,7 @@ func TestIgnoredTagsAreGivenToANewNetwork(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			change, err := Network(spec, tc.observed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if got := change.Without(FieldTags); len(got) != tc.want {
 				t.Errorf("%d steps are left, want %d:\n%s", len(got), tc.want, got)
 			}

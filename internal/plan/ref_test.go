@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // requireReferences fails the test where a step refers to another one than an earlier one that creates what it needs.
@@ -83,9 +84,7 @@ func TestPropertyAChangeCanBeTakenInParts(t *testing.T) {
 		for first := range len(change) + 1 {
 			c := s.cloud.clone()
 			taken, err := c.Apply(change[:first])
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			rest := change.After(taken)
 			requireReferences(t, rest)
 			// A later part knows no revision that an earlier one has moved; see Inventory.Apply.
@@ -115,7 +114,5 @@ func TestStepsGoWithTheStepThatTheyNeed(t *testing.T) {
 	}
 	got := change.Only(func(s Step) bool { return s.Action != CreateSubnet })
 	want := Change{{Action: CreateRouter}, {Action: UpdateRouter, Ref: Ref{Creator: 1}}}
-	if diff := cmp.Diff(want, got, addresses); diff != "" {
-		t.Errorf("what is left (-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, got, "what is left")
 }

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // theirs are routers that are not ours, which specs may ask for.
@@ -226,69 +226,6 @@ func requireRouted(t rapid.TB, spec Spec, c *cloud) {
 	}
 }
 
-func TestPropertyRoutingConvergesWhereverItIsInterrupted(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := routedScenes().Draw(t, "scene")
-		change := mustPlan(t, s.spec, s.cloud)
-		for done := range len(change) + 1 {
-			c := s.cloud.clone()
-			mustApply(t, c, change[:done])
-			mustApply(t, c, mustPlan(t, s.spec, c))
-			followAllocations(t, s.spec, c)
-			requireAsDeclared(t, s.spec, c)
-			requireRouted(t, s.spec, c)
-			if again := mustPlan(t, s.spec, c); !again.Empty() {
-				t.Fatalf("interrupted after %d steps of\n%s\nthere is still\n%s", done, change, again)
-			}
-		}
-	})
-}
-
-func TestPropertyDeletionLeavesNoRouting(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := routedScenes().Draw(t, "scene")
-		change, err := Delete(testOwner, s.cloud.Observe(testOwner))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for done := range len(change) + 1 {
-			c := s.cloud.clone()
-			mustApply(t, c, change[:done])
-			rest, _ := Delete(testOwner, c.Observe(testOwner))
-			mustApply(t, c, rest)
-			if left := c.Observe(testOwner); !left.Empty() {
-				t.Fatalf("interrupted after %d steps, this is left: %v", done, left.Resources())
-			}
-		}
-	})
-}
-
-func TestPropertyReleaseLeavesRoutingAsItIs(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := routedScenes().Draw(t, "scene")
-		before := s.cloud.clone()
-		for round := 0; !s.cloud.Observe(testOwner).Empty(); round++ {
-			if round > len(before.Networks)+1 {
-				t.Fatalf("after %d rounds there is still %v", round, s.cloud.Observe(testOwner).Resources())
-			}
-			err := s.cloud.apply(Release(testOwner, s.cloud.Observe(testOwner)))
-			if err != nil && !errors.Is(err, plantest.ErrMoved) {
-				t.Fatalf("Neutron refuses %v", err)
-			}
-		}
-		texts := cmpopts.IgnoreFields(PortAttributes{}, "Description")
-		if diff := cmp.Diff(before.Ports, s.cloud.Ports, addresses, cmpopts.EquateEmpty(), texts,
-			cmpopts.IgnoreFields(ObservedPort{}, "Revision")); diff != "" {
-			t.Fatalf("more than the ports' descriptions changed (-before +after):\n%s", diff)
-		}
-		if diff := cmp.Diff(before.Routers, s.cloud.Routers, addresses, cmpopts.EquateEmpty(),
-			cmpopts.IgnoreFields(RouterAttributes{}, "Description"),
-			cmpopts.IgnoreFields(ObservedRouter{}, "Revision")); diff != "" {
-			t.Fatalf("more than the routers' descriptions changed (-before +after):\n%s", diff)
-		}
-	})
-}
-
 func TestARouterLosesItsRoutesBeforeItsGateway(t *testing.T) {
 	cloudWithout := func() *cloud {
 		c := &cloud{}
@@ -305,9 +242,7 @@ func TestARouterLosesItsRoutesBeforeItsGateway(t *testing.T) {
 		"the router is no longer declared": func(c *cloud) Change { return mustPlan(t, routedSpec(nil), c) },
 		"the object is deleted": func(c *cloud) Change {
 			change, err := Delete(testOwner, c.Observe(testOwner))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			return change
 		},
 	} {
@@ -320,9 +255,7 @@ func TestARouterLosesItsRoutesBeforeItsGateway(t *testing.T) {
 					got = append(got, step.Action)
 				}
 			}
-			if diff := cmp.Diff([]Action{UpdateRouter, UpdateGateway, DeleteRouter}, got); diff != "" {
-				t.Errorf("steps on a router without interfaces (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, []Action{UpdateRouter, UpdateGateway, DeleteRouter}, got, "steps on a router without interfaces")
 			mustApply(t, c, change)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // routedSpec is a network with a subnet and a router of its own.
@@ -63,9 +64,7 @@ func TestARouterBecomesAnotherKindOnlyWhileItIsOff(t *testing.T) {
 				}
 				got = append(got, strings.Join(texts, ", "))
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("steps (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, c.want, got, "steps")
 			if strings.Contains(strings.Join(got, ", "), on) {
 				t.Errorf("the router is switched off: %q", got)
 			}
@@ -80,17 +79,13 @@ func TestTheKindOfARouterTakesAnAdministrator(t *testing.T) {
 	for _, step := range mustPlan(t, spec, at) {
 		got = append(got, step.Privileged()...)
 	}
-	if diff := cmp.Diff([]string{FieldHA, FieldDistributed}, got); diff != "" {
-		t.Errorf("an administrator's of a creation (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []string{FieldHA, FieldDistributed}, got, "an administrator's of a creation")
 	mustApply(t, at, mustPlan(t, routedSpec(&RouterSpec{}), at))
 	got = nil
 	for _, step := range mustPlan(t, spec, at) {
 		got = append(got, step.Privileged()...)
 	}
-	if diff := cmp.Diff([]string{FieldHA}, got); diff != "" {
-		t.Errorf("an administrator's of an update (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []string{FieldHA}, got, "an administrator's of an update")
 }
 
 func TestPropertyARouterThatIsNotKnownKeepsNothingElseAndLosesNothing(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestPlanOfSharing(t *testing.T) {
@@ -64,9 +65,7 @@ func TestPlanOfSharing(t *testing.T) {
 func TestSharingIsOneDifference(t *testing.T) {
 	change, err := Network(specWith(func(s *Spec) { s.SharedWith = []string{"a", "b"} }),
 		observedWith(func(n *ObservedNetwork) { n.Shares = []Share{{"rbac-1", "c"}} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := []Difference{{NetworkResource, FieldSharedWith, `"a", "b"`, `"c"`}}
 	if diff := cmp.Diff(want, change.Differences()); diff != "" || len(change) != 3 {
 		t.Errorf("%d steps, for (-want +got):\n%s", len(change), diff)
@@ -75,9 +74,7 @@ func TestSharingIsOneDifference(t *testing.T) {
 		t.Errorf("of what is ignored there is left\n%s", rest)
 	}
 	created, err := Network(specWith(func(s *Spec) { s.SharedWith = []string{"a"} }), Observed{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if rest := created.Without(FieldSharedWith); len(rest) != len(created) {
 		t.Errorf("a network is made without what is ignored later:\n%s", rest)
 	}
@@ -87,9 +84,7 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 	change, err := Network(
 		specWith(func(s *Spec) { s.SharedWith, s.Tags, s.Description = []string{"a"}, []string{"t"}, "new" }),
 		observedWith(func(n *ObservedNetwork) { n.Shares = []Share{{"rbac-1", "b"}, {"rbac-2", "c"}} }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	at := slices.IndexFunc(change, func(s Step) bool { return s.ID == "rbac-1" })
 	if at < 0 || !change[at].Postponable() {
 		t.Fatalf("nothing can wait of\n%s", change)
@@ -103,9 +98,7 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 	spec := specWith(func(s *Spec) { s.SharedWith, s.Tags = []string{"a", "b"}, []string{"t"} })
 	change, err := Network(spec, Observed{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	at := slices.IndexFunc(change, func(s Step) bool { return s.Action == ShareNetwork })
 	if at < 0 || !change[at].Postponable() {
 		t.Fatalf("nothing can wait of\n%s", change)

@@ -19,6 +19,14 @@ import (
 // addresses lets go-cmp compare what net/netip keeps private.
 var addresses = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
 
+// wantEqual is expect.Equal of what has addresses.
+func wantEqual(t *testing.T, want, got any, format string, args ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, addresses); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(format, args...), diff)
+	}
+}
+
 // Short names for what the tables are full of.
 var (
 	prefix = netip.MustParsePrefix
@@ -132,9 +140,7 @@ func TestDefaultPoolsAreAllAddressesButTheGateway(t *testing.T) {
 			if tc.gateway != "" {
 				gateway = addr(tc.gateway)
 			}
-			if diff := cmp.Diff(tc.want, DefaultPools(cidr, gateway), addresses); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			wantEqual(t, tc.want, DefaultPools(cidr, gateway), "pools")
 		})
 	}
 }
@@ -193,9 +199,7 @@ func TestJoinRanges(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			before := slices.Clone(tc.in)
-			if diff := cmp.Diff(tc.want, JoinRanges(tc.in), addresses); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			wantEqual(t, tc.want, JoinRanges(tc.in), "joined")
 			if diff := cmp.Diff(before, tc.in, addresses); diff != "" {
 				t.Errorf("the argument was written to (-before +after):\n%s", diff)
 			}
@@ -232,9 +236,7 @@ func TestCanonicalIsEqualForWhatMeansTheSame(t *testing.T) {
 		}), Subnet{CIDR: base.CIDR}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, tc.in.Canonical(), addresses); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			wantEqual(t, tc.want, tc.in.Canonical(), "canonical")
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // everythingSet is the declared spec, with a value in each field that can be taken back.
@@ -73,9 +74,7 @@ func TestPlanOfWhatASpecSetsNoLonger(t *testing.T) {
 func TestANewNetworkIsNotMadeWithWhatIsTakenBack(t *testing.T) {
 	spec := specWith(func(s *Spec) { s.TakeBack = takeBacks })
 	change, err := Network(spec, Observed{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	a := change[0].Attributes
 	if a.DNSDomain != nil || a.QoSPolicy != nil || a.Shared != nil || a.External != nil || a.Tags != nil {
 		t.Errorf("the network is created with %+v, and its cloud may know none of it", a)

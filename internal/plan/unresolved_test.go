@@ -4,11 +4,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // unresolved is the spec while no subnet pool can be told by its name. seen is the network whose subnets were last seen
@@ -181,9 +181,7 @@ func TestInterfacesStayWhileItIsNotKnownWhetherTheirSubnetsDo(t *testing.T) {
 			for _, step := range mustPlan(t, spec, c) {
 				actions = append(actions, step.Action)
 			}
-			if diff := cmp.Diff(tc.want, actions); diff != "" {
-				t.Errorf("actions (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, tc.want, actions, "actions")
 		})
 	}
 }

@@ -98,8 +98,6 @@ func TestNothingIgnoredIsTheChangeItself(t *testing.T) {
 	for sentence, fields := range map[string][]string{
 		"no fields": nil, "others than those that differ": {FieldName}, "existence": {FieldExists},
 	} {
-		if diff := cmp.Diff(change, change.Without(fields...), addresses); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", sentence, diff)
-		}
+		wantEqual(t, change, change.Without(fields...), "%s", sentence)
 	}
 }

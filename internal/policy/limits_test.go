@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // items joins n texts.
@@ -280,9 +281,7 @@ func TestNamesOthers(t *testing.T) {
 		"others, for egress":    {in: []Rule{{Peers: []Peer{block}}}, out: []Rule{{Peers: []Peer{other}}}, want: true},
 		"a range and no others": {out: []Rule{{Peers: []Peer{block}}}},
 	} {
-		if is := (Policy{In: test.in, Out: test.out}).NamesOthers(); is != test.want {
-			t.Errorf("%s: NamesOthers is %t", name, is)
-		}
+		expect.Equal(t, test.want, (Policy{In: test.in, Out: test.out}).NamesOthers(), "%s: NamesOthers", name)
 	}
 }
 
@@ -307,9 +306,7 @@ func TestRulesAreTheSameIfTheyAllowTheSame(t *testing.T) {
 	}
 	for i, a := range all {
 		for j, b := range all {
-			if is := same(a(), b()); is != (i == j) {
-				t.Errorf("%+v and %+v are the same: %t", a(), b(), is)
-			}
+			expect.Equal(t, (i == j), same(a(), b()), "%+v and %+v are the same", a(), b())
 		}
 	}
 }
@@ -319,7 +316,5 @@ func TestADescriptionIsCutOnlyIfItIsTooLong(t *testing.T) {
 	if text := strings.Repeat("ü", most); cut(text) != text {
 		t.Errorf("it became %q", cut(text))
 	}
-	if got := cut(strings.Repeat("ü", most+1)); got != strings.Repeat("ü", most-1)+"…" {
-		t.Errorf("it became %q", got)
-	}
+	expect.Equal(t, strings.Repeat("ü", most-1)+"…", cut(strings.Repeat("ü", most+1)), "what became of it")
 }

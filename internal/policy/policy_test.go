@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // pod is a Pod with a port on the Network, in the packet model.
@@ -142,9 +143,7 @@ func selecting(set labels.Set) *Selector { return SelectorOf(labels.SelectorFrom
 func drawSelector(t *rapid.T, what string) *Selector {
 	text := rapid.SampledFrom([]string{"", "app=web", "app=db", "app!=db", "app in (web,db)", "tier", "!tier"}).Draw(t, what)
 	s, err := labels.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return SelectorOf(s)
 }
 
@@ -333,9 +332,7 @@ func TestPropertyGroupsAreThereAndFit(t *testing.T) {
 func parse(t *testing.T, text string) (Policy, []string, bool) {
 	t.Helper()
 	obj := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.Unmarshal([]byte(text), &obj.Object))
 	return Parse(obj)
 }
 

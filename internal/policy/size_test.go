@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // deepsize is what a value keeps on the heap. It counts a string once for each place, unless it is a part of another one
@@ -232,9 +234,7 @@ func TestPropertyASelectorSelectsWhatItsTextSays(t *testing.T) {
 			}).Draw(t, "requirement"))
 		}
 		want, err := labels.Parse(strings.Join(parts, ","))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		is := SelectorOf(want)
 		for range 20 {
 			set := labels.Set(rapid.MapOf(word, value).Draw(t, "labels"))

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestFormatWrites(t *testing.T) {
@@ -33,34 +35,22 @@ func TestFormatWrites(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			selections, err := Parse(tc.value, "pods")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			got, err := Format(selections)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("want -, got +:\n%s", diff)
-			}
+			expect.NoError(t, err)
+			expect.Equal(t, tc.want, got, "the text")
 		})
 	}
 }
 
 func TestFormatWritesWhatWasSetAfterwards(t *testing.T) {
 	selections, err := Parse(`[{"name":"a","portMappings":[{"hostPort":80}]}]`, "pods")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	selections[0].Addresses, selections[0].MAC = addresses("10.0.0.7/24"), "fa:16:3e:00:00:01"
 	got, err := Format(selections)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := `[{"name":"a","namespace":"pods","ips":["10.0.0.7/24"],"mac":"fa:16:3e:00:00:01","portMappings":[{"hostPort":80}]}]`
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("want -, got +:\n%s", diff)
-	}
+	expect.Equal(t, want, got, "the text")
 }
 
 func TestFormatRefuses(t *testing.T) {
@@ -214,9 +204,7 @@ func TestPropertyUnknownKeysSurvive(t *testing.T) {
 		text.WriteString(`[{"name":"a"`)
 		for _, f := range restOf().Draw(t, "rest") {
 			key, err := json.Marshal(f.key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			fmt.Fprintf(&text, " ,\t%s :\n%s", key, f.value)
 		}
 		text.WriteString("}]")
@@ -279,9 +267,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is written as %s and not read: %v", value, text, err)
 		}
-		if diff := cmp.Diff(selections, again); diff != "" {
-			t.Errorf("%q is written as %s and read as something else, want -, got +:\n%s", value, text, diff)
-		}
+		expect.Equal(t, selections, again, "%q is written as %s and read as something else", value, text)
 		if twice, err := Format(again); err != nil || twice != text {
 			t.Errorf("%s is written as %s, %v", text, twice, err)
 		}

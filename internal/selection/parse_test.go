@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func addresses(texts ...string) []netip.Prefix {
@@ -93,9 +93,7 @@ func TestParseReads(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Parse(%q): %v", tc.value, err)
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("Parse(%q), want -, got +:\n%s", tc.value, diff)
-			}
+			expect.Equal(t, tc.want, got, "Parse(%q)", tc.value)
 		})
 	}
 }
@@ -342,9 +340,7 @@ func requireErrors(t *testing.T, err error, want []string) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
-		t.Errorf("the error, want -, got +:\n%s", diff)
-	}
+	expect.Equal(t, want, strings.Split(err.Error(), "\n"), "the error")
 	each := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		each = joined.Unwrap()

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestAFileOfConfigThatChangedIsTold(t *testing.T) {
@@ -36,17 +38,11 @@ func TestOthersTemplatesStay(t *testing.T) {
 // TestOneFileInstalls holds that install.yaml has the release's image, and no CRD: to delete one deletes every network.
 func TestOneFileInstalls(t *testing.T) {
 	var install, crds strings.Builder
-	if err := writeManifests(&install, "../..", "config", "example/network-controller:v1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeManifests(&crds, "../..", "config/crd", ""); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, writeManifests(&install, "../..", "config", "example/network-controller:v1"))
+	expect.NoError(t, writeManifests(&crds, "../..", "config/crd", ""))
 	if text := install.String(); !strings.Contains(text, "image: example/network-controller:v1\n") ||
 		strings.Contains(text, ":latest") || strings.Contains(text, "kind: CustomResourceDefinition") {
 		t.Error("install.yaml lacks the image, or has a CRD")
 	}
-	if got := strings.Count(crds.String(), "\nkind: CustomResourceDefinition\n"); got != 5 {
-		t.Errorf("crds.yaml has %d CRDs, want 5", got)
-	}
+	expect.Equal(t, 5, strings.Count(crds.String(), "\nkind: CustomResourceDefinition\n"), "CRDs in crds.yaml")
 }

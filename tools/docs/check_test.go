@@ -7,13 +7,13 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestTheDocsOfThisRepositoryAreRight(t *testing.T) {
 	problems, err := Check(os.DirFS("../.."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, problem := range problems {
 		t.Error(problem)
 	}
@@ -54,13 +54,9 @@ func TestCheck(t *testing.T) {
 				files[name] = &fstest.MapFile{Data: []byte(text)}
 			}
 			got, err := Check(files)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			slices.Sort(got)
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.Equal(t, test.want, got, "findings")
 		})
 	}
 }
@@ -76,9 +72,7 @@ func TestATranslationLagsBehindUntilItIsMarked(t *testing.T) {
 		t.Errorf("(-want +got):\n%s%v", diff, err)
 	}
 	text, err := Current(files, "zh/a.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	files["zh/a.md"].Data = []byte(text)
 	if got, err := Lagging(files); err != nil || len(got) > 0 {
 		t.Errorf("after it was marked: %q, %v", got, err)

@@ -7,19 +7,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // read gives the fields of the type Spec in the source.
 func read(t *testing.T, source string) ([]field, error) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "types.go"), []byte("package v1\n"+source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "types.go"), []byte("package v1\n"+source), 0o600))
 	s, err := readTypes(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return s.fieldsOf("Spec")
 }
 
@@ -79,9 +77,7 @@ type Item struct {
 // +kubebuilder:validation:Enum=Go;Stop
 type Policy string
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := []field{
 		{path: "spec.end", typ: "string", attributes: []string{"subnet.end"}, byDefault: "must be set",
 			removed: "refused", privilege: "tenant", text: "end is where it ends."},

@@ -4,16 +4,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestTheReferenceIsCurrent(t *testing.T) {
 	os.Clearenv()
 	got, err := os.ReadFile("../../docs/flags.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(page(), string(got)); diff != "" {
-		t.Errorf("run make generate (-want +got):\n%s", diff)
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, page(), string(got), "run make generate")
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const sample = "./testdata/sample"
@@ -14,9 +16,7 @@ const sample = "./testdata/sample"
 func TestWhatNoTestCatchesIsReported(t *testing.T) {
 	hang = 10 * time.Second // the tests of the sample take milliseconds
 	var out strings.Builder
-	if err := run(&out, 0, 1, []string{sample}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, run(&out, 0, 1, []string{sample}))
 	want := `testdata/sample/sample.go:6:5: lived: n < 0 → n <= 0
 testdata/sample/sample.go:36:5: not covered: a > b || a == "" → a > b && a == ""
 testdata/sample/sample.go:36:5: not covered: a > b → a <= b

@@ -10,25 +10,19 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // The README's picture says what docs/demo.md says.
 func TestThePictureIsAsNewAsItsPage(t *testing.T) {
 	page, err := os.ReadFile("../../" + source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want, err := Record(string(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	got, err := os.ReadFile("../../" + picture)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("%s lags behind %s: run go run ./tools/recording (-want +got):\n%s", picture, source, diff)
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, want, string(got), "%s lags behind %s: run go run ./tools/recording", picture, source)
 	if len(got) > 150_000 {
 		t.Errorf("%s has %d bytes, more than 150,000", picture, len(got))
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestFragmentsExpand(t *testing.T) {
@@ -19,9 +21,7 @@ func TestFragmentsExpand(t *testing.T) {
 			$isEven(a) &&
 			$isEven(b)`,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for expression, want := range map[string]string{
 		"self.size() > 0":                      "self.size() > 0",
 		"$isManaged || true":                   "self.policy != 'Observe' || true",
@@ -42,9 +42,7 @@ func TestFragmentsExpand(t *testing.T) {
 
 func TestParametersAreReplacedAsWholeWordsOnly(t *testing.T) {
 	known, err := parse(map[string]string{"f(c)": `c.c == cc && 'c' != 9223372036854775807c(c)`})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	got, err := expand("$f(self.x)", known, map[string]bool{})
 	if want := `self.x.c == cc && 'c' != 9223372036854775807c(self.x)`; err != nil || got != want {
 		t.Errorf("%q, error %v; want %q", got, err, want)
@@ -84,14 +82,10 @@ func TestTheGeneratedRulesHaveNoFragmentLeft(t *testing.T) {
 		t.Fatalf("no CRDs, error %v", err)
 	}
 	known, err := parse(fragments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for name := range known {
 			if strings.Contains(string(content), "$"+name) {
 				t.Errorf("%s has $%s: run `make generate`", file, name)

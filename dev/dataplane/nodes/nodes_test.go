@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // startNodes starts nodes that an OVN of their own programs.
@@ -27,18 +28,14 @@ func startNodes(t *testing.T, names ...string) (*Nodes, *Central) {
 	}
 	dir := t.TempDir()
 	central, err := StartCentral(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := central.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
 	n, err := Start(Options{Dir: dir, Names: names, Southbound: central.Southbound()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := n.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -59,13 +56,9 @@ ip link add tap0 type veth peer name eth0 netns pod
 ip link set tap0 up
 ovs-vsctl --timeout=30 add-port br-int tap0 -- set Interface tap0 "external-ids:iface-id=$1"
 ip -n pod link set eth0 address "$2" mtu 1442 up; ip -n pod addr add "$3/24" dev eth0`, node.Name, mac, address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
-	if err := central.Do(ovn...); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, central.Do(ovn...))
 	err := poll(startPatience, func() error {
 		_, err := n.All[0].Run("ip", "netns", "exec", "pod", "busybox", "ping", "-c1", "-W1", "192.0.2.2")
 		return err
@@ -77,9 +70,7 @@ ip -n pod link set eth0 address "$2" mtu 1442 up; ip -n pod addr add "$3/24" dev
 
 func TestNodesLeaveNothingBehind(t *testing.T) {
 	was, err := os.ReadFile("/proc/sys/vm/overcommit_memory")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	n, _ := startNodes(t, "alone")
 	node := n.All[0]
 	if node.cgroup, err = makeCgroup(node.Name); err != nil {
@@ -96,9 +87,7 @@ echo 2 >/proc/sys/vm/overcommit_memory`, node.cgroup, node.Dir); err != nil {
 		t.Fatal(err)
 	}
 	name, pid := node.cgroup, strconv.Itoa(node.holder.PID())
-	if err := n.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, n.Stop(t.Context()))
 	n.All, n.fabric = nil, nil
 	is, err := os.ReadFile("/proc/sys/vm/overcommit_memory")
 	if err != nil || string(is) != string(was) {
@@ -124,9 +113,7 @@ func TestSpacesLeaveTheFirstThread(t *testing.T) {
 	threads := make(chan int, spaces)
 	for range spaces {
 		space, err := newSpace("alone", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer space.close()
 		space.on(func() { threads <- unix.Gettid() })
 	}
@@ -140,9 +127,7 @@ func TestSpacesLeaveTheFirstThread(t *testing.T) {
 func TestRelayReachesThisMachine(t *testing.T) {
 	n, _ := startNodes(t, "alone")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer listener.Close()
 	go func() {
 		connection, err := listener.Accept()
@@ -151,9 +136,7 @@ func TestRelayReachesThisMachine(t *testing.T) {
 			_ = connection.Close()
 		}
 	}()
-	if err := n.All[0].Relay(listener.Addr().String(), listener.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, n.All[0].Relay(listener.Addr().String(), listener.Addr().String()))
 	address := netip.MustParseAddrPort(listener.Addr().String())
 	got, err := n.All[0].Run("busybox", "nc", address.Addr().String(), strconv.Itoa(int(address.Port())))
 	if err != nil || got != "hello" {

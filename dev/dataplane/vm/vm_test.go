@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestTrunksOfTheNode runs the tests of nodes with a trunk in a virtual machine, whose kernel has the VLANs that the
@@ -22,9 +23,7 @@ import (
 func TestTrunksOfTheNode(t *testing.T) {
 	Needs(t)
 	dir, err := os.MkdirTemp("", "vm") //nolint:usetesting // the path of a unix socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	files := map[string]string{}
 	for _, name := range []string{"trunk", "agent"} {
@@ -37,9 +36,7 @@ func TestTrunksOfTheNode(t *testing.T) {
 		}
 	}
 	m, err := Start(Options{Dir: dir, Files: files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(m.Stop)
 	tests := "^(TestPods|TestTwoNetworks|TestPortsGone)$/^trunk$|^(TestRepairsOnTrunk|TestBadWorldsOfATrunk|TestAnADDWaitsForTheTrunk)$"
 	if more := os.Getenv(EnvTests); more != "" {

@@ -12,7 +12,7 @@ func TestLoadSaysWhatRunsAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		waits := map[time.Duration]int{}
-		q := New(Options{MaxCalls: 1, Post: s.post, Waited: func(op string, wait time.Duration) {
+		q := New(Options{MaxCalls: 1, Post: s.Post, Waited: func(op string, wait time.Duration) {
 			if op != "create network" {
 				t.Errorf("a wait of %q", op)
 			}

@@ -24,7 +24,7 @@ func joined(most int, s *server, tenants ...string) []*Queue {
 	pools := NewPools(most)
 	var queues []*Queue
 	for _, tenant := range tenants {
-		b := New(Options{MaxCalls: most, Post: s.post})
+		b := New(Options{MaxCalls: most, Post: s.Post})
 		b.limiter.size = float64(most) // as after some time
 		b.Join(pools, "neutron", tenant)
 		queues = append(queues, b)
@@ -52,8 +52,8 @@ func TestQueuesToOneNeutronShareItsCalls(t *testing.T) {
 		}
 		began := time.Now()
 		wg.Wait()
-		if s.most != 4 || len(s.calls) != 100 || virtual.Since(began) > 26*time.Second {
-			t.Errorf("%d calls at a time, %d in %s", s.most, len(s.calls), virtual.Since(began))
+		if s.Most != 4 || len(s.Calls) != 100 || virtual.Since(began) > 26*time.Second {
+			t.Errorf("%d calls at a time, %d in %s", s.Most, len(s.Calls), virtual.Since(began))
 		}
 	})
 }
@@ -160,8 +160,8 @@ func TestAPlaceThatIsOfNoUseGoesOn(t *testing.T) {
 		cancel()
 		wg.Wait()
 		synctest.Wait()
-		if len(s.calls) != 2 {
-			t.Errorf("calls: %v", s.calls)
+		if len(s.Calls) != 2 {
+			t.Errorf("calls: %v", s.Calls)
 		}
 		if p := queues[0].seat.pool; p.used != 0 || p.waiting.Len() != 0 {
 			t.Errorf("%d places are taken, %d wait", p.used, p.waiting.Len())

@@ -2,7 +2,6 @@ package batch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,10 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/batch/batchtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -39,77 +39,10 @@ func flowIn(ctx context.Context) string {
 	return flow
 }
 
-// server is what a broker sends creates to: bulk creates are all or none, and a call takes its time.
-type server struct {
-	mu sync.Mutex
-	// takes is how long a call is under way of so many creates, with so many calls under way; nil for a second.
-	takes func(creates, underway int) time.Duration
-	// fails is why a call is not carried out, or (lost) carried out and not answered; nil for none.
-	fails func(names []string) *client.Error
-	// calls are the names of what was created, by call, in the order of the calls' beginnings.
-	calls [][]string
-	// made counts what was carried out, by name.
-	made           map[string]int
-	underway, most int
-}
+// server is what a broker sends creates to.
+type server = batchtest.Server
 
-func (s *server) post(
-	ctx context.Context, op string, _ client.Collection, bodies []map[string]any,
-) ([]json.RawMessage, error) {
-	var names []string
-	for _, body := range bodies {
-		names = append(names, body["name"].(string))
-	}
-	s.mu.Lock()
-	s.calls = append(s.calls, names)
-	s.underway++
-	s.most = max(s.most, s.underway)
-	takes := time.Second
-	if s.takes != nil {
-		takes = s.takes(len(names), s.underway)
-	}
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.underway--
-		s.mu.Unlock()
-	}()
-	select {
-	case <-time.After(takes):
-	case <-ctx.Done():
-		return nil, client.Interrupted(op, ctx.Err())
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fails != nil {
-		if err := s.fails(names); err != nil {
-			if err.MaybeDone {
-				s.carryOut(names)
-			}
-			return nil, err
-		}
-	}
-	return s.carryOut(names), nil
-}
-
-func (s *server) carryOut(names []string) (answers []json.RawMessage) {
-	if s.made == nil {
-		s.made = map[string]int{}
-	}
-	for _, name := range names {
-		s.made[name]++
-		answers = append(answers, json.RawMessage(`"`+name+`"`))
-	}
-	return answers
-}
-
-// sizes are how many creates there were in each call.
-func (s *server) sizes() (sizes []int) {
-	for _, call := range s.calls {
-		sizes = append(sizes, len(call))
-	}
-	return sizes
-}
+var numbered = batchtest.Numbered
 
 // createNamed has a broker create something of a name, which it holds to be what came back.
 func createNamed(ctx context.Context, b *Queue, name string) error {
@@ -122,28 +55,7 @@ func createNamed(ctx context.Context, b *Queue, name string) error {
 
 // createMany creates at once what is named, and returns the errors by name when all have ended.
 func createMany(ctx context.Context, b *Queue, names ...string) map[string]error {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	failed := map[string]error{}
-	for _, name := range names {
-		wg.Go(func() {
-			if err := createNamed(ctx, b, name); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed[name] = err
-			}
-		})
-	}
-	wg.Wait()
-	synctest.Wait()
-	return failed
-}
-
-func numbered(prefix string, count int) (names []string) {
-	for i := range count {
-		names = append(names, fmt.Sprint(prefix, i))
-	}
-	return names
+	return batchtest.AtOnce(names, func(name string) error { return createNamed(ctx, b, name) })
 }
 
 // rested holds that nothing is on its way or waits, a moment after the last caller has gone.
@@ -165,16 +77,12 @@ func rested(t *testing.T, b *Queue) {
 func TestALoneCreateWaitsForTheWindowOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.post})
+		b := New(Options{MaxCalls: 0, Post: s.Post})
 		began := time.Now()
 		for i := range 3 { // as a network, and then its subnets
-			if err := createNamed(t.Context(), b, fmt.Sprint(i)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, createNamed(t.Context(), b, fmt.Sprint(i)))
 		}
-		if took := virtual.Since(began); took != 3*(time.Second+batchWindow) {
-			t.Errorf("three calls of a second took %s", took)
-		}
+		expect.Equal(t, 3*(time.Second+batchWindow), virtual.Since(began), "three calls of a second took")
 		rested(t, b)
 	})
 }
@@ -182,15 +90,13 @@ func TestALoneCreateWaitsForTheWindowOnly(t *testing.T) {
 func TestConcurrentCreatesShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.post})
+		b := New(Options{MaxCalls: 0, Post: s.Post})
 		if failed := createMany(t.Context(), b, numbered("n", 101)...); len(failed) > 0 {
 			t.Fatal(failed)
 		}
-		sizes := s.sizes()
+		sizes := s.Sizes()
 		slices.Sort(sizes) // the first two are under way at the same time
-		if diff := cmp.Diff([]int{1, 25, 25, 25, 25}, sizes); diff != "" {
-			t.Errorf("sizes of calls (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []int{1, 25, 25, 25, 25}, sizes, "sizes of calls")
 		rested(t, b)
 	})
 }
@@ -199,7 +105,7 @@ func TestConcurrentCreatesShareACall(t *testing.T) {
 func TestCreatesThatFollowABulkShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.post})
+		b := New(Options{MaxCalls: 0, Post: s.Post})
 		var wg sync.WaitGroup
 		for _, name := range numbered("n", 26) {
 			wg.Go(func() {
@@ -211,33 +117,27 @@ func TestCreatesThatFollowABulkShareACall(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		sizes := s.sizes()
+		sizes := s.Sizes()
 		slices.Sort(sizes) // the first one's second may come before or after the others'
-		if diff := cmp.Diff([]int{1, 1, 25, 25}, sizes); diff != "" {
-			t.Errorf("sizes of calls (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []int{1, 1, 25, 25}, sizes, "sizes of calls")
 	})
 }
 
 func TestFlowsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 2, Post: s.post})
+		b := New(Options{MaxCalls: 2, Post: s.Post})
 		var wg sync.WaitGroup
 		crowd := inFlow(t.Context(), "crowd")
 		wg.Go(func() { createMany(crowd, b, numbered("crowd", 500)...) })
 		synctest.Wait()
 		began := time.Now()
-		if err := createNamed(inFlow(t.Context(), "lone"), b, "lone"); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, createNamed(inFlow(t.Context(), "lone"), b, "lone"))
 		if took := virtual.Since(began); took > 2*time.Second {
 			t.Errorf("the create of one flow waited %s for those of another, in which each call takes a second", took)
 		}
 		began = time.Now()
-		if err := b.Write(inFlow(t.Context(), "lone"), "delete network", flowIn(inFlow(t.Context(), "lone")), func() error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, b.Write(inFlow(t.Context(), "lone"), "delete network", flowIn(inFlow(t.Context(), "lone")), func() error { return nil }))
 		if took := virtual.Since(began); took > time.Second {
 			t.Errorf("a deletion waited %s for creates, of which each call takes a second", took)
 		}
@@ -263,8 +163,8 @@ func ifAny(prefix string, err *client.Error) func([]string) *client.Error {
 
 func TestARefusedBulkIsHalvedUntilOnlyBadItemsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
-		b := New(Options{MaxCalls: 0, Post: s.post})
+		s := &server{Fails: ifAny("bad", refusal(client.Invalid))}
+		b := New(Options{MaxCalls: 0, Post: s.Post})
 		names := slices.Concat([]string{"first"}, numbered("good", 10), []string{"bad"}, numbered("fine", 13))
 		failed := createMany(t.Context(), b, names...)
 		if len(failed) != 1 || client.KindOf(failed["bad"]) != client.Invalid {
@@ -276,12 +176,10 @@ func TestARefusedBulkIsHalvedUntilOnlyBadItemsFail(t *testing.T) {
 				want[name] = 1
 			}
 		}
-		if diff := cmp.Diff(want, s.made); diff != "" {
-			t.Errorf("made (-want +got):\n%s", diff)
-		}
-		calls := len(s.calls)
+		expect.Equal(t, want, s.Made, "made")
+		calls := len(s.Calls)
 		createMany(t.Context(), b, slices.Concat([]string{"lead"}, numbered("more", 10), []string{"bad"})...)
-		for _, call := range s.calls[calls:] {
+		for _, call := range s.Calls[calls:] {
 			if len(call) > 1 && slices.Contains(call, "bad") {
 				t.Errorf("it went in company again: %v", call)
 			}
@@ -296,11 +194,11 @@ func TestQuotaAndRateLimitEndTheBatch(t *testing.T) {
 		refused.Type = "OverQuota"
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{}
-			b := New(Options{MaxCalls: 0, Post: s.post})
-			s.fails = func([]string) *client.Error { return refused }
+			b := New(Options{MaxCalls: 0, Post: s.Post})
+			s.Fails = func([]string) *client.Error { return refused }
 			failed := createMany(t.Context(), b, numbered("n", 26)...)
-			if len(failed) != 26 || len(s.calls) != calls {
-				t.Errorf("%s: %d failed in %d calls, want 26 in %d", kind, len(failed), len(s.calls), calls)
+			if len(failed) != 26 || len(s.Calls) != calls {
+				t.Errorf("%s: %d failed in %d calls, want 26 in %d", kind, len(failed), len(s.Calls), calls)
 			}
 			rested(t, b)
 		})
@@ -311,10 +209,10 @@ func TestQuotaAndRateLimitEndTheBatch(t *testing.T) {
 func TestWhatIsUsedUpForOneIsNotForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.post})
+		b := New(Options{MaxCalls: 0, Post: s.Post})
 		full := refusal(client.Capacity)
 		full.Type = "SubnetPoolQuotaExceeded"
-		s.fails = ifAny("full", full)
+		s.Fails = ifAny("full", full)
 		failed := createMany(t.Context(), b, append([]string{"lead", "full"}, numbered("n", 10)...)...)
 		if len(failed) != 1 || failed["full"] == nil {
 			t.Errorf("%d creates failed, want that of the full pool: %v", len(failed), failed)
@@ -325,31 +223,29 @@ func TestWhatIsUsedUpForOneIsNotForOthers(t *testing.T) {
 
 func TestALostAnswerIsNotRetriedByTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{fails: ifAny("n", &client.Error{Kind: client.Transient, Status: http.StatusBadGateway, MaybeDone: true})}
-		b := New(Options{MaxCalls: 0, Post: s.post})
+		s := &server{Fails: ifAny("n", &client.Error{Kind: client.Transient, Status: http.StatusBadGateway, MaybeDone: true})}
+		b := New(Options{MaxCalls: 0, Post: s.Post})
 		names := numbered("n", 25)
 		_ = createMany(t.Context(), b, "opens")
 		failed := createMany(t.Context(), b, append([]string{"x"}, names...)...)
 		for _, name := range names {
-			if !client.MaybeDone(failed[name]) || s.made[name] != 1 {
-				t.Errorf("%s: %v, made %d times", name, failed[name], s.made[name])
+			if !client.MaybeDone(failed[name]) || s.Made[name] != 1 {
+				t.Errorf("%s: %v, made %d times", name, failed[name], s.Made[name])
 			}
 		}
 		// One of them may provoke the failure: each attempt is in half the company.
 		var largest []int
 		for range 6 {
-			calls := len(s.calls)
+			calls := len(s.Calls)
 			createMany(t.Context(), b, names...)
-			largest = append(largest, slices.Max(s.sizes()[calls:]))
+			largest = append(largest, slices.Max(s.Sizes()[calls:]))
 		}
-		if diff := cmp.Diff([]int{12, 6, 3, 1, 1, 1}, largest); diff != "" {
-			t.Errorf("largest companies (-want +got):\n%s", diff)
-		}
-		s.fails = nil
+		expect.Equal(t, []int{12, 6, 3, 1, 1, 1}, largest, "largest companies")
+		s.Fails = nil
 		createMany(t.Context(), b, names...)
-		calls := len(s.calls)
+		calls := len(s.Calls)
 		createMany(t.Context(), b, names...)
-		if largest := slices.Max(s.sizes()[calls:]); largest < 24 {
+		if largest := slices.Max(s.Sizes()[calls:]); largest < 24 {
 			t.Errorf("after it went well they go in calls of at most %d", largest)
 		}
 		rested(t, b)
@@ -359,20 +255,16 @@ func TestALostAnswerIsNotRetriedByTheQueue(t *testing.T) {
 func TestAHangingCallBlocksNoOther(t *testing.T) {
 	for _, most := range []int{1, 2, 16} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &server{takes: func(int, int) time.Duration { return time.Hour }}
-			b := New(Options{MaxCalls: most, Post: s.post})
+			s := &server{Takes: func(int, int) time.Duration { return time.Hour }}
+			b := New(Options{MaxCalls: most, Post: s.Post})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			var wg sync.WaitGroup
 			wg.Go(func() { createMany(ctx, b, numbered("black hole", 3)...) })
 			synctest.Wait()
-			s.mu.Lock()
-			s.takes = nil
-			s.mu.Unlock()
+			s.Set(func() { s.Takes = nil })
 			began := time.Now()
-			if err := createNamed(t.Context(), b, "n"); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, createNamed(t.Context(), b, "n"))
 			want := patience + 2*time.Second
 			if most == 1 {
 				want = time.Minute + 2*time.Second // there is no more than one by order
@@ -389,7 +281,7 @@ func TestAHangingCallBlocksNoOther(t *testing.T) {
 func TestACanceledWriteIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 1, Post: s.post})
+		b := New(Options{MaxCalls: 1, Post: s.Post})
 		var wg sync.WaitGroup
 		wg.Go(func() { createMany(t.Context(), b, "first") })
 		elapsed(batchWindow)
@@ -400,8 +292,8 @@ func TestACanceledWriteIsNotSent(t *testing.T) {
 		writeErr := b.Write(ctx, "delete network", flowIn(ctx), func() error { t.Error("it was sent"); return nil })
 		wg.Wait()
 		createMany(t.Context(), b, "last")
-		if err == nil || client.MaybeDone(err) || writeErr == nil || client.MaybeDone(writeErr) || s.made["impatient"] > 0 {
-			t.Errorf("got %v and %v, made %v", err, writeErr, s.made)
+		if err == nil || client.MaybeDone(err) || writeErr == nil || client.MaybeDone(writeErr) || s.Made["impatient"] > 0 {
+			t.Errorf("got %v and %v, made %v", err, writeErr, s.Made)
 		}
 		rested(t, b)
 	})
@@ -418,7 +310,7 @@ func TestABatchContinuesUntilAllCallersLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &server{}
-				b := New(Options{MaxCalls: 1, Post: s.post})
+				b := New(Options{MaxCalls: 1, Post: s.Post})
 				var wg sync.WaitGroup
 				wg.Go(func() { createMany(t.Context(), b, "first") })
 				elapsed(batchWindow)
@@ -442,9 +334,9 @@ func TestABatchContinuesUntilAllCallersLeft(t *testing.T) {
 				leave(nil)
 				wg.Wait()
 				rested(t, b)
-				if !client.MaybeDone(errs["a"]) || !errors.Is(errs["a"], context.Canceled) || s.made["b"] != test.made ||
+				if !client.MaybeDone(errs["a"]) || !errors.Is(errs["a"], context.Canceled) || s.Made["b"] != test.made ||
 					(errs["b"] == nil) != test.stays {
-					t.Errorf("errors %v, made %v", errs, s.made)
+					t.Errorf("errors %v, made %v", errs, s.Made)
 				}
 			})
 		})
@@ -454,13 +346,13 @@ func TestABatchContinuesUntilAllCallersLeft(t *testing.T) {
 func TestRetryAfterIsRespected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 1, Post: s.post})
+		b := New(Options{MaxCalls: 1, Post: s.Post})
 		throttled := refusal(client.Throttled)
 		throttled.Wait = time.Minute
-		s.fails = func([]string) *client.Error { s.fails = nil; return throttled }
+		s.Fails = func([]string) *client.Error { s.Fails = nil; return throttled }
 		failed := createMany(t.Context(), b, numbered("n", 30)...)
-		if len(failed) != 30 || len(s.calls) != 1 {
-			t.Errorf("%d of 30 failed in %d calls, want 1", len(failed), len(s.calls))
+		if len(failed) != 30 || len(s.Calls) != 1 {
+			t.Errorf("%d of 30 failed in %d calls, want 1", len(failed), len(s.Calls))
 		}
 		for name, err := range failed {
 			if e, ok := errors.AsType[*client.Error](err); !ok || e.Kind != client.Throttled || e.Wait < 59*time.Second || e.MaybeDone {
@@ -493,11 +385,11 @@ func TestTheLimitAdaptsToTheCloudsConcurrency(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &server{takes: serving(test.workers)}
-				b := New(Options{MaxCalls: 0, Post: s.post})
+				s := &server{Takes: serving(test.workers)}
+				b := New(Options{MaxCalls: 0, Post: s.Post})
 				createMany(t.Context(), b, numbered("n", 10000)...)
-				if s.most < test.atLeast || s.most >= test.below {
-					t.Errorf("at most %d calls were under way, want from %d to %d", s.most, test.atLeast, test.below-1)
+				if s.Most < test.atLeast || s.Most >= test.below {
+					t.Errorf("at most %d calls were under way, want from %d to %d", s.Most, test.atLeast, test.below-1)
 				}
 				rested(t, b)
 			})
@@ -508,15 +400,15 @@ func TestTheLimitAdaptsToTheCloudsConcurrency(t *testing.T) {
 func TestTheLimitFallsWhenCallsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.post})
+		b := New(Options{MaxCalls: 0, Post: s.Post})
 		createMany(t.Context(), b, numbered("n", 5000)...)
 		before := b.limiter.limit()
-		s.fails = ifAny("", &client.Error{Kind: client.Transient, Status: http.StatusServiceUnavailable, MaybeDone: true})
+		s.Fails = ifAny("", &client.Error{Kind: client.Transient, Status: http.StatusServiceUnavailable, MaybeDone: true})
 		createMany(t.Context(), b, numbered("m", 500)...)
 		if now := b.limiter.limit(); now > before/2 || now < 1 {
 			t.Errorf("the limit went from %d to %d", before, now)
 		}
-		s.fails = nil
+		s.Fails = nil
 		createMany(t.Context(), b, numbered("n", 5000)...)
 		if now := b.limiter.limit(); now < before/2 {
 			t.Errorf("the limit is %d long after, was %d", now, before)
@@ -541,13 +433,13 @@ func TestEachCreateGetsItsOwnResultOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			calls := 0
 			s := &server{}
-			s.fails = func([]string) *client.Error {
+			s.Fails = func([]string) *client.Error {
 				calls++
 				return faults[calls%len(faults)]
 			}
-			b := New(Options{MaxCalls: most, Post: s.post})
+			b := New(Options{MaxCalls: most, Post: s.Post})
 			for range rounds {
-				before := maps.Clone(s.made)
+				before := maps.Clone(s.Made)
 				var wg sync.WaitGroup
 				var mu sync.Mutex
 				for i := range count {
@@ -558,9 +450,8 @@ func TestEachCreateGetsItsOwnResultOnce(t *testing.T) {
 						err := createNamed(inFlow(ctx, fmt.Sprint(i%3)), b, name)
 						mu.Lock()
 						defer mu.Unlock()
-						s.mu.Lock()
-						times := s.made[name] - before[name]
-						s.mu.Unlock()
+						var times int
+						s.Set(func() { times = s.Made[name] - before[name] })
 						if times > 1 || err == nil && times != 1 || err != nil && !client.MaybeDone(err) && times != 0 {
 							t.Errorf("%s: made %d times in a round, told %v", name, times, err)
 						}
@@ -577,7 +468,7 @@ func TestEachCreateGetsItsOwnResultOnce(t *testing.T) {
 func TestCreatesOfTwoProjectsShareNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 1, Post: s.post})
+		b := New(Options{MaxCalls: 1, Post: s.Post})
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = createNamed(t.Context(), b, "first") })
 		synctest.Wait()
@@ -591,7 +482,7 @@ func TestCreatesOfTwoProjectsShareNoCall(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		for _, call := range s.calls {
+		for _, call := range s.Calls {
 			for _, name := range call {
 				if first, _, _ := strings.Cut(call[0], "/"); !strings.HasPrefix(name, first) {
 					t.Errorf("one call for two projects: %v", call)
@@ -605,7 +496,7 @@ func TestCreatesOfTwoProjectsShareNoCall(t *testing.T) {
 // A call that the breaker kept back says nothing of how many the cloud can serve, and nothing has to wait for its pause.
 func TestUnsentCallsDoNotChangeTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(Options{MaxCalls: 0, Post: (&server{}).post})
+		b := New(Options{MaxCalls: 0, Post: (&server{}).Post})
 		before := b.limiter.limit()
 		for range 10 {
 			err := b.Write(t.Context(), "delete network", flowIn(t.Context()), func() error {
@@ -625,8 +516,8 @@ func TestUnsentCallsDoNotChangeTheLimit(t *testing.T) {
 // created again: the first one must not come after that.
 func TestACallerThatLeftIsNotInTheHalvesOfABulk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
-		b := New(Options{MaxCalls: 1, Post: s.post})
+		s := &server{Fails: ifAny("bad", refusal(client.Invalid))}
+		b := New(Options{MaxCalls: 1, Post: s.Post})
 		var wg sync.WaitGroup
 		wg.Go(func() { createMany(t.Context(), b, "first") })
 		elapsed(batchWindow)
@@ -641,8 +532,8 @@ func TestACallerThatLeftIsNotInTheHalvesOfABulk(t *testing.T) {
 		wg.Go(func() { err = createNamed(ctx, b, "impatient") })
 		wg.Wait()
 		rested(t, b)
-		if !client.MaybeDone(err) || s.made["impatient"] > 0 || s.made["c"] != 1 {
-			t.Errorf("told %v, made %v in calls %v", err, s.made, s.calls)
+		if !client.MaybeDone(err) || s.Made["impatient"] > 0 || s.Made["c"] != 1 {
+			t.Errorf("told %v, made %v in calls %v", err, s.Made, s.Calls)
 		}
 	})
 }
@@ -658,18 +549,16 @@ func TestAFailedLogInSplitsNoBulk(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				err.Op = client.OpLogin + " to a cloud"
-				s := &server{fails: ifAny("", err)}
-				b := New(Options{MaxCalls: 0, Post: s.post})
+				s := &server{Fails: ifAny("", err)}
+				b := New(Options{MaxCalls: 0, Post: s.Post})
 				names := numbered("n", 26)
 				if failed := createMany(t.Context(), b, names...); len(failed) != len(names) {
 					t.Errorf("%d failed, want all", len(failed))
 				}
-				if diff := cmp.Diff([]int{1, 25}, slices.Sorted(slices.Values(s.sizes()))); diff != "" {
-					t.Errorf("creates by call (-want +got):\n%s", diff)
-				}
-				s.fails = nil
+				expect.Equal(t, []int{1, 25}, slices.Sorted(slices.Values(s.Sizes())), "creates by call")
+				s.Fails = nil
 				createMany(t.Context(), b, names...)
-				if largest := slices.Max(s.sizes()[2:]); largest < 24 {
+				if largest := slices.Max(s.Sizes()[2:]); largest < 24 {
 					t.Errorf("when it succeeds again they go in calls of at most %d", largest)
 				}
 				rested(t, b)
@@ -681,8 +570,8 @@ func TestAFailedLogInSplitsNoBulk(t *testing.T) {
 func TestErrorsOfHalvesAdaptTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 1, Post: s.post})
-		s.fails = func(names []string) *client.Error {
+		b := New(Options{MaxCalls: 1, Post: s.Post})
+		s.Fails = func(names []string) *client.Error {
 			switch {
 			case len(names) == 4:
 				return refusal(client.Invalid)
@@ -711,8 +600,8 @@ func TestErrorsOfHalvesAdaptTheLimit(t *testing.T) {
 // The time of a bulk that had to be halved is that of several calls, and of no use to compare others with.
 func TestAHalvedBulkCountsAsNoSlowCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
-		b := New(Options{MaxCalls: 1, Post: s.post})
+		s := &server{Fails: ifAny("bad", refusal(client.Invalid))}
+		b := New(Options{MaxCalls: 1, Post: s.Post})
 		var wg sync.WaitGroup
 		wg.Go(func() { createMany(t.Context(), b, "first") })
 		elapsed(batchWindow)
@@ -728,7 +617,7 @@ func TestAHalvedBulkCountsAsNoSlowCall(t *testing.T) {
 
 func TestAPanickingWriteReleasesItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(Options{MaxCalls: 1, Post: (&server{}).post})
+		b := New(Options{MaxCalls: 1, Post: (&server{}).Post})
 		func() {
 			defer func() { _ = recover() }()
 			_ = b.Write(t.Context(), "delete network", flowIn(t.Context()), func() error { panic("broken by a test") })
@@ -740,7 +629,7 @@ func TestAPanickingWriteReleasesItsSlot(t *testing.T) {
 func TestResetIgnoresCallsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := New(Options{MaxCalls: 0, Post: s.post})
+		b := New(Options{MaxCalls: 0, Post: s.Post})
 		throttled := refusal(client.Throttled)
 		throttled.Wait = time.Hour
 		var wg sync.WaitGroup

@@ -23,7 +23,7 @@ func TestWhatNeutronSaysOfOneItemIsToldToNoOther(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &server{fails: func(names []string) *client.Error {
+				s := &server{Fails: func(names []string) *client.Error {
 					if !slices.Contains(names, "bad") {
 						return nil
 					}
@@ -31,7 +31,7 @@ func TestWhatNeutronSaysOfOneItemIsToldToNoOther(t *testing.T) {
 					e.Op, e.Reason = "create network", "Invalid input for name: 'bad'"
 					return &e
 				}}
-				b := New(Options{Post: s.post})
+				b := New(Options{Post: s.Post})
 				for name, err := range createMany(t.Context(), b, "a", "bad", "c", "d") {
 					if name != "bad" && strings.Contains(err.Error(), "bad") {
 						t.Errorf("%s is told %v", name, err)
@@ -58,7 +58,7 @@ func TestOnlyWhoMayNotWriteIsLeftOutOfABulk(t *testing.T) {
 					if err := client.AskPermit(ctx); err != nil { // as a Cloud does
 						return nil, client.NotPermitted(op, err)
 					}
-					return s.post(ctx, op, of, bodies)
+					return s.Post(ctx, op, of, bodies)
 				}})
 				fenced := client.WithPermit(t.Context(), func() error {
 					if left.Load() {
@@ -74,8 +74,8 @@ func TestOnlyWhoMayNotWriteIsLeftOutOfABulk(t *testing.T) {
 				if err := <-refused; !errors.Is(err, errLeft) || client.MaybeDone(err) {
 					t.Errorf("the other create ended with %v", err)
 				}
-				if s.made["a"] != 1 || s.made["b"] != 1 || len(s.made) != 2 {
-					t.Errorf("made %v, want a and b once", s.made)
+				if s.Made["a"] != 1 || s.Made["b"] != 1 || len(s.Made) != 2 {
+					t.Errorf("made %v, want a and b once", s.Made)
 				}
 				rested(t, b)
 			})

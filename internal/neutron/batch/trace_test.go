@@ -25,7 +25,7 @@ func TestABulkIsLinkedWithItsCallers(t *testing.T) {
 		tracing.Use(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)))
 		defer tracing.Use(nil)
 		var s server
-		s.fails = func(names []string) *client.Error {
+		s.Fails = func(names []string) *client.Error {
 			if len(names) == 3 {
 				return &client.Error{Kind: client.Invalid, Status: 400} // it is split: one, and two together
 			}
@@ -36,7 +36,7 @@ func TestABulkIsLinkedWithItsCallers(t *testing.T) {
 		) ([]json.RawMessage, error) {
 			ctx, span := tracing.Start(ctx, fmt.Sprint("POST of ", len(bodies)))
 			defer span.End()
-			return s.post(ctx, op, of, bodies)
+			return s.Post(ctx, op, of, bodies)
 		}})
 		var all sync.WaitGroup
 		for i := range 3 {

@@ -16,8 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -185,9 +184,7 @@ func TestAnOutageCostsTheSameForAnyNumberOfCallers(t *testing.T) {
 						t.Errorf("the cloud's return was noticed after %v, want at most %v", late, probeLast*11/10)
 					}
 					cancel()
-					if got := p.told(); got != "began over" {
-						t.Errorf("told %q", got)
-					}
+					expect.Equal(t, "began over", p.told(), "what was told")
 					p.mu.Lock()
 					defer p.mu.Unlock()
 					if since := p.outages[0].Since; !since.Equal(went) {
@@ -227,9 +224,7 @@ func TestErrorsThatBeginNoOutage(t *testing.T) {
 				elapse(time.Hour)
 				cancel()
 				all.Wait()
-				if got := p.told(); got != "" {
-					t.Errorf("told %q of a cloud that answers", got)
-				}
+				expect.Equal(t, "", p.told(), "what was told of a cloud that answers")
 			})
 		})
 	}
@@ -320,9 +315,7 @@ func TestALateAnswerEndsTheOutage(t *testing.T) {
 		if err := <-slow; KindOf(err) != NotFound {
 			t.Errorf("the slow call ended with %v", err)
 		}
-		if got := p.told(); got != "began over" {
-			t.Errorf("told %q", got)
-		}
+		expect.Equal(t, "began over", p.told(), "what was told")
 	})
 }
 
@@ -431,9 +424,7 @@ func TestSignOf(t *testing.T) {
 		"a redirect":                         {t.Context(), &Error{Kind: Transient, Status: 302}, unanswered},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, signOf(c.ctx, c.err)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.Equal(t, c.want, signOf(c.ctx, c.err), "the sign")
 		})
 	}
 }
@@ -449,25 +440,17 @@ func TestReplacedCredentialsDoNotEndAnOutageOfNeutron(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		all := p.callers(ctx, 100)
 		elapse(5 * time.Minute)
-		if err := p.Replace(ctx, p.f.credentials()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, p.Replace(ctx, p.f.credentials()))
 		elapse(5 * time.Minute)
-		if got := p.told(); got != "began" {
-			t.Errorf("the log-in ended the outage of Neutron: told %q", got)
-		}
+		expect.Equal(t, "began", p.told(), "what was told after a log-in that ends no outage of Neutron")
 		if texts := p.reasons(); len(texts) != 1 {
 			t.Errorf("want one reason during one outage, got %q", texts)
 		}
 
 		p.fail(nil)
-		if err := p.Replace(ctx, p.f.credentials()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, p.Replace(ctx, p.f.credentials()))
 		synctest.Wait()
-		if got := p.told(); got != "began over" {
-			t.Errorf("no probe follows the log-in at once: told %q", got)
-		}
+		expect.Equal(t, "began over", p.told(), "what was told after the probe that follows the log-in at once")
 		all.Wait()
 		cancel()
 	})
@@ -484,9 +467,7 @@ func TestReplacedCredentialsForAnotherCloudEndTheOutage(t *testing.T) {
 		p.f.Set(func() {
 			p.f.Endpoints = []endpoint{{Interface: "public", Region: "one", RegionID: "one", URL: p.f.URL + "/former/"}}
 		})
-		if err := p.Replace(t.Context(), p.f.credentials()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, p.Replace(t.Context(), p.f.credentials()))
 		for range suspicious {
 			_ = call(t.Context(), p.Cloud, http.MethodGet)
 		}
@@ -495,14 +476,10 @@ func TestReplacedCredentialsForAnotherCloudEndTheOutage(t *testing.T) {
 			t.Fatalf("told %q", got)
 		}
 		p.f.Set(func() { p.f.Endpoints = nil })
-		if err := p.Replace(t.Context(), p.f.credentials()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, p.Replace(t.Context(), p.f.credentials()))
 		if err := p.breaker.admit("create network"); err != nil {
 			t.Errorf("the outage of the former cloud holds up calls to the next one: %v", err)
 		}
-		if got := p.told(); got != "began over" {
-			t.Errorf("told %q", got)
-		}
+		expect.Equal(t, "began over", p.told(), "what was told")
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestIdentityEndpointsMatchSchemeHostPortAndPathSegments(t *testing.T) {
@@ -47,12 +49,8 @@ func TestIdentityEndpointsMatchSchemeHostPortAndPathSegments(t *testing.T) {
 			for want, addresses := range map[bool][]string{true: c.yes, false: c.no} {
 				for _, address := range addresses {
 					u, err := url.Parse(address)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got := confined.allows(u); got != want {
-						t.Errorf("%s is allowed: %t", address, got)
-					}
+					expect.NoError(t, err)
+					expect.Equal(t, want, confined.allows(u), "%s is allowed", address)
 				}
 			}
 		})
@@ -77,20 +75,14 @@ func TestTheDefaultAllowsOnlyTheOwnIdentityEndpoint(t *testing.T) {
 		"with its server": {own, true}, "without one, none": {Credentials{}, false},
 	} {
 		confined, err := NewConfinement(nil, c.own, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for address, want := range map[string]bool{
 			"https://own.test:5000/identity/v3": c.allows, "https://own.test:5000/": c.allows,
 			"https://own.test/identity/v3": false, "https://other.test:5000/": false,
 		} {
 			u, err := url.Parse(address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := confined.allows(u); got != want {
-				t.Errorf("%s: %s is allowed: %t", sentence, address, got)
-			}
+			expect.NoError(t, err)
+			expect.Equal(t, want, confined.allows(u), "%s: %s is allowed", sentence, address)
 		}
 	}
 }
@@ -115,9 +107,7 @@ func TestMetadataLinkLocalAndLoopbackAddressesAreRefused(t *testing.T) {
 	}
 	for _, local := range []string{"http://localhost:5000", "https://127.0.0.1", "[::1]:5000"} {
 		confined := confinement(t, false, local)
-		if got := confined.refuses(netip.MustParseAddr("127.0.0.1")); got != "" {
-			t.Errorf("loopback is refused where the operator allows %s: %s", local, got)
-		}
+		expect.Equal(t, "", confined.refuses(netip.MustParseAddr("127.0.0.1")), "why loopback is refused where the operator allows %s", local)
 		if confined.refuses(netip.MustParseAddr("169.254.169.254")) == "" {
 			t.Errorf("metadata is to be had where the operator allows %s", local)
 		}
@@ -186,9 +176,7 @@ func confinedTo(t *testing.T, authURL string, allowed ...string) *Cloud {
 	t.Helper()
 	auth := strings.ReplaceAll(passwordAuth, allowedKeystone+"/v3", authURL)
 	credentials, err := SecretCredentials("team/x", secretOf(entryOf(auth, "")), "", confinement(t, false, allowed...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return NewCloud(credentials, Options{})
 }
 
@@ -241,9 +229,7 @@ func TestConfinedCredentialsReachOnlyAllowedAddresses(t *testing.T) {
 				Op: "delete network", Method: http.MethodDelete, Path: "networks/x",
 			})
 			if c.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				return
 			}
 			checkNoSecrets(t, err)
@@ -268,7 +254,5 @@ func TestALogInFollowsNoVersionDocumentToAnotherEndpoint(t *testing.T) {
 	if got := outcomeOf(t, err); got.Kind != Invalid || !strings.Contains(err.Error(), "--allowed-identity-endpoints") {
 		t.Errorf("it is %v: %v", got.Kind, err)
 	}
-	if n := elsewhere.Logins.Load(); n != 0 {
-		t.Errorf("%d log-ins were sent elsewhere", n)
-	}
+	expect.Equal(t, int64(0), elsewhere.Logins.Load(), "log-ins that were sent elsewhere")
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // bareEnvironment takes every variable and file away that credentials could come from, and returns the empty folders
@@ -32,12 +34,8 @@ func bareEnvironment(t *testing.T) (cwd, config string) {
 func writeFile(t *testing.T, content string, path ...string) string {
 	t.Helper()
 	name := filepath.Join(path...)
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	expect.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 	return name
 }
 
@@ -96,12 +94,8 @@ func TestCloudIsChosenAndFoundAsOpenStackClientsDo(t *testing.T) {
 				t.Setenv(key, strings.ReplaceAll(value, "CONFIG", config))
 			}
 			credentials, err := LoadCredentials(test.cloud)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, credentials.auth().IdentityEndpoint); diff != "" {
-				t.Errorf("auth_url (-want +got):\n%s", diff)
-			}
+			expect.NoError(t, err)
+			expect.Equal(t, test.want, credentials.auth().IdentityEndpoint, "auth_url")
 		})
 	}
 }
@@ -316,9 +310,7 @@ func TestUsableCredentials(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			place(t, test.files, test.env)
 			credentials, err := LoadCredentials(test.cloud)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			a := credentials.auth()
 			if a.AllowReauth == test.token {
 				t.Errorf("logs in again: %t", a.AllowReauth)
@@ -343,9 +335,7 @@ var fullEnvironment = map[string]string{
 func TestEnvironmentAloneIsEnough(t *testing.T) {
 	place(t, nil, fullEnvironment)
 	credentials, err := LoadCredentials("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	a := credentials.auth()
 	got := map[string]string{
 		"name": credentials.Name, "auth_url": a.IdentityEndpoint, "user": a.Username, "password": a.Password,
@@ -356,9 +346,7 @@ func TestEnvironmentAloneIsEnough(t *testing.T) {
 		"name": "environment", "auth_url": "http://env.invalid/v3", "user": "u", "password": canaryPassword,
 		"user domain": "ud", "project": "p", "project domain": "pd", "region": "r", "interface": "internal",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("credentials (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, got, "credentials")
 	if !a.AllowReauth {
 		t.Error("a password does not log in again when the token has run out")
 	}
@@ -370,13 +358,9 @@ func TestEveryPasswordSurvivesTheEnvironment(t *testing.T) {
 		password := rapid.StringOf(rapid.RuneFrom([]rune("aZ0 \t\n:#'\"\\%~!&*{}[]|>-@`é\u0085\u2028\U0001F600"))).
 			Filter(func(s string) bool { return s != "" }).Draw(t, "password")
 		//nolint:usetesting // rapid's T has no Setenv; the test's own has noted what to put back
-		if err := os.Setenv("OS_PASSWORD", password); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Setenv("OS_PASSWORD", password))
 		credentials, err := LoadCredentials("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if diff := cmp.Diff(password, credentials.auth().Password); diff != "" {
 			t.Fatalf("password (-want +got):\n%s", diff)
 		}

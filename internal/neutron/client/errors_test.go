@@ -22,8 +22,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // outcome is what a test holds of an *Error.
@@ -96,9 +97,7 @@ func TestNeutronsRefusalsBecomeKinds(t *testing.T) {
 			})
 			err := call(t.Context(), f.cloud(Options{}), test.method)
 			want := outcome{Kind: test.want, Text: "test call: Its words (" + test.is + ")"}
-			if diff := cmp.Diff(want, outcomeOf(t, err)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.Equal(t, want, outcomeOf(t, err), "the error")
 		})
 	}
 }
@@ -191,9 +190,7 @@ func TestAnswersBecomeErrors(t *testing.T) {
 				answer(w, test.status, test.body)
 			})
 			err := call(t.Context(), f.cloud(Options{}), test.method)
-			if diff := cmp.Diff(test.want, outcomeOf(t, err)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.Equal(t, test.want, outcomeOf(t, err), "the error")
 		})
 	}
 }
@@ -265,9 +262,7 @@ func TestALostConnectionMakesAWriteMaybeDone(t *testing.T) {
 				for range 3 {
 					got := outcomeOf(t, call(t.Context(), c, method))
 					want := outcome{Kind: Transient, Text: got.Text, MaybeDone: method != http.MethodGet}
-					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("(-want +got):\n%s", diff)
-					}
+					expect.Equal(t, want, got, "the error")
 					if !strings.Contains(strings.Join(test.texts, "\n"), got.Text) {
 						t.Errorf("text is %q, want one of %q", got.Text, test.texts)
 					}
@@ -285,9 +280,7 @@ func TestACallWithoutAnAnswerInTimeMayBeDone(t *testing.T) {
 				defer c.Close()
 				got := outcomeOf(t, call(t.Context(), c, method))
 				want := outcome{Kind: Transient, Text: "test call: no answer in time", MaybeDone: method != http.MethodGet}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+				expect.Equal(t, want, got, "the error")
 			})
 		})
 	}
@@ -295,13 +288,9 @@ func TestACallWithoutAnAnswerInTimeMayBeDone(t *testing.T) {
 
 func TestAnUnsentWriteIsNotMaybeDone(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	address := closed.Addr().String()
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, closed.Close())
 	for name, test := range map[string]struct{ base, text string }{
 		"nobody listens": {
 			"http://" + address + "/v2.0/", "test call: connecting to " + address + ": connection refused",
@@ -447,9 +436,7 @@ func TestSuccessOfAnotherKindMayHaveBeenCarriedOut(t *testing.T) {
 
 func TestHugeRetryAfterIsAnHour(t *testing.T) {
 	for _, seconds := range []string{"3601", "9223372036", "9223372037", "9223372036854775807"} {
-		if got := retryAfter(http.Header{"Retry-After": {seconds}}); got != time.Hour {
-			t.Errorf("Retry-After: %s gives %v, want an hour", seconds, got)
-		}
+		expect.Equal(t, time.Hour, retryAfter(http.Header{"Retry-After": {seconds}}), "Retry-After: %s", seconds)
 	}
 }
 
@@ -470,9 +457,7 @@ func TestSentenceOfOthersIsOnePrintableLine(t *testing.T) {
 		" . ":                    "",
 		"naïve Größe 網路":         "naïve Größe 網路",
 	} {
-		if got := OneLine(in); got != want {
-			t.Errorf("%q becomes %q, want %q", in, got, want)
-		}
+		expect.Equal(t, want, OneLine(in), "what becomes of %q", in)
 	}
 }
 
@@ -502,21 +487,15 @@ func TestAnswerThatIsNoHTTPIsNotQuoted(t *testing.T) {
 func selfSigned(t *testing.T, notBefore, notAfter time.Time) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: notBefore, NotAfter: notAfter, IPAddresses: []net.IP{{127, 0, 0, 1}},
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(parsed)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
@@ -587,9 +566,7 @@ func TestUnknownAuthorityNamesTheRemedy(t *testing.T) {
 			f.Endpoints = []endpoint{{Interface: "public", Region: "one", RegionID: "one", URL: server.URL}}
 			err = call(t.Context(), cloud(f.credentials().auth().IdentityEndpoint), http.MethodPost)
 			want := outcome{Kind: Transient, Text: "test call" + test.want}
-			if diff := cmp.Diff(want, outcomeOf(t, err)); diff != "" {
-				t.Errorf("Neutron (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, want, outcomeOf(t, err), "Neutron")
 		})
 	}
 }
@@ -610,9 +587,7 @@ func TestCallsDoNotShareOneConnection(t *testing.T) {
 	if _, err := NewCloud(credentials, Options{}).Identity(t.Context()); err == nil {
 		t.Fatal("a log-in with 404 passed")
 	}
-	if got := protocol.Load(); got != "HTTP/1.1" {
-		t.Errorf("the call came by %v", got)
-	}
+	expect.Equal(t, "HTTP/1.1", protocol.Load(), "the protocol of the call")
 }
 
 // endless answers with the status and a body that has no end. It counts the bytes that the client took.

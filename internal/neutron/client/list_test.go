@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // listed is what is read of a network that is listed.
@@ -80,12 +80,8 @@ func TestListFollowsTheServersPages(t *testing.T) {
 				answer(w, http.StatusOK, page)
 			})
 			got, err := listNetworks(t.Context(), f.cloud(Options{PageSize: 2}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, ids(got)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.NoError(t, err)
+			expect.Equal(t, test.want, ids(got), "ids")
 		})
 	}
 }
@@ -166,12 +162,8 @@ func TestListRestartsWhenItsMarkerIsDeleted(t *testing.T) {
 		}
 	})
 	got, err := listNetworks(t.Context(), f.cloud(Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"a", "c", "d"}, ids(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, []string{"a", "c", "d"}, ids(got), "ids")
 }
 
 func TestListWhoseMarkersKeepVanishingEndsAsAnOutage(t *testing.T) {
@@ -227,12 +219,8 @@ func TestAnItemThatCannotBeDecodedIsOneItem(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"bb", "cc"}, good); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, []string{"bb", "cc"}, good, "good items")
 	want := []string{
 		"a: list networks: unusable answer: field name is a number",
 		"d: list networks: unusable answer: field id is a object",

@@ -15,10 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/redact"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -184,12 +184,8 @@ func TestEndpointIsTheOneThatIsAskedFor(t *testing.T) {
 			credentials := f.credentials()
 			credentials.endpoint = gophercloud.EndpointOpts{Region: test.region, Availability: test.iface}
 			got, err := NewCloud(credentials, Options{}).Identity(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.NoError(t, err)
+			expect.Equal(t, test.want, got, "the identity")
 		})
 	}
 }
@@ -203,13 +199,9 @@ func TestVersionIsInThePathOnce(t *testing.T) {
 				noContent(w, r)
 			})
 			f.Endpoints = []endpoint{{Interface: "public", Region: "one", RegionID: "one", URL: f.URL + suffix}}
-			if err := call(t.Context(), f.cloud(Options{}), http.MethodDelete); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, call(t.Context(), f.cloud(Options{}), http.MethodDelete))
 			want := strings.TrimSuffix(strings.TrimSuffix(suffix, "/"), "/v2.0") + "/v2.0/networks/1"
-			if diff := cmp.Diff(want, path.Load()); diff != "" {
-				t.Errorf("path (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, want, path.Load(), "path")
 		})
 	}
 }
@@ -246,9 +238,7 @@ func TestManyFirstUsersLogInOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if got := f.Logins.Load(); got != 1 {
-		t.Errorf("%d log-ins, want 1", got)
-	}
+	expect.Equal(t, int64(1), f.Logins.Load(), "log-ins")
 }
 
 func TestOldTokenIsRenewedOnceAndTheCallRepeatedOnce(t *testing.T) {
@@ -285,9 +275,7 @@ func TestFreshTokenThatIsRefusedEndsThere(t *testing.T) {
 	})
 	got := outcomeOf(t, call(t.Context(), f.cloud(Options{}), http.MethodPost))
 	want := outcome{Kind: Unauthenticated, Text: "test call: unauthorized (HTTP 401)"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, got, "the error")
 	if calls.Load() != 2 || f.Logins.Load() != 2 {
 		t.Errorf("%d calls and %d log-ins, want 2 and 2", calls.Load(), f.Logins.Load())
 	}
@@ -299,9 +287,7 @@ func TestCallThatBreaksAfterARenewalMayBeDone(t *testing.T) {
 	f.expire(c)
 	got := outcomeOf(t, call(t.Context(), c, http.MethodPost))
 	want := outcome{Kind: Transient, Text: "test call: bad gateway (HTTP 502)", MaybeDone: true}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, got, "the error")
 }
 
 func TestChangedPasswordIsARefusalOfCredentials(t *testing.T) {
@@ -330,9 +316,7 @@ func TestCallsAreCounted(t *testing.T) {
 		seen = append(seen, fmt.Sprintf("%s: %t", call.Op, call.Err == nil))
 	}})
 	_ = call(t.Context(), c, http.MethodDelete)
-	if diff := cmp.Diff([]string{"log in: true", "test call: false"}, seen); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []string{"log in: true", "test call: false"}, seen, "calls")
 }
 
 // TestFailedLogInsAreNotHammered also holds that a failure stands for a while only.
@@ -353,14 +337,10 @@ func TestFailedLogInsAreNotHammered(t *testing.T) {
 						t.Fatalf("got %v", err)
 					}
 				}
-				if got := f.Logins.Load() - before; got != 1 {
-					t.Errorf("%d log-ins with a wrong password at once, want 1", got)
-				}
+				expect.Equal(t, int64(1), f.Logins.Load()-before, "log-ins with a wrong password at once")
 				elapse(loginPause)
 				_ = call(t.Context(), c, http.MethodDelete)
-				if got := f.Logins.Load() - before; got != 2 {
-					t.Errorf("%d log-ins after the first pause, want 2", got)
-				}
+				expect.Equal(t, int64(2), f.Logins.Load()-before, "log-ins after the first pause")
 				for range 3600 {
 					_ = call(t.Context(), c, http.MethodDelete)
 					elapse(time.Second)
@@ -400,9 +380,7 @@ func TestOneCallersLeavingDoesNotCancelTheRenewalOfOthers(t *testing.T) {
 		if err := <-first; !errors.Is(err, context.Canceled) {
 			t.Errorf("the one that left got %v", err)
 		}
-		if waited := virtual.Since(began); waited != 0 {
-			t.Errorf("the one that left was held for %v", waited)
-		}
+		expect.Equal(t, time.Duration(0), virtual.Since(began), "the one that left was held for")
 		if err := <-second; err != nil {
 			t.Errorf("the one that stayed got %v", err)
 		}
@@ -426,13 +404,9 @@ func TestWaitingForALogInEndsWithTheContext(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := c.Identity(ctx)
-		if waited := virtual.Since(began); waited != time.Second {
-			t.Errorf("a caller with a second to wait waited %v", waited)
-		}
+		expect.Equal(t, time.Second, virtual.Since(began), "a caller with a second to wait waited")
 		want := outcome{Text: `log in to cloud "test" at http://cloud.invalid/v3: no answer in time`}
-		if diff := cmp.Diff(want, outcomeOf(t, err)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		expect.Equal(t, want, outcomeOf(t, err), "the error")
 		if err := <-done; err != nil {
 			t.Errorf("the log-in failed: %v", err)
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestReplaceTakesEffectForLaterCalls(t *testing.T) {
@@ -18,9 +20,7 @@ func TestReplaceTakesEffectForLaterCalls(t *testing.T) {
 	if _, err := c.Identity(t.Context()); KindOf(err) != Unauthenticated {
 		t.Fatalf("got %v", err)
 	}
-	if err := c.Replace(t.Context(), f.credentials()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.Replace(t.Context(), f.credentials()))
 	t.Cleanup(c.Close)
 	// The failure from before does not stand.
 	if _, err := listNetworks(t.Context(), c); err != nil {
@@ -69,9 +69,7 @@ func TestReplaceClosesIdleConnections(t *testing.T) {
 	if _, err := listNetworks(t.Context(), c); err != nil || seen() != 1 {
 		t.Fatalf("%d connections, %v", seen(), err)
 	}
-	if err := c.Replace(t.Context(), f.credentials()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.Replace(t.Context(), f.credentials()))
 	if _, err := listNetworks(t.Context(), c); err != nil || seen() != 2 {
 		t.Errorf("%d connections, want one of the old credentials and one of the new, %v", seen(), err)
 	}
@@ -86,9 +84,7 @@ func TestAChangedCABundleIsDetectedAndUsed(t *testing.T) {
 	dir := t.TempDir()
 	bundle := filepath.Join(dir, "ca.pem")
 	write := func(path string, content []byte) {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(path, content, 0o600))
 	}
 	write(filepath.Join(dir, "clouds.yaml"), fmt.Appendf(nil, "clouds: {c: {cacert: %s, auth: {auth_url: %s/v3, "+
 		"username: u, password: %s, project_id: project-1, user_domain_name: d}}}", bundle, secure.URL, canaryPassword))
@@ -97,9 +93,7 @@ func TestAChangedCABundleIsDetectedAndUsed(t *testing.T) {
 	write(bundle, foreign)
 	load := func() Credentials {
 		credentials, err := LoadCredentials("c")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return credentials
 	}
 	first := load()
@@ -115,9 +109,7 @@ func TestAChangedCABundleIsDetectedAndUsed(t *testing.T) {
 	if first.SameAs(second) {
 		t.Error("a rewritten CA bundle is taken for the same")
 	}
-	if err := c.Replace(t.Context(), second); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.Replace(t.Context(), second))
 	t.Cleanup(c.Close)
 	if _, err := listNetworks(t.Context(), c); err != nil {
 		t.Error(err)
@@ -127,26 +119,20 @@ func TestAChangedCABundleIsDetectedAndUsed(t *testing.T) {
 func TestAChangeInEachFileIsDetected(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	entry := "clouds: {c: {auth: {auth_url: http://k.invalid/v3, username: u, project_id: p, user_domain_name: d}}}"
 	write("clouds.yaml", entry)
 	write("secure.yaml", "clouds: {c: {auth: {password: one}}}")
 	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "clouds.yaml"))
 	last, err := LoadCredentials("c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for name, content := range map[string]string{
 		"clouds.yaml": strings.Replace(entry, "project_id: p", "project_id: q", 1), "secure.yaml": "clouds: {c: {auth: {password: two}}}",
 	} {
 		write(name, content)
 		next, err := LoadCredentials("c")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if next.SameAs(last) {
 			t.Errorf("a change of %s goes unnoticed", name)
 		}

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const allowedKeystone = "https://keystone.test:5000"
@@ -24,9 +25,7 @@ func confinement(t *testing.T, insecure bool, allowed ...string) *Confinement {
 		allowed = []string{allowedKeystone}
 	}
 	c, err := NewConfinement(allowed, Credentials{}, insecure)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return c
 }
 
@@ -95,16 +94,10 @@ func TestASecretIsReadAsACloudsYAML(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			for _, entry := range []string{"", "mine"} {
 				got, err := SecretCredentials("team/x", secretOf(entryOf(c.auth, c.beside)), entry, confinement(t, false))
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				c.want.IdentityEndpoint = allowedKeystone + "/v3"
-				if diff := cmp.Diff(c.want, got.auth()); diff != "" {
-					t.Errorf("what is sent (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(c.endpoint, got.endpoint); diff != "" {
-					t.Errorf("what is looked for in the catalog (-want +got):\n%s", diff)
-				}
+				expect.Equal(t, c.want, got.auth(), "what is sent")
+				expect.Equal(t, c.endpoint, got.endpoint, "what is looked for in the catalog")
 				if text := fmt.Sprintf("%v %+v %#v", got, got, got); strings.Contains(text, canaryPassword) ||
 					!strings.Contains(text, `cloud "team/x"`) {
 					t.Errorf("it is printed as %s", text)
@@ -116,9 +109,7 @@ func TestASecretIsReadAsACloudsYAML(t *testing.T) {
 
 func TestWhatASecretLacksIsSaidWithoutWhatItHas(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte(canaryBody), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(canaryBody), 0o600))
 	two := entryOf(passwordAuth, "") + "  other:\n    auth: {}\n"
 	for sentence, c := range map[string]struct {
 		data    map[string][]byte
@@ -198,9 +189,7 @@ func TestASecretBringsItsOwnCertificates(t *testing.T) {
 	data := secretOf(entryOf(passwordAuth, "verify: false"))
 	data[SecretCACert], data[SecretCert], data[SecretKey] = cert, cert, key
 	got, err := SecretCredentials("team/x", data, "", confinement(t, true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if got.tls.RootCAs == nil || len(got.tls.Certificates) != 1 || !got.tls.InsecureSkipVerify {
 		t.Errorf("CA bundle %t, %d client certificates, insecure %t", got.tls.RootCAs != nil, len(got.tls.Certificates),
 			got.tls.InsecureSkipVerify)
@@ -215,9 +204,7 @@ func TestSameAsComparesEverythingThatALogInUses(t *testing.T) {
 	read := func(data map[string][]byte, entry string) Credentials {
 		t.Helper()
 		c, err := SecretCredentials("team/x", data, entry, confinement(t, false))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return c
 	}
 	was := read(secretOf(entryOf(passwordAuth, "")), "")
@@ -250,9 +237,7 @@ func pemPair(t *testing.T) (cert, key []byte) {
 	t.Helper()
 	certificate, _ := selfSigned(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	encoded, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }

@@ -1,6 +1,10 @@
 package client
 
-import "testing"
+import (
+	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
+)
 
 func TestATraceShowsNoIds(t *testing.T) {
 	const id = "0f9c1a2e-3b4d-4c5e-8f60-718293a4b5c6"
@@ -13,8 +17,6 @@ func TestATraceShowsNoIds(t *testing.T) {
 		"networks/" + id + "/tags":                "/v2.0/networks/{id}/tags",
 		"networks/A%20name":                       "/v2.0/networks/{id}",
 	} {
-		if got := template(path); got != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
+		expect.Equal(t, want, template(path), "%s", path)
 	}
 }

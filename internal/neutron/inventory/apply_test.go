@@ -12,6 +12,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // emulated is an Inventory of a cloud that answers as the real one does.
@@ -32,19 +33,13 @@ func newEmulatedAs(t *testing.T, cloud string, options Options) emulated {
 	t.Helper()
 	server := neutrontest.New(neutrontest.Options{KeepsFloatingIPs: true})
 	listener, err := server.Listen("127.0.0.1:0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600))
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 	credentials, err := client.LoadCredentials(cloud)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	owner := plan.Owner{Cluster: "c", Object: "o"}
 	return emulated{New(client.NewCloud(credentials, client.Options{}), owner.Cluster, options), t, owner, server}
 }
@@ -52,9 +47,7 @@ func newEmulatedAs(t *testing.T, cloud string, options Options) emulated {
 func (e emulated) observed() plan.Observed {
 	e.t.Helper()
 	o, err := e.Observed(e.t.Context(), e.owner, time.Time{})
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	expect.NoError(e.t, err)
 	return o
 }
 
@@ -78,9 +71,7 @@ func byHand(t *testing.T, as *client.Cloud, method, path, one string, fields map
 	if method != http.MethodDelete {
 		r.Body, r.Answer = map[string]any{one: fields}, &answer
 	}
-	if err := as.Do(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, as.Do(t.Context(), r))
 	return answer[one].ID
 }
 
@@ -162,9 +153,7 @@ func TestPortsAreAsPlannedAfterTheirSteps(t *testing.T) {
 		if again, err := plan.Port(spec, e.observed()); err != nil || !again.Empty() {
 			t.Fatalf("a port that was %s is planned again: %v, %s", step.what, err, again)
 		}
-		if err := e.Audit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, e.Audit(t.Context()))
 		if again, err := plan.Port(spec, e.observed()); err != nil || !again.Empty() {
 			t.Fatalf("a port that was %s and listed is planned again: %v, %s", step.what, err, again)
 		}
@@ -228,14 +217,10 @@ func TestAPortsRevisionIsKnownAfterEachUpdate(t *testing.T) {
 			Action: plan.UpdatePort, Ref: plan.Ref{ID: id}, Revision: held.Revision, Port: drift.to,
 			Differences: []plan.Difference{{Field: drift.field}},
 		}}, nil)
-		if err := e.Audit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, e.Audit(t.Context()))
 		moved = nil
 		e.apply(plan.Port(spec, e.observed()))
-		if err := e.Audit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, e.Audit(t.Context()))
 		if len(moved) > 0 {
 			t.Errorf("after its %s was put back, the audit found that the port moved", drift.field)
 		}
@@ -256,9 +241,7 @@ func TestRefusalsOfPorts(t *testing.T) {
 		spec := e.port(n)
 		change(&spec)
 		planned, err := plan.Port(spec, plan.Observed{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return planned
 	}
 	at := func(text string) func(*plan.PortSpec) {

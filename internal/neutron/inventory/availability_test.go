@@ -9,10 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // putPortIn is what Neutron already has: a port, which is nobody's here, with an address in each of the subnets.
@@ -85,21 +84,15 @@ func TestATenantsAddressesAreCountedByThePortsOfItsProject(t *testing.T) {
 	} {
 		step.change()
 		b.audit(t)
-		if got := [2]string{b.used(t, "o"), b.used(t, "x")}; got != [2]string{step.a, step.b} {
-			t.Errorf("%s: %q are in use, want %q", step.name, got, [2]string{step.a, step.b})
-		}
-		if diff := cmp.Diff(step.moved, b.takeMoved()); diff != "" {
-			t.Errorf("%s: moved (-want +got):\n%s", step.name, diff)
-		}
+		expect.Equal(t, [2]string{step.a, step.b}, [2]string{b.used(t, "o"), b.used(t, "x")}, "%s: addresses in use", step.name)
+		expect.Equal(t, step.moved, b.takeMoved(), "%s: moved", step.name)
 	}
 	for _, audit := range b.audits[1:] {
 		if audit.Moved != 0 {
 			t.Errorf("an audit took it for drift: %+v", audit)
 		}
 	}
-	if got := b.neutron.count("GET network-ip-availabilities"); got != 1 {
-		t.Errorf("Neutron was asked %d times to tell a tenant", got)
-	}
+	expect.Equal(t, 1, b.neutron.count("GET network-ip-availabilities"), "how often Neutron was asked to tell a tenant")
 }
 
 func TestCountsOfATenantNeedNoCallsOfTheirOwn(t *testing.T) {
@@ -114,9 +107,7 @@ func TestCountsOfATenantNeedNoCallsOfTheirOwn(t *testing.T) {
 	want := slices.Concat(lists, []string{"GET network-ip-availabilities"}, lists)
 	slices.Sort(want)
 	slices.Sort(b.neutron.calls)
-	if diff := cmp.Diff(want, b.neutron.calls); diff != "" {
-		t.Errorf("calls of two audits (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, b.neutron.calls, "calls of two audits")
 }
 
 func TestOfWhatIsMadeHereNoAddressIsInUse(t *testing.T) {
@@ -129,9 +120,7 @@ func TestOfWhatIsMadeHereNoAddressIsInUse(t *testing.T) {
 			b.tells(tells)
 			b.audit(t)
 			b.apply(t, create("o"), createSubnetIn(plan.Ref{Creator: 1}, "o", "10.0.0.0/24"))
-			if got := b.used(t, "o"); got != "0" {
-				t.Errorf("%s are in use, want 0", got)
-			}
+			expect.Equal(t, "0", b.used(t, "o"), "addresses in use")
 			b.takeMoved()
 			b.audit(t)
 			if got, moved := b.used(t, "o"), b.takeMoved(); got != "0" || len(moved) > 0 {
@@ -147,18 +136,12 @@ func TestTheCloudsOwnCountComesFirst(t *testing.T) {
 	b.putPortIn("p", "sub-a")
 	b.tells(map[string]int{"sub-a": 5})
 	b.audit(t)
-	if got := b.used(t, "o"); got != "5" {
-		t.Errorf("%s are in use, want 5, as the cloud says", got)
-	}
+	expect.Equal(t, "5", b.used(t, "o"), "addresses in use")
 	b.takeMoved()
 	b.tells(nil)
 	b.audit(t)
-	if got := b.used(t, "o"); got != "1" {
-		t.Errorf("%s are in use after the cloud stopped counting, want 1, the project's port", got)
-	}
-	if diff := cmp.Diff([]string{"o"}, b.takeMoved()); diff != "" {
-		t.Errorf("moved (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, "1", b.used(t, "o"), "addresses in use after the cloud stopped counting")
+	expect.Equal(t, []string{"o"}, b.takeMoved(), "moved")
 }
 
 func TestACountThatFailsLeavesTheLastOne(t *testing.T) {
@@ -190,9 +173,7 @@ func TestANetworkThatIsReadByItselfIsCounted(t *testing.T) {
 	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.used(t, "o"); got != "1" {
-		t.Errorf("%s are in use, want 1", got)
-	}
+	expect.Equal(t, "1", b.used(t, "o"), "addresses in use")
 }
 
 func TestWhatIsShownOfOthersIsCounted(t *testing.T) {
@@ -217,22 +198,16 @@ func TestWhatIsShownOfOthersIsCounted(t *testing.T) {
 		b.put("f", "nobody's")
 		b.putPortIn("p", "sub-f")
 		b.audit(t)
-		if got := shown(t, b); got != "1" {
-			t.Errorf("%s are in use, want 1", got)
-		}
+		expect.Equal(t, "1", shown(t, b), "addresses in use")
 	})
 	t.Run("or by the cloud, which is asked though nothing is held", func(t *testing.T) {
 		b := newBench(t, Options{})
 		b.put("f", "nobody's")
 		b.tells(map[string]int{"sub-f": 7})
 		b.audit(t)
-		if got := shown(t, b); got != "0" {
-			t.Errorf("%s are in use before the cloud was asked, want 0, the project's ports", got)
-		}
+		expect.Equal(t, "0", shown(t, b), "addresses in use before the cloud was asked")
 		b.audit(t)
-		if got := shown(t, b); got != "7" {
-			t.Errorf("%s are in use, want 7", got)
-		}
+		expect.Equal(t, "7", shown(t, b), "addresses in use")
 	})
 }
 
@@ -249,17 +224,11 @@ func TestCountsAreOfOneProject(t *testing.T) {
 		observed := func() []plan.ObservedNetwork {
 			t.Helper()
 			observed, err := i.Observed(t.Context(), ownerOf("o"), time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			return observed.Networks
 		}
-		if err := i.Audit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := usedIn(t, observed()...); got != "3" {
-			t.Errorf("%s are in use, want 3", got)
-		}
+		expect.NoError(t, i.Audit(t.Context()))
+		expect.Equal(t, "3", usedIn(t, observed()...), "addresses in use")
 		elapse(time.Minute)
 		move()
 		n.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
@@ -272,8 +241,6 @@ func TestCountsAreOfOneProject(t *testing.T) {
 		if err := i.Audit(t.Context()); client.KindOf(err) != client.Transient {
 			t.Fatalf("the audit's error is %v", err)
 		}
-		if got := usedIn(t, observed()...); got != "0" {
-			t.Errorf("%s are in use by the count of the former project, want 0", got)
-		}
+		expect.Equal(t, "0", usedIn(t, observed()...), "addresses in use by the count of the former project")
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestABindingThatFailsIsNone(t *testing.T) {
@@ -56,9 +57,7 @@ func hostOf(t *testing.T, admin *client.Cloud, id string) string {
 	t.Helper()
 	w, err := client.Get[wireHost](t.Context(), admin, "get port", portKind.Collection,
 		[]string{"id", "binding:host_id"}, id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return w.Host
 }
 
@@ -75,12 +74,8 @@ func TestBindNeedsTheRight(t *testing.T) {
 	if err := (Binder{Inventory: i}).Bind(t.Context(), owner, id, "node1"); !client.IsKind(err, client.Forbidden) {
 		t.Errorf("a member binds: %v, want Forbidden", err)
 	}
-	if err := (Binder{Inventory: i, As: admin}).Bind(t.Context(), owner, id, "node1"); err != nil {
-		t.Fatal(err)
-	}
-	if host := hostOf(t, admin, id); host != "node1" {
-		t.Errorf("the port is on host %q", host)
-	}
+	expect.NoError(t, (Binder{Inventory: i, As: admin}).Bind(t.Context(), owner, id, "node1"))
+	expect.Equal(t, "node1", hostOf(t, admin, id), "the port's host")
 	// The Inventory knows the new revision: the next conditional write of the port succeeds at once.
 	held, _ := i.ports.get(id)
 	spec := plan.PortSpec{Owner: owner, Name: "renamed", NetworkID: held.NetworkID, Addresses: held.Addresses}
@@ -101,9 +96,7 @@ func TestBindChangesNoPortOfOthers(t *testing.T) {
 	if err := (Binder{Inventory: i, As: admin}).Bind(t.Context(), other, id, "node1"); err == nil {
 		t.Error("a port was bound on the word of a user's cloud")
 	}
-	if host := hostOf(t, admin, id); host != "" {
-		t.Errorf("the port is on host %q", host)
-	}
+	expect.Equal(t, "", hostOf(t, admin, id), "the port's host")
 	_, elsewhere := cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	i.ports.edit(id, func(p *plan.ObservedPort) { p.Description = owner.Marker() })
 	if err := (Binder{Inventory: i, As: elsewhere}).Bind(t.Context(), owner, id, "node1"); !client.IsKind(err, client.Invalid) {
@@ -116,9 +109,7 @@ func TestBindChangesNoPortOfOthers(t *testing.T) {
 func TestAPortOfAnotherProjectsListIsNotBound(t *testing.T) {
 	i, admin, owner, id := boundPort(t, "a-namespace")
 	here, err := i.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	b := Binder{Inventory: i}
 	if err := b.Bind(client.Within(t.Context(), here), owner, id, "node1"); !client.IsKind(err, client.Forbidden) {
 		t.Errorf("in the project of the list: %v, want Neutron's own Forbidden", err)
@@ -138,9 +129,7 @@ func TestAPortOfAnotherProjectsListIsNotBound(t *testing.T) {
 	if _, err := b.AddSubport(client.Within(t.Context(), here), owner, id, Parent{MAC: "fa:16:3e:00:00:01"}); !unsent(err) {
 		t.Errorf("in a trunk: %v, want it not sent", err)
 	}
-	if host := hostOf(t, admin, id); host != "" {
-		t.Errorf("the port is on host %q", host)
-	}
+	expect.Equal(t, "", hostOf(t, admin, id), "the port's host")
 }
 
 // newTrunk makes a trunk in Neutron, and returns its parent.
@@ -149,9 +138,7 @@ func newTrunk(t *testing.T, i *Inventory, network string) Parent {
 	parent := byHand(t, i.cloud, http.MethodPost, "ports", "port", map[string]any{"network_id": network})
 	byHand(t, i.cloud, http.MethodPost, "trunks", "trunk", map[string]any{"port_id": parent})
 	w, err := portKind.get(t.Context(), i.access, parent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return Parent{PortID: parent, MAC: w.MAC}
 }
 
@@ -194,9 +181,7 @@ func TestAPortIsASubportOfItsNodesTrunk(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := b.RemoveSubport(t.Context(), owner, id, trunks...); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, b.RemoveSubport(t.Context(), owner, id, trunks...))
 		}
 	}
 	if vlan, err := add(other); vlan != 1 || err != nil {
@@ -311,9 +296,7 @@ func TestFreeVLAN(t *testing.T) {
 		"all are used":           {full, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := c.trunk.freeVLAN(); got != c.want {
-				t.Errorf("VLAN %d, want %d", got, c.want)
-			}
+			expect.Equal(t, c.want, c.trunk.freeVLAN(), "the VLAN")
 		})
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func deleteNetwork(id string) plan.Step {
@@ -106,18 +105,12 @@ func TestBlockersAreOnePageOfPortsThatNeutronWouldNotRemoveItself(t *testing.T) 
 		return []Blocker{{ID: "p1", DeviceOwner: "network:dhcp"}, server, {ID: "p3"}, {ID: "p4"}}
 	})
 	got, err := b.Blockers(t.Context(), deleteNetwork("net"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(Blockers{Ports: []Blocker{server}, Further: true}, got); diff != "" {
-		t.Errorf("in the way of the network (-want +got):\n%s", diff)
-	}
+	expect.NoError(t, err)
+	expect.Equal(t, Blockers{Ports: []Blocker{server}, Further: true}, got, "in the way of the network")
 	_, err = b.Blockers(t.Context(), plan.Step{
 		Action: plan.DeleteSubnet, Ref: plan.Ref{ID: "sub-net"}, NetworkRef: plan.Ref{ID: "net"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if none, err := b.Blockers(t.Context(), deletePort("p", 1)); err != nil || len(none.Ports) > 0 {
 		t.Errorf("in the way of a port: %v, %v", none, err)
 	}
@@ -128,9 +121,7 @@ func TestBlockersAreOnePageOfPortsThatNeutronWouldNotRemoveItself(t *testing.T) 
 	}
 	ofSubnet := url.Values{"fixed_ips": {"subnet_id=sub-net"}}
 	maps.Copy(ofSubnet, common)
-	if diff := cmp.Diff([]url.Values{common, ofSubnet}, asked()); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []url.Values{common, ofSubnet}, asked(), "asked")
 }
 
 func TestAListOfBlockersThatFailsIsNotNone(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // The other subnet on a router may be another namespace's: the message names only the own one.
@@ -24,9 +25,7 @@ func TestASubnetThatOverlapsOnASharedRouterIsNamedWithoutTheOther(t *testing.T) 
 	change, err := plan.Network(plan.Spec{
 		Owner: e.owner, Name: "mine", Subnets: []plan.Subnet{own}, Router: &plan.RouterSpec{Existing: router},
 	}, e.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, err = e.Apply(t.Context(), change)
 	want := `subnet 10.0.0.0/16 of network "mine" overlaps a subnet of another network, which is on router ` + router
 	if !client.IsKind(err, client.Invalid) || !strings.Contains(err.Error(), want) ||

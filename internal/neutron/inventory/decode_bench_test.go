@@ -8,6 +8,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // pageOf is an answer with a page of so many resources, as Neutron writes one, and their number.
@@ -52,19 +53,13 @@ func pageOf(resources string, n int) []byte {
 func decoded[W, T any](tb testing.TB, resources string, text []byte, observed func(W) (T, error)) []T {
 	tb.Helper()
 	var answer map[string]json.RawMessage
-	if err := json.Unmarshal(text, &answer); err != nil {
-		tb.Fatal(err)
-	}
+	expect.NoError(tb, json.Unmarshal(text, &answer))
 	var page []W
-	if err := json.Unmarshal(answer[resources], &page); err != nil {
-		tb.Fatal(err)
-	}
+	expect.NoError(tb, json.Unmarshal(answer[resources], &page))
 	all := make([]T, len(page))
 	for i, w := range page {
 		one, err := observed(w)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		expect.NoError(tb, err)
 		all[i] = one
 	}
 	return all
@@ -121,9 +116,7 @@ func TestBytesHeld(t *testing.T) {
 			subnets := decoded(t, "subnets", pageOf("subnets", n), itself[wireSubnet])
 			for at, w := range decoded(t, "networks", pageOf("networks", n), itself[wireNetwork]) {
 				observed, err := assemble(w, subnets[at:at+1])
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				listed[w.ID] = observed
 			}
 			i.networks.takeIn(listed, 0, map[string]bool{})

@@ -12,6 +12,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -184,9 +185,7 @@ func TestAnAdministratorFindsNothingOfOtherProjects(t *testing.T) {
 			answer(w, http.StatusOK, `{"policies": `+list(project)+`, "subnetpools": `+list(project)+`}`)
 		}, client.Options{})
 		identity, err := cloud.Identity(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		project = identity.ProjectID
 		i := New(cloud, cluster, Options{})
 		for text, want := range map[string]string{"own": "own", "all": "all", "theirs": ""} {

@@ -9,6 +9,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const (
@@ -85,9 +86,7 @@ func TestPortsOfOtherObjectsAreNotNamed(t *testing.T) {
 		return true
 	})
 	found, err := b.Blockers(t.Context(), plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "a"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	text := found.String()
 	if strings.Contains(text, "secret") || strings.Contains(text, theirsID) ||
 		!strings.Contains(text, "a port of another object") || !strings.Contains(text, mineID) {

@@ -7,6 +7,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client/clienttest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -40,14 +41,10 @@ func newFakeCloud(t testing.TB, neutron http.HandlerFunc) *fakeCloud {
 func (f *fakeCloud) credentials() client.Credentials {
 	f.t.Helper()
 	here, err := client.NewConfinement([]string{f.URL}, client.Credentials{}, false)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	expect.NoError(f.t, err)
 	secret := map[string][]byte{client.SecretClouds: []byte(f.CloudsYAML())}
 	credentials, err := client.SecretCredentials("test", secret, "", here)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	expect.NoError(f.t, err)
 	return credentials
 }
 

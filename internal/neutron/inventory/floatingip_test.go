@@ -10,6 +10,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // floats is a cloud with external networks, and the spec of a port with a floating IP of the first. The port has two
@@ -142,9 +143,7 @@ func TestFloatingIPOfOthersStays(t *testing.T) {
 	f.change(id, map[string]any{"description": "mine", "port_id": nil})
 	f.spec.Retain = true
 	change, err := f.planOf(f.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, step := range change {
 		if step.Action == plan.UpdateFloatingIP {
 			if done, err := f.Apply(t.Context(), plan.Change{step}); !client.IsConflict(err) || len(done) > 0 {
@@ -153,9 +152,7 @@ func TestFloatingIPOfOthersStays(t *testing.T) {
 		}
 	}
 	deletion, err := plan.Delete(f.port, plan.Observed{FloatingIPs: f.observed().FloatingIPs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if done, err := f.Apply(t.Context(), deletion); len(done) > 0 {
 		t.Errorf("it was deleted: %v, %v", done, err)
 	}
@@ -167,9 +164,7 @@ func TestAFloatingIPStaysWithAPortThatSomebodyTakes(t *testing.T) {
 	f.apply(f.planOf(f.observed()))
 	was := f.observed()
 	deletion, err := plan.Delete(f.port, was)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	f.byHand(http.MethodPut, portKind.Path(was.Ports[0].ID), "port", map[string]any{"device_id": "vm", "device_owner": "compute:nova"})
 	if done, err := f.Apply(t.Context(), deletion); !client.IsConflict(err) || len(done) > 0 {
 		t.Errorf("%s, %v, want a conflict before anything goes", done, err)
@@ -210,13 +205,9 @@ func TestWhatAPortLeavesGoesByItsMarker(t *testing.T) {
 func (f *floats) live(id string) plan.ObservedFloatingIP {
 	f.t.Helper()
 	w, err := client.Get[wireFloatingIP](f.t.Context(), f.cloud, "get", floatingIPAPI, floatingKind.fields, id)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	expect.NoError(f.t, err)
 	o, err := w.observed()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	expect.NoError(f.t, err)
 	return o
 }
 
@@ -247,9 +238,7 @@ func TestFloatingIPKeepsWhatAStepDoesNotChange(t *testing.T) {
 	id := f.observed().FloatingIPs[0].ID
 	f.spec.Retain = true
 	change, err := f.planOf(f.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	policy := f.byHand(http.MethodPost, "qos/policies", "policy", map[string]any{"name": "gold"})
 	f.change(id, map[string]any{"qos_policy_id": policy, "port_id": nil})
 	if _, err := f.Apply(t.Context(), change); err != nil {
@@ -267,9 +256,7 @@ func TestOurOwnFloatingIPIsNotSomebodyElses(t *testing.T) {
 	f.apply(f.planOf(f.observed()))
 	f.spec.FloatingNetwork = f.outside[0]
 	change, err := f.planOf(f.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	port := f.observed().Ports[0]
 	f.byHand(http.MethodPost, "floatingips", "floatingip", map[string]any{
 		"floating_network_id": f.outside[0], "port_id": port.ID, "description": f.port.Marker(),
@@ -313,9 +300,7 @@ func TestWhyThereIsNoFloatingIP(t *testing.T) {
 func (f *floats) refused(t *testing.T, says string, kind client.Kind) {
 	t.Helper()
 	change, err := f.planOf(f.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, err = f.Apply(t.Context(), change)
 	again, planErr := f.planOf(f.observed())
 	if planErr != nil {

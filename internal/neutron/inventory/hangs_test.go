@@ -11,6 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -148,9 +149,7 @@ func TestAListThatHangsIsOneCall(t *testing.T) {
 			go func() { _ = b.Audit(t.Context()) }()
 		}
 		elapse(client.DefaultTimeout / 2)
-		if calls := b.neutron.count("GET routers"); calls != 1 {
-			t.Errorf("%d calls", calls)
-		}
+		expect.Equal(t, 1, b.neutron.count("GET routers"), "calls")
 	})
 }
 
@@ -185,9 +184,7 @@ func TestAddressesAreCountedThoughAnotherListFails(t *testing.T) {
 				}
 			}
 			o, err := b.Observed(t.Context(), ownerOf("o"), time.Time{}, plan.KindNetwork)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if got, want := usedIn(t, o.Networks...), fmt.Sprint(used); got != want {
 				t.Errorf("%s are in use, want %s", got, want)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // putPort is what Neutron already has: a port with one address.
@@ -30,9 +31,7 @@ func (b *bench) putPort(id, description string) {
 func (b *bench) observedPorts(t *testing.T, object string) []plan.ObservedPort {
 	t.Helper()
 	o, err := b.Observed(t.Context(), ownerOf(object), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	slices.SortFunc(o.Ports, func(a, b plan.ObservedPort) int { return strings.Compare(a.Name, b.Name) })
 	return o.Ports
 }
@@ -78,13 +77,9 @@ func TestPortsAreObservedBesideNetworks(t *testing.T) {
 	})
 	b.audit(t)
 	o, err := b.Observed(t.Context(), ownerOf("o"), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := []plan.Resource{networkOf("a"), portOf("p4")}
-	if diff := cmp.Diff(want, o.Resources()); diff != "" {
-		t.Errorf("observed (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, o.Resources(), "observed")
 	attributes := plan.PortAttributes{
 		Name: "p", Description: ownerOf("o").Marker(), AdminStateUp: true, MAC: "fa:16:3e:00:00:01",
 		Addresses:      []plan.PortAddress{{SubnetID: "s", Address: netip.MustParseAddr("10.0.0.9")}},

@@ -19,6 +19,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -82,17 +83,13 @@ func (b *bench) put(id, description string) {
 
 func (b *bench) audit(t *testing.T) {
 	t.Helper()
-	if err := b.Audit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Audit(t.Context()))
 }
 
 func (b *bench) apply(t *testing.T, steps ...plan.Step) plan.Change {
 	t.Helper()
 	done, err := b.Apply(t.Context(), steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return done
 }
 
@@ -100,9 +97,7 @@ func (b *bench) apply(t *testing.T, steps ...plan.Step) plan.Change {
 func (b *bench) observed(t *testing.T, object string) []plan.ObservedNetwork {
 	t.Helper()
 	o, err := b.Observed(t.Context(), ownerOf(object), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return o.Networks
 }
 
@@ -157,9 +152,7 @@ func TestSubnetOfAnotherProjectOnOurNetworkIsSeen(t *testing.T) {
 		b.neutron.projects["theirs"] = "project-2"
 	})
 	b.audit(t)
-	if diff := cmp.Diff([]string{"10.0.0.0/24", "10.7.0.0/24"}, cidrs(b.observed(t, "o"))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []string{"10.0.0.0/24", "10.7.0.0/24"}, cidrs(b.observed(t, "o")), "CIDRs")
 }
 
 func TestASubnetThatNoListShowsIsAskedForByItsID(t *testing.T) {
@@ -174,15 +167,11 @@ func TestASubnetThatNoListShowsIsAskedForByItsID(t *testing.T) {
 	})
 	want := []string{"10.0.0.0/24"}
 	b.audit(t)
-	if diff := cmp.Diff(want, cidrs(b.observed(t, "o"))); diff != "" {
-		t.Errorf("after an audit (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, cidrs(b.observed(t, "o")), "after an audit")
 	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, cidrs(b.observed(t, "o"))); diff != "" {
-		t.Errorf("after a read of the network (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, cidrs(b.observed(t, "o")), "after a read of the network")
 }
 
 func TestASubnetThatTheCredentialsMayNotSeeHoldsUpNothing(t *testing.T) {
@@ -203,9 +192,7 @@ func TestASubnetThatTheCredentialsMayNotSeeHoldsUpNothing(t *testing.T) {
 		return true
 	})
 	b.audit(t)
-	if diff := cmp.Diff([]string{"10.0.0.0/24"}, cidrs(b.observed(t, "o"))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []string{"10.0.0.0/24"}, cidrs(b.observed(t, "o")), "CIDRs")
 }
 
 func TestFindReadsWhatBearsTheMarkerThoughNoListOfAllShowsIt(t *testing.T) {
@@ -239,12 +226,8 @@ func TestFindReadsWhatBearsTheMarkerThoughNoListOfAllShowsIt(t *testing.T) {
 			t.Errorf("finding the %s of %s: %t, %v, want %t", find.of, find.object, found, err, find.found)
 		}
 	}
-	if diff := cmp.Diff([]string{"n", "m", "p", "p"}, names); diff != "" {
-		t.Errorf("names that were asked for (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"o: n [10.0.0.0/24]", "o-p: p"}, b.names(t, "o", "o-p", "o-q")); diff != "" {
-		t.Errorf("what is held (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []string{"n", "m", "p", "p"}, names, "names that were asked for")
+	expect.Equal(t, []string{"o: n [10.0.0.0/24]", "o-p: p"}, b.names(t, "o", "o-p", "o-q"), "what is held")
 }
 
 func TestAFindThatFailsIsNotNothing(t *testing.T) {
@@ -337,14 +320,10 @@ func TestAllWhoWaitShareOneListAndLaterOnesGetAnother(t *testing.T) {
 			group.Go(func() { observe(later) })
 		}
 		group.Wait()
-		if got := n.count("GET networks"); got != 2 {
-			t.Errorf("%d lists, want 2", got)
-		}
+		expect.Equal(t, 2, n.count("GET networks"), "lists")
 		observe(later)
 		observe(time.Time{})
-		if got := n.count("GET networks"); got != 2 {
-			t.Errorf("%d lists after the fact, want 2", got)
-		}
+		expect.Equal(t, 2, n.count("GET networks"), "lists after the fact")
 
 		// A waiter that leaves does not end the list for the others.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -353,9 +332,7 @@ func TestAllWhoWaitShareOneListAndLaterOnesGetAnother(t *testing.T) {
 			t.Errorf("a waiter that left got %v", err)
 		}
 		elapse(time.Minute)
-		if got := n.count("GET networks"); got != 3 {
-			t.Errorf("%d lists, want 3", got)
-		}
+		expect.Equal(t, 3, n.count("GET networks"), "lists")
 	})
 }
 
@@ -373,9 +350,7 @@ func TestMomentInTheFutureIsServedByAListOfNow(t *testing.T) {
 		if _, err := i.Observed(ctx, ownerOf("o"), time.Now().Add(time.Hour)); err != nil {
 			t.Error(err)
 		}
-		if got := n.count("GET networks"); got != 1 {
-			t.Errorf("%d lists, want 1", got)
-		}
+		expect.Equal(t, 1, n.count("GET networks"), "lists")
 	})
 }
 
@@ -402,21 +377,13 @@ func TestCountsThatAreRefusedAreNotAskedForAgainSoon(t *testing.T) {
 				_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
 				i := New(cloud, cluster, Options{})
 				for range 10 {
-					if err := i.Audit(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					expect.NoError(t, i.Audit(t.Context()))
 					elapse(time.Minute)
 				}
-				if got := n.count("GET network-ip-availabilities"); got != 1 {
-					t.Errorf("asked %d times in ten minutes, want once", got)
-				}
+				expect.Equal(t, 1, n.count("GET network-ip-availabilities"), "how often it asked in ten minutes")
 				elapse(availabilityPause)
-				if err := i.Audit(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if got := n.count("GET network-ip-availabilities"); got != 2 {
-					t.Errorf("asked %d times after the pause, want 2", got)
-				}
+				expect.NoError(t, i.Audit(t.Context()))
+				expect.Equal(t, 2, n.count("GET network-ip-availabilities"), "how often it asked, the time after the pause included")
 			})
 		})
 	}
@@ -439,9 +406,7 @@ func TestApplyReturnsWhatWasDone(t *testing.T) {
 	if got := b.observed(t, "o"); len(got) != 1 || got[0].ID != done[0].ID {
 		t.Errorf("what was done before the failure is not held: %v", got)
 	}
-	if got := b.neutron.count("POST networks"); got != 1 {
-		t.Errorf("%d networks were made, want 1: what follows a failure must not be done", got)
-	}
+	expect.Equal(t, 1, b.neutron.count("POST networks"), "networks that were made")
 	b.neutron.setBefore(nil)
 	_, err = b.Apply(t.Context(), plan.Change{{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: done[0].ID}, Revision: 7}})
 	if !client.IsConflict(err) || len(b.observed(t, "o")) != 1 {
@@ -556,9 +521,7 @@ func TestAuditEndsWhenEveryoneWasTold(t *testing.T) {
 			elapse(time.Second)
 			told.Add(1)
 		}})
-		if err := i.Audit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, i.Audit(t.Context()))
 		if told.Load() != 1 {
 			t.Error("the audit ended before its handler was told")
 		}
@@ -604,9 +567,7 @@ func (b *bench) during(t *testing.T, path string, read func() error, do func()) 
 	<-reached
 	do()
 	close(release)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, <-ended)
 }
 
 // A list has read what comes before its path when the write comes, and not the rest.
@@ -668,9 +629,7 @@ func TestOwnWritesDuringAReadAreNotUndone(t *testing.T) {
 				b.takeMoved()
 				b.during(t, path, func() error { return read(b) }, func() { b.apply(t, test.write...) })
 				for _, when := range []string{"what began before the write", "the next list"} {
-					if diff := cmp.Diff(test.want, b.names(t, "new", "o", "other")); diff != "" {
-						t.Errorf("after %s (-want +got):\n%s", when, diff)
-					}
+					expect.Equal(t, test.want, b.names(t, "new", "o", "other"), "after %s", when)
 					b.audit(t)
 				}
 				if moved := b.takeMoved(); len(moved) > 0 {
@@ -724,9 +683,7 @@ func TestMovedTellsExactlyWhoMoved(t *testing.T) {
 	} {
 		b.neutron.change(step.change)
 		b.audit(t)
-		if diff := cmp.Diff(step.want, b.takeMoved()); diff != "" {
-			t.Errorf("%s: moved (-want +got):\n%s", step.name, diff)
-		}
+		expect.Equal(t, step.want, b.takeMoved(), "%s: moved", step.name)
 	}
 	if got := b.audits[len(b.audits)-1]; got.Moved != 1 || got.Networks != len(b.networks.held) || got.Err != nil {
 		t.Errorf("the last audit says %+v", got)
@@ -797,9 +754,7 @@ func TestAddressCountsAreKept(t *testing.T) {
 		Action: plan.UpdateSubnet, Ref: plan.Ref{ID: "sub-a"}, NetworkRef: plan.Ref{ID: "a"}, SubnetName: "s",
 		Differences: []plan.Difference{{Field: plan.FieldName}},
 	})
-	if got := b.used(t, "o"); got != "2" {
-		t.Errorf("an update of the subnet lost its counts: %s", got)
-	}
+	expect.Equal(t, "2", b.used(t, "o"), "the count after an update of the subnet")
 	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil || b.used(t, "o") != "2" {
 		t.Errorf("a reread lost the counts: %s, %v", b.used(t, "o"), err)
 	}

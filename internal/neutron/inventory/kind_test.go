@@ -13,6 +13,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // fuzzDecode holds that no page of a collection makes the decoder panic, and that what it takes in can be written back.
@@ -107,9 +108,7 @@ func differs(fields ...string) (all []plan.Difference) {
 func encode(t *testing.T, body map[string]any) []byte {
 	t.Helper()
 	content, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return content
 }
 
@@ -244,9 +243,7 @@ func TestPortsAreReadInCanonicalForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w wirePort
-			if err := json.Unmarshal([]byte("{"+test.content+"}"), &w); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, json.Unmarshal([]byte("{"+test.content+"}"), &w))
 			got, err := w.observed()
 			if test.err != "" {
 				if err == nil || err.Error() != test.err {
@@ -442,9 +439,7 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, string(encode(t, test.body))); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			expect.Equal(t, test.want, string(encode(t, test.body)), "the body")
 		})
 	}
 }

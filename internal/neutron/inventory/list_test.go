@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestListsAskForTheProjectAndWhatIsRead(t *testing.T) {
@@ -39,15 +38,11 @@ func TestListsAskForTheProjectAndWhatIsRead(t *testing.T) {
 				got.Store(r.URL.Query())
 				answer(w, http.StatusOK, `{"networks": [], "subnets": [], "ports": []}`)
 			})
-			if err := test.list(New(f.cloud(client.Options{PageSize: 7}), cluster, Options{})); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, test.list(New(f.cloud(client.Options{PageSize: 7}), cluster, Options{})))
 			test.want.Set("limit", "7")
 			test.want.Set("sort_key", "id")
 			test.want.Set("sort_dir", "asc")
-			if diff := cmp.Diff(test.want, got.Load()); diff != "" {
-				t.Errorf("query (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, test.want, got.Load(), "query")
 		})
 	}
 }

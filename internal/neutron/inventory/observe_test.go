@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // owners are those that are known, and when the list began that showed them.
@@ -44,23 +45,17 @@ func TestOwnersAreThoseWhoseMarkersAreBorne(t *testing.T) {
 		"port":    {plan.KindPort: {"port-2"}},
 	}
 	was, first := b.owners(t)
-	if diff := cmp.Diff(want, was); diff != "" {
-		t.Errorf("owners (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, was, "owners")
 
 	// What is done here is known at once, and is no list.
 	n := b.observed(t, "network")[0]
 	b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: n.ID}, Revision: n.Revision}, deletePort("port-2", 1))
 	now, again := b.owners(t)
-	if diff := cmp.Diff(map[string]Holdings{"both": want["both"]}, now); diff != "" {
-		t.Errorf("owners after deletions (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, map[string]Holdings{"both": want["both"]}, now, "owners after deletions")
 	if !again.Equal(first) {
 		t.Errorf("a write passes for a list: %s, before %s", again, first)
 	}
-	if diff := cmp.Diff(want, was); diff != "" {
-		t.Errorf("an answer that was given was changed (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, want, was, "an answer that was given was changed")
 	b.audit(t)
 	if _, later := b.owners(t); !later.After(first) {
 		t.Errorf("the list of %s is followed by one of %s", first, later)
@@ -93,9 +88,7 @@ func TestOneListOfAKindIsNoTwoAuditsOfOwners(t *testing.T) {
 					t.Errorf("an audit without %s passes for one; owners (-before +after):\n%s", fails, diff)
 				}
 				b.neutron.setBefore(nil)
-				if err := b.auditSince(t.Context(), began); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, b.auditSince(t.Context(), began))
 				if _, is = b.owners(t); !is.After(was) {
 					t.Error("the list that was missing makes no audit of the others")
 				}

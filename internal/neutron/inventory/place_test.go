@@ -14,14 +14,13 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestAPortIsLocated(t *testing.T) {
 	i, admin, owner, id := boundPort(t, "")
 	b := Binder{Inventory: i, As: admin}
-	if err := b.Bind(t.Context(), owner, id, "node1"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Bind(t.Context(), owner, id, "node1"))
 	put := func(body map[string]any) {
 		t.Helper()
 		byHand(t, admin, http.MethodPut, portKind.Path(id), "port", body)
@@ -116,9 +115,7 @@ func TestManyPortsAreLocatedByFewCalls(t *testing.T) {
 		answers <- nil
 		answers <- errors.New("the cloud is away")
 		all.Wait()
-		if n := len(failed); n != 1+5 {
-			t.Errorf("%d callers failed, want the one that left, and those of the last call", n)
-		}
+		expect.Equal(t, 1+5, len(failed), "callers that failed, the one that left and those of the last call")
 	})
 }
 
@@ -158,14 +155,10 @@ func TestABoundPortIsDeletedAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i, admin, owner, id := boundPort(t, "")
-			if err := (Binder{Inventory: i, As: admin}).Bind(t.Context(), owner, id, "node1"); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, (Binder{Inventory: i, As: admin}).Bind(t.Context(), owner, id, "node1"))
 			e := emulated{Inventory: i, t: t, owner: owner}
 			change, err := plan.Delete(owner, e.observed())
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			byHand(t, admin, http.MethodPut, portKind.Path(id), "port", c.change)
 			if _, err := i.Apply(t.Context(), change); client.IsConflict(err) != c.refused || err != nil && !c.refused {
 				t.Errorf("deleting: %v, want a conflict: %t", err, c.refused)

@@ -6,10 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // twoProjects is an Inventory whose cloud can be made to lead to another project, which has networks of its own.
@@ -20,9 +19,7 @@ func twoProjects(t *testing.T) (n *fakeNeutron, c *client.Cloud, i *Inventory, m
 	return n, c, i, func() {
 		other := endpoint{Interface: "public", Region: "two", RegionID: "two", URL: "http://other.invalid"}
 		f.Set(func() { f.Endpoints = []endpoint{other} })
-		if err := c.Replace(t.Context(), f.credentials()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, c.Replace(t.Context(), f.credentials()))
 	}
 }
 
@@ -30,9 +27,7 @@ func TestWhatWasPlannedForOneProjectIsNotDoneToAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, c, i, move := twoProjects(t)
 		was, err := c.Identity(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		ctx := client.Within(t.Context(), was)
 		owner := plan.Owner{Cluster: cluster, Object: "o"}
 		if _, err := i.Observed(ctx, owner, time.Time{}); err != nil {
@@ -57,16 +52,12 @@ func TestWhatIsHeldOfOneProjectIsNotGivenForAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, c, i, move := twoProjects(t)
 		was, err := c.Identity(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		owner := plan.Owner{Cluster: cluster, Object: "o"}
 		n.change(func() {
 			n.networks["n1"] = &wireNetwork{ID: "n1", Description: owner.Marker(), Created: "2026-01-01T00:00:00Z"}
 		})
-		if err := i.Audit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, i.Audit(t.Context()))
 		move()
 		n.change(func() { delete(n.networks, "n1") })
 		is, err := c.Identity(t.Context())
@@ -74,12 +65,8 @@ func TestWhatIsHeldOfOneProjectIsNotGivenForAnother(t *testing.T) {
 			t.Fatalf("the credentials lead to %v, %v", is, err)
 		}
 		observed, err := i.Observed(client.Within(t.Context(), is), owner, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(plan.Observed{}, observed); diff != "" {
-			t.Errorf("the former project shows through (-want +got):\n%s", diff)
-		}
+		expect.NoError(t, err)
+		expect.Equal(t, plan.Observed{}, observed, "the former project shows through")
 		// And the other way about: the new list says nothing of the former project.
 		if _, err := i.Observed(client.Within(t.Context(), was), owner, time.Time{}); err == nil {
 			t.Error("a list of another project was taken for one of the former")
@@ -105,9 +92,7 @@ func TestAnotherCloudIsNotLeftAloneBecauseTheFormerAskedForIt(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if err := c.Replace(t.Context(), f.credentials()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.Replace(t.Context(), f.credentials()))
 	t.Cleanup(c.Close)
 	if err := create(); err != nil {
 		t.Errorf("got %v", err)

@@ -7,6 +7,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // planned plans a spec, applies it, and holds that nothing is left to do: neither by what the writes left in the
@@ -16,9 +17,7 @@ func (e emulated) planned(spec plan.Spec) {
 	e.apply(plan.Network(spec, e.observed()))
 	for _, source := range []string{"the writes", "a list"} {
 		if source == "a list" {
-			if err := e.Audit(e.t.Context()); err != nil {
-				e.t.Fatal(err)
-			}
+			expect.NoError(e.t, e.Audit(e.t.Context()))
 		}
 		left, err := plan.Network(spec, e.observed())
 		if err != nil || !left.Empty() {
@@ -81,20 +80,14 @@ func TestANetworkThatLostItsMarkerIsNeitherTaggedNorShared(t *testing.T) {
 	e.planned(spec)
 	other := New(e.cloud, e.owner.Cluster, Options{})
 	observed, err := other.Observed(t.Context(), e.owner, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	released, err := other.Apply(t.Context(), plan.Release(e.owner, observed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	held, tagged, shared := e.observed(), spec, spec
 	tagged.Tags, shared.SharedWith = []string{"a"}, []string{"a"}
 	for _, spec := range []plan.Spec{tagged, shared} {
 		change, err := plan.Network(spec, held)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if done, err := e.Apply(t.Context(), change); !client.IsConflict(err) || len(done) > 0 {
 			t.Errorf("%v was done, with %v; want a conflict", done, err)
 		}
@@ -112,9 +105,7 @@ func (e emulated) wantTold(moved *[]string, step plan.Step) {
 	if _, err := other.Apply(e.t.Context(), plan.Change{step}); err != nil {
 		e.t.Fatal(err)
 	}
-	if err := e.Audit(e.t.Context()); err != nil {
-		e.t.Fatal(err)
-	}
+	expect.NoError(e.t, e.Audit(e.t.Context()))
 	if len(*moved) != 1 || (*moved)[0] != e.owner.Object {
 		e.t.Errorf("the audit told of %q, want of the one object", *moved)
 	}
@@ -140,9 +131,7 @@ func TestAnotherSegmentationIDIsFoundByAnAudit(t *testing.T) {
 func TestATenantIsForbiddenWhatIsAnAdministrators(t *testing.T) {
 	e := newEmulated(t, Options{})
 	change, err := plan.Network(plan.Spec{Owner: e.owner, Name: "n", Shared: new(true)}, e.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := e.Apply(t.Context(), change); client.KindOf(err) != client.Forbidden || client.MaybeDone(err) {
 		t.Errorf("%v, want a refusal of kind %s", err, client.Forbidden)
 	}

@@ -16,29 +16,32 @@ import (
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/batch/batchtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // lobby is an Inventory that holds one network of one subnet, and a Neutron that takes nothing but ports on it.
 type lobby struct {
 	*Inventory
-	mu sync.Mutex
-	// takes is how long a call takes; nil for a second. fails is why a call is refused; nil for not.
-	takes func(creates, underway int) time.Duration
-	fails func(names []string) *client.Error
-	// calls are the names of what was asked for, by call.
-	calls [][]string
+	batchtest.Server
 }
 
 // newLobby makes a lobby whose subnet has a pool of so many addresses beyond those that are used.
 func newLobby(t *testing.T, most, free int) *lobby {
 	l := &lobby{}
+	l.Answer = func(body map[string]any) json.RawMessage {
+		made, _ := json.Marshal(map[string]any{
+			"id": body["name"], "network_id": body["network_id"], "created_at": "2026-01-01T00:00:00Z",
+		})
+		return made
+	}
 	_, c := inBubble(t, newFakeNeutron().ServeHTTP, client.Options{})
 	l.Inventory = New(c, cluster, Options{Ports: true})
-	l.queue = batch.New(batch.Options{MaxCalls: most, Post: l.post, Refused: l.refused})
+	l.queue = batch.New(batch.Options{MaxCalls: most, Post: l.Post, Refused: l.refused})
 	// Three quarters of a pool this large are more than the margin, so that the margin is the share.
 	l.holdNetwork("a", free)
 	return l
@@ -63,51 +66,6 @@ func (l *lobby) holdNetwork(id string, free int) {
 	})
 }
 
-func (l *lobby) post(
-	ctx context.Context, op string, _ client.Collection, bodies []map[string]any,
-) ([]json.RawMessage, error) {
-	var names []string
-	for _, body := range bodies {
-		names = append(names, body["name"].(string))
-	}
-	l.mu.Lock()
-	l.calls = append(l.calls, names)
-	takes := time.Second
-	if l.takes != nil {
-		takes = l.takes(len(names), 0)
-	}
-	l.mu.Unlock()
-	select {
-	case <-time.After(takes):
-	case <-ctx.Done():
-		return nil, client.Interrupted(op, ctx.Err())
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fails != nil {
-		if err := l.fails(names); err != nil {
-			return nil, err
-		}
-	}
-	made := make([]json.RawMessage, len(names))
-	for at, body := range bodies {
-		made[at], _ = json.Marshal(map[string]any{
-			"id": body["name"], "network_id": body["network_id"], "created_at": "2026-01-01T00:00:00Z",
-		})
-	}
-	return made, nil
-}
-
-// sizes are those of the calls.
-func (l *lobby) sizes() (sizes []int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, call := range l.calls {
-		sizes = append(sizes, len(call))
-	}
-	return sizes
-}
-
 // portOn is the create of a port on the network of an id.
 func portOn(network, name string) plan.Step {
 	return plan.Step{Action: plan.CreatePort, NetworkRef: plan.Ref{ID: network}, Port: plan.PortAttributes{
@@ -123,28 +81,7 @@ func (l *lobby) createOne(ctx context.Context, name string) error {
 
 // create creates ports at once, and returns the errors by name when all have ended.
 func (l *lobby) create(ctx context.Context, names []string) map[string]error {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	failed := map[string]error{}
-	for _, name := range names {
-		wg.Go(func() {
-			if err := l.createOne(ctx, name); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed[name] = err
-			}
-		})
-	}
-	wg.Wait()
-	synctest.Wait()
-	return failed
-}
-
-func names(prefix string, count int) (names []string) {
-	for at := range count {
-		names = append(names, fmt.Sprint(prefix, at))
-	}
-	return names
+	return batchtest.AtOnce(names, func(name string) error { return l.createOne(ctx, name) })
 }
 
 // TestWhichPortsGoTogether holds by which subnets and addresses ports go in bulk.
@@ -231,9 +168,7 @@ func TestAListThatBeganBeforeAPortDoesNotCountIt(t *testing.T) {
 	before := left()
 	enter := func() func() {
 		_, left, err := l.enterRoom(t.Context(), "create port", drawOf(portOn("a", "p")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return func() { left(nil) }
 	}
 	enter()() // before the list
@@ -241,13 +176,9 @@ func TestAListThatBeganBeforeAPortDoesNotCountIt(t *testing.T) {
 	l.room.listBegins()
 	underway()
 	enter()() // since it began
-	if got := left(); got != before-3 {
-		t.Errorf("%d are left of %d after three were asked for", got, before)
-	}
+	expect.Equal(t, before-3, left(), "left of %d after three were asked for", before)
 	l.room.listEnds(true)
-	if got := left(); got != before-2 {
-		t.Errorf("%d are left of %d, want two less: the list may not have counted what was under way", got, before)
-	}
+	expect.Equal(t, before-2, left(), "left of %d: the list may not have counted what was under way", before)
 	l.room.listBegins()
 	l.room.listEnds(true)
 	if got := left(); got != before {
@@ -274,27 +205,27 @@ func TestABulkThatIsRefusedAtThePriceOfAddressesIsTheLastOnItsNetwork(t *testing
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLobby(t, 1, 1000)
-				l.fails = func(names []string) *client.Error {
+				l.Fails = func(names []string) *client.Error {
 					if len(names) > 1 {
 						return test.err
 					}
 					return nil
 				}
 				bulks := func() (count int) {
-					for _, size := range l.sizes() {
+					for _, size := range l.Sizes() {
 						if size > 1 {
 							count++
 						}
 					}
-					l.calls = nil
+					l.Calls = nil
 					return count
 				}
-				l.create(t.Context(), names("a", 30))
+				l.create(t.Context(), batchtest.Numbered("a", 30))
 				if got := bulks(); got == 0 || got > test.first {
 					t.Errorf("%d bulks, want 1 to %d", got, test.first)
 				}
 				elapse(2 * time.Minute)
-				l.create(t.Context(), names("later", 30))
+				l.create(t.Context(), batchtest.Numbered("later", 30))
 				if got := bulks(); (got > 0) != test.then {
 					t.Errorf("%d bulks two minutes later, want some: %t", got, test.then)
 				}
@@ -313,13 +244,13 @@ type filling struct {
 func newFilling(t *testing.T, most, free int, single, bulk time.Duration) *filling {
 	f := &filling{free: free}
 	f.lobby = newLobby(t, most, free)
-	f.takes = func(creates, _ int) time.Duration {
+	f.Takes = func(creates, _ int) time.Duration {
 		if creates > 1 {
 			return bulk
 		}
 		return single
 	}
-	f.fails = func(names []string) *client.Error {
+	f.Fails = func(names []string) *client.Error {
 		if len(names) <= f.free {
 			f.free -= len(names)
 			return nil
@@ -372,11 +303,11 @@ func TestPortsThatGoAloneLeaveABulkWhatItCountsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The bulk is under way for longer than it keeps others from being sent.
 		f := newFilling(t, 16, 70, time.Millisecond, time.Minute)
-		failed := f.create(t.Context(), names("a", 150))
+		failed := f.create(t.Context(), batchtest.Numbered("a", 150))
 		if f.lacking > 0 || len(failed) != 150-70 {
 			t.Errorf("%d ports of 150 failed for 70 addresses, and %d bulks", len(failed), f.lacking)
 		}
-		if slices.Max(f.sizes()) == 1 {
+		if slices.Max(f.Sizes()) == 1 {
 			t.Error("no ports went together")
 		}
 	})
@@ -430,9 +361,7 @@ func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 	}, nil)
 	const room, wanted = 100, 130
 	inventory := New(tenant, "c", Options{Ports: true})
-	if err := inventory.Audit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, inventory.Audit(t.Context()))
 	marker := plan.Owner{Cluster: "c", Object: "n"}.Marker()
 	done, err := inventory.Apply(t.Context(), plan.Change{
 		{Action: plan.CreateNetwork, Attributes: plan.Attributes{Name: "n", Description: marker}},
@@ -441,9 +370,7 @@ func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 			Pools: []plan.Range{{Start: netip.MustParseAddr("10.0.0.101"), End: netip.MustParseAddr("10.0.0.200")}},
 		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	id, subnet := done[0].ID, done[1].ID
 	var wg sync.WaitGroup
 	made := map[netip.Addr]bool{}

@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // routedSpec is a network with a subnet of each family and a router of its own.
@@ -112,9 +111,7 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 			other := spec
 			other.Router = &plan.RouterSpec{HA: new(!*kind.HA), Routes: kind.Routes}
 			change, err := plan.Network(other, e.observed())
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if _, err := e.Apply(t.Context(), change); !client.IsKind(err, client.Invalid) ||
 				!strings.Contains(err.Error(), "set router admin_state_up to False") {
 				t.Errorf("a router that is on becomes another kind: %v", err)
@@ -125,9 +122,7 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 			for _, fields := range []map[string]any{{"admin_state_up": false}, {"ha": !*kind.HA}} {
 				e.byHand(http.MethodPut, routerKind.Path(held.ID), routerKind.One, fields)
 			}
-			if err := e.Audit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, e.Audit(t.Context()))
 			e.planned(spec)
 			e.apply(plan.Delete(e.owner, e.observed()))
 			e.requireGone()
@@ -179,9 +174,7 @@ func TestASubnetThatNoRouterMayServeIsNamed(t *testing.T) {
 	told := map[string]bool{}
 	for attempt := range 3 {
 		change, err := planOf(e.observed())
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if attempt > 0 && (len(change) != 1 || change[0].Action != plan.AttachInterface) {
 			t.Errorf("attempt %d has more to do than to attach the interface:\n%s", attempt, change)
 		}
@@ -190,9 +183,7 @@ func TestASubnetThatNoRouterMayServeIsNamed(t *testing.T) {
 			t.Fatalf("attempt %d: %v, want it refused: %s", attempt, err, want)
 		}
 		told[err.Error()] = true
-		if err := e.Audit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, e.Audit(t.Context()))
 	}
 	if len(told) != 1 {
 		t.Errorf("the attempts tell of it in several ways: %v", slices.Sorted(maps.Keys(told)))
@@ -220,9 +211,7 @@ func TestWhoHasTheGatewaysAddressIsNamed(t *testing.T) {
 	e.apply(plan.Change{foreign}, nil)
 	spec.Router = &plan.RouterSpec{}
 	change, err := plan.Network(spec, e.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, err = e.Apply(t.Context(), change)
 	if !client.IsKind(err, client.Taken) || !strings.Contains(err.Error(), `"theirs"`) {
 		t.Errorf("the refusal is %v", err)
@@ -249,12 +238,8 @@ func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
 	}
 	const nobody = "11111111-1111-1111-1111-111111111111"
 	got := []string{find("one"), find(one)}
-	if diff := cmp.Diff([]string{one, one}, got); diff != "" {
-		t.Errorf("found (-want +got):\n%s", diff)
-	}
-	if calls := e.server.Calls("GET", "/v2.0/routers"); calls != 1 {
-		t.Errorf("%d lists of routers", calls)
-	}
+	expect.Equal(t, []string{one, one}, got, "found")
+	expect.Equal(t, 1, e.server.Calls("GET", "/v2.0/routers"), "lists of routers")
 	for idOrName, want := range map[string]string{
 		"twins":  `2 are called "twins": write the id`,
 		"":       "neither the id nor the name",
@@ -272,9 +257,7 @@ func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
 
 func TestACloudWithoutRoutersHasNone(t *testing.T) {
 	b := newBench(t, Options{})
-	if err := b.Audit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, b.Audit(t.Context()))
 	create := plan.Step{Action: plan.CreateRouter, Router: plan.RouterAttributes{Description: ownerOf("o").Marker()}}
 	_, err := b.Apply(t.Context(), plan.Change{create})
 	_, nameErr := b.Router(t.Context(), "r")
@@ -283,9 +266,7 @@ func TestACloudWithoutRoutersHasNone(t *testing.T) {
 			t.Errorf("asked for one: %v", err)
 		}
 	}
-	if calls := strings.Count(strings.Join(b.neutron.calls, "\n"), http.MethodGet+" routers"); calls != 2 {
-		t.Errorf("%d lists of routers, want one for the audit and one for the name", calls)
-	}
+	expect.Equal(t, 2, strings.Count(strings.Join(b.neutron.calls, "\n"), http.MethodGet+" routers"), "lists of routers")
 }
 
 // TestARouterIsDeletedWithOVN: the ML2 driver for OVN moves a router's revision while Neutron deletes it. A Network with

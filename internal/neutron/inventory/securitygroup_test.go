@@ -9,6 +9,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // groupSpec is a group with rules of each form.
@@ -81,9 +82,7 @@ func TestRuleThatExistsIsAConflict(t *testing.T) {
 	open := plan.Rule{Direction: plan.Ingress, EtherType: plan.IPv4, PortMin: plan.NoPort, PortMax: plan.NoPort}
 	spec.Rules = append(spec.Rules, open)
 	change, err := planOf(e.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	e.openByHand(group.ID)
 	if _, err := e.Apply(t.Context(), change); !client.IsConflict(err) {
 		t.Fatalf("a rule that exists: %v, want a conflict", err)
@@ -114,9 +113,7 @@ func TestGroupThatIsGoneIsNotFound(t *testing.T) {
 	e.byHand(http.MethodDelete, groupKind.Path(group.ID), "", nil)
 	spec.Name = "other"
 	change, err := planOf(e.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := e.Apply(t.Context(), change); !client.IsNotFound(err) {
 		t.Errorf("an update of a group that is gone: %v", err)
 	}
@@ -164,9 +161,7 @@ func TestNameNeverMeansWhatAnObjectRetained(t *testing.T) {
 func TestPortsInAGroupAreItsBlockers(t *testing.T) {
 	e, _, _, group := withGroup(t, Options{Ports: true})
 	change, err := plan.Delete(e.owner, plan.Observed{Groups: e.observed().Groups})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	found, err := e.Blockers(t.Context(), change[0])
 	if err != nil || !found.Empty() {
 		t.Errorf("a group without ports: %v, %v", found, err)

@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // sharedSpec is a network without subnets that is shared with projects.
@@ -21,9 +20,7 @@ func (e emulated) sharedSpec(projects ...string) plan.Spec {
 func (e emulated) as(cloud string) *client.Cloud {
 	e.t.Helper()
 	credentials, err := client.LoadCredentials(cloud)
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	expect.NoError(e.t, err)
 	return client.NewCloud(credentials, client.Options{})
 }
 
@@ -48,18 +45,14 @@ func TestSharesAreAsPlannedAfterTheirSteps(t *testing.T) {
 				// A tag comes after the shares, and a name before them: each is told the revision that it finds.
 				spec.Tags, spec.Name = []string{"t"}, "n"+strings.Join(projects, "-")
 				e.planned(spec)
-				if diff := cmp.Diff(projects, e.projectsOf()); diff != "" {
-					t.Errorf("shared with (-want +got):\n%s", diff)
-				}
+				expect.Equal(t, projects, e.projectsOf(), "shared with")
 			}
 			// Each write's revision was known: no list told of anything new.
 			if moved > 0 {
 				t.Errorf("lists found %d objects moved by our own writes", moved)
 			}
 			e.apply(plan.Delete(e.owner, e.observed()))
-			if left := e.server.Calls(http.MethodDelete, "/v2.0/rbac-policies/{id}"); left != 3 {
-				t.Errorf("%d policies were deleted one by one, want 3: a network's go with it", left)
-			}
+			expect.Equal(t, 3, e.server.Calls(http.MethodDelete, "/v2.0/rbac-policies/{id}"), "policies that were deleted one by one, as a network's go with it")
 		})
 	}
 }
@@ -69,9 +62,7 @@ func TestTheShareWithAllIsLeftAlone(t *testing.T) {
 	spec := e.sharedSpec()
 	spec.Shared, spec.External = new(true), new(true)
 	e.planned(spec)
-	if diff := cmp.Diff([]string{}, e.projectsOf()); diff != "" {
-		t.Errorf("shared with (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []string{}, e.projectsOf(), "shared with")
 }
 
 // What others do to a network's shares moves its revision, of which an audit tells that does not list any.
@@ -113,16 +104,12 @@ func TestAShareThatIsNotSeenIsThereUntilTheNetworkMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	posts := func() int { return e.server.Calls(http.MethodPost, "/v2.0/rbac-policies") }
-	if err := e.Audit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, e.Audit(t.Context()))
 	before := posts()
 	spec := e.sharedSpec("a")
 	e.planned(spec)
 	e.planned(spec)
-	if got := posts() - before; got != 1 {
-		t.Errorf("%d attempts to share what is shared, want 1", got)
-	}
+	expect.Equal(t, 1, posts()-before, "attempts to share what is shared")
 	e.planned(e.sharedSpec()) // it is not this project's to take back
 	spec.Name = "renamed"
 	e.planned(spec)
@@ -132,9 +119,7 @@ func TestWhoUsesASharedNetworkIsNamed(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
 	admin := e.as("admin")
 	theirs, err := admin.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	e.planned(e.sharedSpec(theirs.ProjectID))
 	n, _ := e.observed().Network()
 	port := plan.Step{Action: plan.CreatePort, NetworkRef: plan.Ref{ID: n.ID}, Port: plan.PortAttributes{Name: "theirs"}}
@@ -146,9 +131,7 @@ func TestWhoUsesASharedNetworkIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	change, err := plan.Network(e.sharedSpec(), e.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err = e.Apply(t.Context(), change); client.KindOf(err) != client.InUse || client.MaybeDone(err) {
 		t.Fatalf("%v, want a refusal of kind %s", err, client.InUse)
 	}
@@ -190,9 +173,7 @@ func TestQoSPoliciesAreFoundSetAndTakenOff(t *testing.T) {
 	e.planned(plan.Spec{Owner: e.owner, Name: "n", QoSPolicy: &gold})
 
 	change, err := plan.Network(plan.Spec{Owner: e.owner, Name: "n", QoSPolicy: &hidden}, e.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := e.Apply(t.Context(), change); client.KindOf(err) != client.Invalid {
 		t.Errorf("a policy that is another's: %v, want a refusal of kind %s", err, client.Invalid)
 	}
@@ -245,9 +226,7 @@ func TestAListThatPolicyForbidsKeepsWhatIsHeld(t *testing.T) {
 	})
 	b.audit(t)
 	observed, err := b.Observed(t.Context(), ownerOf("o"), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if len(observed.Networks) != 1 || len(observed.Networks[0].Shares) != 1 || len(observed.Routers) != 1 {
 		t.Errorf("held: %+v", observed)
 	}
@@ -267,9 +246,7 @@ func TestSharesThatPolicyForbidsToListAreUnknown(t *testing.T) {
 	b.audit(t)
 	plans := func(what string) {
 		observed, err := b.Observed(t.Context(), ownerOf("o"), time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		spec := plan.Spec{Owner: ownerOf("o"), Name: "n"}
 		if _, err := plan.Network(spec, observed); err != nil {
 			t.Errorf("%s, without shares: %v", what, err)

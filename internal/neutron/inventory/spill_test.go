@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/batch/batchtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // spilling is a network with three subnets of five addresses each, and two Inventories that know of it.
@@ -47,9 +49,7 @@ func newSpilling(t *testing.T) *spilling {
 		})
 	}
 	done, err := s.ours.Apply(t.Context(), change)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	s.network = done[0].ID
 	for _, step := range done[1:] {
 		s.subnets = append(s.subnets, step.ID)
@@ -61,9 +61,7 @@ func newSpilling(t *testing.T) *spilling {
 func (s *spilling) audit() {
 	s.t.Helper()
 	for _, i := range []*Inventory{s.ours, s.other} {
-		if err := i.Audit(s.t.Context()); err != nil {
-			s.t.Fatal(err)
-		}
+		expect.NoError(s.t, i.Audit(s.t.Context()))
 	}
 }
 
@@ -115,17 +113,10 @@ func (s *spilling) require(made map[string]int, err error, want ...int) {
 	}
 }
 
-func ports(prefix string, n int) (names []string) {
-	for i := range n {
-		names = append(names, fmt.Sprint(prefix, i))
-	}
-	return names
-}
-
 // TestPortsSpillIntoTheNextSubnet fills a subnet, so that ports go on in the next one.
 func TestPortsSpillIntoTheNextSubnet(t *testing.T) {
 	s := newSpilling(t)
-	made, err := s.create(s.ours, ports("first", 8)...)
+	made, err := s.create(s.ours, batchtest.Numbered("first", 8)...)
 	s.require(made, err, 5, 3)
 
 	// Somebody takes the last two addresses of the second subnet. Our count is old, and one refusal tells.
@@ -135,20 +126,16 @@ func TestPortsSpillIntoTheNextSubnet(t *testing.T) {
 	before := s.creates.Load()
 	made, err = s.create(s.ours, "second")
 	s.require(made, err, 0, 0, 1)
-	if calls := s.creates.Load() - before; calls != 2 {
-		t.Errorf("a port beside an old count took %d calls, want 2", calls)
-	}
+	expect.Equal(t, int64(2), s.creates.Load()-before, "calls for a port beside an old count")
 	// What is known to be full costs nothing.
 	before = s.creates.Load()
 	made, err = s.create(s.ours, "third")
 	s.require(made, err, 0, 0, 1)
-	if calls := s.creates.Load() - before; calls != 1 {
-		t.Errorf("a port beside a subnet that is known to be full took %d calls, want 1", calls)
-	}
+	expect.Equal(t, int64(1), s.creates.Load()-before, "calls for a port beside a subnet that is known to be full")
 
 	// When all are full, a port waits as it does with one subnet.
 	s.audit()
-	made, err = s.create(s.ours, ports("last", 3)...)
+	made, err = s.create(s.ours, batchtest.Numbered("last", 3)...)
 	s.require(made, err, 0, 0, 3)
 	if _, err := s.create(s.ours, "more"); !client.IsKind(err, client.Exhausted) {
 		t.Errorf("a port that no subnet has an address for: %v", err)
@@ -158,21 +145,17 @@ func TestPortsSpillIntoTheNextSubnet(t *testing.T) {
 // TestFreedAddressesAreTaken has ports go and come between two lists: those that come are in the first subnet again.
 func TestFreedAddressesAreTaken(t *testing.T) {
 	s := newSpilling(t)
-	names := ports("first", 5)
+	names := batchtest.Numbered("first", 5)
 	made, err := s.create(s.ours, names...)
 	s.require(made, err, 5)
 	for _, name := range names {
 		o, err := s.ours.Observed(t.Context(), plan.Owner{Cluster: "c", Object: name}, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		change, err := plan.Delete(plan.Owner{Cluster: "c", Object: name}, o)
 		if err == nil {
 			_, err = s.ours.Apply(t.Context(), change)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	made, err = s.create(s.ours, "next")
 	s.require(made, err, 1)

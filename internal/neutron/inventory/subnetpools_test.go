@@ -11,6 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // newPool makes a subnet pool and returns its id.
@@ -27,9 +28,7 @@ func (e emulated) pooled(from ...plan.Allocation) plan.Spec {
 	spec := plan.Spec{Owner: e.owner, Name: "n"}
 	for _, a := range from {
 		pool, err := e.SubnetPool(e.t.Context(), plan.FieldSubnetPool, a.Name)
-		if err != nil {
-			e.t.Fatal(err)
-		}
+		expect.NoError(e.t, err)
 		a.Pool = pool
 		spec.Subnets = append(spec.Subnets, plan.Subnet{From: &a, DHCP: true})
 	}
@@ -51,17 +50,13 @@ func TestSubnetsFromPoolsAreAsPlannedAfterTheirSteps(t *testing.T) {
 	e.newPool("four", nil)
 	six := e.newPool("six", map[string]any{"prefixes": []string{"fd00:8::/48"}, "default_prefixlen": 64})
 	e.planned(e.pooled(plan.Allocation{Name: "four"}, plan.Allocation{Name: six}))
-	if diff := cmp.Diff([]string{"10.8.0.0/24", "fd00:8::/64"}, e.cidrs()); diff != "" {
-		t.Errorf("CIDRs (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []string{"10.8.0.0/24", "fd00:8::/64"}, e.cidrs(), "CIDRs")
 
 	// The gateway's absence follows from the CIDR, so that it takes a second plan.
 	other := e.pooled(plan.Allocation{Name: "four", PrefixLength: 28, NoGateway: true})
 	e.apply(plan.Network(other, e.observed()))
 	e.planned(other)
-	if diff := cmp.Diff([]string{"10.8.0.0/28"}, e.cidrs()); diff != "" {
-		t.Errorf("CIDRs (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []string{"10.8.0.0/28"}, e.cidrs(), "CIDRs")
 }
 
 func TestAStepThatTookACIDRFromAPoolTellsWhich(t *testing.T) {
@@ -69,9 +64,7 @@ func TestAStepThatTookACIDRFromAPoolTellsWhich(t *testing.T) {
 	e.newPool("four", nil)
 	done := e.apply(plan.Network(e.pooled(plan.Allocation{Name: "four"}), e.observed()))
 	const want = `create subnet 10.8.0.0/24 from subnet pool "four" (it is declared but missing)`
-	if got := done[len(done)-1].String(); got != want {
-		t.Errorf("the step is %q, want %q", got, want)
-	}
+	expect.Equal(t, want, done[len(done)-1].String(), "the step")
 }
 
 // A list can fall short. Neutron would make a second subnet from the pool.
@@ -101,9 +94,7 @@ func TestAPoolWithoutARangeIsExhausted(t *testing.T) {
 	e.apply(plan.Network(e.pooled(plan.Allocation{Name: "small"}), e.observed()))
 	e.owner.Object = "another"
 	change, err := plan.Network(e.pooled(plan.Allocation{Name: "small"}), e.observed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, err = e.Apply(t.Context(), change)
 	if !client.IsKind(err, client.Exhausted) || client.MaybeDone(err) {
 		t.Errorf("got %v, want that nothing is left, and that nothing was done", err)

@@ -12,11 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -73,14 +72,10 @@ func (w *twins) leader(number int, holder string) *twin {
 	w.t.Helper()
 	const base = "http://cloud.invalid"
 	here, err := client.NewConfinement([]string{neutrontest.AuthURL(base)}, client.Credentials{}, false)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	secret := map[string][]byte{client.SecretClouds: []byte(w.server.CloudsYAML(base))}
 	credentials, err := client.SecretCredentials("test", secret, "tenant", here)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	l := &twin{t: w.t, lease: "default/network-controller"}
 	cloud := client.NewCloud(credentials, client.Options{Transport: direct{Handler: w}})
 	l.Inventory = New(cloud, cluster, Options{
@@ -104,9 +99,7 @@ func (w *twins) living(number int, holder string) *twin {
 func (l *twin) audit() {
 	l.t.Helper()
 	elapse(time.Minute)
-	if err := l.Audit(l.t.Context()); err != nil {
-		l.t.Fatal(err)
-	}
+	expect.NoError(l.t, l.Audit(l.t.Context()))
 }
 
 // create makes a network of an object, with a subnet, and returns what was made.
@@ -115,9 +108,7 @@ func (l *twin) create(object string) plan.Change {
 	done, err := l.Apply(l.t.Context(), plan.Change{
 		create(object), createSubnetIn(plan.Ref{Creator: 1}, object, "10.0.0.0/24"),
 	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	expect.NoError(l.t, err)
 	return done
 }
 
@@ -167,9 +158,7 @@ func (w *twins) wantCalls(want map[string]int) {
 			got[method] += count
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("calls to the term record (-want +got):\n%s", diff)
-	}
+	expect.Equal(w.t, want, got, "calls to the term record")
 	w.server.ResetCalls()
 }
 
@@ -255,9 +244,7 @@ func TestLeadersOfTwoClustersWithOneUIDStop(t *testing.T) {
 		if !a.Settled() {
 			t.Error("it is not settled")
 		}
-		if diff := cmp.Diff([]Standing{{Disputed: true}, {}}, a.told); diff != "" {
-			t.Errorf("what it told (-want +got):\n%s", diff)
-		}
+		expect.Equal(t, []Standing{{Disputed: true}, {}}, a.told, "what it told")
 		w.leader(8, "a8").want(false, "o")
 	})
 }
@@ -272,9 +259,7 @@ func TestPortsOfBothClustersStayWhereTheyAre(t *testing.T) {
 				Action: plan.CreatePort, NetworkRef: plan.Ref{ID: network},
 				Port: plan.PortAttributes{Name: object, Description: ownerOf(object).Marker(), AdminStateUp: true},
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			return done[0].ID
 		}
 		both := port(a, "both")

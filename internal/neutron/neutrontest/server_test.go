@@ -12,9 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -92,12 +91,8 @@ func TestCallsAreCountedByPattern(t *testing.T) {
 		"POST /v2.0/networks": 1, "GET /v2.0/networks": 1, "GET /v2.0/networks/{id}": 1,
 		"PUT /v2.0/networks/{id}/tags": 1,
 	}
-	if diff := cmp.Diff(want, s.CallCounts()); diff != "" {
-		t.Errorf("counts (-want +got):\n%s", diff)
-	}
-	if n := s.Calls("GET", "/v2.0/networks/{id}"); n != 1 {
-		t.Errorf("GET by id was counted %d times", n)
-	}
+	expect.Equal(t, want, s.CallCounts(), "counts")
+	expect.Equal(t, 1, s.Calls("GET", "/v2.0/networks/{id}"), "how often GET by id was counted")
 	project := s.ProjectID("other")
 	calls := []neutrontest.Call{
 		{Method: "POST", Path: "/v2.0/networks", Items: 2, Bulk: true, Status: 201, Project: project},
@@ -105,9 +100,7 @@ func TestCallsAreCountedByPattern(t *testing.T) {
 		{Method: "GET", Path: "/v2.0/networks/{id}", Items: 1, Status: 404, Project: project},
 		{Method: "PUT", Path: "/v2.0/networks/{id}/tags", Items: 1, Status: 404, Project: project},
 	}
-	if diff := cmp.Diff(calls, seen); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
+	expect.Equal(t, calls, seen, "calls")
 }
 
 func TestOneWorkerMakesCallsWaitForEachOther(t *testing.T) {
@@ -134,9 +127,7 @@ func TestSegmentsRunOut(t *testing.T) {
 		t.Errorf("the second network: %d %s", w.Code, w.Body)
 	}
 	var body struct{ Network struct{ ID string } }
-	if err := json.Unmarshal(first.Body.Bytes(), &body); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(first.Body.Bytes(), &body))
 	c.call(t, "DELETE", "/networking/v2.0/networks/"+body.Network.ID, "")
 	if w := c.call(t, "POST", "/networking/v2.0/networks", `{"network": {}}`); w.Code != http.StatusCreated {
 		t.Errorf("after the first one's end: %d %s", w.Code, w.Body)
@@ -173,9 +164,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 	var body struct {
 		Networks []struct{ Description string }
 	}
-	if err := json.Unmarshal(c.call(t, "GET", "/networking/v2.0/networks", "").Body.Bytes(), &body); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(c.call(t, "GET", "/networking/v2.0/networks", "").Body.Bytes(), &body))
 	if len(body.Networks) != 80 {
 		t.Errorf("%d networks are left, want 80", len(body.Networks))
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestInstallPlugin replaces a plugin that is in use: whoever has the old file open keeps it.
@@ -11,21 +13,15 @@ func TestInstallPlugin(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "new"), t.TempDir()
 	installed := filepath.Join(to, pluginName)
 	for path, text := range map[string]string{from: "new", installed: "old"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	running, err := os.Open(installed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer running.Close()
 	if err := installPlugin(filepath.Join(to, "missing"), to); err == nil {
 		t.Error("installing a plugin that is missing succeeded")
 	}
-	if err := installPlugin(from, to); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, installPlugin(from, to))
 	text, err := os.ReadFile(installed)
 	if err != nil || string(text) != "new" {
 		t.Errorf("installed is %q, %v", text, err)

@@ -14,6 +14,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // inModes runs a test on a node with OVN and on one with a trunk.
@@ -170,17 +171,11 @@ func TestPortsGone(t *testing.T) {
 		one := w.sandbox(1, "c1")
 		one.must("ADD")
 		object, _, err := w.ports.GetByKey("team-a/p1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.ports.Delete(object); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
+		expect.NoError(t, w.ports.Delete(object))
 		w.agent.portsChanged.Change()
 		w.plugged()
-		if err := w.ports.Add(object); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.ports.Add(object))
 		w.agent.portsChanged.Change()
 		w.plugged(portID(1))
 		one.must("DEL")
@@ -237,9 +232,7 @@ func TestShortInterruptionIsNoNews(t *testing.T) {
 		}
 		return nil
 	})
-	if again := w.told.Load() - before; again != 0 {
-		t.Errorf("told %d times about a short interruption", again)
-	}
+	expect.Equal(t, int64(0), w.told.Load()-before, "how often it told about a short interruption")
 	w.restart(shortWait)
 	w.ovn.NB("lsp-del", portID(1))
 	nodetest.Eventually(t, func() error {
@@ -288,9 +281,7 @@ func TestNothingIsLeftAfterChurn(t *testing.T) {
 				return nil
 			})
 		}
-		if err := group.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, group.Wait())
 		for i, p := range pods {
 			if (i+1+life)%3 == 0 {
 				ending = append(ending, p)
@@ -308,9 +299,7 @@ func TestNothingIsLeftAfterChurn(t *testing.T) {
 		if err == nil {
 			err = w.ports.Delete(object)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	w.agent.portsChanged.Change()
 	w.plugged()
@@ -392,9 +381,7 @@ func (w *world) connectAnew(device string, seen *string) {
 		if err != nil || is == *seen || strings.Contains(is, "[]") {
 			return errors.Join(fmt.Errorf("the interface %s is %q, and was %q", device, is, *seen), err)
 		}
-		if tag := w.ovs.Ctl("get", "Port", device, "tag"); tag != "4095" {
-			w.t.Errorf("the port %s has the VLAN %s before Neutron's agent connects it", device, tag)
-		}
+		expect.Equal(w.t, "4095", w.ovs.Ctl("get", "Port", device, "tag"), "the VLAN of port %s before Neutron's agent connects it", device)
 		*seen = is
 		w.ovs.Ctl("set", "Port", device, "tag=7")
 		return nil

@@ -25,15 +25,14 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // TestMode says when a node is taken for a virtual machine with a trunk.
 func TestMode(t *testing.T) {
 	there := filepath.Join(t.TempDir(), "db.sock")
-	if err := os.WriteFile(there, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(there, nil, 0o600))
 	missing := there + ".missing"
 	for name, c := range map[string]struct {
 		o    Options
@@ -51,9 +50,7 @@ func TestMode(t *testing.T) {
 	} {
 		defaults := NewOptions()
 		c.o.NodeName, c.o.Bridge, c.o.Socket, c.o.Wait = "n", defaults.Bridge, defaults.Socket, defaults.Wait
-		if got := c.o.mode(); got != c.mode {
-			t.Errorf("%s: got the mode %q, want %q", name, got, c.mode)
-		}
+		expect.Equal(t, c.mode, c.o.mode(), "%s: got the mode", name)
 		err := c.o.Validate()
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: got the error %v, want %q", name, err, c.says)
@@ -118,9 +115,7 @@ func networkData(t *testing.T, mac, id string) string {
 	path := filepath.Join(t.TempDir(), "network_data.json")
 	text := fmt.Sprintf(`{"links":[{"id":"bond0","type":"bond"},{"id":"tap1","vif_id":%q,"ethernet_mac_address":%q}],
 		"networks":[{"id":"network0","link":"tap1"}]}`, id, mac)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -159,19 +154,13 @@ func TestTheIdOfTheParentIsReadSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &Agent{networkData: networkData(t, portMAC(1), portID(1))}
 		data := func(mac, id string) {
-			if err := os.Rename(networkData(t, mac, id), a.networkData); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Rename(networkData(t, mac, id), a.networkData))
 		}
 		learn := func(mac, want string) {
 			t.Helper()
-			if got := a.learn(t.Context(), mac); got != want {
-				t.Errorf("%s: got %q, want %q", mac, got, want)
-			}
+			expect.Equal(t, want, a.learn(t.Context(), mac), "%s", mac)
 			at := &cloudteamv1.PortAttachment{ParentPortID: portID(1)}
-			if is := a.parentMAC(at) == mac; is != (want == portID(1)) {
-				t.Errorf("a port that is prepared for %s is for %s: %t", portID(1), mac, is)
-			}
+			expect.Equal(t, (want == portID(1)), a.parentMAC(at) == mac, "a port that is prepared for %s is for %s", portID(1), mac)
 		}
 		learn(portMAC(2), "")
 		data(portMAC(2), portID(2))
@@ -234,9 +223,7 @@ func TestAPortOfANewerController(t *testing.T) {
 	p.Status.PortID, p.Status.MAC = portID(1), portMAC(1)
 	p.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-1", UID: podUID(1)}
 	p.Status.Attachment = &cloudteamv1.PortAttachment{Node: testNode, Mode: "sriov", PortID: portID(1), PodUID: podUID(1)}
-	if err := ports.Add(p); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, ports.Add(p))
 	a := &Agent{node: testNode, ports: ports}
 	_, err := a.choose(agentapi.Request{PodNamespace: "team-a", PodName: "web-1", PodUID: podUID(1), IfName: "net1"})
 	for _, word := range []string{`"sriov"`, "cannot be attached yet", "update the agent"} {

@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/mark"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -51,9 +52,7 @@ func TestSilenceIsToldInTime(t *testing.T) {
 			claims: map[types.UID]string{}, names: map[types.UID]string{}, silent: map[types.UID]time.Time{}, told: map[types.UID]telling{},
 			write: func(_ context.Context, _ *cloudteamv1.NetworkPort, c condition) error { told <- c; return nil },
 		}
-		if err := a.ports.Add(p); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, a.ports.Add(p))
 		ctx, cancel := context.WithCancel(t.Context())
 		go a.Run(ctx)
 		began := time.Now()
@@ -65,9 +64,7 @@ func TestSilenceIsToldInTime(t *testing.T) {
 		}
 		// What lasts costs no more than before.
 		synctest.Wait()
-		if wait := a.untilRepair(); wait != repairInterval {
-			t.Errorf("the next repair is in %s", wait)
-		}
+		expect.Equal(t, repairInterval, a.untilRepair(), "the next repair is in")
 		cancel()
 	})
 }

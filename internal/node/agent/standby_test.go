@@ -9,6 +9,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // The target of a live migration starts with an interface that is not plugged. It is plugged when the port is attached
@@ -18,23 +19,17 @@ func TestTheTargetOfAMigrationIsPluggedWhenThePortIsAttached(t *testing.T) {
 		w.bind(1)
 		w.bind(2)
 		object, _, err := w.ports.GetByKey("team-a/p1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		attached := object.(*cloudteamv1.NetworkPort)
 		elsewhere := attached.DeepCopy()
 		elsewhere.Status.BoundTo.UID, elsewhere.Status.Attachment.PodUID = "source", "source"
 		elsewhere.Status.Attachment.Node = "node2"
 		elsewhere.Status.Standby = &cloudteamv1.PortStandby{Node: testNode, PodUID: podUID(1)}
-		if err := w.ports.Delete(attached); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.ports.Delete(attached))
 		// The id of the port begins as that of another Pod's, which a cloud can choose so: their devices have one name.
 		alike := elsewhere.DeepCopy()
 		alike.Status.PortID = portID(2)[:11] + "0-0000-0000-000000000000"
-		if err := w.next.Add(alike); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.next.Add(alike))
 		w.agent.portsChanged.Change()
 
 		other := w.sandbox(2, "c2")
@@ -46,9 +41,7 @@ func TestTheTargetOfAMigrationIsPluggedWhenThePortIsAttached(t *testing.T) {
 		w.plugged(portID(2))
 		target.must("DEL")
 		w.plugged(portID(2))
-		if err := w.next.Update(elsewhere); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.next.Update(elsewhere))
 		w.agent.portsChanged.Change()
 		target.must("ADD")
 		target.must("CHECK")
@@ -59,12 +52,8 @@ func TestTheTargetOfAMigrationIsPluggedWhenThePortIsAttached(t *testing.T) {
 		w.plugged(portID(2))
 
 		// The source has ended, and the port is attached here.
-		if err := w.next.Delete(elsewhere); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.ports.Add(attached); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.next.Delete(elsewhere))
+		expect.NoError(t, w.ports.Add(attached))
 		w.agent.portsChanged.Change()
 		w.plugged(portID(1), portID(2))
 		w.attached("p1", metav1.ConditionTrue)
@@ -109,8 +98,6 @@ func TestStandby(t *testing.T) {
 func newAgentWith(t *testing.T, port *cloudteamv1.NetworkPort) *Agent {
 	t.Helper()
 	next := cache.NewIndexer(cache.MetaNamespaceKeyFunc, standbyIndexers())
-	if err := next.Add(port); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, next.Add(port))
 	return &Agent{node: testNode, standbys: next}
 }

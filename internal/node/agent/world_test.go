@@ -30,6 +30,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
 	"cloudteam.ztgame.com/network-controller/internal/node/trunk"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const (
@@ -82,9 +83,7 @@ func newWorld(t *testing.T, mode cloudteamv1.AttachmentMode) *world {
 		w.ovs.Ctl("add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type=netdev")
 	}
 	dir, err := os.MkdirTemp("", "nd") //nolint:usetesting // the path of a unix socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	w.socket = filepath.Join(dir, "agent.sock")
 	w.start()
@@ -120,12 +119,8 @@ func (w *world) start() {
 		claims: map[types.UID]string{}, names: map[types.UID]string{}, silent: map[types.UID]time.Time{}, told: map[types.UID]telling{}, write: w.write,
 	}
 	socket, err := listen(w.socket)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := ns.WithNetNSPath(w.host.Path(), func(ns.NetNS) error { return link.Watch(ctx, a.linksChanged.Change) }); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
+	expect.NoError(w.t, ns.WithNetNSPath(w.host.Path(), func(ns.NetNS) error { return link.Watch(ctx, a.linksChanged.Change) }))
 	var group sync.WaitGroup
 	group.Go(func() { s.Run(ctx) })
 	group.Go(func() { a.Run(ctx) })
@@ -225,9 +220,7 @@ func (w *world) bindTo(n, pod int) {
 	if w.trunk != nil {
 		p.Status.Attachment.VLAN, p.Status.Attachment.ParentMAC = vlan(n), w.trunk.MAC
 	}
-	if err := w.ports.Add(p); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, w.ports.Add(p))
 	w.agent.portsChanged.Change()
 }
 
@@ -265,9 +258,7 @@ func (w *world) sandbox(n int, id string) *pod {
 func (p *pod) run(command string) (string, *cnitypes.Error) {
 	p.w.t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		p.w.t.Fatal(err)
-	}
+	expect.NoError(p.w.t, err)
 	c := p.w.host.Command(context.Background(), self)
 	c.Env = []string{
 		"CNI_COMMAND=" + command, "CNI_CONTAINERID=" + p.sandbox, "CNI_IFNAME=" + p.ifName, "CNI_PATH=/nowhere", "CNI_NETNS=" + p.netns.Path(),

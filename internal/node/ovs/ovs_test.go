@@ -9,6 +9,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/node/mark"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func start(t *testing.T, o *nodetest.OVS) *Switch {
@@ -52,9 +53,7 @@ func TestDatabase(t *testing.T) {
 		"--", "set", "Open_vSwitch", ".", "external-ids:hostname=h1", "external-ids:ovn-remote=unix:/x")
 	eventually(t, s, func(s State) bool { return s.Bridge && s.OVN && s.Hostname == "h1" && s.UserSpace })
 
-	if err := s.Put(t.Context(), wanted("tap1", "id1", "c1")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Put(t.Context(), wanted("tap1", "id1", "c1")))
 	get := func(record, column string) string {
 		return strings.Trim(o.Ctl("--if-exists", "get", "Interface", record, column), `"`)
 	}
@@ -64,9 +63,7 @@ func TestDatabase(t *testing.T) {
 		"external_ids:ifname": "net1", "external_ids:netns": "/run/netns/x", "external_ids:pod-uid": "pod",
 		"external_ids:networkport-uid": "port",
 	} {
-		if got := get("tap1", column); got != want {
-			t.Errorf("%s is %q, want %q", column, got, want)
-		}
+		expect.Equal(t, want, get("tap1", column), "%s", column)
 	}
 	if got := o.Ctl("get", "Port", "tap1", "other_config:transient"); got != `"true"` && got != "true" {
 		t.Errorf("other_config:transient is %s", got)
@@ -78,9 +75,7 @@ func TestDatabase(t *testing.T) {
 	o.Ctl("--no-wait", "set", "Port", "tap1", "tag=7", "other_config:net_uuid=n")
 	eventually(t, s, func(s State) bool { p := s.Ports["tap1"]; return p.Installed && p.Wired() })
 	uuid := get("tap1", "_uuid")
-	if err := s.Put(t.Context(), wanted("tap1", "id2", "c1")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Put(t.Context(), wanted("tap1", "id2", "c1")))
 	if ids := o.Ctl("get", "Interface", "tap1", "external_ids"); !strings.Contains(ids, "iface-id=id2") ||
 		strings.Contains(ids, "ovn-installed") || !strings.Contains(ids, "other=x") || get("tap1", "_uuid") != uuid {
 		t.Errorf("after another id: %s", ids)
@@ -92,12 +87,8 @@ func TestDatabase(t *testing.T) {
 	// Of the same name, and for another sandbox: all in one transaction.
 	eventually(t, s, func(s State) bool { return s.Ports["tap1"].IfaceID == "id2" })
 	state, err := s.State(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Put(t.Context(), wanted("tap1", "id2", "c2"), state.Ports["tap1"]); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, s.Put(t.Context(), wanted("tap1", "id2", "c2"), state.Ports["tap1"]))
 	if get("tap1", "external_ids:sandbox") != "c2" || get("tap1", "_uuid") == uuid {
 		t.Error("the port of the older sandbox is left")
 	}
@@ -108,18 +99,10 @@ func TestDatabase(t *testing.T) {
 	eventually(t, s, func(s State) bool { return s.Ports["tap1"].Mark.Sandbox == "c2" })
 
 	state, err = s.State(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Remove(t.Context(), state.Ports["tap1"]); err != nil {
-		t.Fatal(err)
-	}
-	if ports := o.Ctl("list-ports", "br-int"); ports != "" {
-		t.Errorf("ports are left: %s", ports)
-	}
-	if left := o.Ctl("--columns=name", "find", "Interface", "name=tap1"); left != "" {
-		t.Errorf("an interface is left: %s", left)
-	}
+	expect.NoError(t, err)
+	expect.NoError(t, s.Remove(t.Context(), state.Ports["tap1"]))
+	expect.Equal(t, "", o.Ctl("list-ports", "br-int"), "ports that are left")
+	expect.Equal(t, "", o.Ctl("--columns=name", "find", "Interface", "name=tap1"), "interfaces that are left")
 }
 
 // TestReconnects ends the database under the agent.
@@ -168,16 +151,10 @@ func TestSettles(t *testing.T) {
 	}
 	s := start(t, o)
 	eventually(t, s, func(s State) bool { return s.Bridge })
-	if err := s.Put(t.Context(), wanted("tap1", "id1", "c1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Put(t.Context(), wanted("tap1", "id1", "c1")))
+	expect.NoError(t, s.Settle(t.Context()))
 	eventually(t, s, func(s State) bool { return s.Ports["tap1"].Open && s.Ports["tap1"].Error == "" })
-	if err := s.Put(t.Context(), wanted("tap2", "id2", "c2")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Put(t.Context(), wanted("tap2", "id2", "c2")))
 	eventually(t, s, func(s State) bool { return s.Ports["tap2"].Error != "" })
 }
 
@@ -189,9 +166,7 @@ func TestKeysOfOthersStay(t *testing.T) {
 	eventually(t, s, func(s State) bool { return s.Bridge })
 	for i := range 20 {
 		sandbox := fmt.Sprintf("c%d", i)
-		if err := s.Put(t.Context(), wanted("tap1", "id1", sandbox)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, s.Put(t.Context(), wanted("tap1", "id1", sandbox)))
 		eventually(t, s, func(s State) bool { return s.Ports["tap1"].Mark.Sandbox == sandbox })
 		key := fmt.Sprintf("external_ids:other%d", i)
 		var writer sync.WaitGroup
@@ -203,9 +178,7 @@ func TestKeysOfOthersStay(t *testing.T) {
 		for n := range 5 {
 			w := wanted("tap1", "id1", sandbox)
 			w.Netns = fmt.Sprintf("/run/netns/%d", n)
-			if err := s.Put(t.Context(), w); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, s.Put(t.Context(), w))
 		}
 		writer.Wait()
 		if got := o.Ctl("--if-exists", "get", "Interface", "tap1", key); got == "" {
@@ -222,9 +195,7 @@ func TestStateIsReadOnce(t *testing.T) {
 	eventually(t, s, func(s State) bool { return s.Bridge })
 	for n := range 20 {
 		name := fmt.Sprintf("tap%d", n)
-		if err := s.Put(t.Context(), wanted(name, name, "c1")); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, s.Put(t.Context(), wanted(name, name, "c1")))
 	}
 	eventually(t, s, func(s State) bool { return len(s.Ports) == 21 })
 	read := func() {

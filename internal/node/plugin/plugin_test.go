@@ -25,6 +25,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/mark"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // fakeAgent answers the plugin as it is told, and notes what it is asked.
@@ -41,17 +42,13 @@ type fakeAgent struct {
 func newFakeAgent(t *testing.T) *fakeAgent {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "nd") //nolint:usetesting // the path of a unix socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	a := &fakeAgent{
 		socket: filepath.Join(dir, "s"), request: map[string]agentapi.Request{}, answers: map[string]any{}, hook: map[string]func(){},
 	}
 	listener, err := net.Listen("unix", a.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	server := &http.Server{Handler: a}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
@@ -113,9 +110,7 @@ type run struct {
 func (r run) do(t *testing.T) (string, *cnitypes.Error) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	command := exec.Command(self)
 	if r.host != "" {
 		command = r.host.Command(t.Context(), self)
@@ -162,9 +157,7 @@ func TestAttach(t *testing.T) {
 		t.Fatal(failed)
 	}
 	result := &cniv1.Result{}
-	if err := json.Unmarshal([]byte(out), result); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(out), result))
 	if len(result.IPs) != 2 || result.IPs[0].Address.String() != "192.168.7.5/24" || len(result.Interfaces) != 2 ||
 		result.Interfaces[1].Mac != podMAC || *result.IPs[1].Interface != 1 || len(result.Routes) != 2 {
 		t.Errorf("the result is %s", out)
@@ -290,14 +283,10 @@ func TestRoutesOfThePortsSubnets(t *testing.T) {
 				t.Fatal(failed)
 			}
 			result := &cniv1.Result{}
-			if err := json.Unmarshal([]byte(out), result); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, json.Unmarshal([]byte(out), result))
 			v4, err4 := pod.Run("ip", "route")
 			v6, err6 := pod.Run("ip", "-6", "route")
-			if err := errors.Join(err4, err6); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, errors.Join(err4, err6))
 			told := 0
 			for _, want := range c.want {
 				if !strings.Contains(v4+v6, want) {
@@ -329,9 +318,7 @@ func TestHostIgnoresPod(t *testing.T) {
 		t.Fatal(failed)
 	}
 	out, err := host.Run("ip", "-o", "link", "show", device)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, mac, _ := strings.Cut(out, "link/ether ")
 	mac, _, _ = strings.Cut(mac, " ")
 	for _, address := range []string{"192.168.7.1", "fd00:7::1"} {
@@ -341,9 +328,7 @@ func TestHostIgnoresPod(t *testing.T) {
 		var node, guest net.PacketConn
 		in := func(n nodetest.Netns, do func() error) {
 			t.Helper()
-			if err := ns.WithNetNSPath(n.Path(), func(ns.NetNS) error { return do() }); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, ns.WithNetNSPath(n.Path(), func(ns.NetNS) error { return do() }))
 		}
 		in(host, func() (err error) { node, err = net.ListenPacket("udp", net.JoinHostPort(address, "7007")); return err })
 		in(pod, func() (err error) { guest, err = net.ListenPacket("udp", ":0"); return err })
@@ -352,9 +337,7 @@ func TestHostIgnoresPod(t *testing.T) {
 		if _, err := guest.WriteTo([]byte("x"), &net.UDPAddr{IP: net.ParseIP(address), Port: 7007}); err != nil {
 			t.Fatal(err)
 		}
-		if err := node.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, node.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
 		if _, from, err := node.ReadFrom(make([]byte, 9)); err == nil {
 			t.Errorf("the node received at %s what %s sent", address, from)
 		}
@@ -459,9 +442,7 @@ func TestConfigurationChangesNothing(t *testing.T) {
 	want := agentapi.Request{
 		PodNamespace: "team-a", PodName: "web", PodUID: podUID, Sandbox: "c1", IfName: "net1", Netns: "/proc/1/ns/nothing", MAC: podMAC,
 	}
-	if got := agent.request[agentapi.PathPrepare]; got != want {
-		t.Errorf("asked with %+v, want %+v", got, want)
-	}
+	expect.Equal(t, want, agent.request[agentapi.PathPrepare], "the request")
 	if len(evil.asked) > 0 {
 		t.Errorf("the configuration's socket was asked %v", evil.asked)
 	}

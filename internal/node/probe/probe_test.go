@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"syscall"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var (
@@ -71,9 +73,7 @@ func next(t *testing.T, lines *bufio.Scanner) (result Result) {
 	if !lines.Scan() {
 		t.Fatal("the probe says no more:", lines.Err())
 	}
-	if err := json.Unmarshal(lines.Bytes(), &result); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(lines.Bytes(), &result))
 	return result
 }
 
@@ -111,9 +111,7 @@ func TestProbesReachEachOther(t *testing.T) {
 func TestAttemptsFailWithTheirCause(t *testing.T) {
 	serve := func(answer string) uint16 {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		t.Cleanup(func() { _ = listener.Close() })
 		go func() {
 			for {
@@ -195,9 +193,7 @@ func TestAPlanIsNeeded(t *testing.T) {
 	}
 	want := Plan{Name: "a", Addresses: []netip.Addr{here, v6}, Port: 8080, Checks: []Check{{KindTCP, v6, 8080, "b"}}}
 	text, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if got, err := ReadPlan(string(text)); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/mark"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var errEnded = errors.New("the agent ended")
@@ -29,14 +30,10 @@ func TestEndedBetweenWrites(t *testing.T) {
 		Mark: mark.Mark{Sandbox: "c1", IfName: "net1", PodUID: "pod-1", PortUID: "port-1"},
 	}
 	inside, err := ns.GetNS(pod.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer inside.Close()
 	mac, err := net.ParseMAC(w.MAC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	err = ns.WithNetNSPath(host.Path(), func(ns.NetNS) error {
 		if _, err := link.Create(link.Pair{Device: device, Alias: w.Mark.String(), IfName: "net1", MAC: mac, MTU: 1400}, inside); err != nil {
 			return err
@@ -95,9 +92,7 @@ func TestEndedBetweenWrites(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // TestTellsOfItsParent has the trunk's interface and the default route come and go. Whoever waits for them is woken.

@@ -23,6 +23,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // testCache returns a cache that fetches nothing and writes small files where a real one would compile, the count of
@@ -47,22 +49,16 @@ func testCache(t *testing.T) (*Cache, *atomic.Int32, *bytes.Buffer) {
 // install puts programs under dir.
 func install(t *testing.T, dir string, components ...Component) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(dir, 0o755))
 	for _, c := range components {
-		if err := os.WriteFile(filepath.Join(dir, string(c)), []byte("built"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, string(c)), []byte("built"), 0o755))
 	}
 }
 
 func provide(t *testing.T, cache *Cache, components ...Component) string {
 	t.Helper()
 	dir, err := cache.Provide(t.Context(), components)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if lacks := missing(dir, components); len(lacks) != 0 {
 		t.Errorf("the directory lacks %s", Join(lacks))
 	}
@@ -118,9 +114,7 @@ func TestDiscover(t *testing.T) {
 			if test.want != "" {
 				want = filepath.Join(store, test.want)
 			}
-			if got := discover(Minimal()); got != want {
-				t.Errorf("found %q, want %q", got, want)
-			}
+			expect.Equal(t, want, discover(Minimal()), "what is found")
 		})
 	}
 }
@@ -146,9 +140,7 @@ func TestProvideBuildsOnceAndWhatServesTheAPIFirst(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if diff := cmp.Diff([]string{"etcd", "kube-apiserver", "kube-controller-manager,kube-scheduler"}, order); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.Equal(t, []string{"etcd", "kube-apiserver", "kube-controller-manager,kube-scheduler"}, order, "the order")
 }
 
 func TestProvideDoesNotMixVersions(t *testing.T) {
@@ -182,13 +174,9 @@ func TestProvideNeverUsesWhatABrokenBuildLeft(t *testing.T) {
 
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	cache, _, _ := testCache(t)
-	if err := os.MkdirAll(cache.dir(), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(cache.dir(), 0o755))
 	lock, err := TryLock(filepath.Join(cache.dir(), "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer lock.Close()
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -256,9 +244,7 @@ func TestPins(t *testing.T) {
 		return versions
 	}
 	gomod, err := os.ReadFile("../../../../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	project := required(gomod)
 	for _, pin := range []string{"kubernetes", "etcd"} {
 		for module, version := range required(pinned(pin + ".mod")) {

@@ -21,20 +21,17 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // clusterOptions are for the components with binaries from the machine, or built into the user's cache.
 func clusterOptions(t *testing.T, dir string, components []assets.Component, crds ...CRD) Options {
 	t.Helper()
 	cacheDir, err := assets.DefaultCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	log := log.New(os.Stderr, "", 0)
 	binaries, err := assets.NewCache(cacheDir, log).Provide(t.Context(), components)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return Options{
 		Dir: dir, Assets: binaries, Components: components, CRDs: crds,
 		StartTimeout: 2 * time.Minute, StopTimeout: 20 * time.Second, Log: log,
@@ -45,9 +42,7 @@ func clusterOptions(t *testing.T, dir string, components []assets.Component, crd
 func startCluster(t *testing.T, dir string, components []assets.Component, crds ...CRD) *Cluster {
 	t.Helper()
 	c, err := Start(t.Context(), clusterOptions(t, dir, components, crds...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := c.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -86,23 +81,17 @@ func TestAPIServer(t *testing.T) {
 	request := func(t *testing.T, api *apiClient, path string, header http.Header) int {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.URL()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if header != nil {
 			r.Header = header
 		}
 		response, err := api.http.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		_ = response.Body.Close()
 		return response.StatusCode
 	}
 	stranger, err := newAPIClient(c.authority.pem, keyPair{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer stranger.close()
 	for sentence, test := range map[string]struct {
 		api    *apiClient
@@ -126,9 +115,7 @@ func TestAPIServer(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := request(t, test.api, test.path, test.header); got != test.want {
-				t.Errorf("GET %s: %d, want %d", test.path, got, test.want)
-			}
+			expect.Equal(t, test.want, request(t, test.api, test.path, test.header), "GET %s", test.path)
 		})
 	}
 	t.Run("etcd refuses who shows no certificate", func(t *testing.T) {
@@ -152,6 +139,9 @@ func TestAPIServer(t *testing.T) {
 	})
 }
 
+// TestAllComponents holds what no suite on this control plane needs: that each Pod has an address of its own, and that
+// what a Deployment owns is deleted with it, of CRDs' kinds too. TestDeployment of package e2e has Deployments become
+// available and replace their Pods.
 func TestAllComponents(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, t.TempDir(), assets.All(), gadgets("v1"))
@@ -163,96 +153,45 @@ func TestAllComponents(t *testing.T) {
 		err := c.api.get(t.Context(), url, &answer)
 		return answer.Items, err
 	}
-	t.Run("a Deployment becomes available, and its Pods run", func(t *testing.T) {
-		err := c.api.create(t.Context(), deployments, json.RawMessage(`{
-			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
-			"spec": {"replicas": 5, "selector": {"matchLabels": {"app": "web"}}, "template": {
-				"metadata": {"labels": {"app": "web"}},
-				"spec": {"containers": [{"name": "web", "image": "web"}]}}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, time.Minute, func() error {
-			var deployment struct {
-				Status struct {
-					Replicas, ReadyReplicas, AvailableReplicas int
-				}
-			}
-			if err := c.api.get(t.Context(), deployments+"/web", &deployment); err != nil {
-				return err
-			}
-			if got := deployment.Status; got.Replicas != 5 || got.ReadyReplicas != 5 || got.AvailableReplicas != 5 {
-				return errors.New("the Deployment is not 5/5 available")
-			}
-			return nil
-		})
-		running, err := list(pods)
-		if err != nil {
-			t.Fatal(err)
-		}
+	var made struct{ Metadata struct{ UID string } }
+	err := c.api.create(t.Context(), deployments, json.RawMessage(`{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+		"spec": {"replicas": 5, "selector": {"matchLabels": {"app": "web"}}, "template": {
+			"metadata": {"labels": {"app": "web"}},
+			"spec": {"containers": [{"name": "web", "image": "web"}]}}}}`))
+	expect.NoError(t, err)
+	eventually(t, time.Minute, func() error {
+		all, err := list(pods)
 		addresses := map[string]bool{}
-		for _, pod := range running {
-			addresses[pod.Status.PodIP] = true
-			if pod.Status.Phase != "Running" {
-				t.Errorf("Pod %s is %s", pod.Metadata.Name, pod.Status.Phase)
+		for _, pod := range all {
+			if pod.Status.Phase == "Running" {
+				addresses[pod.Status.PodIP] = true
 			}
 		}
-		if len(addresses) != 5 {
-			t.Errorf("5 Pods have the addresses %v", addresses)
+		if err == nil && len(addresses) != 5 {
+			err = fmt.Errorf("of %d Pods, those that run have the addresses %v", len(all), addresses)
 		}
+		return err
 	})
-	t.Run("it replaces its Pods when its template changes", func(t *testing.T) {
-		template := []byte(`{"spec": {"replicas": 2, "template": {"metadata": {"annotations": {"changed": "yes"}}}}}`)
-		err := c.api.do(t.Context(), http.MethodPatch, deployments+"/web",
-			http.Header{"Content-Type": {"application/merge-patch+json"}}, template, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+	expect.NoError(t, c.api.get(t.Context(), deployments+"/web", &made))
+	err = c.api.create(t.Context(), owned, map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Gadget",
+		"metadata": map[string]any{"name": "web-0", "ownerReferences": []any{map[string]any{
+			"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": made.Metadata.UID,
+		}}},
+	})
+	expect.NoError(t, err)
+	err = c.api.do(t.Context(), http.MethodDelete, deployments+"/web?propagationPolicy=Background", nil, nil, nil)
+	expect.NoError(t, err)
+	for _, url := range []string{pods, owned} {
 		eventually(t, time.Minute, func() error {
-			all, err := list(pods)
-			if err != nil {
-				return err
+			left, err := list(url)
+			if err == nil && len(left) > 0 {
+				err = fmt.Errorf("%s: %d are left", url, len(left))
 			}
-			renewed := 0
-			for _, pod := range all {
-				if pod.Metadata.Annotations["changed"] == "yes" && pod.Status.Phase == "Running" {
-					renewed++
-				}
-			}
-			if renewed != 2 || len(all) != 2 {
-				return fmt.Errorf("%d of %d Pods are new and run, want 2 of 2", renewed, len(all))
-			}
-			return nil
+			return err
 		})
-	})
-	t.Run("what a Deployment owns goes with it, of CRDs' kinds too", func(t *testing.T) {
-		var deployment struct{ Metadata struct{ UID string } }
-		if err := c.api.get(t.Context(), deployments+"/web", &deployment); err != nil {
-			t.Fatal(err)
-		}
-		err := c.api.create(t.Context(), owned, map[string]any{
-			"apiVersion": "example.com/v1", "kind": "Gadget",
-			"metadata": map[string]any{"name": "web-0", "ownerReferences": []any{map[string]any{
-				"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": deployment.Metadata.UID,
-			}}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = c.api.do(t.Context(), http.MethodDelete, deployments+"/web?propagationPolicy=Background", nil, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, url := range []string{pods, owned} {
-			eventually(t, time.Minute, func() error {
-				left, err := list(url)
-				if err == nil && len(left) > 0 {
-					err = fmt.Errorf("%s: %d are left", url, len(left))
-				}
-				return err
-			})
-		}
-	})
+	}
 }
 
 func TestStartTellsWhatWentWrong(t *testing.T) {
@@ -280,9 +219,7 @@ exec sleep 60`
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			binaries := t.TempDir()
-			if err := os.WriteFile(filepath.Join(binaries, "etcd"), []byte(test.etcd), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(filepath.Join(binaries, "etcd"), []byte(test.etcd), 0o755))
 			_, err := Start(t.Context(), Options{
 				Dir: t.TempDir(), Assets: binaries, Components: test.components,
 				StartTimeout: test.timeout, StopTimeout: time.Second, Log: log.New(io.Discard, "", 0),
@@ -307,18 +244,14 @@ func TestStartLeavesNothingOfThoseThatStartTogether(t *testing.T) {
 	binaries := t.TempDir()
 	for _, component := range assets.Minimal() {
 		real := filepath.Join(options.Assets, string(component))
-		if err := os.Symlink(real, filepath.Join(binaries, string(component))); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Symlink(real, filepath.Join(binaries, string(component))))
 	}
 	for component, script := range map[assets.Component]string{
 		assets.KubeControllerManager: "echo $$ > started.partial && mv started.partial started && exec sleep 60",
 		assets.KubeScheduler:         "until [ -e started ]; do sleep 0.05; done; echo cannot read the stars >&2; exit 7",
 	} {
 		content := []byte("#!/bin/sh\n" + script + "\n")
-		if err := os.WriteFile(filepath.Join(binaries, string(component)), content, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(binaries, string(component)), content, 0o755))
 	}
 	options.Assets = binaries
 	_, err := Start(t.Context(), options)
@@ -327,13 +260,9 @@ func TestStartLeavesNothingOfThoseThatStartTogether(t *testing.T) {
 		t.Errorf("error %v, want that of kube-scheduler with its log", err)
 	}
 	content, err := os.ReadFile(filepath.Join(options.Dir, "started"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the program that was about to start is left running: %v", err)
 	}

@@ -13,9 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // gadgetCRD is a CustomResourceDefinition of the kind Gadget in the versions, of which the first is stored.
@@ -73,12 +72,8 @@ func TestReadCRDs(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			for name, content := range test.files {
-				if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+				expect.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 			}
 			crds, err := ReadCRDs(test.paths)
 			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
@@ -88,9 +83,7 @@ func TestReadCRDs(t *testing.T) {
 			for _, crd := range crds {
 				got = append(got, crd.name)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("CRDs (-want +got):\n%s", diff)
-			}
+			expect.Equal(t, test.want, got, "CRDs")
 		})
 	}
 }
