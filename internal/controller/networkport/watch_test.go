@@ -59,21 +59,6 @@ func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 	}
 }
 
-func TestAddressCountsWriteNothing(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Quiet()
-		before := w.Neutron.Looks()
-		for i := range int64(100) {
-			w.editNetwork(func(n *cloudteamv1.Network) { n.Status.Subnets[0].UsedAddresses = &i })
-		}
-		w.Calls.Want(t)
-		w.Events.WantReasons(t)
-		if n := w.Neutron.Looks() - before; n != 0 {
-			t.Errorf("it was looked at %d times", n)
-		}
-	}, exampleNetwork(), example())
-}
-
 // A port that failed waits for its next attempt. What its Network becomes meanwhile is what it may have failed for.
 func TestWhatBecomesOfTheNetworkEndsThePauseAfterAFailure(t *testing.T) {
 	for name, c := range map[string]struct {
