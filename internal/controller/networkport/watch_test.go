@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
@@ -57,6 +58,18 @@ func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 			}, exampleNetwork(), example())
 		})
 	}
+}
+
+// A port that had nothing in Neutron leaves no address to those that wait for one.
+func TestOnlyAPortInNeutronLeavesAnAddress(t *testing.T) {
+	waiting := &controller.Line{}
+	waiting.Put(controller.WaitingOf(example()), example().Network().String())
+	goes := of(example(), func(p *cloudteamv1.NetworkPort) { p.Name = "other" })
+	if woken := exhaustedWith(waiting)(goes); len(woken) > 0 {
+		t.Errorf("a port without one in Neutron wakes %v", woken)
+	}
+	goes.Status.PortID = "port-of-other"
+	controllertest.WantEqual(t, "woken", []cache.ObjectName{portKey}, exhaustedWith(waiting)(goes))
 }
 
 // A port that failed waits for its next attempt. What its Network becomes meanwhile is what it may have failed for.
