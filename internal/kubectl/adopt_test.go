@@ -105,12 +105,42 @@ func (r *rebuilt) inventory(cluster string, leads func() (inventory.Term, bool))
 // apply has the old cluster's controller make a change.
 func (r *rebuilt) apply(change domain.Change, err error) {
 	r.t.Helper()
+	r.applyIn(r.old, change, err)
+}
+
+func (r *rebuilt) applyIn(in *inventory.Inventory, change domain.Change, err error) {
+	r.t.Helper()
 	if err == nil {
-		_, err = r.old.Apply(r.t.Context(), change)
+		_, err = in.Apply(r.t.Context(), change)
 	}
 	if err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// breakAfter breaks the connection of each write behind so many.
+func (r *rebuilt) breakAfter(writes int) {
+	var seen atomic.Int32
+	breaks := func(*http.Request) bool { return int(seen.Add(1)) > writes }
+	r.breaks.Store(&breaks)
+}
+
+// adoptBroken adopts all, at first with a connection that breaks after so many writes. It gives what is printed then.
+func (r *rebuilt) adoptBroken(objects []runtime.Object, writes int) (out string) {
+	r.t.Helper()
+	r.breakAfter(writes)
+	out, code := run(r.t, objects, adopts+" --yes --force")
+	if code != 1 || !strings.Contains(out, "run the same command again") {
+		r.t.Fatalf("write %d: exit code %d\n%s", writes, code, out)
+	}
+	r.breaks.Store(nil)
+	if out, code = run(r.t, objects, adopts+" --yes --force"); code != 0 {
+		r.t.Fatalf("write %d: exit code %d\n%s", writes, code, out)
+	}
+	if left := r.count(oldCluster); left != 0 {
+		r.t.Errorf("write %d: %d resources bear the old marker", writes, left)
+	}
+	return out
 }
 
 // observed is what an object of the old cluster has.
@@ -165,16 +195,8 @@ func (r *rebuilt) network(in *inventory.Inventory, owner domain.Owner, name, cid
 	if err := spec.Validate(); err != nil {
 		r.t.Fatal(err)
 	}
-	apply := func(change domain.Change, err error) {
-		r.t.Helper()
-		if err == nil {
-			_, err = in.Apply(r.t.Context(), change)
-		}
-		if err != nil {
-			r.t.Fatal(err)
-		}
-	}
-	apply(domain.Network(spec, domain.Observed{}))
+	change, err := domain.Network(spec, domain.Observed{})
+	r.applyIn(in, change, err)
 	observed, err := in.Observed(r.t.Context(), owner, time.Time{}, domain.KindNetwork)
 	if err != nil {
 		r.t.Fatal(err)
@@ -183,8 +205,11 @@ func (r *rebuilt) network(in *inventory.Inventory, owner domain.Owner, name, cid
 	address := prefix.Addr().Next()
 	for _, port := range ports {
 		address = address.Next()
-		apply(domain.Port(domain.PortSpec{Owner: domain.Owner{Cluster: owner.Cluster, Object: "old-" + name + "-" + port}, Name: port,
-			NetworkID: n.ID, Addresses: []domain.PortAddress{{SubnetID: n.Subnets[0].ID, Address: address}}}, domain.Observed{}))
+		change, err := domain.Port(domain.PortSpec{
+			Owner: domain.Owner{Cluster: owner.Cluster, Object: "old-" + name + "-" + port}, Name: port, NetworkID: n.ID,
+			Addresses: []domain.PortAddress{{SubnetID: n.Subnets[0].ID, Address: address}},
+		}, domain.Observed{})
+		r.applyIn(in, change, err)
 	}
 	return n.ID
 }
@@ -299,9 +324,7 @@ func TestAdoptGoesOn(t *testing.T) {
 		r := startRebuilt(t)
 		r.network(r.old, frontendOfOld, "frontend", "10.1.0.0/24", "web-0")
 		objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), r.port("shop", "web-0", "frontend"))
-		var seen atomic.Int32
-		breaks := func(*http.Request) bool { return int(seen.Add(1)) > broken }
-		r.breaks.Store(&breaks)
+		r.breakAfter(broken)
 		out, code := run(t, objects, adopts+" --yes --force")
 		if code != 1 || !strings.Contains(out, "run the same command again") {
 			t.Fatalf("write %d: exit code %d\n%s", broken, code, out)
@@ -441,23 +464,11 @@ func TestAdoptGivesAFloatingIPWithItsPort(t *testing.T) {
 			"qos_policy_id": policy, "port_id": was.PortID, "fixed_ip_address": was.Fixed.String(),
 		}})
 
-		var writes atomic.Int32
 		before := 5 + broken // of the network, its subnets, its router, and two interfaces it takes six
-		breaks := func(*http.Request) bool { return int(writes.Add(1)) > before }
-		r.breaks.Store(&breaks)
 		asks := r.port("shop", "web-0", "frontend")
 		asks.Spec.FloatingIP = &cloudteamv1.PortFloatingIP{ExternalNetwork: "public"}
 		objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), asks)
-		if out, code := run(t, objects, adopts+" --yes --force"); code != 1 {
-			t.Fatalf("write %d: exit code %d\n%s", before, code, out)
-		}
-		r.breaks.Store(nil)
-		if out, code := run(t, objects, adopts+" --yes --force"); code != 0 {
-			t.Fatalf("write %d: exit code %d\n%s", before, code, out)
-		}
-		if left := r.count(oldCluster); left != 0 {
-			t.Errorf("write %d: %d resources bear the old marker", before, left)
-		}
+		r.adoptBroken(objects, before)
 		is := r.inventory(newCluster, nil)
 		got, err := is.Observed(t.Context(), domain.Owner{Cluster: newCluster, Object: "new-shop-web-0"}, time.Time{},
 			domain.KindFloatingIP)
@@ -504,20 +515,9 @@ func TestAdoptGivesTheAddressOfAFloatingIPToTheOneOfItsPort(t *testing.T) {
 		_, was := r.reached(publicOfOld)
 		objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), r.port("shop", "web-0", "frontend"),
 			r.floatingIP("public", "public"))
-		var writes atomic.Int32
 		before := 3 + broken // of the network, its subnet, its router, the interface and the port it takes five
-		breaks := func(*http.Request) bool { return int(writes.Add(1)) > before }
-		r.breaks.Store(&breaks)
-		if out, code := run(t, objects, adopts+" --yes --force"); code != 1 {
-			t.Fatalf("write %d: exit code %d\n%s", before, code, out)
-		}
-		r.breaks.Store(nil)
-		out, code := run(t, objects, adopts+" --yes --force")
-		if code != 0 || !strings.Contains(out, "FloatingIP shop/public") {
-			t.Fatalf("write %d: exit code %d\n%s", before, code, out)
-		}
-		if left := r.count(oldCluster); left != 0 {
-			t.Errorf("write %d: %d resources bear the old marker", before, left)
+		if out := r.adoptBroken(objects, before); !strings.Contains(out, "FloatingIP shop/public") {
+			t.Fatalf("write %d:\n%s", before, out)
 		}
 		got, err := r.inventory(newCluster, nil).Observed(t.Context(),
 			domain.Owner{Cluster: newCluster, Object: "new-shop-public"}, time.Time{}, domain.KindFloatingIP)
@@ -619,13 +619,7 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 func TestAdoptListsSecurityGroupsAsLeft(t *testing.T) {
 	r := startRebuilt(t)
 	owner := domain.Owner{Cluster: oldCluster, Object: "old-web"}
-	change, err := domain.SecurityGroup(domain.GroupSpec{Owner: owner, Name: "web"}, domain.Observed{})
-	if err == nil {
-		_, err = r.old.Apply(t.Context(), change)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.apply(domain.SecurityGroup(domain.GroupSpec{Owner: owner, Name: "web"}, domain.Observed{}))
 	out, _ := run(t, r.objects(), "adopt --cloud mycloud --from-cluster "+oldCluster)
 	if !strings.Contains(out, "Left with the old cluster's marker") || !strings.Contains(out, `"web"`) {
 		t.Errorf("the group that stays is not listed:\n%s", out)

@@ -175,26 +175,15 @@ func factoryOf(t *testing.T, objects []runtime.Object) (*factory, *bytes.Buffer)
 	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
 		stored := fake.NewSimpleClientset(ours...)
 		// As the API server does, also in a dry run. Each of the clients is asked once.
-		stored.PrependReactor("create", "networks", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			n := a.(clienttesting.CreateAction).GetObject().(*cloudteamv1.Network)
-			n.UID, n.Generation = "uid-of-a-new-one", 1
-			return true, n, nil
-		})
-		stored.PrependReactor("create", "networkports", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			p := a.(clienttesting.CreateAction).GetObject().(*cloudteamv1.NetworkPort)
-			p.UID, p.Generation = "uid-of-a-new-port", 1
-			return true, p, nil
-		})
-		stored.PrependReactor("create", "securitygroups", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			g := a.(clienttesting.CreateAction).GetObject().(*cloudteamv1.SecurityGroup)
-			g.UID, g.Generation = "uid-of-a-new-one", 1
-			return true, g, nil
-		})
-		stored.PrependReactor("create", "floatingips", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			f := a.(clienttesting.CreateAction).GetObject().(*cloudteamv1.FloatingIP)
-			f.UID, f.Generation = "uid-of-a-new-one", 1
-			return true, f, nil
-		})
+		for _, kind := range []string{"networks", "networkports", "securitygroups", "floatingips"} {
+			stored.PrependReactor("create", kind, func(a clienttesting.Action) (bool, runtime.Object, error) {
+				made := a.(clienttesting.CreateAction).GetObject()
+				object := made.(metav1.Object)
+				object.SetUID(types.UID("uid-of-a-new-one-of-" + kind))
+				object.SetGeneration(1)
+				return true, made, nil
+			})
+		}
 		served := publishing{kubefake.NewClientset(kube...)}
 		known := served.Clientset.Discovery().(*fakediscovery.FakeDiscovery)
 		known.FakedServerVersion = &apiversion.Info{GitVersion: "v1.36.1"}

@@ -50,6 +50,15 @@ func refused(t *testing.T, of schema.GroupVersionResource, namespace string, wit
 	}
 }
 
+// refusedWithoutSpec holds that an object without a spec is refused with a message.
+func refusedWithoutSpec(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, message string) {
+	t.Helper()
+	object := with(t, `{}`)
+	delete(object.Object, "spec")
+	_, err := tryCreate(t.Context(), of, namespace, object)
+	wantRefusal(t, err, "spec", message)
+}
+
 // accepted holds that each spec is accepted.
 func accepted(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, all string, specs []string) {
 	t.Helper()

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
@@ -44,12 +44,7 @@ func TestFloatingIPMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		{`className: Gold`, "className", noClass},
 		{`cloud: {}`, "cloud.secretName", "Required value"},
 	})
-	t.Run("no spec", func(t *testing.T) {
-		floating := floatingIPWith(t, `{}`)
-		delete(floating.Object, "spec")
-		_, err := tryCreate(t.Context(), floatingIPs, namespace, floating)
-		wantRefusal(t, err, "spec", "write spec.externalNetwork")
-	})
+	refusedWithoutSpec(t, floatingIPs, namespace, floatingIPWith, "write spec.externalNetwork")
 }
 
 func TestFloatingIPsThatAreAccepted(t *testing.T) {
@@ -138,13 +133,10 @@ func TestFloatingIPsShowWhatAPersonAsksFirst(t *testing.T) {
 		{name: "fresh", address: nil, port: nil, ready: nil, reason: nil},
 		{name: "one", address: "203.0.113.7", port: "web-0", ready: "True", reason: "Available"},
 	}
-	if diff := cmp.Diff(want, printed(t.Context(), t, floatingIPs, namespace, 0)); diff != "" {
-		t.Errorf("kubectl get floatingips (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "kubectl get floatingips", want, printed(t.Context(), t, floatingIPs, namespace, 0))
 	const outside, id, class = "External Network", "Floating IP ID", "Class"
 	want[0][outside], want[0][id], want[0][class] = "public", nil, nil
 	want[1][outside], want[1][id], want[1][class] = "public", "f1", "gold"
-	if diff := cmp.Diff(want, printed(t.Context(), t, floatingIPs, namespace, 1)); diff != "" {
-		t.Errorf("kubectl get floatingips -o wide (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "kubectl get floatingips -o wide",
+		want, printed(t.Context(), t, floatingIPs, namespace, 1))
 }

@@ -49,8 +49,5 @@ func TestFooMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			t.Errorf("want a name of %d characters refused with %q, got %+v", length, message, found)
 		}
 	}
-	foo := fooWith(t, `{}`)
-	delete(foo.Object, "spec")
-	_, err := tryCreate(t.Context(), foos, namespace, foo)
-	wantRefusal(t, err, "spec", "a Foo needs a spec")
+	refusedWithoutSpec(t, foos, namespace, fooWith, "a Foo needs a spec")
 }

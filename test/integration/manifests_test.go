@@ -26,6 +26,8 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 )
 
 // controllerName is the name of the controller's Deployment, ServiceAccount and namespace in config.
@@ -232,9 +234,7 @@ func TestCRDsAreInstalledAndStayApart(t *testing.T) {
 	}
 	slices.Sort(want)
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("CRDs of config/crd that its kustomization.yaml lists (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "CRDs of config/crd that its kustomization.yaml lists", want, got)
 }
 
 // TestOneApplyInstallsConfig fails when config has an object of a kind that it defines itself. kubectl looks up the kinds

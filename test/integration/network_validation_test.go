@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 )
 
 func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
@@ -205,15 +207,8 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 }
 
 func TestNetworkWithoutSpecIsToldToWriteOne(t *testing.T) {
-	network := networkWith(t, `{}`)
-	delete(network.Object, "spec")
-	_, err := tryCreate(t.Context(), networks, newNamespace(t), network)
-	want := []refusal{{
-		"spec", `Required value: a Network needs a spec: write spec.cidr, such as "192.168.0.0/16", or spec.subnetPool`,
-	}}
-	if diff := cmp.Diff(want, refusals(t, err)); diff != "" {
-		t.Errorf("refusals (-want +got):\n%s", diff)
-	}
+	refusedWithoutSpec(t, networks, newNamespace(t), networkWith,
+		`Required value: a Network needs a spec: write spec.cidr, such as "192.168.0.0/16", or spec.subnetPool`)
 }
 
 func TestTwoMistakesAreNamedAtOnce(t *testing.T) {
@@ -224,27 +219,29 @@ func TestTwoMistakesAreNamedAtOnce(t *testing.T) {
 		fields = append(fields, found.Field)
 	}
 	want := []string{"spec.gateway", "spec.description", "spec.dnsServers[0]"}
-	if diff := cmp.Diff(want, fields, cmpopts.SortSlices(strings.Compare)); diff != "" {
-		t.Errorf("fields (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "fields", want, fields, cmpopts.SortSlices(strings.Compare))
 }
 
 func TestUnknownFieldIsRefusedByName(t *testing.T) {
 	namespace := newNamespace(t)
-	for name, test := range map[string]struct{ spec, field string }{
-		"a misspelt field":            {`{cidr: 192.168.0.0/16, gatway: 192.168.0.1}`, `unknown field "spec.gatway"`},
-		"a field of another spelling": {`{cidr: 192.168.0.0/16, allocation_pools: []}`, `unknown field "spec.allocation_pools"`},
-		"a field of a pool": {
-			`{cidr: 192.168.0.0/16, allocationPools: [{from: 192.168.0.2}]}`,
-			`unknown field "spec.allocationPools[0].from"`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := tryCreate(t.Context(), networks, namespace, networkWith(t, test.spec))
-			if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), test.field) {
-				t.Errorf("want a bad request that says %s, got %v", test.field, err)
-			}
-		})
+	unknown(t, networks, namespace, networkWith, map[string]string{
+		`{cidr: 192.168.0.0/16, gatway: 192.168.0.1}`:                    `unknown field "spec.gatway"`,
+		`{cidr: 192.168.0.0/16, allocation_pools: []}`:                   `unknown field "spec.allocation_pools"`,
+		`{cidr: 192.168.0.0/16, allocationPools: [{from: 192.168.0.2}]}`: `unknown field "spec.allocationPools[0].from"`,
+	})
+	unknown(t, networkPorts, namespace, networkPortWith, map[string]string{
+		`{networkName: a, address: 192.168.0.10}`: `unknown field "spec.address"`,
+	})
+}
+
+// unknown holds that specs are refused for a field, with a message.
+func unknown(t *testing.T, of schema.GroupVersionResource, namespace string, with withSpec, says map[string]string) {
+	t.Helper()
+	for spec, message := range says {
+		_, err := tryCreate(t.Context(), of, namespace, with(t, spec))
+		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), message) {
+			t.Errorf("%s: want a bad request that says %s, got %v", spec, message, err)
+		}
 	}
 }
 
@@ -310,9 +307,7 @@ func TestSchemaDefaultsDHCPAndNoPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{"cidr": "192.168.0.0/16", "dhcp": true}
-	if diff := cmp.Diff(want, got.Object["spec"]); diff != "" {
-		t.Errorf("spec as stored (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "spec as stored", want, got.Object["spec"])
 }
 
 func TestNamesUpToTheLongestThatNeutronHoldsAreAccepted(t *testing.T) {

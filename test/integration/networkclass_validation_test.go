@@ -60,9 +60,5 @@ func TestMistakesInTheClassOfANetworkAreRefusedWithOneSentenceEach(t *testing.T)
 		{`cidr: 192.168.0.0/16, className: gold, cloud: {secretName: mine}`, "className", "leave cloud or className out"},
 		{`cidr: 192.168.0.0/16, className: Gold`, "className", "not the name of a NetworkClass"},
 	})
-	t.Run("a class may give the range", func(t *testing.T) {
-		if _, err := tryCreate(t.Context(), networks, namespace, networkWith(t, `{className: gold}`)); err != nil {
-			t.Errorf("refused: %v", err)
-		}
-	})
+	accepted(t, networks, namespace, networkWith, "", []string{`className: gold`}) // a class may give the range
 }

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -92,21 +92,8 @@ func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 }
 
 func TestNetworkPortWithoutSpecIsToldToWriteOne(t *testing.T) {
-	port := networkPortWith(t, `{}`)
-	delete(port.Object, "spec")
-	_, err := tryCreate(t.Context(), networkPorts, newNamespace(t), port)
-	want := []refusal{{"spec", "Required value: a NetworkPort needs a spec: write spec.networkName, the name of a Network"}}
-	if diff := cmp.Diff(want, refusals(t, err)); diff != "" {
-		t.Errorf("refusals (-want +got):\n%s", diff)
-	}
-}
-
-func TestUnknownFieldOfANetworkPortIsRefusedByName(t *testing.T) {
-	_, err := tryCreate(t.Context(), networkPorts, newNamespace(t),
-		networkPortWith(t, `{networkName: a, address: 192.168.0.10}`))
-	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.address"`) {
-		t.Errorf("want a bad request that names spec.address, got %v", err)
-	}
+	refusedWithoutSpec(t, networkPorts, newNamespace(t), networkPortWith,
+		"Required value: a NetworkPort needs a spec: write spec.networkName, the name of a Network")
 }
 
 func TestNetworkPortsThatAreAccepted(t *testing.T) {
@@ -146,9 +133,7 @@ func TestNetworkPortsThatAreAccepted(t *testing.T) {
 				t.Fatalf("want it accepted, got %v", err)
 			}
 			// The schema has no defaults: what is unset is Neutron's or the controller's to choose.
-			if diff := cmp.Diff(parseYAML(t, spec).Object, got.Object["spec"]); diff != "" {
-				t.Errorf("spec as stored (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "spec as stored", parseYAML(t, spec).Object, got.Object["spec"])
 		})
 	}
 }
@@ -251,9 +236,7 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 		row[node], row[mode] = nil, nil
 	}
 	want[2][node], want[2][mode] = "node1", "ovn"
-	if diff := cmp.Diff(want, printed(t.Context(), t, networkPorts, namespace, 0)); diff != "" {
-		t.Errorf("kubectl get networkports (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "kubectl get networkports", want, printed(t.Context(), t, networkPorts, namespace, 0))
 
 	const second, mac, id, plugged, floating = "Second Address", "MAC", "Port ID", "Attached", "Floating IP"
 	for _, row := range want {
@@ -263,9 +246,8 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 	want[0][second], want[0][mac], want[0][id] = nil, nil, nil
 	want[1][second], want[1][mac], want[1][id] = nil, "fa:16:3e:00:00:01", "5a1b"
 	want[2][second], want[2][mac], want[2][id] = "fd00::8/64", "fa:16:3e:00:00:02", "5a1c"
-	if diff := cmp.Diff(want, printed(t.Context(), t, networkPorts, namespace, 1)); diff != "" {
-		t.Errorf("kubectl get networkports -o wide (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "kubectl get networkports -o wide",
+		want, printed(t.Context(), t, networkPorts, namespace, 1))
 }
 
 func TestABindingNamesItsUser(t *testing.T) {
@@ -315,45 +297,22 @@ func TestAllowedNamespaces(t *testing.T) {
 	namespace := newNamespace(t)
 	const noNamespace = `not a namespace: write its name, such as "team-a", or "*" for all namespaces`
 	names := func(count int) string { return list(count, func(i int) string { return fmt.Sprintf("team-%d", i) }) }
-	for sentence, test := range map[string]struct {
-		list string
-		// Both are empty when the list must be accepted.
-		field, message string
-	}{
-		"no namespace":               {`[]`, "", ""},
-		"one namespace":              {`[team-a]`, "", ""},
-		"a namespace of digits":      {`["1"]`, "", ""},
-		"the longest namespace":      {`[` + strings.Repeat("a", 63) + `]`, "", ""},
-		"all namespaces":             {`["*"]`, "", ""},
-		"all namespaces, and one":    {`["*", team-a]`, "", ""},
-		"as many as can be":          {`[` + names(64) + `]`, "", ""},
-		"one more":                   {`[` + names(65) + `]`, "spec.allowedNamespaces", "must have at most 64 items"},
-		"an empty name":              {`[""]`, "spec.allowedNamespaces[0]", noNamespace},
-		"a name with capitals":       {`[team-a, Team]`, "spec.allowedNamespaces[1]", noNamespace},
-		"a name with a dot":          {`[team.a]`, "spec.allowedNamespaces[0]", noNamespace},
-		"a pattern":                  {`[team-*]`, "spec.allowedNamespaces[0]", noNamespace},
-		"a name with a dash first":   {`[-a]`, "spec.allowedNamespaces[0]", noNamespace},
-		"a name with a line break":   {`["a\n"]`, "spec.allowedNamespaces[0]", noNamespace},
-		"a name of 64 characters":    {`[` + strings.Repeat("a", 64) + `]`, "spec.allowedNamespaces[0]", "Too long"},
-		"a namespace twice":          {`[team-a, team-b, team-a]`, "spec.allowedNamespaces[2]", "Duplicate value"},
-		"several, one without sense": {`[team-a, "team b", "*"]`, "spec.allowedNamespaces[1]", noNamespace},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			t.Parallel()
-			_, err := tryCreate(t.Context(), networks, namespace,
-				networkWith(t, `{cidr: 192.168.0.0/16, allowedNamespaces: `+test.list+`}`))
-			found := refusals(t, err)
-			if test.field == "" {
-				if len(found) > 0 {
-					t.Errorf("want it accepted, got %+v", found)
-				}
-				return
-			}
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
-		})
-	}
+	const all = `cidr: 192.168.0.0/16, allowedNamespaces: `
+	accepted(t, networks, namespace, networkWith, all, []string{
+		`[]`, `[team-a]`, `["1"]`, `[` + strings.Repeat("a", 63) + `]`, `["*"]`, `["*", team-a]`, `[` + names(64) + `]`,
+	})
+	refused(t, networks, namespace, networkWith, all, []mistake{
+		{`[` + names(65) + `]`, "allowedNamespaces", "must have at most 64 items"},
+		{`[""]`, "allowedNamespaces[0]", noNamespace},
+		{`[team-a, Team]`, "allowedNamespaces[1]", noNamespace},
+		{`[team.a]`, "allowedNamespaces[0]", noNamespace},
+		{`[team-*]`, "allowedNamespaces[0]", noNamespace},
+		{`[-a]`, "allowedNamespaces[0]", noNamespace},
+		{`["a\n"]`, "allowedNamespaces[0]", noNamespace},
+		{`[` + strings.Repeat("a", 64) + `]`, "allowedNamespaces[0]", "Too long"},
+		{`[team-a, team-b, team-a]`, "allowedNamespaces[2]", "Duplicate value"},
+		{`[team-a, "team b", "*"]`, "allowedNamespaces[1]", noNamespace},
+	})
 }
 
 // groupID is an id as Neutron gives it to a security group, one for each number.

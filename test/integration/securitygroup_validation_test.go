@@ -64,14 +64,7 @@ func TestSecurityGroupMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			t.Errorf("want one refusal of the name, got %+v", found)
 		}
 	})
-	t.Run("no spec", func(t *testing.T) {
-		group := securityGroupWith(t, `{}`)
-		delete(group.Object, "spec")
-		_, err := tryCreate(t.Context(), securityGroups, namespace, group)
-		if found := refusals(t, err); len(found) != 1 || !strings.Contains(found[0].Message, "write spec.rules") {
-			t.Errorf("want one refusal of the spec, got %+v", found)
-		}
-	})
+	refusedWithoutSpec(t, securityGroups, namespace, securityGroupWith, "write spec.rules")
 }
 
 // ruleList is so many different rules.

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
@@ -83,9 +83,7 @@ func TestEveryToolStoresTheSameSpec(t *testing.T) {
 						want["dhcp"] = true
 					}
 					got := stored.Object["spec"].(map[string]any)
-					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("stored (-want +got):\n%s", diff)
-					}
+					controllertest.WantEqual(t, "stored", want, got)
 				})
 			}
 		})

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -122,9 +122,7 @@ func TestConfig(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(c.want, got); diff != "" {
-					t.Errorf("configuration (-want +got):\n%s", diff)
-				}
+				controllertest.WantEqual(t, "configuration", c.want, got)
 			}
 		})
 	}
@@ -145,9 +143,7 @@ func TestDesired(t *testing.T) {
 		},
 		"spec": map[string]any{"config": "{}"},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("NetworkAttachmentDefinition (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "NetworkAttachmentDefinition", want, got)
 	if !isDesired(got, "{}") {
 		t.Error("what is desired is not what is desired")
 	}
@@ -262,9 +258,7 @@ func TestRoutesOfOtherPlugins(t *testing.T) {
 			for _, r := range got.Plugins[0].IPAM.Routes {
 				routes = append(routes, cloudteamv1.HostRoute{Destination: r.Destination, NextHop: r.Gateway})
 			}
-			if diff := cmp.Diff(c.want, routes); diff != "" {
-				t.Errorf("routes (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "routes", c.want, routes)
 		})
 	}
 }

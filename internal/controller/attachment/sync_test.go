@@ -200,6 +200,13 @@ func (w *world) mustSync() {
 	w.deliver()
 }
 
+// catchUp brings the caches up to date, and is a mustSync.
+func (w *world) catchUp() {
+	w.t.Helper()
+	w.deliver()
+	w.mustSync()
+}
+
 // mustSyncUnseen is one of whose writes the caches do not hear.
 func (w *world) mustSyncUnseen() {
 	w.t.Helper()
@@ -245,9 +252,7 @@ func (w *world) wantEvents(want ...string) (last string) {
 		words := strings.SplitN(last, " ", 3)
 		got = append(got, words[0]+" "+words[1])
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("Events (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(w.t, "Events", want, got)
 	return last
 }
 
@@ -282,18 +287,15 @@ func TestSync(t *testing.T) {
 		"a Network that is not Ready gets none, and keeps what it has as it is": func(_ *testing.T, w *world) {
 			ready := w.live.DeepCopy()
 			w.live.Status = cloudteamv1.NetworkStatus{}
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked()
 			w.live = ready
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked("recheck", "create")
 			w.wantEvents("Normal AttachmentCreated")
 			w.live = w.live.DeepCopy()
 			w.live.Status = cloudteamv1.NetworkStatus{}
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked()
 			w.wantConfig(`"mtu":1450`)
 		},
@@ -303,8 +305,7 @@ func TestSync(t *testing.T) {
 			part.Annotations = map[string]string{controller.AnnotationTooLarge: ""}
 			part.Status.MTU = 1400
 			for _, w.live = range []*cloudteamv1.Network{part, whole, part} {
-				w.deliver()
-				w.mustSync()
+				w.catchUp()
 			}
 			w.wantAsked("recheck", "create")
 			w.wantEvents("Normal AttachmentCreated")
@@ -315,8 +316,7 @@ func TestSync(t *testing.T) {
 			w.live = w.live.DeepCopy()
 			w.live.Status.MTU = 1400
 			w.live.Spec.HostRoutes = []cloudteamv1.HostRoute{{Destination: "10.0.0.0/8", NextHop: "192.168.0.9"}}
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked("recheck", "create", "patch")
 			w.wantConfig(`"mtu":1400`)
 			w.wantConfig(`{"dst":"10.0.0.0/8","gw":"192.168.0.9"}`)
@@ -330,24 +330,20 @@ func TestSync(t *testing.T) {
 				a.SetLabels(map[string]string{"theirs": "yes"})
 				a.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/resourceName": "acme.com/nic"})
 			})
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			want := made.DeepCopy()
 			want.Object["spec"].(map[string]any)["other"] = "theirs"
 			want.SetLabels(map[string]string{"theirs": "yes", LabelManagedBy: "network-controller"})
 			want.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/resourceName": "acme.com/nic"})
 			want.SetResourceVersion(w.attachment.GetResourceVersion())
-			if diff := cmp.Diff(want, w.attachment); diff != "" {
-				t.Errorf("it was put back (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "it was put back", want, w.attachment)
 			w.wantAsked("recheck", "create", "patch")
 			w.wantEvents("Normal AttachmentCreated", "Normal AttachmentUpdated")
 		},
 		"its label alone is put back": func(_ *testing.T, w *world) {
 			w.mustSync()
 			w.edit(func(a *unstructured.Unstructured) { a.SetLabels(nil) })
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked("recheck", "create", "patch")
 			w.mustSync()
 			w.wantAsked()
@@ -356,8 +352,7 @@ func TestSync(t *testing.T) {
 			w.refuse["create"] = forbidden
 			w.mustFail()
 			w.live = nil
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			if was, remembered := w.c.complaints.Load(exampleKey); remembered {
 				t.Errorf("it is remembered: %+v", was)
 			}
@@ -365,8 +360,7 @@ func TestSync(t *testing.T) {
 		"deleted by hand, it comes back": func(_ *testing.T, w *world) {
 			w.mustSync()
 			w.remove()
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked("recheck", "create", "recheck", "create")
 		},
 		"one that is being deleted is left to go": func(_ *testing.T, w *world) {
@@ -375,16 +369,14 @@ func TestSync(t *testing.T) {
 				a.SetDeletionTimestamp(new(metav1.NewTime(time.Unix(1, 0))))
 				a.Object["spec"] = map[string]any{}
 			})
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked("recheck", "create")
 		},
 		"a cache that has not seen the create has nothing created twice": func(_ *testing.T, w *world) {
 			w.mustSyncUnseen()
 			w.mustWait()
 			w.wantAsked("recheck", "create")
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked()
 		},
 		"a cache that has not seen the last write has nothing put back twice": func(_ *testing.T, w *world) {
@@ -402,8 +394,7 @@ func TestSync(t *testing.T) {
 			w.deliver()
 			w.edit(func(a *unstructured.Unstructured) { a.SetOwnerReferences(nil) })
 			w.mustWait()
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked("recheck", "create", "patch")
 			w.wantEvents("Normal AttachmentCreated", "Warning AttachmentExists")
 		},
@@ -440,8 +431,7 @@ func TestSync(t *testing.T) {
 			w.wantAsked("recheck", "create", "get")
 			w.mustWait()
 			w.wantAsked()
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked()
 			w.wantEvents("Warning AttachmentExists")
 		},
@@ -450,16 +440,14 @@ func TestSync(t *testing.T) {
 			w.live.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
 			w.mustWait()
 			w.wantAsked("recheck")
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked()
 		},
 		"a Network that is gone, of which the cache has not heard, gets none": func(_ *testing.T, w *world) {
 			w.live = nil
 			w.mustWait()
 			w.wantAsked("recheck")
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked()
 		},
 		"somebody else's is told once, and again when another one comes": func(t *testing.T, w *world) {
@@ -478,45 +466,39 @@ func TestSync(t *testing.T) {
 				t.Error("Has does not tell it from those that are not there")
 			}
 			w.edit(func(a *unstructured.Unstructured) { a.SetAnnotations(map[string]string{"a": "b"}) })
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantEvents()
 			w.remove()
 			w.put(foreign(metav1.OwnerReference{
 				APIVersion: "acme.com/v1", Kind: "Fabric", Name: "f", UID: "f-1", Controller: new(true)}))
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			if event := w.wantEvents("Warning AttachmentExists"); !strings.Contains(event, `Fabric "f" controls it`) {
 				t.Errorf("the Event is %q", event)
 			}
 			w.wantAsked()
 			w.remove()
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantEvents("Normal AttachmentCreated")
 		},
 		"that of an earlier Network of the name is waited for": func(t *testing.T, w *world) {
 			earlier := example()
 			earlier.UID = "network-0"
 			w.put(foreign(*metav1.NewControllerRef(earlier, networkKind)))
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantAsked()
 			w.wantEvents()
 			if w.c.Has("team", "example") {
 				t.Error("it counts as somebody else's")
 			}
 			w.remove()
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantEvents("Normal AttachmentCreated")
 		},
 		"that of a Network of another name is somebody else's": func(t *testing.T, w *world) {
 			other := example()
 			other.Name, other.UID = "other", "network-2"
 			w.put(foreign(*metav1.NewControllerRef(other, networkKind)))
-			w.deliver()
-			w.mustSync()
+			w.catchUp()
 			w.wantEvents("Warning AttachmentExists")
 			if !w.c.Has("team", "example") {
 				t.Error("it does not count as somebody else's")

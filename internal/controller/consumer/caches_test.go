@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -158,9 +158,7 @@ func TestPodsThatUseNoNetworksAreNotIndexed(t *testing.T) {
 		names = append(names, pod.Name)
 	}
 	slices.Sort(names)
-	if diff := cmp.Diff([]string{"allocated", "declares", "gated"}, names); diff != "" {
-		t.Errorf("Pods of the Deployment (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "Pods of the Deployment", []string{"allocated", "declares", "gated"}, names)
 }
 
 func TestDeploymentOf(t *testing.T) {
@@ -225,7 +223,5 @@ func TestGatedPodsAreThoseThatWaitForOurPorts(t *testing.T) {
 	for _, pod := range caches.Gated() {
 		got = append(got, pod.Name)
 	}
-	if diff := cmp.Diff([]string{"waits"}, got); diff != "" {
-		t.Errorf("gated Pods (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "gated Pods", []string{"waits"}, got)
 }

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -69,9 +69,7 @@ func TestServed(t *testing.T) {
 					}
 					got = append(got, port.Name)
 				}
-				if diff := cmp.Diff(test.want, got); diff != "" {
-					t.Errorf("ports (-want +got):\n%s", diff)
-				}
+				controllertest.WantEqual(t, "ports", test.want, got)
 				// Caches return their objects in any order.
 				rand.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 			}

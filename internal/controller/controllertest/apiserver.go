@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -123,6 +124,16 @@ func (s *APIServer) Refuse(refuse func(line string) error) {
 	s.answers.Lock()
 	defer s.answers.Unlock()
 	s.refuse = refuse
+}
+
+// Refusing fails the requests whose line begins so, for Refuse and Lose.
+func Refusing(prefix string, err error) func(line string) error {
+	return func(line string) error {
+		if strings.HasPrefix(line, prefix) {
+			return err
+		}
+		return nil
+	}
 }
 
 // Lose has the answers lost of requests of whose line the function returns an error: they are carried out, and the

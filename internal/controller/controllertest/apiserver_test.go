@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -102,13 +101,9 @@ func TestPatches(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.want(want)
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("the answer (-want +got):\n%s", diff)
-				}
+				WantEqual(t, "the answer", want, got)
 			}
-			if diff := cmp.Diff(want, get(t, s)); diff != "" {
-				t.Errorf("the object (-want +got):\n%s", diff)
-			}
+			WantEqual(t, "the object", want, get(t, s))
 		})
 	}
 }
@@ -125,9 +120,7 @@ func TestAStatusLosesWhatIsNoLongerApplied(t *testing.T) {
 	want := cloudteamv1.NetworkStatus{
 		ResourceStatus: cloudteamv1.ResourceStatus{ObservedGeneration: 8}, NetworkID: "theirs",
 	}
-	if diff := cmp.Diff(want, get(t, s).Status); diff != "" {
-		t.Errorf("status (-want +got):\n%s", diff)
-	}
+	WantEqual(t, "status", want, get(t, s).Status)
 }
 
 func TestAnObjectGoesWithItsLastFinalizer(t *testing.T) {

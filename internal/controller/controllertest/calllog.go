@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -70,9 +69,7 @@ func Untouched(t *testing.T, caches ...cache.Indexer) (check func()) {
 	return func() {
 		t.Helper()
 		for i := range cached {
-			if diff := cmp.Diff(before[i], cached[i]); diff != "" {
-				t.Errorf("an object of a cache was changed (-before +after):\n%s", diff)
-			}
+			WantEqual(t, "an object of a cache was changed", before[i], cached[i])
 		}
 	}
 }
@@ -102,9 +99,7 @@ func (l *CallLog) Take() []string {
 // Want holds what was noted since the last Take or Want against the lines that it should be.
 func (l *CallLog) Want(t *testing.T, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, l.Take(), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("what was asked (-want +got):\n%s", diff)
-	}
+	WantEqual(t, "what was asked", want, l.Take(), cmpopts.EquateEmpty())
 }
 
 // Count counts the lines that begin with prefix.
@@ -152,7 +147,5 @@ func (e *Events) WantReasons(t *testing.T, want ...string) {
 		words := strings.SplitN(line, " ", 3)
 		reasons = append(reasons, words[0]+" "+words[1])
 	}
-	if diff := cmp.Diff(want, reasons, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("Events (-want +got):\n%s", diff)
-	}
+	WantEqual(t, "Events", want, reasons, cmpopts.EquateEmpty())
 }

@@ -233,16 +233,38 @@ func (w *World[T]) Exists() bool {
 	return exists
 }
 
+// WantGone checks that the example is gone.
+func (w *World[T]) WantGone() {
+	w.T.Helper()
+	if w.Exists() {
+		w.T.Errorf("the object is still there; condition Ready: %+v", w.Ready())
+	}
+}
+
 // Edit changes the example as its user would.
 func (w *World[T]) Edit(change func(T)) {
 	w.T.Helper()
 	Edit(w.T, w.API, w.Key, change)
 }
 
+// EditAndSync is Edit, and MustSync.
+func (w *World[T]) EditAndSync(change func(T)) {
+	w.T.Helper()
+	w.Edit(change)
+	w.MustSync()
+}
+
 // Delete deletes the example as its user would: it stays until its finalizers are off.
 func (w *World[T]) Delete() {
 	w.T.Helper()
 	w.API.Delete(w.T, w.Get())
+}
+
+// DeleteAndSync is Delete, and MustSync.
+func (w *World[T]) DeleteAndSync() {
+	w.T.Helper()
+	w.Delete()
+	w.MustSync()
 }
 
 // DeleteByForce takes the example's finalizers off and deletes it.
@@ -325,6 +347,17 @@ func (w *World[T]) WantState(want string) {
 	w.T.Helper()
 	if got := StateOf(w.conditions()); got != want {
 		w.T.Errorf("state is %q, want %q; condition Ready: %+v", got, want, w.Ready())
+	}
+}
+
+// WantMessage checks that the message of Ready says the texts.
+func (w *World[T]) WantMessage(texts ...string) {
+	w.T.Helper()
+	ready := w.Ready()
+	for _, text := range texts {
+		if !strings.Contains(ready.Message, text) {
+			w.T.Errorf("condition Ready is %+v, want a message that says %q", ready, text)
+		}
 	}
 }
 

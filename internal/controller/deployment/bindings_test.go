@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -196,15 +197,9 @@ func TestBindings(t *testing.T) {
 				release = append(release, b.port.Name+" of "+b.port.Status.BoundTo.Name)
 			}
 			_, remove := named(p)
-			if diff := cmp.Diff(c.bind, bind); diff != "" {
-				t.Errorf("bound (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.release, release); diff != "" {
-				t.Errorf("released (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.remove, remove); diff != "" {
-				t.Errorf("deleted (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "bound", c.bind, bind)
+			controllertest.WantEqual(t, "released", c.release, release)
+			controllertest.WantEqual(t, "deleted", c.remove, remove)
 			if p.contested != c.contested {
 				t.Errorf("contested is %t", p.contested)
 			}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 )
 
 func TestDemand(t *testing.T) {
@@ -57,9 +59,8 @@ func TestADemandIsTheMostOfLate(t *testing.T) {
 			all = append(all, peak{d.want, now})
 			before := slices.Clone(d.peaks)
 			next := d.next(want, now, cooldown)
-			if diff := cmp.Diff(before, slices.Clone(d.peaks), cmp.AllowUnexported(peak{})); diff != "" {
-				t.Errorf("a demand was changed (-before +after):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "a demand was changed",
+				before, slices.Clone(d.peaks), cmp.AllowUnexported(peak{}))
 			d = next
 			most := want
 			for _, p := range all {

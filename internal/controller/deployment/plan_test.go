@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -444,12 +445,8 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			create, remove := named(newPlan(c.observed()))
-			if diff := cmp.Diff(c.create, create); diff != "" {
-				t.Errorf("created (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.remove, remove); diff != "" {
-				t.Errorf("deleted (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "created", c.create, create)
+			controllertest.WantEqual(t, "deleted", c.remove, remove)
 		})
 	}
 }
@@ -488,9 +485,7 @@ func TestACreatedPortIsTheDeployments(t *testing.T) {
 			NetworkName: "blue", NetworkNamespace: "other", Addresses: []string{"10.0.0.5"}, MAC: "fa:16:3e:00:00:01",
 		},
 	}
-	if diff := cmp.Diff([][]*cloudteamv1.NetworkPort{{want}}, p.create); diff != "" {
-		t.Errorf("created (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "created", [][]*cloudteamv1.NetworkPort{{want}}, p.create)
 }
 
 func TestAPlanIsBounded(t *testing.T) {
@@ -651,9 +646,7 @@ func TestVerdict(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, newPlan(c.observed()).say, cmp.AllowUnexported(verdict{})); diff != "" {
-				t.Errorf("verdict (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "verdict", c.want, newPlan(c.observed()).say, cmp.AllowUnexported(verdict{}))
 		})
 	}
 }

@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -73,17 +73,13 @@ func TestNextCondition(t *testing.T) {
 			if c.was != nil {
 				d.Status.Conditions = append(d.Status.Conditions, *c.was)
 			}
-			if diff := cmp.Diff(c.want, nextCondition(d, c.say, now)); diff != "" {
-				t.Errorf("condition (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "condition", c.want, nextCondition(d, c.say, now))
 		})
 	}
 }
 
 func TestWhatIsToldOfWrites(t *testing.T) {
-	resource := schema.GroupResource{Group: "cloudteam.ztgame.com", Resource: "networkports"}
-	forbidden := apierrors.NewForbidden(resource, "web-blue-3", errors.New("exceeded quota: few"))
-	invalid := apierrors.NewInvalid(schema.GroupKind{Group: resource.Group, Kind: "NetworkPort"}, "web-blue-3", nil)
+	forbidden := apierrors.NewForbidden(portsResource, "web-blue-3", errors.New("exceeded quota: few"))
 	missing := verdict{reason: "NetworkNotFound", message: "m", total: 5}
 	failing := verdict{reason: "PortsFailed", message: "1 of 5 ports cannot be created", total: 5}
 	failed := backoff{due: time.Unix(1, 0)}
@@ -121,7 +117,7 @@ func TestWhatIsToldOfWrites(t *testing.T) {
 				"check the namespace's ResourceQuota and the controller's RBAC, or lower spec.replicas"}, true,
 		},
 		"a rule of the CRD": {
-			nil, refused(invalid, 5), verdict{total: 5},
+			nil, refused(errInvalid, 5), verdict{total: 5},
 			verdict{reason: "PortsFailed", total: 5, message: "5 of 5 ports cannot be created; the API server refuses them: " +
 				`NetworkPort.cloudteam.ztgame.com "web-blue-3" is invalid; ` +
 				"correct the Pod template's annotation k8s.v1.cni.cncf.io/networks"}, true,
@@ -132,9 +128,7 @@ func TestWhatIsToldOfWrites(t *testing.T) {
 			if known != c.known {
 				t.Errorf("known is %t, want %t", known, c.known)
 			}
-			if diff := cmp.Diff(c.say, say, cmp.AllowUnexported(verdict{})); diff != "" {
-				t.Errorf("verdict (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "verdict", c.say, say, cmp.AllowUnexported(verdict{}))
 		})
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -63,9 +63,7 @@ func TestSlowStart(t *testing.T) {
 					batches = append(batches, n)
 					tried += n
 				}
-				if diff := cmp.Diff(c.batches, batches); diff != "" {
-					t.Errorf("batches (-want +got):\n%s", diff)
-				}
+				controllertest.WantEqual(t, "batches", c.batches, batches)
 				if len(errs) != c.n {
 					t.Fatalf("%d answers for %d ports", len(errs), c.n)
 				}

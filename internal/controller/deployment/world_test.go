@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +25,8 @@ import (
 
 // webKey is the Deployment's.
 var webKey = cache.NewObjectName("team", "web")
+
+var deploymentsResource = appsv1.SchemeGroupVersion.WithResource("deployments")
 
 // world is a controller whose caches show what the test puts into them and nothing else: the informers do not run. What
 // it writes goes to an API server that is played.
@@ -99,15 +100,18 @@ func (w *world) showPorts(d *appsv1.Deployment, n int, reason string) {
 	}
 }
 
-// showWritten puts the Deployment into the cache as it is at the API server.
-func (w *world) showWritten() {
+// written is the Deployment as it is at the API server.
+func (w *world) written() *appsv1.Deployment {
 	w.T.Helper()
-	obj, err := w.Kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), "team", "web")
+	obj, err := w.Kube.Tracker().Get(deploymentsResource, "team", "web")
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	w.Show(obj)
+	return obj.(*appsv1.Deployment)
 }
+
+// showWritten puts the Deployment into the cache as it is at the API server.
+func (w *world) showWritten() { w.T.Helper(); w.Show(w.written()) }
 
 // sync syncs the Deployment, and holds what that asks of the API server against what it should.
 func (w *world) sync(want ...string) (again time.Duration, err error) {
@@ -115,9 +119,7 @@ func (w *world) sync(want ...string) (again time.Duration, err error) {
 	result, err := w.c.sync(w.T.Context(), webKey)
 	asked := w.Calls.Take()
 	slices.Sort(asked)
-	if diff := cmp.Diff(want, asked); diff != "" {
-		w.T.Errorf("asked of the API server (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(w.T, "asked of the API server", want, asked)
 	if errors.Is(err, controller.ErrStale) { // the Loop requeues the key
 		return controller.StalePause, nil
 	}
@@ -135,60 +137,52 @@ func (w *world) mustSync(want ...string) time.Duration {
 
 func TestACacheThatIsBehind(t *testing.T) {
 	d := declaring("blue", 1)
-	t.Run("does not show that the Deployment goes: no port is made", func(t *testing.T) {
-		inWorld(t, d, func(t *testing.T, w *world) {
-			going := d.DeepCopy()
-			going.DeletionTimestamp = new(metav1.Now())
-			err := w.Kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), going, "team")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if again := w.mustSync("get web"); again == 0 {
-				t.Error("it is not looked at again")
-			}
+	for name, c := range map[string]struct {
+		// live, where set, changes the Deployment at the API server alone.
+		live   func(*appsv1.Deployment)
+		ports  int // in the cache
+		refuse func(what string) error
+		asked  []string
+	}{
+		"does not show that the Deployment goes: no port is made": {
+			live:  func(d *appsv1.Deployment) { d.DeletionTimestamp = new(metav1.Now()) },
+			asked: []string{"get web"},
+		},
+		"does not show that the Deployment is another one: no port is made": {
+			live: func(d *appsv1.Deployment) { d.UID = "deployment-2" }, asked: []string{"get web"},
+		},
+		"does not show a port of the name: nobody is to blame": {
+			refuse: controllertest.Refusing("create ", errExists),
+			asked:  []string{"create web-blue-0", "get web", "get web-blue-0"},
+		},
+		"shows a port as it is no more: it stays, and is looked at again": {
+			ports: 2, refuse: controllertest.Refusing("", apierrors.NewConflict(portsResource, "web-blue-1", nil)),
+			asked: []string{"delete web-blue-1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, d, func(t *testing.T, w *world) {
+				if c.live != nil {
+					live := d.DeepCopy()
+					c.live(live)
+					if err := w.Kube.Tracker().Update(deploymentsResource, live, "team"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w.showPorts(d, c.ports, "")
+				w.refuse = c.refuse
+				if again := w.mustSync(c.asked...); again == 0 {
+					t.Error("it is not looked at again")
+				}
+			})
 		})
-	})
-	t.Run("does not show that the Deployment is another one: no port is made", func(t *testing.T) {
-		inWorld(t, d, func(t *testing.T, w *world) {
-			other := d.DeepCopy()
-			other.UID = "deployment-2"
-			err := w.Kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), other, "team")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if again := w.mustSync("get web"); again == 0 {
-				t.Error("it is not looked at again")
-			}
-		})
-	})
+	}
 	t.Run("shows a port that is deleted: it is deleted once, and no other in its place", func(t *testing.T) {
 		inWorld(t, d, func(_ *testing.T, w *world) {
 			w.showPorts(d, 2, "")
 			w.mustSync("delete web-blue-1")
 			w.showPorts(d, 1, cloudteamv1.ReasonReconcileFailed) // which would go first, were there one too many
 			w.mustSync("patch web")
-		})
-	})
-	t.Run("does not show a port of the name: nobody is to blame", func(t *testing.T) {
-		inWorld(t, d, func(t *testing.T, w *world) {
-			w.refuse = func(what string) error {
-				if strings.HasPrefix(what, "create ") {
-					return errExists
-				}
-				return nil
-			}
-			if again := w.mustSync("create web-blue-0", "get web", "get web-blue-0"); again == 0 {
-				t.Error("it is not looked at again")
-			}
-		})
-	})
-	t.Run("shows a port as it is no more: it stays, and is looked at again", func(t *testing.T) {
-		inWorld(t, d, func(t *testing.T, w *world) {
-			w.showPorts(d, 2, "")
-			w.refuse = func(string) error { return apierrors.NewConflict(portsResource, "web-blue-1", nil) }
-			if again := w.mustSync("delete web-blue-1"); again == 0 {
-				t.Error("it is not looked at again")
-			}
 		})
 	})
 }
@@ -218,23 +212,27 @@ func TestAConditionWhoseNumbersMoveIsWrittenNowAndThen(t *testing.T) {
 			"Warning PortsFailed 1 of 9 ports cannot be created; web-blue-0: CloudUnavailable: it says why",
 			"Normal Allocated All ports are Ready.",
 		}
-		if diff := cmp.Diff(want, w.Events.Take()); diff != "" {
-			t.Errorf("Events (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "Events", want, w.Events.Take())
 	})
+}
+
+// setOf is a ReplicaSet of a Deployment, and podOf a Pod of it that declares networks.
+func setOf(d *appsv1.Deployment) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1", UID: "set-1",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind)}}}
+}
+
+func podOf(set *appsv1.ReplicaSet, networks string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1-a", UID: "pod-1",
+		Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": networks},
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
+	}}
 }
 
 func TestWhoIsLookedAtAgain(t *testing.T) {
 	d := declaring("blue", 1)
-	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1", UID: "set-1",
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind)}}}
-	podOf := func(networks string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1-a", UID: "pod-1",
-			Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": networks},
-			OwnerReferences: []metav1.OwnerReference{
-				*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
-		}}
-	}
+	set := setOf(d)
 	port := portOf(d, "web-blue-0", consumer.Request{Network: cache.NewObjectName("team", "blue")})
 	foreign := port.DeepCopy()
 	foreign.OwnerReferences[0].APIVersion = "example.com/v1"
@@ -257,9 +255,9 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 				return c.keysOfReplicaSet(other)
 			}, nil,
 		},
-		"whose Pod changes": {func(c *Controller) []cache.ObjectName { return c.keysOfPod(podOf("blue")) }, web},
+		"whose Pod changes": {func(c *Controller) []cache.ObjectName { return c.keysOfPod(podOf(set, "blue")) }, web},
 		"not whose Pod declares nothing": {
-			func(c *Controller) []cache.ObjectName { return c.keysOfPod(podOf("")) }, nil,
+			func(c *Controller) []cache.ObjectName { return c.keysOfPod(podOf(set, "")) }, nil,
 		},
 		"who declares a Network": {
 			func(c *Controller) []cache.ObjectName { return c.keysDeclaring(cache.NewObjectName("team", "blue")) }, web,
@@ -274,10 +272,8 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, d, func(t *testing.T, w *world) {
 				w.Show(set)
-				w.Show(podOf("green"))
-				if diff := cmp.Diff(c.want, c.keys(w.c)); diff != "" {
-					t.Errorf("keys (-want +got):\n%s", diff)
-				}
+				w.Show(podOf(set, "green"))
+				controllertest.WantEqual(t, "keys", c.want, c.keys(w.c))
 			})
 		})
 	}
@@ -286,17 +282,11 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 // A Pod of an earlier template may come back after the template lost its networks, when no port is left.
 func TestPodsOfAnEarlierTemplateGetPortsWithoutADeclaration(t *testing.T) {
 	d := declaring("", 1)
-	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1", UID: "set-1",
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind)}}}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "team", Name: "web-1-a", UID: "a", Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": "blue"},
-		OwnerReferences: []metav1.OwnerReference{
-			*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")),
-		}}}
+	set := setOf(d)
 	inWorld(t, d, func(_ *testing.T, w *world) {
 		w.Show(set)
 		w.mustSync()
-		w.Show(pod)
+		w.Show(podOf(set, "blue"))
 		w.mustSync("create web-blue-0", "get web")
 	})
 }
@@ -355,23 +345,12 @@ func TestAnotherProcessKeepsPortsForOneCooldown(t *testing.T) {
 
 func TestAPoolThatCannotGrowBindsWhatItHas(t *testing.T) {
 	d := declaring("blue", 2)
-	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1", UID: "set-1",
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind)}}}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1-a", UID: "pod-1",
-		Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": "blue"},
-		OwnerReferences: []metav1.OwnerReference{
-			*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
-	}}
+	set := setOf(d)
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.Show(set)
-		w.Show(pod)
+		w.Show(podOf(set, "blue"))
 		w.showPorts(d, 1, cloudteamv1.ReasonCloudUnavailable)
-		w.refuse = func(what string) error {
-			if strings.HasPrefix(what, "create ") {
-				return errQuota
-			}
-			return nil
-		}
+		w.refuse = controllertest.Refusing("create ", errQuota)
 		if again := w.mustSync("create web-blue-1", "get web", "patch web"); again <= 0 || again > 2*controller.BackoffFirst {
 			t.Errorf("it is synced again after %s", again)
 		}
@@ -389,12 +368,7 @@ func TestARefusedCreateDelaysNoDelete(t *testing.T) {
 	d := declaring("blue", 2)
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.showPorts(d, 1, "")
-		w.refuse = func(what string) error {
-			if strings.HasPrefix(what, "create ") {
-				return errQuota
-			}
-			return nil
-		}
+		w.refuse = controllertest.Refusing("create ", errQuota)
 		w.mustSync("create web-blue-1", "get web", "patch web")
 		w.showWritten()
 		undeclared := portOf(d, "web-red-0", consumer.Request{Network: cache.NewObjectName("team", "red")})
@@ -405,13 +379,8 @@ func TestARefusedCreateDelaysNoDelete(t *testing.T) {
 
 func TestANetworkThatDoesNotAllowTheNamespaceGetsNoPorts(t *testing.T) {
 	d := declaring("other/blue", 2)
-	condition := func(t *testing.T, w *world) string {
-		t.Helper()
-		obj, err := w.Kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), "team", "web")
-		if err != nil {
-			t.Fatal(err)
-		}
-		told := conditionOf(obj.(*appsv1.Deployment))
+	condition := func(w *world) string {
+		told := conditionOf(w.written())
 		return string(told.Status) + " " + told.Reason + " " + told.Message
 	}
 	closed := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "blue"}}
@@ -420,14 +389,14 @@ func TestANetworkThatDoesNotAllowTheNamespaceGetsNoPorts(t *testing.T) {
 	var none string
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.mustSync("patch web")
-		if none = condition(t, w); !strings.HasPrefix(none, "False NamespaceNotAllowed ") {
+		if none = condition(w); !strings.HasPrefix(none, "False NamespaceNotAllowed ") {
 			t.Errorf("without a Network the condition is %s", none)
 		}
 	})
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.Show(closed)
 		w.mustSync("patch web")
-		if one := condition(t, w); one != none {
+		if one := condition(w); one != none {
 			t.Errorf("the condition is %s, and without the Network %s", one, none)
 		}
 		w.showWritten()

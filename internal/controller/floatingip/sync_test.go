@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -117,6 +116,13 @@ func (w *world) wantLeads(port string) string {
 	return f.ID
 }
 
+// wantNothing holds that the FloatingIP is gone, with its address.
+func (w *world) wantNothing() {
+	w.T.Helper()
+	w.WantGone()
+	controllertest.WantEqual(w.T, "floating IPs", 0, len(w.Neutron.FloatingIPs()))
+}
+
 func (w *world) wantReady(reason, says string) {
 	w.T.Helper()
 	ready := w.Ready()
@@ -200,9 +206,7 @@ func TestTheAddressComesBeforeItsPortAndStaysAfterIt(t *testing.T) {
 		w.Calls.Want(t)
 		w.Delete()
 		w.settle()
-		if left := w.Neutron.FloatingIPs(); w.Exists() || len(left) > 0 {
-			t.Errorf("after the deletion there is %+v", left)
-		}
+		w.wantNothing()
 	}, network(), public("web-0"))
 }
 
@@ -248,9 +252,7 @@ func TestFloatingIPIsMadeOnce(t *testing.T) {
 				w.settle()
 				w.restart()
 				controllertest.Settle(time.Minute)
-				if left := w.Neutron.FloatingIPs(); w.Exists() || len(left) > 0 {
-					t.Errorf("after the deletion there is %+v", left)
-				}
+				w.wantNothing()
 			}, network())
 		})
 	}
@@ -373,9 +375,7 @@ func TestAClassThatForbidsItLaterTakesNothingAway(t *testing.T) {
 		w.wantLeads("") // it opens no port, and closes the one that its spec no longer names
 		w.Delete()
 		w.settle()
-		if left := w.Neutron.FloatingIPs(); w.Exists() || len(left) > 0 {
-			t.Errorf("after the deletion there is %+v", left)
-		}
+		w.wantNothing()
 	}, network(), public("web-0"))
 }
 
@@ -393,9 +393,7 @@ func TestFloatingIPsExchangeTheirPorts(t *testing.T) {
 				_, of, _ := plan.ParseDescription(f.Description)
 				got[of.Object] = f.PortID
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("where they lead (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "where they lead", want, got)
 		}
 		leads(map[string]string{"uid-web": "port-1", "uid-db": "port-2"})
 		for _, e := range []struct{ name, port string }{{"web", "web-1"}, {"db", "web-0"}} {

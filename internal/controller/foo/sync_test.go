@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,9 +44,7 @@ func TestAFooGetsItsDeployment(t *testing.T) {
 		}
 		got := w.deployment("example-foo").DeepCopy()
 		got.UID, got.ResourceVersion, got.Generation = "", "", 0
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Deployment (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "Deployment", want, got)
 
 		w.makeAvailable("example-foo", 1)
 		w.mustSync()
@@ -113,8 +110,7 @@ func TestReplicas(t *testing.T) {
 			foo.Spec.Replicas = c.declared
 			inWorld(t, func(t *testing.T, w *world) {
 				w.mustSync()
-				w.Calls.Take()
-				w.Events.Take()
+				w.Quiet()
 				c.happens(w)
 				w.mustSync()
 				w.wantDeployments(c.want)
@@ -162,8 +158,7 @@ func TestADeploymentThatIsGoingIsWaitedFor(t *testing.T) {
 			d.DeletionTimestamp, d.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
 			d.Spec.Replicas = new(int32(3))
 		})
-		w.Calls.Take()
-		w.Events.Take()
+		w.Quiet()
 		w.mustSync()
 		w.WantCalls("write status")
 		w.WantState("Ready=False Reconciling=True Terminating")
@@ -223,9 +218,7 @@ func TestADeploymentOfSomebodyElseIsLeftAlone(t *testing.T) {
 				w.SyncFails()
 				w.WantCalls("write status")
 				w.WantEvents()
-				if diff := cmp.Diff(before, w.deployment("example-foo")); diff != "" {
-					t.Errorf("it was changed (-before +after):\n%s", diff)
-				}
+				controllertest.WantEqual(t, "it was changed", before, w.deployment("example-foo"))
 				w.remove(before)
 				w.mustSync()
 				w.WantEvents("Normal Created", "Normal Synced")
@@ -243,15 +236,12 @@ func TestAFooThatIsMadeAnewWaitsForGarbageCollection(t *testing.T) {
 		again := example()
 		again.UID, again.Spec.Replicas = "foo-2", new(int32(3))
 		w.API.Create(t, again)
-		w.Calls.Take()
-		w.Events.Take()
+		w.Quiet()
 		w.mustSync()
 		w.WantCalls("write status")
 		w.WantEvents()
 		w.WantState("Ready=False Reconciling=True Terminating")
-		if diff := cmp.Diff(was, w.deployment("example-foo")); diff != "" {
-			t.Errorf("the old Deployment was changed (-before +after):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "the old Deployment was changed", was, w.deployment("example-foo"))
 		w.remove(was)
 		w.mustSync()
 		w.wantDeployments("example-foo=3")
@@ -286,7 +276,7 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 			w.WantState("Ready=False Reconciling=True Progressing")
 		},
 		"while the new one is refused, the old one stays": func(_ *testing.T, w *world) {
-			w.API.Refuse(refusing("create", forbidden("exceeded quota")))
+			w.API.Refuse(controllertest.Refusing("create", forbidden("exceeded quota")))
 			rename(w, "renamed")
 			w.SyncFails()
 			w.wantDeployments("example-foo=1")
@@ -346,7 +336,7 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 			}
 		},
 		"a deletion that is refused is told and tried again": func(_ *testing.T, w *world) {
-			w.API.Refuse(refusing("delete", forbidden("no")))
+			w.API.Refuse(controllertest.Refusing("delete", forbidden("no")))
 			rename(w, "renamed")
 			w.SyncFails()
 			w.WantState("Ready=False Reconciling=True ReconcileFailed")
@@ -360,8 +350,7 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.mustSync()
-				w.Calls.Take()
-				w.Events.Take()
+				w.Quiet()
 				synctest.Wait()
 				test(t, w)
 			}, example())
@@ -394,10 +383,9 @@ func TestStaleCaches(t *testing.T) {
 		},
 		"a create whose answer was lost is found": func(_ *testing.T, w *world) {
 			w.deploymentGate.Hold()
-			w.API.Lose(refusing("create ", lost))
+			w.API.Lose(controllertest.Refusing("create ", lost))
 			w.SyncFails()
-			w.Events.Take()
-			w.Calls.Take()
+			w.Quiet()
 			w.mustWait()
 			w.WantCalls("get foo", "create example-foo", "get example-foo")
 			w.mustWait()
@@ -457,8 +445,7 @@ func TestStaleCaches(t *testing.T) {
 				foo.DeletionTimestamp, foo.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
 			})
 			w.remove(w.deployment("example-foo"))
-			w.Calls.Take()
-			w.Events.Take()
+			w.Quiet()
 			w.mustWait()
 			w.WantCalls("get foo")
 			w.fooGate.Release()
@@ -499,8 +486,7 @@ func TestStaleCaches(t *testing.T) {
 			w.rescale("example-foo", new(int32(4)))
 			w.deploymentGate.Hold()
 			w.makeAvailable("example-foo", 1)
-			w.Calls.Take()
-			w.Events.Take()
+			w.Quiet()
 			w.mustWait()
 			w.WantCalls("scale example-foo to 1")
 			w.deploymentGate.Release()
@@ -510,8 +496,7 @@ func TestStaleCaches(t *testing.T) {
 		"a status that was written is not written again": func(_ *testing.T, w *world) {
 			w.fooGate.Hold()
 			w.mustSync()
-			w.Calls.Take()
-			w.Events.Take()
+			w.Quiet()
 			w.makeAvailable("example-foo", 1)
 			w.mustWait()
 			w.WantCalls()
@@ -549,7 +534,7 @@ func TestFailuresAreToldOnceAndHeal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.API.Refuse(refusing(c.what, c.err))
+				w.API.Refuse(controllertest.Refusing(c.what, c.err))
 				w.SyncFails()
 				w.SyncFails()
 				w.WantState(c.state)
@@ -569,7 +554,7 @@ func TestARefusedScalingKeepsWhatIsKnownOfTheDeployment(t *testing.T) {
 		w.mustSync()
 		w.makeAvailable("example-foo", 3)
 		w.rescale("example-foo", new(int32(3)))
-		w.API.Refuse(refusing("scale", forbidden("no")))
+		w.API.Refuse(controllertest.Refusing("scale", forbidden("no")))
 		w.SyncFails()
 		w.WantState("Ready=False Reconciling=True ReconcileFailed")
 		if n := w.Get().Status.AvailableReplicas; n != 3 {
@@ -580,7 +565,7 @@ func TestARefusedScalingKeepsWhatIsKnownOfTheDeployment(t *testing.T) {
 
 func TestAStatusThatCannotBeWrittenIsToldWhenItCan(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.API.Refuse(refusing("write status", apierrors.NewInternalError(errors.New("ill"))))
+		w.API.Refuse(controllertest.Refusing("write status", apierrors.NewInternalError(errors.New("ill"))))
 		w.SyncFails()
 		w.SyncFails()
 		w.WantEvents()
@@ -631,8 +616,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 				if test.does != nil {
 					test.does(w)
 				}
-				w.Calls.Take()
-				w.Events.Take()
+				w.Quiet()
 				w.mustSync()
 				w.WantCalls()
 				w.WantEvents()
@@ -746,9 +730,7 @@ func TestKeysOfADeployment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				if diff := cmp.Diff(c.want, w.c.keysOf(c.deployment)); diff != "" {
-					t.Errorf("keys (-want +got):\n%s", diff)
-				}
+				controllertest.WantEqual(t, "keys", c.want, w.c.keysOf(c.deployment))
 			}, example(), other, elsewhere)
 		})
 	}
@@ -757,8 +739,7 @@ func TestKeysOfADeployment(t *testing.T) {
 func TestRunFollowsWhatHappens(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, w *world){
 		"at rest nothing is asked, resyncs included": func(_ *testing.T, w *world) {
-			w.Calls.Take()
-			w.Events.Take()
+			w.Quiet()
 			controllertest.Settle(20 * resync)
 			w.WantCalls()
 			w.WantEvents()
@@ -822,7 +803,7 @@ func TestRunFollowsWhatHappens(t *testing.T) {
 			}
 		},
 		"a failure is tried again, and again": func(_ *testing.T, w *world) {
-			w.API.Refuse(refusing("create", apierrors.NewInternalError(errors.New("ill"))))
+			w.API.Refuse(controllertest.Refusing("create", apierrors.NewInternalError(errors.New("ill"))))
 			w.remove(w.deployment("example-foo"))
 			controllertest.Settle(time.Hour)
 			w.wantDeployments("")

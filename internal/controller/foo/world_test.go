@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -132,9 +131,7 @@ func (w *world) wantDeployments(want string) {
 		got = append(got, fmt.Sprintf("%s=%d", d.Name, replicasOf(&d)))
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
-		w.T.Errorf("Deployments (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(w.T, "Deployments", want, strings.Join(got, " "))
 }
 
 // serve makes an API server of the clientsets. It writes down what it is asked as "create example-foo", "get foo" and
@@ -213,16 +210,6 @@ func scalingOf(patch []byte) (s scaling, err error) {
 		err = fmt.Errorf("a patch without a UID, a version or replicas: %s", patch)
 	}
 	return s, err
-}
-
-// refusing refuses the requests whose line begins so.
-func refusing(prefix string, err error) func(string) error {
-	return func(line string) error {
-		if strings.HasPrefix(line, prefix) {
-			return err
-		}
-		return nil
-	}
 }
 
 // remove deletes an object as garbage collection does, whatever its finalizers.

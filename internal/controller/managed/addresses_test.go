@@ -86,8 +86,7 @@ func TestWhatIsNotWorthAWriteGoesWithTheNext(t *testing.T) {
 		if w.count(id, 5) {
 			t.Error("five addresses were worth a write")
 		}
-		w.Edit(func(n *cloudteamv1.Network) { n.Spec.Description = "edited"; n.Generation++ })
-		w.MustSync()
+		w.EditAndSync(func(n *cloudteamv1.Network) { n.Spec.Description = "edited"; n.Generation++ })
 		if used := *w.status().Subnets[0].UsedAddresses; used != 5 {
 			t.Errorf("the status tells %d, want 5", used)
 		}

@@ -31,8 +31,7 @@ func TestASubnetFromAPoolShowsItsCIDR(t *testing.T) {
 		w.MustSync()
 		w.Calls.Want(t)
 
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Gateway = cloudteamv1.GatewayNone })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Gateway = cloudteamv1.GatewayNone })
 		if now := w.status().Subnets[0]; now.Gateway != "none" || now.ID != shown[0].ID || now.CIDR != shown[0].CIDR {
 			t.Errorf("without a gateway it is %+v, and was %+v", now, shown[0])
 		}
@@ -75,8 +74,7 @@ func TestTwoSubnetsFromPoolsAreToldApart(t *testing.T) {
 		if got := strings.Join(shown(), ","); got != "office,office-v6" {
 			t.Errorf("status.subnets is of the pools %s", got)
 		}
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.AdditionalSubnets = nil })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.AdditionalSubnets = nil })
 		if got := strings.Join(shown(), ","); got != "office" || len(w.subnetsOf()) != 1 {
 			t.Errorf("status.subnets is of the pools %s, Neutron has %v", got, w.subnetsOf())
 		}
@@ -91,9 +89,7 @@ func TestAPoolWithoutARangeIsWaitedFor(t *testing.T) {
 		})
 		w.SyncFails()
 		w.WantState("Ready=False Reconciling=True AddressesExhausted")
-		if says := `Free a range of subnet pool "office"`; !strings.Contains(w.Ready().Message, says) {
-			t.Errorf("the message is %q, want %q", w.Ready().Message, says)
-		}
+		w.WantMessage(`Free a range of subnet pool "office"`)
 		w.MustSync()
 		w.WantState("Ready=True Available")
 	}, pooled())
@@ -140,9 +136,7 @@ func TestALengthThatAPoolDoesNotGiveIsSaidSo(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True InvalidSpec")
-		if says := `prefixLength: subnet pool "office" gives no /4 to hosts`; !strings.Contains(w.Ready().Message, says) {
-			t.Errorf("the message is %q, want %q", w.Ready().Message, says)
-		}
+		w.WantMessage(`prefixLength: subnet pool "office" gives no /4 to hosts`)
 	}, obj)
 }
 

@@ -62,13 +62,10 @@ func TestWithoutAClassNoNetworkTouchesWhatIsNotItsOwn(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.classes.Remove("open")
 				before := w.put(legacy())
-				w.Edit(func(obj *cloudteamv1.Network) { c.spec(&obj.Spec) })
-				w.MustSync()
+				w.EditAndSync(func(obj *cloudteamv1.Network) { c.spec(&obj.Spec) })
 				w.Calls.Want(t, "write status")
 				w.WantState("Ready=False Stalled=True ForbiddenByClass")
-				for _, part := range []string{"The built-in class forbids", c.field, "name a class"} {
-					w.wantMessage(part)
-				}
+				w.WantMessage("The built-in class forbids", c.field, "name a class")
 				w.wantUnchanged(before)
 				w.Events.WantReasons(t, "Warning ForbiddenByClass")
 
@@ -101,7 +98,6 @@ func TestANetworkThatWasAppliedIsKeptAndTold(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.MustSync()
-				id := w.status().NetworkID
 				w.Events.Take()
 				tighten(w)
 				w.MustSync()
@@ -114,8 +110,7 @@ func TestANetworkThatWasAppliedIsKeptAndTold(t *testing.T) {
 				w.Events.WantReasons(t, "Warning "+told.Reason)
 
 				// What others change is put back.
-				w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-				w.Neutron.Audit(t)
+				w.drift(func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
 				w.MustSync()
 				if n := w.Neutron.Has()[0]; !n.AdminStateUp {
 					t.Error("the drift is left")
@@ -129,9 +124,8 @@ func TestANetworkThatWasAppliedIsKeptAndTold(t *testing.T) {
 				// Its deletion works.
 				w.deleteAsNextGeneration()
 				w.MustSync()
-				if w.Exists() || len(w.Neutron.Has()) > 0 {
-					t.Errorf("the object exists: %t; in Neutron are %v", w.Exists(), w.Neutron.Has())
-				}
+				w.WantGone()
+				wantNetworks(t, w.Neutron, 0)
 			}, func() *cloudteamv1.Network {
 				obj := example()
 				obj.Spec.Shared = new(true)
@@ -152,13 +146,11 @@ func TestAClassThatDoesNotExistStopsANetwork(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.classes.Remove("open")
 				w.classes.Set(className("silver", false, cloudteamv1.NetworkClassSpec{}))
-				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.ClassName = c.named })
-				w.MustSync()
+				w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.ClassName = c.named })
 				w.Calls.Want(t, "write status")
 				w.WantState("Ready=False Stalled=True ClassNotFound")
-				w.wantMessage(c.message)
-				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.ClassName = "silver" })
-				w.MustSync()
+				w.WantMessage(c.message)
+				w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.ClassName = "silver" })
 				w.WantState("Ready=True Available")
 			}, example())
 		})
@@ -208,9 +200,8 @@ func TestANetworkKeepsTheCredentialsAndTheDefaultsThatItWasMadeWith(t *testing.T
 		}
 		w.deleteAsNextGeneration()
 		w.MustSync()
-		if w.Exists() || len(w.Neutron.Has()) > 0 {
-			t.Errorf("the object exists: %t; in Neutron are %v", w.Exists(), w.Neutron.Has())
-		}
+		w.WantGone()
+		wantNetworks(t, w.Neutron, 0)
 	}, example())
 }
 
@@ -235,9 +226,7 @@ func TestANetworkOfWhichNothingIsSeenGoesWithTheCredentialsOfAClassThatIsGone(t 
 		w.classes.Remove("gold")
 		w.deleteAsNextGeneration()
 		w.MustSync()
-		if w.Exists() {
-			t.Errorf("the object stays: %+v", w.Ready())
-		}
+		w.WantGone()
 	}, example())
 }
 
@@ -252,11 +241,10 @@ func TestANamespaceHasAsManyNetworksAsTheClassAllowsTheOldestFirst(t *testing.T)
 		older := example()
 		older.Name, older.UID = "older", "uid-older"
 		w.Create(older)
-		w.Edit(func(obj *cloudteamv1.Network) { obj.CreationTimestamp = metav1.NewTime(time.Now()) })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.CreationTimestamp = metav1.NewTime(time.Now()) })
 		w.Calls.Want(t, "write status")
 		w.WantState("Ready=False Stalled=True ClassLimitReached")
-		w.wantMessage("allows 1 Networks in each namespace")
+		w.WantMessage("allows 1 Networks in each namespace")
 
 		open.Spec.Limits.NetworksPerNamespace = new(int32(2))
 		w.MustSync()
@@ -294,14 +282,11 @@ func TestWhatFailedAndIsPausedGivesItsPlaceBack(t *testing.T) {
 				w.Neutron.Before = func(plan.Step) error { return &client.Error{Op: "create network"} }
 				w.SyncFails()
 				w.Neutron.Before = nil
-				w.Edit(edit)
-				w.MustSync()
+				w.EditAndSync(edit)
 				if _, err := w.Sync(cache.MetaObjectToName(younger)); err != nil {
 					t.Fatal(err)
 				}
-				if n := len(w.Neutron.Has()); n != 1 {
-					t.Errorf("%d networks exist, want the younger one's", n)
-				}
+				wantNetworks(t, w.Neutron, 1)
 			}, example())
 		})
 	}
@@ -336,12 +321,10 @@ func TestAClassForOtherNamespacesLendsNoCredentials(t *testing.T) {
 				clouds.set(silver, w.Neutron, nil)
 				clouds.set(gold, w.Neutron, nil)
 				if c.former != "" {
-					w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.ClassName = c.former })
-					w.MustSync()
+					w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.ClassName = c.former })
 					w.WantState("Ready=True Available")
 				}
-				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.ClassName, obj.Generation = "gold", 2 })
-				w.MustSync()
+				w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.ClassName, obj.Generation = "gold", 2 })
 				w.WantState("Ready=False Stalled=True ForbiddenByClass")
 				if at := w.c.CloudsInUse(); at[gold] || !at[c.want] {
 					t.Errorf("the clouds in use are %v, want %q", at, c.want)
@@ -351,9 +334,8 @@ func TestAClassForOtherNamespacesLendsNoCredentials(t *testing.T) {
 				}
 				w.deleteAsNextGeneration()
 				w.MustSync()
-				if w.Exists() || len(w.Neutron.Has()) > 0 {
-					t.Errorf("the object exists: %t; in Neutron are %v", w.Exists(), w.Neutron.Has())
-				}
+				w.WantGone()
+				wantNetworks(t, w.Neutron, 0)
 			}, example())
 		})
 	}

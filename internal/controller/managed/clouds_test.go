@@ -3,13 +3,11 @@ package managed_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -84,11 +82,9 @@ func TestANetworkIsMadeInTheCloudThatItNames(t *testing.T) {
 		if got := client.Identity(*w.status().Cloud); got != elsewhere {
 			t.Errorf("status.cloud is %v", got)
 		}
-		w.Delete()
-		w.MustSync()
-		if w.Exists() || len(first.Has()) != 0 {
-			t.Errorf("the object is there: %t, with %d networks", w.Exists(), len(first.Has()))
-		}
+		w.DeleteAndSync()
+		w.WantGone()
+		wantNetworks(t, first, 0)
 	}, exampleIn(mine))
 }
 
@@ -107,7 +103,7 @@ func TestASecretThatCannotBeUsedStallsUntilAnEventOfItsOwn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		clouds, first, _ := w.withClouds()
 		clouds.set(mine, nil, noKey)
-		stop := controllertest.Run(t, w.c.Run, 1)
+		w.Run(w.c.Run, 1)
 		controllertest.Settle(time.Hour)
 		w.WantState("Ready=False Stalled=True CredentialsUnavailable")
 		if n := controllertest.Count(w.Calls.Take(), "write"); n != 1 {
@@ -120,9 +116,6 @@ func TestASecretThatCannotBeUsedStallsUntilAnEventOfItsOwn(t *testing.T) {
 		w.c.EnqueueIn(mine)
 		controllertest.Settle(time.Minute)
 		w.WantState("Ready=True Available")
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
 	}, exampleIn(mine))
 }
 
@@ -157,9 +150,7 @@ func TestAnotherWayToAProjectIsNotTrustedBeforeItIsListed(t *testing.T) {
 				if lines := w.Calls.Take(); !slices.Contains(lines, "list") {
 					t.Errorf("it did not list: %q", lines)
 				}
-				if n := len(second.Has()); n != 1 {
-					t.Errorf("%d networks are there, want 1", n)
-				}
+				wantNetworks(t, second, 1)
 				w.MustSync()
 				if lines := w.Calls.Take(); slices.Contains(lines, "list") {
 					t.Errorf("it lists again: %q", lines)
@@ -179,11 +170,10 @@ func TestASpecThatNamesAnotherProjectStalls(t *testing.T) {
 		if len(w.Neutron.Has()) != 0 || len(first.Has()) != 1 {
 			t.Error("something was made or removed")
 		}
-		w.Edit(func(obj *cloudteamv1.Network) {
+		w.EditAndSync(func(obj *cloudteamv1.Network) {
 			obj.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: mine.Secret}
 			obj.Generation++
 		})
-		w.MustSync()
 		w.WantState("Ready=True Available")
 	}, exampleIn(mine))
 }
@@ -196,11 +186,7 @@ func TestADeletionWaitsForItsSecretAndSaysHowToDoWithout(t *testing.T) {
 		w.Delete()
 		w.MustSync() // an event brings the key, and no pause
 		w.WantState("Ready=False Stalled=True CredentialsUnavailable")
-		ready := w.Ready()
-		if !strings.Contains(ready.Message, noKey.State.Message+". To leave what is in Neutron, remove the finalizer "+
-			cloudteamv1.Finalizer+".") {
-			t.Errorf("it says %q", ready.Message)
-		}
+		w.WantMessage(noKey.State.Message + ". To leave what is in Neutron, remove the finalizer " + cloudteamv1.Finalizer + ".")
 		clouds.set(mine, nil, managed.ErrNotYet)
 		w.MustSync()
 		if !w.Exists() || len(first.Has()) != 1 {
@@ -208,9 +194,8 @@ func TestADeletionWaitsForItsSecretAndSaysHowToDoWithout(t *testing.T) {
 		}
 		clouds.set(mine, first, nil)
 		w.MustSync()
-		if w.Exists() || len(first.Has()) != 0 {
-			t.Error("it stayed")
-		}
+		w.WantGone()
+		wantNetworks(t, first, 0)
 	}, exampleIn(mine))
 }
 
@@ -220,36 +205,27 @@ func TestWhatMayStillBeRemovedIs(t *testing.T) {
 		w.MustSync()
 		clouds.set(mine, nil, noKey)
 		clouds.removing[mine] = reached{first, nil}
-		w.Delete()
-		w.MustSync()
-		if w.Exists() || len(first.Has()) != 0 {
-			t.Error("it stayed")
-		}
+		w.DeleteAndSync()
+		w.WantGone()
+		wantNetworks(t, first, 0)
 	}, exampleIn(mine))
 }
 
 func TestWhatAGoneObjectLeftInACloudIsRemovedWhenThatIsBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		clouds, first, _ := w.withClouds()
-		stop := controllertest.Run(t, w.c.Run, 1)
+		w.Run(w.c.Run, 1)
 		controllertest.Settle(time.Second)
 		clouds.set(mine, nil, managed.ErrNotYet)
 		w.DeleteByForce()
 		controllertest.Settle(time.Second)
-		if diff := cmp.Diff(map[managed.CloudRef]bool{mine: true}, w.c.CloudsInUse()); diff != "" {
-			t.Errorf("clouds in use (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "clouds in use", map[managed.CloudRef]bool{mine: true}, w.c.CloudsInUse())
 		clouds.set(mine, first, nil)
 		w.c.EnqueueIn(mine)
 		controllertest.Settle(time.Second)
-		if n := len(first.Has()); n != 0 {
-			t.Errorf("%d networks are left", n)
-		}
+		wantNetworks(t, first, 0)
 		if refs := w.c.CloudsInUse(); len(refs) != 0 {
 			t.Errorf("clouds in use: %v", refs)
-		}
-		if err := stop(); err != nil {
-			t.Error(err)
 		}
 	}, exampleIn(mine))
 }

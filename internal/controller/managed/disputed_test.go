@@ -30,7 +30,7 @@ func TestAnObjectWaitsForTheEndOfADispute(t *testing.T) {
 				w.Events.Take()
 				w.MustSync() // no retry helps
 				w.WantState(says)
-				w.wantMessage("Ask the operator to stop the controller of one of the two clusters")
+				w.WantMessage("Ask the operator to stop the controller of one of the two clusters")
 				w.Calls.Take()
 				w.MustSync()
 				w.Calls.Want(t)

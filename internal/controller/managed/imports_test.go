@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
@@ -57,9 +56,8 @@ func (w *world) put(n plan.ObservedNetwork) plan.ObservedNetwork {
 
 func (w *world) wantUnchanged(want ...plan.ObservedNetwork) {
 	w.T.Helper()
-	if diff := cmp.Diff(want, w.Neutron.Has(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty()); diff != "" {
-		w.T.Errorf("what is in Neutron (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(w.T, "what is in Neutron",
+		want, w.Neutron.Has(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty())
 }
 
 func TestAnImportIsTakenOverUnderItsOwnNames(t *testing.T) {
@@ -82,8 +80,7 @@ func TestAnImportIsTakenOverUnderItsOwnNames(t *testing.T) {
 		// From here on it is one like any other, but for its names.
 		w.MustSync()
 		w.Calls.Want(t)
-		w.Neutron.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp, n.Name = false, "renamed" })
-		w.Neutron.Audit(t)
+		w.drift(func(n *plan.ObservedNetwork) { n.AdminStateUp, n.Name = false, "renamed" })
 		w.MustSync()
 		if n := w.Neutron.Has()[0]; !n.AdminStateUp || n.Subnets[0].Name != "prod-subnet" {
 			t.Errorf("Neutron has %+v", n)
@@ -145,15 +142,12 @@ func TestWhatCannotBeImportedIsNotTouched(t *testing.T) {
 				_ = w.sync()
 				w.wantUnchanged(n)
 				w.WantState(c.state)
-				w.wantMessage(c.says)
+				w.WantMessage(c.says)
 				if got := w.status().Drift; len(got) != c.drift {
 					t.Errorf("status.drift is %+v, want %d", got, c.drift)
 				}
-				w.Delete()
-				w.MustSync()
-				if w.Exists() {
-					t.Error("the object is still there")
-				}
+				w.DeleteAndSync()
+				w.WantGone()
 				w.wantUnchanged(n)
 			}, obj)
 		})
@@ -175,7 +169,7 @@ func TestNothingIsTakenOverWhileAPartOfTheSpecIsNotKnown(t *testing.T) {
 				w.SyncFails()
 				w.SyncFails()
 				w.WantState("Ready=False Stalled=True Rejected")
-				w.wantMessage("find QoS policy: spec.qosPolicy: \"gold\" is neither the id nor the name of one that these credentials see. Retrying periodically. Change the spec")
+				w.WantMessage("find QoS policy: spec.qosPolicy: \"gold\" is neither the id nor the name of one that these credentials see. Retrying periodically. Change the spec")
 				w.wantUnchanged(before)
 				if shown := w.status().NetworkID == legacyID; shown != (tc.policy == cloudteamv1.ManagementPolicyObserve) {
 					t.Errorf("the status shows the network: %t", shown)
@@ -199,8 +193,7 @@ func TestDriftFromAnotherSpecIsNotShown(t *testing.T) {
 		if drift := w.status().Drift; len(drift) != 1 {
 			t.Errorf("the drift is %+v, want that of the mtu", drift)
 		}
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "[owner=" })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "[owner=" })
 		w.WantState("Ready=False Stalled=True InvalidSpec")
 		if drift := w.status().Drift; len(drift) != 0 {
 			t.Errorf("the drift from the former spec is still shown: %+v", drift)
@@ -212,7 +205,7 @@ func TestAnImportThatIsNotThereIsWaitedForAndNeverMade(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.SyncFails()
 		w.WantState("Ready=False Reconciling=True ImportNotFound")
-		w.wantMessage(legacyID)
+		w.WantMessage(legacyID)
 		w.Neutron.Put(legacy())
 		w.MustSync()
 		w.WantState("Ready=True Available")
@@ -313,11 +306,8 @@ func TestAnImportedNetworkStaysUnlessItSaysOtherwise(t *testing.T) {
 				w.c.DefaultTo(managed.Policies{Deletion: c.byDefault})
 				want := w.put(legacy())
 				w.MustSync()
-				w.Delete()
-				w.MustSync()
-				if w.Exists() {
-					t.Error("the object is still there")
-				}
+				w.DeleteAndSync()
+				w.WantGone()
 				if !c.stays {
 					w.wantUnchanged()
 					return
@@ -334,11 +324,10 @@ func TestAnImportedNetworkWhoseMarkerIsTakenOffIsNotTakenOverAgain(t *testing.T)
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Neutron.Put(legacy())
 		w.MustSync()
-		w.Neutron.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.Description = "" })
-		w.Neutron.Audit(t)
+		w.drift(func(n *plan.ObservedNetwork) { n.Description = "" })
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True OwnershipLost")
-		w.wantMessage("or delete this object")
+		w.WantMessage("or delete this object")
 		if n := w.Neutron.Has()[0]; n.Description != "" {
 			t.Errorf("Neutron has %+v", n)
 		}
@@ -368,7 +357,7 @@ func TestAnObservedNetworkIsShownAndNeverWrittenTo(t *testing.T) {
 		w.Neutron.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
 		w.MustSync()
 		w.WantState("Ready=True DriftDetected")
-		w.wantMessage("adminState is down")
+		w.WantMessage("adminState is down")
 		w.Neutron.Remove(legacyID)
 		w.SyncFails()
 		w.WantState("Ready=False Reconciling=True ImportNotFound")
@@ -390,8 +379,7 @@ func TestAnObservedNetworkMayBecomeAManagedOne(t *testing.T) {
 		w.Neutron.Put(legacy())
 		w.MustSync()
 		w.WantState("Ready=True Observed")
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.ManagementPolicy = "" })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.ManagementPolicy = "" })
 		w.WantState("Ready=True Available")
 		if n := w.Neutron.Has()[0]; !ownerOfExample.Owns(n.Description) || !ownerOfExample.Owns(n.Subnets[0].Description) {
 			t.Errorf("Neutron has %+v", n)

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -22,14 +22,11 @@ func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
 		users := []string{"Pod a", "Pod b"}
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return strings.Join(users, ", ") }
 		w.Delete()
-		w.Calls.Take()
-		w.Events.Take()
+		w.Quiet()
 		for range 2 {
 			w.MustSync()
 			w.WantState("Ready=False Reconciling=True InUse")
-			if got := w.Ready().Message; got != "Pod a, Pod b" {
-				t.Errorf("the message is %q, want what uses it", got)
-			}
+			controllertest.WantEqual(t, "message", "Pod a, Pod b", w.Ready().Message)
 		}
 		w.Calls.Want(t, "write status")
 		users = users[1:]
@@ -44,9 +41,8 @@ func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
 		w.MustSync()
 		w.Calls.Want(t, "apply delete network", "write finalizers")
 		w.Events.WantReasons(t, "Normal Deleted")
-		if w.Exists() || len(w.Neutron.Has()) != 0 {
-			t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Neutron.Has()))
-		}
+		w.WantGone()
+		wantNetworks(t, w.Neutron, 0)
 	}, example())
 }
 
@@ -57,15 +53,12 @@ func TestWhatIsInUseAndWasImportedIsNotLookedForOnceItHasGone(t *testing.T) {
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a" }
 		w.Neutron.Remove(legacyID)
 		w.Neutron.Audit(t)
-		w.Delete()
-		w.MustSync()
+		w.DeleteAndSync()
 		w.WantState("Ready=False Reconciling=True InUse")
-		w.wantMessage("Pod a")
+		w.WantMessage("Pod a")
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "" }
 		w.MustSync()
-		if w.Exists() {
-			t.Error("the object is still there")
-		}
+		w.WantGone()
 	}, importing(nil))
 }
 
@@ -81,8 +74,8 @@ func TestWhatIsInUseAndCannotBeKeptTellsBoth(t *testing.T) {
 		}
 		w.SyncFails()
 		w.WantState("Ready=False Reconciling=True QuotaExceeded")
-		w.wantMessage("over quota")
-		w.wantMessage("Deletion waits: Pod a uses it")
+		w.WantMessage("over quota")
+		w.WantMessage("Deletion waits: Pod a uses it")
 	}, example())
 }
 
@@ -91,8 +84,7 @@ func TestWhatIsInUseAndWasNeverOursIsNobodysToHold(t *testing.T) {
 	obj.Finalizers = []string{"a.test/first"}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a" }
-		w.Delete()
-		w.MustSync()
+		w.DeleteAndSync()
 		w.Calls.Want(t)
 	}, obj)
 }
@@ -128,10 +120,7 @@ func TestADeclarationThatWaits(t *testing.T) {
 					w.MustSync()
 					w.MustSync()
 					w.WantState(c.wantState)
-					ready := w.Ready()
-					if ready.Message != "Network a is not Ready" {
-						t.Errorf("the message is %q", ready.Message)
-					}
+					controllertest.WantEqual(t, "message", "Network a is not Ready", w.Ready().Message)
 					w.Calls.Want(t, "write status")
 					w.Events.WantReasons(t, c.wantEvent...)
 				}
@@ -144,22 +133,17 @@ func TestADeclarationThatWaits(t *testing.T) {
 				w.MustSync()
 				w.WantState("Ready=True Available")
 				made := w.status()
-				w.Calls.Take()
-				w.Events.Take()
+				w.Quiet()
 
 				// What was made stays while it waits again.
 				w.c.Kind().Declare = waits
 				wantWaiting()
 				ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-				if diff := cmp.Diff(made, w.status(), ignore); diff != "" {
-					t.Errorf("status (-made +waiting):\n%s", diff)
-				}
+				controllertest.WantEqual(t, "status", made, w.status(), ignore)
 				// And goes when the object does, without a wait.
-				w.Delete()
-				w.MustSync()
-				if w.Exists() || len(w.Neutron.Has()) != 0 {
-					t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Neutron.Has()))
-				}
+				w.DeleteAndSync()
+				w.WantGone()
+				wantNetworks(t, w.Neutron, 0)
 			}, example())
 		})
 	}
@@ -186,10 +170,8 @@ func TestAPlanThatWaitsShowsWhatThereIs(t *testing.T) {
 			d, err := declare(obj, owner)
 			return planned{d, managed.Waits(controller.Reconciling("A", "Pod a uses it"))}, err
 		}
-		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.MTU = 1400 })
-		w.Neutron.Audit(t)
-		w.Calls.Take()
-		w.Events.Take()
+		w.drift(func(n *plan.ObservedNetwork) { n.MTU = 1400 })
+		w.Quiet()
 		w.MustSync()
 		w.MustSync()
 		w.Calls.Want(t, "write status")
@@ -217,8 +199,7 @@ func TestAPartOfTheStatusThatIsSomebodyElsesIsLeft(t *testing.T) {
 		w.Calls.Take()
 		w.MustSync()
 		w.Calls.Want(t)
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
 		w.Calls.Want(t, "apply update network", "write status")
 		if got := w.status(); got.MTU != 9000 || got.AppliedGeneration != 2 {
 			t.Errorf("status %+v, want our part of generation 2 and the other's as it was", got)

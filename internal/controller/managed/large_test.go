@@ -19,31 +19,26 @@ func TestOfATooLargeObjectNothingIsChanged(t *testing.T) {
 		id := w.status().NetworkID
 		was := w.Get().DeepCopy()
 		w.Edit(large)
-		w.Events.Take()
-		w.Calls.Take()
+		w.Quiet()
 		w.MustSync()
 		w.MustSync()
 		w.Calls.Want(t, "write status")
 		w.WantState("Ready=False Stalled=True InvalidSpec")
-		w.wantMessage("more than 36 KiB of memory")
+		w.WantMessage("more than 36 KiB of memory")
 		if got := w.status().NetworkID; got != id {
 			t.Errorf("the status has network %q, want %q as before", got, id)
 		}
 
-		w.Edit(func(obj *cloudteamv1.Network) {
+		w.EditAndSync(func(obj *cloudteamv1.Network) {
 			delete(obj.Annotations, controller.AnnotationTooLarge)
 			obj.Spec = was.Spec
 			obj.Generation++
 		})
-		w.MustSync()
 		w.WantState("Ready=True Available")
 
-		w.Edit(large)
-		w.MustSync()
-		w.Delete()
-		w.MustSync()
-		if w.Exists() || len(w.Neutron.Has()) != 0 {
-			t.Errorf("after the deletion, the object exists: %t, and Neutron has %v", w.Exists(), w.Neutron.Has())
-		}
+		w.EditAndSync(large)
+		w.DeleteAndSync()
+		w.WantGone()
+		wantNetworks(t, w.Neutron, 0)
 	}, example())
 }

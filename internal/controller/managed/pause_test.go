@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -28,41 +28,29 @@ func (w *world) pause(value string) {
 	})
 }
 
-// wantMessage holds a part of the message of Ready.
-func (w *world) wantMessage(part string) {
-	w.T.Helper()
-	ready := w.Ready()
-	if !strings.Contains(ready.Message, part) {
-		w.T.Errorf("condition Ready is %+v, want a message that says %q", ready, part)
-	}
-}
-
 func TestAPausedObjectIsLeftAsItIsAndTellsSoOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		id := w.status().NetworkID
 		w.pause("true")
-		w.Events.Take()
-		w.Calls.Take()
+		w.Quiet()
 		w.MustSync()
 		w.Calls.Want(t, "write status")
 		w.WantState("Ready=True Paused")
-		w.wantMessage("until the annotation is removed")
+		w.WantMessage("until the annotation is removed")
 
 		// Drift is left, and costs nothing.
-		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-		w.Neutron.Audit(t)
+		w.drift(func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
 		w.MustSync()
 		w.MustSync()
 		w.Calls.Want(t)
 
 		// So is an edit, which is not Ready before it is applied.
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
 		w.MustSync()
 		w.Calls.Want(t, "write status")
 		w.WantState("Ready=False Reconciling=True Paused")
-		w.wantMessage("not applied")
+		w.WantMessage("not applied")
 		if got := w.status(); got.ObservedGeneration != 2 || got.AppliedGeneration != 1 || got.NetworkID != id {
 			t.Errorf("status %+v, want what was known, of the second generation", got)
 		}
@@ -98,37 +86,38 @@ func TestAPausedObjectThatIsDeletedStays(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		w.pause("yes") // what is not "false" pauses
-		w.Delete()
-		w.MustSync()
+		w.DeleteAndSync()
 		w.MustSync()
 		w.WantState("Ready=False Reconciling=True Paused")
-		w.wantMessage("Deletion waits until the annotation is removed")
+		w.WantMessage("Deletion waits until the annotation is removed")
 		if len(w.Neutron.Has()) != 1 || !slices.Contains(w.Get().Finalizers, cloudteamv1.Finalizer) {
 			t.Errorf("Neutron has %+v, the object %v", w.Neutron.Has(), w.Get().Finalizers)
 		}
 		w.pause("")
 		w.MustSync()
-		if w.Exists() || len(w.Neutron.Has()) != 0 {
-			t.Errorf("the object exists: %t; Neutron has %+v", w.Exists(), w.Neutron.Has())
-		}
+		w.WantGone()
+		wantNetworks(t, w.Neutron, 0)
 	}, example())
 }
 
-func TestWhatAPausedObjectHadIsLeftWhenItsFinalizerIsForcedOff(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.pause("true")
-		w.MustSync()
-		w.DeleteByForce()
-		w.MustSync()
-		if len(w.Neutron.Has()) != 1 {
-			t.Errorf("Neutron has %+v, want the network", w.Neutron.Has())
-		}
-		// Who looks for orphans is told that it is looked after.
-		if got := w.c.Remembered(); len(got) != 1 || string(got[0]) != ownerOfExample.Object {
-			t.Errorf("remembered are %v", got)
-		}
-	}, example())
+// Of what is paused or only planned, nothing is removed with the finalizer.
+func TestWhatAnObjectAsideHadIsLeftWhenItsFinalizerIsForcedOff(t *testing.T) {
+	for sentence, set := range map[string]func(*cloudteamv1.Network){
+		"paused":       aside["paused"],
+		"only planned": aside["only planned"],
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.MustSync()
+				w.EditAndSync(set)
+				w.DeleteByForce()
+				w.MustSync()
+				wantNetworks(t, w.Neutron, 1)
+				// Who looks for orphans is told that it is looked after.
+				controllertest.WantEqual(t, "remembered", []types.UID{types.UID(ownerOfExample.Object)}, w.c.Remembered())
+			}, example())
+		})
+	}
 }
 
 // TestATenantCannotFillTheMemoryWithGoneObjects has a tenant write the finalizer and take it off, again and again. What

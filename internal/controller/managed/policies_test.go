@@ -31,17 +31,13 @@ func TestPoliciesThatAreUnsetAreTheControllers(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.c.DefaultTo(c.defaults)
 				w.MustSync()
-				w.Neutron.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-				w.Neutron.Audit(t)
+				w.drift(func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
 				w.MustSync()
 				if reported := len(w.status().Drift) > 0; reported != c.reports || w.Neutron.Has()[0].AdminStateUp == c.reports {
 					t.Errorf("drift is reported: %t, want %t; Neutron has %+v", reported, c.reports, w.Neutron.Has())
 				}
-				w.Delete()
-				w.MustSync()
-				if w.Exists() {
-					t.Error("the object is still there")
-				}
+				w.DeleteAndSync()
+				w.WantGone()
 				if left := len(w.Neutron.Has()) > 0; left != c.retains {
 					t.Errorf("the network stays: %t, want %t", left, c.retains)
 				}
@@ -69,20 +65,16 @@ func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
 			obj.Spec.IgnoreDrift = []cloudteamv1.NetworkDriftField{"dhcp", "dnsServers"}
 			inWorld(t, func(t *testing.T, w *world) {
 				w.MustSync()
-				id := w.status().NetworkID
-				w.Calls.Take()
-				w.Events.Take()
+				w.Quiet()
 				server := netip.MustParseAddr("192.168.0.53")
-				w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) {
+				w.drift(func(n *plan.ObservedNetwork) {
 					n.Subnets[0].DHCP, n.Subnets[0].DNSServers = false, []netip.Addr{server}
 				})
-				w.Neutron.Audit(t)
 				w.MustSync()
 				w.Calls.Want(t)
 				w.WantState("Ready=True Available")
 
-				w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-				w.Neutron.Audit(t)
+				w.drift(func(n *plan.ObservedNetwork) { n.Name = "renamed" })
 				w.MustSync()
 				w.WantState(c.wantState)
 				n := w.Neutron.Has()[0]
@@ -93,8 +85,7 @@ func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
 					t.Errorf("status.drift is %v, want %d", got, c.wantDrift)
 				}
 
-				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
-				w.MustSync()
+				w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
 				w.WantState("Ready=True Available")
 				n = w.Neutron.Has()[0]
 				if n.Name != "example-network" || !n.Subnets[0].DHCP || len(n.Subnets[0].DNSServers) != 0 {
@@ -118,12 +109,10 @@ func TestDriftPoliciesHoldWhileADeletionWaits(t *testing.T) {
 			obj.Spec.DriftPolicy, obj.Spec.IgnoreDrift = c.policy, c.ignore
 			inWorld(t, func(t *testing.T, w *world) {
 				w.MustSync()
-				id := w.status().NetworkID
 				w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a uses it" }
 				w.deleteAsNextGeneration()
 				for _, name := range []string{"renamed", "renamed again"} {
-					w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = name })
-					w.Neutron.Audit(t)
+					w.drift(func(n *plan.ObservedNetwork) { n.Name = name })
 					w.MustSync()
 					if got := w.Neutron.Has()[0].Name; got != name {
 						t.Errorf("the network's name is %q, want %q as others set it", got, name)
@@ -131,13 +120,11 @@ func TestDriftPoliciesHoldWhileADeletionWaits(t *testing.T) {
 				}
 
 				// An edit of the spec still applies.
-				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
-				w.MustSync()
+				w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
 				if got := w.Neutron.Has()[0].Name; got != "example-network" {
 					t.Errorf("the network's name is %q after an edit of the spec, want the declared one", got)
 				}
-				w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-				w.Neutron.Audit(t)
+				w.drift(func(n *plan.ObservedNetwork) { n.Name = "renamed" })
 				w.MustSync()
 				if got := w.Neutron.Has()[0].Name; got != "renamed" {
 					t.Errorf("the network's name is %q after that edit was applied, want it as others set it", got)

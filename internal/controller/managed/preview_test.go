@@ -75,7 +75,7 @@ func TestReportOnlySaysWhatWouldBeDoneAndDoesNothing(t *testing.T) {
 		}
 		w.Calls.Want(t, "list", "find network", "write status", "find network")
 		w.WantState("Ready=False Stalled=True Planned")
-		w.wantMessage("create network")
+		w.WantMessage("create network")
 		if n := w.Get(); len(n.Finalizers) > 0 || len(w.Neutron.Has()) > 0 {
 			t.Errorf("finalizers %v, networks %v; want none", n.Finalizers, w.Neutron.Has())
 		}
@@ -88,12 +88,10 @@ func TestReportOnlySaysWhatWouldBeDoneAndDoesNothing(t *testing.T) {
 		w.Calls.Take()
 		w.MustSync()
 		w.WantState("Ready=True Planned")
-		w.Neutron.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-		w.Neutron.Audit(t)
+		w.drift(func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
 		w.MustSync()
-		w.wantMessage("adminState")
-		w.Delete()
-		w.MustSync()
+		w.WantMessage("adminState")
+		w.DeleteAndSync()
 		w.WantState("Ready=False Reconciling=True Planned")
 		if len(w.Neutron.Has()) != 1 || slices.ContainsFunc(w.Calls.Take(), func(call string) bool {
 			return strings.HasPrefix(call, "apply")
@@ -102,9 +100,8 @@ func TestReportOnlySaysWhatWouldBeDoneAndDoesNothing(t *testing.T) {
 		}
 		w.restart()
 		w.MustSync()
-		if w.Exists() || len(w.Neutron.Has()) > 0 {
-			t.Error("the object or its network is still there")
-		}
+		w.WantGone()
+		wantNetworks(t, w.Neutron, 0)
 	}, example())
 }
 
@@ -134,8 +131,8 @@ func TestAPlannedNetworkStaysAsItIs(t *testing.T) {
 		}
 		become(w, cloudteamv1.ManagementPolicyPlan, nothing)
 		w.WantState("Ready=False Stalled=True Planned")
-		w.wantMessage("managementPolicy Plan")
-		w.wantMessage("create network")
+		w.WantMessage("managementPolicy Plan")
+		w.WantMessage("create network")
 		if n := w.Get(); len(n.Finalizers) > 0 || len(w.Neutron.Has()) > 0 {
 			t.Errorf("finalizers %v, networks %v; want none", n.Finalizers, w.Neutron.Has())
 		}
@@ -146,7 +143,7 @@ func TestAPlannedNetworkStaysAsItIs(t *testing.T) {
 		unwritten()
 		become(w, cloudteamv1.ManagementPolicyPlan, func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(1400)) })
 		w.WantState("Ready=False Stalled=True Planned")
-		w.wantMessage("mtu")
+		w.WantMessage("mtu")
 		unwritten()
 		if w.status().NetworkID == "" {
 			t.Error("the status lost the network, and its ports with it")
@@ -159,28 +156,13 @@ func TestAPlannedNetworkStaysAsItIs(t *testing.T) {
 
 		// A deletion waits, even if somebody removes the finalizer, and is made up for.
 		become(w, cloudteamv1.ManagementPolicyPlan, nothing)
-		w.Delete()
-		w.MustSync()
+		w.DeleteAndSync()
 		w.WantState("Ready=False Reconciling=True Planned")
-		w.wantMessage("Set managementPolicy Manage to have it deleted")
+		w.WantMessage("Set managementPolicy Manage to have it deleted")
 		unwritten()
 		become(w, cloudteamv1.ManagementPolicyManage, nothing)
-		if w.Exists() || len(w.Neutron.Has()) > 0 {
-			t.Error("the object or its network is still there")
-		}
-	}, example())
-}
-
-func TestWhatAPlannedObjectLeftStays(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.ManagementPolicy = cloudteamv1.ManagementPolicyPlan })
-		w.MustSync()
-		w.DeleteByForce()
-		w.MustSync()
-		if len(w.Neutron.Has()) != 1 {
-			t.Error("the network of a planned object is removed with its finalizer")
-		}
+		w.WantGone()
+		wantNetworks(t, w.Neutron, 0)
 	}, example())
 }
 

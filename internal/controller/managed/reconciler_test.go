@@ -21,7 +21,7 @@ import (
 
 func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		stop := controllertest.Run(t, w.c.Run, 3)
+		w.Run(w.c.Run, 3)
 		controllertest.Settle(time.Second)
 		w.WantState("Ready=True Available")
 		other := example()
@@ -37,9 +37,7 @@ func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 		controllertest.Settle(time.Minute)
 		w.Calls.Want(t)
 
-		id := w.status().NetworkID
-		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-		w.Neutron.Audit(t)
+		w.drift(func(n *plan.ObservedNetwork) { n.Name = "renamed" })
 		w.c.Moved("uid-1")
 		controllertest.Settle(time.Second)
 		w.Calls.Want(t, "apply update network")
@@ -49,9 +47,6 @@ func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 		if all := w.Neutron.Has(); w.Exists() || len(all) != 1 {
 			t.Errorf("object exists: %t; networks: %d, want false and the other's one", w.Exists(),
 				len(all))
-		}
-		if err := stop(); err != nil {
-			t.Error(err)
 		}
 	}, example())
 }
@@ -63,7 +58,7 @@ func TestRunFollowsACloudThatComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Neutron.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
-		stop := controllertest.Run(t, w.c.Run, 1)
+		w.Run(w.c.Run, 1)
 		controllertest.Settle(20 * time.Minute)
 		w.WantState("Ready=False Reconciling=True CloudUnavailable")
 		if n := controllertest.Count(w.Calls.Take(), "write status"); n != 1 {
@@ -75,16 +70,13 @@ func TestRunFollowsACloudThatComesBack(t *testing.T) {
 		w.c.EnqueueIn(managed.CloudRef{})
 		controllertest.Settle(time.Second)
 		w.WantState("Ready=True Available")
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
 	}, example())
 }
 
 // TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers has an object go while the cloud is away: no cache leads to it.
 func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		stop := controllertest.Run(t, w.c.Run, 1)
+		w.Run(w.c.Run, 1)
 		controllertest.Settle(time.Second)
 		w.Neutron.SetDown(&client.Error{Op: "log in", Reason: "no answer", Wait: 24 * time.Hour})
 		w.DeleteByForce()
@@ -95,12 +87,7 @@ func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
 		w.Neutron.SetDown(nil)
 		w.c.EnqueueIn(managed.CloudRef{})
 		controllertest.Settle(time.Second)
-		if n := len(w.Neutron.Has()); n != 0 {
-			t.Errorf("%d networks are left", n)
-		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		wantNetworks(t, w.Neutron, 0)
 	}, example())
 }
 
@@ -109,7 +96,7 @@ func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
 		w.Neutron.Before = controllertest.Fails(plan.CreateNetwork, 1, &client.Error{
 			Kind: client.Throttled, Op: "create network", Reason: "slow down", Status: 429, Wait: 10 * time.Minute,
 		})
-		stop := controllertest.Run(t, w.c.Run, 1)
+		w.Run(w.c.Run, 1)
 		controllertest.Settle(time.Second)
 		w.WantState("Ready=False Reconciling=True RateLimited")
 		w.Calls.Take()
@@ -119,9 +106,6 @@ func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
 		}
 		controllertest.Settle(4 * time.Minute)
 		w.WantState("Ready=True Available")
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
 	}, example())
 }
 
@@ -133,11 +117,8 @@ func TestFailuresThatTakeTurnsBackOffAllTheSame(t *testing.T) {
 			// Each makes another status, whose event must not count as a reason to try at once.
 			return &client.Error{Op: "create network", Reason: "bad gateway", Status: 502 + attempts%2}
 		}
-		stop := controllertest.Run(t, w.c.Run, 1)
+		w.Run(w.c.Run, 1)
 		controllertest.Settle(20 * time.Minute)
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
 		// Doubled from a quarter of a second to a minute: 8 attempts in the first minute or so, then one a minute.
 		if attempts < 15 || attempts > 30 {
 			t.Errorf("%d attempts in twenty minutes, want about 27", attempts)
@@ -153,7 +134,7 @@ func TestAnEditIsTriedAtOnceThoughTheLastAttemptFailed(t *testing.T) {
 			}
 			return nil
 		}
-		stop := controllertest.Run(t, w.c.Run, 1)
+		w.Run(w.c.Run, 1)
 		controllertest.Settle(time.Minute)
 		w.WantState("Ready=False Reconciling=True QuotaExceeded")
 		w.Edit(func(obj *cloudteamv1.Network) {
@@ -161,9 +142,6 @@ func TestAnEditIsTriedAtOnceThoughTheLastAttemptFailed(t *testing.T) {
 		})
 		controllertest.Settle(time.Second)
 		w.WantState("Ready=True Available")
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
 	}, example())
 }
 
@@ -290,13 +268,10 @@ func TestACloudThatHangsDoesNotDelayAnother(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		clouds, first, _ := w.withClouds()
 		clouds.set(mine, hanging{first}, nil)
-		stop := controllertest.Run(t, w.c.Run, 1)
+		w.Run(w.c.Run, 1)
 		controllertest.Settle(time.Second)
 		w.Create(example())
 		controllertest.Settle(time.Second)
 		w.WantState("Ready=True Available")
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
 	}, stuck)
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -30,8 +31,7 @@ func TestACacheThatStillHoldsWhatWasLetGoIsNotActedOn(t *testing.T) {
 				gate := controllertest.GateOf[*cloudteamv1.Network](w.API)
 				gate.Hold()
 				w.MustSync()
-				w.Calls.Take()
-				w.Events.Take()
+				w.Quiet()
 				w.MustSync()
 				gate.Release()
 				w.MustSync()
@@ -53,13 +53,10 @@ func TestDeletionOfWhatWasNeverCreated(t *testing.T) {
 	obj.Finalizers = []string{cloudteamv1.Finalizer}
 	obj.Spec.CIDR = "nonsense"
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Delete()
-		w.MustSync()
+		w.DeleteAndSync()
 		// An earlier process may have created something that the list does not show.
 		w.Calls.Want(t, "list", "find network", "write finalizers")
-		if w.Exists() {
-			t.Error("the object stays")
-		}
+		w.WantGone()
 	}, obj)
 }
 
@@ -72,29 +69,21 @@ func TestNoFinalizerOfACrowdedObjectIsTakenOff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		finalizers := func(want ...string) {
 			t.Helper()
-			if diff := cmp.Diff(want, w.Get().Finalizers); diff != "" {
-				t.Errorf("finalizers (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "finalizers", want, w.Get().Finalizers)
 		}
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True InvalidSpec")
 		finalizers(crowd...)
-		if len(w.Neutron.Has()) != 0 {
-			t.Error("a network was created without the finalizer")
-		}
+		wantNetworks(t, w.Neutron, 0)
 
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Finalizers = few })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Finalizers = few })
 		all := append(slices.Clone(crowd), cloudteamv1.Finalizer)
 		w.Edit(func(obj *cloudteamv1.Network) { obj.Finalizers = all })
 		w.Delete()
 		w.SyncFails()
 		finalizers(all...)
-		if len(w.Neutron.Has()) != 0 {
-			t.Error("the network is still there")
-		}
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Finalizers = append(slices.Clone(few), cloudteamv1.Finalizer) })
-		w.MustSync()
+		wantNetworks(t, w.Neutron, 0)
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Finalizers = append(slices.Clone(few), cloudteamv1.Finalizer) })
 		finalizers(few...)
 	}, obj)
 }
@@ -105,8 +94,7 @@ func TestAFinalizerThatOthersTookOffIsNoLossWhileAnotherStays(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		w.Delete()
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"a.test/first"} })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"a.test/first"} })
 		if left := w.Neutron.Has(); len(left) > 0 {
 			t.Errorf("Neutron still has %v", left)
 		}
@@ -128,8 +116,7 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		w.Delete()
-		w.Calls.Take()
-		w.Events.Take()
+		w.Quiet()
 		orders := []string{"p1,p2", "p2,p1", "p1,p2"}
 		w.Neutron.Before = func(step plan.Step) error {
 			if step.Action != plan.DeleteNetwork || len(orders) == 0 {
@@ -148,10 +135,7 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 		w.WantState("Ready=False Reconciling=True InUse")
 		const want = "delete network: in use by port p1 (compute:nova, device 9a), port p2 (interface of router r1). " +
 			"Retrying with backoff. Remove what uses it."
-		ready := w.Ready()
-		if ready.Message != want {
-			t.Errorf("message %q, want %q", ready.Message, want)
-		}
+		controllertest.WantEqual(t, "message", want, w.Ready().Message)
 		w.Events.Want(t, "Warning InUse "+want)
 
 		w.SyncFails()
@@ -165,9 +149,7 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 		w.Neutron.Remove("p1")
 		w.Neutron.Detach("p2")
 		w.MustSync()
-		if w.Exists() {
-			t.Error("the object stays")
-		}
+		w.WantGone()
 	}, example())
 }
 
@@ -178,8 +160,7 @@ func TestRetainTakesTheMarkersOffInOneSync(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		w.Delete()
-		w.Calls.Take()
-		w.Events.Take()
+		w.Quiet()
 		w.MustSync()
 		lines := w.Calls.Take()
 		if n := controllertest.Count(lines, "apply delete"); n != 0 {
@@ -188,9 +169,7 @@ func TestRetainTakesTheMarkersOffInOneSync(t *testing.T) {
 		if n := controllertest.Count(lines, "write status"); n != 0 {
 			t.Errorf("%d writes of a status that nobody needs: %q", n, lines)
 		}
-		if w.Exists() {
-			t.Error("the object stays")
-		}
+		w.WantGone()
 		w.Events.WantReasons(t, "Normal Retained")
 		all := w.Neutron.Has()
 		if len(all) != 1 || all[0].Description != "keep me" || all[0].Subnets[0].Description != "" {
@@ -222,9 +201,8 @@ func TestAMarkerRemovedWhileTheDeletionIsUnderWay(t *testing.T) {
 		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "mine now" })
 		w.Delete()
 		w.MustSync() // the Inventory still holds the network as ours; the DELETE is refused
-		if w.Exists() || len(w.Neutron.Has()) != 1 {
-			t.Errorf("object exists: %t; networks: %d, want false and 1", w.Exists(), len(w.Neutron.Has()))
-		}
+		w.WantGone()
+		wantNetworks(t, w.Neutron, 1)
 	}, example())
 }
 
@@ -269,12 +247,11 @@ func TestADeletionThatMeetsRivals(t *testing.T) {
 func TestADeletionBlockedByAForeignSubnet(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
-		w.Neutron.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) {
+		w.drift(func(n *plan.ObservedNetwork) {
 			n.Subnets = append(n.Subnets, plan.ObservedSubnet{
 				ID: "foreign", Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")},
 			})
 		})
-		w.Neutron.Audit(t)
 		w.Delete()
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True Blocked")
@@ -319,17 +296,22 @@ func TestWhatAnObjectLeftBehindIsPruned(t *testing.T) {
 	}
 }
 
-func TestAPruneThatFailsIsTriedAgain(t *testing.T) {
+func TestAnObjectIsRememberedUntilItsResourcesAreGone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.DeleteByForce()
-		w.Neutron.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Reason: "down",
-			Status: 503})
-		w.SyncFails()
-		w.MustSync()
-		if n := len(w.Neutron.Has()); n != 0 {
-			t.Errorf("Neutron has %d networks, want none", n)
+		remembered := func(uids ...types.UID) {
+			t.Helper()
+			controllertest.WantEqual(t, "remembered", uids, w.c.Remembered(), cmpopts.EquateEmpty())
 		}
+		remembered()
+		w.MustSync()
+		remembered("uid-1")
+		w.DeleteByForce()
+		w.Neutron.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Status: 503})
+		w.SyncFails()
+		remembered("uid-1")
+		w.MustSync()
+		remembered()
+		wantNetworks(t, w.Neutron, 0)
 	}, example())
 }
 
@@ -378,9 +360,7 @@ func TestAGoneObjectsNetworkIsSoughtInItsOwnCloud(t *testing.T) {
 		}
 		w.Neutron.Lead(t, here)
 		w.MustSync()
-		if n := len(w.Neutron.Has()); n != 0 {
-			t.Errorf("Neutron has %d networks, want none", n)
-		}
+		wantNetworks(t, w.Neutron, 0)
 	}, example())
 }
 
@@ -395,9 +375,7 @@ func TestAGoneObjectsNetworkIsSoughtByItsIDWhereAListFallsShort(t *testing.T) {
 		w.Calls.Take()
 		w.MustSync()
 		w.Calls.Want(t, "reread network "+id, "apply delete network")
-		if n := len(w.Neutron.Has()); n != 0 {
-			t.Errorf("Neutron has %d networks, want none", n)
-		}
+		wantNetworks(t, w.Neutron, 0)
 	}, example())
 }
 
@@ -411,10 +389,9 @@ func TestTheMarkerSaysWhetherTheObjectIsRetained(t *testing.T) {
 			t.Errorf("created with %q, want %q", got, retained)
 		}
 		w.Quiet()
-		w.Edit(func(obj *cloudteamv1.Network) {
+		w.EditAndSync(func(obj *cloudteamv1.Network) {
 			obj.Spec.DeletionPolicy, obj.Generation = cloudteamv1.DeletionPolicyDelete, 2
 		})
-		w.MustSync()
 		w.WantCalls("apply update network", "write status")
 		if got := description(w); got != ownerOfExample.Marker() {
 			t.Errorf("after the edit %q", got)
@@ -428,9 +405,7 @@ func TestTheMarkerSaysWhetherTheObjectIsRetained(t *testing.T) {
 	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
-		id := w.status().NetworkID
-		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-		w.Neutron.Audit(t)
+		w.drift(func(n *plan.ObservedNetwork) { n.Name = "renamed" })
 		w.restart()
 		w.c.DefaultTo(managed.Policies{Deletion: cloudteamv1.DeletionPolicyRetain, Drift: cloudteamv1.DriftPolicyCorrect})
 		w.Quiet()

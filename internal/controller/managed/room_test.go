@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -373,11 +373,7 @@ func TestWhatIsDoneThoughDriftIsLeft(t *testing.T) {
 		left = append(left, d.Field)
 	}
 	want := []string{"of the one that goes", "the router", "a duplicate", plan.FieldDeletionPolicy}
-	if diff := cmp.Diff(want, done); diff != "" {
-		t.Errorf("what is done (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "what is done", want, done)
 	want = []string{"of the one that stays", "the subnet", "an address", "name", "routes"}
-	if diff := cmp.Diff(want, left); diff != "" {
-		t.Errorf("what is left (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "what is left", want, left)
 }

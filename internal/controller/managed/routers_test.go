@@ -26,8 +26,7 @@ func TestARouterOfALostCreateIsFoundByItsNameInNeutron(t *testing.T) {
 				}
 			},
 			"no router stays when the object is deleted": func(w *world) {
-				w.Delete()
-				w.MustSync()
+				w.DeleteAndSync()
 				if w.Exists() || len(w.routers()) > 0 || len(w.Neutron.Has()) > 0 {
 					w.T.Errorf("object exists: %t; networks: %v; routers: %+v", w.Exists(), w.Neutron.Has(), w.routers())
 				}
@@ -35,8 +34,7 @@ func TestARouterOfALostCreateIsFoundByItsNameInNeutron(t *testing.T) {
 			"no router stays when the network was deleted by hand, too": func(w *world) {
 				w.Neutron.Remove(w.status().NetworkID)
 				w.Neutron.Audit(w.T)
-				w.Delete()
-				w.MustSync()
+				w.DeleteAndSync()
 				if w.Exists() || len(w.routers()) > 0 {
 					w.T.Errorf("object exists: %t; routers: %+v", w.Exists(), w.routers())
 				}
@@ -86,8 +84,7 @@ func TestARouterGoesWithItsObjectThoughTheNetworkLostItsMarker(t *testing.T) {
 		w.Neutron.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.Description = "" })
 		w.Neutron.Missed = map[string]bool{w.routers()[0].ID: true}
 		w.Neutron.Audit(t)
-		w.Delete()
-		w.MustSync()
+		w.DeleteAndSync()
 		if w.Exists() || len(w.Neutron.Has()) != 1 || len(w.routers()) != 0 {
 			t.Errorf("object exists: %t; networks: %v; routers: %+v; want the network alone",
 				w.Exists(), w.Neutron.Has(), w.routers())

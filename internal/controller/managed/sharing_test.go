@@ -2,11 +2,8 @@ package managed_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -39,15 +36,13 @@ func TestSharesComeAndGoWithTheSpec(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		w.Edit(sharedWith("b", "a"))
-		w.Calls.Take()
-		w.Events.Take()
+		w.Quiet()
 		w.MustSync()
 		w.Calls.Want(t, "write annotations", "reread network net-1", "apply share network", "apply share network",
 			"write status")
 		w.Events.WantReasons(t, "Normal Updated")
 		w.wantSharedWith("a", "b")
-		w.Edit(sharedWith())
-		w.MustSync()
+		w.EditAndSync(sharedWith())
 		w.wantSharedWith()
 		w.WantState("Ready=True Available")
 	}, example())
@@ -56,10 +51,8 @@ func TestSharesComeAndGoWithTheSpec(t *testing.T) {
 func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
-		w.Edit(sharedWith("a", "b"))
-		w.MustSync()
-		w.Calls.Take()
-		w.Events.Take()
+		w.EditAndSync(sharedWith("a", "b"))
+		w.Quiet()
 
 		w.Neutron.PutPortIn("a", plan.ObservedPort{ID: "p1", NetworkID: w.status().NetworkID, Device: "compute:nova, device 9a"})
 		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith, obj.Spec.Tags = []string{"c"}, []string{"t"} })
@@ -70,9 +63,7 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 		w.WantState("Ready=False Reconciling=True InUse")
 		const want = `unshare network (sharedWith): project "a": in use by port p1 (compute:nova, device 9a). ` +
 			"Retrying with backoff. Remove what uses it"
-		if message := w.Ready().Message; !strings.HasPrefix(message, want) {
-			t.Errorf("message %q, want %q", message, want)
-		}
+		w.WantMessage(want)
 		w.Events.WantReasons(t, "Normal Updated", "Warning InUse")
 
 		w.Neutron.Remove("p1")
@@ -162,11 +153,8 @@ func TestSharesOfOthersAreReportedWhereDriftIs(t *testing.T) {
 		w.WantState("Ready=True DriftDetected")
 		w.wantSharedWith("b", "c")
 		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"a"`, Actual: `"b", "c"`}}
-		if diff := cmp.Diff(want, w.status().Drift); diff != "" {
-			t.Errorf("status.drift (-want +got):\n%s", diff)
-		}
-		w.Edit(sharedWith("a", "b"))
-		w.MustSync()
+		controllertest.WantEqual(t, "status.drift", want, w.status().Drift)
+		w.EditAndSync(sharedWith("a", "b"))
 		w.wantSharedWith("a", "b")
 		w.WantState("Ready=True Available")
 	}, obj)
@@ -180,9 +168,7 @@ func TestTheSharesOfAnObservedNetworkAreCompared(t *testing.T) {
 		w.MustSync()
 		w.WantState("Ready=True DriftDetected")
 		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"b", "c"`, Actual: `"a"`}}
-		if diff := cmp.Diff(want, w.status().Drift); diff != "" {
-			t.Errorf("status.drift (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "status.drift", want, w.status().Drift)
 		w.wantSharedWith("a")
 	}, importing(func(s *cloudteamv1.NetworkSpec) {
 		s.ManagementPolicy, s.SharedWith = cloudteamv1.ManagementPolicyObserve, []string{"b", "c"}

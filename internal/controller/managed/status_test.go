@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -197,12 +196,8 @@ func TestTheStatusAfterASync(t *testing.T) {
 					t.Errorf("conditions %+v, want one of generation 4", got.Conditions)
 				}
 				got.Conditions = nil
-				if diff := cmp.Diff(c.want, got); diff != "" {
-					t.Errorf("status (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(before, obj); diff != "" {
-					t.Errorf("the object was changed (-before +after):\n%s", diff)
-				}
+				controllertest.WantEqual(t, "status", c.want, got)
+				controllertest.WantEqual(t, "the object was changed", before, obj)
 			})
 		})
 	}

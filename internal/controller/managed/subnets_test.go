@@ -3,7 +3,6 @@ package managed_test
 import (
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -55,8 +54,7 @@ func TestSubnetsComeAndGoWithTheSpec(t *testing.T) {
 		if want := []string{"192.168.0.0/16", "fd00::/64", "10.0.0.0/24"}; !slices.Equal(shown, want) {
 			t.Errorf("status.subnets: %v, want %v", shown, want)
 		}
-		w.Edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/25") })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/25") })
 		w.wantSubnets("10.0.0.0/25", "192.168.0.0/16")
 		w.WantState("Ready=True Available")
 	}, example())
@@ -66,10 +64,8 @@ func TestSubnetsComeAndGoWithTheSpec(t *testing.T) {
 func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
-		w.Edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24") })
-		w.MustSync()
-		w.Calls.Take()
-		w.Events.Take()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24") })
+		w.Quiet()
 
 		n := w.Neutron.Has()[0]
 		used, _ := n.SubnetByCIDR(netip.MustParsePrefix("10.0.0.0/24"))
@@ -88,9 +84,7 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 		w.wantSubnets("10.0.0.0/24", "10.0.2.0/24", "192.168.0.0/16", "fd00::/64")
 		w.WantState("Ready=False Reconciling=True InUse")
 		const want = "delete subnet 10.0.0.0/24: in use by port p1 (compute:nova, device 9a). Retrying with backoff. Remove what uses it."
-		if message := w.Ready().Message; !strings.HasPrefix(message, want) {
-			t.Errorf("message %q, want %q", message, want)
-		}
+		w.WantMessage(want)
 		w.Events.WantReasons(t, "Normal Updated", "Warning InUse")
 
 		w.SyncFails()
@@ -109,8 +103,7 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 func TestAnotherFailureIsToldBeforeASubnetInUse(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
-		w.Edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24") })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24") })
 		w.Neutron.Before = func(step plan.Step) error {
 			switch step.Action {
 			case plan.DeleteSubnet:

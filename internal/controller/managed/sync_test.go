@@ -44,9 +44,7 @@ func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 			Class: &cloudteamv1.AppliedClass{Name: "open"},
 		}
 		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-		if diff := cmp.Diff(want, w.status(), ignore); diff != "" {
-			t.Errorf("status (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "status", want, w.status(), ignore)
 
 		before := w.Get()
 		for range 3 {
@@ -70,31 +68,15 @@ func TestNothingIsCreatedWhereTheFinalizerCannotBeWritten(t *testing.T) {
 
 func TestTheCloudIsPinnedBeforeTheFirstResource(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		// The process ends while the POST is under way: no status is written after it.
-		dying := false
-		w.API.Refuse(func(what string) error {
-			if dying {
-				return errors.New("the process is gone")
-			}
-			return nil
-		})
-		w.Neutron.After = func(plan.Step) error {
-			dying = true
-			return &client.Error{Op: "create network", Reason: "canceled", MaybeDone: true}
-		}
-		w.SyncFails()
-		dying, w.Neutron.After = false, nil
+		w.crashAfter(plan.CreateNetwork)
 
 		// The next process is given credentials of another cloud, which has nothing of this object's.
 		there := controllertest.NewNeutron(w.Calls, elsewhere, clusterUID)
-		was := w.Neutron
 		w.Neutron = there
 		w.restart()
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True CloudMismatch")
-		if n := len(there.Has()); n != 0 {
-			t.Errorf("%d networks were created in the other cloud, beside %d in the first", n, len(was.Has()))
-		}
+		wantNetworks(t, there, 0)
 
 		w.Delete()
 		w.SyncFails()
@@ -111,29 +93,35 @@ func TestAnObjectThatTheCloudNeverSawIsFreeToGo(t *testing.T) {
 		w.WantState("Ready=False Reconciling=True CloudUnavailable")
 		w.Calls.Want(t, "write status")
 		w.Delete()
-		if w.Exists() {
-			t.Error("a finalizer keeps the object, though nothing was ever created")
-		}
+		w.WantGone()
 	}, example())
 }
 
 func TestAnotherCloudThanThePinnedOneStalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		identity client.Identity
+		// unrecorded is whether the annotation is gone, so that only the status tells the cloud.
+		unrecorded bool
 	}{
-		"another endpoint": {
-			client.Identity{Endpoint: "https://x.test/", Region: here.Region, ProjectID: here.ProjectID},
-		},
-		"another region":  {client.Identity{Endpoint: here.Endpoint, Region: "x", ProjectID: here.ProjectID}},
-		"another project": {client.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "x"}},
+		"another endpoint": {identity: client.Identity{
+			Endpoint: "https://x.test/", Region: here.Region, ProjectID: here.ProjectID,
+		}},
+		"another region": {identity: client.Identity{
+			Endpoint: here.Endpoint, Region: "x", ProjectID: here.ProjectID,
+		}},
+		"another project":               {identity: client.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "x"}},
+		"as the status alone remembers": {identity: elsewhere, unrecorded: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.MustSync()
-				w.Calls.Take()
-				w.Events.Take()
+				w.Quiet()
 				w.Neutron.Lead(t, c.identity)
-				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+				w.Edit(func(obj *cloudteamv1.Network) {
+					if obj.Spec.Description = "new"; c.unrecorded {
+						obj.Annotations = nil
+					}
+				})
 				w.SyncFails()
 				w.SyncFails()
 				w.Calls.Want(t, "write status")
@@ -152,16 +140,6 @@ func TestAnotherCloudThanThePinnedOneStalls(t *testing.T) {
 	}
 }
 
-func TestTheCloudInTheStatusHoldsWhereTheAnnotationIsGone(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.MustSync()
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Annotations = nil })
-		w.Neutron.Lead(t, elsewhere)
-		w.SyncFails()
-		w.WantState("Ready=False Stalled=True CloudMismatch")
-	}, example())
-}
-
 func TestTheFinalizersOfOthersAreTheirs(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		gate := controllertest.GateOf[*cloudteamv1.Network](w.API)
@@ -174,14 +152,10 @@ func TestTheFinalizersOfOthersAreTheirs(t *testing.T) {
 		}
 		meanwhile(func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"a.test/first", "b.test/second"} })
 		want := []string{"a.test/first", "b.test/second", cloudteamv1.Finalizer}
-		if diff := cmp.Diff(want, w.Get().Finalizers); diff != "" {
-			t.Errorf("finalizers where others were put on (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "finalizers where others were put on", want, w.Get().Finalizers)
 		w.Delete()
 		meanwhile(func(obj *cloudteamv1.Network) { obj.Finalizers = obj.Finalizers[1:] })
-		if diff := cmp.Diff(want[1:2], w.Get().Finalizers); diff != "" {
-			t.Errorf("finalizers where others were taken off (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "finalizers where others were taken off", want[1:2], w.Get().Finalizers)
 	}, example())
 }
 
@@ -223,10 +197,8 @@ func TestDriftPolicy(t *testing.T) {
 				}
 				ready, drifts := counted()
 				w.MustSync()
-				w.Neutron.Edit(t, w.status().NetworkID, c.hand)
-				w.Neutron.Audit(t)
-				w.Calls.Take()
-				w.Events.Take()
+				w.drift(c.hand)
+				w.Quiet()
 				w.MustSync()
 				w.MustSync()
 				if readyNow, driftsNow := counted(); readyNow != ready+1 || driftsNow != drifts+1 {
@@ -242,9 +214,7 @@ func TestDriftPolicy(t *testing.T) {
 				for _, d := range w.status().Drift {
 					fields = append(fields, d.Field)
 				}
-				if diff := cmp.Diff(c.wantFields, fields); diff != "" {
-					t.Errorf("fields in status.drift (-want +got):\n%s", diff)
-				}
+				controllertest.WantEqual(t, "fields in status.drift", c.wantFields, fields)
 			}, obj)
 		})
 	}
@@ -270,14 +240,12 @@ func TestUnderReportASpecIsAppliedOnceAndWhole(t *testing.T) {
 			t.Errorf("appliedGeneration is %d, want 1", got)
 		}
 
-		w.Neutron.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-		w.Neutron.Audit(t)
+		w.drift(func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
 		w.MustSync()
 		w.WantState("Ready=True DriftDetected")
 
 		w.Events.Take()
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
 		w.WantState("Ready=True Available")
 		w.Events.WantReasons(t, "Normal Updated")
 		if got := w.status(); len(got.Drift) != 0 || got.AppliedGeneration != 2 {
@@ -301,8 +269,7 @@ func TestUnderReportADuplicateGoesAllTheSame(t *testing.T) {
 			ID: "net-9", Created: time.Now().Add(time.Hour),
 			Attributes: plan.Attributes{Name: "twin", Description: ownerOfExample.Marker()},
 		})
-		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-		w.Neutron.Audit(t)
+		w.drift(func(n *plan.ObservedNetwork) { n.Name = "renamed" })
 		w.MustSync()
 		w.WantState("Ready=True DriftDetected")
 		if all := w.Neutron.Has(); len(all) != 1 || all[0].ID != id || all[0].Name != "renamed" {
@@ -492,8 +459,7 @@ func TestANetworkThatVanishesUnderAnUpdateIsMadeAgain(t *testing.T) {
 		w.MustSync()
 		first := w.status().NetworkID
 		w.Neutron.Remove(first)
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
 		w.WantState("Ready=True Available")
 		all := w.Neutron.Has()
 		if len(all) != 1 || all[0].ID == first || w.status().NetworkID != all[0].ID {
@@ -539,10 +505,8 @@ func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.MustSync()
 				id := w.status().NetworkID
-				w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = description })
-				w.Neutron.Audit(t)
-				w.Calls.Take()
-				w.Events.Take()
+				w.drift(func(n *plan.ObservedNetwork) { n.Description = description })
+				w.Quiet()
 				w.SyncFails()
 				w.SyncFails()
 				w.Calls.Want(t, "reread network "+id, "write status", "reread network "+id)
@@ -553,12 +517,9 @@ func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 				}
 
 				// Deleting the object leaves what is not ours.
-				w.Delete()
-				w.MustSync()
-				if w.Exists() || len(w.Neutron.Has()) != 1 {
-					t.Errorf("object exists: %t; networks: %d, want false and 1", w.Exists(),
-						len(w.Neutron.Has()))
-				}
+				w.DeleteAndSync()
+				w.WantGone()
+				wantNetworks(t, w.Neutron, 1)
 				w.Events.WantReasons(t, "Normal Retained")
 			}, example())
 		})
@@ -569,23 +530,19 @@ func TestAMarkerPutBackEndsTheStall(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		id := w.status().NetworkID
-		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "mine now" })
-		w.Neutron.Audit(t)
+		w.drift(func(n *plan.ObservedNetwork) { n.Description = "mine now" })
 		w.SyncFails()
 		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "back " + ownerOfExample.Marker() })
 		w.MustSync()
 		w.WantState("Ready=True Available")
-		if n := len(w.Neutron.Has()); n != 1 {
-			t.Errorf("Neutron has %d networks, want 1", n)
-		}
+		wantNetworks(t, w.Neutron, 1)
 	}, example())
 }
 
 func TestAChangeThatNeutronDoesNotShow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
-		w.Calls.Take()
-		w.Events.Take()
+		w.Quiet()
 		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.MTU = new(int32(1400)) })
 		w.Neutron.Deaf = func(plan.Step) bool { return true }
 		w.SyncFails()
@@ -611,8 +568,7 @@ func TestARivalWhoUndoesAChangeIsNotTakenForNeutron(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		id := w.status().NetworkID
-		w.Neutron.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-		w.Neutron.Audit(t)
+		w.drift(func(n *plan.ObservedNetwork) { n.Name = "renamed" })
 		// The name is put right. Then another field is wrong, and, before that is put right, the name is in its place.
 		w.Neutron.After = func(plan.Step) error {
 			w.Neutron.After = nil
@@ -638,8 +594,7 @@ func TestARivalWhoUndoesAChangeIsNotTakenForNeutron(t *testing.T) {
 func TestAPartOfAChangeThatNeutronDoesNotShow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
-		w.Events.Take()
-		w.Calls.Take()
+		w.Quiet()
 		w.Edit(func(obj *cloudteamv1.Network) {
 			obj.Spec.MTU = new(int32(1400))
 			obj.Spec.DNSServers = []string{"192.0.2.1"}
@@ -687,8 +642,7 @@ func TestAnInvalidSpecIsToldOnceAndNotTriedAgain(t *testing.T) {
 		w.Calls.Want(t, "write status")
 		w.Events.WantReasons(t, "Warning InvalidSpec")
 		w.WantState("Ready=False Stalled=True InvalidSpec")
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.CIDR = "192.168.0.0/16" })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.CIDR = "192.168.0.0/16" })
 		w.WantState("Ready=True Available")
 	}, obj)
 }
@@ -697,12 +651,7 @@ func TestACacheBehindTheFinalizerIsNotActedOn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		gate := controllertest.GateOf[*cloudteamv1.Network](w.API)
 		gate.Hold()
-		w.API.Refuse(func(line string) error {
-			if line == "write status" {
-				return errors.New("etcd is away")
-			}
-			return nil
-		})
+		w.API.Refuse(controllertest.Refusing("write status", errors.New("etcd is away")))
 		w.SyncFails()
 		w.Calls.Take()
 		w.MustSync()
@@ -728,21 +677,12 @@ func TestACacheBehindOurOwnWriteIsNotActedOn(t *testing.T) {
 
 func TestAStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		writes := 0
-		w.API.Refuse(func(what string) error {
-			if what == "write status" {
-				if writes++; writes == 1 {
-					return errors.New("etcd is away")
-				}
-			}
-			return nil
-		})
+		w.API.Refuse(controllertest.Refusing("write status", errors.New("etcd is away")))
 		w.SyncFails()
+		w.API.Refuse(nil)
 		w.MustSync()
 		w.WantState("Ready=True Available")
-		if n := len(w.Neutron.Has()); n != 1 {
-			t.Errorf("Neutron has %d networks, want 1", n)
-		}
+		wantNetworks(t, w.Neutron, 1)
 	}, example())
 }
 
@@ -820,9 +760,8 @@ func TestAnOldListReplacesNoRouter(t *testing.T) {
 		w.Neutron.Audit(t)
 		before := w.Neutron.Everything()
 		w.MustSync()
-		if diff := cmp.Diff(before, w.Neutron.Everything(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
-			t.Errorf("Neutron (-before +after):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "Neutron",
+			before, w.Neutron.Everything(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}))
 		w.WantState("Ready=True Available")
 	}, obj)
 }

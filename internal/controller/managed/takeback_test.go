@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -27,8 +28,7 @@ func exampleWith(change func(*cloudteamv1.Network)) *cloudteamv1.Network {
 // tag gives the network tags, as somebody else would, and has that seen.
 func (w *world) tag(tags ...string) {
 	w.T.Helper()
-	w.Neutron.Edit(w.T, w.Neutron.Has()[0].ID, func(n *plan.ObservedNetwork) { n.Tags = tags })
-	w.Neutron.Audit(w.T)
+	w.drift(func(n *plan.ObservedNetwork) { n.Tags = tags })
 }
 
 // wantRemembered holds which fields the annotation names.
@@ -63,8 +63,7 @@ func TestWhatTheSpecSetsNoLongerIsTakenBackOnce(t *testing.T) {
 		w.wantRemembered("tags")
 
 		w.Events.Take()
-		w.Edit(untagged)
-		w.MustSync()
+		w.EditAndSync(untagged)
 		w.Calls.Want(t, "reread network net-1", "apply tag network", "write annotations", "write status")
 		w.Events.WantReasons(t, "Normal Updated")
 		w.wantTags()
@@ -74,8 +73,7 @@ func TestWhatTheSpecSetsNoLongerIsTakenBackOnce(t *testing.T) {
 		// From here on tags are others' to set.
 		w.tag("theirs")
 		w.MustSync()
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "another" })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "another" })
 		w.wantTags("theirs")
 	}, exampleWith(tagged("a", "b")))
 }
@@ -83,8 +81,7 @@ func TestWhatTheSpecSetsNoLongerIsTakenBackOnce(t *testing.T) {
 func TestAnEmptyListKeepsOthersOut(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Tags = []string{} })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Tags = []string{} })
 		w.wantTags()
 		w.wantRemembered()
 		w.tag("theirs")
@@ -99,8 +96,7 @@ func TestWhatWasNeverSetIsLeftToOthers(t *testing.T) {
 		w.Calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "write status")
 		w.wantRemembered()
 		w.tag("theirs")
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "another" })
-		w.MustSync()
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "another" })
 		w.wantTags("theirs")
 	}, example())
 }
@@ -110,17 +106,11 @@ func TestWhatIsNewlySetIsRememberedBeforeItIsSent(t *testing.T) {
 		w.MustSync()
 		w.Edit(tagged("a"))
 		w.Calls.Take()
-		refused := true
-		w.API.Refuse(func(what string) error {
-			if refused && what == "write annotations" {
-				return errors.New("etcd is away")
-			}
-			return nil
-		})
+		w.API.Refuse(controllertest.Refusing("write annotations", errors.New("etcd is away")))
 		w.SyncFails()
 		w.Calls.Want(t, "write annotations")
 		w.wantTags()
-		refused = false
+		w.API.Refuse(nil)
 		w.MustSync()
 		w.Calls.Want(t, "write annotations", "reread network net-1", "apply tag network", "write status")
 		w.wantRemembered("tags")
@@ -188,8 +178,7 @@ func TestWhatAnEarlierReleaseSetIsRememberedAtItsFirstSync(t *testing.T) {
 		w.restart()
 		w.MustSync()
 		w.wantRemembered("tags")
-		w.Edit(untagged)
-		w.MustSync()
+		w.EditAndSync(untagged)
 		w.wantTags()
 	}, exampleWith(tagged("a")))
 }
@@ -202,10 +191,9 @@ func TestACopiedAnnotationTakesNothingBack(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.MustSync()
 				w.tag("theirs")
-				w.Edit(func(obj *cloudteamv1.Network) {
+				w.EditAndSync(func(obj *cloudteamv1.Network) {
 					obj.Annotations[cloudteamv1.AnnotationTakeBack], obj.Spec.Description = annotation, "another"
 				})
-				w.MustSync()
 				w.wantTags("theirs")
 			}, example())
 		})
@@ -214,10 +202,9 @@ func TestACopiedAnnotationTakesNothingBack(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.MustSync()
 			w.tag("theirs")
-			w.Edit(func(obj *cloudteamv1.Network) {
+			w.EditAndSync(func(obj *cloudteamv1.Network) {
 				obj.Annotations[cloudteamv1.AnnotationTakeBack] = `{"uid":"uid-1","fields":["tags","nonsense"]}`
 			})
-			w.MustSync()
 			w.wantTags("theirs")
 			w.wantRemembered()
 		}, example())
@@ -232,17 +219,14 @@ func TestAnImportThatDiffersLosesNothingWhenTheSpecIsMadeToFit(t *testing.T) {
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True ImportMismatch")
 		w.wantRemembered()
-		w.Edit(untagged)
-		w.MustSync()
+		w.EditAndSync(untagged)
 		w.WantState("Ready=True Available")
 		w.wantTags("theirs")
 
 		// What the spec sets from then on is the spec's.
-		w.Edit(tagged("ours"))
-		w.MustSync()
+		w.EditAndSync(tagged("ours"))
 		w.wantRemembered("tags")
-		w.Edit(untagged)
-		w.MustSync()
+		w.EditAndSync(untagged)
 		w.wantTags()
 	}, importing(func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{"ours"} }))
 }
@@ -255,8 +239,7 @@ func TestPoliciesOfDriftKeepNothingFromBeingTakenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.MustSync()
-				w.Edit(untagged)
-				w.MustSync()
+				w.EditAndSync(untagged)
 				w.wantTags()
 				w.WantState("Ready=True Available")
 			}, exampleWith(func(obj *cloudteamv1.Network) {

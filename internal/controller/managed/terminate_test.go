@@ -67,9 +67,7 @@ func TestANamespaceThatGoesWithItsSecretEnds(t *testing.T) {
 					c.want && !strings.Contains(told, ownerOfExample.Marker()) {
 					t.Errorf("Events:\n%s", told)
 				}
-				if len(w.Neutron.Has()) != 1 {
-					t.Error("the network is gone")
-				}
+				wantNetworks(t, w.Neutron, 1)
 			}, obj)
 		})
 	}

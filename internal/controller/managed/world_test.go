@@ -107,8 +107,23 @@ func (w *world) deleteAsNextGeneration() {
 	w.Edit(func(obj *cloudteamv1.Network) { obj.Generation = next })
 }
 
+// drift changes the example's network as somebody else would, and has that seen.
+func (w *world) drift(change func(*plan.ObservedNetwork)) {
+	w.T.Helper()
+	w.Neutron.Edit(w.T, w.Neutron.Has()[0].ID, change)
+	w.Neutron.Audit(w.T)
+}
+
 // status is the example's status at the API server.
 func (w *world) status() cloudteamv1.NetworkStatus {
 	w.T.Helper()
 	return w.Get().Status
+}
+
+// wantNetworks holds how many networks are in a cloud.
+func wantNetworks(t *testing.T, in *controllertest.Neutron, want int) {
+	t.Helper()
+	if has := in.Has(); len(has) != want {
+		t.Errorf("in Neutron are the networks %+v, want %d", has, want)
+	}
 }

@@ -58,6 +58,14 @@ func remotes(group *cloudteamv1.SecurityGroup) (all []string) {
 	return all
 }
 
+// wantRemotes holds the ranges that the group of policy db lets in.
+func (w *world) wantRemotes(when string, want ...string) {
+	w.T.Helper()
+	if got := remotes(w.wantGroups("policy-db")["policy-db"]); !slices.Equal(got, want) {
+		w.T.Errorf("%s, it lets in %v, want %v", when, got, want)
+	}
+}
+
 func TestOnlyAddressesOfSelectedPodsAreInRules(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.named()
@@ -81,10 +89,7 @@ func TestOnlyAddressesOfSelectedPodsAreInRules(t *testing.T) {
 		}
 		w.list()
 		w.declare("db", "net", fromOthers)
-		want := []string{"10.0.0.0/32", "10.0.0.2/32", "fd00::/128", "fd00::2/128"}
-		if got := remotes(w.wantGroups("policy-db")["policy-db"]); !slices.Equal(got, want) {
-			t.Errorf("it lets in %v, want %v", got, want)
-		}
+		w.wantRemotes("of six ports", "10.0.0.0/32", "10.0.0.2/32", "fd00::/128", "fd00::2/128")
 	})
 }
 
@@ -108,9 +113,7 @@ func TestRulesFollowThePodsOfOtherNamespaces(t *testing.T) {
 		follows := func(when string, want ...string) {
 			t.Helper()
 			w.settle()
-			if got := remotes(w.wantGroups("policy-db")["policy-db"]); !slices.Equal(got, want) {
-				t.Errorf("%s, it lets in %v, want %v", when, got, want)
-			}
+			w.wantRemotes(when, want...)
 		}
 		follows("with a port", "10.0.0.1/32")
 		edit := func(change func(*cloudteamv1.NetworkPort)) { t.Helper(); controllertest.Edit(t, w.API, key, change) }
@@ -154,18 +157,14 @@ func TestRulesFollowTheLabelsOfNamespaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.declare("db", "net", fromOthers)
-		if got := remotes(w.wantGroups("policy-db")["policy-db"]); len(got) > 0 {
-			t.Errorf("it lets in %v", got)
-		}
+		w.wantRemotes("without the label")
 		of = labels.Set{"name": "other"}
 		namespace.Labels = of
 		if _, err := namespaces.Update(t.Context(), namespace, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle()
-		if got := remotes(w.wantGroups("policy-db")["policy-db"]); !slices.Equal(got, []string{"10.0.0.1/32"}) {
-			t.Errorf("it lets in %v", got)
-		}
+		w.wantRemotes("with the label", "10.0.0.1/32")
 	}, otherPort())
 }
 
@@ -266,14 +265,10 @@ func TestAPortIsUnknownWhileAPolicyOfItsNetworkCountsAsNotRead(t *testing.T) {
 		}
 		w.declare("db", "another", "{podSelector: all}") // it cannot be read
 		knows(true)
-		if lacks := w.policies.Lacks(port); lacks != "" {
-			t.Errorf("it lacks %q", lacks)
-		}
+		w.wantLacks(port, "")
 		w.declare("db", "net", "{podSelector: all}")
 		knows(false)
-		if lacks := w.policies.Lacks(port); !strings.Contains(lacks, "It cannot be told which MultiNetworkPolicies select NetworkPort p") {
-			t.Errorf("it lacks %q", lacks)
-		}
+		w.wantLacks(port, "It cannot be told which MultiNetworkPolicies select NetworkPort p")
 		w.declare("db", "/", "{podSelector: {}}") // nor for which Networks it is
 		knows(false)
 		w.declare("db", "another, /", "{podSelector: {}}")
@@ -359,10 +354,7 @@ func TestAPortLacksAGroupThatIsNotReady(t *testing.T) {
 		name := w.wantGroups("policy-db")["policy-db"].Name
 		lacks := func(in []string, want string) {
 			t.Helper()
-			port := w.add("p", func(p *cloudteamv1.NetworkPort) { p.Status.SecurityGroupIDs = in })
-			if got := w.policies.Lacks(port); want == "" && got != "" || !strings.Contains(got, want) {
-				t.Errorf("a port in %v lacks %q, want %q", in, got, want)
-			}
+			w.wantLacks(w.add("p", func(p *cloudteamv1.NetworkPort) { p.Status.SecurityGroupIDs = in }), want)
 		}
 		report(t, w, name, "id", 1, false)
 		lacks([]string{"id"}, "SecurityGroup "+name+", or another one")
@@ -377,9 +369,7 @@ func TestAPortLacksAGroupThatIsNotReady(t *testing.T) {
 		w.API.Delete(t, &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}})
 		port := w.add("p", func(p *cloudteamv1.NetworkPort) { p.Status.SecurityGroupIDs = []string{"id"} })
 		controllertest.Settle(0)
-		if got := w.policies.Lacks(port); !strings.Contains(got, "is not Ready") {
-			t.Errorf("without its group, a port lacks %q", got)
-		}
+		w.wantLacks(port, "is not Ready")
 	})
 }
 
@@ -464,23 +454,13 @@ func TestLabelsOfAVirtualMachinesPort(t *testing.T) {
 		pod.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: "kubevirt.io/v1", Kind: consumer.InstanceKind.Kind, Name: "vm", UID: "vm", Controller: new(true),
 		}}
-		member := func(selected, known bool) {
-			t.Helper()
-			if m, is := w.policies.Member(port); m.Selected != selected || is != known {
-				t.Errorf("selected %t, known %t, want %t, %t", m.Selected, is, selected, known)
-			}
-		}
-		member(false, false)
-		if err := w.policies.Pods().GetIndexer().Add(pod); err != nil {
-			t.Fatal(err)
-		}
-		member(true, true)
+		w.wantMember(port, false, false)
+		w.Show(pod)
+		w.wantMember(port, true, true)
 		pod = pod.DeepCopy()
 		pod.Status.Phase = corev1.PodSucceeded
-		if err := w.policies.Pods().GetIndexer().Update(pod); err != nil {
-			t.Fatal(err)
-		}
-		member(false, false)
+		w.Show(pod)
+		w.wantMember(port, false, false)
 	})
 }
 
@@ -525,27 +505,4 @@ func TestProblemsAreCutOnlyIfTheyAreTooLong(t *testing.T) {
 	if got := limited([]string{"a", "b"}); got != "a; b" {
 		t.Errorf("it became %q", got)
 	}
-}
-
-// Another policy's problem, or the same one again, is another matter than a problem that is gone.
-func TestAProblemIsToldAgainAfterItWasGone(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.list()
-		w.put("db", "ingress", "problem")
-		w.Events.WantReasons(t, "Warning "+cloudteamv1.EventPolicyIncomplete)
-		w.put("db", "ingress", "problem", "web") // the same problem
-		w.Events.WantReasons(t)
-		group := w.wantGroups("policy-db", "policy-members", "policy-open-egress")["policy-db"]
-		if group.Annotations[cloudteamv1.AnnotationPolicyProblem] == "" {
-			t.Error("the group tells of no problem")
-		}
-		w.put("db", "ingress", "web")
-		w.Events.WantReasons(t)
-		group = w.wantGroups("policy-db", "policy-members", "policy-open-egress")["policy-db"]
-		if _, told := group.Annotations[cloudteamv1.AnnotationPolicyProblem]; told {
-			t.Errorf("the group tells of %q", group.Annotations[cloudteamv1.AnnotationPolicyProblem])
-		}
-		w.put("db", "ingress", "problem")
-		w.Events.WantReasons(t, "Warning "+cloudteamv1.EventPolicyIncomplete)
-	})
 }

@@ -2,7 +2,6 @@ package netpolicy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -140,9 +138,7 @@ func (w *world) wantGroups(want ...string) (all map[string]*cloudteamv1.Security
 		names, all[short] = append(names, short), &g
 	}
 	slices.Sort(names)
-	if diff := cmp.Diff(want, names); diff != "" {
-		w.T.Errorf("SecurityGroups (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(w.T, "SecurityGroups", want, names)
 	return all
 }
 
@@ -180,21 +176,35 @@ func TestAUsersGroupOfThePolicysNameIsLeftAlone(t *testing.T) {
 	}, users)
 }
 
-func TestAProblemIsToldOncePerPolicy(t *testing.T) {
+// Another policy's problem, or the same one again, is another matter than a problem that is gone.
+func TestAProblemIsToldOncePerPolicyUntilItIsGone(t *testing.T) {
+	const incomplete = "Warning " + cloudteamv1.EventPolicyIncomplete
 	inWorld(t, func(t *testing.T, w *world) {
 		w.list()
-		obj := w.put("db", "ingress", "problem")
-		if problem := w.wantGroups("policy-db", "policy-open-egress")["policy-db"].
-			Annotations[cloudteamv1.AnnotationPolicyProblem]; !strings.Contains(problem, "Neutron knows no names of ports") {
-			t.Errorf("the group's annotation says %q", problem)
-		}
-		w.Events.WantReasons(t, "Warning "+cloudteamv1.EventPolicyIncomplete)
+		w.put("db", "ingress", "problem")
+		w.Events.WantReasons(t, incomplete)
 		w.put("other", "ingress")
+		obj := w.put("db", "ingress", "problem", "web") // the same problem
 		w.Events.WantReasons(t)
+		problem := func() (says string, told bool) {
+			all := w.wantGroups("policy-db", "policy-members", "policy-open-egress", "policy-other")
+			says, told = all["policy-db"].Annotations[cloudteamv1.AnnotationPolicyProblem]
+			return says, told
+		}
+		if says, _ := problem(); !strings.Contains(says, "Neutron knows no names of ports") {
+			t.Errorf("the group's annotation says %q", says)
+		}
+		w.put("db", "ingress", "web")
+		w.Events.WantReasons(t)
+		if says, told := problem(); told {
+			t.Errorf("the group still tells of %q", says)
+		}
+		w.put("db", "ingress", "problem")
+		w.Events.WantReasons(t, incomplete)
 		w.source.Delete(obj)
 		w.settle()
 		w.put("db", "ingress", "problem")
-		w.Events.WantReasons(t, "Warning "+cloudteamv1.EventPolicyIncomplete)
+		w.Events.WantReasons(t, incomplete)
 	})
 }
 
@@ -205,61 +215,46 @@ func TestLabelsOfAPort(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		own := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "own"}}
 		own.Spec.NetworkName = "net"
-		decides := func(port *cloudteamv1.NetworkPort, wantSelected, wantKnown bool) {
-			t.Helper()
-			if m, known := w.policies.Member(port); m.Selected != wantSelected || known != wantKnown {
-				t.Errorf("selected %t, known %t, want %t, %t", m.Selected, known, wantSelected, wantKnown)
-			}
-		}
-		decides(own, false, false) // no policy is listed yet
-		if lacks := w.policies.Lacks(own); !strings.Contains(lacks, "not been listed") {
-			t.Errorf("it lacks %q", lacks)
-		}
+		w.wantMember(own, false, false) // no policy is listed yet
+		w.wantLacks(own, "not been listed")
 		w.list()
-		decides(own, false, true)
+		w.wantMember(own, false, true)
 		w.put("db", "ingress")
-		decides(own, false, true)
+		w.wantMember(own, false, true)
 		own.Labels = map[string]string{"app": "db"}
-		decides(own, true, true)
-		if lacks := w.policies.Lacks(own); !strings.Contains(lacks, "is not Ready") {
-			t.Errorf("it lacks %q", lacks)
-		}
+		w.wantMember(own, true, true)
+		w.wantLacks(own, "is not Ready")
 		own.Labels = map[string]string{TooManyLabels: ""}
-		decides(own, false, false)
+		w.wantMember(own, false, false)
 
 		made := own.DeepCopy()
 		made.Labels, made.Annotations = nil, map[string]string{consumer.AnnotationMadeFor: "Pod/db-0"}
-		decides(made, false, false) // there is no such Pod
+		w.wantMember(made, false, false) // there is no such Pod
 		made.Annotations[consumer.AnnotationMadeFor] = "StatefulSet/db/0"
-		decides(made, false, false)
+		w.wantMember(made, false, false)
 		made.Annotations[consumer.AnnotationMadeFor] = "Deployment/db"
-		decides(made, false, false)
-		if err := w.policies.Pods().GetIndexer().Add(pod); err != nil {
-			t.Fatal(err)
-		}
+		w.wantMember(made, false, false)
+		w.Show(pod)
 		made.Annotations[consumer.AnnotationMadeFor] = "Pod/db-0"
-		decides(made, true, true)
+		w.wantMember(made, true, true)
 		template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}}
 		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db"}}
 		set.Spec.Template = template
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "db", UID: "deployment"}}
 		deployment.Spec.Template = template
-		caches := w.policies.caches
-		if err := errors.Join(caches.StatefulSets.Informer().GetIndexer().Add(set),
-			caches.Deployments.Informer().GetIndexer().Add(deployment)); err != nil {
-			t.Fatal(err)
-		}
+		w.Show(set)
+		w.Show(deployment)
 		made.Annotations[consumer.AnnotationMadeFor] = "StatefulSet/db/0"
-		decides(made, true, true)
+		w.wantMember(made, true, true)
 		made.Annotations = nil
 		made.OwnerReferences = []metav1.OwnerReference{
 			*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment")),
 		}
-		decides(made, true, true)
+		w.wantMember(made, true, true)
 		own.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "db-0", UID: "pod"}
-		decides(own, true, true)
+		w.wantMember(own, true, true)
 		own.Status.BoundTo.UID = "another"
-		decides(own, false, false)
+		w.wantMember(own, false, false)
 	})
 }
 
@@ -277,6 +272,23 @@ func (w *world) add(name string, change func(*cloudteamv1.NetworkPort)) *cloudte
 		w.T.Fatal(err)
 	}
 	return port
+}
+
+// wantMember holds whether policies select a port, and whether that is known.
+func (w *world) wantMember(port *cloudteamv1.NetworkPort, selected, known bool) {
+	w.T.Helper()
+	if m, is := w.policies.Member(port); m.Selected != selected || is != known {
+		w.T.Errorf("port %s is selected %t, known %t, want %t, %t", port.Name, m.Selected, is, selected, known)
+	}
+}
+
+// wantLacks holds what a port is said to lack; "" for nothing.
+func (w *world) wantLacks(port *cloudteamv1.NetworkPort, says string) {
+	w.T.Helper()
+	if lacks := w.policies.Lacks(port); says == "" && lacks != "" || !strings.Contains(lacks, says) {
+		w.T.Errorf("port %s with the labels %v, in the groups %v, lacks %q, want %q", port.Name, port.Labels,
+			port.Status.SecurityGroupIDs, lacks, says)
+	}
 }
 
 // ready has all groups be Ready, each with its name as its id.
@@ -317,9 +329,7 @@ func TestAPortLacksNothingOnceItIsInItsGroupsAndNoOthers(t *testing.T) {
 			port := w.add("p", func(p *cloudteamv1.NetworkPort) {
 				p.Labels["app"], p.Status.SecurityGroupIDs = test.app, test.in
 			})
-			if lacks := w.policies.Lacks(port); test.lacks == "" && lacks != "" || !strings.Contains(lacks, test.lacks) {
-				t.Errorf("a port of %s in %v lacks %q, want %q", test.app, test.in, lacks, test.lacks)
-			}
+			w.wantLacks(port, test.lacks)
 		}
 	})
 }
@@ -360,9 +370,7 @@ func TestWhatAPortLacksIsFoundWithoutTheGroupsOfOthers(t *testing.T) {
 		port := w.add("p", func(p *cloudteamv1.NetworkPort) { p.Labels["app"], p.Status.SecurityGroupIDs = "db", in })
 		asked := &counted{SecurityGroupLister: w.policies.groups}
 		w.policies.groups = asked
-		if lacks := w.policies.Lacks(port); lacks != "" {
-			t.Errorf("it lacks %q", lacks)
-		}
+		w.wantLacks(port, "")
 		if asked.gets != len(in) || asked.lists != 0 {
 			t.Errorf("it reads %d groups and lists %d times, want its own %d and no list", asked.gets, asked.lists, len(in))
 		}
@@ -436,15 +444,11 @@ func TestAPolicyThatCannotBeReadOpensAndClosesNothing(t *testing.T) {
 		obj.Object["spec"] = map[string]any{"podSelector": "all"}
 		w.source.Modify(obj)
 		w.settle()
-		if m, known := w.policies.Member(port); known {
-			t.Errorf("it is known to be %+v", m)
-		}
+		w.wantMember(port, false, false)
 		w.wantGroups("policy-db", "policy-open-egress")
 		w.Events.WantReasons(t, "Warning "+cloudteamv1.EventPolicyIncomplete)
 		w.put("db", "ingress", "egress")
-		if m, known := w.policies.Member(port); !known || !m.Selected {
-			t.Errorf("selected %t, known %t", m.Selected, known)
-		}
+		w.wantMember(port, true, true)
 		w.wantGroups("policy-db")
 	})
 }
@@ -466,17 +470,11 @@ func TestWhatANetworkIsToPolicies(t *testing.T) {
 			w.source.Modify(obj)
 			w.settle()
 		}
-		member := func(selected, known bool) {
-			t.Helper()
-			if m, is := w.policies.Member(port); m.Selected != selected || is != known {
-				t.Errorf("selected %t, known %t, want %t, %t", m.Selected, is, selected, known)
-			}
-		}
 		change(func(n *cloudteamv1.Network) { n.Spec.PortSecurity = new(false) })
-		member(false, true)
+		w.wantMember(port, false, true)
 		w.wantGroups()
 		change(func(*cloudteamv1.Network) {})
-		member(true, true)
+		w.wantMember(port, true, true)
 		w.wantGroups("policy-db")
 		// It is lost: what is on it stays as it is.
 		if err := networks.Delete(&cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}}); err != nil {
@@ -484,7 +482,7 @@ func TestWhatANetworkIsToPolicies(t *testing.T) {
 		}
 		w.source.Modify(obj)
 		w.settle()
-		member(false, false)
+		w.wantMember(port, false, false)
 		w.wantGroups("policy-db")
 		if err := w.policies.ports.Delete(port); err != nil {
 			t.Fatal(err)

@@ -4,11 +4,11 @@ import (
 	"math"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -140,9 +140,7 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 					got[i].LastTransitionTime = metav1.Time{}
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("conditions (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "conditions", want, got)
 		})
 	}
 }
@@ -218,9 +216,7 @@ func TestWhichCountsAreWorthAWrite(t *testing.T) {
 			if got := tenth.negligible(was, is); got != c.negligible {
 				t.Errorf("negligible: %t, want %t", got, c.negligible)
 			}
-			if diff := cmp.Diff(untouched, is); diff != "" {
-				t.Errorf("the object was changed (-was +is):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "the object was changed", untouched, is)
 		})
 	}
 }

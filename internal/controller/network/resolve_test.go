@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
@@ -118,9 +117,7 @@ func TestResolve(t *testing.T) {
 			if err != nil {
 				says = strings.Split(err.Error(), "\n")
 			}
-			if diff := cmp.Diff(tc.says, says); diff != "" {
-				t.Errorf("it says (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "it says", tc.says, says)
 			d := declared.(declaration)
 			policy, router := "", ""
 			if d.QoSPolicy != nil {
@@ -148,9 +145,7 @@ func TestResolve(t *testing.T) {
 					t.Errorf("what was declared is written to: %+v", from)
 				}
 			}
-			if diff := cmp.Diff(tc.pools, pools); diff != "" {
-				t.Errorf("pools (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "pools", tc.pools, pools)
 		})
 	}
 }
@@ -267,9 +262,7 @@ func TestASubnetWhosePoolIsNoLongerKnownIsKept(t *testing.T) {
 			!strings.Contains(ready.Message, "p1") {
 			t.Errorf("condition Ready is %+v, want False for what is not known", ready)
 		}
-		if diff := cmp.Diff(was.Subnets[:2], is.Subnets); diff != "" {
-			t.Errorf("status.subnets (-before +after):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "status.subnets", was.Subnets[:2], is.Subnets)
 		subnets := w.Neutron.Has()[0].Subnets
 		if len(subnets) != 2 || len(subnets[1].DNSServers) != 1 {
 			t.Errorf("Neutron has the subnets %+v", subnets)
@@ -278,9 +271,7 @@ func TestASubnetWhosePoolIsNoLongerKnownIsKept(t *testing.T) {
 		// Of another length it would have to be made anew, which is not done before it is known of which pool.
 		longer := func(s *cloudteamv1.NetworkSpec) { s.AdditionalSubnets[0].PrefixLength = new(int32(72)) }
 		is = edit(longer)
-		if diff := cmp.Diff(was.Subnets[:2], is.Subnets); diff != "" {
-			t.Errorf("status.subnets (-before +after):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "status.subnets", was.Subnets[:2], is.Subnets)
 		w.Neutron.Missed = nil
 		controllertest.Settle(time.Minute)
 		is = edit(func(s *cloudteamv1.NetworkSpec) { s.Description = "known again" })

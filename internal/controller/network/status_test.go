@@ -4,8 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -102,9 +101,7 @@ func TestShow(t *testing.T) {
 			show(obj, c.declared, specOwner, c.observed)
 			// What all kinds have is not the kind's to show.
 			c.want.ResourceStatus = known.ResourceStatus
-			if diff := cmp.Diff(c.want, obj.Status); diff != "" {
-				t.Errorf("status (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "status", c.want, obj.Status)
 		})
 	}
 }

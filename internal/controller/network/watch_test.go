@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -68,9 +67,7 @@ func (w *world) wantWaiting(message string) {
 	if ready.Status != metav1.ConditionFalse || ready.Reason != cloudteamv1.ReasonInUse {
 		w.T.Errorf("condition Ready is %+v, want False for InUse", ready)
 	}
-	if diff := cmp.Diff(message, ready.Message); diff != "" {
-		w.T.Errorf("message (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(w.T, "message", message, ready.Message)
 	w.Calls.Want(w.T, "write status")
 	w.Events.WantReasons(w.T)
 }
@@ -78,9 +75,7 @@ func (w *world) wantWaiting(message string) {
 // wantGone holds that the example left Neutron, and then Kubernetes.
 func (w *world) wantGone() {
 	w.T.Helper()
-	if w.Exists() {
-		w.T.Errorf("the object stays: %+v", w.Ready())
-	}
+	w.WantGone()
 	w.Calls.Want(w.T, "apply delete network", "write finalizers")
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -22,6 +21,33 @@ type oneCloud struct {
 	ref managed.CloudRef
 	in  managed.Inventory
 	err error
+}
+
+// restartIn restarts the controller with the cloud of a Secret, and an entry of it, beside its own. The example's network
+// is in that cloud, too.
+func (w *world) restartIn(secret, entry string, err error) (at *oneCloud, in *controllertest.Neutron) {
+	w.T.Helper()
+	in = controllertest.NewNeutron(w.Calls, here, owner.Cluster)
+	in.Put(cloudNetwork("net-1", "sub-1"))
+	at = &oneCloud{managed.CloudRef{Namespace: networkKey.Namespace, Secret: secret, Entry: entry}, in, err}
+	w.clouds = at
+	w.restart()
+	return at, in
+}
+
+// fromElsewhere is the example in another namespace than its Network.
+func fromElsewhere(changes ...func(*cloudteamv1.NetworkPort)) *cloudteamv1.NetworkPort {
+	return of(of(example(), func(p *cloudteamv1.NetworkPort) {
+		p.Namespace, p.Spec.NetworkNamespace = "elsewhere", networkKey.Namespace
+	}), changes...)
+}
+
+// in gives the example's Network the cloud of a Secret, and allows other namespaces.
+func in(secret string) *cloudteamv1.Network {
+	return of(exampleNetwork(), func(n *cloudteamv1.Network) {
+		n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: secret}
+		n.Spec.AllowedNamespaces = []string{"elsewhere"}
+	})
 }
 
 func (o *oneCloud) In(ref managed.CloudRef, _ bool) (managed.Inventory, error) {
@@ -46,30 +72,16 @@ func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
-				n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack", Name: "mine"}
-				n.Spec.AllowedNamespaces = []string{"elsewhere"}
-			})
-			port := of(example(), func(p *cloudteamv1.NetworkPort) {
-				p.Namespace, p.Spec.NetworkNamespace = c.namespace, networkKey.Namespace
-			})
-			inWorld(t, func(t *testing.T, w *world) {
-				theirs := controllertest.NewNeutron(w.Calls, here, owner.Cluster)
-				theirs.Put(cloudNetwork("net-1", "sub-1"))
-				clouds := &oneCloud{
-					ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack", Entry: "mine"}, in: theirs,
-				}
+			on := of(in("openstack"), func(n *cloudteamv1.Network) { n.Spec.Cloud.Name = "mine" })
+			port := fromElsewhere(func(p *cloudteamv1.NetworkPort) { p.Namespace = c.namespace })
+			inWorld(t, func(_ *testing.T, w *world) {
+				var err error
 				if c.problem != "" {
-					clouds.err = managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, c.problem))
+					err = managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, c.problem))
 				}
-				w.clouds = clouds
-				w.restart()
-				key := cache.NewObjectName(c.namespace, port.Name)
-				got := controllertest.Get[*cloudteamv1.NetworkPort](t, w.API, key)
-				ready := meta.FindStatusCondition(got.Status.Conditions, cloudteamv1.ConditionReady)
-				if ready == nil || !strings.Contains(ready.Message, c.says) {
-					t.Errorf("condition Ready is %+v, want it to say %q", ready, c.says)
-				}
+				w.Key = cache.MetaObjectToName(port)
+				w.restartIn("openstack", "mine", err)
+				w.WantMessage(c.says)
 			}, on, port)
 		})
 	}
@@ -78,29 +90,15 @@ func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
 // TestASecretConcernsThePortsOfOtherNamespaces has the Secret of a Network appear, on which is a port of another
 // namespace.
 func TestASecretConcernsThePortsOfOtherNamespaces(t *testing.T) {
-	on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
-		n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
-		n.Spec.AllowedNamespaces = []string{"elsewhere"}
-	})
-	port := of(example(), func(p *cloudteamv1.NetworkPort) {
-		p.Namespace, p.Spec.NetworkNamespace = "elsewhere", networkKey.Namespace
-	})
-	inWorld(t, func(t *testing.T, w *world) {
-		theirs := controllertest.NewNeutron(w.Calls, here, owner.Cluster)
-		theirs.Put(cloudNetwork("net-1", "sub-1"))
-		clouds := &oneCloud{
-			ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs, err: managed.ErrNotYet,
-		}
-		w.clouds = clouds
-		w.restart()
+	port := fromElsewhere()
+	inWorld(t, func(_ *testing.T, w *world) {
+		w.Key = cache.MetaObjectToName(port)
+		clouds, _ := w.restartIn("openstack", "", managed.ErrNotYet)
 		clouds.err = nil
 		w.c.EnqueueIn(clouds.ref)
 		w.settle()
-		got := controllertest.Get[*cloudteamv1.NetworkPort](t, w.API, cache.MetaObjectToName(port))
-		if got.Status.PortID == "" {
-			t.Errorf("the port was not made: %+v", got.Status.Conditions)
-		}
-	}, on, port)
+		w.WantState("Ready=True Available")
+	}, in("openstack"), port)
 }
 
 // TestAPortThatHasLostItsNetworkIsRemovedWhereItWas has the Network forced out of Kubernetes, and with it the name of
@@ -119,18 +117,12 @@ func TestAPortThatHasLostItsNetworkIsRemovedWhereItWas(t *testing.T) {
 				n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: c.was, Name: "mine"}
 			})
 			inWorld(t, func(t *testing.T, w *world) {
-				theirs := controllertest.NewNeutron(w.Calls, here, owner.Cluster)
-				theirs.Put(cloudNetwork("net-1", "sub-1"))
-				at := func(secret string) *oneCloud {
-					return &oneCloud{
-						ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: secret, Entry: "mine"}, in: theirs,
-					}
-				}
-				w.clouds = at(c.was)
-				w.restart()
+				clouds, theirs := w.restartIn(c.was, "mine", nil)
 				w.WantState("Ready=True Available")
 				if c.was != "openstack" {
-					w.clouds = at("openstack")
+					next := *clouds
+					next.ref.Secret = "openstack"
+					w.clouds = &next
 					w.editNetwork(func(n *cloudteamv1.Network) { n.Spec.Cloud.SecretName = "openstack" })
 					w.restart()
 					w.WantState("Ready=True Available")
@@ -152,24 +144,17 @@ func TestAPortThatHasLostItsNetworkIsRemovedWhereItWas(t *testing.T) {
 
 // TestCredentialsOfAnotherNamespaceAreNotToldToAPort has a user write a record that makes every cloud the wrong one.
 func TestCredentialsOfAnotherNamespaceAreNotToldToAPort(t *testing.T) {
-	on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
-		n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
-	})
-	port := of(example(), func(p *cloudteamv1.NetworkPort) {
-		p.Namespace, p.Spec.NetworkNamespace = "elsewhere", networkKey.Namespace
+	on := of(in("openstack"), func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = nil })
+	port := fromElsewhere(func(p *cloudteamv1.NetworkPort) {
 		p.Finalizers = []string{cloudteamv1.PortFinalizer}
 		p.Annotations = map[string]string{cloudteamv1.AnnotationCloud: `{"endpoint":"https://guess/"}`}
 	})
 	inWorld(t, func(t *testing.T, w *world) {
-		theirs := controllertest.NewNeutron(w.Calls, here, owner.Cluster)
-		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs}
-		w.restart()
-		key := cache.NewObjectName(port.Namespace, port.Name)
-		w.API.Delete(t, controllertest.Get[*cloudteamv1.NetworkPort](t, w.API, key))
-		w.settle()
-		got := controllertest.Get[*cloudteamv1.NetworkPort](t, w.API, key)
-		ready := meta.FindStatusCondition(got.Status.Conditions, cloudteamv1.ConditionReady)
-		if ready == nil || ready.Reason != cloudteamv1.ReasonCloudMismatch {
+		w.Key = cache.MetaObjectToName(port)
+		w.restartIn("openstack", "", nil)
+		w.delete()
+		ready := w.Ready()
+		if ready.Reason != cloudteamv1.ReasonCloudMismatch {
 			t.Fatalf("condition Ready is %+v", ready)
 		}
 		for _, secret := range []string{here.ProjectID, here.Endpoint} {
@@ -280,9 +265,7 @@ func TestANetworkThatGoesLosesThePortsOfOtherNamespaces(t *testing.T) {
 			on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
 				n.Spec.AllowedNamespaces, n.Finalizers = []string{"elsewhere"}, []string{cloudteamv1.Finalizer}
 			})
-			port := of(example(), func(p *cloudteamv1.NetworkPort) {
-				p.Namespace, p.Spec.NetworkNamespace = "elsewhere", networkKey.Namespace
-			})
+			port := fromElsewhere()
 			inWorld(t, func(t *testing.T, w *world) {
 				var terminating atomic.Bool
 				w.terminating = func(namespace string) bool { return terminating.Load() && namespace == networkKey.Namespace }
@@ -330,20 +313,12 @@ func TestANetworkThatGoesLosesThePortsOfOtherNamespaces(t *testing.T) {
 // TestAPortGoesForANetworkWhoseCredentialsAreGone has a namespace go with its Secret, and a new leader that never saw
 // the Secret, while another namespace holds a port.
 func TestAPortGoesForANetworkWhoseCredentialsAreGone(t *testing.T) {
-	on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
-		n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
-		n.Spec.AllowedNamespaces, n.Finalizers = []string{"*"}, []string{cloudteamv1.Finalizer}
-	})
-	port := of(example(), func(p *cloudteamv1.NetworkPort) {
-		p.Namespace, p.Spec.NetworkNamespace = "elsewhere", networkKey.Namespace
-	})
+	on := of(in("openstack"), func(n *cloudteamv1.Network) { n.Finalizers = []string{cloudteamv1.Finalizer} })
+	port := fromElsewhere()
 	inWorld(t, func(t *testing.T, w *world) {
-		theirs := controllertest.NewNeutron(w.Calls, here, owner.Cluster)
-		theirs.Put(cloudNetwork("net-1", "sub-1"))
-		clouds := &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs}
-		w.clouds, w.Key = clouds, cache.NewObjectName("elsewhere", port.Name)
+		w.Key = cache.MetaObjectToName(port)
 		w.terminating = func(namespace string) bool { return namespace == networkKey.Namespace }
-		w.restart()
+		clouds, _ := w.restartIn("openstack", "", nil)
 		w.WantState("Ready=True Available")
 		gone := managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, "there is no Secret"))
 		gone.Gone = true

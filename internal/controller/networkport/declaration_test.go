@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -204,9 +205,7 @@ func TestDeclare(t *testing.T) {
 				t.Fatal(err)
 			}
 			compare := cmpopts.EquateComparable(netip.Addr{})
-			if diff := cmp.Diff(*c.want, got.(declaration).PortSpec, compare); diff != "" {
-				t.Errorf("spec (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "spec", *c.want, got.(declaration).PortSpec, compare)
 		})
 	}
 }
@@ -279,16 +278,12 @@ func TestShow(t *testing.T) {
 				port.DeletionTimestamp = new(metav1.Now())
 			}
 			show(port, c.declared, c.observed)
-			if diff := cmp.Diff(c.want, port.Status); diff != "" {
-				t.Errorf("status (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "status", c.want, port.Status)
 		})
 	}
 	port := example()
 	port.Status = bound(shown)
-	if diff := cmp.Diff(shown, statusToWrite(port)); diff != "" {
-		t.Errorf("what is written (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "what is written", shown, statusToWrite(port))
 	if got := inUse(port); !strings.Contains(got, `In use by Pod "web-x".`) {
 		t.Errorf("in use: %q", got)
 	}

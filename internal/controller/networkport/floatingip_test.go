@@ -3,11 +3,8 @@ package networkport
 import (
 	"errors"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -158,12 +155,7 @@ func TestOneLiveReadComesBeforeARelease(t *testing.T) {
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.7.7"} })
 		live := "reread floating IP " + w.Neutron.FloatingIPs()[0].ID
 		w.Calls.Want(t, "apply update port", live, "apply update floating IP", "apply update port", "write status")
-		w.API.Refuse(func(line string) error {
-			if line == "read" {
-				return errors.New("etcd is away")
-			}
-			return nil
-		})
+		w.API.Refuse(controllertest.Refusing("read", errors.New("etcd is away")))
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = nil })
 		w.WantState("Ready=True Available")
 		w.wantFloating("port-1", "outside")
@@ -177,12 +169,7 @@ func TestOneLiveReadComesBeforeARelease(t *testing.T) {
 // TestAFloatingIPIsForgottenByNoProcess removes the request while the status that tells of the floating IP is lost.
 func TestAFloatingIPIsForgottenByNoProcess(t *testing.T) {
 	openWorld(t, func(t *testing.T, w *world) {
-		w.API.Refuse(func(line string) error {
-			if line == "write status" {
-				return errors.New("the process is gone")
-			}
-			return nil
-		})
+		w.API.Refuse(controllertest.Refusing("write status", errors.New("the process is gone")))
 		w.API.Create(t, reachable())
 		w.settle()
 		w.Stop()
@@ -219,15 +206,20 @@ func TestAFloatingIPThatSomebodyTookIsLeftToThem(t *testing.T) {
 	}, exampleNetwork(), reachable())
 }
 
-func TestARetainedFloatingIPLosesItsMarkerWithThePort(t *testing.T) {
+func TestARetainedPortAndItsFloatingIPLoseTheirMarkers(t *testing.T) {
 	openWorld(t, func(t *testing.T, w *world) {
 		w.wantFloating("port-1", "outside")
+		w.Quiet()
 		w.delete()
+		w.WantGone()
 		left := w.Neutron.FloatingIPs()
 		if len(left) != 1 || left[0].Description != "" || left[0].PortID != "port-1" {
 			t.Errorf("Neutron has %+v, want it as it was without a marker", left)
 		}
-		w.wantPorts("port-1")
+		if all := w.Neutron.Ports(); len(all) != 1 || all[0].ID != "port-1" || all[0].Description != "" {
+			t.Errorf("Neutron has %+v, want the port, without a marker", all)
+		}
+		w.Events.WantReasons(t, "Normal Retained", "Normal Retained") // of each of the two
 	}, exampleNetwork(), of(reachable(), func(p *cloudteamv1.NetworkPort) {
 		p.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
 	}))
@@ -256,10 +248,8 @@ func TestAPortIsNotReadyWithoutItsFloatingIP(t *testing.T) {
 func TestWhoMayHaveAFloatingIP(t *testing.T) {
 	says := func(w *world, part string) {
 		w.T.Helper()
-		ready := meta.FindStatusCondition(w.Get().Status.Conditions, cloudteamv1.ConditionReady)
-		if !strings.Contains(ready.Message, part) || len(w.Neutron.FloatingIPs()) > 0 {
-			w.T.Errorf("%q does not say %q, or there are %v", ready.Message, part, w.Neutron.FloatingIPs())
-		}
+		w.WantMessage(part)
+		controllertest.WantEqual(w.T, "floating IPs", 0, len(w.Neutron.FloatingIPs()))
 	}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.WantState("Ready=False Stalled=True ForbiddenByClass")

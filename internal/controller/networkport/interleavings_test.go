@@ -232,9 +232,7 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 				w.Calls.Want(t)
 				w.delete()
 				w.wantPorts()
-				if w.Exists() {
-					t.Error("the object stays")
-				}
+				w.WantGone()
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				for _, wrong := range w.wrong {

@@ -39,19 +39,3 @@ func TestPolicies(t *testing.T) {
 		})
 	}
 }
-
-func TestAPortIsRetainedWhereItSaysSo(t *testing.T) {
-	obj := example()
-	obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
-	inWorld(t, func(t *testing.T, w *world) {
-		w.delete()
-		w.settle()
-		if w.Exists() {
-			t.Error("the object is still there")
-		}
-		if all := w.Neutron.Ports(); len(all) != 1 || all[0].Description != "" {
-			t.Errorf("Neutron has %+v, want the port, without a marker", all)
-		}
-		w.Events.WantReasons(t, "Normal Created", "Normal Retained")
-	}, exampleNetwork(), obj)
-}

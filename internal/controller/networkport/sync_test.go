@@ -1,7 +1,6 @@
 package networkport
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -25,13 +23,9 @@ import (
 func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Calls.Want(t, "write finalizers", "list", "apply create port", "write status")
-		if diff := cmp.Diff([]string{"Normal Created Created port port-1"}, w.Events.Take()); diff != "" {
-			t.Errorf("Events (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "Events", []string{"Normal Created Created port port-1"}, w.Events.Take())
 		w.WantState("Ready=True Available")
-		if diff := cmp.Diff([]string{cloudteamv1.PortFinalizer}, w.Get().Finalizers); diff != "" {
-			t.Errorf("finalizers (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "finalizers", []string{cloudteamv1.PortFinalizer}, w.Get().Finalizers)
 		made := w.Neutron.Ports()[0]
 		want := cloudteamv1.NetworkPortStatus{
 			ResourceStatus: cloudteamv1.ResourceStatus{
@@ -45,9 +39,7 @@ func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 			SecurityGroupIDs: []string{"sg-default"},
 		}
 		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-		if diff := cmp.Diff(want, w.Get().Status, ignore); diff != "" {
-			t.Errorf("status (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "status", want, w.Get().Status, ignore)
 
 		before := w.Get()
 		for range 3 {
@@ -109,75 +101,6 @@ func TestAPortWaitsForItsNetworkWithoutACall(t *testing.T) {
 	}
 }
 
-func TestAPortThatWaitsGoesWithoutACall(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Neutron.SetDown(errors.New("no answer in time"))
-		w.Quiet()
-		w.delete()
-		w.Calls.Want(t)
-		if w.Exists() {
-			t.Error("the object stays")
-		}
-	}, example())
-}
-
-func TestANamespaceThatIsNotAllowed(t *testing.T) {
-	from := func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }
-	there := func(n *cloudteamv1.Network) { n.Namespace = "other" }
-	inWorld(t, func(t *testing.T, w *world) {
-		w.WantState("Ready=False Stalled=True NamespaceNotAllowed")
-		w.Calls.Want(t, "write status")
-		w.Events.WantReasons(t, "Warning NamespaceNotAllowed")
-		key := networkKey
-		key.Namespace = "other"
-		controllertest.Edit(t, w.API, key, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"team"} })
-		w.settle()
-		w.WantState("Ready=True Available")
-		w.Events.WantReasons(t, "Normal Created")
-
-		// What exists stays.
-		controllertest.Edit(t, w.API, key, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = nil })
-		w.settle()
-		w.WantState("Ready=True Available")
-		w.wantPorts("port-1")
-	}, of(exampleNetwork(), there), of(example(), from))
-}
-
-func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
-	lost := &client.Error{Op: "create port", Reason: "the connection broke", MaybeDone: true}
-	for name, c := range map[string]struct {
-		done, restarts bool
-		want           []string
-	}{
-		"it was carried out":                     {true, false, []string{"list", "write status"}},
-		"it was carried out, by a process ended": {true, true, []string{"list", "write status"}},
-		"it was not":                             {false, false, []string{"list", "find port", "apply create port", "write status"}},
-		"it was not, by a process that ended": {
-			false, true, []string{"list", "find port", "apply create port", "write status"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				if fails := controllertest.Fails(plan.CreatePort, 1, lost); c.done {
-					w.Neutron.After = fails
-				} else {
-					w.Neutron.Before = fails
-				}
-				w.API.Create(t, example())
-				w.settle()
-				w.Calls.Want(t, "write finalizers", "list", "apply create port", "write status")
-				w.WantState("Ready=False Reconciling=True CloudUnavailable")
-				if c.restarts {
-					w.restart()
-				}
-				controllertest.Settle(time.Second)
-				w.Calls.Want(t, c.want...)
-				w.WantState("Ready=True Available")
-				w.wantPorts(w.Get().Status.PortID)
-			}, exampleNetwork())
-		})
-	}
-}
-
 // anew makes the example's Network one that has another network in Neutron.
 func (w *world) anew() {
 	w.T.Helper()
@@ -227,9 +150,7 @@ func TestABoundPortIsNotDeletedForAnother(t *testing.T) {
 				c.other(w)
 				w.WantState(c.while)
 				ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-				if diff := cmp.Diff(was, w.Get().Status, ignore); diff != "" {
-					t.Errorf("status (-was +is):\n%s", diff)
-				}
+				controllertest.WantEqual(t, "status", was, w.Get().Status, ignore)
 				w.wantPorts("port-1")
 				w.Quiet()
 				controllertest.Settle(time.Hour)
@@ -354,15 +275,11 @@ func TestDeletionWaitsWhileThePortIsBound(t *testing.T) {
 		controllertest.Settle(time.Hour)
 		w.Calls.Want(t)
 		w.wantPorts("port-1")
-		if diff := cmp.Diff(pod, w.Get().Status.BoundTo); diff != "" {
-			t.Errorf("boundTo (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "boundTo", pod, w.Get().Status.BoundTo)
 
 		w.bind(nil)
 		w.Calls.Want(t, "apply delete port", "write finalizers")
-		if w.Exists() {
-			t.Error("the object stays")
-		}
+		w.WantGone()
 		w.wantPorts()
 	}, exampleNetwork(), example())
 }
@@ -389,9 +306,8 @@ func TestABindingIsNeitherWrittenNorLost(t *testing.T) {
 		if !bound {
 			t.Fatal("no status was written")
 		}
-		if diff := cmp.Diff(pod, w.Get().Status.BoundTo); diff != "" {
-			t.Errorf("boundTo after a status of an unbound port was written (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "boundTo after a status of an unbound port was written",
+			pod, w.Get().Status.BoundTo)
 
 		// And it goes while another is.
 		w.API.Refuse(nil)
@@ -434,9 +350,7 @@ func TestABoundPortThatIsDeletedByHandComesBackAsItWas(t *testing.T) {
 				w.WantState("Ready=True Available")
 				got := w.Get().Status
 				ignore := cmpopts.IgnoreFields(cloudteamv1.NetworkPortStatus{}, "PortID", "Conditions")
-				if diff := cmp.Diff(was, got, ignore); diff != "" {
-					t.Errorf("status (-was +is):\n%s", diff)
-				}
+				controllertest.WantEqual(t, "status", was, got, ignore)
 				w.wantPorts(got.PortID)
 			}, exampleNetwork(), example())
 		})
@@ -461,9 +375,7 @@ func TestABoundPortThatIsGoingComesBackAsItWasUntilItIsReleased(t *testing.T) {
 		w.wantPorts(got.PortID)
 
 		w.bind(nil)
-		if w.Exists() {
-			t.Error("the object stays")
-		}
+		w.WantGone()
 		w.wantPorts()
 	}, exampleNetwork(), example())
 }
@@ -512,15 +424,12 @@ func TestWhatIsDeclaredIsMade(t *testing.T) {
 			SecurityGroups: []string{"a", "b"}, PortOptions: plan.PortOptions{PortSecurity: new(true)},
 		}
 		compare := cmpopts.EquateComparable(netip.Addr{})
-		if diff := cmp.Diff(want, w.Neutron.Ports()[0].PortAttributes, compare); diff != "" {
-			t.Errorf("port (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "port", want, w.Neutron.Ports()[0].PortAttributes, compare)
 		w.Quiet()
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"c"} })
 		w.Calls.Want(t, "apply update port", "write status")
-		if diff := cmp.Diff([]string{"Normal Updated Updated port: securityGroups a, b → c"}, w.Events.Take()); diff != "" {
-			t.Errorf("Events (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "Events",
+			[]string{"Normal Updated Updated port: securityGroups a, b → c"}, w.Events.Take())
 	}, exampleNetwork(), of(example(), func(p *cloudteamv1.NetworkPort) {
 		p.Spec.Addresses, p.Spec.MAC = []string{"192.168.0.9", "192.168.0.8"}, "FA:16:3E:AA:00:01"
 		p.Spec.SecurityGroups = []string{"b", "a"}
@@ -537,18 +446,14 @@ func TestOptionsAreTakenBack(t *testing.T) {
 		w.WantState("Ready=True Available")
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.QoSPolicy, p.Spec.DNSName = "silver", "" })
 		want := plan.PortOptions{PortSecurity: new(true), QoSPolicy: new("silver")}
-		if diff := cmp.Diff(want, w.Neutron.Ports()[0].PortOptions); diff != "" {
-			t.Errorf("options (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "options", want, w.Neutron.Ports()[0].PortOptions)
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.QoSPolicy = "" })
 		// What nobody declares is others' from now on.
 		w.Neutron.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.DNSName = new("theirs") })
 		w.audit()
 		w.WantState("Ready=True Available")
 		want = plan.PortOptions{PortSecurity: new(true), DNSName: new("theirs")}
-		if diff := cmp.Diff(want, w.Neutron.Ports()[0].PortOptions); diff != "" {
-			t.Errorf("options (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "options", want, w.Neutron.Ports()[0].PortOptions)
 	}, exampleNetwork(), options())
 }
 
@@ -619,15 +524,10 @@ func TestANetworkThatGoesIsWaitedForByWhatIsThere(t *testing.T) {
 		w.API.DeleteByForce(t, exampleNetwork())
 		w.settle()
 		w.WantState("Ready=False Reconciling=True NetworkNotReady")
-		ready := meta.FindStatusCondition(w.Get().Status.Conditions, cloudteamv1.ConditionReady)
-		if !strings.Contains(ready.Message, "does not exist") {
-			t.Errorf("the message is %q", ready.Message)
-		}
+		w.WantMessage("does not exist")
 		w.Calls.Want(t, "write status")
 		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-		if diff := cmp.Diff(was, w.Get().Status, ignore); diff != "" {
-			t.Errorf("status (-was +is):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "status", was, w.Get().Status, ignore)
 		w.wantPorts("port-1")
 	}, exampleNetwork(), example())
 }
@@ -651,16 +551,12 @@ func TestAPortThatADeviceUsesIsNotDeletedWithItsObject(t *testing.T) {
 				w.WantState("Ready=False Reconciling=True InUse")
 				const want = "port port-1 is in use by compute:nova, device vm-1. Retrying with backoff. " +
 					"Detach the port from that device."
-				if got := w.Ready().Message; got != want {
-					t.Errorf("message %q, want %q", got, want)
-				}
+				controllertest.WantEqual(t, "message", want, w.Ready().Message)
 				w.Events.WantReasons(t, "Warning InUse")
 				w.plug("")
 				w.audit()
 				w.wantPorts()
-				if w.Exists() {
-					t.Error("the object stays")
-				}
+				w.WantGone()
 			}, exampleNetwork(), of(example(), func(p *cloudteamv1.NetworkPort) { p.Spec.DeletionPolicy = policy }))
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
@@ -59,19 +60,16 @@ func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 	}
 }
 
-func TestAddressCountsWriteNothing(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.Quiet()
-		before := w.Neutron.Looks()
-		for i := range int64(100) {
-			w.editNetwork(func(n *cloudteamv1.Network) { n.Status.Subnets[0].UsedAddresses = &i })
-		}
-		w.Calls.Want(t)
-		w.Events.WantReasons(t)
-		if n := w.Neutron.Looks() - before; n != 0 {
-			t.Errorf("it was looked at %d times", n)
-		}
-	}, exampleNetwork(), example())
+// A port that had nothing in Neutron leaves no address to those that wait for one.
+func TestOnlyAPortInNeutronLeavesAnAddress(t *testing.T) {
+	waiting := &controller.Line{}
+	waiting.Put(controller.WaitingOf(example()), example().Network().String())
+	goes := of(example(), func(p *cloudteamv1.NetworkPort) { p.Name = "other" })
+	if woken := exhaustedWith(waiting)(goes); len(woken) > 0 {
+		t.Errorf("a port without one in Neutron wakes %v", woken)
+	}
+	goes.Status.PortID = "port-of-other"
+	controllertest.WantEqual(t, "woken", []cache.ObjectName{portKey}, exhaustedWith(waiting)(goes))
 }
 
 // A port that failed waits for its next attempt. What its Network becomes meanwhile is what it may have failed for.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -98,15 +96,11 @@ func TestACloudThatIsClosedAndOpenedBeginsAnew(t *testing.T) {
 		others = []Other{{Inventory: small}}
 		w.auditAll(small)
 		w.auditAll(small)
-		if diff := cmp.Diff(1, len(small.Has())); diff != "" {
-			t.Errorf("networks before the grace period is over (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "networks before the grace period is over", 1, len(small.Has()))
 		for range int(grace / interval) {
 			w.auditAll(small)
 		}
-		if diff := cmp.Diff(0, len(small.Has())); diff != "" {
-			t.Errorf("networks afterwards (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "networks afterwards", 0, len(small.Has()))
 	})
 }
 
@@ -146,31 +140,23 @@ func TestMarkersInATenantsCloudHaltOnlyTheTenantsCleanup(t *testing.T) {
 		hostile := w.joinTenant(&others, "hostile", "h", uidsFrom("forged", forged)...)
 		class := w.join(&others, "class", "gone-class")
 		quiet := w.joinTenant(&others, "quiet", "q", "gone-quiet")
-		seen := 0
 		for range int(grace / interval) {
 			w.auditAll(hostile, class, quiet)
 		}
-		w.lines(&seen)
+		w.lines()
 		w.auditAll(hostile, class, quiet)
 		w.want(own[:19]...)
 		got := []int{len(class.Has()), len(quiet.Has()), len(hostile.Has())}
-		if diff := cmp.Diff([]int{0, 0, forged}, got); diff != "" {
-			t.Errorf("networks in the class's, the quiet and the hostile cloud (-want +got):\n%s", diff)
-		}
+		controllertest.WantEqual(t, "networks in the class's, the quiet and the hostile cloud",
+			[]int{0, 0, forged}, got)
 		w.wantStates("waiting=0 due=0 withheld=100 blocked=0")
-		if n := w.lines(&seen); n != 4 { // three removals and the halt
-			t.Errorf("%d lines, want 4", n)
-		}
+		w.wantLines(4) // three removals and the halt
 		w.auditAll(hostile, class, quiet)
-		if n := w.lines(&seen); n != 0 {
-			t.Errorf("%d lines repeat it", n)
-		}
+		w.wantLines(0)
 		others = nil
 		w.auditAll()
 		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
-		if n := w.lines(&seen); n != 1 {
-			t.Errorf("%d lines say that the halt ended, want 1", n)
-		}
+		w.wantLines(1)
 	})
 }
 

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -93,18 +93,14 @@ func TestLiveIsEveryPageOfBothKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"a", "b", "c", "d", "p"}, slices.Sorted(maps.Keys(got))); diff != "" {
-		t.Errorf("what exists (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "what exists", []string{"a", "b", "c", "d", "p"}, slices.Sorted(maps.Keys(got)))
 	const group = "/apis/cloudteam.ztgame.com/v1/"
 	// No resourceVersion: any would let the API server answer from a cache that is behind.
 	want := []string{
 		"/api/v1/namespaces/kube-system?", group + "networks?limit=16", group + "networks?continue=1&limit=16",
 		group + "networks?continue=2&limit=16", group + "networkports?limit=16",
 	}
-	if diff := cmp.Diff(want, p.asked); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "requests", want, p.asked)
 }
 
 // TestLiveReadsFewObjectsAtOnce: how large an object is, its tenant chooses.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -120,12 +121,8 @@ func TestAListNotesWhoIsMissing(t *testing.T) {
 				b.notes["a"] = c.was
 			}
 			due := take(&b, c.owners, at(c.audited), at(c.now), c.exists, rules)
-			if diff := cmp.Diff(c.wantNote, b.notes["a"], cmp.AllowUnexported(note{})); diff != "" {
-				t.Errorf("note (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.wantDue, due); diff != "" {
-				t.Errorf("due (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "note", c.wantNote, b.notes["a"], cmp.AllowUnexported(note{}))
+			controllertest.WantEqual(t, "due", c.wantDue, due)
 		})
 	}
 }
@@ -133,12 +130,8 @@ func TestAListNotesWhoIsMissing(t *testing.T) {
 func TestAnUpdateTellsWhoComesAndWhoIsBack(t *testing.T) {
 	b := book{owners: networkOf("a", "b", "c", "d"), notes: map[string]*note{"b": {}, "c": {}, "gone": {}}}
 	came, back := b.update(func(uid string) bool { return uid == "c" }, at(0))
-	if diff := cmp.Diff([]string{"a", "d"}, came); diff != "" {
-		t.Errorf("came (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"c"}, back); diff != "" {
-		t.Errorf("back (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "came", []string{"a", "d"}, came)
+	controllertest.WantEqual(t, "back", []string{"c"}, back)
 }
 
 func TestOneListIsNeverEnough(t *testing.T) {
@@ -220,9 +213,7 @@ func TestJudgeKeepsToTheShare(t *testing.T) {
 			}
 			v := judge([]*book{b}, due, c.live, Rules{MaxShare: c.share})
 			got := lists{uidsOf(v.exist), uidsOf(v.remove), uidsOf(v.withheld)}
-			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(lists{})); diff != "" {
-				t.Errorf("verdict (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "verdict", c.want, got, cmp.AllowUnexported(lists{}))
 		})
 	}
 }
@@ -240,9 +231,7 @@ func TestWhatIsWithheldInAnotherCloudCounts(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			v := judge([]*book{small, b}, []candidate{{b, "a"}}, c.live, Rules{MaxShare: 0.5})
 			got := lists{uidsOf(v.exist), uidsOf(v.remove), uidsOf(v.withheld)}
-			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(lists{})); diff != "" {
-				t.Errorf("verdict (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "verdict", c.want, got, cmp.AllowUnexported(lists{}))
 		})
 	}
 }
@@ -332,12 +321,8 @@ func TestEachTenantIsJudgedApart(t *testing.T) {
 				return n
 			}
 			v := judge(books, due, live, Rules{MaxShare: c.share})
-			if diff := cmp.Diff(c.remove, count(v.remove)); diff != "" {
-				t.Errorf("removed of each tenant (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.withheld, count(v.withheld)); diff != "" {
-				t.Errorf("withheld of each tenant (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "removed of each tenant", c.remove, count(v.remove))
+			controllertest.WantEqual(t, "withheld of each tenant", c.withheld, count(v.withheld))
 		})
 	}
 }
@@ -347,9 +332,7 @@ func TestTheOperatorsOrphansGoFirst(t *testing.T) {
 	team := &book{tenant: "team", owners: portOf(networkOf(), "p"), notes: map[string]*note{"p": {}}}
 	own := &book{owners: networkOf("n"), notes: map[string]*note{"n": {}}}
 	v := judge([]*book{team, own}, []candidate{{team, "p"}, {own, "n"}}, nil, Rules{MaxShare: 1})
-	if diff := cmp.Diff([]string{"n", "p"}, uidsOf(v.remove)); diff != "" {
-		t.Errorf("removed (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(t, "removed", []string{"n", "p"}, uidsOf(v.remove))
 }
 
 // TestPropertyOnlyOrphansGo plays a fleet through random audits, in which objects come and go, caches are wrong, lists

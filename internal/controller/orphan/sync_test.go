@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -43,6 +42,8 @@ type world struct {
 	// addresses counts those that were given to ports; routed is whether there is an external network.
 	addresses int
 	routed    bool
+	// seen is how many lines were looked at by lines.
+	seen int
 	// readings is how often what exists was read.
 	readings int
 	// remembered are those whose resources others look after.
@@ -137,9 +138,7 @@ func (w *world) wantPorts(want ...string) {
 	for _, f := range w.Neutron.FloatingIPs() {
 		got = append(got, f.ID)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		w.T.Errorf("ports and floating IPs in Neutron (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(w.T, "ports and floating IPs in Neutron", want, got)
 }
 
 // create has the API server, and soon the cache, hold a Network.
@@ -176,10 +175,18 @@ func (w *world) audits(d time.Duration) {
 }
 
 // lines is how many lines were logged, at the verbosity of operators, since it was last called.
-func (w *world) lines(seen *int) int {
-	all := len(w.logs.Data())
-	defer func() { *seen = all }()
-	return all - *seen
+func (w *world) lines() int {
+	all, seen := len(w.logs.Data()), w.seen
+	w.seen = all
+	return all - seen
+}
+
+// wantLines holds how many lines were logged since lines or wantLines was last called.
+func (w *world) wantLines(want int) {
+	w.T.Helper()
+	if n := w.lines(); n != want {
+		w.T.Errorf("%d lines were logged, want %d", n, want)
+	}
 }
 
 // want holds what Neutron has against the objects whose networks should be there.
@@ -192,9 +199,7 @@ func (w *world) want(uids ...string) {
 	for _, n := range w.Neutron.Has() {
 		got = append(got, n.ID)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		w.T.Errorf("networks in Neutron (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(w.T, "networks in Neutron", want, got)
 }
 
 // wantStates holds the metric against "waiting=1 due=0 withheld=0 blocked=0".
@@ -204,9 +209,7 @@ func (w *world) wantStates(want string) {
 	for _, state := range []string{stateWaiting, stateDue, stateWithheld, stateBlocked} {
 		got += fmt.Sprintf(" %s=%g", state, metrictest.Value(w.T, "network_controller_orphans", state))
 	}
-	if diff := cmp.Diff(" "+want, got); diff != "" {
-		w.T.Errorf("states (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(w.T, "states", " "+want, got)
 }
 
 const grace = 5 * time.Minute
@@ -299,18 +302,13 @@ func TestAnObjectThatShowsUpBeginsAnew(t *testing.T) {
 
 func TestAReadingThatFailsIsToldOnceAndTriedWithEachAudit(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a"}, func(t *testing.T, w *world) {
-		seen := 0
 		w.unread = errors.New("down")
 		w.audits(grace)
-		w.lines(&seen)
+		w.lines()
 		w.audit()
-		if n := w.lines(&seen); n != 1 {
-			t.Errorf("%d lines tell of the failure, want 1", n)
-		}
+		w.wantLines(1)
 		w.audits(grace)
-		if n := w.lines(&seen); n != 0 {
-			t.Errorf("%d lines repeat the failure", n)
-		}
+		w.wantLines(0)
 		w.want("a")
 		w.wantStates("waiting=0 due=1 withheld=0 blocked=0")
 		w.unread = nil
@@ -341,11 +339,10 @@ func TestAClusterThatLostItsObjectsKeepsItsNetworks(t *testing.T) {
 				for _, uid := range c.exist {
 					w.live[uid] = true
 				}
-				seen := 0
 				w.audits(grace)
-				w.lines(&seen)
+				w.lines()
 				w.audit()
-				if n := w.lines(&seen); n == 0 {
+				if n := w.lines(); n == 0 {
 					t.Error("nothing is told")
 				}
 				w.want(c.want...)
@@ -354,9 +351,7 @@ func TestAClusterThatLostItsObjectsKeepsItsNetworks(t *testing.T) {
 					return
 				}
 				w.audits(4 * grace)
-				if n := w.lines(&seen); n != 0 {
-					t.Errorf("%d lines repeat it", n)
-				}
+				w.wantLines(0)
 				w.want(c.want...)
 			})
 		})
@@ -395,9 +390,7 @@ func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
 		"by a subnet that is not ours": {
 			func(t *testing.T, w *world) {
 				w.Neutron.Edit(t, "net-a", func(n *plan.ObservedNetwork) {
-					n.Subnets = append(n.Subnets, plan.ObservedSubnet{
-						ID: "foreign", Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("10.9.0.0/24")},
-					})
+					n.Subnets = append(n.Subnets, foreign)
 				})
 			},
 			func(t *testing.T, w *world) {
@@ -413,22 +406,17 @@ func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
 				w.create("b-is-not-this")
 				c.block(t, w)
 				// One may go in an audit: a first, and is blocked; b is missing later.
-				b := &cloudteamv1.Network{}
-				b.Namespace, b.Name, b.UID = "team", "b", "b"
-				w.API.Create(t, b)
+				b := w.create("b")
 				w.audits(grace + interval)
 				w.want("a", "b", "x")
 				w.wantStates("waiting=0 due=0 withheld=0 blocked=1")
 				w.API.DeleteByForce(t, b)
 				w.audits(grace)
-				seen := 0
-				w.lines(&seen)
+				w.lines()
 				w.audit()
 				w.want("a", "x")
 				w.audits(3 * grace)
-				if n := w.lines(&seen); n != 1 { // b's removal
-					t.Errorf("%d lines, want that nothing is told twice", n)
-				}
+				w.wantLines(1) // b's removal
 				c.free(t, w)
 				w.audits(2 * grace)
 				w.want("x")
@@ -442,9 +430,7 @@ func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
 func TestARemovalThatAlwaysFailsHoldsUpNobody(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 0.5}, []string{"a", "b", "x"}, func(t *testing.T, w *world) {
 		w.create("x")
-		b := &cloudteamv1.Network{}
-		b.Namespace, b.Name, b.UID = "team", "b", "b"
-		w.API.Create(t, b)
+		b := w.create("b")
 		w.Neutron.Before = func(step plan.Step) error {
 			if step.ID == "net-a" {
 				return errors.New("networks: json: cannot unmarshal")
@@ -478,21 +464,23 @@ func TestOthersWhoAreFasterAreNoFailure(t *testing.T) {
 			inWorld(t, Rules{Grace: grace, MaxShare: 0.5}, []string{"a", "x"}, func(t *testing.T, w *world) {
 				w.create("x")
 				w.audits(grace)
-				seen := 0
-				w.lines(&seen)
+				w.lines()
 				controllertest.Settle(interval)
 				w.Neutron.Audit(t)
 				c.rival(t, w) // behind the back of the list
 				w.sync()
 				w.want(c.want...)
 				w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
-				if n := w.lines(&seen); n > 1 { // what was applied
+				if n := w.lines(); n > 1 { // what was applied
 					t.Errorf("%d lines, want no failure", n)
 				}
 			})
 		})
 	}
 }
+
+// foreign is a subnet that is nobody's of this cluster.
+var foreign = plan.ObservedSubnet{ID: "foreign", Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("10.9.0.0/24")}}
 
 func rename(n *plan.ObservedNetwork) { n.Name = "another" }
 func unmark(n *plan.ObservedNetwork) { n.Description = "mine now" }
@@ -511,14 +499,11 @@ func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
 		w.audits(grace + interval)
 		w.want("a")
 		w.wantStates("waiting=0 due=1 withheld=0 blocked=0")
-		seen := 0
-		w.lines(&seen)
+		w.lines()
 		w.Calls.Take()
 		w.audit()
 		w.Calls.Want(t, "read what exists", "apply delete network")
-		if n := w.lines(&seen); n != 0 {
-			t.Errorf("%d lines repeat the failure", n)
-		}
+		w.wantLines(0)
 		w.Neutron.Before = nil
 		w.audit()
 		w.want()
@@ -616,14 +601,11 @@ func TestAnOrphanedPortThatADeviceUsesStays(t *testing.T) {
 				if !told {
 					plug("compute:nova, device vm-1")
 				}
-				seen := 0
-				w.lines(&seen)
+				w.lines()
 				w.sync()
 				w.wantPorts("port-a", "of-a")
 				w.wantStates("waiting=0 due=0 withheld=0 blocked=1")
-				if n := w.lines(&seen); n != 1 {
-					t.Errorf("%d lines, want 1", n)
-				}
+				w.wantLines(1)
 				plug("")
 				w.audits(grace + interval)
 				if left := w.Neutron.Everything(); len(left.Ports)+len(left.FloatingIPs) > 0 {
@@ -643,11 +625,7 @@ func TestListsThatAreTooOldRemoveNothingThatIsInUse(t *testing.T) {
 		"who took the marker off": {func(t *testing.T, w *world) { w.Neutron.Edit(t, "net-a", unmark) }, []string{"a", "x"}},
 		"who gave it to another":  {func(t *testing.T, w *world) { w.Neutron.Edit(t, "net-a", handOver) }, []string{"a", "x"}},
 		"who put a subnet on it": {func(t *testing.T, w *world) {
-			w.Neutron.Edit(t, "net-a", func(n *plan.ObservedNetwork) {
-				n.Subnets = append(n.Subnets, plan.ObservedSubnet{
-					ID: "foreign", Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("10.9.0.0/24")},
-				})
-			})
+			w.Neutron.Edit(t, "net-a", func(n *plan.ObservedNetwork) { n.Subnets = append(n.Subnets, foreign) })
 		}, []string{"a", "x"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {

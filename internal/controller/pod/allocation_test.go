@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -75,12 +75,8 @@ func TestAnnotationsFor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.declared, declared); diff != "" {
-				t.Errorf("declared (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.allocations, allocations); diff != "" {
-				t.Errorf("allocations (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "declared", test.declared, declared)
+			controllertest.WantEqual(t, "allocations", test.allocations, allocations)
 			// What is read back asks for the same ports, so that a Pod that is looked at again is told nothing new.
 			again, err := selection.Parse(declared, "team")
 			if err != nil {

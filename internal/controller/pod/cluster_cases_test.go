@@ -53,12 +53,8 @@ func TestAPodWithoutADeployment(t *testing.T) {
 				Name: "team/net", Interface: "eth1", IPs: []string{"192.168.0.2/16"}, MAC: "fa:16:3e:00:00:01",
 				Gateway: []string{"192.168.0.1"}, MTU: 1450, PortID: "port-1", Port: name,
 			}}
-			if diff := cmp.Diff(want, w.allocated("a", 1)); diff != "" {
-				t.Errorf("allocations (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff([]corev1.PodSchedulingGate{theirGate}, pod.Spec.SchedulingGates); diff != "" {
-				t.Errorf("gates (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "allocations", want, w.allocated("a", 1))
+			controllertest.WantEqual(t, "gates", []corev1.PodSchedulingGate{theirGate}, pod.Spec.SchedulingGates)
 			const text = `[{"name":"net","namespace":"team","interface":"eth1","ips":["192.168.0.2/16"],` +
 				`"mac":"fa:16:3e:00:00:01","bandwidth":{"a":1}}]`
 			if got := pod.Annotations[selection.Annotation]; got != text {
@@ -181,13 +177,9 @@ func TestWhatAPodDeclares(t *testing.T) {
 				pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, theirGate)
 			})
 			w.WantCalls("patch pods a")
-			if diff := cmp.Diff([]corev1.PodSchedulingGate{theirGate}, only.Spec.SchedulingGates); diff != "" {
-				t.Errorf("gates (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "gates", []corev1.PodSchedulingGate{theirGate}, only.Spec.SchedulingGates)
 			want := map[string]string{selection.Annotation: `[{"name":"theirs","ips":["10.0.0.1"]}]`}
-			if diff := cmp.Diff(want, only.Annotations); diff != "" {
-				t.Errorf("annotations (-want +got):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "annotations", want, only.Annotations)
 			both := w.pod("b", `[{"name":"theirs","ips":["10.0.0.1/24"]},{"name":"net"}]`)
 			w.allocated("b", 1)
 			const text = `[{"name":"theirs","namespace":"team","ips":["10.0.0.1/24"]},` +
@@ -312,9 +304,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			was := w.allocated("b", 1)
 			w.waits("c")
 			w.end("b")
-			if diff := cmp.Diff(was, w.allocated("c", 1)); diff != "" {
-				t.Errorf("allocations (-former +next):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "allocations", was, w.allocated("c", 1))
 			// One that comes back under its name is another.
 			w.pod("b", "net", ofWeb)
 			w.waits("b")
@@ -427,9 +417,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.pod("b", "net", ofWeb)
 			forget := func(pod *corev1.Pod) { delete(pod.Annotations, cloudteamv1.AnnotationAllocations) }
 			w.edit("a", forget)
-			if diff := cmp.Diff(before, w.get("a").Annotations); diff != "" {
-				t.Errorf("annotations (-before +after):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "annotations", before, w.get("a").Annotations)
 			// A port that is being deleted stays as long as its Pod.
 			w.remove("web-net-0", true)
 			w.edit("a", forget)
@@ -542,9 +530,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.says("a", "False PortsFailed", "is gone")
 			w.rests()
 			w.wantBindings(map[string]string{"web-net-1": ""})
-			if diff := cmp.Diff(before, w.get("a").Annotations); diff != "" {
-				t.Errorf("annotations (-before +after):\n%s", diff)
-			}
+			controllertest.WantEqual(t, "annotations", before, w.get("a").Annotations)
 		},
 		"a port that is being deleted is let go by a Pod that waits": func(_ *testing.T, w *cluster) {
 			w.start()

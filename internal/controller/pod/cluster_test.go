@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -424,9 +423,7 @@ func (w *cluster) bindings() map[string]string {
 
 func (w *cluster) wantBindings(want map[string]string) {
 	w.T.Helper()
-	if diff := cmp.Diff(want, w.bindings(), cmpopts.EquateEmpty()); diff != "" {
-		w.T.Errorf("bindings (-want +got):\n%s", diff)
-	}
+	controllertest.WantEqual(w.T, "bindings", want, w.bindings(), cmpopts.EquateEmpty())
 }
 
 // onlyPort is the name of the only port that there is.

@@ -170,9 +170,7 @@ func TestMachinesThatCannotBeListed(t *testing.T) {
 	if _, err := idle.sync(controllertest.Logged(t), webMachine.Key()); err != nil {
 		t.Errorf("the port stays with error %v", err)
 	}
-	if did := wrote(idle); len(did) > 0 {
-		t.Errorf("it did %v", did)
-	}
+	controllertest.WantEqual(t, "writes", []string(nil), wrote(idle))
 }
 
 // The port of a virtual machine goes when neither it nor its instance will make a Pod, and not before.
@@ -298,9 +296,7 @@ func TestTheTargetOfAMigrationIsGivenTheSourcesPort(t *testing.T) {
 			t.Errorf("Pod %s is told %+v, error %v", pod.Name, p, err)
 		}
 	}
-	if did := wrote(idle); len(did) > 0 {
-		t.Errorf("then it did %v", did)
-	}
+	controllertest.WantEqual(t, "writes", []string(nil), wrote(idle))
 }
 
 // A Pod of a later start waits until the Pod of the earlier one has ended.
@@ -314,9 +310,7 @@ func TestANewInstanceWaitsForThePodOfTheLast(t *testing.T) {
 	if err != nil || p.reason != cloudteamv1.ReasonPortsNotReady || !strings.Contains(p.message, `bound to Pod "old"`) {
 		t.Errorf("the Pod is told %+v, error %v", p, err)
 	}
-	if did := wrote(idle); len(did) > 0 {
-		t.Errorf("it did %v", did)
-	}
+	controllertest.WantEqual(t, "writes", []string(nil), wrote(idle))
 	old.Status.Phase = corev1.PodFailed
 	idle = newMachines(t, machines, openNetwork(), machinePort(""), old, pod)
 	if _, err := idle.reconcile(controllertest.Logged(t), cache.MetaObjectToName(pod), pod); err != nil {

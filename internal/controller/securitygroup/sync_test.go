@@ -123,7 +123,28 @@ func from(group string) cloudteamv1.SecurityGroupRule {
 	return cloudteamv1.SecurityGroupRule{Direction: "ingress", RemoteGroup: group}
 }
 
+// blue makes "blue" the default class, and the only one.
+func blue(spec cloudteamv1.NetworkClassSpec) *controllertest.Classes {
+	return controllertest.NewClasses(&cloudteamv1.NetworkClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "blue", Annotations: map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}},
+		Spec:       spec,
+	})
+}
+
+// fromAll is a rule that somebody made by hand, which lets everybody in.
+var fromAll = plan.ObservedRule{ID: "by hand", Rule: plan.Rule{
+	Direction: plan.Ingress, EtherType: plan.IPv4, PortMin: plan.NoPort, PortMax: plan.NoPort,
+}}
+
+// wantNothing holds that the SecurityGroup is gone, with all groups in Neutron.
+func (w *world) wantNothing() {
+	w.T.Helper()
+	w.WantGone()
+	controllertest.WantEqual(w.T, "groups in Neutron", 0, len(w.Neutron.Groups()))
+}
+
 const (
+	notReady   = "Ready=False Reconciling=True SecurityGroupNotReady"
 	out4, out6 = "egress IPv4 any to anywhere", "egress IPv6 any to anywhere"
 	https      = "ingress IPv4 tcp 443 from anywhere"
 )
@@ -138,9 +159,7 @@ func TestGroupIsMadeKeptAndRemoved(t *testing.T) {
 		}
 		w.Neutron.EditGroup(t, g.ID, func(g *plan.ObservedGroup) {
 			g.Name = "renamed"
-			g.Rules = append(g.Rules[1:], plan.ObservedRule{ID: "by hand", Rule: plan.Rule{
-				Direction: plan.Ingress, EtherType: plan.IPv4, PortMin: plan.NoPort, PortMax: plan.NoPort,
-			}})
+			g.Rules = append(g.Rules[1:], fromAll)
 		})
 		w.audit()
 		w.wantRules(out4, out6, https)
@@ -155,9 +174,7 @@ func TestGroupIsMadeKeptAndRemoved(t *testing.T) {
 		w.wantRules("egress IPv6 udp to anywhere")
 		w.Delete()
 		w.settle()
-		if w.Exists() || len(w.Neutron.Groups()) > 0 {
-			t.Errorf("after the deletion there are %v", w.Neutron.Groups())
-		}
+		w.wantNothing()
 	}, secgroup("web", allow(443)))
 }
 
@@ -183,10 +200,8 @@ func TestGroupIsMadeOnce(t *testing.T) {
 
 func TestGroupsWithRulesAboutEachOther(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
-		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonSecurityGroupNotReady ||
-			!strings.Contains(ready.Message, "SecurityGroup db does not exist") {
-			t.Errorf("while the other group is missing: %s: %s", ready.Reason, ready.Message)
-		}
+		w.WantState(notReady)
+		w.WantMessage("SecurityGroup db does not exist")
 		w.wantRules(out4, out6, "ingress IPv4 any from its own members", https)
 		w.API.Create(t, secgroup("db", from("web")))
 		w.settle()
@@ -197,9 +212,7 @@ func TestGroupsWithRulesAboutEachOther(t *testing.T) {
 
 		w.API.Delete(t, db)
 		w.settle()
-		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonSecurityGroupNotReady {
-			t.Errorf("after the other group went: %s: %s", ready.Reason, ready.Message)
-		}
+		w.WantState(notReady)
 		w.audit()
 		w.wantRules(out4, out6, "ingress IPv4 any from its own members", https)
 	}, secgroup("web", allow(443), from("web"), from("db")))
@@ -212,9 +225,7 @@ func TestOtherNamespacesGroupHasNoName(t *testing.T) {
 	theirs.Status.SecurityGroupID = "theirs"
 	inWorld(t, nil, func(w *world) {
 		w.wantRules(out4, out6)
-		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonSecurityGroupNotReady {
-			t.Errorf("%s: %s", ready.Reason, ready.Message)
-		}
+		w.WantState(notReady)
 	}, theirs, secgroup("web", from("db")))
 }
 
@@ -272,13 +283,9 @@ func TestGroupInUseIsToldAndRetried(t *testing.T) {
 		w.Neutron.Before = controllertest.Fails(plan.DeleteGroup, 2, inUse)
 		w.Delete()
 		w.settle()
-		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonInUse {
-			t.Errorf("%s: %s", ready.Reason, ready.Message)
-		}
+		w.WantState("Ready=False Reconciling=True InUse")
 		controllertest.Settle(time.Minute)
-		if w.Exists() || len(w.Neutron.Groups()) > 0 {
-			t.Errorf("it is never deleted: %v", w.Neutron.Groups())
-		}
+		w.wantNothing()
 	}, secgroup("web"))
 }
 
@@ -289,9 +296,7 @@ func TestFullQuotaKeepsNoRuleThatIsTooMany(t *testing.T) {
 		w.Neutron.Before = controllertest.Fails(plan.CreateRules, 1000, full)
 		w.edit(func(obj *cloudteamv1.SecurityGroup) { obj.Spec.Rules = []cloudteamv1.SecurityGroupRule{allow(80)} })
 		w.wantRules(out4, out6)
-		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonQuotaExceeded {
-			t.Errorf("%s: %s", ready.Reason, ready.Message)
-		}
+		w.WantState("Ready=False Reconciling=True QuotaExceeded")
 	}, secgroup("web", allow(443)))
 }
 
@@ -301,9 +306,7 @@ func TestReportLeavesRules(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		g, _ := w.group()
 		w.Neutron.EditGroup(t, g.ID, func(g *plan.ObservedGroup) {
-			g.Rules = append(g.Rules, plan.ObservedRule{ID: "x", Rule: plan.Rule{
-				Direction: plan.Ingress, EtherType: plan.IPv4, PortMin: plan.NoPort, PortMax: plan.NoPort,
-			}})
+			g.Rules = append(g.Rules, fromAll)
 		})
 		w.audit()
 		w.wantRules(out4, out6, "ingress IPv4 any from anywhere", https)
@@ -315,11 +318,8 @@ func TestReportLeavesRules(t *testing.T) {
 }
 
 func TestClassJudgesGroup(t *testing.T) {
-	of := controllertest.NewClasses(&cloudteamv1.NetworkClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "blue", Annotations: map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}},
-		Spec: cloudteamv1.NetworkClassSpec{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}},
-		},
+	of := blue(cloudteamv1.NetworkClassSpec{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}},
 	})
 	inWorld(t, of.Classes, func(w *world) {
 		w.WantState("Ready=False Stalled=True ForbiddenByClass")
@@ -376,36 +376,25 @@ func TestGroupWithPortsIsNotDeleted(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		w.Delete()
 		w.settle()
-		w.wantInUse("NetworkPort a, b and 1 of other namespaces.")
+		w.WantState("Ready=False Reconciling=True InUse")
+		w.WantMessage("NetworkPort a, b and 1 of other namespaces.")
 		w.wantRules(out4, out6, https)
 		for _, p := range objects[2:4] {
 			w.API.Delete(t, p)
 		}
 		w.settle()
-		w.wantInUse("In use by 1 of other namespaces.")
+		w.WantMessage("In use by 1 of other namespaces.")
 		controllertest.Edit(t, w.API, cache.NewObjectName("team", "net"), func(n *cloudteamv1.Network) {
 			n.Spec.SecurityGroupRefs = nil
 		})
 		w.settle()
-		if w.Exists() || len(w.Neutron.Groups()) > 0 {
-			t.Errorf("it is never deleted: %v", w.Neutron.Groups())
-		}
+		w.wantNothing()
 	}, objects...)
 }
 
-func (w *world) wantInUse(says string) {
-	w.T.Helper()
-	if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonInUse || !strings.Contains(ready.Message, says) {
-		w.T.Errorf("%s: %s, want InUse with %q", ready.Reason, ready.Message, says)
-	}
-}
-
 func TestClassLimitsGroups(t *testing.T) {
-	of := controllertest.NewClasses(&cloudteamv1.NetworkClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "blue", Annotations: map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}},
-		Spec: cloudteamv1.NetworkClassSpec{
-			Limits: &cloudteamv1.ClassLimits{SecurityGroupsPerNamespace: new(int32(1)), NetworksPerNamespace: new(int32(0))},
-		},
+	of := blue(cloudteamv1.NetworkClassSpec{
+		Limits: &cloudteamv1.ClassLimits{SecurityGroupsPerNamespace: new(int32(1)), NetworksPerNamespace: new(int32(0))},
 	})
 	older := secgroup("db")
 	older.CreationTimestamp = metav1.Unix(1, 0)
@@ -413,9 +402,7 @@ func TestClassLimitsGroups(t *testing.T) {
 	newer.CreationTimestamp = metav1.Unix(2, 0)
 	inWorld(t, of.Classes, func(w *world) {
 		w.WantState("Ready=False Stalled=True ClassLimitReached")
-		if message := w.Ready().Message; !strings.Contains(message, "allows 1 SecurityGroups in each namespace") {
-			t.Errorf("it says %q", message)
-		}
+		w.WantMessage("allows 1 SecurityGroups in each namespace")
 		if len(w.Neutron.Groups()) != 1 {
 			t.Errorf("there are %v", w.Neutron.Groups())
 		}

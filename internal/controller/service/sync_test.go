@@ -154,13 +154,6 @@ func (w *world) wantPort(name string) {
 	}
 }
 
-func (w *world) wantNone() {
-	w.T.Helper()
-	if w.Exists() {
-		w.T.Errorf("there is a FloatingIP: %+v", w.Get().Spec)
-	}
-}
-
 func (w *world) editService(change func(*corev1.Service)) {
 	w.T.Helper()
 	controllertest.Edit(w.T, w.API, webKey, change)
@@ -169,7 +162,7 @@ func (w *world) editService(change func(*corev1.Service)) {
 
 func TestAServicesFloatingIPFollowsItsPods(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.wantNone() // nobody knows in which cloud it has to be
+		w.WantGone() // nobody knows in which cloud it has to be
 		first := w.pod("a", 9, "net")
 		w.wantPort("a-net")
 		made := w.Get()
@@ -236,7 +229,7 @@ func TestAPodOfOthersIsLeft(t *testing.T) {
 func TestTheAnnotationComesAndGoes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.pod("a", 9, "net")
-		w.wantNone()
+		w.WantGone()
 		w.editService(func(s *corev1.Service) { s.Annotations = service("net=public").Annotations })
 		w.wantPort("a-net")
 		w.editService(func(s *corev1.Service) { s.Annotations = service("other").Annotations })
@@ -249,7 +242,7 @@ func TestTheAnnotationComesAndGoes(t *testing.T) {
 		w.Events.Want(t, `Warning FloatingIPFailed annotation cloudteam.ztgame.com/floating-ip: a Service has one floating IP: `+
 			`write one external network, such as public, or one Network with it, such as web=public`)
 		w.editService(func(s *corev1.Service) { s.Annotations = nil })
-		w.wantNone()
+		w.WantGone()
 	}, service(""))
 }
 

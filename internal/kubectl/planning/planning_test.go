@@ -144,6 +144,21 @@ var (
 	}
 )
 
+// wantStops holds the actions of a plan, each with what it stops.
+func wantStops(t *testing.T, name string, change plan.Change, err error, want string) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range change {
+		got = append(got, string(s.Action)+": "+stops(s))
+	}
+	if is := strings.Join(got, "; "); is != want {
+		t.Errorf("%s: the steps are %q, want %q", name, is, want)
+	}
+}
+
 func TestAFloatingIPThatLeavesItsPortStopsTraffic(t *testing.T) {
 	const stop = "the outside no longer reaches the port there"
 	has := plan.ObservedPort{ID: "p1", NetworkID: "net", PortAttributes: aPort.Attributes()}
@@ -169,16 +184,7 @@ func TestAFloatingIPThatLeavesItsPortStopsTraffic(t *testing.T) {
 			"delete floating IP: " + stop},
 	} {
 		change, err := plan.Port(c.spec, plan.Observed{Ports: []plan.ObservedPort{has}, FloatingIPs: c.is})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, s := range change {
-			got = append(got, string(s.Action)+": "+stops(s))
-		}
-		if is := strings.Join(got, "; "); is != c.want {
-			t.Errorf("%s: the steps are %q, want %q", name, is, c.want)
-		}
+		wantStops(t, name, change, err, c.want)
 	}
 }
 
@@ -200,16 +206,7 @@ func TestAFloatingIPOfItsOwnThatLeavesAPortStopsTraffic(t *testing.T) {
 		"it leads to another address": {spec, itsFloatingIP("f1", "p1", "10.1.0.6"), stop},
 	} {
 		change, err := plan.FloatingIP(c.spec, plan.Observed{FloatingIPs: []plan.ObservedFloatingIP{c.is}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, s := range change {
-			got = append(got, string(s.Action)+": "+stops(s))
-		}
-		if is := strings.Join(got, "; "); is != c.want {
-			t.Errorf("%s: the steps are %q, want %q", name, is, c.want)
-		}
+		wantStops(t, name, change, err, c.want)
 	}
 }
 
@@ -259,30 +256,24 @@ func login(t *testing.T, options neutrontest.Options) *client.Cloud {
 // TestAPortIsPlannedOnTheNetworkOfTheSameFile has the Network, and the group, of a new port come with it.
 func TestAPortIsPlannedOnTheNetworkOfTheSameFile(t *testing.T) {
 	for sentence, c := range map[string]struct {
-		network cloudteamv1.NetworkSpec
+		network cloudteamv1.SubnetSpec // without any, its cidr is 10.1.0.0/24
 		port    cloudteamv1.NetworkPortSpec
 		group   bool
 		problem string
 	}{
-		"no more than a Network": {network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}}},
-		"with an address": {network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}},
-			port: cloudteamv1.NetworkPortSpec{Addresses: []string{"10.1.0.7"}}},
+		"no more than a Network": {},
+		"with an address":        {port: cloudteamv1.NetworkPortSpec{Addresses: []string{"10.1.0.7"}}},
 		"with an address of another range": {
-			network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}},
-			port:    cloudteamv1.NetworkPortSpec{Addresses: []string{"10.9.0.7"}}, problem: "10.9.0.7 is not inside 10.1.0.0/24"},
+			port: cloudteamv1.NetworkPortSpec{Addresses: []string{"10.9.0.7"}}, problem: "10.9.0.7 is not inside 10.1.0.0/24"},
 		"with the Network's gateway": {
-			network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}},
-			port:    cloudteamv1.NetworkPortSpec{Addresses: []string{"10.1.0.1"}}, problem: "10.1.0.1 is the gateway"},
-		"in a group of the file": {group: true,
-			network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}},
-			port:    cloudteamv1.NetworkPortSpec{SecurityGroupRefs: []string{"web"}}},
+			port: cloudteamv1.NetworkPortSpec{Addresses: []string{"10.1.0.1"}}, problem: "10.1.0.1 is the gateway"},
+		"in a group of the file": {group: true, port: cloudteamv1.NetworkPortSpec{SecurityGroupRefs: []string{"web"}}},
 		"in a group that nobody has": {
-			network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.1.0.0/24"}},
-			port:    cloudteamv1.NetworkPortSpec{SecurityGroupRefs: []string{"web"}}, problem: "SecurityGroup shop/web does not exist"},
-		"on a Network whose cidr its pool gives": {network: cloudteamv1.NetworkSpec{
-			SubnetSpec: cloudteamv1.SubnetSpec{SubnetPool: "addresses", PrefixLength: new(int32(26))}}},
+			port: cloudteamv1.NetworkPortSpec{SecurityGroupRefs: []string{"web"}}, problem: "SecurityGroup shop/web does not exist"},
+		"on a Network whose cidr its pool gives": {
+			network: cloudteamv1.SubnetSpec{SubnetPool: "addresses", PrefixLength: new(int32(26))}},
 		"on a Network that is refused": {
-			network: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "8.8.8.0/24"}}, problem: "NetworkNotReady"},
+			network: cloudteamv1.SubnetSpec{CIDR: "8.8.8.0/24"}, problem: "NetworkNotReady"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
@@ -297,7 +288,10 @@ func TestAPortIsPlannedOnTheNetworkOfTheSameFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, p, g := &cloudteamv1.Network{}, &cloudteamv1.NetworkPort{}, &cloudteamv1.SecurityGroup{}
-			n.Namespace, n.Name, n.UID, n.Generation, n.Spec = "shop", "backend", "uid-n", 1, c.network
+			n.Namespace, n.Name, n.UID, n.Generation = "shop", "backend", "uid-n", 1
+			if n.Spec.SubnetSpec = c.network; c.network.SubnetPool == "" {
+				n.Spec.CIDR = cmp.Or(c.network.CIDR, "10.1.0.0/24")
+			}
 			p.Namespace, p.Name, p.UID, p.Generation, p.Spec = "shop", "db", "uid-p", 1, c.port
 			p.Spec.NetworkName = "backend"
 			g.Namespace, g.Name, g.UID, g.Generation = "shop", "web", "uid-g", 1

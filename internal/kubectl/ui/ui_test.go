@@ -337,12 +337,7 @@ func TestDetailsHaveTheRemedyAndNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	client, _ := visitor(t, s.URL())
-	at := "http://" + s.listener.Addr().String() + "/api/object?namespace=shop"
-	_, text, _ := request(t, client, http.MethodGet, at+"&kind=NetworkPort&name=web-0", nil)
-	var d Details
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	d, text := detailsOf(t, s, client, "NetworkPort", "web-0")
 	if d.Answer.Remedy == "" || len(d.Conditions) != 1 || !d.Conditions[0].Bad || d.Conditions[0].Remedy == "" {
 		t.Errorf("no remedy: %s", text)
 	}
@@ -352,10 +347,21 @@ func TestDetailsHaveTheRemedyAndNoSecret(t *testing.T) {
 	if !strings.Contains(d.YAML, "kind: NetworkPort\n") || strings.Contains(d.YAML, "managedFields") {
 		t.Errorf("the YAML is\n%s", d.YAML)
 	}
-	_, text, _ = request(t, client, http.MethodGet, at+"&kind=Pod&name=web-x", nil)
+	_, text = detailsOf(t, s, client, "Pod", "web-x")
 	if strings.Contains(text, "hunter2") || !strings.Contains(text, redact.Placeholder) {
 		t.Errorf("the Pod's variables are shown: %s", text)
 	}
+}
+
+// detailsOf is what the page shows of an object of the namespace shop, and the text in which it came.
+func detailsOf(t *testing.T, s *Server, client *http.Client, kind, name string) (d Details, text string) {
+	t.Helper()
+	code, text, _ := request(t, client, http.MethodGet, "http://"+s.listener.Addr().String()+"/api/object?"+
+		url.Values{"kind": {kind}, "namespace": {"shop"}, "name": {name}}.Encode(), nil)
+	if err := json.Unmarshal([]byte(text), &d); err != nil || code != http.StatusOK {
+		t.Fatalf("%d %v: %s", code, err, text)
+	}
+	return d, text
 }
 
 // TestDetailsOfAFloatingIPLeadToItsPort follows the chain of a FloatingIP that waits for its port, as the page does.
@@ -367,12 +373,7 @@ func TestDetailsOfAFloatingIPLeadToItsPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	client, _ := visitor(t, s.URL())
-	at := "http://" + s.listener.Addr().String() + "/api/object?kind=FloatingIP&namespace=shop&name=public"
-	code, text, _ := request(t, client, http.MethodGet, at, nil)
-	var d Details
-	if err := json.Unmarshal([]byte(text), &d); err != nil || code != http.StatusOK {
-		t.Fatalf("%d %v: %s", code, err, text)
-	}
+	d, text := detailsOf(t, s, client, "FloatingIP", "public")
 	if cause := d.Answer.Cause().Object.String(); cause != "NetworkPort shop/web-0" {
 		t.Errorf("the cause is %q: %s", cause, text)
 	}
@@ -398,19 +399,12 @@ func TestDetailsLeadToASecurityGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	client, _ := visitor(t, s.URL())
-	details := func(kind, name string) (d Details) {
-		_, text, _ := request(t, client, http.MethodGet, "http://"+s.listener.Addr().String()+"/api/object?"+
-			url.Values{"kind": {kind}, "namespace": {"shop"}, "name": {name}}.Encode(), nil)
-		if err := json.Unmarshal([]byte(text), &d); err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
-		return d
-	}
-	cause := details("NetworkPort", "web-1").Answer.Cause().Object
+	waits, _ := detailsOf(t, s, client, "NetworkPort", "web-1")
+	cause := waits.Answer.Cause().Object
 	if cause.String() != "SecurityGroup shop/web" {
 		t.Fatalf("the cause is %s", cause)
 	}
-	d := details(cause.Kind, cause.Name)
+	d, _ := detailsOf(t, s, client, cause.Kind, cause.Name)
 	if d.Answer.Remedy == "" || len(d.Conditions) != 1 || !d.Conditions[0].Bad || d.Conditions[0].Remedy == "" {
 		t.Errorf("the SecurityGroup has no remedy: %+v", d)
 	}
@@ -435,18 +429,10 @@ func TestADeploymentHasItsConditionsAndNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	client, _ := visitor(t, s.URL())
-	details := func(object string) (d Details, text string) {
-		_, text, _ = request(t, client, http.MethodGet,
-			"http://"+s.listener.Addr().String()+"/api/object?namespace=shop&"+object, nil)
-		if err := json.Unmarshal([]byte(text), &d); err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
-		return d, text
-	}
-	if port, text := details("kind=NetworkPort&name=web-1"); port.Owner == nil || port.Owner.String() != "Deployment shop/web" {
+	if port, text := detailsOf(t, s, client, "NetworkPort", "web-1"); port.Owner == nil || port.Owner.String() != "Deployment shop/web" {
 		t.Errorf("the port's owner is not shown: %s", text)
 	}
-	got, text := details("kind=Deployment&name=web")
+	got, text := detailsOf(t, s, client, "Deployment", "web")
 	if len(got.Conditions) != 2 || !got.Conditions[0].Bad || got.Conditions[1].Bad {
 		t.Errorf("the conditions are %+v", got.Conditions)
 	}
@@ -455,11 +441,10 @@ func TestADeploymentHasItsConditionsAndNoSecret(t *testing.T) {
 	}
 }
 
-func TestThePageIsToldOfEvents(t *testing.T) {
-	s, w := serve(t)
-	client, _ := visitor(t, s.URL())
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-		"http://"+s.listener.Addr().String()+"/api/events?kind=NetworkPort&namespace=shop&name=web-0", nil)
+// stream opens a stream of the page, and gives its lines.
+func stream(t *testing.T, s *Server, client *http.Client, path string) *bufio.Scanner {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.listener.Addr().String()+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -467,8 +452,16 @@ func TestThePageIsToldOfEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	t.Cleanup(func() { answer.Body.Close() })
 	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	return lines
+}
+
+func TestThePageIsToldOfEvents(t *testing.T) {
+	s, w := serve(t)
+	client, _ := visitor(t, s.URL())
+	lines := stream(t, s, client, "/api/events?kind=NetworkPort&namespace=shop&name=web-0")
 	if !lines.Scan() || lines.Text() != ": watching" {
 		t.Fatalf("the stream begins with %q", lines.Text())
 	}
@@ -489,17 +482,7 @@ func TestTheStreamSendsAllAndThenChanges(t *testing.T) {
 	s, w := serve(t)
 	w.await("the cluster is read", func() bool { return len(w.has) == 2 })
 	client, _ := visitor(t, s.URL())
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.listener.Addr().String()+"/api/stream", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	lines := bufio.NewScanner(answer.Body)
-	lines.Buffer(nil, 1<<20)
+	lines := stream(t, s, client, "/api/stream")
 	next := func() (v View) {
 		for lines.Scan() {
 			if data, ok := strings.CutPrefix(lines.Text(), "data: {"); ok && !strings.Contains(data, `"context"`) {
@@ -515,7 +498,7 @@ func TestTheStreamSendsAllAndThenChanges(t *testing.T) {
 	if first := next(); !first.All || len(first.Entries) != 2 {
 		t.Errorf("the first view is %+v", first)
 	}
-	err = w.Networks.CloudteamV1().Networks("shop").Delete(t.Context(), "backend", metav1.DeleteOptions{})
+	err := w.Networks.CloudteamV1().Networks("shop").Delete(t.Context(), "backend", metav1.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
