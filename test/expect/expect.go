@@ -25,7 +25,13 @@ func NoError(t T, err error) {
 // Equal fails the test where two values differ, and shows how. The format says what they are.
 func Equal(t T, want, got any, format string, args ...any) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
+	EqualWith(t, nil, want, got, format, args...)
+}
+
+// EqualWith is Equal for values that are equal by some options.
+func EqualWith(t T, options cmp.Options, want, got any, format string, args ...any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, options); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(format, args...), diff)
 	}
 }

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestGateIsOptIn holds that Pods wait for a controller only where somebody asked for that.
@@ -128,7 +128,7 @@ func TestPodPolicy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			controllertest.WantEqual(t, "gates", test.want, got)
+			expect.Equal(t, test.want, got, "gates")
 		})
 	}
 }

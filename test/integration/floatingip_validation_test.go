@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
@@ -133,10 +133,9 @@ func TestFloatingIPsShowWhatAPersonAsksFirst(t *testing.T) {
 		{name: "fresh", address: nil, port: nil, ready: nil, reason: nil},
 		{name: "one", address: "203.0.113.7", port: "web-0", ready: "True", reason: "Available"},
 	}
-	controllertest.WantEqual(t, "kubectl get floatingips", want, printed(t.Context(), t, floatingIPs, namespace, 0))
+	expect.Equal(t, want, printed(t.Context(), t, floatingIPs, namespace, 0), "kubectl get floatingips")
 	const outside, id, class = "External Network", "Floating IP ID", "Class"
 	want[0][outside], want[0][id], want[0][class] = "public", nil, nil
 	want[1][outside], want[1][id], want[1][class] = "public", "f1", "gold"
-	controllertest.WantEqual(t, "kubectl get floatingips -o wide",
-		want, printed(t.Context(), t, floatingIPs, namespace, 1))
+	expect.Equal(t, want, printed(t.Context(), t, floatingIPs, namespace, 1), "kubectl get floatingips -o wide")
 }

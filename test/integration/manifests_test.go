@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // controllerName is the name of the controller's Deployment, ServiceAccount and namespace in config.
@@ -234,7 +234,7 @@ func TestCRDsAreInstalledAndStayApart(t *testing.T) {
 	}
 	slices.Sort(want)
 	slices.Sort(got)
-	controllertest.WantEqual(t, "CRDs of config/crd that its kustomization.yaml lists", want, got)
+	expect.Equal(t, want, got, "CRDs of config/crd that its kustomization.yaml lists")
 }
 
 // TestOneApplyInstallsConfig fails when config has an object of a kind that it defines itself. kubectl looks up the kinds

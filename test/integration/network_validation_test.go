@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
@@ -219,7 +220,7 @@ func TestTwoMistakesAreNamedAtOnce(t *testing.T) {
 		fields = append(fields, found.Field)
 	}
 	want := []string{"spec.gateway", "spec.description", "spec.dnsServers[0]"}
-	controllertest.WantEqual(t, "fields", want, fields, cmpopts.SortSlices(strings.Compare))
+	expect.EqualWith(t, cmp.Options{cmpopts.SortSlices(strings.Compare)}, want, fields, "fields")
 }
 
 func TestUnknownFieldIsRefusedByName(t *testing.T) {
@@ -307,7 +308,7 @@ func TestSchemaDefaultsDHCPAndNoPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{"cidr": "192.168.0.0/16", "dhcp": true}
-	controllertest.WantEqual(t, "spec as stored", want, got.Object["spec"])
+	expect.Equal(t, want, got.Object["spec"], "spec as stored")
 }
 
 func TestNamesUpToTheLongestThatNeutronHoldsAreAccepted(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // networkPorts is the resource that the NetworkPort CRD serves.
@@ -133,7 +133,7 @@ func TestNetworkPortsThatAreAccepted(t *testing.T) {
 				t.Fatalf("want it accepted, got %v", err)
 			}
 			// The schema has no defaults: what is unset is Neutron's or the controller's to choose.
-			controllertest.WantEqual(t, "spec as stored", parseYAML(t, spec).Object, got.Object["spec"])
+			expect.Equal(t, parseYAML(t, spec).Object, got.Object["spec"], "spec as stored")
 		})
 	}
 }
@@ -236,7 +236,7 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 		row[node], row[mode] = nil, nil
 	}
 	want[2][node], want[2][mode] = "node1", "ovn"
-	controllertest.WantEqual(t, "kubectl get networkports", want, printed(t.Context(), t, networkPorts, namespace, 0))
+	expect.Equal(t, want, printed(t.Context(), t, networkPorts, namespace, 0), "kubectl get networkports")
 
 	const second, mac, id, plugged, floating = "Second Address", "MAC", "Port ID", "Attached", "Floating IP"
 	for _, row := range want {
@@ -246,8 +246,7 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 	want[0][second], want[0][mac], want[0][id] = nil, nil, nil
 	want[1][second], want[1][mac], want[1][id] = nil, "fa:16:3e:00:00:01", "5a1b"
 	want[2][second], want[2][mac], want[2][id] = "fd00::8/64", "fa:16:3e:00:00:02", "5a1c"
-	controllertest.WantEqual(t, "kubectl get networkports -o wide",
-		want, printed(t.Context(), t, networkPorts, namespace, 1))
+	expect.Equal(t, want, printed(t.Context(), t, networkPorts, namespace, 1), "kubectl get networkports -o wide")
 }
 
 func TestABindingNamesItsUser(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -83,7 +83,7 @@ func TestEveryToolStoresTheSameSpec(t *testing.T) {
 						want["dhcp"] = true
 					}
 					got := stored.Object["spec"].(map[string]any)
-					controllertest.WantEqual(t, "stored", want, got)
+					expect.Equal(t, want, got, "stored")
 				})
 			}
 		})

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // example is a Network that is Ready, as the API server holds it.
@@ -122,7 +122,7 @@ func TestConfig(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				controllertest.WantEqual(t, "configuration", c.want, got)
+				expect.Equal(t, c.want, got, "configuration")
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestDesired(t *testing.T) {
 		},
 		"spec": map[string]any{"config": "{}"},
 	}}
-	controllertest.WantEqual(t, "NetworkAttachmentDefinition", want, got)
+	expect.Equal(t, want, got, "NetworkAttachmentDefinition")
 	if !isDesired(got, "{}") {
 		t.Error("what is desired is not what is desired")
 	}
@@ -258,7 +258,7 @@ func TestRoutesOfOtherPlugins(t *testing.T) {
 			for _, r := range got.Plugins[0].IPAM.Routes {
 				routes = append(routes, cloudteamv1.HostRoute{Destination: r.Destination, NextHop: r.Gateway})
 			}
-			controllertest.WantEqual(t, "routes", c.want, routes)
+			expect.Equal(t, c.want, routes, "routes")
 		})
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var exampleKey = cache.NewObjectName("team", "example")
@@ -252,7 +253,7 @@ func (w *world) wantEvents(want ...string) (last string) {
 		words := strings.SplitN(last, " ", 3)
 		got = append(got, words[0]+" "+words[1])
 	}
-	controllertest.WantEqual(w.t, "Events", want, got)
+	expect.Equal(w.t, want, got, "Events")
 	return last
 }
 
@@ -336,7 +337,7 @@ func TestSync(t *testing.T) {
 			want.SetLabels(map[string]string{"theirs": "yes", LabelManagedBy: "network-controller"})
 			want.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/resourceName": "acme.com/nic"})
 			want.SetResourceVersion(w.attachment.GetResourceVersion())
-			controllertest.WantEqual(t, "it was put back", want, w.attachment)
+			expect.Equal(t, want, w.attachment, "it was put back")
 			w.wantAsked("recheck", "create", "patch")
 			w.wantEvents("Normal AttachmentCreated", "Normal AttachmentUpdated")
 		},

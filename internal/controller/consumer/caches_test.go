@@ -13,11 +13,11 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // newCaches makes caches that hold nothing.
@@ -158,7 +158,7 @@ func TestPodsThatUseNoNetworksAreNotIndexed(t *testing.T) {
 		names = append(names, pod.Name)
 	}
 	slices.Sort(names)
-	controllertest.WantEqual(t, "Pods of the Deployment", []string{"allocated", "declares", "gated"}, names)
+	expect.Equal(t, []string{"allocated", "declares", "gated"}, names, "Pods of the Deployment")
 }
 
 func TestDeploymentOf(t *testing.T) {
@@ -223,5 +223,5 @@ func TestGatedPodsAreThoseThatWaitForOurPorts(t *testing.T) {
 	for _, pod := range caches.Gated() {
 		got = append(got, pod.Name)
 	}
-	controllertest.WantEqual(t, "gated Pods", []string{"waits"}, got)
+	expect.Equal(t, []string{"waits"}, got, "gated Pods")
 }

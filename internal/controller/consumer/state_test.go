@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // portOf reads a port from its name and "going" or "mac". The last but one part of the name is the network's:
@@ -69,7 +69,7 @@ func TestServed(t *testing.T) {
 					}
 					got = append(got, port.Name)
 				}
-				controllertest.WantEqual(t, "ports", test.want, got)
+				expect.Equal(t, test.want, got, "ports")
 				// Caches return their objects in any order.
 				rand.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 			}

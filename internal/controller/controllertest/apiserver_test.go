@@ -16,6 +16,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var key = cache.NewObjectName("team", "example")
@@ -101,9 +102,9 @@ func TestPatches(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.want(want)
-				WantEqual(t, "the answer", want, got)
+				expect.Equal(t, want, got, "the answer")
 			}
-			WantEqual(t, "the object", want, get(t, s))
+			expect.Equal(t, want, get(t, s), "the object")
 		})
 	}
 }
@@ -120,7 +121,7 @@ func TestAStatusLosesWhatIsNoLongerApplied(t *testing.T) {
 	want := cloudteamv1.NetworkStatus{
 		ResourceStatus: cloudteamv1.ResourceStatus{ObservedGeneration: 8}, NetworkID: "theirs",
 	}
-	WantEqual(t, "status", want, get(t, s).Status)
+	expect.Equal(t, want, get(t, s).Status, "status")
 }
 
 func TestAnObjectGoesWithItsLastFinalizer(t *testing.T) {

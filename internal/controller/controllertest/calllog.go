@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -21,6 +22,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // Logged is the test's context with a logger whose lines belong to the test.
@@ -69,7 +71,7 @@ func Untouched(t *testing.T, caches ...cache.Indexer) (check func()) {
 	return func() {
 		t.Helper()
 		for i := range cached {
-			WantEqual(t, "an object of a cache was changed", before[i], cached[i])
+			expect.Equal(t, before[i], cached[i], "an object of a cache was changed")
 		}
 	}
 }
@@ -99,7 +101,7 @@ func (l *CallLog) Take() []string {
 // Want holds what was noted since the last Take or Want against the lines that it should be.
 func (l *CallLog) Want(t *testing.T, want ...string) {
 	t.Helper()
-	WantEqual(t, "what was asked", want, l.Take(), cmpopts.EquateEmpty())
+	expect.EqualWith(t, cmp.Options{cmpopts.EquateEmpty()}, want, l.Take(), "what was asked")
 }
 
 // Count counts the lines that begin with prefix.
@@ -147,5 +149,5 @@ func (e *Events) WantReasons(t *testing.T, want ...string) {
 		words := strings.SplitN(line, " ", 3)
 		reasons = append(reasons, words[0]+" "+words[1])
 	}
-	WantEqual(t, "Events", want, reasons, cmpopts.EquateEmpty())
+	expect.EqualWith(t, cmp.Options{cmpopts.EquateEmpty()}, want, reasons, "Events")
 }

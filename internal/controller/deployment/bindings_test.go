@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // usable gives a port the status of one that is in Neutron as declared.
@@ -197,9 +197,9 @@ func TestBindings(t *testing.T) {
 				release = append(release, b.port.Name+" of "+b.port.Status.BoundTo.Name)
 			}
 			_, remove := named(p)
-			controllertest.WantEqual(t, "bound", c.bind, bind)
-			controllertest.WantEqual(t, "released", c.release, release)
-			controllertest.WantEqual(t, "deleted", c.remove, remove)
+			expect.Equal(t, c.bind, bind, "bound")
+			expect.Equal(t, c.release, release, "released")
+			expect.Equal(t, c.remove, remove, "deleted")
 			if p.contested != c.contested {
 				t.Errorf("contested is %t", p.contested)
 			}

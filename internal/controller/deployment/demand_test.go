@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestDemand(t *testing.T) {
@@ -59,8 +59,7 @@ func TestADemandIsTheMostOfLate(t *testing.T) {
 			all = append(all, peak{d.want, now})
 			before := slices.Clone(d.peaks)
 			next := d.next(want, now, cooldown)
-			controllertest.WantEqual(t, "a demand was changed",
-				before, slices.Clone(d.peaks), cmp.AllowUnexported(peak{}))
+			expect.EqualWith(t, cmp.Options{cmp.AllowUnexported(peak{})}, before, slices.Clone(d.peaks), "a demand was changed")
 			d = next
 			most := want
 			for _, p := range all {

@@ -21,9 +21,9 @@ import (
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // declaring is a Deployment "web" in the namespace "team" as the API server holds it, with its defaults.
@@ -445,8 +445,8 @@ func TestPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			create, remove := named(newPlan(c.observed()))
-			controllertest.WantEqual(t, "created", c.create, create)
-			controllertest.WantEqual(t, "deleted", c.remove, remove)
+			expect.Equal(t, c.create, create, "created")
+			expect.Equal(t, c.remove, remove, "deleted")
 		})
 	}
 }
@@ -485,7 +485,7 @@ func TestACreatedPortIsTheDeployments(t *testing.T) {
 			NetworkName: "blue", NetworkNamespace: "other", Addresses: []string{"10.0.0.5"}, MAC: "fa:16:3e:00:00:01",
 		},
 	}
-	controllertest.WantEqual(t, "created", [][]*cloudteamv1.NetworkPort{{want}}, p.create)
+	expect.Equal(t, [][]*cloudteamv1.NetworkPort{{want}}, p.create, "created")
 }
 
 func TestAPlanIsBounded(t *testing.T) {
@@ -646,7 +646,7 @@ func TestVerdict(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			controllertest.WantEqual(t, "verdict", c.want, newPlan(c.observed()).say, cmp.AllowUnexported(verdict{}))
+			expect.EqualWith(t, cmp.Options{cmp.AllowUnexported(verdict{})}, c.want, newPlan(c.observed()).say, "verdict")
 		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestNextCondition(t *testing.T) {
@@ -73,7 +73,7 @@ func TestNextCondition(t *testing.T) {
 			if c.was != nil {
 				d.Status.Conditions = append(d.Status.Conditions, *c.was)
 			}
-			controllertest.WantEqual(t, "condition", c.want, nextCondition(d, c.say, now))
+			expect.Equal(t, c.want, nextCondition(d, c.say, now), "condition")
 		})
 	}
 }
@@ -128,7 +128,7 @@ func TestWhatIsToldOfWrites(t *testing.T) {
 			if known != c.known {
 				t.Errorf("known is %t, want %t", known, c.known)
 			}
-			controllertest.WantEqual(t, "verdict", c.say, say, cmp.AllowUnexported(verdict{}))
+			expect.EqualWith(t, cmp.Options{cmp.AllowUnexported(verdict{})}, c.say, say, "verdict")
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -63,7 +63,7 @@ func TestSlowStart(t *testing.T) {
 					batches = append(batches, n)
 					tried += n
 				}
-				controllertest.WantEqual(t, "batches", c.batches, batches)
+				expect.Equal(t, c.batches, batches, "batches")
 				if len(errs) != c.n {
 					t.Fatalf("%d answers for %d ports", len(errs), c.n)
 				}

@@ -21,6 +21,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // webKey is the Deployment's.
@@ -119,7 +120,7 @@ func (w *world) sync(want ...string) (again time.Duration, err error) {
 	result, err := w.c.sync(w.T.Context(), webKey)
 	asked := w.Calls.Take()
 	slices.Sort(asked)
-	controllertest.WantEqual(w.T, "asked of the API server", want, asked)
+	expect.Equal(w.T, want, asked, "asked of the API server")
 	if errors.Is(err, controller.ErrStale) { // the Loop requeues the key
 		return controller.StalePause, nil
 	}
@@ -212,7 +213,7 @@ func TestAConditionWhoseNumbersMoveIsWrittenNowAndThen(t *testing.T) {
 			"Warning PortsFailed 1 of 9 ports cannot be created; web-blue-0: CloudUnavailable: it says why",
 			"Normal Allocated All ports are Ready.",
 		}
-		controllertest.WantEqual(t, "Events", want, w.Events.Take())
+		expect.Equal(t, want, w.Events.Take(), "Events")
 	})
 }
 
@@ -273,7 +274,7 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 			inWorld(t, d, func(t *testing.T, w *world) {
 				w.Show(set)
 				w.Show(podOf(set, "green"))
-				controllertest.WantEqual(t, "keys", c.want, c.keys(w.c))
+				expect.Equal(t, c.want, c.keys(w.c), "keys")
 			})
 		})
 	}

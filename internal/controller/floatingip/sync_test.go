@@ -17,6 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var (
@@ -120,7 +121,7 @@ func (w *world) wantLeads(port string) string {
 func (w *world) wantNothing() {
 	w.T.Helper()
 	w.WantGone()
-	controllertest.WantEqual(w.T, "floating IPs", 0, len(w.Neutron.FloatingIPs()))
+	expect.Equal(w.T, 0, len(w.Neutron.FloatingIPs()), "floating IPs")
 }
 
 func (w *world) wantReady(reason, says string) {
@@ -393,7 +394,7 @@ func TestFloatingIPsExchangeTheirPorts(t *testing.T) {
 				_, of, _ := plan.ParseDescription(f.Description)
 				got[of.Object] = f.PortID
 			}
-			controllertest.WantEqual(t, "where they lead", want, got)
+			expect.Equal(t, want, got, "where they lead")
 		}
 		leads(map[string]string{"uid-web": "port-1", "uid-db": "port-2"})
 		for _, e := range []struct{ name, port string }{{"web", "web-1"}, {"db", "web-0"}} {

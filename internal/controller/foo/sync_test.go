@@ -16,6 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestAFooGetsItsDeployment(t *testing.T) {
@@ -44,7 +45,7 @@ func TestAFooGetsItsDeployment(t *testing.T) {
 		}
 		got := w.deployment("example-foo").DeepCopy()
 		got.UID, got.ResourceVersion, got.Generation = "", "", 0
-		controllertest.WantEqual(t, "Deployment", want, got)
+		expect.Equal(t, want, got, "Deployment")
 
 		w.makeAvailable("example-foo", 1)
 		w.mustSync()
@@ -218,7 +219,7 @@ func TestADeploymentOfSomebodyElseIsLeftAlone(t *testing.T) {
 				w.SyncFails()
 				w.WantCalls("write status")
 				w.WantEvents()
-				controllertest.WantEqual(t, "it was changed", before, w.deployment("example-foo"))
+				expect.Equal(t, before, w.deployment("example-foo"), "it was changed")
 				w.remove(before)
 				w.mustSync()
 				w.WantEvents("Normal Created", "Normal Synced")
@@ -241,7 +242,7 @@ func TestAFooThatIsMadeAnewWaitsForGarbageCollection(t *testing.T) {
 		w.WantCalls("write status")
 		w.WantEvents()
 		w.WantState("Ready=False Reconciling=True Terminating")
-		controllertest.WantEqual(t, "the old Deployment was changed", was, w.deployment("example-foo"))
+		expect.Equal(t, was, w.deployment("example-foo"), "the old Deployment was changed")
 		w.remove(was)
 		w.mustSync()
 		w.wantDeployments("example-foo=3")
@@ -730,7 +731,7 @@ func TestKeysOfADeployment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				controllertest.WantEqual(t, "keys", c.want, w.c.keysOf(c.deployment))
+				expect.Equal(t, c.want, w.c.keysOf(c.deployment), "keys")
 			}, example(), other, elsewhere)
 		})
 	}

@@ -20,6 +20,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var (
@@ -131,7 +132,7 @@ func (w *world) wantDeployments(want string) {
 		got = append(got, fmt.Sprintf("%s=%d", d.Name, replicasOf(&d)))
 	}
 	slices.Sort(got)
-	controllertest.WantEqual(w.T, "Deployments", want, strings.Join(got, " "))
+	expect.Equal(w.T, want, strings.Join(got, " "), "Deployments")
 }
 
 // serve makes an API server of the clientsets. It writes down what it is asked as "create example-foo", "get foo" and

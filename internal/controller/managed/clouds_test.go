@@ -16,6 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // playedClouds are clouds to which Secrets lead.
@@ -219,7 +220,7 @@ func TestWhatAGoneObjectLeftInACloudIsRemovedWhenThatIsBack(t *testing.T) {
 		clouds.set(mine, nil, managed.ErrNotYet)
 		w.DeleteByForce()
 		controllertest.Settle(time.Second)
-		controllertest.WantEqual(t, "clouds in use", map[managed.CloudRef]bool{mine: true}, w.c.CloudsInUse())
+		expect.Equal(t, map[managed.CloudRef]bool{mine: true}, w.c.CloudsInUse(), "clouds in use")
 		clouds.set(mine, first, nil)
 		w.c.EnqueueIn(mine)
 		controllertest.Settle(time.Second)

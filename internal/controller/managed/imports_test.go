@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
@@ -14,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const legacyID = "net-legacy"
@@ -56,8 +58,7 @@ func (w *world) put(n plan.ObservedNetwork) plan.ObservedNetwork {
 
 func (w *world) wantUnchanged(want ...plan.ObservedNetwork) {
 	w.T.Helper()
-	controllertest.WantEqual(w.T, "what is in Neutron",
-		want, w.Neutron.Has(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty())
+	expect.EqualWith(w.T, cmp.Options{cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty()}, want, w.Neutron.Has(), "what is in Neutron")
 }
 
 func TestAnImportIsTakenOverUnderItsOwnNames(t *testing.T) {

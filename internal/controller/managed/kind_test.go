@@ -6,14 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
@@ -26,7 +27,7 @@ func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
 		for range 2 {
 			w.MustSync()
 			w.WantState("Ready=False Reconciling=True InUse")
-			controllertest.WantEqual(t, "message", "Pod a, Pod b", w.Ready().Message)
+			expect.Equal(t, "Pod a, Pod b", w.Ready().Message, "message")
 		}
 		w.Calls.Want(t, "write status")
 		users = users[1:]
@@ -120,7 +121,7 @@ func TestADeclarationThatWaits(t *testing.T) {
 					w.MustSync()
 					w.MustSync()
 					w.WantState(c.wantState)
-					controllertest.WantEqual(t, "message", "Network a is not Ready", w.Ready().Message)
+					expect.Equal(t, "Network a is not Ready", w.Ready().Message, "message")
 					w.Calls.Want(t, "write status")
 					w.Events.WantReasons(t, c.wantEvent...)
 				}
@@ -139,7 +140,7 @@ func TestADeclarationThatWaits(t *testing.T) {
 				w.c.Kind().Declare = waits
 				wantWaiting()
 				ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-				controllertest.WantEqual(t, "status", made, w.status(), ignore)
+				expect.EqualWith(t, cmp.Options{ignore}, made, w.status(), "status")
 				// And goes when the object does, without a wait.
 				w.DeleteAndSync()
 				w.WantGone()

@@ -8,10 +8,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // pause writes the annotation, or takes it off where the value is empty.
@@ -114,7 +114,7 @@ func TestWhatAnObjectAsideHadIsLeftWhenItsFinalizerIsForcedOff(t *testing.T) {
 				w.MustSync()
 				wantNetworks(t, w.Neutron, 1)
 				// Who looks for orphans is told that it is looked after.
-				controllertest.WantEqual(t, "remembered", []types.UID{types.UID(ownerOfExample.Object)}, w.c.Remembered())
+				expect.Equal(t, []types.UID{types.UID(ownerOfExample.Object)}, w.c.Remembered(), "remembered")
 			}, example())
 		})
 	}

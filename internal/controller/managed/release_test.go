@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,6 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestACacheThatStillHoldsWhatWasLetGoIsNotActedOn(t *testing.T) {
@@ -69,7 +71,7 @@ func TestNoFinalizerOfACrowdedObjectIsTakenOff(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		finalizers := func(want ...string) {
 			t.Helper()
-			controllertest.WantEqual(t, "finalizers", want, w.Get().Finalizers)
+			expect.Equal(t, want, w.Get().Finalizers, "finalizers")
 		}
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True InvalidSpec")
@@ -135,7 +137,7 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 		w.WantState("Ready=False Reconciling=True InUse")
 		const want = "delete network: in use by port p1 (compute:nova, device 9a), port p2 (interface of router r1). " +
 			"Retrying with backoff. Remove what uses it."
-		controllertest.WantEqual(t, "message", want, w.Ready().Message)
+		expect.Equal(t, want, w.Ready().Message, "message")
 		w.Events.Want(t, "Warning InUse "+want)
 
 		w.SyncFails()
@@ -300,7 +302,7 @@ func TestAnObjectIsRememberedUntilItsResourcesAreGone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		remembered := func(uids ...types.UID) {
 			t.Helper()
-			controllertest.WantEqual(t, "remembered", uids, w.c.Remembered(), cmpopts.EquateEmpty())
+			expect.EqualWith(t, cmp.Options{cmpopts.EquateEmpty()}, uids, w.c.Remembered(), "remembered")
 		}
 		remembered()
 		w.MustSync()

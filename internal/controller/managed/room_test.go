@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // roomWorld is a Room of which a test sees who is requeued.
@@ -373,7 +373,7 @@ func TestWhatIsDoneThoughDriftIsLeft(t *testing.T) {
 		left = append(left, d.Field)
 	}
 	want := []string{"of the one that goes", "the router", "a duplicate", plan.FieldDeletionPolicy}
-	controllertest.WantEqual(t, "what is done", want, done)
+	expect.Equal(t, want, done, "what is done")
 	want = []string{"of the one that stays", "the subnet", "an address", "name", "routes"}
-	controllertest.WantEqual(t, "what is left", want, left)
+	expect.Equal(t, want, left, "what is left")
 }

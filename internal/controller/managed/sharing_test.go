@@ -9,6 +9,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // wantSharedWith holds with whom the one network in Neutron is shared.
@@ -153,7 +154,7 @@ func TestSharesOfOthersAreReportedWhereDriftIs(t *testing.T) {
 		w.WantState("Ready=True DriftDetected")
 		w.wantSharedWith("b", "c")
 		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"a"`, Actual: `"b", "c"`}}
-		controllertest.WantEqual(t, "status.drift", want, w.status().Drift)
+		expect.Equal(t, want, w.status().Drift, "status.drift")
 		w.EditAndSync(sharedWith("a", "b"))
 		w.wantSharedWith("a", "b")
 		w.WantState("Ready=True Available")
@@ -168,7 +169,7 @@ func TestTheSharesOfAnObservedNetworkAreCompared(t *testing.T) {
 		w.MustSync()
 		w.WantState("Ready=True DriftDetected")
 		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"b", "c"`, Actual: `"a"`}}
-		controllertest.WantEqual(t, "status.drift", want, w.status().Drift)
+		expect.Equal(t, want, w.status().Drift, "status.drift")
 		w.wantSharedWith("a")
 	}, importing(func(s *cloudteamv1.NetworkSpec) {
 		s.ManagementPolicy, s.SharedWith = cloudteamv1.ManagementPolicyObserve, []string{"b", "c"}

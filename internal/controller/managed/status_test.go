@@ -17,6 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestStateOfAnError(t *testing.T) {
@@ -196,8 +197,8 @@ func TestTheStatusAfterASync(t *testing.T) {
 					t.Errorf("conditions %+v, want one of generation 4", got.Conditions)
 				}
 				got.Conditions = nil
-				controllertest.WantEqual(t, "status", c.want, got)
-				controllertest.WantEqual(t, "the object was changed", before, obj)
+				expect.Equal(t, c.want, got, "status")
+				expect.Equal(t, before, obj, "the object was changed")
 			})
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
@@ -44,7 +45,7 @@ func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 			Class: &cloudteamv1.AppliedClass{Name: "open"},
 		}
 		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-		controllertest.WantEqual(t, "status", want, w.status(), ignore)
+		expect.EqualWith(t, cmp.Options{ignore}, want, w.status(), "status")
 
 		before := w.Get()
 		for range 3 {
@@ -152,10 +153,10 @@ func TestTheFinalizersOfOthersAreTheirs(t *testing.T) {
 		}
 		meanwhile(func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"a.test/first", "b.test/second"} })
 		want := []string{"a.test/first", "b.test/second", cloudteamv1.Finalizer}
-		controllertest.WantEqual(t, "finalizers where others were put on", want, w.Get().Finalizers)
+		expect.Equal(t, want, w.Get().Finalizers, "finalizers where others were put on")
 		w.Delete()
 		meanwhile(func(obj *cloudteamv1.Network) { obj.Finalizers = obj.Finalizers[1:] })
-		controllertest.WantEqual(t, "finalizers where others were taken off", want[1:2], w.Get().Finalizers)
+		expect.Equal(t, want[1:2], w.Get().Finalizers, "finalizers where others were taken off")
 	}, example())
 }
 
@@ -214,7 +215,7 @@ func TestDriftPolicy(t *testing.T) {
 				for _, d := range w.status().Drift {
 					fields = append(fields, d.Field)
 				}
-				controllertest.WantEqual(t, "fields in status.drift", c.wantFields, fields)
+				expect.Equal(t, c.wantFields, fields, "fields in status.drift")
 			}, obj)
 		})
 	}
@@ -760,8 +761,7 @@ func TestAnOldListReplacesNoRouter(t *testing.T) {
 		w.Neutron.Audit(t)
 		before := w.Neutron.Everything()
 		w.MustSync()
-		controllertest.WantEqual(t, "Neutron",
-			before, w.Neutron.Everything(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}))
+		expect.EqualWith(t, cmp.Options{cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})}, before, w.Neutron.Everything(), "Neutron")
 		w.WantState("Ready=True Available")
 	}, obj)
 }

@@ -24,6 +24,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/policy"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // world is the controller between an API server that is played and a source of MultiNetworkPolicies.
@@ -138,7 +139,7 @@ func (w *world) wantGroups(want ...string) (all map[string]*cloudteamv1.Security
 		names, all[short] = append(names, short), &g
 	}
 	slices.Sort(names)
-	controllertest.WantEqual(w.T, "SecurityGroups", want, names)
+	expect.Equal(w.T, want, names, "SecurityGroups")
 	return all
 }
 

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // filled is a Ready Network whose subnets have so many addresses in use of so many, by CIDR; nothing is counted of those
@@ -140,7 +140,7 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 					got[i].LastTransitionTime = metav1.Time{}
 				}
 			}
-			controllertest.WantEqual(t, "conditions", want, got)
+			expect.Equal(t, want, got, "conditions")
 		})
 	}
 }
@@ -216,7 +216,7 @@ func TestWhichCountsAreWorthAWrite(t *testing.T) {
 			if got := tenth.negligible(was, is); got != c.negligible {
 				t.Errorf("negligible: %t, want %t", got, c.negligible)
 			}
-			controllertest.WantEqual(t, "the object was changed", untouched, is)
+			expect.Equal(t, untouched, is, "the object was changed")
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const (
@@ -117,7 +118,7 @@ func TestResolve(t *testing.T) {
 			if err != nil {
 				says = strings.Split(err.Error(), "\n")
 			}
-			controllertest.WantEqual(t, "it says", tc.says, says)
+			expect.Equal(t, tc.says, says, "it says")
 			d := declared.(declaration)
 			policy, router := "", ""
 			if d.QoSPolicy != nil {
@@ -145,7 +146,7 @@ func TestResolve(t *testing.T) {
 					t.Errorf("what was declared is written to: %+v", from)
 				}
 			}
-			controllertest.WantEqual(t, "pools", tc.pools, pools)
+			expect.Equal(t, tc.pools, pools, "pools")
 		})
 	}
 }
@@ -262,7 +263,7 @@ func TestASubnetWhosePoolIsNoLongerKnownIsKept(t *testing.T) {
 			!strings.Contains(ready.Message, "p1") {
 			t.Errorf("condition Ready is %+v, want False for what is not known", ready)
 		}
-		controllertest.WantEqual(t, "status.subnets", was.Subnets[:2], is.Subnets)
+		expect.Equal(t, was.Subnets[:2], is.Subnets, "status.subnets")
 		subnets := w.Neutron.Has()[0].Subnets
 		if len(subnets) != 2 || len(subnets[1].DNSServers) != 1 {
 			t.Errorf("Neutron has the subnets %+v", subnets)
@@ -271,7 +272,7 @@ func TestASubnetWhosePoolIsNoLongerKnownIsKept(t *testing.T) {
 		// Of another length it would have to be made anew, which is not done before it is known of which pool.
 		longer := func(s *cloudteamv1.NetworkSpec) { s.AdditionalSubnets[0].PrefixLength = new(int32(72)) }
 		is = edit(longer)
-		controllertest.WantEqual(t, "status.subnets", was.Subnets[:2], is.Subnets)
+		expect.Equal(t, was.Subnets[:2], is.Subnets, "status.subnets")
 		w.Neutron.Missed = nil
 		controllertest.Settle(time.Minute)
 		is = edit(func(s *cloudteamv1.NetworkSpec) { s.Description = "known again" })

@@ -4,10 +4,10 @@ import (
 	"net/netip"
 	"testing"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func observedSubnet(id, cidr, gateway string, owner plan.Owner) plan.ObservedSubnet {
@@ -101,7 +101,7 @@ func TestShow(t *testing.T) {
 			show(obj, c.declared, specOwner, c.observed)
 			// What all kinds have is not the kind's to show.
 			c.want.ResourceStatus = known.ResourceStatus
-			controllertest.WantEqual(t, "status", c.want, obj.Status)
+			expect.Equal(t, c.want, obj.Status, "status")
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // world is a controller that runs, with the informers of both kinds, between an API server and a cloud that are played.
@@ -67,7 +68,7 @@ func (w *world) wantWaiting(message string) {
 	if ready.Status != metav1.ConditionFalse || ready.Reason != cloudteamv1.ReasonInUse {
 		w.T.Errorf("condition Ready is %+v, want False for InUse", ready)
 	}
-	controllertest.WantEqual(w.T, "message", message, ready.Message)
+	expect.Equal(w.T, message, ready.Message, "message")
 	w.Calls.Want(w.T, "write status")
 	w.Events.WantReasons(w.T)
 }

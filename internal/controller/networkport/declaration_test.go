@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var owner = plan.Owner{Cluster: "c1", Object: "uid-1"}
@@ -205,7 +205,7 @@ func TestDeclare(t *testing.T) {
 				t.Fatal(err)
 			}
 			compare := cmpopts.EquateComparable(netip.Addr{})
-			controllertest.WantEqual(t, "spec", *c.want, got.(declaration).PortSpec, compare)
+			expect.EqualWith(t, cmp.Options{compare}, *c.want, got.(declaration).PortSpec, "spec")
 		})
 	}
 }
@@ -278,12 +278,12 @@ func TestShow(t *testing.T) {
 				port.DeletionTimestamp = new(metav1.Now())
 			}
 			show(port, c.declared, c.observed)
-			controllertest.WantEqual(t, "status", c.want, port.Status)
+			expect.Equal(t, c.want, port.Status, "status")
 		})
 	}
 	port := example()
 	port.Status = bound(shown)
-	controllertest.WantEqual(t, "what is written", shown, statusToWrite(port))
+	expect.Equal(t, shown, statusToWrite(port), "what is written")
 	if got := inUse(port); !strings.Contains(got, `In use by Pod "web-x".`) {
 		t.Errorf("in use: %q", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // reachable is the example with a floating IP.
@@ -249,7 +250,7 @@ func TestWhoMayHaveAFloatingIP(t *testing.T) {
 	says := func(w *world, part string) {
 		w.T.Helper()
 		w.WantMessage(part)
-		controllertest.WantEqual(w.T, "floating IPs", 0, len(w.Neutron.FloatingIPs()))
+		expect.Equal(w.T, 0, len(w.Neutron.FloatingIPs()), "floating IPs")
 	}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.WantState("Ready=False Stalled=True ForbiddenByClass")

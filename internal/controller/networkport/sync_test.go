@@ -18,14 +18,15 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Calls.Want(t, "write finalizers", "list", "apply create port", "write status")
-		controllertest.WantEqual(t, "Events", []string{"Normal Created Created port port-1"}, w.Events.Take())
+		expect.Equal(t, []string{"Normal Created Created port port-1"}, w.Events.Take(), "Events")
 		w.WantState("Ready=True Available")
-		controllertest.WantEqual(t, "finalizers", []string{cloudteamv1.PortFinalizer}, w.Get().Finalizers)
+		expect.Equal(t, []string{cloudteamv1.PortFinalizer}, w.Get().Finalizers, "finalizers")
 		made := w.Neutron.Ports()[0]
 		want := cloudteamv1.NetworkPortStatus{
 			ResourceStatus: cloudteamv1.ResourceStatus{
@@ -39,7 +40,7 @@ func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 			SecurityGroupIDs: []string{"sg-default"},
 		}
 		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-		controllertest.WantEqual(t, "status", want, w.Get().Status, ignore)
+		expect.EqualWith(t, cmp.Options{ignore}, want, w.Get().Status, "status")
 
 		before := w.Get()
 		for range 3 {
@@ -150,7 +151,7 @@ func TestABoundPortIsNotDeletedForAnother(t *testing.T) {
 				c.other(w)
 				w.WantState(c.while)
 				ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-				controllertest.WantEqual(t, "status", was, w.Get().Status, ignore)
+				expect.EqualWith(t, cmp.Options{ignore}, was, w.Get().Status, "status")
 				w.wantPorts("port-1")
 				w.Quiet()
 				controllertest.Settle(time.Hour)
@@ -275,7 +276,7 @@ func TestDeletionWaitsWhileThePortIsBound(t *testing.T) {
 		controllertest.Settle(time.Hour)
 		w.Calls.Want(t)
 		w.wantPorts("port-1")
-		controllertest.WantEqual(t, "boundTo", pod, w.Get().Status.BoundTo)
+		expect.Equal(t, pod, w.Get().Status.BoundTo, "boundTo")
 
 		w.bind(nil)
 		w.Calls.Want(t, "apply delete port", "write finalizers")
@@ -306,8 +307,7 @@ func TestABindingIsNeitherWrittenNorLost(t *testing.T) {
 		if !bound {
 			t.Fatal("no status was written")
 		}
-		controllertest.WantEqual(t, "boundTo after a status of an unbound port was written",
-			pod, w.Get().Status.BoundTo)
+		expect.Equal(t, pod, w.Get().Status.BoundTo, "boundTo after a status of an unbound port was written")
 
 		// And it goes while another is.
 		w.API.Refuse(nil)
@@ -350,7 +350,7 @@ func TestABoundPortThatIsDeletedByHandComesBackAsItWas(t *testing.T) {
 				w.WantState("Ready=True Available")
 				got := w.Get().Status
 				ignore := cmpopts.IgnoreFields(cloudteamv1.NetworkPortStatus{}, "PortID", "Conditions")
-				controllertest.WantEqual(t, "status", was, got, ignore)
+				expect.EqualWith(t, cmp.Options{ignore}, was, got, "status")
 				w.wantPorts(got.PortID)
 			}, exampleNetwork(), example())
 		})
@@ -424,12 +424,11 @@ func TestWhatIsDeclaredIsMade(t *testing.T) {
 			SecurityGroups: []string{"a", "b"}, PortOptions: plan.PortOptions{PortSecurity: new(true)},
 		}
 		compare := cmpopts.EquateComparable(netip.Addr{})
-		controllertest.WantEqual(t, "port", want, w.Neutron.Ports()[0].PortAttributes, compare)
+		expect.EqualWith(t, cmp.Options{compare}, want, w.Neutron.Ports()[0].PortAttributes, "port")
 		w.Quiet()
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"c"} })
 		w.Calls.Want(t, "apply update port", "write status")
-		controllertest.WantEqual(t, "Events",
-			[]string{"Normal Updated Updated port: securityGroups a, b → c"}, w.Events.Take())
+		expect.Equal(t, []string{"Normal Updated Updated port: securityGroups a, b → c"}, w.Events.Take(), "Events")
 	}, exampleNetwork(), of(example(), func(p *cloudteamv1.NetworkPort) {
 		p.Spec.Addresses, p.Spec.MAC = []string{"192.168.0.9", "192.168.0.8"}, "FA:16:3E:AA:00:01"
 		p.Spec.SecurityGroups = []string{"b", "a"}
@@ -446,14 +445,14 @@ func TestOptionsAreTakenBack(t *testing.T) {
 		w.WantState("Ready=True Available")
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.QoSPolicy, p.Spec.DNSName = "silver", "" })
 		want := plan.PortOptions{PortSecurity: new(true), QoSPolicy: new("silver")}
-		controllertest.WantEqual(t, "options", want, w.Neutron.Ports()[0].PortOptions)
+		expect.Equal(t, want, w.Neutron.Ports()[0].PortOptions, "options")
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.QoSPolicy = "" })
 		// What nobody declares is others' from now on.
 		w.Neutron.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.DNSName = new("theirs") })
 		w.audit()
 		w.WantState("Ready=True Available")
 		want = plan.PortOptions{PortSecurity: new(true), DNSName: new("theirs")}
-		controllertest.WantEqual(t, "options", want, w.Neutron.Ports()[0].PortOptions)
+		expect.Equal(t, want, w.Neutron.Ports()[0].PortOptions, "options")
 	}, exampleNetwork(), options())
 }
 
@@ -527,7 +526,7 @@ func TestANetworkThatGoesIsWaitedForByWhatIsThere(t *testing.T) {
 		w.WantMessage("does not exist")
 		w.Calls.Want(t, "write status")
 		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-		controllertest.WantEqual(t, "status", was, w.Get().Status, ignore)
+		expect.EqualWith(t, cmp.Options{ignore}, was, w.Get().Status, "status")
 		w.wantPorts("port-1")
 	}, exampleNetwork(), example())
 }
@@ -551,7 +550,7 @@ func TestAPortThatADeviceUsesIsNotDeletedWithItsObject(t *testing.T) {
 				w.WantState("Ready=False Reconciling=True InUse")
 				const want = "port port-1 is in use by compute:nova, device vm-1. Retrying with backoff. " +
 					"Detach the port from that device."
-				controllertest.WantEqual(t, "message", want, w.Ready().Message)
+				expect.Equal(t, want, w.Ready().Message, "message")
 				w.Events.WantReasons(t, "Warning InUse")
 				w.plug("")
 				w.audit()

@@ -12,6 +12,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
@@ -69,7 +70,7 @@ func TestOnlyAPortInNeutronLeavesAnAddress(t *testing.T) {
 		t.Errorf("a port without one in Neutron wakes %v", woken)
 	}
 	goes.Status.PortID = "port-of-other"
-	controllertest.WantEqual(t, "woken", []cache.ObjectName{portKey}, exhaustedWith(waiting)(goes))
+	expect.Equal(t, []cache.ObjectName{portKey}, exhaustedWith(waiting)(goes), "woken")
 }
 
 // A port that failed waits for its next attempt. What its Network becomes meanwhile is what it may have failed for.

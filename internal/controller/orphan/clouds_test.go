@@ -8,6 +8,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // join has the controller look after another cloud of the operator's, with a network for each UID.
@@ -96,11 +97,11 @@ func TestACloudThatIsClosedAndOpenedBeginsAnew(t *testing.T) {
 		others = []Other{{Inventory: small}}
 		w.auditAll(small)
 		w.auditAll(small)
-		controllertest.WantEqual(t, "networks before the grace period is over", 1, len(small.Has()))
+		expect.Equal(t, 1, len(small.Has()), "networks before the grace period is over")
 		for range int(grace / interval) {
 			w.auditAll(small)
 		}
-		controllertest.WantEqual(t, "networks afterwards", 0, len(small.Has()))
+		expect.Equal(t, 0, len(small.Has()), "networks afterwards")
 	})
 }
 
@@ -147,8 +148,7 @@ func TestMarkersInATenantsCloudHaltOnlyTheTenantsCleanup(t *testing.T) {
 		w.auditAll(hostile, class, quiet)
 		w.want(own[:19]...)
 		got := []int{len(class.Has()), len(quiet.Has()), len(hostile.Has())}
-		controllertest.WantEqual(t, "networks in the class's, the quiet and the hostile cloud",
-			[]int{0, 0, forged}, got)
+		expect.Equal(t, []int{0, 0, forged}, got, "networks in the class's, the quiet and the hostile cloud")
 		w.wantStates("waiting=0 due=0 withheld=100 blocked=0")
 		w.wantLines(4) // three removals and the halt
 		w.auditAll(hostile, class, quiet)

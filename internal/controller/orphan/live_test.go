@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const clusterUID = "c1"
@@ -93,14 +93,14 @@ func TestLiveIsEveryPageOfBothKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	controllertest.WantEqual(t, "what exists", []string{"a", "b", "c", "d", "p"}, slices.Sorted(maps.Keys(got)))
+	expect.Equal(t, []string{"a", "b", "c", "d", "p"}, slices.Sorted(maps.Keys(got)), "what exists")
 	const group = "/apis/cloudteam.ztgame.com/v1/"
 	// No resourceVersion: any would let the API server answer from a cache that is behind.
 	want := []string{
 		"/api/v1/namespaces/kube-system?", group + "networks?limit=16", group + "networks?continue=1&limit=16",
 		group + "networks?continue=2&limit=16", group + "networkports?limit=16",
 	}
-	controllertest.WantEqual(t, "requests", want, p.asked)
+	expect.Equal(t, want, p.asked, "requests")
 }
 
 // TestLiveReadsFewObjectsAtOnce: how large an object is, its tenant chooses.

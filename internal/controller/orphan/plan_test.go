@@ -10,10 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -121,8 +121,8 @@ func TestAListNotesWhoIsMissing(t *testing.T) {
 				b.notes["a"] = c.was
 			}
 			due := take(&b, c.owners, at(c.audited), at(c.now), c.exists, rules)
-			controllertest.WantEqual(t, "note", c.wantNote, b.notes["a"], cmp.AllowUnexported(note{}))
-			controllertest.WantEqual(t, "due", c.wantDue, due)
+			expect.EqualWith(t, cmp.Options{cmp.AllowUnexported(note{})}, c.wantNote, b.notes["a"], "note")
+			expect.Equal(t, c.wantDue, due, "due")
 		})
 	}
 }
@@ -130,8 +130,8 @@ func TestAListNotesWhoIsMissing(t *testing.T) {
 func TestAnUpdateTellsWhoComesAndWhoIsBack(t *testing.T) {
 	b := book{owners: networkOf("a", "b", "c", "d"), notes: map[string]*note{"b": {}, "c": {}, "gone": {}}}
 	came, back := b.update(func(uid string) bool { return uid == "c" }, at(0))
-	controllertest.WantEqual(t, "came", []string{"a", "d"}, came)
-	controllertest.WantEqual(t, "back", []string{"c"}, back)
+	expect.Equal(t, []string{"a", "d"}, came, "came")
+	expect.Equal(t, []string{"c"}, back, "back")
 }
 
 func TestOneListIsNeverEnough(t *testing.T) {
@@ -213,7 +213,7 @@ func TestJudgeKeepsToTheShare(t *testing.T) {
 			}
 			v := judge([]*book{b}, due, c.live, Rules{MaxShare: c.share})
 			got := lists{uidsOf(v.exist), uidsOf(v.remove), uidsOf(v.withheld)}
-			controllertest.WantEqual(t, "verdict", c.want, got, cmp.AllowUnexported(lists{}))
+			expect.EqualWith(t, cmp.Options{cmp.AllowUnexported(lists{})}, c.want, got, "verdict")
 		})
 	}
 }
@@ -231,7 +231,7 @@ func TestWhatIsWithheldInAnotherCloudCounts(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			v := judge([]*book{small, b}, []candidate{{b, "a"}}, c.live, Rules{MaxShare: 0.5})
 			got := lists{uidsOf(v.exist), uidsOf(v.remove), uidsOf(v.withheld)}
-			controllertest.WantEqual(t, "verdict", c.want, got, cmp.AllowUnexported(lists{}))
+			expect.EqualWith(t, cmp.Options{cmp.AllowUnexported(lists{})}, c.want, got, "verdict")
 		})
 	}
 }
@@ -321,8 +321,8 @@ func TestEachTenantIsJudgedApart(t *testing.T) {
 				return n
 			}
 			v := judge(books, due, live, Rules{MaxShare: c.share})
-			controllertest.WantEqual(t, "removed of each tenant", c.remove, count(v.remove))
-			controllertest.WantEqual(t, "withheld of each tenant", c.withheld, count(v.withheld))
+			expect.Equal(t, c.remove, count(v.remove), "removed of each tenant")
+			expect.Equal(t, c.withheld, count(v.withheld), "withheld of each tenant")
 		})
 	}
 }
@@ -332,7 +332,7 @@ func TestTheOperatorsOrphansGoFirst(t *testing.T) {
 	team := &book{tenant: "team", owners: portOf(networkOf(), "p"), notes: map[string]*note{"p": {}}}
 	own := &book{owners: networkOf("n"), notes: map[string]*note{"n": {}}}
 	v := judge([]*book{team, own}, []candidate{{team, "p"}, {own, "n"}}, nil, Rules{MaxShare: 1})
-	controllertest.WantEqual(t, "removed", []string{"n", "p"}, uidsOf(v.remove))
+	expect.Equal(t, []string{"n", "p"}, uidsOf(v.remove), "removed")
 }
 
 // TestPropertyOnlyOrphansGo plays a fleet through random audits, in which objects come and go, caches are wrong, lists

@@ -21,6 +21,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // auditKey is the only key.
@@ -138,7 +139,7 @@ func (w *world) wantPorts(want ...string) {
 	for _, f := range w.Neutron.FloatingIPs() {
 		got = append(got, f.ID)
 	}
-	controllertest.WantEqual(w.T, "ports and floating IPs in Neutron", want, got)
+	expect.Equal(w.T, want, got, "ports and floating IPs in Neutron")
 }
 
 // create has the API server, and soon the cache, hold a Network.
@@ -199,7 +200,7 @@ func (w *world) want(uids ...string) {
 	for _, n := range w.Neutron.Has() {
 		got = append(got, n.ID)
 	}
-	controllertest.WantEqual(w.T, "networks in Neutron", want, got)
+	expect.Equal(w.T, want, got, "networks in Neutron")
 }
 
 // wantStates holds the metric against "waiting=1 due=0 withheld=0 blocked=0".
@@ -209,7 +210,7 @@ func (w *world) wantStates(want string) {
 	for _, state := range []string{stateWaiting, stateDue, stateWithheld, stateBlocked} {
 		got += fmt.Sprintf(" %s=%g", state, metrictest.Value(w.T, "network_controller_orphans", state))
 	}
-	controllertest.WantEqual(w.T, "states", " "+want, got)
+	expect.Equal(w.T, " "+want, got, "states")
 }
 
 const grace = 5 * time.Minute

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestAnnotationsFor(t *testing.T) {
@@ -75,8 +75,8 @@ func TestAnnotationsFor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			controllertest.WantEqual(t, "declared", test.declared, declared)
-			controllertest.WantEqual(t, "allocations", test.allocations, allocations)
+			expect.Equal(t, test.declared, declared, "declared")
+			expect.Equal(t, test.allocations, allocations, "allocations")
 			// What is read back asks for the same ports, so that a Pod that is looked at again is told nothing new.
 			again, err := selection.Parse(declared, "team")
 			if err != nil {

@@ -17,6 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // theirGate is somebody else's scheduling gate.
@@ -53,8 +54,8 @@ func TestAPodWithoutADeployment(t *testing.T) {
 				Name: "team/net", Interface: "eth1", IPs: []string{"192.168.0.2/16"}, MAC: "fa:16:3e:00:00:01",
 				Gateway: []string{"192.168.0.1"}, MTU: 1450, PortID: "port-1", Port: name,
 			}}
-			controllertest.WantEqual(t, "allocations", want, w.allocated("a", 1))
-			controllertest.WantEqual(t, "gates", []corev1.PodSchedulingGate{theirGate}, pod.Spec.SchedulingGates)
+			expect.Equal(t, want, w.allocated("a", 1), "allocations")
+			expect.Equal(t, []corev1.PodSchedulingGate{theirGate}, pod.Spec.SchedulingGates, "gates")
 			const text = `[{"name":"net","namespace":"team","interface":"eth1","ips":["192.168.0.2/16"],` +
 				`"mac":"fa:16:3e:00:00:01","bandwidth":{"a":1}}]`
 			if got := pod.Annotations[selection.Annotation]; got != text {
@@ -177,9 +178,9 @@ func TestWhatAPodDeclares(t *testing.T) {
 				pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, theirGate)
 			})
 			w.WantCalls("patch pods a")
-			controllertest.WantEqual(t, "gates", []corev1.PodSchedulingGate{theirGate}, only.Spec.SchedulingGates)
+			expect.Equal(t, []corev1.PodSchedulingGate{theirGate}, only.Spec.SchedulingGates, "gates")
 			want := map[string]string{selection.Annotation: `[{"name":"theirs","ips":["10.0.0.1"]}]`}
-			controllertest.WantEqual(t, "annotations", want, only.Annotations)
+			expect.Equal(t, want, only.Annotations, "annotations")
 			both := w.pod("b", `[{"name":"theirs","ips":["10.0.0.1/24"]},{"name":"net"}]`)
 			w.allocated("b", 1)
 			const text = `[{"name":"theirs","namespace":"team","ips":["10.0.0.1/24"]},` +
@@ -304,7 +305,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			was := w.allocated("b", 1)
 			w.waits("c")
 			w.end("b")
-			controllertest.WantEqual(t, "allocations", was, w.allocated("c", 1))
+			expect.Equal(t, was, w.allocated("c", 1), "allocations")
 			// One that comes back under its name is another.
 			w.pod("b", "net", ofWeb)
 			w.waits("b")
@@ -417,7 +418,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.pod("b", "net", ofWeb)
 			forget := func(pod *corev1.Pod) { delete(pod.Annotations, cloudteamv1.AnnotationAllocations) }
 			w.edit("a", forget)
-			controllertest.WantEqual(t, "annotations", before, w.get("a").Annotations)
+			expect.Equal(t, before, w.get("a").Annotations, "annotations")
 			// A port that is being deleted stays as long as its Pod.
 			w.remove("web-net-0", true)
 			w.edit("a", forget)
@@ -530,7 +531,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.says("a", "False PortsFailed", "is gone")
 			w.rests()
 			w.wantBindings(map[string]string{"web-net-1": ""})
-			controllertest.WantEqual(t, "annotations", before, w.get("a").Annotations)
+			expect.Equal(t, before, w.get("a").Annotations, "annotations")
 		},
 		"a port that is being deleted is let go by a Pod that waits": func(_ *testing.T, w *cluster) {
 			w.start()

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // resync is the resync period of a cluster's informers.
@@ -423,7 +425,7 @@ func (w *cluster) bindings() map[string]string {
 
 func (w *cluster) wantBindings(want map[string]string) {
 	w.T.Helper()
-	controllertest.WantEqual(w.T, "bindings", want, w.bindings(), cmpopts.EquateEmpty())
+	expect.EqualWith(w.T, cmp.Options{cmpopts.EquateEmpty()}, want, w.bindings(), "bindings")
 }
 
 // onlyPort is the name of the only port that there is.

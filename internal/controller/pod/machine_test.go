@@ -23,6 +23,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1/fake"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // kubevirt is an object of KubeVirt in the namespace team.
@@ -170,7 +171,7 @@ func TestMachinesThatCannotBeListed(t *testing.T) {
 	if _, err := idle.sync(controllertest.Logged(t), webMachine.Key()); err != nil {
 		t.Errorf("the port stays with error %v", err)
 	}
-	controllertest.WantEqual(t, "writes", []string(nil), wrote(idle))
+	expect.Equal(t, []string(nil), wrote(idle), "writes")
 }
 
 // The port of a virtual machine goes when neither it nor its instance will make a Pod, and not before.
@@ -296,7 +297,7 @@ func TestTheTargetOfAMigrationIsGivenTheSourcesPort(t *testing.T) {
 			t.Errorf("Pod %s is told %+v, error %v", pod.Name, p, err)
 		}
 	}
-	controllertest.WantEqual(t, "writes", []string(nil), wrote(idle))
+	expect.Equal(t, []string(nil), wrote(idle), "writes")
 }
 
 // A Pod of a later start waits until the Pod of the earlier one has ended.
@@ -310,7 +311,7 @@ func TestANewInstanceWaitsForThePodOfTheLast(t *testing.T) {
 	if err != nil || p.reason != cloudteamv1.ReasonPortsNotReady || !strings.Contains(p.message, `bound to Pod "old"`) {
 		t.Errorf("the Pod is told %+v, error %v", p, err)
 	}
-	controllertest.WantEqual(t, "writes", []string(nil), wrote(idle))
+	expect.Equal(t, []string(nil), wrote(idle), "writes")
 	old.Status.Phase = corev1.PodFailed
 	idle = newMachines(t, machines, openNetwork(), machinePort(""), old, pod)
 	if _, err := idle.reconcile(controllertest.Logged(t), cache.MetaObjectToName(pod), pod); err != nil {

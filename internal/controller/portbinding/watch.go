@@ -123,7 +123,9 @@ func samePlace(was, is *corev1.Pod) bool {
 func nodeOf(node metav1.Object) []string { return []string{node.GetName()} }
 
 // keysOfNode names the ports of a Node's Pods.
-func (c *Controller) keysOfNode(node string) []cache.ObjectName { return keysOf(c.caches.PortsOnNode(node)) }
+func (c *Controller) keysOfNode(node string) []cache.ObjectName {
+	return keysOf(c.caches.PortsOnNode(node))
+}
 
 // sameDataplane reports whether two states of a Node are the same for its ports. Its status is written every few
 // seconds in some clusters.

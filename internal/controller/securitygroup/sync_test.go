@@ -17,6 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var (
@@ -140,7 +141,7 @@ var fromAll = plan.ObservedRule{ID: "by hand", Rule: plan.Rule{
 func (w *world) wantNothing() {
 	w.T.Helper()
 	w.WantGone()
-	controllertest.WantEqual(w.T, "groups in Neutron", 0, len(w.Neutron.Groups()))
+	expect.Equal(w.T, 0, len(w.Neutron.Groups()), "groups in Neutron")
 }
 
 const (
