@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestAnOutageEnds(t *testing.T) {
@@ -13,9 +15,7 @@ func TestAnOutageEnds(t *testing.T) {
 	defer server.Close()
 	status := func(path string) int {
 		answer, err := http.Get(server.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		answer.Body.Close()
 		return answer.StatusCode
 	}

@@ -11,14 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestItServesUntilItIsToldToStop(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	// A file that others can read must not stay so.
-	if err := os.WriteFile(file, []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte("old"), 0o644))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	reader, writer := io.Pipe()
@@ -29,9 +29,7 @@ func TestItServesUntilItIsToldToStop(t *testing.T) {
 	for bytes.Count(output, []byte("\n")) < 2 {
 		part := make([]byte, 256)
 		n, err := reader.Read(part)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		output = append(output, part[:n]...)
 	}
 	lines := strings.Split(string(output), "\n")
@@ -47,9 +45,7 @@ func TestItServesUntilItIsToldToStop(t *testing.T) {
 		t.Errorf("clouds.yaml: %v, mode %v, want 0600", err, info.Mode())
 	}
 	response, err := http.Get(url + "/identity/v3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
 		t.Errorf("Keystone answers %d (%v)", response.StatusCode, err)
 	}

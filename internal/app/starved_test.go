@@ -13,6 +13,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestTheLeaseIsRenewedWhileAllProcessorsCompute has more syncs compute than there are processors, more handlers beside
@@ -54,9 +55,7 @@ func TestTheLeaseIsRenewedWhileAllProcessorsCompute(t *testing.T) {
 	config.RetryPeriod = 50 * time.Millisecond
 	lease := &playedLease{}
 	leader, err := newElectionOver(config, &seat{lease: lease, identity: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	go leader.run(ctx)
 	renewals := func() int {
 		lease.mu.Lock()

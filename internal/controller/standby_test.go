@@ -12,6 +12,7 @@ import (
 	fcache "k8s.io/client-go/tools/cache/testing"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -33,9 +34,7 @@ func TestAStandbyQueuesNothingAndLooksAtEverythingOnceItRuns(t *testing.T) {
 	onBench(t, func(t *testing.T, b *bench) {
 		stays, goes := object("a", "1", 1), object("b", "2", 1)
 		informer, source := informerOf(t, stays, goes)
-		if err := b.loop.Watch(informer, b.loop.Handler()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, b.loop.Watch(informer, b.loop.Handler()))
 		if !b.loop.HasSynced() {
 			t.Error("not synced though its informer is")
 		}
@@ -60,9 +59,7 @@ func TestSyncsDoNotWaitForAnOptionalInformer(t *testing.T) {
 		source.Add(object("b", "2", 1))
 		optional := cache.NewSharedIndexInformer(source, &cloudteamv1.Network{}, 0, cache.Indexers{})
 		err := errors.Join(b.loop.Watch(informer, b.loop.Handler()), b.loop.WatchOptional(optional, b.loop.Handler()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		b.loop.After(optional.HasSynced, func() { b.loop.Enqueue(keyA) })
 		b.loop.After(informer.HasSynced, func() { t.Error("it was full before") })
 		if !b.loop.HasSynced() {

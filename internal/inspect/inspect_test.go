@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // patience is for machines that do much else at the same time.
@@ -51,9 +53,7 @@ func TestTheWayThroughAnInformer(t *testing.T) {
 			Namespace: "shop", Name: "web", Labels: map[string]string{"is": label}}}
 	}
 	informer := cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{})
-	if err := informer.SetTransform(r.Transform(func(obj any) (any, error) { return obj, nil })); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, informer.SetTransform(r.Transform(func(obj any) (any, error) { return obj, nil })))
 	r.Follow(informer)
 	r.Follow(informer)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,9 +113,7 @@ func TestAMissedDeletion(t *testing.T) {
 			r.Missed(tombstone.Obj)
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	source.Add(pod("stays"))
 	source.Add(pod("goes"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -156,9 +154,7 @@ func TestTheCodeIsThatOfTheRunningBinary(t *testing.T) {
 	events, _ := r.Since(0)
 	code := events[0].Code
 	content, err := os.ReadFile(filepath.Join("../..", code.File))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if line := strings.Split(string(content), "\n")[code.Line-1]; !strings.HasSuffix(line, "// this line") {
 		t.Errorf("%s:%d is %q", code.File, code.Line, line)
 	}
@@ -194,14 +190,10 @@ func TestTheStream(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer token")
 	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
 	next := func() (event string, content Event) {
@@ -209,9 +201,7 @@ func TestTheStream(t *testing.T) {
 			if text, is := strings.CutPrefix(lines.Text(), "event: "); is {
 				event = text
 			} else if text, is := strings.CutPrefix(lines.Text(), "data: "); is {
-				if err := json.Unmarshal([]byte(text), &content); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, json.Unmarshal([]byte(text), &content))
 				return event, content
 			}
 		}

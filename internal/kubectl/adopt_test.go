@@ -22,6 +22,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	domain "cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const (
@@ -50,9 +51,7 @@ func startRebuilt(t *testing.T) *rebuilt {
 			next.ServeHTTP(w, q)
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	t.Chdir(t.TempDir())
 	write(t, "clouds.yaml", strings.Replace(listener.CloudsYAML(), "  tenant:", "  mycloud:", 1))
@@ -192,9 +191,7 @@ func (r *rebuilt) network(in *inventory.Inventory, owner domain.Owner, name, cid
 	prefix := netip.MustParsePrefix(cidr)
 	spec := domain.Spec{Owner: owner, Name: name, Router: &domain.RouterSpec{},
 		Subnets: []domain.Subnet{{CIDR: prefix, Gateway: prefix.Addr().Next(), DHCP: true}}}
-	if err := spec.Validate(); err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, spec.Validate())
 	change, err := domain.Network(spec, domain.Observed{})
 	r.applyIn(in, change, err)
 	observed, err := in.Observed(r.t.Context(), owner, time.Time{}, domain.KindNetwork)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestTheClientsTellTheAPIServersClock(t *testing.T) {
@@ -20,9 +22,7 @@ func TestTheClientsTellTheAPIServersClock(t *testing.T) {
 	f.config.APIServer = &server.URL
 	f.config.KubeConfig = new("/dev/null")
 	kube, _, err := f.connect()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, known := f.ahead(); known {
 		t.Error("the time is known before the first answer")
 	}

@@ -44,6 +44,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var update = flag.Bool("update", false, "write what the commands print into docs/kubectl-network.md")
@@ -75,9 +76,7 @@ func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
 	defer func(was string) { version.Version = was }(version.Version)
 	version.Version = "v1.2.0"
 	was, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	is := string(was)
 	for name, e := range examples(t) {
 		var out string
@@ -134,9 +133,7 @@ func (e example) run(t *testing.T) (out string, code int) {
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 }
 
 // run runs a command against a cluster with the objects, and gives what it prints.
@@ -423,9 +420,7 @@ func asDeclared(t *testing.T, server *neutrontest.Server) map[string]string {
 	in := r.inventory(newCluster, nil)
 	cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
 	planner, err := planning.New(t.Context(), cluster, in, newCluster)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	result, err := planner.Network(t.Context(), backend())
 	if err != nil || result.Problem != "" {
 		t.Fatal(err, result.Problem)
@@ -515,9 +510,7 @@ func installed(policy string) runtime.Object {
 // TestThePageListsTheOutputsOfEachCommand holds the table of the page against the flags.
 func TestThePageListsTheOutputsOfEachCommand(t *testing.T) {
 	content, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, table, _ := strings.Cut(string(content), "| command | `-o` |\n| --- | --- |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var want []string

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var (
@@ -17,9 +19,7 @@ func TestMetricsAreServed(t *testing.T) {
 	depths := func() int {
 		t.Helper()
 		families, err := legacyregistry.DefaultGatherer.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, family := range families {
 			switch family.GetName() {
 			case "test_events_seconds":

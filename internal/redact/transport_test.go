@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // answering is a server that gives one answer.
@@ -43,9 +45,7 @@ func ask(t *testing.T, status int, body io.Reader) shown {
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	request.Header.Set("X-Auth-Token", secret)
 	response, err := transport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
 	return shown{response.Status, response.Header, response.ContentLength, string(content), err}

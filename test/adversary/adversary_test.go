@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -54,9 +55,7 @@ func forgedOwner(t *testing.T, w *world) {
 		_, err = victim.kube.AppsV1().StatefulSets(victim.name).Patch(t.Context(), "db", types.MergePatchType,
 			[]byte(`{"spec":{"replicas":2}}`), metav1.PatchOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	victim.awaitRunning(5)
 	for _, port := range victim.ports() {
 		if bound := port.Status.BoundTo; bound != nil && forged[bound.UID] {
@@ -96,9 +95,7 @@ func (who *tenant) forgeReplicaSet(of *appsv1.Deployment, networks string, pods 
 			},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		_, _ = who.world.Kube.AppsV1().ReplicaSets(who.name).Patch(cleanup(t), forged.Name, types.MergePatchType,
 			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
@@ -180,13 +177,9 @@ func forgedFinalizer(t *testing.T, w *world) {
 		ObjectMeta: metav1.ObjectMeta{Name: "forged", Finalizers: []string{cloudteamv1.PortFinalizer}},
 		Spec:       cloudteamv1.NetworkPortSpec{NetworkName: "net", NetworkNamespace: victim.name},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	networks := victim.networks.CloudteamV1().Networks(victim.name)
-	if err := networks.Delete(t.Context(), "net", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, networks.Delete(t.Context(), "net", metav1.DeleteOptions{}))
 	w.Eventually(t, func() error {
 		network, err := networks.Get(t.Context(), "net", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
@@ -81,9 +82,7 @@ func cloudsWithoutAnswers(t *testing.T) {
 			return err
 		}
 		for i := range 12 { // two more than a namespace's share
-			if err := replace(i, i); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, replace(i, i))
 			for n := range 3 {
 				who.network(fmt.Sprintf("net-%d-%d", i, n), "10.97.0.0/24", "10.97.0.1", inSecretOf(fmt.Sprint("secret-", i)))
 			}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -101,9 +102,7 @@ func holdEnding(t *testing.T, w *world, withSecret bool, breaks func() *proxy.Ru
 	rule := breaks()
 	t.Cleanup(rule.Mend)
 	namespaces := w.Kube.CoreV1().Namespaces()
-	if err := namespaces.Delete(t.Context(), who.name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, namespaces.Delete(t.Context(), who.name, metav1.DeleteOptions{}))
 	meanwhile()
 	err := harness.Poll(nil, endingPatience, 200*time.Millisecond, func() error {
 		is, err := namespaces.Get(t.Context(), who.name, metav1.GetOptions{})
@@ -112,9 +111,7 @@ func holdEnding(t *testing.T, w *world, withSecret bool, breaks func() *proxy.Ru
 		}
 		return fmt.Errorf("it is still there: %w, %+v", err, is.Status.Conditions)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if rule.Hits() == 0 {
 		t.Error("nothing was broken")
 	}

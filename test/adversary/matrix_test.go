@@ -19,6 +19,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
@@ -56,9 +57,7 @@ func matrixObject(t *testing.T, kind schema.GroupVersionResource, name string, i
 		text = fmt.Sprintf(text, i, 80+i/256, i%256)
 	}
 	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.Unmarshal([]byte(text), &object.Object))
 	object.SetAPIVersion(kind.GroupVersion().String())
 	object.SetName(name)
 	return object
@@ -172,9 +171,7 @@ func newMatrix(t *testing.T, crowd schema.GroupVersionResource) *matrix {
 				name := fmt.Sprint("new-", m.made)
 				m.create(kind, name, 4001+m.made)
 				virtual.Elapse(time.Second)
-				if err := m.client.Resource(kind).Namespace(m.who.name).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, m.client.Resource(kind).Namespace(m.who.name).Delete(t.Context(), name, metav1.DeleteOptions{}))
 				virtual.Elapse(time.Second)
 			}
 		}
@@ -207,9 +204,7 @@ func (m *matrix) edit(kind schema.GroupVersionResource, namespace, name, annotat
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"touched-%d"}}}`, annotation, 1000+m.made)
 		_, err := m.client.Resource(kind).Namespace(namespace).Patch(
 			m.t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		expect.NoError(m.t, err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
@@ -62,9 +63,7 @@ var noises = map[string]struct {
 			}
 			w.Eventually(w.t, func() error { return create(w.t.Context(), 0) }) // the API server hears of the right
 			for i := 1; i < n; i++ {
-				if err := create(w.t.Context(), i); err != nil {
-					w.t.Fatal(err)
-				}
+				expect.NoError(w.t, create(w.t.Context(), i))
 			}
 			return func(ctx context.Context, i int) error {
 				if err := floating.Delete(ctx, fmt.Sprint("noise-", i), metav1.DeleteOptions{}); err != nil {
@@ -124,9 +123,7 @@ func allow(w *world, class string) {
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"}},
 		}, metav1.CreateOptions{})
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, err)
 	w.t.Cleanup(func() {
 		err := errors.Join(bindings.Delete(cleanup(w.t), class, metav1.DeleteOptions{}),
 			roles.Delete(cleanup(w.t), class, metav1.DeleteOptions{}))

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/lanes"
 )
@@ -48,9 +49,7 @@ func holdSequences(t *testing.T, w *world, run func(property func(*rapid.T))) {
 	t.Helper()
 	at := &scenery{world: w, admin: harness.Open(t, w.CloudsFile, "admin")}
 	system, err := w.Kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	at.cluster = system.UID
 	others := newBystander(at)
 	before := others.look()

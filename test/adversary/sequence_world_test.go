@@ -21,6 +21,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -68,9 +69,7 @@ type sequence struct {
 
 func must(t *rapid.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 func newSequence(t *rapid.T, at *scenery) *sequence {

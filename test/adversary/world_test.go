@@ -23,6 +23,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -70,9 +71,7 @@ func newSurroundings(t *testing.T) *world {
 	w.keystone, w.neutron, err = harness.FrontCloud(w.CloudsFile, w.clouds, names, w.cloud.Client.Endpoint,
 		proxy.Options{Listener: w.Listen("keystone"), Transport: w.Transport},
 		proxy.Options{Listener: w.Listen("neutron"), Transport: w.Transport})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(w.neutron.Close)
 	t.Cleanup(w.keystone.Close)
 	return w
@@ -108,9 +107,7 @@ func (w *world) newTenant() *tenant {
 		who.t = t
 		err = w.openNamespace(t.Context(), name, true)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		// What it holds ends with it, while this test's controller runs, so that the next test has the cloud to itself.
 		namespaces := w.Kube.CoreV1().Namespaces()
@@ -189,9 +186,7 @@ func (who *tenant) credentials(cloudsFile string) {
 			"clouds.yaml": harness.CloudsOf(who.t, cloudsFile, cloudName, nil),
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		who.t.Fatal(err)
-	}
+	expect.NoError(who.t, err)
 }
 
 // leave deletes all of the tenant's Networks and NetworkPorts, and waits until they are gone.
@@ -205,9 +200,7 @@ func (who *tenant) leave() {
 	if err == nil {
 		err = v1.Networks(who.name).DeleteCollection(who.t.Context(), metav1.DeleteOptions{}, all)
 	}
-	if err != nil {
-		who.t.Fatal(err)
-	}
+	expect.NoError(who.t, err)
 	who.world.Eventually(who.t, func() error {
 		left, err := v1.Networks(who.name).List(who.t.Context(), all)
 		if err == nil && len(left.Items) > 0 {
@@ -233,9 +226,7 @@ func (who *tenant) network(name, cidr, gateway string, edits ...func(*cloudteamv
 		edit(&network.Spec)
 	}
 	_, err := who.networks.CloudteamV1().Networks(who.name).Create(who.t.Context(), network, metav1.CreateOptions{})
-	if err != nil {
-		who.t.Fatal(err)
-	}
+	expect.NoError(who.t, err)
 }
 
 // ready gives nil once a Network is Ready.
@@ -261,9 +252,7 @@ func (who *tenant) pod(name, networks string, edits ...func(*corev1.Pod)) *corev
 		edit(pod)
 	}
 	created, err := who.kube.CoreV1().Pods(who.name).Create(who.t.Context(), pod, metav1.CreateOptions{})
-	if err != nil {
-		who.t.Fatal(err)
-	}
+	expect.NoError(who.t, err)
 	return created
 }
 
@@ -272,9 +261,7 @@ func (who *tenant) deployment(name, networks string, replicas int32) *appsv1.Dep
 	who.t.Helper()
 	created, err := who.kube.AppsV1().Deployments(who.name).Create(who.t.Context(),
 		harness.DeploymentOn(name, networks, replicas), metav1.CreateOptions{})
-	if err != nil {
-		who.t.Fatal(err)
-	}
+	expect.NoError(who.t, err)
 	return created
 }
 
@@ -283,9 +270,7 @@ func (who *tenant) statefulSet(name, networks string, replicas int32) *appsv1.St
 	who.t.Helper()
 	set := harness.StatefulSetOn(name, networks, replicas, appsv1.ParallelPodManagement)
 	created, err := who.kube.AppsV1().StatefulSets(who.name).Create(who.t.Context(), set, metav1.CreateOptions{})
-	if err != nil {
-		who.t.Fatal(err)
-	}
+	expect.NoError(who.t, err)
 	return created
 }
 
@@ -293,9 +278,7 @@ func (who *tenant) statefulSet(name, networks string, replicas int32) *appsv1.St
 func (who *tenant) pods() []corev1.Pod {
 	who.t.Helper()
 	list, err := who.kube.CoreV1().Pods(who.name).List(who.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		who.t.Fatal(err)
-	}
+	expect.NoError(who.t, err)
 	return list.Items
 }
 
@@ -303,9 +286,7 @@ func (who *tenant) pods() []corev1.Pod {
 func (who *tenant) ports() []cloudteamv1.NetworkPort {
 	who.t.Helper()
 	list, err := who.networks.CloudteamV1().NetworkPorts(who.name).List(who.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		who.t.Fatal(err)
-	}
+	expect.NoError(who.t, err)
 	return list.Items
 }
 
@@ -342,9 +323,7 @@ func cleanup(t *testing.T) context.Context { return context.WithoutCancel(t.Cont
 func (who *tenant) owners() (owners []string) {
 	who.t.Helper()
 	networks, err := who.networks.CloudteamV1().Networks(who.name).List(who.t.Context(), metav1.ListOptions{})
-	if err != nil {
-		who.t.Fatal(err)
-	}
+	expect.NoError(who.t, err)
 	for _, n := range networks.Items {
 		owners = append(owners, string(n.UID))
 	}

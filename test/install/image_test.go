@@ -14,6 +14,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -37,25 +38,19 @@ func startContainerd(t *testing.T) *runtimeOf {
 	dir := t.TempDir()
 	// A socket's path has at most 107 bytes, which a test's folder may exceed.
 	state, err := os.MkdirTemp("", "nc-") //nolint:usetesting // see above
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
 	socket := filepath.Join(state, "c.sock")
 	config := filepath.Join(dir, "containerd.toml")
 	text := fmt.Sprintf("version = 2\nroot = %q\nstate = %q\noom_score = 0\n"+
 		"disabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\n  address = %q\n",
 		filepath.Join(dir, "root"), filepath.Join(state, "state"), socket)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	p, err := process.Start(process.Program{
 		Name: "containerd", Path: "containerd", Args: []string{"--config", config},
 		Log: filepath.Join(dir, "containerd.log"), Patience: harness.Patience,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if err := p.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -109,9 +104,7 @@ func TestImageRuns(t *testing.T) {
 			// The image's user has to read it: the kubelet would set its group.
 			err = os.WriteFile(filepath.Join(files, file.name), content, 0o644) //nolint:gosec // of a test's cluster
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	plugins := t.TempDir()
 	const id = "controller"
@@ -127,9 +120,7 @@ func TestImageRuns(t *testing.T) {
 		},
 		Log: filepath.Join(t.TempDir(), "log"), Patience: harness.Patience,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(controller.Describe("at the end"))
@@ -160,9 +151,7 @@ func TestImageRuns(t *testing.T) {
 	containerd.ctr("task", "exec", "--exec-id", "install", "--user", "0:0", id,
 		"network-agent", "install-plugin", "--to=/opt/cni/bin")
 	got, err := os.ReadFile(filepath.Join(plugins, "neutron-port"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want, err := os.ReadFile(filepath.Join(filepath.Dir(surroundings.Binary), "neutron-port"))
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("the plugin on the node is not the image's (%v)", err)
@@ -179,9 +168,7 @@ func awaitReady(t *testing.T, name string) {
 	_, err := api.Create(t.Context(), &cloudteamv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	surroundings.Eventually(t, func() error {
 		n, err := api.Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
@@ -194,7 +181,5 @@ func awaitReady(t *testing.T, name string) {
 		}
 		return fmt.Errorf("the Network is not Ready: %+v", n.Status.Conditions)
 	})
-	if err := api.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, api.Delete(t.Context(), name, metav1.DeleteOptions{}))
 }

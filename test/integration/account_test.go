@@ -20,15 +20,14 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // as gives a client that acts as a user of the groups given.
 func as(t *testing.T, user string, groups ...string) dynamic.Interface {
 	t.Helper()
 	client, err := dynamic.NewForConfig(impersonating(user, groups...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return client
 }
 
@@ -72,9 +71,7 @@ func TestAccountPolicy(t *testing.T) {
 	make := func(resource schema.GroupVersionResource, text string) {
 		t.Helper()
 		created, err := admin.Resource(resource).Namespace(namespace).Create(t.Context(), object(t, text), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		made[resource.Resource+" "+created.GetName()] = created
 	}
 	make(networkKind, `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"Network","metadata":{"name":"net"},

@@ -125,9 +125,7 @@ func TestPodPolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := gatesOf(test.pod)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			expect.Equal(t, test.want, got, "gates")
 		})
 	}
@@ -140,9 +138,7 @@ var admission sync.Once
 func installAdmission(t *testing.T) {
 	t.Helper()
 	admission.Do(func() {
-		if err := plane.Install(t.Context(), filepath.Join("config", "admission")); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, plane.Install(t.Context(), filepath.Join("config", "admission")))
 	})
 }
 
@@ -150,13 +146,9 @@ func installAdmission(t *testing.T) {
 func labelNamespace(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, err = kubeClient.CoreV1().Namespaces().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // newNamespaceWith creates a namespace with labels.
@@ -164,9 +156,7 @@ func newNamespaceWith(t *testing.T, labels map[string]string) string {
 	t.Helper()
 	created, err := kubeClient.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: labels}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return created.Name
 }
 
@@ -181,9 +171,7 @@ func TestPodAdmission(t *testing.T) {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit"},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "editor"}},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for name, pod := range map[string]*corev1.Pod{
 			"waits": newPod("waits", "net", func(p *corev1.Pod) {
 				p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}

@@ -25,6 +25,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // kubeconfig writes a configuration that acts as another user.
@@ -40,9 +41,7 @@ func kubeconfig(t *testing.T, config *rest.Config) string {
 	file.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	file.CurrentContext = "x"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*file, path); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, clientcmd.WriteToFile(*file, path))
 	return path
 }
 
@@ -54,9 +53,7 @@ func TestAgentAtTheAPIServer(t *testing.T) {
 	}
 	ovs := nodetest.NewOVSDB(t)
 	ovs.Ctl("--no-wait", "add-br", "br-int", "--", "set", "Open_vSwitch", ".", "external-ids:hostname=host.example", "external-ids:ovn-remote=unix:/x")
-	if err := plane.Install(t.Context(), filepath.Join("config", "node")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, plane.Install(t.Context(), filepath.Join("config", "node")))
 	namespace := newNamespace(t)
 	node := namespace + "-node"
 	if _, err := kubeClient.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{}); err != nil {
@@ -65,9 +62,7 @@ func TestAgentAtTheAPIServer(t *testing.T) {
 	config := impersonating(agentUser)
 	config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
 	dir, err := os.MkdirTemp("", "nd") //nolint:usetesting // the path of a unix socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	options := agent.NewOptions()
 	options.NodeName, options.Kubeconfig, options.OVSDB, options.BindAddress = node, kubeconfig(t, config), ovs.Endpoint(), ""
@@ -141,9 +136,7 @@ func TestAgentAtTheAPIServer(t *testing.T) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		_, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	asked := &ask.Cluster{Kubernetes: kubeClient, Networks: networkAPI}
 	answer, err := why.Explain(t.Context(), asked, ask.New("NetworkPort", namespace, "here"), time.Now())
 	if err != nil || !slices.ContainsFunc(answer.Chain, func(l why.Link) bool {

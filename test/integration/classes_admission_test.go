@@ -13,6 +13,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // classUser may create Networks, SecurityGroups and FloatingIPs, and use the classes that the test grants.
@@ -56,9 +57,7 @@ func TestClassAdmission(t *testing.T) {
 	for short, spec := range classes {
 		_, err := admin.CloudteamV1().NetworkClasses().Create(t.Context(), &cloudteamv1.NetworkClass{
 			ObjectMeta: metav1.ObjectMeta{Name: name(short)}, Spec: spec}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if isGranted(short) {
 			granted = append(granted, name(short))
 		}
@@ -170,9 +169,7 @@ func TestClassAdmission(t *testing.T) {
 		floating := user.CloudteamV1().FloatingIPs(own)
 		made, err := floating.Create(t.Context(), floatingOf(cloudteamv1.FloatingIPSpec{ClassName: name("floating")}),
 			metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		made.Spec.PortName = "web-0"
 		if made, err = floating.Update(t.Context(), made, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
@@ -207,16 +204,12 @@ func TestClassAdmission(t *testing.T) {
 		// Credentials of its own need no class. Whoever takes them off asks for one.
 		moved := networkOf("", func(s *cloudteamv1.NetworkSpec) { s.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"} })
 		made, err := user.CloudteamV1().Networks(own).Create(t.Context(), moved, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		made.Spec.Cloud = nil
 		if _, err := user.CloudteamV1().Networks(own).Update(t.Context(), made, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
 			t.Errorf("a default class that is not granted, without the credentials: %v", err)
 		}
-		if err := admin.CloudteamV1().NetworkClasses().Delete(t.Context(), marked.Name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, admin.CloudteamV1().NetworkClasses().Delete(t.Context(), marked.Name, metav1.DeleteOptions{}))
 		eventually(t, func() error { return tryNetwork(t, user, own, "", specs["import"]) })
 		eventually(t, func() error { return tryGroup(t, user, own, cloudteamv1.SecurityGroupSpec{}) })
 		eventually(t, func() error { return tryFloatingIP(t, user, own, cloudteamv1.FloatingIPSpec{}) })
@@ -246,13 +239,9 @@ func TestClassAdmission(t *testing.T) {
 		f := floatingOf(spec)
 		f.GenerateName, f.Name = "", "kept"
 		made, err := user.CloudteamV1().FloatingIPs(own).Create(t.Context(), f, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		of, err := admin.CloudteamV1().NetworkClasses().Get(t.Context(), name("floating"), metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		of.Spec.AllowedFields = nil
 		if _, err := admin.CloudteamV1().NetworkClasses().Update(t.Context(), of, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
@@ -282,13 +271,9 @@ func TestClassAdmission(t *testing.T) {
 		created := networkOf(name("some"), specs["sharedWith"])
 		created.GenerateName, created.Name = "", "kept"
 		made, err := networks.Create(t.Context(), created, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		of, err := admin.CloudteamV1().NetworkClasses().Get(t.Context(), name("some"), metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		of.Spec.AllowedFields = nil
 		if _, err := admin.CloudteamV1().NetworkClasses().Update(t.Context(), of, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
@@ -401,7 +386,5 @@ func grantClasses(t *testing.T, namespace string, classes []string) {
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: namespace},
 		}, metav1.CreateOptions{})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }

@@ -20,6 +20,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/probe"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestConntestAtTheAPIServer has a user with the rights of the docs, and no others, make a test of connections in a
@@ -30,23 +31,17 @@ func TestConntestAtTheAPIServer(t *testing.T) {
 	namespace := newNamespace(t)
 	patch := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
 	_, err := kubeClient.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	network.Spec.CIDR = "10.40.0.0/24"
 	network, err = networkAPI.CloudteamV1().Networks(namespace).Create(t.Context(), network, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	network.Status.ObservedGeneration = network.Generation
 	network.Status.Conditions = []metav1.Condition{{Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue,
 		Reason: cloudteamv1.ReasonAvailable, LastTransitionTime: metav1.Now()}}
 	network.Status.Subnets = []cloudteamv1.SubnetStatus{{ID: "s", CIDR: "10.40.0.0/24", Gateway: "10.40.0.1"}}
 	_, err = networkAPI.CloudteamV1().Networks(namespace).UpdateStatus(t.Context(), network, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	o := conntest.Options{
 		Namespace: namespace, Network: types.NamespacedName{Namespace: namespace, Name: network.Name}, Image: "agent",
 		Port: 8080, Timeout: time.Minute, ID: "x7k2p", Now: time.Now, Log: allPass,
@@ -64,16 +59,12 @@ func TestConntestAtTheAPIServer(t *testing.T) {
 	go func() { played <- play(ctx, namespace) }()
 	report, err := conntest.Run(t.Context(), user, o)
 	cancel()
-	if err := <-played; err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, <-played)
 	if err != nil || !report.Passed || len(report.Checks) != 6 || report.Pods[0].Node == report.Pods[1].Node {
 		t.Errorf("got %+v, %v", report, err)
 	}
 	pods, err := kubeClient.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, pod := range pods.Items { // a kubelet would remove it
 		if pod.DeletionTimestamp == nil {
 			t.Errorf("Pod %s is left behind", pod.Name)
@@ -97,19 +88,13 @@ func podTester(t *testing.T, namespace, name string, verbs ...string) *ask.Clust
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	config := rest.CopyConfig(apiServer)
 	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
 	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	networks, err := versioned.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	// The API server learns of a RoleBinding a moment later.
 	eventually(t, func() error {
 		_, err := kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})

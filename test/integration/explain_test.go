@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestEveryFieldIsExplained walks the schemas that kubectl explain prints. It keeps the line breaks of a description
@@ -19,22 +21,16 @@ func TestEveryFieldIsExplained(t *testing.T) {
 		".spec.namespaceSelector.matchLabels": true, ".spec.namespaceSelector.matchExpressions[]": true,
 	}
 	files, err := filepath.Glob(filepath.Join(repository, "config", "crd", "*_*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if len(files) == 0 {
 		t.Fatal("config/crd is empty")
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			versions, _, err := unstructured.NestedSlice(readObjects(t, file)[0].Object, "spec", "versions")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			root, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			var walk func(path string, schema map[string]any)
 			walk = func(path string, schema map[string]any) {
 				if foreign[path] {

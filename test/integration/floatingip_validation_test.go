@@ -111,9 +111,7 @@ func TestFloatingIPsShowWhatAPersonAsksFirst(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec:       cloudteamv1.FloatingIPSpec{ExternalNetwork: "public", PortName: port},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		obj.Status = status
 		if _, err := client.UpdateStatus(t.Context(), obj, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)

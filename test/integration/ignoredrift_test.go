@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // fieldsThatDrift are the fields in which a plan finds what exists other than declared, but for existence.
 func fieldsThatDrift(t *testing.T, change plan.Change, err error) []string {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var fields []string
 	for _, d := range change.Differences() {
 		if d.Field != plan.FieldExists && !slices.Contains(fields, d.Field) {

@@ -39,9 +39,7 @@ func TestManifestsInstall(t *testing.T) {
 		apply(t, "", object)
 	}
 	deployment, err := kubeClient.AppsV1().Deployments(controllerName).Get(t.Context(), controllerName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 
 	t.Run("the Pod passes the namespace's restricted Pod Security Standard", func(t *testing.T) {
 		pod := &corev1.Pod{
@@ -165,9 +163,7 @@ func TestManifestsInstall(t *testing.T) {
 				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 				Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "editor"}},
 			}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 		}
 		const ours = "cloudteam.ztgame.com"
 		for _, kind := range []string{"networks", "networkports", "securitygroups", "floatingips"} {
@@ -205,9 +201,7 @@ func mayDo(t *testing.T, user, namespace, verb, group, resource, name string) bo
 				Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name,
 			},
 		}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return review.Status.Allowed
 }
 
@@ -215,9 +209,7 @@ func mayDo(t *testing.T, user, namespace, verb, group, resource, name string) bo
 // `kubectl delete -k config` would delete one, and with it every object. That of Foos is left to config/foo.
 func TestCRDsAreInstalledAndStayApart(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(repository, "config", "crd", "*_*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var want, got []string
 	for _, file := range files {
 		if name := readObjects(t, file)[0].GetName(); name != "foos.samplecontroller.k8s.io" {
@@ -291,9 +283,7 @@ func TestOverlayForBetaPolicies(t *testing.T) {
 func TestSamplesApply(t *testing.T) {
 	namespace := newNamespace(t)
 	files, err := filepath.Glob(filepath.Join(repository, "config", "samples", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if len(files) == 0 {
 		t.Fatal("config/samples is empty")
 	}
@@ -311,28 +301,20 @@ func TestSamplesApply(t *testing.T) {
 func TestSamplesShowEveryField(t *testing.T) {
 	crd := readObjects(t, filepath.Join(repository, "config", "crd", "cloudteam.ztgame.com_networks.yaml"))[0]
 	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	fields, _, err := unstructured.NestedMap(versions[0].(map[string]any),
 		"schema", "openAPIV3Schema", "properties", "spec", "properties")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	shown := map[string]bool{}
 	for _, file := range []string{
 		"network-full.yaml", "network-provider.yaml", "network-import.yaml", "network-subnet-pool.yaml",
 	} {
 		sample := readObjects(t, filepath.Join(repository, "config", "samples", file))[0]
 		spec, _, err := unstructured.NestedMap(sample.Object, "spec")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		// What only IPv6 has is shown in the second subnet.
 		more, _, err := unstructured.NestedSlice(spec, "additionalSubnets")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, shows := range append(more, spec) {
 			for field := range shows.(map[string]any) {
 				shown[field] = true
@@ -371,9 +353,7 @@ func renderAt(t *testing.T, folder string) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, resource := range resources.Resources() {
 		object, err := resource.Map()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		objects = append(objects, &unstructured.Unstructured{Object: object})
 	}
 	return objects
@@ -382,9 +362,7 @@ func renderAt(t *testing.T, folder string) []*unstructured.Unstructured {
 // TestKustomizationOfTheDocs renders the example of docs/install.md.
 func TestKustomizationOfTheDocs(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(repository, "docs", "install.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	_, after, _ := strings.Cut(string(page), "```yaml\napiVersion: kustomize.config.k8s.io/v1beta1\n")
 	text, _, ok := strings.Cut(after, "```")
 	if !ok {
@@ -392,17 +370,13 @@ func TestKustomizationOfTheDocs(t *testing.T) {
 	}
 	dir := t.TempDir()
 	config, err := filepath.Abs(filepath.Join(repository, "config"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if config, err = filepath.Rel(dir, config); err != nil {
 		t.Fatal(err)
 	}
 	text = strings.Replace(text, "network-controller/config #", config+" #", 1)
 	for name, content := range map[string]string{"kustomization.yaml": text, "ca.pem": "a certificate"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	var deployment appsv1.Deployment
 	configMaps := map[string]bool{}
@@ -411,9 +385,7 @@ func TestKustomizationOfTheDocs(t *testing.T) {
 		case "ConfigMap":
 			configMaps[object.GetName()] = true
 		case "Deployment":
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment))
 		}
 	}
 	pod := deployment.Spec.Template.Spec
@@ -450,9 +422,7 @@ func applyOrder(object *unstructured.Unstructured) int {
 func readObjects(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var objects []*unstructured.Unstructured
 	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 		objects = append(objects, parseYAML(t, string(document)))
@@ -467,13 +437,9 @@ func apply(t *testing.T, namespace string, object *unstructured.Unstructured) {
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kubeClient.Discovery()))
 	kind := object.GroupVersionKind()
 	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	text, err := yaml.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if own := object.GetNamespace(); own != "" {
 		namespace = own
 	}
@@ -494,9 +460,7 @@ func TestTheInstallationLeavesTheSampleOutAndKnowsItsMemory(t *testing.T) {
 	var manager appsv1.Deployment
 	for _, object := range renderConfig(t) {
 		if object.GetKind() == "Deployment" && object.GetName() == controllerName {
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &manager); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &manager))
 		}
 	}
 	if len(manager.Spec.Template.Spec.Containers) != 1 {

@@ -304,9 +304,7 @@ func TestNetworkSpecsThatCanBeBuiltAreAccepted(t *testing.T) {
 
 func TestSchemaDefaultsDHCPAndNoPolicy(t *testing.T) {
 	got, err := tryCreate(t.Context(), networks, newNamespace(t), networkWith(t, `{cidr: 192.168.0.0/16}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := map[string]any{"cidr": "192.168.0.0/16", "dhcp": true}
 	expect.Equal(t, want, got.Object["spec"], "spec as stored")
 }

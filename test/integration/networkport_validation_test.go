@@ -189,9 +189,7 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 		port, err := client.Create(t.Context(), &cloudteamv1.NetworkPort{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: cloudteamv1.NetworkPortSpec{NetworkName: "office"},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		port.Status = status
 		if _, err := client.UpdateStatus(t.Context(), port, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
@@ -254,9 +252,7 @@ func TestABindingNamesItsUser(t *testing.T) {
 	port, err := client.Create(t.Context(), &cloudteamv1.NetworkPort{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: cloudteamv1.NetworkPortSpec{NetworkName: "office"},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	port.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", UID: "u"}
 	_, err = client.UpdateStatus(t.Context(), port, metav1.UpdateOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "status.boundTo.name") {
@@ -272,13 +268,9 @@ func printed(
 	t.Helper()
 	text, err := networkAPI.CloudteamV1().RESTClient().Get().Namespace(namespace).Resource(of.Resource).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var table metav1.Table
-	if err := json.Unmarshal(text, &table); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(text, &table))
 	var rows []map[string]any
 	for _, row := range table.Rows {
 		cells := map[string]any{}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // agentUser is the user that the ServiceAccount of the nodes' agents is.
@@ -29,18 +31,14 @@ func agentOn(t *testing.T, node string, groups ...string) dynamic.Interface {
 		config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
 	}
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return client
 }
 
 // TestNodeAccountPolicy has the agents' ServiceAccount do what an agent does on its node, and what it does not. RBAC is no
 // hindrance here: the user is also a member of system:masters.
 func TestNodeAccountPolicy(t *testing.T) {
-	if err := plane.Install(t.Context(), filepath.Join("config", "node")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, plane.Install(t.Context(), filepath.Join("config", "node")))
 	namespace := newNamespace(t)
 	mine, others := namespace+"-mine", namespace+"-others"
 	for _, name := range []string{mine, others} {
@@ -131,9 +129,7 @@ func TestNodeAccountPolicy(t *testing.T) {
 
 // TestNodeAccountRights holds the agents' ClusterRole to its purpose.
 func TestNodeAccountRights(t *testing.T) {
-	if err := plane.Install(t.Context(), filepath.Join("config", "node")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, plane.Install(t.Context(), filepath.Join("config", "node")))
 	for _, test := range []struct {
 		allowed                bool
 		verbs, group, resource string
@@ -163,9 +159,7 @@ func TestNodeAccountRights(t *testing.T) {
 // TestAgentPodIsAdmitted creates the Pods of the DaemonSets in their namespace. They have the privileges that their mode
 // needs and no more, and nothing of OpenStack's: no Secret is on a node.
 func TestAgentPodIsAdmitted(t *testing.T) {
-	if err := plane.Install(t.Context(), filepath.Join("config", "node")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, plane.Install(t.Context(), filepath.Join("config", "node")))
 	for folder, want := range map[string]struct {
 		args         []string
 		capabilities []corev1.Capability
@@ -231,9 +225,7 @@ func daemonSetOf(t *testing.T, folder string) *appsv1.DaemonSet {
 	for _, object := range render(t, folder) {
 		if object.GetKind() == "DaemonSet" {
 			set := &appsv1.DaemonSet{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, set); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, set))
 			return set
 		}
 	}

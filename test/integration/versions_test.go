@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -43,9 +44,7 @@ func TestSecondAPIVersion(t *testing.T) {
 	old, err := anyAPI.Resource(v1).Namespace(namespace).Create(t.Context(), old, metav1.CreateOptions{
 		FieldManager: "user", FieldValidation: metav1.FieldValidationStrict,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	old = writeScratchStatus(t, v1, old, "before")
 
 	v2 := addSecondVersion(t, crd)
@@ -77,9 +76,7 @@ func TestSecondAPIVersion(t *testing.T) {
 		edited := readObjects(t, filepath.Join(repository, "config", "samples", "network-full.yaml"))[0]
 		edited.SetAPIVersion(scratch + "/v1")
 		edited.SetNamespace(namespace)
-		if err := unstructured.SetNestedField(edited.Object, "10.20.0.2", "spec", "gateway"); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, unstructured.SetNestedField(edited.Object, "10.20.0.2", "spec", "gateway"))
 		applyScratch(t, v1, edited)
 		subnets, _, _ := unstructured.NestedSlice(getScratch(t, v2, edited).Object, "spec", "subnets")
 		if len(subnets) != 1 || subnets[0].(map[string]any)["gateway"] != "10.20.0.2" {
@@ -102,9 +99,7 @@ spec:
 		var read cloudteamv1.Network
 		err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(
 			withoutManagers(getScratch(t, v1, newer)).Object, &read, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		var want cloudteamv1.NetworkSpec
 		want.CIDR, want.Gateway, want.DHCP = "192.168.0.0/16", "192.168.0.1", new(true)
 		if diff := cmp.Diff(want, read.Spec); diff != "" {
@@ -113,21 +108,15 @@ spec:
 	})
 	t.Run("once all are stored anew, v1 may go", func(t *testing.T) {
 		list, err := anyAPI.Resource(v2).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, network := range list.Items {
 			// An update that changes nothing stores an object in the storage version.
 			_, err := anyAPI.Resource(v2).Namespace(namespace).Update(t.Context(), &network, metav1.UpdateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 		}
 		_, err = anyAPI.Resource(harness.CRDResource).Patch(t.Context(), crd, types.MergePatchType,
 			[]byte(`{"status":{"storedVersions":["v2"]}}`), metav1.PatchOptions{}, "status")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		editCRD(t, crd, func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions,
 				func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == "v1" })
@@ -154,9 +143,7 @@ func scratchCRD(t *testing.T) string {
 	crd := readObjects(t, filepath.Join(repository, "config", "crd", "cloudteam.ztgame.com_networks.yaml"))[0]
 	name := "networks." + scratch
 	crd.SetName(name)
-	if err := unstructured.SetNestedField(crd.Object, scratch, "spec", "group"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, unstructured.SetNestedField(crd.Object, scratch, "spec", "group"))
 	// The short name and the category are the real one's.
 	unstructured.RemoveNestedField(crd.Object, "spec", "names", "shortNames")
 	unstructured.RemoveNestedField(crd.Object, "spec", "names", "categories")
@@ -300,9 +287,7 @@ func getScratch(
 ) *unstructured.Unstructured {
 	t.Helper()
 	read, err := anyAPI.Resource(resource).Namespace(of.GetNamespace()).Get(t.Context(), of.GetName(), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return read
 }
 
@@ -310,9 +295,7 @@ func applyScratch(t *testing.T, resource schema.GroupVersionResource, object *un
 	t.Helper()
 	_, err := anyAPI.Resource(resource).Namespace(object.GetNamespace()).Apply(t.Context(), object.GetName(), object,
 		metav1.ApplyOptions{FieldManager: "user", Force: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // writeScratchStatus writes a status as the controller does, and returns the object as it is then.
@@ -333,9 +316,7 @@ func writeScratchStatus(
 	}}
 	written, err := anyAPI.Resource(resource).Namespace(of.GetNamespace()).ApplyStatus(t.Context(), of.GetName(), status,
 		metav1.ApplyOptions{FieldManager: "network-controller", Force: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return withoutManagers(written)
 }
 

@@ -71,13 +71,9 @@ func TestEveryToolStoresTheSameSpec(t *testing.T) {
 						}
 						return
 					}
-					if err != nil {
-						t.Fatal(err)
-					}
+					expect.NoError(t, err)
 					stored, err := client.Get(t.Context(), "example", metav1.GetOptions{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					expect.NoError(t, err)
 					want := inYAML(t, first+c.want)
 					if kind == "Network" {
 						want["dhcp"] = true
@@ -94,8 +90,6 @@ func TestEveryToolStoresTheSameSpec(t *testing.T) {
 func inYAML(t *testing.T, text string) map[string]any {
 	t.Helper()
 	object := map[string]any{}
-	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, yaml.Unmarshal([]byte(text), &object))
 	return object
 }

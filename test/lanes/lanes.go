@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // seedFlag is rapid's flag of the seed that it begins with; 0 has it take one at random.
@@ -65,9 +67,7 @@ func checks() func(lane int) Check {
 			seeded := sync.OnceFunc(seeding.Unlock)
 			defer seeded()
 			if choose {
-				if err := flag.Set(seedFlag, strconv.Itoa(1+lane*seedsApart)); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, flag.Set(seedFlag, strconv.Itoa(1+lane*seedsApart)))
 			}
 			rapid.Check(timeless{t}, func(t *rapid.T) {
 				seeded()

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestTheDocsNameTestsThatExist: a page that names a test as proof must not outlive the test.
@@ -50,7 +52,5 @@ func walk(t *testing.T, folder, suffix string, read func(text string)) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var testLimits = Limits{
@@ -181,13 +182,9 @@ func TestIgnoreDriftDrawsAllFields(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			content, err := os.ReadFile("../../config/crd/cloudteam.ztgame.com_" + file + ".yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			var crd apiextensionsv1.CustomResourceDefinition
-			if err := yaml.Unmarshal(content, &crd); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, yaml.Unmarshal(content, &crd))
 			spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 			var taken []string
 			for _, value := range spec.Properties["ignoreDrift"].Items.Schema.Enum {

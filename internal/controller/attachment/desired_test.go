@@ -114,14 +114,10 @@ func TestConfig(t *testing.T) {
 			if c.change != nil {
 				c.change(network)
 			}
-			if err := c.options.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, c.options.Validate())
 			for range 2 {
 				got, err := config(network, c.options)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				expect.Equal(t, c.want, got, "configuration")
 			}
 		})
@@ -247,13 +243,9 @@ func TestRoutesOfOtherPlugins(t *testing.T) {
 			}
 			network.Spec.SubnetSpec, network.Spec.AdditionalSubnets = specs[0], specs[1:]
 			text, err := config(network, Options{Plugin: "macvlan"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			var got configList
-			if err := json.Unmarshal([]byte(text), &got); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, json.Unmarshal([]byte(text), &got))
 			var routes []cloudteamv1.HostRoute
 			for _, r := range got.Plugins[0].IPAM.Routes {
 				routes = append(routes, cloudteamv1.HostRoute{Destination: r.Destination, NextHop: r.Gateway})

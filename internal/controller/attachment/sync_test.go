@@ -180,9 +180,7 @@ func (w *world) deliver() {
 		attachments = append(attachments, w.attachment.DeepCopy())
 	}
 	version := strconv.Itoa(w.version)
-	if err := errors.Join(w.networks.Replace(networks, version), w.c.store.Replace(attachments, version)); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, errors.Join(w.networks.Replace(networks, version), w.c.store.Replace(attachments, version)))
 }
 
 // sync syncs the example, and holds that it changes no cached object.

@@ -26,9 +26,7 @@ func newCaches(t *testing.T) *Caches {
 	factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
 	kubeFactory := kubeinformers.NewSharedInformerFactory(kubefake.NewSimpleClientset(), 0)
 	caches, err := NewCaches(InformersOf(factory, kubeFactory), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return caches
 }
 
@@ -39,9 +37,7 @@ func show(t *testing.T, caches *Caches, obj metav1.Object) {
 		"*v1.Deployment": caches.Deployments.Informer(), "*v1.ReplicaSet": caches.ReplicaSets.Informer(),
 		"*v1.Pod": caches.Pods.Informer(), "*v1.NetworkPort": caches.Ports.Informer(),
 	}[fmt.Sprintf("%T", obj)]
-	if err := informer.GetIndexer().Add(obj); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, informer.GetIndexer().Add(obj))
 }
 
 // called is what an object is called by.
@@ -131,9 +127,7 @@ func TestPodsThatUseNoNetworksAreNotIndexed(t *testing.T) {
 		Namespace: "team", Name: "web-1", UID: "set", OwnerReferences: []metav1.OwnerReference{
 			{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web", Controller: new(true)},
 		}}}
-	if err := caches.Informers.ReplicaSets.Informer().GetIndexer().Add(set); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, caches.Informers.ReplicaSets.Informer().GetIndexer().Add(set))
 	pods := caches.Informers.Pods.Informer().GetIndexer()
 	for name, uses := range map[string]func(*corev1.Pod){
 		"plain":     func(*corev1.Pod) {},
@@ -148,9 +142,7 @@ func TestPodsThatUseNoNetworksAreNotIndexed(t *testing.T) {
 				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "set", Controller: new(true)},
 			}}}
 		uses(pod)
-		if err := pods.Add(pod); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, pods.Add(pod))
 	}
 	var names []string
 	web := &appsv1.Deployment{ObjectMeta: called("team", "web", "web")}
@@ -190,9 +182,7 @@ func TestDeploymentOf(t *testing.T) {
 			if c.set != nil {
 				replicaSet := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1", UID: "uid",
 					OwnerReferences: []metav1.OwnerReference{*c.set}}}
-				if err := caches.Informers.ReplicaSets.Informer().GetIndexer().Add(replicaSet); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, caches.Informers.ReplicaSets.Informer().GetIndexer().Add(replicaSet))
 			}
 			got, known := caches.DeploymentOf(pod)
 			if known != c.known || (got == nil) != (c.want == "") || got != nil && got.Name != c.want {

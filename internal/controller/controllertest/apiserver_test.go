@@ -98,9 +98,7 @@ func TestPatches(t *testing.T) {
 					t.Errorf("error %v", err)
 				}
 			} else {
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				c.want(want)
 				expect.Equal(t, want, got, "the answer")
 			}
@@ -114,9 +112,7 @@ func TestAStatusLosesWhatIsNoLongerApplied(t *testing.T) {
 	for _, status := range []string{`{"mtu":1,"observedGeneration":7}`, `{"observedGeneration":8}`} {
 		_, err := clients.CloudteamV1().Networks(key.Namespace).Patch(t.Context(), key.Name, types.ApplyPatchType,
 			[]byte(`{"status":`+status+`}`), metav1.PatchOptions{FieldManager: "test", Force: new(true)}, "status")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	want := cloudteamv1.NetworkStatus{
 		ResourceStatus: cloudteamv1.ResourceStatus{ObservedGeneration: 8}, NetworkID: "theirs",
@@ -134,9 +130,7 @@ func TestAnObjectGoesWithItsLastFinalizer(t *testing.T) {
 	if get(t, s).DeletionTimestamp != nil {
 		t.Error("it was carried out")
 	}
-	if err := networks.Delete(t.Context(), key.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, networks.Delete(t.Context(), key.Name, metav1.DeleteOptions{}))
 	if obj := get(t, s); obj.DeletionTimestamp == nil || obj.Generation != 2 {
 		t.Errorf("it has the generation %d and is deleted at %v", obj.Generation, obj.DeletionTimestamp)
 	}

@@ -43,18 +43,12 @@ func inWorld(t *testing.T, d *appsv1.Deployment, test func(t *testing.T, w *worl
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{World: controllertest.NewWorld[*appsv1.Deployment](t, webKey)}
-		if err := w.Kube.Tracker().Add(d); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.Kube.Tracker().Add(d))
 		w.NewInformers()
 		caches, err := consumer.NewCaches(consumer.InformersOf(w.Informers, w.KubeInformers), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		w.c, err = NewController(w.Clients.CloudteamV1(), w.Kube.AppsV1(), w.Kube.CoreV1(), caches, w.Events, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		t.Cleanup(func() { controllertest.Dismiss(t, w.c.Loop) })
 		w.Clients.PrependReactor("delete", "networkports", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, nil
@@ -105,9 +99,7 @@ func (w *world) showPorts(d *appsv1.Deployment, n int, reason string) {
 func (w *world) written() *appsv1.Deployment {
 	w.T.Helper()
 	obj, err := w.Kube.Tracker().Get(deploymentsResource, "team", "web")
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	return obj.(*appsv1.Deployment)
 }
 
@@ -166,9 +158,7 @@ func TestACacheThatIsBehind(t *testing.T) {
 				if c.live != nil {
 					live := d.DeepCopy()
 					c.live(live)
-					if err := w.Kube.Tracker().Update(deploymentsResource, live, "team"); err != nil {
-						t.Fatal(err)
-					}
+					expect.NoError(t, w.Kube.Tracker().Update(deploymentsResource, live, "team"))
 				}
 				w.showPorts(d, c.ports, "")
 				w.refuse = c.refuse

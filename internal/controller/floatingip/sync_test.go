@@ -67,9 +67,7 @@ func (w *world) restart() {
 	to := Ports{Ports: v1.NetworkPorts(), Networks: v1.Networks()}
 	c, err := NewController(w.Clients.CloudteamV1(), v1.FloatingIPs(), to, w.Neutron, w.Events, owner.Cluster,
 		w.classes.Classes)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	w.c, w.Neutron.Moved = c, c.Moved
 	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{
 		v1.FloatingIPs().Informer().GetIndexer(), v1.NetworkPorts().Informer().GetIndexer(),

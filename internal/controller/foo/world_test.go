@@ -74,9 +74,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...control
 		w.NewInformers()
 		c, err := NewController(w.Clients.SamplecontrollerV1alpha1(), w.Kube.AppsV1(),
 			w.Informers.Samplecontroller().V1alpha1().Foos(), w.KubeInformers.Apps().V1().Deployments(), w.Events)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		w.c = c
 		w.Start(controllertest.Process{
 			Loop: c.Loop, Sync: c.sync, Caches: []cache.Indexer{c.indexer, c.deploymentIndexer},
@@ -124,9 +122,7 @@ func (w *world) wantDeployments(want string) {
 	w.T.Helper()
 	list, err := w.Kube.Tracker().List(
 		deploymentsResource, appsv1.SchemeGroupVersion.WithKind("Deployment"), exampleKey.Namespace)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	var got []string
 	for _, d := range list.(*appsv1.DeploymentList).Items {
 		got = append(got, fmt.Sprintf("%s=%d", d.Name, replicasOf(&d)))

@@ -10,6 +10,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // edits are of the example, each after the one before.
@@ -43,9 +44,7 @@ func TestASyncDoesWhatItsPreviewSays(t *testing.T) {
 			}
 			w.Calls.Take()
 			preview, err := w.c.Preview(t.Context(), w.Get())
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			for _, call := range w.Calls.Take() {
 				if strings.HasPrefix(call, "apply") || strings.HasPrefix(call, "write") {
 					t.Errorf("edit %d: the preview calls %s", i, call)

@@ -17,6 +17,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
@@ -181,13 +182,9 @@ func runWaits(t *testing.T, ownFirst bool) {
 	factory := informers.NewSharedInformerFactory(clients, 0)
 	c, err := networkcontroller.NewController(clients.CloudteamV1(), factory.Cloudteam().V1().Networks(), nil, cloud,
 		&controllertest.Events{}, clusterUID, networkcontroller.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	others := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
-	if err := c.Watch(others.Cloudteam().V1().NetworkPorts().Informer(), c.Handler()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.Watch(others.Cloudteam().V1().NetworkPorts().Informer(), c.Handler()))
 	ctx, cancel := context.WithCancel(controllertest.Logged(t))
 	stop := controllertest.Run(t, c.Run, 1)
 	nothing := func(when string) {

@@ -335,9 +335,7 @@ func TestRoomCostsNoMoreWithMoreThatWait(t *testing.T) {
 // Endpoints differ in what makes no difference.
 func TestEndpointsAreComparedInOneForm(t *testing.T) {
 	same, err := managed.ParseSameClouds([]string{"HTTP://Neutron.Old:9696=https://Neutron.test/"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if !same.SameNeutron(renamed, here) {
 		t.Error("a name in capitals is another cloud")
 	}

@@ -8,6 +8,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestParseSameClouds(t *testing.T) {
@@ -65,9 +66,7 @@ func TestARenamedEndpointIsTheSameCloudByTheOperatorsWord(t *testing.T) {
 				w.MustSync()
 				w.Neutron.Lead(t, here)
 				same, err := managed.ParseSameClouds(c.pairs)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				w.restart()
 				w.c.TakeAsSame(same)
 				if err := w.sync(); (err == nil) != (c.state == available) {
@@ -76,9 +75,7 @@ func TestARenamedEndpointIsTheSameCloudByTheOperatorsWord(t *testing.T) {
 				w.WantState(c.state)
 				pinned := client.Identity(*w.status().Cloud)
 				var recorded cloudteamv1.CloudStatus
-				if err := json.Unmarshal([]byte(w.Get().Annotations[cloudteamv1.AnnotationCloud]), &recorded); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, json.Unmarshal([]byte(w.Get().Annotations[cloudteamv1.AnnotationCloud]), &recorded))
 				want := c.was
 				remedy := "--same-cloud=http://neutron.old:9696/=https://neutron.test/"
 				if c.state == available {

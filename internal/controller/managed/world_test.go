@@ -16,6 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 const clusterUID = "c1"
@@ -85,9 +86,7 @@ func (w *world) restartOn(inventory managed.Inventory) {
 	c, err := networkcontroller.NewController(
 		w.Clients.CloudteamV1(), w.Informers.Cloudteam().V1().Networks(), nil, inventory, w.Events, clusterUID,
 		networkcontroller.Options{AddressesLow: 0.1, Classes: w.classes.Classes})
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	w.c = c
 	w.Start(controllertest.Process{Loop: c.Loop, Sync: c.Sync, Caches: []cache.Indexer{c.Indexer()}})
 }

@@ -22,15 +22,14 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/policy"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // declare makes a policy of namespace team, for the Networks of an annotation, with a spec in YAML.
 func (w *world) declare(name, networks, spec string) {
 	w.T.Helper()
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
-	if err := yaml.Unmarshal([]byte("spec: "+spec), &obj.Object); err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, yaml.Unmarshal([]byte("spec: "+spec), &obj.Object))
 	obj.SetNamespace("team")
 	obj.SetName(name)
 	obj.SetUID(types.UID("uid-of-" + name))
@@ -234,9 +233,7 @@ func TestPoliciesBeyondTheMostGroupsCountAsNotRead(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		add := func(o *Object) {
 			t.Helper()
-			if err := w.policies.objects.Add(o); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, w.policies.objects.Add(o))
 			w.policies.note(cache.MetaObjectToName(o))
 		}
 		first, half := object(t, "a", 8, 29), object(t, "b", 8, 29) // 8 Networks with 1 + 29 + 2 groups each
@@ -277,9 +274,7 @@ func TestAPortIsUnknownWhileAPolicyOfItsNetworkCountsAsNotRead(t *testing.T) {
 		for _, o := range []*Object{object(t, "a", 15, 29), object(t, "b", 1, 0)} {
 			o.On = append(o.On, cache.NewObjectName("team", "net"))
 			o.cost = len(o.On) * o.says.Load().policy.MaxGroups()
-			if err := w.policies.objects.Add(o); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, w.policies.objects.Add(o))
 			w.policies.note(cache.MetaObjectToName(o))
 		}
 		knows(false)

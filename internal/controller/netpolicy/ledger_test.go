@@ -20,6 +20,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/policy"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // fill puts n policies, from p000 on, for Network net into the cache, as if their events had come.
@@ -27,13 +28,9 @@ func (w *world) fill(n int, spec map[string]any) {
 	w.T.Helper()
 	for i := range n {
 		o, err := Transform(raw(fmt.Sprintf("p%05d", i), spec))
-		if err != nil {
-			w.T.Fatal(err)
-		}
+		expect.NoError(w.T, err)
 		w.policies.ledger.admit(o.(*Object))
-		if err := w.policies.objects.Add(o); err != nil {
-			w.T.Fatal(err)
-		}
+		expect.NoError(w.T, w.policies.objects.Add(o))
 		w.policies.note(cache.MetaObjectToName(o.(*Object)))
 	}
 }
@@ -131,9 +128,7 @@ func TestOfANamespaceOnlySoManyPoliciesAreKeptWhole(t *testing.T) {
 		}
 		// One at the front takes one out at the end, and none is read again.
 		o, _ := Transform(raw("a", toAll))
-		if err := w.policies.objects.Add(o); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.policies.objects.Add(o))
 		w.policies.note(cache.MetaObjectToName(o.(*Object)))
 		if n := w.whole(); n != maxWhole || o.(*Object).says.Load() == nil {
 			t.Errorf("%d are kept whole, want %d", n, maxWhole)
@@ -309,9 +304,7 @@ func TestASyncAsksEachSelectorOnceAboutEqualLabels(t *testing.T) {
 		for range 3 {
 			for i := range selectors {
 				not, err := labels.Parse(fmt.Sprintf("app notin (0, no%d)", i))
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				peer := policy.Peer{Namespaces: selecting(labels.Set{"name": "other"}), Pods: policy.SelectorOf(not)}
 				found, ok := look.addresses(cache.NewObjectName("team", "net"), peer)
 				if !ok || len(found) != ports/3 {

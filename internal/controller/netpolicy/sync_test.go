@@ -55,15 +55,11 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...control
 		w.Create(append(objects, network)...)
 		w.NewInformers()
 		caches, err := consumer.NewCaches(consumer.InformersOf(w.Informers, w.KubeInformers), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		informer := cache.NewSharedIndexInformer(w.source, &unstructured.Unstructured{}, 0, cache.Indexers{})
 		groups := w.Informers.Cloudteam().V1().SecurityGroups()
 		w.policies, err = NewPolicies(informer, groups, caches, func(string) labels.Set { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		read := func(_ context.Context, namespace, name string) (*unstructured.Unstructured, error) {
 			w.reads = append(w.reads, name)
 			list, err := w.source.List(metav1.ListOptions{})
@@ -80,9 +76,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...control
 		}
 		c, err := NewController(w.Clients.CloudteamV1(), read, w.policies, groups,
 			w.KubeInformers.Core().V1().Namespaces().Informer(), w.Events)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		w.c = c
 		w.list = func() { go informer.RunWithContext(t.Context()); w.settle() }
 		w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{groups.Informer().GetIndexer()}})
@@ -126,9 +120,7 @@ func (w *world) put(name string, words ...string) *unstructured.Unstructured {
 func (w *world) wantGroups(want ...string) (all map[string]*cloudteamv1.SecurityGroup) {
 	w.T.Helper()
 	found, err := w.Clients.CloudteamV1().SecurityGroups("team").List(w.T.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	all = map[string]*cloudteamv1.SecurityGroup{}
 	var names []string
 	for _, g := range found.Items {
@@ -269,9 +261,7 @@ func (w *world) add(name string, change func(*cloudteamv1.NetworkPort)) *cloudte
 	if change != nil {
 		change(port)
 	}
-	if err := w.policies.ports.Add(port); err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, w.policies.ports.Add(port))
 	return port
 }
 
@@ -296,9 +286,7 @@ func (w *world) wantLacks(port *cloudteamv1.NetworkPort, says string) {
 func (w *world) ready() {
 	w.T.Helper()
 	found, err := w.policies.groups.List(labels.Everything())
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	for _, g := range found {
 		report(w.T, w, g.Name, g.Name, 1, true)
 	}
@@ -465,9 +453,7 @@ func TestWhatANetworkIsToPolicies(t *testing.T) {
 			t.Helper()
 			network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}}
 			change(network)
-			if err := networks.Update(network); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, networks.Update(network))
 			w.source.Modify(obj)
 			w.settle()
 		}
@@ -478,16 +464,12 @@ func TestWhatANetworkIsToPolicies(t *testing.T) {
 		w.wantMember(port, true, true)
 		w.wantGroups("policy-db")
 		// It is lost: what is on it stays as it is.
-		if err := networks.Delete(&cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}}); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, networks.Delete(&cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}}))
 		w.source.Modify(obj)
 		w.settle()
 		w.wantMember(port, false, false)
 		w.wantGroups("policy-db")
-		if err := w.policies.ports.Delete(port); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, w.policies.ports.Delete(port))
 		w.source.Modify(obj)
 		w.settle()
 		w.wantGroups()
@@ -519,17 +501,13 @@ func TestAGroupOfANewNetworkIsMadeOnce(t *testing.T) {
 						was.ResourceVersion, test.group)
 					_, err := w.Clients.CloudteamV1().SecurityGroups("team").Patch(t.Context(), was.Name, types.MergePatchType,
 						[]byte(body), metav1.PatchOptions{}, "status")
-					if err != nil {
-						t.Fatal(err)
-					}
+					expect.NoError(t, err)
 				}
 				network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}}
 				if test.network != "" {
 					network.Status.Class = &cloudteamv1.AppliedClass{Name: test.network}
 				}
-				if err := w.policies.caches.Networks.Informer().GetIndexer().Update(network); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, w.policies.caches.Networks.Informer().GetIndexer().Update(network))
 				w.source.Modify(obj)
 				w.settle()
 				is := w.wantGroups("policy-db")["policy-db"]
@@ -569,9 +547,7 @@ func TestEditsOfAPolicysGroupAreReverted(t *testing.T) {
 		_, err := w.Clients.CloudteamV1().SecurityGroups("team").Patch(t.Context(), name, types.MergePatchType, []byte(
 			`{"spec":{"rules":[],"managementPolicy":"Plan","stateful":false,"deletionPolicy":"Retain","driftPolicy":"Report"}}`),
 			metav1.PatchOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		w.settle()
 		spec := w.wantGroups("policy-db")["policy-db"].Spec
 		if len(spec.Rules) != 1 || spec.ManagementPolicy != "" || spec.Stateful != nil || spec.DeletionPolicy != "" ||

@@ -16,6 +16,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // inTheCloud is where the credentials lead.
@@ -53,9 +54,7 @@ func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName) 
 		obj.Status.Cloud = new(cloudteamv1.CloudStatus(inTheCloud))
 		obj.Status.Conditions = controller.SetState(
 			nil, 1, controller.Ready(cloudteamv1.ReasonAvailable, "The network is as declared"))
-		if err := informer.Informer().GetIndexer().Add(obj); err != nil {
-			tb.Fatal(err)
-		}
+		expect.NoError(tb, informer.Informer().GetIndexer().Add(obj))
 		keys = append(keys, cache.MetaObjectToName(obj))
 	}
 	return c, keys

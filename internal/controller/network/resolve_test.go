@@ -109,9 +109,7 @@ func TestResolve(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			spec, err := declare.Network(networkOf(tc.spec), specOwner)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			before := slices.Clone(spec.Subnets)
 			declared, err := declaration{Spec: spec}.Resolve(t.Context(), names{})
 			var says []string

@@ -41,9 +41,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudtea
 		v1 := w.Informers.Cloudteam().V1()
 		c, err := NewController(w.Clients.CloudteamV1(), v1.Networks(), v1.NetworkPorts(), w.Neutron, w.Events, specCluster,
 			Options{Classes: controllertest.OpenClasses()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		w.Start(controllertest.Process{Loop: c.Loop})
 		w.Run(c.Run, 1)
 		controllertest.Settle(time.Second)

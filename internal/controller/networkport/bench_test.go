@@ -14,6 +14,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // rest makes a controller with a number of ports of one Network, all as declared, and gives their keys. The events of
@@ -28,9 +29,7 @@ func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, hand
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := v1.Networks().Informer().GetIndexer().Add(exampleNetwork()); err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, v1.Networks().Informer().GetIndexer().Add(exampleNetwork()))
 	for i := range ports {
 		port := example()
 		port.Name, port.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
@@ -52,9 +51,7 @@ func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, hand
 		port.Status.Cloud = new(cloudteamv1.CloudStatus(here))
 		port.Status.Conditions = controller.SetState(
 			nil, 1, controller.Ready(cloudteamv1.ReasonAvailable, "The port is as declared"))
-		if err := v1.NetworkPorts().Informer().GetIndexer().Add(port); err != nil {
-			b.Fatal(err)
-		}
+		expect.NoError(b, v1.NetworkPorts().Informer().GetIndexer().Add(port))
 		keys = append(keys, cache.MetaObjectToName(port))
 	}
 	return c, keys, networkHandler(c, v1.NetworkPorts().Informer().GetIndexer())

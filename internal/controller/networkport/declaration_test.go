@@ -182,9 +182,7 @@ func TestDeclare(t *testing.T) {
 			if c.network != nil {
 				n := exampleNetwork()
 				c.network(n)
-				if err := indexer.Add(n); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, indexer.Add(n))
 			}
 			port := example()
 			if c.port != nil {
@@ -201,9 +199,7 @@ func TestDeclare(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			compare := cmpopts.EquateComparable(netip.Addr{})
 			expect.EqualWith(t, cmp.Options{compare}, *c.want, got.(declaration).PortSpec, "spec")
 		})
@@ -315,9 +311,7 @@ func TestANetworkThatIsNotAllowedReadsAsOneThatDoesNotExist(t *testing.T) {
 			told := func(networks ...*cloudteamv1.Network) controller.State {
 				indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 				for _, n := range networks {
-					if err := indexer.Add(n); err != nil {
-						t.Fatal(err)
-					}
+					expect.NoError(t, indexer.Add(n))
 				}
 				_, err := declarationOf(listers.NewNetworkLister(indexer), nil, nil, limits{}, port, owner)
 				problem, ok := errors.AsType[*managed.Problem](err)

@@ -22,6 +22,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var (
@@ -55,15 +56,11 @@ func (w *world) by() *netpolicy.Policies {
 		return nil
 	}
 	caches, err := consumer.NewCaches(consumer.InformersOf(w.Informers, w.KubeInformers), nil)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	informer := cache.NewSharedIndexInformer(w.policies, &unstructured.Unstructured{}, 0, cache.Indexers{})
 	by, err := netpolicy.NewPolicies(informer, w.Informers.Cloudteam().V1().SecurityGroups(), caches,
 		func(string) labels.Set { return nil })
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	w.list = func() { go informer.RunWithContext(w.T.Context()); w.settle() }
 	if !w.unlisted {
 		w.list()
@@ -121,9 +118,7 @@ func (w *world) restart() {
 	c, err := NewController(
 		w.Clients.CloudteamV1(), v1.NetworkPorts(), v1.Networks(), v1.SecurityGroups(), w.Neutron, w.Events, owner.Cluster,
 		w.classes, w.by())
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	w.c, w.Neutron.Moved = c, c.Moved
 	c.ReachClouds(w.clouds)
 	if terminating := w.terminating; terminating != nil {

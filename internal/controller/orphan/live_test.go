@@ -75,9 +75,7 @@ func (p *pages) read(t *testing.T) (map[string]bool, error) {
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	client, err := metadata.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return ReadLive(client, clusterUID, owning...)(t.Context())
 }
 
@@ -90,9 +88,7 @@ func fleet() *pages {
 func TestLiveIsEveryPageOfBothKinds(t *testing.T) {
 	p := fleet()
 	got, err := p.read(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	expect.Equal(t, []string{"a", "b", "c", "d", "p"}, slices.Sorted(maps.Keys(got)), "what exists")
 	const group = "/apis/cloudteam.ztgame.com/v1/"
 	// No resourceVersion: any would let the API server answer from a cache that is behind.

@@ -77,9 +77,7 @@ func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w
 				Rules: rules, Interval: interval, Cluster: clusterUID,
 				Remembered: func() []types.UID { return w.remembered },
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		w.c = c
 		w.Start(controllertest.Process{Loop: c.Loop})
 		test(t, w)

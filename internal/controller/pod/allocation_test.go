@@ -62,9 +62,7 @@ func TestAnnotationsFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			selections, err := selection.Parse(test.annotation, "team")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			declared, allocations, err := annotationsFor(selections, test.ports)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
@@ -72,16 +70,12 @@ func TestAnnotationsFor(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			expect.Equal(t, test.declared, declared, "declared")
 			expect.Equal(t, test.allocations, allocations, "allocations")
 			// What is read back asks for the same ports, so that a Pod that is looked at again is told nothing new.
 			again, err := selection.Parse(declared, "team")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			for i, s := range again {
 				if consumer.RequestOf(s, consumer.Extras{}).Network != consumer.RequestOf(selections[i], consumer.Extras{}).Network {
 					t.Errorf("%v became %v", selections[i], s)

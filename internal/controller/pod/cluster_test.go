@@ -188,20 +188,14 @@ func (w *cluster) start() {
 	w.T.Helper()
 	w.NewInformers()
 	caches, err := consumer.NewCaches(consumer.InformersOf(w.Informers, w.KubeInformers), w)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	read := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
 	w.c, err = NewController(
 		w.Clients.CloudteamV1(), w.Kube.CoreV1(), w.Kube.AppsV1(), read, caches, nil, nil, w.Events)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	w.d, err = deployment.NewController(
 		w.Clients.CloudteamV1(), w.Kube.AppsV1(), w.Kube.CoreV1(), caches, w.Events, deployment.Options{})
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	w.Start(controllertest.Process{Loop: w.c.Loop, Sync: w.c.sync})
 	d := w.d
 	for _, run := range []func(context.Context, int) error{w.c.Run, d.Run} {

@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // controlledBy is an owner reference to a controller.
@@ -64,9 +65,7 @@ func TestAForgedReplicaSetTellsNothingOfAnothersPorts(t *testing.T) {
 			pod := declaringPod(c.namespace, controlledBy("apps/v1", "ReplicaSet", "web-1", "set"))
 			controller := newIdle(t, openNetwork(), web, port, set, pod)
 			p, err := controller.reconcile(t.Context(), cache.MetaObjectToName(pod), pod)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if p.reason != cloudteamv1.ReasonPortsNotReady || strings.Contains(p.message, "web-net-0") ||
 				strings.Contains(p.message, "secret") || !strings.Contains(p.message, "not known") {
 				t.Errorf("the Pod is told %s: %s", p.reason, p.message)
@@ -83,9 +82,7 @@ func TestAPortOfAnotherNamespaceIsNoPodsOwn(t *testing.T) {
 	port.OwnerReferences = controlledBy("v1", "Pod", pod.Name, pod.UID)
 	port.Status.Conditions = []metav1.Condition{{Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue}}
 	c := newIdle(t, openNetwork(), port, pod)
-	if err := c.deleteOwn(controllertest.Logged(t), c.madeFor(pod, nil), nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, c.deleteOwn(controllertest.Logged(t), c.madeFor(pod, nil), nil))
 	key := cache.MetaObjectToName(pod)
 	bound, err := c.bindOwn(controllertest.Logged(t), key, pod, c.madeFor(pod, nil), []consumer.Request{requestFor("net")}, nil)
 	if err != nil || len(bound) > 0 {
@@ -100,9 +97,7 @@ func TestANetworkThatIsNotAllowedReadsAsOneThatDoesNotExist(t *testing.T) {
 	closed.Spec.AllowedNamespaces = []string{"friends"}
 	told := func(shown ...runtime.Object) progress {
 		p, err := newIdle(t, append(shown, pod)...).reconcile(t.Context(), cache.MetaObjectToName(pod), pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return p
 	}
 	none := told()

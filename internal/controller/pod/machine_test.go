@@ -104,9 +104,7 @@ func newMachines(t *testing.T, machines []*metav1.PartialObjectMetadata, objects
 		case *corev1.Pod:
 			_, err = c.pods.Pods(object.Namespace).Create(t.Context(), object.DeepCopy(), metav1.CreateOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	wrote(c)
 	return c
@@ -165,9 +163,7 @@ func TestMachinesThatCannotBeListed(t *testing.T) {
 	if err != nil || p.reason != cloudteamv1.ReasonPortsNotReady || !strings.Contains(p.message, "give its account") {
 		t.Errorf("the Pod is told %+v, error %v", p, err)
 	}
-	if err := idle.caches.Pods.Informer().GetIndexer().Delete(pod); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, idle.caches.Pods.Informer().GetIndexer().Delete(pod))
 	if _, err := idle.sync(controllertest.Logged(t), webMachine.Key()); err != nil {
 		t.Errorf("the port stays with error %v", err)
 	}
@@ -230,9 +226,7 @@ func TestRetireOfAMachine(t *testing.T) {
 			idle := newMachines(t, c.machines, objects...)
 			if c.unseen != nil {
 				tracker := idle.metadata.(*metadatafake.FakeMetadataClient).Tracker()
-				if err := tracker.Create(consumer.MachineResource, c.unseen, "team"); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, tracker.Create(consumer.MachineResource, c.unseen, "team"))
 				if idle.machines != nil {
 					forget(t, idle.machines.All, c.unseen)
 				}
@@ -257,9 +251,7 @@ func forget(t *testing.T, from cache.SharedIndexInformer, object *metav1.Partial
 		if err == nil && shown {
 			err = from.GetIndexer().Delete(object)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if shown {
 			return
 		}
@@ -357,9 +349,7 @@ func TestTheBindingMovesWhenTheSourceHasEnded(t *testing.T) {
 			}
 			idle := newMachines(t, runs(), objects...)
 			err := idle.releaseUseless(controllertest.Logged(t), cache.NewObjectName("team", "source"), c.source)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			did := strings.Join(wrote(idle), "; ")
 			want := map[string]string{"": "", "null": `"boundTo":null`}[c.want]
 			if want == "" && c.want != "" {
@@ -377,9 +367,7 @@ func TestTheTargetSaysThatItsSourceDoesNotEnd(t *testing.T) {
 	source, target := running("source", time.Now()), running("target", time.Now().Add(time.Minute))
 	source.Spec.NodeName = "node1"
 	all, err := consumer.Allocations(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	given := all[0]
 	c := newMachines(t, runs(), openNetwork(), machinePort("source"), source, target)
 	if said := c.problemOf(given, machinePort("source"), target); said != "" {

@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1/fake"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // A port of db-2 goes when no Pod will come back to it, and not before.
@@ -80,9 +81,7 @@ func TestRetire(t *testing.T) {
 			idle := newIdle(t, append(c.cached, port)...)
 			if c.live != nil {
 				_, err := idle.sets.StatefulSets("team").Create(t.Context(), c.live, metav1.CreateOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 			}
 			key := slot.Key()
 			cached, _ := idle.caches.Pods.Lister().Pods(key.Namespace).Get(key.Name)

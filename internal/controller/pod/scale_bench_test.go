@@ -12,6 +12,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // BenchmarkAPoolOfAThousand measures what one event costs where a thousand Pods of one Deployment wait for a thousand
@@ -26,9 +27,7 @@ func BenchmarkAPoolOfAThousand(b *testing.B) {
 			return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: types.UID(name), Controller: new(true)}}
 		}
 		show := func(informer cache.SharedIndexInformer, object any) {
-			if err := informer.GetIndexer().Add(object); err != nil {
-				b.Fatal(err)
-			}
+			expect.NoError(b, informer.GetIndexer().Add(object))
 		}
 		from := c.caches.Informers
 		show(from.ReplicaSets.Informer(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{

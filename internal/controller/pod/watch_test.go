@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestAnEventNamesFewPods has many Pods name one instance of a virtual machine, and say that they were given one port.
@@ -115,8 +116,6 @@ func (c *Controller) show(t *testing.T, object controllertest.Object) {
 	if _, ok := object.(*cloudteamv1.NetworkPort); ok {
 		in = c.caches.Ports.Informer()
 	}
-	if err := in.GetIndexer().Add(object); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, in.GetIndexer().Add(object))
 	c.note(object)
 }

@@ -20,6 +20,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // portOf reads a port from its name and what else is to be said of it: "going", "bound:UID", or "version:N". The last
@@ -72,13 +73,9 @@ func newIdleWith(t testing.TB, machines []*metav1.PartialObjectMetadata, shown .
 	factory := informers.NewSharedInformerFactory(client, 0)
 	kubeFactory := kubeinformers.NewSharedInformerFactory(kube, 0)
 	caches, err := consumer.NewCaches(consumer.InformersOf(factory, kubeFactory), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	scheme := metadatafake.NewTestScheme()
-	if err := metav1.AddMetaToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, metav1.AddMetaToScheme(scheme))
 	objects := make([]runtime.Object, len(machines))
 	for i, m := range machines {
 		objects[i] = m
@@ -96,9 +93,7 @@ func newIdleWith(t testing.TB, machines []*metav1.PartialObjectMetadata, shown .
 	}
 	c, err := NewController(client.CloudteamV1(), kube.CoreV1(), kube.AppsV1(), read, caches, known, nil,
 		&controllertest.Events{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { controllertest.Dismiss(t, c.Loop) })
 	for _, object := range shown {
 		controllertest.ShowIn(t, factory, kubeFactory, object)

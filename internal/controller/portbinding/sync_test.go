@@ -24,6 +24,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -104,9 +105,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 			controllertest.Rules[*cloudteamv1.NetworkPort]{Line: controllertest.WriteLine})
 		w.NewInformers()
 		caches, err := consumer.NewCaches(consumer.InformersOf(w.Informers, w.KubeInformers), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		nodes := metadatainformer.NewSharedInformerFactory(fake.NewSimpleMetadataClient(runtime.NewScheme()), 0).
 			ForResource(corev1.SchemeGroupVersion.WithResource("nodes")).Informer()
 		w.nodes = nodes.GetIndexer()
@@ -140,9 +139,7 @@ func (w *world) showNode(name string, annotations map[string]string) {
 	w.T.Helper()
 	node := &metav1.PartialObjectMetadata{}
 	node.Name, node.Annotations = name, annotations
-	if err := w.nodes.Add(node); err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, w.nodes.Add(node))
 }
 
 // sync syncs the port, checks the calls, and shows the controller what it wrote.
@@ -653,9 +650,7 @@ func TestEventsNameThePortsThatTheyConcern(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.showPod("pod-1", "node1", corev1.PodRunning)
 		pod, err := w.c.caches.Pods.Lister().Pods("team").Get("web")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if keys := w.c.keysOfPod(pod); len(keys) != 1 || keys[0] != portKey {
 			t.Errorf("the Pod concerns %v", keys)
 		}

@@ -58,9 +58,7 @@ func (w *world) restart() {
 	v1 := w.Informers.Cloudteam().V1()
 	in := &Members{Ports: v1.NetworkPorts(), Networks: v1.Networks()}
 	c, err := NewController(w.Clients.CloudteamV1(), groups, in, w.Neutron, w.Events, owner.Cluster, w.classes)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	w.c, w.Neutron.Moved = c, c.Moved
 	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{
 		groups.Informer().GetIndexer(), v1.NetworkPorts().Informer().GetIndexer(), v1.Networks().Informer().GetIndexer(),

@@ -20,6 +20,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
 
@@ -135,14 +136,10 @@ func newIdle(t *testing.T) (c *Controller, show func(...controllertest.Object)) 
 	client, kube := fake.NewSimpleClientset(), kubefake.NewSimpleClientset()
 	own, kubes := informers.NewSharedInformerFactory(client, 0), kubeinformers.NewSharedInformerFactory(kube, 0)
 	caches, err := consumer.NewCaches(consumer.InformersOf(own, kubes), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	c, err = NewController(client.CloudteamV1(), kube.CoreV1(), kubes.Core().V1().Services(),
 		own.Cloudteam().V1().FloatingIPs(), caches, &controllertest.Events{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { controllertest.Dismiss(t, c.Loop) })
 	return c, func(objects ...controllertest.Object) {
 		t.Helper()

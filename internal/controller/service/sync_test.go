@@ -16,6 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var webKey = cache.NewObjectName("team", "web")
@@ -54,14 +55,10 @@ func (w *world) restart() {
 	w.Stop()
 	w.NewInformers()
 	caches, err := consumer.NewCaches(consumer.InformersOf(w.Informers, w.KubeInformers), nil)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	services, floating := w.KubeInformers.Core().V1().Services(), w.Informers.Cloudteam().V1().FloatingIPs()
 	c, err := NewController(w.Clients.CloudteamV1(), w.Kube.CoreV1(), services, floating, caches, w.Events)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	expect.NoError(w.T, err)
 	w.controller = c
 	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{
 		services.Informer().GetIndexer(), floating.Informer().GetIndexer(), caches.Pods.Informer().GetIndexer(),

@@ -23,6 +23,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // states are the outcomes by name.
@@ -74,14 +75,10 @@ func TestCredentialsThatAreRejectedFail(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	content := "clouds: {c: {auth: {auth_url: " + keystone.URL + "/v3, username: u, password: secret1, " +
 		"user_domain_name: d, project_name: p, project_domain_name: d}}}"
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 	credentials, err := client.LoadCredentials("c")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	c := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
 	checks := Run(t.Context(), c, Options{Cloud: client.NewCloud(credentials, client.Options{}), Now: time.Now()})
 	if got := states(checks)["credentials"]; got != Fails || !Failed(checks) {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestInstalledCRDsAreComparedWithThoseOfThisVersion(t *testing.T) {
@@ -44,17 +46,11 @@ func TestInstalledCRDsAreComparedWithThoseOfThisVersion(t *testing.T) {
 		}},
 	} {
 		want, err := ownSchemas()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		content, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		var installed schemas
-		if err := json.Unmarshal(content, &installed); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(content, &installed))
 		c.edit(installed)
 		check := Check{State: OK, Says: "that of kubectl network v1.2.0"}.ofSchemas(compareSchemas(want, installed), "v1.2.0")
 		if check.State != c.want || !strings.Contains(check.Says, c.says) || !strings.Contains(check.Remedy, c.remedy) ||
@@ -66,9 +62,7 @@ func TestInstalledCRDsAreComparedWithThoseOfThisVersion(t *testing.T) {
 
 func TestEveryKindHasASchemaOfThisVersion(t *testing.T) {
 	own, err := ownSchemas()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, kind := range []string{"Network", "NetworkClass", "NetworkPort", "SecurityGroup", "FloatingIP"} {
 		if field(own[kind], "spec") == nil {
 			t.Errorf("%s has no schema among %d", kind, len(own))

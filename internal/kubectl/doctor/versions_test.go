@@ -19,6 +19,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestVersionsOfThePluginTheControllerAndTheAgentsAreCompared(t *testing.T) {
@@ -89,9 +90,7 @@ func TestThePageListsTheExtensionsThatAreChecked(t *testing.T) {
 	}
 	maps.Copy(checked, useful)
 	page, err := os.ReadFile("../../../docs/compatibility.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	listed := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(page), -1) {
 		listed[row[1]] = strings.ReplaceAll(row[2], "`", "")
@@ -101,9 +100,7 @@ func TestThePageListsTheExtensionsThatAreChecked(t *testing.T) {
 	}
 	for _, name := range []string{"fields", "network", "networkport", "router", "securitygroup"} {
 		text, err := os.ReadFile("../../../docs/" + name + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		for _, named := range regexp.MustCompile("extension `?([a-z0-9]+(?:-[a-z0-9]+)+|qos|dvr)").
 			FindAllStringSubmatch(string(text), -1) {
 			if checked[named[1]] == "" {

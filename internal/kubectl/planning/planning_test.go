@@ -29,6 +29,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // specs draws what users declare. The cidrs stay the same, as they identify the subnets.
@@ -70,9 +71,7 @@ func TestWhatIsPlannedIsWhatIsDone(t *testing.T) {
 	in := emulated(t)
 	c := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
 	planner, err := New(t.Context(), c, in, "c1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	checks := 0
 	rapid.Check(t, func(t *rapid.T) {
 		checks++
@@ -147,9 +146,7 @@ var (
 // wantStops holds the actions of a plan, each with what it stops.
 func wantStops(t *testing.T, name string, change plan.Change, err error, want string) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var got []string
 	for _, s := range change {
 		got = append(got, string(s.Action)+": "+stops(s))
@@ -242,14 +239,10 @@ func emulated(t *testing.T) *inventory.Inventory {
 func login(t *testing.T, options neutrontest.Options) *client.Cloud {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(neutrontest.New(options).Start(t).CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(neutrontest.New(options).Start(t).CloudsYAML()), 0o600))
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 	credentials, err := client.LoadCredentials("tenant")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return client.NewCloud(credentials, client.Options{})
 }
 
@@ -280,13 +273,9 @@ func TestAPortIsPlannedOnTheNetworkOfTheSameFile(t *testing.T) {
 			cloud := login(t, neutrontest.Options{})
 			err := cloud.Do(t.Context(), client.Request{Op: "create pool", Method: http.MethodPost, Path: "subnetpools",
 				Body: map[string]any{"subnetpool": map[string]any{"name": "addresses", "prefixes": []string{"10.64.0.0/16"}}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			planner, err := New(t.Context(), cluster, inventory.New(cloud, "c1", inventory.Options{Ports: true}), "c1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			n, p, g := &cloudteamv1.Network{}, &cloudteamv1.NetworkPort{}, &cloudteamv1.SecurityGroup{}
 			n.Namespace, n.Name, n.UID, n.Generation = "shop", "backend", "uid-n", 1
 			if n.Spec.SubnetSpec = c.network; c.network.SubnetPool == "" {
@@ -295,9 +284,7 @@ func TestAPortIsPlannedOnTheNetworkOfTheSameFile(t *testing.T) {
 			p.Namespace, p.Name, p.UID, p.Generation, p.Spec = "shop", "db", "uid-p", 1, c.port
 			p.Spec.NetworkName = "backend"
 			g.Namespace, g.Name, g.UID, g.Generation = "shop", "web", "uid-g", 1
-			if err := planner.Know([]*cloudteamv1.Network{n}, nil, nil); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, planner.Know([]*cloudteamv1.Network{n}, nil, nil))
 			if _, err := planner.Network(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
@@ -307,9 +294,7 @@ func TestAPortIsPlannedOnTheNetworkOfTheSameFile(t *testing.T) {
 				}
 			}
 			r, err := planner.NetworkPort(t.Context(), p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if c.problem != "" {
 				if !strings.Contains(r.Problem, c.problem) {
 					t.Errorf("the problem is %q, want %q", r.Problem, c.problem)
@@ -368,21 +353,15 @@ func TestAFloatingIPIsPlannedForThePortOfTheSameFile(t *testing.T) {
 			cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset(class)}
 			cloud := login(t, neutrontest.Options{})
 			credentials, err := client.LoadCredentials("admin")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			var outside struct{ Network struct{ ID string } }
 			admin := client.NewCloud(credentials, client.Options{})
 			err = admin.Do(t.Context(), client.Request{Op: "create network", Method: http.MethodPost, Path: "networks",
 				Body:   map[string]any{"network": map[string]any{"name": "public", "router:external": true}},
 				Answer: &outside})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			planner, err := New(t.Context(), cluster, inventory.New(cloud, "c1", inventory.Options{Ports: true}), "c1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			n, p, f := &cloudteamv1.Network{}, &cloudteamv1.NetworkPort{}, &cloudteamv1.FloatingIP{}
 			n.Namespace, n.Name, n.UID, n.Generation = "shop", "backend", "uid-n", 1
 			n.Spec.SubnetSpec = c.subnet
@@ -405,9 +384,7 @@ func TestAFloatingIPIsPlannedForThePortOfTheSameFile(t *testing.T) {
 				t.Fatal(err, r.Problem)
 			}
 			r, err := planner.FloatingIP(t.Context(), f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if c.problem != "" {
 				if !strings.Contains(r.Problem+strings.Join(r.Notes, ""), c.problem) || len(r.Steps) > 0 {
 					t.Errorf("the plan is %+v, want the problem %q", r, c.problem)

@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var ready = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Available"}}
@@ -78,9 +79,7 @@ func TestATreeHasEachPortOnce(t *testing.T) {
 		t.Fatal(err, c.Notes)
 	}
 	var out bytes.Buffer
-	if err := Print(&out, trees, text.Style{}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, Print(&out, trees, text.Style{}))
 	want := `Network shop/frontend  net
 ├ outside public  203.0.113.9
 │ └ router r1
@@ -119,13 +118,9 @@ func TestWithoutNeutronTheTreeSaysWhatIsMissing(t *testing.T) {
 
 func TestPictures(t *testing.T) {
 	trees, err := Of(t.Context(), cluster(), neutron, "shop", "frontend")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var dot, mermaid bytes.Buffer
-	if err := errors.Join(Dot(&dot, append(trees, trees...)), Mermaid(&mermaid, trees)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(Dot(&dot, append(trees, trees...)), Mermaid(&mermaid, trees)))
 	for _, part := range []string{"digraph", `n1 [label="outside public\n203.0.113.9"];`, "n1 -> n2;"} {
 		if !strings.Contains(dot.String(), part) {
 			t.Errorf("the dot graph lacks %s:\n%s", part, dot.String())

@@ -28,6 +28,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/redact"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // testPatience is for machines that do much else at the same time.
@@ -127,9 +128,7 @@ func TestThePageFollowsTheClusterAndAgreesWithTheTree(t *testing.T) {
 	w := newWorld(t, "", nil)
 	agrees := func() bool {
 		trees, err := tree.Of(t.Context(), w.Cluster, nil, "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		want := map[string]*tree.Node{}
 		for _, root := range trees {
 			want[root.Name] = root
@@ -162,9 +161,7 @@ func TestThePageFollowsTheClusterAndAgreesWithTheTree(t *testing.T) {
 			return err
 		},
 	} {
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, change())
 		w.await(sentence, agrees)
 	}
 	if on := w.has["shop/frontend"].Children[0].Children[0].Children; len(on) != 2 || on[1].Name != "shop/public" {
@@ -196,9 +193,7 @@ func serve(t *testing.T) (*Server, *world) {
 	t.Helper()
 	w := newWorld(t, "", nil)
 	s := &Server{Kubernetes: w.Kubernetes, Networks: w.Networks, World: w.World, Context: "home", Now: time.Now}
-	if err := s.Listen(0); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Listen(0))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Serve(ctx) }()
@@ -215,21 +210,15 @@ func serve(t *testing.T) (*Server, *world) {
 func request(t *testing.T, client *http.Client, method, url string, change func(*http.Request)) (int, string, http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if change != nil {
 		change(r)
 	}
 	answer, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return answer.StatusCode, string(body), answer.Header
 }
 
@@ -237,9 +226,7 @@ func request(t *testing.T, client *http.Client, method, url string, change func(
 func visitor(t *testing.T, url string) (*http.Client, int) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	client := &http.Client{Jar: jar}
 	code, _, _ := request(t, client, http.MethodGet, url, nil)
 	return client, code
@@ -300,9 +287,7 @@ func TestOnlyWhoHasTheTokenSeesAnything(t *testing.T) {
 
 func TestTheAddressForABrowsersCommandLineWorksOnce(t *testing.T) {
 	s := &Server{World: newWorld(t, "", nil).World, Now: time.Now}
-	if err := s.Listen(0); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Listen(0))
 	ended := make(chan error)
 	go func() { ended <- s.Serve(t.Context()) }()
 	once := s.OnceURL()
@@ -369,9 +354,7 @@ func TestDetailsOfAFloatingIPLeadToItsPort(t *testing.T) {
 	s, w := serve(t)
 	_, err := w.Networks.CloudteamV1().FloatingIPs("shop").Create(
 		t.Context(), floatingIP("PortNotReady"), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	client, _ := visitor(t, s.URL())
 	d, text := detailsOf(t, s, client, "FloatingIP", "public")
 	if cause := d.Answer.Cause().Object.String(); cause != "NetworkPort shop/web-0" {
@@ -445,13 +428,9 @@ func TestADeploymentHasItsConditionsAndNoSecret(t *testing.T) {
 func stream(t *testing.T, s *Server, client *http.Client, path string) *bufio.Scanner {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.listener.Addr().String()+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	answer, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	t.Cleanup(func() { answer.Body.Close() })
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, 1<<20)
@@ -486,9 +465,7 @@ func TestTheStreamSendsAllAndThenChanges(t *testing.T) {
 	next := func() (v View) {
 		for lines.Scan() {
 			if data, ok := strings.CutPrefix(lines.Text(), "data: {"); ok && !strings.Contains(data, `"context"`) {
-				if err := json.Unmarshal([]byte("{"+data), &v); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, json.Unmarshal([]byte("{"+data), &v))
 				return v
 			}
 		}
@@ -499,9 +476,7 @@ func TestTheStreamSendsAllAndThenChanges(t *testing.T) {
 		t.Errorf("the first view is %+v", first)
 	}
 	err := w.Networks.CloudteamV1().Networks("shop").Delete(t.Context(), "backend", metav1.DeleteOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for {
 		v := next()
 		if len(v.Entries) == 0 {

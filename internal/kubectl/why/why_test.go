@@ -29,6 +29,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -538,9 +539,7 @@ func (q question) check(t *testing.T, c *ask.Cluster) Answer {
 	t.Helper()
 	kind, name, _ := strings.Cut(q.ask, " ")
 	a, err := Explain(t.Context(), c, ask.New(kind, "shop", name), now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if got := chainOf(a); got != q.chain {
 		t.Errorf("the chain is\n  %s\nwant\n  %s", got, q.chain)
 	}
@@ -584,9 +583,7 @@ func documentedReasons(t *testing.T) map[string]string {
 	}
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if ok && strings.HasPrefix(spec.Names[0].Name, "Reason") {
@@ -597,9 +594,7 @@ func documentedReasons(t *testing.T) map[string]string {
 		})
 	}
 	pages, err := filepath.Glob(root + "/docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for _, page := range pages {
 		for _, reason := range reasonsIn(t, page) {
 			reasons[reason] = filepath.Base(page)
@@ -615,9 +610,7 @@ func documentedReasons(t *testing.T) map[string]string {
 // TestThePageHasEachCauseWithoutAReason compares the words for causes that no condition says with their tables.
 func TestThePageHasEachCauseWithoutAReason(t *testing.T) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), "advice.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var words []string
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == 1 {
@@ -653,9 +646,7 @@ func reasonsIn(t *testing.T, page string) []string {
 func wordsIn(t *testing.T, page, heading string) (words []string) {
 	t.Helper()
 	file, err := os.Open(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer file.Close()
 	word := regexp.MustCompile("`([A-Z][A-Za-z]+)`")
 	in := false
@@ -731,9 +722,7 @@ func TestASilentControllerIsTheCause(t *testing.T) {
 		err := c.Kubernetes.(*kubefake.Clientset).Tracker().Update(
 			schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
 			lease(now.Add(-5*time.Minute)), "network-controller")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return c
 	}
 	question{ask: "Network frontend", chain: "Network shop/frontend NotSeen > Lease network-controller/network-controller " +
@@ -746,9 +735,7 @@ func TestASilentControllerIsTheCause(t *testing.T) {
 	err := c.Kubernetes.(*kubefake.Clientset).Tracker().Delete(
 		schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
 		"network-controller", "network-controller")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	a := question{ask: "Network frontend", chain: "Network shop/frontend CloudUnavailable", remedy: "Neutron"}.check(t, c)
 	if len(a.Warnings) > 0 {
 		t.Errorf("without a Lease, it warns: %v", a.Warnings)
