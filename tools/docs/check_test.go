@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -102,5 +103,41 @@ func TestATranslationLagsBehindUntilItIsMarked(t *testing.T) {
 	}
 	if _, err := Current(files, "zh/b.md"); err == nil {
 		t.Error("a page that is no translation is marked")
+	}
+}
+
+// notesWords are what readers who come from study notes search for.
+var notesWords = strings.Fields(`
+	masterURL kubeconfig InClusterConfig ServiceAccount stopCh NewSharedInformerFactory InformerFor NewController AddFunc
+	UpdateFunc DeleteFunc ResourceVersion fooInformer deploymentInformer kubeClient exampleClient workqueue WaitForCacheSync
+	wait.Until runWorker processNextWorkItem Forget AddRateLimited syncHandler neutron.Delete DeepEqual handleObject
+	DeletedFinalStateUnknown enqueueFoo newDeployment updateFooStatus SuccessSynced ErrResourceExists v1beta1 doc.go types.go
+	register.go deepcopy-gen=package groupName genclient noStatus runtime.Object NetworkList filter MUX admission registry
+	etcd Initializer ./build-container Deployment.yaml Reflector ListAndWatch Store Indexer Operator
+`)
+
+// notesPhrases are those with spaces, in each language.
+var notesPhrases = map[string][]string{
+	"docs":    {"FIX ME", "creating rs-pod", "super version", "kubectl logs -f", "delta FIFO", "actual state", "level trigger"},
+	"docs/zh": {"FIX ME", "creating rs-pod", "super version", "kubectl logs -f", "delta FIFO", "实际状态", "水平触发", "调谐"},
+}
+
+func TestTheWordsOfTheNotesAreFoundInBothLanguages(t *testing.T) {
+	all, err := pages(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for folder, phrases := range notesPhrases {
+		var text strings.Builder
+		for _, p := range all {
+			if chinese := strings.HasPrefix(p.path, "docs/zh/"); strings.HasPrefix(p.path, "docs/") && chinese == (folder == "docs/zh") {
+				text.WriteString(p.text)
+			}
+		}
+		for _, word := range slices.Concat(notesWords, phrases) {
+			if !strings.Contains(text.String(), word) {
+				t.Errorf("%s has no %q, which readers of the notes search for", folder, word)
+			}
+		}
 	}
 }
