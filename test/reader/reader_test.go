@@ -44,6 +44,7 @@ var pages = []struct {
 	before string
 }{
 	{path: "docs/tutorial.md"},
+	{path: "docs/learn/from-the-notes.md"},
 	{path: "docs/learn/README.md"}, {path: "docs/learn/1-crd.md"}, {path: "docs/learn/2-generated-code.md"},
 	{path: "docs/learn/3-informers.md"}, {path: "docs/learn/4-workqueue.md"}, {path: "docs/learn/5-foo.md"},
 	{path: "docs/learn/6-exactly-once.md"},

@@ -38,6 +38,10 @@ func Check(files fs.FS) ([]string, error) {
 			c.note(p, command.line, c.checkCommand(command.text))
 			c.note(p, command.line, c.checkTranslated(p, command.text))
 		}
+		for _, in := range p.here() {
+			c.note(p, in.line, c.checkHere(p, in))
+		}
+		c.checkTranslatedHere(p)
 	}
 	return c.problems, nil
 }
@@ -103,7 +107,7 @@ func (c *checker) checkLink(p page, target string) string {
 	return ""
 }
 
-// symbolsOf gives the lines of what a Go file declares at its top level. A method is under "Type.Method".
+// symbolsOf gives the lines of what a Go file declares at its top level. A method or field is under "Type.Name".
 func (c *checker) symbolsOf(name string) (map[string]int, error) {
 	if known, ok := c.symbols[name]; ok {
 		return known, nil
@@ -132,6 +136,9 @@ func (c *checker) symbolsOf(name string) (map[string]int, error) {
 				switch s := spec.(type) {
 				case *ast.TypeSpec:
 					add(s.Name.Name, s.Pos())
+					for _, field := range fieldsOf(s.Type) {
+						add(s.Name.Name+"."+field.Name, field.Pos())
+					}
 				case *ast.ValueSpec:
 					for _, name := range s.Names {
 						add(name.Name, name.Pos())
@@ -142,6 +149,24 @@ func (c *checker) symbolsOf(name string) (map[string]int, error) {
 	}
 	c.symbols[name] = lines
 	return lines, nil
+}
+
+// fieldsOf gives the names of a struct's fields or of an interface's methods. An embedded one has none.
+func fieldsOf(expression ast.Expr) (names []*ast.Ident) {
+	var fields *ast.FieldList
+	switch e := expression.(type) {
+	case *ast.StructType:
+		fields = e.Fields
+	case *ast.InterfaceType:
+		fields = e.Methods
+	}
+	if fields == nil {
+		return nil
+	}
+	for _, field := range fields.List {
+		names = append(names, field.Names...)
+	}
+	return names
 }
 
 // receiver is the name of a receiver's type, without its pointer and type parameters.

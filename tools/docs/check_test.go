@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -20,7 +21,7 @@ func TestTheDocsOfThisRepositoryAreRight(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	const code = "package a\n\nconst C = 1\n\ntype T[X any] struct{}\n\nfunc (t *T[X]) M() {}\n"
+	const code = "package a\n\nconst C = 1\n\n// +marker\ntype T[X any] struct{ field X }\n\nfunc (t *T[X]) M() {}\n"
 	const noPlace = "docs/other.md:1: the page has no place on the site: add it to " + sectionsFile
 	for sentence, test := range map[string]struct {
 		page string
@@ -41,6 +42,23 @@ func TestCheck(t *testing.T) {
 			page: "```\n$ ls   # 列出\n```\n<!-- translation of docs/learn/x.md at 0 -->"},
 		"a translation with a command of its own": {want: []string{noPlace, "docs/p.md:2: docs/learn/x.md has no such command: ls -l"},
 			page: "```\n$ ls -l\n```\n<!-- translation of docs/learn/x.md at 0 -->"},
+		"a column that says where what exists is": {want: []string{noPlace}, page: "| x | here |\n| --- | --- |\n" +
+			"| y | [`T.M`](../a/a.go#T.M), [`a.C`](../a/a.go#C), `a/a.go`: `--workers`, `make test`, `cache.Store` |\n" +
+			"| z | [`T`](../a/a.go#T): `field`, `C`; `+marker` in [`a.go`](../a/a.go) |\n" +
+			"\n| x | y |\n| --- | --- |\n| `z` | `z` |\n"},
+		"a column that says where a missing function is": {"| here |\n| --- |\n| `a/a.go`: `N` |\n",
+			[]string{noPlace, "docs/p.md:3: no file or package that the cell names declares N: a/a.go"}},
+		"a column that says where a missing file is": {"| here |\n| --- |\n| `a/b.go` |\n",
+			[]string{noPlace, "docs/p.md:3: there is no a/b.go: write its path from the repository's root, or link it"}},
+		"a column with a link of another name": {"| here |\n| --- |\n| [`N`](../a/a.go#C) |\n",
+			[]string{noPlace, "docs/p.md:3: the link text N is not the name of what it opens: ../a/a.go#C"}},
+		"a column with a flag that is missing": {"| here |\n| --- |\n| `--worker` |\n",
+			[]string{noPlace, "docs/p.md:3: docs/flags.md has no flag --worker"}},
+		"a column with a marker that is missing": {"| here |\n| --- |\n| `+mark` in `a/a.go` |\n",
+			[]string{noPlace, "docs/p.md:3: +mark is in none of the files that the cell names: a/a.go"}},
+		"a translation without a row": {
+			page: "| 本项目 |\n| --- |\n| `a/a.go` |\n<!-- translation of docs/learn/y.md at 0 -->",
+			want: []string{noPlace, "docs/p.md:1: its column 本项目 lacks C, which docs/learn/y.md has in line 3"}},
 		"a missing test": {"```sh\ngo test ./a -run TestB\n```", []string{noPlace, "docs/p.md:2: ./a has no test TestB"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -48,7 +66,9 @@ func TestCheck(t *testing.T) {
 			for name, text := range map[string]string{
 				"docs/p.md": test.page, "docs/other.md": "# One\n## One\n", "a/a.go": code,
 				"docs/learn/x.md":              "```sh\nls   # list\n```\n",
-				"tools/docs/site/sections.mjs": "['docs/p.md', 'docs/learn/']", "docs/zh/p.md": "",
+				"docs/learn/y.md":              "| here |\n| --- |\n| `a/a.go`: `C` |\n",
+				"docs/flags.md":                "| `--workers` | int |\n",
+				"tools/docs/site/sections.mjs": "['docs/p.md', 'docs/flags.md', 'docs/learn/']", "docs/zh/p.md": "",
 				"a/a_test.go": "package a\n\nfunc TestA() {}\n", "Makefile": "test: assets\n\tgo test\n", "config/x.yaml": "",
 			} {
 				files[name] = &fstest.MapFile{Data: []byte(text)}
@@ -83,5 +103,41 @@ func TestATranslationLagsBehindUntilItIsMarked(t *testing.T) {
 	}
 	if _, err := Current(files, "zh/b.md"); err == nil {
 		t.Error("a page that is no translation is marked")
+	}
+}
+
+// notesWords are what readers who come from study notes search for.
+var notesWords = strings.Fields(`
+	masterURL kubeconfig InClusterConfig ServiceAccount stopCh NewSharedInformerFactory InformerFor NewController AddFunc
+	UpdateFunc DeleteFunc ResourceVersion fooInformer deploymentInformer kubeClient exampleClient workqueue WaitForCacheSync
+	wait.Until runWorker processNextWorkItem Forget AddRateLimited syncHandler neutron.Delete DeepEqual handleObject
+	DeletedFinalStateUnknown enqueueFoo newDeployment updateFooStatus SuccessSynced ErrResourceExists v1beta1 doc.go types.go
+	register.go deepcopy-gen=package groupName genclient noStatus runtime.Object NetworkList filter MUX admission registry
+	etcd Initializer ./build-container Deployment.yaml Reflector ListAndWatch Store Indexer Operator
+`)
+
+// notesPhrases are those with spaces, in each language.
+var notesPhrases = map[string][]string{
+	"docs":    {"FIX ME", "creating rs-pod", "super version", "kubectl logs -f", "delta FIFO", "actual state", "level trigger"},
+	"docs/zh": {"FIX ME", "creating rs-pod", "super version", "kubectl logs -f", "delta FIFO", "实际状态", "水平触发", "调谐"},
+}
+
+func TestTheWordsOfTheNotesAreFoundInBothLanguages(t *testing.T) {
+	all, err := pages(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for folder, phrases := range notesPhrases {
+		var text strings.Builder
+		for _, p := range all {
+			if chinese := strings.HasPrefix(p.path, "docs/zh/"); strings.HasPrefix(p.path, "docs/") && chinese == (folder == "docs/zh") {
+				text.WriteString(p.text)
+			}
+		}
+		for _, word := range slices.Concat(notesWords, phrases) {
+			if !strings.Contains(text.String(), word) {
+				t.Errorf("%s has no %q, which readers of the notes search for", folder, word)
+			}
+		}
 	}
 }

@@ -17,7 +17,9 @@ type page struct {
 	anchors map[string]bool
 	// commands are those of the code blocks.
 	commands []command
-	text     string
+	// cells are those of its tables.
+	cells []cell
+	text  string
 }
 
 // link is the target of a link or picture, and where it stands.
@@ -50,6 +52,7 @@ func readPage(files fs.FS, name string) (page, error) {
 	p := page{path: name, anchors: map[string]bool{}, text: string(content)}
 	used := map[string]int{}
 	fence, language, more := "", "", false
+	var headings []string // of the table that the line is in
 	for i, line := range strings.Split(p.text, "\n") {
 		if found := fencePattern.FindStringSubmatch(line); found != nil {
 			if fence == "" {
@@ -65,6 +68,7 @@ func readPage(files fs.FS, name string) (page, error) {
 			more = p.addCommand(i+1, language, line, more)
 			continue
 		}
+		headings = p.addRow(i+1, line, headings)
 		if heading := headingPattern.FindStringSubmatch(line); heading != nil {
 			anchor := slug(heading[1])
 			used[anchor]++
