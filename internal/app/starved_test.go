@@ -38,11 +38,8 @@ func TestTheLeaseIsRenewedWhileAllProcessorsCompute(t *testing.T) {
 	for i := range 64 {
 		loop.Enqueue(cache.NewObjectName(fmt.Sprint("team-", i), "net"))
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		loop.Run(ctx, processors)
-	}()
+	ended := make(chan error)
+	go func() { ended <- loop.Run(ctx, processors) }()
 	handler := loop.HandlerOf(func(metav1.Object) []cache.ObjectName {
 		compute()
 		return nil
@@ -75,6 +72,8 @@ func TestTheLeaseIsRenewedWhileAllProcessorsCompute(t *testing.T) {
 	}
 	over.Store(true)
 	cancel()
-	<-ended
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 	<-leader.over
 }

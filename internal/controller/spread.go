@@ -63,8 +63,8 @@ func HandlerOfMany[T metav1.Object, S comparable](
 	return handlerOfMany(l, sourcesOf, keysOf, same, func(metav1.Object, metav1.Object) bool { return true })
 }
 
-// HandlerOfManyByStatus is HandlerOfMany for objects whose status is written often, and matters to what depends on them.
-// An update of the status alone ends no delay, as with HandlerOf.
+// HandlerOfManyByStatus is HandlerOfMany for objects whose status is written often and matters to others. An update of
+// the status alone ends no delay, as with HandlerOf.
 func HandlerOfManyByStatus[T metav1.Object, S comparable](
 	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
 ) cache.ResourceEventHandler {

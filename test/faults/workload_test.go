@@ -146,10 +146,6 @@ func (w *world) podClient() corev1client.PodInterface {
 	return w.around.Kube.CoreV1().Pods(w.namespace)
 }
 
-func (w *world) getNetwork(namespace, short string) (*cloudteamv1.Network, error) {
-	return w.api().Networks(namespace).Get(w.t.Context(), w.name(short), metav1.GetOptions{})
-}
-
 func (w *world) getPort(name string) (*cloudteamv1.NetworkPort, error) {
 	return w.portClient().Get(w.t.Context(), name, metav1.GetOptions{})
 }

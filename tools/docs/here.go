@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -174,9 +175,7 @@ func (c *checker) symbolsBelow(name string) map[string]int {
 		if err != nil || strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		for symbol, line := range symbols {
-			all[symbol] = line
-		}
+		maps.Copy(all, symbols)
 	}
 	return all
 }

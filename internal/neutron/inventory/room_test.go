@@ -164,7 +164,7 @@ func TestWhichPortsGoTogether(t *testing.T) {
 // What was asked for since a list began is not in it: the list does not make room for as many more.
 func TestAListThatBeganBeforeAPortDoesNotCountIt(t *testing.T) {
 	l := newLobby(t, 1, 1000)
-	left := func() int64 { l.Inventory.mu.RLock(); defer l.Inventory.mu.RUnlock(); return l.spareOn("a")["sub-a"] }
+	left := func() int64 { l.mu.RLock(); defer l.mu.RUnlock(); return l.spareOn("a")["sub-a"] }
 	before := left()
 	enter := func() func() {
 		_, left, err := l.enterRoom(t.Context(), "create port", drawOf(portOn("a", "p")))
@@ -289,8 +289,8 @@ func TestTheRoomOnASharedNetworkIsTheCloudsToTell(t *testing.T) {
 				if c.told {
 					l.counts.told = usage{}
 				}
-				l.Inventory.mu.RLock()
-				defer l.Inventory.mu.RUnlock()
+				l.mu.RLock()
+				defer l.mu.RUnlock()
 				if got := l.spareOn("a"); (got != nil) != c.known {
 					t.Errorf("spare %v, want it known: %t", got, c.known)
 				}
