@@ -31,6 +31,7 @@ func Check(files fs.FS) ([]string, error) {
 	}
 	for _, p := range all {
 		c.note(p, 1, checkPlace(string(sections), p.path))
+		c.note(p, 1, c.checkIndexed(p.path))
 		for _, l := range p.links {
 			c.note(p, l.line, c.checkLink(p, l.target))
 		}
@@ -72,6 +73,19 @@ func checkPlace(sections, name string) string {
 		return ""
 	}
 	return "the page has no place on the site: add it to " + sectionsFile
+}
+
+// decisions is the index of docs/adr, by topic.
+const decisions = "docs/adr/README.md"
+
+// checkIndexed gives what is wrong if the index of decisions does not link one of them, or "".
+func (c *checker) checkIndexed(name string) string {
+	index, ok := c.pages[decisions]
+	if path.Dir(name) != path.Dir(decisions) || name == decisions || ok &&
+		slices.ContainsFunc(index.links, func(l link) bool { return l.target == path.Base(name) }) {
+		return ""
+	}
+	return "the decision has no topic: link it in " + decisions
 }
 
 // checkLink gives what is wrong with a link of a page, or "". Links to other hosts are not followed.

@@ -81,6 +81,18 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+func TestTheIndexOfDecisionsHasThemAll(t *testing.T) {
+	files := fstest.MapFS{
+		sectionsFile: {Data: []byte("['docs/adr/']")}, "Makefile": {Data: []byte("test:\n")},
+		decisions:               {Data: []byte("# Decisions\n\n[1. A](0001-a.md)\n")},
+		"docs/adr/0001-a.md":    {Data: []byte("# 1. A\n")},
+		"docs/adr/0002-rare.md": {Data: []byte("# 2. Rare\n")},
+	}
+	got, err := Check(files)
+	expect.NoError(t, err)
+	expect.Equal(t, []string{"docs/adr/0002-rare.md:1: the decision has no topic: link it in " + decisions}, got, "findings")
+}
+
 func TestATranslationLagsBehindUntilItIsMarked(t *testing.T) {
 	files := fstest.MapFS{
 		"a.md": {Data: []byte("# A\n")}, "zh/a.md": {Data: []byte("# 甲\n\n<!-- translation of a.md at 0 -->\n")},
