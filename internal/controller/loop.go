@@ -391,6 +391,9 @@ func (l *Loop) Run(ctx context.Context, workers int) error {
 
 // dispatch starts a worker for each key whose turn it is, until ctx is done. A worker serves one key, so workers that
 // are not needed cost nothing. The next process lists the objects whose keys are left.
+//
+// Controllers often have a fixed number of goroutines instead, each of which takes keys in a loop (runWorker,
+// processNextWorkItem). With those, a key is taken before it is known whether its tenant may have one more worker.
 func (l *Loop) dispatch(ctx context.Context, start func(cache.ObjectName)) {
 	for {
 		select {
