@@ -60,7 +60,7 @@ const (
 func HandlerOfMany[T metav1.Object, S comparable](
 	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
 ) cache.ResourceEventHandler {
-	return handlerOfMany(l, sourcesOf, keysOf, same, func(metav1.Object, metav1.Object) bool { return true })
+	return handlerOfMany(l, sourcesOf, keysOf, same, false)
 }
 
 // HandlerOfManyByStatus is HandlerOfMany for objects whose status is written often and matters to others. An update of
@@ -68,12 +68,12 @@ func HandlerOfMany[T metav1.Object, S comparable](
 func HandlerOfManyByStatus[T metav1.Object, S comparable](
 	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
 ) cache.ResourceEventHandler {
-	return handlerOfMany(l, sourcesOf, keysOf, same, func(was, is metav1.Object) bool { return !sameDeclaration(was, is) })
+	return handlerOfMany(l, sourcesOf, keysOf, same, true)
 }
 
 func handlerOfMany[T metav1.Object, S comparable](
 	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
-	endsDelays func(was, is metav1.Object) bool,
+	byStatus bool,
 ) cache.ResourceEventHandler {
 	type id struct {
 		relation *S // tells apart those of two handlers
@@ -112,7 +112,7 @@ func handlerOfMany[T metav1.Object, S comparable](
 				if old.GetResourceVersion() == updated.GetResourceVersion() || same(old, updated) {
 					return
 				}
-				looks = endsDelays(old, updated)
+				looks = !byStatus || !sameDeclaration(old, updated)
 			}
 			follow("Update", looks, was, is)
 		},

@@ -111,7 +111,7 @@ func (c *Controller) keysOfPod(pod metav1.Object) []cache.ObjectName {
 	if slot, ok := consumer.MachineOf(pod); ok {
 		ports = append(ports, c.caches.PortsOfSlot(slot.Key())...)
 	}
-	return keysOf(ports)
+	return controller.KeysOf(ports)
 }
 
 // samePlace reports whether two states of a Pod are the same for where its ports belong.
@@ -124,19 +124,11 @@ func nodeOf(node metav1.Object) []string { return []string{node.GetName()} }
 
 // keysOfNode names the ports of a Node's Pods.
 func (c *Controller) keysOfNode(node string) []cache.ObjectName {
-	return keysOf(c.caches.PortsOnNode(node))
+	return controller.KeysOf(c.caches.PortsOnNode(node))
 }
 
 // sameDataplane reports whether two states of a Node are the same for its ports. Its status is written every few
 // seconds in some clusters.
 func sameDataplane(was, is *metav1.PartialObjectMetadata) bool {
 	return dataplaneOf(was) == dataplaneOf(is)
-}
-
-func keysOf(ports []*cloudteamv1.NetworkPort) []cache.ObjectName {
-	keys := make([]cache.ObjectName, len(ports))
-	for i, port := range ports {
-		keys[i] = cache.MetaObjectToName(port)
-	}
-	return keys
 }
