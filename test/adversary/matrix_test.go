@@ -24,12 +24,13 @@ import (
 )
 
 // matrixKinds are the kinds of which a namespace's editor may have any number, and one object of each, in YAML. All are
-// about the Network "net", the Pods with the label app, or the NetworkPort "port-0". %d is the object's number.
+// about the Network "net", the Pods with the label app, or the one of a kind that events are about. The two numbers of a
+// cidr are of the object's.
 var matrixKinds = map[schema.GroupVersionResource]string{
-	ours("networks"):       `{spec: {cidr: 10.%[2]d.%[3]d.0/24, gateway: 10.%[2]d.%[3]d.1}}`,
+	ours("networks"):       `{spec: {cidr: 10.%[1]d.%[2]d.0/24, gateway: 10.%[1]d.%[2]d.1}}`,
 	ours("networkports"):   `{spec: {networkName: net}}`,
-	ours("securitygroups"): `{spec: {rules: [{direction: ingress, remoteGroup: group-0}]}}`,
-	ours("floatingips"):    `{spec: {externalNetwork: external, portName: port-0}}`,
+	ours("securitygroups"): `{spec: {rules: [{direction: ingress, remoteGroup: one-securitygroups}]}}`,
+	ours("floatingips"):    `{spec: {externalNetwork: external, portName: one-networkports}}`,
 	{Version: "v1", Resource: "services"}: `{metadata: {annotations: {cloudteam.ztgame.com/floating-ip: external}},
 		spec: {selector: {app: crowd}, ports: [{port: 80}]}}`,
 	{Version: "v1", Resource: "pods"}: `{metadata: {labels: {app: crowd}, annotations: {NETWORKS: net}},
@@ -53,7 +54,7 @@ func matrixObject(t *testing.T, kind schema.GroupVersionResource, name string, i
 	t.Helper()
 	text := strings.ReplaceAll(matrixKinds[kind], "NETWORKS", selection.Annotation)
 	if strings.Contains(text, "%[") {
-		text = fmt.Sprintf(text, i, 80+i/256, i%256)
+		text = fmt.Sprintf(text, 80+i/256, i%256)
 	}
 	object := &unstructured.Unstructured{}
 	expect.NoError(t, yaml.Unmarshal([]byte(text), &object.Object))
