@@ -20,7 +20,7 @@ END
 mkdir -p bin
 # Without C the binaries are static. `make build` has the same flags, and so the same build cache.
 export CGO_ENABLED=0
-build() { hack/go-build.sh -trimpath -ldflags "$LDFLAGS" -o bin/ "$@"; }
+build() { hack/go-build.sh -trimpath -gcflags=all=-dwarf=false -ldflags "$LDFLAGS" -o bin/ "$@"; }
 
 build ./dev/controlplane
 # Behind a pipe it prints whole lines, and rewrites none among those of others.

@@ -3,10 +3,6 @@
 # dependencies and would be silent for minutes. Arguments are those of go build.
 set -euo pipefail
 
-# Compilers are faster if they collect no garbage, where each may have a GiB or more of the memory that is available.
-share=$(awk -v cpus="$(getconf _NPROCESSORS_ONLN)" '/^MemAvailable:/ {print int($2 / 1024 / (2 * cpus))}' /proc/meminfo 2>/dev/null || true)
-((${share:-0} < 1024)) || [[ ${GOGC:-} ]] || export GOGC=off GOMEMLIMIT=${share}MiB
-
 packages=()
 for argument; do [[ $argument == ./* || $argument == . ]] && packages+=("$argument"); done
 

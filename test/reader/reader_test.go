@@ -334,7 +334,7 @@ func open(t *testing.T, dir, pasted string) *terminal {
 	})
 	s := &terminal{t: t, script: script, out: bufio.NewReader(printed)}
 	s.enter(`set -E -o pipefail; trap 'printf "FAILED %s\n" "${BASH_COMMAND//$'\n'/ }"' ERR
-		export PAGER=cat GIT_PAGER=cat GOFLAGS=-trimpath CGO_ENABLED=0`)
+		export PAGER=cat GIT_PAGER=cat GOFLAGS='-trimpath -gcflags=all=-dwarf=false' CGO_ENABLED=0`)
 	return s
 }
 

@@ -12,10 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,7 +59,8 @@ func (k *Cache) goBuild(ctx context.Context, r recipe, components []Component, d
 	if len(components) > 1 {
 		output = dir + string(filepath.Separator)
 	}
-	flags := []string{"-trimpath", "-ldflags=" + r.ldflags()}
+	// The Makefile has the same flags for compilers, so that a package that the project needs, too, is compiled once.
+	flags := []string{"-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=" + r.ldflags()}
 	g := goCommand{dir: module}
 	var shown sync.WaitGroup
 	built := make(chan struct{})
@@ -90,22 +89,6 @@ func (k *Cache) goBuild(ctx context.Context, r recipe, components []Component, d
 	return err
 }
 
-// lessGarbageCollection are variables with which compilers are faster, where each of them may have a GiB or more of the
-// memory that is available. The user's own settings stay.
-func lessGarbageCollection() []string {
-	content, err := os.ReadFile("/proc/meminfo")
-	found := regexp.MustCompile(`(?m)^MemAvailable: +(\d+) kB$`).FindSubmatch(content)
-	if err != nil || found == nil || os.Getenv("GOGC") != "" {
-		return nil
-	}
-	available, _ := strconv.Atoi(string(found[1])) // it is a number
-	share := available / 1024 / (2 * runtime.NumCPU())
-	if share < 1024 {
-		return nil
-	}
-	return []string{"GOGC=off", fmt.Sprintf("GOMEMLIMIT=%dMiB", share)}
-}
-
 // goCommand runs the go command in one module, and counts what it announces.
 type goCommand struct {
 	dir string
@@ -126,7 +109,7 @@ func (g *goCommand) String() string {
 func (g *goCommand) run(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.WaitDelay = g.dir, stopGrace
-	cmd.Env = append(append(os.Environ(), lessGarbageCollection()...),
+	cmd.Env = append(os.Environ(),
 		// Static programs run on any machine and need no C compiler. hack/demo.sh builds the project so, too.
 		"CGO_ENABLED=0", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH,
 		// The module stands alone, wherever the temporary directory is.
