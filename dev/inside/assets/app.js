@@ -1,7 +1,36 @@
 // The page replays the controller's events. It keeps them all, and shows the pipeline as it was after the last one that
 // it replayed: so the view can pause, and the controller does not.
 
+import chinese from './zh.js'
+
 const $ = (id) => document.getElementById(id)
+
+// The page's own words are in the reader's language; those of the controller are as in its log.
+const language = localStorage.language ?? (navigator.language.startsWith('zh') ? 'zh' : 'en')
+const word = (text) => (language === 'zh' && chinese[text]) || text
+
+// say is a tag of templates: their sentence in the reader's language, with the values.
+function say(parts, ...values) {
+  const [first, ...rest] = word(parts.join('{}')).split('{}')
+  return first + rest.map((part, i) => values[i] + part).join('')
+}
+
+// translate puts the texts of index.html into the reader's language.
+function translate() {
+  document.documentElement.lang = language === 'zh' ? 'zh-CN' : 'en'
+  document.title = word(document.title)
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+  while (texts.nextNode()) {
+    const text = texts.currentNode.data.trim()
+    if (text) texts.currentNode.data = texts.currentNode.data.replace(text, word(text))
+  }
+  for (const element of document.querySelectorAll('[aria-label]')) element.ariaLabel = word(element.ariaLabel)
+  const [other, name] = language === 'zh' ? ['en', 'English'] : ['zh', '中文']
+  Object.assign($('language'), { lang: other, textContent: name, onclick: () => {
+    localStorage.language = other
+    location.reload()
+  } })
+}
 
 // h makes an element. All text goes in as text: nothing here parses markup.
 function h(tag, props, ...children) {
@@ -28,7 +57,7 @@ const stages = [
   ['neutron', 'Neutron', 'The cloud: each call takes time, and may fail'],
   ['inventory', 'Inventory', 'The cache of what is in Neutron'],
   ['status', 'Status', 'Back to the API server, for users'],
-]
+].map(([id, name, does]) => [id, word(name), word(does)])
 // The arrows: their name, the stages that they join, and a label. The last three lead back.
 const arrows = [
   ['watch', 'api', 'reflector', 'list, watch'], ['change', 'reflector', 'deltafifo'], ['store', 'deltafifo', 'indexer'],
@@ -39,7 +68,7 @@ const arrows = [
 ]
 const WIDE = matchMedia('(min-width: 1101px)') // else there are no arrows: the stages stand one after the other
 const nameOf = Object.fromEntries(stages.map(([id, name]) => [id, name]))
-nameOf.process = 'Process'
+nameOf.process = say`Process`
 
 const SLOW = 900 // milliseconds of an event in slow motion
 const GLOW = 1500 // milliseconds in which a live arrow is lit
@@ -138,7 +167,7 @@ class App {
       const path = document.createElementNS('http://www.w3.org/2000/svg', 'path')
       const text = document.createElementNS('http://www.w3.org/2000/svg', 'text')
       path.dataset.arrow = id
-      text.textContent = label ?? ''
+      text.textContent = label ? word(label) : ''
       $('arrows').append(path, text)
       return [id, { path, text, from: this.boxes[from].box, to: this.boxes[to].box }]
     }))
@@ -171,14 +200,14 @@ class App {
       const { pid } = JSON.parse(message.data)
       if (pid === this.pid) return
       const text = this.pid
-        ? `Process ${pid} started. Its queue and its caches were empty: it listed everything, so no lost key matters.`
-        : `Process ${pid} runs. This is the way of each object through it.`
+        ? say`Process ${pid} started. Its queue and its caches were empty: it listed everything, so no lost key matters.`
+        : say`Process ${pid} runs. This is the way of each object through it.`
       this.pid = pid
       this.seq = 0
       this.arrive({ stage: 'process', what: 'started', text })
     })
     stream.addEventListener('gone', () => this.arrive({ stage: 'process', what: 'gone',
-      text: 'The process is gone, with its queue, its backoffs and its caches. The API server and Neutron keep what they have.' }))
+      text: say`The process is gone, with its queue, its backoffs and its caches. The API server and Neutron keep what they have.` }))
     stream.addEventListener('event', (message) => {
       const e = JSON.parse(message.data)
       if (e.seq <= this.seq) return // sent again after a lost connection
@@ -261,7 +290,7 @@ class App {
   // said tells how far the view is behind.
   said() {
     const left = this.events.slice(this.at).filter((e) => this.shows(e)).length
-    const text = left ? `The view is ${left} events behind. The controller goes on.` : this.mode === 'live' ? '' : 'The view has shown all.'
+    const text = left ? say`The view is ${left} events behind. The controller goes on.` : this.mode === 'live' ? '' : say`The view has shown all.`
     if ($('behind').textContent !== text) $('behind').textContent = text
   }
 
@@ -290,25 +319,26 @@ class App {
   pick() {
     const kinds = Map.groupBy([...this.objects, ...(this.object && !this.objects.has(this.object) ? [this.object] : [])].sort(),
       kindOf)
-    $('object').replaceChildren(h('option', { value: '' }, 'All objects'),
+    $('object').replaceChildren(h('option', { value: '' }, say`All objects`),
       ...[...kinds].map(([kind, all]) => h('optgroup', { label: kind }, all.map((object) =>
         h('option', { value: object }, short(object))))))
     $('object').value = this.object
   }
 
   async actions() {
-    for (const { name, label, shows } of await (await fetch('actions')).json()) {
+    for (const { name, ...texts } of await (await fetch('actions')).json()) {
+      const [label, shows] = [word(texts.label), word(texts.shows)]
       const button = h('button', { type: 'button', title: shows, 'data-action': name }, label)
       button.onclick = async () => {
         if (button.ariaDisabled === 'true') return
         button.ariaDisabled = 'true'
-        this.tell(`${label}: ${shows}`)
+        this.tell(say`${label}: ${shows}`)
         try {
           const answer = await fetch(`actions/${name}`, { method: 'POST' })
           const text = (await answer.text()).trim()
-          this.tell(answer.ok ? `${text} ${shows}` : `${label} failed: ${text}`, !answer.ok)
+          this.tell(answer.ok ? `${word(text)} ${shows}` : say`${label} failed: ${text}`, !answer.ok)
         } catch (problem) {
-          this.tell(`${label} failed: ${problem.message}`, true)
+          this.tell(say`${label} failed: ${problem.message}`, true)
         }
         button.ariaDisabled = 'false'
       }
@@ -338,18 +368,18 @@ class App {
     const last = this.events[this.at - 1]
     const now = this.mode === 'live' || !last ? Date.now() : Date.parse(last.time)
     const hold = {
-      api: s.newest ? `resourceVersion ${s.newest} or later` : '',
-      reflector: s.last.reflector?.what === 'expired' ? 'Lists all anew: the watch expired' : s.version && `Last resourceVersion: ${s.version}`,
-      deltafifo: s.last.deltafifo?.what === 'tombstone' ? 'Passed on a tombstone: the list lacks the object' : `${[...s.fifo].filter((object) => s.kinds.has(kindOf(object))).length} on the way`,
-      indexer: this.object && s.stored.has(this.object) ? `Holds this at resourceVersion ${s.stored.get(this.object)}` : `${s.stored.size} objects`,
-      handlers: s.last.handlers?.what === 'tombstone' ? `Got a tombstone: DeletedFinalStateUnknown, with the state of resourceVersion ${s.last.handlers.resourceVersion}`
-        : s.last.handlers && `Last: ${s.last.handlers.what}`,
-      worker: s.processing.size ? `${s.processing.size} running` : 'Idle',
-      plan: s.last.plan && `Last plan: ${s.last.plan.what}`,
-      batch: `${s.batch.size} waiting`,
-      neutron: s.calls ? `${s.calls} ${s.calls === 1 ? 'call' : 'calls'} under way` : s.last.neutron?.what === 'answers' ? s.last.neutron.text : 'No call under way',
+      api: s.newest ? say`resourceVersion ${s.newest} or later` : '',
+      reflector: s.last.reflector?.what === 'expired' ? say`Lists all anew: the watch expired` : s.version && say`Last resourceVersion: ${s.version}`,
+      deltafifo: s.last.deltafifo?.what === 'tombstone' ? say`Passed on a tombstone: the list lacks the object` : say`${[...s.fifo].filter((object) => s.kinds.has(kindOf(object))).length} on the way`,
+      indexer: this.object && s.stored.has(this.object) ? say`Holds this at resourceVersion ${s.stored.get(this.object)}` : say`${s.stored.size} objects`,
+      handlers: s.last.handlers?.what === 'tombstone' ? say`Got a tombstone: DeletedFinalStateUnknown, with the state of resourceVersion ${s.last.handlers.resourceVersion}`
+        : s.last.handlers && say`Last: ${s.last.handlers.what}`,
+      worker: s.processing.size ? say`${s.processing.size} running` : say`Idle`,
+      plan: s.last.plan && say`Last plan: ${s.last.plan.what}`,
+      batch: say`${s.batch.size} waiting`,
+      neutron: s.calls ? say`Calls under way: ${s.calls}` : s.last.neutron?.what === 'answers' ? s.last.neutron.text : say`No call under way`,
       inventory: s.audit?.text,
-      status: s.last.status && (s.last.status.resourceVersion ? `Wrote resourceVersion ${s.last.status.resourceVersion}` : s.last.status.text),
+      status: s.last.status && (s.last.status.resourceVersion ? say`Wrote resourceVersion ${s.last.status.resourceVersion}` : s.last.status.text),
     }
     for (const [id, text] of Object.entries(hold)) {
       const { holds } = this.boxes[id]
@@ -362,8 +392,8 @@ class App {
     const named = (key) => (key === this.object ? short(key) : `${kindOf(key)} ${short(key)}`)
     const mine = (of) => [...of].sort(([a], [b]) => (b === this.object) - (a === this.object))
     const lists = h('div', { class: 'lists' },
-      list('Waiting', mine(s.waiting), named), list('Processing', mine(s.processing), named),
-      list('Backing off, or later', mine(s.backing), (key, e) => `${left(e)} ${named(key)}`))
+      list(say`Waiting`, mine(s.waiting), named), list(say`Processing`, mine(s.processing), named),
+      list(say`Backing off, or later`, mine(s.backing), (key, e) => `${left(e)} ${named(key)}`))
     const queue = this.boxes.queue.holds
     if (!queue.firstChild?.isEqualNode(lists)) queue.replaceChildren(lists)
     for (const [id, { box, code }] of Object.entries(this.boxes)) {
@@ -436,12 +466,12 @@ const codeOf = (e) => (e.code?.file ? `${e.code.file}:${e.code.line}` : '')
 
 // caption says what the last event was.
 function caption(e) {
-  return [h('p', {}, h('strong', {}, nameOf[e.stage]), e.resourceVersion ? ` at resourceVersion ${e.resourceVersion}: ` : ': ', e.text),
+  return [h('p', {}, h('strong', {}, nameOf[e.stage]), e.resourceVersion ? say` at resourceVersion ${e.resourceVersion}: ` : say`: `, e.text),
     h('code', {}, codeOf(e))]
 }
 
 function rowOf(e) {
-  const about = (e.objects ?? []).length > 1 ? ` (${e.objects.length} objects)` : ''
+  const about = (e.objects ?? []).length > 1 ? say` (${e.objects.length} objects)` : ''
   return h('tr', { class: e.stage === 'process' ? 'process' : undefined, 'data-stage': e.stage, 'data-what': e.what },
     h('td', {}, new Date(e.time).toTimeString().slice(0, 8) + new Date(e.time).toISOString().slice(19, 23)),
     h('td', {}, nameOf[e.stage]), h('td', {}, e.resourceVersion ?? ''),
@@ -449,6 +479,7 @@ function rowOf(e) {
     h('td', {}, h('code', {}, codeOf(e)), ' ', h('span', { class: 'func' }, e.code?.func ?? '')))
 }
 
+translate()
 let app
 app = new App()
 window.app = app
