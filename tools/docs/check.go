@@ -18,9 +18,11 @@ func Check(files fs.FS) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := checker{files: files, pages: map[string]page{}, symbols: map[string]map[string]int{}}
+	c := checker{files: files, pages: map[string]page{}, translations: map[string]string{},
+		symbols: map[string]map[string]int{}}
 	for _, p := range all {
 		c.pages[p.path] = p
+		c.translations[p.source] = p.path
 	}
 	if c.targets, err = makeTargets(files); err != nil {
 		return nil, err
@@ -37,23 +39,24 @@ func Check(files fs.FS) ([]string, error) {
 		}
 		for _, command := range p.commands {
 			c.note(p, command.line, c.checkCommand(command.text))
-			c.note(p, command.line, c.checkTranslated(p, command.text))
 		}
 		for _, in := range p.here() {
 			c.note(p, in.line, c.checkHere(p, in))
 		}
-		c.checkTranslatedHere(p)
+		c.checkTranslation(p)
 	}
 	return c.problems, nil
 }
 
 // checker has what the checks of one tree share.
 type checker struct {
-	files    fs.FS
-	pages    map[string]page
-	targets  []string
-	symbols  map[string]map[string]int
-	problems []string
+	files fs.FS
+	pages map[string]page
+	// translations are the paths of the translated pages, by their sources.
+	translations map[string]string
+	targets      []string
+	symbols      map[string]map[string]int
+	problems     []string
 }
 
 func (c *checker) note(p page, line int, problem string) {
@@ -242,18 +245,6 @@ func (c *checker) checkCommand(text string) string {
 		}
 	}
 	return ""
-}
-
-// checkTranslated gives what is wrong with a command of a translation that its source does not have, or "". Comments
-// are translated.
-func (c *checker) checkTranslated(p page, text string) string {
-	found := sourcePattern.FindStringSubmatch(p.text)
-	if found == nil || slices.ContainsFunc(c.pages[found[1]].commands, func(of command) bool {
-		return withoutComment(of.text) == withoutComment(text)
-	}) {
-		return ""
-	}
-	return fmt.Sprintf("%s has no such command: %s", found[1], text)
 }
 
 var commentPattern = regexp.MustCompile(`(^|\s+)#\s.*$`)

@@ -38,10 +38,6 @@ func TestCheck(t *testing.T) {
 		"a missing target": {"```\n$ make nothing\n```", []string{noPlace, "docs/p.md:2: make has no target nothing"}},
 		"a missing file in a command": {"```sh\nkubectl apply \\\n  -f config/y.yaml\n```",
 			[]string{noPlace, "docs/p.md:2: there is no config/y.yaml"}},
-		"a translation with its source's commands": {want: []string{noPlace},
-			page: "```\n$ ls   # 列出\n```\n<!-- translation of docs/learn/x.md at 0 -->"},
-		"a translation with a command of its own": {want: []string{noPlace, "docs/p.md:2: docs/learn/x.md has no such command: ls -l"},
-			page: "```\n$ ls -l\n```\n<!-- translation of docs/learn/x.md at 0 -->"},
 		"a column that says where what exists is": {want: []string{noPlace}, page: "| x | here |\n| --- | --- |\n" +
 			"| y | [`T.M`](../a/a.go#T.M), [`a.C`](../a/a.go#C), `a/a.go`: `--workers`, `make test`, `cache.Store` |\n" +
 			"| z | [`T`](../a/a.go#T): `field`, `C`; `+marker` in [`a.go`](../a/a.go) |\n" +
@@ -56,17 +52,12 @@ func TestCheck(t *testing.T) {
 			[]string{noPlace, "docs/p.md:3: docs/flags.md has no flag --worker"}},
 		"a column with a marker that is missing": {"| here |\n| --- |\n| `+mark` in `a/a.go` |\n",
 			[]string{noPlace, "docs/p.md:3: +mark is in none of the files that the cell names: a/a.go"}},
-		"a translation without a row": {
-			page: "| 本项目 |\n| --- |\n| `a/a.go` |\n<!-- translation of docs/learn/y.md at 0 -->",
-			want: []string{noPlace, "docs/p.md:1: its column 本项目 lacks C, which docs/learn/y.md has in line 3"}},
 		"a missing test": {"```sh\ngo test ./a -run TestB\n```", []string{noPlace, "docs/p.md:2: ./a has no test TestB"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			files := fstest.MapFS{}
 			for name, text := range map[string]string{
 				"docs/p.md": test.page, "docs/other.md": "# One\n## One\n", "a/a.go": code,
-				"docs/learn/x.md":              "```sh\nls   # list\n```\n",
-				"docs/learn/y.md":              "| here |\n| --- |\n| `a/a.go`: `C` |\n",
 				"docs/flags.md":                "| `--workers` | int |\n",
 				"tools/docs/site/sections.mjs": "['docs/p.md', 'docs/flags.md', 'docs/learn/']", "docs/zh/p.md": "",
 				"a/a_test.go": "package a\n\nfunc TestA() {}\n", "Makefile": "test: assets\n\tgo test\n", "config/x.yaml": "",
@@ -116,6 +107,66 @@ func TestATranslationLagsBehindUntilItIsMarked(t *testing.T) {
 	if _, err := Current(files, "zh/b.md"); err == nil {
 		t.Error("a page that is no translation is marked")
 	}
+}
+
+func TestATranslationThatSaysSoIsAsNewAsItsSource(t *testing.T) {
+	const source = "# A\n\nUse `a`,\n`b  c` and StatefulSets.\n\n- one\n- two `d`\n\n| h |\n| --- |\n| `e` |\n\n```sh\nls   # all\n```\n\n```\nA ─▶ B\n```\n"
+	const right = "# 甲\n\n用 `b c`、`a` 和 StatefulSet。\n\n> 译者的话 `x`\n\n- 一\n- 二 `d`\n\n| 题 |\n| --- |\n| `e` |\n\n```sh\nls   # 全部\n```\n\n```\n甲 ─▶ 乙\n```\n"
+	for sentence, test := range map[string]struct{ old, new, want string }{
+		"one with the same parts is right": {},
+		"output may be left out":           {old: "\n```sh\nls   # 全部\n```\n"},
+		"a row is missing":                 {"| `e` |\n", "", "zh/a.md:21: this is the end, but a.md:11 is a row"},
+		"an item is missing":               {"- 一\n", "", "zh/a.md:9: this is a row, but a.md:7 is an item"},
+		"a paragraph is added":             {"- 一\n", "补充。\n\n- 一\n", "zh/a.md:7: this is a paragraph, but a.md:6 is an item"},
+		"a word of code is missing":        {"`d`", "", "zh/a.md:8: `d` is missing, which a.md:7 has"},
+		"a word of code is another":        {"`a` 和", "`A` 和", "zh/a.md:3: `a` is missing, which a.md:3 has\nzh/a.md:3: a.md:3 does not have `A`"},
+		"a kind is missing":                {"StatefulSet", "那些", "zh/a.md:3: StatefulSets is missing, which a.md:3 has"},
+		"a command is another": {"ls ", "ls -l",
+			"zh/a.md:14: a.md has no such block of code: leave commands and outputs as they are there"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			text := strings.Replace(right, test.old, test.new, 1) + "\n<!-- translation of a.md at 0 -->\n"
+			files := fstest.MapFS{sectionsFile: {}, "Makefile": {}, "a.md": {Data: []byte(source)}, "zh/a.md": {Data: []byte(text)}}
+			var got string
+			if _, err := Current(files, "zh/a.md"); err != nil {
+				got = err.Error()
+			}
+			expect.Equal(t, test.want, got, "what --current says")
+			problems, err := Check(files)
+			expect.NoError(t, err)
+			expect.Equal(t, 0, len(problems), "findings while the page lags behind")
+			files["zh/a.md"].Data = []byte(strings.Replace(text, "at 0", "at "+digest(page{text: source}), 1))
+			problems, err = Check(files)
+			expect.NoError(t, err)
+			expect.Equal(t, test.want, strings.Join(problems, "\n"), "findings when it says that it is current")
+		})
+	}
+}
+
+func TestATranslationLinksTranslations(t *testing.T) {
+	files := fstest.MapFS{
+		sectionsFile: {}, "Makefile": {}, "a.md": {}, "b.md": {}, "c.md": {},
+		"zh/a.md": {Data: []byte("[英文版](../a.md) [乙](../b.md) [丙](../c.md) [丁](b.md)\n\n<!-- translation of a.md at 0 -->\n")},
+		"zh/b.md": {Data: []byte("<!-- translation of b.md at 0 -->\n")},
+	}
+	got, err := Check(files)
+	expect.NoError(t, err)
+	expect.Equal(t, []string{"zh/a.md:1: the link ../b.md is to the source of zh/b.md: link the translation"}, got, "findings")
+}
+
+func TestTheWordsOfATranslationAreTheCommunitys(t *testing.T) {
+	for text, want := range map[string]string{
+		"等待响应。": "",
+		"等待应答。": "do not write 应答: write 响应",
+		"状况（condition）写在 `condition` 里，见[这里](#condition)": "",
+		"写在 condition 里":                      "do not write condition: write 状况",
+		"`X`: the condition of it is unknown": "",
+	} {
+		expect.Equal(t, want, checkWords(text), "%s", text)
+	}
+	c := checker{}
+	c.checkTranslation(page{path: "zh/a.md", source: "a.md", text: "终结器、领导者（leader）、领导者"})
+	expect.Equal(t, []string{"zh/a.md:1: write 终结器（finalizer） where 终结器 occurs first"}, c.problems, "findings")
 }
 
 // notesWords are what readers who come from study notes search for.

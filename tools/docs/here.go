@@ -179,32 +179,3 @@ func (c *checker) symbolsBelow(name string) map[string]int {
 	}
 	return all
 }
-
-// checkTranslatedHere gives a line for each word of code that a source names in a column of hereColumns and its
-// translation does not.
-func (c *checker) checkTranslatedHere(p page) {
-	found := sourcePattern.FindStringSubmatch(p.text)
-	if found == nil {
-		return
-	}
-	source := c.pages[found[1]]
-	translated := words(p.here())
-	for _, in := range source.here() {
-		for _, word := range words([]cell{in}) {
-			if !slices.Contains(translated, word) {
-				c.note(p, 1, fmt.Sprintf("its column %s lacks %s, which %s has in line %d",
-					hereColumns[1], word, source.path, in.line))
-			}
-		}
-	}
-}
-
-// words are the words of code in cells.
-func words(cells []cell) (all []string) {
-	for _, in := range cells {
-		for _, found := range wordPattern.FindAllStringSubmatch(in.text, -1) {
-			all = append(all, found[1])
-		}
-	}
-	return all
-}

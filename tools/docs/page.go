@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -19,7 +20,19 @@ type page struct {
 	commands []command
 	// cells are those of its tables.
 	cells []cell
-	text  string
+	// blocks are what the page consists of, but for code. A translation has the same ones.
+	blocks []block
+	// code are the blocks of code, without comments.
+	code []block
+	// source is the page that this one translates, and at its digest when they were last compared; both may be empty.
+	source, at string
+	text       string
+}
+
+// block is a heading, a row of a table, an item of a list, a paragraph, or a block of code.
+type block struct {
+	line       int
+	kind, text string
 }
 
 // link is the target of a link or picture, and where it stands.
@@ -41,6 +54,7 @@ var (
 	headingLinks   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	fencePattern   = regexp.MustCompile("^ *(```+|~~~+) *([a-z]*)")
 	headingPattern = regexp.MustCompile(`^#{1,6} +(.*?)[ #]*$`)
+	itemPattern    = regexp.MustCompile(`^ *([-*]|\d+\.) `)
 )
 
 // readPage reads a Markdown file.
@@ -50,6 +64,9 @@ func readPage(files fs.FS, name string) (page, error) {
 		return page{}, err
 	}
 	p := page{path: name, anchors: map[string]bool{}, text: string(content)}
+	if found := sourcePattern.FindStringSubmatch(p.text); found != nil {
+		p.source, p.at = found[1], found[2]
+	}
 	used := map[string]int{}
 	fence, language, more := "", "", false
 	var headings []string // of the table that the line is in
@@ -57,6 +74,8 @@ func readPage(files fs.FS, name string) (page, error) {
 		if found := fencePattern.FindStringSubmatch(line); found != nil {
 			if fence == "" {
 				fence, language, more = found[1], found[2], false
+				p.code = append(p.code, block{line: i + 1})
+				p.blocks = append(p.blocks, block{}) // ends the last one
 				continue
 			}
 			if strings.HasPrefix(found[1], fence) {
@@ -66,8 +85,10 @@ func readPage(files fs.FS, name string) (page, error) {
 		}
 		if fence != "" {
 			more = p.addCommand(i+1, language, line, more)
+			p.code[len(p.code)-1].text += strings.TrimSpace(withoutComment(line)) + "\n"
 			continue
 		}
+		p.addBlock(i+1, line)
 		headings = p.addRow(i+1, line, headings)
 		if heading := headingPattern.FindStringSubmatch(line); heading != nil {
 			anchor := slug(heading[1])
@@ -85,6 +106,7 @@ func readPage(files fs.FS, name string) (page, error) {
 			p.links = append(p.links, link{i + 1, found[1]})
 		}
 	}
+	p.blocks = slices.DeleteFunc(p.blocks, func(b block) bool { return b.kind == "" })
 	return p, nil
 }
 
@@ -102,6 +124,28 @@ func (p *page) addCommand(number int, language, line string, more bool) bool {
 		p.commands = append(p.commands, command{number, rest})
 	}
 	return goesOn
+}
+
+// addBlock records a line outside of code. A blank line and a comment end a block; a quotation is none.
+func (p *page) addBlock(number int, line string) {
+	kind := "a paragraph"
+	switch {
+	case strings.TrimSpace(line) == "", strings.HasPrefix(line, "<!--"), strings.HasPrefix(line, ">"):
+		p.blocks = append(p.blocks, block{})
+		return
+	case headingPattern.MatchString(line):
+		kind = "a heading"
+	case strings.HasPrefix(line, "|"):
+		kind = "a row"
+	case itemPattern.MatchString(line):
+		kind = "an item"
+	default:
+		if last := len(p.blocks) - 1; last >= 0 && (p.blocks[last].kind == kind || p.blocks[last].kind == "an item") {
+			p.blocks[last].text += "\n" + line
+			return
+		}
+	}
+	p.blocks = append(p.blocks, block{number, kind, line})
 }
 
 // slug is the anchor that GitHub gives a heading.
