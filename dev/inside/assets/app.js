@@ -386,7 +386,7 @@ class App {
       if (holds.textContent !== (text ?? '')) holds.textContent = text ?? ''
     }
     for (const [key, e] of s.backing) if (Date.parse(e.until) < now - 2000) s.backing.delete(key)
-    const list = (name, of, text) => h('div', {}, h('h4', {}, `${name}: ${of.length}`), h('ul', {}, of.slice(0, 3).map(([key, e]) =>
+    const list = (name, of, text) => h('div', {}, h('h4', {}, say`${name}: ${of.length}`), h('ul', {}, of.slice(0, 3).map(([key, e]) =>
       h('li', { class: key === this.object ? 'mine' : undefined, title: key }, text(key, e)))))
     const left = (e) => `${Math.max(0, (Date.parse(e.until) - now) / 1000).toFixed(1)} s`
     const named = (key) => (key === this.object ? short(key) : `${kindOf(key)} ${short(key)}`)
