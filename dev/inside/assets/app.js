@@ -369,7 +369,7 @@ class App {
     const now = this.mode === 'live' || !last ? Date.now() : Date.parse(last.time)
     const hold = {
       api: s.newest ? say`resourceVersion ${s.newest} or later` : '',
-      reflector: s.last.reflector?.what === 'expired' ? say`Lists all anew: the watch expired` : s.version && say`Last resourceVersion: ${s.version}`,
+      reflector: s.last.reflector?.what === 'expired' ? say`Lists all objects again: the watch expired` : s.version && say`Last resourceVersion: ${s.version}`,
       deltafifo: s.last.deltafifo?.what === 'tombstone' ? say`Passed on a tombstone: the list lacks the object` : say`${[...s.fifo].filter((object) => s.kinds.has(kindOf(object))).length} on the way`,
       indexer: this.object && s.stored.has(this.object) ? say`Holds this at resourceVersion ${s.stored.get(this.object)}` : say`${s.stored.size} objects`,
       handlers: s.last.handlers?.what === 'tombstone' ? say`Got a tombstone: DeletedFinalStateUnknown, with the state of resourceVersion ${s.last.handlers.resourceVersion}`

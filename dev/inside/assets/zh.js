@@ -62,7 +62,7 @@ export default {
   '{}: {}': '{}：{}',
   '{} failed: {}': '{}失败：{}',
   'resourceVersion {} or later': 'resourceVersion {} 或更新',
-  'Lists all anew: the watch expired': 'watch 已过期：重新列出所有对象',
+  'Lists all objects again: the watch expired': 'watch 已过期：重新列出所有对象',
   'Last resourceVersion: {}': '最近的 resourceVersion：{}',
   'Passed on a tombstone: the list lacks the object': '传递了一个墓碑：列表里没有这个对象',
   '{} on the way': '{} 项正在传递',
