@@ -73,8 +73,8 @@ func eachTranslation(files fs.FS, do func(p, source page, is string) error) erro
 // digest tells versions of a page apart.
 func digest(p page) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(p.text)))[:16] }
 
-// checkTranslation notes where a translation uses words that checkWords refuses, which of introduced it lacks, and where
-// it links a page that is translated, too. It also notes where a translation differs from its source, unless the
+// checkTranslation notes where a translation uses words that checkWords refuses, which of introduced it lacks, and
+// where it links a page that is translated, too. It also notes where a translation differs from its source, unless the
 // translation says itself that it lags behind.
 func (c *checker) checkTranslation(p page) {
 	if p.source == "" {
