@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measure `make demo` as a newcomer sees it, and print a table for docs/benchmarks.md: in a fresh clone of the commit that
+# Measure `make demo` as a newcomer sees it, and print a table for test/bench/results: in a fresh clone of the commit that
 # is checked out, from source, with empty caches of Go's builds and modules and of the control plane. It takes about half
 # an hour, 8 GB of disk, and the Go module proxy. --keep-modules uses this machine's cache of modules, and so measures no
 # downloads. Packets are left out, since they need root and OVN. --warm uses all of this machine's caches: to try this command in a minute.

@@ -45,6 +45,15 @@ const (
 	whole      = "Kubernetes: a complete control plane on this machine, with one Node that runs no containers"
 )
 
+// auditPolicy has kube-apiserver log who asks for objects of this project, for readers of docs/learn.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  resources: [{group: cloudteam.ztgame.com}, {group: samplecontroller.k8s.io}]
+`
+
 // surroundings are a Kubernetes control plane, a cloud and the controller, and what is needed to speak to them.
 type surroundings struct {
 	options options
@@ -193,6 +202,14 @@ func (s *surroundings) admissionDir() string { return filepath.Join(s.root, "con
 // the API server serves. The other parts may still be fetched or built then; awaitComplete waits for them.
 func (s *surroundings) startControlPlane(ctx context.Context) error {
 	up := []string{"up", "--components=all", "--early", "--crds=" + s.crdDir(), "--dir=" + s.planeDir()}
+	if s.options.stay {
+		path := filepath.Join(s.dir, "audit-policy.yaml")
+		if err := os.WriteFile(path, []byte(auditPolicy), 0o600); err != nil {
+			return err
+		}
+		up = append(up, "--kube-apiserver-arg=--audit-policy-file="+path,
+			"--kube-apiserver-arg=--audit-log-path="+filepath.Join(s.planeDir(), "logs", "audit.log"))
+	}
 	s.n.command("bin/controlplane " + strings.Join(up, " ") + " &")
 	const prefix = "kubeconfig: "
 	ready := make(chan string, 1)

@@ -64,7 +64,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("making a client for TokenReviews: %w", err)
 	}
+	// The permit is asked for when a request's turn has come. The Lease's own requests, above, need neither.
 	election.guard(config)
+	takeTurns(config)
 	namespace, err := o.ownNamespace()
 	if err != nil {
 		return err

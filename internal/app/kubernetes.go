@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/cli"
+	"cloudteam.ztgame.com/network-controller/internal/fair"
 )
 
 func kubeConfig(o Options) (*rest.Config, error) {
@@ -26,6 +29,38 @@ func kubeConfig(o Options) (*rest.Config, error) {
 	}
 	config.QPS, config.Burst, config.Dial = o.KubeQPS, o.KubeBurst, o.Dial
 	return config, nil
+}
+
+// requestsAtOnce is how many requests to the API server have no answer yet, and half of it is how many one namespace may
+// have. A server that computes with few processors answers no sooner if it has more, and answers all of them later.
+const requestsAtOnce = 16
+
+// takeTurns makes the clients of a configuration send a bounded number of requests at once, of all namespaces in turn. So
+// a namespace of which much is to be written waits for itself. A watch counts until it has begun. What the server does
+// not answer within a second counts no longer. A sync that waits for an answer gives its processor back.
+func takeTurns(config *rest.Config) {
+	requests := fair.NewProcessors(requestsAtOnce)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return turns{next, requests} })
+}
+
+type turns struct {
+	http.RoundTripper
+	requests *fair.Processors
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t turns) RoundTrip(r *http.Request) (*http.Response, error) {
+	fair.Yield(r.Context())
+	_, leave := t.requests.Enter(r.Context(), namespaceIn(r.URL.Path))
+	defer leave()
+	return t.RoundTripper.RoundTrip(r)
+}
+
+// namespaceIn is the namespace that a path of the API names, "" without one.
+func namespaceIn(path string) string {
+	_, rest, _ := strings.Cut(path, "/namespaces/")
+	namespace, _, _ := strings.Cut(rest, "/")
+	return namespace
 }
 
 // startTimeout is how long the process waits for the API server at the start before it gives up.

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2"
@@ -40,6 +41,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	fakeclientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // forgetful is an API server that is out of reach at first.
@@ -426,3 +428,50 @@ func TestATrimmedAttachmentKeepsWhatItsNetworkSets(t *testing.T) {
 	}
 	expect.Equal(t, want, attachment, "trimmed")
 }
+
+// TestANamespaceHasHalfOfTheRequests: the others' requests wait for none of its own. A server that does not answer for a
+// second holds nobody up.
+func TestANamespaceHasHalfOfTheRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent, answer := map[string]int{}, make(chan struct{})
+		var mu sync.Mutex
+		config := &rest.Config{Host: "http://127.0.0.1:1", Transport: roundTripper(
+			func(r *http.Request) (*http.Response, error) {
+				mu.Lock()
+				sent[namespaceIn(r.URL.Path)]++
+				mu.Unlock()
+				<-answer
+				return nil, errors.New("down")
+			})}
+		takeTurns(config)
+		transport, err := rest.TransportFor(config)
+		expect.NoError(t, err)
+		var senders sync.WaitGroup
+		send := func(path string, n int) {
+			for range n {
+				senders.Go(func() {
+					r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, path, nil)
+					_, _ = transport.RoundTrip(r)
+				})
+			}
+			synctest.Wait()
+		}
+		send("/apis/apps/v1/namespaces/loud/deployments/a", 100)
+		send("/api/v1/namespaces/quiet/pods/a/status", 1)
+		send("/api/v1/nodes", 1)
+		want := map[string]int{"loud": requestsAtOnce / 2, "quiet": 1, "": 1}
+		expect.Equal(t, want, sent, "the requests at first")
+		virtual.Elapse(time.Second)
+		synctest.Wait()
+		want["loud"] = requestsAtOnce
+		expect.Equal(t, want, sent, "the requests after a second")
+		close(answer)
+		senders.Wait()
+		want["loud"] = 100
+		expect.Equal(t, want, sent, "the requests in the end")
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -20,7 +20,6 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // serves leader_election_master_status
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
@@ -308,20 +307,11 @@ func (e *election) term() (term inventory.Term, leads bool) {
 	}, true
 }
 
-// guard makes the clients of a configuration ask for the permit before each write. Reads need none. A sync that waits
-// for an answer gives its processor back.
+// guard makes the clients of a configuration ask for the permit before each write. Reads need none.
 func (e *election) guard(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return yielding{client.Permitted{RoundTripper: next, Permit: e.permit}}
+		return client.Permitted{RoundTripper: next, Permit: e.permit}
 	})
-}
-
-type yielding struct{ http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (y yielding) RoundTrip(r *http.Request) (*http.Response, error) {
-	fair.Yield(r.Context())
-	return y.RoundTripper.RoundTrip(r)
 }
 
 // timedLock records when the lease was last renewed, and refuses to renew or release it after the deadline. Another

@@ -13,10 +13,12 @@ import (
 const (
 	// spreadStep is how many keys are enqueued before others who compute have their turn.
 	spreadStep = 256
-	// restPerKey and longestRest are how long a source rests after its keys were enqueued. Whoever changes it again and
-	// again has about 1,000 keys in a second synced for it, or all of them every five seconds. One with few is followed
-	// at once.
-	restPerKey, longestRest = time.Millisecond, 5 * time.Second
+	// A source rests after its keys were enqueued: restPerKey for each, twice as long each time that it changes while it
+	// rests or in as long a time after, up to mostRestPerKey for each and longestRest in all. So one with few keys, or that
+	// seldom changes, is followed at once, and whoever changes it again and again has about 125 keys in a second synced for
+	// it, or all of them every five seconds.
+	restPerKey, mostRestPerKey = time.Millisecond, 8 * time.Millisecond
+	longestRest                = 5 * time.Second
 )
 
 // spreads enqueue the keys of sources on which many objects may depend, such as a Network with its ports. A handler
@@ -36,6 +38,9 @@ type source struct {
 	// within is the namespace whose share it takes.
 	within string
 	state  sourceState
+	// restPerKey is how long it rests after it was spread.
+	restPerKey time.Duration
+	forget     *time.Timer
 	// looks is whether the keys' delays after failures end.
 	looks bool
 }
@@ -48,6 +53,8 @@ const (
 	rests
 	// returns is that of one that has changed meanwhile.
 	returns
+	// calms is that of one whose rest is over and that may change again: it is followed at once, and rests for longer.
+	calms
 )
 
 // HandlerOfMany is HandlerOfPart for objects of another kind on each of which any number of synced objects may depend.
@@ -125,16 +132,32 @@ func (l *Loop) spread(s *source) {
 	l.spreads.mu.Lock()
 	defer l.spreads.mu.Unlock()
 	if known := l.spreads.known[s.id]; known != nil {
-		if known.state == rests {
-			known.state, known.looks = returns, false
+		if known.state == rests || known.state == calms {
+			known.looks = false // what it was spread with last
 		}
 		known.looks = known.looks || s.looks
+		switch known.state {
+		case rests:
+			known.state = returns
+		case calms:
+			l.spreadAgain(known)
+		}
 		return
 	}
 	if l.spreads.known == nil {
 		l.spreads.known, l.spreads.lines = map[any]*source{}, map[string][]*source{}
 	}
+	s.restPerKey = restPerKey
 	l.spreads.known[s.id] = s
+	l.line(s)
+}
+
+// spreadAgain has the keys of a source that has just rested enqueued once more. The caller holds mu.
+func (l *Loop) spreadAgain(s *source) {
+	if s.forget != nil {
+		s.forget.Stop()
+	}
+	s.restPerKey = min(2*s.restPerKey, mostRestPerKey)
 	l.line(s)
 }
 
@@ -168,16 +191,28 @@ func (l *Loop) serve(namespace string) {
 		l.spreads.mu.Unlock()
 
 		n := l.inSteps(namespace, s.keys, add)
-		time.AfterFunc(min(time.Duration(n)*restPerKey, longestRest), func() {
+		l.rest(s, min(time.Duration(n)*s.restPerKey, longestRest))
+	}
+}
+
+// rest has a source that was spread rest, and then forgets it, unless it changes.
+func (l *Loop) rest(s *source, rest time.Duration) {
+	time.AfterFunc(rest, func() {
+		l.spreads.mu.Lock()
+		defer l.spreads.mu.Unlock()
+		if s.state == returns {
+			l.spreadAgain(s)
+			return
+		}
+		s.state = calms
+		s.forget = time.AfterFunc(rest, func() {
 			l.spreads.mu.Lock()
 			defer l.spreads.mu.Unlock()
-			if s.state == returns {
-				l.line(s)
-			} else {
+			if s.state == calms {
 				delete(l.spreads.known, s.id)
 			}
 		})
-	}
+	})
 }
 
 // inSteps adds keys, and returns how many there were.

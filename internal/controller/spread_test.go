@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,51 @@ func TestAnObjectOfManyCostsItsHandlersLittle(t *testing.T) {
 		if asked != before+1 {
 			t.Errorf("after a deletion, the keys were asked for %d times", asked-before)
 		}
+	})
+}
+
+// TestAnObjectOfManyRestsForLonger, each time that it changes again, also by whoever waits until it has rested. After a
+// while without changes it is followed as at first.
+func TestAnObjectOfManyRestsForLonger(t *testing.T) {
+	const n = 100
+	onBench(t, func(t *testing.T, b *bench) {
+		began := time.Now()
+		var asked []time.Duration
+		h := HandlerOfManyByStatus(b.loop, KeyOf, func(on cache.ObjectName) []cache.ObjectName {
+			asked = append(asked, time.Since(began))
+			return dependents(on.Namespace, n)
+		}, anyDiffers)
+		edit := func() { h.OnUpdate(object("a", "1", 1), object("a", "2", 2)) }
+		b.run(1)
+		want := func(at ...time.Duration) {
+			t.Helper()
+			if !slices.Equal(asked, at) {
+				t.Errorf("the keys were asked for after %v, want %v", asked, at)
+			}
+			began, asked = time.Now(), nil
+		}
+		// Edits follow each other.
+		for range 2000 {
+			edit()
+			pass(time.Millisecond)
+		}
+		want(0, 100*time.Millisecond, 300*time.Millisecond, 700*time.Millisecond, 1500*time.Millisecond)
+		pass(time.Minute)
+		want(300 * time.Millisecond) // after the last one
+		// One edit each time that it has rested.
+		for _, rest := range []time.Duration{100, 200, 400, 800, 800} {
+			edit()
+			pass(rest*time.Millisecond + time.Millisecond)
+		}
+		want(0, 101*time.Millisecond, 302*time.Millisecond, 703*time.Millisecond, 1504*time.Millisecond)
+		// It calms down after as long again.
+		pass(time.Second)
+		began = time.Now()
+		edit()
+		pass(time.Millisecond)
+		edit()
+		pass(150 * time.Millisecond)
+		want(0, 100*time.Millisecond)
 	})
 }
 

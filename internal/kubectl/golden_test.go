@@ -47,10 +47,11 @@ import (
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
-var update = flag.Bool("update", false, "write what the commands print into docs/kubectl-network.md")
+var update = flag.Bool("update", false, "write what the commands print into the pages with the examples")
 
-// page is where the examples are: after a line "<!-- example NAME -->", in a code block that begins with the command.
-const page = "../../docs/kubectl-network.md"
+// pages are where the examples are: after a line "<!-- example NAME -->", in a code block that begins with the command.
+// The first one is for users. The second one has what they can do without.
+var pages = []string{"../../docs/kubectl-network.md", "testdata/examples.md"}
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -75,33 +76,37 @@ type example struct {
 func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
 	defer func(was string) { version.Version = was }(version.Version)
 	version.Version = "v1.2.0"
-	was, err := os.ReadFile(page)
-	expect.NoError(t, err)
-	is := string(was)
-	for name, e := range examples(t) {
-		var out string
-		var code int
-		t.Run(name, func(t *testing.T) { out, code = e.run(t) })
-		if code != e.code {
-			t.Errorf("%s: the exit code is %d, want %d:\n%s", name, code, e.code, out)
+	all := examples(t)
+	for _, page := range pages {
+		was, err := os.ReadFile(page)
+		expect.NoError(t, err)
+		is := string(was)
+		for name, e := range all {
+			mark := "<!-- example " + name + " -->\n"
+			before, after, found := strings.Cut(is, mark)
+			_, rest, closed := strings.Cut(strings.TrimPrefix(after, "```\n"), "```\n")
+			if !found || !closed {
+				continue
+			}
+			delete(all, name)
+			var out string
+			var code int
+			t.Run(name, func(t *testing.T) { out, code = e.run(t) })
+			if code != e.code {
+				t.Errorf("%s: the exit code is %d, want %d:\n%s", name, code, e.code, out)
+			}
+			is = before + mark + "```\n$ kubectl network " + e.command + "\n" + out + "```\n" + rest
 		}
-		block := "```\n$ kubectl network " + e.command + "\n" + out + "```\n"
-		before, after, found := strings.Cut(is, "<!-- example "+name+" -->\n")
-		_, rest, closed := strings.Cut(strings.TrimPrefix(after, "```\n"), "```\n")
-		if !found || !closed {
-			t.Errorf("%s has no block after <!-- example %s -->", page, name)
+		if *update {
+			expect.NoError(t, os.WriteFile(page, []byte(is), 0o644)) //nolint:gosec // a page of the docs
 			continue
 		}
-		is = before + "<!-- example " + name + " -->\n" + block + rest
-	}
-	if *update {
-		if err := os.WriteFile(page, []byte(is), 0o644); err != nil { //nolint:gosec // a page of the docs
-			t.Fatal(err)
+		if diff := cmp.Diff(string(was), is); diff != "" {
+			t.Errorf("%s is not what the commands print; run this test with -update:\n%s", page, diff)
 		}
-		return
 	}
-	if diff := cmp.Diff(string(was), is); diff != "" {
-		t.Errorf("the page is not what the commands print; run this test with -update:\n%s", diff)
+	for name := range all {
+		t.Errorf("no page has a block after <!-- example %s -->", name)
 	}
 }
 
@@ -509,7 +514,7 @@ func installed(policy string) runtime.Object {
 
 // TestThePageListsTheOutputsOfEachCommand holds the table of the page against the flags.
 func TestThePageListsTheOutputsOfEachCommand(t *testing.T) {
-	content, err := os.ReadFile(page)
+	content, err := os.ReadFile(pages[0])
 	expect.NoError(t, err)
 	_, table, _ := strings.Cut(string(content), "| command | `-o` |\n| --- | --- |\n")
 	table, _, _ = strings.Cut(table, "\n\n")

@@ -85,6 +85,27 @@ func TestFloatingIPPlan(t *testing.T) {
 	}
 }
 
+// TestAFloatingIPNamesItsAddress: a request for another reason moves it to no other address of its port.
+func TestAFloatingIPNamesItsAddress(t *testing.T) {
+	kept := floatingTo("port-1")
+	kept.Retain = true
+	for what, test := range map[string]struct {
+		spec FloatingSpec
+		has  []ObservedFloatingIP
+		want string
+	}{
+		"a new one":              {floatingTo("port-1"), nil, "10.0.0.7"},
+		"one that gets its port": {floatingTo("port-1"), []ObservedFloatingIP{led("fip-1", "", "")}, "10.0.0.7"},
+		"another deletionPolicy": {kept, []ObservedFloatingIP{led("fip-1", "port-1", "10.0.0.9")}, "10.0.0.9"},
+	} {
+		change, err := FloatingIP(test.spec, Observed{FloatingIPs: test.has})
+		expect.NoError(t, err)
+		if len(change) != 1 || change[0].FloatingIP.Fixed.String() != test.want {
+			t.Errorf("%s: %v, want one step to %s", what, change, test.want)
+		}
+	}
+}
+
 func TestFloatingIPOfOthersIsRefused(t *testing.T) {
 	theirs := led("fip-1", "port-1", "10.0.0.7")
 	theirs.Description = otherOwner.Marker()

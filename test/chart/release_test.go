@@ -227,9 +227,7 @@ func TestRelease(t *testing.T) {
 	client, err := dynamic.NewForConfig(surroundings.Admin)
 	expect.NoError(t, err)
 	kinds := uninstalled(t, filepath.Join("..", "docs", "install.md"))
-	for _, page := range []string{
-		"README.md", "README.zh-CN.md", "docs/zh/install.md", "charts/network-controller/templates/NOTES.txt",
-	} {
+	for _, page := range []string{"docs/zh/install.md", "charts/network-controller/templates/NOTES.txt"} {
 		if diff := cmp.Diff(kinds, uninstalled(t, filepath.Join("..", page))); diff != "" {
 			t.Errorf("%s deletes other kinds than docs/install.md (-install +page):\n%s", page, diff)
 		}

@@ -1,8 +1,8 @@
 // Command recording writes docs/images/demo.svg, the README's moving picture of make demo, from docs/demo.md, which
 // holds what the demo printed. Run it from the repository's root; make generate does.
 //
-// Only the time is made up: each step is shown for as long as it has lines to read. Ids are cut to eight characters,
-// tables set closer, and long lines broken, so that the letters stay large enough to read.
+// It shows three steps, for as long as each has lines to read, and numbers them from 1. Ids are cut to eight
+// characters, tables have fewer columns, and long lines are broken, so that the letters stay large enough to read.
 package main
 
 import (

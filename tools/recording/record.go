@@ -10,15 +10,27 @@ import (
 	"unicode/utf8"
 )
 
-// shown are the steps of the demo in the recording, by number. still is the one that a reader sees who wants no motion.
-var shown = []int{3, 4, 5, 8, 9}
+// scene is a step of the demo that the recording shows.
+type scene struct {
+	// step is its number in the demo.
+	step int
+	// lines is how many of its lines are shown; 0 shows all.
+	lines int
+}
 
-const still = 5
+// scenes are shown in this order, with numbers of their own. still is the index of the one that a reader sees who wants
+// no motion.
+var scenes = []scene{{step: 3}, {step: 5, lines: 6}, {step: 9, lines: 11}}
+
+const still = 2
+
+// omitted are columns of tables that say nothing in a recording. Without them, lines are shorter and letters larger.
+var omitted = []string{"REASON", "AGE"}
 
 const (
-	columns = 104
-	// seconds is how long the recording takes before it begins again.
-	seconds = 20
+	columns = 88
+	// seconds is how long the recording takes before it begins again: a second for each line.
+	seconds = 26
 	// typing is the part of a step's time in which its lines appear. In the rest, all of them stand.
 	typing = 0.55
 
@@ -38,14 +50,19 @@ func Record(page string) (string, error) {
 		return "", fmt.Errorf("it has no code block with a transcript")
 	}
 	steps := split(transcript)
-	screens := make([][]line, 0, len(shown))
+	screens := make([][]line, 0, len(scenes))
 	total, rows := 0, 0
-	for _, number := range shown {
-		lines := steps[number]
-		if len(lines) == 0 {
-			return "", fmt.Errorf("the transcript has no step %d, which the recording shows", number)
+	for i, scene := range scenes {
+		lines := steps[scene.step]
+		if len(lines) == 0 || len(lines) < scene.lines {
+			return "", fmt.Errorf("the transcript has no step %d with %d lines, which the recording shows",
+				scene.step, max(scene.lines, 1))
+		}
+		if scene.lines > 0 {
+			lines = lines[:scene.lines]
 		}
 		screen := layOut(lines)
+		screen[0].text = fmt.Sprintf("%d. %s", i+1, title.ReplaceAllString(screen[0].text, ""))
 		screens = append(screens, screen)
 		total, rows = total+len(screen), max(rows, len(screen))
 	}
@@ -120,7 +137,7 @@ func isRow(text string) bool {
 	return strings.Contains(strings.TrimSpace(text), "   ") && !strings.HasPrefix(strings.TrimSpace(text), "$")
 }
 
-// table sets a table's columns closer, once its ids are cut, and leaves out those without a value.
+// table sets a table's columns closer, once its ids are cut, and leaves out those without a value and the omitted ones.
 func table(rows []string) []string {
 	starts := column.FindAllStringIndex(rows[0], -1)
 	cells := make([][]string, len(rows))
@@ -136,7 +153,7 @@ func table(rows []string) []string {
 			cell = uuid.ReplaceAllString(cell, "$1…")
 			cells[r] = append(cells[r], cell)
 			widths[c] = max(widths[c], utf8.RuneCountInString(cell))
-			empty[c] = empty[c] && (r == 0 || cell == "")
+			empty[c] = empty[c] && (r == 0 || cell == "") || slices.Contains(omitted, cells[0][c])
 		}
 	}
 	out := make([]string, 0, len(rows))
@@ -203,7 +220,7 @@ func draw(screens [][]line, total, rows int) string {
 				"%[3]s { visibility: hidden; } }\n      #l%[1]d { animation: k%[1]d %[4]ds step-end infinite; }\n",
 				id, from, ended, seconds)
 			class := "s"
-			if shown[i] == still {
+			if i == still {
 				class += " still"
 			}
 			fmt.Fprintf(&body, "  <text id=\"l%d\" class=\"%s %s\" x=\"%d\" y=\"%d\">%s</text>\n",

@@ -51,17 +51,17 @@ func TestLayOut(t *testing.T) {
 		"   web-0   69871868-2721-4864-894d-d841cc7ffaae          0s",
 		"   web-1                                                 12s",
 		"   ✓ done",
-		"   " + strings.Repeat("long ", 21),
+		"   " + strings.Repeat("long ", 18),
 	})
 	want := []line{
 		{"t", "9. Run Pods"},
 		{"f", "   Because."},
 		{"c", "   $ kubectl get ports"},
-		{"o", "   NAME   ID         AGE"},
-		{"o", "   web-0  69871868…  0s"},
-		{"o", "   web-1             12s"},
+		{"o", "   NAME   ID"},
+		{"o", "   web-0  69871868…"},
+		{"o", "   web-1"},
 		{"g", "   ✓ done"},
-		{"o", "   " + strings.TrimSpace(strings.Repeat("long ", 20))},
+		{"o", "   " + strings.TrimSpace(strings.Repeat("long ", 17))},
 		{"o", "     long "},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(line{})); diff != "" {
@@ -72,7 +72,7 @@ func TestLayOut(t *testing.T) {
 func TestRecordRefusesWhatItCannotShow(t *testing.T) {
 	for page, want := range map[string]string{
 		"no block":               "no code block",
-		"\n```\n3. Apply\n```\n": "no step 4",
+		"\n```\n3. Apply\n```\n": "no step 5",
 	} {
 		if _, err := Record(page); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)
