@@ -160,6 +160,7 @@ func TestTheWordsOfATranslationAreTheCommunitys(t *testing.T) {
 		"等待应答。": "do not write 应答: write 响应",
 		"状况（condition）写在 `condition` 里，见[这里](#condition)": "",
 		"写在 condition 里":                      "do not write condition: write 状况",
+		"| condition | 状况（condition） | 状态 |":  "",
 		"`X`: the condition of it is unknown": "",
 	} {
 		expect.Equal(t, want, checkWords(text), "%s", text)

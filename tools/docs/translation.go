@@ -181,11 +181,11 @@ var introduced = []string{"终结器（finalizer）", "状况（condition）", "
 
 var (
 	latinPattern    = regexp.MustCompile(`[A-Za-z-]+`)
-	originalPattern = regexp.MustCompile(`（[A-Za-z ]+）|[A-Za-z0-9]+( [A-Za-z0-9]+){3,}`)
+	originalPattern = regexp.MustCompile(`（[A-Za-z ]+）|^\| [A-Za-z ,-]+ \| \p{Han}|[A-Za-z0-9]+( [A-Za-z0-9]+){3,}`)
 )
 
 // checkWords gives what is wrong with the words of a Chinese text, or "". An English one may stand in parentheses
-// behind the Chinese one, and in an English sentence.
+// behind the Chinese one, in a row of the glossary before it, and in an English sentence.
 func checkWords(text string) string {
 	text = originalPattern.ReplaceAllString(withoutCode(text), "")
 	latin := latinPattern.FindAllString(text, -1)
