@@ -13,7 +13,7 @@ import (
 const (
 	// spreadStep is how many keys are enqueued before others who compute have their turn.
 	spreadStep = 256
-	// restPerKey and longestRest are how long a source rests after its keys were enqueued. Whoever changes it again and
+	// restPerKey and longestRest are how long a source rests after its keys were enqueued. Anyone who changes it again and
 	// again has about 1,000 keys in a second synced for it, or all of them every five seconds. One with few is followed
 	// at once.
 	restPerKey, longestRest = time.Millisecond, 5 * time.Second

@@ -24,7 +24,7 @@ type Preview struct {
 	Drift []plan.Difference
 	// Unresolved names the fields whose value means nothing in the cloud. What depends on them stays as it is.
 	Unresolved error
-	// Cloud is the project that the credentials lead to; nil if unknown.
+	// Cloud is the project that the credentials are for; nil if unknown.
 	Cloud *client.Identity
 }
 

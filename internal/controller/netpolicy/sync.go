@@ -308,7 +308,7 @@ func (c *Controller) create(
 }
 
 // update corrects a group. One of the name that somebody else made is left alone: no port joins it. A group of another
-// cloud or class is made anew, because the cloud of a group cannot change.
+// cloud or class is made again, because the cloud of a group cannot change.
 func (c *Controller) update(
 	ctx context.Context, group *cloudteamv1.SecurityGroup, problem string, spec cloudteamv1.SecurityGroupSpec,
 ) error {

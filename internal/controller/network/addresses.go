@@ -93,7 +93,7 @@ func lowMessage(obj *cloudteamv1.Network, low []group) string {
 	todo := "Widen allocationPools where the cidr has room, declare another subnet of the same IP " +
 		"family and reservedFor in additionalSubnets, or delete ports that are not needed."
 	if obj.Observes() {
-		todo = "Have whoever manages the network widen its pools or add a subnet, or delete ports that are not needed."
+		todo = "Have the owner of the network widen its pools or add a subnet, or delete ports that are not needed."
 	}
 	return strings.Join(texts, ", ") + ". " + todo
 }

@@ -121,7 +121,7 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 		"one whose range is from a pool is as any other": {pooled(filled(subnetCount{four, 253, 253})), tenth,
 			"253 of 253 addresses of subnet 10.0.0.0/24 are in use" + todo},
 		"of an observed one others can do something": {observing(filled(subnetCount{four, 253, 253})), tenth,
-			"253 of 253 addresses of subnet 10.0.0.0/24 are in use. Have whoever manages the network widen its pools or add " +
+			"253 of 253 addresses of subnet 10.0.0.0/24 are in use. Have the owner of the network widen its pools or add " +
 				"a subnet, or delete ports that are not needed."},
 	} {
 		t.Run(sentence, func(t *testing.T) {

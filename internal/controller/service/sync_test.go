@@ -363,6 +363,6 @@ func TestTheAddressIsTold(t *testing.T) {
 			obj.Status.Address, obj.Status.PortID = "203.0.113.7", "id-a-net"
 		})
 		w.settle()
-		w.Events.Want(t, "Normal FloatingIPLeads 203.0.113.7 of external network public leads to Pod a (NetworkPort a-net)")
+		w.Events.Want(t, "Normal FloatingIPAssociated 203.0.113.7 of external network public is associated with Pod a (NetworkPort a-net)")
 	}, service("public"))
 }

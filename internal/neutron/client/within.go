@@ -22,7 +22,7 @@ func Outside(ctx context.Context, op string, to Identity) error {
 	if want, ok := Wanted(ctx); ok && want != to {
 		return &Error{
 			Kind: Transient, Op: op, Unsent: true,
-			Reason: "not sent: the credentials have just been changed and lead to " + to.String(),
+			Reason: "not sent: the credentials have just been changed and are for " + to.String(),
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func (i *Inventory) Fill(ctx context.Context) {
 	}
 }
 
-// Audit lists everything now and updates the Inventory, address counts included. Each kind has a list of its own: one
+// Audit lists everything now and updates the Inventory, address counts included. Each kind has its own list: one
 // that fails or hangs does not stop the others.
 func (i *Inventory) Audit(ctx context.Context) error { return i.auditSince(ctx, time.Now()) }
 
@@ -163,7 +163,7 @@ type round struct {
 	oldest, newest time.Time
 }
 
-// countRound begins a new round if each kind was listed anew. Two rounds share no list, even if only one kind's list
+// countRound begins a new round if each kind was listed again. Two rounds share no list, even if only one kind's list
 // fails and is repeated between them. The caller holds mu.
 func (i *Inventory) countRound() {
 	is := round{i.stocks[0].lists().began, i.stocks[0].lists().began}

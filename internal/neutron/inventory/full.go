@@ -116,7 +116,7 @@ func (a *attempt) held() error {
 	return nil
 }
 
-// tries reports whether this create finds out if there is room. It needs a call of its own.
+// tries reports whether this create finds out if there is room. It needs its own call.
 func (a *attempt) tries() bool {
 	f := a.in
 	f.mu.Lock()
@@ -229,7 +229,7 @@ func (f *fullness) after(step plan.Step) {
 	}
 }
 
-// forget drops everything, because the credentials lead to another project.
+// forget drops everything, because the credentials are for another project.
 func (f *fullness) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
