@@ -11,8 +11,8 @@ import (
 
 // FloatingIP translates a FloatingIP's spec into the domain's form. port is the NetworkPort that it is associated with,
 // or nil. The NetworkID is as in the spec, an id or a name, while there is no floating IP. After that
-// it is the one of the floating IP: a name may be another network's since then, and an address does not come back. Which
-// addresses the port has, the cloud says.
+// it is the one of the floating IP: a name may be another network's since then, and an address does not come back.
+// Which addresses the port has, the cloud says.
 func FloatingIP(
 	obj *cloudteamv1.FloatingIP, owner plan.Owner, port *cloudteamv1.NetworkPort,
 ) plan.FloatingSpec {

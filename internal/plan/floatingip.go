@@ -71,9 +71,9 @@ func (s FloatingSpec) Validate() error {
 // FloatingIP plans the steps that turn observed into spec, in the order to take them. Like that of Network, the Change
 // is empty if there is nothing to do. It changes or deletes only what bears the spec's owner, whichever port it has.
 //
-// From one port to another it takes two steps, without a port in between. Neutron may refuse the second one, because the
-// other port has a floating IP. So two that exchange their ports get there, and none stays at a port that its spec no
-// longer names.
+// From one port to another it takes two steps, without a port in between. Neutron may refuse the second one, because
+// the other port has a floating IP. So two that exchange their ports get there, and none stays at a port that its spec
+// no longer names.
 func FloatingIP(spec FloatingSpec, observed Observed) (Change, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err

@@ -242,7 +242,7 @@ func show(obj *cloudteamv1.FloatingIP, declared managed.Declaration, observed pl
 		status.Class, forbids = d.class, d.forbids
 		network, port = cmp.Or(network, d.NetworkID), d.PortID
 	}
-	managed.TellViolation(obj, &status.Conditions, forbids)
+	managed.SetViolation(obj, &status.Conditions, forbids)
 	f, exists := observed.FloatingIP(network, port)
 	status.FloatingIPID, status.ExternalNetworkID, status.PortID = f.ID, f.NetworkID, f.PortID
 	status.Address, status.PortAddress = "", ""

@@ -154,8 +154,8 @@ type Declaration interface {
 // Dependent is the Declaration of an object with ids of other objects' resources.
 type Dependent interface {
 	Declaration
-	// ToldBy gives the clouds that returned these ids, as the other objects' statuses say. A tenant's own cloud can return any
-	// id, so none of them is used in another cloud: there it may be somebody else's.
+	// ToldBy gives the clouds that returned these ids, as the other objects' statuses say. A tenant's own cloud can return
+	// any id, so none of them is used in another cloud: there it may be somebody else's.
 	ToldBy() []cloudteamv1.CloudStatus
 }
 

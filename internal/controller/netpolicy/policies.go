@@ -42,8 +42,8 @@ var (
 	Kind = Resource.GroupVersion().WithKind("MultiNetworkPolicy")
 )
 
-// TooManyLabels is the only label that caches have of an object with more labels than they keep. What selects such an object
-// is unknown.
+// TooManyLabels is the only label that caches have of an object with more labels than they keep. What selects such an
+// object is unknown.
 const TooManyLabels = "cloudteam.ztgame.com/too-many-labels"
 
 // Object is a MultiNetworkPolicy in a cache. Of it, says alone may change.

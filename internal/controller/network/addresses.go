@@ -29,9 +29,10 @@ func usageOf(s cloudteamv1.SubnetStatus) (u plan.Usage, known bool) {
 	return plan.Usage{Used: *s.UsedAddresses, Total: *s.TotalAddresses}, true
 }
 
-// tell sets or removes the condition by the counts in the object's status. While some group is low, the message also
-// names the groups that would stay low if they were low before. A Network that is being deleted needs no addresses.
-func (w addressWatch) tell(obj *cloudteamv1.Network) {
+// setCondition sets or removes the condition by the counts in the object's status. While some group is low, the message
+// also names the groups that would stay low if they were low before. A Network that is being deleted needs no
+// addresses.
+func (w addressWatch) setCondition(obj *cloudteamv1.Network) {
 	conditions := &obj.Status.Conditions
 	was := meta.IsStatusConditionTrue(*conditions, cloudteamv1.ConditionAddressesLow)
 	if obj.DeletionTimestamp == nil && len(w.low(obj, obj.Status.Subnets, was)) > 0 {

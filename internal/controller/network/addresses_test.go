@@ -126,7 +126,7 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			ready := *meta.FindStatusCondition(c.obj.Status.Conditions, cloudteamv1.ConditionReady)
-			c.watch.tell(c.obj)
+			c.watch.setCondition(c.obj)
 			want := []metav1.Condition{ready}
 			if c.says != "" {
 				want = append(want, metav1.Condition{
@@ -148,7 +148,7 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 func TestASubnetIsKnownByItsCIDRHoweverItIsSpelt(t *testing.T) {
 	obj := filled(subnetCount{four, 0, 253}, subnetCount{six, 5, 5})
 	obj.Spec.AdditionalSubnets[0].CIDR = "FD00:0:0::/64"
-	tenth.tell(obj)
+	tenth.setCondition(obj)
 	if !meta.IsStatusConditionTrue(obj.Status.Conditions, cloudteamv1.ConditionAddressesLow) {
 		t.Error("the subnet is taken for one that the spec does not declare")
 	}
@@ -157,13 +157,13 @@ func TestASubnetIsKnownByItsCIDRHoweverItIsSpelt(t *testing.T) {
 func TestWhichCountsAreWorthAWrite(t *testing.T) {
 	told := func(counts ...subnetCount) *cloudteamv1.Network {
 		obj := filled(counts...)
-		tenth.tell(obj)
+		tenth.setCondition(obj)
 		return obj
 	}
 	then := func(was *cloudteamv1.Network, counts ...subnetCount) *cloudteamv1.Network {
 		obj := filled(counts...)
 		obj.Status.Conditions = was.DeepCopy().Status.Conditions
-		tenth.tell(obj)
+		tenth.setCondition(obj)
 		return obj
 	}
 	for sentence, c := range map[string]struct {

@@ -77,8 +77,8 @@ func NewController(
 			obj *cloudteamv1.Network, declared managed.Declaration, owner plan.Owner, observed plan.Observed,
 		) {
 			show(obj, declared, owner, observed)
-			tellClass(obj, declared)
-			own.addresses.tell(obj)
+			setClass(obj, declared)
+			own.addresses.setCondition(obj)
 		},
 		ToWrite: own.addresses.toWrite,
 	}

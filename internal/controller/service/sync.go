@@ -122,7 +122,7 @@ func (c *Controller) lead(
 		return err
 	}
 	if to.found && has.Status.Address != "" && has.Status.PortID == to.port.Status.PortID {
-		c.tell(service, corev1.EventTypeNormal, cloudteamv1.EventFloatingIPAssociated, fmt.Sprintf(
+		c.sendEvent(service, corev1.EventTypeNormal, cloudteamv1.EventFloatingIPAssociated, fmt.Sprintf(
 			"%s of external network %s is associated with Pod %s (NetworkPort %s)", has.Status.Address, w.external, to.pod.Name,
 			to.port.Name))
 	}
@@ -209,11 +209,11 @@ func (c *Controller) delete(ctx context.Context, service *corev1.Service, has *c
 
 // fail tells why a Service's floating IP is associated with no Pod.
 func (c *Controller) fail(service *corev1.Service, text string) {
-	c.tell(service, corev1.EventTypeWarning, cloudteamv1.EventFloatingIPFailed, text)
+	c.sendEvent(service, corev1.EventTypeWarning, cloudteamv1.EventFloatingIPFailed, text)
 }
 
-// tell sends an Event about a Service, once for the same text.
-func (c *Controller) tell(service *corev1.Service, kind, reason, text string) {
+// sendEvent sends an Event about a Service, once for the same text.
+func (c *Controller) sendEvent(service *corev1.Service, kind, reason, text string) {
 	if was, _ := c.told.Swap(cache.MetaObjectToName(service), text); was != text {
 		c.recorder.Event(consumer.Reference(Kind, service), kind, reason, text)
 	}

@@ -445,7 +445,7 @@ func (i *Inventory) keep(all []landing) {
 	i.mu.Unlock()
 
 	// Callers that wait for the lists rely on all handlers having been told.
-	i.tell(moved)
+	i.notify(moved)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, from := range all {
@@ -457,8 +457,8 @@ func (i *Inventory) keep(all []landing) {
 	}
 }
 
-// tell calls Options.Moved for the owners of resources that moved.
-func (i *Inventory) tell(moved map[string]bool) {
+// notify calls Options.Moved for the owners of resources that moved.
+func (i *Inventory) notify(moved map[string]bool) {
 	for _, object := range slices.Sorted(maps.Keys(moved)) {
 		i.options.Moved(object)
 	}

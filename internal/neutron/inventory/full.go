@@ -175,7 +175,7 @@ func (a *attempt) ended(err error) {
 		}
 	}
 	f.mu.Unlock()
-	f.tell(woken)
+	f.notify(woken)
 }
 
 func asRefusal(err error) *client.Error {
@@ -206,7 +206,7 @@ func (f *fullness) roomIn(needs ...string) {
 		}
 	}
 	f.mu.Unlock()
-	f.tell(woken)
+	f.notify(woken)
 }
 
 // after records the room that a step made.
@@ -236,7 +236,7 @@ func (f *fullness) forget() {
 	clear(f.full)
 }
 
-func (f *fullness) tell(objects []string) {
+func (f *fullness) notify(objects []string) {
 	for _, object := range objects {
 		f.wake(object)
 	}

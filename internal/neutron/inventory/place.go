@@ -51,7 +51,7 @@ func (b Binder) Locate(ctx context.Context, owner plan.Owner, id string) (at Pla
 		return at, found, err // only these credentials see it
 	}
 	if held {
-		b.tell(map[string]bool{owner.Object: true})
+		b.notify(map[string]bool{owner.Object: true})
 	}
 	return at, false, nil
 }

@@ -85,7 +85,7 @@ type Agent struct {
 	// for all ports of the node. turn guards it.
 	silent map[types.UID]time.Time
 
-	telling sync.Mutex
+	writing sync.Mutex
 	told    map[types.UID]telling
 }
 

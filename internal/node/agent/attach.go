@@ -305,7 +305,7 @@ func (a *Agent) plug(ctx context.Context, r agentapi.Request) error {
 		return err
 	}
 	if err := a.connect(ctx, w); err != nil {
-		a.tell(ctx, p, failed(err.Error()))
+		a.writeCondition(ctx, p, failed(err.Error()))
 		return err
 	}
 	mode := p.Status.Attachment.Mode
@@ -333,7 +333,7 @@ func (a *Agent) plug(ctx context.Context, r agentapi.Request) error {
 			}
 			refusal := agentapi.Errorf(agentapi.CodeTryAgain, "no packets flow at the interface %s of port %s after %s: %s; "+
 				"the Pod does not start; retrying", w.Name, w.IfaceID, a.wait, why)
-			a.tell(ctx, p, failed(refusal.Message))
+			a.writeCondition(ctx, p, failed(refusal.Message))
 			return refusal
 		case <-changed:
 		}

@@ -57,8 +57,8 @@ type Run struct {
 	Rows []Row
 }
 
-// With gives the run with the rows of a later one, of some scenarios, in place of the rows of that run. A scenario that it has
-// not comes after those that are under the same heading; under a heading that it has not, at the end.
+// With gives the run with the rows of a later one, of some scenarios, in place of the rows of that run. A scenario that
+// it has not comes after those that are under the same heading; under a heading that it has not, at the end.
 func (r Run) With(later Run) Run {
 	updated := Run{Head: r.Head, Rows: slices.Clone(r.Rows)}
 	for _, row := range later.Rows {
