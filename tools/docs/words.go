@@ -34,8 +34,8 @@ var refused = []struct {
 }
 
 // clauseEnds follows words that are an idiom only at the end of a clause: "of its own kind" is none.
-const clauseEnds = `(?:[^\w\s]|\s*$|\s+(?:and|as|at|because|but|by|for|from|has|if|in|is|on|or|so|than|that|then|to|until|when|` +
-	`which|while|with|without)\b)`
+const clauseEnds = `(?:[^\w\s]|\s+\||\s*$|\s+(?:and|as|at|because|but|by|for|from|has|if|in|is|on|or|so|that|then|` +
+	`to|until|when|which|while|with|without)\b)`
 
 func idiom(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` + pattern + `)\b`) }
 
