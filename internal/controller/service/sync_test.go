@@ -280,7 +280,7 @@ func TestAServiceTellsWhyItHasNoFloatingIP(t *testing.T) {
 			"FloatingIP web exists and is not this Service's: make the Service its owner to keep its address " +
 				"(docs/floatingip.md), delete it, or rename one of the two"},
 		"no selector": {without, nil, []string{"net"},
-			"the Service selects no Pods, so no floating IP can lead to one: set spec.selector, or remove the annotation " +
+			"the Service selects no Pods, so no floating IP can be associated with one: set spec.selector, or remove the annotation " +
 				"cloudteam.ztgame.com/floating-ip"},
 	} {
 		t.Run(name, func(t *testing.T) {
