@@ -339,7 +339,7 @@ class App {
     const now = this.mode === 'live' || !last ? Date.now() : Date.parse(last.time)
     const hold = {
       api: s.newest ? `resourceVersion ${s.newest} or later` : '',
-      reflector: s.last.reflector?.what === 'expired' ? 'Lists all anew: the watch expired' : s.version && `Last resourceVersion: ${s.version}`,
+      reflector: s.last.reflector?.what === 'expired' ? 'Lists all objects again: the watch expired' : s.version && `Last resourceVersion: ${s.version}`,
       deltafifo: s.last.deltafifo?.what === 'tombstone' ? 'Passed on a tombstone: the list lacks the object' : `${[...s.fifo].filter((object) => s.kinds.has(kindOf(object))).length} on the way`,
       indexer: this.object && s.stored.has(this.object) ? `Holds this at resourceVersion ${s.stored.get(this.object)}` : `${s.stored.size} objects`,
       handlers: s.last.handlers?.what === 'tombstone' ? `Got a tombstone: DeletedFinalStateUnknown, with the state of resourceVersion ${s.last.handlers.resourceVersion}`

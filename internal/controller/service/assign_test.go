@@ -284,7 +284,7 @@ func TestTheOldestServicesOfANamespaceAreAssignedPorts(t *testing.T) {
 		if all := led(); len(all) != maxServices || all[0] != "s0000" {
 			t.Errorf("%d Services have a FloatingIP, want the %d oldest: %v", len(all), maxServices, all)
 		}
-		says := "Warning FloatingIPFailed at most 256 Services of a namespace are assigned ports, and as many older ones " +
+		says := "Warning FloatingIPFailed at most 256 Services of a namespace are assigned ports, and that number of older ones " +
 			"have the annotation cloudteam.ztgame.com/floating-ip: remove it from some of them, or delete some"
 		w.Events.Want(t, says, says)
 		for i, free := range []func(*corev1.Service){
