@@ -278,6 +278,7 @@ benchstat: ## Run the Go benchmarks BENCHCOUNT (6) times into bin/bench.txt; BAS
 verify: ## Check that generated code, formatting and lint are as they should be, and look for known vulnerabilities
 	hack/verify-generate.sh
 	hack/lint.sh
+	go run ./tools/docs
 	hack/govulncheck.sh
 
 .PHONY: lines

@@ -2,7 +2,7 @@
 # Build what the demo needs, in the order in which it needs it, and run it. Arguments are those of bin/demo. LDFLAGS are
 # the project's.
 #
-# Two builds run beside each other. That of the control plane's programs is a process of its own, which downloads while
+# Two builds run beside each other. That of the control plane's programs is its own process, which downloads while
 # the project is compiled. bin/demo begins with the project, etcd and kube-apiserver, and waits for the other programs
 # where it needs them. If one cannot be made, bin/demo ends with the error.
 set -euo pipefail

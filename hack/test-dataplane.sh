@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of the data plane, beside the Neutron that `dev/openstack/openstack run --dataplane` has brought up. With
 # -short, it leaves out what takes long: failures, the chart, Neutron's Open vSwitch agents, and trunks of a node that is
-# a virtual machine of its own.
+# its own virtual machine.
 # The Makefile sets KUBEBUILDER_ASSETS, DATAPLANE_ASSETS and, without -short, DATAPLANE_KERNEL.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	// The image has no root certificates. Where the system has some, they count alone.
+	// The image has no root certificates. If the system has some, only those are used.
 	_ "golang.org/x/crypto/x509roots/fallback"
 
 	"cloudteam.ztgame.com/network-controller/internal/app"

@@ -93,8 +93,8 @@ components together, a Deployment's Pods are scheduled to it and become ready.`,
 func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writer) (err error) {
 	ctx, release := signal.NotifyContext(ctx, stopSignals...)
 	defer release()
-	// Whoever read the output may be gone, killed with a test run for one: the stop has to come to its end all the same,
-	// and not to die of the next sentence that it prints.
+	// The process that read the output may have ended, killed with a test run for one: the stop has to come to its end all
+	// the same, and not to die of the next sentence that it prints.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	// A mistake in a path is told before minutes are spent on a build.
 	if options.cluster.CRDs, err = cluster.ReadCRDs(options.crds); err != nil {

@@ -60,7 +60,7 @@ func textOf(value any) string {
 	return fmt.Sprint(value)
 }
 
-// cloud looks at Neutron, and changes it as a person would, behind the controller's back. It uses a client of its own,
+// cloud looks at Neutron, and changes it as a person would, behind the controller's back. It uses its own client,
 // so that what the demo shows does not hang on the controller's word.
 type cloud struct {
 	client *gophercloud.ServiceClient

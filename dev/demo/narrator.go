@@ -92,7 +92,7 @@ func (n *narrator) warn(format string, args ...any) {
 // bad says what did not come true.
 func (n *narrator) bad(err error) { n.print("\n" + n.paint(red, "✗ "+err.Error())) }
 
-// Write prints a text as it stands, for logs.
+// Write prints a text unchanged, for logs.
 func (n *narrator) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

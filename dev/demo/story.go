@@ -449,7 +449,7 @@ func neutronHas(wanted bool) beat {
 	}
 }
 
-// events waits until the Network's Events of a reason mention every text; none stands for the network's id.
+// events waits until the Network's Events of a reason mention every text; none means the network's id.
 func events(reason string, texts ...string) beat {
 	return func(ctx context.Context, s *story) error {
 		if len(texts) == 0 {

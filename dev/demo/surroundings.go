@@ -22,6 +22,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/config/crd"
 	"cloudteam.ztgame.com/network-controller/dev/process"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -152,7 +153,7 @@ func (s *surroundings) start(ctx context.Context) error {
 }
 
 // claimDir holds the folder against the cloud that it was used with, since the Networks in it are of that cloud alone.
-// The emulator is another cloud each time: with it, the API server's data begins anew.
+// The emulator is another cloud each time: with it, the API server's data begins again.
 func (s *surroundings) claimDir() error {
 	const emulator = "the emulator"
 	identity := emulator
@@ -362,7 +363,8 @@ func withoutCloud(environ []string) []string {
 
 // installCRDs applies config/crd, as it is done in any cluster. In this one the control plane serves them already.
 func (s *surroundings) installCRDs(ctx context.Context) error {
-	s.n.command("kubectl apply --server-side -k config/crd")
+	s.n.command(crd.Install)
+	s.n.command(crd.InstallFoos)
 	names, err := s.cluster.applyFolder(ctx, s.crdDir())
 	for _, name := range names {
 		s.n.good("%s", name)

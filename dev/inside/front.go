@@ -26,8 +26,8 @@ type Front struct {
 const expired = `{"apiVersion":"v1","kind":"Status","status":"Failure","code":410,"reason":"Expired",` +
 	`"message":"too old resource version"}`
 
-// StartFront starts a proxy in front of the API server of the kubeconfig of, and writes to path a kubeconfig with the
-// same rights that leads to it. Close MUST be called.
+// StartFront starts a proxy in front of the API server of the kubeconfig of, and writes to path a kubeconfig for it
+// with the same rights. Close MUST be called.
 func StartFront(of, path string) (*Front, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", of)
 	if err != nil {
@@ -68,7 +68,7 @@ func StartFront(of, path string) (*Front, error) {
 // Close ends the proxy, which cuts the controller off, and removes its kubeconfig.
 func (f *Front) Close() {
 	f.proxy.Close()
-	_ = os.Remove(f.kubeconfig) // it leads nowhere now
+	_ = os.Remove(f.kubeconfig) // no server listens there now
 }
 
 // watches reports whether a call is a watch of all Networks.
@@ -78,7 +78,7 @@ func watches(c proxy.Call) bool {
 
 // Blind has the controller's watch of Networks miss what do does. The watch brings nothing meanwhile, and then breaks.
 // It cannot go on where it was: the API server seems to have forgotten what came since. A real one forgets after some
-// minutes. So the Reflector lists anew.
+// minutes. So the Reflector lists again.
 func (f *Front) Blind(ctx context.Context, do func() error) error {
 	thaw := f.proxy.Freeze(watches)
 	if err := do(); err != nil {

@@ -41,7 +41,7 @@ type Action struct {
 	Do func(context.Context) (did string, err error) `json:"-"`
 }
 
-// Server serves the page on loopback, to whoever has its address.
+// Server serves the page on loopback, to anyone who has its address.
 type Server struct {
 	// Stream is the URL of the controller's stream. It changes when another process is started.
 	Stream func() string

@@ -66,7 +66,7 @@ type Process struct {
 	err      error
 }
 
-// Start starts a program as the leader of a process group of its own: Ctrl-C on a terminal reaches whole groups, and
+// Start starts a program as the leader of its own process group: Ctrl-C on a terminal reaches whole groups, and
 // would end all programs at once and in no order.
 func Start(p Program) (*Process, error) {
 	c := &Process{

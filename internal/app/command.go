@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cloudteam.ztgame.com/network-controller/config/crd"
 	"cloudteam.ztgame.com/network-controller/internal/cli"
 )
 
@@ -20,10 +21,10 @@ Deployments and Pods that declare networks (annotation k8s.v1.cni.cncf.io/networ
 address on each. The controller also reconciles Foos (samplecontroller.k8s.io/v1alpha1): one Deployment
 for each.
 
-It needs the CRDs (kubectl apply -f config/crd/), an API server and, for Networks, a cloud. A controller
-whose CRD is missing waits for it; the others run. You can run several replicas: one leads
-(--leader-elect), the others stand by. SIGTERM lets running syncs finish and then stops the process; a
-second SIGTERM stops it at once.`,
+It needs the CRDs (` + crd.Install + `), an API server
+and, for Networks, a cloud. A controller whose CRD is missing waits for it; the others run. You can run
+several replicas: one leads (--leader-elect), the others stand by. SIGTERM lets running syncs finish and
+then stops the process; a second SIGTERM stops it at once.`,
 		Example: `  # Outside the cluster, with the cloud "mycloud" in ~/.config/openstack/clouds.yaml:
   network-controller --kubeconfig ~/.kube/config --cloud mycloud
 

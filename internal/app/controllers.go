@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"cloudteam.ztgame.com/network-controller/config/crd"
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
@@ -77,7 +78,12 @@ var (
 	fooResource     = v1alpha1.SchemeGroupVersion.WithResource("foos")
 )
 
-const crdMissing = "Waiting for a CRD; install it with kubectl apply -f config/crd/"
+const crdMissing = "Waiting for a CRD"
+
+// installs has the commands that install the CRDs of groups.
+var installs = map[string]string{
+	cloudteamv1.SchemeGroupVersion.Group: crd.Install, v1alpha1.SchemeGroupVersion.Group: crd.InstallFoos,
+}
 
 // process is what the controllers are built from.
 type process struct {

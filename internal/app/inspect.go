@@ -15,8 +15,8 @@ import (
 func serveInspection(ctx context.Context, address string) (stop func(), err error) {
 	token := os.Getenv(inspect.EnvToken)
 	if token == "" {
-		return nil, fmt.Errorf("--inspect-address: the variable %s is empty: set it to a random text, which whoever reads "+
-			"the stream has to send", inspect.EnvToken)
+		return nil, fmt.Errorf("--inspect-address: the variable %s is empty: set it to a random text, which the readers "+
+			"of the stream have to send", inspect.EnvToken)
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -49,8 +49,8 @@ func (a *audience) add(user inventoryUser) {
 	a.users = append(a.users, user)
 }
 
-// tell calls a function for each user, without the lock: it may look at all objects.
-func (a *audience) tell(what func(inventoryUser)) {
+// each calls a function for each user, without the lock: it may look at all objects.
+func (a *audience) each(what func(inventoryUser)) {
 	a.mu.Lock()
 	users := a.users // nothing is ever changed in it, only appended
 	a.mu.Unlock()
@@ -71,7 +71,7 @@ func (a *audience) wake(ref managed.CloudRef) {
 	if lately {
 		return
 	}
-	a.tell(func(user inventoryUser) { user.EnqueueIn(ref) })
+	a.each(func(user inventoryUser) { user.EnqueueIn(ref) })
 	time.AfterFunc(wakeInterval, func() {
 		a.mu.Lock()
 		again := a.woken[ref]
@@ -117,14 +117,14 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 		Audited:  s.audits.audited,
 		Waited:   func(op string, wait time.Duration) { writeWait.WithLabelValues(op).Observe(wait.Seconds()) },
 		Term:     p.term(),
-		Standing: standing.tell,
+		Standing: standing.log,
 	})
 	return s
 }
 
 // moved tells the controllers that resources of the object with a UID have changed.
 func (p *process) moved(uid string) {
-	p.audience.tell(func(user inventoryUser) { user.Moved(uid) })
+	p.audience.each(func(user inventoryUser) { user.Moved(uid) })
 	if c := p.bindings.Load(); c != nil {
 		c.Moved(uid)
 	}

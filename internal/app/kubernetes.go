@@ -149,7 +149,11 @@ func (d *discoverer) await(
 			case ok:
 				return true, nil
 			case err == nil && d.first(resource):
-				klog.FromContext(ctx).Info(missing, "resource", resource.GroupResource().String(), "version", resource.Version)
+				values := []any{"resource", resource.GroupResource().String(), "version", resource.Version}
+				if command, ok := installs[resource.Group]; ok {
+					values = append(values, "install", command)
+				}
+				klog.FromContext(ctx).Info(missing, values...)
 			case err != nil && ctx.Err() == nil && d.first(resource.GroupVersion()):
 				klog.FromContext(ctx).Info("Waiting for the Kubernetes API server", "err", err)
 			}

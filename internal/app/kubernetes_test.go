@@ -24,6 +24,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/discovery"
@@ -34,6 +35,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
+	"cloudteam.ztgame.com/network-controller/config/crd"
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	servicecontroller "cloudteam.ztgame.com/network-controller/internal/controller/service"
@@ -147,6 +149,23 @@ func TestAwaitPollsUntilTheResourceIsServed(t *testing.T) {
 					t.Error(err)
 				}
 			})
+		})
+	}
+}
+
+func TestAMissingCRDIsLoggedWithTheCommandThatInstallsIt(t *testing.T) {
+	for command, resource := range map[string]schema.GroupVersionResource{
+		crd.Install: floatingIPs, crd.InstallFoos: fooResource,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+			ctx, cancel := context.WithTimeout(klog.NewContext(t.Context(), logger), time.Minute)
+			defer cancel()
+			d := &discoverer{ServerResourcesInterfaceWithContext: &playedDiscovery{}}
+			_ = d.await(ctx, time.Second, crdMissing, resource)
+			if text := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); !strings.Contains(text, command) {
+				t.Errorf("%s: logged %q, want %q", resource.Resource, text, command)
+			}
 		})
 	}
 }

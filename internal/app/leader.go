@@ -149,7 +149,7 @@ func alone() *election {
 	return e
 }
 
-// newLeaseLock makes the lock with a client of its own: a renewal waits behind no other request, and one that hangs
+// newLeaseLock makes the lock with its own client: a renewal waits behind no other request, and one that hangs
 // leaves time for another before the deadline.
 func newLeaseLock(o Options, config *rest.Config) (resourcelock.Interface, error) {
 	config = rest.CopyConfig(config)

@@ -308,8 +308,8 @@ func TestASuccessorLeadsOnlyAfterTheFormerLeaderStopped(t *testing.T) {
 	}
 }
 
-// TestALeaseThatNobodyRenewedMayBeASnapshots has a process find the Lease of a leader that is gone, as after a long outage
-// or in a cluster that was restored.
+// TestALeaseThatNobodyRenewedMayBeASnapshots has a process find the Lease of a leader that is gone, as after a long
+// outage or in a cluster that was restored.
 func TestALeaseThatNobodyRenewedMayBeASnapshots(t *testing.T) {
 	for since, want := range map[time.Duration]bool{
 		time.Minute: false, staleAfter - time.Minute: false, staleAfter + time.Minute: true, 240 * time.Hour: true,
@@ -502,7 +502,7 @@ func (u *playedUser) CloudsInUse() map[managed.CloudRef]bool { return nil }
 func (u *playedUser) ActSince(since time.Time)               { u.since = since }
 
 func (u *playedUser) Run(context.Context, int) error {
-	u.audience.tell(func(user inventoryUser) { user.Moved("of the leader") })
+	u.audience.each(func(user inventoryUser) { user.Moved("of the leader") })
 	return nil
 }
 
@@ -521,7 +521,7 @@ func TestAControllerActsSinceItsProcessLeads(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- p.lead(built) }()
 		<-time.After(time.Hour)
-		p.audience.tell(func(user inventoryUser) { user.Moved("of the standby") })
+		p.audience.each(func(user inventoryUser) { user.Moved("of the standby") })
 		resigned := time.Now()
 		former.resign()
 		expect.NoError(t, <-done)

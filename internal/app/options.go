@@ -42,7 +42,7 @@ type Options struct {
 	PermitInsecureClouds bool
 	// MaxClouds limits the clouds with credentials in Secrets. A namespace may have a tenth of them.
 	MaxClouds int
-	// SameClouds are pairs old=new of endpoints of Neutron that lead to one cloud; see managed.ParseSameClouds.
+	// SameClouds are pairs old=new of endpoints of Neutron of one cloud; see managed.ParseSameClouds.
 	SameClouds []string
 	// CloudTimeout limits one call to the cloud.
 	CloudTimeout time.Duration
@@ -222,7 +222,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"no controller saw the object's deletion. 0 disables the search for orphans.")
 	flags.Float64Var(&o.Orphan.MaxShare, "orphan-max-share", o.Orphan.MaxShare,
 		"Largest share, from 0 to 1, of all owners in Neutron whose orphans one audit may remove. When more owners are "+
-			"gone, orphan cleanup halts; to confirm it, start once with 1. Each namespace with credentials of its own is "+
+			"gone, orphan cleanup halts; to confirm it, start once with 1. Each namespace with its own credentials is "+
 			"judged apart. Above 0, one owner may always be removed. 0 only "+
 			"reports orphans in logs and metrics; use it when Networks with deletionPolicy Retain may lose their "+
 			"finalizer while no controller runs.")

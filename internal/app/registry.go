@@ -168,7 +168,7 @@ func (r *cloudRegistry) run(ctx context.Context) {
 // without a session is closed at once. It enqueues the objects of clouds that have a place now.
 func (r *cloudRegistry) sweep(ctx context.Context) {
 	named := map[managed.CloudRef]bool{}
-	r.p.audience.tell(func(user inventoryUser) {
+	r.p.audience.each(func(user inventoryUser) {
 		for ref := range user.CloudsInUse() {
 			named[ref] = true
 		}

@@ -24,8 +24,8 @@ type standingLog struct {
 	was inventory.Standing
 }
 
-// tell implements inventory.Options.Standing. An Inventory calls it for one change at a time.
-func (s *standingLog) tell(now inventory.Standing) {
+// log implements inventory.Options.Standing. An Inventory calls it for one change at a time.
+func (s *standingLog) log(now inventory.Standing) {
 	was := s.was
 	s.was = now
 	gauge := disputed.WithLabelValues(labelsOf(s.ref)...)

@@ -79,12 +79,12 @@ func TestADisputeIsToldOnce(t *testing.T) {
 					t.Errorf("metric %v, resumed %d times; want %v, %d", got, resumed, want, wantResumed)
 				}
 			}
-			s.tell(inventory.Standing{Disputed: true})
+			s.log(inventory.Standing{Disputed: true})
 			hold(1, 0)
-			s.tell(inventory.Standing{Disputed: true, Unknown: errors.New("forbidden")})
+			s.log(inventory.Standing{Disputed: true, Unknown: errors.New("forbidden")})
 			hold(1, 0)
-			s.tell(inventory.Standing{Disputed: true})
-			s.tell(inventory.Standing{})
+			s.log(inventory.Standing{Disputed: true})
+			s.log(inventory.Standing{})
 			hold(0, 1)
 			if len(events.Events) != c.events {
 				t.Fatalf("%d Events, want %d", len(events.Events), c.events)

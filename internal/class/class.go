@@ -19,7 +19,7 @@ import (
 var PrivateRanges = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"}
 
 // Class is a NetworkClass. The zero value is the built-in class, for clusters without any: it allows every namespace
-// networks of its own in private ranges, with routers of their own.
+// its own networks in private ranges, with their own routers.
 type Class struct {
 	// Name is empty for the built-in class.
 	Name string
@@ -170,8 +170,8 @@ func (c Class) FloatingIPViolations(namespace string, of map[string]string) []Vi
 	return nil
 }
 
-// FloatingToViolations gives what a class forbids of FloatingIPs that lead to ports on a Network of the class, in a
-// namespace with the given labels. A class that is not for the namespace allows none.
+// FloatingToViolations gives what a class forbids of FloatingIPs that are associated with ports on a Network of the
+// class, in a namespace with the given labels. A class that is not for the namespace allows none.
 func (c Class) FloatingToViolations(network string, of map[string]string) []Violation {
 	if c.allows(cloudteamv1.FieldFloatingIP, of) {
 		return nil

@@ -58,7 +58,7 @@ func (l *Loop) recordHandler(what string, obj any, keysOf func(metav1.Object) []
 			e.Objects = append(e.Objects, of)
 		}
 	}
-	e.Text += fmt.Sprintf(" It adds %s to the queue of controller %s, and says no more: a key means compare again.",
+	e.Text += fmt.Sprintf(" It adds %s to the queue of controller %s, and nothing else: a key means compare again.",
 		keysText(keys), l.name)
 	r.Record(e)
 }

@@ -100,7 +100,8 @@ func PortsWithID(ports cache.Indexer, id string) []*cloudteamv1.NetworkPort {
 	return Indexed[*cloudteamv1.NetworkPort](ports, indexPort, id)
 }
 
-// FloatingIPsLedTo returns the FloatingIPs that lead to the port of an id in Neutron. Otherwise it is as FloatingIPsTo.
+// FloatingIPsLedTo returns the FloatingIPs that are associated with the port of an id in Neutron. Otherwise it is as
+// FloatingIPsTo.
 func FloatingIPsLedTo(floating cache.Indexer, id string) []*cloudteamv1.FloatingIP {
 	return Indexed[*cloudteamv1.FloatingIP](floating, indexLed, id)
 }

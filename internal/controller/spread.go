@@ -15,7 +15,7 @@ const (
 	spreadStep = 256
 	// A source rests after its keys were enqueued: restPerKey for each, twice as long each time that it changes while it
 	// rests or in as long a time after, up to mostRestPerKey for each and longestRest in all. So one with few keys, or that
-	// seldom changes, is followed at once, and whoever changes it again and again has about 125 keys in a second synced for
+	// seldom changes, is followed at once, and anyone who changes it again and again has about 125 keys in a second synced for
 	// it, or all of them every five seconds.
 	restPerKey, mostRestPerKey = time.Millisecond, 8 * time.Millisecond
 	longestRest                = 5 * time.Second

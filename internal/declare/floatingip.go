@@ -9,10 +9,10 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// FloatingIP translates a FloatingIP's spec into the domain's form. port is the NetworkPort that it leads to; nil if it
-// leads nowhere. The NetworkID is as in the spec, an id or a name, while there is no floating IP. After that it is the
-// one of the floating IP: a name may be another network's by now, and an address does not come back. Which addresses
-// the port has, the cloud says.
+// FloatingIP translates a FloatingIP's spec into the domain's form. port is the NetworkPort that it is associated with,
+// or nil. The NetworkID is as in the spec, an id or a name, while there is no floating IP. After that
+// it is the one of the floating IP: a name may be another network's since then, and an address does not come back.
+// Which addresses the port has, the cloud says.
 func FloatingIP(
 	obj *cloudteamv1.FloatingIP, owner plan.Owner, port *cloudteamv1.NetworkPort,
 ) plan.FloatingSpec {
@@ -25,7 +25,8 @@ func FloatingIP(
 	return spec
 }
 
-// HasIPv4 reports whether a NetworkPort has an address of IPv4, as its status shows it. A floating IP leads to one.
+// HasIPv4 reports whether a NetworkPort has an address of IPv4, as its status shows it. A floating IP is associated
+// with one.
 func HasIPv4(port *cloudteamv1.NetworkPort) bool {
 	return slices.ContainsFunc(port.Status.Addresses, func(a cloudteamv1.PortAddress) bool {
 		prefix, err := netip.ParsePrefix(a.Address)

@@ -280,7 +280,7 @@ func SelfAddressed(s cloudteamv1.SubnetStatus) bool {
 }
 
 // Reached returns the ranges of addresses that every port of a Network reaches without a router, if it asks for no
-// addresses of its own: the subnets where ports form an address themselves, the only other one of an IP family if it is
+// its own addresses: the subnets where ports form an address themselves, the only other one of an IP family if it is
 // reserved for nobody, and link-local addresses of IPv6. A subnet that the spec no longer has counts, because it has
 // ports until it is deleted.
 func Reached(on *cloudteamv1.Network) []netip.Prefix {

@@ -20,8 +20,8 @@ type Workload struct {
 	Name string
 }
 
-// Serves gives the function that reports whether ports of a namespace, made for a workload and without addresses of
-// their own, get one in a subnet of a Network.
+// Serves gives the function that reports whether ports of a namespace, made for a workload and without their own
+// addresses, get one in a subnet of a Network.
 func Serves(on *cloudteamv1.Network, namespace string, made Workload) func(cloudteamv1.SubnetStatus) bool {
 	reserved := reservations(on, namespace, made)
 	return func(s cloudteamv1.SubnetStatus) bool {

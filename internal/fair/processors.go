@@ -7,7 +7,7 @@ import (
 )
 
 // Processors are what those share that compute. Of the flows, such as the tenants' namespaces, one has at most half of
-// them. Whoever waits for an answer holds none: a share of those that wait is no share of what they cost.
+// them. A worker that waits for an answer holds none: a share of those that wait is no share of what they cost.
 //
 // A holder gives its processor back at its first wait, see Yield, and gets none again: so none waits for a processor
 // while it holds something that others need. A nil *Processors lets all run. It is safe for concurrent use.

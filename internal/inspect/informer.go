@@ -87,13 +87,13 @@ func (r *Recorder) Follow(informer cache.SharedInformer) {
 	}})
 }
 
-// expired records that a Reflector has to list anew. It concerns all that the Indexer holds of the kind.
+// expired records that a Reflector has to list again. It concerns all that the Indexer holds of the kind.
 func (r *Recorder) expired(reflector *cache.Reflector) {
 	description := reflector.TypeDescription() // as in *v1.Network
 	kind := strings.ToLower(description[strings.LastIndex(description, ".")+1:]) + "/"
 	e := Event{Stage: Reflector, What: "expired", Version: reflector.LastSyncResourceVersion(), Code: caller(isClientgo)}
 	e.Text = fmt.Sprintf("The watch cannot go on after resourceVersion %s: the API server answered 410 Gone. "+
-		"The Reflector lists all anew.", e.Version)
+		"The Reflector lists all objects again.", e.Version)
 	r.mu.Lock()
 	for object := range r.held {
 		if strings.HasPrefix(string(object), kind) {

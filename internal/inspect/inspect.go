@@ -72,7 +72,7 @@ type Event struct {
 	Text string `json:"text"`
 	// Until is when the key returns, for BacksOff and Later.
 	Until *time.Time `json:"until,omitempty"`
-	// Code is the line that recorded it, or the line of client-go that led to it.
+	// Code is the line that recorded it, or the line of client-go that caused it.
 	Code Code `json:"code"`
 }
 

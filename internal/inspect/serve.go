@@ -37,8 +37,8 @@ func CheckAddress(address string) error {
 // EnvToken is the variable with the token of the stream. It is no flag, because others on the machine can read those.
 const EnvToken = "INSPECT_TOKEN"
 
-// Serve streams the events as server-sent events to whoever sends the token as "Authorization: Bearer TOKEN": first a
-// Hello, then all that are kept after the query's since, and then each as it happens. It answers requests for a
+// Serve streams the events as server-sent events to anyone who sends the token as "Authorization: Bearer TOKEN": first
+// a Hello, then all that are kept after the query's since, and then each as it happens. It answers requests for a
 // loopback address alone: by another name, a page of the Web could read them (DNS rebinding).
 func (r *Recorder) Serve(token string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

@@ -37,16 +37,16 @@ func (f *factory) adopt() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "adopt [--from-cluster UID [NAMESPACE/NAME[=NETWORK-ID] ...]]",
 		Short: "Give the networks of a cluster that is gone to this cluster's Networks",
-		Long: `adopt is for a cluster that was built anew: its objects have other UIDs, and the old networks in Neutron bear
+		Long: `adopt is for a cluster that was built again: its objects have other UIDs, and the old networks in Neutron bear
 the old ones. It writes the UIDs of this cluster's objects into the old networks' descriptions, and nothing else.
 
 Start the controller with firstStart=Report and apply all Networks before. Without --from-cluster it lists the
 clusters that have something in the project. With it, it says what it would do; with --yes, it does it.
 
 A network goes to the Network with its name and its spec.cidr, and a port to the NetworkPort with its name on that
-network. A floating IP goes to the NetworkPort or FloatingIP of the port that it leads to. Where two fit, none gets it:
-choose a network by NAMESPACE/NAME=NETWORK-ID. Look at the namespaces: whoever applies a Network of that name and cidr
-first would get the network.
+network. A floating IP goes to the NetworkPort or FloatingIP of its port. Where two fit, none gets it: choose a
+network by NAMESPACE/NAME=NETWORK-ID. Look at the namespaces: the first user who applies a Network of that name and
+cidr would get the network.
 
 Before it writes, it makes sure that no controller of the old cluster runs: it challenges it in Neutron, and waits for
 an answer. It may be interrupted, and run again. The exit code is 0 if there is nothing to do or all was done, 2 if

@@ -359,7 +359,7 @@ func TestAdoptGivesNothingThatIsInDoubt(t *testing.T) {
 		"two of a name":       {adopts, r.objects(shop, blog), "Network " + id + " fits Network shop/frontend, too"},
 		"another cidr":        {adopts, r.objects(r.applied("shop", "frontend", "10.2.0.0/24")), "Nothing to adopt."},
 		"another project":     {adopts, r.objects(elsewhere), "Nothing to adopt."},
-		"an unknown project":  {adopts, r.objects(tenants), "It has credentials of its own"},
+		"an unknown project":  {adopts, r.objects(tenants), "It has its own credentials"},
 		"an unseen Network":   {adopts, r.objects(unseen), "The controller has not seen it"},
 		"a choice of nothing": {adopts + " shop/frontend=gone", r.objects(shop), "No network of the old cluster fits"},
 		"no record":           {adopts, r.objects(shop), "nothing shows whether its controller runs"},

@@ -327,7 +327,7 @@ func examples(*testing.T) map[string]example {
 	unready.Spec.ExternalNetwork, unready.Spec.PortName = "public", "web-frontend-2"
 	unready.Status.ObservedGeneration, unready.Status.Address = 1, "203.0.113.51"
 	unready.Status.Conditions = conditions("False", "PortNotReady", "NetworkPort web-frontend-2 has no port in Neutron yet. "+
-		"The address leads there when it has one. Run kubectl describe networkport to see what it waits for.")
+		"The address is associated with it when it is created. Run kubectl describe networkport to see what it waits for.")
 	routed := frontend(2)
 	routed.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
 		ExternalNetworkID: "5c0a9d3e-7b1f-4f0e-8f43-6a1f0d2b9e77", ExternalIPs: []string{"203.0.113.17"}}

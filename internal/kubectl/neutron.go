@@ -40,7 +40,7 @@ func requireCloud(why string, cloud *client.Cloud) error {
 	return errors.New(why + ": name a cloud of your clouds.yaml with --cloud or OS_CLOUD")
 }
 
-// neutronWith gives the user's cloud with some options of its own. It is nil if the user names none.
+// neutronWith gives the user's cloud with some options. It is nil if the user names none.
 func (f *factory) neutronWith(name string, options client.Options) (*client.Cloud, error) {
 	if name == "" && os.Getenv("OS_CLOUD") == "" && os.Getenv("OS_AUTH_URL") == "" {
 		return nil, nil

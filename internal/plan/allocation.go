@@ -87,7 +87,7 @@ func (s Subnet) validateAllocation() error {
 	case mode != "" && pool.IPVersion == 4:
 		return &FieldError{field, fmt.Sprintf("only IPv6 has it, and subnet pool %q is of IPv4: leave it out", s.From.Name)}
 	case SelfAddressed(mode, "") && length != selfAddressedBits:
-		return &FieldError{FieldPrefixLength, fmt.Sprintf("hosts make addresses of their own only in a /%d, and %s has "+
+		return &FieldError{FieldPrefixLength, fmt.Sprintf("hosts form their own addresses only in a /%d, and %s has "+
 			"them: write such a prefix length, or %s", selfAddressedBits, mode, DHCPv6Stateful)}
 	}
 	for i, server := range s.DNSServers {

@@ -118,15 +118,15 @@ const (
 	DeleteRule  Action = "delete security group rule"
 
 	CreateFloatingIP Action = "create floating IP"
-	// UpdateFloatingIP changes the port that it leads to, or its description. It is not conditional on the revision, which
-	// agents move, and also the deletion of the port that it led to.
+	// UpdateFloatingIP changes the port that it is associated with, or its description. It is not conditional on the
+	// revision, which agents move, and also the deletion of its port.
 	UpdateFloatingIP Action = "update floating IP"
 	DeleteFloatingIP Action = "delete floating IP"
 )
 
 // facts are what all steps of one Action have in common.
 type facts struct {
-	// of is the kind of the resource, if that has a list of its own; see Action.Of.
+	// of is the kind of the resource, if that has its own list; see Action.Of.
 	of Kind
 	// creates, updates and deletes say what becomes of the resource.
 	creates, updates, deletes bool
@@ -194,7 +194,7 @@ type Step struct {
 	GroupRef Ref
 	// Group has a security group's settings. An update sends only those that Differences names.
 	Group GroupAttributes
-	// PortRef is the port that a floating IP leads to.
+	// PortRef is the port that a floating IP is associated with.
 	PortRef Ref
 	// FloatingIP has a floating IP's settings. An update sends only those that Differences names.
 	FloatingIP FloatingIPAttributes
@@ -205,7 +205,7 @@ type Step struct {
 	// Reason says why the step is necessary.
 	Reason string
 	// Keeper is what makes the resource of a deletion superfluous, such as the older one of two. The zero value is none.
-	// A list may show what is long gone. So whoever takes the step first asks for the Keeper by its id.
+	// A list may show what is long gone. So the code that takes the step first asks for the Keeper by its id.
 	Keeper Keeper
 }
 

@@ -23,8 +23,8 @@ type FloatingIPAttributes struct {
 	Description string
 	// NetworkID is the external network of the address. A floating IP cannot move to another network.
 	NetworkID string
-	// Fixed is the address of the port that the floating IP leads to. In a request, the zero Addr leaves the choice to
-	// whoever sends it.
+	// Fixed is the address of the port that the floating IP is associated with. In a request, the zero Addr leaves the
+	// choice to its sender.
 	Fixed netip.Addr
 	// QoSPolicy is the id of the policy that others gave it, or empty. An update repeats it.
 	QoSPolicy string
@@ -39,20 +39,21 @@ type ObservedFloatingIP struct {
 	Created time.Time
 	// Address is what the world outside sees. Neutron chooses it.
 	Address netip.Addr
-	// PortID is the port that it leads to, or empty. Neutron empties it when the port is deleted.
+	// PortID is the port that it is associated with, or empty. Neutron empties it when the port is deleted.
 	PortID string
 	FloatingIPAttributes
 }
 
-// FloatingSpec is the desired state of a floating IP that has an object of its own.
+// FloatingSpec is the desired state of a floating IP that has its own object.
 type FloatingSpec struct {
 	// Owner is written into the floating IP.
 	Owner Owner
 	// NetworkID is the external network.
 	NetworkID string
-	// PortID is the port that it leads to. It is empty if it leads nowhere.
+	// PortID is the port that it is associated with. It is empty if there is none.
 	PortID string
-	// Fixed are the port's addresses of IPv4. A floating IP that leads to none of them is led to the lowest.
+	// Fixed are the port's addresses of IPv4. A floating IP that is associated with none of them is associated with the
+	// lowest.
 	Fixed []netip.Addr
 	// Retain is true if the floating IP stays when the object is deleted. Its description says so, in case that nobody
 	// sees the deletion.
@@ -68,11 +69,11 @@ func (s FloatingSpec) Validate() error {
 }
 
 // FloatingIP plans the steps that turn observed into spec, in the order to take them. Like that of Network, the Change
-// is empty if there is nothing to do. It changes or deletes only what bears the spec's owner, wherever it leads.
+// is empty if there is nothing to do. It changes or deletes only what bears the spec's owner, whichever port it has.
 //
-// From one port to another it goes by way of nowhere, in two steps. Neutron may refuse the second one, because the
-// other port has a floating IP. So two that exchange their ports get there, and none stays at a port that its spec no
-// longer names.
+// From one port to another it takes two steps, without a port in between. Neutron may refuse the second one, because
+// the other port has a floating IP. So two that exchange their ports get there, and none stays at a port that its spec
+// no longer names.
 func FloatingIP(spec FloatingSpec, observed Observed) (Change, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -106,7 +107,8 @@ func FloatingIP(spec FloatingSpec, observed Observed) (Change, error) {
 	return change.with(as.updateFloatingIP(keep, to)), nil
 }
 
-// lowest is the address that a floating IP leads to. The zero Addr leaves the choice to whoever sends the request.
+// lowest is the address that a floating IP is associated with. The zero Addr leaves the choice to the sender of the
+// request.
 func (s FloatingSpec) lowest() netip.Addr {
 	if len(s.Fixed) == 0 {
 		return netip.Addr{}
@@ -114,7 +116,7 @@ func (s FloatingSpec) lowest() netip.Addr {
 	return slices.MinFunc(s.Fixed, netip.Addr.Compare)
 }
 
-// Complete reports whether the floating IP exists and leads to its port.
+// Complete reports whether the floating IP exists and is associated with its port.
 func (s FloatingSpec) Complete(observed Observed) bool {
 	f, exists := observed.FloatingIP(s.NetworkID, s.PortID)
 	return exists && f.PortID == s.PortID
@@ -129,8 +131,8 @@ func (f ObservedFloatingIP) identity() identity {
 
 func (f ObservedFloatingIP) inOrder() ObservedFloatingIP { return f }
 
-// FloatingIP returns the floating IP that an object has on an external network: the one that leads to its port, or else
-// the oldest. It returns false if there is none.
+// FloatingIP returns the floating IP that an object has on an external network: the one that is associated with its
+// port, or else the oldest. It returns false if there is none.
 func (o Observed) FloatingIP(networkID, portID string) (ObservedFloatingIP, bool) {
 	here := slices.DeleteFunc(slices.Clone(o.FloatingIPs), func(f ObservedFloatingIP) bool {
 		return f.NetworkID != networkID
@@ -190,7 +192,8 @@ func (s PortSpec) createFloatingIP(port Ref) Step {
 type path struct {
 	// before and after are taken before and after the update of the port.
 	before, after Change
-	// keeps are addresses that the port keeps although they are not declared, because a floating IP leads to them.
+	// keeps are addresses that the port keeps although they are not declared, because a floating IP is associated with
+	// them.
 	keeps []PortAddress
 }
 
@@ -248,7 +251,7 @@ func (s PortSpec) floatingAttributes() FloatingIPAttributes {
 // leading is where a floating IP is to lead.
 type leading struct {
 	port Ref
-	// fixed is the zero Addr if whoever sends the request chooses.
+	// fixed is the zero Addr if the sender of the request chooses.
 	fixed netip.Addr
 	// declared is for users. It is empty if the floating IP leads there already.
 	declared string

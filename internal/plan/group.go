@@ -171,7 +171,7 @@ type ObservedGroup struct {
 	// Created is the time of creation in Neutron.
 	Created time.Time
 	GroupAttributes
-	// Rules are all rules of the group, whoever added them.
+	// Rules are all rules of the group, regardless of who added them.
 	Rules []ObservedRule
 }
 
@@ -226,9 +226,9 @@ func (g ObservedGroup) inOrder() ObservedGroup {
 
 // SecurityGroup plans the steps that turn observed into spec, in the order to take them. Like that of Network, the
 // Change is empty if there is nothing to do. It changes or deletes only what bears the spec's owner, and the rules of
-// such a group, whoever added them.
+// such a group, regardless of who added them.
 //
-// Neutron gives a new group rules of its own, which depend on the cloud. So the plan after the one that creates the
+// Neutron gives a new group default rules, which depend on the cloud. So the plan after the one that creates the
 // group removes those that the spec has not.
 func SecurityGroup(spec GroupSpec, observed Observed) (Change, error) {
 	if err := spec.Validate(); err != nil {

@@ -157,7 +157,7 @@ func (s Spec) Validate() error {
 	}
 	if at := slices.Index(s.SharedWith, everyProject); at >= 0 {
 		errs = append(errs, &FieldError{fmt.Sprintf("%s[%d]", FieldSharedWith, at),
-			"it stands for all projects: write shared: true"})
+			"it means all projects: write shared: true"})
 	}
 	for i, subnet := range s.Subnets {
 		if err := subnet.Validate(); err != nil {

@@ -26,7 +26,7 @@ type Observed struct {
 // Kind is a kind of Neutron resource, in readable form.
 type Kind string
 
-// The kinds of resources that have a list of their own. Subnets belong to their networks.
+// The kinds of resources that have their own list. Subnets belong to their networks.
 const (
 	KindNetwork Kind = "network"
 	KindPort    Kind = "port"

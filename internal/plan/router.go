@@ -22,7 +22,7 @@ const (
 
 // InterfaceDeviceOwner is the device_owner in Neutron of a port that is created to become a router interface. With any
 // other value, Neutron refuses the gateway's address in a subnet in which hosts generate their own addresses (SLAAC).
-// It also adds an address of its own in every such subnet of the network (measured; the contract suite checks it).
+// It also adds its own address in every such subnet of the network (measured; the contract suite checks it).
 const InterfaceDeviceOwner = "network:router_interface"
 
 // RouterSpec is the desired router of a network, in canonical form. The router has an interface on each subnet with a

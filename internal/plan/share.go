@@ -21,8 +21,8 @@ type Share struct {
 	Project string
 }
 
-var errSharesUnknown = errors.New("the cloud does not list its RBAC policies, so nobody knows with which projects " +
-	"the network is shared. Have its policy get_rbac_policy allow the list, or leave sharedWith out")
+var errSharesUnknown = errors.New("the cloud does not list its RBAC policies, so the controller cannot know with " +
+	"which projects the network is shared. Have its policy get_rbac_policy allow the list, or leave sharedWith out")
 
 // CompareShares sorts by project. Neutron has one policy for each project.
 func CompareShares(a, b Share) int {

@@ -7,6 +7,6 @@
 // its Networks, and a direction that no policy restricts becomes a group that opens it.
 //
 // Peers of the own namespace become groups, too, without any rules, which the rules of others name. So the rules of a
-// policy stay as they are when Pods come and go. Peers of other namespaces become addresses: whoever may write policies
-// in one namespace must not put the ports of others into groups.
+// policy stay as they are when Pods come and go. Peers of other namespaces become addresses: anyone who may write
+// policies in one namespace must not put the ports of others into groups.
 package policy

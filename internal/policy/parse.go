@@ -83,8 +83,8 @@ const (
 )
 
 // Parse reads a MultiNetworkPolicy. problems say in which words it has what Neutron cannot do, or nobody; a rule with
-// such words is left out, so that nothing is allowed that the policy does not allow. ok is false if it cannot be told
-// which Pods it is about, on the Networks On, or on which Networks, if there are none in On. A policy that is for no
+// such words is left out, so that nothing is allowed that the policy does not allow. ok is false if it is unknown which
+// Pods it is about, on the Networks On, or on which Networks, if there are none in On. A policy that is for no
 // Network is not read further. What is returned keeps little more than MaxSize.
 func Parse(obj *unstructured.Unstructured) (p Policy, problems []string, ok bool) {
 	defer func() { problems = limited(problems) }()

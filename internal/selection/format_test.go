@@ -75,7 +75,7 @@ func TestFormatRefuses(t *testing.T) {
 		},
 		"an interface twice": {
 			[]Selection{{Namespace: "n", Name: "a", Interface: "eth1"}, {Namespace: "n", Name: "b", Interface: "eth1"}},
-			[]string{`networks[1].interface: "eth1" is asked for by networks[0] already: give each interface a name of its own, or leave it out`},
+			[]string{`networks[1].interface: "eth1" is asked for by networks[0] already: give each interface its own name, or leave it out`},
 		},
 		"the zero Prefix": {
 			with(func(s *Selection) { s.Addresses = append(addresses("10.0.0.1/24"), netip.Prefix{}) }),

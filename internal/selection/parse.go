@@ -39,7 +39,7 @@ func Parse(value, namespace string) ([]Selection, error) {
 	var found findings
 	found.add(whole, "", sizeRule(value))
 	if !utf8.ValidString(text) {
-		found.add(whole, "", quote(text)+" is not UTF-8: write it anew")
+		found.add(whole, "", quote(text)+" is not UTF-8: write it again")
 	}
 	if problem := namespaceRule(namespace); problem != "" {
 		found.add(whole, keyNamespace, "the Pod's own namespace is wrong, "+problem)
@@ -131,7 +131,7 @@ func parseJSON(text, namespace string, found *findings) []Selection {
 		return nil
 	}
 	if rest := strings.TrimSpace(text[decoder.InputOffset():]); rest != "" {
-		found.add(whole, "", quote(rest)+" stands behind the list's end: take it out")
+		found.add(whole, "", quote(rest)+" follows the end of the list: remove it")
 		return nil
 	}
 	if problem := countRule(len(elements)); problem != "" {
@@ -175,7 +175,7 @@ func parseElement(i int, element json.RawMessage, namespace string, found *findi
 	seen := map[string]bool{}
 	for _, f := range fields {
 		if seen[f.key] {
-			found.add(i, "", "the key "+quote(f.key)+" stands there twice: write it once")
+			found.add(i, "", "the key "+quote(f.key)+" occurs twice: write it once")
 			continue
 		}
 		seen[f.key] = true

@@ -124,7 +124,7 @@ func TestParseRefuses(t *testing.T) {
 			strings.Repeat("a", MaxSize) + ",",
 			[]string{"networks: the value has more than 16384 bytes: write fewer"},
 		},
-		"a value that is not UTF-8": {"net-\xff", []string{`networks: "net-\xff" is not UTF-8: write it anew`}},
+		"a value that is not UTF-8": {"net-\xff", []string{`networks: "net-\xff" is not UTF-8: write it again`}},
 		"JSON behind a name": {
 			`net-a,{"name":"net-b"}`,
 			[]string{`networks: "net-a,{\"name\":\"net-b\"}" has the character '{', which only JSON has: ` + listRemedy},
@@ -183,7 +183,7 @@ func TestParseRefuses(t *testing.T) {
 		},
 		"an interface twice": {
 			"a@eth1,b,c@eth1",
-			[]string{`networks[2].interface: "eth1" is asked for by networks[0] already: give each interface a name of its own, or leave it out`},
+			[]string{`networks[2].interface: "eth1" is asked for by networks[0] already: give each interface its own name, or leave it out`},
 		},
 
 		// The JSON list format.
@@ -201,9 +201,9 @@ func TestParseRefuses(t *testing.T) {
 			`[{"name":"a"},]`, []string{`networks: it is no JSON from byte 14 on, "]": ` + listRemedy},
 		},
 		"something behind the list": {
-			`[{"name":"a"}] ,b`, []string{`networks: ",b" stands behind the list's end: take it out`},
+			`[{"name":"a"}] ,b`, []string{`networks: ",b" follows the end of the list: remove it`},
 		},
-		"a second list": {`[][]`, []string{`networks: "[]" stands behind the list's end: take it out`}},
+		"a second list": {`[][]`, []string{`networks: "[]" follows the end of the list: remove it`}},
 		"elements that are no objects": {
 			`[null,"net-a",1,true,[{"name":"a"}]]`,
 			[]string{
@@ -284,12 +284,12 @@ func TestParseRefuses(t *testing.T) {
 		"a key twice, known or not": {
 			`[{"name":"a","x":1,"name":"b","x":1}]`,
 			[]string{
-				`networks[0]: the key "name" stands there twice: write it once`,
-				`networks[0]: the key "x" stands there twice: write it once`,
+				`networks[0]: the key "name" occurs twice: write it once`,
+				`networks[0]: the key "x" occurs twice: write it once`,
 			},
 		},
 		"a key twice, once with escapes": {
-			`[{"name":"a","n\u0061me":"b"}]`, []string{`networks[0]: the key "name" stands there twice: write it once`},
+			`[{"name":"a","n\u0061me":"b"}]`, []string{`networks[0]: the key "name" occurs twice: write it once`},
 		},
 		"a key that some readers take for another": {
 			`[{"name":"a","IPs":[]},{"Name":"b"},{"name":"c","ip\u017f":["10.0.0.1"]}]`,
@@ -302,7 +302,7 @@ func TestParseRefuses(t *testing.T) {
 		},
 		"an interface twice in JSON": {
 			`[{"name":"a","interface":"eth1"},{"name":"b","interface":"eth1"}]`,
-			[]string{`networks[1].interface: "eth1" is asked for by networks[0] already: give each interface a name of its own, or leave it out`},
+			[]string{`networks[1].interface: "eth1" is asked for by networks[0] already: give each interface its own name, or leave it out`},
 		},
 
 		// Bounds of the message.

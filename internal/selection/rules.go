@@ -172,8 +172,8 @@ func interfaceTwice(selections []Selection, found *findings) {
 			continue
 		}
 		if at, taken := first[s.Interface]; taken {
-			found.add(i, keyInterface, fmt.Sprintf("%s is asked for by networks[%d] already: give each interface a name of "+
-				"its own, or leave it out", quote(s.Interface), at))
+			found.add(i, keyInterface, fmt.Sprintf("%s is asked for by networks[%d] already: give each interface "+
+				"its own name, or leave it out", quote(s.Interface), at))
 			continue
 		}
 		first[s.Interface] = i

@@ -24,7 +24,7 @@ type benchmark struct {
 	// how says how it is measured, in a sentence or two.
 	how string
 	// limit is the target: the figure is to be at most that. With a NaN there is none, and a figure whose rounds bring
-	// limits of their own (see report.addTo) has the largest of them.
+	// their own limits (see report.addTo) has the largest of them.
 	limit float64
 	// unit follows the figure; a ratio has none.
 	unit string
@@ -42,7 +42,7 @@ type group struct {
 	// lives is how many control planes it runs on, one after another; nil means one.
 	lives      func(options) int
 	benchmarks []benchmark
-	// measure runs on a control plane of its own and reports what it finds.
+	// measure runs on its own control plane and reports what it finds.
 	measure func(context.Context, *bench) error
 }
 

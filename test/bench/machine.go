@@ -52,7 +52,7 @@ func memoryOf(pid int, name string) (float64, error) {
 	text := field(fmt.Sprintf("/proc/%d/status", pid), name)
 	kilobytes, err := strconv.Atoi(strings.TrimSuffix(text, " kB"))
 	if err != nil {
-		return 0, fmt.Errorf("the system does not tell how much memory process %d has (%s is %q): this figure needs "+
+		return 0, fmt.Errorf("the system does not show how much memory process %d has (%s is %q): this figure needs "+
 			"Linux", pid, name, text)
 	}
 	return float64(kilobytes) * 1024, nil
@@ -66,7 +66,7 @@ const tick = 10 * time.Millisecond
 func cpuOf(pid int) (time.Duration, error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, fmt.Errorf("the system does not tell of process %d: this figure needs Linux: %w", pid, err)
+		return 0, fmt.Errorf("the system does not show process %d: this figure needs Linux: %w", pid, err)
 	}
 	text := string(content)
 	fields := strings.Fields(text[strings.LastIndex(text, ")")+1:])

@@ -78,7 +78,7 @@ func sizingGroup() group {
 const (
 	// sizingWorkers is how many calls the emulator works on at a time: as many as a Neutron on several machines.
 	sizingWorkers = 16
-	// podsOfOne is how many Pods a Deployment of the group sizing has, on a Network of its own.
+	// podsOfOne is how many Pods a Deployment of the group sizing has, on its own Network.
 	podsOfOne = 50
 	// sizingPatience is how long the Pods of a size may take.
 	sizingPatience = 90 * time.Minute

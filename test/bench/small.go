@@ -73,13 +73,13 @@ func smallGroup() group {
 			},
 			{
 				id: "router-calls", limit: 3.3,
-				name: "calls to Neutron per Network created that has a router of its own",
+				name: "calls to Neutron per Network created that has its own router",
 				how: "As above. Neutron takes a router, its interface and the interface's port in a call each: so the target " +
 					"is a plain Network's and three calls.",
 			},
 			{
 				id: "router-delete-calls", limit: 3.1,
-				name: "calls to Neutron per Network deleted that has a router of its own",
+				name: "calls to Neutron per Network deleted that has its own router",
 				how:  "Of the same Networks. The target is a plain Network's and a call each for interface and router.",
 			},
 		},
@@ -268,7 +268,7 @@ func richSpec() cloudteamv1.NetworkSpec {
 	return spec
 }
 
-// routedSpec is of a Network with a router of its own.
+// routedSpec is of a Network with its own router.
 func routedSpec() cloudteamv1.NetworkSpec {
 	spec := plainSpec()
 	spec.Router = &cloudteamv1.RouterSpec{}

@@ -99,7 +99,7 @@ func TestFloatingIPObjects(t *testing.T) {
 		return c.awaitFloating(namespace, "shop", cloudteamv1.ReasonAvailable, port).Status.Address, port
 	}
 	was, before := leads()
-	awaitEvent(t, namespace, "shop", cloudteamv1.EventFloatingIPLeads, was)
+	awaitEvent(t, namespace, "shop", cloudteamv1.EventFloatingIPAssociated, was)
 	editDeployment(t, namespace, "shop", `{"spec":{"template":{"metadata":{"annotations":{"example.com/version":"2"}}}}}`)
 	eventually(t, func() error {
 		if is, after := leads(); is != was || after == before {

@@ -57,7 +57,7 @@ func bulks() map[string]scenario {
 		"is 503":               proxy.After(refuse(http.StatusServiceUnavailable)),
 		"ends in its middle":   proxy.Truncate,
 		"is in another order":  proxy.Change(reverse),
-		"lacks one of its own": proxy.Change(shorten),
+		"lacks one of them": proxy.Change(shorten),
 	} {
 		for _, collection := range []string{"networks", "subnets"} {
 			all[fmt.Sprintf("the answer to a bulk create of %s %s", collection, how)] = scenario{

@@ -38,7 +38,7 @@ func bystanders() map[string]scenario {
 		reads := func(c proxy.Call) bool { return listed(c) && (query == "" || c.Query(query) != "") }
 		var rule *proxy.Rule
 		var released chan struct{}
-		all[fmt.Sprintf("%s hang: a Network that does not need them becomes Ready, whoever waits for them", what)] = scenario{
+		all[fmt.Sprintf("%s hang: a Network that does not need them becomes Ready, even if others wait for them", what)] = scenario{
 			slow: true, arguments: []string{"--workers=4", "--cloud-timeout=2m"},
 			prepare: func(w *world) {
 				released = make(chan struct{})

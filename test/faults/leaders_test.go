@@ -222,7 +222,7 @@ func leaders() map[string]scenario {
 		"the leader gets SIGTERM under load: it finishes its creates while it leads, and the logs of the two do not overlap": {
 			live: (*world).lifeWithHandOver,
 		},
-		"the leader is stopped (SIGSTOP) while its creates are carried out, replaced, and continued: it writes no more": {
+		"the leader is stopped (SIGSTOP) while its creates are carried out, replaced, and continued: it stops writing": {
 			live: (*world).lifeWithStoppedLeader,
 		},
 		"the leader is stopped (SIGSTOP) in a create that arrives only after its successor's: the older network stays": {

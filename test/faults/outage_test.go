@@ -37,7 +37,7 @@ func outages() map[string]scenario {
 		"Neutron hangs, with 40 Networks at work: it is probed, and nothing else is called or written": {
 			40, func(w *world) *absence { return w.leave(w.neutron, proxy.Hang(nil)) }, "1s",
 		},
-		"Keystone is away and tokens are refused, with 40 Networks at work: it is probed, and nothing else is called or written": {
+		"Keystone is unavailable and tokens are refused, with 40 Networks at work: it is probed, and nothing else is called or written": {
 			40, (*world).leaveKeystone, "1m",
 		},
 	} {

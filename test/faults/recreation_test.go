@@ -61,7 +61,7 @@ func missedDeletions() map[string]scenario {
 				w.awaitRecreated(was)
 			},
 		},
-		"the finalizer is forced off while the watch is frozen and then expires: a tombstone is all that tells": {
+		"the finalizer is forced off while the watch is frozen and then expires: only a tombstone reports it": {
 			live: func(w *world) {
 				w.awaitRecreatable()
 				w.kube.Freeze(watchOfNetworks)

@@ -269,7 +269,7 @@ func remadePods() map[string]scenario {
 			w.awaitRest(replicas)
 			w.restOfRollout()
 		}},
-		"a Pod of nobody's is killed and made anew under its name while the watches are frozen": {slow: true, live: func(w *world) {
+		"a Pod of nobody's is killed and made again under its name while the watches are frozen": {slow: true, live: func(w *world) {
 			w.createDeployment()
 			w.createPod("bare")
 			w.awaitRest(replicas + 1)
@@ -284,7 +284,7 @@ func remadePods() map[string]scenario {
 			w.awaitRest(replicas)
 			w.restOfRollout()
 		}},
-		"a Pod of nobody's is killed and made anew under its name while no controller runs": {slow: true, live: func(w *world) {
+		"a Pod of nobody's is killed and made again under its name while no controller runs": {slow: true, live: func(w *world) {
 			w.createDeployment()
 			w.createPod("bare")
 			w.awaitRest(replicas + 1)
@@ -309,7 +309,7 @@ func (w *world) createPod(name string) {
 // interruptedRollouts lose Neutron or kube-apiserver in the middle of a rolling update.
 func interruptedRollouts() map[string]scenario {
 	all := map[string]scenario{
-		"Neutron is away during a rolling update, which is said": {live: func(w *world) {
+		"Neutron is unavailable during a rolling update; the status reports it": {live: func(w *world) {
 			w.createDeployment()
 			away := w.neutron.Break(always, 0, refuse(http.StatusServiceUnavailable))
 			w.roll("away")
@@ -319,7 +319,7 @@ func interruptedRollouts() map[string]scenario {
 			w.awaitRest(replicas)
 			w.restOfRollout()
 		}},
-		"kube-apiserver is away during a rolling update": {live: func(w *world) {
+		"kube-apiserver is unavailable during a rolling update": {live: func(w *world) {
 			w.createDeployment()
 			rolling := w.kube.Break(is("POST", kubePorts), 1, proxy.Change(func(*proxy.Answer) {}))
 			w.roll("away")
@@ -406,7 +406,7 @@ func rolloutProcesses() map[string]scenario {
 			w.roll("third")
 			w.awaitRest(replicas)
 		}},
-		"the Deployment is made anew while no controller runs": {live: func(w *world) {
+		"the Deployment is made again while no controller runs": {live: func(w *world) {
 			w.createDeployment()
 			w.process.Load().Kill(w.t)
 			w.undeploy(deploymentName)

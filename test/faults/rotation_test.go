@@ -38,7 +38,7 @@ func rotations() map[string]scenario {
 			prepare: (*world).trustKeystoneAlone,
 			live:    (*world).lifeWithNewCertificate,
 		},
-		"clouds.yaml comes to lead to another project, and back: nothing is written there": {
+		"clouds.yaml changes to another project, and back: nothing is written there": {
 			live: (*world).lifeWithOtherProject,
 		},
 	}

@@ -284,7 +284,7 @@ func refusedTokens() map[string]scenario {
 				}
 			},
 		},
-		"Keystone is away when a token is revoked": {
+		"Keystone is unavailable when a token is revoked": {
 			live: func(w *world) {
 				w.createNetworks()
 				away := w.keystone.Break(always, 0, refuse(http.StatusServiceUnavailable))
@@ -304,7 +304,7 @@ func refusedTokens() map[string]scenario {
 				w.restOfLife()
 			},
 		},
-		"Neutron is away for a while": {
+		"Neutron is unavailable for a while": {
 			live: func(w *world) {
 				w.createNetworks()
 				away := w.neutron.Break(always, 0, refuse(http.StatusServiceUnavailable))
@@ -566,7 +566,7 @@ func brokenKubernetes() map[string]scenario {
 	}}
 	all["the watch lags behind the controller's own writes when Neutron changes: it waits, and writes nothing"] =
 		scenario{live: (*world).lifeWithLaggingWatch}
-	all["kube-apiserver is away for a while"] = scenario{live: func(w *world) {
+	all["kube-apiserver is unavailable for a while"] = scenario{live: func(w *world) {
 		w.createNetworks()
 		away := w.kube.Break(always, 0, proxy.Reset)
 		w.kube.Cut(always)

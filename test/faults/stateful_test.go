@@ -79,7 +79,7 @@ func statefulSetScenarios(want reference) map[string]scenario {
 				thaw()
 			})
 		}},
-		"it is made anew over its Pods while no controller runs": {live: func(w *world) {
+		"it is made again over its Pods while no controller runs": {live: func(w *world) {
 			w.createStatefulSet()
 			first := w.portOf(firstPod)
 			w.stop()

@@ -23,9 +23,9 @@ const idleConnections = 48
 // idleFor is how long such a connection is kept that nobody uses.
 const idleFor = 5 * time.Second
 
-// FrontKube starts a proxy in front of kube-apiserver and writes a kubeconfig of the controller's ServiceAccount that
-// leads to it. What the options say of target, transport, TLS and shape is FrontKube's to set. The proxy has no rights
-// of its own: the caller's token goes along. It MUST be closed.
+// FrontKube starts a proxy in front of kube-apiserver and writes a kubeconfig of the controller's ServiceAccount for
+// it. What the options say of target, transport, TLS and shape is FrontKube's to set. The proxy has no rights
+// itself: the caller's token goes along. It MUST be closed.
 func (s *Surroundings) FrontKube(kubeconfig string, o proxy.Options) (*proxy.Proxy, error) {
 	var err error
 	if o.Target, err = url.Parse(s.Admin.Host); err != nil {
@@ -69,7 +69,7 @@ func ActAs(path, other string) error {
 }
 
 // FrontCloud starts a proxy in front of Keystone, whose catalog then names the other one as Neutron, and one in front
-// of the Neutron at endpoint. It reads cloudsFile and writes a clouds.yaml to path that leads to them, for the clouds
+// of the Neutron at endpoint. It reads cloudsFile and writes a clouds.yaml for them to path, for the clouds
 // of the given names, which have one Keystone. Target, shape and, where it is nil, transport are FrontCloud's to set,
 // and for Keystone what counts as a read. Both proxies MUST be closed.
 func FrontCloud(

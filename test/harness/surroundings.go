@@ -1,5 +1,5 @@
 // Package harness is what the tests stand on that run the network-controller binary as a user would start it: a real
-// Kubernetes control plane, a cloud, a kubeconfig with the rights of config/rbac and no more, the binary, and a second
+// Kubernetes control plane, a cloud, a kubeconfig with exactly the rights of config/rbac, the binary, and a second
 // opinion on what is in Neutron, which comes from gophercloud's own client and not from the project's.
 //
 // Only tests import it.
@@ -46,7 +46,7 @@ type Options struct {
 	Policies bool
 	// Machines has the API server serve KubeVirt's virtual machines, as a shared one does. Nothing runs them: see Machine.
 	Machines bool
-	// Tenants are clouds of the emulator beside admin and tenant, each with a project of its own.
+	// Tenants are clouds of the emulator beside admin and tenant, each with its own project.
 	Tenants []string
 	// Programs are built ones, for who calls Run more than once. Nil has Run build them.
 	Programs *Programs

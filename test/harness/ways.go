@@ -61,8 +61,8 @@ func (w Way) Write(
 	return client.Patch(ctx, manifest.GetName(), types.MergePatchType, patch, options)
 }
 
-// patch is from the live object to the desired one. Whoever applies removes what the last manifest had, whoever edits
-// what the spec has.
+// patch is from the live object to the desired one. A user who applies removes what the last manifest had, a user who
+// edits what the spec has.
 func (w Way) patch(live, desired *unstructured.Unstructured) ([]byte, error) {
 	was := []byte(live.GetAnnotations()[lastApplied])
 	if w == Edit {

@@ -20,7 +20,7 @@ const seedFlag = "rapid.seed"
 // seedsApart is how far the seeds of two lanes are apart: rapid adds to the one that it begins with.
 const seedsApart = 1_000_000
 
-// anew has other sequences drawn than the last time.
+// again has other sequences drawn than the last time.
 var anew = flag.Bool("anew", false, "draw other sequences than the last time; -"+seedFlag+" draws those of a seed")
 
 // SetDefaults sets flags of rapid, whose own values are meant for microseconds. The command line is read later, and

@@ -1,4 +1,4 @@
-// Package proxy stands in front of an HTTP API, counts and logs the calls, and breaks those that it is told to: before
+// Package proxy is a proxy of an HTTP API that counts and logs the calls, and breaks chosen ones: before
 // they arrive, or after they were carried out and before the answer is heard.
 //
 // What it breaks is chosen by a function of the Call, and how is a Fault. Streams (watches) can be frozen and cut.
@@ -63,7 +63,7 @@ func (e Entry) String() string {
 	return text
 }
 
-// Options say what a Proxy stands in front of.
+// Options say what a Proxy is for.
 type Options struct {
 	// Target is where requests go: scheme and host. The path of a request stays as it is.
 	Target *url.URL
@@ -75,13 +75,13 @@ type Options struct {
 	TLS bool
 	// Shape makes the shape of a path.
 	Shape func(path string) string
-	// Reads reports whether a call whose method is not that of a read changes nothing all the same. Nil means none.
+	// Reads reports whether a call whose method is not that of a read nevertheless changes nothing. Nil means none.
 	Reads func(Call) bool
 	// Caller, unless nil, tells whose a call is.
 	Caller func(Call) string
 	// Ask, unless nil, changes requests on their way to the target.
 	Ask func(*http.Request)
-	// Arrived, unless nil, is told of each call when it has arrived. It may be called from many goroutines at once.
+	// Arrived, unless nil, is called for each call when it has arrived. It may be called from many goroutines at once.
 	Arrived func(Call)
 	// Answered, unless nil, changes what the target answered to calls that are not streams, before any fault does.
 	Answered func(Call, *Answer)

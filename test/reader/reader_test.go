@@ -160,6 +160,28 @@ func TestReader(t *testing.T) {
 			read(t, clone, page.path, append(slices.Clone(env), page.before), metrics)
 		})
 	}
+	t.Run("messages", func(t *testing.T) {
+		terminal := open(t, clone, metrics)
+		for _, line := range append([]string{"export PATH=$PWD/bin:$PATH"}, append(env, recommended(t, clone)...)...) {
+			if out, failed := terminal.enter(line); len(failed) > 0 {
+				t.Errorf("%s: %s", line, out)
+			}
+		}
+	})
+}
+
+// recommended gives the commands that messages of the programs recommend: all that install something, and those to look
+// at the cluster that name no object.
+func recommended(t *testing.T, clone string) []string {
+	t.Helper()
+	found := do(t, clone, "git", "grep", "-hoE", `kubectl apply (--server-side )?-[fk] [[:alnum:]./_-]*[[:alnum:]/]|`+
+		`"kubectl get ([a-z]+( -A)?|--raw [a-z0-9/]+)"`, "--", "cmd/*.go", "config/*.go", "internal/*.go", ":!*_test.go")
+	commands := strings.Split(strings.TrimSpace(strings.ReplaceAll(found, `"`, "")), "\n")
+	slices.Sort(commands)
+	if commands = slices.Compact(commands); len(commands) < 5 {
+		t.Errorf("only %q are found", commands)
+	}
+	return commands
 }
 
 // showsDemo holds the page of the demo to what it printed.

@@ -199,7 +199,7 @@ func hashOf(template corev1.PodTemplateSpec) string {
 const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
 
 // deploy plays the controller of Deployments: rolling updates with a surge of a quarter and nothing unavailable, or all
-// anew.
+// again.
 func (a *APIServer) deploy() {
 	for _, d := range all[appsv1.Deployment](a, "deployments") {
 		if d.DeletionTimestamp != nil {

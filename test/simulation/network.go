@@ -1,4 +1,4 @@
-// Package simulation is what the controller stands on, without processes and sockets: a network of pipes, an API server
+// Package simulation is what the controller runs on, without processes and sockets: a network of pipes, an API server
 // with the controllers around it, and the controller itself as goroutines. All of it runs in a bubble of
 // testing/synctest, where time passes as fast as the machine works.
 //

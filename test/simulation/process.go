@@ -19,7 +19,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
-// Process is a network-controller as goroutines, with connections and a memory of its own. Its methods are safe for
+// Process is a network-controller as goroutines, with connections and its own memory. Its methods are safe for
 // concurrent use.
 type Process struct {
 	// Output is what it has logged.

@@ -34,7 +34,7 @@ type kind struct {
 	resource   schema.GroupVersionResource
 	name       string
 	namespaced bool
-	// status is whether it has a status of its own, which only writes to that subresource change.
+	// status is whether it has its own status, which only writes to that subresource change.
 	status bool
 	// schema is that of a CRD, nil for others.
 	schema *apiextensionsv1.JSONSchemaProps
@@ -64,7 +64,7 @@ type store struct {
 	mu      sync.Mutex
 	kinds   map[schema.GroupVersionResource]*kind
 	version int64
-	// changed is closed, and made anew, with each change.
+	// changed is closed, and made again, with each change.
 	changed chan struct{}
 	// admit completes an object that is created.
 	admit func(k *kind, obj *object)
@@ -75,7 +75,7 @@ type store struct {
 // Rules report whether the rules of a kind's CRD let an object be edited so. Both have all defaults.
 type Rules func(kind string, was, is *unstructured.Unstructured) bool
 
-// builtin are the resources that need no CRD, "*" with a status of their own.
+// builtin are the resources that need no CRD, "*" with their own status.
 var builtin = map[string][]string{
 	"v1": {
 		"Namespace namespaces", "Pod pods *", "Service services *", "Event events", "Secret secrets", "Node nodes *",

@@ -107,7 +107,7 @@ const (
 	ofNetwork
 	// ofAdministrator are those that take an administrator's credentials.
 	ofAdministrator
-	// ofPolicy are those that no field in Neutron stands for.
+	// ofPolicy are those that no field in Neutron represents.
 	ofPolicy
 	// ofRouter is the router as a whole.
 	ofRouter
@@ -191,7 +191,7 @@ func rowsOf[S any](table []field[S], trial string) (rows []Row) {
 // Life is how TestEveryField takes a field from the spec to Neutron and back. To write one:
 //
 //   - Choose a trial whose cloud may set the field (an administrator's fields are for "admin") and whose other rows go
-//     with it in one spec. What goes with none of them gets a trial of its own.
+//     with it in one spec. What goes with none of them gets its own trial.
 //   - Write what the spec says at first (Create), after an edit (Change) where the field can change, and what others
 //     make of it in Neutron (Drift), which is another value than the last. Values are written as in JSON. One that is
 //     only known later, such as an id, is a function (Late).
@@ -205,7 +205,7 @@ func rowsOf[S any](table []field[S], trial string) (rows []Row) {
 //     change it (Drifts).
 //   - What others cannot change says why (Never). A life with Never and no Create is not tried at all.
 //
-// Fields of one element of a list have lives of their own; the list has one element then.
+// Fields of one element of a list have their own lives; the list has one element then.
 type Life struct {
 	// Trial is the name of the trial.
 	Trial string
@@ -213,25 +213,25 @@ type Life struct {
 	Create, Change any
 	// Drift is what somebody else gives the attribute in Neutron. It is put back to Change or, without that, to Create.
 	Drift any
-	// Gone is what Neutron has once the spec sets the field no longer: isNil stands for null. Needs says why the field
-	// stays in the spec all the same.
+	// Gone is what Neutron has once the spec sets the field no longer: isNil means null. Needs says why the field
+	// nevertheless stays in the spec.
 	Gone  any
 	Needs string
-	// Empty is the empty value that means something, and Emptied what Neutron has for it; nil stands for Gone.
+	// Empty is the empty value that means something, and Emptied what Neutron has for it; nil means Gone.
 	Empty, Emptied any
 	// Never says why nobody else changes it, and without Create why it is not tried at all.
 	Never string
 
 	// Attribute is the one that shows the value, where that is not the one of docs/fields.md: a resource and a path in
-	// its JSON, in which [] stands for the one element of a list.
+	// its JSON, in which [] is the one element of a list.
 	Attribute string
-	// Reads gives how Neutron shows a declared value in an attribute; nil stands for the value itself.
+	// Reads gives how Neutron shows a declared value in an attribute; nil means the value itself.
 	Reads func(o Tried, attribute string, declared any) any
-	// Sees reads what Neutron has; nil stands for the attribute.
+	// Sees reads what Neutron has; nil means the attribute.
 	Sees func(o Tried) any
 	// Drifts changes it in Neutron, instead of Drift.
 	Drifts func(o Tried)
-	// Told is how the Event names it that says that it was put back; empty stands for the field's name.
+	// Told is the name of the field in the Event about the correction; empty means the field's name.
 	Told string
 }
 
@@ -275,7 +275,7 @@ type Tried interface {
 const (
 	fixedWhenMade = "Neutron fixes it when it makes the resource"
 	fixedWhileOn  = "Neutron fixes it as long as the router is on: TestNetwork has one switched off"
-	fixedByFloat  = "Neutron fixes it as long as floating IPs lead by the router"
+	fixedByFloat  = "Neutron fixes it as long as floating IPs use the router"
 )
 
 // isNil is a value of Gone and Emptied that is null in Neutron.

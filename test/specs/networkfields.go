@@ -305,7 +305,7 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			lives: []Life{{Trial: "provided", Create: vlan(0), Change: vlan(1), Drift: vlan(2)}},
 		},
 
-		// What no field in Neutron stands for.
+		// What no field in Neutron represents.
 		{path: "deletionPolicy", part: ofPolicy, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 			drawDeletion(t, &s.DeletionPolicy)
 		}},

@@ -80,7 +80,7 @@ func (l Limits) outside(s *cloudteamv1.NetworkSpec) []ExternalNetwork {
 	})
 }
 
-// leadsTo is the external network that a router leads to; leads is false where there is none, or none of these.
+// leadsTo is the external network that a router connects to; leads is false where there is none, or none of these.
 func (l Limits) leadsTo(r *cloudteamv1.RouterSpec) (to ExternalNetwork, leads bool) {
 	for _, e := range l.ExternalNetworks {
 		if slices.Contains(e.Names, r.ExternalNetwork) {

@@ -9,7 +9,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// rulesAreReplaced says why the fields of a rule have no lives of their own.
+// rulesAreReplaced says why the fields of a rule have no separate lives.
 const rulesAreReplaced = "Neutron fixes a rule when it makes it: TestSecurityGroups has rules come, go and drift"
 
 // groupFields is the table of a SecurityGroupSpec's fields. name is the SecurityGroup's own.

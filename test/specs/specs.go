@@ -24,9 +24,9 @@ type Limits struct {
 	SecurityGroups []string
 	// SecurityGroupRefs are the names of the SecurityGroups of each namespace.
 	SecurityGroupRefs []string
-	// FloatingNetworks are the ids or names of external networks that each Network's router leads to.
+	// FloatingNetworks are the ids or names of external networks that each Network's router connects to.
 	FloatingNetworks []string
-	// FloatingPorts are the names of the NetworkPorts of each namespace that a FloatingIP may lead to.
+	// FloatingPorts are the names of the NetworkPorts of each namespace that a FloatingIP may be associated with.
 	FloatingPorts []string
 	// QoSPolicies are the ids of those that exist, by which a Network may name them.
 	QoSPolicies []string
@@ -46,7 +46,7 @@ type Limits struct {
 	VLANs, VNIs     []int64
 	// Zones are the availability zones of networks, and NoZones are none.
 	Zones, NoZones []string
-	// ExternalNetworks are those that a router of a Network's own can lead to.
+	// ExternalNetworks are those that a Network's own router can connect to.
 	ExternalNetworks []ExternalNetwork
 	// SubnetPools are those that the credentials see. No spec names an address of theirs, and no external network has any.
 	SubnetPools []SubnetPool
@@ -55,21 +55,21 @@ type Limits struct {
 	// Imports are the networks that a new Network may import. No other Network may.
 	Imports []Import
 	// Clouds are those of one project, nil among them for the controller's own; WrongClouds, which are drawn now and then,
-	// are of other projects or lead nowhere.
+	// are of other projects or do not work.
 	Clouds, WrongClouds []*cloudteamv1.CloudReference
 	// DNSNames is whether the cloud keeps ports' DNS names: Neutron's configuration has a dns_domain.
 	DNSNames bool
 	// Spoofing is whether the Networks' classes let ports send under other addresses than their own.
 	Spoofing bool
-	// Classes are those of Networks without a cloud of their own; "" stands for the default one.
+	// Classes are those of Networks without their own cloud; "" means the default one.
 	Classes []string
 }
 
-// ExternalNetwork is one that routers lead to.
+// ExternalNetwork is one that routers connect to.
 type ExternalNetwork struct {
 	// Names are its id and its name.
 	Names []string
-	// CIDR is its subnet's, which no subnet behind a router that leads there may overlap, and NextHop an address in it.
+	// CIDR is its subnet's, which no subnet behind a router to it may overlap, and NextHop an address in it.
 	CIDR    netip.Prefix
 	NextHop netip.Addr
 	// Addresses are those that a router may ask for, and that nobody else has.
@@ -90,7 +90,7 @@ const namesPerPort = 4
 // reserved is how many addresses at the end of a cidr are for NetworkPorts to name.
 func (l Limits) reserved() int { return namesPerPort * l.Ports }
 
-// redraw draws some of the fields anew, at least one.
+// redraw draws some of the fields again, at least one.
 func redraw[S any](t *rapid.T, l Limits, fields []field[S], spec *S) {
 	names := make([]string, len(fields))
 	for i, f := range fields {

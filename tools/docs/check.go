@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Check gives what is wrong with the Markdown of a tree, one line for each problem.
+// Check gives what is wrong with the Markdown of a tree and with the texts of its Go files, one line for each problem.
 func Check(files fs.FS) ([]string, error) {
 	all, err := pages(files)
 	if err != nil {
@@ -44,8 +44,10 @@ func Check(files fs.FS) ([]string, error) {
 			c.note(p, in.line, c.checkHere(p, in))
 		}
 		c.checkTranslation(p)
+		c.checkProse(p)
 	}
-	return c.problems, nil
+	err = c.checkCode()
+	return c.problems, err
 }
 
 // checker has what the checks of one tree share.
@@ -102,13 +104,13 @@ func (c *checker) checkLink(p page, target string) string {
 		name = path.Join(path.Dir(p.path), file)
 	}
 	if _, err := fs.Stat(c.files, name); err != nil {
-		return fmt.Sprintf("the link %s leads nowhere: there is no %s", target, name)
+		return fmt.Sprintf("the link %s is broken: there is no %s", target, name)
 	}
 	switch {
 	case fragment == "":
 	case strings.HasSuffix(name, ".md"):
 		if !c.pages[name].anchors[fragment] {
-			return fmt.Sprintf("the link %s leads nowhere: %s has no heading with the anchor %s", target, name, fragment)
+			return fmt.Sprintf("the link %s is broken: %s has no heading with the anchor %s", target, name, fragment)
 		}
 	case strings.HasSuffix(name, ".go"):
 		symbols, err := c.symbolsOf(name)
@@ -116,7 +118,7 @@ func (c *checker) checkLink(p page, target string) string {
 			return err.Error()
 		}
 		if symbols[fragment] == 0 {
-			return fmt.Sprintf("the link %s leads nowhere: %s declares no %s", target, name, fragment)
+			return fmt.Sprintf("the link %s is broken: %s declares no %s", target, name, fragment)
 		}
 	default:
 		return fmt.Sprintf("the link %s has a fragment that cannot be checked: omit it", target)
@@ -170,20 +172,21 @@ func (c *checker) symbolsOf(name string) (map[string]int, error) {
 
 // fieldsOf gives the names of a struct's fields or of an interface's methods. An embedded one has none.
 func fieldsOf(expression ast.Expr) (names []*ast.Ident) {
-	var fields *ast.FieldList
-	switch e := expression.(type) {
-	case *ast.StructType:
-		fields = e.Fields
-	case *ast.InterfaceType:
-		fields = e.Methods
-	}
-	if fields == nil {
-		return nil
-	}
-	for _, field := range fields.List {
+	for _, field := range membersOf(expression) {
 		names = append(names, field.Names...)
 	}
 	return names
+}
+
+// membersOf gives the fields of a struct or the methods of an interface; none of other types.
+func membersOf(expression ast.Expr) []*ast.Field {
+	switch e := expression.(type) {
+	case *ast.StructType:
+		return e.Fields.List
+	case *ast.InterfaceType:
+		return e.Methods.List
+	}
+	return nil
 }
 
 // receiver is the name of a receiver's type, without its pointer and type parameters.

@@ -30,11 +30,11 @@ func TestCheck(t *testing.T) {
 		"what exists is right": {want: []string{noPlace}, page: "# A `b` c, d\n[x](#a-b-c-d) [y](other.md#one-1) [z](../a/a.go#T.M) [`C`](../a/a.go#C)\n" +
 			"```sh\nmake X=1 test\ngo test ./a -run 'TestA'\nkubectl apply -f config/x.yaml\n```\n"},
 		"links of code blocks are none": {want: []string{noPlace}, page: "```\n[x](nowhere.md)\n```\nand `[x](nowhere.md)`\n"},
-		"a missing file":                {"[x](nowhere.md)", []string{noPlace, "docs/p.md:1: the link nowhere.md leads nowhere: there is no docs/nowhere.md"}},
+		"a missing file":                {"[x](nowhere.md)", []string{noPlace, "docs/p.md:1: the link nowhere.md is broken: there is no docs/nowhere.md"}},
 		"a missing anchor": {"\n[x](other.md#two)",
-			[]string{noPlace, "docs/p.md:2: the link other.md#two leads nowhere: docs/other.md has no heading with the anchor two"}},
+			[]string{noPlace, "docs/p.md:2: the link other.md#two is broken: docs/other.md has no heading with the anchor two"}},
 		"a missing symbol": {"[x](../a/a.go#T.N)",
-			[]string{noPlace, "docs/p.md:1: the link ../a/a.go#T.N leads nowhere: a/a.go declares no T.N"}},
+			[]string{noPlace, "docs/p.md:1: the link ../a/a.go#T.N is broken: a/a.go declares no T.N"}},
 		"a missing target": {"```\n$ make nothing\n```", []string{noPlace, "docs/p.md:2: make has no target nothing"}},
 		"a missing file in a command": {"```sh\nkubectl apply \\\n  -f config/y.yaml\n```",
 			[]string{noPlace, "docs/p.md:2: there is no config/y.yaml"}},
@@ -68,6 +68,42 @@ func TestCheck(t *testing.T) {
 			expect.NoError(t, err)
 			slices.Sort(got)
 			expect.Equal(t, test.want, got, "findings")
+		})
+	}
+}
+
+func TestIdiomsAreRefused(t *testing.T) {
+	const (
+		owned = `"of its own" is an idiom: write its own ..., or separate`
+		led   = `"leads nowhere" is an idiom: write be associated with, connect to, be for, or cause`
+		again = `"anew" is an idiom: write again`
+	)
+	for sentence, test := range map[string]struct{ page, code, want string }{
+		"a page":                        {page: "# P\n\nIt leads\nnowhere.\n", want: "p.md:3: " + led},
+		"a table":                       {page: "| a | b |\n| --- | --- |\n| c | a cloud of its own |\n", want: "p.md:3: " + owned},
+		"code of a page may have any":   {page: "`it leads nowhere`\n```\nmade anew\n```\n"},
+		"what is its own kind is plain": {page: "A port of its own project, and no more than one.\n"},
+		"a message": {code: "import \"fmt\"\n\nvar err = fmt.Errorf(\"it \"+\n\t\"leads \"+\n\t\"nowhere\")\n",
+			want: "a/a.go:5: " + led},
+		"an operand of a message":       {code: "var s = f() + g(\"make it anew\")\n", want: "a/a.go:3: " + again},
+		"a docstring":                   {code: "// F makes it anew.\nfunc F() {}\n", want: "a/a.go:3: " + again},
+		"a docstring of a field":        {code: "type t struct {\n\t// F is made anew.\n\tF int\n}\n", want: "a/a.go:4: " + again},
+		"other comments may have any":   {code: "// f makes it anew.\nfunc f() {}\n"},
+		"a name that is such a word":    {code: "// Told is a name.\nvar Told = \"told\"\n"},
+		"a generated file may have any": {code: "// F makes it anew.\nfunc F() {}\n", page: "zz_generated.go"},
+		"a test may have any":           {code: "// F makes it anew.\nfunc F() {}\n", page: "a_test.go"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			files := fstest.MapFS{sectionsFile: {Data: nil}, "Makefile": {Data: []byte("test:\n")}}
+			name := "a/a.go"
+			if strings.HasSuffix(test.page, ".go") {
+				name, test.page = "a/"+test.page, ""
+			}
+			files[name] = &fstest.MapFile{Data: []byte("package a\n\n" + test.code)}
+			files["p.md"] = &fstest.MapFile{Data: []byte(test.page)}
+			got, err := Check(files)
+			expect.NoError(t, err)
+			expect.Equal(t, test.want, strings.Join(got, "\n"), "findings")
 		})
 	}
 }

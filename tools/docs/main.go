@@ -1,5 +1,6 @@
 // Command docs checks the Markdown of this repository: links, what the commands in code blocks name, and whether
-// translations are as new as their sources. Run it from the repository's root.
+// translations are as new as their sources. It also refuses idioms there, in the texts of Go files and in docstrings.
+// Run it from the repository's root.
 package main
 
 import (
@@ -9,7 +10,7 @@ import (
 )
 
 func main() {
-	current := flag.String("current", "", "note that the translated `page` is as new as its source, and do no more")
+	current := flag.String("current", "", "note that the translated `page` is as new as its source, and do nothing else")
 	flag.Parse()
 	ok, err := run(*current)
 	if err != nil {

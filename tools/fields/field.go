@@ -264,7 +264,7 @@ func plural(text string) string {
 	return text + "s"
 }
 
-// What a field's comment says beside what the field is, in sentences that the reference tells in columns of their own.
+// What a field's comment says beside what the field is, in sentences that the reference tells in their own columns.
 var (
 	defaultSentence = regexp.MustCompile(`^The default is (.+)\.$`)
 	// choiceSentence names who chooses, and perhaps what as a rule.
@@ -380,7 +380,7 @@ func (f *field) readText(text string, required bool) error {
 	return nil
 }
 
-// mustBeSet stands for the default of a field that has none.
+// mustBeSet is in the place of the default of a field that has none.
 const mustBeSet = "must be set"
 
 // defaultIn reads a sentence that says what holds where the field is unset.

@@ -61,7 +61,7 @@ func table(b *strings.Builder, flags *pflag.FlagSet) {
 			strings.NewReplacer("|", `\|`, "*", `\*`, "<", `\<`, "\n", "<br>").Replace(usage))
 	})
 	if rows == "" {
-		rows = "None of its own.\n"
+		rows = "It has no other flags.\n"
 	} else {
 		rows = "| flag | value | default | meaning |\n| --- | --- | --- | --- |\n" + rows
 	}

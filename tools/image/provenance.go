@@ -47,7 +47,7 @@ type predicate struct {
 	} `json:"runDetails"`
 }
 
-// makeProvenance prints the statement about files, and about the image in an OCI layout. It is not signed: whoever
+// makeProvenance prints the statement about files, and about the image in an OCI layout. It is not signed: anyone who
 // publishes the release signs it.
 func makeProvenance(args []string) error {
 	flags := flag.NewFlagSet("image provenance", flag.ContinueOnError)

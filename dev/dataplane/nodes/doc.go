@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodes makes the nodes of a cluster on one machine: each has namespaces of its own, with Open vSwitch in user
+// Package nodes makes the nodes of a cluster on one machine: each has its own namespaces, with Open vSwitch in user
 // space, ovn-controller or Neutron's Open vSwitch agent, and if asked a kubelet with containerd and Multus. Nodes reach
 // each other by an underlay that reaches nothing else.
 //

@@ -52,7 +52,7 @@ tunnel_types = vxlan
 [securitygroup]
 firewall_driver = openvswitch
 %[5]s`, n.Name, state, broker, n.Address, privileges.String())
-	// Without a folder of its own, the agent would read the distribution's.
+	// Without its own folder, the agent would read the distribution's.
 	own := filepath.Join(state, "conf.d")
 	if err := os.MkdirAll(own, 0o700); err != nil {
 		return nil, err

@@ -310,7 +310,7 @@ func (n *Node) program(name string) (int, *process.Process, error) {
 	return 0, nil, fmt.Errorf("no program %s was started on %s", name, n.Name)
 }
 
-// Kill ends a program of the node as kill -9 does. Programs that it started go on if they are in groups of their own.
+// Kill ends a program of the node as kill -9 does. Programs that it started go on if they are in their own groups.
 func (n *Node) Kill(name string) error {
 	_, p, err := n.program(name)
 	if err == nil {
@@ -342,7 +342,7 @@ func (n *Node) Restart(name string, args ...string) error {
 	return nil
 }
 
-// Vanish ends all on the node at once, as a power failure does. Nothing is told to anybody.
+// Vanish ends all on the node at once, as a power failure does. No process gets a signal first.
 func (n *Node) Vanish() { n.holder.Kill() }
 
 // Vanished reports whether nothing runs on the node any more.

@@ -4,7 +4,7 @@
 
 // Package vm runs virtual machines under QEMU for tests. A machine has Debian's kernel, which has what the kernel of a
 // container's host may lack, busybox, and the programs that a test gives it. It has no disk, no network but what the
-// test adds, and a shell on a serial line. It is emulated, so it runs everywhere alike, and boots in seconds.
+// test adds, and a shell on a serial line. It is emulated, so it runs everywhere in the same way, and boots in seconds.
 package vm
 
 import (

@@ -15,7 +15,7 @@ import (
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
-// Classes finds the classes of Networks. A nil one, or one that is not told where to look, finds only the built-in
+// Classes finds the classes of Networks. A nil one, or one without caches, finds only the built-in
 // class, as in a cluster without the CRD. It is safe for concurrent use.
 type Classes struct {
 	namespace string
@@ -39,7 +39,7 @@ type caches struct {
 	namespaces corelisters.NamespaceLister
 }
 
-// Use tells where to look, from now on. The caches are full.
+// Use sets where to look, from now on. The caches are full.
 func (c *Classes) Use(classes listers.NetworkClassLister, namespaces corelisters.NamespaceLister) {
 	c.from.Store(&caches{classes, namespaces})
 }
@@ -117,8 +117,8 @@ func (c *Classes) JudgeFloatingIP(obj *cloudteamv1.Network) (made Made, rule Rul
 	return made, rule, "", ""
 }
 
-// JudgeFloatingTo gives the message that says what the class of a Network forbids of FloatingIPs that lead to ports on
-// it; empty if nothing. kept is whether one leads there already.
+// JudgeFloatingTo gives the message that says what the class of a Network forbids of FloatingIPs that are associated
+// with ports on it; empty if nothing. kept is whether one is associated already.
 func (c *Classes) JudgeFloatingTo(on *cloudteamv1.Network, kept bool) string {
 	if on.Spec.Cloud != nil {
 		return ""
@@ -129,13 +129,13 @@ func (c *Classes) JudgeFloatingTo(on *cloudteamv1.Network, kept bool) string {
 		return ""
 	}
 	if !kept {
-		return rule.Message(violations, "The address is kept, and leads nowhere.")
+		return rule.Message(violations, "The address is kept but not associated with a port.")
 	}
 	return rule.Message(violations, effect(kept))
 }
 
 // JudgePort gives the message that says what the class of a Network forbids in the spec of a port on it; empty if
-// nothing. kept is whether the port is kept as declared all the same.
+// nothing. kept is whether the port is nevertheless kept as declared.
 func (c *Classes) JudgePort(on *cloudteamv1.Network, spec *cloudteamv1.NetworkPortSpec, kept bool) string {
 	if on.Spec.Cloud != nil {
 		return ""

@@ -133,7 +133,7 @@ func TestJudgeFloatingTo(t *testing.T) {
 	}{
 		"a class that allows it": {on: of("floating")},
 		"a class that does not": {
-			on: of("closed"), want: `NetworkClass "closed` + forbids + `The address is kept, and leads nowhere. Name a port in`,
+			on: of("closed"), want: `NetworkClass "closed` + forbids + `The address is kept but not associated with a port. Name a port in`,
 		},
 		"a class that does not any more": {
 			on: of("closed"), kept: true, want: `NetworkClass "closed` + forbids + `What exists is kept as declared;`,

@@ -10,15 +10,17 @@ import (
 // class allows.
 func (r Rule) LimitMessage(kind string) func(limit int32) string {
 	return func(limit int32) string {
-		return fmt.Sprintf("NetworkClass %q allows %d %ss in each namespace, and there are as many. Nothing is created. "+
-			"Delete a %[3]s of this class, name another class in spec.className, or have the limit raised.", r.Name, limit, kind)
+		return fmt.Sprintf("NetworkClass %q allows %d %ss per namespace, and this namespace already has that many. Nothing "+
+			"is created. Delete a %[3]s of this class, name another class in spec.className, or have the limit raised.", r.Name,
+			limit, kind)
 	}
 }
 
 // PortLimitMessage says that a Network has as many NetworkPorts as its class allows.
 func PortLimitMessage(on fmt.Stringer, limit int32) string {
-	return fmt.Sprintf("The NetworkClass of Network %s allows %d NetworkPorts on it, and there are as many. The port is "+
-		"created when one of them is gone. Delete a NetworkPort, use another Network, or have the limit raised.", on, limit)
+	return fmt.Sprintf("The NetworkClass of Network %s allows %d NetworkPorts on it, and it already has that many. The "+
+		"port is created when one of them is deleted. Delete a NetworkPort, use another Network, or have the limit raised.",
+		on, limit)
 }
 
 // PortsPerDeployment gives the number of NetworkPorts that one Deployment may have on a Network; limited is false

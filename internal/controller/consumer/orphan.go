@@ -81,7 +81,7 @@ func byMadeFor(port *cloudteamv1.NetworkPort) []string {
 }
 
 // DeleteOrphans deletes the ports that were made for a consumer of the kind and name and that lost their owner. A
-// port that a Pod uses stays until the Pod is gone. A port that has another owner by now stays.
+// port that a Pod uses stays until the Pod is gone. A port that has another owner stays.
 func (c *Caches) DeleteOrphans(ctx context.Context, w *Writer, kind schema.GroupKind, consumer cache.ObjectName) error {
 	var errs []error
 	for _, port := range c.PortsMadeFor(kind, consumer) {

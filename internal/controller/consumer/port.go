@@ -73,8 +73,8 @@ func Given(port *cloudteamv1.NetworkPort) (request Request, ok bool) {
 	return request, request.Addresses != "" && request.MAC != ""
 }
 
-// groupsOf gives the SecurityGroups that a port was made for, in the form of Request.Groups. Whoever edits those in its
-// spec, which can change, does not make it another Pod's port.
+// groupsOf gives the SecurityGroups that a port was made for, in the form of Request.Groups. A writer that edits those
+// in its spec, which can change, does not make it another Pod's port.
 func groupsOf(port *cloudteamv1.NetworkPort) string {
 	return port.Annotations[cloudteamv1.AnnotationSecurityGroups]
 }

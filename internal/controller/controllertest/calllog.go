@@ -30,7 +30,7 @@ func Logged(t testing.TB) context.Context {
 	return klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig()))
 }
 
-// Settle lets the given synthetic time go by, in which whatever is due happens.
+// Settle lets the given synthetic time pass, in which whatever is due happens.
 func Settle(d time.Duration) {
 	handOver()
 	<-time.After(d)

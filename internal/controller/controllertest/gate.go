@@ -22,7 +22,7 @@ func (g *Gate) Hold() {
 	g.held = true
 }
 
-// Drop loses the events that wait, as a watch that is begun anew does.
+// Drop loses the events that wait, as a watch that is begun again does.
 func (g *Gate) Drop() {
 	synctest.Wait()
 	g.mu.Lock()

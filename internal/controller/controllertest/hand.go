@@ -398,7 +398,7 @@ func (c *Neutron) EditFloatingIP(t *testing.T, id string, change func(*plan.Obse
 }
 
 // Outside makes what Everything does not show: an external network of that id and name with addresses, and a router
-// that leads there from subnets.
+// that connects subnets to it.
 func (c *Neutron) Outside(id string, addresses netip.Prefix, from ...string) {
 	c.PutIn("p9", plan.ObservedNetwork{
 		ID: id, Attributes: plan.Attributes{Name: id, AdminStateUp: true, External: new(true)},

@@ -125,7 +125,7 @@ const administrator = "admin"
 // tokenLifetime is longer than tests take, so that no write is sent twice.
 const tokenLifetime = 365 * 24 * time.Hour
 
-// credentials lead to an identity.
+// credentials are for an identity.
 func (c *Neutron) credentials(to client.Identity) client.Credentials {
 	user := to.ProjectID
 	if user == c.project {
@@ -151,7 +151,7 @@ func (c *Neutron) credentials(to client.Identity) client.Credentials {
 	return credentials
 }
 
-// Lead has the credentials lead elsewhere. Another endpoint has the same resources.
+// Lead changes the credentials to another project or cloud. Another endpoint has the same resources.
 func (c *Neutron) Lead(t *testing.T, to client.Identity) {
 	t.Helper()
 	c.wire.region = to.Region
@@ -160,7 +160,7 @@ func (c *Neutron) Lead(t *testing.T, to client.Identity) {
 	}
 }
 
-// SetDown has every call fail; with nil, no more.
+// SetDown has every call fail; with nil, calls succeed again.
 func (c *Neutron) SetDown(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,8 +233,8 @@ type quietKey struct{}
 // reader owns everything, as byHand shows it.
 var reader = plan.Owner{Cluster: "reader", Object: "everything"}
 
-// Everything is what the cloud has, whoever owns it, in order of creation. Default groups and what Outside made are not
-// shown.
+// Everything is what the cloud has, regardless of who owns it, in order of creation. Default groups and what Outside
+// made are not shown.
 func (c *Neutron) Everything() plan.Observed { return c.see() }
 
 // readKey has byHand show some collections alone.

@@ -25,7 +25,7 @@ import (
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// World is everything around a controller in a unit test. A package's tests embed it in a type of their own, which adds
+// World is everything around a controller in a unit test. A package's tests embed it in their own type, which adds
 // the controller and what is particular to it. A test makes a World in a bubble of testing/synctest, in five steps:
 //
 //  1. NewWorld makes the clients, the API server and the recorders. WithNeutron adds a cloud.
@@ -83,7 +83,7 @@ func NewWorld[T Object](t *testing.T, key cache.ObjectName) *World[T] {
 	return w
 }
 
-// WithNeutron has the credentials lead to a project of an emulated cloud, and the Inventory hold what belongs to the
+// WithNeutron gives credentials for a project of an emulated cloud, and has the Inventory hold what belongs to the
 // cluster.
 func (w *World[T]) WithNeutron(credentials client.Identity, cluster string) *World[T] {
 	w.Neutron = NewNeutron(w.Calls, credentials, cluster)

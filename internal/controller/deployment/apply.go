@@ -22,7 +22,7 @@ const inFlight = 16
 // apply writes a plan, starting with what Pods wait for.
 //
 // Failures to create and to delete ports do not fail the sync: its retries have a backoff, and a Pod would wait that
-// long for a port that is released meanwhile. Creates and deletes have backoffs of their own.
+// long for a port that is released meanwhile. Creates and deletes have their own backoffs.
 func (c *Controller) apply(
 	ctx context.Context, key cache.ObjectName, deployment *appsv1.Deployment, p plan, m *memory,
 ) error {

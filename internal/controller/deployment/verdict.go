@@ -60,9 +60,9 @@ func (o observed) unreadable(v *verdict) {
 	}
 }
 
-// errHostNetwork is for a template whose Pods have no network interfaces of their own.
-var errHostNetwork = errors.New("the Pods are on their node's network (hostNetwork: true) and have no interfaces of " +
-	"their own: remove hostNetwork from the Pod template, or the annotation")
+// errHostNetwork is for a template whose Pods have no network interfaces.
+var errHostNetwork = errors.New("the Pods are on their node's network (hostNetwork: true) and have no network " +
+	"interfaces: remove hostNetwork from the Pod template, or the annotation")
 
 // missingNetworks reports declared networks that do not exist, or that do not allow the namespace.
 func (o observed) missingNetworks(v *verdict, pools []pool) {

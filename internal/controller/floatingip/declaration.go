@@ -29,7 +29,7 @@ type declaration struct {
 	// Network, forbids of a floating IP that is kept all the same. It is nil if nothing.
 	class   *cloudteamv1.AppliedClass
 	forbids *controller.State
-	// pending says why the floating IP cannot lead to its port now; nil if it can. It leads nowhere then.
+	// pending says why the floating IP cannot be associated with its port now; nil if it can.
 	pending *managed.Problem
 }
 
@@ -52,8 +52,8 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 		at := slices.IndexFunc(observed.Ports, func(p plan.ObservedPort) bool { return p.ID == d.PortID })
 		if at < 0 {
 			problem := &managed.Problem{State: controller.Reconciling(cloudteamv1.ReasonPortNotReady, fmt.Sprintf(
-				"The cloud of this FloatingIP has no port %s of the NetworkPort. The address is kept, and leads nowhere. "+
-					"Retrying. Write the cloud or the className of the port's Network, or wait until the port is there.",
+				"The cloud of this FloatingIP has no port %s of the NetworkPort. The address is kept but not associated with "+
+					"a port. Retrying. Write the cloud or the className of the port's Network, or wait until the port is there.",
 				d.PortID))}
 			d.PortID = ""
 			return d, problem
@@ -141,21 +141,21 @@ func isOn(port *cloudteamv1.NetworkPort, on *cloudteamv1.Network) bool {
 func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, error) {
 	name := obj.Spec.PortName
 	if name == "" {
-		return nil, nil //nolint:nilnil // it leads nowhere
+		return nil, nil //nolint:nilnil // it has no port
 	}
 	port, err := k.ports.NetworkPorts(obj.Namespace).Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, waits("NetworkPort %s does not exist. The address is kept, and leads nowhere. Create the NetworkPort, "+
-			"or name another one in spec.portName.", name)
+		return nil, waits("NetworkPort %s does not exist. The address is kept but not associated with a port. Create the "+
+			"NetworkPort, or name another one in spec.portName.", name)
 	case err != nil:
 		return nil, err
 	case port.DeletionTimestamp != nil:
-		return nil, waits("NetworkPort %s is being deleted. The address is kept, and leads nowhere. Name another "+
-			"NetworkPort in spec.portName.", name)
+		return nil, waits("NetworkPort %s is being deleted. The address is kept but not associated with a port. Name "+
+			"another NetworkPort in spec.portName.", name)
 	case port.Status.PortID == "":
-		return nil, waits("NetworkPort %s has no port in Neutron yet. The address leads there when it has one. Run kubectl "+
-			"describe networkport to see what it waits for.", name)
+		return nil, waits("NetworkPort %s has no port in Neutron yet. The address is associated with it when it is "+
+			"created. Run kubectl describe networkport to see what it waits for.", name)
 	case port.Network().Namespace != obj.Namespace:
 		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonInvalidSpec, fmt.Sprintf(
 			"NetworkPort %s is on a Network of namespace %s, where only its own ports may have a floating IP. Name a "+
@@ -175,23 +175,23 @@ func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, erro
 		return nil, err
 	}
 	if !isOn(port, on) {
-		return nil, waits("NetworkPort %s is on a network that Network %s has no more. The address is kept, and leads "+
-			"nowhere. Run kubectl describe to see what the Network has, or name another NetworkPort in spec.portName.", name,
-			on.Name)
+		return nil, waits("NetworkPort %s is on a network that Network %s no longer has. The address is kept but not "+
+			"associated with a port. Run kubectl describe to see what the Network has, or name another NetworkPort in "+
+			"spec.portName.", name, on.Name)
 	}
 	if message := k.classes.JudgeFloatingTo(on, false); message != "" {
 		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
 	}
 	if rival := k.rival(obj, port); rival != "" {
 		return nil, managed.Waits(controller.Reconciling(cloudteamv1.ReasonAddressInUse, fmt.Sprintf(
-			"FloatingIP %s of the same external network leads to NetworkPort %s, and a port has one of each. The address is "+
-				"kept, and leads nowhere. Name another NetworkPort in spec.portName, or have FloatingIP %[1]s lead elsewhere.",
-			rival, name)))
+			"NetworkPort %[2]s has FloatingIP %[1]s of the same external network, and a port has at most one of each. The "+
+				"address is kept but not associated with a port. Name another NetworkPort in spec.portName, here or in "+
+				"FloatingIP %[1]s.", rival, name)))
 	}
 	if classes.Unapplied(on) {
 		return nil, managed.Waits(controller.Reconciling(cloudteamv1.ReasonNetworkNotReady, fmt.Sprintf(
-			"Network %s has a change that is not applied yet. The address leads to a port on it when that is done. Run "+
-				"kubectl describe on the Network to see why.", on.Name)))
+			"Network %s has a change that is not applied yet. The address is associated with the port when that is done. "+
+				"Run kubectl describe on the Network to see why.", on.Name)))
 	}
 	return port, nil
 }
@@ -209,7 +209,8 @@ func (k *kind) rival(obj *cloudteamv1.FloatingIP, port *cloudteamv1.NetworkPort)
 	return ""
 }
 
-// forbids says what the class of the Network forbids of a floating IP that leads to a port on it; nil if nothing.
+// forbids says what the class of the Network forbids of a floating IP that is associated with a port on it; nil if
+// nothing.
 func (k *kind) forbids(obj *cloudteamv1.FloatingIP, port *cloudteamv1.NetworkPort) *controller.State {
 	on, err := k.networks.Networks(obj.Namespace).Get(port.Network().Name)
 	if err != nil {
@@ -241,7 +242,7 @@ func show(obj *cloudteamv1.FloatingIP, declared managed.Declaration, observed pl
 		status.Class, forbids = d.class, d.forbids
 		network, port = cmp.Or(network, d.NetworkID), d.PortID
 	}
-	managed.TellViolation(obj, &status.Conditions, forbids)
+	managed.SetViolation(obj, &status.Conditions, forbids)
 	f, exists := observed.FloatingIP(network, port)
 	status.FloatingIPID, status.ExternalNetworkID, status.PortID = f.ID, f.NetworkID, f.PortID
 	status.Address, status.PortAddress = "", ""

@@ -299,20 +299,20 @@ func TestItLeadsToNoPortThatItMustNotReach(t *testing.T) {
 		// The class of the network that the port is on is not asked for, if another Network has taken the name.
 		"one on the network of an earlier Network of the name": {
 			network: func(n *cloudteamv1.Network) { n.Status.Subnets[0].ID = "sub-2" },
-			reason:  cloudteamv1.ReasonPortNotReady, says: "a network that Network net has no more",
+			reason:  cloudteamv1.ReasonPortNotReady, says: "a network that Network net no longer has",
 		},
 		"one in another cloud than the Network of the name": {
 			change: func(p *cloudteamv1.NetworkPort) { p.Status.Cloud = new(cloudteamv1.CloudStatus(here)) },
 			network: func(n *cloudteamv1.Network) {
 				n.Status.Cloud = &cloudteamv1.CloudStatus{ProjectID: "p2"}
 			},
-			reason: cloudteamv1.ReasonPortNotReady, says: "a network that Network net has no more",
+			reason: cloudteamv1.ReasonPortNotReady, says: "a network that Network net no longer has",
 		},
 		"one in another cloud than the Network of the name, of which a tenant's cloud says that it is the same": {
 			network: func(n *cloudteamv1.Network) {
 				n.Status.Credentials = &cloudteamv1.CredentialsStatus{Namespace: "team", SecretName: "mine"}
 			},
-			reason: cloudteamv1.ReasonPortNotReady, says: "a network that Network net has no more",
+			reason: cloudteamv1.ReasonPortNotReady, says: "a network that Network net no longer has",
 		},
 		"one of which the cloud knows nothing": {
 			change: func(p *cloudteamv1.NetworkPort) { p.Status.PortID = "port-8" },
@@ -405,7 +405,7 @@ func TestFloatingIPsExchangeTheirPorts(t *testing.T) {
 		w.WantState("Ready=True Available")
 
 		w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.PortName = "web-0" }) // where the other one is
-		w.wantReady(cloudteamv1.ReasonAddressInUse, "FloatingIP db of the same external network leads to NetworkPort web-0")
+		w.wantReady(cloudteamv1.ReasonAddressInUse, "NetworkPort web-0 has FloatingIP db of the same external network")
 		leads(map[string]string{"uid-web": "", "uid-db": "port-1"})
 		controllertest.Edit(t, w.API, cache.NewObjectName("team", "db"), func(obj *cloudteamv1.FloatingIP) {
 			obj.Spec.PortName = ""
@@ -428,7 +428,7 @@ func TestClassesLimitFloatingIPs(t *testing.T) {
 		w.classes.Set(limited)
 		w.API.Create(t, newer)
 		w.settle()
-		w.wantReady(cloudteamv1.ReasonClassLimitReached, "allows 1 FloatingIPs in each namespace")
+		w.wantReady(cloudteamv1.ReasonClassLimitReached, "allows 1 FloatingIPs per namespace")
 		w.API.Delete(t, older)
 		w.settle()
 		w.WantState("Ready=True Available")

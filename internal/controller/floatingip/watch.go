@@ -41,14 +41,14 @@ type kind struct {
 	waiting   controller.Line
 }
 
-// Ports are the informers of what a FloatingIP may lead to.
+// Ports are the informers of what a FloatingIP may be associated with.
 type Ports struct {
 	Ports    informers.NetworkPortInformer
 	Networks informers.NetworkInformer
 }
 
 // NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. of
-// finds the classes of FloatingIPs; nil stands for the built-in class.
+// finds the classes of FloatingIPs; nil means the built-in class.
 func NewController(
 	client typed.FloatingIPsGetter, floating informers.FloatingIPInformer, to Ports, inventory managed.Inventory,
 	recorder record.EventRecorder, cluster string, of *classes.Classes,
@@ -147,15 +147,15 @@ func (k *kind) rivals(led metav1.Object) (keys []cache.ObjectName) {
 // sameLead reports whether two states of a FloatingIP are the same for others that wait for its port.
 func sameLead(was, is *cloudteamv1.FloatingIP) bool { return was.Status.PortID == is.Status.PortID }
 
-// samePort reports whether two states of a NetworkPort are the same for the FloatingIPs that lead to it.
+// samePort reports whether two states of a NetworkPort are the same for the FloatingIPs that are associated with it.
 func samePort(was, is *cloudteamv1.NetworkPort) bool {
 	return was.Status.PortID == is.Status.PortID && was.DeletionTimestamp.Equal(is.DeletionTimestamp) &&
 		reflect.DeepEqual(was.Status.Addresses, is.Status.Addresses) &&
 		reflect.DeepEqual(was.Status.Cloud, is.Status.Cloud)
 }
 
-// toPortsOn gives the function that names the FloatingIPs that lead to the NetworkPorts on a Network. Its class says
-// whether they may, and its router leads there.
+// toPortsOn gives the function that names the FloatingIPs that are associated with the NetworkPorts on a Network. Its
+// class says whether they may, and its router leads there.
 func (k *kind) toPortsOn(ports cache.Indexer) func(cache.ObjectName) []cache.ObjectName {
 	return func(network cache.ObjectName) (keys []cache.ObjectName) {
 		for _, port := range controller.PortsOn(ports, network) {
@@ -165,7 +165,8 @@ func (k *kind) toPortsOn(ports cache.Indexer) func(cache.ObjectName) []cache.Obj
 	}
 }
 
-// sameNetwork reports whether two states of a Network are the same for the FloatingIPs that lead to its ports.
+// sameNetwork reports whether two states of a Network are the same for the FloatingIPs that are associated with its
+// ports.
 func sameNetwork(was, is *cloudteamv1.Network) bool {
 	return was.Generation == is.Generation && was.Status.AppliedGeneration == is.Status.AppliedGeneration &&
 		controller.Serves(was) == controller.Serves(is) && reflect.DeepEqual(was.Status.Class, is.Status.Class) &&
@@ -176,8 +177,8 @@ func sameNetwork(was, is *cloudteamv1.Network) bool {
 		})
 }
 
-// policies is the Kind's Policies. What leads a floating IP elsewhere is always corrected: whoever uses the port would
-// be without its public address. So would be whoever follows the port when that is made anew.
+// policies is the Kind's Policies. What leads a floating IP elsewhere is always corrected: anyone who uses the port
+// would be without its public address. So would be anyone who follows the port when that is made again.
 func policies(obj *cloudteamv1.FloatingIP) managed.Policies {
 	return managed.Policies{
 		Deletion: obj.Spec.DeletionPolicy, Drift: cloudteamv1.DriftPolicyCorrect,

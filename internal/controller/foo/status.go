@@ -59,8 +59,8 @@ func inSync(reason string) bool {
 	return reason == v1alpha1.ReasonAvailable || reason == v1alpha1.ReasonProgressing
 }
 
-// tell logs a completed action and sends its Event.
-func (c *Controller) tell(ctx context.Context, foo *v1alpha1.Foo, reason, format string, args ...any) {
+// completed logs a completed action and sends its Event.
+func (c *Controller) completed(ctx context.Context, foo *v1alpha1.Foo, reason, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	klog.FromContext(ctx).Info("Applied", "step", message)
 	c.recorder.Event(foo, corev1.EventTypeNormal, reason, message)

@@ -99,7 +99,7 @@ func (c *Controller) create(
 	if err != nil {
 		return nil, err
 	}
-	c.tell(ctx, foo, v1alpha1.EventCreated, "Created Deployment %q", created.Name)
+	c.completed(ctx, foo, v1alpha1.EventCreated, "Created Deployment %q", created.Name)
 	return created, nil
 }
 
@@ -116,7 +116,7 @@ func (c *Controller) scale(
 		return deployment, fmt.Errorf("scaling Deployment %q: %w", deployment.Name, err)
 	}
 	c.expectedDeployments.Written(key, scaled.UID, scaled.ResourceVersion)
-	c.tell(ctx, foo, v1alpha1.EventScaled, "Scaled Deployment %q from %d to %d",
+	c.completed(ctx, foo, v1alpha1.EventScaled, "Scaled Deployment %q from %d to %d",
 		scaled.Name, replicasOf(deployment), replicasOf(scaled))
 	return scaled, nil
 }
@@ -138,7 +138,7 @@ func (c *Controller) prune(ctx context.Context, foo *v1alpha1.Foo) error {
 		})
 		switch {
 		case err == nil:
-			c.tell(ctx, foo, v1alpha1.EventDeleted, "Deleted Deployment %q: spec.deploymentName is now %q",
+			c.completed(ctx, foo, v1alpha1.EventDeleted, "Deleted Deployment %q: spec.deploymentName is now %q",
 				deployment.Name, foo.Spec.DeploymentName)
 		case apierrors.IsNotFound(err):
 		case apierrors.IsConflict(err):

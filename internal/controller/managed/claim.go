@@ -23,7 +23,7 @@ const (
 	MaxFinalizers = 64
 	// MaxFinalizersSize is the most bytes of all of them.
 	MaxFinalizersSize = 2 << 10
-	// TooManyFinalizers stands in caches for the other finalizers of an object with more. A write would take them off.
+	// TooManyFinalizers replaces, in caches, the other finalizers of an object with more. A write would take them off.
 	TooManyFinalizers = "cloudteam.ztgame.com/too-many-finalizers"
 )
 
@@ -55,8 +55,8 @@ func (r *Reconciler[T]) claimed(obj T) bool {
 
 // claim adds the finalizer to the object. The same write records the cloud where its resources are about to be created.
 // It also records the fields in the spec that may have to be taken back. If the process ends right after the create,
-// the next one knows where to look, even if its credentials lead elsewhere. The status would need another write. For an
-// import no fields are recorded, because nothing is set before the adoption.
+// the next one knows where to look, even if its credentials are for another project or cloud. The status would need
+// another write. For an import no fields are recorded, because nothing is set before the adoption.
 func (r *Reconciler[T]) claim(
 	ctx context.Context, obj T, identity client.Identity, declared Declaration,
 ) (T, error) {

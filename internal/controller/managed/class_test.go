@@ -244,7 +244,7 @@ func TestANamespaceHasAsManyNetworksAsTheClassAllowsTheOldestFirst(t *testing.T)
 		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.CreationTimestamp = metav1.NewTime(time.Now()) })
 		w.Calls.Want(t, "write status")
 		w.WantState("Ready=False Stalled=True ClassLimitReached")
-		w.WantMessage("allows 1 Networks in each namespace")
+		w.WantMessage("allows 1 Networks per namespace")
 
 		open.Spec.Limits.NetworksPerNamespace = new(int32(2))
 		w.MustSync()

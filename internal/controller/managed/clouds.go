@@ -67,7 +67,7 @@ func TenantOf(namespace string, of *cloudteamv1.CredentialsStatus) string {
 }
 
 // MayUse reports whether ids in the status of an object of a namespace may be used with this cloud's credentials: the
-// operator's use none that were told by the namespace's own. A tenant's Keystone can name any project and any Neutron.
+// operator's use none that the namespace's own returned. A tenant's Keystone can name any project and any Neutron.
 func (c CloudRef) MayUse(namespace string, told *cloudteamv1.CredentialsStatus) bool {
 	return c.Namespace == namespace || TenantOf(namespace, told) == ""
 }
@@ -131,8 +131,8 @@ func (r *Reconciler[T]) reach(obj T, removing bool) (home, error) {
 		message := "The credentials of its Network cannot be used; the Network's own condition says why. Retries as soon " +
 			"as they change."
 		if r.kind.Resource != plan.KindPort {
-			message = "The credentials of its NetworkClass cannot be used. Retries as soon as they change. Ask whoever " +
-				"manages the class."
+			message = "The credentials of its NetworkClass cannot be used. Retries as soon as they change. Ask the " +
+				"administrator of the class."
 		}
 		hidden := Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, message))
 		hidden.Gone = problem.Gone
@@ -231,7 +231,7 @@ func (r *Reconciler[T]) all() []T {
 	return all
 }
 
-// identify gives the cloud that the credentials lead to. It fails if the object is pinned to another one. The returned
+// identify gives the cloud that the credentials are for. It fails if the object is pinned to another one. The returned
 // context confines all requests to that cloud, even if the credentials are replaced meanwhile.
 func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T) (context.Context, *client.Identity, error) {
 	fair.Yield(ctx) // the cloud answers late

@@ -93,7 +93,7 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 
 // mismatch is the problem of credentials that lead to another cloud than that of what is there, such as "the port".
 func mismatch(what string, pinned, found client.Identity) error {
-	err := fmt.Errorf("%s is in %s, but the credentials lead to %s", what, pinned, found)
+	err := fmt.Errorf("%s is in %s, but the credentials are for %s", what, pinned, found)
 	remedies := []string{"Nothing is changed in Neutron.",
 		fmt.Sprintf("Use credentials for the project that has %s.", what)}
 	if pinned.Region == found.Region && pinned.ProjectID == found.ProjectID {
@@ -108,11 +108,11 @@ func mismatch(what string, pinned, found client.Identity) error {
 func mismatchElsewhere(kind plan.Kind) error {
 	of, remedy := "Network", "The Network's own condition says more."
 	if kind != plan.KindPort {
-		of, remedy = "NetworkClass", "Name a class for the project that has it, or ask whoever manages the class."
+		of, remedy = "NetworkClass", "Name a class for the project that has it, or ask the administrator of the class."
 	}
 	return &Problem{
-		Err: fmt.Errorf("the credentials lead to another cloud or project than the one of the %s", kind),
-		State: controller.Stalled(cloudteamv1.ReasonCloudMismatch, fmt.Sprintf("The credentials of its %s lead to another "+
+		Err: fmt.Errorf("the credentials are for another cloud or project than the one of the %s", kind),
+		State: controller.Stalled(cloudteamv1.ReasonCloudMismatch, fmt.Sprintf("The credentials of its %s are for another "+
 			"cloud or project than the one that has the %s. Nothing is changed in Neutron. %s", of, kind, remedy)),
 	}
 }
@@ -165,8 +165,8 @@ func unallocated(refusal error, pool string) error {
 			"Free a range of subnet pool %q, ask for a longer prefixLength, or have prefixes added to the pool.", pool)))}
 }
 
-// outsideTaken is the problem of a floating IP that leads to an address of a port that has another one. The refusal
-// says what to do.
+// outsideTaken is the problem of a floating IP that is associated with an address of a port that has another one. The
+// refusal says what to do.
 func outsideTaken(refusal error) *Problem {
 	return &Problem{Err: refusal, State: controller.Reconciling(cloudteamv1.ReasonAddressInUse,
 		sentences(refusal.Error(), retriesWithBackoff))}

@@ -79,9 +79,9 @@ type Kind[T Object] struct {
 	Needs func(obj T) []plan.Kind
 	// Cloud gives the cloud of an object's resources; known is false if the cloud is unknown now.
 	Cloud func(obj T) (at Place, known bool)
-	// Home, if set, gives the namespace whose Secrets may lead to an object's cloud; the default is the object's own.
+	// Home, if set, gives the namespace whose Secrets may be for an object's cloud; the default is the object's own.
 	Home func(obj T) string
-	// Operator is the namespace whose Secrets may lead to the cloud of an object of any namespace; empty for none.
+	// Operator is the namespace whose Secrets may be for the cloud of an object of any namespace; empty for none.
 	Operator string
 	// Declare gives what an object asks for. An error that is not a *Problem means that no cloud can apply the spec. It is
 	// not retried before an event requeues the object.
@@ -154,8 +154,8 @@ type Declaration interface {
 // Dependent is the Declaration of an object with ids of other objects' resources.
 type Dependent interface {
 	Declaration
-	// ToldBy gives the clouds that told these ids, as the other objects' statuses say. A tenant's own cloud can tell any
-	// id, so none of them is used in another cloud: there it may be somebody else's.
+	// ToldBy gives the clouds that returned these ids, as the other objects' statuses say. A tenant's own cloud can return
+	// any id, so none of them is used in another cloud: there it may be somebody else's.
 	ToldBy() []cloudteamv1.CloudStatus
 }
 

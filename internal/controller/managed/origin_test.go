@@ -91,8 +91,8 @@ func TestRefusalsNameTheirRemedy(t *testing.T) {
 // Who does not have the credentials is told nothing about where they lead.
 func TestAMismatchOfOthersCredentialsTellsWhomToAsk(t *testing.T) {
 	for kind, c := range map[plan.Kind]struct{ of, remedy string }{
-		plan.KindPort:    {"The credentials of its Network lead", "The Network's own condition says more."},
-		plan.KindNetwork: {"The credentials of its NetworkClass lead", "ask whoever manages the class"},
+		plan.KindPort:    {"The credentials of its Network are for another", "The Network's own condition says more."},
+		plan.KindNetwork: {"The credentials of its NetworkClass are for another", "ask the administrator of the class"},
 	} {
 		message := managed.StateOf(managed.NewMismatchElsewhere(kind)).Message
 		if !strings.Contains(message, c.of) || !strings.Contains(message, c.remedy) || strings.Contains(message, "https://") {

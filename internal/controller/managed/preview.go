@@ -24,7 +24,7 @@ type Preview struct {
 	Drift []plan.Difference
 	// Unresolved names the fields whose value means nothing in the cloud. What depends on them stays as it is.
 	Unresolved error
-	// Cloud is the project that the credentials lead to; nil if unknown.
+	// Cloud is the project that the credentials are for; nil if unknown.
 	Cloud *client.Identity
 }
 
@@ -69,12 +69,12 @@ func (r *Reconciler[T]) preview(
 	return preview, p, err
 }
 
-// maxTold bounds the steps in a message.
-const maxTold = 20
+// maxShown bounds the steps in a message.
+const maxShown = 20
 
-// tell reports what a sync would do, for Policies.Plan. It looks again at intervals, because nothing in Neutron bears
-// the object's marker yet.
-func (r *Reconciler[T]) tell(ctx context.Context, obj T) (controller.Result, error) {
+// reportPlan reports what a sync would do, for Policies.Plan. It looks again at intervals, because nothing in Neutron
+// bears the object's marker yet.
+func (r *Reconciler[T]) reportPlan(ctx context.Context, obj T) (controller.Result, error) {
 	by, instead := "Only planning (managementPolicy Plan): nothing is written to Neutron. ", "Set managementPolicy Manage"
 	if r.defaults.Plan {
 		by, instead = "Only reporting (--report-only): nothing is written to Neutron. ",
@@ -111,8 +111,8 @@ func (r *Reconciler[T]) tell(ctx context.Context, obj T) (controller.Result, err
 	for _, step := range preview.Change {
 		steps = append(steps, step.String())
 	}
-	if more := len(steps) - maxTold; more > 0 {
-		steps = append(steps[:maxTold], fmt.Sprintf("%d more steps", more))
+	if more := len(steps) - maxShown; more > 0 {
+		steps = append(steps[:maxShown], fmt.Sprintf("%d more steps", more))
 	}
 	would := controller.Limited(strings.Join(steps, "; "), controller.MaxMessage/2)
 	p.state = controller.Stalled(cloudteamv1.ReasonPlanned, fmt.Sprintf(

@@ -335,9 +335,9 @@ func InClass(
 	return n
 }
 
-// TellViolation says in the conditions what its class forbids of an object that is kept all the same; forbids is nil
+// SetViolation says in the conditions what its class forbids of an object that is nevertheless kept; forbids is nil
 // if it forbids nothing. Of an object that is being deleted nothing is said.
-func TellViolation(obj metav1.Object, conditions *[]metav1.Condition, forbids *controller.State) {
+func SetViolation(obj metav1.Object, conditions *[]metav1.Condition, forbids *controller.State) {
 	if forbids == nil || obj.GetDeletionTimestamp() != nil {
 		meta.RemoveStatusCondition(conditions, cloudteamv1.ConditionClassViolated)
 		return

@@ -8,7 +8,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
-// SameClouds are endpoints of Neutron that lead to one cloud, by the operator's word. An endpoint that was renamed
+// SameClouds are endpoints of Neutron that the operator declared to be of one cloud. An endpoint that was renamed
 // would otherwise look like another cloud. The zero value has none.
 type SameClouds struct {
 	// renamed has the new endpoint of each old one.
@@ -79,5 +79,5 @@ func (s SameClouds) SameNeutron(a, b client.Identity) bool {
 	return a.SameNeutron(b)
 }
 
-// TakeAsSame sets the endpoints that lead to one cloud. If called, it MUST be called before Run.
+// TakeAsSame sets the endpoints of one cloud. If called, it MUST be called before Run.
 func (r *Reconciler[T]) TakeAsSame(same SameClouds) { r.same = same }

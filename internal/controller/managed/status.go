@@ -25,7 +25,7 @@ type progress struct {
 	state controller.State
 	// declared is what the object asks for; nil if it is being deleted.
 	declared Declaration
-	// identity is the cloud that the credentials lead to; nil if unknown.
+	// identity is the cloud that the credentials are for; nil if unknown.
 	identity *client.Identity
 	// observed is what exists in Neutron; nil if unknown.
 	observed *plan.Observed
@@ -87,7 +87,7 @@ func (r *Reconciler[T]) conclude(ctx context.Context, obj T, p progress) error {
 }
 
 // report sends Events for what was done and writes the status if the change is worth a write. A new failure, new drift
-// and a new warning get Events of their own.
+// and a new warning get their own Events.
 func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 	p.state = p.state.Mention(p.err, r.kind.Status(obj).Conditions)
 	p.state.Message = controller.Limited(p.state.Message, controller.MaxMessage)

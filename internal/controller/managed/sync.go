@@ -42,7 +42,7 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	}
 	policies := r.policies(obj)
 	if r.defaults.Plan && !policies.Observe && !paused(obj) {
-		return r.tell(ctx, obj)
+		return r.reportPlan(ctx, obj)
 	}
 	// Leftovers of earlier objects of the name do not delay this one: its resources are its own.
 	pruned := r.prune(ctx, key, obj.GetUID())
@@ -56,7 +56,7 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	case paused(obj):
 		err = r.hold(ctx, obj)
 	case policies.Plan:
-		result, err = r.tell(ctx, obj)
+		result, err = r.reportPlan(ctx, obj)
 	case obj.GetDeletionTimestamp() != nil:
 		err = r.finalize(ctx, obj)
 	default:

@@ -53,8 +53,8 @@ func (r *Reconciler[T]) abandoned(ctx context.Context, obj T, since time.Time, e
 	// An Event in a namespace that is being deleted is refused. That of a Namespace is in the namespace default.
 	r.recorder.Eventf(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: obj.GetNamespace()},
 		corev1.EventTypeWarning, cloudteamv1.EventAbandoned,
-		"%s %s was removed, but its credentials are gone. What has %s in its description stays in Neutron (%s: %v). "+
-			"Delete it.",
+		"%s %s was removed, but its credentials are gone. Resources with %s in their description stay in Neutron (%s: %v). "+
+			"Delete them.",
 		r.kind.GroupVersionKind.Kind, obj.GetName(), r.ownerOf(obj), cloud, left)
 	return true
 }

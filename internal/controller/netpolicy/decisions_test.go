@@ -265,7 +265,7 @@ func TestAPortIsUnknownWhileAPolicyOfItsNetworkCountsAsNotRead(t *testing.T) {
 		w.wantLacks(port, "")
 		w.declare("db", "net", "{podSelector: all}")
 		knows(false)
-		w.wantLacks(port, "It cannot be told which MultiNetworkPolicies select NetworkPort p")
+		w.wantLacks(port, "The controller cannot determine which MultiNetworkPolicies select NetworkPort p")
 		w.declare("db", "/", "{podSelector: {}}") // nor for which Networks it is
 		knows(false)
 		w.declare("db", "another, /", "{podSelector: {}}")

@@ -282,9 +282,9 @@ func (l *ledger) takeMoved(namespace string) (within, beyond, blind []*Object) {
 	return within, beyond, blind
 }
 
-// tells records what an Event is to say about a policy, by a hash that is 0 for nothing; with beyond, it is that the
+// isNews records what an Event is to say about a policy, by a hash that is 0 for nothing; with beyond, it is that the
 // policy is beyond maxGroups. It reports whether the Event is to be sent.
-func (l *ledger) tells(o *Object, text uint64, beyond bool) bool {
+func (l *ledger) isNews(o *Object, text uint64, beyond bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.spaces[o.Namespace]

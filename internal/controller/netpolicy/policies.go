@@ -42,14 +42,14 @@ var (
 	Kind = Resource.GroupVersion().WithKind("MultiNetworkPolicy")
 )
 
-// TooManyLabels is the only label that caches have of an object with more labels than they keep. What such an object is
-// selected by cannot be told.
+// TooManyLabels is the only label that caches have of an object with more labels than they keep. What selects such an
+// object is unknown.
 const TooManyLabels = "cloudteam.ztgame.com/too-many-labels"
 
 // Object is a MultiNetworkPolicy in a cache. Of it, says alone may change.
 type Object struct {
 	metav1.ObjectMeta
-	// On are the Networks that it is for. Without Read, it cannot be told which Pods it is about, on these Networks, or on
+	// On are the Networks that it is for. Without Read, it is unknown which Pods it is about, on these Networks, or on
 	// any if there are none.
 	On   []cache.ObjectName
 	Read bool
@@ -219,8 +219,8 @@ func (p *Policies) wake(namespace string, policies []*Object) {
 // that long a change may be delayed for ports that run.
 const settlesAfter = 10 * time.Second
 
-// Changed records an event of a policy with its states, as handlers get them; nil for one that is new or gone. Whoever
-// decides about ports by Member or Settling MUST call it before that.
+// Changed records an event of a policy with its states, as handlers get them; nil for one that is new or gone. The code
+// that decides about ports by Member or Settling MUST call it before that.
 func (p *Policies) Changed(was, is any) {
 	old, oldOK := was.(*Object)
 	updated, ok := is.(*Object)
@@ -300,8 +300,8 @@ func (p *Policies) on(
 		return lost, spec, fmt.Sprintf("there is no Network %s that namespace %s may use: the policy changes nothing there",
 			on, namespace)
 	case network.Spec.Cloud != nil && network.Namespace != namespace:
-		return without, spec, fmt.Sprintf("Network %s has a cloud of its own, by a Secret of its namespace, and a security "+
-			"group of namespace %s cannot be there: the policy does nothing there", on, namespace)
+		return without, spec, fmt.Sprintf("Network %s has its own cloud, by a Secret of its namespace, and a security group "+
+			"of namespace %s cannot be there: the policy does nothing there", on, namespace)
 	case network.Spec.PortSecurity != nil && !*network.Spec.PortSecurity:
 		return without, spec, fmt.Sprintf("Network %s has portSecurity: false, so its ports are in no security group: the "+
 			"policy does nothing there", on)
@@ -315,7 +315,7 @@ func (p *Policies) HasSynced() bool {
 	return p == nil || !slices.ContainsFunc(p.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
-// Member gives what policies decide about a port. known is false while it cannot be told which policies there are or
+// Member gives what policies decide about a port. known is false while it is unknown which policies there are or
 // whom they select, which Pod the port is for, or which labels that has. A port that is for no Pod counts by its own
 // labels, so that a virtual machine's can be selected.
 func (p *Policies) Member(port *cloudteamv1.NetworkPort) (m policy.Membership, known bool) {
@@ -416,9 +416,9 @@ func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
 		return "The MultiNetworkPolicies have not been listed yet. If this lasts, see the controller's log, and give its " +
 			"account the right to list and watch multi-networkpolicies"
 	default:
-		return fmt.Sprintf("It cannot be told which MultiNetworkPolicies select NetworkPort %s: one of them cannot be read "+
-			"or is one too many, the Network is not for the namespace, the Pod has more labels than the controller keeps, or "+
-			"its cache is behind. See the Events PolicyIncomplete of the namespace", port.Name)
+		return fmt.Sprintf("The controller cannot determine which MultiNetworkPolicies select NetworkPort %s: one of them "+
+			"cannot be read or exceeds a limit, the Network is not for the namespace, the Pod has more labels than the "+
+			"controller keeps, or its cache is behind. See the Events PolicyIncomplete of the namespace", port.Name)
 	}
 	// It looks at the port's own groups alone: each sync of a Pod asks, and a namespace can have many.
 	for _, name := range m.Groups {

@@ -240,7 +240,7 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 		}
 	}
 	for _, o := range objects {
-		c.tell(o, problems[o.Name])
+		c.sendEvent(o, problems[o.Name])
 	}
 	c.settle(namespace, again)
 	return controller.Worst(errs...)
@@ -271,11 +271,11 @@ func (c *Controller) settle(namespace string, again []*Object) {
 	c.policies.wake(namespace, append(within, again...))
 	for _, o := range blind {
 		if says := o.says.Load(); says != nil {
-			c.tell(o, append(slices.Clone(says.problems), unread))
+			c.sendEvent(o, append(slices.Clone(says.problems), unread))
 		}
 	}
 	for _, o := range beyond {
-		if c.policies.ledger.tells(o, 0, true) {
+		if c.policies.ledger.isNews(o, 0, true) {
 			c.event(o, fmt.Sprintf("the policies of namespace %s may need more than %d security groups, and this is one of "+
 				"those beyond, by their names: until there are fewer, NetworkPorts that exist stay as they are, and new Pods "+
 				"wait. Delete some, or have them name fewer Networks and fewer different podSelectors as peers", namespace,
@@ -308,7 +308,7 @@ func (c *Controller) create(
 }
 
 // update corrects a group. One of the name that somebody else made is left alone: no port joins it. A group of another
-// cloud or class is made anew, because the cloud of a group cannot change.
+// cloud or class is made again, because the cloud of a group cannot change.
 func (c *Controller) update(
 	ctx context.Context, group *cloudteamv1.SecurityGroup, problem string, spec cloudteamv1.SecurityGroupSpec,
 ) error {
@@ -385,13 +385,13 @@ func (c *Controller) delete(ctx context.Context, group *cloudteamv1.SecurityGrou
 	return nil
 }
 
-// tell sends an Event about a policy with problems, once for the same ones.
-func (c *Controller) tell(o *Object, problems []string) {
+// sendEvent sends an Event about a policy with problems, once for the same ones.
+func (c *Controller) sendEvent(o *Object, problems []string) {
 	text, hash := limited(problems), uint64(0)
 	if text != "" {
 		hash = maphash.String(c.seed, text)
 	}
-	if c.policies.ledger.tells(o, hash, false) {
+	if c.policies.ledger.isNews(o, hash, false) {
 		c.event(o, text)
 	}
 }

@@ -29,9 +29,10 @@ func usageOf(s cloudteamv1.SubnetStatus) (u plan.Usage, known bool) {
 	return plan.Usage{Used: *s.UsedAddresses, Total: *s.TotalAddresses}, true
 }
 
-// tell sets or removes the condition by the counts in the object's status. While some group is low, the message also
-// names the groups that would stay low if they were low before. A Network that is being deleted needs no addresses.
-func (w addressWatch) tell(obj *cloudteamv1.Network) {
+// setCondition sets or removes the condition by the counts in the object's status. While some group is low, the message
+// also names the groups that would stay low if they were low before. A Network that is being deleted needs no
+// addresses.
+func (w addressWatch) setCondition(obj *cloudteamv1.Network) {
 	conditions := &obj.Status.Conditions
 	was := meta.IsStatusConditionTrue(*conditions, cloudteamv1.ConditionAddressesLow)
 	if obj.DeletionTimestamp == nil && len(w.low(obj, obj.Status.Subnets, was)) > 0 {
@@ -93,7 +94,7 @@ func lowMessage(obj *cloudteamv1.Network, low []group) string {
 	todo := "Widen allocationPools where the cidr has room, declare another subnet of the same IP " +
 		"family and reservedFor in additionalSubnets, or delete ports that are not needed."
 	if obj.Observes() {
-		todo = "Have whoever manages the network widen its pools or add a subnet, or delete ports that are not needed."
+		todo = "Have the owner of the network widen its pools or add a subnet, or delete ports that are not needed."
 	}
 	return strings.Join(texts, ", ") + ". " + todo
 }

@@ -121,12 +121,12 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 		"one whose range is from a pool is as any other": {pooled(filled(subnetCount{four, 253, 253})), tenth,
 			"253 of 253 addresses of subnet 10.0.0.0/24 are in use" + todo},
 		"of an observed one others can do something": {observing(filled(subnetCount{four, 253, 253})), tenth,
-			"253 of 253 addresses of subnet 10.0.0.0/24 are in use. Have whoever manages the network widen its pools or add " +
+			"253 of 253 addresses of subnet 10.0.0.0/24 are in use. Have the owner of the network widen its pools or add " +
 				"a subnet, or delete ports that are not needed."},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			ready := *meta.FindStatusCondition(c.obj.Status.Conditions, cloudteamv1.ConditionReady)
-			c.watch.tell(c.obj)
+			c.watch.setCondition(c.obj)
 			want := []metav1.Condition{ready}
 			if c.says != "" {
 				want = append(want, metav1.Condition{
@@ -148,7 +148,7 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 func TestASubnetIsKnownByItsCIDRHoweverItIsSpelt(t *testing.T) {
 	obj := filled(subnetCount{four, 0, 253}, subnetCount{six, 5, 5})
 	obj.Spec.AdditionalSubnets[0].CIDR = "FD00:0:0::/64"
-	tenth.tell(obj)
+	tenth.setCondition(obj)
 	if !meta.IsStatusConditionTrue(obj.Status.Conditions, cloudteamv1.ConditionAddressesLow) {
 		t.Error("the subnet is taken for one that the spec does not declare")
 	}
@@ -157,13 +157,13 @@ func TestASubnetIsKnownByItsCIDRHoweverItIsSpelt(t *testing.T) {
 func TestWhichCountsAreWorthAWrite(t *testing.T) {
 	told := func(counts ...subnetCount) *cloudteamv1.Network {
 		obj := filled(counts...)
-		tenth.tell(obj)
+		tenth.setCondition(obj)
 		return obj
 	}
 	then := func(was *cloudteamv1.Network, counts ...subnetCount) *cloudteamv1.Network {
 		obj := filled(counts...)
 		obj.Status.Conditions = was.DeepCopy().Status.Conditions
-		tenth.tell(obj)
+		tenth.setCondition(obj)
 		return obj
 	}
 	for sentence, c := range map[string]struct {

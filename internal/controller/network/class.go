@@ -16,12 +16,12 @@ func roomFor(of *classes.Classes) *managed.Room[*cloudteamv1.Network] {
 		func(limits cloudteamv1.ClassLimits) *int32 { return limits.NetworksPerNamespace })
 }
 
-// tellClass writes by which class the Network was made, and what that class forbids of a Network that is kept. A
+// setClass writes by which class the Network was made, and what that class forbids of a Network that is kept. A
 // Network that is being deleted keeps the record: it says with whose credentials to delete.
-func tellClass(obj *cloudteamv1.Network, declared managed.Declaration) {
+func setClass(obj *cloudteamv1.Network, declared managed.Declaration) {
 	var forbids *controller.State
 	if d, ok := ownDeclaration(declared); ok {
 		obj.Status.Class, forbids = d.class.DeepCopy(), d.forbids
 	}
-	managed.TellViolation(obj, &obj.Status.Conditions, forbids)
+	managed.SetViolation(obj, &obj.Status.Conditions, forbids)
 }

@@ -32,7 +32,7 @@ type Options struct {
 	// AddressesLow is a share of a subnet's addresses, from 0 to 1. The condition AddressesLow is set while fewer than
 	// that are free. 0 turns the condition off.
 	AddressesLow float64
-	// Classes finds the classes of Networks; nil stands for the built-in class.
+	// Classes finds the classes of Networks; nil means the built-in class.
 	Classes *classes.Classes
 }
 
@@ -77,8 +77,8 @@ func NewController(
 			obj *cloudteamv1.Network, declared managed.Declaration, owner plan.Owner, observed plan.Observed,
 		) {
 			show(obj, declared, owner, observed)
-			tellClass(obj, declared)
-			own.addresses.tell(obj)
+			setClass(obj, declared)
+			own.addresses.setCondition(obj)
 		},
 		ToWrite: own.addresses.toWrite,
 	}

@@ -103,9 +103,9 @@ func (d declaration) ofPolicies(
 }
 
 // unlisted is why no port is created before it is known what MultiNetworkPolicies say about it.
-const unlisted = "It cannot be told yet which MultiNetworkPolicies select the port. It is created when it can. If " +
-	"this lasts, see the Events PolicyIncomplete of the namespace, and the controller's log: its account needs the " +
-	"right to list and watch multi-networkpolicies."
+const unlisted = "The controller cannot yet determine which MultiNetworkPolicies select the port. The port is " +
+	"created when it can. If this lasts, see the Events PolicyIncomplete of the namespace, and the controller's log: " +
+	"its account needs the right to list and watch multi-networkpolicies."
 
 // underPolicies declares what MultiNetworkPolicies decide about a port. One that they select is in their groups alone,
 // whatever its spec, its Network or the class says: groups only ever add to what may pass. Others may be members of

@@ -65,8 +65,8 @@ func (l limits) forbid(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *m
 	return nil
 }
 
-// tell writes what the class of the Network forbids of a port that is kept as declared.
-func (l limits) tell(networks listers.NetworkLister, obj *cloudteamv1.NetworkPort) {
+// setViolation writes what the class of the Network forbids of a port that is kept as declared.
+func (l limits) setViolation(networks listers.NetworkLister, obj *cloudteamv1.NetworkPort) {
 	var forbids *controller.State
 	on, err := networks.Networks(obj.Network().Namespace).Get(obj.Network().Name)
 	if err == nil && controller.WasApplied(obj, obj.Status.AppliedGeneration) {
@@ -74,5 +74,5 @@ func (l limits) tell(networks listers.NetworkLister, obj *cloudteamv1.NetworkPor
 			forbids = new(controller.Stalled(cloudteamv1.ReasonForbiddenByClass, message))
 		}
 	}
-	managed.TellViolation(obj, &obj.Status.Conditions, forbids)
+	managed.SetViolation(obj, &obj.Status.Conditions, forbids)
 }

@@ -116,8 +116,8 @@ func floatingIPOf(obj *cloudteamv1.NetworkPort, observed plan.Observed) *cloudte
 	}
 }
 
-// statusToWrite gives the part of the status that this controller writes. Whoever binds the port writes boundTo, and
-// whoever attaches it writes attachment, standby and the condition Attached.
+// statusToWrite gives the part of the status that this controller writes. The controller that binds the port writes
+// boundTo, and the one that attaches it writes attachment, standby and the condition Attached.
 func statusToWrite(obj *cloudteamv1.NetworkPort) any {
 	status := obj.Status
 	status.BoundTo, status.Attachment, status.Standby = nil, nil, nil

@@ -100,7 +100,7 @@ func NewController(
 			obj *cloudteamv1.NetworkPort, declared managed.Declaration, _ plan.Owner, observed plan.Observed,
 		) {
 			show(obj, declared, observed)
-			within.tell(lister, obj)
+			within.setViolation(lister, obj)
 		},
 		ToWrite: func(was, is *cloudteamv1.NetworkPort) (any, bool) {
 			status := statusToWrite(is)

@@ -55,7 +55,7 @@ func (n note) due(r Rules, now time.Time) bool {
 // book is what is known of the orphans of one cloud.
 type book struct {
 	inventory Inventory
-	// tenant is the namespace whose credentials lead to the cloud; empty if they are the operator's.
+	// tenant is the namespace whose credentials are for the cloud; empty if they are the operator's.
 	tenant string
 	// owners are those of the list that began at audited, and of is the project that it shows.
 	owners  map[string]inventory.Holdings
@@ -143,7 +143,7 @@ type verdict struct {
 //
 // Each tenant is judged apart. A tenant decides what its clouds list: forged orphans there must not halt the removal of
 // others', and forged owners must not raise how many of others' may go. But while more of the operator's are missing
-// than may go, due or not, no tenant's go either: each cloud has its audits at times of its own. A cluster that lost
+// than may go, due or not, no tenant's go either: each cloud has its audits at its own times. A cluster that lost
 // its objects lost those of all clouds, and many tenants with few objects each would be within their shares.
 func judge(books []*book, due []candidate, live map[string]bool, r Rules) verdict {
 	booksOf, dueOf := map[string][]*book{"": nil}, map[string][]candidate{}

@@ -99,13 +99,13 @@ func (c *Controller) clean(ctx context.Context, news []*book) {
 	if len(due) > 0 {
 		var err error
 		live, err = c.live(ctx)
-		c.tellReading(ctx, err)
+		c.logReading(ctx, err)
 		if err != nil {
 			return
 		}
 	}
 	v := judge(c.books, due, live, c.options.Rules)
-	c.tellExist(ctx, v.exist)
+	c.logExist(ctx, v.exist)
 	for _, o := range v.exist {
 		delete(o.in.notes, o.uid)
 	}
@@ -115,7 +115,7 @@ func (c *Controller) clean(ctx context.Context, news []*book) {
 	for _, o := range v.remove {
 		o.note().withheld = false
 	}
-	c.tellWithheld(ctx, v.owners)
+	c.logWithheld(ctx, v.owners)
 	for _, o := range v.remove {
 		if c.stopping.Load() {
 			break

@@ -57,8 +57,8 @@ type Options struct {
 // Other is a cloud other than the process's own.
 type Other struct {
 	Inventory Inventory
-	// Tenant is the namespace whose credentials lead there, and which can make the cloud answer as it likes. It is empty
-	// if the credentials are the operator's. Each tenant is judged apart from all others.
+	// Tenant is the namespace whose credentials are used there, and which can make the cloud return any response. It is
+	// empty if the credentials are the operator's. Each tenant is judged apart from all others.
 	Tenant string
 }
 

@@ -53,7 +53,7 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 			return progress{}, err
 		}
 	}
-	// Ports of its slot that it does not have are for its next Pod: an earlier release gave this one a port of its own.
+	// Ports of its slot that it does not have are for its next Pod: an earlier release gave this one its own port.
 	return p, c.deleteOwn(ctx, c.caches.PortsOf(pod, consumer.PodKind), named)
 }
 

@@ -70,7 +70,7 @@ func ownPortNames(
 	return names
 }
 
-// ownerOf is the reference by which a Pod controls a port of its own. It does not block the Pod's deletion. A port
+// ownerOf is the reference by which a Pod controls its own port. It does not block the Pod's deletion. A port
 // stays as long as its Pod, so in foreground deletion both would wait for each other.
 func ownerOf(pod *corev1.Pod) metav1.OwnerReference {
 	owner := *metav1.NewControllerRef(pod, kind)

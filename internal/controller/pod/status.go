@@ -31,7 +31,7 @@ func invalid(err error) progress {
 // onHostNetwork is for a Pod that shares its node's interfaces.
 func onHostNetwork() progress {
 	return progress{reason: cloudteamv1.ReasonInvalidNetworks, message: fmt.Sprintf(
-		"the Pod has hostNetwork: true, and so no interfaces of its own: create it without, or without the annotation %s",
+		"the Pod has hostNetwork: true, and so it has no network interfaces: create it without, or without the annotation %s",
 		selection.Annotation)}
 }
 

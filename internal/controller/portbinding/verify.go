@@ -126,9 +126,9 @@ func byUIDOfAttached(port *cloudteamv1.NetworkPort) []string {
 	return []string{string(port.UID)}
 }
 
-// tellPod records on a Pod that runs that its interface is not connected any more. The kubelet tells it of one that
+// sendEvent records on a Pod that runs that its interface is not connected any more. The kubelet tells it of one that
 // starts.
-func (c *Controller) tellPod(port *cloudteamv1.NetworkPort) {
+func (c *Controller) sendEvent(port *cloudteamv1.NetworkPort) {
 	pod := c.podOf(port)
 	attached := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionAttached)
 	if pod != nil && pod.Status.Phase == corev1.PodRunning && attached != nil {
@@ -144,7 +144,7 @@ func (c *Controller) verify(
 ) (controller.Result, error) {
 	moved, fails, wait := c.doubts.take(key, port)
 	if fails {
-		c.tellPod(port)
+		c.sendEvent(port)
 	}
 	if !moved && !fails {
 		return controller.Result{RequeueAfter: wait}, nil

@@ -138,12 +138,12 @@ func show(obj *cloudteamv1.SecurityGroup, declared managed.Declaration, observed
 	if d, ok := declared.(declaration); ok {
 		obj.Status.Class, forbids = d.class, d.forbids
 	}
-	managed.TellViolation(obj, &obj.Status.Conditions, forbids)
-	tellPolicy(obj)
+	managed.SetViolation(obj, &obj.Status.Conditions, forbids)
+	setPolicyProblem(obj)
 }
 
-// tellPolicy shows which part of its MultiNetworkPolicy a group lacks. The controller of these wrote it.
-func tellPolicy(obj *cloudteamv1.SecurityGroup) {
+// setPolicyProblem shows which part of its MultiNetworkPolicy a group lacks. The controller of these wrote it.
+func setPolicyProblem(obj *cloudteamv1.SecurityGroup) {
 	problem := obj.Annotations[cloudteamv1.AnnotationPolicyProblem]
 	if problem == "" {
 		meta.RemoveStatusCondition(&obj.Status.Conditions, cloudteamv1.ConditionPolicyIncomplete)

@@ -401,7 +401,7 @@ func TestClassLimitsGroups(t *testing.T) {
 	newer.CreationTimestamp = metav1.Unix(2, 0)
 	inWorld(t, of.Classes, func(w *world) {
 		w.WantState("Ready=False Stalled=True ClassLimitReached")
-		w.WantMessage("allows 1 SecurityGroups in each namespace")
+		w.WantMessage("allows 1 SecurityGroups per namespace")
 		if len(w.Neutron.Groups()) != 1 {
 			t.Errorf("there are %v", w.Neutron.Groups())
 		}

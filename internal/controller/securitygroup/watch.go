@@ -44,7 +44,7 @@ type Members struct {
 }
 
 // NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. in is
-// nil if NetworkPorts are not served. of finds the classes of SecurityGroups; nil stands for the built-in class.
+// nil if NetworkPorts are not served. of finds the classes of SecurityGroups; nil means the built-in class.
 func NewController(
 	client typed.SecurityGroupsGetter, groups informers.SecurityGroupInformer, in *Members, inventory managed.Inventory,
 	recorder record.EventRecorder, cluster string, of *classes.Classes,

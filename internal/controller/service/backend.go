@@ -194,7 +194,7 @@ func (c *Controller) choose(service *corev1.Service, has *cloudteamv1.FloatingIP
 	}
 	switch {
 	case exceeds:
-		why = fmt.Sprintf("at most %d Services of a namespace are assigned ports, and as many older ones have the "+
+		why = fmt.Sprintf("at most %d Services of a namespace are assigned ports, and that number of older ones have the "+
 			"annotation %s: remove it from some of them, or delete some", maxServices, cloudteamv1.AnnotationFloatingIP)
 	case len(stay) > 0:
 		why = "each port of the Service's Pods has a floating IP of another Service or FloatingIP: run more Pods, or " +

@@ -63,13 +63,13 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	if _, tooMany := service.Spec.Selector[TooManyLabels]; tooMany {
 		c.fail(service, fmt.Sprintf("spec.selector has more than %d labels: write fewer", MaxSelector))
 	} else if len(service.Spec.Selector) == 0 {
-		c.fail(service, fmt.Sprintf("the Service selects no Pods, so no floating IP can lead to one: set spec.selector, or "+
-			"remove the annotation %s", cloudteamv1.AnnotationFloatingIP))
+		c.fail(service, fmt.Sprintf("the Service selects no Pods, so no floating IP can be associated with one: set "+
+			"spec.selector, or remove the annotation %s", cloudteamv1.AnnotationFloatingIP))
 	}
 	return controller.Result{}, c.lead(ctx, service, has, w)
 }
 
-// lead makes the FloatingIP of a Service lead to one of the Service's Pods. Without such a Pod it leads nowhere, and
+// lead associates the FloatingIP of a Service with one of the Service's Pods. Without such a Pod it has no port, and
 // its address stays. Before there was the first one, nobody knows in which cloud it has to be.
 func (c *Controller) lead(
 	ctx context.Context, service *corev1.Service, has *cloudteamv1.FloatingIP, w wish,
@@ -122,8 +122,8 @@ func (c *Controller) lead(
 		return err
 	}
 	if to.found && has.Status.Address != "" && has.Status.PortID == to.port.Status.PortID {
-		c.tell(service, corev1.EventTypeNormal, cloudteamv1.EventFloatingIPLeads, fmt.Sprintf(
-			"%s of external network %s leads to Pod %s (NetworkPort %s)", has.Status.Address, w.external, to.pod.Name,
+		c.sendEvent(service, corev1.EventTypeNormal, cloudteamv1.EventFloatingIPAssociated, fmt.Sprintf(
+			"%s of external network %s is associated with Pod %s (NetworkPort %s)", has.Status.Address, w.external, to.pod.Name,
 			to.port.Name))
 	}
 	return nil
@@ -174,7 +174,7 @@ func (c *Controller) update(
 		return fmt.Errorf("updating FloatingIP %q: %w", has.Name, err)
 	}
 	c.expected.Written(key, written.UID, written.ResourceVersion)
-	klog.FromContext(ctx).Info("Led the FloatingIP of a Service to another port", "port", spec.PortName)
+	klog.FromContext(ctx).Info("Associated the FloatingIP of a Service with another port", "port", spec.PortName)
 	return nil
 }
 
@@ -207,13 +207,13 @@ func (c *Controller) delete(ctx context.Context, service *corev1.Service, has *c
 	return nil
 }
 
-// fail tells why a Service's floating IP leads to no Pod.
+// fail tells why a Service's floating IP is associated with no Pod.
 func (c *Controller) fail(service *corev1.Service, text string) {
-	c.tell(service, corev1.EventTypeWarning, cloudteamv1.EventFloatingIPFailed, text)
+	c.sendEvent(service, corev1.EventTypeWarning, cloudteamv1.EventFloatingIPFailed, text)
 }
 
-// tell sends an Event about a Service, once for the same text.
-func (c *Controller) tell(service *corev1.Service, kind, reason, text string) {
+// sendEvent sends an Event about a Service, once for the same text.
+func (c *Controller) sendEvent(service *corev1.Service, kind, reason, text string) {
 	if was, _ := c.told.Swap(cache.MetaObjectToName(service), text); was != text {
 		c.recorder.Event(consumer.Reference(Kind, service), kind, reason, text)
 	}

@@ -280,7 +280,7 @@ func TestAServiceTellsWhyItHasNoFloatingIP(t *testing.T) {
 			"FloatingIP web exists and is not this Service's: make the Service its owner to keep its address " +
 				"(docs/floatingip.md), delete it, or rename one of the two"},
 		"no selector": {without, nil, []string{"net"},
-			"the Service selects no Pods, so no floating IP can lead to one: set spec.selector, or remove the annotation " +
+			"the Service selects no Pods, so no floating IP can be associated with one: set spec.selector, or remove the annotation " +
 				"cloudteam.ztgame.com/floating-ip"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -363,6 +363,6 @@ func TestTheAddressIsTold(t *testing.T) {
 			obj.Status.Address, obj.Status.PortID = "203.0.113.7", "id-a-net"
 		})
 		w.settle()
-		w.Events.Want(t, "Normal FloatingIPLeads 203.0.113.7 of external network public leads to Pod a (NetworkPort a-net)")
+		w.Events.Want(t, "Normal FloatingIPAssociated 203.0.113.7 of external network public is associated with Pod a (NetworkPort a-net)")
 	}, service("public"))
 }

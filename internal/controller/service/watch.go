@@ -149,9 +149,9 @@ func (c *Controller) leaving(obj metav1.Object) []cache.ObjectName {
 
 func sameLead(was, is *cloudteamv1.FloatingIP) bool { return was.Spec.PortName == is.Spec.PortName }
 
-// selecting names the Services that an event of a Pod may concern: some of those whose floating IPs lead to it, and
-// some that select it and look for a port, at most wake of each. If the Pod has more ports, it names one for each, and
-// each Service that leaves a port wakes the next. selecting is called for each event of a Pod or port, of all
+// selecting names the Services that an event of a Pod may concern: some of those whose floating IPs are associated with
+// it, and some that select it and look for a port, at most wake of each. If the Pod has more ports, it names one for
+// each, and each Service that leaves a port wakes the next. selecting is called for each event of a Pod or port, of all
 // namespaces in turn, so its cost must not depend on what a tenant writes.
 func (c *Controller) selecting(pod metav1.Object) (keys []cache.ObjectName) {
 	c.changed(pod.GetNamespace())
@@ -221,7 +221,7 @@ func samePort(was, is *cloudteamv1.NetworkPort) bool {
 		equality.Semantic.DeepEqual(was.Status.Addresses, is.Status.Addresses)
 }
 
-// ofNetwork names the Services whose floating IPs lead to ports on a Network.
+// ofNetwork names the Services whose floating IPs are associated with ports on a Network.
 func (c *Controller) ofNetwork(network cache.ObjectName) (keys []cache.ObjectName) {
 	for _, port := range controller.PortsOn(c.caches.Ports.Informer().GetIndexer(), network) {
 		keys = append(keys, c.leading.Names(cache.MetaObjectToName(port).String(), maxServices)...)

@@ -45,7 +45,7 @@ type Adoption struct {
 type Taken struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
-	// Says describes the resource, in words of whoever made it.
+	// Says describes the resource, in words of its owner.
 	Says string `json:"says"`
 
 	of resource
@@ -94,7 +94,7 @@ func (r *Result) Problems() bool {
 // The marker of a resource has only UIDs, and those of the old objects are gone. So a network is found by its name in
 // Neutron and by spec.cidr, by spec.import.id, or by the user's choice. Where this fits several, none is given. All
 // that bears the old object's marker comes with its network: subnets, its own router, interfaces. A floating IP is
-// found by the port that it leads to. One that leads nowhere is nobody's.
+// found by its port. One without a port has no owner.
 func (s *Survey) Match(q Request) *Result {
 	m := matcher{
 		Survey: s, Request: q, networkOf: map[types.NamespacedName]string{}, portOf: map[types.NamespacedName]heldPort{},
@@ -185,7 +185,7 @@ func (m *matcher) network(n *cloudteamv1.Network) (a Adoption, concerned bool) {
 	case n.Status.ObservedGeneration == 0:
 		return problem("The controller has not seen it. Start it with firstStart=Report.")
 	case n.Status.Cloud == nil && (n.Spec.Cloud != nil || n.Status.Credentials != nil) && !m.isChosen(n):
-		return problem("It has credentials of its own, and their project is not known here. If it is this one, name it: "+
+		return problem("It has its own credentials, and their project is not known here. If it is this one, name it: "+
 			"%s.", key)
 	}
 	if others := m.rivals(n, fit[0]); len(others) > 0 && m.Chosen[key.String()] == "" {
@@ -331,8 +331,9 @@ func (m *matcher) asking(p *cloudteamv1.NetworkPort, r resource) (names []string
 	return names
 }
 
-// floatingIP decides what a FloatingIP gets: what leads to the port that it names, and is not that one's own. It is not
-// concerned if there is none. A port that was adopted before no longer tells whether a floating IP is its own.
+// floatingIP decides what a FloatingIP gets: what is associated with the port that it names, and is not that port's
+// own. It is not concerned if there is none. A port that was adopted before no longer tells whether a floating IP is
+// its own.
 func (m *matcher) floatingIP(f *cloudteamv1.FloatingIP) (a Adoption, concerned bool) {
 	a = Adoption{Object: ask.New("FloatingIP", f.Namespace, f.Name), owner: m.owner(f.UID)}
 	to, known := m.portOf[types.NamespacedName{Namespace: f.Namespace, Name: f.Spec.PortName}]

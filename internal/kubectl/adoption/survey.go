@@ -51,7 +51,7 @@ type resource struct {
 	DeviceOwner string    `json:"device_owner"`
 	MAC         string    `json:"mac_address"`
 	FixedIPs    []fixedIP `json:"fixed_ips"`
-	// Of a floating IP: its address, the external network of that, and what it leads to.
+	// Of a floating IP: its address, the external network of that, and its port.
 	Address    string `json:"floating_ip_address"`
 	ExternalID string `json:"floating_network_id"`
 	PortID     string `json:"port_id"`
@@ -172,7 +172,8 @@ func (s *Survey) Clusters(own string) []Cluster {
 const maxTries = 3
 
 // described is the body that changes a resource's description and nothing else. Of a floating IP, an update without the
-// QoS policy takes that away, and one without the address that it leads to is refused if the port has several.
+// QoS policy takes that away, and one without the address that it is associated with is refused if the port has
+// several.
 func (r resource) described(description string) map[string]any {
 	body := map[string]any{"description": description}
 	for field, value := range map[string]string{

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
+	"cloudteam.ztgame.com/network-controller/config/crd"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
 
@@ -45,7 +46,7 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// Presence is what a read tells of an object.
+// Presence is what a read reports about an object.
 type Presence int
 
 // There, Absent and Hidden: the object exists; it does not; the user may not read it, or nobody answers.
@@ -62,8 +63,8 @@ func Read[T any](c *Cluster, of Object, get func() (T, error)) (T, Presence) {
 	case err == nil:
 		return found, There
 	case NoKind(err):
-		c.Note("The API server does not serve %ss: the CRDs are not installed (kubectl apply -f config/crd/).",
-			strings.TrimSuffix(of.Kind, "s"))
+		c.Note("The API server does not serve %ss: the CRDs are not installed (%s).", strings.TrimSuffix(of.Kind, "s"),
+			crd.Install)
 		return found, Absent
 	case apierrors.IsNotFound(err):
 		return found, Absent
@@ -92,7 +93,7 @@ func List[T, L runtime.Object](
 	return objs, is
 }
 
-// NoKind reports whether the API server does not know the kind at all. Then its answer is no Status of its own.
+// NoKind reports whether the API server does not know the kind at all. Then its answer is not a Status.
 func NoKind(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -313,8 +313,8 @@ var (
 func (t *test) agentsImage(ctx context.Context) (string, error) {
 	set, err := t.Kubernetes.AppsV1().DaemonSets(agents.Namespace).Get(ctx, agents.Name, metav1.GetOptions{})
 	if err != nil {
-		return "", fmt.Errorf("%s, whose image the test uses, cannot be read. Name that image with --image; whoever "+
-			"installed the data plane knows it: %w", agents, err)
+		return "", fmt.Errorf("%s, whose image the test uses, cannot be read. Name that image with --image; the "+
+			"administrator who installed the data plane knows it: %w", agents, err)
 	}
 	for _, container := range set.Spec.Template.Spec.Containers {
 		if container.Name == agentContainer {

@@ -84,13 +84,13 @@ func (t *test) start(ctx context.Context) error {
 func (t *test) hasPort(m *member) bool {
 	for _, gate := range m.object.Spec.SchedulingGates {
 		if gate.Name != planGate {
-			t.tell(m, "waits for its port")
+			t.showState(m, "waits for its port")
 			return false
 		}
 	}
 	allocations, err := consumer.Allocations(m.object)
 	if err != nil || len(allocations) == 0 {
-		t.tell(m, "waits for its port")
+		t.showState(m, "waits for its port")
 		return false
 	}
 	m.addresses, m.gateways, m.Addresses = nil, nil, nil
@@ -104,7 +104,7 @@ func (t *test) hasPort(m *member) bool {
 			m.gateways = append(m.gateways, address)
 		}
 	}
-	t.tell(m, "has a port with "+strings.Join(m.Addresses, ", "))
+	t.showState(m, "has a port with "+strings.Join(m.Addresses, ", "))
 	return true
 }
 
@@ -165,7 +165,7 @@ func (t *test) runs(m *member) bool {
 				m.remedy = imageHasNoProbe
 			}
 		case status.Ready:
-			t.tell(m, "runs on "+m.Node)
+			t.showState(m, "runs on "+m.Node)
 			return true
 		}
 	}
@@ -176,15 +176,15 @@ func (t *test) runs(m *member) bool {
 		m.trouble = "The Pod was ended: " + cmp.Or(ended.Message, ended.Reason, "no reason is given") + "."
 		m.remedy = "Test again. If the node ends it each time, look at the node: kubectl describe node " + m.Node
 	case m.Node == "":
-		t.tell(m, "waits for a node")
+		t.showState(m, "waits for a node")
 	default:
-		t.tell(m, "starts on "+m.Node)
+		t.showState(m, "starts on "+m.Node)
 	}
 	return false
 }
 
-// tell tells how far a Pod is, once.
-func (t *test) tell(m *member, state string) {
+// showState shows how far a Pod is, once.
+func (t *test) showState(m *member, state string) {
 	if m.told != state && t.Progress != nil {
 		t.Progress(fmt.Sprintf("Pod %s %s.", m.Name, state))
 	}

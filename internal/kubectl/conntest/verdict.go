@@ -31,7 +31,7 @@ func (t *test) checks(ctx context.Context) []Check {
 				c.Milliseconds = float64(result.Took.Round(10*time.Microsecond)) / float64(time.Millisecond)
 			case result.Cause == probe.CauseNotAllowed:
 				c.State, c.Says = Skipped, "The Pod may not send this: "+result.Error+"."
-				c.Remedy = "The container runtime sets net.ipv4.ping_group_range otherwise. TCP tells more."
+				c.Remedy = "The container runtime sets net.ipv4.ping_group_range otherwise. Test with TCP, too."
 			default:
 				c.State, c.Says = Failed, says(result)
 				if c.Remedy = portProblem(m); c.Remedy == "" {
@@ -158,6 +158,6 @@ func (t *test) remedyOfAddress(m *member, i int) string {
 		return "See the routes of the router, and the firewall of the host. Many hosts do not answer ICMP: name a TCP " +
 			"port, too (--to ADDRESS:PORT)."
 	}
-	return "See the routes of the router, and the firewall of the host. The line of the gateway tells whether packets " +
-		"get so far."
+	return "See the routes of the router, and the firewall of the host. The line of the gateway shows whether packets " +
+		"reach it."
 }

@@ -51,7 +51,7 @@ func (d doctor) cloud(networks []*cloudteamv1.Network) []Check {
 // writers are the roles that Neutron's default policy lets write, by any spelling.
 var writers = []string{"member", "_member_", "manager", "admin"}
 
-// rights checks the roles of the credentials. Neutron tells nobody which rights a role has.
+// rights checks the roles of the credentials. Neutron does not publish the rights of a role.
 func (d doctor) rights() Check {
 	c := Check{Name: "rights", State: OK}
 	roles, err := d.Cloud.Roles(d.ctx)
@@ -207,12 +207,12 @@ func (d doctor) clock() Check {
 	}
 	switch c.Says = strings.Join(all, "; "); {
 	case len(all) == 0:
-		c.State, c.Says, c.Remedy = Unknown, "nobody told the time", "Check that your proxy leaves the header Date."
+		c.State, c.Says, c.Remedy = Unknown, "no response had the time", "Check that your proxy leaves the header Date."
 	case len(wrong) > 0:
 		c.State = Warns
 		c.Remedy = "Set the clocks by NTP. " +
-			"If only one differs, it is that one's; if all differ alike, it is this machine's. Leases, tokens and ages are " +
-			"judged by them."
+			"If only one differs, that clock is wrong; if all differ by the same time, this machine's is. Leases, tokens " +
+			"and ages depend on them."
 	}
 	return c
 }
@@ -236,7 +236,7 @@ func (d doctor) neutronAhead() (ahead time.Duration, known bool) {
 	return Ahead(date, began, time.Now()), !date.IsZero()
 }
 
-// Ahead is how far a clock is ahead that told a date, to the second, between began and ended.
+// Ahead is how far a clock is ahead that returned a date, to the second, between began and ended.
 func Ahead(date, began, ended time.Time) time.Duration {
 	return date.Add(time.Second / 2).Sub(began.Add(ended.Sub(began) / 2))
 }

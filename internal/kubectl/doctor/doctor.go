@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"cloudteam.ztgame.com/network-controller/config/crd"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -133,7 +134,7 @@ func (d doctor) crds() Check {
 	}
 	if len(missing) > 0 {
 		c.State, c.Says = Fails, "not served: "+strings.Join(missing, ", ")
-		c.Remedy = "kubectl apply -f config/crd/"
+		c.Remedy = crd.Install
 	}
 	return c
 }

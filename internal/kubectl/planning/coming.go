@@ -16,7 +16,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// anyRange stands for the CIDR that a subnet pool will give. Any address may be in it.
+// anyRange is for the CIDR that a subnet pool will give. Any address may be in it.
 var anyRange = map[int]string{4: "0.0.0.0/0", 6: "::/0"}
 
 // coming has the ports of the same files find a Network that a change creates, as its status will show it.
@@ -101,7 +101,7 @@ func (p *Planner) comingPort(port *cloudteamv1.NetworkPort, change plan.Change) 
 	return p.Know(nil, []*cloudteamv1.NetworkPort{port}, nil)
 }
 
-// rangeOf is the CIDR of a subnet of a port's Network, which stands for an address that Neutron will choose there.
+// rangeOf is the CIDR of a subnet of a port's Network, which is for an address that Neutron will choose there.
 func (p *Planner) rangeOf(port *cloudteamv1.NetworkPort, subnet string) string {
 	stored, _, _ := p.known.GetByKey(port.Network().String()) // its key is good
 	if n, known := stored.(*cloudteamv1.Network); known {
@@ -114,7 +114,7 @@ func (p *Planner) rangeOf(port *cloudteamv1.NetworkPort, subnet string) string {
 	return ""
 }
 
-// toBeMade stands for the id of what does not exist yet, in texts for users.
+// toBeMade is for the id of what does not exist yet, in texts for users.
 func toBeMade(name string) string { return fmt.Sprintf("%q created above", name) }
 
 func willBeReady(conditions *[]metav1.Condition) {

@@ -195,7 +195,7 @@ func (p *Planner) SecurityGroup(ctx context.Context, g *cloudteamv1.SecurityGrou
 	preview, err := p.groups.Preview(ctx, g)
 	r, err := resultOf(ask.New("SecurityGroup", g.Namespace, g.Name), preview, err)
 	if err == nil && creates(preview.Change, plan.CreateGroup) {
-		r.Notes = append(r.Notes, "Neutron gives a new group rules of its own. The controller deletes those of them that "+
+		r.Notes = append(r.Notes, "Neutron gives a new group its default rules. The controller deletes those of them that "+
 			"the spec does not declare, once the group exists.")
 		if preview.Unresolved == nil {
 			err = p.comingGroup(g, preview.Change)

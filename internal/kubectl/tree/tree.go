@@ -168,7 +168,7 @@ func floatingOf(
 	return by
 }
 
-// Known finds what has, or leads to, the ports of a tree.
+// Known finds what has, or is associated with, the ports of a tree.
 type Known struct {
 	// Pod finds a Pod, or gives nil.
 	Pod func(types.UID) *corev1.Pod

@@ -42,7 +42,7 @@ type Condition struct {
 	Reason  string      `json:"reason"`
 	Message string      `json:"message"`
 	Since   metav1.Time `json:"since"`
-	// Bad says that the condition tells of a problem. Remedy is what to do about it.
+	// Bad says that the condition reports a problem. Remedy is what to do about it.
 	Bad    bool   `json:"bad,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
 }

@@ -37,7 +37,7 @@ const (
 	patience = 30 * time.Second
 )
 
-// Server serves the page on loopback, to whoever has its token.
+// Server serves the page on loopback, to anyone who has its token.
 type Server struct {
 	// Kubernetes and Networks are the user's clients.
 	Kubernetes kubernetes.Interface

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/config/crd"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/tree"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -197,7 +198,7 @@ func (w *World) Since(version int64) (View, int64, <-chan struct{}) {
 	return view, w.version, w.changed
 }
 
-// rebuild makes the entries anew of which something has changed.
+// rebuild makes the entries again of which something has changed.
 func (w *World) rebuild() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -429,7 +430,7 @@ func (w *World) noteError(what string, err error) {
 	case apierrors.IsForbidden(err):
 		text = "You may not list and watch " + what + ". They are missing here."
 	case ask.NoKind(err):
-		text = "The API server does not serve " + what + ": the CRDs are not installed (kubectl apply -f config/crd/)."
+		text = "The API server does not serve " + what + ": the CRDs are not installed (" + crd.Install + ")."
 	case err != nil:
 		text = what + " cannot be read, and may be old here: " + err.Error() + ". Retrying."
 	}

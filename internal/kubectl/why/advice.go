@@ -33,7 +33,7 @@ const (
 	outsideFull = "ExternalNetworkFull"
 	// outsideTaken: the port's address has a floating IP that is not the controller's.
 	outsideTaken = "FloatingIPTaken"
-	// noRouter: no router leads from the Network to the external network of a port's floating IP.
+	// noRouter: no router connects the Network to the external network of a port's floating IP.
 	noRouter = "NoRouter"
 	// inUseBy: the object uses what has to go.
 	inUseBy = "Uses"
@@ -121,7 +121,8 @@ var advices = map[string]advice{
 	cloudteamv1.ReasonIdentityDisputed: {
 		"Two clusters have one UID, such as a restored copy. Stop the controller in one of them (docs/security.md).", nil},
 	cloudteamv1.ReasonForbiddenByClass: {
-		"Change the field that the message names, name another class in spec.className, or ask whoever manages the class.",
+		"Change the field that the message names, name another class in spec.className, or ask the " +
+			"administrator of the class.",
 		[]string{"kubectl get networkclasses"}},
 	cloudteamv1.ReasonClassNotFound: {
 		"Name a class that exists in spec.className, or have the class created.",
@@ -287,8 +288,8 @@ var advices = map[string]advice{
 var adviceFor = map[string]map[string]advice{
 	KindNetworkPort: {
 		cloudteamv1.ReasonForbiddenByClass: {
-			"Remove the field that the message names, use a Network of another class, or ask whoever manages the class to " +
-				"list the field in allowedFields.",
+			"Remove the field that the message names, use a Network of another class, or ask the administrator of the " +
+				"class to list the field in allowedFields.",
 			[]string{"kubectl edit {kind} {name} -n {ns}", "kubectl get networkclasses"}},
 	},
 	KindFloatingIP: {
@@ -299,7 +300,7 @@ var adviceFor = map[string]map[string]advice{
 			[]string{"openstack network list --external", "kubectl get {kind} {name} -n {ns} -o yaml"}},
 		cloudteamv1.ReasonForbiddenByClass: {
 			"Name another class in spec.className, or a NetworkPort on another Network in spec.portName, as the message says. " +
-				"Or ask whoever manages the class to list floatingIP in allowedFields.",
+				"Or ask the administrator of the class to list floatingIP in allowedFields.",
 			[]string{"kubectl edit {kind} {name} -n {ns}", "kubectl get networkclasses"}},
 		cloudteamv1.ReasonClassLimitReached: {
 			"Delete FloatingIPs that nobody needs, name another class in spec.className, or ask for a higher limit in the " +

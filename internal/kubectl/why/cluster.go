@@ -5,6 +5,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"cloudteam.ztgame.com/network-controller/config/crd"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 )
 
@@ -15,7 +16,7 @@ type Object = ask.Object
 func gone(of Object, err error) error {
 	switch {
 	case ask.NoKind(err):
-		return fmt.Errorf("the API server does not serve %ss: install the CRDs (kubectl apply -f config/crd/)", of.Kind)
+		return fmt.Errorf("the API server does not serve %ss: install the CRDs (%s)", of.Kind, crd.Install)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%s does not exist: check the name, and the namespace (-n)", of)
 	case apierrors.IsForbidden(err):

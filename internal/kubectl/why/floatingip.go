@@ -110,7 +110,7 @@ func (w *walk) floatingTo(p *cloudteamv1.NetworkPort, but types.UID) []Link {
 	for _, f := range w.allFloatingIPs(p.Namespace) {
 		if f.UID != but && f.Status.PortID != "" && f.Status.PortID == p.Status.PortID {
 			return []Link{{Object: ask.New(KindFloatingIP, f.Namespace, f.Name), Reason: hasFloatingIP,
-				Message: "Its address " + f.Status.Address + " leads to the port."}}
+				Message: "Its address " + f.Status.Address + " is associated with the port."}}
 		}
 	}
 	return nil
@@ -137,13 +137,13 @@ func floatingIPWell(f *cloudteamv1.FloatingIP) string {
 	owner := controller.OwnerOf(f, schema.GroupKind{Kind: "Service"})
 	switch {
 	case f.Status.PortID != "":
-		return fmt.Sprintf("Nothing is wrong: %s leads to %s of NetworkPort %s.", f.Status.Address, f.Status.PortAddress,
-			f.Spec.PortName)
+		return fmt.Sprintf("Nothing is wrong: %s is associated with %s of NetworkPort %s.", f.Status.Address,
+			f.Status.PortAddress, f.Spec.PortName)
 	case f.Spec.PortName == "" && owner != nil:
-		return fmt.Sprintf("Nothing is wrong: %s leads nowhere, because Service %[2]s has no Pod for it: kubectl "+
-			"network why service/%[2]s -n %[3]s says why.", f.Status.Address, owner.Name, f.Namespace)
+		return fmt.Sprintf("Nothing is wrong: %s is not associated with a port, because Service %[2]s has no Pod for it: "+
+			"kubectl network why service/%[2]s -n %[3]s says why.", f.Status.Address, owner.Name, f.Namespace)
 	case f.Spec.PortName == "":
-		return fmt.Sprintf("Nothing is wrong: %s leads nowhere, because spec.portName names no NetworkPort.",
+		return fmt.Sprintf("Nothing is wrong: %s is not associated with a port, because spec.portName names no NetworkPort.",
 			f.Status.Address)
 	}
 	if ready := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionReady); ready != nil {

@@ -29,7 +29,7 @@ func floatingIPQuestions() (all []question) {
 	nowhere := func(f *cloudteamv1.FloatingIP) { f.Spec.PortName = "" }
 	bare := func(f *cloudteamv1.FloatingIP) { f.Status.FloatingIPID, f.Status.Address = "", "" }
 	add(question{reason: "Available", ask: "FloatingIP web", objects: on(floatingIP("web", "True", "Available", leads)),
-		remedy: "203.0.113.20 leads to 192.168.0.7 of NetworkPort web-a"})
+		remedy: "203.0.113.20 is associated with 192.168.0.7 of NetworkPort web-a"})
 	add(question{reason: "Available", ask: "FloatingIP web", objects: on(floatingIP("web", "True", "Available", nowhere)),
 		remedy: "spec.portName names no NetworkPort"})
 	add(question{reason: "Available", ask: "FloatingIP web",
@@ -73,7 +73,7 @@ func floatingIPQuestions() (all []question) {
 		objects: on(floatingIP("web", "True", "Available", leads, func(f *cloudteamv1.FloatingIP) {
 			f.Status.Conditions = append(f.Status.Conditions, condition("ClassViolated", "True", "ForbiddenByClass"))
 		})),
-		remedy: "leads to 192.168.0.7", warning: "ForbiddenByClass"})
+		remedy: "is associated with 192.168.0.7", warning: "ForbiddenByClass"})
 	add(caused("FloatingIP shop/web ClassNotFound > NetworkClass team-b NotFound", "Create it",
 		floatingIP("web", "False", "ClassNotFound", ofClass, bare)))
 	add(question{reason: "ClassLimitReached", ask: "FloatingIP web",

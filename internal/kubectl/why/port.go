@@ -82,7 +82,7 @@ func floats(p *cloudteamv1.NetworkPort) bool {
 	return p.Spec.FloatingIP != nil && p.Status.PortID != ""
 }
 
-// noGateway is Neutron's name of the error that no router leads from a port to the floating IP's external network. The
+// noGateway is Neutron's name of the error that no router connects a port to the floating IP's external network. The
 // controller's message has it.
 const noGateway = "ExternalGatewayForFloatingIPNotFound"
 
@@ -96,7 +96,7 @@ func routerOf(n *cloudteamv1.Network, outside string) Link {
 	case r.ExternalNetwork == "":
 		has = "Its spec.router has no externalNetwork."
 	default:
-		has = "Its router leads to external network " + r.ExternalNetwork + "."
+		has = "Its router has a gateway on external network " + r.ExternalNetwork + "."
 	}
 	return Link{Object: ask.New(KindNetwork, n.Namespace, n.Name), Reason: noRouter,
 		Message: has + " The floating IP needs a router to external network " + outside + "."}
@@ -114,7 +114,7 @@ func portWell(p *cloudteamv1.NetworkPort) string {
 	return fmt.Sprintf("Nothing is wrong: the port exists and has %s.", has)
 }
 
-// pauseOf shows the pause of a port's Network: what others deleted in Neutron is not made anew before it ends.
+// pauseOf shows the pause of a port's Network: what others deleted in Neutron is not made again before it ends.
 func (w *walk) pauseOf(p *cloudteamv1.NetworkPort) []Link {
 	n, is := w.networkOf(p)
 	if is != ask.There {

@@ -71,7 +71,7 @@ func (w *walk) memberOf(g *cloudteamv1.SecurityGroup) []Link {
 	return nil
 }
 
-// remoteOf shows the first SecurityGroup that a rule is about and that is not there, or has a problem of its own.
+// remoteOf shows the first SecurityGroup that a rule is about and that is not there, or has its own problem.
 func (w *walk) remoteOf(g *cloudteamv1.SecurityGroup) []Link {
 	for _, rule := range g.Spec.Rules {
 		if rule.RemoteGroup == "" || rule.RemoteGroup == g.Name {
@@ -84,7 +84,7 @@ func (w *walk) remoteOf(g *cloudteamv1.SecurityGroup) []Link {
 	return nil
 }
 
-// groupsOf shows the first SecurityGroup of a port that is not there, or has a problem of its own. Its Network may have
+// groupsOf shows the first SecurityGroup of a port that is not there, or has its own problem. Its Network may have
 // it for its ports.
 func (w *walk) groupsOf(p *cloudteamv1.NetworkPort) []Link {
 	namespace, names := p.Namespace, p.Spec.SecurityGroupRefs

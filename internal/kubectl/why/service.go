@@ -48,8 +48,9 @@ func (w *walk) service(s *corev1.Service) (chain []Link, healthy string) {
 	return w.withoutBackend(s, self), ""
 }
 
-// withoutBackend explains why a floating IP leads to no Pod of a Service: by the Pods that the Service selects, or by
-// what the controller told of the Service. Pods come first, because an Event may be older than what it tells of.
+// withoutBackend explains why a floating IP is associated with no Pod of a Service: by the Pods that the Service
+// selects, or by what the controller told of the Service. Pods come first, because an Event may be older than what it
+// tells of.
 func (w *walk) withoutBackend(s *corev1.Service, self Link) []Link {
 	of := self.Object
 	if pods, known := w.podsWith(s.Namespace, labels.SelectorFromSet(s.Spec.Selector)); known {
@@ -64,7 +65,7 @@ func (w *walk) withoutBackend(s *corev1.Service, self Link) []Link {
 				continue
 			}
 			if below, _ := w.pod(&pods[i]); len(below) > 0 {
-				self.Message = "No Pod that it selects has a port that a floating IP can lead to."
+				self.Message = "No Pod that it selects has a port that a floating IP can be associated with."
 				return append([]Link{self}, below...)
 			}
 		}
@@ -73,13 +74,13 @@ func (w *walk) withoutBackend(s *corev1.Service, self Link) []Link {
 		self.Message = told.Message
 		return []Link{self.since(told.LastTimestamp)}
 	}
-	l := Link{Object: of, Reason: notSeen, Message: "No FloatingIP leads to a Pod of it yet."}
+	l := Link{Object: of, Reason: notSeen, Message: "No FloatingIP is associated with a Pod of it yet."}
 	return append([]Link{l}, w.controller()...)
 }
 
 // toldOf is the last Event about the floating IP of a Service, if it tells of a failure; nil otherwise.
 func (w *walk) toldOf(s *corev1.Service) *corev1.Event {
-	last := w.lastEvent(KindService, s, cloudteamv1.EventFloatingIPFailed, cloudteamv1.EventFloatingIPLeads)
+	last := w.lastEvent(KindService, s, cloudteamv1.EventFloatingIPFailed, cloudteamv1.EventFloatingIPAssociated)
 	if last == nil || last.Reason != cloudteamv1.EventFloatingIPFailed {
 		return nil
 	}

@@ -42,7 +42,7 @@ func serviceQuestions() (all []question) {
 	failed := toldOfService("told", "FloatingIPFailed", 5)
 	return []question{
 		{reason: "Available", ask: "Service web", objects: on(service(), floatingIP("web", "True", "Available", leads)),
-			remedy: "203.0.113.20 leads to 192.168.0.7 of NetworkPort web-a"},
+			remedy: "203.0.113.20 is associated with 192.168.0.7 of NetworkPort web-a"},
 		{reason: "PortNotReady", ask: "Service web", objects: on(service(), floatingIP("web", "False", "PortNotReady", ofService)),
 			chain: "Service shop/web FloatingIPFailed > FloatingIP shop/web PortNotReady > NetworkPort shop/web-a NotFound",
 			says:  "no such NetworkPort", remedy: "Create it"},
@@ -80,10 +80,10 @@ func TestAServiceWithoutABackend(t *testing.T) {
 				floatingIP("web", "True", "Available", func(f *cloudteamv1.FloatingIP) {
 					f.OwnerReferences, f.Status.PortID = ownedBy("Service", "v1", "web"), "p0"
 				})),
-			remedy: "leads to", warning: "ports on two Networks"},
+			remedy: "is associated with", warning: "ports on two Networks"},
 		"what was told is over": {
 			objects: on(good(), service(), pod("Allocated", runs, selected), toldOfService("was", "FloatingIPFailed", 9),
-				toldOfService("is", "FloatingIPLeads", 2)),
+				toldOfService("is", "FloatingIPAssociated", 2)),
 			chain: "Service shop/web NotSeen", remedy: "Wait some seconds"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 // Outage is a time in which the cloud does not answer.
 type Outage struct {
-	// Since is when the first of the failed calls that led to it began.
+	// Since is when the first of the failed calls that caused it began.
 	Since time.Time
 	// Reason is the result of the probe that confirmed the outage. It stays the same during the outage.
 	Reason string
@@ -217,7 +217,7 @@ const opProbe = "probe"
 //
 // An outage begins when several calls in a row, or a log-in, and then a probe get no answer. The answer of a broken
 // server or proxy counts as none. A probe is one read of Options.Probe. The outage ends with the first answer to a
-// probe, or to a call still under way. It also ends when other credentials lead to another cloud; see Replace.
+// probe, or to a call still under way. It also ends when other credentials are for another cloud; see Replace.
 func (c *Cloud) Run(ctx context.Context) {
 	defer c.breaker.reset()
 	var began time.Time

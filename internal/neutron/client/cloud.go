@@ -54,7 +54,7 @@ type Call struct {
 	Op string
 	// Creates is how many resources the call should create; 0 for other calls.
 	Creates int
-	// Duration is from the request to the last byte. A log-in before it is a Call of its own.
+	// Duration is from the request to the last byte. A log-in before it is its own Call.
 	Duration time.Duration
 	// Err is nil for a success.
 	Err error
@@ -302,7 +302,7 @@ func (c *Cloud) admitSession(s *session) {
 	c.loginFailed, c.loginAgain, c.refusals = nil, time.Time{}, 0
 }
 
-// OnMove registers moved. It is called when the credentials lead to another project or cloud, before any call goes
+// OnMove registers moved. It is called when the credentials are for another project or cloud, before any call goes
 // there. moved MUST be quick and MUST NOT call the Cloud.
 func (c *Cloud) OnMove(moved func(was, is Identity)) {
 	c.login <- struct{}{}
@@ -340,10 +340,10 @@ func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
 // Replace logs in with other credentials and makes all later calls use them, with new connections. Calls under way
 // continue unchanged. If the log-in fails, nothing changes and the old credentials stay in use.
 //
-// The other credentials may lead to another project or cloud. What was read from the former, or planned with it, MUST
+// The other credentials may be for another project or cloud. What was read from the former, or planned with it, MUST
 // NOT be written to the latter. See Within.
 //
-// An outage ends if they lead to another Neutron. Otherwise a probe follows at once. A log-in shows that Keystone
+// An outage ends if they are for another Neutron. Otherwise a probe follows at once. A log-in shows that Keystone
 // answers, and nothing about Neutron.
 func (c *Cloud) Replace(ctx context.Context, credentials Credentials) error {
 	with := c.newAccess(credentials)

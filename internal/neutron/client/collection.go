@@ -54,8 +54,8 @@ func collect[W Identified](all *[]W) func(W, error) error {
 
 // Each lists a collection, page by page, and gives each item to take. If an item cannot be decoded or has no id, it
 // comes with an error and with those of its fields that can be. begin is called before the first item, and again if the
-// list starts anew. Only if the error is nil, take has got all. What it takes of Options.Memory is held until the next
-// list of the same op.
+// list starts again. Only if the error is nil, take has received all. What it takes of Options.Memory is held until the
+// next list of the same op.
 func Each[W Identified](
 	ctx context.Context, c *Cloud, op string, of Collection, query url.Values, begin func(), take func(W, error) error,
 ) error {
@@ -91,7 +91,7 @@ func IsNoSuchCollection(err error) bool {
 	return ok && e.Status == http.StatusNotFound && e.Type == "HTTPNotFound"
 }
 
-// Follow reads a page and all pages after it, as List does, but neither asks for pages nor starts anew. It changes the
+// Follow reads a page and all pages after it, as List does, but neither asks for pages nor starts again. It changes the
 // query.
 func Follow[W Identified](
 	ctx context.Context, c *Cloud, op string, of Collection, query url.Values,

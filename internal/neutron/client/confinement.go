@@ -203,7 +203,7 @@ func (c *Confinement) dial(ctx context.Context, network, address string) (net.Co
 		Control: func(_, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil {
-				return &heldBack{Invalid, errors.New("the address cannot be told")}
+				return &heldBack{Invalid, errors.New("the address is not an IP address with a port")}
 			}
 			if what := c.refuses(to.Addr()); what != "" {
 				return &heldBack{Invalid, fmt.Errorf("%s is %s, where no cloud is looked for", to.Addr(), what)}
@@ -234,14 +234,14 @@ func (c *Confinement) downgrade(authURL string, catalog Identity) error {
 	if c == nil || !isSecure(authURL) || isSecure(catalog.Endpoint) {
 		return nil
 	}
-	return errors.New("the catalog leads to a network service without https, and auth_url has https: the token would " +
-		"be sent in the clear; have the cloud's operator register an https endpoint")
+	return errors.New("the catalog has a network service without https, and auth_url has https: the token would " +
+		"be sent without encryption; have the cloud's operator register an https endpoint")
 }
 
 // RoundTrip implements http.RoundTripper.
 func (c confined) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !c.to.allows(r.URL) || c.secure && !isSecure(r.URL.String()) {
-		return refuseToSend(r, Invalid, errors.New("the answer of Keystone leads to an identity endpoint that the "+
+		return refuseToSend(r, Invalid, errors.New("the answer of Keystone names an identity endpoint that the "+
 			"operator does not allow (--allowed-identity-endpoints): write an auth_url that ends with /v3"))
 	}
 	return c.RoundTripper.RoundTrip(r)

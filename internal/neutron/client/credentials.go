@@ -55,7 +55,7 @@ func newCredentials(
 	}
 }
 
-// SameAs reports whether both log in alike: with the same secrets, to the same project and endpoint, with the same
+// SameAs reports whether both log in with the same secrets, to the same project and endpoint, with the same
 // trust.
 func (c Credentials) SameAs(other Credentials) bool {
 	if c.auth == nil || other.auth == nil {

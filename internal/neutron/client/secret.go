@@ -104,8 +104,8 @@ func checkReferences(cloud clouds.Cloud) error {
 		{"cacert", cloud.CACertFile, "put the certificates themselves into the key cacert of the Secret"},
 		{"cert", cloud.ClientCertFile, "put the certificate itself into the key cert of the Secret"},
 		{"key", cloud.ClientKeyFile, "put the key itself into the key named key of the Secret"},
-		{"profile", cloud.Profile, "write what it stands for"},
-		{"cloud", cloud.Cloud, "write what it stands for"},
+		{"profile", cloud.Profile, "write the values that it refers to"},
+		{"cloud", cloud.Cloud, "write the values that it refers to"},
 	} {
 		if r.value != "" {
 			return fmt.Errorf("clouds.yaml: %s names something outside the Secret, which is not read: take it out, and %s",

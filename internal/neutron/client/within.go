@@ -4,8 +4,8 @@ import "context"
 
 type withinKey struct{}
 
-// Within binds a context to one project of one cloud, for calls and for an Inventory's answers. If the credentials lead
-// elsewhere by then (see Cloud.Replace), the calls fail and are not sent. So a plan for one project is never applied to
+// Within binds a context to one project of one cloud, for calls and for an Inventory's answers. If the credentials are
+// for another one by then (see Cloud.Replace), the calls fail and are not sent. So a plan for one project is never applied to
 // another.
 func Within(ctx context.Context, identity Identity) context.Context {
 	return context.WithValue(ctx, withinKey{}, identity)
@@ -22,7 +22,7 @@ func Outside(ctx context.Context, op string, to Identity) error {
 	if want, ok := Wanted(ctx); ok && want != to {
 		return &Error{
 			Kind: Transient, Op: op, Unsent: true,
-			Reason: "not sent: the credentials have just been changed and lead to " + to.String(),
+			Reason: "not sent: the credentials have just been changed and are for " + to.String(),
 		}
 	}
 	return nil

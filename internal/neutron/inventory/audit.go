@@ -57,7 +57,7 @@ func (i *Inventory) Fill(ctx context.Context) {
 	}
 }
 
-// Audit lists everything now and updates the Inventory, address counts included. Each kind has a list of its own: one
+// Audit lists everything now and updates the Inventory, address counts included. Each kind has its own list: one
 // that fails or hangs does not stop the others.
 func (i *Inventory) Audit(ctx context.Context) error { return i.auditSince(ctx, time.Now()) }
 
@@ -163,7 +163,7 @@ type round struct {
 	oldest, newest time.Time
 }
 
-// countRound begins a new round if each kind was listed anew. Two rounds share no list, even if only one kind's list
+// countRound begins a new round if each kind was listed again. Two rounds share no list, even if only one kind's list
 // fails and is repeated between them. The caller holds mu.
 func (i *Inventory) countRound() {
 	is := round{i.stocks[0].lists().began, i.stocks[0].lists().began}
@@ -445,7 +445,7 @@ func (i *Inventory) keep(all []landing) {
 	i.mu.Unlock()
 
 	// Callers that wait for the lists rely on all handlers having been told.
-	i.tell(moved)
+	i.notify(moved)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, from := range all {
@@ -457,8 +457,8 @@ func (i *Inventory) keep(all []landing) {
 	}
 }
 
-// tell calls Options.Moved for the owners of resources that moved.
-func (i *Inventory) tell(moved map[string]bool) {
+// notify calls Options.Moved for the owners of resources that moved.
+func (i *Inventory) notify(moved map[string]bool) {
 	for _, object := range slices.Sorted(maps.Keys(moved)) {
 		i.options.Moved(object)
 	}

@@ -131,7 +131,7 @@ func (i *Inventory) readCounts(ctx context.Context) error {
 	moved := map[string]bool{}
 	i.recount(moved)
 	i.mu.Unlock()
-	i.tell(moved)
+	i.notify(moved)
 	return nil
 }
 

@@ -33,7 +33,7 @@ type Binder struct {
 	//
 	// Without it, a caller that trusts one Neutron alone MUST confine its calls to that (client.Within).
 	As *client.Cloud
-	// Own leads to the controller's own project; nil means the Inventory's. The nodes' trunks are there, or in the project
+	// Own is for the controller's own project; nil means the Inventory's. The nodes' trunks are there, or in the project
 	// of As.
 	Own *client.Cloud
 	// Same, if set, says whether two identities are of one Neutron, which may have several names.
@@ -264,7 +264,7 @@ func (w wireTrunk) freeVLAN() int {
 	return 0
 }
 
-// projects returns those whose trunks are nodes', in the Neutron that some credentials lead to.
+// projects returns those whose trunks are nodes', in the Neutron that some credentials are for.
 func (b Binder) projects(ctx context.Context, cloud *client.Cloud) (ids []string, err error) {
 	here, err := cloud.Identity(ctx)
 	if err != nil {

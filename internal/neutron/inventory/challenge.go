@@ -12,7 +12,7 @@ import (
 )
 
 // Challenge finds out whether a controller of a cluster still acts in a project. It takes part in the protocol of the
-// term records: it writes a word of its own into each of the cluster's records, as the leader of a restored copy would.
+// term records: it writes its own word into each of the cluster's records, as the leader of a restored copy would.
 // A living leader sees that with its next audit, changes nothing more, and writes its own word back.
 type Challenge struct {
 	cloud   *client.Cloud

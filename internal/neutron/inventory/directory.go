@@ -30,7 +30,7 @@ const (
 )
 
 // directory finds the ids of resources that users refer to by name or id and that need not be ours. One list at a time
-// is under way for all who wait, each with a context of its own. A failed list counts for directoryPause.
+// is under way for all who wait, each with its own context. A failed list counts for directoryPause.
 type directory struct {
 	op string
 	of client.Collection

@@ -116,7 +116,7 @@ func floatingIPBody(step plan.Step, all bool) map[string]any {
 	return body
 }
 
-// createFloatingIP creates a floating IP that leads to a port, in one request.
+// createFloatingIP creates a floating IP that is associated with a port, in one request.
 func (i *Inventory) createFloatingIP(ctx context.Context, step *plan.Step) (revision int, err error) {
 	i.chooseFixed(step)
 	revision, err = i.floating.created(ctx, step)
@@ -160,8 +160,8 @@ func (i *Inventory) deleteFloatingIP(ctx context.Context, step *plan.Step) (revi
 	return i.floating.removed(ctx, step)
 }
 
-// chooseFixed chooses the address that a floating IP leads to: the port's lowest one of IPv4. Neutron chooses only if
-// there is one.
+// chooseFixed chooses the address that a floating IP is associated with: the port's lowest one of IPv4. Neutron chooses
+// only if there is one.
 func (i *Inventory) chooseFixed(step *plan.Step) {
 	port, held := i.ports.get(step.PortRef.ID)
 	if !held || step.FloatingIP.Fixed.IsValid() {
@@ -185,7 +185,7 @@ func floatingError(err error, step plan.Step) error {
 	told := *refusal
 	switch refusal.Type {
 	case "ExternalGatewayForFloatingIPNotFound":
-		told.Reason = "no router leads from the port's subnet to external network " + step.FloatingIP.NetworkID + ": the " +
+		told.Reason = "no router connects the port's subnet to external network " + step.FloatingIP.NetworkID + ": the " +
 			"Network needs spec.router with that externalNetwork, or another router with a gateway to it"
 	case alreadyAssociated:
 		told.Reason = "the port's address has a floating IP of external network " + step.FloatingIP.NetworkID + " that is " +

@@ -116,7 +116,7 @@ func (a *attempt) held() error {
 	return nil
 }
 
-// tries reports whether this create finds out if there is room. It needs a call of its own.
+// tries reports whether this create finds out if there is room. It needs its own call.
 func (a *attempt) tries() bool {
 	f := a.in
 	f.mu.Lock()
@@ -175,7 +175,7 @@ func (a *attempt) ended(err error) {
 		}
 	}
 	f.mu.Unlock()
-	f.tell(woken)
+	f.notify(woken)
 }
 
 func asRefusal(err error) *client.Error {
@@ -206,7 +206,7 @@ func (f *fullness) roomIn(needs ...string) {
 		}
 	}
 	f.mu.Unlock()
-	f.tell(woken)
+	f.notify(woken)
 }
 
 // after records the room that a step made.
@@ -229,14 +229,14 @@ func (f *fullness) after(step plan.Step) {
 	}
 }
 
-// forget drops everything, because the credentials lead to another project.
+// forget drops everything, because the credentials are for another project.
 func (f *fullness) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.full)
 }
 
-func (f *fullness) tell(objects []string) {
+func (f *fullness) notify(objects []string) {
 	for _, object := range objects {
 		f.wake(object)
 	}

@@ -235,7 +235,7 @@ func (i *Inventory) createRules(ctx context.Context, step *plan.Step) (revision 
 		}
 	}
 	if len(added) != len(rules) {
-		return 0, client.BadAnswer(r.Op, r.Method, "%d rules were asked for, and %d are told", len(rules), len(added))
+		return 0, client.BadAnswer(r.Op, r.Method, "%d rules were asked for, and %d are returned", len(rules), len(added))
 	}
 	i.editRules(group, len(added), func(rules []plan.ObservedRule) []plan.ObservedRule { return append(rules, added...) })
 	return 0, nil

@@ -33,7 +33,7 @@ type Inventory struct {
 	routers  *stock[wireRouter, plan.ObservedRouter]
 	secured  *stock[wireGroup, plan.ObservedGroup]
 	floating *stock[wireFloatingIP, plan.ObservedFloatingIP]
-	// stocks are those five. Each has lists of its own.
+	// stocks are those five. Each has its own lists.
 	stocks []stocked
 	// round is the last round of lists.
 	round round

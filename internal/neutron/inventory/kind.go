@@ -127,7 +127,7 @@ func (k kind[W, T]) gone(err error) error {
 }
 
 // create sends a step that creates a resource, normally in one call with others. alone, if set, tells when its turn
-// comes whether it needs a call of its own.
+// comes whether it needs its own call.
 func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone func() bool) (made T, err error) {
 	op, body := string(step.Action), k.encode(step, true)
 	// The marker distinguishes owners. The CIDR, or the pool that it comes from, distinguishes one owner's subnets. A

@@ -59,7 +59,7 @@ func needs(need []plan.Kind, s stocked) bool {
 }
 
 // spared returns why the last list of a kind that is needed failed, if it is too early to repeat it. Otherwise many
-// callers, each with a backoff of its own, would repeat it without a pause.
+// callers, each with its own backoff, would repeat it without a pause.
 func (i *Inventory) spared(ctx context.Context, since time.Time, need []plan.Kind) error {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -154,7 +154,7 @@ type Holdings map[plan.Kind][]string
 
 // Owners returns the UIDs of the objects that own resources here, with their resources. It combines the last complete
 // lists with what Apply has done since. audited is when the oldest list of the last round began: it moves only after
-// each kind was listed anew. of is their project. ok is false until there is a list of each kind: then nothing is
+// each kind was listed again. of is their project. ok is false until there is a list of each kind: then nothing is
 // known, which is not the same as no owners. The Inventory does not know whether the objects still exist.
 //
 // The caller owns the answer.

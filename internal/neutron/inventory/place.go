@@ -24,8 +24,8 @@ type Place struct {
 
 // Locate reads live where Neutron expects a port. Many callers share a call, so that the ports of a node cost few.
 //
-// It reports false if the port is not there any more. Then the Inventory does not hold it either, and has told its
-// owner so (Options.Moved).
+// It reports false if the port is not there any more. Then the Inventory does not hold it either, and has notified its
+// owner (Options.Moved).
 func (b Binder) Locate(ctx context.Context, owner plan.Owner, id string) (at Place, found bool, err error) {
 	cloud := b.cloud
 	if b.As != nil {
@@ -51,7 +51,7 @@ func (b Binder) Locate(ctx context.Context, owner plan.Owner, id string) (at Pla
 		return at, found, err // only these credentials see it
 	}
 	if held {
-		b.tell(map[string]bool{owner.Object: true})
+		b.notify(map[string]bool{owner.Object: true})
 	}
 	return at, false, nil
 }

@@ -215,8 +215,8 @@ func (i *Inventory) explain(ctx context.Context, step plan.Step, refusal error) 
 		})
 		if served && plan.AdvertisedByOthers(s.IPv6AddressMode, s.IPv6RAMode) {
 			return &client.Error{Kind: client.Invalid, Op: string(step.Action), Reason: fmt.Sprintf(
-				"subnet %s has %s %s and no %s: its hosts go by the advertisements of another router, and Neutron puts none "+
-					"of its own there; with gateway \"none\" it has no interface",
+				"subnet %s has %s %s and no %s: its hosts follow the advertisements of another router, and Neutron adds no "+
+					"router there; with gateway \"none\" it has no interface",
 				s.CIDR, plan.FieldIPv6AddressMode, s.IPv6AddressMode, plan.FieldIPv6RAMode)}
 		}
 	}

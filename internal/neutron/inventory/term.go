@@ -34,7 +34,7 @@ type Term struct {
 type Standing struct {
 	// Disputed is true while a leader of another cluster with the same UID, such as a restored copy, acts or may act, too.
 	Disputed bool
-	// Unknown is why that cannot be told; nil if it can.
+	// Unknown is why that is unknown; nil if it is known.
 	Unknown error
 }
 

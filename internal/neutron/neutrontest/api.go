@@ -187,7 +187,7 @@ type resources[R record] struct {
 	alter func(*transaction, *caller, R, values) *apiError
 	// discard removes the resource and what goes with it.
 	discard func(*transaction, *caller, R) *apiError
-	// actions are the sub-paths that change the resource by PUT and answer with a body of their own.
+	// actions are the sub-paths that change the resource by PUT and answer with their own body.
 	actions map[string]func(*transaction, *caller, R, map[string]any) (any, *apiError)
 }
 

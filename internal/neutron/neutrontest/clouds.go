@@ -56,7 +56,7 @@ type Listener struct {
 }
 
 // Listen serves the cloud on a TCP address, such as "127.0.0.1:0" for a free port of loopback. middleware, unless nil,
-// stands between the socket and the server: a place for tests to break calls. The caller must Close the Listener.
+// is between the socket and the server: a place for tests to break calls. The caller must Close the Listener.
 func (s *Server) Listen(address string, middleware func(http.Handler) http.Handler) (*Listener, error) {
 	socket, err := net.Listen("tcp", address)
 	if err != nil {

@@ -11,7 +11,7 @@ type extension struct {
 	Links       []string `json:"links"`
 }
 
-// extensions are those that this emulator stands for; a real server has some more.
+// extensions are those of this emulator; a real server has some more.
 var extensions = []extension{
 	{"Port Binding", "binding", "", "2014-02-03T10:00:00-00:00", []string{}},
 	{"DNS Integration", "dns-integration", "", "2015-08-15T18:00:00-00:00", []string{}},

@@ -233,7 +233,7 @@ func (s *Server) keepsFloatingIP(c *caller, p *port, wanted []any) *apiError {
 	return nil
 }
 
-// leadsTo is the address of a port that a floating IP leads to: the wanted one, or its only one of IPv4.
+// leadsTo is the address of a port that a floating IP is associated with: the wanted one, or its only one of IPv4.
 func (s *Server) leadsTo(p *port, wanted string) (fixedIP, *apiError) {
 	if wanted != "" {
 		address, ok := parseAddr(wanted)

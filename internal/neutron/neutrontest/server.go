@@ -40,7 +40,7 @@ type Options struct {
 	// means any number. A Neutron with one API process is bound by its CPU, so one worker is what comes closest to it.
 	Workers int
 
-	// OnCall is told of every call when it has been answered. It may be called from many goroutines at once.
+	// OnCall is called for every call when it has been answered. It may be called from many goroutines at once.
 	OnCall func(Call)
 
 	// TokenLifetime is how long a token is good for; [DefaultTokenLifetime] if zero.
@@ -68,8 +68,8 @@ type Options struct {
 	// refused then.
 	OVN bool
 
-	// KeepsFloatingIPs has a port keep the address that its floating IP leads to, as Neutron 23 and later do. The other
-	// answers are those of Neutron 21, which takes the address away.
+	// KeepsFloatingIPs has a port keep the address that its floating IP is associated with, as Neutron 23 and later do.
+	// The other answers are those of Neutron 21, which takes the address away.
 	KeepsFloatingIPs bool
 
 	// DeadHosts are those whose agents are not alive. Ports can be bound there, and the binding fails.

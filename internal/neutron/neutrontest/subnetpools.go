@@ -292,7 +292,7 @@ func (s *Server) allocate(c *caller, sub *subnet, id string, in values) *apiErro
 	return nil
 }
 
-// exhausted is the refusal of what the pool has not, which the real one takes for an error of its own.
+// exhausted is the refusal of what the pool has not, which the real one takes for its own error.
 func (p *subnetPool) exhausted(in values, length int) *apiError {
 	reason := fmt.Sprintf("Insufficient prefix space to allocate subnet size /%d", length)
 	if in.has("cidr") {

@@ -225,7 +225,7 @@ func toServiceTypes(v any) (any, *apiError) {
 }
 
 // reroute gives the routes of an updated subnet: those that it had before, in their order, then the new ones. The real
-// one adds these in the order of a hash, so whoever compares routes must not rely on an order; neither can they here.
+// one adds these in the order of a hash, so code that compares routes must not rely on an order; neither can they here.
 func reroute(old, wanted []route) []route {
 	kept := slices.DeleteFunc(slices.Clone(old), func(r route) bool { return !slices.Contains(wanted, r) })
 	added := slices.DeleteFunc(slices.Clone(wanted), func(r route) bool { return slices.Contains(old, r) })

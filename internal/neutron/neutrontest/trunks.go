@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// trunk carries several ports to one virtual machine: that of its parent, and of each subport with a VLAN of its own.
+// trunk carries several ports to one virtual machine: that of its parent, and of each subport with its own VLAN.
 type trunk struct {
 	standard
 	parent       *port

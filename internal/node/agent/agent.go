@@ -46,7 +46,7 @@ type vswitch interface {
 	Lost() time.Duration
 }
 
-// Agent is the agent of one node. It keeps nothing of its own: what is plugged is in Open vSwitch's database or on the
+// Agent is the agent of one node. It keeps no state itself: what is plugged is in Open vSwitch's database or on the
 // interfaces, what ought to be in the NetworkPorts.
 type Agent struct {
 	// node is the Node's name.
@@ -74,7 +74,7 @@ type Agent struct {
 	// write writes the condition Attached of a port.
 	write func(context.Context, *cloudteamv1.NetworkPort, condition) error
 
-	// turn is held by whoever decides what the switch has to have, until it is written.
+	// turn is held by the goroutine that decides what the switch has to have, until it is written.
 	turn sync.Mutex
 	// claims has the sandbox that each port was last prepared for. The interface of an older one is not plugged again.
 	// turn guards it.
@@ -85,7 +85,7 @@ type Agent struct {
 	// for all ports of the node. turn guards it.
 	silent map[types.UID]time.Time
 
-	telling sync.Mutex
+	writing sync.Mutex
 	told    map[types.UID]telling
 }
 

@@ -73,7 +73,7 @@ func (a *Agent) choose(r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
 	}
 	if !isID(p.Status.PortID) {
 		return nil, agentapi.Errorf(agentapi.CodeInternal, "the NetworkPort %s has %q, which is no id of a port in "+
-			"Neutron; %s; ask whoever runs its cloud", p.Name, p.Status.PortID, effect)
+			"Neutron; %s; ask the operator of its cloud", p.Name, p.Status.PortID, effect)
 	}
 	if !slices.Contains(modes, attachment.Mode) {
 		return nil, agentapi.Errorf(agentapi.CodeInternal,
@@ -82,7 +82,7 @@ func (a *Agent) choose(r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
 	}
 	if !a.supports(attachment.Mode) {
 		return nil, agentapi.Errorf(agentapi.CodeTryAgain, "the NetworkPort %s is prepared for the mode %q, and the agent "+
-			"of node %s works in another one; %s; the controller prepares it anew when the agent has annotated the Node; "+
+			"of node %s works in another one; %s; the controller prepares it again when the agent has annotated the Node; "+
 			"retrying", p.Name, attachment.Mode, a.node, effect)
 	}
 	return p, nil
@@ -163,7 +163,7 @@ func (a *Agent) wantedFor(p *cloudteamv1.NetworkPort, device string, m mark.Mark
 func sameMAC(a, b string) bool { return strings.EqualFold(a, b) }
 
 // prepare waits until the interface's port is prepared. Then it removes from the switch what an earlier sandbox of the
-// Pod left, so that the plugin can make the interface anew.
+// Pod left, so that the plugin can make the interface again.
 func (a *Agent) prepare(ctx context.Context, r agentapi.Request) (*agentapi.Interface, error) {
 	p, standby, err := a.await(ctx, r)
 	if err != nil {
@@ -186,7 +186,7 @@ func (a *Agent) prepare(ctx context.Context, r agentapi.Request) (*agentapi.Inte
 	if err != nil {
 		return nil, err
 	}
-	// What a crashed attempt of the same sandbox left is made anew, too.
+	// What a crashed attempt of the same sandbox left is made again, too.
 	if own, ok := s.Ports[w.Name]; ok && own.Ours && own.Mark == w.Mark {
 		stale = append(stale, own)
 	}
@@ -250,7 +250,7 @@ func interfaceOf(p *cloudteamv1.NetworkPort, w ovs.Wanted, s surroundings) *agen
 
 // inTheWay returns the ports of the switch that older sandboxes left for a port. It refuses a second interface of one
 // port, and what somebody else put there: two interfaces with one id confuse OVN. It also refuses an id that another
-// Pod has: clouds give the ids, and a tenant can have a cloud of its own.
+// Pod has: clouds give the ids, and a tenant can have its own cloud.
 func (a *Agent) inTheWay(s ovs.State, w ovs.Wanted) ([]ovs.Port, error) {
 	var stale []ovs.Port
 	for _, have := range s.Ports {
@@ -298,14 +298,14 @@ func (a *Agent) plug(ctx context.Context, r agentapi.Request) error {
 	}
 	if r.PortID != p.Status.PortID {
 		return agentapi.Errorf(agentapi.CodeTryAgain, "the NetworkPort %s has another port in Neutron now, %s and not %s; "+
-			"the interface %s has to be made anew; retrying", p.Name, p.Status.PortID, r.PortID, r.IfName)
+			"the interface %s has to be created again; retrying", p.Name, p.Status.PortID, r.PortID, r.IfName)
 	}
 	w, err := a.wantedOf(p, r)
 	if err != nil {
 		return err
 	}
 	if err := a.connect(ctx, w); err != nil {
-		a.tell(ctx, p, failed(err.Error()))
+		a.writeCondition(ctx, p, failed(err.Error()))
 		return err
 	}
 	mode := p.Status.Attachment.Mode
@@ -333,7 +333,7 @@ func (a *Agent) plug(ctx context.Context, r agentapi.Request) error {
 			}
 			refusal := agentapi.Errorf(agentapi.CodeTryAgain, "no packets flow at the interface %s of port %s after %s: %s; "+
 				"the Pod does not start; retrying", w.Name, w.IfaceID, a.wait, why)
-			a.tell(ctx, p, failed(refusal.Message))
+			a.writeCondition(ctx, p, failed(refusal.Message))
 			return refusal
 		case <-changed:
 		}

@@ -37,7 +37,7 @@ import (
 // program is the name of the binary.
 const program = "network-agent"
 
-// lostLimit is how long a connection to Open vSwitch may be lost. Then the agent wants to be started anew: in a
+// lostLimit is how long a connection to Open vSwitch may be lost. Then the agent wants to be started again: in a
 // container, the folder of the socket may be one that does not exist any more.
 const lostLimit = time.Minute
 

@@ -57,14 +57,15 @@ func isPlugged(p *cloudteamv1.NetworkPort) bool {
 	return meta.IsStatusConditionTrue(p.Status.Conditions, cloudteamv1.ConditionAttached)
 }
 
-// tell writes the condition Attached if it differs. A later repair repeats what fails: packets do not wait for it.
-func (a *Agent) tell(ctx context.Context, p *cloudteamv1.NetworkPort, c condition) {
+// writeCondition writes the condition Attached if it differs. A later repair repeats what fails: packets do not wait
+// for it.
+func (a *Agent) writeCondition(ctx context.Context, p *cloudteamv1.NetworkPort, c condition) {
 	have := meta.FindStatusCondition(p.Status.Conditions, cloudteamv1.ConditionAttached)
 	if have != nil && have.Status == c.status && have.Reason == c.reason && have.Message == c.message {
 		return
 	}
-	a.telling.Lock()
-	defer a.telling.Unlock()
+	a.writing.Lock()
+	defer a.writing.Unlock()
 	if last, ok := a.told[p.UID]; ok && last.condition == c && !expired(last.at, tellAgain) {
 		return
 	}

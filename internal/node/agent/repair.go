@@ -24,7 +24,7 @@ func (a *Agent) repair(ctx context.Context) error {
 	}
 	findings, err := a.mend(ctx)
 	for _, f := range findings {
-		a.tell(ctx, f.port, f.condition)
+		a.writeCondition(ctx, f.port, f.condition)
 	}
 	return err
 }

@@ -59,7 +59,7 @@ type Request struct {
 	Netns        string    `json:"netns,omitempty"`
 	// MAC chooses among the Pod's own ports. It proves nothing.
 	MAC string `json:"mac,omitempty"`
-	// PortID is the port that Prepare named. Plug fails if it is another one by now.
+	// PortID is the port that Prepare named. Plug fails if it is another one.
 	PortID string `json:"portID,omitempty"`
 }
 

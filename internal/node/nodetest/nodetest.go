@@ -1,5 +1,5 @@
 // Package nodetest brings up for tests what is on a node: network namespaces, and Open vSwitch and OVN from the
-// machine's packages, with folders and sockets of their own.
+// machine's packages, with their own folders and sockets.
 package nodetest
 
 import (
@@ -121,7 +121,7 @@ func Eventually(t testing.TB, check func() error) {
 	}
 }
 
-// OVS is an Open vSwitch with a folder of its own.
+// OVS is an Open vSwitch with its own folder.
 type OVS struct {
 	t   testing.TB
 	dir string
@@ -204,7 +204,7 @@ func (o *OVS) daemon(name, program string, args ...string) (stop func()) {
 		}
 		_ = syscall.Kill(pid, syscall.SIGTERM)
 		for range 200 {
-			// A zombie has ended, whoever may reap it.
+			// A zombie has ended, regardless of who reaps it.
 			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 			if err != nil || bytes.Contains(stat, []byte(") Z ")) {
 				return

@@ -83,7 +83,7 @@ func (p Port) Wired() bool { return p.Tag != 0 && p.Tag != deadVLAN }
 type Wanted struct {
 	// Name is the name of the interface on the node.
 	Name, IfaceID, MAC string
-	// Netns is the Pod's network namespace. It tells people; nothing goes by it.
+	// Netns is the Pod's network namespace. It informs people; the program does not use it.
 	Netns string
 	Mark  mark.Mark
 	// NeutronAgent says that Neutron's Open vSwitch agent connects the port.
@@ -99,7 +99,7 @@ type Wanted struct {
 type State struct {
 	// Hostname is the node's name as the operator wrote it into external_ids.
 	Hostname string
-	// OVN says that ovn-controller has been told where its database is.
+	// OVN says that ovn-controller knows where its database is.
 	OVN bool
 	// Parent is the hardware address of the trunk's interface; empty without a trunk.
 	Parent string
@@ -150,7 +150,7 @@ func New(endpoint, bridge string) *Switch {
 	return &Switch{endpoint: endpoint, bridge: bridge, err: errors.New("not connected yet")}
 }
 
-// Run holds a connection until ctx is done. A lost one is replaced; then everything is read anew.
+// Run holds a connection until ctx is done. A lost one is replaced; then everything is read again.
 func (s *Switch) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	failing := false
@@ -247,7 +247,7 @@ func (s *Switch) set(held context.Context, c client.Client, err error) {
 	s.changed()
 }
 
-// changed has the next State read anew, and wakes all waiters.
+// changed has the next State read again, and wakes all waiters.
 func (s *Switch) changed() {
 	s.outdate()
 	s.Change()
@@ -327,8 +327,8 @@ func (s *Switch) rows(ctx context.Context) (client.Client, *rows, error) {
 	return c, r, nil
 }
 
-// State returns what the database had at its last event. Whoever waits for a port asks after each event of any, so it
-// is read once for all of them. The caller MUST NOT change its Ports.
+// State returns what the database had at its last event. A caller that waits for a port asks after each event of any,
+// so it is read once for all of them. The caller MUST NOT change its Ports.
 func (s *Switch) State(ctx context.Context) (State, error) {
 	s.mu.Lock()
 	seen, changes := s.seen, s.changes
@@ -574,7 +574,7 @@ func (s *Switch) transact(ctx context.Context, c client.Client, r *rows, operati
 			return nil
 		}
 	}
-	return errors.New("the database of Open vSwitch did not tell the number of the configuration")
+	return errors.New("the database of Open vSwitch did not return the number of the configuration")
 }
 
 // Settle waits until Open vSwitch has applied what was written before, so that it uses no interface of a removed port.

@@ -122,7 +122,7 @@ func (s *Switch) parentOf(links []netlink.Link) (netlink.Link, error) {
 			return found, nil
 		}
 	}
-	return nil, fmt.Errorf("no default route leads to an interface with a hardware address; %s; name the interface whose "+
+	return nil, fmt.Errorf("no default route has an interface with a hardware address; %s; name the interface whose "+
 		"port in Neutron is the parent of a trunk by --parent", effect)
 }
 
@@ -177,7 +177,7 @@ func redirects(from, to netlink.Link) bool {
 }
 
 // Put connects an interface with its VLAN. It first removes the ports that are in its way, and what was there for the
-// same interface. After an error, or an end in between, the next one begins anew. No packet flows before the last
+// same interface. After an error, or an end in between, the next one begins again. No packet flows before the last
 // write.
 func (s *Switch) Put(ctx context.Context, w ovs.Wanted, remove ...ovs.Port) error {
 	if err := w.Mark.Validate(); err != nil {

@@ -52,7 +52,7 @@ func (c *Neutron) changeFloatingIP(step plan.Step) error {
 	return texts("", f.Description)
 }
 
-// freed reports whether the floating IP leads nowhere because the port is gone. An Inventory then reads it again before
+// freed reports whether the floating IP has no port because the port is gone. An Inventory then reads it again before
 // it deletes it.
 func (c *Neutron) freed(f *plan.ObservedFloatingIP, port string) bool {
 	return port != "" && f.PortID == "" && c.Port(port) == nil
@@ -88,13 +88,13 @@ func (c *Neutron) lead(f *plan.ObservedFloatingIP, step plan.Step) error {
 	return nil
 }
 
-// keepsFloatingIPs refuses a request that takes from a port an address that a floating IP leads to, as Neutron 23 and
-// later do. They also want it named in a request that keeps it.
+// keepsFloatingIPs refuses a request that takes from a port an address that a floating IP is associated with, as
+// Neutron 23 and later do. They also want it named in a request that keeps it.
 func (c *Neutron) keepsFloatingIPs(p *plan.ObservedPort, asked []plan.PortAddress) error {
 	for _, f := range c.FloatingIPs {
 		leads := func(a plan.PortAddress) bool { return f.PortID == p.ID && a.Address == f.Fixed }
 		if slices.ContainsFunc(p.Addresses, leads) && !slices.ContainsFunc(asked, leads) {
-			return refuse("BadRequest", "floating IP %q leads to address %s of port %q", f.ID, f.Fixed, p.ID)
+			return refuse("BadRequest", "floating IP %q is associated with address %s of port %q", f.ID, f.Fixed, p.ID)
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 // neutron.db.securitygroups_db for security groups, the revisions service plugin for revision numbers. It is stricter
 // where a later Neutron is: see keepsFloatingIPs. The zero value is empty. It is not safe for concurrent use.
 type Neutron struct {
-	// Networks, Ports, Routers and Groups are the project's, whoever owns them, in order of creation.
+	// Networks, Ports, Routers and Groups are the project's, regardless of their owner, in order of creation.
 	Networks []plan.ObservedNetwork
 	Ports    []plan.ObservedPort
 	Routers  []plan.ObservedRouter
@@ -62,7 +62,7 @@ func (c *Neutron) Clone() *Neutron {
 	}
 }
 
-// Everything is a copy of the whole project, whoever owns it.
+// Everything is a copy of the whole project, regardless of the owner.
 func (c *Neutron) Everything() plan.Observed {
 	return CloneObserved(plan.Observed{
 		Networks: c.Networks, Ports: c.Ports, Routers: c.Routers, Groups: c.Groups, FloatingIPs: c.FloatingIPs,
@@ -139,7 +139,7 @@ func find[T any](list []T, is func(T) bool) *T {
 	return nil
 }
 
-// Remove deletes the resource with the id, whatever depends on it. A port's floating IPs lead nowhere then.
+// Remove deletes the resource with the id, whatever depends on it. A port's floating IPs have no port then.
 func (c *Neutron) Remove(id string) {
 	c.Networks = slices.DeleteFunc(c.Networks, func(n plan.ObservedNetwork) bool { return n.ID == id })
 	c.Ports = slices.DeleteFunc(c.Ports, func(p plan.ObservedPort) bool { return p.ID == id })

@@ -56,7 +56,7 @@ func (c *Neutron) changeSubnet(step plan.Step) error {
 	}
 	served := s.DHCP
 	want := CloneSubnet(step.Subnet)
-	// Neutron bumps the network for the subnet's own columns, and not for what lies in tables of their own.
+	// Neutron bumps the network for the subnet's own columns, and not for what lies in their own tables.
 	for _, d := range step.Differences {
 		switch d.Field {
 		case plan.FieldName:
@@ -145,18 +145,18 @@ func checkSubnet(s plan.ObservedSubnet, served bool) error {
 	}
 	for i, server := range s.DNSServers {
 		if server.Is4() != v4 || slices.Contains(s.DNSServers[:i], server) {
-			return refuse("InvalidInput", "name server %s is of the other family or stands twice", server)
+			return refuse("InvalidInput", "name server %s is of the other family or is listed twice", server)
 		}
 	}
 	for i, owner := range s.ServiceTypes {
 		if slices.Contains(s.ServiceTypes[:i], owner) {
-			return refuse("InvalidInput", "service type %s stands twice", owner)
+			return refuse("InvalidInput", "service type %s is listed twice", owner)
 		}
 	}
 	for i, r := range s.HostRoutes {
 		if r.Destination.Addr().Is4() != v4 || r.NextHop.Is4() != v4 || r.Destination != r.Destination.Masked() ||
 			slices.Contains(s.HostRoutes[:i], r) {
-			return refuse("InvalidInput", "route %s is of the other family, has host bits or stands twice", r)
+			return refuse("InvalidInput", "route %s is of the other family, has host bits or is listed twice", r)
 		}
 	}
 	return nil

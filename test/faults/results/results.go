@@ -29,7 +29,7 @@ const (
 type Head struct {
 	// Cloud is what stood behind the controller, for a reader: "Neutron 21.0.0".
 	Cloud string `json:"cloud"`
-	// Version is the controller's, as `git describe` gives it; empty where it was not told.
+	// Version is the controller's, as `git describe` gives it; empty where it is unknown.
 	Version string `json:"version,omitempty"`
 	// Date is the day of the run, in UTC: "2006-01-02".
 	Date string `json:"date"`
@@ -44,7 +44,7 @@ type Row struct {
 	Outcome  Outcome `json:"outcome"`
 	// Reason is why it was not tried or does not hold; it may be empty.
 	Reason string `json:"reason,omitempty"`
-	// Kills is at how many writes the process was killed, in a life of its own for each; 0 of what is no sweep.
+	// Kills is at how many writes the process was killed, in its own life for each; 0 of what is no sweep.
 	Kills int `json:"kills,omitempty"`
 	// Version is the controller's where it is another than the run's: the scenario was tried again by itself.
 	Version string `json:"version,omitempty"`
@@ -57,8 +57,8 @@ type Run struct {
 	Rows []Row
 }
 
-// With gives the run with the rows of a later one, of some scenarios, in the place of its own. A scenario that it has
-// not comes after those that are under the same heading; under a heading that it has not, at the end.
+// With gives the run with the rows of a later one, of some scenarios, in place of the rows of that run. A scenario that
+// it has not comes after those that are under the same heading; under a heading that it has not, at the end.
 func (r Run) With(later Run) Run {
 	updated := Run{Head: r.Head, Rows: slices.Clone(r.Rows)}
 	for _, row := range later.Rows {
@@ -102,7 +102,7 @@ func Read(path string) (Run, error) {
 			target = &run.Rows[len(run.Rows)-1]
 		}
 		if err := json.Unmarshal(lines.Bytes(), target); err != nil {
-			return Run{}, fmt.Errorf("%s:%d: %w: `make reliability` writes it anew", path, number, err)
+			return Run{}, fmt.Errorf("%s:%d: %w: `make reliability` writes it again", path, number, err)
 		}
 	}
 	return run, lines.Err()

@@ -25,7 +25,7 @@ for (const [name, html] of pages) {
     if (to === '' || to.endsWith('/')) to += 'index.html'
     if (!files.has(to) && files.has(to + '.html')) to += '.html'
     const id = decodeURIComponent(hash.slice(1))
-    if (!files.has(to)) problems.push(`${name}: ${link} leads nowhere`)
+    if (!files.has(to)) problems.push(`${name}: ${link} is broken`)
     else if (id && !ids.get(to)?.has(id)) problems.push(`${name}: ${link}: there is no such anchor`)
   }
 }

@@ -31,7 +31,7 @@ const (
 // goBuild builds programs of a recipe into dir with the go command, in a module made of the pinned go.mod and go.sum.
 // It is one build for all: they share most of their packages, which are then read and compared once.
 //
-// A module of its own, and not `go install path@version`, because that refuses a module whose go.mod has replace lines,
+// Its own module, and not `go install path@version`, because that refuses a module whose go.mod has replace lines,
 // as Kubernetes' has, and because only a go.sum of ours makes a build repeatable and checked.
 func (k *Cache) goBuild(ctx context.Context, r recipe, components []Component, dir string) (err error) {
 	if _, err := exec.LookPath("go"); err != nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// EnvAssets is the variable with which envtest is told where its binaries are.
+// EnvAssets is the variable that gives envtest the folder of its binaries.
 const EnvAssets = "KUBEBUILDER_ASSETS"
 
 // discover returns the first directory on the machine that holds all the components: the one that KUBEBUILDER_ASSETS

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// certificateLifetime is how long a certificate is valid. A control plane is made anew at every start, so it only has
+// certificateLifetime is how long a certificate is valid. A control plane is made again at every start, so it only has
 // to outlive one run.
 const certificateLifetime = 365 * 24 * time.Hour
 

@@ -181,7 +181,7 @@ func (c *Cluster) serves(ctx context.Context, crd CRD) error {
 		}
 		want := resource{is.Spec.Group, version.Name, is.Spec.Names.Plural}
 		if !told[want] {
-			return fmt.Errorf("discovery does not tell of %s in %s/%s", want.plural, want.group, want.version)
+			return fmt.Errorf("discovery does not list %s in %s/%s", want.plural, want.group, want.version)
 		}
 		objects := c.url + path.Join("/apis", want.group, want.version, want.plural)
 		if err := c.api.get(ctx, objects+"?limit=1", nil); err != nil {

@@ -64,7 +64,7 @@ func (c *Cluster) etcd(clientPort, peerPort int) program {
 	client, peer := httpsURL(clientPort), httpsURL(peerPort)
 	c.etcdURL = client
 	return program{
-		// Whoever reaches etcd passes by all of Kubernetes' authorization, and loopback is open to every user of the
+		// Anyone who reaches etcd passes by all of Kubernetes' authorization, and loopback is open to every user of the
 		// machine: so its clients and peers have to show a certificate.
 		args: []string{
 			"--name=controlplane",

@@ -177,7 +177,7 @@ export class Details {
       if (about.port.user && this.id !== about.port.user.id) add('Used by', this.object(about.port.user.id, `${about.port.user.kind} ${about.port.user.name}`), h('span', { class: 'muted' }, ` ${about.port.user.info}`))
       if (about.port.user && this.id === about.port.user.id) add('Port', this.object(about.port.id, about.port.name), h('span', { class: 'muted' }, ` ${about.port.user.info}`))
       for (const f of about.port.floating) {
-        if (this.id === f.id) add('Leads to', this.object(about.port.id, about.port.name), h('code', { class: 'muted' }, ` ${f.info}`))
+        if (this.id === f.id) add('Associated with', this.object(about.port.id, about.port.name), h('code', { class: 'muted' }, ` ${f.info}`))
         else add('Floating IP', this.object(f.id, f.name), h('code', { class: 'muted' }, ` ${f.info}`))
       }
     }

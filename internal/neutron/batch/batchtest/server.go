@@ -124,7 +124,7 @@ func AtOnce(names []string, create func(name string) error) map[string]error {
 	return failed
 }
 
-// Numbered are so many names that begin alike.
+// Numbered are so many names that begin with the same text.
 func Numbered(prefix string, count int) (names []string) {
 	for i := range count {
 		names = append(names, fmt.Sprint(prefix, i))

@@ -38,8 +38,8 @@ const (
 
 	// AnnotationFloatingIP on a Pod or Pod template gives its ports floating IPs. It is the id or name of an external
 	// network, for all its Networks, or items such as web=public with commas between, for some of them. On a NetworkPort
-	// it has the external network that the port was made for. On a Service, the floating IP is the Service's, which leads
-	// to one of its Pods.
+	// it has the external network that the port was made for. On a Service, the floating IP is the Service's, which is
+	// associated with one of its Pods.
 	AnnotationFloatingIP = "cloudteam.ztgame.com/floating-ip"
 
 	// ConditionNetworksReady is the type of the condition on a Pod or Deployment that declares networks. It is False while

@@ -38,7 +38,7 @@ type FloatingIP struct {
 	Status FloatingIPStatus `json:"status,omitempty"`
 }
 
-// +kubebuilder:validation:XValidation:rule=`!has(self.cloud) || !has(self.className)`,fieldPath=`.className`,message=`a FloatingIP with a cloud of its own has no class: leave cloud or className out`
+// +kubebuilder:validation:XValidation:rule=`!has(self.cloud) || !has(self.className)`,fieldPath=`.className`,message=`a FloatingIP with its own cloud has no class: leave cloud or className out`
 
 // FloatingIPSpec declares a floating IP.
 type FloatingIPSpec struct {
@@ -53,10 +53,10 @@ type FloatingIPSpec struct {
 	ExternalNetwork string `json:"externalNetwork"`
 
 	// portName is the name of the NetworkPort of this namespace that the floating
-	// IP leads to. The port needs an address of IPv4, in a subnet whose router has
+	// IP is associated with. The port needs an address of IPv4, in a subnet whose router has
 	// a gateway to the external network. Its Network must be of this namespace,
 	// and the Network's class must have floatingIP in allowedFields. While there
-	// is no such port, the address is kept and leads nowhere. The default is none.
+	// is no such port, the address is kept but not associated with a port. The default is none.
 	// It can change later; then the address moves.
 	// +neutron:attribute=floatingip.port_id,mutable=true,removed=default,privilege=tenant
 	// +optional
@@ -125,12 +125,12 @@ type FloatingIPStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	ExternalNetworkID string `json:"externalNetworkID,omitempty"`
 
-	// portID is the id of the port that the floating IP leads to.
+	// portID is the id of the port that the floating IP is associated with.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	PortID string `json:"portID,omitempty"`
 
-	// portAddress is the address of the port that the floating IP leads to.
+	// portAddress is the address of the port that the floating IP is associated with.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	PortAddress string `json:"portAddress,omitempty"`

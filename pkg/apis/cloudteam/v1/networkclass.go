@@ -23,7 +23,7 @@ const AnnotationDefaultClass = "cloudteam.ztgame.com/is-default-class"
 // NetworkClass says what a namespace's Networks may do with an operator's
 // credentials: where, with which fields, and how many. A Network names a class
 // in spec.className. Without any class, Networks may use private ranges and
-// routers of their own. A Network with spec.cloud has no class.
+// their own routers. A Network with spec.cloud has no class.
 type NetworkClass struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -213,7 +213,7 @@ type ClassDefaults struct {
 // of spec.router of a Network. They need no allowedFields.
 type ClassRouter struct {
 	// existing is the id or name of an existing router for all these Networks. The
-	// default is none: each Network gets a router of its own. It can change later.
+	// default is none: each Network gets its own router. It can change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=operator
 	// +optional
 	// +kubebuilder:validation:MaxLength=255

@@ -150,13 +150,13 @@ type NetworkPortSpec struct {
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 
 	// qosPolicy is the id or the name of the port's QoS policy, which replaces the
-	// Network's; "none" means no policy of its own. It is refused on a Network of
+	// Network's; "none" means that the port itself has none. It is refused on a Network of
 	// another namespace. The cloud needs Neutron's extension qos. The default is
 	// what others set in Neutron. It can change later.
 	// +neutron:attribute=port.qos_policy_id,mutable=true,removed=back,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a QoS policy: write its id or its name, or "none" for a port without one of its own`
+	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a QoS policy: write its id or its name, or "none" for a port without its own policy`
 	QoSPolicy string `json:"qosPolicy,omitempty"`
 
 	// dnsName is the port's name in the cloud's DNS service, before the Network's
@@ -176,7 +176,7 @@ type NetworkPortSpec struct {
 	// have one, and the Network's class must have floatingIP in allowedFields. The
 	// port needs an address of IPv4, in a subnet whose router has a gateway to the
 	// external network. The address stays while this is set, also if the port is
-	// made anew. The default is none. It can change later.
+	// made again. The default is none. It can change later.
 	// +neutron:attribute=floatingip.port_id,mutable=true,removed=default,privilege=tenant
 	// +optional
 	FloatingIP *PortFloatingIP `json:"floatingIP,omitempty"`

@@ -124,9 +124,9 @@ const (
 
 // Reasons of the Events of Services with AnnotationFloatingIP.
 const (
-	// EventFloatingIPLeads: the Service's floating IP leads to the port of a Pod. The message names the address and the Pod.
-	EventFloatingIPLeads = "FloatingIPLeads"
-	// EventFloatingIPFailed: the Service's floating IP leads to no Pod. The message gives the cause and the remedy.
+	// EventFloatingIPAssociated: the Service's floating IP is associated with the port of a Pod. The message names the address and the Pod.
+	EventFloatingIPAssociated = "FloatingIPAssociated"
+	// EventFloatingIPFailed: the Service's floating IP is associated with no Pod. The message gives the cause and the remedy.
 	EventFloatingIPFailed = "FloatingIPFailed"
 )
 

@@ -16,7 +16,7 @@ package v1
 type RouterSpec struct {
 	// existing is the id or name of an existing router. The network's subnets are
 	// attached to it; the router's own settings do not change. The default is
-	// none: the network gets a router of its own, which is deleted with it. It can
+	// none: the network gets its own router, which is deleted with it. It can
 	// change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
@@ -81,7 +81,7 @@ type RouterSpec struct {
 
 // RouterRoute is a route of a router.
 type RouterRoute struct {
-	// destination is the network that the route leads to, such as
+	// destination is the network that the route is for, such as
 	// 10.1.0.0/16 or fd00:2::/64. 0.0.0.0/0 and ::/0 are a default route.
 	// +neutron:attribute=router.routes.destination,mutable=true,privilege=tenant
 	// +required
@@ -90,7 +90,7 @@ type RouterRoute struct {
 	// +kubebuilder:validation:XValidation:rule=`$parsed(self, d).all(d, d == d.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
 	// +kubebuilder:validation:XValidation:rule=`$parsed(self, d).all(d, !(d == d.masked()) || !['127.0.0.0/8', '::1/128'].exists(r, cidr(r).containsCIDR(d)))`,message=`a loopback range cannot be routed: write a range that other hosts have`
 	Destination string `json:"destination"`
-	// nextHop is the address that leads there.
+	// nextHop is the address of the next router.
 	// +neutron:attribute=router.routes.nexthop,mutable=true,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=45
@@ -107,7 +107,7 @@ type RouterStatus struct {
 	// +optional
 	Existing bool `json:"existing,omitempty"`
 	// externalNetworkID is the id of the external network that the network's
-	// own router leads to.
+	// own router connects to.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ExternalNetworkID string `json:"externalNetworkID,omitempty"`

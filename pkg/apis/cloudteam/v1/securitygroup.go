@@ -37,7 +37,7 @@ type SecurityGroup struct {
 	Status SecurityGroupStatus `json:"status,omitempty"`
 }
 
-// +kubebuilder:validation:XValidation:rule=`!has(self.cloud) || !has(self.className)`,fieldPath=`.className`,message=`a SecurityGroup with a cloud of its own has no class: leave cloud or className out`
+// +kubebuilder:validation:XValidation:rule=`!has(self.cloud) || !has(self.className)`,fieldPath=`.className`,message=`a SecurityGroup with its own cloud has no class: leave cloud or className out`
 
 // SecurityGroupSpec declares a security group.
 type SecurityGroupSpec struct {

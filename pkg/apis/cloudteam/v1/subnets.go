@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Subnets are all that a Network declares: the one that stands directly in its spec, then the additional ones.
+// Subnets are all that a Network declares: the one that is directly in its spec, then the additional ones.
 func (s *NetworkSpec) Subnets() []SubnetSpec {
 	return slices.Concat([]SubnetSpec{s.SubnetSpec}, s.AdditionalSubnets)
 }

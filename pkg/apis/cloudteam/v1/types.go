@@ -54,7 +54,7 @@ type Network struct {
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || $entries(self) + self.additionalSubnets.map(s, $entries(s)).sum() <= 160`,fieldPath=`.additionalSubnets`,message=`the subnets have too many entries together: write at most 160 allocationPools, dnsServers, hostRoutes, serviceTypes and reservedFor in all, or another Network`
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.cloud) || !has(self.className)`,fieldPath=`.className`,message=`a Network with a cloud of its own has no class: leave cloud or className out`
+// +kubebuilder:validation:XValidation:rule=`!has(self.cloud) || !has(self.className)`,fieldPath=`.className`,message=`a Network with its own cloud has no class: leave cloud or className out`
 //
 // +kubebuilder:validation:XValidation:rule=`$isManaged || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed network must exist already: write its id in import.id, or leave managementPolicy out to create one`
 // +kubebuilder:validation:XValidation:rule=`$isManaged || has(oldSelf.managementPolicy) && oldSelf.managementPolicy == 'Observe'`,fieldPath=`.managementPolicy`,message=`a managed network cannot become an observed one: leave managementPolicy out, or delete this Network with deletionPolicy Retain and import the network in another`
@@ -170,7 +170,7 @@ type NetworkSpec struct {
 	Tags []string `json:"tags,omitzero"`
 
 	// qosPolicy is the id or the name of a QoS policy; "none" means no policy. It
-	// applies to the network's ports that have no policy of their own. A project
+	// applies to the network's ports without their own policy. A project
 	// sees its own policies and those that are shared with it. The cloud needs
 	// Neutron's extension qos. The default is what others set in Neutron. It can
 	// change later.
@@ -202,7 +202,7 @@ type NetworkSpec struct {
 	// +optional
 	Shared *bool `json:"shared,omitempty"`
 
-	// external says whether the network leads outside the cloud, so that routers
+	// external says whether the network is outside the cloud, so that routers
 	// can have their gateway on it (router:external in Neutron). By Neutron's
 	// default policy, only administrators may set it. The default is what others
 	// set in Neutron. It can change later.
@@ -231,8 +231,8 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.map(z, z.size() + 4).sum() <= 255`,message=`the names are too long together for Neutron: write fewer zones, whose names have at most 255 characters with 4 more for each zone`
 	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
 
-	// router is the router that serves the network's subnets: one of its own, or
-	// an existing one. An empty object means one of its own without an external
+	// router is the router that serves the network's subnets: its own router, or an
+	// existing one. An empty object means its own router without an external
 	// network. The default is none. It can be added, changed and removed later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
@@ -550,7 +550,7 @@ type AllocationPool struct {
 
 // HostRoute is a route that hosts on the subnet use.
 type HostRoute struct {
-	// destination is the network that the route leads to, such as 10.1.0.0/16 or
+	// destination is the network that the route is for, such as 10.1.0.0/16 or
 	// fd00:2::/64. 0.0.0.0/0 and ::/0 are a default route.
 	// +neutron:attribute=subnet.host_routes.destination,mutable=true,privilege=tenant
 	// +required
@@ -559,7 +559,7 @@ type HostRoute struct {
 	// +kubebuilder:validation:XValidation:rule=`$parsed(self, d).all(d, d == d.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
 	// +kubebuilder:validation:XValidation:rule=`$parsed(self, d).all(d, !(d == d.masked()) || !['127.0.0.0/8', '::1/128'].exists(r, cidr(r).containsCIDR(d)))`,message=`a loopback range cannot be routed: write a range that other hosts have`
 	Destination string `json:"destination"`
-	// nextHop is the address of the router that leads there.
+	// nextHop is the address of the next router.
 	// +neutron:attribute=subnet.host_routes.nexthop,mutable=true,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=45

@@ -72,9 +72,9 @@ type FooStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions follow kstatus: Ready always stands, and is True when the
-	// Deployment is as declared and its replicas are available. Reconciling stands
-	// while that is being worked on or waited for, Stalled while somebody has to
+	// conditions follow kstatus: Ready is always present, and is True when the
+	// Deployment is as declared and its replicas are available. Reconciling is
+	// present while that is being worked on or waited for, Stalled while somebody has to
 	// act. The message says what to do.
 	// +optional
 	// +listType=map
@@ -82,7 +82,7 @@ type FooStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Types of conditions, after kstatus (sigs.k8s.io/cli-utils/pkg/kstatus). Ready always stands; the others stand, as
+// Types of conditions, after kstatus (sigs.k8s.io/cli-utils/pkg/kstatus). Ready is always present; the others are present, as
 // True, only while they hold.
 const (
 	// ConditionReady is True when the Deployment is as declared and its replicas are available.

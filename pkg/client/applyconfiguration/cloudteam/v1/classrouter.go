@@ -11,7 +11,7 @@ package v1
 // of spec.router of a Network. They need no allowedFields.
 type ClassRouterApplyConfiguration struct {
 	// existing is the id or name of an existing router for all these Networks. The
-	// default is none: each Network gets a router of its own. It can change later.
+	// default is none: each Network gets its own router. It can change later.
 	Existing *string `json:"existing,omitempty"`
 	// externalNetwork is the id or name of the routers' external network. The
 	// default is none. It can change later.

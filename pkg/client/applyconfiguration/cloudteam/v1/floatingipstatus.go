@@ -20,9 +20,9 @@ type FloatingIPStatusApplyConfiguration struct {
 	Address *string `json:"address,omitempty"`
 	// externalNetworkID is the id of the external network.
 	ExternalNetworkID *string `json:"externalNetworkID,omitempty"`
-	// portID is the id of the port that the floating IP leads to.
+	// portID is the id of the port that the floating IP is associated with.
 	PortID *string `json:"portID,omitempty"`
-	// portAddress is the address of the port that the floating IP leads to.
+	// portAddress is the address of the port that the floating IP is associated with.
 	PortAddress *string `json:"portAddress,omitempty"`
 	// class is the NetworkClass that the floating IP was made with.
 	Class *AppliedClassApplyConfiguration `json:"class,omitempty"`

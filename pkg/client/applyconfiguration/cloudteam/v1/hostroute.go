@@ -9,10 +9,10 @@ package v1
 //
 // HostRoute is a route that hosts on the subnet use.
 type HostRouteApplyConfiguration struct {
-	// destination is the network that the route leads to, such as 10.1.0.0/16 or
+	// destination is the network that the route is for, such as 10.1.0.0/16 or
 	// fd00:2::/64. 0.0.0.0/0 and ::/0 are a default route.
 	Destination *string `json:"destination,omitempty"`
-	// nextHop is the address of the router that leads there.
+	// nextHop is the address of the next router.
 	NextHop *string `json:"nextHop,omitempty"`
 }
 

@@ -16,7 +16,7 @@ import (
 // NetworkClass says what a namespace's Networks may do with an operator's
 // credentials: where, with which fields, and how many. A Network names a class
 // in spec.className. Without any class, Networks may use private ranges and
-// routers of their own. A Network with spec.cloud has no class.
+// their own routers. A Network with spec.cloud has no class.
 type NetworkClassApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

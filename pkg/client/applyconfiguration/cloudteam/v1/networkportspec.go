@@ -57,7 +57,7 @@ type NetworkPortSpecApplyConfiguration struct {
 	// Network's setting when the port is created. It can change later.
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 	// qosPolicy is the id or the name of the port's QoS policy, which replaces the
-	// Network's; "none" means no policy of its own. It is refused on a Network of
+	// Network's; "none" means that the port itself has none. It is refused on a Network of
 	// another namespace. The cloud needs Neutron's extension qos. The default is
 	// what others set in Neutron. It can change later.
 	QoSPolicy *string `json:"qosPolicy,omitempty"`
@@ -73,7 +73,7 @@ type NetworkPortSpecApplyConfiguration struct {
 	// have one, and the Network's class must have floatingIP in allowedFields. The
 	// port needs an address of IPv4, in a subnet whose router has a gateway to the
 	// external network. The address stays while this is set, also if the port is
-	// made anew. The default is none. It can change later.
+	// made again. The default is none. It can change later.
 	FloatingIP *PortFloatingIPApplyConfiguration `json:"floatingIP,omitempty"`
 	// deletionPolicy says what happens to the port in Neutron when this object is
 	// deleted. Delete deletes it. Retain removes the ownership marker and keeps

@@ -65,7 +65,7 @@ type NetworkSpecApplyConfiguration struct {
 	// change later.
 	Tags []string `json:"tags,omitempty"`
 	// qosPolicy is the id or the name of a QoS policy; "none" means no policy. It
-	// applies to the network's ports that have no policy of their own. A project
+	// applies to the network's ports without their own policy. A project
 	// sees its own policies and those that are shared with it. The cloud needs
 	// Neutron's extension qos. The default is what others set in Neutron. It can
 	// change later.
@@ -81,7 +81,7 @@ type NetworkSpecApplyConfiguration struct {
 	// Neutron's default policy, only administrators may set it. The default is
 	// what others set in Neutron. It can change later.
 	Shared *bool `json:"shared,omitempty"`
-	// external says whether the network leads outside the cloud, so that routers
+	// external says whether the network is outside the cloud, so that routers
 	// can have their gateway on it (router:external in Neutron). By Neutron's
 	// default policy, only administrators may set it. The default is what others
 	// set in Neutron. It can change later.
@@ -96,8 +96,8 @@ type NetworkSpecApplyConfiguration struct {
 	// most 255 characters. The cloud chooses when they are unset. They can be
 	// removed, but neither changed nor added later.
 	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
-	// router is the router that serves the network's subnets: one of its own, or
-	// an existing one. An empty object means one of its own without an external
+	// router is the router that serves the network's subnets: its own router, or an
+	// existing one. An empty object means its own router without an external
 	// network. The default is none. It can be added, changed and removed later.
 	Router *RouterSpecApplyConfiguration `json:"router,omitempty"`
 	// deletionPolicy says what happens to the network in Neutron when this object

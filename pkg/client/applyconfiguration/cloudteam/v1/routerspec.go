@@ -17,7 +17,7 @@ package v1
 type RouterSpecApplyConfiguration struct {
 	// existing is the id or name of an existing router. The network's subnets are
 	// attached to it; the router's own settings do not change. The default is
-	// none: the network gets a router of its own, which is deleted with it. It can
+	// none: the network gets its own router, which is deleted with it. It can
 	// change later.
 	Existing *string `json:"existing,omitempty"`
 	// externalNetwork is the id or name of the router's external network. The

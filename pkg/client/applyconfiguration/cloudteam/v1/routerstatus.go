@@ -14,7 +14,7 @@ type RouterStatusApplyConfiguration struct {
 	// existing is true when the router is not the network's own.
 	Existing *bool `json:"existing,omitempty"`
 	// externalNetworkID is the id of the external network that the network's
-	// own router leads to.
+	// own router connects to.
 	ExternalNetworkID *string `json:"externalNetworkID,omitempty"`
 	// externalIPs are the external addresses of the network's own router.
 	ExternalIPs []string `json:"externalIPs,omitempty"`

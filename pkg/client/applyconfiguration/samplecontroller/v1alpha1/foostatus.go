@@ -19,9 +19,9 @@ type FooStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation of the spec that the rest of
 	// the status speaks of.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions follow kstatus: Ready always stands, and is True when the
-	// Deployment is as declared and its replicas are available. Reconciling stands
-	// while that is being worked on or waited for, Stalled while somebody has to
+	// conditions follow kstatus: Ready is always present, and is True when the
+	// Deployment is as declared and its replicas are available. Reconciling is
+	// present while that is being worked on or waited for, Stalled while somebody has to
 	// act. The message says what to do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }

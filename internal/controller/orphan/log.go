@@ -14,8 +14,8 @@ const shown = 10
 // first gives the UIDs that a log line names, of sorted ones.
 func first(uids []string) []string { return uids[:min(len(uids), shown)] }
 
-// tellExist logs objects that the caches lack.
-func (c *Controller) tellExist(ctx context.Context, exist []candidate) {
+// logExist logs objects that the caches lack.
+func (c *Controller) logExist(ctx context.Context, exist []candidate) {
 	var uids []string
 	for _, o := range exist {
 		uids = append(uids, o.uid)
@@ -26,8 +26,8 @@ func (c *Controller) tellExist(ctx context.Context, exist []candidate) {
 	}
 }
 
-// tellReading logs when the live list begins to fail, and when it succeeds again.
-func (c *Controller) tellReading(ctx context.Context, err error) {
+// logReading logs when the live list begins to fail, and when it succeeds again.
+func (c *Controller) logReading(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
 	text := ""
 	if err != nil {
@@ -43,9 +43,9 @@ func (c *Controller) tellReading(ctx context.Context, err error) {
 	c.unread = text
 }
 
-// tellWithheld logs each change of the orphans that are withheld, of each tenant apart. owners is how many there are of
+// logWithheld logs each change of the orphans that are withheld, of each tenant apart. owners is how many there are of
 // each.
-func (c *Controller) tellWithheld(ctx context.Context, owners map[string]int) {
+func (c *Controller) logWithheld(ctx context.Context, owners map[string]int) {
 	withheld := map[string][]string{}
 	for _, b := range c.books {
 		for uid, n := range b.notes {
@@ -62,7 +62,7 @@ func (c *Controller) tellWithheld(ctx context.Context, owners map[string]int) {
 	c.withheld = withheld
 	for _, tenant := range slices.Sorted(maps.Keys(withheld)) {
 		if uids := withheld[tenant]; !slices.Equal(uids, was[tenant]) {
-			c.tellHalt(logOf(ctx, tenant), tenant, uids, owners[tenant])
+			c.logHalt(logOf(ctx, tenant), tenant, uids, owners[tenant])
 		}
 	}
 	for _, tenant := range slices.Sorted(maps.Keys(was)) {
@@ -72,8 +72,8 @@ func (c *Controller) tellWithheld(ctx context.Context, owners map[string]int) {
 	}
 }
 
-// tellHalt logs why a tenant's orphans, or the operator's, are withheld.
-func (c *Controller) tellHalt(logger klog.Logger, tenant string, uids []string, owners int) {
+// logHalt logs why a tenant's orphans, or the operator's, are withheld.
+func (c *Controller) logHalt(logger klog.Logger, tenant string, uids []string, owners int) {
 	allowed := c.options.Allowance(owners)
 	switch {
 	case c.options.MaxShare <= 0:
