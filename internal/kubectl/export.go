@@ -30,8 +30,9 @@ func (f *factory) export() *cobra.Command {
 		Long: `export writes a Network for each network of a project in Neutron that no object has. Each imports its network
 by the id. It declares the network as it is: applying it changes nothing in Neutron but the markers in the descriptions.
 
-What a Network cannot say is in comments. The API server checks each Network by a dry run. The class of the Networks has to allow imports (docs/classes.md). Networks of
-other clusters are left out; see "adopt". There is no JSON, because JSON has no comments.
+What a Network cannot say is in comments. The API server checks each Network by a dry run. The class of the Networks has
+to allow imports (docs/classes.md). Networks of other clusters are left out; see "adopt". There is no JSON, because JSON
+has no comments.
 
 The exit code is 0, 2 if a network, a subnet or a field is left out because a Network cannot say it, and 1 after an
 error.`,

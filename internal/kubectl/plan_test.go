@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"errors"
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
@@ -20,7 +21,7 @@ func TestExitOfAPlan(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got := 0
-			if exit, ok := c.plan.exit().(*ExitError); ok {
+			if exit, ok := errors.AsType[*ExitError](c.plan.exit()); ok {
 				got = exit.Code
 			}
 			expect.Equal(t, c.want, got, "exit code")

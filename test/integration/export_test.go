@@ -17,12 +17,12 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/exporting"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/exporting/exportingtest"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
-	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
 // foreign is an emulated cloud with networks that somebody made.
@@ -49,7 +49,7 @@ func (f foreign) make(t rapid.TB, one string, body map[string]any) string {
 }
 
 // export makes a network, exports it, and deletes it. What is written is what the API server accepts.
-func (f foreign) export(t rapid.TB, namespace string, drawn specs.Foreign) exporting.Exported {
+func (f foreign) export(t rapid.TB, namespace string, drawn exportingtest.Foreign) exporting.Exported {
 	t.Helper()
 	ctx := context.Background()
 	id := f.make(t, "network", drawn.Network)
@@ -106,7 +106,7 @@ func (f foreign) export(t rapid.TB, namespace string, drawn specs.Foreign) expor
 func TestPropertyTheAPIServerAcceptsWhatExportWrites(t *testing.T) {
 	f, namespace := newForeign(t), newNamespace(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		f.export(rt, namespace, specs.ForeignNetwork(true).Draw(rt, "network"))
+		f.export(rt, namespace, exportingtest.Network(true).Draw(rt, "network"))
 	})
 }
 
@@ -141,7 +141,7 @@ func TestWhatANetworkCannotSayIsAComment(t *testing.T) {
 			if c.note == "" {
 				namespace = newNamespace(t)
 			}
-			e := f.export(t, namespace, specs.Foreign{
+			e := f.export(t, namespace, exportingtest.Foreign{
 				Network: map[string]any{"name": "net"}, Subnets: []map[string]any{c.subnet},
 			})
 			switch {

@@ -57,9 +57,9 @@ func (c *Controller) allocate(
 
 // annotated gives the annotations by which a Pod gets its ports. The annotation that declares networks is the user's,
 // who applies it again and again. So the controller leaves it to the admission policy that derives it from
-// AnnotationResolvedNetworks (config/admission/networks.yaml). The copy of the declaration that the policy made when the
-// Pod was created shows that it is in force. Otherwise the controller writes the annotation itself. again is true if the
-// Pod had its ports before: then the annotation says so already.
+// AnnotationResolvedNetworks (config/admission/networks.yaml). The copy of the declaration that the policy made when
+// the Pod was created shows that it is in force. Otherwise the controller writes the annotation itself. again is true
+// if the Pod had its ports before: then the annotation says so already.
 func annotated(pod *corev1.Pod, resolved, allocations string, again bool) map[string]string {
 	annotations := map[string]string{cloudteamv1.AnnotationAllocations: allocations}
 	if again {
@@ -76,8 +76,8 @@ func annotated(pod *corev1.Pod, resolved, allocations string, again bool) map[st
 	return annotations
 }
 
-// restore writes what Multus reads again, if a Pod that was given ports declares its networks as it did before: somebody
-// applied the declaration again, and no admission policy kept the annotation (any more).
+// restore writes what Multus reads again, if a Pod that was given ports declares its networks as it did before:
+// somebody applied the declaration again, and no admission policy kept the annotation (any more).
 func (c *Controller) restore(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, allocations []cloudteamv1.Allocation,
 ) error {

@@ -12,8 +12,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// keep checks the ports of a Pod that has them. It restores what others undid: lost bindings of the Pod's own ports, and
-// the annotation that Multus reads.
+// keep checks the ports of a Pod that has them. It restores what others undid: lost bindings of the Pod's own ports,
+// and the annotation that Multus reads.
 //
 // The Pod's addresses never change: its containers run with the addresses that they started with. A port that a user
 // deletes stays, with its address, until the Pod is gone. If the port is gone anyway, or is another one in Neutron, the

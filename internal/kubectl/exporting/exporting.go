@@ -213,8 +213,8 @@ type unsaid struct {
 	field, why string
 }
 
-// unsaid gives the first thing that a Network does not say of a network as it is, or that the API server does not let it
-// say; nil if there is none.
+// unsaid gives the first thing that a Network does not say of a network as it is, or that the API server does not let
+// it say; nil if there is none.
 func (q Request) unsaid(n *cloudteamv1.Network, is plan.ObservedNetwork) (*unsaid, error) {
 	differs, err := q.differences(n, is)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/exporting/exportingtest"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
@@ -27,7 +28,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
-	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
 // cluster has the length of a UID.
@@ -99,7 +99,7 @@ func (w *world) export(t fataler, q Request) []Exported {
 }
 
 // network makes a drawn network, and gives its id.
-func (w *world) network(t fataler, drawn specs.Foreign) string {
+func (w *world) network(t fataler, drawn exportingtest.Foreign) string {
 	t.Helper()
 	id := w.make(t, "network", drawn.Network)
 	for _, s := range drawn.Subnets {
@@ -125,7 +125,7 @@ func TestPropertyAnImportOfWhatWasExportedWritesMarkersAlone(t *testing.T) {
 	w, checks := newWorld(t), 0
 	rapid.Check(t, func(t *rapid.T) {
 		checks++
-		id := w.network(t, specs.ForeignNetwork(false).Draw(t, "network"))
+		id := w.network(t, exportingtest.Network(false).Draw(t, "network"))
 		was := w.look(t, id)
 		exported := w.export(t, Request{Names: []string{id}})
 		if len(exported) != 1 || exported[0].Network == nil {

@@ -33,8 +33,8 @@ type api[T any] interface {
 }
 
 // asStored gives an object as the API server would store it: with what it validates, and the status that is there. It
-// stores nothing. in gives the client of a namespace, and spec copies the spec from one object to another. The controller
-// may write the status between the read and the dry run: then both are done again.
+// stores nothing. in gives the client of a namespace, and spec copies the spec from one object to another. The
+// controller may write the status between the read and the dry run: then both are done again.
 func asStored[T any, P object[T], A api[T]](
 	ctx context.Context, c *ask.Cluster, in func(namespace string) A, file P, spec func(to, from P),
 ) (stored P, err error) {
@@ -87,8 +87,8 @@ func Stored(ctx context.Context, c *ask.Cluster, n *cloudteamv1.Network) (*cloud
 	return is, refused(ask.New("Network", n.Namespace, n.Name), err)
 }
 
-// Refusals gives what the rules of the CRD refuse in a new Network, by its fields; none if they accept it. Whether its name
-// is free, and what its class and the user's rights allow, are other questions. The error says why nobody knows.
+// Refusals gives what the rules of the CRD refuse in a new Network, by its fields; none if they accept it. Whether its
+// name is free, and what its class and the user's rights allow, are other questions. The error says why nobody knows.
 func Refusals(ctx context.Context, c *ask.Cluster, n *cloudteamv1.Network) ([]metav1.StatusCause, error) {
 	trial := n.DeepCopy()
 	trial.Name, trial.GenerateName = "", "export-"

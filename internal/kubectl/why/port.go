@@ -133,8 +133,8 @@ func (w *walk) networkOf(p *cloudteamv1.NetworkPort) (*cloudteamv1.Network, ask.
 	return ask.Read(w.Cluster, of, func() (*cloudteamv1.Network, error) { return w.getNetwork(of) })
 }
 
-// fullSubnets shows the subnets of a Network that serve a port, without a free address by the count that "top" shows, too.
-// on are the ports on the Network.
+// fullSubnets shows the subnets of a Network that serve a port, without a free address by the count that "top" shows,
+// too. on are the ports on the Network.
 func fullSubnets(n *cloudteamv1.Network, p *cloudteamv1.NetworkPort, on []cloudteamv1.NetworkPort) []Link {
 	var counts []string
 	lags := false
