@@ -46,11 +46,12 @@ var (
 		cloudteamv1.AnnotationFloatingIP:     1 << 10, // one external network, of 255 characters
 	})
 	podAnnotations = annotations{
-		selection.Annotation:                 selection.MaxSize,
-		cloudteamv1.AnnotationAllocations:    consumer.MaxAllocationsSize,
-		cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
-		cloudteamv1.AnnotationFloatingIP:     consumer.MaxFloatingSize,
-		corev1.MirrorPodAnnotationKey:        1 << 10,
+		selection.Annotation:                   selection.MaxSize,
+		cloudteamv1.AnnotationAllocations:      consumer.MaxAllocationsSize,
+		cloudteamv1.AnnotationDeclaredNetworks: selection.MaxSize,
+		cloudteamv1.AnnotationSecurityGroups:   consumer.MaxGroupsSize,
+		cloudteamv1.AnnotationFloatingIP:       consumer.MaxFloatingSize,
+		corev1.MirrorPodAnnotationKey:          1 << 10,
 	}
 	// metadataAnnotations are what the agent of a node says, and what a virtual machine says of its ports.
 	metadataAnnotations = annotations{

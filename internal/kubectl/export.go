@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
@@ -17,6 +18,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/orphans"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 func (f *factory) export() *cobra.Command {
@@ -28,10 +30,12 @@ func (f *factory) export() *cobra.Command {
 		Long: `export writes a Network for each network of a project in Neutron that no object has. Each imports its network
 by the id. It declares the network as it is: applying it changes nothing in Neutron but the markers in the descriptions.
 
-What a Network cannot say is in comments. The class of the Networks has to allow imports (docs/classes.md). Networks of
-other clusters are left out; see "adopt". There is no JSON, because JSON has no comments.
+What a Network cannot say is in comments. The API server checks each Network by a dry run. The class of the Networks has
+to allow imports (docs/classes.md). Networks of other clusters are left out; see "adopt". There is no JSON, because JSON
+has no comments.
 
-The exit code is 0, 2 if a network is left out because no Network can say it, and 1 after an error.`,
+The exit code is 0, 2 if a network, a subnet or a field is left out because a Network cannot say it, and 1 after an
+error.`,
 		Example: `  # All networks of the project that nobody manages here:
   kubectl network export --cloud mycloud -n shop > networks.yaml
 
@@ -63,7 +67,7 @@ The exit code is 0, 2 if a network is left out because no Network can say it, an
 				return err
 			}
 			for _, e := range all {
-				if e.Network == nil {
+				if e.Incomplete {
 					return &ExitError{2}
 				}
 			}
@@ -92,6 +96,14 @@ func (f *factory) exportAll(
 	}
 	if q.Cluster, err = planning.ClusterUID(ctx, cluster, q.Cluster); err != nil {
 		return nil, nil, err
+	}
+	q.Refusals = func(n *cloudteamv1.Network) []metav1.StatusCause {
+		refused, err := planning.Refusals(ctx, cluster, n)
+		if err != nil {
+			cluster.Note("The API server did not check the Networks: %v. Before you apply them, try it with kubectl apply "+
+				"--dry-run=server.", err)
+		}
+		return refused
 	}
 	all, skipped, err := exporting.Export(ctx, cloud, *q, func() (map[string]bool, error) {
 		return orphans.Live(ctx, cluster)

@@ -342,6 +342,7 @@ func examples(*testing.T) map[string]example {
 		installed("network-controller-account"),
 		installed("network-controller-classes"), installed("network-controller-pods"),
 		&admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "network-controller-scheduling-gate"}},
+		&admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "network-controller-networks"}},
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: map[string]string{
 			cloudteamv1.AnnotationDataplane: "ovn", cloudteamv1.AnnotationDataplaneVersion: "v1.2.0"}}}}
 	rebuilt := frontend(2)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,7 +40,7 @@ update them.
 
 It takes the spec in the file as the whole spec, and your own cloud in place of the objects' credentials. Their project
 must be the same. -o name gives the objects for which something would be done. The exit code is 0 if nothing would be
-done, 2 if something would, and 1 after an error.`,
+done, 2 if something would, and 1 after an error, or if an object would not be applied or a quota is too small.`,
 		Example: `  # What would this edit do?
   kubectl network plan -f network.yaml --cloud mycloud
 
@@ -213,6 +214,8 @@ func (f *factory) read(files *resource.FilenameOptions, cluster *ask.Cluster) (f
 			f := &cloudteamv1.FloatingIP{}
 			err = strict(from.Object, f, true)
 			file.floating = append(file.floating, f)
+		case "Namespace":
+			cluster.NewNamespaces = append(cluster.NewNamespaces, from.GetName())
 		default:
 			cluster.Note("%s %q is no Network, NetworkPort, SecurityGroup or FloatingIP, and is not planned.", from.GetKind(),
 				from.GetName())
@@ -247,7 +250,8 @@ func (p *plan) changed() (names []string) {
 	return names
 }
 
-// exit is 1 if an object would not be applied, 2 if something would be done, and nil if nothing would.
+// exit is 1 if an object would not be applied or a quota is too small, 2 if something would be done, and nil if nothing
+// would.
 func (p *plan) exit() error {
 	code := 0
 	for _, o := range p.Objects {
@@ -257,6 +261,9 @@ func (p *plan) exit() error {
 		case len(o.Steps) > 0:
 			code = 2
 		}
+	}
+	if slices.ContainsFunc(p.Quotas, planning.Quota.Exceeded) {
+		return &ExitError{1}
 	}
 	if code == 0 {
 		return nil

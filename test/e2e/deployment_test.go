@@ -10,9 +10,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -174,7 +176,15 @@ func TestDeployment(t *testing.T) {
 	) {
 		second := network + "-2"
 		apply(t, namespace, second, cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.7.0.0/24"}})
-		pod := harness.Create(t, kube.CoreV1().Pods(namespace), harness.PodOn("bare", network+","+second+"@net2"))
+		applied := func(labels string) *corev1.Pod {
+			pod, err := kube.CoreV1().Pods(namespace).Patch(t.Context(), "bare", types.ApplyPatchType, fmt.Appendf(nil,
+				`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"bare","labels":%s,"annotations":{%q:"%s,%s@net2"}},`+
+					`"spec":{"containers":[{"name":"web","image":"web"}]}}`, labels, selection.Annotation, network, second),
+				metav1.PatchOptions{FieldManager: "user"})
+			expect.NoError(t, err)
+			return pod
+		}
+		pod := applied("{}")
 		if len(pod.Spec.SchedulingGates) != 1 {
 			t.Errorf("gates %v", pod.Spec.SchedulingGates)
 		}
@@ -184,6 +194,9 @@ func TestDeployment(t *testing.T) {
 			!strings.HasPrefix(allocations[1].IPs[0], "10.7.0.") || allocations[1].Interface != "net2" {
 			t.Errorf("allocations %s", asJSON(allocations))
 		}
+		again := applied(`{"again":"yes"}`)
+		expect.Equal(t, running.Annotations, again.Annotations, "annotations after it was applied again")
+		expect.Equal(t, map[string]string{"again": "yes"}, again.Labels, "labels")
 		harness.Delete(t, kube.CoreV1().Pods(namespace), "bare")
 		awaitPods(t, namespace, "", 0)
 		awaitPorts(t, c, namespace, networkID, 0)

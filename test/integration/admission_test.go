@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/dynamic"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -160,18 +161,26 @@ func newNamespaceWith(t *testing.T, labels map[string]string) string {
 	return created.Name
 }
 
+// bindEditor gives the user editor what Kubernetes' role edit has for Pods in a namespace.
+func bindEditor(t *testing.T, namespace string) {
+	t.Helper()
+	for _, role := range []string{"system:aggregate-to-edit", "system:aggregate-to-view"} {
+		_, err := kubeClient.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "editor-"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "editor"}},
+		}, metav1.CreateOptions{})
+		expect.NoError(t, err)
+	}
+}
+
 // TestPodAdmission has a namespace's editor, and those who run a cluster, write what the controller writes on Pods.
 func TestPodAdmission(t *testing.T) {
 	installAdmission(t)
 	label := map[string]string{cloudteamv1.LabelNetworks: cloudteamv1.LabelNetworksEnabled}
 	guarded, free := newNamespaceWith(t, label), newNamespaceWith(t, nil)
 	for _, namespace := range []string{guarded, free} {
-		_, err := kubeClient.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "editor"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit"},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "editor"}},
-		}, metav1.CreateOptions{})
-		expect.NoError(t, err)
+		bindEditor(t, namespace)
 		for name, pod := range map[string]*corev1.Pod{
 			"waits": newPod("waits", "net", func(p *corev1.Pod) {
 				p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
@@ -212,11 +221,14 @@ func TestPodAdmission(t *testing.T) {
 		"lift the gate":                 patch(editor, "waits", noGate),
 		"write an allocation":           patch(editor, "waits", `{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":"[]"}}}`),
 		"change an allocation":          patch(editor, "has", `{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":"[]"}}}`),
+		"resolve its networks":          patch(editor, "has", `{"metadata":{"annotations":{"cloudteam.ztgame.com/resolved-networks":"other"}}}`),
 		"remove an allocation":          patch(editor, "has", `{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":null}}}`),
 		"change the networks":           patch(editor, "has", `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"other"}}}`),
 		"remove the networks":           patch(editor, "has", `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":null}}}`),
 		"create one with an allocation": create(editor, newPod("new", "net", allocation)),
-		"create one on a node":          create(editor, newPod("new", "net", onNode)),
+		"create one that is resolved": create(editor,
+			newPod("new", "net", annotated(cloudteamv1.AnnotationResolvedNetworks, "other"))),
+		"create one on a node": create(editor, newPod("new", "net", onNode)),
 		"create a mirror, being no node": create(editor,
 			newPod("new", "net", onNode, annotated(corev1.MirrorPodAnnotationKey, "x"))),
 	}
@@ -254,4 +266,116 @@ func TestPodAdmission(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestAPodIsAppliedAgain has users apply the manifest of a Pod again after it got its ports, as kubectl does.
+func TestAPodIsAppliedAgain(t *testing.T) {
+	installAdmission(t)
+	namespace := newNamespaceWith(t, map[string]string{cloudteamv1.LabelNetworks: cloudteamv1.LabelNetworksEnabled})
+	bindEditor(t, namespace)
+	eventually(t, func() error {
+		created, err := kubeClient.CoreV1().Pods(namespace).Create(t.Context(), newPod("trial", "net"),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil && created.Annotations[cloudteamv1.AnnotationDeclaredNetworks] != "net" {
+			err = fmt.Errorf("the policy is not in force: %v", created.Annotations)
+		}
+		return err
+	})
+	const resolved = `[{"name":"net","namespace":"n","ips":["10.0.0.7/24"],"mac":"fa:16:3e:00:00:01"}]`
+	admin, editor := anyAPI, as(t, "editor")
+	for name, c := range map[string]struct {
+		user dynamic.Interface
+		// apply is how the manifest is applied first, and again how afterwards.
+		apply, again func(t *testing.T, user dynamic.Interface, pod *corev1.Pod) (*unstructured.Unstructured, error)
+		free         bool // the user may write what the controller writes
+	}{
+		"client-side-by-an-editor":        {editor, applyClientSide, applyClientSide, false},
+		"server-side-by-an-editor":        {editor, applyServerSide("kubectl", false), applyServerSide("kubectl", false), false},
+		"server-side-by-another-tool":     {editor, applyServerSide("argocd", false), applyServerSide("argocd", false), false},
+		"first-client-then-server-side":   {editor, applyClientSide, applyServerSide("kubectl", true), false},
+		"client-side-by-an-administrator": {admin, applyClientSide, applyClientSide, true},
+		"server-side-by-an-administrator": {admin, applyServerSide("kubectl", false), applyServerSide("kubectl", false), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := newPod(name, "net")
+			pod.Namespace = namespace
+			pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+			_, err := c.apply(t, c.user, pod)
+			expect.NoError(t, err)
+			_, err = kubeClient.CoreV1().Pods(namespace).Patch(t.Context(), name, types.StrategicMergePatchType, []byte(fmt.Sprintf(
+				`{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":"[]","cloudteam.ztgame.com/declared-networks":"net",`+
+					`"cloudteam.ztgame.com/resolved-networks":%q}},`+
+					`"spec":{"schedulingGates":[{"$patch":"delete","name":"cloudteam.ztgame.com/network"}]}}`, resolved)),
+				metav1.PatchOptions{FieldManager: "network-controller"})
+			expect.NoError(t, err)
+			was, err := kubeClient.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+			expect.NoError(t, err)
+			expect.Equal(t, resolved, was.Annotations[selection.Annotation], "for Multus")
+
+			is, err := c.again(t, c.user, pod)
+			expect.NoError(t, err)
+			expect.Equal(t, was.Annotations, is.GetAnnotations(), "annotations after it was applied again")
+			if name != "first-client-then-server-side" { // which has another manager of fields
+				expect.Equal(t, was.ResourceVersion, is.GetResourceVersion(), "version after it was applied again")
+			}
+			pod.Labels = map[string]string{"a": "b"}
+			is, err = c.again(t, c.user, pod)
+			expect.NoError(t, err)
+			expect.Equal(t, pod.Labels, is.GetLabels(), "labels")
+			expect.Equal(t, resolved, is.GetAnnotations()[selection.Annotation], "for Multus, with a label added")
+
+			pod.Annotations[selection.Annotation] = "other"
+			if _, err = c.again(t, c.user, pod); !c.free && !apierrors.IsForbidden(err) || c.free && err != nil {
+				t.Errorf("another declaration: %v", err)
+			}
+		})
+	}
+}
+
+// applyServerSide applies a Pod as kubectl apply --server-side does.
+func applyServerSide(
+	manager string, force bool,
+) func(*testing.T, dynamic.Interface, *corev1.Pod) (*unstructured.Unstructured, error) {
+	return func(t *testing.T, user dynamic.Interface, pod *corev1.Pod) (*unstructured.Unstructured, error) {
+		content, err := json.Marshal(manifestOf(t, pod))
+		expect.NoError(t, err)
+		return user.Resource(podKind).Namespace(pod.Namespace).Patch(t.Context(), pod.Name, types.ApplyPatchType, content,
+			metav1.PatchOptions{FieldManager: manager, Force: &force})
+	}
+}
+
+// applyClientSide applies a Pod as kubectl apply does: with a patch between the manifest as it was applied last, the
+// manifest, and what there is.
+func applyClientSide(t *testing.T, user dynamic.Interface, pod *corev1.Pod) (*unstructured.Unstructured, error) {
+	manifest, pods := manifestOf(t, pod), user.Resource(podKind).Namespace(pod.Namespace)
+	applied, err := json.Marshal(manifest)
+	expect.NoError(t, err)
+	annotations := manifest.GetAnnotations()
+	annotations[corev1.LastAppliedConfigAnnotation] = string(applied) + "\n"
+	manifest.SetAnnotations(annotations)
+	is, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return pods.Create(t.Context(), manifest, metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"})
+	}
+	expect.NoError(t, err)
+	modified, err := json.Marshal(manifest)
+	expect.NoError(t, err)
+	current, err := json.Marshal(is)
+	expect.NoError(t, err)
+	meta, err := strategicpatch.NewPatchMetaFromStruct(corev1.Pod{})
+	expect.NoError(t, err)
+	patch, err := strategicpatch.CreateThreeWayMergePatch(
+		[]byte(is.GetAnnotations()[corev1.LastAppliedConfigAnnotation]), modified, current, meta, true)
+	expect.NoError(t, err)
+	return pods.Patch(t.Context(), pod.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{FieldManager: "kubectl-client-side-apply"})
+}
+
+// manifestOf gives what a user writes of a Pod.
+func manifestOf(t *testing.T, pod *corev1.Pod) *unstructured.Unstructured {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+	expect.NoError(t, err)
+	delete(content, "status")
+	return &unstructured.Unstructured{Object: content}
 }

@@ -229,7 +229,7 @@ func findingsOfSubnet(path string, spec cloudteamv1.SubnetSpec) (found []string,
 		case !subnet.Contains(gateway):
 			find("gateway", notInside)
 			hasGateway = false
-		case gateway == subnet.Addr():
+		case gateway.Is4() && gateway == subnet.Addr():
 			find("gateway", networkAddress)
 		case gateway.Is4() && gateway == lastAddress(subnet):
 			find("gateway", broadcastAddress)

@@ -156,7 +156,6 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		{`gateway: "fd00::192.0.2.1"`, "gateway", "not an address"},
 		{`gateway: 192.168.0.1`, "gateway", "not inside fd00::/64: write an IPv6 address"},
 		{`gateway: "fd00:0:0:1::1"`, "gateway", "not inside fd00::/64"},
-		{`gateway: "FD00:0::0"`, "gateway", "is the address of the network"},
 		{`ipv6RAMode: SLAAC`, "ipv6RAMode", `supported values: "slaac", "dhcpv6-stateful", "dhcpv6-stateless"`},
 		{`ipv6RAMode: slaac, ipv6AddressMode: dhcpv6-stateless`,
 			"ipv6RAMode", `"slaac" does not go with ipv6AddressMode "dhcpv6-stateless": write the same in both`},
@@ -284,6 +283,7 @@ func TestNetworkSpecsThatCanBeBuiltAreAccepted(t *testing.T) {
 	})
 	accepted(t, networks, namespace, networkWith, `cidr: "fd00::/64", `, []string{
 		`gateway: "FD00:0:0:0::1"`,
+		`gateway: "FD00:0::0", allocationPools: [{start: "fd00::1", end: "fd00::9"}]`,
 		`gateway: "fd00::ffff:ffff:ffff:ffff"`,
 		`gateway: "fd00::1:0", allocationPools: [{start: "fd00::1:1", end: "fd00::a:0"}, {start: "fd00::2", end: "fd00::9"}]`,
 		`allocationPools: [{start: "fd00::2", end: "fd00::ffff:ffff:ffff:ffff"}]`,

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -57,8 +58,15 @@ func (a *APIServer) Stop() {
 }
 
 // admitted does what admission does: Pods that declare networks get the gate of config/admission, in a namespace with
-// its label.
-func (a *APIServer) admitted(k *kind, obj *object) {
+// its label, and their annotation is derived.
+func (a *APIServer) admitted(k *kind, was, obj *object) {
+	if was != nil {
+		if annotations := obj.GetAnnotations(); k.name == "Pod" && a.guards(obj) {
+			controllertest.DeriveNetworks(false, annotations)
+			obj.SetAnnotations(annotations)
+		}
+		return
+	}
 	if k.name == "Namespace" {
 		labels := obj.GetLabels()
 		if labels == nil {
@@ -81,10 +89,13 @@ func (a *APIServer) admitted(k *kind, obj *object) {
 		return
 	}
 	obj.Object["status"] = map[string]any{"phase": "Pending"}
-	namespace := a.of("namespaces").objects[types.NamespacedName{Name: obj.GetNamespace()}]
-	node, _, _ := unstructured.NestedString(obj.Object, "spec", "nodeName")
-	if obj.GetAnnotations()[selection.Annotation] == "" || node != "" || namespace == nil ||
-		namespace.GetLabels()[cloudteamv1.LabelNetworks] != cloudteamv1.LabelNetworksEnabled {
+	if !a.guards(obj) {
+		return
+	}
+	annotations := obj.GetAnnotations()
+	controllertest.DeriveNetworks(true, annotations)
+	obj.SetAnnotations(annotations)
+	if node, _, _ := unstructured.NestedString(obj.Object, "spec", "nodeName"); node != "" {
 		return
 	}
 	gates, _, _ := unstructured.NestedSlice(obj.Object, "spec", "schedulingGates")
@@ -92,4 +103,11 @@ func (a *APIServer) admitted(k *kind, obj *object) {
 	if err := unstructured.SetNestedSlice(obj.Object, gates, "spec", "schedulingGates"); err != nil {
 		panic(err) // a Pod's spec is an object
 	}
+}
+
+// guards reports whether the policies of config/admission concern a Pod, which declares networks.
+func (a *APIServer) guards(pod *object) bool {
+	namespace := a.of("namespaces").objects[types.NamespacedName{Name: pod.GetNamespace()}]
+	return pod.GetAnnotations()[selection.Annotation] != "" && namespace != nil &&
+		namespace.GetLabels()[cloudteamv1.LabelNetworks] == cloudteamv1.LabelNetworksEnabled
 }

@@ -66,8 +66,8 @@ type store struct {
 	version int64
 	// changed is closed, and made again, with each change.
 	changed chan struct{}
-	// admit completes an object that is created.
-	admit func(k *kind, obj *object)
+	// admit completes an object that is created, or changed from was.
+	admit func(k *kind, was, obj *object)
 	// may is whether the rules of a kind's CRD let an object be what a user makes of it.
 	may Rules
 }
@@ -224,7 +224,7 @@ func (s *store) complete(k *kind, obj *object) {
 	}
 	setAll(k, obj)
 	if s.admit != nil {
-		s.admit(k, obj)
+		s.admit(k, nil, obj)
 	}
 }
 
@@ -253,6 +253,9 @@ func setAll(k *kind, obj *object) {
 // update stores obj in the place of was, unless both are the same.
 func (s *store) update(k *kind, was, obj *object) *object {
 	setAll(k, obj)
+	if s.admit != nil {
+		s.admit(k, was, obj)
+	}
 	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && obj.GetDeletionGracePeriodSeconds() == nil &&
 		(k.name != "Namespace" || s.isEmpty(obj.GetName())) {
 		s.note(k, was, nil)

@@ -94,9 +94,9 @@ func drawGatewayAndPools(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
 		last = -2
 	}
 	room := hosts(cidr, mostNumbers+l.reserved()) - l.reserved()
-	gateway := 1 // its number; 0 for none
+	gateway := 1 // its number; 0 if it is outside all pools
 	spec.Gateway = ""
-	switch rapid.IntRange(0, 4).Draw(t, "gateway") {
+	switch rapid.IntRange(0, 5).Draw(t, "gateway") {
 	case 1:
 		spec.Gateway = spell(t, Address(cidr, gateway))
 	case 2:
@@ -107,6 +107,10 @@ func drawGatewayAndPools(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
 	case 4: // No drawn pool reaches so far where there are ports, but an address that a port names may be just this.
 		gateway = last - rapid.IntRange(0, max(1, l.reserved())-1).Draw(t, "number from the end")
 		spec.Gateway = spell(t, Address(cidr, gateway))
+	case 5: // the network's own, which no pool has
+		if cidr.Addr().Is6() {
+			gateway, spec.Gateway = 0, spell(t, cidr.Addr())
+		}
 	}
 
 	type numbers struct{ first, last int }

@@ -143,7 +143,7 @@ metadata:
 	{
 		// A controller that only reports lifts no gate.
 		name: "gate.yaml", when: `and .Values.shared .Values.admission.gate (eq .Values.firstStart "Apply")`,
-		from: []string{"admission/scheduling_gate.yaml"},
+		from: []string{"admission/scheduling_gate.yaml", "admission/networks.yaml"},
 		edits: append([]string{
 			"apiVersion: admissionregistration.k8s.io/v1\n", "apiVersion: {{ include \"network-controller.gateVersion\" . }}\n",
 		}, labels...),

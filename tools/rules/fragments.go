@@ -49,9 +49,10 @@ var fragments = map[string]string{
 	"hasHosts(c)":     `c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)`,
 	"isNotIPv6(s)":    `!has(s.cidr) || !isCIDR(s.cidr) || cidr(s.cidr).ip().family() == 4`,
 
-	// A host in the cidr c can have the address a. The broadcast address of an IPv4 cidr ends in ones: in each octet, one
-	// more is a multiple of the power of two that the octet's host bits make.
-	"canBeHost(a, c)": `c.containsIP(a) && !(ip(a) == c.ip()) && (c.ip().family() == 6 || !$isBroadcast(a, c))`,
+	// A router in the cidr c can have the address a. In IPv6 it can have all: the first is that of the nearest router (RFC
+	// 4291, section 2.6.1), and Neutron's own default gateway. The broadcast address of an IPv4 cidr ends in ones: in each
+	// octet, one more is a multiple of the power of two that the octet's host bits make.
+	"canBeRouter(a, c)": `c.containsIP(a) && (c.ip().family() == 6 || !(ip(a) == c.ip()) && !$isBroadcast(a, c))`,
 	"isBroadcast(a, c)": `
 		[0, 1, 2, 3].all(i, (int(a.split('.')[i]) + 1) % [1, 2, 4, 8, 16, 32, 64, 128, 256][$hostBits(c, i)] == 0)`,
 	"hostBits(c, i)": `c.prefixLength() > 8 * i + 7 ? 0 : c.prefixLength() < 8 * i ? 8 : 8 * i + 8 - c.prefixLength()`,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ func (c *Controller) allocate(
 	for n, i := range declaration.Ours {
 		bySelection[i] = ports[n]
 	}
-	declared, allocations, err := annotationsFor(declaration.Selections, bySelection)
+	resolved, allocations, err := annotationsFor(declaration.Selections, bySelection)
 	if err != nil {
 		// The addresses make the annotation longer than the declared one: it may exceed the limit.
 		if _, ok := errors.AsType[*selection.Error](err); ok {
@@ -47,13 +48,70 @@ func (c *Controller) allocate(
 			return progress{}, err
 		}
 	}
-	p, err := c.patch(ctx, key, pod, map[string]string{
-		selection.Annotation: declared, cloudteamv1.AnnotationAllocations: allocations,
-	})
+	p, err := c.patch(ctx, key, pod, annotated(pod, resolved, allocations, again))
 	if err == nil && p.reason == "" && !again {
 		portsDuration.Observe(time.Since(pod.CreationTimestamp.Time).Seconds())
 	}
 	return p, err
+}
+
+// annotated gives the annotations by which a Pod gets its ports. The annotation that declares networks is the user's,
+// who applies it again and again. So the controller leaves it to the admission policy that derives it from
+// AnnotationResolvedNetworks (config/admission/networks.yaml). The copy of the declaration that the policy made when
+// the Pod was created shows that it is in force. Otherwise the controller writes the annotation itself. again is true
+// if the Pod had its ports before: then the annotation says so already.
+func annotated(pod *corev1.Pod, resolved, allocations string, again bool) map[string]string {
+	annotations := map[string]string{cloudteamv1.AnnotationAllocations: allocations}
+	if again {
+		annotations[selection.Annotation] = resolved
+		return annotations
+	}
+	derived := selection.Annotation
+	if _, copied := pod.Annotations[cloudteamv1.AnnotationDeclaredNetworks]; copied {
+		derived = cloudteamv1.AnnotationResolvedNetworks
+	}
+	// The user may have changed the declaration since.
+	annotations[cloudteamv1.AnnotationDeclaredNetworks] = pod.Annotations[selection.Annotation]
+	annotations[derived] = resolved
+	return annotations
+}
+
+// restore writes what Multus reads again, if a Pod that was given ports declares its networks as it did before:
+// somebody applied the declaration again, and no admission policy kept the annotation (any more).
+func (c *Controller) restore(
+	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, allocations []cloudteamv1.Allocation,
+) error {
+	declared := pod.Annotations[selection.Annotation]
+	if was, known := pod.Annotations[cloudteamv1.AnnotationDeclaredNetworks]; !known || was != declared ||
+		pod.DeletionTimestamp != nil {
+		return nil
+	}
+	resolved, err := resolvedBy(declared, pod.Namespace, allocations)
+	if err != nil || resolved == declared {
+		return nil //nolint:nilerr // somebody overwrote the annotations
+	}
+	_, err = c.patch(ctx, key, pod, map[string]string{selection.Annotation: resolved})
+	return err
+}
+
+// resolvedBy gives a declaration with what a Pod was given filled in.
+func resolvedBy(declared, namespace string, given []cloudteamv1.Allocation) (string, error) {
+	selections, err := selection.Parse(declared, namespace)
+	if err != nil {
+		return "", err
+	}
+	given = slices.Clone(given)
+	for i, s := range selections {
+		at := slices.IndexFunc(given, func(a cloudteamv1.Allocation) bool { return a.Name == s.Namespace+"/"+s.Name })
+		if at < 0 {
+			continue // it is not ours
+		}
+		if selections[i], err = resolve(s, given[at]); err != nil {
+			return "", err
+		}
+		given = slices.Delete(given, at, at+1)
+	}
+	return selection.Format(selections)
 }
 
 // letGo removes our gate from a Pod that requests none of our networks (any more), once its ports are released. A Pod
@@ -92,28 +150,31 @@ func (c *Controller) patch(
 		return progress{}, fmt.Errorf("writing the Pod's annotations: %w", err)
 	}
 	c.expected.Written(key, patched.UID, patched.ResourceVersion)
-	klog.FromContext(ctx).Info("Allocated", "allocations", annotations[cloudteamv1.AnnotationAllocations])
+	if allocations, ok := annotations[cloudteamv1.AnnotationAllocations]; ok {
+		klog.FromContext(ctx).Info("Allocated", "allocations", allocations)
+	}
 	// The sync that sees this write clears the condition.
 	return progress{}, nil
 }
 
 // annotationsFor gives the annotations of a Pod whose selections have the given ports; nil for selections of others.
-// The first annotation is the declaration with the addresses filled in, and the second is what the Pod has got.
+// The first is the declaration with the addresses filled in, and the second is what the Pod has got.
 func annotationsFor(
 	selections []selection.Selection, ports []*cloudteamv1.NetworkPort,
-) (declared, allocations string, err error) {
-	resolved := make([]selection.Selection, len(selections))
+) (resolved, allocations string, err error) {
+	filled := make([]selection.Selection, len(selections))
 	var got []cloudteamv1.Allocation
 	for i, s := range selections {
 		if port := ports[i]; port != nil {
-			if s, err = resolve(s, port); err != nil {
+			given := allocationOf(s, port)
+			if s, err = resolve(s, given); err != nil {
 				return "", "", err
 			}
-			got = append(got, allocationOf(s, port))
+			got = append(got, given)
 		}
-		resolved[i] = s
+		filled[i] = s
 	}
-	if declared, err = selection.Format(resolved); err != nil {
+	if resolved, err = selection.Format(filled); err != nil {
 		return "", "", err
 	}
 	text, err := json.Marshal(got)
@@ -121,17 +182,16 @@ func annotationsFor(
 		err = fmt.Errorf("the allocation has %d bytes, more than %d: declare fewer networks", len(text),
 			consumer.MaxAllocationsSize)
 	}
-	return declared, string(text), err
+	return resolved, string(text), err
 }
 
 // resolve fills in what a network plugin must set: the port's addresses and MAC.
-func resolve(s selection.Selection, port *cloudteamv1.NetworkPort) (selection.Selection, error) {
-	s.MAC = strings.ToLower(port.Status.MAC)
-	s.Addresses = nil
-	for _, a := range port.Status.Addresses {
-		address, err := netip.ParsePrefix(a.Address)
+func resolve(s selection.Selection, given cloudteamv1.Allocation) (selection.Selection, error) {
+	s.MAC, s.Addresses = given.MAC, nil
+	for _, text := range given.IPs {
+		address, err := netip.ParsePrefix(text)
 		if err != nil {
-			return s, fmt.Errorf("reading the status of NetworkPort %q: %w", port.Name, err)
+			return s, fmt.Errorf("reading the addresses of NetworkPort %q: %w", given.Port, err)
 		}
 		s.Addresses = append(s.Addresses, address)
 	}

@@ -34,6 +34,47 @@ func terminating(line string) error {
 	}}
 }
 
+// TestTheDeclarationIsTheUsersAndWhatMultusReadsIsNot applies the declaration of a Pod again after it got its port, with
+// and without the admission policy that derives the annotation.
+func TestTheDeclarationIsTheUsersAndWhatMultusReadsIsNot(t *testing.T) {
+	copied := func(pod *corev1.Pod) { controllertest.DeriveNetworks(true, pod.Annotations) }
+	const derived = `[{"name":"net","namespace":"team","ips":["192.168.0.2/16"],"mac":"fa:16:3e:00:00:01"}]`
+	again := func(t *testing.T, w *cluster, edits ...func(*corev1.Pod)) {
+		w.serves = true
+		w.start()
+		pod := w.pod("a", "net", edits...)
+		name := w.onlyPort()
+		want := []string{"create networkports " + name, "patch networkports " + name, "patch pods a"}
+		if len(edits) > 0 && !w.derives {
+			want = append(want, "patch pods a")
+		}
+		w.WantCalls(want...)
+		expect.Equal(t, "net", pod.Annotations[cloudteamv1.AnnotationDeclaredNetworks], "declared")
+		expect.Equal(t, derived, pod.Annotations[selection.Annotation], "for Multus")
+		w.edit("a", func(pod *corev1.Pod) {
+			pod.Annotations[selection.Annotation] = "net"
+			if w.derives {
+				controllertest.DeriveNetworks(false, pod.Annotations)
+			}
+		})
+		expect.Equal(t, derived, w.get("a").Annotations[selection.Annotation], "for Multus, after the declaration was applied again")
+		if w.derives {
+			w.WantCalls()
+		} else {
+			w.WantCalls("patch pods a")
+		}
+		w.allocated("a", 1)
+		w.edit("a", func(pod *corev1.Pod) { pod.Annotations[selection.Annotation] = "other" })
+		expect.Equal(t, "other", w.get("a").Annotations[selection.Annotation], "another declaration")
+		w.rests()
+	}
+	runCluster(t, map[string]func(t *testing.T, w *cluster){
+		"without the policy, the controller writes it":          func(t *testing.T, w *cluster) { again(t, w) },
+		"the policy derives it":                                 func(t *testing.T, w *cluster) { w.derives = true; again(t, w, copied) },
+		"where the policy was removed, the controller does too": func(t *testing.T, w *cluster) { again(t, w, copied) },
+	})
+}
+
 func runCluster(t *testing.T, cases map[string]func(t *testing.T, w *cluster)) {
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) { inCluster(t, test) })

@@ -52,6 +52,8 @@ type cluster struct {
 	// serves has each new port Ready at once. made counts the ports that were made ready, for their addresses.
 	serves bool
 	made   int
+	// derives is whether config/admission/networks.yaml is in force.
+	derives bool
 	// few is whether a quota allows no more ports.
 	few bool
 	// given counts the writes by which a Pod was given its ports.
@@ -85,7 +87,12 @@ func inCluster(t *testing.T, test func(t *testing.T, w *cluster)) {
 		controllertest.Serve(w.API, w.Kube, apps.WithResource("deployments"), controllertest.Rules[*appsv1.Deployment]{})
 		controllertest.Serve(w.API, w.Kube, apps.WithResource("replicasets"), controllertest.Rules[*appsv1.ReplicaSet]{})
 		controllertest.Serve(w.API, w.Kube, apps.WithResource("statefulsets"), controllertest.Rules[*appsv1.StatefulSet]{})
-		serveStrategicPatches[corev1.Pod](w, "pods", w.judgeAllocation)
+		serveStrategicPatches[corev1.Pod](w, "pods", func(pod *corev1.Pod) {
+			if w.derives {
+				controllertest.DeriveNetworks(false, pod.Annotations)
+			}
+			w.judgeAllocation(pod)
+		})
 		serveStrategicPatches(w, "deployments", func(*appsv1.Deployment) {})
 		w.network("net")
 		test(t, w)

@@ -12,7 +12,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// keep checks the ports of a Pod that has them. It restores lost bindings of the Pod's own ports.
+// keep checks the ports of a Pod that has them. It restores what others undid: lost bindings of the Pod's own ports,
+// and the annotation that Multus reads.
 //
 // The Pod's addresses never change: its containers run with the addresses that they started with. A port that a user
 // deletes stays, with its address, until the Pod is gone. If the port is gone anyway, or is another one in Neutron, the
@@ -22,6 +23,9 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 	if err != nil {
 		// Somebody overwrote the annotation. What the Pod holds stays bound to it.
 		return progress{}, nil //nolint:nilerr // a retry does not help
+	}
+	if err := c.restore(ctx, key, pod, allocations); err != nil {
+		return progress{}, err
 	}
 	p := progress{allocated: true}
 	named := map[string]bool{}

@@ -23,6 +23,8 @@ type Cluster struct {
 	Kubernetes kubernetes.Interface
 	Networks   versioned.Interface
 
+	// NewNamespaces are those that a file of the user's creates: its objects are in them.
+	NewNamespaces []string
 	// Notes say what could not be read.
 	Notes []string
 }

@@ -155,20 +155,23 @@ func (d doctor) policies() Check {
 		}
 		is = max(is, found)
 	}
-	const gate = "network-controller-scheduling-gate"
-	of := ask.New("MutatingAdmissionPolicy", "", gate)
-	_, found := ask.Read(d.Cluster, of, func() (any, error) {
-		return d.Kubernetes.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(d.ctx, gate, metav1.GetOptions{})
-	})
-	if found == ask.Absent { // Kubernetes 1.34 and 1.35
-		_, found = ask.Read(d.Cluster, of, func() (any, error) {
-			return d.Kubernetes.AdmissionregistrationV1beta1().MutatingAdmissionPolicies().Get(d.ctx, gate, metav1.GetOptions{})
+	for _, name := range []string{"network-controller-scheduling-gate", "network-controller-networks"} {
+		of := ask.New("MutatingAdmissionPolicy", "", name)
+		_, found := ask.Read(d.Cluster, of, func() (any, error) {
+			return d.Kubernetes.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(d.ctx, name, metav1.GetOptions{})
 		})
+		if found == ask.Absent { // Kubernetes 1.34 and 1.35
+			_, found = ask.Read(d.Cluster, of, func() (any, error) {
+				return d.Kubernetes.AdmissionregistrationV1beta1().MutatingAdmissionPolicies().Get(
+					d.ctx, name, metav1.GetOptions{})
+			})
+		}
+		if found == ask.Absent {
+			missing = append(missing, name)
+		}
+		is = max(is, found)
 	}
-	if found == ask.Absent {
-		missing = append(missing, gate)
-	}
-	switch is = max(is, found); {
+	switch {
 	case len(missing) > 0:
 		c.State, c.Says, c.Remedy = Warns, "missing: "+strings.Join(missing, ", "), "kubectl apply -k config/admission"
 	case is == ask.Hidden:

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -29,6 +31,9 @@ type Request struct {
 	// marker of an object that is gone.
 	Names   []string
 	Orphans bool
+	// Refusals gives what the API server's rules refuse in a Network, by its fields; nil for nothing. Without it, nobody
+	// checks them.
+	Refusals func(*cloudteamv1.Network) []metav1.StatusCause
 }
 
 // Exported is what can be said of one network.
@@ -37,6 +42,8 @@ type Exported struct {
 	ID, Name string
 	// Network imports the network as it is; nil if no Network can.
 	Network *cloudteamv1.Network
+	// Incomplete is true if something is left out because a Network cannot say it.
+	Incomplete bool
 	// Notes are what the Network does not say, and what to do first.
 	Notes []string
 }
@@ -162,36 +169,115 @@ func (q Request) export(is plan.ObservedNetwork, owner plan.Owner) Exported {
 	n.APIVersion, n.Kind, n.Namespace = cloudteamv1.SchemeGroupVersion.String(), "Network", q.Namespace
 	n.Spec.ClassName, n.Spec.Import = q.Class, &cloudteamv1.NetworkImport{ID: is.ID}
 	e.attributes(&n.Spec, is)
+	before := len(e.Notes) // what to do before an import, which does not matter without one
+	without := func(reason string) Exported {
+		e.Incomplete = true
+		e.Notes = append(e.Notes[before:], "No Network can import it: "+strings.TrimSuffix(reason, ".")+".")
+		return e
+	}
 	declared := e.subnets(is)
 	for {
 		if len(declared) == 0 {
-			return e.without("it has no subnet that a Network can declare")
+			return without("it has no subnet that a Network can declare")
 		}
 		n.Spec.SubnetSpec, n.Spec.AdditionalSubnets = declared[0], declared[1:]
-		differs, err := q.differences(n, is)
-		if err != nil {
-			return e.without(err.Error())
-		}
-		if len(differs) == 0 {
+		unsaid, err := q.unsaid(n, is)
+		switch {
+		case err != nil:
+			return without(err.Error())
+		case unsaid == nil:
 			e.Network = n
 			return e
+		case unsaid.subnet >= 0:
+			e.leaveOut("Subnet "+declared[unsaid.subnet].CIDR, unsaid.why)
+			declared = slices.Delete(declared, unsaid.subnet, unsaid.subnet+1)
+		default:
+			less := n.DeepCopy()
+			if !leaveOut(&less.Spec, unsaid.field) {
+				return without(unsaid.why)
+			}
+			if differs, err := q.differences(less, is); err != nil || len(differs) > 0 {
+				return without(unsaid.why) // it cannot stay as it is
+			}
+			e.leaveOut("The field "+unsaid.field, unsaid.why)
+			n = less
 		}
-		// A subnet that cannot be declared as it is stays as it is. Anything else ends the import.
-		d := differs[0]
-		before := len(declared)
-		declared = slices.DeleteFunc(declared, func(s cloudteamv1.SubnetSpec) bool { return d.Resource == "subnet "+s.CIDR })
-		if len(declared) == before {
-			return e.without(d.String())
-		}
-		e.Notes = append(e.Notes, fmt.Sprintf("%s is not declared, and stays: its %s is %s, which a Network cannot say.",
-			strings.ToUpper(d.Resource[:1])+d.Resource[1:], d.Field, d.Actual))
 	}
 }
 
-// without says why there is no Network. What to do before an import does not matter then.
-func (e Exported) without(reason string) Exported {
-	e.Notes = []string{"No Network can import it: " + strings.TrimSuffix(reason, ".") + "."}
-	return e
+// unsaid is something of a network that a Network cannot say.
+type unsaid struct {
+	// subnet is its place in the Network, -1 for the network itself.
+	subnet int
+	// field is the field of the spec that the API server refuses, empty for none, and why is what is wrong.
+	field, why string
+}
+
+// unsaid gives the first thing that a Network does not say of a network as it is, or that the API server does not let
+// it say; nil if there is none.
+func (q Request) unsaid(n *cloudteamv1.Network, is plan.ObservedNetwork) (*unsaid, error) {
+	differs, err := q.differences(n, is)
+	if err != nil {
+		return nil, err
+	}
+	if len(differs) > 0 {
+		d := differs[0]
+		at := slices.IndexFunc(n.Spec.Subnets(), func(s cloudteamv1.SubnetSpec) bool {
+			return d.Resource == "subnet "+s.CIDR
+		})
+		if at < 0 {
+			return &unsaid{subnet: at, why: d.String()}, nil
+		}
+		return &unsaid{subnet: at, why: fmt.Sprintf("its %s is %s, which a Network cannot say", d.Field, d.Actual)}, nil
+	}
+	if q.Refusals == nil {
+		return nil, nil
+	}
+	refused := q.Refusals(n)
+	if len(refused) == 0 {
+		return nil, nil
+	}
+	field := strings.TrimPrefix(refused[0].Field, "spec.")
+	u := &unsaid{subnet: -1, why: strings.TrimPrefix(field+": "+refused[0].Message, ": ")}
+	u.field, _, _ = strings.Cut(field, ".")
+	u.field, _, _ = strings.Cut(u.field, "[")
+	place := 0
+	switch _, err := fmt.Sscanf(field, "additionalSubnets[%d]", &place); {
+	case err == nil:
+		u.subnet = place + 1
+	case u.field == "additionalSubnets": // together they are too many, or too large
+		u.subnet = len(n.Spec.AdditionalSubnets)
+	case ofSubnet[u.field]:
+		u.subnet = 0
+	}
+	return u, nil
+}
+
+// ofSubnet are the fields of the spec that are the first subnet's.
+var ofSubnet = func() map[string]bool {
+	fields := map[string]bool{}
+	for f := range reflect.TypeFor[cloudteamv1.SubnetSpec]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[name] = true
+	}
+	return fields
+}()
+
+// leaveOut takes a field out of a spec. It reports whether the spec had it.
+func leaveOut(s *cloudteamv1.NetworkSpec, field string) bool {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
+	if err != nil || fields[field] == nil {
+		return false
+	}
+	delete(fields, field)
+	*s = cloudteamv1.NetworkSpec{}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(fields, s) == nil
+}
+
+// leaveOut says that something is left out, and why.
+func (e *Exported) leaveOut(what, why string) {
+	e.Incomplete = true
+	e.Notes = append(e.Notes, fmt.Sprintf("%s is not declared, and stays: %s.", what, strings.TrimSuffix(why, ".")))
 }
 
 // differences lists what an import of a network by a Network finds different, by the controller's own code.
@@ -227,9 +313,6 @@ func (e *Exported) release(is plan.ObservedNetwork, owner plan.Owner) plan.Obser
 // quoted makes a text one word for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// minMTUOfIPv6 is the smallest MTU that the API server accepts beside an IPv6 subnet.
-const minMTUOfIPv6 = 1280
-
 // attributes declares the network's own settings. What stays unchanged without a declaration is declared where it says
 // something.
 func (e *Exported) attributes(s *cloudteamv1.NetworkSpec, is plan.ObservedNetwork) {
@@ -240,8 +323,7 @@ func (e *Exported) attributes(s *cloudteamv1.NetworkSpec, is plan.ObservedNetwor
 	if !is.AdminStateUp {
 		s.AdminState = cloudteamv1.AdminStateDown
 	}
-	isIPv6 := func(s plan.ObservedSubnet) bool { return s.CIDR.Addr().Is6() }
-	if is.MTU >= minMTUOfIPv6 || is.MTU > 0 && !slices.ContainsFunc(is.Subnets, isIPv6) {
+	if is.MTU > 0 {
 		s.MTU = new(int32(is.MTU)) //nolint:gosec // Neutron's are small
 	}
 	if is.DNSDomain != nil {
@@ -290,7 +372,7 @@ func (e *Exported) subnets(is plan.ObservedNetwork) (all []cloudteamv1.SubnetSpe
 			if field, ok := errors.AsType[*plan.FieldError](err); ok {
 				why = field.Problem
 			}
-			e.Notes = append(e.Notes, fmt.Sprintf("Subnet %s (%s) is not declared, and stays: %s.", s.CIDR, s.ID, why))
+			e.leaveOut(fmt.Sprintf("Subnet %s (%s)", s.CIDR, s.ID), why)
 			continue
 		case len(all) == maxSubnets:
 			left++
@@ -303,6 +385,7 @@ func (e *Exported) subnets(is plan.ObservedNetwork) (all []cloudteamv1.SubnetSpe
 		all = append(all, subnet(s))
 	}
 	if left > 0 {
+		e.Incomplete = true
 		e.Notes = append(e.Notes, fmt.Sprintf("%d more subnets are not declared, and stay: a Network has at most %d.",
 			left, maxSubnets))
 	}

@@ -13,12 +13,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/exporting/exportingtest"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
@@ -96,91 +98,25 @@ func (w *world) export(t fataler, q Request) []Exported {
 	return all
 }
 
-// network makes a random network, and gives its id.
-func (w *world) network(t *rapid.T) string {
-	has := func(what string) bool { return rapid.Bool().Draw(t, what) }
-	n := map[string]any{"name": rapid.SampledFrom([]string{"frontend", "Front End!", "", "a.b", "前端"}).Draw(t, "name")}
-	if has("description") {
-		n["description"] = rapid.SampledFrom([]string{"for the shop", "two\nlines", strings.Repeat("x", 140)}).Draw(t, "description")
+// network makes a drawn network, and gives its id.
+func (w *world) network(t fataler, drawn exportingtest.Foreign) string {
+	t.Helper()
+	id := w.make(t, "network", drawn.Network)
+	for _, s := range drawn.Subnets {
+		s["network_id"] = id
+		w.make(t, "subnet", s)
 	}
-	if has("down") {
-		n["admin_state_up"] = false
-	}
-	if has("mtu") {
-		n["mtu"] = rapid.SampledFrom([]int{1280, 1400}).Draw(t, "mtu")
-	}
-	if has("open ports") {
-		n["port_security_enabled"] = false
-	}
-	if has("domain") {
-		n["dns_domain"] = "example.org."
-	}
-	id := w.make(t, "network", n)
-	for i := range rapid.IntRange(1, 9).Draw(t, "subnets") {
-		w.make(t, "subnet", subnetOf(t, id, i))
-	}
-	if has("tags") {
+	if len(drawn.Tags) > 0 {
 		if err := w.cloud.Do(context.Background(), client.Request{Op: "tag", Method: http.MethodPut,
-			Path: "networks/" + id + "/tags", Body: map[string]any{"tags": []string{"b", "a"}}}); err != nil {
+			Path: "networks/" + id + "/tags", Body: map[string]any{"tags": drawn.Tags}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i := range rapid.IntRange(0, 2).Draw(t, "shares") {
+	for _, project := range drawn.SharedWith {
 		w.make(t, "rbac_policy", map[string]any{"object_type": "network", "object_id": id, "action": "access_as_shared",
-			"target_tenant": fmt.Sprintf("project-%d", i)})
+			"target_tenant": project})
 	}
 	return id
-}
-
-// subnetOf draws the n-th subnet of a network.
-func subnetOf(t *rapid.T, network string, n int) map[string]any {
-	has := func(what string) bool { return rapid.Bool().Draw(t, what) }
-	s := map[string]any{"network_id": network, "name": fmt.Sprintf("subnet %d", n)}
-	if has("subnet's description") {
-		s["description"] = "of a user"
-	}
-	version := rapid.SampledFrom([]int{4, 4, 6}).Draw(t, "version")
-	s["ip_version"] = version
-	prefix := fmt.Sprintf("10.%d.0.", n)
-	s["cidr"] = prefix + "0/24"
-	if version == 6 {
-		prefix = fmt.Sprintf("fd00:%d::", n)
-		s["cidr"] = prefix + "/64"
-		if has("modes") {
-			mode := rapid.SampledFrom([]string{"slaac", "dhcpv6-stateful", "dhcpv6-stateless"}).Draw(t, "mode")
-			s["ipv6_address_mode"], s["ipv6_ra_mode"] = mode, mode
-			if has("another router") {
-				delete(s, "ipv6_ra_mode")
-			}
-		}
-	}
-	switch rapid.SampledFrom([]string{"", "none", "another"}).Draw(t, "gateway") {
-	case "none":
-		s["gateway_ip"] = nil
-	case "another":
-		s["gateway_ip"] = prefix + "7"
-	}
-	if has("pools") {
-		s["allocation_pools"] = []any{map[string]any{"start": prefix + "20", "end": prefix + "29"},
-			map[string]any{"start": prefix + "40", "end": prefix + "49"}}
-	}
-	if _, moded := s["ipv6_address_mode"]; !moded && has("no DHCP") {
-		s["enable_dhcp"] = false
-	}
-	if has("servers") {
-		s["dns_nameservers"] = []string{prefix + "54", prefix + "53"}
-	}
-	if has("routes") {
-		destination := "192.168.9.0/24"
-		if version == 6 {
-			destination = "fd09::/64"
-		}
-		s["host_routes"] = []any{map[string]any{"destination": destination, "nexthop": prefix + "9"}}
-	}
-	if has("service types") {
-		s["service_types"] = []string{"compute:nova"}
-	}
-	return s
 }
 
 // TestPropertyAnImportOfWhatWasExportedWritesMarkersAlone exports random networks and applies that, by the controller's
@@ -189,7 +125,7 @@ func TestPropertyAnImportOfWhatWasExportedWritesMarkersAlone(t *testing.T) {
 	w, checks := newWorld(t), 0
 	rapid.Check(t, func(t *rapid.T) {
 		checks++
-		id := w.network(t)
+		id := w.network(t, exportingtest.Network(false).Draw(t, "network"))
 		was := w.look(t, id)
 		exported := w.export(t, Request{Names: []string{id}})
 		if len(exported) != 1 || exported[0].Network == nil {
@@ -269,17 +205,20 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 		// cidrs are those of the Network; none for no Network.
 		cidrs []string
 		says  string
+		// refuse gives the field that the API server refuses.
+		refuse     func(*cloudteamv1.Network) string
+		incomplete bool
 	}{
-		"no subnet": {says: "it has no subnet that a Network can declare"},
+		"no subnet": {incomplete: true, says: "it has no subnet that a Network can declare"},
 		"a description without room for the marker": {
 			network: map[string]any{"description": strings.Repeat("x", 200)},
 			more:    func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
-			says:    "description: with the ownership marker it has",
+			says:    "description: with the ownership marker it has", incomplete: true,
 		},
 		"a text that looks like a marker": {
 			network: map[string]any{"description": "[owner= of something"},
 			more:    func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
-			says:    "begins the ownership marker",
+			says:    "begins the ownership marker", incomplete: true,
 		},
 		"more subnets than eight": {
 			more: func(w *world, id string) {
@@ -289,7 +228,7 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 			},
 			cidrs: []string{"10.0.0.0/24", "10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24", "10.4.0.0/24", "10.5.0.0/24",
 				"10.6.0.0/24", "10.7.0.0/24"},
-			says: "1 more subnets are not declared, and stay",
+			says: "1 more subnets are not declared, and stay", incomplete: true,
 		},
 		"a subnet for no hosts": {
 			more: func(w *world, id string) {
@@ -297,7 +236,7 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 				w.make(t, "subnet", map[string]any{"network_id": id, "cidr": "10.1.0.0/31", "ip_version": 4, "gateway_ip": nil,
 					"enable_dhcp": false})
 			},
-			cidrs: []string{"10.0.0.0/24"}, says: "10.1.0.0/31",
+			cidrs: []string{"10.0.0.0/24"}, says: "10.1.0.0/31", incomplete: true,
 		},
 		"a router": {
 			more: func(w *world, id string) {
@@ -309,6 +248,44 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 				}
 			},
 			cidrs: []string{"10.0.0.0/24"}, says: "It stays, and the Network does not manage it",
+		},
+		"a field that the API server refuses": {
+			more:   func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
+			refuse: func(n *cloudteamv1.Network) string { return refusedIf(n.Spec.MTU != nil, "spec.mtu") },
+			cidrs:  []string{"10.0.0.0/24"}, says: "The field mtu is not declared, and stays: mtu: odd.", incomplete: true,
+		},
+		"a field that the API server refuses, and that an import would change": {
+			network: map[string]any{"description": "odd"},
+			more:    func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
+			refuse:  func(n *cloudteamv1.Network) string { return refusedIf(n.Spec.Description != "", "spec.description") },
+			says:    "No Network can import it: description: odd.", incomplete: true,
+		},
+		"subnets that the API server refuses": {
+			more: func(w *world, id string) {
+				for i := range 4 {
+					w.make(t, "subnet", subnet(id, fmt.Sprintf("10.%d.0.0/24", i)))
+				}
+			},
+			refuse: func(n *cloudteamv1.Network) string {
+				if n.Spec.CIDR == "10.0.0.0/24" {
+					return "spec.gateway"
+				}
+				return refusedIf(len(n.Spec.AdditionalSubnets) > 1, "spec.additionalSubnets[1].allocationPools[0].start")
+			},
+			cidrs: []string{"10.1.0.0/24", "10.2.0.0/24"}, incomplete: true,
+			says: "Subnet 10.3.0.0/24 is not declared, and stays: additionalSubnets[1].allocationPools[0].start: odd.",
+		},
+		"subnets that the API server refuses together": {
+			more: func(w *world, id string) {
+				for i := range 3 {
+					w.make(t, "subnet", subnet(id, fmt.Sprintf("10.%d.0.0/24", i)))
+				}
+			},
+			refuse: func(n *cloudteamv1.Network) string {
+				return refusedIf(len(n.Spec.AdditionalSubnets) > 1, "spec.additionalSubnets")
+			},
+			cidrs: []string{"10.0.0.0/24", "10.1.0.0/24"}, incomplete: true,
+			says: "Subnet 10.2.0.0/24 is not declared, and stays",
 		},
 		"an orphan": {
 			network: map[string]any{"description": "it's mine " + owner.Marker()},
@@ -329,7 +306,12 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 			if c.more != nil {
 				c.more(w, id)
 			}
-			all := w.export(t, Request{})
+			all := w.export(t, Request{Refusals: func(n *cloudteamv1.Network) []metav1.StatusCause {
+				if c.refuse == nil || c.refuse(n) == "" {
+					return nil
+				}
+				return []metav1.StatusCause{{Field: c.refuse(n), Message: "odd"}}
+			}})
 			if len(all) != 1 {
 				t.Fatalf("%d networks are exported, want 1", len(all))
 			}
@@ -348,12 +330,23 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 			if said := strings.Join(all[0].Notes, "\n"); !strings.Contains(said, c.says) {
 				t.Errorf("it says\n%s\nwant %q", said, c.says)
 			}
+			if all[0].Incomplete != c.incomplete {
+				t.Errorf("Incomplete is %t", all[0].Incomplete)
+			}
 			orphan := c.network["description"] != nil && strings.Contains(fmt.Sprint(c.network["description"]), owner.Marker())
 			if got := len(w.export(t, Request{Orphans: true})); got > 0 != orphan {
 				t.Errorf("%d networks are exported as orphans", got)
 			}
 		})
 	}
+}
+
+// refusedIf gives a field that is refused if something is so.
+func refusedIf(so bool, field string) string {
+	if so {
+		return field
+	}
+	return ""
 }
 
 func TestObjectsOfExportHaveNamesOfTheirOwn(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,21 +33,34 @@ type api[T any] interface {
 }
 
 // asStored gives an object as the API server would store it: with what it validates, and the status that is there. It
-// stores nothing. spec copies the spec from one object to another. The controller may write the status between the read
-// and the dry run: then both are done again.
-func asStored[T any, P object[T]](ctx context.Context, to api[T], file P, spec func(to, from P)) (stored P, err error) {
+// stores nothing. in gives the client of a namespace, and spec copies the spec from one object to another. The
+// controller may write the status between the read and the dry run: then both are done again.
+func asStored[T any, P object[T], A api[T]](
+	ctx context.Context, c *ask.Cluster, in func(namespace string) A, file P, spec func(to, from P),
+) (stored P, err error) {
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		stored, err = dryRun(ctx, to, file, spec)
+		stored, err = dryRun(ctx, c, in, file, spec)
 		return err
 	})
 	return stored, err
 }
 
-func dryRun[T any, P object[T]](ctx context.Context, to api[T], file P, spec func(to, from P)) (P, error) {
-	dry := []string{metav1.DryRunAll}
+func dryRun[T any, P object[T], A api[T]](
+	ctx context.Context, c *ask.Cluster, in func(namespace string) A, file P, spec func(to, from P),
+) (P, error) {
+	dry, to := []string{metav1.DryRunAll}, in(file.GetNamespace())
 	was, err := to.Get(ctx, file.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !ask.NoKind(err) {
-		is, err := to.Create(ctx, file, metav1.CreateOptions{DryRun: dry, FieldManager: manager})
+		options := metav1.CreateOptions{DryRun: dry, FieldManager: manager}
+		is, err := to.Create(ctx, file, options)
+		if namespace := file.GetNamespace(); apierrors.IsNotFound(err) && slices.Contains(c.NewNamespaces, namespace) {
+			// The rules are the same in one that exists.
+			file.SetNamespace(metav1.NamespaceDefault)
+			defer file.SetNamespace(namespace)
+			if is, err = in(metav1.NamespaceDefault).Create(ctx, file, options); err == nil {
+				P(is).SetNamespace(namespace)
+			}
+		}
 		return is, err
 	}
 	if err != nil {
@@ -68,14 +82,36 @@ func dryRun[T any, P object[T]](ctx context.Context, to api[T], file P, spec fun
 
 // Stored gives a Network as the API server would store it.
 func Stored(ctx context.Context, c *ask.Cluster, n *cloudteamv1.Network) (*cloudteamv1.Network, error) {
-	is, err := asStored(ctx, c.Networks.CloudteamV1().Networks(n.Namespace), n,
+	is, err := asStored(ctx, c, c.Networks.CloudteamV1().Networks, n,
 		func(to, from *cloudteamv1.Network) { to.Spec = from.Spec })
 	return is, refused(ask.New("Network", n.Namespace, n.Name), err)
 }
 
+// Refusals gives what the rules of the CRD refuse in a new Network, by its fields; none if they accept it. Whether its
+// name is free, and what its class and the user's rights allow, are other questions. The error says why nobody knows.
+func Refusals(ctx context.Context, c *ask.Cluster, n *cloudteamv1.Network) ([]metav1.StatusCause, error) {
+	trial := n.DeepCopy()
+	trial.Name, trial.GenerateName = "", "export-"
+	for {
+		_, err := c.Networks.CloudteamV1().Networks(trial.Namespace).Create(ctx, trial,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: manager})
+		var status apierrors.APIStatus
+		switch {
+		case err == nil || apierrors.IsAlreadyExists(err):
+			return nil, nil
+		case apierrors.IsNotFound(err) && !ask.NoKind(err) && trial.Namespace != metav1.NamespaceDefault:
+			trial.Namespace = metav1.NamespaceDefault // its own is not there yet, and the rules are the same
+			continue
+		case apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil:
+			return status.Status().Details.Causes, nil
+		}
+		return nil, err
+	}
+}
+
 // StoredPort gives a NetworkPort as the API server would store it.
 func StoredPort(ctx context.Context, c *ask.Cluster, p *cloudteamv1.NetworkPort) (*cloudteamv1.NetworkPort, error) {
-	is, err := asStored(ctx, c.Networks.CloudteamV1().NetworkPorts(p.Namespace), p,
+	is, err := asStored(ctx, c, c.Networks.CloudteamV1().NetworkPorts, p,
 		func(to, from *cloudteamv1.NetworkPort) { to.Spec = from.Spec })
 	return is, refused(ask.New("NetworkPort", p.Namespace, p.Name), err)
 }
@@ -84,7 +120,7 @@ func StoredPort(ctx context.Context, c *ask.Cluster, p *cloudteamv1.NetworkPort)
 func StoredGroup(
 	ctx context.Context, c *ask.Cluster, g *cloudteamv1.SecurityGroup,
 ) (*cloudteamv1.SecurityGroup, error) {
-	is, err := asStored(ctx, c.Networks.CloudteamV1().SecurityGroups(g.Namespace), g,
+	is, err := asStored(ctx, c, c.Networks.CloudteamV1().SecurityGroups, g,
 		func(to, from *cloudteamv1.SecurityGroup) { to.Spec = from.Spec })
 	return is, refused(ask.New("SecurityGroup", g.Namespace, g.Name), err)
 }
@@ -93,7 +129,7 @@ func StoredGroup(
 func StoredFloatingIP(
 	ctx context.Context, c *ask.Cluster, f *cloudteamv1.FloatingIP,
 ) (*cloudteamv1.FloatingIP, error) {
-	is, err := asStored(ctx, c.Networks.CloudteamV1().FloatingIPs(f.Namespace), f,
+	is, err := asStored(ctx, c, c.Networks.CloudteamV1().FloatingIPs, f,
 		func(to, from *cloudteamv1.FloatingIP) { to.Spec = from.Spec })
 	return is, refused(ask.New("FloatingIP", f.Namespace, f.Name), err)
 }
@@ -130,8 +166,11 @@ func Others(ctx context.Context, c *ask.Cluster, p *Planner, namespace string) e
 	return errors.Join(p.Know(networks, ports, groups), p.KnowFloatingIPs(floating))
 }
 
-// Kind tells what an object of a file is; empty for what cannot be planned.
+// Kind tells what an object of a file is: what can be planned, or a Namespace; empty for all else.
 func Kind(of schema.GroupVersionKind) string {
+	if of.Group == "" && of.Kind == "Namespace" {
+		return of.Kind
+	}
 	if of.Group != cloudteamv1.SchemeGroupVersion.Group {
 		return ""
 	}

@@ -13,6 +13,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/tree"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -46,7 +47,7 @@ func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
 				"free address of external network " + p.Spec.FloatingIP.ExternalNetwork + "."})
 		}
 		if n, is := w.networkOf(p); is == ask.There {
-			chain = append(chain, fullSubnets(n, p)...)
+			chain = append(chain, fullSubnets(n, p, w.portsOn(n))...)
 		}
 	case cloudteamv1.ReasonAddressInUse:
 		if floats(p) {
@@ -132,16 +133,17 @@ func (w *walk) networkOf(p *cloudteamv1.NetworkPort) (*cloudteamv1.Network, ask.
 	return ask.Read(w.Cluster, of, func() (*cloudteamv1.Network, error) { return w.getNetwork(of) })
 }
 
-// fullSubnets shows the subnets of a Network that serve a port, without a free address by its last count.
-func fullSubnets(n *cloudteamv1.Network, p *cloudteamv1.NetworkPort) []Link {
+// fullSubnets shows the subnets of a Network that serve a port, without a free address by the count that "top" shows,
+// too. on are the ports on the Network.
+func fullSubnets(n *cloudteamv1.Network, p *cloudteamv1.NetworkPort, on []cloudteamv1.NetworkPort) []Link {
 	var counts []string
 	lags := false
 	serves := declare.Serves(n, p.Namespace, consumer.WorkloadOf(p))
 	for _, s := range n.Status.Subnets {
 		if (serves(s) || len(p.Spec.Addresses) > 0) && s.UsedAddresses != nil && s.TotalAddresses != nil {
-			counts = append(counts, fmt.Sprintf("%s: %d of %d addresses are in use",
-				s.CIDR, *s.UsedAddresses, *s.TotalAddresses))
-			lags = lags || *s.UsedAddresses < *s.TotalAddresses
+			used := *tree.Used(s, on, nil)
+			counts = append(counts, fmt.Sprintf("%s: %d of %d addresses are in use", s.CIDR, used, *s.TotalAddresses))
+			lags = lags || used < *s.TotalAddresses
 		}
 	}
 	message := "The number of its addresses in use is unknown."

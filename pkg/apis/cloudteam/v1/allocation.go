@@ -20,6 +20,14 @@ const (
 	// is on a Pod whose ports exist.
 	AnnotationAllocations = "cloudteam.ztgame.com/allocations"
 
+	// AnnotationDeclaredNetworks has the networks of a Pod as they were declared, in the annotation
+	// k8s.v1.cni.cncf.io/networks. An admission policy writes it when the Pod is created, and the controller with
+	// AnnotationAllocations.
+	AnnotationDeclaredNetworks = "cloudteam.ztgame.com/declared-networks"
+	// AnnotationResolvedNetworks has the networks of a Pod as Multus needs them, with the addresses of the Pod's ports. The
+	// admission policy puts it in the place of what AnnotationDeclaredNetworks says, regardless of who writes that.
+	AnnotationResolvedNetworks = "cloudteam.ztgame.com/resolved-networks"
+
 	// AnnotationPortsWhenScaled on a StatefulSet says what becomes of the ports of Pods that it is scaled down by, as
 	// persistentVolumeClaimRetentionPolicy.whenScaled does of their volumes. The default is PortsDelete. With any other
 	// value than the two, they are deleted, too.

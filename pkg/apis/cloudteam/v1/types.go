@@ -340,7 +340,7 @@ type NetworkSpec struct {
 // +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.gateway) || self.gateway == 'none'`,fieldPath=`.gateway`,message=`the cidr is unknown until the subnetPool supplies it: leave gateway out for the first address, or write "none"`
 // +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.allocationPools) || self.allocationPools.size() == 0`,fieldPath=`.allocationPools`,message=`the cidr is unknown until the subnetPool supplies it: leave allocationPools out for every usable address but the gateway`
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.gateway) || !has(self.cidr) || $subnet(self.cidr, c).all(c, [self.gateway].filter(a, $isAddress(a)).all(a, $canBeHost(a, c)))`,fieldPath=`.gateway`,messageExpression=`!cidr(self.cidr).containsIP(self.gateway) ? 'not inside %s: write an IPv%s address of that range, or "none" for a subnet without a gateway'.format([self.cidr, string(cidr(self.cidr).ip().family())]) : '%s is the %s, which no router can have: write another address of that range'.format([self.gateway, ip(self.gateway) == cidr(self.cidr).ip() ? 'address of the network ' + self.cidr + ' itself' : 'broadcast address of ' + self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.gateway) || !has(self.cidr) || $subnet(self.cidr, c).all(c, [self.gateway].filter(a, $isAddress(a)).all(a, $canBeRouter(a, c)))`,fieldPath=`.gateway`,messageExpression=`!cidr(self.cidr).containsIP(self.gateway) ? 'not inside %s: write an IPv%s address of that range, or "none" for a subnet without a gateway'.format([self.cidr, string(cidr(self.cidr).ip().family())]) : '%s is the %s, which no router can have: write another address of that range'.format([self.gateway, ip(self.gateway) == cidr(self.cidr).ip() ? 'address of the network ' + self.cidr + ' itself' : 'broadcast address of ' + self.cidr])`
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || $subnet(self.cidr, c).all(c, self.allocationPools.all(p, !$isRange(p) || c.containsIP(p.start) && c.containsIP(p.end)))`,fieldPath=`.allocationPools`,messageExpression=`'not inside %s: %s; write ranges that begin and end in it'.format([self.cidr, '%s'.format([self.allocationPools.map(p, $isRange(p) && ![p.start, p.end].all(a, cidr(self.cidr).containsIP(a)), p.start + '-' + p.end)])])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || $subnet(self.cidr, c).all(c, self.allocationPools.all(p, !$isPoolIn(c, p) || !(ip(p.start) == c.ip())))`,fieldPath=`.allocationPools`,messageExpression=`'%s is the address of the network itself, which no host can have: start the pool after it'.format([string(cidr(self.cidr).ip())])`
@@ -395,9 +395,10 @@ type SubnetSpec struct {
 	PrefixLength *int32 `json:"prefixLength,omitempty"`
 
 	// gateway is the address of the subnet's router, inside the cidr, or "none"
-	// for a subnet without one. With subnetPool it is "none" or unset. The default
-	// is the first usable address of the cidr, such as 192.168.0.1. It can change
-	// later.
+	// for a subnet without one. In IPv6 it may be the first address, such as
+	// fd00:1::, which is Neutron's own default. With subnetPool it is "none" or
+	// unset. The default is the address after that, such as 192.168.0.1 or
+	// fd00:1::1. It can change later.
 	// +neutron:attribute=subnet.gateway_ip,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=45

@@ -37,9 +37,10 @@ type SubnetSpecApplyConfiguration struct {
 	// default is the pool's. It cannot change later.
 	PrefixLength *int32 `json:"prefixLength,omitempty"`
 	// gateway is the address of the subnet's router, inside the cidr, or "none"
-	// for a subnet without one. With subnetPool it is "none" or unset. The default
-	// is the first usable address of the cidr, such as 192.168.0.1. It can change
-	// later.
+	// for a subnet without one. In IPv6 it may be the first address, such as
+	// fd00:1::, which is Neutron's own default. With subnetPool it is "none" or
+	// unset. The default is the address after that, such as 192.168.0.1 or
+	// fd00:1::1. It can change later.
 	Gateway *string `json:"gateway,omitempty"`
 	// allocationPools are the ranges from which Neutron allocates addresses, at
 	// most 32. They are inside the cidr, do not contain the gateway, and do not
