@@ -4,10 +4,12 @@ package ask
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,8 +24,22 @@ type Cluster struct {
 	Kubernetes kubernetes.Interface
 	Networks   versioned.Interface
 
+	// May reports whether the user may do something; nil if nobody can tell.
+	May func(context.Context, authorizationv1.ResourceAttributes) bool
+
 	// Notes say what could not be read.
 	Notes []string
+}
+
+// ReviewedBy returns Cluster.May for a user's client. If the API server does not say, the user may.
+func ReviewedBy(kube kubernetes.Interface) func(context.Context, authorizationv1.ResourceAttributes) bool {
+	return func(ctx context.Context, does authorizationv1.ResourceAttributes) bool {
+		review := &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &does},
+		}
+		answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err != nil || answer.Status.Allowed
+	}
 }
 
 // Object names an object of Kubernetes.
@@ -68,7 +84,7 @@ func Read[T any](c *Cluster, of Object, get func() (T, error)) (T, Presence) {
 	case apierrors.IsNotFound(err):
 		return found, Absent
 	case apierrors.IsForbidden(err):
-		c.Note("You may not read %s. What it says is missing here.", of)
+		c.Note(forbidden+"%s. What it says is missing here.", of)
 	default:
 		c.Note("%s cannot be read: %v.", of, err)
 	}
@@ -92,9 +108,26 @@ func List[T, L runtime.Object](
 	return objs, is
 }
 
+// forbidden begins the notes about what the user may not read.
+const forbidden = "You may not read "
+
+// IsForbidden reports whether a note says that the user may not read something.
+func IsForbidden(note string) bool { return strings.HasPrefix(note, forbidden) }
+
 // NoKind reports whether the API server does not know the kind at all. Then its answer is no Status of its own.
 func NoKind(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// Networks returns why Networks cannot be listed, for a command that is nothing without them.
+func Networks(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case NoKind(err):
+		return errors.New("the API server does not serve Networks: the CRDs are not installed (kubectl apply -f config/crd/)")
+	}
+	return fmt.Errorf("listing Networks: %w", err)
 }
 
 // Note notes what could not be read, once.
