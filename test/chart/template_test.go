@@ -11,6 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/strvals"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -46,6 +48,8 @@ func values(t *testing.T, set ...string) map[string]any {
 type target struct {
 	kubernetes, namespace string
 	apis                  []string
+	// upgrades is true for helm upgrade.
+	upgrades bool
 	// chart is that of a release; nil for the one in the repository.
 	chart *helmchart.Chart
 }
@@ -54,7 +58,7 @@ type target struct {
 func (to target) try(t *testing.T, set ...string) (map[string]*unstructured.Unstructured, string, error) {
 	t.Helper()
 	install := action.NewInstall(&action.Configuration{Log: t.Logf})
-	install.DryRun, install.ClientOnly, install.Replace = true, true, true
+	install.DryRun, install.ClientOnly, install.Replace, install.IsUpgrade = true, true, true, to.upgrades
 	install.ReleaseName, install.Namespace = name, name
 	if to.namespace != "" {
 		install.Namespace = to.namespace
@@ -328,7 +332,7 @@ func TestRefused(t *testing.T) {
 		{target{}, "nodeAgent.mode=bridge", "nodeAgent"},
 		// As after helm upgrade --set image.tag=NEW, without the release's other values.
 		{
-			target{chart: loadChart(t)}, "image.tag=NEW",
+			target{chart: loadChart(t), upgrades: true}, "image.tag=NEW",
 			"--set image.repository=REGISTRY/network-controller); helm upgrade keeps the values of the release with --reset-then-reuse-values",
 		},
 		{target{}, "tracing.endpoint=collector:4318", "endpoint"},
@@ -355,10 +359,15 @@ func TestAsADependency(t *testing.T) {
 			},
 		}
 		platform.AddDependency(loadChart(t))
-		objects, _, err := target{chart: platform}.try(t, name+"."+placeholder, name+".enabled="+enabled, "global.team=x")
+		objects, _, err := target{chart: platform}.try(t, name+".enabled="+enabled, "global.team=x")
 		expect.NoError(t, err)
-		if got := objects["Deployment/"+name] != nil; got != want {
+		deployment := objects["Deployment/"+name]
+		if got := deployment != nil; got != want {
 			t.Errorf("with enabled=%s, there is a Deployment: %t", enabled, got)
+		}
+		if want { // nobody named an image
+			of := as[*appsv1.Deployment](t, deployment).Spec.Template.Spec.Containers[0]
+			expect.Equal(t, corev1.PullNever, of.ImagePullPolicy, "the pull policy of %s", of.Image)
 		}
 	}
 }

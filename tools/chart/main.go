@@ -68,7 +68,7 @@ const agentLabels = "    app.kubernetes.io/name: network-agent\n"
 // image is how the manifests name the image.
 var image = []string{"image: network-controller:latest", "image: {{ include \"network-controller.image\" . }}"}
 
-var pullPolicy = []string{"imagePullPolicy: IfNotPresent", "imagePullPolicy: {{ .Values.image.pullPolicy }}"}
+var pullPolicy = []string{"imagePullPolicy: IfNotPresent", "imagePullPolicy: {{ include \"network-controller.pullPolicy\" . }}"}
 
 var templates = []template{
 	{

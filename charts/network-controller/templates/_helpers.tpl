@@ -29,11 +29,17 @@ labelSelector:
 {{- end }}
 
 {{- define "network-controller.image" -}}
+{{ .Values.image.repository | default "network-controller" }}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
+{{- end }}
+
+{{- /* An image that nobody named comes from no registry: somebody else may have that name there. */}}
+{{- define "network-controller.pullPolicy" -}}
+{{ ternary .Values.image.pullPolicy "Never" (ne .Values.image.repository "") }}
 {{- end }}
 
 {{- define "network-controller.cloudsSecret" -}}
