@@ -68,7 +68,9 @@ const agentLabels = "    app.kubernetes.io/name: network-agent\n"
 // image is how the manifests name the image.
 var image = []string{"image: network-controller:latest", "image: {{ include \"network-controller.image\" . }}"}
 
-var pullPolicy = []string{"imagePullPolicy: IfNotPresent", "imagePullPolicy: {{ include \"network-controller.pullPolicy\" . }}"}
+var pullPolicy = []string{
+	"imagePullPolicy: IfNotPresent", "imagePullPolicy: {{ include \"network-controller.pullPolicy\" . }}",
+}
 
 var templates = []template{
 	{
@@ -231,7 +233,8 @@ metadata:
 `, `      {{- with .Values.topologySpreadConstraints }}
       topologySpreadConstraints:
         {{- range . }}
-        - {{- toYaml (hasKey . "labelSelector" | ternary . (merge (include "network-controller.ownPods" $ | fromYaml) .)) | nindent 10 }}
+        {{- $ours := merge (include "network-controller.ownPods" $ | fromYaml) . }}
+        - {{- toYaml (hasKey . "labelSelector" | ternary . $ours) | nindent 10 }}
         {{- end }}
       {{- end }}
 `,

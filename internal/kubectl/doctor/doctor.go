@@ -62,7 +62,8 @@ func together(checks []Check) []Check {
 		return checks
 	}
 	checks = slices.DeleteFunc(checks, func(c Check) bool { return c.hidden })
-	return append(checks, Check{Name: "not checked"}.unseen("you may not read what these need: "+strings.Join(names, ", ")))
+	all := "you may not read what these need: " + strings.Join(names, ", ")
+	return append(checks, Check{Name: "not checked"}.unseen(all))
 }
 
 // Options are what else the checks need.

@@ -129,8 +129,8 @@ func fill(to, from reflect.Value) {
 // vendor returns the name of the entry's profile; empty if it has none.
 func (e entry) vendor() string { return cmp.Or(e.Profile, e.Cloud) }
 
-// in returns the entry with what holds in a region. If want is empty, that is the one of region_name or, as openstacksdk
-// chooses it, the first of regions.
+// in returns the entry with what holds in a region. If want is empty, that is the one of region_name or, as in
+// openstacksdk, the first of regions.
 func (e entry) in(want string) (entry, error) {
 	want = cmp.Or(want, e.RegionName)
 	if len(e.Regions) == 0 {
@@ -290,8 +290,8 @@ func (a authFields) setUser(auth *gophercloud.AuthOptions, say naming) error {
 	return nil
 }
 
-// domain returns the domain of a user or project by id or by name, not both. As in openstacksdk, an id wins over a name,
-// even the id that holds for both domains.
+// domain returns the domain of a user or project by id or by name, not both. As in openstacksdk, an id wins over a
+// name, even the id that holds for both domains.
 func (a authFields) domain(id, name string) (byID, byName string) {
 	if byID = cmp.Or(id, a.DomainID); byID != "" {
 		return byID, ""

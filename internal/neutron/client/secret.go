@@ -122,8 +122,8 @@ type pemFile struct {
 	content []byte
 }
 
-// newTLS creates a TLS configuration. Without ca, the system's authorities are trusted; without cert and key, the client
-// shows no certificate.
+// newTLS creates a TLS configuration. Without ca, the system's authorities are trusted; without cert and key, the
+// client shows no certificate.
 func newTLS(ca, cert, key pemFile) (*tls.Config, error) {
 	config := &tls.Config{}
 	if len(ca.content) > 0 {
