@@ -6,7 +6,9 @@ SHELL := /usr/bin/env bash
 MAKEFLAGS += --no-print-directory
 
 MODULE  := cloudteam.ztgame.com/network-controller
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
+# A tag of IMAGE that is a version is the version of all that is built with it. Without one, it is that of the commit.
+IMAGE_TAG := $(filter v%,$(word 2,$(subst :, ,$(notdir $(firstword $(subst @, ,$(IMAGE)))))))
+VERSION ?= $(or $(IMAGE_TAG),$(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0))
 LDFLAGS := -X $(MODULE)/internal/version.Version=$(VERSION)
 
 # All is compiled in one way, so that the build cache serves programs, tests and linters, and other clones, too. Without C

@@ -55,10 +55,11 @@ done
 (cd tools/image && go run . plugin "${release_flags[@]}" -programs="$plugins" -out="../../$made" \
   -from="${DOWNLOADS:-https://cloudteam.ztgame.com/network-controller/releases/download/$VERSION}")
 
-cp -r charts/network-controller "$chart"
-sed -i "s|^version: .*|version: ${VERSION#v}|; s|^appVersion: .*|appVersion: $VERSION|" "$chart/network-controller/Chart.yaml"
+cp -rL charts/network-controller{,-crds} "$chart" # a template of the second is a link to the first
+sed -i "s|^version: .*|version: ${VERSION#v}|; s|^appVersion: .*|appVersion: $VERSION|" "$chart"/*/Chart.yaml
 sed -i "s|^  repository: .*|  repository: $repository|" "$chart/network-controller/values.yaml"
 pack "$made/network-controller-chart_$VERSION.tgz" -C "$chart" network-controller
+pack "$made/network-controller-crds-chart_$VERSION.tgz" -C "$chart" network-controller-crds
 
 go run ./tools/chart manifests config "$name" >"$made/install.yaml"
 go run ./tools/chart manifests config/node "$name" >"$made/install-node-agent.yaml"

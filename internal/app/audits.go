@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/component-base/metrics"
@@ -74,6 +75,8 @@ type auditLog struct {
 	// first is closed when the first audit has ended, with or without success. An audit does not wait for ever for a list
 	// that hangs.
 	first chan struct{}
+	// rejected is called after each audit that failed because of the credentials, or of where they lead.
+	rejected func(error)
 	// failed is whether the last audit failed.
 	failed bool
 }
@@ -87,6 +90,10 @@ func (a *auditLog) audited(audit inventory.Audit) {
 		close(a.first)
 	}
 
+	if e, ok := errors.AsType[*client.Error](audit.Err); ok && e.OfLogin() &&
+		(e.Kind == client.Unauthenticated || e.Kind == client.Invalid) {
+		a.rejected(audit.Err)
+	}
 	logger := a.logger
 	if id := controller.RequestID(audit.Err); id != "" {
 		logger = logger.WithValues("request", id)
@@ -95,7 +102,7 @@ func (a *auditLog) audited(audit inventory.Audit) {
 	case again:
 		logger.V(2).Info("Audit failed again", "err", audit.Err)
 	case audit.Err != nil:
-		logger.Info("Audit failed; drift of what is not listed is not detected until the next success", "err", audit.Err)
+		logger.Error(audit.Err, "Audit failed; drift of what is not listed is not detected until the next success")
 	default:
 		labels := labelsOf(a.ref)
 		networks.WithLabelValues(labels...).Set(float64(audit.Networks))

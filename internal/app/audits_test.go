@@ -14,6 +14,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/cli"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
@@ -49,6 +50,29 @@ func TestAuditLogReportsChanges(t *testing.T) {
 				t.Errorf("%d lines, want %d: %+v", len(lines), c.logs, lines)
 			}
 		})
+	}
+}
+
+// TestRejectedLogInsAreToldWithEachAudit keeps the Event new that kubectl network doctor reads, and tells of no outage.
+func TestRejectedLogInsAreToldWithEachAudit(t *testing.T) {
+	metric.Register()
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true)))
+	told := 0
+	a := &auditLog{logger: logger, recovered: func() {}, first: make(chan struct{}), rejected: func(error) { told++ }}
+	for _, err := range []error{
+		&client.Error{Kind: client.Unauthenticated, Op: client.OpLogin + " to x", Reason: "no"},
+		&client.Error{Kind: client.Unauthenticated, Op: client.OpLogin + " to x", Reason: "no"},
+		&client.Error{Kind: client.Transient, Op: client.OpLogin + " to x", Reason: "no answer"},
+		&client.Error{Kind: client.Unauthenticated, Op: "list ports", Fresh: true, Reason: "not the credentials' fault"},
+		nil,
+	} {
+		a.audited(inventory.Audit{Err: err})
+	}
+	expect.Equal(t, 2, told, "rejections told")
+	for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
+		if failed := strings.HasPrefix(entry.Message, "Audit failed"); failed != (entry.Type == ktesting.LogError) {
+			t.Errorf("%q is logged as %s", entry.Message, entry.Type)
+		}
 	}
 }
 

@@ -23,6 +23,8 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"
 	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 // readiness collects the checks behind /readyz.
@@ -33,23 +35,36 @@ type readiness struct {
 
 type check struct {
 	name string
-	done func() bool
+	// done reports whether the check succeeds. If it does not, the error may say why.
+	done func() (bool, error)
 }
 
 func (r *readiness) add(name string, done func() bool) {
+	r.addExplained(name, func() (bool, error) { return done(), nil })
+}
+
+func (r *readiness) addExplained(name string, done func() (bool, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.checks = append(r.checks, check{name, done})
 }
 
-// ServeHTTP answers 200, or 503 with the names of the checks that fail.
-func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+// ServeHTTP answers 200, or 503 with the names of the checks that fail. Callers on loopback also read why; others read
+// the kind of the cloud's error, because everybody can ask.
+func (r *readiness) ServeHTTP(w http.ResponseWriter, asked *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var waiting []string
 	for _, c := range r.checks {
-		if !c.done() {
+		done, why := c.done()
+		switch {
+		case done:
+		case why == nil:
 			waiting = append(waiting, c.name)
+		case isLoopback(asked):
+			waiting = append(waiting, fmt.Sprintf("%s (%v)", c.name, why))
+		default:
+			waiting = append(waiting, fmt.Sprintf("%s (%s; see the log)", c.name, client.Word(why)))
 		}
 	}
 	if len(waiting) > 0 {
@@ -67,13 +82,17 @@ const profilingPath = "/debug/pprof/"
 // the Pod's own loopback, and Kubernetes authorizes it.
 func onLoopback(next http.Handler, elsewhere string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil || !caller.Addr().Unmap().IsLoopback() {
+		if !isLoopback(r) {
 			http.Error(w, r.URL.Path+" is served here on loopback only; use "+elsewhere, http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func isLoopback(r *http.Request) bool {
+	caller, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && caller.Addr().Unmap().IsLoopback()
 }
 
 // listen opens --bind-address and --metrics-bind-address, and returns the function that serves both until its context

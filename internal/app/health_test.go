@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -41,6 +42,23 @@ func TestReadinessNamesFailingChecks(t *testing.T) {
 		if code, body := ask(); code != c.code || body != c.body {
 			t.Errorf("networks %t, inventory %t: %d %q, want %d %q", networks, inventory, code, body, c.code, c.body)
 		}
+	}
+}
+
+// TestReadinessSaysWhyToLoopback holds that others read no address and no name of the cloud.
+func TestReadinessSaysWhyToLoopback(t *testing.T) {
+	r := &readiness{}
+	r.addExplained("inventory", func() (bool, error) {
+		return false, &client.Error{Kind: client.Unauthenticated, Op: "log in to secret.test", Reason: "check the password"}
+	})
+	for caller, want := range map[string]string{
+		"127.0.0.1:1": "waiting for inventory (log in to secret.test: check the password)",
+		"10.0.0.7:1":  "waiting for inventory (unauthenticated; see the log)",
+	} {
+		answer, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/readyz", nil)
+		request.RemoteAddr = caller
+		r.ServeHTTP(answer, request)
+		expect.Equal(t, want, strings.TrimSpace(answer.Body.String()), "what %s reads", caller)
 	}
 }
 

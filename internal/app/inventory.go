@@ -2,14 +2,17 @@ package app
 
 import (
 	"context"
+	"os"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // sharedInventory is the Inventory of one cloud, shared by all controllers with resources in Neutron.
@@ -90,7 +93,7 @@ func (p *process) inventory() *sharedInventory {
 		return p.shared
 	}
 	p.shared = p.newInventory(p.access, klog.FromContext(p.baseCtx))
-	p.readiness.add("inventory", func() bool { synced, _ := p.shared.Synced(); return synced })
+	p.readiness.addExplained("inventory", p.shared.Synced)
 	p.measured.add(func(m *measured) { m.own = p.shared })
 	p.base.Go(func() error { p.election.audit(p.baseCtx, p.shared.Inventory); return nil })
 	return p.shared
@@ -99,13 +102,16 @@ func (p *process) inventory() *sharedInventory {
 // newInventory makes the Inventory of a cloud, which notifies the audience.
 func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedInventory {
 	s := &sharedInventory{audits: &auditLog{
-		ref: access.ref, logger: logger, recovered: access.wake, first: make(chan struct{}),
+		ref: access.ref, logger: logger, recovered: access.wake, first: make(chan struct{}), rejected: func(error) {},
 	}}
 	standing := &standingLog{
 		ref: access.ref, cluster: p.cluster, logger: logger, resumed: access.wake,
 	}
 	if p.options.Namespace == "" {
 		standing.recorder = p.recorder
+		if access.ref.IsOwn() {
+			s.audits.rejected = p.noteRejected
+		}
 	}
 	s.Inventory = inventory.New(access.cloud, p.cluster, inventory.Options{
 		Interval: p.options.AuditInterval,
@@ -120,6 +126,17 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 		Standing: standing.log,
 	})
 	return s
+}
+
+// noteRejected sends an Event about this process's Pod: the cloud rejects the log-in. kubectl network doctor reads it.
+func (p *process) noteRejected(err error) {
+	host, hostErr := os.Hostname()
+	if hostErr != nil {
+		return
+	}
+	p.recorder.Event(&corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: p.classes.Namespace(), Name: host,
+	}, corev1.EventTypeWarning, cloudteamv1.ReasonCredentialsRejected, err.Error())
 }
 
 // moved tells the controllers that resources of the object with a UID have changed.

@@ -37,6 +37,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/config/crd"
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	servicecontroller "cloudteam.ztgame.com/network-controller/internal/controller/service"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
@@ -106,6 +107,35 @@ func (d *playedDiscovery) ServerResourcesForGroupVersionWithContext(
 		return nil, apierrors.NewNotFound(attachmentcontroller.Resource.GroupResource(), "")
 	}
 	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: d.resource}}}, d.err
+}
+
+// TestAKindThatIsInstalledLaterEndsTheProcess holds it for what is built at the start. Multus' kind needs no other start.
+func TestAKindThatIsInstalledLaterEndsTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resource := consumer.MachineResource
+		served := &playedDiscovery{group: resource.GroupVersion().String()}
+		p := &process{discovery: &discoverer{ServerResourcesInterfaceWithContext: served}}
+		ctx, stop := context.WithCancel(t.Context())
+		p.runCtx = ctx
+		ended := make(chan error, 1)
+		wait := func() { ended <- p.endWhenInstalled("virtual machines", resource) }
+		go wait()
+		<-time.After(time.Hour)
+		served.mu.Lock()
+		served.resource = resource.Resource
+		served.mu.Unlock()
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "virtual machines are installed now") {
+			t.Errorf("the process ends with %v", err)
+		}
+		served.mu.Lock()
+		served.resource = ""
+		served.mu.Unlock()
+		go wait()
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("a process that is told to stop ends with %v", err)
+		}
+	})
 }
 
 func TestAwaitPollsUntilTheResourceIsServed(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
 )
 
-// findMachines finds out whether KubeVirt is installed. If it is installed later, the next process finds it.
+// findMachines finds out whether KubeVirt is installed. If it is installed later, the process ends and starts again.
 func (p *process) findMachines() {
 	if !p.options.enabled(podcontroller.Name) {
 		return // nobody asks
@@ -23,7 +23,10 @@ func (p *process) findMachines() {
 		}
 		p.machinesServed = served
 		close(p.machinesKnown)
-		return nil
+		if served {
+			return nil
+		}
+		return p.endWhenInstalled("KubeVirt's virtual machines", consumer.MachineResource, consumer.InstanceResource)
 	})
 }
 

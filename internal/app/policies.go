@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/klog/v2"
 
@@ -13,7 +14,7 @@ import (
 
 // findPolicies finds out whether there are MultiNetworkPolicies, and somebody who makes their groups: there are none
 // without their CRD, without that of SecurityGroups, and without the controller of Pods, which knows the Pods that they
-// select. What is installed later is found by the next process.
+// select. When they are installed later, the process ends and starts again.
 func (p *process) findPolicies() {
 	if !p.options.enabled(netpolicy.Name) || !p.options.enabled(podcontroller.Name) {
 		close(p.policiesKnown)
@@ -26,8 +27,21 @@ func (p *process) findPolicies() {
 		}
 		p.policiesServed = served
 		close(p.policiesKnown)
-		return nil
+		if served {
+			return nil
+		}
+		return p.endWhenInstalled("MultiNetworkPolicies", netpolicy.Resource, groupResource)
 	})
+}
+
+// endWhenInstalled returns an error when resources are installed that this process found missing. The process then
+// exits and is started again: what depends on them is built at the start. It returns nil when the process is told to stop.
+func (p *process) endWhenInstalled(what string, resources ...schema.GroupVersionResource) error {
+	missing := what + " are not installed; this process ends when they are, to start again with them"
+	if err := p.discovery.await(p.runCtx, attachmentPoll, missing, resources...); err != nil {
+		return nil //nolint:nilerr // told to stop before
+	}
+	return fmt.Errorf("%s are installed now; start this process again, so that it handles them", what)
 }
 
 // await waits until a channel is closed, if it is not nil. It returns false if the process is told to stop before.
@@ -102,8 +116,7 @@ func (p *process) startPolicies() {
 			return fmt.Errorf("controller %s: %w", netpolicy.Name, err)
 		}
 		if c == nil {
-			klog.FromContext(p.runCtx).Info("MultiNetworkPolicies are not served or not handled; restart the controller " +
-				"after their CRD and that of SecurityGroups are installed")
+			klog.FromContext(p.runCtx).Info("MultiNetworkPolicies are not served or not handled")
 			return nil
 		}
 		klog.FromContext(p.runCtx).Info("MultiNetworkPolicies are served; keeping SecurityGroups for them")

@@ -462,7 +462,13 @@ func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 		if id := RequestID(err); id != "" {
 			logger = logger.WithValues("request", id)
 		}
-		logger.Info("Sync failed, will try again", "err", err, "failures", l.queue.NumRequeues(key), "in", pause)
+		failures := l.queue.NumRequeues(key)
+		logger = logger.WithValues("failures", failures, "in", pause)
+		if failures&(failures-1) == 0 { // the first, second, fourth and so on: each doubles the pause
+			logger.Error(err, "Sync failed, will try again")
+		} else {
+			logger.V(2).Info("Sync failed again", "err", err)
+		}
 	default:
 		l.queue.Forget(key)
 		if result.RequeueAfter > 0 {

@@ -18,6 +18,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/metric/metrictest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -278,6 +279,30 @@ func TestAFailureBacksOffWithJitterUpToTheCapAndForEver(t *testing.T) {
 		if !jittered {
 			t.Error("no pause has jitter: keys that failed together come back together")
 		}
+	})
+}
+
+// TestRepeatedFailuresAreNotErrorsEachTime keeps the log of a cluster with many broken objects readable.
+func TestRepeatedFailuresAreNotErrorsEachTime(t *testing.T) {
+	onBench(t, func(t *testing.T, b *bench) {
+		b.does = func(context.Context, cache.ObjectName) (Result, error) { return Result{}, errors.New("down") }
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true)))
+		ctx, stop := context.WithCancel(klog.NewContext(t.Context(), logger))
+		done := make(chan error, 1)
+		go func() { done <- b.loop.Run(ctx, 1) }()
+		b.loop.Enqueue(keyA)
+		for len(b.at(keyA)) < 100 {
+			pass(BackoffLast)
+		}
+		stop()
+		expect.NoError(t, <-done)
+		logged := map[ktesting.LogType]int{}
+		for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
+			if strings.HasPrefix(entry.Message, "Sync failed") {
+				logged[entry.Type]++
+			}
+		}
+		expect.Equal(t, map[ktesting.LogType]int{ktesting.LogError: 7}, logged, "failures 1, 2, 4, 8, 16, 32, 64")
 	})
 }
 

@@ -2,6 +2,7 @@
 package kubectl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -47,6 +49,8 @@ type factory struct {
 	clients func() (kubernetes.Interface, versioned.Interface, error)
 	// ahead gives how far the API server's clock is ahead, by its last answer; see doctor.Options. Tests replace it.
 	ahead func() (time.Duration, bool)
+	// reviewed gives whether the user may do something; nil in tests whose API server knows no rights.
+	reviewed func(kubernetes.Interface) func(context.Context, authorizationv1.ResourceAttributes) bool
 	// id makes a part of names, and logs gives how logs are read; tests replace both.
 	id   func() string
 	logs func(kubernetes.Interface) logReader
@@ -55,7 +59,7 @@ type factory struct {
 // NewCommand makes the command line.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	f := &factory{config: genericclioptions.NewConfigFlags(true), IOStreams: streams, now: time.Now,
-		id: randomID, logs: podLogs}
+		id: randomID, logs: podLogs, reviewed: ask.ReviewedBy}
 	f.clients = f.connect
 	f.ahead = func() (time.Duration, bool) { return 0, false }
 	return f.command()
@@ -111,7 +115,11 @@ func (f *factory) connect() (kubernetes.Interface, versioned.Interface, error) {
 // cluster is what the answer to one question is read from.
 func (f *factory) cluster() (*ask.Cluster, error) {
 	kube, networks, err := f.clients()
-	return &ask.Cluster{Kubernetes: kube, Networks: networks}, err
+	c := &ask.Cluster{Kubernetes: kube, Networks: networks}
+	if f.reviewed != nil && err == nil {
+		c.May = f.reviewed(kube)
+	}
+	return c, err
 }
 
 // namespace is the namespace of the question.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -134,6 +136,27 @@ func (e example) run(t *testing.T) (out string, code int) {
 		return e.lab.run(t, e.objects, e.command)
 	}
 	return runAhead(t, e.objects, e.command+e.hurry, e.ahead)
+}
+
+// TestWithoutCRDsTheRemedyIsSaid has an API server without ours.
+func TestWithoutCRDsTheRemedyIsSaid(t *testing.T) {
+	unknown := apierrors.NewGenericServerResponse(http.StatusNotFound, "get", cloudteamv1.Resource("networks"), "", "404 page not found", 0, true)
+	for _, command := range []string{"top", "ui"} {
+		f, printed := factoryOf(t, nil)
+		clients := f.clients
+		f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
+			kube, ours, err := clients()
+			ours.(*fake.Clientset).PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, unknown
+			})
+			return kube, ours, err
+		}
+		c := f.command()
+		c.SetContext(t.Context())
+		if out, code := execute(c, printed, command); code != 1 || !strings.Contains(out, "CRDs are not installed (kubectl apply") {
+			t.Errorf("%s ends with %d: %s", command, code, out)
+		}
+	}
 }
 
 func write(t *testing.T, name, content string) {

@@ -2,7 +2,9 @@ package kubectl
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,9 @@ import (
 
 // errReadOnly is why a command that only reads sends no write.
 var errReadOnly = errors.New("this command only reads Neutron")
+
+// callTimeout bounds each call to Neutron. A page of a large cloud may take most of it.
+const callTimeout = time.Minute
 
 func (f *factory) cloudFlag(c *cobra.Command, name *string) {
 	c.Flags().StringVar(name, "cloud", "", "Entry of your clouds.yaml for Neutron. The default is $OS_CLOUD")
@@ -49,6 +54,10 @@ func (f *factory) neutronWith(name string, options client.Options) (*client.Clou
 	if err != nil {
 		return nil, err
 	}
-	options.Timeout, options.UserAgent = time.Minute, cli.UserAgent("kubectl-network")
+	options.Timeout, options.UserAgent = callTimeout, cli.UserAgent("kubectl-network")
+	options.Slow = sync.OnceFunc(func() {
+		_, _ = fmt.Fprintf(f.ErrOut, "Waiting for %s to answer, up to %s for each call. Ctrl-C ends it.\n", credentials,
+			callTimeout)
+	})
 	return client.NewCloud(credentials, options), nil
 }

@@ -90,7 +90,7 @@ rights. docs/kubectl-network.md#top says how to read network_controller_cloud_ca
 func usages(ctx context.Context, c *ask.Cluster, namespace string) ([]usage, error) {
 	networks, err := c.Networks.CloudteamV1().Networks(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("listing Networks: %w", err)
+		return nil, ask.Networks(err)
 	}
 	ports, waiting := map[types.NamespacedName][]cloudteamv1.NetworkPort{}, map[types.NamespacedName]int{}
 	for _, port := range tree.PortsOf(ctx, c, namespace) {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ui"
 )
 
@@ -40,7 +41,7 @@ read what you can read here. With --cloud or OS_CLOUD the page also shows server
 			// What fails now would fail on the page, where it is harder to see.
 			_, err = cluster.Networks.CloudteamV1().Networks(namespace).List(c.Context(), metav1.ListOptions{Limit: 1})
 			if err != nil {
-				return fmt.Errorf("listing Networks: %w", err)
+				return ask.Networks(err)
 			}
 			server := &ui.Server{Kubernetes: cluster.Kubernetes, Networks: cluster.Networks, Now: f.now,
 				World: ui.NewWorld(cluster, neutron, namespace), Context: f.contextName(), Namespace: namespace}

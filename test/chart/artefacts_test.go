@@ -159,7 +159,7 @@ func TestReleaseIsWhole(t *testing.T) {
 			"kubectl-network_" + released + "_linux_arm64.tar.gz",
 			"kubectl-network_" + released + "_windows_amd64.zip",
 			"kubectl-network_" + released + "_windows_arm64.zip",
-			"network-controller-chart_" + released + ".tgz",
+			"network-controller-chart_" + released + ".tgz", "network-controller-crds-chart_" + released + ".tgz",
 			"network-controller-image.cdx.json", "network-controller-image.tar",
 			"network-controller_" + released + "_linux_amd64.tar.gz",
 			"network-controller_" + released + "_linux_arm64.tar.gz",
@@ -259,12 +259,17 @@ func TestReleaseIsWhole(t *testing.T) {
 		if chart.Metadata.Version != strings.TrimPrefix(released, "v") || chart.Metadata.AppVersion != released {
 			t.Errorf("the chart is %s of %s", chart.Metadata.Version, chart.Metadata.AppVersion)
 		}
-		objects, _, err := target{chart: chart}.try(t, "nodeAgent=true")
+		objects, _, err := target{chart: chart}.try(t, "nodeAgent.enabled=true")
 		expect.NoError(t, err)
 		for _, key := range []string{"Deployment/" + name, "DaemonSet/network-agent"} {
 			text, err := yaml.Marshal(objects[key].Object)
 			expect.NoError(t, err)
 			onlyImage(t, key, string(text))
+		}
+		crds, err := loader.LoadFile(c.path("dist/network-controller-crds-chart_" + released + ".tgz"))
+		expect.NoError(t, err)
+		if objects, _, err = (target{chart: crds}).try(t); err != nil || len(objects) != 5 {
+			t.Errorf("the chart of the CRDs has %d objects, want 5: %v", len(objects), err)
 		}
 	})
 	t.Run("the manifests have this image", func(t *testing.T) {

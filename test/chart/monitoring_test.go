@@ -31,10 +31,10 @@ func as[T any](t *testing.T, object *unstructured.Unstructured) (into T) {
 	return into
 }
 
-// TestMonitoringIsWhatThePrometheusOperatorReads holds the objects of monitoring=true, which are those of
+// TestMonitoringIsWhatThePrometheusOperatorReads holds the objects of monitoring.enabled=true, which are those of
 // config/monitoring, to the operator's own types, and what the PodMonitor names to the other objects.
 func TestMonitoringIsWhatThePrometheusOperatorReads(t *testing.T) {
-	objects := render(t, "monitoring=true")
+	objects := render(t, "monitoring.enabled=true")
 	monitor := as[monitoringv1.PodMonitor](t, objects["PodMonitor/"+name])
 	if want := monitoringv1.SchemeGroupVersion.WithKind(monitoringv1.PodMonitorsKind); monitor.GroupVersionKind() != want {
 		t.Errorf("the PodMonitor is of %s, want %s", monitor.GroupVersionKind(), want)

@@ -11,6 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/strvals"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -20,6 +22,9 @@ import (
 )
 
 const name = "network-controller"
+
+// placeholder is the image of the manifests in config. The chart has none: whoever installs it names one.
+const placeholder = "image.repository=network-controller"
 
 // loadChart reads the chart. The working directory is test: see TestMain.
 func loadChart(t *testing.T) *helmchart.Chart {
@@ -43,6 +48,8 @@ func values(t *testing.T, set ...string) map[string]any {
 type target struct {
 	kubernetes, namespace string
 	apis                  []string
+	// upgrades is true for helm upgrade.
+	upgrades bool
 	// chart is that of a release; nil for the one in the repository.
 	chart *helmchart.Chart
 }
@@ -51,7 +58,7 @@ type target struct {
 func (to target) try(t *testing.T, set ...string) (map[string]*unstructured.Unstructured, string, error) {
 	t.Helper()
 	install := action.NewInstall(&action.Configuration{Log: t.Logf})
-	install.DryRun, install.ClientOnly, install.Replace = true, true, true
+	install.DryRun, install.ClientOnly, install.Replace, install.IsUpgrade = true, true, true, to.upgrades
 	install.ReleaseName, install.Namespace = name, name
 	if to.namespace != "" {
 		install.Namespace = to.namespace
@@ -63,7 +70,7 @@ func (to target) try(t *testing.T, set ...string) (map[string]*unstructured.Unst
 	}
 	install.KubeVersion = &chartutil.KubeVersion{Version: version}
 	if to.chart == nil {
-		to.chart = loadChart(t)
+		to.chart, set = loadChart(t), append([]string{placeholder}, set...)
 	}
 	release, err := install.Run(to.chart, values(t, set...))
 	if err != nil {
@@ -92,10 +99,13 @@ func render(t *testing.T, set ...string) map[string]*unstructured.Unstructured {
 // TestChartIsConfig holds what the chart renders by default to what kustomize gives for config and config/crd: the
 // labels of Helm, the image's tag and the annotation that keeps CRDs are all that differs.
 func TestChartIsConfig(t *testing.T) {
-	for _, folder := range []string{"config", "config/crd", "config/node", "config/classes", "config/network-policy"} {
+	for _, folder := range []string{"config", "config/crd", "config/node", "config/node-trunk", "config/classes", "config/network-policy"} {
 		set := []string{"image.tag=latest"}
-		if folder == "config/node" {
-			set = append(set, "nodeAgent=true")
+		if folder == "config/node" || folder == "config/node-trunk" {
+			set = append(set, "nodeAgent.enabled=true")
+		}
+		if folder == "config/node-trunk" {
+			set = append(set, "nodeAgent.mode=trunk")
 		}
 		if folder == "config/classes" {
 			set = append(set, "defaultClass=true")
@@ -144,11 +154,32 @@ func TestChartIsConfig(t *testing.T) {
 	}
 }
 
+// TestCRDsHaveAChartOfTheirOwn holds that it has those of the other chart, which stay when a release is uninstalled.
+func TestCRDsHaveAChartOfTheirOwn(t *testing.T) {
+	own, err := loader.Load(filepath.Join("..", "charts", name+"-crds"))
+	expect.NoError(t, err)
+	got, _, err := target{chart: own}.try(t)
+	expect.NoError(t, err)
+	want := map[string]*unstructured.Unstructured{}
+	for key, object := range render(t) {
+		if object.GetKind() == "CustomResourceDefinition" {
+			want[key] = object
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
+		t.Errorf("the charts have other CRDs (-%s +%s-crds):\n%s", name, name, diff)
+	}
+}
+
 const certificate = "-----BEGIN CERTIFICATE-----"
 
 // TestValues shows what each value does. A key is --set's text, a value is a text of an object, or the object's absence.
 func TestValues(t *testing.T) {
 	deployment := "Deployment/" + name
+	agent := func(values ...string) []string {
+		values[0] = "nodeAgent." + values[0]
+		return append(values, "nodeAgent.enabled=true")
+	}
 	for _, test := range []struct {
 		set    []string
 		object string
@@ -185,16 +216,36 @@ func TestValues(t *testing.T) {
 		{[]string{"priorityClassName="}, deployment, "", "priorityClassName"},
 		{[]string{"podDisruptionBudget=false"}, "PodDisruptionBudget/" + name, "", ""},
 		{nil, "PodMonitor/" + name, "", ""},
-		{[]string{"monitoring=true"}, "PodMonitor/" + name, "port: https-metrics", ""},
-		{[]string{"monitoring=true"}, "PrometheusRule/" + name, "{{ if $labels.secret }}info{{ else }}critical{{ end }}", ""},
-		{[]string{"monitoring=true"}, "ConfigMap/" + name + "-dashboard", `grafana_dashboard: "1"`, ""},
+		{[]string{"monitoring.enabled=true"}, "PodMonitor/" + name, "port: https-metrics", ""},
+		{[]string{"monitoring.enabled=true"}, "PrometheusRule/" + name, "{{ if $labels.secret }}info{{ else }}critical{{ end }}", ""},
+		{[]string{"monitoring.enabled=true"}, "ConfigMap/" + name + "-dashboard", `grafana_dashboard: "1"`, ""},
+		{[]string{"monitoring.enabled=true", "monitoring.labels.release=p"}, "PodMonitor/" + name, "release: p", ""},
+		{[]string{"monitoring.enabled=true", "monitoring.labels.release=p"}, "PrometheusRule/" + name, "release: p", ""},
+		{[]string{"monitoring.enabled=true", "monitoring.rules=false"}, "PrometheusRule/" + name, "", ""},
+		{[]string{"monitoring.enabled=true", "monitoring.dashboard=false"}, "ConfigMap/" + name + "-dashboard", "", ""},
+		{[]string{"monitoring.enabled=true", "monitoring.dashboard=false"}, "PodMonitor/" + name, "https-metrics", ""},
 		{nil, deployment, "", "--tracing"},
 		{[]string{"tracing.endpoint=http://c:4318"}, deployment, "- --tracing-endpoint=http://c:4318", ""},
 		{
 			[]string{"tracing.endpoint=http://c:4318", "tracing.samplingRate=0.25"}, deployment,
 			"- --tracing-sampling-rate=0.25", "",
 		},
+		{[]string{"extraArgs[0]=-v=4"}, deployment, "- -v=4", ""},
+		{[]string{"logLevel=4"}, deployment, "- --v=4", ""},
+		{[]string{"logFormat=json"}, deployment, "- --logging-format=json", ""},
+		{nil, deployment, "", "--logging-format"},
+		{[]string{"extraEnv[0].name=HTTPS_PROXY", "extraEnv[0].value=http://p:1"}, deployment, "name: HTTPS_PROXY", ""},
+		{[]string{"extraVolumes[0].name=more", "extraVolumes[0].emptyDir.medium=Memory"}, deployment, "medium: Memory", ""},
+		{[]string{"extraVolumeMounts[0].name=more", "extraVolumeMounts[0].mountPath=/m"}, deployment, "mountPath: /m", ""},
 		{[]string{"podAnnotations.a=b"}, deployment, "a: b", ""},
+		{[]string{"podLabels.a=b"}, deployment, "        a: b", ""},
+		{[]string{"serviceAccount.annotations.a=b"}, "ServiceAccount/" + name, "a: b", ""},
+		{[]string{"topologySpreadConstraints[0].topologyKey=zone", "namespace=team"}, deployment + "-team", name + "-team\n        topologyKey: zone", ""},
+		{
+			[]string{"topologySpreadConstraints[0].topologyKey=zone", "topologySpreadConstraints[0].labelSelector.matchLabels.a=b"},
+			deployment, "a: b\n        topologyKey: zone", "",
+		},
+		{[]string{"topologySpreadConstraints=null"}, deployment, "", "topologySpreadConstraints"},
 		{[]string{"nodeSelector.a=b"}, deployment, "a: b", ""},
 		{[]string{"tolerations[0].operator=Exists"}, deployment, "operator: Exists", ""},
 		{[]string{"affinity.nodeAffinity.x=y"}, deployment, "nodeAffinity", ""},
@@ -208,8 +259,18 @@ func TestValues(t *testing.T) {
 		{[]string{"defaultClass=true"}, "ClusterRole/network-controller-use-default-class", "use", ""},
 		{nil, "DaemonSet/network-agent", "", ""},
 		// No credentials are on a node.
-		{[]string{"nodeAgent=true"}, "DaemonSet/network-agent", "hostPath", "secret"},
-		{[]string{"nodeAgent=true", "image.tag=v1"}, "DaemonSet/network-agent", "image: network-controller:v1", "latest"},
+		{[]string{"nodeAgent.enabled=true"}, "DaemonSet/network-agent", "hostPath", "secret"},
+		{[]string{"nodeAgent.enabled=true", "image.tag=v1"}, "DaemonSet/network-agent", "image: network-controller:v1", "latest"},
+		{agent("mode=ovn"), "DaemonSet/network-agent", "- --mode=ovn", "NET_ADMIN"},
+		{agent("mode=trunk", "nodeAgent.parent=eth1"), "DaemonSet/network-agent", "- --parent=eth1", "openvswitch"},
+		{agent("cniBinDir=/var/lib/cni/bin"), "DaemonSet/network-agent", "path: /var/lib/cni/bin", "path: /opt/cni/bin"},
+		{agent("socket=/var/run/a/b.sock"), "DaemonSet/network-agent", "- --socket=/var/run/a/b.sock", "/run/network-agent"},
+		{agent("socket=/var/run/a/b.sock"), "DaemonSet/network-agent", "mountPath: /var/run/a\n", ""},
+		{agent("resources.limits.memory=1Gi"), "DaemonSet/network-agent", "value: 921MiB", ""},
+		{agent("resources.requests.cpu=1"), "DaemonSet/network-agent", "cpu: 1\n", ""},
+		{agent("tolerations=null"), "DaemonSet/network-agent", "", "tolerations"},
+		{agent("nodeSelector.a=b"), "DaemonSet/network-agent", "a: b\n        kubernetes.io/os: linux", ""},
+		{append(agent("mode="), "logLevel=4"), "DaemonSet/network-agent", "- --v=4", ""},
 		{[]string{"namespace=team"}, deployment + "-team", "- --namespace=team", ""},
 		{[]string{"namespace=team"}, "ClusterRole/" + name, "", ""},
 		{[]string{"namespace=team"}, "ClusterRoleBinding/" + name, "", ""},
@@ -265,6 +326,15 @@ func TestRefused(t *testing.T) {
 		{target{}, "cloud.ca=/etc/ssl/ca.pem", "ca"},
 		{target{}, "resources.limits.memory=1G", "memory"},
 		{target{}, "extraArgs[0]=v=2", "extraArgs"},
+		{target{}, "extraEnv[0].name=GOMEMLIMIT", "extraEnv"},
+		{target{}, "podLabels.app\\.kubernetes\\.io/name=x", "app.kubernetes.io/name"},
+		{target{}, "monitoring=true", "monitoring"},
+		{target{}, "nodeAgent.mode=bridge", "nodeAgent"},
+		// As after helm upgrade --set image.tag=NEW, without the release's other values.
+		{
+			target{chart: loadChart(t), upgrades: true}, "image.tag=NEW",
+			"--set image.repository=REGISTRY/network-controller); helm upgrade keeps the values of the release with --reset-then-reuse-values",
+		},
 		{target{}, "tracing.endpoint=collector:4318", "endpoint"},
 		{target{}, "tracing.samplingRate=1.5", "samplingRate"},
 		{target{}, "tracing.samplingRate=2", "samplingRate"},
@@ -275,6 +345,41 @@ func TestRefused(t *testing.T) {
 		_, _, err := test.to.try(t, test.set)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want one with %q", test.set, err, test.want)
+		}
+	}
+}
+
+// TestAsADependency has the chart in another one, with the condition that Helm's users write.
+func TestAsADependency(t *testing.T) {
+	for enabled, want := range map[string]bool{"true": true, "false": false} {
+		platform := &helmchart.Chart{
+			Metadata: &helmchart.Metadata{
+				APIVersion: "v2", Name: "platform", Version: "1.0.0",
+				Dependencies: []*helmchart.Dependency{{Name: name, Version: "0.0.0", Condition: name + ".enabled"}},
+			},
+		}
+		platform.AddDependency(loadChart(t))
+		objects, _, err := target{chart: platform}.try(t, name+".enabled="+enabled, "global.team=x")
+		expect.NoError(t, err)
+		deployment := objects["Deployment/"+name]
+		if got := deployment != nil; got != want {
+			t.Errorf("with enabled=%s, there is a Deployment: %t", enabled, got)
+		}
+		if want { // nobody named an image
+			of := as[*appsv1.Deployment](t, deployment).Spec.Template.Spec.Containers[0]
+			expect.Equal(t, corev1.PullNever, of.ImagePullPolicy, "the pull policy of %s", of.Image)
+		}
+	}
+}
+
+func TestEveryObjectHasTheCommonLabels(t *testing.T) {
+	objects, _, err := target{apis: []string{"cloudteam.ztgame.com/v1/NetworkClass"}}.try(t, "commonLabels.team=x",
+		"monitoring.enabled=true", "nodeAgent.enabled=true", "defaultClass=true", "networkPolicy.enabled=true",
+		"cloud.cloudsYaml=clouds: {}", "cloud.ca="+certificate)
+	expect.NoError(t, err)
+	for key, object := range objects {
+		if object.GetLabels()["team"] != "x" && object.GetKind() != "CustomResourceDefinition" {
+			t.Errorf("%s has the labels %v", key, object.GetLabels())
 		}
 	}
 }

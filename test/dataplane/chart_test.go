@@ -156,7 +156,7 @@ func (w *world) install(helm, clouds string) {
 	err := w.command([]string{"KUBECONFIG=" + surroundings.AdminKubeconfig}, helm, "install", "network-controller",
 		"charts/network-controller", "--namespace="+harness.AccountName, "--create-namespace", "--take-ownership", "--wait",
 		"--timeout=3m", "--set=image.repository="+chartImage, "--set=image.tag=test", "--set=image.pullPolicy=Never",
-		"--set=nodeAgent=true", "--set=cloud.name=tenant", "--set-file=cloud.cloudsYaml="+clouds,
+		"--set=nodeAgent.enabled=true", "--set=cloud.name=tenant", "--set-file=cloud.cloudsYaml="+clouds,
 		"--set=extraArgs={--binding-cloud=admin,--audit-interval=5s,--pool-cooldown=2s}")
 	expect.NoError(w, err)
 }

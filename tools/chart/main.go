@@ -47,6 +47,12 @@ var labels = []string{
 	"  labels:\n    {{- include \"network-controller.labels\" . | nindent 4 }}\n",
 }
 
+// monitoringLabels are labels for what an operator of Prometheus chooses by its labels.
+var monitoringLabels = []string{labels[0], labels[1] + `    {{- with .Values.monitoring.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+`}
+
 // podLabels are those by which a release finds its Pods: a controller of one namespace has others than that of the
 // cluster.
 var podLabels = []string{
@@ -62,7 +68,9 @@ const agentLabels = "    app.kubernetes.io/name: network-agent\n"
 // image is how the manifests name the image.
 var image = []string{"image: network-controller:latest", "image: {{ include \"network-controller.image\" . }}"}
 
-var pullPolicy = []string{"imagePullPolicy: IfNotPresent", "imagePullPolicy: {{ .Values.image.pullPolicy }}"}
+var pullPolicy = []string{
+	"imagePullPolicy: IfNotPresent", "imagePullPolicy: {{ include \"network-controller.pullPolicy\" . }}",
+}
 
 var templates = []template{
 	{
@@ -118,6 +126,16 @@ metadata:
 			"network-controller-cluster\n", "{{ include \"network-controller.name\" . }}-cluster\n",
 			"network-controller-leader\n", "{{ include \"network-controller.name\" . }}-leader\n",
 			"[network-controller]\n", "[{{ include \"network-controller.name\" . }}]\n",
+			"kind: ServiceAccount\nmetadata:\n  name: network-controller\n  namespace: network-controller\n",
+			`kind: ServiceAccount
+metadata:
+  name: network-controller
+  namespace: network-controller
+  {{- with .Values.serviceAccount.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+`,
 		}, labels, names),
 	},
 	{
@@ -171,7 +189,10 @@ metadata:
 		from: []string{"manager/deployment.yaml"},
 		edits: slices.Concat([]string{
 			"  replicas: 2\n", "  replicas: {{ .Values.replicas }}\n",
-			"      annotations:\n        kubectl", `      annotations:
+			"      annotations:\n        kubectl", `        {{- with .Values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      annotations:
         {{- with .Values.podAnnotations }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -202,6 +223,21 @@ metadata:
         {{- toYaml . | nindent 8 }}
       {{- end }}
 `,
+			`      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              app.kubernetes.io/name: network-controller
+`, `      {{- with .Values.topologySpreadConstraints }}
+      topologySpreadConstraints:
+        {{- range . }}
+        {{- $ours := merge (include "network-controller.ownPods" $ | fromYaml) . }}
+        - {{- toYaml (hasKey . "labelSelector" | ternary . $ours) | nindent 10 }}
+        {{- end }}
+      {{- end }}
+`,
 			"            - --cloud=openstack\n", "            - {{ printf \"--cloud=%s\" .Values.cloud.name | quote }}\n",
 			"            - --metrics-bind-address=:8443\n", `            - --metrics-bind-address=:8443
             {{- with .Values.namespace }}
@@ -214,11 +250,19 @@ metadata:
             - {{ printf "--tracing-endpoint=%s" . | quote }}
             - --tracing-sampling-rate={{ $.Values.tracing.samplingRate }}
             {{- end }}
+            {{- range include "network-controller.logArgs" . | fromJsonArray }}
+            - {{ . }}
+            {{- end }}
             {{- range .Values.extraArgs }}
             - {{ . | quote }}
             {{- end }}
 `,
-			"              value: 460MiB\n", "              value: {{ include \"network-controller.goMemLimit\" . }}\n",
+			"              value: 460MiB\n",
+			`              value: {{ include "network-controller.goMemLimit" .Values.resources }}
+            {{- with .Values.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+`,
 			`          resources:
             requests:
               cpu: 50m
@@ -235,6 +279,9 @@ metadata:
               mountPath: /etc/ssl/certs
               readOnly: true
             {{- end }}
+            {{- with .Values.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
 `,
 			"            secretName: network-controller-clouds\n",
 			"            secretName: {{ include \"network-controller.cloudsSecret\" . }}\n",
@@ -245,20 +292,33 @@ metadata:
         - name: ca
           configMap:
             name: {{ include "network-controller.name" . }}-ca
+        {{- end }}
+        {{- with .Values.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
         {{- end }}`,
 			"serviceAccountName: network-controller\n", "serviceAccountName: {{ include \"network-controller.name\" . }}\n",
 		}, labels, podLabels, names, image, pullPolicy),
 	},
 	{
-		name: "monitoring.yaml", when: "and .Values.shared .Values.monitoring",
-		from: []string{
-			"monitoring/podmonitor.yaml", "monitoring/reader.yaml", "monitoring/rules.yaml",
-			"monitoring/dashboards/network-controller.json",
-		},
+		name: "monitoring.yaml", when: "and .Values.shared .Values.monitoring.enabled",
+		from: []string{"monitoring/podmonitor.yaml"}, edits: monitoringLabels,
+	},
+	{
+		name: "monitoring-reader.yaml", when: "and .Values.shared .Values.monitoring.enabled",
+		from: []string{"monitoring/reader.yaml"}, edits: labels,
+	},
+	{
+		name: "monitoring-rules.yaml", when: "and .Values.shared .Values.monitoring.enabled .Values.monitoring.rules",
+		from: []string{"monitoring/rules.yaml"}, edits: monitoringLabels,
+	},
+	{
+		name:  "monitoring-dashboard.yaml",
+		when:  "and .Values.shared .Values.monitoring.enabled .Values.monitoring.dashboard",
+		from:  []string{"monitoring/dashboards/network-controller.json"},
 		edits: labels,
 	},
 	{
-		name: "node-agent.yaml", when: "and .Values.shared .Values.nodeAgent",
+		name: "node-agent.yaml", when: "and .Values.shared .Values.nodeAgent.enabled",
 		from: []string{"node/namespace.yaml", "node/rbac.yaml", "node/account.yaml", "node/daemonset.yaml"},
 		edits: append(append([]string{
 			"  labels:\n" + agentLabels,
@@ -269,6 +329,62 @@ metadata:
         {{- toYaml . | nindent 8 }}
       {{- end }}
 `,
+			"        kubernetes.io/os: linux\n", `        kubernetes.io/os: linux
+        {{- with .Values.nodeAgent.nodeSelector }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+`,
+			"      tolerations:\n        - operator: Exists\n", `      {{- with .Values.nodeAgent.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+`,
+			"          command: [network-agent]\n", `          command: [network-agent]
+          {{- with include "network-controller.agentArgs" . }}
+          args: {{ . }}
+          {{- end }}
+`,
+			"              value: 230MiB\n",
+			"              value: {{ include \"network-controller.goMemLimit\" .Values.nodeAgent.resources }}\n",
+			`          resources:
+            requests:
+              cpu: 10m
+              memory: 64Mi
+            limits:
+              memory: 256Mi
+`, `          resources:
+            {{- toYaml .Values.nodeAgent.resources | nindent 12 }}
+`,
+			`              # Some distributions run Open vSwitch as a separate user. Its socket is then not root's.
+              add: [DAC_OVERRIDE]
+`, `              {{- if eq .Values.nodeAgent.mode "trunk" }}
+              # It makes VLAN interfaces on the node.
+              add: [NET_ADMIN]
+              {{- else }}
+              # Some distributions run Open vSwitch as a separate user. Its socket is then not root's.
+              add: [DAC_OVERRIDE]
+              {{- end }}
+`,
+			"            - name: openvswitch\n              mountPath: /run/openvswitch\n",
+			`            {{- if ne .Values.nodeAgent.mode "trunk" }}
+            - name: openvswitch
+              mountPath: /run/openvswitch
+            {{- end }}
+`,
+			`        - name: openvswitch
+          hostPath:
+            path: /run/openvswitch
+            type: DirectoryOrCreate
+`, `        {{- if ne .Values.nodeAgent.mode "trunk" }}
+        - name: openvswitch
+          hostPath:
+            path: /run/openvswitch
+            type: DirectoryOrCreate
+        {{- end }}
+`,
+			"            path: /opt/cni/bin\n", "            path: {{ .Values.nodeAgent.cniBinDir }}\n",
+			"mountPath: /run/network-agent\n", "mountPath: {{ dir .Values.nodeAgent.socket }}\n",
+			"            path: /run/network-agent\n", "            path: {{ dir .Values.nodeAgent.socket }}\n",
 		}, image...), pullPolicy...),
 	},
 }

@@ -1,8 +1,11 @@
 {{- define "network-controller.commonLabels" -}}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- /* What is in the cluster once for each release. */}}
@@ -19,12 +22,24 @@ app.kubernetes.io/name: network-controller
 {{ include "network-controller.commonLabels" . }}
 {{- end }}
 
+{{- define "network-controller.ownPods" -}}
+labelSelector:
+  matchLabels:
+    app.kubernetes.io/name: {{ include "network-controller.name" . }}
+{{- end }}
+
 {{- define "network-controller.image" -}}
+{{ .Values.image.repository | default "network-controller" }}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
+{{- end }}
+
+{{- /* An image that nobody named comes from no registry: somebody else may have that name there. */}}
+{{- define "network-controller.pullPolicy" -}}
+{{ ternary .Values.image.pullPolicy "Never" (ne .Values.image.repository "") }}
 {{- end }}
 
 {{- define "network-controller.cloudsSecret" -}}
@@ -35,9 +50,38 @@ app.kubernetes.io/name: network-controller
 {{- end -}}
 {{- end }}
 
-{{- /* Nine tenths of the memory limit: near it, Go collects garbage instead of growing. */}}
+{{- /* Flags of the log, for the controller and the agent, as JSON. */}}
+{{- define "network-controller.logArgs" -}}
+{{- $args := list -}}
+{{- if .Values.logLevel -}}
+{{- $args = append $args (printf "--v=%d" (int .Values.logLevel)) -}}
+{{- end -}}
+{{- if ne .Values.logFormat "text" -}}
+{{- $args = append $args (printf "--logging-format=%s" .Values.logFormat) -}}
+{{- end -}}
+{{ toJson $args }}
+{{- end }}
+
+{{- /* The flags of the agent, as JSON; empty if there are none. */}}
+{{- define "network-controller.agentArgs" -}}
+{{- $args := include "network-controller.logArgs" . | fromJsonArray -}}
+{{- with .Values.nodeAgent.mode -}}
+{{- $args = append $args (printf "--mode=%s" .) -}}
+{{- end -}}
+{{- with .Values.nodeAgent.parent -}}
+{{- $args = append $args (printf "--parent=%s" .) -}}
+{{- end -}}
+{{- if ne .Values.nodeAgent.socket "/run/network-agent/agent.sock" -}}
+{{- $args = append $args (printf "--socket=%s" .Values.nodeAgent.socket) -}}
+{{- end -}}
+{{- if $args -}}
+{{ toJson $args }}
+{{- end -}}
+{{- end }}
+
+{{- /* Nine tenths of the memory limit of resources: near it, Go collects garbage instead of growing. */}}
 {{- define "network-controller.goMemLimit" -}}
-{{- $limit := .Values.resources.limits.memory -}}
+{{- $limit := .limits.memory -}}
 {{- $mebibytes := trimSuffix "Mi" $limit | int -}}
 {{- if hasSuffix "Gi" $limit -}}
 {{- $mebibytes = mul 1024 (trimSuffix "Gi" $limit | int) -}}

@@ -54,6 +54,9 @@ func stateOf(err error) controller.State {
 // stateOfRefusal gives the object's state for Neutron's answer, if nothing more specific is known.
 func stateOfRefusal(refusal *client.Error) controller.State {
 	text := refusal.Error()
+	if refusal.Fresh {
+		return controller.Reconciling(cloudteamv1.ReasonCloudUnavailable, sentences(text, retriesWithBackoff))
+	}
 	switch refusal.Kind {
 	case client.Throttled:
 		return controller.Reconciling(cloudteamv1.ReasonRateLimited,

@@ -57,6 +57,9 @@ func TestStateOfAnError(t *testing.T) {
 			ofKind(client.Exhausted), reconciling, cloudteamv1.ReasonAddressesExhausted, "declare another subnet"},
 		"rejected credentials need somebody to act": {
 			ofKind(client.Unauthenticated), stalled, cloudteamv1.ReasonCredentialsRejected, "Neutron's own sentence"},
+		"a token that Neutron alone rejects is the cloud's fault": {
+			&client.Error{Kind: client.Unauthenticated, Op: "create network", Reason: "the credentials are right", Fresh: true},
+			reconciling, cloudteamv1.ReasonCloudUnavailable, "the credentials are right. Retrying with backoff."},
 		"a kind from the future is transient": {
 			ofKind(client.Unauthenticated + 100), reconciling, cloudteamv1.ReasonCloudUnavailable, ". Retrying with backoff."},
 		"an invalid field names it": {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,8 +26,22 @@ type Cluster struct {
 
 	// NewNamespaces are those that a file of the user's creates: its objects are in them.
 	NewNamespaces []string
+	// May reports whether the user may do something; nil if nobody can tell.
+	May func(context.Context, authorizationv1.ResourceAttributes) bool
+
 	// Notes say what could not be read.
 	Notes []string
+}
+
+// ReviewedBy returns Cluster.May for a user's client. If the API server does not say, the user may.
+func ReviewedBy(kube kubernetes.Interface) func(context.Context, authorizationv1.ResourceAttributes) bool {
+	return func(ctx context.Context, does authorizationv1.ResourceAttributes) bool {
+		review := &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &does},
+		}
+		answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		return err != nil || answer.Status.Allowed
+	}
 }
 
 // Object names an object of Kubernetes.
@@ -71,7 +86,7 @@ func Read[T any](c *Cluster, of Object, get func() (T, error)) (T, Presence) {
 	case apierrors.IsNotFound(err):
 		return found, Absent
 	case apierrors.IsForbidden(err):
-		c.Note("You may not read %s. What it says is missing here.", of)
+		c.Note(forbidden+"%s. What it says is missing here.", of)
 	default:
 		c.Note("%s cannot be read: %v.", of, err)
 	}
@@ -95,9 +110,26 @@ func List[T, L runtime.Object](
 	return objs, is
 }
 
+// forbidden begins the notes about what the user may not read.
+const forbidden = "You may not read "
+
+// IsForbidden reports whether a note says that the user may not read something.
+func IsForbidden(note string) bool { return strings.HasPrefix(note, forbidden) }
+
 // NoKind reports whether the API server does not know the kind at all. Then its answer is not a Status.
 func NoKind(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// Networks returns why Networks cannot be listed, for a command that is nothing without them.
+func Networks(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case NoKind(err):
+		return fmt.Errorf("the API server does not serve Networks: the CRDs are not installed (%s)", crd.Install)
+	}
+	return fmt.Errorf("listing Networks: %w", err)
 }
 
 // Note notes what could not be read, once.

@@ -16,8 +16,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// cloud checks the user's cloud.
-func (d doctor) cloud(networks []*cloudteamv1.Network) []Check {
+// cloud checks the user's cloud. cluster is false if the API server does not answer.
+func (d doctor) cloud(networks []*cloudteamv1.Network, cluster bool) []Check {
 	login := Check{Name: "credentials", State: Unknown, Says: "no cloud is named",
 		Remedy: "Name a cloud of your clouds.yaml with --cloud or OS_CLOUD, to check Neutron."}
 	if d.Cloud == nil {
@@ -45,7 +45,11 @@ func (d doctor) cloud(networks []*cloudteamv1.Network) []Check {
 		login.Says += fmt.Sprintf(", which has none of the %d Networks", elsewhere)
 		login.Remedy = "Name the cloud of the controller: the checks below are about this project."
 	}
-	return []Check{login, d.rights(), d.extensions(), d.quotas(), d.orphans()}
+	checks := []Check{login, d.rights(), d.extensions(), d.quotas()}
+	if cluster {
+		checks = append(checks, d.orphans())
+	}
+	return checks
 }
 
 // writers are the roles that Neutron's default policy lets write, by any spelling.
@@ -156,7 +160,7 @@ func (d doctor) orphans() Check {
 	c := Check{Name: "orphans", State: OK, Says: "there are none in this project"}
 	uid, err := planning.ClusterUID(d.ctx, d.Cluster, d.ClusterUID)
 	if err != nil {
-		return c.hidden("you may not read the UID of the namespace kube-system (--cluster-uid)")
+		return c.unseen("you may not read the UID of the namespace kube-system (--cluster-uid)")
 	}
 	all, err := orphans.Find(d.ctx, d.Cluster, d.Cloud, uid)
 	if err != nil {

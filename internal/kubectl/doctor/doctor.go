@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -40,12 +41,30 @@ type Check struct {
 	// Says is what was found. Remedy is what to do; empty if the check is OK.
 	Says   string `json:"says"`
 	Remedy string `json:"remedy,omitempty"`
+	// hidden is true if the user may not see what the check needs.
+	hidden bool
 }
 
-// hidden is a check of what the user may not see.
-func (c Check) hidden(says string) Check {
-	c.State, c.Says, c.Remedy = Unknown, says, "Ask an administrator to run this."
+// unseen is a check of what the user may not see.
+func (c Check) unseen(says string) Check {
+	c.State, c.Says, c.Remedy, c.hidden = Unknown, says, "Ask an administrator to run this.", true
 	return c
+}
+
+// together makes one check of all that the user may not see: they have one cause and one remedy.
+func together(checks []Check) []Check {
+	var names []string
+	for _, c := range checks {
+		if c.hidden {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) < 2 {
+		return checks
+	}
+	checks = slices.DeleteFunc(checks, func(c Check) bool { return c.hidden })
+	all := "you may not read what these need: " + strings.Join(names, ", ")
+	return append(checks, Check{Name: "not checked"}.unseen(all))
 }
 
 // Options are what else the checks need.
@@ -72,18 +91,25 @@ func Run(ctx context.Context, c *ask.Cluster, options Options) []Check {
 	if nodesAre != ask.There {
 		nodes = &corev1.NodeList{}
 	}
+	api := d.version()
+	if api.State == Fails { // the checks of the cluster would all fail for the same cause
+		c.Notes = nil
+		return append([]Check{api}, d.cloud(nil, false)...)
+	}
 	crds := d.crds()
-	checks := []Check{d.version(), crds}
+	checks := []Check{api, crds}
 	if crds.State == OK {
 		checks = append(checks, d.schemas())
 	}
 	controller, holder, leaseIs := d.controller()
-	checks = append(checks, d.policies(), controller, d.versions(holder, leaseIs, nodes.Items))
+	checks = append(checks, d.policies(), controller, d.controllersCloud(), d.versions(holder, leaseIs, nodes.Items))
 	networks, is := ask.List[*cloudteamv1.Network](ctx, c, "Networks", "", c.Networks.CloudteamV1().Networks("").List)
 	checks = append(checks, d.objects(networks, is)...)
 	checks = append(checks, d.agents(nodes.Items, nodesAre), d.mtu(networks, is))
-	of := d.cloud(networks)
-	return append(append(checks, d.clock()), of...)
+	of := d.cloud(networks, true)
+	checks = together(append(append(checks, d.clock()), of...))
+	c.Notes = slices.DeleteFunc(c.Notes, ask.IsForbidden) // the checks say so
+	return checks
 }
 
 // Failed reports whether a check fails.
@@ -100,7 +126,10 @@ type doctor struct {
 func (d doctor) version() Check {
 	c := Check{Name: "API server", State: Unknown}
 	info, err := d.Kubernetes.Discovery().ServerVersion()
-	if err != nil {
+	switch {
+	case apierrors.IsForbidden(err):
+		return c.unseen("you may not read its version")
+	case err != nil:
 		c.State, c.Says, c.Remedy = Fails, "It does not answer: "+err.Error(), "Check your kubeconfig and --context."
 		return c
 	}
@@ -175,7 +204,7 @@ func (d doctor) policies() Check {
 	case len(missing) > 0:
 		c.State, c.Says, c.Remedy = Warns, "missing: "+strings.Join(missing, ", "), "kubectl apply -k config/admission"
 	case is == ask.Hidden:
-		return c.hidden("you may not read them")
+		return c.unseen("you may not read them")
 	}
 	return c
 }
@@ -186,12 +215,38 @@ func (d doctor) controller() (c Check, holder string, is ask.Presence) {
 	link, holder, is := why.Controller(d.ctx, d.Cluster, d.Now)
 	switch {
 	case is == ask.Hidden:
-		c = c.hidden("you may not read its Lease")
+		c = c.unseen("you may not read its Lease")
 	case link != nil:
 		c.State, c.Says = Fails, fmt.Sprintf("%s: %s", link.Object, link.Message)
 		c.Remedy = "kubectl -n network-controller get pods"
 	}
 	return c, holder, is
+}
+
+// lately is how old an Event may be that still says how the controller is. The controller repeats it with each audit.
+const lately = 15 * time.Minute
+
+// controllersCloud checks whether the controller can log in to its cloud.
+func (d doctor) controllersCloud() Check {
+	c := Check{Name: "controller's cloud", State: OK, Says: "no log-in of the controller was rejected lately"}
+	of := ask.New("Events", why.ControllerNamespace, cloudteamv1.ReasonCredentialsRejected)
+	events, is := ask.Read(d.Cluster, of, func() (*corev1.EventList, error) {
+		return d.Kubernetes.CoreV1().Events(of.Namespace).List(d.ctx, metav1.ListOptions{FieldSelector: "reason=" + of.Name})
+	})
+	if is != ask.There {
+		return c.unseen("you may not list the Events of its namespace")
+	}
+	var last corev1.Event
+	for _, e := range events.Items {
+		if e.Reason == of.Name && e.InvolvedObject.Kind == "Pod" && last.LastTimestamp.Before(&e.LastTimestamp) {
+			last = e
+		}
+	}
+	if ago := d.Now.Sub(last.LastTimestamp.Time).Round(time.Second); !last.LastTimestamp.IsZero() && ago < lately {
+		c.State, c.Says = Fails, fmt.Sprintf("%s ago: %s", ago, last.Message)
+		c.Remedy = "Correct the clouds.yaml in the Secret of the controller. It logs in again without a restart."
+	}
+	return c
 }
 
 // objects checks the conditions of all objects that the user may see. networks are those that were read before.
@@ -229,7 +284,7 @@ func conditionsOf[T metav1.Object](objs []T, of func(T) []metav1.Condition) map[
 func conditions(name, of, kind string, all map[string][]metav1.Condition, is ask.Presence) Check {
 	c := Check{Name: name, State: OK}
 	if is != ask.There {
-		return c.hidden("you may not list them")
+		return c.unseen("you may not list them")
 	}
 	reasons, first, counted := map[string]int{}, "", 0
 	for _, object := range slices.Sorted(maps.Keys(all)) {
@@ -271,7 +326,7 @@ func conditions(name, of, kind string, all map[string][]metav1.Condition, is ask
 func (doctor) agents(nodes []corev1.Node, is ask.Presence) Check {
 	c := Check{Name: "node agents", State: OK}
 	if is != ask.There {
-		return c.hidden("you may not list Nodes")
+		return c.unseen("you may not list Nodes")
 	}
 	var without []string
 	versions := map[string]int{}

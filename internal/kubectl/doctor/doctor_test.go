@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,11 +11,14 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
@@ -22,6 +26,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
@@ -49,13 +54,21 @@ func TestWhatMayNotBeReadIsUnknownAndNoFailure(t *testing.T) {
 	}
 	checks := Run(t.Context(), c, Options{Now: time.Now()})
 	got := states(checks)
-	for _, name := range []string{
-		"admission policies", "controller", "Networks", "NetworkPorts", "FloatingIPs", "packets", "node agents", "credentials",
-		"MTU", "clock",
-	} {
+	for _, name := range []string{"not checked", "credentials", "clock"} {
 		if got[name] != Unknown {
 			t.Errorf("%s is %s, want %s", name, got[name], Unknown)
 		}
+	}
+	hidden := checks[len(checks)-1]
+	for _, name := range []string{
+		"admission policies", "controller", "Networks", "NetworkPorts", "FloatingIPs", "packets", "node agents", "MTU",
+	} {
+		if _, alone := got[name]; alone || !strings.Contains(hidden.Says, name) {
+			t.Errorf("%s is not among what is not checked: %+v", name, hidden)
+		}
+	}
+	if len(c.Notes) > 0 {
+		t.Errorf("notes repeat it: %v", c.Notes)
 	}
 	if got["CRDs"] != Fails { // this API server serves none
 		t.Errorf("CRDs are %s, want %s", got["CRDs"], Fails)
@@ -63,6 +76,50 @@ func TestWhatMayNotBeReadIsUnknownAndNoFailure(t *testing.T) {
 	for _, check := range checks {
 		if check.State != OK && check.Remedy == "" && check.Name != "API server" {
 			t.Errorf("%s has no remedy", check.Name)
+		}
+	}
+}
+
+func TestAnAPIServerThatDoesNotAnswerIsSaidOnce(t *testing.T) {
+	kube := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://127.0.0.1:1"})
+	networks := versioned.NewForConfigOrDie(&rest.Config{Host: "http://127.0.0.1:1"})
+	c := &ask.Cluster{Kubernetes: kube, Networks: networks}
+	cloud, _ := cloudtest.Emulated(t, neutrontest.Options{}, nil)
+	checks := Run(t.Context(), c, Options{Cloud: cloud, Now: time.Now()})
+	names := slices.Sorted(maps.Keys(states(checks)))
+	expect.Equal(t, []string{"API server", "Neutron's extensions", "credentials", "quotas", "rights"}, names, "checks")
+	if states(checks)["API server"] != Fails || len(c.Notes) > 0 {
+		t.Errorf("%+v, with the notes %v", checks, c.Notes)
+	}
+}
+
+// TestRejectedLogInsOfTheControllerFail has its Event, which it sends with each audit.
+func TestRejectedLogInsOfTheControllerFail(t *testing.T) {
+	now := time.Now()
+	event := func(ago time.Duration) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "network-controller", Name: "e"},
+			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "network-controller", Name: "leader-1"},
+			Reason:         cloudteamv1.ReasonCredentialsRejected, Message: "log in to cloud: check the password",
+			LastTimestamp: metav1.NewTime(now.Add(-ago)),
+		}
+	}
+	for sentence, c := range map[string]struct {
+		events []runtime.Object
+		want   State
+	}{
+		"none":                                 {nil, OK},
+		"a new one":                            {[]runtime.Object{event(time.Minute)}, Fails},
+		"an old one, after which it logged in": {[]runtime.Object{event(time.Hour)}, OK},
+	} {
+		cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(c.events...), Networks: fake.NewSimpleClientset()}
+		for _, check := range Run(t.Context(), cluster, Options{Now: now}) {
+			if check.Name != "controller's cloud" {
+				continue
+			}
+			if check.State != c.want || c.want == Fails && !strings.Contains(check.Says, "1m0s ago: log in to cloud") {
+				t.Errorf("%s: %+v, want %s", sentence, check, c.want)
+			}
 		}
 	}
 }

@@ -26,7 +26,7 @@ type link struct {
 func (d doctor) mtu(networks []*cloudteamv1.Network, is ask.Presence) Check {
 	c := Check{Name: "MTU", State: OK, Says: "no router joins different ones"}
 	if is != ask.There {
-		return c.hidden("you may not list Networks")
+		return c.unseen("you may not list Networks")
 	}
 	var small []string
 	routers, outside := map[string][]link{}, map[string]string{}

@@ -31,7 +31,7 @@ func (d doctor) versions(holder string, leaseIs ask.Presence, nodes []corev1.Nod
 	}
 	switch {
 	case leaseIs == ask.Hidden:
-		return c.hidden(c.Says + "; you may not read the controller's Lease")
+		return c.unseen(c.Says + "; you may not read the controller's Lease")
 	case holder == "":
 		c.State, c.Says = Unknown, c.Says+"; no controller holds the Lease"
 		c.Remedy = "kubectl -n network-controller get pods"
@@ -44,7 +44,7 @@ func (d doctor) versions(holder string, leaseIs ask.Presence, nodes []corev1.Nod
 	})
 	switch is {
 	case ask.Hidden:
-		return c.hidden(c.Says + "; you may not read the controller's " + of.String())
+		return c.unseen(c.Says + "; you may not read the controller's " + of.String())
 	case ask.Absent:
 		c.State, c.Says = Unknown, c.Says+"; the controller on "+host+" is no Pod of namespace "+of.Namespace
 		c.Remedy = "Run network-controller --version there."
@@ -60,7 +60,7 @@ func (d doctor) versions(holder string, leaseIs ask.Presence, nodes []corev1.Nod
 	switch {
 	case !sameVersion(runs, d.Version):
 		c.State = Warns
-		c.Remedy = "Install kubectl network " + runs + " (docs/kubectl-network.md#install)"
+		c.Remedy = "Install or build kubectl network " + runs + " (docs/kubectl-network.md#install)"
 		if !newer(runs, d.Version) {
 			c.Remedy += ", or upgrade the controller (docs/install.md#upgrade)"
 		}

@@ -56,7 +56,7 @@ func TestVersionsOfThePluginTheControllerAndTheAgentsAreCompared(t *testing.T) {
 		"an older controller": {objects: []runtime.Object{lease, pod(registry+":v1.1.0", nil)}, want: Warns,
 			says: "controller v1.1.0", remedy: "or upgrade the controller"},
 		"a newer controller": {objects: []runtime.Object{lease, pod(registry+":v1.3.0", nil)}, want: Warns,
-			says: "controller v1.3.0", remedy: "Install kubectl network v1.3.0 (docs/kubectl-network.md#install)."},
+			says: "controller v1.3.0", remedy: "Install or build kubectl network v1.3.0 (docs/kubectl-network.md#install)."},
 		"older agents": {objects: []runtime.Object{lease, pod(registry+":v1.2.0", nil), node("v1.1.0"), node("v1.2.0")},
 			want: Warns, says: "node agents v1.1.0 and v1.2.0", remedy: "Bring the node agents to v1.2.0"},
 		"an image without a version": {objects: []runtime.Object{lease, pod(registry+":latest", nil)}, want: Unknown,

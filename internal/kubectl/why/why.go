@@ -43,6 +43,7 @@ func Explain(ctx context.Context, cluster *ask.Cluster, of Object, now time.Time
 	if !a.Healthy {
 		a.Summary = fmt.Sprintf("%s: %s.", a.Cause().Object, a.Cause().Reason)
 		a.Remedy, a.Commands = remedyOf(chain)
+		a.Remedy += w.whoElse(a.Commands)
 		w.warnOfSilence(chain)
 	}
 	a.Warnings, a.Notes = w.warnings, w.Notes

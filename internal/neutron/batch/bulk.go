@@ -1,14 +1,12 @@
 package batch
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -133,11 +131,12 @@ func concernsAll(err error) bool {
 // one item, which is nobody else's business. A quota's sentence is about none.
 func asTold(err error, callers int) error {
 	e, ok := errors.AsType[*client.Error](err)
-	if !ok || callers < 2 || e.Status == 0 || e.Type == "OverQuota" || e.Kind == client.Throttled || e.OfLogin() {
+	if !ok || callers < 2 || e.Status == 0 || e.Type == "OverQuota" || e.Kind == client.Throttled || e.OfLogin() ||
+		e.Fresh || e.Foreign() {
 		return err
 	}
 	told := *e
-	told.Reason = strings.ToLower(cmp.Or(http.StatusText(e.Status), "unexpected answer"))
+	told.Reason = client.StatusReason(e.Status)
 	return &told
 }
 

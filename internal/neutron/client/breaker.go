@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -139,8 +140,14 @@ func (b *breaker) trip(began time.Time, reason string) {
 	b.report(*b.outage)
 }
 
-// reset forgets the failures and ends the outage: the cloud has answered, or nobody probes it any more.
-func (b *breaker) reset() {
+// reset forgets the failures and ends the outage: the cloud has answered.
+func (b *breaker) reset() { b.close(b.report) }
+
+// abandon forgets the failures and lets calls pass, because nobody probes any more. Nobody knows if the outage is over,
+// so nothing is reported.
+func (b *breaker) abandon() { b.close(func(Outage) {}) }
+
+func (b *breaker) close(report func(Outage)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures = 0
@@ -151,7 +158,7 @@ func (b *breaker) reset() {
 	ended.Over = time.Now()
 	b.outage, b.ended = nil, ended.Over
 	close(b.over)
-	b.report(ended)
+	report(ended)
 }
 
 // ending returns a channel that is closed when the present outage ends; nil if there is none.
@@ -199,6 +206,8 @@ func signOf(ctx context.Context, err error) sign {
 		return answered
 	case ctx.Err() != nil, !ok, e.Unsent:
 		return nothing
+	case e.Fresh:
+		return unanswered
 	case e.Kind == Unauthenticated:
 		// Neutron's refusal of a token shows nothing about Keystone, which is needed next. A refused log-in shows nothing
 		// about Neutron.
@@ -219,7 +228,7 @@ const opProbe = "probe"
 // server or proxy counts as none. A probe is one read of Options.Probe. The outage ends with the first answer to a
 // probe, or to a call still under way. It also ends when other credentials are for another cloud; see Replace.
 func (c *Cloud) Run(ctx context.Context) {
-	defer c.breaker.reset()
+	defer c.breaker.abandon()
 	var began time.Time
 	for {
 		var due <-chan time.Time
@@ -269,7 +278,7 @@ func (c *Cloud) silenceOf(err error) string {
 	if e.Status != 0 {
 		text += ", HTTP " + strconv.Itoa(e.Status)
 	}
-	if identity, known := c.Known(); known {
+	if identity, known := c.Known(); known && !strings.Contains(text, identity.Endpoint) {
 		return "Neutron at " + identity.Endpoint + ": " + text
 	}
 	return text

@@ -207,7 +207,9 @@ func TestErrorsThatBeginNoOutage(t *testing.T) {
 			})
 		},
 		"a refusal of every request": func(*patient) http.RoundTripper {
-			return status(http.StatusForbidden)
+			return direct{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				refuse(w, http.StatusForbidden, "PolicyNotAuthorized", "disallowed by policy")
+			})}
 		},
 		"a cloud that asks to wait": func(*patient) http.RoundTripper {
 			return status(http.StatusTooManyRequests)
@@ -387,6 +389,21 @@ func TestWhenRunEndsEveryCallIsSent(t *testing.T) {
 		if p.sent.Load() == before {
 			t.Error("nobody probes, and nothing is sent")
 		}
+		expect.Equal(t, "began", p.told(), "what is told: nobody knows whether the cloud answers again")
+	})
+}
+
+func TestASlowCallIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		var takes time.Duration
+		wait := func(w http.ResponseWriter, r *http.Request) { elapse(takes); noNetworks(w, r) }
+		_, c := inBubble(t, wait, Options{Slow: func() { told++ }})
+		for _, takes = range []time.Duration{0, slowAfter - time.Second, slowAfter + time.Second} {
+			_ = call(t.Context(), c, http.MethodGet)
+		}
+		synctest.Wait()
+		expect.Equal(t, 1, told, "slow calls")
 	})
 }
 

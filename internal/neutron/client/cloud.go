@@ -79,6 +79,8 @@ type Options struct {
 	// sent. It fails with an *Error that wraps that error and is not MaybeDone. Reads and log-ins need no permit. Permit
 	// MUST be quick and safe for concurrent use.
 	Permit func() error
+	// Slow, if set, is called when a call has waited for its answer for some seconds, in another goroutine.
+	Slow func()
 	// Outage, if set, is called when an outage begins and again when it ends; see Run. Calls to the Cloud wait for it: it
 	// MUST be quick and MUST NOT call the Cloud.
 	Outage func(Outage)
@@ -98,6 +100,8 @@ const (
 	// to loginPauseLast. So a wrong password does not lock the account.
 	loginPause     = 2 * time.Second
 	loginPauseLast = time.Minute
+	// slowAfter is how long a call waits before Options.Slow is called.
+	slowAfter = 3 * time.Second
 	// maxHeader bounds the bytes of an answer's header.
 	maxHeader = 256 << 10
 	// maxLogin bounds the bytes of a log-in's answer, which gophercloud decodes into many small values. The catalog of a
@@ -327,6 +331,7 @@ func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
 	defer cancel()
 	bounded, span := tracing.Start(bounded, OpLogin, trace.WithSpanKind(trace.SpanKindClient))
 	began := time.Now()
+	defer c.watch()()
 	s, err := c.authenticate(bounded, with)
 	tracing.End(span, Word(err))
 	c.options.Called(Call{Op: OpLogin, Duration: time.Since(began), Err: err})
@@ -335,6 +340,14 @@ func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
 		c.breaker.failed(began, 1)
 	}
 	return s, err
+}
+
+// watch calls Options.Slow unless the function that it returns is called soon.
+func (c *Cloud) watch() (stop func() bool) {
+	if c.options.Slow == nil {
+		return func() bool { return true }
+	}
+	return time.AfterFunc(slowAfter, c.options.Slow).Stop
 }
 
 // Replace logs in with other credentials and makes all later calls use them, with new connections. Calls under way
@@ -380,9 +393,7 @@ func (c *Cloud) Close() {
 func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error) {
 	fail := func(err error) (*session, error) {
 		e := translateLogin(with.op(), err)
-		if e.Kind == Unauthenticated || e.Status == http.StatusNotFound {
-			e.Reason += ": check auth_url, user, password, project and their domains"
-		}
+		e.ofLogin()
 		with.credentials.advise(e)
 		return nil, e
 	}
@@ -604,13 +615,28 @@ func (c *Cloud) exchange(ctx context.Context, r Request) error {
 		return err
 	}
 	err = c.send(ctx, s, r)
-	var refusal *Error
-	if errors.As(err, &refusal) && refusal.Status == http.StatusUnauthorized && s.renewable {
-		// The token has expired. A call that got 401 was not executed.
-		if s, err = c.reconnect(ctx, s); err != nil {
-			return err
+	refusal, ok := errors.AsType[*Error](err)
+	switch {
+	case !ok || refusal.Status != http.StatusUnauthorized:
+		return err
+	case !s.renewable:
+		refusal.Reason += ": the token has expired or was revoked: write a new one, or credentials that can log in again"
+		return err
+	}
+	// The token has expired. A call that got 401 was not executed.
+	if s, err = c.reconnect(ctx, s); err != nil {
+		return err
+	}
+	began := time.Now()
+	err = c.send(ctx, s, r)
+	if refusal, ok = errors.AsType[*Error](err); ok && refusal.Status == http.StatusUnauthorized {
+		refusal.Fresh = true
+		refusal.Reason += fmt.Sprintf(": Neutron at %s refuses the token that Keystone has just issued, so the credentials "+
+			"are right: have the cloud's operator check how Neutron verifies tokens, or correct region_name if you mean "+
+			"another Neutron", s.identity.Endpoint)
+		if r.Op != opProbe {
+			c.breaker.observe(began, signOf(ctx, err))
 		}
-		err = c.send(ctx, s, r)
 	}
 	return err
 }
@@ -624,10 +650,14 @@ func (c *Cloud) send(ctx context.Context, s *session, r Request) error {
 	defer cancel()
 	bounded, span := r.trace(bounded)
 	began := time.Now()
+	defer c.watch()()
 	r.recordSent(ctx)
 	with := c.access.Load()
 	err := r.send(bounded, s, with.bounds.answer)
 	with.credentials.advise(err)
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.ofNeutron(s.identity.Endpoint)
+	}
 	r.recordAnswer(ctx, began, err)
 	endTrace(span, err)
 	c.options.Called(Call{Op: r.Op, Creates: r.Creates, Duration: time.Since(began), Err: err})
@@ -672,7 +702,9 @@ func (r Request) send(ctx context.Context, s *session, most int64) error {
 		return BadAnswer(r.Op, r.Method, "its values are %s", &tooLarge{most})
 	}
 	if err := json.Unmarshal(content, r.Answer); err != nil {
-		return BadAnswer(r.Op, r.Method, "%s", jsonProblem(err))
+		bad := BadAnswer(r.Op, r.Method, "%s", jsonProblem(err))
+		_, bad.foreign = errors.AsType[*json.SyntaxError](err)
+		return bad
 	}
 	return nil
 }

@@ -13,13 +13,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
-	"gopkg.in/yaml.v2"
 )
 
 // Credentials are what a log-in to one project of one cloud needs. They show no secret, however they or a value that
@@ -137,157 +134,136 @@ func LoadCredentialsFrom(path, name string) (Credentials, error) {
 }
 
 func credentialsFromFiles(path, name string) (Credentials, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return Credentials{}, fmt.Errorf("reading %s: %w", path, pathCause(err))
-	}
-	// Parse it before gophercloud does, for errors that list the choices.
-	var file clouds.Clouds
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		return Credentials{}, fmt.Errorf("%s is not a clouds.yaml: %w", path, yamlProblem(err))
-	}
-	cloud, ok := file.Clouds[name]
-	if !ok {
-		return Credentials{}, fmt.Errorf("it is not in %s, which has %s", path, cloudNames(file.Clouds))
-	}
-	if cloud.AuthInfo == nil {
-		cloud.AuthInfo = &clouds.AuthInfo{} // gophercloud panics if a cloud has no auth
-	}
-	secure, err := readSecureFile(filepath.Join(filepath.Dir(path), "secure.yaml"))
+	file, err := readCloudsFile(path)
 	if err != nil {
 		return Credentials{}, err
 	}
-	return parse(name, path, cloud, secure)
+	own, ok := file.Clouds[name]
+	if !ok {
+		return Credentials{}, fmt.Errorf("it is not in %s, which has %s", path, cloudNames(file.Clouds))
+	}
+	secure, err := readOptionalFile(filepath.Join(filepath.Dir(path), "secure.yaml"))
+	if err != nil {
+		return Credentials{}, err
+	}
+	whole := secure.Clouds[name]
+	whole.fill(own)
+	if vendor := whole.vendor(); vendor != "" {
+		profiles, err := readProfiles()
+		if err != nil {
+			return Credentials{}, err
+		}
+		whole.fill(profiles.Profiles[vendor])
+	}
+	return credentialsOf(name, path, whole, inFile)
 }
 
-// readSecureFile reads the secrets file beside clouds.yaml; nil if there is none. It decodes it here, because
-// gophercloud's error would quote the invalid value.
-func readSecureFile(path string) ([]byte, error) {
-	content, err := os.ReadFile(path)
+// readOptionalFile reads a file of the form of clouds.yaml that need not be there.
+func readOptionalFile(path string) (cloudsFile, error) {
+	file, err := readCloudsFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return cloudsFile{}, nil
 	}
+	return file, err
+}
+
+func readCloudsFile(path string) (cloudsFile, error) {
+	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, pathCause(err))
+		return cloudsFile{}, fmt.Errorf("reading %s: %w", path, pathCause(err))
 	}
-	var file clouds.Clouds
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, yamlProblem(err))
+	file, err := parseCloudsFile(content)
+	if err != nil {
+		return cloudsFile{}, fmt.Errorf("%s: %w", path, err)
 	}
-	if len(file.Clouds) == 0 {
-		// gophercloud treats a file without a document as broken.
-		return nil, nil
+	return file, nil
+}
+
+// readProfiles reads the file with the operator's profiles of clouds. Without one, an entry has to be complete.
+// openstacksdk also has profiles of its own, which are not part of this program.
+func readProfiles() (cloudsFile, error) {
+	for _, place := range configPlaces("clouds-public.yaml") {
+		if _, err := os.Stat(place); !errors.Is(err, fs.ErrNotExist) {
+			return readCloudsFile(place)
+		}
 	}
-	return content, nil
+	return cloudsFile{}, nil
 }
 
 // environmentCloud is the cloud's name for credentials from the OS_ variables.
 const environmentCloud = "environment"
 
-// credentialsFromEnvironment reads the OS_ variables with the parser of clouds.yaml, because that one distinguishes the
-// domains of user and project.
 func credentialsFromEnvironment() (Credentials, error) {
-	auth := &clouds.AuthInfo{
-		AuthURL:                     os.Getenv("OS_AUTH_URL"),
-		Username:                    os.Getenv("OS_USERNAME"),
-		UserID:                      cmp.Or(os.Getenv("OS_USER_ID"), os.Getenv("OS_USERID")),
-		Password:                    os.Getenv("OS_PASSWORD"),
-		Token:                       os.Getenv("OS_TOKEN"),
-		ProjectID:                   cmp.Or(os.Getenv("OS_PROJECT_ID"), os.Getenv("OS_TENANT_ID")),
-		ProjectName:                 cmp.Or(os.Getenv("OS_PROJECT_NAME"), os.Getenv("OS_TENANT_NAME")),
-		UserDomainID:                os.Getenv("OS_USER_DOMAIN_ID"),
-		UserDomainName:              os.Getenv("OS_USER_DOMAIN_NAME"),
-		ProjectDomainID:             os.Getenv("OS_PROJECT_DOMAIN_ID"),
-		ProjectDomainName:           os.Getenv("OS_PROJECT_DOMAIN_NAME"),
-		DomainID:                    os.Getenv("OS_DOMAIN_ID"),
-		DomainName:                  os.Getenv("OS_DOMAIN_NAME"),
-		ApplicationCredentialID:     os.Getenv("OS_APPLICATION_CREDENTIAL_ID"),
-		ApplicationCredentialName:   os.Getenv("OS_APPLICATION_CREDENTIAL_NAME"),
-		ApplicationCredentialSecret: os.Getenv("OS_APPLICATION_CREDENTIAL_SECRET"),
-	}
-	missing := ""
+	var fromVariables entry
+	fromVariables.Auth.setFrom(func(field string) string { return os.Getenv(inEnvironment(field)) })
+	auth := &fromVariables.Auth
+	auth.UserID = cmp.Or(auth.UserID, os.Getenv("OS_USERID"))
+	credentials, err := credentialsOf(environmentCloud, "the OS_ variables", fromVariables, inEnvironment)
 	switch {
-	case auth.ApplicationCredentialSecret != "" || auth.Token != "":
-	case auth.Username == "" && auth.UserID == "":
-		missing = "OS_USERNAME"
-	case auth.Password == "":
-		missing = "OS_PASSWORD"
-	case auth.ProjectName == "" && auth.ProjectID == "":
-		missing = "OS_PROJECT_NAME"
+	case err != nil:
+		return Credentials{}, fmt.Errorf("%w; or name a cloud of clouds.yaml with --cloud", err)
+	case credentials.auth().Password != "" && credentials.auth().Scope == nil:
+		return Credentials{}, errors.New("the OS_ variables: the project is missing: set OS_PROJECT_NAME and " +
+			"OS_PROJECT_DOMAIN_NAME; or name a cloud of clouds.yaml with --cloud")
 	}
-	if missing != "" {
-		return Credentials{}, fmt.Errorf("OS_AUTH_URL is set and %s is not: set it too, or name a cloud of "+
-			"clouds.yaml with --cloud", missing)
-	}
-	return parse(environmentCloud, "the OS_ variables", clouds.Cloud{AuthInfo: auth}, nil)
+	return credentials, nil
 }
 
-// parse creates credentials from a cloud's entry in a clouds.yaml, which came from source. secure is a secure.yaml or
-// nil. It also reads the OS_ variables for the region, the interface and TLS.
-func parse(name, source string, cloud clouds.Cloud, secure []byte) (Credentials, error) {
+// credentialsOf creates credentials from an entry that came from source. It reads the OS_ variables for the region, the
+// interface and TLS.
+func credentialsOf(name, source string, e entry, say naming) (Credentials, error) {
 	fail := func(err error) (Credentials, error) { return Credentials{}, fmt.Errorf("%s: %w", source, err) }
-	content, err := yaml.Marshal(clouds.Clouds{Clouds: map[string]clouds.Cloud{name: cloud}})
+	e, err := e.in(os.Getenv("OS_REGION_NAME"))
 	if err != nil {
 		return fail(err)
 	}
-	options := []clouds.ParseOption{clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(content))}
-	if secure != nil {
-		options = append(options, clouds.WithSecureYAML(bytes.NewReader(secure)))
-	}
-	auth, endpoint, tlsConfig, err := clouds.Parse(options...)
+	auth, err := e.authOptions(say)
 	if err != nil {
-		return fail(yamlProblem(err))
-	}
-	if auth.IdentityEndpoint == "" {
-		return fail(errors.New("auth_url is missing: add auth.auth_url, the address of Keystone"))
-	}
-	if err := checkAuth(auth, inFiles); err != nil {
 		return fail(err)
 	}
-	auth.AllowReauth = auth.TokenID == ""
-	return newCredentials(name, auth, endpoint, tlsConfig), nil
+	var files [3]pemFile
+	for i, of := range [...]struct{ field, path string }{
+		{"cacert", cmp.Or(os.Getenv("OS_CACERT"), e.CACert)},
+		{"cert", cmp.Or(os.Getenv("OS_CERT"), e.Cert)},
+		{"key", cmp.Or(os.Getenv("OS_KEY"), e.Key)},
+	} {
+		if files[i], err = readPEM(of.field, of.path); err != nil {
+			return fail(err)
+		}
+	}
+	tlsConfig, err := newTLS(files[0], files[1], files[2])
+	if err != nil {
+		return fail(err)
+	}
+	tlsConfig.InsecureSkipVerify = e.insecure()
+	return newCredentials(name, auth, e.endpoint(os.Getenv("OS_INTERFACE")), tlsConfig), nil
 }
 
-// checkAuth refuses what gophercloud would refuse to send to Keystone. There it would look like an outage, but it is
-// permanent. hint names a field for users, with its variable if that is read.
-func checkAuth(auth gophercloud.AuthOptions, hint func(field, variable string) string) error {
-	if auth.TokenID != "" {
-		return nil
+// readPEM reads the file that a field names; none if path is empty.
+func readPEM(field, path string) (pemFile, error) {
+	if path == "" {
+		return pemFile{place: field}, nil
 	}
-	var noUserDomain gophercloud.ErrDomainIDOrDomainName
-	var noProjectDomain gophercloud.ErrScopeDomainIDOrDomainName
-	var noPassword gophercloud.ErrMissingPassword
-	scope, err := auth.ToTokenV3ScopeMap()
-	if err == nil {
-		_, err = auth.ToTokenV3CreateMap(scope)
+	if below, isHome := strings.CutPrefix(path, "~/"); isHome {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return pemFile{}, fmt.Errorf("%s: %w", field, err)
+		}
+		path = filepath.Join(home, below)
 	}
-	switch {
-	case errors.As(err, &noUserDomain):
-		return fmt.Errorf("the user's domain is missing, or given by name and by id: give one of %s and %s",
-			hint("user_domain_name", "OS_USER_DOMAIN_NAME"), hint("user_domain_id", "OS_USER_DOMAIN_ID"))
-	case errors.As(err, &noProjectDomain):
-		return fmt.Errorf("the project's domain is missing, or given by name and by id: give one of %s and %s",
-			hint("project_domain_name", "OS_PROJECT_DOMAIN_NAME"), hint("project_domain_id", "OS_PROJECT_DOMAIN_ID"))
-	case errors.As(err, &noPassword):
-		return fmt.Errorf("the password is missing: give %s, in clouds.yaml or in secure.yaml beside it",
-			hint("auth.password", "OS_PASSWORD"))
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return pemFile{}, fmt.Errorf("%s: reading %s: %w", field, path, pathCause(err))
 	}
-	return err
+	return pemFile{field + " (" + path + ")", bytes.TrimSpace(content)}, nil
 }
 
-func inFiles(field, variable string) string { return field + " (" + variable + ")" }
-
-// findCloudsFile searches where OpenStack's clients do. gophercloud would, too, but it ignores a file without read
-// permission.
+// findCloudsFile searches where OpenStack's clients do. It does not skip a file without read permission.
 func findCloudsFile() (string, error) {
 	if path := os.Getenv("OS_CLIENT_CONFIG_FILE"); path != "" {
 		return path, nil
 	}
-	places := []string{"clouds.yaml"}
-	if config, err := os.UserConfigDir(); err == nil {
-		places = append(places, filepath.Join(config, "openstack", "clouds.yaml"))
-	}
-	places = append(places, filepath.Join("/etc", "openstack", "clouds.yaml"))
+	places := configPlaces("clouds.yaml")
 	for _, path := range places {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			return path, nil
@@ -297,7 +273,16 @@ func findCloudsFile() (string, error) {
 		strings.Join(places, ", "))
 }
 
-func cloudNames(known map[string]clouds.Cloud) string {
+// configPlaces are the paths at which OpenStack's clients look for a file, in their order.
+func configPlaces(file string) []string {
+	places := []string{file}
+	if config, err := os.UserConfigDir(); err == nil {
+		places = append(places, filepath.Join(config, "openstack", file))
+	}
+	return append(places, filepath.Join("/etc", "openstack", file))
+}
+
+func cloudNames(known map[string]entry) string {
 	if len(known) == 0 {
 		return "no clouds"
 	}
@@ -308,20 +293,6 @@ func cloudNames(known map[string]clouds.Cloud) string {
 func pathCause(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
-	}
-	return err
-}
-
-var yamlLine = regexp.MustCompile(`line \d+`)
-
-// yamlProblem keeps the position of a YAML error but not its quotation: the invalid value may be a password.
-func yamlProblem(err error) error {
-	var typeError *yaml.TypeError
-	if errors.As(err, &typeError) || strings.HasPrefix(err.Error(), "yaml:") {
-		if line := yamlLine.FindString(err.Error()); line != "" {
-			return fmt.Errorf("%s is not valid YAML of this form", line)
-		}
-		return errors.New("it is not valid YAML of this form")
 	}
 	return err
 }

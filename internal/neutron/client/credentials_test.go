@@ -215,7 +215,7 @@ func TestUnusableCredentialsNameTheRemedyAndNoSecret(t *testing.T) {
 		"no project in the environment":  {env: with("OS_PROJECT_NAME", ""), mentions: []string{"OS_PROJECT_NAME"}},
 		"a user name without a domain":   {env: with("OS_USER_DOMAIN_NAME", ""), mentions: []string{"OS_USER_DOMAIN_NAME"}},
 		"a project without a domain":     {env: with("OS_PROJECT_DOMAIN_NAME", ""), mentions: []string{"OS_PROJECT_DOMAIN_NAME"}},
-		"a user by name and id":          {env: with("OS_USER_ID", "id"), mentions: []string{"OS_ variables"}},
+		"single sign-on":                 {env: with("OS_AUTH_TYPE", "v3oidcpassword"), mentions: []string{"OS_AUTH_TYPE v3oidcpassword"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			place(t, test.files, test.env)

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,6 +83,12 @@ type Error struct {
 	MaybeDone bool
 	// Unsent is true for a call that this process held back: it shows nothing new about the cloud.
 	Unsent bool
+	// Fresh is true if Neutron refused a token that Keystone had issued right before: the credentials are right.
+	Fresh bool
+	// foreign is true for an answer without the form of the API's: another server stands in the place of the API, or in
+	// front of it. redirect is where it would have the request go; empty if it names no place.
+	foreign  bool
+	redirect string
 	// untrusted is true if a server's certificate is signed by a CA that the credentials do not trust.
 	untrusted bool
 	// cause is only for errors.Is (context.Canceled, the error of Options.Permit); it is never printed.
@@ -121,6 +127,45 @@ func (e *Error) Overloaded() bool {
 
 // OfLogin reports whether the log-in before a call failed, and not the call itself.
 func (e *Error) OfLogin() bool { return strings.HasPrefix(e.Op, OpLogin) }
+
+// Foreign reports whether the answer was not of the API's form. Its Reason quotes no server.
+func (e *Error) Foreign() bool { return e.foreign }
+
+// ofLogin adds to the error of a log-in what to change.
+func (e *Error) ofLogin() {
+	switch {
+	case e.redirect != "":
+		e.Reason = fmt.Sprintf("it redirects to %s, which is not followed: if that is Keystone, write it as auth_url",
+			strings.TrimSuffix(e.redirect, "/auth/tokens"))
+	case e.foreign:
+		e.Reason += ": this is no answer of Keystone: set auth_url to the address of Keystone, such as " +
+			"https://HOST:5000/v3; the dashboard has another"
+	case e.Kind == Unauthenticated, e.Status == http.StatusNotFound:
+		e.Reason += ": check auth_url, user, password, project and their domains"
+	}
+}
+
+// ofNeutron adds to the error of a call which server answered, if it did not answer as Neutron does. at is Neutron's
+// endpoint in the catalog.
+func (e *Error) ofNeutron(at string) {
+	switch {
+	case e.redirect != "":
+		e.Reason = fmt.Sprintf("Neutron at %s redirects to %s, which is not followed: have the cloud's operator register "+
+			"that address in the catalog", at, origin(e.redirect))
+	case e.foreign:
+		e.Reason += fmt.Sprintf(": this is no answer of Neutron, which the catalog has at %s: check region_name and "+
+			"interface, or have the cloud's operator check what answers there", at)
+	}
+}
+
+// origin returns the scheme, host and port of a URL.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "another address"
+	}
+	return u.Scheme + "://" + u.Host
+}
 
 // KindOf returns an error's kind. An error that is no *Error is Transient.
 func KindOf(err error) Kind {
@@ -249,6 +294,11 @@ func NotPermitted(op string, err error) *Error {
 // resource of a call. If its 404 became NotFound, an existing network would look deleted.
 func translateLogin(op string, err error) *Error {
 	e := translate(op, http.MethodGet, err)
+	var syntax *json.SyntaxError
+	var form *json.UnmarshalTypeError
+	if errors.As(err, &syntax) || errors.As(err, &form) {
+		e.Reason, e.foreign = "unexpected answer", true
+	}
 	switch {
 	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
 		e.Kind = Unauthenticated
@@ -283,7 +333,9 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 		}
 	}
 	if e.Reason == "" {
-		e.Reason = strings.ToLower(cmp.Or(http.StatusText(status.Actual), "unexpected answer"))
+		e.Reason = StatusReason(status.Actual)
+		e.foreign = status.Actual < http.StatusInternalServerError && !slices.Contains(fromAnyServer, status.Actual)
+		e.redirect = redirectOf(status)
 	}
 
 	kind, known := kindsByType[e.Type]
@@ -292,6 +344,9 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 		e.Kind = kind
 	case status.Actual == http.StatusConflict && strings.HasSuffix(e.Type, "InUse"):
 		e.Kind = InUse
+	case e.foreign:
+		// Neutron says what it refuses. Whoever else answers has not judged the request.
+		e.Kind = Transient
 	case status.Actual == http.StatusBadRequest:
 		e.Kind = Invalid
 	case status.Actual == http.StatusForbidden:
@@ -313,6 +368,38 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 	e.MaybeDone = write && !known &&
 		(status.Actual >= http.StatusInternalServerError || status.Actual < http.StatusMultipleChoices)
 	return e
+}
+
+// fromAnyServer are the statuses below 500 that mean the same without a word, whichever server answers.
+var fromAnyServer = []int{
+	http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests,
+}
+
+// StatusReason is the reason of an error whose answer gave none.
+func StatusReason(status int) string {
+	text := http.StatusText(status)
+	if text == "" || status < http.StatusMultipleChoices {
+		text = "unexpected answer"
+	}
+	return strings.ToLower(text)
+}
+
+// redirectOf returns where an answer redirects to, without what may be secret; empty if it does not.
+func redirectOf(status gophercloud.ErrUnexpectedResponseCode) string {
+	location := status.ResponseHeader.Get("Location")
+	if location == "" || status.Actual/100 != 3 {
+		return ""
+	}
+	from, err := url.Parse(status.URL)
+	if err != nil {
+		return ""
+	}
+	to, err := from.Parse(location)
+	if err != nil {
+		return ""
+	}
+	to.User, to.RawQuery, to.Fragment = nil, "", ""
+	return OneLine(to.String())
 }
 
 // maxReason bounds, in bytes, how much of Neutron's sentence conditions and Events repeat. Neutron's longest own

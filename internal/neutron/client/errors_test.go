@@ -104,6 +104,8 @@ func TestNeutronsRefusalsBecomeKinds(t *testing.T) {
 
 func TestAnswersBecomeErrors(t *testing.T) {
 	const html = "<html><body>" + canaryBody + "</body></html>"
+	const foreign = ": this is no answer of Neutron, which the catalog has at URL: check region_name and interface, or " +
+		"have the cloud's operator check what answers there"
 	for name, test := range map[string]struct {
 		method string
 		status int
@@ -159,15 +161,15 @@ func TestAnswersBecomeErrors(t *testing.T) {
 		},
 		"an error that is a string is not quoted": {
 			method: "POST", status: 400, body: `{"NeutronError": "` + canaryBody + `"}`,
-			want: outcome{Kind: Invalid, Text: "test call: bad request (HTTP 400)"},
+			want: outcome{Kind: Transient, Text: "test call: bad request" + foreign + " (HTTP 400)"},
 		},
 		"a body that breaks off is not quoted": {
 			method: "POST", status: 409, body: `{"NeutronError": {"type": "OverQuota", "message": "` + canaryBody,
-			want: outcome{Kind: Transient, Text: "test call: conflict (HTTP 409)"},
+			want: outcome{Kind: Transient, Text: "test call: conflict" + foreign + " (HTTP 409)"},
 		},
 		"a null is no message": {
 			method: "POST", status: 409, body: `{"NeutronError": null}`,
-			want: outcome{Kind: Transient, Text: "test call: conflict (HTTP 409)"},
+			want: outcome{Kind: Transient, Text: "test call: conflict" + foreign + " (HTTP 409)"},
 		},
 		"line breaks and control characters are taken out": {
 			method: "POST", status: 400,
@@ -175,11 +177,24 @@ func TestAnswersBecomeErrors(t *testing.T) {
 			want: outcome{Kind: Invalid, Text: "test call: a b [31mc (Bad Type)"},
 		},
 		"a method that is not allowed is not understood": {
-			method: "PUT", status: 405, want: outcome{Kind: Transient, Text: "test call: method not allowed (HTTP 405)"},
+			method: "PUT", status: 405,
+			want: outcome{Kind: Transient, Text: "test call: method not allowed" + foreign + " (HTTP 405)"},
+		},
+		"a proxy that forbids judges nothing": {
+			method: "POST", status: 403, body: html,
+			want: outcome{Kind: Transient, Text: "test call: forbidden" + foreign + " (HTTP 403)"},
+		},
+		"a page of another server": {
+			method: "POST", status: 200, body: html,
+			want: outcome{Kind: Transient, Text: "test call: unexpected answer" + foreign + " (HTTP 200)", MaybeDone: true},
 		},
 		"a redirect is not followed": {
-			method: "GET", status: 302, header: map[string]string{"Location": "/elsewhere"},
-			want: outcome{Kind: Transient, Text: "test call: found (HTTP 302)"},
+			method: "GET", status: 302, header: map[string]string{"Location": "https://other.invalid:9696/x?y"},
+			want: outcome{Kind: Transient, Text: "test call: Neutron at URL redirects to https://other.invalid:9696, which is " +
+				"not followed: have the cloud's operator register that address in the catalog (HTTP 302)"},
+		},
+		"a redirect to nowhere": {
+			method: "GET", status: 302, want: outcome{Kind: Transient, Text: "test call: found" + foreign + " (HTTP 302)"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,6 +205,7 @@ func TestAnswersBecomeErrors(t *testing.T) {
 				answer(w, test.status, test.body)
 			})
 			err := call(t.Context(), f.cloud(Options{}), test.method)
+			test.want.Text = strings.ReplaceAll(test.want.Text, "URL", f.URL+"/")
 			expect.Equal(t, test.want, outcomeOf(t, err), "the error")
 		})
 	}
@@ -373,9 +389,10 @@ func TestForeignErrorsAreTransient(t *testing.T) {
 
 func TestAKeystoneErrorIsNoNeutronError(t *testing.T) {
 	// Every status that Neutron would mean something by, from whatever stands in Keystone's place.
+	const page = "<html>default backend</html>"
 	for _, status := range []int{400, 401, 403, 404, 409, 412, 413, 429, 500, 502, 503} {
 		for _, body := range []string{
-			"<html>default backend</html>", `{"error": {"message": "Could not find it."}}`,
+			page, `{"error": {"message": "Could not find it."}}`,
 			neutronBody("NetworkNotFound", "Network could not be found."),
 		} {
 			f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusNoContent, "") })
@@ -395,6 +412,9 @@ func TestAKeystoneErrorIsNoNeutronError(t *testing.T) {
 					continue
 				}
 				want := map[int]Kind{400: Invalid, 401: Unauthenticated, 403: Unauthenticated, 429: Throttled}[status]
+				if status == http.StatusBadRequest && body == page { // nobody that knows log-ins has judged this one
+					want = Transient
+				}
 				if got := outcomeOf(t, err); got.Kind != want || got.MaybeDone {
 					t.Errorf("%s: Keystone's %d gives %v (may be done: %t), want %v and not done: %v",
 						what, status, got.Kind, got.MaybeDone, want, err)
@@ -443,7 +463,7 @@ func TestHugeRetryAfterIsAnHour(t *testing.T) {
 func TestStatusWithoutANameHasAReason(t *testing.T) {
 	f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 499, "") })
 	got := outcomeOf(t, call(t.Context(), f.cloud(Options{}), http.MethodGet))
-	if want := "test call: unexpected answer (HTTP 499)"; got.Text != want {
+	if want := "test call: unexpected answer: this is no answer of Neutron"; !strings.HasPrefix(got.Text, want) {
 		t.Errorf("text is %q, want %q", got.Text, want)
 	}
 }

@@ -66,7 +66,28 @@ func TestFailedLogInSaysWhy(t *testing.T) {
 			password: "wrong", kind: Unauthenticated,
 			mention: []string{"The request you have made requires authentication", "HTTP 401", "check auth_url, user, password"},
 		},
-		"an address that is not Keystone's": {path: "/elsewhere/v3", mention: []string{"HTTP 404", "check auth_url"}},
+		"an address that is not Keystone's": {path: "/elsewhere/v3", mention: []string{"HTTP 404", "no answer of Keystone: set auth_url"}},
+		"a dashboard, with /v3": {
+			prepare: func(f *fakeCloud) {
+				f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "<html>"+canaryBody) }
+			},
+			mention: []string{"unexpected answer: this is no answer of Keystone: set auth_url", "dashboard", "HTTP 200"},
+		},
+		"a dashboard that forbids forms of others": {
+			prepare: func(f *fakeCloud) {
+				f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusForbidden, "<html>"+canaryBody) }
+			},
+			kind: Unauthenticated, mention: []string{"no answer of Keystone: set auth_url", "HTTP 403"},
+		},
+		"a dashboard": {path: "/page", mention: []string{"unexpected answer: this is no answer of Keystone: set auth_url"}},
+		"a dashboard that wants a log-in": {
+			prepare: func(f *fakeCloud) {
+				f.Keystone = func(w http.ResponseWriter, r *http.Request) {
+					http.Redirect(w, r, "/auth/login/?next="+canaryToken, http.StatusFound)
+				}
+			},
+			mention: []string{"redirects to http://", "/auth/login/, which is not followed", "HTTP 302"},
+		},
 		"a token without a project": {
 			prepare: func(f *fakeCloud) { f.Unscoped = true }, kind: Invalid, mention: []string{"project_name"},
 		},
@@ -80,10 +101,10 @@ func TestFailedLogInSaysWhy(t *testing.T) {
 		"a redirect": {
 			prepare: func(f *fakeCloud) {
 				f.Keystone = func(w http.ResponseWriter, r *http.Request) {
-					http.Redirect(w, r, "/v3/elsewhere", http.StatusTemporaryRedirect)
+					http.Redirect(w, r, "https://keystone.invalid/v3/auth/tokens?x=y", http.StatusTemporaryRedirect)
 				}
 			},
-			mention: []string{"HTTP 307"},
+			mention: []string{"redirects to https://keystone.invalid/v3, which is not followed", "write it as auth_url", "HTTP 307"},
 		},
 		"an answer that is no token": {
 			prepare: func(f *fakeCloud) {
@@ -273,12 +294,49 @@ func TestFreshTokenThatIsRefusedEndsThere(t *testing.T) {
 		calls.Add(1)
 		answer(w, http.StatusUnauthorized, "")
 	})
-	got := outcomeOf(t, call(t.Context(), f.cloud(Options{}), http.MethodPost))
-	want := outcome{Kind: Unauthenticated, Text: "test call: unauthorized (HTTP 401)"}
+	c := f.cloud(Options{})
+	err := call(t.Context(), c, http.MethodPost)
+	got := outcomeOf(t, err)
+	want := outcome{Kind: Unauthenticated, Text: "test call: unauthorized: Neutron at " + f.URL + "/ refuses the token that " +
+		"Keystone has just issued, so the credentials are right: have the cloud's operator check how Neutron verifies " +
+		"tokens, or correct region_name if you mean another Neutron (HTTP 401)"}
 	expect.Equal(t, want, got, "the error")
+	expect.Equal(t, unanswered, signOf(t.Context(), err), "what it shows of the cloud")
 	if calls.Load() != 2 || f.Logins.Load() != 2 {
 		t.Errorf("%d calls and %d log-ins, want 2 and 2", calls.Load(), f.Logins.Load())
 	}
+}
+
+func TestATokenThatCannotBeRenewedAsksForAnother(t *testing.T) {
+	f := newFakeCloud(t, noContent)
+	c := f.cloud(Options{})
+	f.expire(c)
+	c.session.Load().renewable = false
+	err := call(t.Context(), c, http.MethodPost)
+	if got := outcomeOf(t, err); got.Kind != Unauthenticated || !strings.Contains(got.Text, "write a new one") {
+		t.Errorf("it is %+v", got)
+	}
+}
+
+// TestANeutronThatRefusesAllTokensIsAnOutage also keeps Keystone from a log-in for each call.
+func TestANeutronThatRefusesAllTokensIsAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := inBubble(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }, Options{})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go c.Run(ctx)
+		var err error
+		for range 100 {
+			err = call(t.Context(), c, http.MethodPost)
+			synctest.Wait()
+		}
+		if !errors.Is(err, ErrOutage) || !strings.Contains(err.Error(), "the credentials are right") {
+			t.Errorf("the last call: %v", err)
+		}
+		if logins := f.Logins.Load(); logins > 2*suspicious {
+			t.Errorf("%d log-ins for 100 calls", logins)
+		}
+	})
 }
 
 func TestCallThatBreaksAfterARenewalMayBeDone(t *testing.T) {

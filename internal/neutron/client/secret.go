@@ -10,8 +10,6 @@ import (
 	"net/url"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
-	"gopkg.in/yaml.v2"
 )
 
 // The keys of a Secret with credentials. All except the first are optional.
@@ -26,162 +24,129 @@ const (
 )
 
 // SecretCredentials reads a user's credentials from a Secret. entry names the entry of its clouds.yaml; if it is empty,
-// there must be only one. name names the credentials in messages. It reads no file and no environment variable, and
+// there must be only one. of names the credentials in messages. It reads no file and no environment variable, and
 // refuses entries that name a file. It sends nothing. to limits where the credentials may lead.
 //
 // Its errors name the field and the remedy. They contain no value from the Secret.
 func SecretCredentials(
-	name string, data map[string][]byte, entry string, to *Confinement,
+	of string, data map[string][]byte, entry string, to *Confinement,
 ) (Credentials, error) {
 	content, ok := data[SecretClouds]
 	if !ok {
 		return Credentials{}, errors.New("it has no key clouds.yaml: add it, with credentials as OpenStack's clients " +
 			"read them")
 	}
-	cloud, err := secretEntry(content, entry)
+	name, e, err := secretEntry(content, entry)
 	if err != nil {
-		return Credentials{}, err
-	}
-	if err := checkReferences(cloud); err != nil {
-		return Credentials{}, err
+		return Credentials{}, fmt.Errorf("clouds.yaml: %w", err)
 	}
 	tlsConfig, err := secretTLS(data)
 	if err != nil {
 		return Credentials{}, err
 	}
-	if cloud.Verify != nil && !*cloud.Verify {
-		if !to.insecure {
-			return Credentials{}, errors.New("clouds.yaml: verify: false is not permitted: take it out, and put the " +
-				"certificates of the cloud's authority into the key cacert of the Secret (the operator permits it with " +
-				"--permit-insecure-clouds)")
-		}
-		tlsConfig.InsecureSkipVerify = true
-	}
-	auth, err := secretAuth(cloud, to)
+	auth, err := secretAuth(e, to)
 	if err != nil {
-		return Credentials{}, fmt.Errorf("clouds.yaml: %w", err)
+		return Credentials{}, fmt.Errorf("clouds.yaml: cloud %q: %w", name, err)
 	}
-	endpoint := gophercloud.EndpointOpts{Region: cloud.RegionName}
-	switch cmp.Or(cloud.EndpointType, cloud.Interface) {
-	case "internal", "internalURL":
-		endpoint.Availability = gophercloud.AvailabilityInternal
-	case "admin", "adminURL":
-		endpoint.Availability = gophercloud.AvailabilityAdmin
-	}
-	credentials := newCredentials(name, auth, endpoint, tlsConfig)
+	tlsConfig.InsecureSkipVerify = e.insecure()
+	credentials := newCredentials(of, auth, e.endpoint(""), tlsConfig)
 	credentials.to = to
 	return credentials, nil
 }
 
-// secretEntry finds a cloud in a clouds.yaml.
-func secretEntry(content []byte, entry string) (clouds.Cloud, error) {
-	var file clouds.Clouds
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		return clouds.Cloud{}, fmt.Errorf("clouds.yaml: %w", yamlProblem(err))
+// secretEntry finds a cloud in a clouds.yaml, and its name there.
+func secretEntry(content []byte, name string) (string, entry, error) {
+	file, err := parseCloudsFile(content)
+	if err != nil {
+		return "", entry{}, err
 	}
 	switch {
 	case len(file.Clouds) == 0:
-		return clouds.Cloud{}, errors.New(`clouds.yaml has no entry below "clouds:": add one`)
-	case entry == "" && len(file.Clouds) > 1:
-		return clouds.Cloud{}, fmt.Errorf("clouds.yaml has %d entries: name one of them in spec.cloud.name",
-			len(file.Clouds))
-	case entry == "":
-		for _, only := range file.Clouds {
-			return only, nil
+		return "", entry{}, errors.New(`it has no entry below "clouds:": add one`)
+	case name == "" && len(file.Clouds) > 1:
+		return "", entry{}, fmt.Errorf("it has %d entries: name one of them in spec.cloud.name", len(file.Clouds))
+	case name == "":
+		for name = range file.Clouds { // the only one
 		}
 	}
-	cloud, ok := file.Clouds[entry]
+	e, ok := file.Clouds[name]
 	if !ok {
-		return clouds.Cloud{}, fmt.Errorf("clouds.yaml has no entry %q: add it, or name another in spec.cloud.name", entry)
+		return "", entry{}, fmt.Errorf("it has no entry %q: add it, or name another in spec.cloud.name", name)
 	}
-	return cloud, nil
+	if e, err = e.in(""); err != nil {
+		err = fmt.Errorf("cloud %q: %w", name, err)
+	}
+	return name, e, err
 }
 
-// checkReferences refuses references to something outside the Secret. A path or a profile would be looked up in the
-// controller's file system.
-func checkReferences(cloud clouds.Cloud) error {
+// secretAuth returns what is sent to Keystone. It refuses what would be read outside the Secret, and what the operator
+// does not permit.
+func secretAuth(e entry, to *Confinement) (gophercloud.AuthOptions, error) {
 	for _, r := range []struct{ field, value, instead string }{
-		{"cacert", cloud.CACertFile, "put the certificates themselves into the key cacert of the Secret"},
-		{"cert", cloud.ClientCertFile, "put the certificate itself into the key cert of the Secret"},
-		{"key", cloud.ClientKeyFile, "put the key itself into the key named key of the Secret"},
-		{"profile", cloud.Profile, "write the values that it refers to"},
-		{"cloud", cloud.Cloud, "write the values that it refers to"},
+		{"cacert", e.CACert, "put the certificates themselves into the key cacert of the Secret"},
+		{"cert", e.Cert, "put the certificate itself into the key cert of the Secret"},
+		{"key", e.Key, "put the key itself into the key named key of the Secret"},
 	} {
 		if r.value != "" {
-			return fmt.Errorf("clouds.yaml: %s names something outside the Secret, which is not read: take it out, and %s",
-				r.field, r.instead)
+			return gophercloud.AuthOptions{}, fmt.Errorf("%s names something outside the Secret, which is not read: take "+
+				"it out, and %s", r.field, r.instead)
 		}
 	}
-	return nil
+	if e.insecure() && !to.insecure {
+		return gophercloud.AuthOptions{}, errors.New("verify: false is not permitted: take it out, and put the " +
+			"certificates of the cloud's authority into the key cacert of the Secret (the operator permits it with " +
+			"--permit-insecure-clouds)")
+	}
+	if at := cmp.Or(e.Auth.AuthURL, e.Beside.AuthURL); at != "" {
+		address, err := url.Parse(at)
+		if err != nil || address.RawQuery != "" || address.Fragment != "" || !to.allows(address) {
+			return gophercloud.AuthOptions{}, fmt.Errorf("auth.auth_url is no identity endpoint that the operator allows: "+
+				"write one below %s, or have the operator add it to --allowed-identity-endpoints", to.choices())
+		}
+	}
+	return e.authOptions(inFile)
 }
 
 // secretTLS creates a TLS configuration from the PEM in a Secret.
 func secretTLS(data map[string][]byte) (*tls.Config, error) {
+	return newTLS(
+		pemFile{"its key cacert", bytes.TrimSpace(data[SecretCACert])},
+		pemFile{"its key named cert", bytes.TrimSpace(data[SecretCert])},
+		pemFile{"its key named key", bytes.TrimSpace(data[SecretKey])},
+	)
+}
+
+// pemFile is the content of a file in PEM, or none, and what messages call its place.
+type pemFile struct {
+	place   string
+	content []byte
+}
+
+// newTLS creates a TLS configuration. Without ca, the system's authorities are trusted; without cert and key, the
+// client shows no certificate.
+func newTLS(ca, cert, key pemFile) (*tls.Config, error) {
 	config := &tls.Config{}
-	if bundle := bytes.TrimSpace(data[SecretCACert]); len(bundle) > 0 {
+	if len(ca.content) > 0 {
 		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(bundle) {
-			return nil, errors.New("its key cacert holds no certificate: write certificates in PEM, " +
-				"or leave the key out to trust the system's authorities")
+		if !config.RootCAs.AppendCertsFromPEM(ca.content) {
+			return nil, fmt.Errorf("%s holds no certificate: write CA certificates in PEM, or leave it out to trust the "+
+				"system's authorities", ca.place)
 		}
 	}
-	cert, key := bytes.TrimSpace(data[SecretCert]), bytes.TrimSpace(data[SecretKey])
 	switch {
-	case len(cert) == 0 && len(key) == 0:
+	case len(cert.content) == 0 && len(key.content) == 0:
 		return config, nil
-	case len(cert) == 0:
-		return nil, errors.New("it has a key named key and none named cert: add the client's certificate, in PEM")
-	case len(key) == 0:
-		return nil, errors.New("it has a key named cert and none named key: add the certificate's key, in PEM")
+	case len(cert.content) == 0:
+		return nil, fmt.Errorf("%s is there without %s: add the client's certificate, in PEM", key.place, cert.place)
+	case len(key.content) == 0:
+		return nil, fmt.Errorf("%s is there without %s: add the certificate's key, in PEM", cert.place, key.place)
 	}
-	pair, err := tls.X509KeyPair(cert, key)
+	pair, err := tls.X509KeyPair(cert.content, key.content)
 	if err != nil {
 		// The error's own text may reveal the content.
-		return nil, errors.New("its keys cert and key are no certificate in PEM with the key that belongs to it: " +
-			"write both")
+		return nil, fmt.Errorf("%s and %s are no certificate in PEM with the key that belongs to it: write both",
+			cert.place, key.place)
 	}
 	config.Certificates = []tls.Certificate{pair}
 	return config, nil
-}
-
-// secretAuth creates the log-in options of an entry as gophercloud's package clouds does. But it ignores environment
-// variables, which that package prefers.
-func secretAuth(cloud clouds.Cloud, to *Confinement) (gophercloud.AuthOptions, error) {
-	given := cloud.AuthInfo
-	if given == nil || given.AuthURL == "" {
-		return gophercloud.AuthOptions{}, errors.New("auth.auth_url is missing: add it, the address of Keystone")
-	}
-	address, err := url.Parse(given.AuthURL)
-	if err != nil || address.RawQuery != "" || address.Fragment != "" || !to.allows(address) {
-		return gophercloud.AuthOptions{}, fmt.Errorf("auth.auth_url is no identity endpoint that the operator allows: "+
-			"write one below %s, or have the operator add it to --allowed-identity-endpoints", to.choices())
-	}
-	auth := gophercloud.AuthOptions{
-		IdentityEndpoint:            given.AuthURL,
-		Username:                    given.Username,
-		UserID:                      given.UserID,
-		Password:                    given.Password,
-		DomainID:                    cmp.Or(given.UserDomainID, given.DomainID),
-		DomainName:                  cmp.Or(given.UserDomainName, given.DomainName),
-		TenantID:                    given.ProjectID,
-		TenantName:                  given.ProjectName,
-		TokenID:                     given.Token,
-		ApplicationCredentialID:     given.ApplicationCredentialID,
-		ApplicationCredentialName:   given.ApplicationCredentialName,
-		ApplicationCredentialSecret: given.ApplicationCredentialSecret,
-		AllowReauth:                 given.Token == "",
-	}
-	switch {
-	case given.TrustID != "":
-		auth.Scope = &gophercloud.AuthScope{TrustID: given.TrustID}
-	case given.ProjectID != "":
-		auth.Scope = &gophercloud.AuthScope{ProjectID: given.ProjectID}
-	case given.ProjectName != "":
-		auth.Scope = &gophercloud.AuthScope{
-			ProjectName: given.ProjectName,
-			DomainID:    cmp.Or(given.ProjectDomainID, given.DomainID),
-			DomainName:  cmp.Or(given.ProjectDomainName, given.DomainName),
-		}
-	}
-	return auth, checkAuth(auth, func(field, _ string) string { return field })
 }

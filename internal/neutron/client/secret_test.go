@@ -63,7 +63,7 @@ func TestASecretIsReadAsACloudsYAML(t *testing.T) {
 		"a password, scoped to a project by its name": {
 			passwordAuth, "region_name: r\ninterface: internal",
 			gophercloud.AuthOptions{
-				Username: "u", Password: canaryPassword, TenantName: "p", DomainName: "d", AllowReauth: true,
+				Username: "u", Password: canaryPassword, DomainName: "d", AllowReauth: true,
 				Scope: &gophercloud.AuthScope{ProjectName: "p", DomainID: "i"},
 			},
 			gophercloud.EndpointOpts{Region: "r", Availability: gophercloud.AvailabilityInternal},
@@ -79,7 +79,7 @@ func TestASecretIsReadAsACloudsYAML(t *testing.T) {
 		"a token, which cannot be renewed": {
 			"auth_url: " + allowedKeystone + "/v3\ntoken: " + canaryToken + "\nproject_id: p", "verify: true",
 			gophercloud.AuthOptions{
-				TokenID: canaryToken, TenantID: "p", Scope: &gophercloud.AuthScope{ProjectID: "p"},
+				TokenID: canaryToken, Scope: &gophercloud.AuthScope{ProjectID: "p"},
 			},
 			gophercloud.EndpointOpts{},
 		},
@@ -128,9 +128,12 @@ func TestWhatASecretLacksIsSaidWithoutWhatItHas(t *testing.T) {
 		"the CA bundle is a file":      {secretOf(entryOf(passwordAuth, "cacert: "+file)), "", nil, "cacert names something outside the Secret"},
 		"the certificate is a file":    {secretOf(entryOf(passwordAuth, "cert: "+file)), "", nil, "key cert of the Secret"},
 		"the key is a file":            {secretOf(entryOf(passwordAuth, "key: "+file)), "", nil, "key named key of the Secret"},
-		"a profile is named":           {secretOf(entryOf(passwordAuth, "profile: "+canaryBody)), "", nil, "profile names something outside"},
-		"a public cloud is named":      {secretOf(entryOf(passwordAuth, "cloud: "+canaryBody)), "", nil, "cloud names something outside"},
 		"nothing is verified":          {secretOf(entryOf(passwordAuth, "verify: false")), "", nil, "--permit-insecure-clouds"},
+		"nothing is to be secure":      {secretOf(entryOf(passwordAuth, "insecure: true")), "", nil, "--permit-insecure-clouds"},
+		"a region leads elsewhere": {
+			secretOf(entryOf(passwordAuth, "regions: [{name: r, values: {auth: {auth_url: 'https://"+canaryBody+".test'}}}]")),
+			"", nil, "no identity endpoint",
+		},
 		"the CA bundle is none": {
 			map[string][]byte{SecretClouds: []byte(entryOf(passwordAuth, "")), SecretCACert: []byte(canaryBody)}, "", nil,
 			"key cacert holds no certificate",
@@ -171,7 +174,7 @@ func TestWhatASecretLacksIsSaidWithoutWhatItHas(t *testing.T) {
 		},
 		"the user's domain is missing": {
 			secretOf(entryOf(strings.ReplaceAll(passwordAuth, "user_domain_name", "x"), "")), "", nil,
-			"give one of user_domain_name and user_domain_id",
+			"give auth.user_domain_name or auth.user_domain_id",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

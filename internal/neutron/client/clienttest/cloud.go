@@ -34,7 +34,7 @@ type Endpoint struct {
 	URL       string `json:"url"`
 }
 
-// Cloud serves a Keystone, and a test's handler below /v2.0/.
+// Cloud serves a Keystone, a test's handler below /v2.0/, and a page for people below /page.
 type Cloud struct {
 	*httptest.Server
 
@@ -106,6 +106,8 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		neutron(w, r)
+	case strings.HasPrefix(r.URL.Path, "/page"):
+		_, _ = w.Write([]byte("<html>" + Body))
 	default:
 		http.NotFound(w, r)
 	}
