@@ -140,9 +140,9 @@ func (k *keeping) forget() {
 	clear(k.left)
 }
 
-// Discard deletes what was created for an owner, does not have the owner's marker, and could not be deleted at once. The
-// caller MUST call it before it concludes from an Observed that the owner has nothing. If the error is MaybeDone, it
-// MUST NOT plan from an Observed of before it.
+// Discard deletes what was created for an owner, does not have the owner's marker, and could not be deleted at once.
+// The caller MUST call it before it concludes from an Observed that the owner has nothing. If the error is MaybeDone,
+// it MUST NOT plan from an Observed of before it.
 func (i *Inventory) Discard(ctx context.Context, owner plan.Owner) error {
 	k := i.kept
 	k.mu.Lock()

@@ -78,7 +78,8 @@ func (w wireSubnet) observed() (plan.ObservedSubnet, error) {
 		return plan.ObservedSubnet{}, fmt.Errorf("a subnet has no id or no network_id")
 	}
 	s := plan.ObservedSubnet{
-		ID: w.ID, Revision: int(w.Revision.Or0()), Created: w.Created.Time, Name: w.Name, Description: w.Description, PoolID: w.PoolID,
+		ID: w.ID, Revision: int(w.Revision.Or0()), Created: w.Created.Time, Name: w.Name, Description: w.Description,
+		PoolID: w.PoolID,
 		Subnet: plan.Subnet{
 			DHCP: w.DHCP, IPv6AddressMode: plan.IPv6Mode(w.AddressMode), IPv6RAMode: plan.IPv6Mode(w.RAMode),
 			ServiceTypes: w.ServiceTypes, DNSPublishFixedIP: w.DNSPublish,
