@@ -8,8 +8,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"net/http"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,6 +46,8 @@ Example: a cloud with the latency of a real one, and a network in it
 On SIGUSR1 it loses the answer to the next create of a network: it creates the network and cuts the connection. On
 SIGUSR2 Neutron answers 503 for ten seconds.
 
+With --habits it answers as some other clouds do:
+%s
 The clouds in the file are admin (role admin) and tenant (role member), with passwords, and admin-credential and
 tenant-credential, the same with application credentials.
 
@@ -55,6 +61,7 @@ type options struct {
 	delay      string
 	logCalls   bool
 	quota      int
+	habits     string
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -69,8 +76,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.logCalls, "log-calls", false, "write a line for each call to standard error")
 	flags.IntVar(&o.quota, "quota", neutrontest.Unlimited,
 		"default quota of each project for networks, for subnets, for ports and for routers; -1 is none")
+	flags.StringVar(&o.habits, "habits", "", "`names` of habits of other clouds, separated by commas")
 	flags.Usage = func() {
-		fmt.Fprint(stderr, usage)
+		fmt.Fprintf(stderr, usage, knownHabits())
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {
@@ -106,6 +114,27 @@ func (o options) server(stderr io.Writer) (*neutrontest.Server, error) {
 	return neutrontest.New(settings), nil
 }
 
+// wear sets the habits of --habits.
+func (o options) wear(habits *neutrontest.Habits) error {
+	var all []neutrontest.Habit
+	for name := range strings.FieldsFuncSeq(o.habits, func(r rune) bool { return r == ',' }) {
+		all = append(all, neutrontest.Habit(strings.TrimSpace(name)))
+	}
+	if err := habits.Set(all...); err != nil {
+		return fmt.Errorf("--habits=%s: %w", o.habits, err)
+	}
+	return nil
+}
+
+// knownHabits are the lines of the usage about them.
+func knownHabits() string {
+	var lines strings.Builder
+	for _, h := range slices.Sorted(maps.Keys(neutrontest.KnownHabits)) {
+		fmt.Fprintf(&lines, "  %-14s %s\n", h, neutrontest.KnownHabits[h])
+	}
+	return lines.String()
+}
+
 // run serves until ctx is done.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, err := parse(args, stderr)
@@ -117,7 +146,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	var answers loser
-	listener, err := server.Listen(o.listen, answers.wrap)
+	var habits neutrontest.Habits
+	if err := o.wear(&habits); err != nil {
+		return err
+	}
+	listener, err := server.Listen(o.listen, func(next http.Handler) http.Handler {
+		return answers.wrap(habits.Wrap(next))
+	})
 	if err != nil {
 		return err
 	}

@@ -105,8 +105,11 @@ func (f *factory) printOrphans(all []orphans.Orphan, wide bool) error {
 	}
 	row("OBJECT", "KIND", "ID", "NAME", "AGE", "STATE")
 	for _, o := range all {
-		row(o.Object, o.Kind, o.ID, text.Plain(cmp.Or(o.Name, "-")), duration.HumanDuration(f.now().Sub(o.Created)),
-			string(o.State))
+		age := "-"
+		if !o.Created.IsZero() {
+			age = duration.HumanDuration(f.now().Sub(o.Created))
+		}
+		row(o.Object, o.Kind, o.ID, text.Plain(cmp.Or(o.Name, "-")), age, string(o.State))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -41,11 +41,17 @@ func (c Change) Differences() []Difference {
 // steps that settle nothing else. It always keeps creations, deletions and the steps that complete a creation. It does
 // not write to the Change itself.
 func (c Change) Without(fields ...string) Change {
-	ignored := func(d Difference) bool { return d.Field != FieldExists && slices.Contains(fields, d.Field) }
+	return c.Leaving(func(d Difference) bool { return slices.Contains(fields, d.Field) })
+}
+
+// Leaving is Without for the differences for which leaves returns true.
+func (c Change) Leaving(leaves func(Difference) bool) Change {
 	rest := slices.Clone(c)
 	for i, step := range rest {
 		if !step.Completes() {
-			rest[i].Differences = slices.DeleteFunc(slices.Clone(step.Differences), ignored)
+			rest[i].Differences = slices.DeleteFunc(slices.Clone(step.Differences), func(d Difference) bool {
+				return d.Field != FieldExists && leaves(d)
+			})
 		}
 	}
 	return rest.only(func(s Step) bool { return len(s.Differences) > 0 })

@@ -49,6 +49,12 @@ type Difference struct {
 	Declared, Actual string
 }
 
+// SameDeclared reports whether two differences are from one declared value.
+func (d Difference) SameDeclared(other Difference) bool {
+	d.Actual = other.Actual
+	return d == other
+}
+
 // String describes the difference for users.
 func (d Difference) String() string {
 	if d.Field == FieldExists {

@@ -67,7 +67,9 @@ func holdSequence(t *rapid.T, at *scenery) {
 		must(t, s.world.openNamespace(s.ctx, who.name, i < 2 || rapid.Bool().Draw(t, "labelled")))
 	}
 	// Most steps are nothing before there is something.
-	for range rapid.IntRange(0, 3).Draw(t, "networks to begin with") {
+	first := rapid.IntRange(0, 3).Draw(t, "networks to begin with")
+	at.habits.Choose(t, first)
+	for range first {
 		s.declareNetwork(t)
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "deployments to begin with") {

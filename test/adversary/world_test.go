@@ -39,6 +39,8 @@ type world struct {
 	keystone, neutron *proxy.Proxy
 	// clouds is the path of the controller's clouds.yaml.
 	clouds string
+	// habits are those of Neutron as the controller sees it.
+	habits harness.Habits
 	// cloud is the second opinion, past the proxies.
 	cloud *harness.Cloud
 }
@@ -62,6 +64,7 @@ func newSurroundings(t *testing.T) *world {
 	if virtualTime {
 		w.Surroundings = harness.Virtual(t, options)
 	}
+	w.habits.Next = w.Transport
 	w.cloud = harness.Open(t, w.CloudsFile, cloudName)
 	names := []string{cloudName, "admin"}
 	if !openStack() {
@@ -70,7 +73,7 @@ func newSurroundings(t *testing.T) *world {
 	var err error
 	w.keystone, w.neutron, err = harness.FrontCloud(w.CloudsFile, w.clouds, names, w.cloud.Client.Endpoint,
 		proxy.Options{Listener: w.Listen("keystone"), Transport: w.Transport},
-		proxy.Options{Listener: w.Listen("neutron"), Transport: w.Transport})
+		proxy.Options{Listener: w.Listen("neutron"), Transport: &w.habits})
 	expect.NoError(t, err)
 	t.Cleanup(w.neutron.Close)
 	t.Cleanup(w.keystone.Close)

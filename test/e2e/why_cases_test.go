@@ -141,6 +141,8 @@ func cloudCases() map[string]reasonCase {
 			awaitReady(w.T, w.ns, w.net)
 			edit(w.T, w.ns, w.net, `{"description":"new"}`)
 		}, theNetwork, ofTheNetwork + "NotConverged", "who sets the field back"},
+		cloudteamv1.ReasonMarkerNotKept: {func(w *trouble) { w.at("forgetful") },
+			theNetwork, ofTheNetwork + "MarkerNotKept", "write and read descriptions"},
 		cloudteamv1.ReasonConflict: {func(w *trouble) {
 			w.at("raced")
 			awaitReady(w.T, w.ns, w.net)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -331,6 +332,14 @@ func faultyClouds(t *testing.T) (clouds string, faulty map[string]string, endpoi
 				r.Method = http.MethodGet
 			}
 			next.ServeHTTP(w, r)
+		},
+		// It stores no descriptions.
+		"forgetful": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			said := httptest.NewRecorder()
+			next.ServeHTTP(said, r)
+			maps.Copy(w.Header(), said.Header())
+			w.WriteHeader(said.Code)
+			_, _ = w.Write(bytes.ReplaceAll(said.Body.Bytes(), []byte("[owner="), []byte("[lost=")))
 		},
 		// Somebody else is always faster.
 		"raced": func(w http.ResponseWriter, r *http.Request, next http.Handler) {

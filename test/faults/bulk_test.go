@@ -53,11 +53,11 @@ func bulks() map[string]scenario {
 		},
 	}
 	for how, fault := range map[string]proxy.Fault{
-		"is lost":              proxy.After(proxy.Reset),
-		"is 503":               proxy.After(refuse(http.StatusServiceUnavailable)),
-		"ends in its middle":   proxy.Truncate,
-		"is in another order":  proxy.Change(reverse),
-		"lacks one of them": proxy.Change(shorten),
+		"is lost":             proxy.After(proxy.Reset),
+		"is 503":              proxy.After(refuse(http.StatusServiceUnavailable)),
+		"ends in its middle":  proxy.Truncate,
+		"is in another order": proxy.Change(reverse),
+		"lacks one of them":   proxy.Change(shorten),
 	} {
 		for _, collection := range []string{"networks", "subnets"} {
 			all[fmt.Sprintf("the answer to a bulk create of %s %s", collection, how)] = scenario{

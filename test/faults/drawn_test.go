@@ -50,6 +50,7 @@ func (w *world) liveDrawn() {
 		// Two of them cannot have their subnets on one router that is there.
 		limits.Routers = []string{w.cloud.Create("routers", harness.Resource{"name": w.name(drawnName(i))}).ID()}
 		spec := allowed(limits.Network().Example(i))
+		spec.IgnoreDrift = w.ignoring(spec.IgnoreDrift)
 		w.createNetwork(w.namespace, drawnName(i), "", "", func(s *cloudteamv1.NetworkSpec) { *s = spec })
 		wanted = append(wanted, edited(limits, spec, i))
 	}
@@ -57,6 +58,7 @@ func (w *world) liveDrawn() {
 		w.awaitNetwork(w.namespace, drawnName(i))
 	}
 	for i, spec := range wanted {
+		spec.IgnoreDrift = w.ignoring(spec.IgnoreDrift)
 		patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": spec}})
 		expect.NoError(w.t, err)
 		w.patchNetworkAs(types.JSONPatchType, drawnName(i), patch)

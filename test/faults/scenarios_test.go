@@ -53,6 +53,7 @@ func testScenarios(t *testing.T, want reference) {
 		{headingAnswers, deadTokens()},
 		{headingAnswers, outages()},
 		{headingAnswers, drawn()},
+		{headingAnswers, habits()},
 		{headingProcess, rotations()},
 		{headingLists, brokenLists()},
 		{headingLists, earlyLists()},

@@ -98,8 +98,11 @@ func FrontCloud(
 	if forNeutron.Target, err = url.Parse(endpoint); err != nil {
 		return nil, nil, err
 	}
-	if forNeutron.Transport == nil {
-		forNeutron.Transport = &http.Transport{MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleFor}
+	few := &http.Transport{MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleFor}
+	if h, has := forNeutron.Transport.(*Habits); has && h.Next == nil {
+		h.Next = few
+	} else if forNeutron.Transport == nil {
+		forNeutron.Transport = few
 	}
 	forNeutron.Shape = proxy.NeutronShape
 	neutron = proxy.Start(forNeutron)

@@ -72,7 +72,7 @@ func (w *world) open(project string) *inventory.Inventory {
 	audits := new(atomic.Int64)
 	w.audits = append(w.audits, audits)
 	credentials := w.around.projects[project].credentials
-	return inventory.New(client.NewCloud(credentials, client.Options{Transport: w.around.Transport}), w.cluster,
+	return inventory.New(client.NewCloud(credentials, client.Options{Transport: w.habits}), w.cluster,
 		inventory.Options{
 			Interval: auditInterval, Ports: true, Audited: func(inventory.Audit) { audits.Add(1) },
 			Moved: func(uid string) { w.networkLoop.Moved(uid); w.portLoop.Moved(uid) },

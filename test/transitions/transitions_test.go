@@ -31,7 +31,16 @@ func holdSequence(t *rapid.T, around *scenery) {
 	defer stop()
 	s := newSequence(w)
 	// Most steps are nothing before there is something.
-	for range rapid.IntRange(0, 3).Draw(t, "networks to begin with") {
+	first := rapid.IntRange(0, 3).Draw(t, "networks to begin with")
+	number := first
+	if w.own == adminProject {
+		number += 4
+	}
+	if w.secrets {
+		number += 8
+	}
+	w.habits.Choose(t, number)
+	for range first {
 		s.declareNetwork(t)
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "ports to begin with") {

@@ -68,6 +68,8 @@ type world struct {
 	client  versioned.Interface
 
 	reached, direct realm
+	// habits are those of the cloud as the controllers see it.
+	habits *harness.Habits
 
 	// own is the project of the controllers' own credentials, and homes the one of each slot of Networks. secrets is
 	// whether Networks name clouds.
@@ -107,6 +109,7 @@ func newWorld(t *rapid.T, around *scenery) (w *world, stop func()) {
 		ctx: ctx, around: around, cluster: string(uuid.NewUUID()), label: string(uuid.NewUUID()), client: around.Networks,
 		reached: realm{name: "reached", supplies: map[slot]*supply{}, named: map[slot]madeRouter{}},
 		direct:  realm{name: "direct", supplies: map[slot]*supply{}, named: map[slot]madeRouter{}},
+		habits:  &harness.Habits{Next: around.Transport},
 		own:     tenantProject, homes: map[slot]string{}, opened: map[managed.CloudRef]*inventory.Inventory{},
 		applied: map[string]int{}, owners: map[string]string{}, pausedAt: map[string]int{},
 		made: map[string][]plan.Resource{}, ended: map[types.UID][]cloudteamv1.DeletionPolicy{},

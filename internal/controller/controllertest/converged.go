@@ -46,6 +46,9 @@ func (Converged) Apply(context.Context, plan.Change) (plan.Change, error) {
 	return nil, errors.New("nothing is to be written")
 }
 
+// Discard is managed.Inventory's.
+func (Converged) Discard(context.Context, plan.Owner) error { return nil }
+
 // Blockers is managed.Inventory's.
 func (Converged) Blockers(context.Context, plan.Step) (inventory.Blockers, error) {
 	return inventory.Blockers{}, nil

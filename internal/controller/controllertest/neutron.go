@@ -61,6 +61,7 @@ type Neutron struct {
 
 	calls   *CallLog
 	server  *neutrontest.Server
+	habits  neutrontest.Habits
 	wire    *wire
 	product *client.Cloud
 	// admin acts for the test.
@@ -156,6 +157,14 @@ func (c *Neutron) Lead(t *testing.T, to client.Identity) {
 	t.Helper()
 	c.wire.region = to.Region
 	if err := c.product.Replace(context.Background(), c.credentials(to)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// SetHabits has the cloud answer the Inventory as some other clouds do.
+func (c *Neutron) SetHabits(t *testing.T, habits ...neutrontest.Habit) {
+	t.Helper()
+	if err := c.habits.Set(habits...); err != nil {
 		t.Fatal(err)
 	}
 }

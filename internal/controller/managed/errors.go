@@ -79,6 +79,10 @@ func stateOfRefusal(refusal *client.Error) controller.State {
 		return controller.Reconciling(cloudteamv1.ReasonAddressesExhausted, sentences(text, retriesWithBackoff,
 			"Remove ports that are not needed, widen the Network's allocationPools, or declare another subnet (with the same "+
 				"reservedFor)."))
+	case client.NotKept:
+		return controller.Stalled(cloudteamv1.ReasonMarkerNotKept, sentences(text, "Without the marker it would be created "+
+			"again and again, so nothing more is created. Have the cloud store descriptions of 255 characters, and its "+
+			"policy show them to these credentials. The controller tries again when it starts, and at least once a day."))
 	case client.Conflict, client.NotFound:
 		return controller.Reconciling(cloudteamv1.ReasonConflict, sentences(text, retriesWithBackoff))
 	default:

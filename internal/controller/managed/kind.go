@@ -36,6 +36,7 @@ type Inventory interface {
 	Reread(ctx context.Context, resource plan.Resource) (found bool, err error)
 	Find(ctx context.Context, of plan.Kind, name string, owner plan.Owner) (found bool, err error)
 	Apply(ctx context.Context, change plan.Change) (done plan.Change, err error)
+	Discard(ctx context.Context, owner plan.Owner) error
 	Blockers(ctx context.Context, refused plan.Step) (inventory.Blockers, error)
 	Foreign(ctx context.Context, id string) (n inventory.Foreign, found bool, err error)
 	Router(ctx context.Context, idOrName string) (id string, err error)

@@ -90,6 +90,9 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T, retain bool) (p prog
 	if err != nil {
 		return p.failed(err)
 	}
+	if err := r.discard(ctx, at.in, obj); err != nil {
+		return p.failed(err)
+	}
 	expected := r.kind.Expected(obj)
 	p.observed, err = Removal{
 		Look: func(ctx context.Context) (plan.Observed, error) {

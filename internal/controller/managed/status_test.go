@@ -45,6 +45,8 @@ func TestStateOfAnError(t *testing.T) {
 		"what is forbidden of a spec names its fields": {
 			managed.NewForbidden(ofKind(client.Forbidden), "shared", "external"), stalled, cloudteamv1.ReasonForbidden,
 			"may not set shared, external. Retrying periodically. Leave that out of the spec"},
+		"what the cloud does not keep asks for another cloud": {
+			ofKind(client.NotKept), stalled, cloudteamv1.ReasonMarkerNotKept, "Have the cloud store descriptions"},
 		"what is not found is changing": {
 			ofKind(client.NotFound), reconciling, cloudteamv1.ReasonConflict, ". Retrying with backoff."},
 		"a conflict is changing": {
@@ -107,7 +109,7 @@ func TestStateOfAnError(t *testing.T) {
 func TestEveryKindHasAState(t *testing.T) {
 	want := map[string]bool{
 		"transient": true, "throttled": true, "capacity": true, "invalid": true, "not found": true, "conflict": true,
-		"in use": true, "unauthenticated": true, "taken": true, "exhausted": true, "forbidden": true,
+		"in use": true, "unauthenticated": true, "taken": true, "exhausted": true, "forbidden": true, "not kept": true,
 	}
 	for kind := client.Kind(0); kind.String() != ""; kind++ {
 		if !want[kind.String()] {

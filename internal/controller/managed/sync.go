@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/tracing"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -185,7 +187,12 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 			return p
 		}
 	}
+	if err := r.discard(ctx, in, obj); err != nil {
+		return p.failed(err)
+	}
 	var last plan.Change
+	// sent are the differences that Neutron has accepted to settle.
+	var sent []plan.Difference
 	confirmed := false
 	for attempt := 0; ; attempt++ {
 		observed, err := r.look(ctx, in, obj, expected, r.needs(obj, expected)...)
@@ -194,6 +201,11 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 		}
 		p.observed = &observed
 		change, err := r.plan(ctx, obj, &p)
+		// If a cloud keeps a field in a form of its own, it shows a difference after the change, too. A field that others may
+		// change then stays as it is shown.
+		change = change.Leaving(func(d plan.Difference) bool {
+			return slices.ContainsFunc(sent, d.SameDeclared) && slices.Contains(r.policies(obj).IgnoreDrift, d.Field)
+		})
 		switch {
 		case err != nil:
 			return p.failed(err)
@@ -226,7 +238,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 		done, err := r.apply(ctx, in, obj, change)
 		expected = withoutDeleted(expected, done)
 		p.events = append(p.events, changeEvent(r.kind.Resource, done, r.applied(obj)))
-		p.err, last = err, change
+		p.err, last, sent = err, change, append(sent, done.Differences()...)
 		if err != nil {
 			last = nil
 			if p = r.afterFailure(ctx, in, obj, p, done.Empty()); p.state.Reason != "" {
@@ -234,6 +246,15 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 			}
 		}
 	}
+}
+
+// discard deletes what an earlier sync created and the cloud did not keep the marker of.
+func (r *Reconciler[T]) discard(ctx context.Context, in Inventory, obj T) error {
+	err := in.Discard(inventory.WithFlow(ctx, obj.GetNamespace()), r.ownerOf(obj))
+	if client.MaybeDone(err) {
+		r.note(obj, func(m *memory[T]) { m.blank, m.doubt = false, time.Now() })
+	}
+	return err
 }
 
 // confirm reads the object from the API server, before something is given up that its spec does not ask for. It returns

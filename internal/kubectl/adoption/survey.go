@@ -41,16 +41,16 @@ var (
 
 // resource is a resource in Neutron with a marker.
 type resource struct {
-	ID          string    `json:"id"`
-	Name        string    `json:"name"`
-	Description string    `json:"description"`
-	Revision    int       `json:"revision_number"`
-	NetworkID   string    `json:"network_id"`
-	CIDR        string    `json:"cidr"`
-	PoolID      string    `json:"subnetpool_id"`
-	DeviceOwner string    `json:"device_owner"`
-	MAC         string    `json:"mac_address"`
-	FixedIPs    []fixedIP `json:"fixed_ips"`
+	ID          string        `json:"id"`
+	Name        string        `json:"name"`
+	Description string        `json:"description"`
+	Revision    client.Number `json:"revision_number"`
+	NetworkID   string        `json:"network_id"`
+	CIDR        string        `json:"cidr"`
+	PoolID      string        `json:"subnetpool_id"`
+	DeviceOwner string        `json:"device_owner"`
+	MAC         string        `json:"mac_address"`
+	FixedIPs    []fixedIP     `json:"fixed_ips"`
 	// Of a floating IP: its address, the external network of that, and its port.
 	Address    string `json:"floating_ip_address"`
 	ExternalID string `json:"floating_network_id"`
@@ -199,8 +199,9 @@ func (r resource) give(ctx context.Context, cloud *client.Cloud, to plan.Owner) 
 				Reason: r.kind.One + " " + r.ID + " has lost its marker meanwhile"}
 		}
 		err := cloud.Do(ctx, client.Request{
-			Op: "adopt " + r.kind.One, Method: http.MethodPut, Path: r.kind.Path(r.ID), Revision: &r.Revision,
-			Body: r.described(description),
+			Op: "adopt " + r.kind.One, Method: http.MethodPut, Path: r.kind.Path(r.ID),
+			Revision: new(int(r.Revision.Or0())),
+			Body:     r.described(description),
 		})
 		if !client.IsConflict(err) || try == maxTries {
 			return err

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -45,7 +46,7 @@ func (d doctor) cloud(networks []*cloudteamv1.Network, cluster bool) []Check {
 		login.Says += fmt.Sprintf(", which has none of the %d Networks", elsewhere)
 		login.Remedy = "Name the cloud of the controller: the checks below are about this project."
 	}
-	checks := []Check{login, d.rights(), d.extensions(), d.quotas()}
+	checks := []Check{login, d.rights(), d.extensions(), d.descriptions(), d.quotas()}
 	if cluster {
 		checks = append(checks, d.orphans())
 	}
@@ -127,6 +128,39 @@ func (d doctor) extensions() Check {
 	case len(without) > 0:
 		c.State, c.Says = Warns, "these do not work here: "+strings.Join(without, ", ")
 		c.Remedy = "Do not use them."
+	}
+	return c
+}
+
+// described is a resource whose attributes are read by name.
+type described map[string]json.RawMessage
+
+// descriptions checks that Neutron shows the attribute description, which has the ownership markers. Whether it also
+// keeps what is written there, only a write shows: the controller's first create, of which MarkerNotKept tells.
+func (d doctor) descriptions() Check {
+	c := Check{Name: "descriptions", State: OK, Says: "Neutron shows them"}
+	identity, err := d.Cloud.Identity(d.ctx)
+	var hidden []string
+	for _, many := range []string{"networks", "subnets", "ports", "routers", "security-groups", "floatingips"} {
+		if err != nil {
+			break
+		}
+		var all []described
+		all, _, err = client.Page[described](d.ctx, d.Cloud, "list "+many, client.Collection{Many: many}, url.Values{
+			"project_id": {identity.ProjectID}, "fields": {"id", "description"}, "limit": {"1"}})
+		if client.IsNoSuchCollection(err) {
+			err = nil // the extensions are another check
+		}
+		if len(all) > 0 && all[0]["description"] == nil {
+			hidden = append(hidden, strings.ReplaceAll(many, "-", " "))
+		}
+	}
+	switch {
+	case len(hidden) > 0:
+		c.State, c.Says = Fails, "Neutron hides those of "+strings.Join(hidden, ", ")+", which have the ownership markers"
+		c.Remedy = "Have the cloud's operator let these credentials read and write them (Neutron's policy for description)."
+	case err != nil:
+		c.State, c.Says, c.Remedy = Unknown, err.Error(), "Ask the cloud's operator."
 	}
 	return c
 }

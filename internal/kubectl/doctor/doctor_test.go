@@ -243,3 +243,20 @@ func TestClocksAreCompared(t *testing.T) {
 		}
 	}
 }
+
+func TestHiddenDescriptionsAreAFailure(t *testing.T) {
+	var habits neutrontest.Habits
+	cloud, _ := cloudtest.Emulated(t, neutrontest.Options{}, habits.Wrap)
+	c := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
+	for habit, want := range map[neutrontest.Habit]State{
+		neutrontest.NoStatus: OK, neutrontest.HiddenDescriptions: Fails,
+	} {
+		expect.NoError(t, habits.Set(habit))
+		checks := Run(t.Context(), c, Options{Cloud: cloud, Now: time.Now()})
+		at := slices.IndexFunc(checks, func(c Check) bool { return c.Name == "descriptions" })
+		// Each project has a security group.
+		if got := checks[at]; got.State != want || want == Fails && !strings.Contains(got.Says, "security groups") {
+			t.Errorf("with the habit %s: %+v, want %s", habit, got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -87,8 +88,8 @@ func isIPv6(s cloudteamv1.SubnetStatus) bool {
 
 // network is a network in Neutron.
 type network struct {
-	ID  string `json:"id"`
-	MTU int32  `json:"mtu"`
+	ID  string        `json:"id"`
+	MTU client.Number `json:"mtu"`
 }
 
 // Key implements client.Identified.
@@ -101,5 +102,5 @@ func (d doctor) mtuOf(id string) int32 {
 	if err != nil {
 		return 0
 	}
-	return n.MTU
+	return int32(min(n.MTU.Or0(), math.MaxInt32))
 }

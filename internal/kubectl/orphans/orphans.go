@@ -46,8 +46,9 @@ type Orphan struct {
 	ID   string `json:"id"`
 	// Name is that in Neutron; of a subnet, its CIDR.
 	Name string `json:"name"`
-	// Created is when it was created in Neutron. Nobody knows since when its object is gone.
-	Created time.Time `json:"created"`
+	// Created is when it was created in Neutron; zero if the cloud does not say. Nobody knows since when its object is
+	// gone.
+	Created time.Time `json:"created,omitzero"`
 	// Object is the UID of the object that is gone.
 	Object string `json:"object"`
 	State  State  `json:"state"`
@@ -91,10 +92,10 @@ func Find(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, cluster stri
 	}
 	for _, s := range subnets {
 		if at := slices.IndexFunc(all, func(o Orphan) bool { return o.ID == s.ID }); at >= 0 {
-			all[at].Created = s.Created
+			all[at].Created = s.Created.Time
 		} else if _, owner, marked := plan.ParseDescription(s.Description); marked && owner.Cluster == cluster &&
 			!live[owner.Object] {
-			all = append(all, Orphan{Kind: "subnet", ID: s.ID, Name: s.CIDR, Created: s.Created, Object: owner.Object,
+			all = append(all, Orphan{Kind: "subnet", ID: s.ID, Name: s.CIDR, Created: s.Created.Time, Object: owner.Object,
 				State: Ignored, Says: "Its network " + s.NetworkID + " does not bear the object's marker, so the controller does " +
 					"not look for it. Delete it if nothing needs it: openstack subnet delete " + s.ID})
 		}
@@ -139,11 +140,11 @@ func Live(ctx context.Context, c *ask.Cluster) (map[string]bool, error) {
 
 // subnet is a subnet in Neutron.
 type subnet struct {
-	ID          string    `json:"id"`
-	Description string    `json:"description"`
-	NetworkID   string    `json:"network_id"`
-	CIDR        string    `json:"cidr"`
-	Created     time.Time `json:"created_at"`
+	ID          string      `json:"id"`
+	Description string      `json:"description"`
+	NetworkID   string      `json:"network_id"`
+	CIDR        string      `json:"cidr"`
+	Created     client.Time `json:"created_at"`
 }
 
 // Key implements client.Identified.

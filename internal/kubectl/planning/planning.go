@@ -344,7 +344,7 @@ func ProjectQuotas(ctx context.Context, cloud *client.Cloud) (all []Quota, err e
 		return nil, err
 	}
 	var answer struct {
-		Quota map[string]struct{ Limit, Used int }
+		Quota map[string]struct{ Limit, Used client.Number }
 	}
 	err = cloud.Do(ctx, client.Request{Op: "read quotas", Method: http.MethodGet,
 		Path: "quotas/" + identity.ProjectID + "/details", Answer: &answer})
@@ -355,7 +355,7 @@ func ProjectQuotas(ctx context.Context, cloud *client.Cloud) (all []Quota, err e
 		"network", "subnet", "port", "router", "floatingip", "rbac_policy", "security_group", "security_group_rule",
 	} {
 		if is, known := answer.Quota[name]; known {
-			all = append(all, Quota{name, is.Used, is.Used, is.Limit})
+			all = append(all, Quota{name, int(is.Used.Or0()), int(is.Used.Or0()), int(is.Limit.Or0())})
 		}
 	}
 	return all, nil

@@ -147,6 +147,10 @@ var advices = map[string]advice{
 	cloudteamv1.ReasonOwnershipLost: {
 		"Write the marker from the message back into the description in Neutron, or delete this object to leave the " +
 			"resource alone.", nil},
+	cloudteamv1.ReasonMarkerNotKept: {
+		"Have the cloud's operator let these credentials write and read descriptions. Then restart the controller, or wait " +
+			"for its next try, within a day. kubectl network doctor tells when Neutron hides descriptions.",
+		[]string{"openstack network create probe --description [probe] -c description; openstack network delete probe"}},
 	cloudteamv1.ReasonNotConverged: {
 		"Look in Neutron who sets the field back: it accepts the change and does not show it. Remove the field, or list " +
 			"it in spec.ignoreDrift.", nil},

@@ -278,6 +278,7 @@ func questions() (all []question) {
 		"Forbidden": "Remove the fields", "QuotaExceeded": "quota raised", "CloudUnavailable": "Neutron and Keystone",
 		"RateLimited": "Wait", "IdentityDisputed": "Stop the controller in one", "Conflict": "Wait a minute",
 		"Blocked": "Remove the subnet", "OwnershipLost": "Write the marker", "NotConverged": "who sets the field back",
+		"MarkerNotKept":   "write and read descriptions",
 		"ReconcileFailed": "Read the message", "Planned": "without --report-only",
 	} {
 		add(self(reason, remedy)...)

@@ -600,6 +600,10 @@ var okCodes = map[string][]int{
 	http.MethodDelete: {http.StatusNoContent},
 }
 
+// createdCodes are those with which a gateway may say that something was created. If the answer has it, its outcome is
+// known.
+var createdCodes = []int{http.StatusCreated, http.StatusAccepted, http.StatusOK}
+
 // Do sends a request, unless the cloud is in an outage.
 func (c *Cloud) Do(ctx context.Context, r Request) error {
 	if err := c.breaker.admit(r.Op); err != nil {
@@ -675,6 +679,9 @@ func (r Request) send(ctx context.Context, s *session, most int64) error {
 	}
 	options := &gophercloud.RequestOpts{
 		JSONBody: r.Body, KeepResponseBody: true, OkCodes: okCodes[r.Method],
+	}
+	if r.Method == http.MethodPost && r.Answer != nil {
+		options.OkCodes = createdCodes
 	}
 	if r.Revision != nil {
 		options.MoreHeaders = map[string]string{"If-Match": "revision_number=" + strconv.Itoa(*r.Revision)}

@@ -51,12 +51,15 @@ const (
 	Exhausted
 	// Forbidden is what the cloud's policy denies to these credentials. It needs other credentials or another spec.
 	Forbidden
+	// NotKept is a write whose result would not be found again, because the cloud does not keep descriptions. It needs
+	// another configuration of the cloud.
+	NotKept
 )
 
 var kindNames = map[Kind]string{
 	Transient: "transient", Throttled: "throttled", Capacity: "capacity", Invalid: "invalid", NotFound: "not found",
 	Conflict: "conflict", InUse: "in use", Unauthenticated: "unauthenticated", Taken: "taken", Exhausted: "exhausted",
-	Forbidden: "forbidden",
+	Forbidden: "forbidden", NotKept: "not kept",
 }
 
 // String returns the kind's name.

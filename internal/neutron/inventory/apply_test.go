@@ -21,6 +21,7 @@ type emulated struct {
 	t      *testing.T
 	owner  plan.Owner
 	server *neutrontest.Server
+	habits *neutrontest.Habits
 }
 
 func newEmulated(t *testing.T, options Options) emulated {
@@ -32,7 +33,8 @@ func newEmulated(t *testing.T, options Options) emulated {
 func newEmulatedAs(t *testing.T, cloud string, options Options) emulated {
 	t.Helper()
 	server := neutrontest.New(neutrontest.Options{KeepsFloatingIPs: true})
-	listener, err := server.Listen("127.0.0.1:0", nil)
+	habits := &neutrontest.Habits{}
+	listener, err := server.Listen("127.0.0.1:0", habits.Wrap)
 	expect.NoError(t, err)
 	t.Cleanup(func() { listener.Close() })
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
@@ -41,7 +43,7 @@ func newEmulatedAs(t *testing.T, cloud string, options Options) emulated {
 	credentials, err := client.LoadCredentials(cloud)
 	expect.NoError(t, err)
 	owner := plan.Owner{Cluster: "c", Object: "o"}
-	return emulated{New(client.NewCloud(credentials, client.Options{}), owner.Cluster, options), t, owner, server}
+	return emulated{New(client.NewCloud(credentials, client.Options{}), owner.Cluster, options), t, owner, server, habits}
 }
 
 func (e emulated) observed() plan.Observed {

@@ -228,16 +228,16 @@ type wireTrunk struct {
 }
 
 type wireSubport struct {
-	PortID string `json:"port_id"`
-	Type   string `json:"segmentation_type,omitempty"`
-	VLAN   int    `json:"segmentation_id,omitempty"`
+	PortID string        `json:"port_id"`
+	Type   string        `json:"segmentation_type,omitempty"`
+	VLAN   client.Number `json:"segmentation_id,omitempty"`
 }
 
 // vlanOf returns the VLAN of a subport; 0 if the trunk does not have it.
 func (w wireTrunk) vlanOf(id string) int {
 	for _, sub := range w.Subports {
 		if sub.PortID == id {
-			return sub.VLAN
+			return int(sub.VLAN.Or0())
 		}
 	}
 	return 0
@@ -250,8 +250,8 @@ const lastVLAN = 4094
 func (w wireTrunk) freeVLAN() int {
 	used, highest := map[int]bool{}, 0
 	for _, sub := range w.Subports {
-		used[sub.VLAN] = true
-		highest = max(highest, sub.VLAN)
+		vlan := int(sub.VLAN.Or0())
+		used[vlan], highest = true, max(highest, vlan)
 	}
 	if highest < lastVLAN {
 		return highest + 1
@@ -365,7 +365,7 @@ func (b Binder) AddSubport(ctx context.Context, owner plan.Owner, id string, par
 		}
 		err = b.put(ctx, cloud, client.Request{
 			Op: opAddSubport, Path: "trunks/" + url.PathEscape(trunk.ID) + "/add_subports",
-			Body: map[string]any{"sub_ports": []wireSubport{{id, "vlan", vlan}}},
+			Body: map[string]any{"sub_ports": []wireSubport{{id, "vlan", client.Number(vlan)}}},
 		})
 		if !isOfType(err, "DuplicateSubPort") {
 			return vlan, err

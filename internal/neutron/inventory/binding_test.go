@@ -284,7 +284,7 @@ func TestATrunkOfAnotherProjectIsNoNodes(t *testing.T) {
 func TestFreeVLAN(t *testing.T) {
 	full := wireTrunk{}
 	for vlan := 1; vlan <= lastVLAN; vlan++ {
-		full.Subports = append(full.Subports, wireSubport{VLAN: vlan})
+		full.Subports = append(full.Subports, wireSubport{VLAN: client.Number(vlan)})
 	}
 	for name, c := range map[string]struct {
 		trunk wireTrunk

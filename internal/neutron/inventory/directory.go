@@ -67,10 +67,10 @@ type entry struct {
 	ProjectID string `json:"project_id"`
 	Shared    bool   `json:"shared"`
 	// The other fields are a subnet pool's. Neutron writes its lengths as strings; a json.Number reads both forms.
-	IPVersion           int         `json:"ip_version"`
-	MinPrefixLength     json.Number `json:"min_prefixlen"`
-	MaxPrefixLength     json.Number `json:"max_prefixlen"`
-	DefaultPrefixLength json.Number `json:"default_prefixlen"`
+	IPVersion           client.Number `json:"ip_version"`
+	MinPrefixLength     json.Number   `json:"min_prefixlen"`
+	MaxPrefixLength     json.Number   `json:"max_prefixlen"`
+	DefaultPrefixLength json.Number   `json:"default_prefixlen"`
 
 	// odd is why the entry cannot be decoded; nil if it can.
 	odd error
@@ -149,7 +149,7 @@ func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (poo
 	if err != nil {
 		return plan.SubnetPool{}, err
 	}
-	pool = plan.SubnetPool{ID: e.ID, IPVersion: e.IPVersion}
+	pool = plan.SubnetPool{ID: e.ID, IPVersion: int(e.IPVersion.Or0())}
 	for _, length := range []struct {
 		of   *int
 		text json.Number

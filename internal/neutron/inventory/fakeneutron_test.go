@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 // fakeNeutron keeps networks, subnets and ports the way Neutron does, as far as an Inventory can tell.
@@ -99,15 +101,15 @@ func (n *fakeNeutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && collection == "ports":
 		createEach(w, r, collection, n.createPort) //nolint:contextcheck // it passes the request
 	case collection == "ports":
-		serveOne(w, r, "port", n.ports, id, func(p *wirePort) *int { return &p.Revision }, asItIs,
+		serveOne(w, r, "port", n.ports, id, func(p *wirePort) *client.Number { return &p.Revision }, asItIs,
 			func(p *wirePort, _ bool) { n.addressed(p) })
 	case collection == "networks":
-		serveOne(w, r, "network", n.networks, id, func(w *wireNetwork) *int { return &w.Revision }, n.withSubnets,
+		serveOne(w, r, "network", n.networks, id, func(w *wireNetwork) *client.Number { return &w.Revision }, n.withSubnets,
 			func(w *wireNetwork, deleted bool) {
 				maps.DeleteFunc(n.subnets, func(_ string, s *wireSubnet) bool { return deleted && s.NetworkID == w.ID })
 			})
 	case collection == "subnets":
-		serveOne(w, r, "subnet", n.subnets, id, func(s *wireSubnet) *int { return &s.Revision }, asItIs,
+		serveOne(w, r, "subnet", n.subnets, id, func(s *wireSubnet) *client.Number { return &s.Revision }, asItIs,
 			func(s *wireSubnet, _ bool) { n.networks[s.NetworkID].Revision++ })
 	default:
 		refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
@@ -140,6 +142,12 @@ func createEach(w http.ResponseWriter, r *http.Request, collection string, creat
 		made = append(made, answered[name])
 	}
 	write(w, http.StatusCreated, map[string]any{collection: made})
+}
+
+// created is a time of creation in an answer.
+func created(text string) (t client.Time) {
+	_ = t.UnmarshalJSON([]byte(text))
+	return t
 }
 
 // item is a resource in a list.
@@ -246,14 +254,14 @@ func decode(w http.ResponseWriter, r *http.Request, name string, into any) bool 
 }
 
 func (n *fakeNeutron) createNetwork(w http.ResponseWriter, r *http.Request) {
-	var created wireNetwork
-	if !decode(w, r, "network", &created) {
+	var made wireNetwork
+	if !decode(w, r, "network", &made) {
 		return
 	}
 	n.made++
-	created.ID, created.Revision, created.Created = fmt.Sprintf("net-%04d", n.made), 1, "2026-01-02T03:04:05Z"
-	n.networks[created.ID] = &created
-	write(w, http.StatusCreated, map[string]any{"network": n.withSubnets(&created)})
+	made.ID, made.Revision, made.Created = fmt.Sprintf("net-%04d", n.made), 1, created("2026-01-02T03:04:05Z")
+	n.networks[made.ID] = &made
+	write(w, http.StatusCreated, map[string]any{"network": n.withSubnets(&made)})
 }
 
 func (n *fakeNeutron) createSubnet(w http.ResponseWriter, r *http.Request) {
@@ -274,20 +282,20 @@ func (n *fakeNeutron) createSubnet(w http.ResponseWriter, r *http.Request) {
 }
 
 func (n *fakeNeutron) createPort(w http.ResponseWriter, r *http.Request) {
-	var created wirePort
-	if !decode(w, r, "port", &created) {
+	var made wirePort
+	if !decode(w, r, "port", &made) {
 		return
 	}
 	n.made++
-	created.ID, created.Revision, created.Created = fmt.Sprintf("port-%04d", n.made), 1, "2026-01-02T03:04:05Z"
-	n.addressed(&created)
-	n.ports[created.ID] = &created
-	write(w, http.StatusCreated, map[string]any{"port": created})
+	made.ID, made.Revision, made.Created = fmt.Sprintf("port-%04d", n.made), 1, created("2026-01-02T03:04:05Z")
+	n.addressed(&made)
+	n.ports[made.ID] = &made
+	write(w, http.StatusCreated, map[string]any{"port": made})
 }
 
 // serveOne answers a call about one resource. follow does what follows from a change or a deletion.
 func serveOne[W any](
-	w http.ResponseWriter, r *http.Request, name string, all map[string]*W, id string, revision func(*W) *int,
+	w http.ResponseWriter, r *http.Request, name string, all map[string]*W, id string, revision func(*W) *client.Number,
 	show func(*W) any, follow func(is *W, deleted bool),
 ) {
 	held, ok := all[id]
@@ -297,7 +305,7 @@ func serveOne[W any](
 		return
 	}
 	match := r.Header.Get("If-Match")
-	if match != "" && match != "revision_number="+strconv.Itoa(*revision(held)) {
+	if match != "" && match != fmt.Sprint("revision_number=", *revision(held)) {
 		refuse(w, http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "Constraint failed.")
 		return
 	}

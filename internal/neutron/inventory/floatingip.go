@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -48,15 +47,15 @@ func itsFloatingIP(step plan.Step) plan.Resource {
 
 // wireFloatingIP is a floating IP in Neutron's JSON.
 type wireFloatingIP struct {
-	ID          string `json:"id"`
-	Description string `json:"description"`
-	Address     string `json:"floating_ip_address"`
-	NetworkID   string `json:"floating_network_id"`
-	PortID      string `json:"port_id"`
-	Fixed       string `json:"fixed_ip_address"`
-	QoSPolicy   string `json:"qos_policy_id"`
-	Revision    int    `json:"revision_number"`
-	Created     string `json:"created_at"`
+	ID          string        `json:"id"`
+	Description string        `json:"description"`
+	Address     string        `json:"floating_ip_address"`
+	NetworkID   string        `json:"floating_network_id"`
+	PortID      string        `json:"port_id"`
+	Fixed       string        `json:"fixed_ip_address"`
+	QoSPolicy   string        `json:"qos_policy_id"`
+	Revision    client.Number `json:"revision_number"`
+	Created     client.Time   `json:"created_at"`
 }
 
 func (w wireFloatingIP) Key() string { return w.ID }
@@ -67,16 +66,12 @@ func (w wireFloatingIP) observed() (plan.ObservedFloatingIP, error) {
 	if w.ID == "" || w.NetworkID == "" {
 		return plan.ObservedFloatingIP{}, errors.New("a floating IP has no id or no floating_network_id")
 	}
-	created, err := time.Parse(time.RFC3339, w.Created)
-	if err != nil {
-		return plan.ObservedFloatingIP{}, fmt.Errorf("floating IP %s: created_at is no time", w.ID)
-	}
 	address, err := netip.ParseAddr(w.Address)
 	if err != nil {
 		return plan.ObservedFloatingIP{}, fmt.Errorf("floating IP %s: floating_ip_address is no address", w.ID)
 	}
 	f := plan.ObservedFloatingIP{
-		ID: w.ID, Revision: w.Revision, Created: created, Address: address, PortID: w.PortID,
+		ID: w.ID, Revision: int(w.Revision.Or0()), Created: w.Created.Time, Address: address, PortID: w.PortID,
 		FloatingIPAttributes: plan.FloatingIPAttributes{
 			Description: w.Description, NetworkID: w.NetworkID, QoSPolicy: w.QoSPolicy,
 		},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -61,13 +60,13 @@ func itsGroup(step plan.Step) plan.Resource {
 
 // wireGroup is a security group in Neutron's JSON.
 type wireGroup struct {
-	ID          string     `json:"id"`
-	Name        string     `json:"name"`
-	Description string     `json:"description"`
-	Stateful    *bool      `json:"stateful"`
-	Rules       []wireRule `json:"security_group_rules"`
-	Revision    int        `json:"revision_number"`
-	Created     string     `json:"created_at"`
+	ID          string        `json:"id"`
+	Name        string        `json:"name"`
+	Description string        `json:"description"`
+	Stateful    *bool         `json:"stateful"`
+	Rules       []wireRule    `json:"security_group_rules"`
+	Revision    client.Number `json:"revision_number"`
+	Created     client.Time   `json:"created_at"`
 }
 
 func (w wireGroup) Key() string { return w.ID }
@@ -76,28 +75,24 @@ func (w wireGroup) described() string { return w.Description }
 
 // wireRule is a rule of a security group in Neutron's JSON.
 type wireRule struct {
-	ID           string  `json:"id,omitempty"`
-	GroupID      string  `json:"security_group_id"`
-	Direction    string  `json:"direction"`
-	EtherType    string  `json:"ethertype"`
-	Protocol     *string `json:"protocol,omitempty"`
-	PortMin      *int    `json:"port_range_min,omitempty"`
-	PortMax      *int    `json:"port_range_max,omitempty"`
-	Remote       *string `json:"remote_ip_prefix,omitempty"`
-	RemoteGroup  *string `json:"remote_group_id,omitempty"`
-	AddressGroup *string `json:"remote_address_group_id,omitempty"`
+	ID           string         `json:"id,omitempty"`
+	GroupID      string         `json:"security_group_id"`
+	Direction    string         `json:"direction"`
+	EtherType    string         `json:"ethertype"`
+	Protocol     *string        `json:"protocol,omitempty"`
+	PortMin      *client.Number `json:"port_range_min,omitempty"`
+	PortMax      *client.Number `json:"port_range_max,omitempty"`
+	Remote       *string        `json:"remote_ip_prefix,omitempty"`
+	RemoteGroup  *string        `json:"remote_group_id,omitempty"`
+	AddressGroup *string        `json:"remote_address_group_id,omitempty"`
 }
 
 func (w wireGroup) observed() (plan.ObservedGroup, error) {
 	if w.ID == "" {
 		return plan.ObservedGroup{}, errors.New("a security group has no id")
 	}
-	created, err := time.Parse(time.RFC3339, w.Created)
-	if err != nil {
-		return plan.ObservedGroup{}, fmt.Errorf("security group %s: created_at is no time", w.ID)
-	}
 	g := plan.ObservedGroup{
-		ID: w.ID, Revision: w.Revision, Created: created,
+		ID: w.ID, Revision: int(w.Revision.Or0()), Created: w.Created.Time,
 		GroupAttributes: plan.GroupAttributes{Name: w.Name, Description: w.Description, Stateful: w.Stateful},
 	}
 	for _, r := range w.Rules {
@@ -119,11 +114,14 @@ func (w wireRule) observed(group string) (plan.ObservedRule, error) {
 		Direction: w.Direction, EtherType: w.EtherType, Protocol: orZero(w.Protocol), PortMin: plan.NoPort,
 		PortMax: plan.NoPort, RemoteGroup: orZero(w.RemoteGroup), AddressGroup: orZero(w.AddressGroup),
 	}
-	if w.PortMin != nil {
-		r.PortMin = *w.PortMin
-	}
-	if w.PortMax != nil {
-		r.PortMax = *w.PortMax
+	for port, of := range map[*int]*client.Number{&r.PortMin: w.PortMin, &r.PortMax: w.PortMax} {
+		switch {
+		case of == nil:
+		case *of == client.Unreadable:
+			return plan.ObservedRule{}, fmt.Errorf("security group %s: a port of a rule is no number", group)
+		default:
+			*port = int(*of)
+		}
 	}
 	if r.RemoteGroup == group {
 		r.RemoteGroup = plan.OwnGroup
@@ -174,10 +172,10 @@ func wireRuleOf(r plan.Rule, group string) wireRule {
 	}
 	set(&w.Protocol, protocol)
 	if r.PortMin != plan.NoPort {
-		w.PortMin = &r.PortMin
+		w.PortMin = new(client.Number(r.PortMin))
 	}
 	if r.PortMax != plan.NoPort {
-		w.PortMax = &r.PortMax
+		w.PortMax = new(client.Number(r.PortMax))
 	}
 	if r.Remote.IsValid() {
 		set(&w.Remote, r.Remote.String())

@@ -110,7 +110,7 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	queue := batch.New(batch.Options{
 		MaxCalls: options.MaxCalls, Post: cloud.CreateAll, Refused: i.refused, Waited: options.Waited,
 	})
-	i.access = &access{cloud, queue, cluster, options.Pools, options.Tenant, newFullness(options.Moved)}
+	i.access = &access{cloud, queue, cluster, options.Pools, options.Tenant, newFullness(options.Moved), newKeeping()}
 	cloud.OnMove(i.moved)
 	i.networks, i.ports, i.routers, i.secured = newNetworks(i), newPorts(i), newRouters(i), newGroups(i)
 	i.floating = newFloatingIPs(i)
@@ -133,6 +133,7 @@ func (i *Inventory) moved(was, is client.Identity) {
 		i.queue.Reset()
 	}
 	i.full.forget()
+	i.kept.forget()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	clear(i.room.barred) // the new project has other networks

@@ -21,7 +21,7 @@ func (b *bench) putPort(id, description string) {
 	b.neutron.change(func() {
 		b.neutron.ports[id] = &wirePort{
 			ID: id, NetworkID: "net", Name: "p", Description: description, AdminStateUp: true, Revision: 1,
-			Created: "2026-01-02T03:04:05Z", MAC: "FA:16:3E:00:00:01", SecurityGroups: []string{"h", "g"},
+			Created: created("2026-01-02T03:04:05Z"), MAC: "FA:16:3E:00:00:01", SecurityGroups: []string{"h", "g"},
 			FixedIPs: []wireFixedIP{{"s", "10.0.0.9"}},
 		}
 	})
@@ -170,13 +170,14 @@ func TestAPortMovesNoNetwork(t *testing.T) {
 
 func TestUnusableAnswerToAPortsWriteMayHaveBeenCarriedOut(t *testing.T) {
 	for name, test := range map[string]struct{ answer, says string }{
-		"no port":                        {`{"network": {}}`, `it has no "port"`},
-		"a port that is null":            {`{"port": null}`, `it has no "port"`},
-		"a field of another type":        {`{"port": {"mac_address": 7}}`, "field mac_address is a number"},
-		"a part of another type":         {`{"port": {"fixed_ips": [{"ip_address": 7}]}}`, "field fixed_ips.ip_address is a"},
-		"another type":                   {`{"port": "` + canaryBody + `"}`, "it is a string"},
-		"a port that cannot be told":     {`{"port": {}}`, "a port has no id or no network_id"},
-		"an address that cannot be read": {`{"port": {"id": "p", "network_id": "net"}}`, "port p: created_at is no time"},
+		"no port":                    {`{"network": {}}`, `it has no "port"`},
+		"a port that is null":        {`{"port": null}`, `it has no "port"`},
+		"a field of another type":    {`{"port": {"mac_address": 7}}`, "field mac_address is a number"},
+		"a part of another type":     {`{"port": {"fixed_ips": [{"ip_address": 7}]}}`, "field fixed_ips.ip_address is a"},
+		"another type":               {`{"port": "` + canaryBody + `"}`, "it is a string"},
+		"a port that cannot be told": {`{"port": {}}`, "a port has no id or no network_id"},
+		"an address that cannot be read": {`{"port": {"id": "p", "network_id": "net", "fixed_ips": [{"ip_address": "x"}],
+			"description": "` + ownerOf("o").Marker() + `"}}`, "port p: fixed_ips"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, Options{Ports: true})

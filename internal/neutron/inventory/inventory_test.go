@@ -73,7 +73,7 @@ func (b *bench) takeMoved() []string {
 func (b *bench) put(id, description string) {
 	b.neutron.change(func() {
 		b.neutron.networks[id] = &wireNetwork{
-			ID: id, Name: "n", Description: description, AdminStateUp: true, Revision: 1, Created: "2026-01-02T03:04:05Z",
+			ID: id, Name: "n", Description: description, AdminStateUp: true, Revision: 1, Created: created("2026-01-02T03:04:05Z"),
 		}
 		b.neutron.subnets["sub-"+id] = &wireSubnet{
 			ID: "sub-" + id, NetworkID: id, CIDR: "10.0.0.0/24", Description: description,
@@ -255,7 +255,7 @@ func TestFailedListChangesNothingOfItsKind(t *testing.T) {
 		}
 		b.put("a", ownerOf("o").Marker())
 		b.neutron.ports["p"] = &wirePort{
-			ID: "p", NetworkID: "a", Description: ownerOf("o").Marker(), Created: "2026-01-01T00:00:00Z",
+			ID: "p", NetworkID: "a", Description: ownerOf("o").Marker(), Created: created("2026-01-01T00:00:00Z"),
 		}
 		b.audit(t)
 		b.takeMoved()
@@ -366,7 +366,7 @@ func TestCountsThatAreRefusedAreNotAskedForAgainSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newFakeNeutron()
-				n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: "2026-01-02T03:04:05Z"}
+				n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: created("2026-01-02T03:04:05Z")}
 				n.before = func(w http.ResponseWriter, r *http.Request) bool {
 					if !strings.HasSuffix(r.URL.Path, "availabilities") {
 						return false
@@ -514,7 +514,7 @@ func TestRunWithoutAnIntervalAuditsUntilItSucceeds(t *testing.T) {
 func TestAuditEndsWhenEveryoneWasTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNeutron()
-		n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: "2026-01-02T03:04:05Z"}
+		n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: created("2026-01-02T03:04:05Z")}
 		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
 		var told atomic.Int64
 		i := New(cloud, cluster, Options{Moved: func(string) {

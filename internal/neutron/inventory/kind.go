@@ -29,6 +29,8 @@ type access struct {
 	tenant string
 	// full holds back creates for which there is no room.
 	full *fullness
+	// kept holds back creates whose markers the cloud does not keep.
+	kept *keeping
 }
 
 // join makes the queue share the calls to the Neutron to which the credentials lead.
@@ -136,8 +138,18 @@ func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone
 		body["object_id"], " ", body["target_tenant"])
 	a.join()
 	attempt := a.full.attempt(k.Collection, step, body["description"])
+	_, marks := markerIn(body)
 	answer, err := a.queue.Create(ctx, batch.Item{
-		Op: op, Collection: k.Collection, Key: key, Flow: flowOf(ctx), Body: body, Held: attempt.held,
+		Op: op, Collection: k.Collection, Key: key, Flow: flowOf(ctx), Body: body,
+		Held: func() error {
+			if marks {
+				if err := a.kept.held(op, k.Collection); err != nil {
+					return err
+				}
+				marks = false // it is asked once
+			}
+			return attempt.held()
+		},
 		Alone: func() bool { return alone != nil && alone() || attempt.tries() },
 	})
 	attempt.ended(err)
@@ -147,16 +159,8 @@ func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone
 	if err != nil {
 		return made, namingFields(discreet(err, step), k.extensions)
 	}
-	// If the answers to several creates were mixed up, each caller would take another's resource for its own.
-	var told map[string]any
-	if json.Unmarshal(answer, &told) == nil {
-		for _, field := range []string{
-			"description", "network_id", "subnetpool_id", "object_id", "target_tenant", "port_id",
-		} {
-			if said, ok := told[field]; ok && body[field] != nil && said != body[field] {
-				return made, client.BadAnswer(op, http.MethodPost, "it is of another %s than the one that was asked for", k.One)
-			}
-		}
+	if err := k.answers(ctx, a, op, body, answer); err != nil {
+		return made, err
 	}
 	return k.decodeAnswer(op, http.MethodPost, answer)
 }
@@ -165,12 +169,26 @@ func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone
 // nil.
 func (k kind[W, T]) update(ctx context.Context, a *access, step plan.Step, revision *int) (written T, err error) {
 	var answer map[string]json.RawMessage
+	op, body := string(step.Action), k.encode(step, false)
+	owner, marks := markerIn(body)
+	if marks {
+		if err := a.kept.held(op, k.Collection); err != nil {
+			return written, err
+		}
+	}
 	r := client.Request{
-		Op: string(step.Action), Method: http.MethodPut, Path: k.Path(step.ID), Revision: revision,
-		Body: map[string]any{k.One: k.encode(step, false)}, Answer: &answer,
+		Op: op, Method: http.MethodPut, Path: k.Path(step.ID), Revision: revision, Body: map[string]any{k.One: body},
+		Answer: &answer,
 	}
 	if err := k.gone(a.send(ctx, r)); err != nil {
 		return written, namingFields(discreet(err, step), k.extensions)
+	}
+	var told map[string]any
+	if marks && json.Unmarshal(answer[k.One], &told) == nil && told != nil { // else decodeAnswer says why
+		of, _ := markerIn(told)
+		if a.kept.told(k.Collection, of == owner); of != owner {
+			return written, notKept(op, k.Collection, false, "")
+		}
 	}
 	return k.decodeAnswer(r.Op, r.Method, answer[k.One])
 }

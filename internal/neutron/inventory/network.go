@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -67,14 +66,14 @@ func (i *Inventory) networkActions() actions {
 }
 
 type wireNetwork struct {
-	ID           string `json:"id"`
-	Name         string `json:"name"`
-	Description  string `json:"description"`
-	AdminStateUp bool   `json:"admin_state_up"`
-	MTU          int    `json:"mtu"`
-	PortSecurity *bool  `json:"port_security_enabled"`
-	Revision     int    `json:"revision_number"`
-	Created      string `json:"created_at"`
+	ID           string        `json:"id"`
+	Name         string        `json:"name"`
+	Description  string        `json:"description"`
+	AdminStateUp bool          `json:"admin_state_up"`
+	MTU          client.Number `json:"mtu"`
+	PortSecurity *bool         `json:"port_security_enabled"`
+	Revision     client.Number `json:"revision_number"`
+	Created      client.Time   `json:"created_at"`
 	// Subnets are the ids of all its subnets.
 	Subnets   []string `json:"subnets"`
 	DNSDomain *string  `json:"dns_domain"`
@@ -84,9 +83,9 @@ type wireNetwork struct {
 	External  *bool    `json:"router:external"`
 	ZoneHints []string `json:"availability_zone_hints"`
 	// Only administrators see these, by Neutron's default policy.
-	NetworkType     string  `json:"provider:network_type"`
-	PhysicalNetwork *string `json:"provider:physical_network"`
-	SegmentationID  *int64  `json:"provider:segmentation_id"`
+	NetworkType     string        `json:"provider:network_type"`
+	PhysicalNetwork *string       `json:"provider:physical_network"`
+	SegmentationID  client.Number `json:"provider:segmentation_id"`
 }
 
 func (w wireNetwork) Key() string { return w.ID }
@@ -97,19 +96,15 @@ func (w wireNetwork) observed() (plan.ObservedNetwork, error) {
 	if w.ID == "" {
 		return plan.ObservedNetwork{}, fmt.Errorf("a network has no id")
 	}
-	created, err := time.Parse(time.RFC3339, w.Created)
-	if err != nil {
-		return plan.ObservedNetwork{}, fmt.Errorf("network %s: created_at is no time", w.ID)
-	}
 	return plan.ObservedNetwork{
 		ID:       w.ID,
-		Revision: w.Revision,
-		Created:  created,
+		Revision: int(w.Revision.Or0()),
+		Created:  w.Created.Time,
 		Attributes: plan.Attributes{
 			Name:         w.Name,
 			Description:  w.Description,
 			AdminStateUp: w.AdminStateUp,
-			MTU:          w.MTU,
+			MTU:          int(w.MTU.Or0()),
 			PortSecurity: w.PortSecurity,
 			DNSDomain:    w.DNSDomain,
 			Tags:         slices.Sorted(slices.Values(w.Tags)),
@@ -123,12 +118,9 @@ func (w wireNetwork) observed() (plan.ObservedNetwork, error) {
 }
 
 func (w wireNetwork) provider() plan.Provider {
-	p := plan.Provider{NetworkType: w.NetworkType}
+	p := plan.Provider{NetworkType: w.NetworkType, SegmentationID: w.SegmentationID.Or0()}
 	if w.PhysicalNetwork != nil {
 		p.PhysicalNetwork = *w.PhysicalNetwork
-	}
-	if w.SegmentationID != nil {
-		p.SegmentationID = *w.SegmentationID
 	}
 	return p
 }
@@ -307,7 +299,7 @@ func (i *Inventory) readWhole(ctx context.Context, w wireNetwork) (*plan.Observe
 		return nil, client.BadAnswer("get network", http.MethodGet, "%s", err)
 	}
 	held, ok := i.networks.get(w.ID)
-	if ok && held.Revision == w.Revision {
+	if ok && held.Revision == observed.Revision {
 		observed.Shares, observed.SharesUnknown = held.Shares, held.SharesUnknown
 	} else if err := i.addShares(ctx, w.ID, map[string]*plan.ObservedNetwork{w.ID: observed}); err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -77,8 +76,8 @@ type wirePort struct {
 	AddressPairs   []wirePair    `json:"allowed_address_pairs"`
 	DeviceOwner    string        `json:"device_owner"`
 	DeviceID       string        `json:"device_id"`
-	Revision       int           `json:"revision_number"`
-	Created        string        `json:"created_at"`
+	Revision       client.Number `json:"revision_number"`
+	Created        client.Time   `json:"created_at"`
 }
 
 func (w wirePort) Key() string { return w.ID }
@@ -109,14 +108,10 @@ func (w wirePort) observed() (plan.ObservedPort, error) {
 	if w.ID == "" || w.NetworkID == "" {
 		return plan.ObservedPort{}, fmt.Errorf("a port has no id or no network_id")
 	}
-	created, err := time.Parse(time.RFC3339, w.Created)
-	if err != nil {
-		return plan.ObservedPort{}, fmt.Errorf("port %s: created_at is no time", w.ID)
-	}
 	p := plan.ObservedPort{
 		ID:        w.ID,
-		Revision:  w.Revision,
-		Created:   created,
+		Revision:  int(w.Revision.Or0()),
+		Created:   w.Created.Time,
 		NetworkID: w.NetworkID,
 		Router:    w.routerOf(),
 		Device:    w.device(),

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -60,7 +59,7 @@ func (i *Inventory) removeRouter(ctx context.Context, step *plan.Step) (revision
 	}
 	held, known := i.routers.get(step.ID)
 	w, readErr := routerKind.get(ctx, i.access, step.ID)
-	if !known || readErr != nil || w.Revision != step.Revision || w.Description != held.Description {
+	if !known || readErr != nil || int(w.Revision.Or0()) != step.Revision || w.Description != held.Description {
 		return 0, err // the next plan starts from the current state
 	}
 	defer i.routers.write(step.ID)()
@@ -84,10 +83,10 @@ type wireRouter struct {
 	Gateway      *wireGateway `json:"external_gateway_info"`
 	Routes       []wireRoute  `json:"routes"`
 	// Only administrators see these, by Neutron's default policy.
-	HA          *bool  `json:"ha"`
-	Distributed *bool  `json:"distributed"`
-	Revision    int    `json:"revision_number"`
-	Created     string `json:"created_at"`
+	HA          *bool         `json:"ha"`
+	Distributed *bool         `json:"distributed"`
+	Revision    client.Number `json:"revision_number"`
+	Created     client.Time   `json:"created_at"`
 }
 
 func (w wireRouter) Key() string { return w.ID }
@@ -106,16 +105,13 @@ func (w wireRouter) observed() (plan.ObservedRouter, error) {
 	if w.ID == "" {
 		return plan.ObservedRouter{}, fmt.Errorf("a router has no id")
 	}
-	created, err := time.Parse(time.RFC3339, w.Created)
-	if err != nil {
-		return plan.ObservedRouter{}, fmt.Errorf("router %s: created_at is no time", w.ID)
-	}
 	r := plan.ObservedRouter{
-		ID: w.ID, Revision: w.Revision, Created: created,
+		ID: w.ID, Revision: int(w.Revision.Or0()), Created: w.Created.Time,
 		RouterAttributes: plan.RouterAttributes{
 			Name: w.Name, Description: w.Description, AdminStateUp: w.AdminStateUp, HA: w.HA, Distributed: w.Distributed,
 		},
 	}
+	var err error
 	if r.Routes, err = routesOf(w.Routes); err != nil {
 		return plan.ObservedRouter{}, fmt.Errorf("router %s: routes is no address of a known form", w.ID)
 	}

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -51,13 +50,15 @@ type wireSubnet struct {
 	RAMode      string      `json:"ipv6_ra_mode"`
 	PoolID      string      `json:"subnetpool_id"`
 	// ServiceTypes and DNSPublish are missing if the cloud lacks their extensions.
-	ServiceTypes []string `json:"service_types"`
-	DNSPublish   bool     `json:"dns_publish_fixed_ip"`
-	Revision     int      `json:"revision_number"`
-	Created      string   `json:"created_at"`
+	ServiceTypes []string      `json:"service_types"`
+	DNSPublish   bool          `json:"dns_publish_fixed_ip"`
+	Revision     client.Number `json:"revision_number"`
+	Created      client.Time   `json:"created_at"`
 }
 
 func (w wireSubnet) Key() string { return w.ID }
+
+func (w wireSubnet) described() string { return w.Description }
 
 type wirePool struct {
 	Start string `json:"start"`
@@ -77,19 +78,14 @@ func (w wireSubnet) observed() (plan.ObservedSubnet, error) {
 		return plan.ObservedSubnet{}, fmt.Errorf("a subnet has no id or no network_id")
 	}
 	s := plan.ObservedSubnet{
-		ID: w.ID, Revision: w.Revision, Name: w.Name, Description: w.Description, PoolID: w.PoolID,
+		ID: w.ID, Revision: int(w.Revision.Or0()), Created: w.Created.Time, Name: w.Name, Description: w.Description,
+		PoolID: w.PoolID,
 		Subnet: plan.Subnet{
 			DHCP: w.DHCP, IPv6AddressMode: plan.IPv6Mode(w.AddressMode), IPv6RAMode: plan.IPv6Mode(w.RAMode),
 			ServiceTypes: w.ServiceTypes, DNSPublishFixedIP: w.DNSPublish,
 		},
 	}
 	var err error
-	// Only subnets from a pool need the time, to find the older of two.
-	if w.PoolID != "" {
-		if s.Created, err = time.Parse(time.RFC3339, w.Created); err != nil {
-			return plan.ObservedSubnet{}, fmt.Errorf("subnet %s: created_at is no time", w.ID)
-		}
-	}
 	if s.CIDR, err = netip.ParsePrefix(w.CIDR); err != nil {
 		return fail("cidr")
 	}

@@ -81,12 +81,15 @@ func readWord(description string) (w word) {
 // wireTerm is a term record in Neutron's JSON. It is a subnet pool: any member may make one, it has no small quota, and
 // it is a row in a database and nothing else. No write to it moves the revision of a user's resource.
 type wireTerm struct {
-	ID          string `json:"id"`
-	Description string `json:"description"`
-	Revision    int    `json:"revision_number"`
+	ID          string        `json:"id"`
+	Description string        `json:"description"`
+	Revision    client.Number `json:"revision_number"`
 }
 
 func (w wireTerm) Key() string { return w.ID }
+
+// revision is the condition of a write.
+func (w wireTerm) revision() *int { return new(int(w.Revision.Or0())) }
 
 var termCollection = client.Collection{One: "subnetpool", Many: "subnetpools"}
 
@@ -340,17 +343,27 @@ func (i *Inventory) writeTerm(ctx context.Context, own Term, was *wireTerm, disp
 	body["name"] = i.termName(own)
 	body["prefixes"] = []string{termPrefix}
 	body["min_prefixlen"], body["default_prefixlen"] = termPrefixLength, termPrefixLength
-	return i.cloud.Do(ctx, client.Request{
-		Op: "write term", Method: http.MethodPost, Path: termCollection.Many, Body: map[string]any{termCollection.One: body},
-	})
+	return sendTerm(ctx, i.cloud, client.Request{Method: http.MethodPost, Path: termCollection.Many}, body)
 }
 
 // rewriteTerm changes a term record, if nobody else has since it was read.
 func rewriteTerm(ctx context.Context, cloud *client.Cloud, was wireTerm, to word) error {
-	return cloud.Do(ctx, client.Request{
-		Op: "write term", Method: http.MethodPut, Path: termCollection.Path(was.ID), Revision: &was.Revision,
-		Body: map[string]any{termCollection.One: map[string]any{"description": to.String()}},
-	})
+	return sendTerm(ctx, cloud, client.Request{
+		Method: http.MethodPut, Path: termCollection.Path(was.ID), Revision: was.revision(),
+	}, map[string]any{"description": to.String()})
+}
+
+// sendTerm sends a term record. A cloud that does not keep its word shows nothing of other leaders.
+func sendTerm(ctx context.Context, cloud *client.Cloud, r client.Request, body map[string]any) error {
+	var answer map[string]wireTerm
+	r.Op, r.Body, r.Answer = "write term", map[string]any{termCollection.One: body}, &answer
+	if err := cloud.Do(ctx, r); err != nil {
+		return err
+	}
+	if readWord(answer[termCollection.One].Description).holder == "" {
+		return notKept(r.Op, termCollection, false, "")
+	}
+	return nil
 }
 
 // removeTerm removes a term record, unless somebody has changed it since it was read.
@@ -360,7 +373,7 @@ func (i *Inventory) removeTerm(ctx context.Context, record wireTerm) error {
 
 func removeTerm(ctx context.Context, cloud *client.Cloud, record wireTerm) error {
 	err := cloud.Do(ctx, client.Request{
-		Op: "remove term", Method: http.MethodDelete, Path: termCollection.Path(record.ID), Revision: &record.Revision,
+		Op: "remove term", Method: http.MethodDelete, Path: termCollection.Path(record.ID), Revision: record.revision(),
 	})
 	if client.IsNotFound(err) {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -586,5 +587,29 @@ func TestWordsSayWhatWasWritten(t *testing.T) {
 	}
 	if got := readWord("edited [term=x/y]"); got != (word{}) {
 		t.Errorf("an edited one is read as %v", got)
+	}
+}
+
+// A word that the cloud does not keep is nobody's, and no sign of another leader.
+func TestACloudThatKeepsNoWordShowsNoOtherLeader(t *testing.T) {
+	for _, habit := range []neutrontest.Habit{
+		neutrontest.EmptyDescriptions, neutrontest.ShortDescriptions, neutrontest.HiddenDescriptions,
+	} {
+		inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+			var habits neutrontest.Habits
+			expect.NoError(t, habits.Set(habit))
+			w.front = func(to http.ResponseWriter, r *http.Request) bool {
+				habits.Wrap(w.server).ServeHTTP(to, r)
+				return true
+			}
+			l := w.living(1, "one")
+			for range 5 {
+				l.audit()
+			}
+			disputed := func(s Standing) bool { return s.Disputed }
+			if len(l.told) == 0 || l.told[0].Unknown == nil || slices.ContainsFunc(l.told, disputed) {
+				t.Errorf("%s: its standing is told as %+v", habit, l.told)
+			}
+		})
 	}
 }

@@ -61,6 +61,8 @@ const (
 	ReasonBlocked = "Blocked"
 	// ReasonOwnershipLost: the network exists, but its description no longer has the ownership marker.
 	ReasonOwnershipLost = "OwnershipLost"
+	// ReasonMarkerNotKept: the cloud does not keep the ownership marker of what is created. That was deleted.
+	ReasonMarkerNotKept = "MarkerNotKept"
 	// ReasonNotConverged: Neutron accepted a change but does not show it.
 	ReasonNotConverged = "NotConverged"
 	// ReasonNetworkNotReady: the port's Network does not exist, or is not Ready.
