@@ -81,6 +81,18 @@ func (l *Loop) recordPause(key cache.ObjectName, what string, pause time.Duratio
 	r.Record(e)
 }
 
+// recordStart records that a worker took a key.
+func (l *Loop) recordStart(key cache.ObjectName) {
+	r := inspect.On()
+	if r == nil {
+		return
+	}
+	e := l.event(key, inspect.Worker, inspect.Starts, fmt.Sprintf("A worker took the key and calls the sync. "+
+		"Failures in a row before: %d.", l.queue.NumRequeues(key)))
+	e.Code = inspect.Here()
+	r.Record(e)
+}
+
 // recordEnd records how a sync ended.
 func (l *Loop) recordEnd(key cache.ObjectName, result Result, err error) {
 	r := inspect.On()

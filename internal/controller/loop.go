@@ -21,7 +21,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
-	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
 
 // Sync reconciles one object. Its only input is the object's key. It MUST read the current state. It MUST NOT assume
@@ -409,7 +408,7 @@ func (l *Loop) dispatch(ctx context.Context, start func(cache.ObjectName)) {
 	}
 }
 
-// process syncs a key.
+// process syncs a key. What logs, metrics, traces and the page of the inspection see of it is in observe.go.
 func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 	// Until Done, the queue gives the key to no other worker. If the key is added meanwhile, it returns after Done.
 	defer l.queue.Done(key)
@@ -419,72 +418,47 @@ func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 	}
 	defer l.end(key)
 
-	logger := klog.FromContext(ctx).WithValues("object", key.String())
-	traced, span := tracing.Begin(ctx, "sync "+l.name)
-	if span.IsRecording() {
-		logger = logger.WithValues("trace", span.SpanContext().TraceID())
-		span.SetAttributes(tracing.Controller.String(l.name), tracing.Namespace.String(key.Namespace),
-			tracing.Name.String(key.Name), tracing.Failures.Int(l.queue.NumRequeues(key)))
-	}
-	if r := inspect.On(); r != nil {
-		traced = inspect.With(traced, inspect.ObjectOf(l.name, key.Namespace, key.Name))
-		r.Record(l.event(key, inspect.Worker, inspect.Starts, fmt.Sprintf("A worker took the key and calls the sync. "+
-			"Failures in a row before: %d.", l.queue.NumRequeues(key))))
-	}
-	traced, leave := l.processors.Enter(traced, key.Namespace)
+	observed := l.observe(ctx, key)
+	l.recordStart(key)
+	computing, leave := l.processors.Enter(observed.ctx, key.Namespace)
 	defer leave()
-	began := time.Now()
-	l.tally.active.Inc()
-	result, err := l.syncRecovering(klog.NewContext(traced, logger), key)
-	l.tally.active.Dec()
-	l.tally.durations.Observe(time.Since(began).Seconds())
+	observed.starts()
+	result, err := l.syncRecovering(computing, key)
+	observed.returns()
 	l.recordEnd(key, result, err)
-	counted := resultSuccess
-	defer func() {
-		l.tally.results[counted].Inc()
-		tracing.End(span, failureOf(counted))
-	}()
+	canceled := errors.Is(err, context.Canceled) && ctx.Err() != nil
+	observed.ends(l.requeue(key, result, err, canceled), err)
+}
+
+// outcome is how a sync ended, and after what pause its key returns. A canceled sync has failed and has no pause.
+type outcome struct {
+	result string
+	pause  time.Duration
+}
+
+// requeue has a key whose sync ended return, or not, and forgets its failures or counts one more.
+func (l *Loop) requeue(key cache.ObjectName, result Result, err error, canceled bool) outcome {
 	switch {
-	case err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		counted = resultError
-		logger.V(2).Info("Sync was canceled")
+	case canceled:
+		return outcome{result: resultError}
 	case errors.Is(err, ErrTerminating):
 		l.queue.Forget(key)
 	case errors.Is(err, ErrStale):
-		counted = resultRequeue
 		l.queue.Forget(key)
 		l.queue.AddAfter(key, StalePause)
 		l.recordPause(key, inspect.Later, StalePause, "The cache will be newer then.")
+		return outcome{resultRequeue, StalePause}
 	case err != nil:
-		counted = resultError
-		l.tally.errors.Inc()
-		pause := l.retry(key, err)
-		if id := RequestID(err); id != "" {
-			logger = logger.WithValues("request", id)
-		}
-		failures := l.queue.NumRequeues(key)
-		logger = logger.WithValues("failures", failures, "in", pause)
-		if failures&(failures-1) == 0 { // the first, second, fourth and so on: each doubles the pause
-			logger.Error(err, "Sync failed, will try again")
-		} else {
-			logger.V(2).Info("Sync failed again", "err", err)
-		}
+		return outcome{resultError, l.retry(key, err)}
 	default:
 		l.queue.Forget(key)
 		if result.RequeueAfter > 0 {
-			counted = resultRequeueAfter
 			l.queue.AddAfter(key, result.RequeueAfter)
 			l.recordPause(key, inspect.Later, result.RequeueAfter, "The sync asked to be called again then.")
+			return outcome{resultRequeueAfter, result.RequeueAfter}
 		}
 	}
-}
-
-// failureOf says of a sync's result how it failed; empty if it did not.
-func failureOf(result string) string {
-	if result == resultError {
-		return result
-	}
-	return ""
+	return outcome{result: resultSuccess}
 }
 
 // begin marks a key as running. If the key's delay has not ended, it returns false and requeues the key for that time.

@@ -73,7 +73,8 @@ var matrixLimits = map[string]int64{
 	"multi-networkpolicies, deployments" + coming:           1 << 20,
 	"multi-networkpolicies, statefulsets" + coming:          1 << 20,
 	"multi-networkpolicies, multi-networkpolicies" + coming: 16 << 20,
-	// Of the Services of a namespace, 256 are assigned ports, together, when a Pod with ports comes.
+	// Of the Services of a namespace, 256 are assigned ports, together, when a Pod with ports or a Service comes.
+	"services, services" + coming:     1 << 20,
 	"services, pods" + coming:         4 << 20,
 	"services, deployments" + coming:  4 << 20,
 	"services, statefulsets" + coming: 4 << 20,
