@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -318,6 +317,8 @@ func handMade(t *testing.T, c *cloud, name string, more resource) (network, subn
 // faultyClouds serves an emulator with projects of its own: without a fault, and with one each. It gives the
 // clouds.yaml of the first, those of the others by the name of the project, and the addresses of all.
 func faultyClouds(t *testing.T) (clouds string, faulty map[string]string, endpoints []string) {
+	var forgetful neutrontest.Habits
+	expect.NoError(t, forgetful.Set(neutrontest.EmptyDescriptions))
 	faults := map[string]func(w http.ResponseWriter, r *http.Request, next http.Handler){
 		"down": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 			http.Error(w, "no server is available", http.StatusServiceUnavailable)
@@ -333,13 +334,8 @@ func faultyClouds(t *testing.T) (clouds string, faulty map[string]string, endpoi
 			}
 			next.ServeHTTP(w, r)
 		},
-		// It stores no descriptions.
 		"forgetful": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-			said := httptest.NewRecorder()
-			next.ServeHTTP(said, r)
-			maps.Copy(w.Header(), said.Header())
-			w.WriteHeader(said.Code)
-			_, _ = w.Write(bytes.ReplaceAll(said.Body.Bytes(), []byte("[owner="), []byte("[lost=")))
+			forgetful.Wrap(next).ServeHTTP(w, r)
 		},
 		// Somebody else is always faster.
 		"raced": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
