@@ -31,13 +31,13 @@ func kubeConfig(o Options) (*rest.Config, error) {
 	return config, nil
 }
 
-// requestsAtOnce is how many requests to the API server have no answer yet, and half of it is how many one namespace may
+// requestsAtOnce is how many requests to the API server are under way, and half of it is how many one namespace may
 // have. A server that computes with few processors answers no sooner if it has more, and answers all of them later.
 const requestsAtOnce = 16
 
-// takeTurns makes the clients of a configuration send a bounded number of requests at once, of all namespaces in turn. So
-// a namespace of which much is to be written waits for itself. A watch counts until it has begun. What the server does
-// not answer within a second counts no longer. A sync that waits for an answer gives its processor back.
+// takeTurns makes the clients of a configuration send a bounded number of requests at once, of all namespaces in
+// turn. So a namespace of which much is to be written waits for itself. A watch counts until it has begun. What the
+// server does not answer within a second counts no longer. A sync that waits for an answer gives its processor back.
 func takeTurns(config *rest.Config) {
 	requests := fair.NewProcessors(requestsAtOnce)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return turns{next, requests} })

@@ -500,7 +500,7 @@ func TestANamespaceHasHalfOfTheRequests(t *testing.T) {
 			for range n {
 				senders.Go(func() {
 					r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, path, nil)
-					_, _ = transport.RoundTrip(r)
+					_, _ = transport.RoundTrip(r) //nolint:bodyclose // there is none
 				})
 			}
 			synctest.Wait()

@@ -35,7 +35,8 @@ func (p *process) findPolicies() {
 }
 
 // endWhenInstalled returns an error when resources are installed that this process found missing. The process then
-// exits and is started again: what depends on them is built at the start. It returns nil when the process is told to stop.
+// exits and is started again: what depends on them is built at the start. It returns nil when the process is told to
+// stop.
 func (p *process) endWhenInstalled(what string, resources ...schema.GroupVersionResource) error {
 	missing := what + " are not installed; this process ends when they are, to start again with them"
 	if err := p.discovery.await(p.runCtx, attachmentPoll, missing, resources...); err != nil {

@@ -418,12 +418,12 @@ func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 	}
 	defer l.end(key)
 
-	observed := l.observe(ctx, key)
+	within, observed := l.observe(ctx, key)
 	l.recordStart(key)
-	computing, leave := l.processors.Enter(observed.ctx, key.Namespace)
+	within, leave := l.processors.Enter(within, key.Namespace)
 	defer leave()
 	observed.starts()
-	result, err := l.syncRecovering(computing, key)
+	result, err := l.syncRecovering(within, key)
 	observed.returns()
 	l.recordEnd(key, result, err)
 	canceled := errors.Is(err, context.Canceled) && ctx.Err() != nil

@@ -16,14 +16,13 @@ import (
 type observation struct {
 	loop   *Loop
 	key    cache.ObjectName
-	ctx    context.Context //nolint:containedctx // it is the sync's, for as long as the sync takes
 	logger klog.Logger
 	span   trace.Span
 	began  time.Time
 }
 
-// observe begins the observation of a sync of a key. The sync is to be called with its ctx.
-func (l *Loop) observe(ctx context.Context, key cache.ObjectName) *observation {
+// observe begins the observation of a sync of a key. The sync is to be called with the returned context.
+func (l *Loop) observe(ctx context.Context, key cache.ObjectName) (context.Context, *observation) {
 	o := &observation{loop: l, key: key, logger: klog.FromContext(ctx).WithValues("object", key.String())}
 	ctx, o.span = tracing.Begin(ctx, "sync "+l.name)
 	if o.span.IsRecording() {
@@ -34,8 +33,7 @@ func (l *Loop) observe(ctx context.Context, key cache.ObjectName) *observation {
 	if inspect.On() != nil {
 		ctx = inspect.With(ctx, inspect.ObjectOf(l.name, key.Namespace, key.Name))
 	}
-	o.ctx = klog.NewContext(ctx, o.logger)
-	return o
+	return klog.NewContext(ctx, o.logger), o
 }
 
 // starts says that the sync has a processor and is called.
@@ -61,8 +59,8 @@ func (o *observation) ends(how outcome, err error) {
 	tracing.End(o.span, failed)
 }
 
-// logFailure logs a failure as an error if it is the first, the second, the fourth and so on of its key: each doubles the
-// pause.
+// logFailure logs a failure as an error if it is the first, the second, the fourth and so on of its key: each doubles
+// the pause.
 func (o *observation) logFailure(how outcome, err error) {
 	if how.pause == 0 {
 		o.logger.V(2).Info("Sync was canceled")

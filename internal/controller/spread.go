@@ -14,9 +14,9 @@ const (
 	// spreadStep is how many keys are enqueued before others who compute have their turn.
 	spreadStep = 256
 	// A source rests after its keys were enqueued: restPerKey for each, twice as long each time that it changes while it
-	// rests or in as long a time after, up to mostRestPerKey for each and longestRest in all. So one with few keys, or that
-	// seldom changes, is followed at once, and anyone who changes it again and again has about 125 keys in a second synced for
-	// it, or all of them every five seconds.
+	// rests or in as long a time after, up to mostRestPerKey for each and longestRest in all. So one with few keys, or
+	// one that seldom changes, is followed at once. Anyone who changes it again and again has about 125 keys in a second
+	// synced for it, or all of them every five seconds.
 	restPerKey, mostRestPerKey = time.Millisecond, 8 * time.Millisecond
 	longestRest                = 5 * time.Second
 )

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
 // dependents are as many keys of a namespace.
@@ -77,7 +78,7 @@ func TestAnObjectOfManyRestsForLonger(t *testing.T) {
 		began := time.Now()
 		var asked []time.Duration
 		h := HandlerOfManyByStatus(b.loop, KeyOf, func(on cache.ObjectName) []cache.ObjectName {
-			asked = append(asked, time.Since(began))
+			asked = append(asked, virtual.Since(began))
 			return dependents(on.Namespace, n)
 		}, anyDiffers)
 		edit := func() { h.OnUpdate(object("a", "1", 1), object("a", "2", 2)) }

@@ -75,8 +75,8 @@ func (c *checker) checkProse(p page) {
 	inIdiom(text, func(at int, problem string) { c.note(p, 1+strings.Count(text[:at], "\n"), problem) })
 }
 
-// checkCode notes the idioms of Go files: in texts of several words, which are nearly all for users, and in the comments
-// of packages and of what they export. Tests and generated files are left out.
+// checkCode notes the idioms of Go files: in texts of several words, which are nearly all for users, and in the
+// comments of packages and of what they export. Tests and generated files are left out.
 func (c *checker) checkCode() error {
 	return fs.WalkDir(c.files, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch base := path.Base(name); {

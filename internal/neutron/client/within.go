@@ -4,9 +4,9 @@ import "context"
 
 type withinKey struct{}
 
-// Within binds a context to one project of one cloud, for calls and for an Inventory's answers. If the credentials are
-// for another one by then (see Cloud.Replace), the calls fail and are not sent. So a plan for one project is never applied to
-// another.
+// Within binds a context to one project of one cloud, for calls and for an Inventory's answers. If the credentials
+// are for another one by then (see Cloud.Replace), the calls fail and are not sent. So a plan for one project is
+// never applied to another.
 func Within(ctx context.Context, identity Identity) context.Context {
 	return context.WithValue(ctx, withinKey{}, identity)
 }

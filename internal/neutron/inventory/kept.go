@@ -191,8 +191,8 @@ func (k kind[W, T]) answers(
 	ctx context.Context, a *access, op string, body map[string]any, answer json.RawMessage,
 ) error {
 	var told map[string]any
-	if json.Unmarshal(answer, &told) != nil {
-		return nil // it cannot be decoded, as the caller will see
+	if err := json.Unmarshal(answer, &told); err != nil {
+		return nil //nolint:nilerr // the caller decodes it, too, and says why it cannot
 	}
 	owner, marks := markerIn(body)
 	of, marked := markerIn(told)
