@@ -175,12 +175,16 @@ func newMatrix(t *testing.T, crowd schema.GroupVersionResource) *matrix {
 	}
 	for kind := range matrixKinds {
 		name := "one-" + kind.Resource
-		m.create(kind, name, 4000)
+		m.create(kind, matrixObject(t, kind, name, 4000))
 		m.events["an edit of "+kind.Resource] = m.edit(kind, m.who.name, name, ofNoMeaning)
 		if nightly.Is() {
 			m.events[kind.Resource+coming] = func() {
 				name := fmt.Sprint("new-", m.made)
-				m.create(kind, name, 4001+m.made)
+				object := matrixObject(t, kind, name, 4001+m.made)
+				if kind.Resource == "multi-networkpolicies" { // one about all Pods changes each of their ports
+					expect.NoError(t, unstructured.SetNestedField(object.Object, "others", "spec", "podSelector", "matchLabels", "app"))
+				}
+				m.create(kind, object)
 				virtual.Elapse(time.Second)
 				expect.NoError(t, m.client.Resource(kind).Namespace(m.who.name).Delete(t.Context(), name, metav1.DeleteOptions{}))
 				virtual.Elapse(time.Second)
@@ -194,16 +198,15 @@ func newMatrix(t *testing.T, crowd schema.GroupVersionResource) *matrix {
 func (m *matrix) grow(n int) {
 	m.t.Helper()
 	for ; m.size < n; m.size++ {
-		m.create(m.crowd, fmt.Sprint("crowd-", m.size), m.size)
+		m.create(m.crowd, matrixObject(m.t, m.crowd, fmt.Sprint("crowd-", m.size), m.size))
 	}
 	for i := 0; i < 100 && m.cost(func() {}) > 0; i++ {
 		virtual.Elapse(time.Minute)
 	}
 }
 
-func (m *matrix) create(kind schema.GroupVersionResource, name string, i int) {
+func (m *matrix) create(kind schema.GroupVersionResource, object *unstructured.Unstructured) {
 	m.t.Helper()
-	object := matrixObject(m.t, kind, name, i)
 	if _, err := m.client.Resource(kind).Namespace(m.who.name).Create(m.t.Context(), object, metav1.CreateOptions{}); err != nil {
 		m.t.Fatal(err)
 	}

@@ -289,8 +289,5 @@ func (r *report) sizes(b *strings.Builder) {
 			return strings.TrimSpace(number(one.rounds[i]) + " " + one.unit)
 		})
 	}
-	b.WriteString("\n")
-	for _, one := range r.order {
-		fmt.Fprintf(b, "- **%s** (`%s`): %s\n", one.title(), one.id, one.how)
-	}
+	b.WriteString("\n`go run ./test/bench --cloud=sizing --list` says how each figure is measured.\n")
 }
