@@ -505,19 +505,24 @@ func TestANamespaceHasHalfOfTheRequests(t *testing.T) {
 			}
 			synctest.Wait()
 		}
+		seen := func() map[string]int {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Clone(sent)
+		}
 		send("/apis/apps/v1/namespaces/loud/deployments/a", 100)
 		send("/api/v1/namespaces/quiet/pods/a/status", 1)
 		send("/api/v1/nodes", 1)
 		want := map[string]int{"loud": requestsAtOnce / 2, "quiet": 1, "": 1}
-		expect.Equal(t, want, sent, "the requests at first")
+		expect.Equal(t, want, seen(), "the requests at first")
 		virtual.Elapse(time.Second)
 		synctest.Wait()
 		want["loud"] = requestsAtOnce
-		expect.Equal(t, want, sent, "the requests after a second")
+		expect.Equal(t, want, seen(), "the requests after a second")
 		close(answer)
 		senders.Wait()
 		want["loud"] = 100
-		expect.Equal(t, want, sent, "the requests in the end")
+		expect.Equal(t, want, seen(), "the requests in the end")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,9 +76,18 @@ func TestAnObjectOfManyCostsItsHandlersLittle(t *testing.T) {
 func TestAnObjectOfManyRestsForLonger(t *testing.T) {
 	const n = 100
 	onBench(t, func(t *testing.T, b *bench) {
-		began := time.Now()
+		var mu sync.Mutex
+		var began time.Time
 		var asked []time.Duration
+		begin := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			began, asked = time.Now(), nil
+		}
+		begin()
 		h := HandlerOfManyByStatus(b.loop, KeyOf, func(on cache.ObjectName) []cache.ObjectName {
+			mu.Lock()
+			defer mu.Unlock()
 			asked = append(asked, virtual.Since(began))
 			return dependents(on.Namespace, n)
 		}, anyDiffers)
@@ -85,10 +95,12 @@ func TestAnObjectOfManyRestsForLonger(t *testing.T) {
 		b.run(1)
 		want := func(at ...time.Duration) {
 			t.Helper()
+			mu.Lock()
 			if !slices.Equal(asked, at) {
 				t.Errorf("the keys were asked for after %v, want %v", asked, at)
 			}
-			began, asked = time.Now(), nil
+			mu.Unlock()
+			begin()
 		}
 		// Edits follow each other.
 		for range 2000 {
@@ -106,7 +118,7 @@ func TestAnObjectOfManyRestsForLonger(t *testing.T) {
 		want(0, 101*time.Millisecond, 302*time.Millisecond, 703*time.Millisecond, 1504*time.Millisecond)
 		// It calms down after as long again.
 		pass(time.Second)
-		began = time.Now()
+		begin()
 		edit()
 		pass(time.Millisecond)
 		edit()

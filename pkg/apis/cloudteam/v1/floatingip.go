@@ -53,11 +53,11 @@ type FloatingIPSpec struct {
 	ExternalNetwork string `json:"externalNetwork"`
 
 	// portName is the name of the NetworkPort of this namespace that the floating
-	// IP is associated with. The port needs an address of IPv4, in a subnet whose router has
-	// a gateway to the external network. Its Network must be of this namespace,
-	// and the Network's class must have floatingIP in allowedFields. While there
-	// is no such port, the address is kept but not associated with a port. The default is none.
-	// It can change later; then the address moves.
+	// IP is associated with. The port needs an address of IPv4, in a subnet whose
+	// router has a gateway to the external network. Its Network must be of this
+	// namespace, and the Network's class must have floatingIP in allowedFields.
+	// While there is no such port, the address is kept but not associated with a
+	// port. The default is none. It can change later; then the address moves.
 	// +neutron:attribute=floatingip.port_id,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

@@ -150,9 +150,9 @@ type NetworkPortSpec struct {
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 
 	// qosPolicy is the id or the name of the port's QoS policy, which replaces the
-	// Network's; "none" means that the port itself has none. It is refused on a Network of
-	// another namespace. The cloud needs Neutron's extension qos. The default is
-	// what others set in Neutron. It can change later.
+	// Network's; "none" means that the port itself has none. It is refused on a
+	// Network of another namespace. The cloud needs Neutron's extension qos. The
+	// default is what others set in Neutron. It can change later.
 	// +neutron:attribute=port.qos_policy_id,mutable=true,removed=back,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255

@@ -231,8 +231,8 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.map(z, z.size() + 4).sum() <= 255`,message=`the names are too long together for Neutron: write fewer zones, whose names have at most 255 characters with 4 more for each zone`
 	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
 
-	// router is the router that serves the network's subnets: its own router, or an
-	// existing one. An empty object means its own router without an external
+	// router is the router that serves the network's subnets: its own router, or
+	// an existing one. An empty object means its own router without an external
 	// network. The default is none. It can be added, changed and removed later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional

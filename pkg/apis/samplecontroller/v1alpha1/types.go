@@ -74,8 +74,8 @@ type FooStatus struct {
 
 	// conditions follow kstatus: Ready is always present, and is True when the
 	// Deployment is as declared and its replicas are available. Reconciling is
-	// present while that is being worked on or waited for, Stalled while somebody has to
-	// act. The message says what to do.
+	// present while that is being worked on or waited for, Stalled while somebody
+	// has to act. The message says what to do.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -57,9 +57,9 @@ type NetworkPortSpecApplyConfiguration struct {
 	// Network's setting when the port is created. It can change later.
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 	// qosPolicy is the id or the name of the port's QoS policy, which replaces the
-	// Network's; "none" means that the port itself has none. It is refused on a Network of
-	// another namespace. The cloud needs Neutron's extension qos. The default is
-	// what others set in Neutron. It can change later.
+	// Network's; "none" means that the port itself has none. It is refused on a
+	// Network of another namespace. The cloud needs Neutron's extension qos. The
+	// default is what others set in Neutron. It can change later.
 	QoSPolicy *string `json:"qosPolicy,omitempty"`
 	// dnsName is the port's name in the cloud's DNS service, before the Network's
 	// dnsDomain; "none" means no name. It is refused on a Network of another

@@ -96,8 +96,8 @@ type NetworkSpecApplyConfiguration struct {
 	// most 255 characters. The cloud chooses when they are unset. They can be
 	// removed, but neither changed nor added later.
 	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
-	// router is the router that serves the network's subnets: its own router, or an
-	// existing one. An empty object means its own router without an external
+	// router is the router that serves the network's subnets: its own router, or
+	// an existing one. An empty object means its own router without an external
 	// network. The default is none. It can be added, changed and removed later.
 	Router *RouterSpecApplyConfiguration `json:"router,omitempty"`
 	// deletionPolicy says what happens to the network in Neutron when this object
