@@ -72,7 +72,7 @@ func (o *observation) logFailure(how outcome, err error) {
 	if id := RequestID(err); id != "" {
 		logger = logger.WithValues("request", id)
 	}
-	if failures&(failures-1) == 0 {
+	if failures > 0 && failures&(failures-1) == 0 {
 		logger.Error(err, "Sync failed, will try again")
 		return
 	}

@@ -46,7 +46,8 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	switch response.StatusCode {
-	case http.StatusSwitchingProtocols, http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusNotModified:
+	case http.StatusSwitchingProtocols, http.StatusOK, http.StatusCreated, http.StatusAccepted,
+		http.StatusNoContent, http.StatusNotModified:
 		return response, nil
 	}
 	hidden, longest := replacer(t.Secrets(r))

@@ -222,6 +222,7 @@ func TestPodAdmission(t *testing.T) {
 		"write an allocation":           patch(editor, "waits", `{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":"[]"}}}`),
 		"change an allocation":          patch(editor, "has", `{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":"[]"}}}`),
 		"resolve its networks":          patch(editor, "has", `{"metadata":{"annotations":{"cloudteam.ztgame.com/resolved-networks":"other"}}}`),
+		"say what was declared for it":  patch(editor, "has", `{"metadata":{"annotations":{"cloudteam.ztgame.com/declared-networks":"other"}}}`),
 		"remove an allocation":          patch(editor, "has", `{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":null}}}`),
 		"change the networks":           patch(editor, "has", `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"other"}}}`),
 		"remove the networks":           patch(editor, "has", `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":null}}}`),

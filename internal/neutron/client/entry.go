@@ -7,7 +7,9 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"go.yaml.in/yaml/v2"
@@ -19,8 +21,20 @@ type cloudsFile struct {
 	Profiles map[string]entry `yaml:"public-clouds"`
 }
 
+// mostOfCloudsFile is how many bytes of YAML are read. A real file has a few KiB.
+const mostOfCloudsFile = 64 << 10
+
+// parsing is held while a file is parsed: aliases can make megabytes of a few KiB, but only once at a time.
+var parsing sync.Mutex
+
 // parseCloudsFile parses a file. Its errors contain no value from it.
 func parseCloudsFile(content []byte) (cloudsFile, error) {
+	if len(content) > mostOfCloudsFile {
+		return cloudsFile{}, fmt.Errorf("it has %d bytes, and at most %d are read: keep the entries that are needed",
+			len(content), mostOfCloudsFile)
+	}
+	parsing.Lock()
+	defer parsing.Unlock()
 	var file cloudsFile
 	if err := yaml.Unmarshal(content, &file); err != nil {
 		return cloudsFile{}, yamlProblem(err)
@@ -99,8 +113,9 @@ func (a *authFields) setFrom(value func(field string) string) {
 
 // regionEntry is a region of an entry, with what is different there. A string is its name.
 type regionEntry struct {
-	Name   string `yaml:"name"`
-	Values entry  `yaml:"values"`
+	Name string `yaml:"name"`
+	// Values is a pointer, because a list may have many regions that are only names.
+	Values *entry `yaml:"values"`
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
@@ -145,13 +160,28 @@ func (e entry) in(want string) (entry, error) {
 	if want != "" {
 		if at = slices.Index(names, want); at < 0 {
 			return entry{}, fmt.Errorf("region_name (or OS_REGION_NAME) is none of the regions of this entry: write one "+
-				"of %s, or add it to regions", strings.Join(names, ", "))
+				"of %s, or add it to regions", firstOf(names))
 		}
 	}
-	here := e.Regions[at].Values
+	var here entry
+	if values := e.Regions[at].Values; values != nil {
+		here = *values
+	}
 	here.fill(e)
 	here.RegionName = names[at]
 	return here, nil
+}
+
+// firstOf names the first of some names that a user wrote, on one line.
+func firstOf(names []string) string {
+	var shown []string
+	for _, name := range names[:min(len(names), 8)] {
+		shown = append(shown, strings.Trim(strconv.Quote(name[:min(len(name), 64)]), `"`))
+	}
+	if more := len(names) - len(shown); more > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(shown, ", ")
 }
 
 // insecure reports whether certificates are not to be verified.

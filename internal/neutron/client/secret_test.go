@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -243,4 +244,35 @@ func pemPair(t *testing.T) (cert, key []byte) {
 	expect.NoError(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
+}
+
+// TestASecretCostsLittleMemory: who may write Secrets must not fill the controller's memory with one.
+func TestASecretCostsLittleMemory(t *testing.T) {
+	for what, content := range map[string]string{
+		"regions":         "clouds: {a: {regions: [" + strings.Repeat("a,", 32<<10-20) + "]}}",
+		"regions by name": "x: &x [" + strings.Repeat("a,", 1000) + "]\nclouds:\n" + many(200, "  c%d: {regions: *x}\n"),
+		"too long":        "clouds: {a: {regions: [" + strings.Repeat("a,", 512<<10) + "]}}",
+	} {
+		t.Run(what, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := parseCloudsFile([]byte(content))
+			runtime.ReadMemStats(&after)
+			if took := after.TotalAlloc - before.TotalAlloc; took > 100<<20 {
+				t.Errorf("%d bytes of YAML take %d MiB", len(content), took>>20)
+			}
+			if taken := what == "regions"; taken != (err == nil) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+// many writes a line n times, with a number.
+func many(n int, line string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, line, i)
+	}
+	return b.String()
 }
