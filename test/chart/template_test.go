@@ -193,6 +193,8 @@ func TestValues(t *testing.T) {
 			"image: network-controller@sha256:aaa", "",
 		},
 		{[]string{"image.pullPolicy=Always"}, deployment, "imagePullPolicy: Always", ""},
+		{[]string{"image.repository=null"}, deployment, "imagePullPolicy: Never", ""},
+		{[]string{"image.tag=v1@sha256:" + strings.Repeat("a", 64)}, deployment, "version: v1\n", ""},
 		{[]string{"image.pullSecrets[0].name=pull"}, deployment, "- name: pull", ""},
 		{[]string{"firstStart=Report"}, deployment, "- --report-only", ""},
 		{[]string{"firstStart=Apply"}, deployment, "", "--report-only"},
@@ -330,6 +332,9 @@ func TestRefused(t *testing.T) {
 		{target{}, "podLabels.app\\.kubernetes\\.io/name=x", "app.kubernetes.io/name"},
 		{target{}, "monitoring=true", "monitoring"},
 		{target{}, "nodeAgent.mode=bridge", "nodeAgent"},
+		// Its folder is the agent's to write.
+		{target{}, "nodeAgent.socket=/run/agent.sock", "socket"},
+		{target{}, "nodeAgent.socket=/var/run/agent.sock", "socket"},
 		// As after helm upgrade --set image.tag=NEW, without the release's other values.
 		{
 			target{chart: loadChart(t), upgrades: true}, "image.tag=NEW",

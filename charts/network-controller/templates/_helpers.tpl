@@ -1,7 +1,7 @@
 {{- define "network-controller.commonLabels" -}}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | splitList "@" | first | trunc 63 | trimAll "-_." | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
@@ -39,7 +39,7 @@ labelSelector:
 
 {{- /* An image that nobody named comes from no registry: somebody else may have that name there. */}}
 {{- define "network-controller.pullPolicy" -}}
-{{ ternary .Values.image.pullPolicy "Never" (ne .Values.image.repository "") }}
+{{ if .Values.image.repository }}{{ .Values.image.pullPolicy }}{{ else }}Never{{ end }}
 {{- end }}
 
 {{- define "network-controller.cloudsSecret" -}}
