@@ -256,7 +256,7 @@ func (k kind[W, T]) answers(
 ) error {
 	var told map[string]any
 	if err := json.Unmarshal(answer, &told); err != nil {
-		return nil //nolint:nilerr // the caller decodes it, too, and says why it cannot
+		return nil // the caller decodes it, too, and says why it cannot
 	}
 	owner, marks := markerIn(body)
 	of, marked := markerIn(told)
@@ -292,7 +292,7 @@ type discarded struct {
 	Created     client.Time `json:"created_at"`
 	// Subnets are a network's.
 	Subnets []string `json:"subnets"`
-	// DeviceID is what uses a port, PortID what a floating IP leads to.
+	// DeviceID is what uses a port, PortID the port of a floating IP.
 	DeviceID string `json:"device_id"`
 	PortID   string `json:"port_id"`
 }

@@ -191,8 +191,8 @@ func (k kind[W, T]) update(ctx context.Context, a *access, step plan.Step, revis
 	return k.decodeAnswer(r.Op, r.Method, answer[k.One])
 }
 
-// rewritten reads what an update has given an owner, because the answer does not have the marker. The answer may be only
-// a part of the resource, or of another one.
+// rewritten reads what an update has given an owner, because the answer does not have the marker. The answer may be
+// only a part of the resource, or of another one.
 func (k kind[W, T]) rewritten(
 	ctx context.Context, a *access, op, id string, owner plan.Owner, at scope,
 ) (written T, err error) {
