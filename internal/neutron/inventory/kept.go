@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,18 +16,33 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// keeping remembers of which collections the cloud does not keep the descriptions, and so the owners' markers. What has
-// no marker is not found again: each sync would create another one. So nothing more is created there, and what was
-// created is deleted by the id in the answer. It is safe for concurrent use.
+// keeping remembers where the cloud does not keep descriptions, and so the owners' markers. What has no marker is not
+// found again: each sync would create another one. So nothing more is created there, and what was created is deleted by
+// the id in the answer. It is safe for concurrent use.
 type keeping struct {
 	mu     sync.Mutex
-	losses map[client.Collection]*loss
+	losses map[scope]*loss
 	// left is what could not be deleted yet, by the UID of its object.
 	left map[string][]leftover
 }
 
-// loss is a collection without descriptions. next is when one create may find out whether that has changed, pause after
-// the last one.
+// scope is where descriptions are lost: in a whole collection if description is empty, else only that description. It
+// has its owner's text before the marker, and that may be too long for the cloud, or have what the cloud filters.
+type scope struct {
+	of          client.Collection
+	description string
+}
+
+// lostAt is where the loss of a description belongs. Only a marker alone is evidence against the whole collection.
+func lostAt(of client.Collection, description string) scope {
+	if text, _, _ := plan.ParseDescription(description); text == "" {
+		return scope{of: of}
+	}
+	return scope{of, description}
+}
+
+// loss is a scope without descriptions. next is when one write may find out whether that has changed, pause after that
+// one.
 type loss struct {
 	next  time.Time
 	pause time.Duration
@@ -34,9 +50,9 @@ type loss struct {
 
 // leftover is a resource without a marker that was created here.
 type leftover struct {
-	of client.Collection
+	scope
 	id string
-	// discard deletes it, unless it has the marker all the same.
+	// discard deletes it, unless it has a marker all the same.
 	discard func(ctx context.Context) (marked bool, err error)
 }
 
@@ -44,6 +60,10 @@ const (
 	// The pause between two creates that find out whether a cloud keeps descriptions doubles from keptFirst to keptLast.
 	keptFirst = time.Hour
 	keptLast  = 24 * time.Hour
+	// keptAgain is the pause after one that found out nothing, as with a full quota.
+	keptAgain = time.Minute
+	// discardPatience bounds the deletion of what has no marker, for which the caller may not wait.
+	discardPatience = 30 * time.Second
 	// newFor is how old a resource may be, by its own created_at and any clocks, for an answer to a create to be of it.
 	newFor = time.Hour
 	// readLag is how long after a create a read may still lack the resource, as with a database cluster behind several
@@ -52,7 +72,7 @@ const (
 )
 
 func newKeeping() *keeping {
-	return &keeping{losses: map[client.Collection]*loss{}, left: map[string][]leftover{}}
+	return &keeping{losses: map[scope]*loss{}, left: map[string][]leftover{}}
 }
 
 // notKept is the error of a create, or of an update of the description, in a collection without descriptions. also is
@@ -62,52 +82,96 @@ func notKept(op string, of client.Collection, unsent bool, also string) error {
 		"this cloud does not keep the description of a %s, which has the ownership marker%s", nameOf(of), also)}
 }
 
-// held returns an error if nothing may be written that needs its description. Otherwise, if the collection has lost
-// descriptions, the caller is the one that finds out whether it still does.
-func (k *keeping) held(op string, of client.Collection) error {
+// trial is a write that may need its description.
+type trial struct {
+	in *keeping
+	op string
+	scope
+	// object is the UID of the owner, and marks whether the write has a marker at all.
+	object string
+	marks  bool
+	// asked is true once it may be sent. tries are the scopes where it finds out whether descriptions are kept.
+	asked bool
+	tries []scope
+}
+
+// trial begins a write. ended MUST be called with its outcome.
+func (k *keeping) trial(op string, of client.Collection, body map[string]any) *trial {
+	description, _ := body["description"].(string)
+	owner, marks := markerIn(body)
+	return &trial{in: k, op: op, scope: lostAt(of, description), object: owner.Object, marks: marks}
+}
+
+// held returns an error if the write must not be sent, because its description would be lost. Otherwise, if some were
+// lost there, this write is the one that finds out whether they still are.
+func (t *trial) held() error {
+	if !t.marks || t.asked {
+		return nil
+	}
+	k := t.in
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.losses[of]
-	switch {
-	case l == nil:
-		return nil
-	case time.Now().Before(l.next) || k.hasLeft(of):
-		return notKept(op, of, true, "")
+	scopes := slices.Compact([]scope{{of: t.of}, t.scope})
+	now := time.Now()
+	early := func(p scope) bool { return k.losses[p] != nil && now.Before(k.losses[p].next) }
+	left := func(l leftover) bool { return l.of == t.of }
+	if slices.ContainsFunc(scopes, early) || slices.ContainsFunc(k.left[t.object], left) {
+		return notKept(t.op, t.of, true, "")
 	}
-	l.next = time.Now().Add(l.pause)
-	l.pause = min(2*l.pause, keptLast)
+	t.asked = true
+	for _, p := range scopes {
+		if l := k.losses[p]; l != nil {
+			l.next = now.Add(l.pause)
+			t.tries = append(t.tries, p)
+		}
+	}
 	return nil
 }
 
-// hasLeft reports whether something of a collection is not deleted yet. The caller holds mu.
-func (k *keeping) hasLeft(of client.Collection) bool {
-	for _, all := range k.left {
-		if slices.ContainsFunc(all, func(l leftover) bool { return l.of == of }) {
-			return true
-		}
-	}
-	return false
-}
-
-// told records whether an answer had the description that was asked for.
-func (k *keeping) told(of client.Collection, kept bool) {
+// ended records the outcome of the write. If it found out nothing, another one may soon.
+func (t *trial) ended(err error) {
+	k := t.in
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if kept {
-		delete(k.losses, of)
-	} else if k.losses[of] == nil {
-		k.losses[of] = &loss{time.Now().Add(keptFirst), 2 * keptFirst}
+	for _, p := range t.tries {
+		switch l := k.losses[p]; {
+		case l == nil:
+		case p == t.scope && client.IsKind(err, client.NotKept):
+			l.pause = min(2*l.pause, keptLast)
+		default:
+			l.next = time.Now().Add(keptAgain)
+		}
 	}
+}
+
+// lost records that a description was lost.
+func (k *keeping) lost(at scope) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.losses[at] != nil {
+		return
+	}
+	now := time.Now()
+	maps.DeleteFunc(k.losses, func(p scope, l *loss) bool { return p.description != "" && now.Sub(l.next) > keptLast })
+	k.losses[at] = &loss{now.Add(keptFirst), 2 * keptFirst}
+}
+
+// has records that a description was kept, and with it that the collection keeps markers.
+func (k *keeping) has(at scope) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.losses, at)
+	delete(k.losses, scope{of: at.of})
 }
 
 // discard deletes what was created without a marker. What cannot be deleted now is remembered for its object. The error
-// is MaybeDone if it has the marker all the same.
+// is MaybeDone if it has a marker all the same.
 func (k *keeping) discard(ctx context.Context, op, object string, l leftover) error {
 	marked, err := l.discard(ctx)
 	if marked {
 		return l.found(op)
 	}
-	k.told(l.of, false)
+	k.lost(l.scope)
 	if err == nil {
 		return notKept(op, l.of, false, "")
 	}
@@ -117,7 +181,7 @@ func (k *keeping) discard(ctx context.Context, op, object string, l leftover) er
 	return l.stays(op, err)
 }
 
-// found is the error of what has its marker: a list shows it.
+// found is the error of what has a marker. A list shows whose.
 func (l leftover) found(op string) error {
 	return client.BadAnswer(op, http.MethodPost, "it lacks the description that %s %s has", nameOf(l.of), l.id)
 }
@@ -192,7 +256,7 @@ func (k kind[W, T]) answers(
 ) error {
 	var told map[string]any
 	if err := json.Unmarshal(answer, &told); err != nil {
-		return nil //nolint:nilerr // the caller decodes it, too, and says why it cannot
+		return nil // the caller decodes it, too, and says why it cannot
 	}
 	owner, marks := markerIn(body)
 	of, marked := markerIn(told)
@@ -202,18 +266,22 @@ func (k kind[W, T]) answers(
 		mixed = mixed || ok && body[field] != nil && said != body[field]
 	}
 	id, _ := told["id"].(string)
+	description, _ := body["description"].(string)
+	at := lostAt(k.Collection, description)
 	switch made := time.Now(); {
 	case mixed:
 		return client.BadAnswer(op, http.MethodPost, "it is of another %s than the one that was asked for", k.One)
 	case !marks || id == "":
 		return nil
 	case marked:
-		a.kept.told(k.Collection, true)
+		a.kept.has(at)
 		return nil
 	default:
-		discard := func(ctx context.Context) (bool, error) { return k.discard(ctx, a, owner, id, made) }
+		discard := func(ctx context.Context) (bool, error) { return k.discard(ctx, a, body, id, made) }
 		// The caller may not wait any more, and nobody else knows the id.
-		return a.kept.discard(context.WithoutCancel(ctx), op, owner.Object, leftover{k.Collection, id, discard})
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardPatience)
+		defer cancel()
+		return a.kept.discard(ctx, op, owner.Object, leftover{at, id, discard})
 	}
 }
 
@@ -224,14 +292,17 @@ type discarded struct {
 	Created     client.Time `json:"created_at"`
 	// Subnets are a network's.
 	Subnets []string `json:"subnets"`
+	// DeviceID is what uses a port, PortID the port of a floating IP.
+	DeviceID string `json:"device_id"`
+	PortID   string `json:"port_id"`
 }
 
 func (d discarded) Key() string { return d.ID }
 
-// discard deletes a resource that was created here without the owner's marker. It reads it first: it may have the
-// marker all the same, or the answer to the create may have been of another one, which somebody uses.
+// discard deletes a resource that was created here with a body, but without the owner's marker. It reads it first: it
+// may have a marker all the same, or the answer to the create may have been of another one, which somebody uses.
 func (k kind[W, T]) discard(
-	ctx context.Context, a *access, owner plan.Owner, id string, made time.Time,
+	ctx context.Context, a *access, body map[string]any, id string, made time.Time,
 ) (marked bool, err error) {
 	op := "delete " + nameOf(k.Collection)
 	is, err := client.Get[discarded](ctx, a.cloud, "get "+k.One, k.Collection, k.fields, id)
@@ -241,11 +312,15 @@ func (k kind[W, T]) discard(
 	if err != nil {
 		return false, err
 	}
-	_, of, has := plan.ParseDescription(is.Description)
-	switch {
-	case has && of == owner:
+	if _, of, marked := plan.ParseDescription(is.Description); marked {
+		if owner, _ := markerIn(body); of == owner {
+			a.kept.has(lostAt(k.Collection, is.Description))
+		}
 		return true, nil
-	case has, len(is.Subnets) > 0, !is.Created.IsZero() && made.Sub(is.Created.Time) > newFor:
+	}
+	port, _ := body["port_id"].(string)
+	used := len(is.Subnets) > 0 || is.DeviceID != "" || is.PortID != port
+	if used || !is.Created.IsZero() && made.Sub(is.Created.Time) > newFor {
 		return false, &client.Error{Kind: client.Conflict, Op: op, Reason: "it is older than the request, or in use"}
 	}
 	return false, k.remove(ctx, a, plan.Step{Action: plan.Action(op), Ref: plan.Ref{ID: id}}, nil)

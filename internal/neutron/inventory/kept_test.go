@@ -92,12 +92,13 @@ func TestAnUpdateWhoseMarkerIsNotKeptIsNotRepeated(t *testing.T) {
 	}
 }
 
-// unkept is an Inventory in virtual time, whose cloud answers creates of networks without their descriptions. hides is
-// whether reads hide them, too, and front may answer a call.
+// unkept is an Inventory in virtual time, whose cloud answers writes of networks without the markers that come after
+// some text; empty for all. hides is whether reads hide them, too, and front may answer a call.
 type unkept struct {
 	*Inventory
 	neutron *fakeNeutron
 	hides   bool
+	after   string
 	front   func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -115,7 +116,7 @@ func newUnkept(t *testing.T) *unkept {
 		recorder := httptest.NewRecorder()
 		u.neutron.ServeHTTP(recorder, r)
 		inside = false
-		answer(w, recorder.Code, strings.ReplaceAll(recorder.Body.String(), "[owner=", "[lost="))
+		answer(w, recorder.Code, strings.ReplaceAll(recorder.Body.String(), u.after+"[owner=", "[lost="))
 		return true
 	})
 	_, cloud := inBubble(t, u.neutron.ServeHTTP, client.Options{})
@@ -164,14 +165,176 @@ func TestACloudThatKeepsMarkersAgainIsNoticed(t *testing.T) {
 func TestWhatHasItsMarkerAllTheSameStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUnkept(t)
+		_ = u.create(t, "b")
+		elapse(keptFirst)
 		u.hides = false
-		if err := u.create(t, "a"); !client.MaybeDone(err) {
-			t.Errorf("it ends with %v, want a doubt", err)
+		if err := u.create(t, "a"); !client.MaybeDone(err) || len(u.kept.losses) != 0 {
+			t.Errorf("it ends with %v, want a doubt; losses are %v", err, u.kept.losses)
 		}
 		if len(u.neutron.networks) != 1 || len(u.observedNow(t, "a")) != 1 {
 			t.Errorf("there is %v", u.neutron.networks)
 		}
 	})
+}
+
+// If it has another owner's marker, the answer was of another network. Nothing is lost, and nothing is left.
+func TestWhatHasAnotherMarkerHoldsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newUnkept(t)
+		u.hides = false
+		u.front = func(_ http.ResponseWriter, r *http.Request) bool {
+			if n := u.neutron.networks["net-0001"]; r.Method == http.MethodGet && n != nil {
+				u.neutron.change(func() { n.Description = ownerOf("b").Marker() })
+			}
+			return false
+		}
+		if err := u.create(t, "a"); !client.MaybeDone(err) || len(u.neutron.networks) != 1 {
+			t.Errorf("it ends with %v, want a doubt; there is %v", err, u.neutron.networks)
+		}
+		expect.NoError(t, u.Discard(t.Context(), ownerOf("a")))
+		u.neutron.setBefore(nil)
+		_, err := u.Apply(t.Context(), plan.Change{create("a")})
+		expect.NoError(t, err)
+	})
+}
+
+// A cloud may cut long descriptions, or filter some characters: that is one owner's text, and nobody else's concern.
+func TestATextThatIsNotKeptCostsItsOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newUnkept(t)
+		u.after = "words "
+		create := func(object, text string) error {
+			step := create(object)
+			step.Attributes.Description = ownerOf(object).Describe(text)
+			_, err := u.Apply(t.Context(), plan.Change{step})
+			return err
+		}
+		for range 3 {
+			if err := create("a", "words"); !client.IsKind(err, client.NotKept) {
+				t.Errorf("it ends with %v", err)
+			}
+		}
+		expect.NoError(t, create("b", ""))
+		expect.NoError(t, create("c", "text"))
+		expect.NoError(t, create("a", "text"))
+		if posts := u.neutron.count("POST networks"); posts != 8 { // each is counted twice
+			t.Errorf("%d creates were sent, want 4", posts/2)
+		}
+
+		// Where all was lost, such a text is no evidence that it still is.
+		u.after = ""
+		_ = create("d", "")
+		u.after = "words "
+		elapse(keptFirst)
+		if err := create("e", "words"); !client.IsKind(err, client.NotKept) || u.neutron.count("POST networks") != 12 {
+			t.Errorf("it ends with %v", err)
+		}
+		elapse(keptAgain)
+		expect.NoError(t, create("d", ""))
+	})
+}
+
+// A create that is refused for another reason does not use up the hour's try.
+func TestATryThatFindsOutNothingIsSoonRepeated(t *testing.T) {
+	for status, kind := range map[int]string{
+		http.StatusBadRequest: "HTTPBadRequest", http.StatusForbidden: "PolicyNotAuthorized",
+		http.StatusConflict: "OverQuota", http.StatusServiceUnavailable: "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			u := newUnkept(t)
+			_ = u.create(t, "a")
+			elapse(keptFirst)
+			u.front = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPost {
+					refuse(w, status, kind, "refused")
+				}
+				return r.Method == http.MethodPost
+			}
+			if err := u.create(t, "a"); client.IsKind(err, client.NotKept) {
+				t.Errorf("it was not sent: %v", err)
+			}
+			u.front = nil
+			elapse(keptAgain)
+			if err := u.create(t, "b"); u.neutron.count("POST networks") != 5 { // each is counted twice, but the refused one
+				t.Errorf("after %d, none finds out: %v", status, err)
+			}
+			u.neutron.setBefore(nil)
+			elapse(2 * keptFirst) // the pause has doubled once
+			_, err := u.Apply(t.Context(), plan.Change{create("b")})
+			expect.NoError(t, err)
+		})
+	}
+}
+
+// The answer to an update may be a part of the resource.
+func TestAnUpdateIsJudgedByARead(t *testing.T) {
+	for shown, want := range map[string]client.Kind{"": 0, ownerOf("b").Marker(): client.Conflict, "none": client.NotKept} {
+		synctest.Test(t, func(t *testing.T) {
+			u := newUnkept(t)
+			u.hides = false
+			u.neutron.networks["n"] = &wireNetwork{ID: "n", Name: "n", Revision: 1}
+			u.front = func(_ http.ResponseWriter, r *http.Request) bool {
+				if n := u.neutron.networks["n"]; r.Method == http.MethodGet && n.Revision > 1 && shown != "" {
+					u.neutron.change(func() { n.Description = shown })
+				}
+				return false
+			}
+			_, err := u.Apply(t.Context(), plan.Change{{
+				Action: plan.UpdateNetwork, Ref: plan.Ref{ID: "n"}, Attributes: plan.Attributes{Description: ownerOf("a").Marker()},
+				Differences: []plan.Difference{{Field: plan.FieldDescription}}, Revision: 1,
+			}})
+			if (err != nil) != (shown != "") || err != nil && !client.IsKind(err, want) {
+				t.Errorf("a read shows %q: it ends with %v", shown, err)
+			}
+			if lost := len(u.kept.losses); (lost == 1) != (want == client.NotKept) {
+				t.Errorf("a read shows %q: losses are %v", shown, u.kept.losses)
+			}
+		})
+	}
+}
+
+// What was created is deleted although its caller has gone, but nobody waits for that without end.
+func TestADeletionOfWhatHasNoMarkerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newUnkept(t)
+		u.front = func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodDelete {
+				<-r.Context().Done()
+			}
+			return r.Method == http.MethodDelete
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = u.Apply(t.Context(), plan.Change{create("a")})
+		}()
+		elapse(discardPatience + time.Second)
+		select {
+		case <-ended:
+		default:
+			t.Error("it still waits")
+			<-ended
+		}
+	})
+}
+
+// The answer may be of a port or an address that was there before.
+func TestWhatIsUsedIsNotDeleted(t *testing.T) {
+	f := newFloats(t, Options{})
+	f.apply(f.planOf(f.observed()))
+	floating := f.observed().FloatingIPs[0]
+	f.change(floating.ID, map[string]any{
+		"description": "", "port_id": floating.PortID, "fixed_ip_address": floating.Fixed.String(),
+	})
+	port := f.byHand(http.MethodPost, "ports", "port", map[string]any{"network_id": f.spec.NetworkID, "device_id": "vm"})
+	its := map[string]any{"port_id": floating.PortID}
+	_, ofPort := portKind.discard(t.Context(), f.access, nil, port, time.Now())
+	_, ofAnother := floatingKind.discard(t.Context(), f.access, nil, floating.ID, time.Now())
+	if !client.IsConflict(ofPort) || !client.IsConflict(ofAnother) {
+		t.Errorf("a VM's port: %v; an address of another port: %v", ofPort, ofAnother)
+	}
+	_, err := floatingKind.discard(t.Context(), f.access, its, floating.ID, time.Now())
+	expect.NoError(t, err)
 }
 
 func (u *unkept) observedNow(t *testing.T, object string) []plan.ObservedNetwork {
@@ -212,13 +375,16 @@ func TestWhatCannotBeDeletedYetIsNotForgotten(t *testing.T) {
 					t.Errorf("it ends with %v", err)
 				}
 				elapse(2 * keptFirst)
-				if err := u.create(t, "b"); u.neutron.count("POST networks") != 2 {
+				if err := u.create(t, "a"); u.neutron.count("POST networks") != 2 {
 					t.Errorf("while one is left, another was created: %v", err)
+				}
+				if err := u.create(t, "b"); u.neutron.count("POST networks") != 4 {
+					t.Errorf("what is left of one object holds another: %v", err)
 				}
 				u.front = nil
 				expect.NoError(t, u.Discard(t.Context(), ownerOf("b")))
 				if len(u.neutron.networks) != 1 {
-					t.Error("another object's network was deleted")
+					t.Errorf("want one object's network deleted; there is %v", u.neutron.networks)
 				}
 				expect.NoError(t, u.Discard(t.Context(), ownerOf("a")))
 				expect.NoError(t, u.Discard(t.Context(), ownerOf("a")))
@@ -233,8 +399,7 @@ func TestWhatCannotBeDeletedYetIsNotForgotten(t *testing.T) {
 // A gateway may answer with a network that was there before.
 func TestWhatIsOlderThanItsCreateIsNotDeleted(t *testing.T) {
 	for sentence, change := range map[string]func(u *unkept, n *wireNetwork){
-		"it is old":     func(_ *unkept, n *wireNetwork) { n.Created.Time = time.Now().Add(-2 * newFor) },
-		"it has a user": func(_ *unkept, n *wireNetwork) { n.Description = "[owner=another/one]" },
+		"it is old": func(_ *unkept, n *wireNetwork) { n.Created.Time = time.Now().Add(-2 * newFor) },
 		"it has a subnet": func(u *unkept, n *wireNetwork) {
 			u.neutron.subnets["s"] = &wireSubnet{ID: "s", NetworkID: n.ID, CIDR: "10.0.0.0/24"}
 		},
@@ -242,7 +407,6 @@ func TestWhatIsOlderThanItsCreateIsNotDeleted(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u := newUnkept(t)
-				u.hides = sentence != "it has a user"
 				u.front = func(_ http.ResponseWriter, r *http.Request) bool {
 					if n := u.neutron.networks["net-0001"]; r.Method == http.MethodGet && n != nil {
 						u.neutron.change(func() { change(u, n) })

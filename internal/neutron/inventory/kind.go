@@ -138,15 +138,13 @@ func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone
 		body["object_id"], " ", body["target_tenant"])
 	a.join()
 	attempt := a.full.attempt(k.Collection, step, body["description"])
-	_, marks := markerIn(body)
+	trial := a.kept.trial(op, k.Collection, body)
+	defer func() { trial.ended(err) }()
 	answer, err := a.queue.Create(ctx, batch.Item{
 		Op: op, Collection: k.Collection, Key: key, Flow: flowOf(ctx), Body: body,
 		Held: func() error {
-			if marks {
-				if err := a.kept.held(op, k.Collection); err != nil {
-					return err
-				}
-				marks = false // it is asked once
+			if err := trial.held(); err != nil {
+				return err
 			}
 			return attempt.held()
 		},
@@ -170,12 +168,11 @@ func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone
 func (k kind[W, T]) update(ctx context.Context, a *access, step plan.Step, revision *int) (written T, err error) {
 	var answer map[string]json.RawMessage
 	op, body := string(step.Action), k.encode(step, false)
-	owner, marks := markerIn(body)
-	if marks {
-		if err := a.kept.held(op, k.Collection); err != nil {
-			return written, err
-		}
+	trial := a.kept.trial(op, k.Collection, body)
+	if err := trial.held(); err != nil {
+		return written, err
 	}
+	defer func() { trial.ended(err) }()
 	r := client.Request{
 		Op: op, Method: http.MethodPut, Path: k.Path(step.ID), Revision: revision, Body: map[string]any{k.One: body},
 		Answer: &answer,
@@ -184,13 +181,41 @@ func (k kind[W, T]) update(ctx context.Context, a *access, step plan.Step, revis
 		return written, namingFields(discreet(err, step), k.extensions)
 	}
 	var told map[string]any
-	if marks && json.Unmarshal(answer[k.One], &told) == nil && told != nil { // else decodeAnswer says why
-		of, _ := markerIn(told)
-		if a.kept.told(k.Collection, of == owner); of != owner {
-			return written, notKept(op, k.Collection, false, "")
+	if trial.marks && json.Unmarshal(answer[k.One], &told) == nil && told != nil { // else decodeAnswer says why
+		owner, _ := markerIn(body)
+		if of, _ := markerIn(told); of != owner {
+			return k.rewritten(ctx, a, op, step.ID, owner, trial.scope)
 		}
+		a.kept.has(trial.scope)
 	}
 	return k.decodeAnswer(r.Op, r.Method, answer[k.One])
+}
+
+// rewritten reads what an update has given an owner, because the answer does not have the marker. The answer may be
+// only a part of the resource, or of another one.
+func (k kind[W, T]) rewritten(
+	ctx context.Context, a *access, op, id string, owner plan.Owner, at scope,
+) (written T, err error) {
+	w, err := k.get(ctx, a, id)
+	if err != nil {
+		return written, err
+	}
+	var description string
+	if is, ok := any(w).(described); ok {
+		description = is.described()
+	}
+	switch _, of, marked := plan.ParseDescription(description); {
+	case marked && of != owner:
+		return written, &client.Error{Kind: client.Conflict, Op: op, Reason: "it has another owner's marker"}
+	case !marked:
+		a.kept.lost(at)
+		return written, notKept(op, k.Collection, false, "")
+	}
+	a.kept.has(at)
+	if written, err = k.decode(w); err != nil {
+		return written, client.BadAnswer(op, http.MethodPut, "%s", err)
+	}
+	return written, nil
 }
 
 // remove sends a step that deletes a resource, on the same condition as update. A resource that is gone counts as
