@@ -72,7 +72,7 @@ var matrixLimits = map[string]int64{
 	"multi-networkpolicies, pods" + coming:                  1 << 20,
 	"multi-networkpolicies, deployments" + coming:           1 << 20,
 	"multi-networkpolicies, statefulsets" + coming:          1 << 20,
-	"multi-networkpolicies, multi-networkpolicies" + coming: 16 << 20,
+	"multi-networkpolicies, multi-networkpolicies" + coming: 1 << 20,
 	// Of the Services of a namespace, 256 are assigned ports, together, when a Pod with ports or a Service comes.
 	"services, services" + coming:     1 << 20,
 	"services, pods" + coming:         4 << 20,
