@@ -263,8 +263,11 @@ var ofSubnet = func() map[string]bool {
 	return fields
 }()
 
-// leaveOut takes a field out of a spec. It reports whether the spec had it.
+// leaveOut takes a field out of a spec. It reports whether the spec had it, and is for the same network without it.
 func leaveOut(s *cloudteamv1.NetworkSpec, field string) bool {
+	if slices.Contains([]string{"import", "cloud", "className"}, field) {
+		return false // another network, other credentials or other rules
+	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
 	if err != nil || fields[field] == nil {
 		return false

@@ -260,6 +260,11 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 			refuse:  func(n *cloudteamv1.Network) string { return refusedIf(n.Spec.Description != "", "spec.description") },
 			says:    "No Network can import it: description: odd.", incomplete: true,
 		},
+		"the import itself": {
+			more:   func(w *world, id string) { w.make(t, "subnet", subnet(id, "10.0.0.0/24")) },
+			refuse: func(n *cloudteamv1.Network) string { return refusedIf(n.Spec.Import != nil, "spec.import.id") },
+			says:   "No Network can import it: import.id: odd.", incomplete: true,
+		},
 		"subnets that the API server refuses": {
 			more: func(w *world, id string) {
 				for i := range 4 {

@@ -103,7 +103,12 @@ func Refusals(ctx context.Context, c *ask.Cluster, n *cloudteamv1.Network) ([]me
 			trial.Namespace = metav1.NamespaceDefault // its own is not there yet, and the rules are the same
 			continue
 		case apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil:
-			return status.Status().Details.Causes, nil
+			// A policy of somebody else's names no field.
+			causes := slices.DeleteFunc(slices.Clone(status.Status().Details.Causes),
+				func(c metav1.StatusCause) bool { return c.Field == "" })
+			if len(causes) > 0 {
+				return causes, nil
+			}
 		}
 		return nil, err
 	}
