@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Processors are what those share that compute. Of the flows, such as the tenants' namespaces, one has at most half of
-// them. A worker that waits for an answer holds none: a share of those that wait is no share of what they cost.
+// Processors are what those share that compute, or that have a server compute for them. Of the flows, such as the
+// tenants' namespaces, one has at most half of them. A sync that waits for an answer holds none of this process's: a
+// share of those that wait is no share of what they cost.
 //
 // A holder gives its processor back at its first wait, see Yield, and gets none again: so none waits for a processor
 // while it holds something that others need. A nil *Processors lets all run. It is safe for concurrent use.

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -160,7 +159,7 @@ func (e entry) in(want string) (entry, error) {
 	if want != "" {
 		if at = slices.Index(names, want); at < 0 {
 			return entry{}, fmt.Errorf("region_name (or OS_REGION_NAME) is none of the regions of this entry: write one "+
-				"of %s, or add it to regions", firstOf(names))
+				"of %s, or add it to regions", OneLine(strings.Join(names, ", ")))
 		}
 	}
 	var here entry
@@ -170,18 +169,6 @@ func (e entry) in(want string) (entry, error) {
 	here.fill(e)
 	here.RegionName = names[at]
 	return here, nil
-}
-
-// firstOf names the first of some names that a user wrote, on one line.
-func firstOf(names []string) string {
-	var shown []string
-	for _, name := range names[:min(len(names), 8)] {
-		shown = append(shown, strings.Trim(strconv.Quote(name[:min(len(name), 64)]), `"`))
-	}
-	if more := len(names) - len(shown); more > 0 {
-		shown = append(shown, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(shown, ", ")
 }
 
 // insecure reports whether certificates are not to be verified.
