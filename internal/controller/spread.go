@@ -16,9 +16,10 @@ const (
 	// A source rests after its keys were enqueued: restPerKey for each, twice as long each time that it changes while it
 	// rests or in as long a time after, up to mostRestPerKey for each and longestRest in all. So one with few keys, or
 	// one that seldom changes, is followed at once. Anyone who changes it again and again has about 125 keys in a second
-	// synced for it, or all of them every five seconds.
+	// synced for it, or all of them every five seconds. Keys that were only looked at count as one for looksPerKey.
 	restPerKey, mostRestPerKey = time.Millisecond, 8 * time.Millisecond
 	longestRest                = 5 * time.Second
+	looksPerKey                = 32
 )
 
 // spreads enqueue the keys of sources on which many objects may depend, such as a Network with its ports. A handler
@@ -35,6 +36,8 @@ type spreads struct {
 type source struct {
 	id   any
 	keys func() []cache.ObjectName
+	// only gives the function that selects keys; nil if all are enqueued.
+	only func() func(cache.ObjectName) bool
 	// within is the namespace whose share it takes.
 	within string
 	state  sourceState
@@ -67,7 +70,16 @@ const (
 func HandlerOfMany[T metav1.Object, S comparable](
 	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
 ) cache.ResourceEventHandler {
-	return handlerOfMany(l, sourcesOf, keysOf, same, false)
+	return handlerOfMany(l, sourcesOf, keysOf, nil, same, false)
+}
+
+// HandlerOfSome is HandlerOfMany for what concerns only some of the keys, and is soon looked up for each. only gives,
+// for a source, the function that selects them. It is called as keysOf is, and the function by the same goroutine.
+func HandlerOfSome[T metav1.Object, S comparable](
+	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName,
+	only func(S) func(cache.ObjectName) bool, same func(was, is T) bool,
+) cache.ResourceEventHandler {
+	return handlerOfMany(l, sourcesOf, keysOf, only, same, false)
 }
 
 // HandlerOfManyByStatus is HandlerOfMany for objects whose status is written often and matters to others. An update of
@@ -75,12 +87,12 @@ func HandlerOfMany[T metav1.Object, S comparable](
 func HandlerOfManyByStatus[T metav1.Object, S comparable](
 	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
 ) cache.ResourceEventHandler {
-	return handlerOfMany(l, sourcesOf, keysOf, same, true)
+	return handlerOfMany(l, sourcesOf, keysOf, nil, same, true)
 }
 
 func handlerOfMany[T metav1.Object, S comparable](
-	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName, same func(was, is T) bool,
-	byStatus bool,
+	l *Loop, sourcesOf func(metav1.Object) []S, keysOf func(S) []cache.ObjectName,
+	only func(S) func(cache.ObjectName) bool, same func(was, is T) bool, byStatus bool,
 ) cache.ResourceEventHandler {
 	type id struct {
 		relation *S // tells apart those of two handlers
@@ -101,7 +113,11 @@ func handlerOfMany[T metav1.Object, S comparable](
 				seen = append(seen, s)
 				keys := func() []cache.ObjectName { return keysOf(s) }
 				l.recordHandler(what, state, func(metav1.Object) []cache.ObjectName { return keys() })
-				l.spread(&source{id: id{relation, s}, keys: keys, within: object.GetNamespace(), looks: looks})
+				from := &source{id: id{relation, s}, keys: keys, within: object.GetNamespace(), looks: looks}
+				if only != nil {
+					from.only = func() func(cache.ObjectName) bool { return only(s) }
+				}
+				l.spread(from)
 			}
 		}
 	}
@@ -190,7 +206,7 @@ func (l *Loop) serve(namespace string) {
 		}
 		l.spreads.mu.Unlock()
 
-		n := l.inSteps(namespace, s.keys, add)
+		n := l.inSteps(s, add)
 		l.rest(s, min(time.Duration(n)*s.restPerKey, longestRest))
 	}
 }
@@ -215,17 +231,25 @@ func (l *Loop) rest(s *source, rest time.Duration) {
 	})
 }
 
-// inSteps adds keys, and returns how many there were.
-func (l *Loop) inSteps(
-	namespace string, keysOf func() []cache.ObjectName, add func(...cache.ObjectName),
-) (n int) {
-	_, leave := l.processors.Enter(context.Background(), namespace)
-	keys := keysOf()
+// inSteps adds the keys of a source, and returns for how many it rests.
+func (l *Loop) inSteps(s *source, add func(...cache.ObjectName)) (n int) {
+	_, leave := l.processors.Enter(context.Background(), s.within)
+	keys := s.keys()
+	n = len(keys)
+	var only func(cache.ObjectName) bool
+	if s.only != nil {
+		n /= looksPerKey
+		only = s.only()
+	}
 	for step := range slices.Chunk(keys, spreadStep) {
+		if only != nil {
+			step = slices.DeleteFunc(step, func(key cache.ObjectName) bool { return !only(key) })
+			n += len(step)
+		}
 		add(step...)
 		leave()
-		_, leave = l.processors.Enter(context.Background(), namespace)
+		_, leave = l.processors.Enter(context.Background(), s.within)
 	}
 	leave()
-	return len(keys)
+	return n
 }

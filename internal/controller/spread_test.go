@@ -127,6 +127,34 @@ func TestAnObjectOfManyRestsForLonger(t *testing.T) {
 	})
 }
 
+// TestOnlySomeOfManyAreSynced: those that the change concerns. To look at the others is work, too.
+func TestOnlySomeOfManyAreSynced(t *testing.T) {
+	const n = 3200
+	onBench(t, func(t *testing.T, b *bench) {
+		asked := 0
+		only := func(cache.ObjectName) func(cache.ObjectName) bool {
+			asked++
+			return func(key cache.ObjectName) bool { return key.Name == "port-7" || key.Name == "port-3000" }
+		}
+		h := HandlerOfSome(b.loop, KeyOf, func(on cache.ObjectName) []cache.ObjectName {
+			return dependents(on.Namespace, n)
+		}, only, anyDiffers)
+		b.run(1)
+		for range 3 * (n/looksPerKey + 2) {
+			h.OnUpdate(object("a", "1", 1), object("a", "2", 2))
+			pass(time.Millisecond)
+		}
+		if asked != 3 { // at first, after its rest, and after one that is twice as long
+			t.Errorf("it was asked %d times", asked)
+		}
+		for _, key := range dependents("team", n) {
+			if synced := len(b.at(key)) > 0; synced != only(key)(key) {
+				t.Errorf("%s is synced: %t", key, synced)
+			}
+		}
+	})
+}
+
 // anyDiffers has each update count.
 func anyDiffers(_, _ *cloudteamv1.Network) bool { return false }
 

@@ -73,12 +73,12 @@ var matrixLimits = map[string]int64{
 	"multi-networkpolicies, deployments" + coming:           1 << 20,
 	"multi-networkpolicies, statefulsets" + coming:          1 << 20,
 	"multi-networkpolicies, multi-networkpolicies" + coming: 1 << 20,
-	// Whether a policy that comes or goes is about a port, the port's sync decides: all ports of the Network are synced, in
-	// steps.
-	"networkports, multi-networkpolicies" + coming: 32 << 20,
-	"pods, multi-networkpolicies" + coming:         32 << 20,
-	"deployments, multi-networkpolicies" + coming:  32 << 20,
-	"statefulsets, multi-networkpolicies" + coming: 32 << 20,
+	// Of each port of the Network it is asked whether a policy that comes or goes is about it: a kilobyte for both, where a
+	// sync takes fifty.
+	"networkports, multi-networkpolicies" + coming: 1 << 20,
+	"pods, multi-networkpolicies" + coming:         1 << 20,
+	"deployments, multi-networkpolicies" + coming:  1 << 20,
+	"statefulsets, multi-networkpolicies" + coming: 1 << 20,
 	// Of the Services of a namespace, 256 are assigned ports, together, when a Pod with ports or a Service comes.
 	"services, services" + coming:     1 << 20,
 	"services, pods" + coming:         4 << 20,

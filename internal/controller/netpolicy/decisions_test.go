@@ -465,9 +465,9 @@ func TestPortsThatPoliciesDecideAbout(t *testing.T) {
 		w.list()
 		w.put("db", "ingress", "egress")
 		w.put("web", "ingress", "egress")
-		names := func(ports []*cloudteamv1.NetworkPort) (all []string) {
+		names := func(ports []cache.ObjectName) (all []string) {
 			for _, p := range ports {
-				all = append(all, p.Namespace+"/"+p.Name)
+				all = append(all, p.String())
 			}
 			slices.Sort(all)
 			return all
@@ -486,6 +486,62 @@ func TestPortsThatPoliciesDecideAbout(t *testing.T) {
 		if got := names(w.policies.PortsOf("team")); !cmp.Equal(got, want) {
 			t.Errorf("in the namespace's groups may be %v, want %v", got, want)
 		}
+	})
+}
+
+// A policy that comes is about few of a Network's ports, and only those are synced for it.
+func TestOnlyPortsAboutWhichPoliciesDecideOtherwiseFollow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		db := w.add("db", func(p *cloudteamv1.NetworkPort) { p.Labels = map[string]string{"app": "db"} })
+		web := w.add("web", func(p *cloudteamv1.NetworkPort) { p.Labels = map[string]string{"app": "web"} })
+		net := placeOf(db)
+		holds := func(when string, is func(cache.ObjectName) bool, want ...string) {
+			t.Helper()
+			var got []string
+			for _, port := range []*cloudteamv1.NetworkPort{db, web} {
+				if is(cache.MetaObjectToName(port)) {
+					got = append(got, port.Name)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, it is true of %v, want %v", when, got, want)
+			}
+		}
+		decide := func() { w.policies.Decide(db); w.policies.Decide(web) }
+		decide()
+		holds("without policies", w.policies.Otherwise(net))
+		w.put("db", "ingress")
+		holds("with one about db", w.policies.Otherwise(net), "db")
+		decide()
+		holds("once it was followed", w.policies.Otherwise(net))
+		for name := range w.wantGroups("policy-db", "policy-open-egress") {
+			full := w.wantGroups("policy-db", "policy-open-egress")[name].Name
+			holds("about group "+name, w.policies.InGroup("team", full), "db")
+		}
+		w.put("db", "ingress", "web")
+		holds("with web among the members of a group", w.policies.Otherwise(net), "web")
+		w.policies.remember(cache.MetaObjectToName(db), deciding)
+		holds("while it is being decided", w.policies.Otherwise(net), "db", "web")
+		decide()
+		w.source.Delete(raw("db", toAll))
+		w.settle()
+		holds("after the policy", w.policies.Otherwise(net), "db", "web")
+		decide()
+		if n := len(w.policies.decided); n > 0 {
+			t.Errorf("it remembers %d ports about which nobody decides", n)
+		}
+		w.put("db", "ingress", "web")
+		decide()
+		for _, port := range []*cloudteamv1.NetworkPort{db, web} {
+			expect.NoError(t, w.policies.ports.Delete(port))
+			w.policies.Forget(port)
+			w.policies.Decide(port) // by a sync that began before
+		}
+		if n := len(w.policies.decided); n > 0 {
+			t.Errorf("it remembers %d ports that are gone", n)
+		}
+		holds("of ports that are gone", w.policies.Otherwise(net), "db", "web")
 	})
 }
 

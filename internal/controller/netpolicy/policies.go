@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"sync"
@@ -109,6 +110,9 @@ type Policies struct {
 	mu sync.Mutex
 	// changed is when policies of each namespace changed last, for as long as they settle.
 	changed map[string]time.Time
+	// decided has a hash of what Decide gave for each port last; none for ports about which nobody decides.
+	decided map[cache.ObjectName]uint64
+	seed    maphash.Seed
 }
 
 // indexPorts is the index of NetworkPorts by their namespaces and Networks.
@@ -139,7 +143,8 @@ func NewPolicies(
 	p := &Policies{
 		Informer: objects, objects: objects.GetStore(), ledger: newLedger(), ports: caches.Ports.Informer().GetIndexer(),
 		networks: caches.Networks.Lister(), groups: groups.Lister(), made: groups.Informer().GetIndexer(), caches: caches,
-		namespace: namespace, changed: map[string]time.Time{},
+		namespace: namespace, changed: map[string]time.Time{}, decided: map[cache.ObjectName]uint64{},
+		seed: maphash.MakeSeed(),
 	}
 	note := func(obj any) {
 		if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
@@ -163,7 +168,7 @@ func NewPolicies(
 			controller.IndexPorts(caches.Ports.Informer()),
 			caches.Ports.Informer().AddIndexers(cache.Indexers{
 				indexPorts: controller.IndexBy(func(port *cloudteamv1.NetworkPort) []string {
-					return []string{Place{port.Namespace, cache.ObjectName(port.Network())}.String()}
+					return []string{placeOf(port).String()}
 				}),
 			}),
 		)
@@ -208,7 +213,8 @@ func (p *Policies) wake(namespace string, policies []*Object) {
 		}
 	}
 	for place := range at {
-		keys := controller.KeysOf(p.PortsAt(place))
+		otherwise := p.Otherwise(place)
+		keys := slices.DeleteFunc(p.PortsAt(place), func(key cache.ObjectName) bool { return !otherwise(key) })
 		for _, enqueue := range p.woken {
 			enqueue(keys...)
 		}
@@ -322,34 +328,144 @@ func (p *Policies) Member(port *cloudteamv1.NetworkPort) (m policy.Membership, k
 	if p == nil {
 		return m, true
 	}
+	return p.members(placeOf(port))(port)
+}
+
+// members gives Member for the ports at a place, as the policies are now. It asks once about equal labels: Pods of one
+// workload have the same ones. It MUST NOT be kept, and is not safe for concurrent use.
+func (p *Policies) members(at Place) func(*cloudteamv1.NetworkPort) (policy.Membership, bool) {
+	always := func(known bool) func(*cloudteamv1.NetworkPort) (policy.Membership, bool) {
+		return func(*cloudteamv1.NetworkPort) (policy.Membership, bool) { return policy.Membership{}, known }
+	}
 	if !p.HasSynced() {
-		return m, false
+		return always(false)
 	}
-	on := cache.ObjectName(port.Network())
-	within, others := p.ledger.concerning(port.Namespace, on)
+	within, others := p.ledger.concerning(at.Namespace, at.On)
 	if len(within) == 0 && !others {
-		return m, true
+		return always(true)
 	}
-	switch is, _, _ := p.on(port.Namespace, on); is {
-	case without:
-		return m, true
-	case lost:
-		return m, false
-	case serves:
-	}
-	of, known := p.labelsOf(port)
-	if !known || others {
-		return m, false
+	switch is, _, _ := p.on(at.Namespace, at.On); {
+	case is == without:
+		return always(true)
+	case is == lost || others:
+		return always(false)
 	}
 	policies := make([]policy.Policy, len(within))
 	for i, o := range within {
 		says := o.says.Load()
 		if !o.Read || says == nil {
-			return m, false
+			return always(false)
 		}
 		policies[i] = says.policy
 	}
-	return policy.Member(policies, on, of), true
+	asked := map[uint64]policy.Membership{}
+	return func(port *cloudteamv1.NetworkPort) (policy.Membership, bool) {
+		of, known := p.labelsOf(port)
+		if !known {
+			return policy.Membership{}, false
+		}
+		var sum uint64 // in whatever order, and without memory for each port
+		for key, value := range of {
+			sum += maphash.Comparable(p.seed, [2]string{key, value})
+		}
+		m, ok := asked[sum]
+		if !ok {
+			m = policy.Member(policies, at.On, of)
+			asked[sum] = m
+		}
+		return m, true
+	}
+}
+
+// Decide is Member for who follows what it says, and remembers that for Otherwise. It MUST NOT run twice at a time for
+// one port.
+func (p *Policies) Decide(port *cloudteamv1.NetworkPort) (m policy.Membership, known bool) {
+	if p == nil {
+		return m, true
+	}
+	key := cache.MetaObjectToName(port)
+	p.remember(key, deciding) // the policies may change before the result is remembered
+	m, known = p.Member(port)
+	p.remember(key, p.hash(m, known))
+	return m, known
+}
+
+// deciding is remembered of a port about which the policies are being asked. No hash is equal to it.
+const deciding = 1
+
+func (p *Policies) remember(key cache.ObjectName, decided uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// Forget is called after the port has left the cache.
+	if _, there, err := p.ports.GetByKey(key.String()); decided != 0 && there && err == nil {
+		p.decided[key] = decided
+	} else {
+		delete(p.decided, key)
+	}
+}
+
+// Forget handles the deletion of a port, about which it then has nothing.
+func (p *Policies) Forget(port any) {
+	key, err := cache.DeletionHandlingObjectToName(port)
+	if err != nil {
+		return // it is no object
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.decided, key)
+}
+
+// hash is 0 for what is decided where there are no policies.
+func (p *Policies) hash(m policy.Membership, known bool) uint64 {
+	if known && !m.Selected && len(m.Groups) == 0 {
+		return 0
+	}
+	var h maphash.Hash
+	h.SetSeed(p.seed)
+	maphash.WriteComparable(&h, known)
+	maphash.WriteComparable(&h, m.Selected)
+	for _, group := range m.Groups {
+		maphash.WriteComparable(&h, group)
+	}
+	return max(h.Sum64(), deciding+1)
+}
+
+// Otherwise gives the function that reports whether policies now decide otherwise about a port at a place than Decide
+// said last. The ports of a Network are many, and most policies are about few of them: to sync all would cost a
+// thousand times as much.
+func (p *Policies) Otherwise(at Place) func(port cache.ObjectName) bool {
+	members := p.members(at)
+	return p.aboutPorts(func(key cache.ObjectName, port *cloudteamv1.NetworkPort) bool {
+		is := p.hash(members(port))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.decided[key] != is
+	})
+}
+
+// InGroup gives the function that reports whether policies put a port of a namespace into the group of a name, or it is
+// unknown whether they do.
+func (p *Policies) InGroup(namespace, name string) func(port cache.ObjectName) bool {
+	at := map[Place]func(*cloudteamv1.NetworkPort) (policy.Membership, bool){}
+	return p.aboutPorts(func(_ cache.ObjectName, port *cloudteamv1.NetworkPort) bool {
+		place := placeOf(port)
+		if at[place] == nil {
+			at[place] = p.members(place)
+		}
+		m, known := at[place](port)
+		return !known || slices.Contains(m.Groups, name)
+	})
+}
+
+// aboutPorts gives a function about keys of ports. It is true for one that is not in the cache.
+func (p *Policies) aboutPorts(
+	is func(cache.ObjectName, *cloudteamv1.NetworkPort) bool,
+) func(cache.ObjectName) bool {
+	return func(key cache.ObjectName) bool {
+		found, _, _ := p.ports.GetByKey(key.String()) // a cache gives no error
+		port, ok := found.(*cloudteamv1.NetworkPort)
+		return !ok || is(key, port)
+	}
 }
 
 // labelsOf gives the labels that policies select a port by.
@@ -482,14 +598,17 @@ func PlacesOf(obj metav1.Object) (places []Place) {
 // String is the place's value in indexPorts.
 func (at Place) String() string { return at.Namespace + "/" + at.On.String() }
 
-// PortsAt gives the NetworkPorts at a place.
-func (p *Policies) PortsAt(at Place) []*cloudteamv1.NetworkPort {
-	return controller.Indexed[*cloudteamv1.NetworkPort](p.ports, indexPorts, at.String())
+func placeOf(port *cloudteamv1.NetworkPort) Place {
+	return Place{port.Namespace, cache.ObjectName(port.Network())}
 }
 
-// PortsOf gives the NetworkPorts that the policies of a namespace may decide about, and so may have put into their
-// groups. It asks no selector.
-func (p *Policies) PortsOf(namespace string) (ports []*cloudteamv1.NetworkPort) {
+// PortsAt gives the keys of the NetworkPorts at a place.
+func (p *Policies) PortsAt(at Place) []cache.ObjectName {
+	return controller.KeysOf(controller.Indexed[*cloudteamv1.NetworkPort](p.ports, indexPorts, at.String()))
+}
+
+// PortsOf gives the keys of the NetworkPorts that the policies of a namespace may decide about.
+func (p *Policies) PortsOf(namespace string) (ports []cache.ObjectName) {
 	if p == nil {
 		return nil
 	}

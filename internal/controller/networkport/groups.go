@@ -112,7 +112,7 @@ const unlisted = "The controller cannot yet determine which MultiNetworkPolicies
 // groups that rules name, besides those that they are in without. A port that left all of them goes back into the group
 // that the cloud gives to a port, unless others are declared.
 func (d *declaration) underPolicies(by *netpolicy.Policies, obj *cloudteamv1.NetworkPort) {
-	member, known := by.Member(obj)
+	member, known := by.Decide(obj)
 	switch {
 	case d.PortSecurity != nil && !*d.PortSecurity:
 		return // such a port is in no group
@@ -199,36 +199,42 @@ func groupElsewhere(ref types.NamespacedName, obj *cloudteamv1.NetworkPort) *man
 		obj.Network())))
 }
 
-// inGroup is what ports may be in: a SecurityGroup, or any group of the MultiNetworkPolicies of a namespace, without a
-// name.
-type inGroup cache.ObjectName
+// inGroup is a SecurityGroup for ports: one that they or their Networks name, or one of the MultiNetworkPolicies of its
+// namespace.
+type inGroup struct {
+	cache.ObjectName
+	ofPolicies bool
+}
 
 // groupsOf names what a SecurityGroup is to ports.
 func groupsOf(group metav1.Object) []inGroup {
-	of := []inGroup{inGroup(cache.MetaObjectToName(group))}
+	of := []inGroup{{ObjectName: cache.MetaObjectToName(group)}}
 	if group.GetAnnotations()[consumer.AnnotationMadeFor] == netpolicy.MadeFor {
-		of = append(of, inGroup{Namespace: group.GetNamespace()})
+		of = append(of, inGroup{of[0].ObjectName, true})
 	}
 	return of
 }
 
-// portsIn gives the function that names the NetworkPorts that may be in a group.
-func portsIn(ports, networks cache.Indexer, by *netpolicy.Policies) func(inGroup) []cache.ObjectName {
-	return func(group inGroup) []cache.ObjectName {
-		var in []*cloudteamv1.NetworkPort
-		if group.Name == "" {
-			in = by.PortsOf(group.Namespace)
-		} else {
-			in = controller.PortsIn(ports, networks, cache.ObjectName(group))
+// inGroups gives the handler for SecurityGroups: the ports that are in one, or may be.
+func inGroups(l *controller.Loop, ports, networks cache.Indexer, by *netpolicy.Policies) cache.ResourceEventHandler {
+	keysOf := func(group inGroup) []cache.ObjectName {
+		if group.ofPolicies {
+			return by.PortsOf(group.Namespace)
 		}
-		return controller.KeysOf(in)
+		return controller.KeysOf(controller.PortsIn(ports, networks, group.ObjectName))
 	}
+	only := func(group inGroup) func(cache.ObjectName) bool {
+		if group.ofPolicies && by != nil {
+			return by.InGroup(group.Namespace, group.Name)
+		}
+		return func(cache.ObjectName) bool { return true }
+	}
+	return controller.HandlerOfSome(l, groupsOf, keysOf, only, sameGroup)
 }
 
 // underPolicies gives the handler for MultiNetworkPolicies, whose changes it records first.
 func underPolicies(l *controller.Loop, by *netpolicy.Policies) cache.ResourceEventHandler {
-	keysOf := func(place netpolicy.Place) []cache.ObjectName { return controller.KeysOf(by.PortsAt(place)) }
-	ports := controller.HandlerOfMany(l, netpolicy.PlacesOf, keysOf, netpolicy.SamePolicy)
+	ports := controller.HandlerOfSome(l, netpolicy.PlacesOf, by.PortsAt, by.Otherwise, netpolicy.SamePolicy)
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, initial bool) { by.Changed(nil, obj); ports.OnAdd(obj, initial) },
 		UpdateFunc: func(was, is any) { by.Changed(was, is); ports.OnUpdate(was, is) },

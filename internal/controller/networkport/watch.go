@@ -43,9 +43,9 @@ func NewController(
 	lister := networks.Lister()
 	within := limits{of, roomOn(lister, of)}
 	waiting := &controller.Line{}
-	var inGroups listers.SecurityGroupLister
+	var groupLister listers.SecurityGroupLister
 	if groups != nil {
-		inGroups = groups.Lister()
+		groupLister = groups.Lister()
 	}
 	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.NetworkPort]{
 		Descriptor: managed.Descriptor{
@@ -62,7 +62,7 @@ func NewController(
 			return client.NetworkPorts(namespace).Get(ctx, name, metav1.GetOptions{})
 		},
 		Declare: func(obj *cloudteamv1.NetworkPort, owner plan.Owner) (managed.Declaration, error) {
-			return declarationOf(lister, inGroups, by, within, obj, owner)
+			return declarationOf(lister, groupLister, by, within, obj, owner)
 		},
 		Expected: expected,
 		Needs: func(obj *cloudteamv1.NetworkPort) []plan.Kind {
@@ -111,15 +111,15 @@ func NewController(
 		return nil, err
 	}
 	if groups != nil {
-		in := portsIn(informer.GetIndexer(), networks.Informer().GetIndexer(), by)
-		handler := controller.HandlerOfMany(c.Loop, groupsOf, in, sameGroup)
-		if err := c.Watch(groups.Informer(), handler); err != nil {
+		in := inGroups(c.Loop, informer.GetIndexer(), networks.Informer().GetIndexer(), by)
+		if err := c.Watch(groups.Informer(), in); err != nil {
 			return nil, err
 		}
 	}
 	if by != nil {
 		err := errors.Join(c.WatchOptional(by.Informer, underPolicies(c.Loop, by)),
-			c.WatchOptional(by.Pods(), controller.HandlerOfPart(c.Loop, by.OfPod, netpolicy.SameForPolicies)))
+			c.WatchOptional(by.Pods(), controller.HandlerOfPart(c.Loop, by.OfPod, netpolicy.SameForPolicies)),
+			c.Watch(informer, cache.ResourceEventHandlerFuncs{DeleteFunc: by.Forget}))
 		if err != nil {
 			return nil, err
 		}
