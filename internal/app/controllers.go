@@ -36,6 +36,7 @@ import (
 	groupcontroller "cloudteam.ztgame.com/network-controller/internal/controller/securitygroup"
 	servicecontroller "cloudteam.ztgame.com/network-controller/internal/controller/service"
 	"cloudteam.ztgame.com/network-controller/internal/fair"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -77,6 +78,14 @@ var (
 	floatingIPs     = cloudteamv1.SchemeGroupVersion.WithResource("floatingips")
 	fooResource     = v1alpha1.SchemeGroupVersion.WithResource("foos")
 )
+
+// owningResources are those whose objects have something in Neutron.
+func owningResources() (all []schema.GroupVersionResource) {
+	for _, kind := range kinds.All {
+		all = append(all, kind.Resource)
+	}
+	return all
+}
 
 const crdMissing = "Waiting for a CRD"
 
@@ -186,7 +195,7 @@ func (p *process) startControllers() {
 		{servicecontroller.Name, p.buildService, append(both, floatingIPs), nil},
 		{portbinding.Name, p.buildPortBinding, both, nil},
 		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}, nil},
-		{orphan.Name, p.buildOrphan, append(both, groupResource, floatingIPs), nil},
+		{orphan.Name, p.buildOrphan, owningResources(), nil},
 	} {
 		if p.options.enabled(c.name) {
 			p.start(c.name, c.build, c.after, c.needs...)
@@ -276,7 +285,6 @@ func (p *process) buildNetwork() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.measured.add(func(m *measured) { m.networks = networks.Informer().GetIndexer() })
 	c.ObserveEvery(p.options.AuditInterval)
 	return serveManaged(p, c), nil
 }
@@ -297,7 +305,6 @@ func (p *process) buildNetworkPort() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.measured.add(func(m *measured) { m.ports = objects.NetworkPorts().Informer().GetIndexer() })
 	return serveManaged(p, c), nil
 }
 
@@ -312,7 +319,6 @@ func (p *process) buildSecurityGroup() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.measured.add(func(m *measured) { m.groups = groups.Informer().GetIndexer() })
 	return serveManaged(p, c), nil
 }
 
@@ -324,7 +330,6 @@ func (p *process) buildFloatingIP() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.measured.add(func(m *measured) { m.floating = objects.FloatingIPs().Informer().GetIndexer() })
 	return serveManaged(p, c), nil
 }
 
@@ -357,18 +362,19 @@ func serveManaged[T managed.Object](p *process, c *managed.Reconciler[T]) starte
 	p.share(c.Loop)
 	c.AskNamespaces(p.terminating)
 	c.ReachClouds(p.clouds)
+	kind := kinds.OfObject(*new(T))
+	p.measured.add(func(m *measured) { m.of[kind.Name] = kind.Informer(p.factory.Cloudteam().V1()).GetIndexer() })
 	p.remembering = append(p.remembering, c.Remembered)
 	p.classed = append(p.classed, c.EnqueueNamespace)
 	return delayed{p.serve(c), p.awaitClasses}
 }
 
 func (p *process) buildOrphan() (started, error) {
-	objects := p.factory.Cloudteam().V1()
-	owning := []cache.SharedInformer{
-		objects.Networks().Informer(), objects.NetworkPorts().Informer(), objects.SecurityGroups().Informer(),
-		objects.FloatingIPs().Informer(),
+	var owning []cache.SharedInformer
+	for _, kind := range kinds.All {
+		owning = append(owning, kind.Informer(p.factory.Cloudteam().V1()))
 	}
-	live := orphan.ReadLive(p.metadata, p.cluster, networkResource, portResource, groupResource, floatingIPs)
+	live := orphan.ReadLive(p.metadata, p.cluster, owningResources()...)
 	return orphan.NewController(owning, p.inventory(), live, orphan.Options{
 		Rules: p.options.orphanRules(), Interval: p.options.AuditInterval, Cluster: p.cluster, Remembered: p.remembered,
 		Others: p.clouds.inventories,

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -22,8 +24,8 @@ import (
 // all replicas is right.
 var (
 	objects = metric.NewComputed("network_controller_objects",
-		"Networks, NetworkPorts, SecurityGroups and FloatingIPs, by kind, and by status and reason of their condition "+
-			"Ready. Only the leader serves it.",
+		"Objects that have something in Neutron, by kind, and by status and reason of their condition Ready. Only the "+
+			"leader serves it.",
 		"kind", "ready", "reason")
 	subnetAddresses = metric.NewComputed("network_controller_subnet_addresses",
 		"Addresses in the allocation pools of a Network's subnet, as in its status. Only the leader serves it.", ofSubnet...)
@@ -54,18 +56,21 @@ const (
 	maxSubnetsOfNamespace = 100
 )
 
-// measured is what the computed metrics are about. Its fields are nil before their controllers are built.
+// measured is what the computed metrics are about. What a controller gives is nil before that is built.
 type measured struct {
-	mu                                sync.Mutex
-	networks, ports, groups, floating cache.Indexer
-	consumers                         *consumer.Caches
-	own                               *sharedInventory
+	mu        sync.Mutex
+	of        map[string]cache.Indexer // by kind
+	consumers *consumer.Caches
+	own       *sharedInventory
 }
 
 // add sets fields.
 func (m *measured) add(set func(*measured)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.of == nil {
+		m.of = map[string]cache.Indexer{}
+	}
 	set(m)
 }
 
@@ -76,15 +81,18 @@ func (p *process) measure(set metric.Set) {
 	}
 	m := &p.measured
 	m.mu.Lock()
-	networks, ports, groups, floating, consumers, own := m.networks, m.ports, m.groups, m.floating, m.consumers, m.own
+	of, consumers, own := maps.Clone(m.of), m.consumers, m.own
 	m.mu.Unlock()
 	tally := map[state]int{}
-	count(tally, "Network", networks, func(n *cloudteamv1.Network) []metav1.Condition { return n.Status.Conditions })
-	count(tally, "NetworkPort", ports, func(p *cloudteamv1.NetworkPort) []metav1.Condition { return p.Status.Conditions })
-	count(tally, "SecurityGroup", groups,
-		func(g *cloudteamv1.SecurityGroup) []metav1.Condition { return g.Status.Conditions })
-	count(tally, "FloatingIP", floating, func(f *cloudteamv1.FloatingIP) []metav1.Condition { return f.Status.Conditions })
-	if networks != nil {
+	for _, kind := range kinds.All {
+		if of[kind.Name] == nil {
+			continue
+		}
+		for _, obj := range of[kind.Name].List() {
+			tally[stateOf(kind.Name, kind.Status(obj.(kinds.Object)).Conditions)]++
+		}
+	}
+	if networks := of[kinds.Network]; networks != nil {
 		measureSubnets(set, networks.List())
 	}
 	for s, n := range tally {
@@ -153,18 +161,6 @@ func fullest(of []subnet, most int) []subnet {
 			cmp.Compare(a.network, b.network), cmp.Compare(a.cidr, b.cidr))
 	})
 	return of[:most]
-}
-
-// count tallies the states of the objects in a cache, if there is one.
-func count[T any](tally map[state]int, kind string, from cache.Indexer, conditions func(T) []metav1.Condition) {
-	if from == nil {
-		return
-	}
-	for _, obj := range from.List() {
-		if typed, ok := obj.(T); ok {
-			tally[stateOf(kind, conditions(typed))]++
-		}
-	}
 }
 
 func measureSubnets(set metric.Set, networks []any) {

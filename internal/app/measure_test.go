@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	_ "cloudteam.ztgame.com/network-controller/internal/node/agent" // its metrics are in docs/metrics.md, too
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -56,12 +57,13 @@ func indexerOf(t *testing.T, objects ...any) cache.Indexer {
 func TestObjectsAreCountedByStateInTheLeaderOnly(t *testing.T) {
 	p := &process{election: alone()}
 	ready := metav1.Condition{Status: metav1.ConditionTrue, Reason: cloudteamv1.ReasonAvailable}
-	p.measured.networks = indexerOf(t,
+	p.measured.of = map[string]cache.Indexer{}
+	p.measured.of[kinds.Network] = indexerOf(t,
 		networkWith("a", "one", ready.DeepCopy(), 3, 10), networkWith("a", "two", ready.DeepCopy(), 10, 10),
 		networkWith("b", "new", nil, 0, 10),
 		networkWith("b", "forged", &metav1.Condition{Status: "Perhaps", Reason: "Whatever"}, 0, 0),
 	)
-	p.measured.ports = indexerOf(t, &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: "p"}})
+	p.measured.of[kinds.NetworkPort] = indexerOf(t, &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: "p"}})
 	got := sample{}
 	p.measure(got.set)
 	want := map[string]float64{
@@ -200,7 +202,8 @@ func BenchmarkMeasure(b *testing.B) {
 		expect.NoError(b, indexer.Add(n))
 	}
 	p := &process{election: alone()}
-	p.measured.networks = indexer
+	p.measured.of = map[string]cache.Indexer{}
+	p.measured.of[kinds.Network] = indexer
 	for b.Loop() {
 		p.measure(func(*metric.Computed, float64, ...string) {})
 	}

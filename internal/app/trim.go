@@ -21,6 +21,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	servicecontroller "cloudteam.ztgame.com/network-controller/internal/controller/service"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	samplev1alpha1 "cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -104,7 +105,7 @@ func trim(obj any) (any, error) {
 	object.SetManagedFields(nil)
 	switch object := obj.(type) {
 	case *cloudteamv1.Network:
-		trimOwn(object, ownAnnotations, &object.Status.ResourceStatus)
+		trimOwn(object, ownAnnotations)
 		keepPart(object, func() { object.Spec = partOfNetwork(object.Spec) }, func() {
 			object.Spec.AllowedNamespaces, object.Spec.SecurityGroupRefs = nil, nil
 			object.Status = cloudteamv1.NetworkStatus{
@@ -114,7 +115,7 @@ func trim(obj any) (any, error) {
 	case *cloudteamv1.NetworkPort:
 		labels := trimLabels(object.Labels)
 		object.Labels = nil // the hash is of what is removed
-		trimOwn(object, portAnnotations, &object.Status.ResourceStatus)
+		trimOwn(object, portAnnotations)
 		object.Labels = labels
 		keepPart(object, func() {
 			object.Spec = cloudteamv1.NetworkPortSpec{
@@ -128,7 +129,7 @@ func trim(obj any) (any, error) {
 			object.Status.Drift, object.Status.SecurityGroupIDs, object.Spec.SecurityGroupRefs = nil, nil, nil
 		})
 	case *cloudteamv1.SecurityGroup:
-		trimOwn(object, groupAnnotations, &object.Status.ResourceStatus)
+		trimOwn(object, groupAnnotations)
 		keepPart(object, func() {
 			object.Spec = cloudteamv1.SecurityGroupSpec{
 				Cloud: object.Spec.Cloud, ClassName: object.Spec.ClassName, DeletionPolicy: object.Spec.DeletionPolicy,
@@ -136,7 +137,7 @@ func trim(obj any) (any, error) {
 			}
 		}, func() { object.Status.Class = nil })
 	case *cloudteamv1.FloatingIP:
-		trimOwn(object, ownAnnotations, &object.Status.ResourceStatus)
+		trimOwn(object, ownAnnotations)
 		keepPart(object, func() { object.Status.Class = nil })
 	case *samplev1alpha1.Foo:
 		trimMetadata(object, nil, false)
@@ -242,16 +243,12 @@ func controllersOf(object metav1.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*owner}
 }
 
-var ownFinalizers = []string{
-	cloudteamv1.Finalizer, cloudteamv1.PortFinalizer, cloudteamv1.SecurityGroupFinalizer, cloudteamv1.FloatingIPFinalizer,
-}
-
 // trimOwn trims what all objects have whose resources are in Neutron. It keeps their finalizers.
-func trimOwn(own metav1.Object, kept annotations, status *cloudteamv1.ResourceStatus) {
+func trimOwn(own kinds.Object, kept annotations) {
 	finalizers := trimFinalizers(own.GetFinalizers())
 	trimMetadata(own, kept, true)
 	own.SetFinalizers(finalizers)
-	controller.LimitStatus(status)
+	controller.LimitStatus(kinds.OfObject(own).Status(own))
 }
 
 // keepPart takes from an object that is larger than controller.MaxKept one part after another until it is not, and
@@ -295,9 +292,9 @@ func trimFinalizers(all []string) []string {
 		return all
 	}
 	left := []string{managed.TooManyFinalizers}
-	for _, f := range ownFinalizers {
-		if slices.Contains(all, f) {
-			left = append(left, f)
+	for _, kind := range kinds.All {
+		if slices.Contains(all, kind.Finalizer) {
+			left = append(left, kind.Finalizer)
 		}
 	}
 	return left

@@ -450,7 +450,7 @@ func asDeclared(t *testing.T, server *neutrontest.Server) map[string]string {
 	cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
 	planner, err := planning.New(t.Context(), cluster, in, newCluster)
 	expect.NoError(t, err)
-	result, err := planner.Network(t.Context(), backend())
+	result, err := planner.Plan(t.Context(), backend())
 	if err != nil || result.Problem != "" {
 		t.Fatal(err, result.Problem)
 	}
@@ -617,7 +617,7 @@ func TestOutputFormats(t *testing.T) {
 `,
 		"why net/frontend -o table":        "Error: -o table is no format of this command: write json, yaml, name\n",
 		"why frontend":                     "Error: \"frontend\" is no object: write KIND/NAME, such as pod/web-1\n",
-		"why node/a":                       "Error: \"node\" cannot be explained: write network, networkport, securitygroup, floatingip, pod, deployment or service\n",
+		"why node/a":                       "Error: \"node\" cannot be explained: write network, securitygroup, networkport, floatingip, pod, deployment or service\n",
 		"why net/gone -n shop":             "Error: Network shop/gone does not exist: check the name, and the namespace (-n)\n",
 		"__complete -n shop why network/":  "network/frontend\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
 		"__complete -n shop why fip/":      "fip/public\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",

@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
@@ -33,10 +35,10 @@ func (f *factory) plan() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan -f FILENAME",
 		Short: "Say what applying a file would do in Neutron, and change nothing",
-		Long: `plan says step by step what the controller would do in Neutron if you applied the Networks, NetworkPorts,
-SecurityGroups and FloatingIPs of a file, and whether traffic stops. It uses the controller's own code. It changes
-nothing in Kubernetes or in Neutron: the API server checks the objects in a dry run, which needs the right to create or
-update them.
+		Long: `plan says step by step what the controller would do in Neutron if you applied the Networks of a file and the
+other objects of this project there, and whether traffic stops. It uses the controller's own code. It changes nothing
+in Kubernetes or in Neutron: the API server checks the objects in a dry run, which needs the right to create or update
+them.
 
 It takes the spec in the file as the whole spec, and your own cloud in place of the objects' credentials. Their project
 must be the same. -o name gives the objects for which something would be done. The exit code is 0 if nothing would be
@@ -99,87 +101,48 @@ func (f *factory) planFiles(
 	return result, cluster, nil
 }
 
-// declared are the objects of files.
-type declared struct {
-	networks []*cloudteamv1.Network
-	ports    []*cloudteamv1.NetworkPort
-	groups   []*cloudteamv1.SecurityGroup
-	floating []*cloudteamv1.FloatingIP
-}
-
+// planAll plans the objects of files, in the order of kinds.All: later ones depend on earlier ones.
 func planAll(
-	ctx context.Context, cluster *ask.Cluster, planner *planning.Planner, file declared,
+	ctx context.Context, cluster *ask.Cluster, planner *planning.Planner, file []kinds.Object,
 ) (all []planning.Result, err error) {
 	seen := map[string]bool{}
-	others := func(namespace string) error {
-		if seen[namespace] {
-			return nil
+	for _, kind := range kinds.All {
+		for _, obj := range file {
+			if kinds.OfObject(obj).Name != kind.Name {
+				continue
+			}
+			stored, err := planning.Stored(ctx, cluster, obj)
+			if err != nil {
+				return nil, err
+			}
+			dependsOn := []string{stored.GetNamespace()}
+			if port, ok := stored.(*cloudteamv1.NetworkPort); ok {
+				dependsOn = append(dependsOn, port.Network().Namespace)
+			}
+			for _, namespace := range dependsOn {
+				if seen[namespace] {
+					continue
+				}
+				seen[namespace] = true
+				if err := planning.Others(ctx, cluster, planner, namespace); err != nil {
+					return nil, err
+				}
+			}
+			if err := planner.Know(stored); err != nil {
+				return nil, err
+			}
+			result, err := planner.Plan(ctx, stored)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, result)
 		}
-		seen[namespace] = true
-		return planning.Others(ctx, cluster, planner, namespace)
-	}
-	for _, n := range file.networks {
-		stored, err := planning.Stored(ctx, cluster, n)
-		if err != nil {
-			return nil, err
-		}
-		if err := errors.Join(others(n.Namespace), planner.Know([]*cloudteamv1.Network{stored}, nil, nil)); err != nil {
-			return nil, err
-		}
-		result, err := planner.Network(ctx, stored)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, result)
-	}
-	for _, g := range file.groups {
-		stored, err := planning.StoredGroup(ctx, cluster, g)
-		if err != nil {
-			return nil, err
-		}
-		if err := errors.Join(others(g.Namespace), planner.Know(nil, nil, []*cloudteamv1.SecurityGroup{stored})); err != nil {
-			return nil, err
-		}
-		result, err := planner.SecurityGroup(ctx, stored)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, result)
-	}
-	for _, p := range file.ports {
-		stored, err := planning.StoredPort(ctx, cluster, p)
-		if err != nil {
-			return nil, err
-		}
-		if err := errors.Join(others(p.Namespace), others(p.Network().Namespace)); err != nil {
-			return nil, err
-		}
-		result, err := planner.NetworkPort(ctx, stored)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, result)
-	}
-	for _, f := range file.floating {
-		stored, err := planning.StoredFloatingIP(ctx, cluster, f)
-		if err != nil {
-			return nil, err
-		}
-		err = errors.Join(others(f.Namespace), planner.KnowFloatingIPs([]*cloudteamv1.FloatingIP{stored}))
-		if err != nil {
-			return nil, err
-		}
-		result, err := planner.FloatingIP(ctx, stored)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, result)
 	}
 	return all, nil
 }
 
 // read decodes what can be planned of files.
-func (f *factory) read(files *resource.FilenameOptions, cluster *ask.Cluster) (file declared, err error) {
+func (f *factory) read(files *resource.FilenameOptions, cluster *ask.Cluster) (file []kinds.Object, err error) {
 	namespace, err := f.namespace()
 	if err != nil {
 		return file, err
@@ -193,40 +156,30 @@ func (f *factory) read(files *resource.FilenameOptions, cluster *ask.Cluster) (f
 		if !ok {
 			return nil
 		}
+		if from.GroupVersionKind().GroupKind() == namespaces {
+			cluster.NewNamespaces = append(cluster.NewNamespaces, from.GetName())
+			return nil
+		}
+		kind, ok := planning.Kind(from.GroupVersionKind())
+		if !ok {
+			cluster.Note("%s %q is no %s, and is not planned.", from.GetKind(), from.GetName(), kinds.OneOf())
+			return nil
+		}
 		if from.GetNamespace() == "" {
 			from.SetNamespace(namespace)
 		}
-		strict := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation
-		switch planning.Kind(from.GroupVersionKind()) {
-		case "Network":
-			n := &cloudteamv1.Network{}
-			err = strict(from.Object, n, true)
-			file.networks = append(file.networks, n)
-		case "NetworkPort":
-			p := &cloudteamv1.NetworkPort{}
-			err = strict(from.Object, p, true)
-			file.ports = append(file.ports, p)
-		case "SecurityGroup":
-			g := &cloudteamv1.SecurityGroup{}
-			err = strict(from.Object, g, true)
-			file.groups = append(file.groups, g)
-		case "FloatingIP":
-			f := &cloudteamv1.FloatingIP{}
-			err = strict(from.Object, f, true)
-			file.floating = append(file.floating, f)
-		case "Namespace":
-			cluster.NewNamespaces = append(cluster.NewNamespaces, from.GetName())
-		default:
-			cluster.Note("%s %q is no Network, NetworkPort, SecurityGroup or FloatingIP, and is not planned.", from.GetKind(),
-				from.GetName())
-		}
-		if err != nil {
+		obj := kind.New()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from.Object, obj, true); err != nil {
 			return fmt.Errorf("%s: %w", info.Source, err)
 		}
+		file = append(file, obj)
 		return nil
 	})
 	return file, err
 }
+
+// namespaces is the kind of Namespaces.
+var namespaces = schema.GroupKind{Kind: "Namespace"}
 
 // quotas counts the calls, and reads the quotas.
 func (p *plan) quotas(ctx context.Context, cluster *ask.Cluster, cloud *client.Cloud) {

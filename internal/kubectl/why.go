@@ -11,22 +11,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// kinds are the spellings of the kinds that why knows, by kind.
-var kinds = map[string][]string{
-	why.KindNetwork: {"network", "networks", "net", "networks.cloudteam.ztgame.com", "network.cloudteam.ztgame.com"},
-	why.KindNetworkPort: {
-		"networkport", "networkports", "netport", "networkports.cloudteam.ztgame.com", "networkport.cloudteam.ztgame.com"},
-	why.KindSecurityGroup: {"securitygroup", "securitygroups", "securitygroups.cloudteam.ztgame.com",
-		"securitygroup.cloudteam.ztgame.com"},
-	why.KindFloatingIP: {"floatingip", "floatingips", "fip", "floatingips.cloudteam.ztgame.com",
-		"floatingip.cloudteam.ztgame.com"},
+// spellings are those of the kinds of Kubernetes that why knows, by kind.
+var spellings = map[string][]string{
 	why.KindPod:        {"pod", "pods", "po"},
 	why.KindDeployment: {"deployment", "deployments", "deploy", "deployments.apps", "deployment.apps"},
 	why.KindService:    {"service", "services", "svc"},
+}
+
+// kindSpelled finds a kind that why knows; empty if there is none.
+func kindSpelled(kind string) string {
+	kind = strings.ToLower(kind)
+	plain := strings.TrimSuffix(kind, "."+cloudteamv1.SchemeGroupVersion.Group)
+	for _, k := range kinds.All {
+		if plain == k.Resource.Resource || plain == strings.ToLower(k.Name) || kind == k.Short {
+			return k.Name
+		}
+	}
+	for known, all := range spellings {
+		if slices.Contains(all, kind) {
+			return known
+		}
+	}
+	return ""
 }
 
 func (f *factory) why() *cobra.Command {
@@ -86,12 +98,11 @@ func (f *factory) objectOf(args []string) (why.Object, error) {
 	if err != nil {
 		return why.Object{}, err
 	}
-	for known, spellings := range kinds {
-		if slices.Contains(spellings, strings.ToLower(kind)) {
-			return why.Object{Kind: known, Namespace: namespace, Name: name}, nil
-		}
+	known := kindSpelled(kind)
+	if known == "" {
+		return why.Object{}, why.ErrKind(kind)
 	}
-	return why.Object{}, why.ErrKind(kind)
+	return why.Object{Kind: known, Namespace: namespace, Name: name}, nil
 }
 
 // completeWhy completes the kinds, and the names of a kind.
@@ -101,7 +112,11 @@ func (f *factory) completeWhy(c *cobra.Command, args []string, typed string) ([]
 	}
 	kind, _, named := strings.Cut(typed, "/")
 	if !named {
-		return []string{"network/", "networkport/", "securitygroup/", "floatingip/", "pod/", "deployment/", "service/"},
+		var all []string
+		for _, k := range kinds.All {
+			all = append(all, strings.ToLower(k.Name)+"/")
+		}
+		return append(all, "pod/", "deployment/", "service/"),
 			cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	var found []string
@@ -122,20 +137,15 @@ func (f *factory) namesOf(ctx context.Context, kind string) (names []string) {
 		return nil
 	}
 	var list runtime.Object
-	switch all := (metav1.ListOptions{}); of.Kind {
-	case why.KindNetwork:
-		list, err = cluster.Networks.CloudteamV1().Networks(of.Namespace).List(ctx, all)
-	case why.KindNetworkPort:
-		list, err = cluster.Networks.CloudteamV1().NetworkPorts(of.Namespace).List(ctx, all)
-	case why.KindSecurityGroup:
-		list, err = cluster.Networks.CloudteamV1().SecurityGroups(of.Namespace).List(ctx, all)
-	case why.KindFloatingIP:
-		list, err = cluster.Networks.CloudteamV1().FloatingIPs(of.Namespace).List(ctx, all)
-	case why.KindPod:
+	ours, is := kinds.Of(of.Kind)
+	switch all := (metav1.ListOptions{}); {
+	case is:
+		list, err = ours.In(cluster.Networks, of.Namespace).List(ctx, all)
+	case of.Kind == why.KindPod:
 		list, err = cluster.Kubernetes.CoreV1().Pods(of.Namespace).List(ctx, all)
-	case why.KindDeployment:
+	case of.Kind == why.KindDeployment:
 		list, err = cluster.Kubernetes.AppsV1().Deployments(of.Namespace).List(ctx, all)
-	case why.KindService:
+	case of.Kind == why.KindService:
 		list, err = cluster.Kubernetes.CoreV1().Services(of.Namespace).List(ctx, all)
 	}
 	if err != nil {

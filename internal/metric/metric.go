@@ -32,7 +32,7 @@ var Labels = map[string]string{
 	"code":       "the error codes of CNI",
 	"controller": "the controllers (`--controllers`)",
 	"go_version": "one",
-	"kind":       "`Network`, `NetworkPort`, `SecurityGroup` and `FloatingIP`",
+	"kind":       "the kinds of objects that have something in Neutron",
 	"namespace":  "with `secret`: see there; with `network`: see there. Empty for what belongs to no namespace",
 	"network": "the Networks with the fullest subnets: 100 subnets of a namespace, and 2000 in all; " +
 		"`network_controller_subnets_unlisted` counts the others",

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -125,8 +126,6 @@ type plannedKind[T any] struct {
 	draw, edit func(r *rapid.T, obj *T)
 	// policy is the object's managementPolicy, as a text; nil for a kind without.
 	policy func(obj *T, managementPolicy cloudteamv1.ManagementPolicy)
-	// plan gives what is planned for the object in a file.
-	plan func(ctx context.Context, c *ask.Cluster, p *planning.Planner, obj *T) (planning.Result, error)
 	// beside are the writes that follow the creation of the resource, and that nobody can plan; nil for none.
 	beside func(obj *T) []string
 }
@@ -141,16 +140,6 @@ func (w planWorld) networks() plannedKind[cloudteamv1.Network] {
 		draw:   func(r *rapid.T, n *T) { n.Spec = w.limits.Network().Draw(r, "spec") },
 		edit:   func(r *rapid.T, n *T) { n.Spec = w.limits.NetworkEdit(n.Spec).Draw(r, "edit") },
 		policy: func(n *T, p cloudteamv1.ManagementPolicy) { n.Spec.ManagementPolicy = p },
-		plan: func(ctx context.Context, c *ask.Cluster, p *planning.Planner, n *T) (planning.Result, error) {
-			stored, err := planning.Stored(ctx, c, n)
-			if err == nil {
-				err = p.Know([]*T{stored}, nil, nil)
-			}
-			if err != nil {
-				return planning.Result{}, err
-			}
-			return p.Network(ctx, stored)
-		},
 	}
 }
 
@@ -168,13 +157,6 @@ func (w planWorld) ports(place specs.Place) plannedKind[cloudteamv1.NetworkPort]
 				return
 			}
 			p.Spec = w.limits.NetworkPortEdit(place, p.Spec).Draw(r, "edit")
-		},
-		plan: func(ctx context.Context, c *ask.Cluster, p *planning.Planner, port *T) (planning.Result, error) {
-			stored, err := planning.StoredPort(ctx, c, port)
-			if err != nil {
-				return planning.Result{}, err
-			}
-			return p.NetworkPort(ctx, stored)
 		},
 	}
 }
@@ -206,16 +188,6 @@ func (w planWorld) groups() plannedKind[cloudteamv1.SecurityGroup] {
 		policy: func(g *T, p cloudteamv1.ManagementPolicy) {
 			g.Spec.ManagementPolicy = cloudteamv1.SecurityGroupManagementPolicy(p)
 		},
-		plan: func(ctx context.Context, c *ask.Cluster, p *planning.Planner, g *T) (planning.Result, error) {
-			stored, err := planning.StoredGroup(ctx, c, g)
-			if err == nil {
-				err = p.Know(nil, nil, []*T{stored})
-			}
-			if err != nil {
-				return planning.Result{}, err
-			}
-			return p.SecurityGroup(ctx, stored)
-		},
 		beside: func(g *T) []string {
 			return slices.Repeat([]string{"DELETE security-group-rules"}, specs.OwnRules(g.Spec))
 		},
@@ -233,16 +205,6 @@ func (w planWorld) floatingIPs() plannedKind[cloudteamv1.FloatingIP] {
 		edit:   func(r *rapid.T, f *T) { f.Spec = w.limits.FloatingIPEdit(f.Spec).Draw(r, "edit") },
 		policy: func(f *T, p cloudteamv1.ManagementPolicy) {
 			f.Spec.ManagementPolicy = cloudteamv1.FloatingIPManagementPolicy(p)
-		},
-		plan: func(ctx context.Context, c *ask.Cluster, p *planning.Planner, f *T) (planning.Result, error) {
-			stored, err := planning.StoredFloatingIP(ctx, c, f)
-			if err == nil {
-				err = p.KnowFloatingIPs([]*T{stored})
-			}
-			if err != nil {
-				return planning.Result{}, err
-			}
-			return p.FloatingIP(ctx, stored)
 		},
 	}
 }
@@ -313,7 +275,12 @@ func (k plannedKind[T]) planned(r *rapid.T, obj *T) (planning.Result, error) {
 	expect.NoError(r, err)
 	defer planner.Close()
 	expect.NoError(r, planning.Others(ctx, cluster, planner, k.namespace))
-	result, err := k.plan(ctx, cluster, planner, k.copy(obj))
+	var result planning.Result
+	stored, err := planning.Stored(ctx, cluster, any(k.copy(obj)).(kinds.Object))
+	if err == nil {
+		expect.NoError(r, planner.Know(stored))
+		result, err = planner.Plan(ctx, stored)
+	}
 	if err != nil && !apierrors.IsInvalid(err) || len(cluster.Notes) > 0 {
 		r.Fatalf("planning %s: %v %q", asJSON(k.spec(obj)), err, cluster.Notes)
 	}

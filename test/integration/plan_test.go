@@ -21,7 +21,7 @@ func TestAPlanNeedsNoNamespaceThatTheFileCreates(t *testing.T) {
 	cluster.NewNamespaces = []string{"coming"}
 	stored, err := planning.Stored(t.Context(), cluster, network)
 	expect.NoError(t, err)
-	if stored.Namespace != "coming" || network.Namespace != "coming" || stored.Spec.DHCP == nil {
+	if stored.GetNamespace() != "coming" || network.Namespace != "coming" || stored.(*cloudteamv1.Network).Spec.DHCP == nil {
 		t.Errorf("it would be stored as %+v", stored)
 	}
 	network.Spec.Gateway = "10.0.1.1"

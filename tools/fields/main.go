@@ -7,18 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 )
-
-// kind is a kind of object whose spec the reference shows.
-type kind struct {
-	name, spec string
-}
-
-// kinds are in the order of the reference.
-var kinds = []kind{
-	{"Network", "NetworkSpec"}, {"NetworkPort", "NetworkPortSpec"}, {"SecurityGroup", "SecurityGroupSpec"},
-	{"FloatingIP", "FloatingIPSpec"}, {"NetworkClass", "NetworkClassSpec"},
-}
 
 func main() {
 	types := flag.String("types", "pkg/apis/cloudteam/v1", "folder of the API's types")
@@ -35,13 +26,18 @@ func run(types, out string) error {
 	if err != nil {
 		return err
 	}
-	sections := make([]section, len(kinds))
-	for i, k := range kinds {
-		fields, err := source.fieldsOf(k.spec)
+	var names []string
+	for _, k := range kinds.All {
+		names = append(names, k.Name)
+	}
+	names = append(names, "NetworkClass")
+	var sections []section
+	for _, name := range names {
+		fields, err := source.fieldsOf(name + "Spec")
 		if err != nil {
 			return err
 		}
-		sections[i] = section{k.name, fields}
+		sections = append(sections, section{name, fields})
 	}
 	return os.WriteFile(out, []byte(page(sections)), 0o644)
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"cloudteam.ztgame.com/network-controller/config/crd"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
 
@@ -93,21 +94,42 @@ func Read[T any](c *Cluster, of Object, get func() (T, error)) (T, Presence) {
 	return found, Hidden
 }
 
-// List gives the objects of a kind that are in a namespace, or all for "". What cannot be read is noted, as by Read.
-func List[T, L runtime.Object](
-	ctx context.Context, c *Cluster, kind, namespace string, list func(context.Context, metav1.ListOptions) (L, error),
-) (objs []T, is Presence) {
-	found, is := Read(c, New(kind, "", "of "+cmp.Or(namespace, "all namespaces")), func() (L, error) {
-		return list(ctx, metav1.ListOptions{})
+// Objects gives the objects of a kind that are in a namespace, or all for "". What cannot be read is noted, as by Read.
+func Objects(ctx context.Context, c *Cluster, kind kinds.Kind, namespace string) (objs []kinds.Object, is Presence) {
+	found, is := Read(c, New(kind.Name+"s", "", "of "+cmp.Or(namespace, "all namespaces")), func() (runtime.Object, error) {
+		return kind.In(c.Networks, namespace).List(ctx, metav1.ListOptions{})
 	})
 	if is != There {
 		return nil, is
 	}
 	_ = meta.EachListItem(found, func(obj runtime.Object) error { // a list has items
-		objs = append(objs, obj.(T))
+		objs = append(objs, obj.(kinds.Object))
 		return nil
 	})
 	return objs, is
+}
+
+// Known are those of some objects that are of a type.
+func Known[T kinds.Object](objs []kinds.Object) (all []T) {
+	for _, obj := range objs {
+		if typed, ok := obj.(T); ok {
+			all = append(all, typed)
+		}
+	}
+	return all
+}
+
+// Everywhere gives the objects of a kind in all namespaces, or an error if one of them may be missing.
+func Everywhere(ctx context.Context, c *Cluster, kind kinds.Kind) (objs []kinds.Object, err error) {
+	list, err := kind.In(c.Networks, metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the %ss of all namespaces: %w", kind.Name, err)
+	}
+	_ = meta.EachListItem(list, func(obj runtime.Object) error { // a list has items
+		objs = append(objs, obj.(kinds.Object))
+		return nil
+	})
+	return objs, nil
 }
 
 // forbidden begins the notes about what the user may not read.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"cloudteam.ztgame.com/network-controller/config/crd"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -103,8 +104,8 @@ func Run(ctx context.Context, c *ask.Cluster, options Options) []Check {
 	}
 	controller, holder, leaseIs := d.controller()
 	checks = append(checks, d.policies(), controller, d.controllersCloud(), d.versions(holder, leaseIs, nodes.Items))
-	networks, is := ask.List[*cloudteamv1.Network](ctx, c, "Networks", "", c.Networks.CloudteamV1().Networks("").List)
-	checks = append(checks, d.objects(networks, is)...)
+	objects, networks, is := d.objects()
+	checks = append(checks, objects...)
 	checks = append(checks, d.agents(nodes.Items, nodesAre), d.mtu(networks, is))
 	of := d.cloud(networks, true)
 	checks = together(append(append(checks, d.clock()), of...))
@@ -148,15 +149,19 @@ func (d doctor) version() Check {
 }
 
 func (d doctor) crds() Check {
-	c := Check{Name: "CRDs", State: OK,
-		Says: "networks, networkports, networkclasses, securitygroups and floatingips are served"}
+	needed := []string{"networkclasses"}
+	for _, kind := range kinds.All {
+		needed = append(needed, kind.Resource.Resource)
+	}
+	slices.Sort(needed)
+	c := Check{Name: "CRDs", State: OK, Says: "served: " + strings.Join(needed, ", ")}
 	list, err := d.Kubernetes.Discovery().ServerResourcesForGroupVersion(cloudteamv1.SchemeGroupVersion.String())
 	served := map[string]bool{}
 	for i := 0; err == nil && i < len(list.APIResources); i++ {
 		served[list.APIResources[i].Name] = true
 	}
 	var missing []string
-	for _, name := range []string{"networks", "networkports", "networkclasses", "securitygroups", "floatingips"} {
+	for _, name := range needed {
 		if !served[name] {
 			missing = append(missing, name)
 		}
@@ -249,39 +254,28 @@ func (d doctor) controllersCloud() Check {
 	return c
 }
 
-// objects checks the conditions of all objects that the user may see. networks are those that were read before.
-func (d doctor) objects(networks []*cloudteamv1.Network, is ask.Presence) []Check {
-	of := d.Networks.CloudteamV1()
-	groups, groupsAre := ask.List[*cloudteamv1.SecurityGroup](
-		d.ctx, d.Cluster, "SecurityGroups", "", of.SecurityGroups("").List)
-	ports, portsAre := ask.List[*cloudteamv1.NetworkPort](
-		d.ctx, d.Cluster, "NetworkPorts", "", of.NetworkPorts("").List)
-	floating, floatingAre := ask.List[*cloudteamv1.FloatingIP](
-		d.ctx, d.Cluster, "FloatingIPs", "", of.FloatingIPs("").List)
-	ofNetworks := conditionsOf(networks, func(n *cloudteamv1.Network) []metav1.Condition { return n.Status.Conditions })
-	ofGroups := conditionsOf(groups, func(g *cloudteamv1.SecurityGroup) []metav1.Condition { return g.Status.Conditions })
-	ofPorts := conditionsOf(ports, func(p *cloudteamv1.NetworkPort) []metav1.Condition { return p.Status.Conditions })
-	ofFloating := conditionsOf(floating, func(f *cloudteamv1.FloatingIP) []metav1.Condition { return f.Status.Conditions })
-	return []Check{
-		conditions("Networks", cloudteamv1.ConditionReady, "network", ofNetworks, is),
-		conditions("SecurityGroups", cloudteamv1.ConditionReady, "securitygroup", ofGroups, groupsAre),
-		conditions("NetworkPorts", cloudteamv1.ConditionReady, "networkport", ofPorts, portsAre),
-		conditions("FloatingIPs", cloudteamv1.ConditionReady, "floatingip", ofFloating, floatingAre),
-		conditions("packets", cloudteamv1.ConditionAttached, "networkport", ofPorts, portsAre),
+// objects checks the conditions of all objects that the user may see. It gives the Networks.
+func (d doctor) objects() (checks []Check, networks []*cloudteamv1.Network, is ask.Presence) {
+	var packets Check
+	for _, kind := range kinds.All {
+		objs, are := ask.Objects(d.ctx, d.Cluster, kind, metav1.NamespaceAll)
+		found := map[string][]metav1.Condition{}
+		for _, obj := range objs {
+			found[obj.GetNamespace()+"/"+obj.GetName()] = kind.Status(obj).Conditions
+		}
+		checks = append(checks, conditions(kind.Name+"s", cloudteamv1.ConditionReady, kind, found, are))
+		switch kind.Name {
+		case kinds.Network:
+			networks, is = ask.Known[*cloudteamv1.Network](objs), are
+		case kinds.NetworkPort:
+			packets = conditions("packets", cloudteamv1.ConditionAttached, kind, found, are)
+		}
 	}
-}
-
-// conditionsOf gives the conditions of objects by their names.
-func conditionsOf[T metav1.Object](objs []T, of func(T) []metav1.Condition) map[string][]metav1.Condition {
-	all := map[string][]metav1.Condition{}
-	for _, obj := range objs {
-		all[obj.GetNamespace()+"/"+obj.GetName()] = of(obj)
-	}
-	return all
+	return append(checks, packets), networks, is
 }
 
 // conditions checks one condition of all objects of a kind. Objects without Attached have no data plane.
-func conditions(name, of, kind string, all map[string][]metav1.Condition, is ask.Presence) Check {
+func conditions(name, of string, kind kinds.Kind, all map[string][]metav1.Condition, is ask.Presence) Check {
 	c := Check{Name: name, State: OK}
 	if is != ask.There {
 		return c.unseen("you may not list them")
@@ -318,7 +312,7 @@ func conditions(name, of, kind string, all map[string][]metav1.Condition, is ask
 	}
 	namespace, object, _ := strings.Cut(first, "/")
 	c.State, c.Says = Fails, fmt.Sprintf("of %d: %s", counted, strings.Join(counts, ", "))
-	c.Remedy = fmt.Sprintf("kubectl network why %s/%s -n %s", kind, object, namespace)
+	c.Remedy = fmt.Sprintf("kubectl network why %s/%s -n %s", strings.ToLower(kind.Name), object, namespace)
 	return c
 }
 

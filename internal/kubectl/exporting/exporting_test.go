@@ -174,7 +174,7 @@ func (w *world) look(t fataler, id string) plan.ObservedNetwork {
 // plan plans a Network. Each step is to write a marker, and nothing else.
 func (w *world) plan(t fataler, n *cloudteamv1.Network) plan.Change {
 	t.Helper()
-	planned, err := w.planner.Network(context.Background(), n)
+	planned, err := w.planner.Plan(context.Background(), n)
 	if err != nil || planned.Problem != "" {
 		t.Fatalf("planning %+v: %v %s", n.Spec, err, planned.Problem)
 	}

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
@@ -76,10 +76,7 @@ func Find(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, cluster stri
 		return nil, err
 	}
 	for _, uid := range slices.Sorted(maps.Keys(owners)) {
-		// What has none of these kinds may belong to an object of a kind that was not listed.
-		has := owners[uid]
-		if live[uid] || len(has[plan.KindNetwork])+len(has[plan.KindPort])+len(has[plan.KindRouter])+
-			len(has[plan.KindGroup])+len(has[plan.KindFloatingIP]) == 0 {
+		if live[uid] {
 			continue
 		}
 		if err := f.add(ctx, plan.Owner{Cluster: cluster, Object: uid}); err != nil {
@@ -106,34 +103,14 @@ func Find(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, cluster stri
 // Live are the UIDs of all objects that own resources in Neutron. One that the user may not read would look gone.
 func Live(ctx context.Context, c *ask.Cluster) (map[string]bool, error) {
 	live := map[string]bool{}
-	api := c.Networks.CloudteamV1()
-	networks, err := api.Networks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading the Networks of all namespaces: %w", err)
-	}
-	for i := range networks.Items {
-		live[string(networks.Items[i].UID)] = true
-	}
-	ports, err := api.NetworkPorts(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading the NetworkPorts of all namespaces: %w", err)
-	}
-	for i := range ports.Items {
-		live[string(ports.Items[i].UID)] = true
-	}
-	groups, err := api.SecurityGroups(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading the SecurityGroups of all namespaces: %w", err)
-	}
-	for i := range groups.Items {
-		live[string(groups.Items[i].UID)] = true
-	}
-	floating, err := api.FloatingIPs(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading the FloatingIPs of all namespaces: %w", err)
-	}
-	for i := range floating.Items {
-		live[string(floating.Items[i].UID)] = true
+	for _, kind := range kinds.All {
+		all, err := ask.Everywhere(ctx, c, kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range all {
+			live[string(obj.GetUID())] = true
+		}
 	}
 	return live, nil
 }

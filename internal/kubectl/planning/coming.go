@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -19,8 +20,21 @@ import (
 // anyRange is for the CIDR that a subnet pool will give. Any address may be in it.
 var anyRange = map[int]string{4: "0.0.0.0/0", 6: "::/0"}
 
-// coming has the ports of the same files find a Network that a change creates, as its status will show it.
-func (p *Planner) coming(n *cloudteamv1.Network, change plan.Change) error {
+// coming has later plans find an object as its status will show it after a change.
+func (p *Planner) coming(obj kinds.Object, change plan.Change) error {
+	switch obj := obj.(type) {
+	case *cloudteamv1.Network:
+		return p.comingNetwork(obj, change)
+	case *cloudteamv1.SecurityGroup:
+		return p.comingGroup(obj, change)
+	case *cloudteamv1.NetworkPort:
+		return p.comingPort(obj, change)
+	}
+	return nil // nothing depends on it
+}
+
+// comingNetwork is coming for a Network.
+func (p *Planner) comingNetwork(n *cloudteamv1.Network, change plan.Change) error {
 	if !creates(change, plan.CreateNetwork) {
 		return nil
 	}
@@ -48,7 +62,7 @@ func (p *Planner) coming(n *cloudteamv1.Network, change plan.Change) error {
 	made, _, _, _ := p.classes.Judge(n)
 	status.Class, status.AppliedGeneration = made.With, n.Generation
 	willBeReady(&status.Conditions)
-	return p.Know([]*cloudteamv1.Network{n}, nil, nil)
+	return p.Know(n)
 }
 
 // comingGroup is coming for a SecurityGroup.
@@ -60,7 +74,7 @@ func (p *Planner) comingGroup(g *cloudteamv1.SecurityGroup, change plan.Change) 
 	g.Status.SecurityGroupID = toBeMade(g.Name)
 	g.Status.AppliedGeneration = g.Generation
 	willBeReady(&g.Status.Conditions)
-	return p.Know(nil, nil, []*cloudteamv1.SecurityGroup{g})
+	return p.Know(g)
 }
 
 // withComing is an Inventory that also has the ports that earlier plans create.
@@ -98,7 +112,7 @@ func (p *Planner) comingPort(port *cloudteamv1.NetworkPort, change plan.Change) 
 			port.Status.Addresses = append(port.Status.Addresses, is)
 		}
 	}
-	return p.Know(nil, []*cloudteamv1.NetworkPort{port}, nil)
+	return p.Know(port)
 }
 
 // rangeOf is the CIDR of a subnet of a port's Network, which is for an address that Neutron will choose there.

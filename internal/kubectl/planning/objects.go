@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/retry"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -19,37 +20,24 @@ import (
 // manager is the field manager of the requests, none of which is stored.
 const manager = "kubectl-network"
 
-// object is a kind of object that can be planned.
-type object[T any] interface {
-	*T
-	metav1.Object
-}
-
-// api is the part of a generated client that asking needs.
-type api[T any] interface {
-	Get(ctx context.Context, name string, options metav1.GetOptions) (*T, error)
-	Create(ctx context.Context, obj *T, options metav1.CreateOptions) (*T, error)
-	Update(ctx context.Context, obj *T, options metav1.UpdateOptions) (*T, error)
-}
-
-// asStored gives an object as the API server would store it: with what it validates, and the status that is there. It
-// stores nothing. in gives the client of a namespace, and spec copies the spec from one object to another. The
-// controller may write the status between the read and the dry run: then both are done again.
-func asStored[T any, P object[T], A api[T]](
-	ctx context.Context, c *ask.Cluster, in func(namespace string) A, file P, spec func(to, from P),
-) (stored P, err error) {
+// Stored gives an object as the API server would store it: with what it validates, and the status that is there. It
+// stores nothing. The controller may write the status between the read and the dry run: then both are done again.
+func Stored(ctx context.Context, c *ask.Cluster, file kinds.Object) (stored kinds.Object, err error) {
+	kind := kinds.OfObject(file)
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		stored, err = dryRun(ctx, c, in, file, spec)
+		stored, err = dryRun(ctx, c, kind, file)
 		return err
 	})
-	return stored, err
+	if err != nil {
+		of := ask.New(kind.Name, file.GetNamespace(), file.GetName())
+		return nil, fmt.Errorf("the API server would not accept %s: %w", of, err)
+	}
+	return stored, nil
 }
 
-func dryRun[T any, P object[T], A api[T]](
-	ctx context.Context, c *ask.Cluster, in func(namespace string) A, file P, spec func(to, from P),
-) (P, error) {
-	dry, to := []string{metav1.DryRunAll}, in(file.GetNamespace())
-	was, err := to.Get(ctx, file.GetName(), metav1.GetOptions{})
+func dryRun(ctx context.Context, c *ask.Cluster, kind kinds.Kind, file kinds.Object) (kinds.Object, error) {
+	dry, to := []string{metav1.DryRunAll}, kind.In(c.Networks, file.GetNamespace())
+	edited, err := to.Get(ctx, file.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !ask.NoKind(err) {
 		options := metav1.CreateOptions{DryRun: dry, FieldManager: manager}
 		is, err := to.Create(ctx, file, options)
@@ -57,8 +45,8 @@ func dryRun[T any, P object[T], A api[T]](
 			// The rules are the same in one that exists.
 			file.SetNamespace(metav1.NamespaceDefault)
 			defer file.SetNamespace(namespace)
-			if is, err = in(metav1.NamespaceDefault).Create(ctx, file, options); err == nil {
-				P(is).SetNamespace(namespace)
+			if is, err = kind.In(c.Networks, metav1.NamespaceDefault).Create(ctx, file, options); err == nil {
+				is.SetNamespace(namespace)
 			}
 		}
 		return is, err
@@ -66,8 +54,7 @@ func dryRun[T any, P object[T], A api[T]](
 	if err != nil {
 		return nil, err
 	}
-	edited := P(was)
-	spec(edited, file)
+	kind.SetSpec(edited, file)
 	if more := file.GetAnnotations(); len(more) > 0 {
 		all := maps.Clone(edited.GetAnnotations())
 		if all == nil {
@@ -76,15 +63,7 @@ func dryRun[T any, P object[T], A api[T]](
 		maps.Copy(all, more)
 		edited.SetAnnotations(all)
 	}
-	is, err := to.Update(ctx, edited, metav1.UpdateOptions{DryRun: dry, FieldManager: manager})
-	return is, err
-}
-
-// Stored gives a Network as the API server would store it.
-func Stored(ctx context.Context, c *ask.Cluster, n *cloudteamv1.Network) (*cloudteamv1.Network, error) {
-	is, err := asStored(ctx, c, c.Networks.CloudteamV1().Networks, n,
-		func(to, from *cloudteamv1.Network) { to.Spec = from.Spec })
-	return is, refused(ask.New("Network", n.Namespace, n.Name), err)
+	return to.Update(ctx, edited, metav1.UpdateOptions{DryRun: dry, FieldManager: manager})
 }
 
 // Refusals gives what the rules of the CRD refuse in a new Network, by its fields; none if they accept it. Whether its
@@ -114,38 +93,6 @@ func Refusals(ctx context.Context, c *ask.Cluster, n *cloudteamv1.Network) ([]me
 	}
 }
 
-// StoredPort gives a NetworkPort as the API server would store it.
-func StoredPort(ctx context.Context, c *ask.Cluster, p *cloudteamv1.NetworkPort) (*cloudteamv1.NetworkPort, error) {
-	is, err := asStored(ctx, c, c.Networks.CloudteamV1().NetworkPorts, p,
-		func(to, from *cloudteamv1.NetworkPort) { to.Spec = from.Spec })
-	return is, refused(ask.New("NetworkPort", p.Namespace, p.Name), err)
-}
-
-// StoredGroup gives a SecurityGroup as the API server would store it.
-func StoredGroup(
-	ctx context.Context, c *ask.Cluster, g *cloudteamv1.SecurityGroup,
-) (*cloudteamv1.SecurityGroup, error) {
-	is, err := asStored(ctx, c, c.Networks.CloudteamV1().SecurityGroups, g,
-		func(to, from *cloudteamv1.SecurityGroup) { to.Spec = from.Spec })
-	return is, refused(ask.New("SecurityGroup", g.Namespace, g.Name), err)
-}
-
-// StoredFloatingIP gives a FloatingIP as the API server would store it.
-func StoredFloatingIP(
-	ctx context.Context, c *ask.Cluster, f *cloudteamv1.FloatingIP,
-) (*cloudteamv1.FloatingIP, error) {
-	is, err := asStored(ctx, c, c.Networks.CloudteamV1().FloatingIPs, f,
-		func(to, from *cloudteamv1.FloatingIP) { to.Spec = from.Spec })
-	return is, refused(ask.New("FloatingIP", f.Namespace, f.Name), err)
-}
-
-func refused(of ask.Object, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("the API server would not accept %s: %w", of, err)
-}
-
 // ClusterUID is the UID of the cluster, which is in the markers of its resources in Neutron. It is what the user gives,
 // if anything.
 func ClusterUID(ctx context.Context, c *ask.Cluster, given string) (string, error) {
@@ -162,26 +109,19 @@ func ClusterUID(ctx context.Context, c *ask.Cluster, given string) (string, erro
 
 // Others reads the objects of a namespace that a plan depends on. What the user may not read is noted.
 func Others(ctx context.Context, c *ask.Cluster, p *Planner, namespace string) error {
-	of := c.Networks.CloudteamV1()
-	networks, _ := ask.List[*cloudteamv1.Network](ctx, c, "Networks", namespace, of.Networks(namespace).List)
-	ports, _ := ask.List[*cloudteamv1.NetworkPort](ctx, c, "NetworkPorts", namespace, of.NetworkPorts(namespace).List)
-	groups, _ := ask.List[*cloudteamv1.SecurityGroup](
-		ctx, c, "SecurityGroups", namespace, of.SecurityGroups(namespace).List)
-	floating, _ := ask.List[*cloudteamv1.FloatingIP](ctx, c, "FloatingIPs", namespace, of.FloatingIPs(namespace).List)
-	return errors.Join(p.Know(networks, ports, groups), p.KnowFloatingIPs(floating))
+	for _, kind := range kinds.All {
+		all, _ := ask.Objects(ctx, c, kind, namespace)
+		if err := p.Know(all...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// Kind tells what an object of a file is: what can be planned, or a Namespace; empty for all else.
-func Kind(of schema.GroupVersionKind) string {
-	if of.Group == "" && of.Kind == "Namespace" {
-		return of.Kind
-	}
+// Kind tells what an object of a file is; ok is false if it cannot be planned.
+func Kind(of schema.GroupVersionKind) (kind kinds.Kind, ok bool) {
 	if of.Group != cloudteamv1.SchemeGroupVersion.Group {
-		return ""
+		return kinds.Kind{}, false
 	}
-	switch of.Kind {
-	case "Network", "NetworkPort", "SecurityGroup", "FloatingIP":
-		return of.Kind
-	}
-	return ""
+	return kinds.Of(of.Kind)
 }

@@ -22,6 +22,7 @@ import (
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
 	groupcontroller "cloudteam.ztgame.com/network-controller/internal/controller/securitygroup"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -54,55 +55,65 @@ type Step struct {
 // Step is the step of the plan.
 func (s Step) Step() plan.Step { return s.step }
 
-// Planner plans objects. It is the controllers of Networks, NetworkPorts, SecurityGroups and FloatingIPs with caches
-// that were read once. It never runs them.
+// Planner plans objects. It is the controllers of all kinds with caches that were read once. It never runs them.
 type Planner struct {
-	networks *networkcontroller.Controller
-	ports    *portcontroller.Controller
-	groups   *groupcontroller.Controller
-	floating *floatingcontroller.Controller
-	known    cache.Indexer // of Networks
-	classes  *classes.Classes
+	of      map[string]planner // by kind
+	known   cache.Indexer      // of Networks
+	classes *classes.Classes
 	// made are the ports that earlier plans create, by the UIDs of their NetworkPorts.
 	made map[types.UID]plan.ObservedPort
 }
 
+// planner is a controller.
+type planner interface {
+	preview(ctx context.Context, obj kinds.Object) (managed.Preview, error)
+	know(obj kinds.Object) error
+	ReachClouds(clouds managed.Clouds)
+	Run(ctx context.Context, workers int) error
+}
+
+// of is the planner of a type.
+type of[T managed.Object] struct{ *managed.Reconciler[T] }
+
+func (c of[T]) preview(ctx context.Context, obj kinds.Object) (managed.Preview, error) {
+	return c.Preview(ctx, obj.(T))
+}
+
+func (c of[T]) know(obj kinds.Object) error { return c.Know(obj.(T)) }
+
 // New makes a Planner for the cluster of a UID, which is that of the namespace kube-system. It reads what other objects
 // an object depends on. What the user may not read is noted. The caller MUST call Close.
 func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster string) (*Planner, error) {
-	factory := informers.NewSharedInformerFactory(c.Networks, 0)
-	networks, ports := factory.Cloudteam().V1().Networks(), factory.Cloudteam().V1().NetworkPorts()
-	groups, floating := factory.Cloudteam().V1().SecurityGroups(), factory.Cloudteam().V1().FloatingIPs()
-	of := classesOf(ctx, c)
-	discard := &record.FakeRecorder{}
-	p := &Planner{
-		known: networks.Informer().GetIndexer(), classes: of,
-		made: map[types.UID]plan.ObservedPort{},
-	}
-	var err error
-	p.networks, err = networkcontroller.NewController(c.Networks.CloudteamV1(), networks, nil, in, discard, cluster,
-		networkcontroller.Options{Classes: of})
+	objects := informers.NewSharedInformerFactory(c.Networks, 0).Cloudteam().V1()
+	networks, ports, groups := objects.Networks(), objects.NetworkPorts(), objects.SecurityGroups()
+	client, by, discard := c.Networks.CloudteamV1(), classesOf(ctx, c), &record.FakeRecorder{}
+	p := &Planner{known: networks.Informer().GetIndexer(), classes: by, made: map[types.UID]plan.ObservedPort{}}
+	ofNetworks, err := networkcontroller.NewController(client, networks, nil, in, discard, cluster,
+		networkcontroller.Options{Classes: by})
 	if err != nil {
 		return nil, err
 	}
-	p.ports, err = portcontroller.NewController(
-		c.Networks.CloudteamV1(), ports, networks, groups, in, discard, cluster, of, nil)
+	ofPorts, err := portcontroller.NewController(client, ports, networks, groups, in, discard, cluster, by, nil)
 	if err != nil {
 		return nil, err
 	}
-	p.groups, err = groupcontroller.NewController(c.Networks.CloudteamV1(), groups, nil, in, discard, cluster, of)
+	ofGroups, err := groupcontroller.NewController(client, groups, nil, in, discard, cluster, by)
 	if err != nil {
 		return nil, err
 	}
-	p.floating, err = floatingcontroller.NewController(c.Networks.CloudteamV1(), floating,
-		floatingcontroller.Ports{Ports: ports, Networks: networks}, withComing{in, p}, discard, cluster, of)
+	ofFloating, err := floatingcontroller.NewController(client, objects.FloatingIPs(),
+		floatingcontroller.Ports{Ports: ports, Networks: networks}, withComing{in, p}, discard, cluster, by)
 	if err != nil {
 		return nil, err
 	}
-	p.networks.ReachClouds(anyCloud{in})
-	p.ports.ReachClouds(anyCloud{in})
-	p.groups.ReachClouds(anyCloud{in})
-	p.floating.ReachClouds(anyCloud{withComing{in, p}})
+	p.of = map[string]planner{
+		kinds.Network: of[*cloudteamv1.Network]{ofNetworks}, kinds.NetworkPort: of[*cloudteamv1.NetworkPort]{ofPorts},
+		kinds.SecurityGroup: of[*cloudteamv1.SecurityGroup]{ofGroups},
+		kinds.FloatingIP:    of[*cloudteamv1.FloatingIP]{ofFloating},
+	}
+	for _, c := range p.of {
+		c.ReachClouds(anyCloud{withComing{in, p}})
+	}
 	return p, nil
 }
 
@@ -110,9 +121,7 @@ func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster stri
 func (p *Planner) Close() {
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, c := range []interface {
-		Run(ctx context.Context, workers int) error
-	}{p.networks, p.ports, p.groups, p.floating} {
+	for _, c := range p.of {
 		_ = c.Run(done, 1) // with a context that is done, it only closes the queue
 	}
 }
@@ -149,57 +158,28 @@ func classesOf(ctx context.Context, c *ask.Cluster) *classes.Classes {
 	return all
 }
 
-// Know adds objects that others depend on. The latest of a name counts.
-func (p *Planner) Know(
-	networks []*cloudteamv1.Network, ports []*cloudteamv1.NetworkPort, groups []*cloudteamv1.SecurityGroup,
-) error {
-	return errors.Join(p.networks.Know(networks...), p.ports.Know(ports...), p.groups.Know(groups...))
-}
-
-// KnowFloatingIPs is Know for FloatingIPs, of which a class may limit the number.
-func (p *Planner) KnowFloatingIPs(floating []*cloudteamv1.FloatingIP) error {
-	return p.floating.Know(floating...)
-}
-
-// Network plans a Network as it would be in the API server. If it would be created in Neutron, later plans of
-// NetworkPorts take it for created.
-func (p *Planner) Network(ctx context.Context, n *cloudteamv1.Network) (Result, error) {
-	preview, err := p.networks.Preview(ctx, n)
-	r, problem := resultOf(ask.New("Network", n.Namespace, n.Name), preview, err)
-	if err == nil && preview.Unresolved == nil {
-		problem = p.coming(n, preview.Change)
+// Know adds objects that others depend on, or that a class may limit. The latest of a name counts.
+func (p *Planner) Know(objects ...kinds.Object) error {
+	for _, obj := range objects {
+		if err := p.of[kinds.OfObject(obj).Name].know(obj); err != nil {
+			return err
+		}
 	}
-	return r, problem
+	return nil
 }
 
-// NetworkPort plans a NetworkPort as it would be in the API server. Later plans of FloatingIPs take it for created, as
-// by Network.
-func (p *Planner) NetworkPort(ctx context.Context, n *cloudteamv1.NetworkPort) (Result, error) {
-	preview, err := p.ports.Preview(ctx, n)
-	r, problem := resultOf(ask.New("NetworkPort", n.Namespace, n.Name), preview, err)
-	if err == nil && preview.Unresolved == nil {
-		problem = p.comingPort(n, preview.Change)
-	}
-	return r, problem
-}
-
-// FloatingIP plans a FloatingIP as it would be in the API server.
-func (p *Planner) FloatingIP(ctx context.Context, f *cloudteamv1.FloatingIP) (Result, error) {
-	preview, err := p.floating.Preview(ctx, f)
-	return resultOf(ask.New("FloatingIP", f.Namespace, f.Name), preview, err)
-}
-
-// SecurityGroup plans a SecurityGroup as it would be in the API server. Later plans of NetworkPorts take it for
-// created, as by Network.
-func (p *Planner) SecurityGroup(ctx context.Context, g *cloudteamv1.SecurityGroup) (Result, error) {
-	preview, err := p.groups.Preview(ctx, g)
-	r, err := resultOf(ask.New("SecurityGroup", g.Namespace, g.Name), preview, err)
-	if err == nil && creates(preview.Change, plan.CreateGroup) {
+// Plan plans an object as it would be in the API server. If something would be created in Neutron, later plans take it
+// for created.
+func (p *Planner) Plan(ctx context.Context, obj kinds.Object) (Result, error) {
+	kind := kinds.OfObject(obj).Name
+	preview, failed := p.of[kind].preview(ctx, obj)
+	r, err := resultOf(ask.New(kind, obj.GetNamespace(), obj.GetName()), preview, failed)
+	if failed == nil && creates(preview.Change, plan.CreateGroup) {
 		r.Notes = append(r.Notes, "Neutron gives a new group its default rules. The controller deletes those of them that "+
 			"the spec does not declare, once the group exists.")
-		if preview.Unresolved == nil {
-			err = p.comingGroup(g, preview.Change)
-		}
+	}
+	if failed == nil && preview.Unresolved == nil {
+		err = p.coming(obj, preview.Change)
 	}
 	return r, err
 }

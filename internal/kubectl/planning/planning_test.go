@@ -80,7 +80,7 @@ func TestWhatIsPlannedIsWhatIsDone(t *testing.T) {
 		for i := range rapid.IntRange(1, 3).Draw(t, "edits") {
 			n.Generation = int64(i + 1)
 			n.Spec = specs().Draw(t, "spec")
-			planned, err := planner.Network(context.Background(), n)
+			planned, err := planner.Plan(context.Background(), n)
 			if err != nil || planned.Problem != "" {
 				t.Fatalf("planning: %v %s", err, planned.Problem)
 			}
@@ -95,7 +95,7 @@ func TestWhatIsPlannedIsWhatIsDone(t *testing.T) {
 			if got, want := told(done), told(change); !slices.Equal(got, want) {
 				t.Fatalf("planned\n%q\ndone\n%q", want, got)
 			}
-			if again, err := planner.Network(context.Background(), n); err != nil || len(again.Steps) > 0 {
+			if again, err := planner.Plan(context.Background(), n); err != nil || len(again.Steps) > 0 {
 				t.Fatalf("after it was done, the plan is %+v, %v", again, err)
 			}
 		}
@@ -124,7 +124,7 @@ func TestStoredReadsAgainWhatTheControllerWroteMeanwhile(t *testing.T) {
 	edited := n.DeepCopy()
 	edited.Spec.Description = "text"
 	stored, err := Stored(t.Context(), &ask.Cluster{Networks: networks}, edited)
-	if err != nil || stored.Spec.Description != "text" {
+	if err != nil || stored.(*cloudteamv1.Network).Spec.Description != "text" {
 		t.Errorf("it is stored as %+v, %v", stored, err)
 	}
 }
@@ -284,16 +284,16 @@ func TestAPortIsPlannedOnTheNetworkOfTheSameFile(t *testing.T) {
 			p.Namespace, p.Name, p.UID, p.Generation, p.Spec = "shop", "db", "uid-p", 1, c.port
 			p.Spec.NetworkName = "backend"
 			g.Namespace, g.Name, g.UID, g.Generation = "shop", "web", "uid-g", 1
-			expect.NoError(t, planner.Know([]*cloudteamv1.Network{n}, nil, nil))
-			if _, err := planner.Network(t.Context(), n); err != nil {
+			expect.NoError(t, planner.Know(n))
+			if _, err := planner.Plan(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
 			if c.group {
-				if r, err := planner.SecurityGroup(t.Context(), g); err != nil || r.Problem != "" {
+				if r, err := planner.Plan(t.Context(), g); err != nil || r.Problem != "" {
 					t.Fatal(err, r.Problem)
 				}
 			}
-			r, err := planner.NetworkPort(t.Context(), p)
+			r, err := planner.Plan(t.Context(), p)
 			expect.NoError(t, err)
 			if c.problem != "" {
 				if !strings.Contains(r.Problem, c.problem) {
@@ -373,17 +373,17 @@ func TestAFloatingIPIsPlannedForThePortOfTheSameFile(t *testing.T) {
 			older := f.DeepCopy()
 			older.Name, older.UID, older.Finalizers = "older", "uid-o", []string{cloudteamv1.FloatingIPFinalizer}
 			older.Status.FloatingIPID, older.Status.Class = "id", &cloudteamv1.AppliedClass{Name: class.Name}
-			if err := errors.Join(planner.Know([]*cloudteamv1.Network{n}, nil, nil),
-				planner.KnowFloatingIPs([]*cloudteamv1.FloatingIP{older, f})); err != nil {
+			if err := errors.Join(planner.Know(n),
+				planner.Know(older, f)); err != nil {
 				t.Fatal(err)
 			}
-			if r, err := planner.Network(t.Context(), n); err != nil || r.Problem != "" {
+			if r, err := planner.Plan(t.Context(), n); err != nil || r.Problem != "" {
 				t.Fatal(err, r.Problem)
 			}
-			if r, err := planner.NetworkPort(t.Context(), p); err != nil || r.Problem != "" {
+			if r, err := planner.Plan(t.Context(), p); err != nil || r.Problem != "" {
 				t.Fatal(err, r.Problem)
 			}
-			r, err := planner.FloatingIP(t.Context(), f)
+			r, err := planner.Plan(t.Context(), f)
 			expect.NoError(t, err)
 			if c.problem != "" {
 				if !strings.Contains(r.Problem+strings.Join(r.Notes, ""), c.problem) || len(r.Steps) > 0 {

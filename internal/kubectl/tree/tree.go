@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -158,10 +159,10 @@ func podsOf(ctx context.Context, c *ask.Cluster, ports []cloudteamv1.NetworkPort
 func floatingOf(
 	ctx context.Context, c *ask.Cluster, namespace string,
 ) map[types.NamespacedName][]*cloudteamv1.FloatingIP {
-	all, _ := ask.List[*cloudteamv1.FloatingIP](
-		ctx, c, "FloatingIPs", namespace, c.Networks.CloudteamV1().FloatingIPs(namespace).List)
+	kind, _ := kinds.Of(kinds.FloatingIP)
+	all, _ := ask.Objects(ctx, c, kind, namespace)
 	by := map[types.NamespacedName][]*cloudteamv1.FloatingIP{}
-	for _, f := range all {
+	for _, f := range ask.Known[*cloudteamv1.FloatingIP](all) {
 		port := types.NamespacedName{Namespace: f.Namespace, Name: f.Spec.PortName}
 		by[port] = append(by[port], f)
 	}

@@ -12,9 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 	"cloudteam.ztgame.com/network-controller/internal/redact"
@@ -69,7 +69,7 @@ func describe(ctx context.Context, c *ask.Cluster, of ask.Object, now time.Time)
 	if d.Answer, err = why.Explain(ctx, c, of, now); err != nil {
 		return nil, err
 	}
-	if status := statusOf(object); status != nil {
+	if status := statusOf(of, object); status != nil {
 		d.Drift = status.Drift
 	}
 	if events, is := ask.Read(c, ask.New("Events", "", "of "+of.String()), func() (*corev1.EventList, error) {
@@ -89,47 +89,27 @@ func describe(ctx context.Context, c *ask.Cluster, of ask.Object, now time.Time)
 	return d, err
 }
 
-// readable is an object of the API that can be written as YAML.
-type readable interface {
-	metav1.Object
-	runtime.Object
-}
-
 // get reads an object, without what the page does not show.
-func get(ctx context.Context, c *ask.Cluster, of ask.Object) (object readable, err error) {
-	api, options := c.Networks.CloudteamV1(), metav1.GetOptions{}
-	apiVersion := cloudteamv1.SchemeGroupVersion.String()
-	switch of.Kind {
-	case why.KindNetwork:
-		n, failed := api.Networks(of.Namespace).Get(ctx, of.Name, options)
-		object, err = n, failed
-		n.APIVersion, n.Kind = apiVersion, of.Kind
-	case why.KindNetworkPort:
-		p, failed := api.NetworkPorts(of.Namespace).Get(ctx, of.Name, options)
-		object, err = p, failed
-		p.APIVersion, p.Kind = apiVersion, of.Kind
-	case why.KindSecurityGroup:
-		g, failed := api.SecurityGroups(of.Namespace).Get(ctx, of.Name, options)
-		object, err = g, failed
-		g.APIVersion, g.Kind = apiVersion, of.Kind
-	case why.KindFloatingIP:
-		f, failed := api.FloatingIPs(of.Namespace).Get(ctx, of.Name, options)
-		object, err = f, failed
-		f.APIVersion, f.Kind = apiVersion, of.Kind
-	case why.KindPod:
+func get(ctx context.Context, c *ask.Cluster, of ask.Object) (object kinds.Object, err error) {
+	options := metav1.GetOptions{}
+	kind, ours := kinds.Of(of.Kind)
+	switch {
+	case ours:
+		object, err = kind.In(c.Networks, of.Namespace).Get(ctx, of.Name, options)
+		object.GetObjectKind().SetGroupVersionKind(cloudteamv1.SchemeGroupVersion.WithKind(of.Kind))
+	case of.Kind == why.KindPod:
 		p, failed := c.Kubernetes.CoreV1().Pods(of.Namespace).Get(ctx, of.Name, options)
 		object, err = p, failed
 		p.APIVersion, p.Kind = "v1", of.Kind
 		hide(&p.Spec)
-	case why.KindDeployment:
+	case of.Kind == why.KindDeployment:
 		d, failed := c.Kubernetes.AppsV1().Deployments(of.Namespace).Get(ctx, of.Name, options)
 		object, err = d, failed
 		d.APIVersion, d.Kind = "apps/v1", of.Kind
 		hide(&d.Spec.Template.Spec)
 	default:
 		return nil, apierrors.NewBadRequest(
-			fmt.Sprintf("%q is not shown here: name a Network, NetworkPort, SecurityGroup, FloatingIP, Pod or Deployment",
-				of.Kind))
+			fmt.Sprintf("%q is not shown here: name a Pod, a Deployment, or a %s", of.Kind, kinds.OneOf()))
 	}
 	if err != nil {
 		return nil, err
@@ -162,23 +142,16 @@ func hide(spec *corev1.PodSpec) {
 }
 
 // statusOf is what the status of each kind of ours has; nil for the kinds of Kubernetes.
-func statusOf(object readable) *cloudteamv1.ResourceStatus {
-	switch o := object.(type) {
-	case *cloudteamv1.Network:
-		return &o.Status.ResourceStatus
-	case *cloudteamv1.NetworkPort:
-		return &o.Status.ResourceStatus
-	case *cloudteamv1.SecurityGroup:
-		return &o.Status.ResourceStatus
-	case *cloudteamv1.FloatingIP:
-		return &o.Status.ResourceStatus
+func statusOf(of ask.Object, object kinds.Object) *cloudteamv1.ResourceStatus {
+	if kind, ours := kinds.Of(of.Kind); ours {
+		return kind.Status(object)
 	}
 	return nil
 }
 
 // conditionsOf are the conditions of an object of any kind, with what to do.
-func conditionsOf(of ask.Object, object readable) (all []Condition) {
-	if status := statusOf(object); status != nil {
+func conditionsOf(of ask.Object, object kinds.Object) (all []Condition) {
+	if status := statusOf(of, object); status != nil {
 		for _, said := range status.Conditions {
 			all = append(all, conditionOf(of, said))
 		}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/config/crd"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/tree"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -88,29 +89,12 @@ func NewWorld(cluster *ask.Cluster, neutron tree.Neutron, namespace string) *Wor
 	w := &World{cluster: cluster, neutron: neutron, namespace: namespace, wake: make(chan struct{}, 1),
 		pods: map[string]cache.SharedIndexInformer{}, dirty: map[string]bool{}, entries: map[string]*Entry{},
 		notes: map[string]string{}, changed: make(chan struct{})}
-	api := cluster.Networks.CloudteamV1()
-	w.networks = w.informer(&cloudteamv1.Network{}, source{
-		what: "Networks", scope: namespace, fallback: namespace,
-		list: func(ctx context.Context, ns string, o metav1.ListOptions) (runtime.Object, error) {
-			return api.Networks(ns).List(ctx, o)
-		},
-		watch: func(ctx context.Context, ns string, o metav1.ListOptions) (watch.Interface, error) {
-			return api.Networks(ns).Watch(ctx, o)
-		},
-	}, nil, func(o any) []string {
+	w.networks = w.informer(&cloudteamv1.Network{}, w.source(kinds.Network, namespace), nil, func(o any) []string {
 		n := o.(*cloudteamv1.Network)
 		return []string{n.Namespace + "/" + n.Name}
 	})
 	// Ports of other namespaces may be on a Network.
-	w.ports = w.informer(&cloudteamv1.NetworkPort{}, source{
-		what: "NetworkPorts", scope: metav1.NamespaceAll, fallback: namespace,
-		list: func(ctx context.Context, ns string, o metav1.ListOptions) (runtime.Object, error) {
-			return api.NetworkPorts(ns).List(ctx, o)
-		},
-		watch: func(ctx context.Context, ns string, o metav1.ListOptions) (watch.Interface, error) {
-			return api.NetworkPorts(ns).Watch(ctx, o)
-		},
-	}, cache.Indexers{
+	w.ports = w.informer(&cloudteamv1.NetworkPort{}, w.source(kinds.NetworkPort, metav1.NamespaceAll), cache.Indexers{
 		byNetwork: func(o any) ([]string, error) {
 			return []string{o.(*cloudteamv1.NetworkPort).Network().String()}, nil
 		},
@@ -127,17 +111,9 @@ func NewWorld(cluster *ask.Cluster, neutron tree.Neutron, namespace string) *Wor
 		}
 		return []string{p.Network().String()}
 	})
-	w.floating = w.informer(&cloudteamv1.FloatingIP{}, source{
-		what: "FloatingIPs", scope: namespace, fallback: namespace,
-		list: func(ctx context.Context, ns string, o metav1.ListOptions) (runtime.Object, error) {
-			return api.FloatingIPs(ns).List(ctx, o)
-		},
-		watch: func(ctx context.Context, ns string, o metav1.ListOptions) (watch.Interface, error) {
-			return api.FloatingIPs(ns).Watch(ctx, o)
-		},
-	}, cache.Indexers{byPort: func(o any) ([]string, error) {
-		return []string{portOf(o.(*cloudteamv1.FloatingIP))}, nil
-	}}, func(o any) []string {
+	w.floating = w.informer(&cloudteamv1.FloatingIP{}, w.source(kinds.FloatingIP, namespace), cache.Indexers{
+		byPort: func(o any) ([]string, error) { return []string{portOf(o.(*cloudteamv1.FloatingIP))}, nil },
+	}, func(o any) []string {
 		// A port that is not here yet brings its Network itself.
 		port, exists, err := w.ports.GetIndexer().GetByKey(portOf(o.(*cloudteamv1.FloatingIP)))
 		if err != nil || !exists {
@@ -146,6 +122,20 @@ func NewWorld(cluster *ask.Cluster, neutron tree.Neutron, namespace string) *Wor
 		return []string{port.(*cloudteamv1.NetworkPort).Network().String()}
 	})
 	return w
+}
+
+// source is where the objects of a kind are read.
+func (w *World) source(name, scope string) source {
+	kind, _ := kinds.Of(name)
+	return source{
+		what: kind.Name + "s", scope: scope, fallback: w.namespace,
+		list: func(ctx context.Context, ns string, o metav1.ListOptions) (runtime.Object, error) {
+			return kind.In(w.cluster.Networks, ns).List(ctx, o)
+		},
+		watch: func(ctx context.Context, ns string, o metav1.ListOptions) (watch.Interface, error) {
+			return kind.In(w.cluster.Networks, ns).Watch(ctx, o)
+		},
+	}
 }
 
 // portOf is the namespace and name of the NetworkPort that a FloatingIP names.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
 )
 
@@ -66,10 +67,11 @@ func (a Answer) Names() []string {
 
 func name(o Object) string {
 	kind := strings.ToLower(o.Kind)
-	switch o.Kind {
-	case KindNetwork, KindNetworkPort, KindSecurityGroup, KindFloatingIP, "NetworkClass":
+	_, ours := kinds.Of(o.Kind)
+	switch {
+	case ours, o.Kind == "NetworkClass":
 		kind += ".cloudteam.ztgame.com"
-	case KindDeployment:
+	case o.Kind == KindDeployment:
 		kind += ".apps"
 	}
 	return fmt.Sprintf("%s/%s", kind, o.Name)

@@ -16,16 +16,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // The kinds that a question can be about.
 const (
-	KindNetwork       = "Network"
-	KindNetworkPort   = "NetworkPort"
-	KindSecurityGroup = "SecurityGroup"
-	KindFloatingIP    = "FloatingIP"
+	KindNetwork       = kinds.Network
+	KindNetworkPort   = kinds.NetworkPort
+	KindSecurityGroup = kinds.SecurityGroup
+	KindFloatingIP    = kinds.FloatingIP
 	KindPod           = "Pod"
 	KindDeployment    = "Deployment"
 	KindService       = "Service"
@@ -113,8 +114,11 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 
 // ErrKind is the error of a kind that Explain does not know; it names those that it knows.
 func ErrKind(kind string) error {
-	return fmt.Errorf("%q cannot be explained: write network, networkport, securitygroup, floatingip, pod, deployment "+
-		"or service", kind)
+	var known []string
+	for _, k := range kinds.All {
+		known = append(known, strings.ToLower(k.Name))
+	}
+	return fmt.Errorf("%q cannot be explained: write %s, pod, deployment or service", kind, strings.Join(known, ", "))
 }
 
 func (w *walk) getNetwork(of Object) (*cloudteamv1.Network, error) {

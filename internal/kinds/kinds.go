@@ -1,0 +1,185 @@
+// Package kinds is the table of the kinds whose objects have something in Neutron. What is the same for each of them
+// ranges over it, so that a new kind is a row here, besides its own code and what it means for others.
+package kinds
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
+)
+
+// Object is an object of one of the kinds.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Kind is a row of the table.
+type Kind struct {
+	// Name is the kind, as in manifests. Short is kubectl's short name of the resource.
+	Name, Short string
+	Resource    schema.GroupVersionResource
+	// Finalizer is what its controller sets.
+	Finalizer string
+	// New makes an empty object.
+	New func() Object
+	// Status gives the part of an object's status that all kinds have. It MUST be of this kind, as for SetSpec.
+	Status func(Object) *cloudteamv1.ResourceStatus
+	// SetSpec gives an object the spec of another.
+	SetSpec func(to, from Object)
+	// In gives the client for a namespace; "" means all of them.
+	In func(c clientset.Interface, namespace string) Client
+	// Informer gives a factory's informer.
+	Informer func(informers.Interface) cache.SharedIndexInformer
+
+	is func(Object) bool
+}
+
+// Client is the part of a generated client that is the same for all kinds.
+type Client interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (Object, error)
+	Create(ctx context.Context, obj Object, options metav1.CreateOptions) (Object, error)
+	Update(ctx context.Context, obj Object, options metav1.UpdateOptions) (Object, error)
+	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// The names of the kinds.
+const (
+	Network       = "Network"
+	NetworkPort   = "NetworkPort"
+	SecurityGroup = "SecurityGroup"
+	FloatingIP    = "FloatingIP"
+)
+
+// All are the rows. Objects of a kind depend only on those of earlier ones.
+var All = []Kind{
+	row(Network, "net", cloudteamv1.Finalizer, typed.CloudteamV1Interface.Networks,
+		informers.Interface.Networks, func(n *cloudteamv1.Network) (*cloudteamv1.NetworkSpec, *cloudteamv1.ResourceStatus) {
+			return &n.Spec, &n.Status.ResourceStatus
+		}),
+	row(SecurityGroup, "secgroup", cloudteamv1.SecurityGroupFinalizer, typed.CloudteamV1Interface.SecurityGroups,
+		informers.Interface.SecurityGroups,
+		func(g *cloudteamv1.SecurityGroup) (*cloudteamv1.SecurityGroupSpec, *cloudteamv1.ResourceStatus) {
+			return &g.Spec, &g.Status.ResourceStatus
+		}),
+	row(NetworkPort, "np", cloudteamv1.PortFinalizer, typed.CloudteamV1Interface.NetworkPorts,
+		informers.Interface.NetworkPorts,
+		func(p *cloudteamv1.NetworkPort) (*cloudteamv1.NetworkPortSpec, *cloudteamv1.ResourceStatus) {
+			return &p.Spec, &p.Status.ResourceStatus
+		}),
+	row(FloatingIP, "fip", cloudteamv1.FloatingIPFinalizer, typed.CloudteamV1Interface.FloatingIPs,
+		informers.Interface.FloatingIPs,
+		func(f *cloudteamv1.FloatingIP) (*cloudteamv1.FloatingIPSpec, *cloudteamv1.ResourceStatus) {
+			return &f.Spec, &f.Status.ResourceStatus
+		}),
+}
+
+// Of gives the row of a kind's name; ok is false if there is none.
+func Of(name string) (k Kind, ok bool) {
+	at := slices.IndexFunc(All, func(k Kind) bool { return k.Name == name })
+	if at < 0 {
+		return Kind{}, false
+	}
+	return All[at], true
+}
+
+// OfObject gives the row of an object, which MUST be of one of the kinds.
+func OfObject(obj Object) Kind {
+	at := slices.IndexFunc(All, func(k Kind) bool { return k.is(obj) })
+	if at < 0 {
+		panic(fmt.Sprintf("%T is not in the table of kinds", obj)) // an error of this program
+	}
+	return All[at]
+}
+
+// OneOf lists the kinds for a sentence: "Network, NetworkPort or FloatingIP".
+func OneOf() string {
+	var names []string
+	for _, k := range All {
+		names = append(names, k.Name)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// api is what a generated client has for objects *T and their lists.
+type api[P Object, L runtime.Object] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (P, error)
+	Create(ctx context.Context, obj P, options metav1.CreateOptions) (P, error)
+	Update(ctx context.Context, obj P, options metav1.UpdateOptions) (P, error)
+	List(ctx context.Context, options metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// row makes a row of what the generated code has of a kind. parts gives the spec and the common status of an object.
+func row[T, S any, P interface {
+	*T
+	Object
+}, L runtime.Object, C api[P, L], I interface {
+	Informer() cache.SharedIndexInformer
+}](
+	name, short, finalizer string, in func(typed.CloudteamV1Interface, string) C,
+	informer func(informers.Interface) I, parts func(P) (*S, *cloudteamv1.ResourceStatus),
+) Kind {
+	of := cloudteamv1.SchemeGroupVersion.WithKind(name)
+	resource, _ := meta.UnsafeGuessKindToResource(of)
+	return Kind{
+		Name: name, Short: short, Resource: resource, Finalizer: finalizer,
+		New: func() Object {
+			obj := P(new(T))
+			obj.GetObjectKind().SetGroupVersionKind(of)
+			return obj
+		},
+		is: func(obj Object) bool { _, is := obj.(P); return is },
+		Status: func(obj Object) *cloudteamv1.ResourceStatus {
+			_, status := parts(obj.(P))
+			return status
+		},
+		SetSpec: func(to, from Object) {
+			spec, _ := parts(to.(P))
+			other, _ := parts(from.(P))
+			*spec = *other
+		},
+		In: func(c clientset.Interface, namespace string) Client {
+			return client[P, L, C]{in(c.CloudteamV1(), namespace)}
+		},
+		Informer: func(of informers.Interface) cache.SharedIndexInformer { return informer(of).Informer() },
+	}
+}
+
+// client implements Client by a generated client.
+type client[P Object, L runtime.Object, C api[P, L]] struct{ of C }
+
+func (c client[P, L, C]) Get(ctx context.Context, name string, options metav1.GetOptions) (Object, error) {
+	return c.of.Get(ctx, name, options)
+}
+
+func (c client[P, L, C]) Create(ctx context.Context, obj Object, options metav1.CreateOptions) (Object, error) {
+	return c.of.Create(ctx, obj.(P), options)
+}
+
+func (c client[P, L, C]) Update(ctx context.Context, obj Object, options metav1.UpdateOptions) (Object, error) {
+	return c.of.Update(ctx, obj.(P), options)
+}
+
+func (c client[P, L, C]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return c.of.List(ctx, options)
+}
+
+func (c client[P, L, C]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return c.of.Watch(ctx, options)
+}
