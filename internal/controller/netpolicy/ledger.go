@@ -227,6 +227,18 @@ func (l *ledger) of(namespace string) (within []*Object, others bool) {
 	return slices.Clone(s.byName[:s.within]), len(s.byName) > s.within || len(s.blind) > 0
 }
 
+// counts reports whether the policy of an object's name is within maxGroups.
+func (l *ledger) counts(o *Object) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.spaces[o.Namespace]
+	if s == nil {
+		return false
+	}
+	at, found := s.find(o.Name)
+	return found && at < s.within
+}
+
 // concerning gives the policies within maxGroups that are for a Network, and whether others that count as not read are,
 // or may be.
 func (l *ledger) concerning(namespace string, on cache.ObjectName) (within []*Object, others bool) {

@@ -154,6 +154,24 @@ func TestOfANamespaceOnlySoManyPoliciesAreKeptWhole(t *testing.T) {
 	})
 }
 
+// An edit of a policy that does not count, and changes nothing, has nothing read or computed again. Of one that counts,
+// a sync may wait for the event.
+func TestAnEditOfAPolicyThatDoesNotCountIsNoReasonToSync(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.fill(maxWhole+1, toAll)
+		for name, counts := range map[string]bool{"p00000": true, fmt.Sprintf("p%05d", maxWhole): false} {
+			found, _, err := w.policies.objects.GetByKey("team/" + name)
+			expect.NoError(t, err)
+			o := found.(*Object)
+			o.Generation = 1
+			o.says.Store(nil)
+			if same := w.c.sameForGroups(o, o); same == counts {
+				t.Errorf("%s is the same for groups: %t", name, same)
+			}
+		}
+	})
+}
+
 // What was dropped is read again when it is needed, and ports follow it without an event about it.
 func TestAPolicyThatComesWithinTheMostGroupsIsReadAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

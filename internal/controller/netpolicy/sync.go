@@ -76,7 +76,7 @@ func NewController(
 	})
 	caches := policies.caches
 	return c, errors.Join(
-		c.Watch(policies.Informer, controller.HandlerOfPart(c.Loop, c.ofPolicy, sameForGroups)),
+		c.Watch(policies.Informer, controller.HandlerOfPart(c.Loop, c.ofPolicy, c.sameForGroups)),
 		c.Watch(groups.Informer(), c.HandlerOf(ofMade)),
 		c.Watch(caches.Networks.Informer(), controller.HandlerOfPart(c.Loop, c.ofNetwork, sameNetwork)),
 		c.Watch(caches.Ports.Informer(), controller.HandlerOfPart(c.Loop, c.ofPort, samePort)),
@@ -99,8 +99,10 @@ func (c *Controller) ofPolicy(obj metav1.Object) []cache.ObjectName {
 }
 
 // sameForGroups reports whether two states of a policy are the same for the groups of its namespace. Of one that was
-// dropped, a sync may have read a later state and wait for the event.
-func sameForGroups(was, is *Object) bool { return SamePolicy(was, is) && was.says.Load() != nil }
+// dropped, a sync may have read a later state and wait for the event, if it is within maxGroups.
+func (c *Controller) sameForGroups(was, is *Object) bool {
+	return SamePolicy(was, is) && (was.says.Load() != nil || !c.policies.ledger.counts(is))
+}
 
 // ofMade names the namespace of a SecurityGroup that this controller made.
 func ofMade(obj metav1.Object) []cache.ObjectName {
