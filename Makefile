@@ -150,7 +150,8 @@ test-nightly: test-controlplane ## Run all tests whole, one package at a time, w
 	$(SHARED) go test -p 1 -count=1 -timeout 0 $(CONVERGING) $(STARTING) || status=1; \
 	E2E_PROCESSES=1 ADVERSARY_PROCESSES=1 FAULTS_PROCESSES=1 $(SHARED) \
 	  go test -p 1 -count=1 -timeout 0 ./test/e2e ./test/adversary ./test/faults || status=1; \
-	KUBEBUILDER_ASSETS="$(ASSETS)" hack/bench.sh smoke || status=1; exit $$status
+	KUBEBUILDER_ASSETS="$(ASSETS)" hack/bench.sh smoke || status=1; \
+	$(MAKE) walk || status=1; exit $$status
 
 .PHONY: nightly
 nightly: export NIGHTLY = 1
@@ -286,6 +287,12 @@ verify: ## Check that generated code, formatting and lint are as they should be,
 .PHONY: lines
 lines: ## Count the hand-written lines of the product, by package
 	@hack/lines.sh
+
+.PHONY: walk
+walk: ## Count the functions and files that one key runs through, and hold them to a limit
+	@mkdir -p bin/walked
+	hack/go-build.sh -cover -covermode=atomic -coverpkg=./internal/...,./test/walk -o bin/walk ./test/walk
+	@cd test/walk && GOCOVERDIR=../../bin/walked ../../bin/walk
 
 .PHONY: lint
 lint: ## Run golangci-lint, mending what it can
