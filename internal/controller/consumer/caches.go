@@ -87,6 +87,10 @@ const (
 
 // NewCaches adds the indexes to the informers, which MUST NOT run yet. attachments may be nil: then there are none.
 func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
+	from = Informers{
+		Networks: hold(from.Networks), Ports: hold(from.Ports), Pods: hold(from.Pods), ReplicaSets: hold(from.ReplicaSets),
+		Deployments: hold(from.Deployments), StatefulSets: hold(from.StatefulSets),
+	}
 	for _, added := range []struct {
 		informer cache.SharedIndexInformer
 		indexers cache.Indexers
@@ -116,9 +120,28 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 			return nil, fmt.Errorf("indexing the consumers of networks: %w", err)
 		}
 	}
-	from.Networks.Informer()
 	return &Caches{from, attachments}, nil
 }
+
+// held is a generated informer with what its methods return: each of these asks its factory under a lock, by a new
+// object of the kind. Handlers and syncs call them for each key.
+type held[L any] struct {
+	informer cache.SharedIndexInformer
+	lister   L
+}
+
+func hold[L any](of interface {
+	Informer() cache.SharedIndexInformer
+	Lister() L
+}) held[L] {
+	return held[L]{of.Informer(), of.Lister()}
+}
+
+// Informer is the generated method.
+func (h held[L]) Informer() cache.SharedIndexInformer { return h.informer }
+
+// Lister is the generated method.
+func (h held[L]) Lister() L { return h.lister }
 
 func byController[T metav1.Object](obj T) []string {
 	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil {
