@@ -404,7 +404,7 @@ func (p *process) buildDeployment() (started, error) {
 	}
 	c, err := deploymentcontroller.NewController(
 		p.client.CloudteamV1(), p.kube.AppsV1(), p.kube.CoreV1(), caches, p.recorder, deploymentcontroller.Options{
-			Cooldown: p.options.PoolCooldown, MaxPorts: p.options.MaxPortsPerDeployment, Limit: p.portsPerDeployment,
+			Cooldown: p.options.PoolCooldown, Limit: p.portsPerDeployment,
 		})
 	if err != nil {
 		return nil, err
@@ -420,11 +420,11 @@ func (p *process) buildDeployment() (started, error) {
 	return delayed{delayed{c, p.awaitAttachments}, p.awaitClasses}, nil
 }
 
-// portsPerDeployment is the limit of a Network's class.
+// portsPerDeployment is the limit of a Network's class, or the default.
 func (p *process) portsPerDeployment(network *cloudteamv1.Network) deploymentcontroller.Limit {
 	most, limited := p.classes.PortsPerDeployment(network)
 	if !limited {
-		return deploymentcontroller.Limit{}
+		return deploymentcontroller.DefaultLimit
 	}
 	return deploymentcontroller.Limit{Ports: most, By: "the limit of its NetworkClass"}
 }

@@ -9,7 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
-	_ "net/http/pprof" // served with --profiling
+	_ "net/http/pprof" // served on loopback
 	"net/netip"
 	"strings"
 	"sync"
@@ -132,16 +132,15 @@ func listenHealth(o Options, live func(*http.Request) error, ready http.Handler)
 	if err != nil {
 		return nil, fmt.Errorf("--bind-address: %w: use another address, or an empty one to serve nothing", err)
 	}
-	handler := healthHandler(o, live, ready)
+	handler := healthHandler(live, ready)
 	return func(ctx context.Context) error {
-		klog.FromContext(ctx).Info("Serving /livez, /readyz and /metrics", "address", listener.Addr().String(),
-			"profiling", o.Profiling)
+		klog.FromContext(ctx).Info("Serving /livez, /readyz and /metrics", "address", listener.Addr().String())
 		return serve(ctx, newServer(handler), limitConnections(listener))
 	}, nil
 }
 
 // healthHandler answers at --bind-address. All can reach that, so it tells others than loopback only about health.
-func healthHandler(o Options, live func(*http.Request) error, ready http.Handler) http.Handler {
+func healthHandler(live func(*http.Request) error, ready http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
 		if err := live(r); err != nil {
@@ -152,10 +151,8 @@ func healthHandler(o Options, live func(*http.Request) error, ready http.Handler
 	})
 	mux.Handle("GET /readyz", ready)
 	mux.Handle("GET /metrics", onLoopback(legacyregistry.Handler(), "--metrics-bind-address"))
-	if o.Profiling {
-		// net/http/pprof registers itself with http.DefaultServeMux.
-		mux.Handle(profilingPath, onLoopback(http.DefaultServeMux, "kubectl port-forward"))
-	}
+	// net/http/pprof registers itself with http.DefaultServeMux.
+	mux.Handle(profilingPath, onLoopback(http.DefaultServeMux, "kubectl port-forward"))
 	return mux
 }
 

@@ -92,7 +92,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 	}{
 		{"/livez", false, http.StatusOK}, {"/readyz", false, http.StatusServiceUnavailable},
 		{"/metrics", false, http.StatusOK}, {"/other", false, http.StatusNotFound},
-		{"/debug/pprof/", false, http.StatusNotFound},
+		{"/debug/pprof/", false, http.StatusOK},
 		{"/livez", true, http.StatusInternalServerError},
 	} {
 		path, want := c.path, c.want
@@ -132,7 +132,7 @@ func TestMetricsAndProfilesAreServedOnLoopbackOnly(t *testing.T) {
 			request.RemoteAddr = c.caller
 			answer := httptest.NewRecorder()
 			healthy := func(*http.Request) error { return nil }
-			healthHandler(Options{Profiling: true}, healthy, http.NotFoundHandler()).ServeHTTP(answer, request)
+			healthHandler(healthy, http.NotFoundHandler()).ServeHTTP(answer, request)
 			if answer.Code != c.want {
 				t.Errorf("%d, want %d: %s", answer.Code, c.want, answer.Body)
 			}

@@ -27,7 +27,7 @@ func kubeConfig(o Options) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst, config.Dial = o.KubeQPS, o.KubeBurst, o.Dial
+	config.QPS, config.Burst, config.Dial = -1, 0, o.Dial
 	return config, nil
 }
 

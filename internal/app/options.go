@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"cloudteam.ztgame.com/network-controller/internal/cli"
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -28,9 +29,6 @@ type Options struct {
 	// Kubeconfig and Master locate the API server. With neither, the process runs in a Pod and uses its ServiceAccount.
 	Kubeconfig string
 	Master     string
-	// KubeQPS and KubeBurst limit the requests to the API server per second. A negative KubeQPS means no limit.
-	KubeQPS   float32
-	KubeBurst int
 	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_* variables. Only objects with resources in Neutron
 	// need one.
 	Cloud string
@@ -60,8 +58,6 @@ type Options struct {
 	AuditInterval time.Duration
 	// PoolCooldown is how long a Deployment keeps ports that its Pods no longer need.
 	PoolCooldown time.Duration
-	// MaxPortsPerDeployment is how many ports a Deployment may have, 0 for any number.
-	MaxPortsPerDeployment int
 	// Policies apply to objects that set none.
 	Policies managed.Policies
 	// AddressesLow is the percentage of free addresses in a subnet below which its Network shows a condition.
@@ -78,12 +74,9 @@ type Options struct {
 	MetricsBindAddress string
 	// TLSCertFile and TLSPrivateKeyFile have the certificate for MetricsBindAddress; empty for a self-signed one.
 	TLSCertFile, TLSPrivateKeyFile string
-	// TracingEndpoint is the URL of a collector of traces, which speaks OTLP over HTTP; empty for none.
-	TracingEndpoint string
-	// TracingSamplingRate is the share of syncs and audits that are traced.
-	TracingSamplingRate float64
-	// Profiling adds the profiles of net/http/pprof to BindAddress, for callers on loopback.
-	Profiling bool
+	// TracesEndpoint is the URL that a collector takes traces at, by OTLP over HTTP; empty for none. No flag sets it; see
+	// tracesEndpoint.
+	TracesEndpoint string
 	// InspectAddress serves what happens inside the process, as it happens, on loopback; empty for none.
 	InspectAddress string
 
@@ -109,24 +102,20 @@ const DefaultWorkers = 500
 // NewOptions returns the defaults.
 func NewOptions() Options {
 	return Options{
-		KubeQPS:               -1,
-		KubeBurst:             400,
-		MaxClouds:             100,
-		CloudTimeout:          time.Minute,
-		CloudMaxCalls:         batch.DefaultMaxCalls,
-		Controllers:           []string{"*"},
-		Workers:               DefaultWorkers,
-		ResyncPeriod:          30 * time.Second,
-		AuditInterval:         time.Minute,
-		PoolCooldown:          deploymentcontroller.DefaultCooldown,
-		MaxPortsPerDeployment: deploymentcontroller.DefaultMaxPorts,
-		Policies:              managed.DefaultPolicies,
-		AddressesLow:          10,
-		Attachment:            attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
-		Orphan:                orphan.Rules{Grace: orphan.DefaultGrace, MaxShare: orphan.DefaultMaxShare},
-		BindAddress:           ":8080",
-		TracingSamplingRate:   1,
-
+		MaxClouds:      100,
+		CloudTimeout:   time.Minute,
+		CloudMaxCalls:  batch.DefaultMaxCalls,
+		Controllers:    []string{"*"},
+		Workers:        DefaultWorkers,
+		ResyncPeriod:   30 * time.Second,
+		AuditInterval:  time.Minute,
+		PoolCooldown:   deploymentcontroller.DefaultCooldown,
+		Policies:       managed.DefaultPolicies,
+		AddressesLow:   10,
+		Attachment:     attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
+		Orphan:         orphan.Rules{Grace: orphan.DefaultGrace, MaxShare: orphan.DefaultMaxShare},
+		BindAddress:    ":8080",
+		TracesEndpoint: tracesEndpoint(),
 		LeaderElection: newLeaderElection(),
 	}
 }
@@ -137,11 +126,6 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Path of a kubeconfig file. Without this and --master, the controller uses the ServiceAccount of its Pod.")
 	flags.StringVar(&o.Master, "master", o.Master,
 		"Address of the Kubernetes API server. Overrides the address in the kubeconfig.")
-	flags.Float32Var(&o.KubeQPS, "kube-api-qps", o.KubeQPS,
-		"Maximum requests per second to the Kubernetes API server. -1 means no limit: the server's Priority and Fairness "+
-			"keeps one client from crowding out others.")
-	flags.IntVar(&o.KubeBurst, "kube-api-burst", o.KubeBurst,
-		"Maximum burst of requests to the Kubernetes API server. Used with --kube-api-qps.")
 	flags.StringVar(&o.Cloud, "cloud", o.Cloud,
 		"Name of the cloud in clouds.yaml. The default is $OS_CLOUD, or the standard OS_* environment variables. "+
 			"clouds.yaml is read from $OS_CLIENT_CONFIG_FILE, or from ., ~/.config/openstack or /etc/openstack. "+
@@ -190,9 +174,6 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.PoolCooldown, "pool-cooldown", o.PoolCooldown,
 		"How long a Deployment keeps ports that its Pods no longer need. New Pods, for example of a rolling update, use "+
 			"them again. 0 deletes them at once.")
-	flags.IntVar(&o.MaxPortsPerDeployment, "max-ports-per-deployment", o.MaxPortsPerDeployment,
-		"How many ports a Deployment may have, including those for the surge of a rolling update. 0 sets no limit. Ports "+
-			"that exist stay.")
 	flags.StringVar((*string)(&o.Policies.Deletion), "deletion-policy", string(o.Policies.Deletion),
 		"Default of spec.deletionPolicy. Delete removes the object's resources from Neutron. Retain removes the owner's "+
 			"marker and leaves the resources, which are then yours to delete: a namespace that is deleted by mistake deletes "+
@@ -211,12 +192,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Percentage of a subnet's addresses that should be free. With fewer, the Network's condition AddressesLow is True. "+
 			"It says how many addresses are in use and what to do, before ports fail. It clears when half as many more are "+
 			"free. 0 disables it. It uses the counts in status.subnets.")
-	flags.StringVar(&o.Attachment.Plugin, "attachment-plugin", o.Attachment.Plugin,
+	flags.Var(&o.Attachment, "attachment-plugin",
 		"CNI plugin that attaches Pods to Networks when Multus is installed. neutron-port makes the Pod's interface the "+
-			"port in Neutron; it needs the network-agent on the nodes. Others get the port's addresses.")
-	flags.StringVar(&o.Attachment.Master, "attachment-master", o.Attachment.Master,
-		"Node interface that the CNI plugin attaches Pods to. The default is the plugin's own. For macvlan it is the "+
-			"interface of the default route.")
+			"port in Neutron; it needs the network-agent on the nodes. Others get the port's addresses, and may take the "+
+			"nodes' interface that Pods attach to, such as macvlan:eth1. Without it, macvlan takes that of the default route.")
 	flags.DurationVar(&o.Orphan.Grace, "orphan-grace", o.Orphan.Grace,
 		"How long the object of resources in Neutron must be gone before the resources are removed as orphans. Applies when "+
 			"no controller saw the object's deletion. 0 disables the search for orphans.")
@@ -237,17 +216,21 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"self-signed certificate that is made at the start.")
 	flags.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile,
 		"File with the private key for --tls-cert-file.")
-	flags.StringVar(&o.TracingEndpoint, "tracing-endpoint", o.TracingEndpoint,
-		"URL of a collector of traces, such as http://collector.monitoring:4318. It gets a span for each sync, its plan, "+
-			"its steps and its calls to Neutron, by OTLP over HTTP. Empty records nothing.")
-	flags.Float64Var(&o.TracingSamplingRate, "tracing-sampling-rate", o.TracingSamplingRate,
-		"Share, from 0 to 1, of syncs and audits that are traced. Used with --tracing-endpoint.")
-	flags.BoolVar(&o.Profiling, "profiling", o.Profiling,
-		"Serve profiles at /debug/pprof/ of --bind-address, on loopback only. Use kubectl port-forward to read them.")
 	flags.StringVar(&o.InspectAddress, "inspect-address", o.InspectAddress,
 		"Address on loopback that streams what happens to each object inside this process, for the page of 'make run'. For "+
 			"development: recording costs time. The variable INSPECT_TOKEN has the token of the stream. Empty records nothing.")
+	cli.Removed(flags, map[string]string{
+		"kube-api-qps":             noKubeLimit,
+		"kube-api-burst":           noKubeLimit,
+		"max-ports-per-deployment": "remove it; set limits.portsPerDeployment in a NetworkClass where 1000 is not right",
+		"attachment-master":        "write the interface after the plugin, such as --attachment-plugin=macvlan:eth1",
+		"tracing-endpoint":         "set the environment variable OTEL_EXPORTER_OTLP_ENDPOINT",
+		"tracing-sampling-rate":    "set the environment variables OTEL_TRACES_SAMPLER=traceidratio and OTEL_TRACES_SAMPLER_ARG",
+		"profiling":                "remove it: loopback always gets /debug/pprof/ at --bind-address",
+	})
 }
+
+const noKubeLimit = "remove it: the API server's Priority and Fairness limits requests"
 
 // findings collects what is wrong with the flags.
 type findings []error
@@ -263,8 +246,6 @@ func (f *findings) require(holds bool, format string, args ...any) {
 func (o *Options) Validate() error {
 	var found findings
 	found.require(o.Workers >= 1, "--workers=%d: write at least 1", o.Workers)
-	found.require(o.KubeQPS != 0 && o.KubeBurst >= 1, "--kube-api-qps=%g, --kube-api-burst=%d: write more than 0 for "+
-		"both, or --kube-api-qps=-1 for no limit", o.KubeQPS, o.KubeBurst)
 	found.require(o.CloudMaxCalls >= 1, "--cloud-max-calls=%d: write at least 1", o.CloudMaxCalls)
 	_, err := client.NewConfinement(o.AllowedIdentityEndpoints, client.Credentials{}, false)
 	found.require(err == nil, "--allowed-identity-endpoints: %w", err)
@@ -278,8 +259,6 @@ func (o *Options) Validate() error {
 	found.require(o.AuditInterval >= time.Second, "--audit-interval=%s: write at least 1s", o.AuditInterval)
 	found.require(o.ResyncPeriod >= 0, "--resync-period=%s: write 0 or more", o.ResyncPeriod)
 	found.require(o.PoolCooldown >= 0, "--pool-cooldown=%s: write 0 or more", o.PoolCooldown)
-	found.require(o.MaxPortsPerDeployment >= 0, "--max-ports-per-deployment=%d: write 0 or more",
-		o.MaxPortsPerDeployment)
 	deletions := []cloudteamv1.DeletionPolicy{cloudteamv1.DeletionPolicyDelete, cloudteamv1.DeletionPolicyRetain}
 	found.require(slices.Contains(deletions, o.Policies.Deletion), "--deletion-policy=%s: write %s or %s",
 		o.Policies.Deletion, deletions[0], deletions[1])
@@ -296,15 +275,8 @@ func (o *Options) Validate() error {
 		found = append(found, err)
 	}
 	o.LeaderElection.validate(&found)
-	if o.TracingEndpoint != "" {
-		if err := checkTracingEndpoint(o.TracingEndpoint); err != nil {
-			found = append(found, err)
-		}
-	}
-	found.require(o.TracingSamplingRate >= 0 && o.TracingSamplingRate <= 1,
-		"--tracing-sampling-rate=%g: write a share from 0 to 1", o.TracingSamplingRate)
-	found.require(!o.Profiling || o.BindAddress != "",
-		"--profiling needs a --bind-address: set one, or remove --profiling")
+	found.require(isTracesEndpoint(o.TracesEndpoint), "OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "+
+		"write a URL with a scheme, a host and a port, such as http://collector.monitoring:4318")
 	found.require((o.TLSCertFile == "") == (o.TLSPrivateKeyFile == ""),
 		"--tls-cert-file and --tls-private-key-file belong together: set both, or none")
 	found.require(o.TLSCertFile == "" || o.MetricsBindAddress != "",

@@ -30,10 +30,6 @@ func TestOptionsAreValidated(t *testing.T) {
 		"calls without time": {
 			func(o *Options) { o.CloudTimeout = time.Millisecond }, []string{"--cloud-timeout=1ms"},
 		},
-		"profiles": {func(o *Options) { o.Profiling = true }, nil},
-		"profiles that are served nowhere": {
-			func(o *Options) { o.Profiling, o.BindAddress = true, "" }, []string{"--profiling", "--bind-address"},
-		},
 		"an inspection on loopback": {func(o *Options) { o.InspectAddress = "127.0.0.1:0" }, nil},
 		"an inspection for others": {
 			func(o *Options) { o.InspectAddress = ":8090" }, []string{"--inspect-address", "loopback", "127.0.0.1:8090"},
@@ -100,17 +96,14 @@ func TestOptionsAreValidated(t *testing.T) {
 		"a share that is no number": {
 			func(o *Options) { o.Orphan.MaxShare = math.NaN() }, []string{"--orphan-max-share=NaN", "0 to 1"},
 		},
-		"traces for a collector": {func(o *Options) { o.TracingEndpoint = "https://collector.test:4318/otlp" }, nil},
+		"traces for a collector": {func(o *Options) { o.TracesEndpoint = "https://collector.test:4318/v1/traces" }, nil},
 		"a collector without a scheme": {
-			func(o *Options) { o.TracingEndpoint = "collector.test:4317" },
-			[]string{"--tracing-endpoint", "http://collector.monitoring:4318"},
+			func(o *Options) { o.TracesEndpoint = "collector.test:4317" },
+			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.monitoring:4318"},
 		},
 		"a collector's password, which the log would show": {
-			func(o *Options) { o.TracingEndpoint = "http://me:secret@collector.test:4318" },
-			[]string{"--tracing-endpoint", "http://collector.monitoring:4318"},
-		},
-		"more traces than syncs": {
-			func(o *Options) { o.TracingSamplingRate = 2 }, []string{"--tracing-sampling-rate=2", "0 to 1"},
+			func(o *Options) { o.TracesEndpoint = "http://me:secret@collector.test:4318" },
+			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.monitoring:4318"},
 		},
 		"a lease that ends while its holder may write": {
 			func(o *Options) { o.LeaderElection.RenewDeadline = 15 * time.Second },
@@ -146,6 +139,41 @@ func TestOptionsAreValidated(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestADroppedFlagSaysWhatToWriteInstead holds that nobody's old command line starts something else.
+func TestADroppedFlagSaysWhatToWriteInstead(t *testing.T) {
+	for argument, remedy := range map[string]string{
+		"--kube-api-qps=50":             "Priority and Fairness",
+		"--kube-api-burst=100":          "Priority and Fairness",
+		"--max-ports-per-deployment=0":  "limits.portsPerDeployment",
+		"--attachment-master=eth1":      "--attachment-plugin=macvlan:eth1",
+		"--tracing-endpoint=http://c:1": "OTEL_EXPORTER_OTLP_ENDPOINT",
+		"--tracing-sampling-rate=0.1":   "OTEL_TRACES_SAMPLER_ARG",
+		"--profiling":                   "/debug/pprof/",
+		"--log-flush-frequency=1s":      "each 5s",
+	} {
+		err := NewCommand().ParseFlags([]string{argument})
+		if name, _, _ := strings.Cut(argument, "="); err == nil || !strings.Contains(err.Error(), name) ||
+			!strings.Contains(err.Error(), remedy) {
+			t.Errorf("%s: the error is %v, want %q", argument, err, remedy)
+		}
+	}
+}
+
+// TestTracesGoWhereTheStandardVariablesSay holds the two variables to OpenTelemetry's rules.
+func TestTracesGoWhereTheStandardVariablesSay(t *testing.T) {
+	for _, c := range []struct{ base, traces, want string }{
+		{"", "", ""},
+		{"http://c:4318", "", "http://c:4318/v1/traces"},
+		{"http://c:4318/otlp/", "", "http://c:4318/otlp/v1/traces"},
+		{"", "http://c:4318/here", "http://c:4318/here"},
+		{"http://c:4318", "http://d:4318/here", "http://d:4318/here"},
+	} {
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.base)
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", c.traces)
+		expect.Equal(t, c.want, NewOptions().TracesEndpoint, "%+v", c)
 	}
 }
 

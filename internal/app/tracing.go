@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,31 +30,40 @@ import (
 // exportTimeout limits one request to the collector, and what the end of the process waits for the last spans.
 const exportTimeout = 5 * time.Second
 
-// startTracing sends the spans of this process to the collector, until stop. Without an endpoint it does nothing.
+// tracesEndpoint is where OpenTelemetry's variables say to send spans; empty for nowhere.
+func tracesEndpoint() string {
+	if base := os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); base != "" {
+		base = strings.TrimSuffix(base, "/") + "/v1/traces"
+		return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), base)
+	}
+	return os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+}
+
+// startTracing sends the spans of this process to the collector, until stop. Without an endpoint it does nothing. The
+// library reads OTEL_TRACES_SAMPLER by itself.
 func startTracing(ctx context.Context, o Options) (stop func(), err error) {
-	if o.TracingEndpoint == "" {
+	if o.TracesEndpoint == "" {
 		return func() {}, nil
 	}
 	exporter, err := otlptrace.New(ctx, &collector{
-		address: strings.TrimSuffix(o.TracingEndpoint, "/") + "/v1/traces",
+		address: o.TracesEndpoint,
 		client:  http.Client{Timeout: exportTimeout},
 		logger:  klog.FromContext(ctx),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making an exporter of traces: %w", err)
 	}
-	// The collector logs what fails.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
 	host, _ := os.Hostname() // the Pod's name
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
-		sdktrace.WithSampler(sdktrace.TraceIDRatioBased(o.TracingSamplingRate)),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", program),
 			attribute.String("service.version", version.Version),
 			attribute.String("service.instance.id", host),
 		)),
 	)
+	// The collector logs what fails from here on.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
 	tracing.Use(provider)
 	return func() {
 		tracing.Use(nil)
@@ -64,16 +74,11 @@ func startTracing(ctx context.Context, o Options) (stop func(), err error) {
 	}, nil
 }
 
-// checkTracingEndpoint returns an error for what is no address of a collector.
-func checkTracingEndpoint(endpoint string) error {
+// isTracesEndpoint reports whether an endpoint is empty or a collector's address.
+func isTracesEndpoint(endpoint string) bool {
 	address, err := url.Parse(endpoint)
-	switch {
-	case err != nil, address.Scheme != "http" && address.Scheme != "https", address.Host == "",
-		address.User != nil, address.RawQuery != "", address.Fragment != "":
-		return fmt.Errorf("--tracing-endpoint: write a URL with a scheme, a host and a port, " +
-			"such as http://collector.monitoring:4318")
-	}
-	return nil
+	return endpoint == "" || err == nil && (address.Scheme == "http" || address.Scheme == "https") && address.Host != "" &&
+		address.User == nil && address.RawQuery == "" && address.Fragment == ""
 }
 
 // collector sends spans by OTLP over HTTP. It implements otlptrace.Client. The library's own clients bring gRPC, also

@@ -66,12 +66,30 @@ func Daemon(command *cobra.Command, section string, options Options, run func(co
 	}
 	var sections cliflag.NamedFlagSets
 	options.AddFlags(sections.FlagSet(section))
-	logsapi.AddFlags(logging, sections.FlagSet("logging"))
+	var all pflag.FlagSet
+	logsapi.AddFlags(logging, &all)
+	for _, name := range []string{"logging-format", "v", "vmodule"} { // the others take a feature gate, or nobody needs them
+		sections.FlagSet("logging").AddFlag(all.Lookup(name))
+	}
+	Removed(sections.FlagSet("logging"), map[string]string{"log-flush-frequency": "remove it: logs are flushed each 5s"})
 	for _, flags := range sections.FlagSets {
 		command.Flags().AddFlagSet(flags)
 	}
 	cliflag.SetUsageAndHelpFunc(command, sections, 100)
 }
+
+// Removed adds flags that a process had until the last release and refuses now: by name, what to write instead.
+func Removed(flags *pflag.FlagSet, instead map[string]string) {
+	for name, remedy := range instead {
+		flags.AddFlag(&pflag.Flag{Name: name, Value: removed(remedy), NoOptDefVal: "true", Hidden: true})
+	}
+}
+
+type removed string
+
+func (r removed) Set(string) error { return errors.New("this release has no such flag: " + string(r)) }
+func (removed) String() string     { return "" }
+func (removed) Type() string       { return "string" }
 
 // UserAgent names a program and its version to an API.
 func UserAgent(program string) string { return program + "/" + version.Version }

@@ -23,7 +23,7 @@ func TestAttachments(t *testing.T) {
 	surroundings.KnowAttachments(t)
 	namespace := newNamespace(t)
 	awaitGate(t, namespace)
-	startController(t, "tenant", "--attachment-plugin=macvlan", "--attachment-master=eth1")
+	startController(t, "tenant", "--attachment-plugin=macvlan:eth1")
 	network := unique(t, namespace)
 	attachments := client.Resource(harness.AttachmentResource).Namespace(namespace)
 

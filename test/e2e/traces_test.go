@@ -117,8 +117,8 @@ func TestTraces(t *testing.T) {
 	collected := startCollector(t)
 	namespace := newNamespace(t)
 	name := unique(t, namespace)
-	p := startController(t, "tenant", "--tracing-endpoint="+collected.URL, "--controllers=network,networkport",
-		"--logging-format=json")
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collected.URL)
+	p := startController(t, "tenant", "--controllers=network,networkport", "--logging-format=json")
 	apply(t, namespace, name, example())
 	id := awaitReady(t, namespace, name).Status.NetworkID
 	remove(t, namespace, name)

@@ -321,7 +321,7 @@ func (w *world) startWith(kubeconfig, clouds string) {
 	w.t.Helper()
 	arguments := append([]string{
 		"--kubeconfig", kubeconfig, "--leader-elect=false", "--cloud", w.cloudName,
-		"--bind-address", "127.0.0.1:0", "--profiling", "--audit-interval", auditInterval(),
+		"--bind-address", "127.0.0.1:0", "--audit-interval", auditInterval(),
 		"--controllers=network,networkport", "-v", "2",
 	}, w.arguments...)
 	p := w.launch(clouds, arguments...)

@@ -137,7 +137,7 @@ func StartVirtual(t testing.TB, clouds string, arguments ...string) *simulation.
 		switch argument := arguments[i]; {
 		case argument == "--bind-address", argument == "-v":
 			i++
-		case strings.HasPrefix(argument, "--bind-address="), strings.HasPrefix(argument, "-v="), argument == "--profiling":
+		case strings.HasPrefix(argument, "--bind-address="), strings.HasPrefix(argument, "-v="):
 		default:
 			kept = append(kept, argument)
 		}

@@ -246,10 +246,6 @@ metadata:
             {{- if eq .Values.firstStart "Report" }}
             - --report-only
             {{- end }}
-            {{- with .Values.tracing.endpoint }}
-            - {{ printf "--tracing-endpoint=%s" . | quote }}
-            - --tracing-sampling-rate={{ $.Values.tracing.samplingRate }}
-            {{- end }}
             {{- range include "network-controller.logArgs" . | fromJsonArray }}
             - {{ . }}
             {{- end }}
@@ -259,6 +255,14 @@ metadata:
 `,
 			"              value: 460MiB\n",
 			`              value: {{ include "network-controller.goMemLimit" .Values.resources }}
+            {{- with .Values.tracing.endpoint }}
+            - name: OTEL_EXPORTER_OTLP_ENDPOINT
+              value: {{ quote . }}
+            - name: OTEL_TRACES_SAMPLER
+              value: traceidratio
+            - name: OTEL_TRACES_SAMPLER_ARG
+              value: {{ quote $.Values.tracing.samplingRate }}
+            {{- end }}
             {{- with .Values.extraEnv }}
             {{- toYaml . | nindent 12 }}
             {{- end }}

@@ -20,6 +20,23 @@ type Options struct {
 	Master string
 }
 
+// String, Set and Type make it the value of a flag: a plugin, or a plugin and an interface, such as macvlan:eth1.
+func (o *Options) String() string {
+	if o.Master == "" {
+		return o.Plugin
+	}
+	return o.Plugin + ":" + o.Master
+}
+
+// Set takes any text; see Validate.
+func (o *Options) Set(value string) error {
+	o.Plugin, o.Master, _ = strings.Cut(value, ":")
+	return nil
+}
+
+// Type is what --help calls the value.
+func (*Options) Type() string { return "string" }
+
 // plugin is the CNI plugin's type.
 func (o Options) plugin() string {
 	if o.Plugin == "" {
@@ -53,11 +70,11 @@ func (o Options) Validate() error {
 	switch known, isKnown := plugins[o.plugin()]; {
 	case o.Master == "":
 	case !masterName.MatchString(o.Master) || len(o.Master) > masterLength || strings.Trim(o.Master, ".") == "":
-		errs = append(errs, fmt.Errorf("--attachment-master=%q: write the name of an interface of the nodes, such as "+
-			"\"eth1\": at most %d characters, without spaces, \"/\" and \":\"", o.Master, masterLength))
+		errs = append(errs, fmt.Errorf("--attachment-plugin=%q: write the name of an interface of the nodes after the "+
+			"\":\", such as \"eth1\": at most %d characters, without spaces, \"/\" and \":\"", o.String(), masterLength))
 	case isKnown && !known.master:
-		errs = append(errs, fmt.Errorf("--attachment-master=%q: the plugin %s takes no interface of the nodes: leave the "+
-			"flag out, or write another --attachment-plugin", o.Master, o.plugin()))
+		errs = append(errs, fmt.Errorf("--attachment-plugin=%q: the plugin %s takes no interface of the nodes: remove "+
+			"\":%s\", or write another plugin", o.String(), o.plugin(), o.Master))
 	}
 	return errors.Join(errs...)
 }

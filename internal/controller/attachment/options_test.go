@@ -16,20 +16,20 @@ func TestValidate(t *testing.T) {
 		"a VLAN interface has a dot":                   {Options{Plugin: "macvlan", Master: "eth1.100"}, nil},
 		"an interface's name has up to 15 bytes":       {Options{Plugin: "macvlan", Master: "enp0s31f6np0.10"}, nil},
 		"a plugin may have any program's name":         {Options{Plugin: "acme_net-2.0"}, nil},
-		"16 bytes are no interface's name":             {Options{Master: "enp0s31f6np0.100"}, []string{"--attachment-master", "at most 15"}},
-		"an interface's name has no slash":             {Options{Master: "eth/1"}, []string{"--attachment-master"}},
-		"an interface's name has no colon":             {Options{Master: "eth1:0"}, []string{"--attachment-master"}},
-		"an interface's name has no space":             {Options{Master: "eth 1"}, []string{"--attachment-master"}},
-		"an interface's name has no line break":        {Options{Master: "eth1\n"}, []string{"--attachment-master"}},
-		"an interface is not called ..":                {Options{Master: ".."}, []string{"--attachment-master"}},
+		"16 bytes are no interface's name":             {Options{Master: "enp0s31f6np0.100"}, []string{`--attachment-plugin=":enp0s31f6np0.100"`, "at most 15"}},
+		"an interface's name has no slash":             {Options{Master: "eth/1"}, []string{"the name of an interface"}},
+		"an interface's name has no colon":             {Options{Master: "eth1:0"}, []string{"the name of an interface"}},
+		"an interface's name has no space":             {Options{Master: "eth 1"}, []string{"the name of an interface"}},
+		"an interface's name has no line break":        {Options{Master: "eth1\n"}, []string{"the name of an interface"}},
+		"an interface is not called ..":                {Options{Master: ".."}, []string{"the name of an interface"}},
 		"a plugin is no path":                          {Options{Plugin: "../../bin/sh"}, []string{"--attachment-plugin", "such as \"neutron-port\""}},
 		"a plugin is not called ..":                    {Options{Plugin: ".."}, []string{"--attachment-plugin"}},
 		"a plugin has no line break":                   {Options{Plugin: "macvlan\n"}, []string{"--attachment-plugin"}},
 		"a plugin's name is that of a file":            {Options{Plugin: strings.Repeat("a", 256)}, []string{"at most 255"}},
-		"bridge takes no interface of the node":        {Options{Plugin: "bridge", Master: "eth1"}, []string{"--attachment-master", "leave the flag out"}},
-		"the default takes no interface of the node":   {Options{Master: "eth1"}, []string{"--attachment-master", "neutron-port takes no interface"}},
+		"bridge takes no interface of the node":        {Options{Plugin: "bridge", Master: "eth1"}, []string{`--attachment-plugin="bridge:eth1"`, `remove ":eth1"`}},
+		"the default takes no interface of the node":   {Options{Master: "eth1"}, []string{"neutron-port takes no interface"}},
 		"a plugin that is not known may take one":      {Options{Plugin: "acme", Master: "eth1"}, nil},
-		"two mistakes are told together, each by flag": {Options{Plugin: "/", Master: "/"}, []string{"--attachment-plugin", "--attachment-master"}},
+		"two mistakes are told together":               {Options{Plugin: "/", Master: "/"}, []string{"a CNI plugin's program", "the name of an interface"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.options.Validate()
@@ -42,5 +42,20 @@ func TestValidate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAFlagHasAPluginAndItsInterface holds that what --help shows is what the flag takes.
+func TestAFlagHasAPluginAndItsInterface(t *testing.T) {
+	for value, want := range map[string]Options{
+		"":             {},
+		"bridge":       {Plugin: "bridge"},
+		"macvlan:eth1": {Plugin: "macvlan", Master: "eth1"},
+		":eth1":        {Master: "eth1"},
+	} {
+		var o Options
+		if err := o.Set(value); err != nil || o != want || o.String() != value {
+			t.Errorf("%q is %+v, %v; printed %q", value, o, err, o.String())
+		}
 	}
 }

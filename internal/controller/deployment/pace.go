@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// DefaultMaxPorts is how many ports a Deployment may have by default.
-	DefaultMaxPorts = 1000
 	// ahead is how many ports a pool may have for Pods that do not exist yet, for each time that the template declares the
 	// network. A quota may keep such Pods from being created at all. Others exist soon, and wait for their ports.
 	ahead = 100
@@ -22,44 +20,36 @@ const (
 	crowd = 100
 )
 
+// DefaultLimit is the limit where no NetworkClass sets one.
+var DefaultLimit = Limit{Ports: 1000, By: "the default; a NetworkClass sets another by limits.portsPerDeployment"}
+
 // Limit is how many ports a Deployment may have on a Network.
 type Limit struct {
 	// Ports is the number.
 	Ports int
-	// By names the rule to users, such as "its NetworkClass"; empty for no limit.
+	// By names the rule to users, such as "its NetworkClass"; empty for no limit, as on networks of others.
 	By string
 }
 
-// allowance is how many more ports the Deployment may have.
-type allowance struct {
-	most int
-	// ports is how many there are, and on how many on each Network.
-	ports int
-	on    map[cache.ObjectName]int
-}
+// allowance has how many ports the Deployment has on each Network.
+type allowance map[cache.ObjectName]int
 
-// allowance counts the ports that the Deployment has.
-func (o observed) allowance(pools []pool) *allowance {
-	a := &allowance{most: o.most, on: map[cache.ObjectName]int{}}
+func newAllowance(pools []pool) allowance {
+	a := allowance{}
 	for _, p := range pools {
-		a.ports += p.staying()
-		a.on[p.request.Network] += p.staying()
+		a[p.request.Network] += p.staying()
 	}
 	return a
 }
 
 // take takes up to n ports on a Network. If they are fewer, exceeded says why.
-func (a *allowance) take(n int, network cache.ObjectName, limit Limit) (taken int, exceeded string) {
+func (a allowance) take(n int, network cache.ObjectName, limit Limit) (taken int, exceeded string) {
 	taken = n
-	if left := max(a.most-a.ports, 0); a.most > 0 && left < taken {
-		taken, exceeded = left, fmt.Sprintf("a Deployment may have %d ports (--max-ports-per-deployment)", a.most)
-	}
-	if left := max(limit.Ports-a.on[network], 0); limit.By != "" && left < taken {
+	if left := max(limit.Ports-a[network], 0); limit.By != "" && left < taken {
 		taken = left
 		exceeded = fmt.Sprintf("a Deployment may have %d ports on Network %s (%s)", limit.Ports, network, limit.By)
 	}
-	a.ports += taken
-	a.on[network] += taken
+	a[network] += taken
 	return taken, exceeded
 }
 

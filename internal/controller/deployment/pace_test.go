@@ -152,9 +152,9 @@ func TestAPoolAsksForLittleWhereTheStatusShowsNoRoom(t *testing.T) {
 
 func TestAPoolEndsAtItsLimit(t *testing.T) {
 	w := newCrowded(t, 3000, 5000)
-	w.o.most = DefaultMaxPorts
+	limitedTo(DefaultLimit)(&w.o)
 	p := w.settle()
-	w.want(DefaultMaxPorts, DefaultMaxPorts, 0)
+	w.want(DefaultLimit.Ports, DefaultLimit.Ports, 0)
 	if p.say.reason != cloudteamv1.ReasonPortLimitReached {
 		t.Errorf("it says %q: %s", p.say.reason, p.say.message)
 	}

@@ -52,8 +52,7 @@ type observed struct {
 	// rival gives another port that shows an address of this port, nil for none.
 	rival func(*cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort
 
-	// most is how many ports the Deployment may have, 0 for any number. stops are those of the last plan, nil for none.
-	most  int
+	// stops are those of the last plan, nil for none.
 	stops map[consumer.Request]int
 
 	// now is the time of the observation. cooldown is how long ports stay after they were needed. demands are those of the

@@ -378,12 +378,12 @@ func TestPlan(t *testing.T) {
 		},
 		"a Deployment gets no more ports than it may have": {
 			situation{networks: "blue,green", replicas: 2, ports: []string{"web-blue-0 ready"},
-				edit: func(o *observed) { o.most = 3 }},
-			[]string{"web-blue-1", "web-green-0"}, nil,
+				edit: limitedTo(Limit{Ports: 1, By: "a limit"})},
+			[]string{"web-green-0"}, nil,
 		},
 		"and loses none when the limit is lowered": {
 			situation{networks: "blue", replicas: 3, ports: []string{"web-blue-0 ready", "web-blue-1 ready"},
-				edit: func(o *observed) { o.most = 1 }},
+				edit: limitedTo(Limit{Ports: 1, By: "a limit"})},
 			nil, nil,
 		},
 		"a port that is going is replaced at once": {
@@ -593,21 +593,8 @@ func TestVerdict(t *testing.T) {
 			verdict{reason: "PortsFailed", total: 4,
 				message: "3 of 4 ports cannot be created; web-blue-9: AddressesExhausted: it says why"},
 		},
-		"more ports than a Deployment may have": {
-			situation{networks: "blue", replicas: 4, ports: []string{"web-blue-0 ready", "web-blue-1 ready"},
-				edit: func(o *observed) { o.most = 3 }},
-			verdict{reason: "PortLimitReached", total: 4, message: "4 ports are needed for Network team/blue, and a " +
-				"Deployment may have 3 ports (--max-ports-per-deployment): lower spec.replicas, or have the limit raised"},
-		},
 		"more ports than a Deployment may have on the Network": {
-			situation{networks: "blue", replicas: 4, edit: func(o *observed) {
-				resolve := o.resolve
-				o.resolve = func(network cache.ObjectName) standing {
-					s := resolve(network)
-					s.limit = Limit{Ports: 2, By: "NetworkClass tenants"}
-					return s
-				}
-			}},
+			situation{networks: "blue", replicas: 4, edit: limitedTo(Limit{Ports: 2, By: "NetworkClass tenants"})},
 			verdict{reason: "PortLimitReached", total: 4, message: "4 ports are needed for Network team/blue, and a " +
 				"Deployment may have 2 ports on Network team/blue (NetworkClass tenants): lower spec.replicas, or have the " +
 				"limit raised"},
@@ -933,4 +920,16 @@ func TestACooldownHoldsForAll(t *testing.T) {
 func sorted(names []string) []string {
 	slices.Sort(names)
 	return names
+}
+
+// limitedTo bounds the ports of a Deployment on each Network.
+func limitedTo(limit Limit) func(*observed) {
+	return func(o *observed) {
+		resolve := o.resolve
+		o.resolve = func(network cache.ObjectName) standing {
+			s := resolve(network)
+			s.limit = limit
+			return s
+		}
+	}
 }

@@ -30,7 +30,7 @@ type pool struct {
 
 // size decides which ports to create and to delete, and gives those that stay.
 func (o observed) size(p *plan, pools []pool) (stay []*cloudteamv1.NetworkPort) {
-	names, allowed := o.names(), o.allowance(pools)
+	names, allowed := o.names(), newAllowance(pools)
 	room := burst
 	for _, pool := range pools {
 		want := o.want(pool)

@@ -139,7 +139,6 @@ func (c *Controller) observe(
 		cooldown: c.options.Cooldown,
 		demands:  m.demands,
 		stops:    m.stops,
-		most:     c.options.MaxPorts,
 	}
 	for _, port := range ports {
 		if port.DeletionTimestamp == nil && c.ports.Expected.Removed(key, port.UID) {

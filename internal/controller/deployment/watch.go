@@ -48,8 +48,6 @@ type Controller struct {
 type Options struct {
 	// Cooldown, at least 0, is how long a pool keeps its size after it was needed; see DefaultCooldown.
 	Cooldown time.Duration
-	// MaxPorts is how many ports a Deployment may have, 0 for any number; see DefaultMaxPorts.
-	MaxPorts int
 	// Limit, if not nil, gives how many ports a Deployment may have on a Network. It MUST be safe for concurrent use.
 	Limit func(network *cloudteamv1.Network) Limit
 }

@@ -175,7 +175,7 @@ var advices = map[string]advice{
 		"Correct the annotation that the message names, as it says. A Pod's cannot change: create it again.",
 		nil},
 	cloudteamv1.ReasonPortLimitReached: {
-		"Lower spec.replicas, or have the limit raised: --max-ports-per-deployment, or the Network's class.", nil},
+		"Lower spec.replicas, or have the limit raised: limits.portsPerDeployment of the Network's class.", nil},
 	cloudteamv1.ReasonNetworkNotFound: {
 		"Create the Network, or correct the name in the annotation k8s.v1.cni.cncf.io/networks.",
 		[]string{"kubectl get " + networks + " -A"}},

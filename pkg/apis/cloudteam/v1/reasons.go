@@ -88,7 +88,7 @@ const (
 const (
 	// ReasonInvalidNetworks: the annotation that declares networks is malformed or invalid.
 	ReasonInvalidNetworks = "InvalidNetworks"
-	// ReasonPortLimitReached: the Deployment may have no more ports, by --max-ports-per-deployment or its Network's class.
+	// ReasonPortLimitReached: the Deployment may have no more ports, by its Network's class or the default.
 	ReasonPortLimitReached = "PortLimitReached"
 	// ReasonNetworkNotFound: neither a Network nor a NetworkAttachmentDefinition of the own namespace has a declared name.
 	ReasonNetworkNotFound = "NetworkNotFound"

@@ -23,8 +23,8 @@ type ClassLimitsApplyConfiguration struct {
 	// 0 to 100000. The default is no limit. It can change later.
 	PortsPerNetwork *int32 `json:"portsPerNetwork,omitempty"`
 	// portsPerDeployment is the number of NetworkPorts that one Deployment may
-	// have on each Network of the class, 0 to 100000. The default is no limit. It
-	// can change later.
+	// have on each Network of the class, 0 to 100000. The default is 1000. It can
+	// change later.
 	PortsPerDeployment *int32 `json:"portsPerDeployment,omitempty"`
 }
 
