@@ -38,8 +38,8 @@ import (
 )
 
 // TestTheControllerDoesWhatWasPlanned asks `kubectl network plan` about drawn objects and edits of them, and has the real
-// controller apply them. Neutron gets the writes that were planned, of the same kinds and fields, and no others. With
-// managementPolicy Plan the status says the same steps. What the plan refuses, the controller refuses in the same words.
+// controller apply them. Neutron gets the writes that were planned, of the same kinds and fields, and no others. What the
+// plan refuses, the controller refuses in the same words.
 func TestTheControllerDoesWhatWasPlanned(t *testing.T) {
 	if options.OpenStack {
 		t.Skip("it counts the calls of an emulated cloud")
@@ -124,8 +124,6 @@ type plannedKind[T any] struct {
 	status func(*T) cloudteamv1.ResourceStatus
 	// draw draws the spec of a new object, and edit what it may become. The API server refuses some edits.
 	draw, edit func(r *rapid.T, obj *T)
-	// policy is the object's managementPolicy, as a text; nil for a kind without.
-	policy func(obj *T, managementPolicy cloudteamv1.ManagementPolicy)
 	// beside are the writes that follow the creation of the resource, and that nobody can plan; nil for none.
 	beside func(obj *T) []string
 }
@@ -139,7 +137,6 @@ func (w planWorld) networks() plannedKind[cloudteamv1.Network] {
 		status: func(n *T) cloudteamv1.ResourceStatus { return n.Status.ResourceStatus },
 		draw:   func(r *rapid.T, n *T) { n.Spec = w.limits.Network().Draw(r, "spec") },
 		edit:   func(r *rapid.T, n *T) { n.Spec = w.limits.NetworkEdit(n.Spec).Draw(r, "edit") },
-		policy: func(n *T, p cloudteamv1.ManagementPolicy) { n.Spec.ManagementPolicy = p },
 	}
 }
 
@@ -185,9 +182,6 @@ func (w planWorld) groups() plannedKind[cloudteamv1.SecurityGroup] {
 		status: func(g *T) cloudteamv1.ResourceStatus { return g.Status.ResourceStatus },
 		draw:   func(r *rapid.T, g *T) { g.Spec = w.limits.SecurityGroup(g.Name).Draw(r, "spec") },
 		edit:   func(r *rapid.T, g *T) { g.Spec = w.limits.SecurityGroupEdit(g.Name, g.Spec).Draw(r, "edit") },
-		policy: func(g *T, p cloudteamv1.ManagementPolicy) {
-			g.Spec.ManagementPolicy = cloudteamv1.SecurityGroupManagementPolicy(p)
-		},
 		beside: func(g *T) []string {
 			return slices.Repeat([]string{"DELETE security-group-rules"}, specs.OwnRules(g.Spec))
 		},
@@ -203,9 +197,6 @@ func (w planWorld) floatingIPs() plannedKind[cloudteamv1.FloatingIP] {
 		status: func(f *T) cloudteamv1.ResourceStatus { return f.Status.ResourceStatus },
 		draw:   func(r *rapid.T, f *T) { f.Spec = w.limits.FloatingIP().Draw(r, "spec") },
 		edit:   func(r *rapid.T, f *T) { f.Spec = w.limits.FloatingIPEdit(f.Spec).Draw(r, "edit") },
-		policy: func(f *T, p cloudteamv1.ManagementPolicy) {
-			f.Spec.ManagementPolicy = cloudteamv1.FloatingIPManagementPolicy(p)
-		},
 	}
 }
 
@@ -221,24 +212,14 @@ func liveAsPlanned[T any](t *testing.T, k plannedKind[T]) {
 		k.meta(obj).Namespace, k.meta(obj).Name = k.namespace, fmt.Sprintf("drawn-%d", lives)
 		defer k.remove(r, k.meta(obj).Name)
 		k.draw(r, obj)
-		told := ""
-		if k.policy != nil {
-			if rapid.Bool().Draw(r, "first with managementPolicy Plan") {
-				told = k.told(r, obj)
-			}
-			k.policy(obj, "")
-		}
-		is := k.apply(r, obj, told)
+		is := k.apply(r, obj)
 		for range rapid.IntRange(1, 3).Draw(r, "edits") {
 			if is != applied {
 				return
 			}
 			edited := k.copy(obj)
 			k.edit(r, edited)
-			if k.policy != nil {
-				k.policy(edited, "")
-			}
-			if is = k.apply(r, edited, ""); is == refused {
+			if is = k.apply(r, edited); is == refused {
 				is = applied // as it was
 				continue
 			}
@@ -287,24 +268,8 @@ func (k plannedKind[T]) planned(r *rapid.T, obj *T) (planning.Result, error) {
 	return result, err
 }
 
-// told creates an object that is only planned, and gives the message of its status.
-func (k plannedKind[T]) told(r *rapid.T, obj *T) string {
-	r.Helper()
-	k.policy(obj, cloudteamv1.ManagementPolicyPlan)
-	expect.NoError(r, k.store(r, obj))
-	is := k.settled(r, obj)
-	if is.Reason != cloudteamv1.ReasonPlanned {
-		r.Fatalf("with managementPolicy Plan it is %s: %s", is.Reason, is.Message)
-	}
-	if done := k.writes.take(); len(done) > 0 {
-		r.Fatalf("with managementPolicy Plan it wrote %q", done)
-	}
-	return is.Message
-}
-
-// apply plans an object, applies it, and compares. status is what an earlier status said of the same spec; empty for
-// none. What the plan says that nobody accepts, nobody does.
-func (k plannedKind[T]) apply(r *rapid.T, obj *T, status string) outcome {
+// apply plans an object, applies it, and compares. What the plan says that nobody accepts, nobody does.
+func (k plannedKind[T]) apply(r *rapid.T, obj *T) outcome {
 	r.Helper()
 	if late := k.writes.take(); len(late) > 0 {
 		r.Fatalf("after all was done, it wrote %q", late)
@@ -319,9 +284,6 @@ func (k plannedKind[T]) apply(r *rapid.T, obj *T, status string) outcome {
 		if s.Step().Action.Creates() && k.beside != nil {
 			want = append(want, k.beside(obj)...)
 		}
-	}
-	if status != "" && !strings.Contains(status, "It would "+strings.Join(does, "; ")+". ") {
-		r.Fatalf("the status says\n%s\nand the plan\n%q", status, does)
 	}
 	if err := k.store(r, obj); err != nil || invalid != nil {
 		if !apierrors.IsInvalid(err) || invalid == nil {

@@ -45,16 +45,13 @@ func networkCases() map[string]reasonCase {
 		cloudteamv1.ReasonPaused: {func(w *trouble) {
 			w.ready()
 			annotate(w.T, w.ns, w.net, cloudteamv1.AnnotationPaused, `"true"`)
-		}, theNetwork, ofTheNetwork + "Paused", "Remove the annotation"},
-		cloudteamv1.ReasonPlanned: {func(w *trouble) {
-			w.network(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy = cloudteamv1.ManagementPolicyPlan })
-		}, theNetwork, ofTheNetwork + "Planned", "managementPolicy Manage"},
+		}, theNetwork, ofTheNetwork + "Paused", "until the annotation is removed"},
 		cloudteamv1.ReasonRejected: {func(w *trouble) {
 			w.network(func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(9000)) })
-		}, theNetwork, ofTheNetwork + "Rejected", "Change the field"},
+		}, theNetwork, ofTheNetwork + "Rejected", "Change the spec"},
 		cloudteamv1.ReasonForbidden: {func(w *trouble) {
 			w.network(func(s *cloudteamv1.NetworkSpec) { s.Shared = new(true) })
-		}, theNetwork, ofTheNetwork + "Forbidden", "Remove the fields"},
+		}, theNetwork, ofTheNetwork + "Forbidden", "Leave that out of the spec"},
 		cloudteamv1.ReasonInUse: {func(w *trouble) {
 			w.ready()
 			applyPort(w.T, w.ns, "port", on(w.net))
@@ -68,7 +65,7 @@ func networkCases() map[string]reasonCase {
 		}, theNetwork, ofTheNetwork + "Blocked", "Remove the subnet"},
 		cloudteamv1.ReasonOwnershipLost: {func(w *trouble) {
 			w.tenant.Update("networks", w.ready(), resource{"description": "mine"})
-		}, theNetwork, ofTheNetwork + "OwnershipLost", "Write the marker"},
+		}, theNetwork, ofTheNetwork + "OwnershipLost", "End its description with"},
 		cloudteamv1.ReasonAddressesLow: {func(w *trouble) {
 			w.ready(oneAddress)
 			applyPort(w.T, w.ns, "port", on(w.net))
@@ -116,11 +113,11 @@ func cloudCases() map[string]reasonCase {
 	secret := " > Secret NS/" + secretName + " Credentials"
 	return map[string]reasonCase{
 		cloudteamv1.ReasonQuotaExceeded: {func(w *trouble) { w.at("poor") },
-			theNetwork, ofTheNetwork + "QuotaExceeded", "quota raised"},
+			theNetwork, ofTheNetwork + "QuotaExceeded", "Raise the project's quota"},
 		cloudteamv1.ReasonCloudUnavailable: {func(w *trouble) { w.at("down") },
 			theNetwork, ofTheNetwork + "CloudUnavailable", "look at Neutron"},
 		cloudteamv1.ReasonRateLimited: {func(w *trouble) { w.at("throttled") },
-			theNetwork, ofTheNetwork + "RateLimited", "asked for a pause"},
+			theNetwork, ofTheNetwork + "RateLimited", "Retrying when the cloud allows it"},
 		cloudteamv1.ReasonIdentityDisputed: {func(w *trouble) {
 			w.at("disputed")
 			awaitReady(w.T, w.ns, w.net)
@@ -135,14 +132,14 @@ func cloudCases() map[string]reasonCase {
 				}
 				return nil
 			})
-		}, theNetwork, ofTheNetwork + "IdentityDisputed", "Stop the controller in one of them"},
+		}, theNetwork, ofTheNetwork + "IdentityDisputed", "stop the controller of one of the two clusters"},
 		cloudteamv1.ReasonNotConverged: {func(w *trouble) {
 			w.at("stubborn")
 			awaitReady(w.T, w.ns, w.net)
 			edit(w.T, w.ns, w.net, `{"description":"new"}`)
 		}, theNetwork, ofTheNetwork + "NotConverged", "who sets the field back"},
 		cloudteamv1.ReasonMarkerNotKept: {func(w *trouble) { w.at("forgetful") },
-			theNetwork, ofTheNetwork + "MarkerNotKept", "write and read descriptions"},
+			theNetwork, ofTheNetwork + "MarkerNotKept", "Have the cloud store descriptions"},
 		cloudteamv1.ReasonConflict: {func(w *trouble) {
 			w.at("raced")
 			awaitReady(w.T, w.ns, w.net)
@@ -201,7 +198,7 @@ func portCases() map[string]reasonCase {
 		cloudteamv1.ReasonNetworkNotReady: {func(w *trouble) {
 			w.network(func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(9000)) })
 			applyPort(w.T, w.ns, "port", on(w.net))
-		}, thePort, ofThePort + "NetworkNotReady > " + ofTheNetwork + "Rejected", "Change the field"},
+		}, thePort, ofThePort + "NetworkNotReady > " + ofTheNetwork + "Rejected", "Change the spec"},
 		cloudteamv1.ReasonNamespaceNotAllowed: {func(w *trouble) {
 			w.ready()
 			spec, other := on(w.net), w.ns
@@ -245,7 +242,7 @@ func workloadCases() map[string]reasonCase {
 		cloudteamv1.ReasonPortLimitReached: {func(w *trouble) {
 			w.ready(w.class(cloudteamv1.NetworkClassSpec{Limits: &cloudteamv1.ClassLimits{PortsPerDeployment: new(int32(1))}}))
 			deploymentOn(w.T, w.ns, "web", w.net, 2)
-		}, theDeployment, ofDeployment + "PortLimitReached", "Lower spec.replicas"},
+		}, theDeployment, ofDeployment + "PortLimitReached", "lower spec.replicas"},
 		cloudteamv1.ReasonNetworkNotFound: {func(w *trouble) { deploymentOn(w.T, w.ns, "web", "nowhere", 1) },
 			theDeployment, ofDeployment + "NetworkNotFound > Network NS/nowhere NotFound", "Create it, or correct the name"},
 		cloudteamv1.ReasonPortsNotReady: {func(w *trouble) {
@@ -361,7 +358,7 @@ func floatingIPCases() map[string]furtherCase {
 		"no external network has the name": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
 			w.ready()
 			w.floats(w.net + "-nowhere")
-		}, thePort, ofThePort + "Rejected", "Change the field"}},
+		}, thePort, ofThePort + "Rejected", "Change the spec"}},
 		"the Network has no router": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
 			w.ready()
 			w.floats(theOutside)
@@ -417,7 +414,7 @@ func floatingIPCases() map[string]furtherCase {
 			w.at("inward", leadsTo(theOutside))
 			awaitReady(w.T, w.ns, w.net)
 			w.floats(theOutside)
-		}, thePort, ofThePort + "QuotaExceeded", "quota raised"}},
+		}, thePort, ofThePort + "QuotaExceeded", "Raise the project's quota"}},
 
 		"the port of a FloatingIP waits": {reason: cloudteamv1.ReasonPortNotReady, reasonCase: reasonCase{func(w *trouble) {
 			applyPort(w.T, w.ns, "port", on(w.net))
@@ -426,7 +423,7 @@ func floatingIPCases() map[string]furtherCase {
 			"Create it"}},
 		"no external network has the name in a FloatingIP": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
 			w.address(w.net + "-nowhere")
-		}, theAddress, ofTheAddress + "Rejected", "Change the field"}},
+		}, theAddress, ofTheAddress + "Rejected", "Change the spec"}},
 		"the Network of a FloatingIP's port has no router": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
 			w.ready()
 			applyPort(w.T, w.ns, "port", on(w.net))

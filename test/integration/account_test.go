@@ -239,7 +239,7 @@ func TestAccountPolicy(t *testing.T) {
 		"add another's finalizer to it":     patch(floatingIPs, "users", merge, `{"metadata":{"finalizers":["example.com/f"]}}`),
 		"delete a user's FloatingIP":        remove(floatingIPs, "users"),
 		"change its deletion policy":        patch(floatingIPs, "shop", merge, `{"spec":{"deletionPolicy":"Delete"}}`),
-		"change its management policy":      patch(floatingIPs, "shop", merge, `{"spec":{"managementPolicy":"Plan"}}`),
+		"change its management policy":      patch(floatingIPs, "shop", merge, `{"spec":{"managementPolicy":"Manage"}}`),
 		"lead one of another name":          patch(floatingIPs, "renamed", merge, `{"spec":{"portName":"p"}}`),
 		"delete one of another name":        remove(floatingIPs, "renamed"),
 		"create one of another name":        create(floatingIPs, floating("new", ofMall)),

@@ -38,7 +38,8 @@ func TestFloatingIPMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		{`portName: "web-0\n"`, "portName", noPort},
 		{`portName: ` + strings.Repeat("w", 254), "portName", "may not be more than 253"},
 		{`portName: 7`, "portName", "must be of type string"},
-		{`managementPolicy: Observe`, "managementPolicy", `supported values: "Manage", "Plan"`},
+		{`managementPolicy: Observe`, "managementPolicy", `supported values: "Manage"`},
+		{`managementPolicy: Plan`, "managementPolicy", `supported values: "Manage"`},
 		{`deletionPolicy: Keep`, "deletionPolicy", `supported values: "Delete", "Retain"`},
 		{`className: b, cloud: {secretName: c}`, "className", "leave cloud or className out"},
 		{`className: Gold`, "className", noClass},
@@ -59,7 +60,7 @@ func TestFloatingIPsThatAreAccepted(t *testing.T) {
 		`portName: ` + strings.Repeat("w", 63) + `.` + strings.Repeat("w", 63) + `.` + strings.Repeat("w", 63) + `.` +
 			strings.Repeat("w", 61),
 		`portName: web-7d9c-net-0.example`,
-		`portName: web-0, deletionPolicy: Retain, managementPolicy: Plan, className: gold`,
+		`portName: web-0, deletionPolicy: Retain, managementPolicy: Manage, className: gold`,
 		`cloud: {secretName: openstack, name: entry}`,
 	})
 }
@@ -74,7 +75,7 @@ func TestFloatingIPUpdates(t *testing.T) {
 		{`externalNetwork: a`, `externalNetwork: a, portName: p`, "", ""},
 		{`externalNetwork: a, portName: p`, `externalNetwork: a`, "", ""},
 		{`externalNetwork: a, portName: p`, `externalNetwork: a, portName: q`, "", ""},
-		{`externalNetwork: a, className: c, managementPolicy: Plan`,
+		{`externalNetwork: a, className: c, managementPolicy: Manage`,
 			`externalNetwork: a, cloud: {secretName: s}, deletionPolicy: Retain`,
 			"", ""},
 	})

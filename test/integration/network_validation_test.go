@@ -145,7 +145,7 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		{`deletionPolicy: Keep`, "deletionPolicy", `supported values: "Delete", "Retain"`},
 		{`deletionPolicy: ""`, "deletionPolicy", `supported values: "Delete", "Retain"`},
 		{`managementPolicy: Observe`, "managementPolicy", "write its id in import.id"},
-		{`managementPolicy: Own`, "managementPolicy", `supported values: "Manage", "Observe", "Plan"`},
+		{`managementPolicy: Plan`, "managementPolicy", `supported values: "Manage", "Observe"`},
 		{`import: {id: prod}`, "import.id", `write what "openstack network show -f value -c id NAME" prints`},
 		{`import: {overwrite: true}`, "import.id", "Required value"},
 		{`ignoreDrift: [cidr]`, "ignoreDrift[0]", `supported values: "name", "description", "adminState"`},

@@ -54,7 +54,8 @@ func TestSecurityGroupMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		{`rules: [` + ruleList(65) + `]`, "rules", "must have at most 64 items"},
 		{`className: a, cloud: {secretName: b}`, "className", "leave cloud or className out"},
 		{`description: "x [owner=a/b]"`, "description", "ownership marker"},
-		{`managementPolicy: Observe`, "managementPolicy", `supported values: "Manage", "Plan"`},
+		{`managementPolicy: Observe`, "managementPolicy", `supported values: "Manage"`},
+		{`managementPolicy: Plan`, "managementPolicy", `supported values: "Manage"`},
 	})
 	t.Run("the name default", func(t *testing.T) {
 		group := securityGroupWith(t, `{}`)
@@ -83,7 +84,7 @@ func TestSecurityGroupsThatAreAccepted(t *testing.T) {
 		``,
 		`rules: [` + ruleList(64) + `]`,
 		`rules: [{direction: egress}], description: d, stateful: false, deletionPolicy: Retain, driftPolicy: Report,
-			managementPolicy: Plan, className: a`,
+			managementPolicy: Manage, className: a`,
 		`rules: [{direction: ingress, protocol: icmp, portRangeMin: 8, portRangeMax: 0}]`,
 		`rules: [{direction: ingress, etherType: IPv6, protocol: icmpv6, portRangeMin: 128}]`,
 		`rules: [{direction: ingress, protocol: sctp, portRangeMin: 65535}]`,

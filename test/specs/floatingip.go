@@ -34,7 +34,7 @@ func floatingFields() []field[cloudteamv1.FloatingIPSpec] {
 		}},
 		{path: "managementPolicy", part: ofPolicy, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.FloatingIPSpec) {
 			s.ManagementPolicy = rapid.SampledFrom([]cloudteamv1.FloatingIPManagementPolicy{
-				"", cloudteamv1.FloatingIPManagementPolicy(cloudteamv1.ManagementPolicyManage),
+				"", "Manage",
 			}).Draw(t, "managementPolicy")
 		}},
 		{

@@ -48,7 +48,7 @@ func groupFields(name string) []field[cloudteamv1.SecurityGroupSpec] {
 		}},
 		{path: "managementPolicy", part: ofPolicy, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.SecurityGroupSpec) {
 			s.ManagementPolicy = rapid.SampledFrom([]cloudteamv1.SecurityGroupManagementPolicy{
-				"", cloudteamv1.SecurityGroupManagementPolicy(cloudteamv1.ManagementPolicyManage),
+				"", "Manage",
 			}).Draw(t, "managementPolicy")
 		}},
 		{

@@ -180,8 +180,5 @@ func sameNetwork(was, is *cloudteamv1.Network) bool {
 // policies is the Kind's Policies. What leads a floating IP elsewhere is always corrected: anyone who uses the port
 // would be without its public address. So would be anyone who follows the port when that is made again.
 func policies(obj *cloudteamv1.FloatingIP) managed.Policies {
-	return managed.Policies{
-		Deletion: obj.Spec.DeletionPolicy, Drift: cloudteamv1.DriftPolicyCorrect,
-		Plan: cloudteamv1.ManagementPolicy(obj.Spec.ManagementPolicy) == cloudteamv1.ManagementPolicyPlan,
-	}
+	return managed.Policies{Deletion: obj.Spec.DeletionPolicy, Drift: cloudteamv1.DriftPolicyCorrect}
 }

@@ -263,9 +263,6 @@ func TestWhatFailedAndIsPausedGivesItsPlaceBack(t *testing.T) {
 		"paused": func(obj *cloudteamv1.Network) {
 			obj.Annotations = map[string]string{cloudteamv1.AnnotationPaused: ""}
 		},
-		"only planned": func(obj *cloudteamv1.Network) {
-			obj.Spec.ManagementPolicy, obj.Generation = cloudteamv1.ManagementPolicyPlan, 2
-		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

@@ -100,12 +100,9 @@ func TestAPausedObjectThatIsDeletedStays(t *testing.T) {
 	}, example())
 }
 
-// Of what is paused or only planned, nothing is removed with the finalizer.
+// Of what is paused, nothing is removed with the finalizer.
 func TestWhatAnObjectAsideHadIsLeftWhenItsFinalizerIsForcedOff(t *testing.T) {
-	for sentence, set := range map[string]func(*cloudteamv1.Network){
-		"paused":       aside["paused"],
-		"only planned": aside["only planned"],
-	} {
+	for sentence, set := range aside {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.MustSync()
@@ -127,7 +124,6 @@ func TestATenantCannotFillTheMemoryWithGoneObjects(t *testing.T) {
 		"paused": func(obj *cloudteamv1.Network) {
 			obj.Annotations = map[string]string{cloudteamv1.AnnotationPaused: "true"}
 		},
-		"only planned":          func(obj *cloudteamv1.Network) { obj.Spec.ManagementPolicy = cloudteamv1.ManagementPolicyPlan },
 		"in a cloud that fails": func(obj *cloudteamv1.Network) { obj.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "none"} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,4 +158,31 @@ func TestATenantCannotFillTheMemoryWithGoneObjects(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManagementPolicyPlanOfAnEarlierVersionPauses holds that an object which has it stays as it is, and says what to do.
+func TestManagementPolicyPlanOfAnEarlierVersionPauses(t *testing.T) {
+	become := func(w *world, policy cloudteamv1.ManagementPolicy, mtu int32) {
+		w.EditAndSync(func(obj *cloudteamv1.Network) {
+			obj.Spec.ManagementPolicy, obj.Spec.MTU, obj.Generation = policy, new(mtu), obj.Generation+1
+		})
+	}
+	inWorld(t, func(t *testing.T, w *world) {
+		become(w, "Plan", 1400)
+		w.WantState("Ready=False Reconciling=True Paused")
+		w.WantMessage("kubectl network plan")
+		wantNetworks(t, w.Neutron, 0)
+		become(w, "", 1400)
+		w.WantState("Ready=True Available")
+		become(w, "Plan", 1300)
+		w.DeleteAndSync()
+		w.WantState("Ready=False Reconciling=True Paused")
+		w.WantMessage("Deletion waits until you remove managementPolicy")
+		if got := w.Neutron.Has(); len(got) != 1 || got[0].MTU != 1400 {
+			t.Errorf("the networks are %+v, want the one before", got)
+		}
+		become(w, "", 1300)
+		w.WantGone()
+		wantNetworks(t, w.Neutron, 0)
+	}, example())
 }

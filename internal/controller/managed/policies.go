@@ -15,8 +15,8 @@ type Policies struct {
 	// Observe is true if the resource is only shown and nothing may be written to Neutron. The object's Declaration is
 	// then an Observer.
 	Observe bool
-	// Plan is true if nothing may be written to Neutron, and the conditions say what would be. By DefaultTo it is so for
-	// all objects, and nothing of earlier objects is removed either.
+	// Plan, in DefaultTo only, is true if nothing may be written to Neutron for any object, and the conditions say what
+	// would be.
 	Plan bool
 }
 
@@ -44,6 +44,5 @@ func (r *Reconciler[T]) policies(obj T) Policies {
 	p := r.kind.Policies(obj)
 	p.Deletion = cmp.Or(p.Deletion, r.defaults.Deletion)
 	p.Drift = cmp.Or(p.Drift, r.defaults.Drift)
-	p.Plan = p.Plan || r.defaults.Plan
 	return p
 }

@@ -31,7 +31,7 @@ type Preview struct {
 // Preview plans an object as its next sync would, and writes nothing to Kubernetes or Neutron. The object need not be
 // in the cache. The error is that of the sync.
 func (r *Reconciler[T]) Preview(ctx context.Context, obj T) (Preview, error) {
-	if r.policies(obj).Observe && !r.claimed(obj) || paused(obj) {
+	if r.policies(obj).Observe && !r.claimed(obj) || annotatedPaused(obj) {
 		return Preview{}, nil
 	}
 	within, at, p := r.begin(ctx, obj)
@@ -72,14 +72,11 @@ func (r *Reconciler[T]) preview(
 // maxShown bounds the steps in a message.
 const maxShown = 20
 
-// reportPlan reports what a sync would do, for Policies.Plan. It looks again at intervals, because nothing in Neutron
+// reportPlan reports what a sync would do, for --report-only. It looks again at intervals, because nothing in Neutron
 // bears the object's marker yet.
 func (r *Reconciler[T]) reportPlan(ctx context.Context, obj T) (controller.Result, error) {
-	by, instead := "Only planning (managementPolicy Plan): nothing is written to Neutron. ", "Set managementPolicy Manage"
-	if r.defaults.Plan {
-		by, instead = "Only reporting (--report-only): nothing is written to Neutron. ",
-			"Start the controller without --report-only"
-	}
+	const by = "Only reporting (--report-only): nothing is written to Neutron. "
+	const instead = "Start the controller without --report-only"
 	if r.claimed(obj) {
 		// It keeps its resources.
 		r.remember(obj)

@@ -104,67 +104,6 @@ func TestReportOnlySaysWhatWouldBeDoneAndDoesNothing(t *testing.T) {
 	}, example())
 }
 
-// TestAPlannedNetworkStaysAsItIs switches between the policies Plan and Manage: what the status said is then done.
-func TestAPlannedNetworkStaysAsItIs(t *testing.T) {
-	become := func(w *world, policy cloudteamv1.ManagementPolicy, edit func(*cloudteamv1.NetworkSpec)) {
-		w.T.Helper()
-		w.Edit(func(obj *cloudteamv1.Network) {
-			edit(&obj.Spec)
-			obj.Spec.ManagementPolicy = policy
-			obj.Generation++
-		})
-		w.Calls.Take()
-		if again := w.MustSync(); again == 0 && policy == cloudteamv1.ManagementPolicyPlan {
-			w.T.Error("the object is not looked at again")
-		}
-	}
-	nothing := func(*cloudteamv1.NetworkSpec) {}
-	inWorld(t, func(t *testing.T, w *world) {
-		unwritten := func() {
-			t.Helper()
-			for _, call := range w.Calls.Take() {
-				if strings.HasPrefix(call, "apply") {
-					t.Errorf("a planned network is written: %s", call)
-				}
-			}
-		}
-		become(w, cloudteamv1.ManagementPolicyPlan, nothing)
-		w.WantState("Ready=False Stalled=True Planned")
-		w.WantMessage("managementPolicy Plan")
-		w.WantMessage("create network")
-		if n := w.Get(); len(n.Finalizers) > 0 || len(w.Neutron.Has()) > 0 {
-			t.Errorf("finalizers %v, networks %v; want none", n.Finalizers, w.Neutron.Has())
-		}
-		become(w, "", nothing)
-		w.WantState("Ready=True Available")
-		become(w, cloudteamv1.ManagementPolicyPlan, nothing)
-		w.WantState("Ready=True Planned")
-		unwritten()
-		become(w, cloudteamv1.ManagementPolicyPlan, func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(1400)) })
-		w.WantState("Ready=False Stalled=True Planned")
-		w.WantMessage("mtu")
-		unwritten()
-		if w.status().NetworkID == "" {
-			t.Error("the status lost the network, and its ports with it")
-		}
-		become(w, cloudteamv1.ManagementPolicyManage, nothing)
-		w.WantState("Ready=True Available")
-		if got := w.Neutron.Has()[0].MTU; got != 1400 {
-			t.Errorf("the MTU is %d", got)
-		}
-
-		// A deletion waits, even if somebody removes the finalizer, and is made up for.
-		become(w, cloudteamv1.ManagementPolicyPlan, nothing)
-		w.DeleteAndSync()
-		w.WantState("Ready=False Reconciling=True Planned")
-		w.WantMessage("Set managementPolicy Manage to have it deleted")
-		unwritten()
-		become(w, cloudteamv1.ManagementPolicyManage, nothing)
-		w.WantGone()
-		wantNetworks(t, w.Neutron, 0)
-	}, example())
-}
-
 // reportOnly replaces the controller by one that only reports.
 func (w *world) reportOnly() {
 	w.T.Helper()

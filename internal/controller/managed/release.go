@@ -136,13 +136,13 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T, retain bool) (p prog
 }
 
 // prune removes the resources of objects of this key that had the finalizer and are gone from the cache. That happens,
-// for example, if somebody force-removed the finalizer. What was paused or only planned keeps its resources, and stays
+// for example, if somebody force-removed the finalizer. What was paused keeps its resources, and stays
 // remembered, so that the orphan cleanup does not remove them; see leave for the bound. existing is the UID of the
 // object that has the key now, or empty.
 func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existing types.UID) error {
 	var errs []error
 	for _, obj := range r.gone(key, existing) {
-		if paused(obj) || r.policies(obj).Plan {
+		if paused(obj) || r.defaults.Plan {
 			r.leave(ctx, obj)
 			continue
 		}

@@ -67,7 +67,7 @@ func (r *Room[T]) Take(obj T) (has bool, limit int32) {
 	if !limited {
 		return true, 0
 	}
-	aside := r.aside(obj)
+	aside := paused(obj)
 	if aside {
 		r.rest(obj)
 	}
@@ -99,11 +99,7 @@ func (r *Room[T]) judge(p *placed, aside bool) (has bool, limit int32) {
 	return has, *most
 }
 
-// aside reports whether nothing is created for an object before its user edits it. With --report-only all are planned:
-// that is not in Kind.Policies, so they are told what each of them would get.
-func (r *Room[T]) aside(obj T) bool { return paused(obj) || r.kind.Policies(obj).Plan }
-
-// rest ends the place of an object that is paused or only planned, unless it exists. Only its sync may call it: when
+// rest ends the place of an object that is paused, unless it exists. Only its sync may call it: when
 // the event comes, an earlier sync may still be creating what has that place.
 func (r *Room[T]) rest(obj T) {
 	in, limited := r.Group(obj)
@@ -128,7 +124,7 @@ func (r *Room[T]) see(obj T) {
 		r.forget(cache.MetaObjectToName(obj))
 		return
 	}
-	barred, aside := r.Barred != nil && r.Barred(obj), r.aside(obj)
+	barred, aside := r.Barred != nil && r.Barred(obj), paused(obj)
 	began := !barred && slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
 	claims := began && !aside // nobody judges what is aside
 	// Nothing is created before somebody helps. What was only planned needs no help from the moment when it is not.

@@ -42,9 +42,7 @@ func newRoom(limit map[string]int32) *roomWorld {
 	kind := &managed.Kind[*cloudteamv1.Network]{
 		Descriptor: managed.Descriptor{Finalizer: cloudteamv1.Finalizer},
 		Status:     func(n *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &n.Status.ResourceStatus },
-		Policies: func(n *cloudteamv1.Network) managed.Policies {
-			return managed.Policies{Plan: n.Spec.ManagementPolicy == cloudteamv1.ManagementPolicyPlan}
-		},
+		Policies:   func(*cloudteamv1.Network) managed.Policies { return managed.Policies{} },
 	}
 	w.events = managed.Follow(w.Room, kind, func(keys ...cache.ObjectName) {
 		for _, key := range keys {
@@ -194,21 +192,10 @@ var aside = map[string]func(*cloudteamv1.Network){
 		n.Annotations = map[string]string{cloudteamv1.AnnotationPaused: ""}
 		n.Finalizers = []string{cloudteamv1.Finalizer}
 	},
-	"only planned": func(n *cloudteamv1.Network) {
-		n.Spec.ManagementPolicy = cloudteamv1.ManagementPolicyPlan
-	},
-	"only planned, and told so": func(n *cloudteamv1.Network) {
-		n.Spec.ManagementPolicy = cloudteamv1.ManagementPolicyPlan
-		n.Status.Conditions = controller.SetState(nil, 1, controller.Stalled(cloudteamv1.ReasonPlanned, "It would"))
-	},
+	"paused by a policy of an earlier version": func(n *cloudteamv1.Network) { n.Spec.ManagementPolicy = "Plan" },
 }
 
-// onlyPlanned reports whether a Network is planned, and not paused.
-func onlyPlanned(n *cloudteamv1.Network) bool {
-	return n.Spec.ManagementPolicy == cloudteamv1.ManagementPolicyPlan
-}
-
-func TestWhatIsPausedOrOnlyPlannedIsInNobodysWay(t *testing.T) {
+func TestWhatIsPausedIsInNobodysWay(t *testing.T) {
 	for sentence, set := range aside {
 		t.Run(sentence, func(t *testing.T) {
 			w := newRoom(map[string]int32{"gold": 2})
@@ -218,23 +205,12 @@ func TestWhatIsPausedOrOnlyPlannedIsInNobodysWay(t *testing.T) {
 				set(n)
 				w.events.OnAdd(n, false)
 				rests = append(rests, n)
-				if !onlyPlanned(n) {
-					continue
-				}
-				if has, _ := w.Take(n); !has {
-					t.Errorf("Network %d, which is only planned, is told that there is no place", i)
-				}
 			}
 			first, second := nth(5, "gold"), nth(6, "gold")
 			for _, n := range []*cloudteamv1.Network{first, second} {
 				w.events.OnAdd(n, false)
 				if has, _ := w.Take(n); !has {
 					t.Errorf("%s has no place, and nothing exists", n.Name)
-				}
-			}
-			if onlyPlanned(rests[0]) {
-				if has, limit := w.Take(rests[0]); has || limit != 2 {
-					t.Errorf("what is only planned is told that there is a place: %t, of %d", has, limit)
 				}
 			}
 			w.wants(t, "while two have the two places")
@@ -259,7 +235,7 @@ func TestWhatIsPausedOrOnlyPlannedIsInNobodysWay(t *testing.T) {
 	}
 }
 
-func TestWhatExistsCountsAlsoWhilePausedOrOnlyPlanned(t *testing.T) {
+func TestWhatExistsCountsAlsoWhilePaused(t *testing.T) {
 	for sentence, set := range aside {
 		t.Run(sentence, func(t *testing.T) {
 			w := newRoom(map[string]int32{"gold": 1})

@@ -57,8 +57,6 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 		result, err = controller.Result{RequeueAfter: r.observeEvery}, r.observe(ctx, obj)
 	case paused(obj):
 		err = r.hold(ctx, obj)
-	case policies.Plan:
-		result, err = r.reportPlan(ctx, obj)
 	case obj.GetDeletionTimestamp() != nil:
 		err = r.finalize(ctx, obj)
 	default:

@@ -545,7 +545,7 @@ func TestEditsOfAPolicysGroupAreReverted(t *testing.T) {
 		w.put("db", "ingress", "egress")
 		name := w.wantGroups("policy-db")["policy-db"].Name
 		_, err := w.Clients.CloudteamV1().SecurityGroups("team").Patch(t.Context(), name, types.MergePatchType, []byte(
-			`{"spec":{"rules":[],"managementPolicy":"Plan","stateful":false,"deletionPolicy":"Retain","driftPolicy":"Report"}}`),
+			`{"spec":{"rules":[],"managementPolicy":"Manage","stateful":false,"deletionPolicy":"Retain","driftPolicy":"Report"}}`),
 			metav1.PatchOptions{})
 		expect.NoError(t, err)
 		w.settle()

@@ -79,7 +79,6 @@ func policies(obj *cloudteamv1.Network) managed.Policies {
 	p := managed.Policies{
 		Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy,
 		IgnoreDrift: managed.Fields(obj.Spec.IgnoreDrift), Observe: obj.Observes(),
-		Plan: obj.Spec.ManagementPolicy == cloudteamv1.ManagementPolicyPlan,
 	}
 	if obj.Spec.Import != nil {
 		p.Deletion = cmp.Or(p.Deletion, cloudteamv1.DeletionPolicyRetain)

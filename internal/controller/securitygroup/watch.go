@@ -138,8 +138,5 @@ func sameForOthers(was, is *cloudteamv1.SecurityGroup) bool {
 
 // policies is the Kind's Policies.
 func policies(obj *cloudteamv1.SecurityGroup) managed.Policies {
-	return managed.Policies{
-		Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy,
-		Plan: cloudteamv1.ManagementPolicy(obj.Spec.ManagementPolicy) == cloudteamv1.ManagementPolicyPlan,
-	}
+	return managed.Policies{Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy}
 }

@@ -73,10 +73,9 @@ type FloatingIPSpec struct {
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// managementPolicy says what the controller does with the floating IP in
-	// Neutron. Manage creates it, keeps it as declared, and deletes it. Plan says
-	// in the condition Ready what Manage would do, and writes nothing to Neutron.
-	// The default is Manage. It can change later.
+	// managementPolicy is Manage: the controller creates the floating IP in
+	// Neutron, keeps it as declared, and deletes it. The default is Manage. It can
+	// change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	ManagementPolicy FloatingIPManagementPolicy `json:"managementPolicy,omitempty"`
@@ -103,7 +102,7 @@ type FloatingIPSpec struct {
 }
 
 // FloatingIPManagementPolicy is a ManagementPolicy without Observe: a floating IP cannot be imported.
-// +kubebuilder:validation:Enum=Manage;Plan
+// +kubebuilder:validation:Enum=Manage
 type FloatingIPManagementPolicy string
 
 // FloatingIPStatus is the observed state of a floating IP.

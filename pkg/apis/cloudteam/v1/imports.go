@@ -1,7 +1,7 @@
 package v1
 
 // ManagementPolicy says what is done about the network in Neutron.
-// +kubebuilder:validation:Enum=Manage;Observe;Plan
+// +kubebuilder:validation:Enum=Manage;Observe
 type ManagementPolicy string
 
 const (
@@ -9,9 +9,22 @@ const (
 	ManagementPolicyManage ManagementPolicy = "Manage"
 	// ManagementPolicyObserve shows a network that is there already and writes nothing to Neutron.
 	ManagementPolicyObserve ManagementPolicy = "Observe"
-	// ManagementPolicyPlan shows what Manage would do and writes nothing to Neutron.
-	ManagementPolicyPlan ManagementPolicy = "Plan"
 )
+
+// PlannedOnly reports whether an object has managementPolicy Plan, which the API server accepts no longer. Nothing is
+// written to Neutron for such an object until its user chooses.
+func PlannedOnly(obj any) bool {
+	const policy = "Plan"
+	switch obj := obj.(type) {
+	case *Network:
+		return obj.Spec.ManagementPolicy == policy
+	case *SecurityGroup:
+		return obj.Spec.ManagementPolicy == policy
+	case *FloatingIP:
+		return obj.Spec.ManagementPolicy == policy
+	}
+	return false
+}
 
 // NetworkImport names a network that is in Neutron already.
 type NetworkImport struct {

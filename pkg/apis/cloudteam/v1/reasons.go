@@ -8,9 +8,10 @@ const (
 	// ReasonDriftDetected: somebody changed the network in Neutron, and driftPolicy Report leaves the change. Ready stays
 	// True while the network and its declared subnets exist.
 	ReasonDriftDetected = "DriftDetected"
-	// ReasonPaused: the object has AnnotationPaused. Ready stays True if Neutron matched the spec before.
+	// ReasonPaused: the object has AnnotationPaused, or managementPolicy Plan of an earlier version. Ready stays True if
+	// Neutron matched the spec before.
 	ReasonPaused = "Paused"
-	// ReasonPlanned: the controller writes nothing to Neutron (--report-only, or managementPolicy Plan). The message lists what it would do. Ready is
+	// ReasonPlanned: the controller writes nothing to Neutron (--report-only). The message lists what it would do. Ready is
 	// True if that is nothing.
 	ReasonPlanned = "Planned"
 	// ReasonObserved: managementPolicy is Observe, and the network matches the spec.

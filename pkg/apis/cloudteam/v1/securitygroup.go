@@ -89,10 +89,9 @@ type SecurityGroupSpec struct {
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 
-	// managementPolicy says what the controller does with the group in Neutron.
-	// Manage creates it, keeps it as declared, and deletes it. Plan says in the
-	// condition Ready what Manage would do, and writes nothing to Neutron. The
-	// default is Manage. It can change later.
+	// managementPolicy is Manage: the controller creates the group in Neutron,
+	// keeps it as declared, and deletes it. The default is Manage. It can change
+	// later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	ManagementPolicy SecurityGroupManagementPolicy `json:"managementPolicy,omitempty"`
@@ -119,7 +118,7 @@ type SecurityGroupSpec struct {
 }
 
 // SecurityGroupManagementPolicy is a ManagementPolicy without Observe: a group cannot be imported.
-// +kubebuilder:validation:Enum=Manage;Plan
+// +kubebuilder:validation:Enum=Manage
 type SecurityGroupManagementPolicy string
 
 // RuleDirection says which packets a rule is about: those to a port (ingress) or from it (egress).

@@ -30,10 +30,9 @@ type FloatingIPSpecApplyConfiguration struct {
 	// Delete, or the value of the controller's flag --deletion-policy. It can
 	// change later.
 	DeletionPolicy *cloudteamv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// managementPolicy says what the controller does with the floating IP in
-	// Neutron. Manage creates it, keeps it as declared, and deletes it. Plan says
-	// in the condition Ready what Manage would do, and writes nothing to Neutron.
-	// The default is Manage. It can change later.
+	// managementPolicy is Manage: the controller creates the floating IP in
+	// Neutron, keeps it as declared, and deletes it. The default is Manage. It can
+	// change later.
 	ManagementPolicy *cloudteamv1.FloatingIPManagementPolicy `json:"managementPolicy,omitempty"`
 	// cloud is the cloud of the floating IP, by credentials in a Secret of this
 	// namespace. It is the same as that of the port's Network. The default is the

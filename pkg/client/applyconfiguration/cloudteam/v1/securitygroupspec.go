@@ -39,10 +39,9 @@ type SecurityGroupSpecApplyConfiguration struct {
 	// Correct, or the value of the controller's flag --drift-policy. It can change
 	// later.
 	DriftPolicy *cloudteamv1.DriftPolicy `json:"driftPolicy,omitempty"`
-	// managementPolicy says what the controller does with the group in Neutron.
-	// Manage creates it, keeps it as declared, and deletes it. Plan says in the
-	// condition Ready what Manage would do, and writes nothing to Neutron. The
-	// default is Manage. It can change later.
+	// managementPolicy is Manage: the controller creates the group in Neutron,
+	// keeps it as declared, and deletes it. The default is Manage. It can change
+	// later.
 	ManagementPolicy *cloudteamv1.SecurityGroupManagementPolicy `json:"managementPolicy,omitempty"`
 	// cloud is the cloud of the group, by credentials in a Secret of this
 	// namespace. A group serves ports of its own project only, so it has the same
