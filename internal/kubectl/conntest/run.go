@@ -271,11 +271,9 @@ func (t *test) explain(ctx context.Context, m *member, otherwise string) {
 	cause := answer.Cause()
 	m.trouble = strings.TrimSuffix(
 		fmt.Sprintf("%s %s: %s: %s", otherwise, cause.Object, cause.Reason, cause.Message), ": ")
-	if answer.Remedy != "" {
-		m.remedy = answer.Remedy
-	}
+	m.remedy = answer.Remedy
 	if len(answer.Commands) > 0 && !strings.Contains(answer.Commands[0], m.Name) { // the Pod is about to be deleted
-		m.remedy += " (" + answer.Commands[0] + ")"
+		m.remedy = strings.TrimSpace(m.remedy + " (" + answer.Commands[0] + ")")
 	}
 }
 

@@ -13,6 +13,15 @@ type advice struct {
 	commands []string
 }
 
+// run is the advice where the condition's message says what to do: only commands that help with it.
+func run(commands ...string) advice { return advice{commands: commands} }
+
+const (
+	edit    = "kubectl edit {kind} {name} -n {ns}"
+	ports   = "kubectl get networkports -n {ns}"
+	classes = "kubectl get networkclasses"
+)
+
 // Words for causes that no condition says.
 const (
 	// notSeen: the controller has not handled the object, or its last change.
@@ -71,123 +80,62 @@ const (
 	waitsForPort = "WaitsForPort"
 )
 
-// advices has what to do for each Reason of the API, and for the words above. {kind}, {ns} and {name} are those of the
-// object that says it.
+// advices has what to do about Reasons of the API whose message does not say it, and about the words above, and commands
+// that help. {kind}, {ns} and {name} are those of the object that says it.
 var advices = map[string]advice{
 	cloudteamv1.ReasonDriftDetected: {
 		"Somebody changed it in Neutron, and driftPolicy Report leaves that. Undo the change there, or edit the spec: " +
 			"the next edit applies all of it. With driftPolicy Correct the controller undoes such changes.",
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.drift}'"}},
-	cloudteamv1.ReasonPaused: {
-		"Remove the annotation when the work on the cloud is done.",
-		[]string{"kubectl annotate {kind} {name} -n {ns} " + cloudteamv1.AnnotationPaused + "-"}},
-	cloudteamv1.ReasonPlanned: {
-		"Read in the message what would be done. To have it done, set managementPolicy Manage, or have the controller " +
-			"started without --report-only.", nil},
+	cloudteamv1.ReasonPaused: run("kubectl annotate {kind} {name} -n {ns} " + cloudteamv1.AnnotationPaused + "-"),
 	cloudteamv1.ReasonImportNotFound: {
 		"Compare spec.import.id with \"openstack network list\" of the same project. The id cannot change: delete this " +
 			"Network and create one with the right id.", nil},
 	cloudteamv1.ReasonImportMismatch: {
 		"Write the spec as the network is, or set spec.import.overwrite to true to have the network changed.",
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.drift}'"}},
-	cloudteamv1.ReasonAlreadyOwned: {
-		"Another object owns the network; the message has its marker, which ends with the object's UID. Delete that object " +
-			"with deletionPolicy Retain. If it was an object of a cluster that is gone, see kubectl network adopt.", nil},
 	cloudteamv1.ReasonProjectMismatch: {
 		"Name credentials of the network's own project in spec.cloud, or set managementPolicy Observe.", nil},
-	cloudteamv1.ReasonInvalidSpec: {
-		"Correct the field that the message names.", []string{"kubectl edit {kind} {name} -n {ns}"}},
-	cloudteamv1.ReasonRejected: {
-		"Change the field that the message names: this cloud refuses it, with Neutron's own words.",
-		[]string{"kubectl edit {kind} {name} -n {ns}"}},
-	cloudteamv1.ReasonForbidden: {
-		"Remove the fields that the message names, or have the controller use credentials that may set them.",
-		[]string{"kubectl edit {kind} {name} -n {ns}"}},
-	cloudteamv1.ReasonQuotaExceeded: {
-		"Delete what nobody needs, or have the project's quota raised. The controller continues by itself then.",
-		[]string{"openstack quota show --usage"}},
+	cloudteamv1.ReasonInvalidSpec:   run(edit),
+	cloudteamv1.ReasonRejected:      run(edit),
+	cloudteamv1.ReasonForbidden:     run(edit),
+	cloudteamv1.ReasonQuotaExceeded: run("openstack quota show --usage"),
 	cloudteamv1.ReasonCloudUnavailable: {
 		"Wait, or have the cloud's operator look at Neutron and Keystone. The controller continues by itself.",
 		[]string{"openstack network list --limit 1"}},
-	cloudteamv1.ReasonRateLimited: {
-		"Wait: the cloud asked for a pause, and the controller continues by itself.", nil},
 	cloudteamv1.ReasonCredentialsRejected: {
 		"Correct the password, project or domain of the credentials. The controller retries when they change.", nil},
-	cloudteamv1.ReasonCredentialsUnavailable: {
-		"Create or correct the Secret as the message says, and let the controller read it (docs/credentials.md).", nil},
-	cloudteamv1.ReasonCloudMismatch: {
-		"Give back the credentials of the project that has the network. To move a Network, delete it and create it again.",
-		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.cloud}'"}},
-	cloudteamv1.ReasonIdentityDisputed: {
-		"Two clusters have one UID, such as a restored copy. Stop the controller in one of them (docs/security.md).", nil},
-	cloudteamv1.ReasonForbiddenByClass: {
-		"Change the field that the message names, name another class in spec.className, or ask the " +
-			"administrator of the class.",
-		[]string{"kubectl get networkclasses"}},
-	cloudteamv1.ReasonClassNotFound: {
-		"Name a class that exists in spec.className, or have the class created.",
-		[]string{"kubectl get networkclasses"}},
-	cloudteamv1.ReasonClassLimitReached: {
-		"Delete Networks or ports that nobody needs, or ask for a higher limit in the class.",
-		[]string{"kubectl get networkclasses", "kubectl get " + networks + ",networkports -n {ns}"}},
-	cloudteamv1.ReasonSecurityGroupNotReady: {
-		"Wait until the SecurityGroup that the message names is Ready, or create it. Other rules of a group are in force.",
-		[]string{"kubectl get " + groups + " -n {ns}"}},
-	cloudteamv1.ReasonPortNotReady: {
-		"Create the NetworkPort, wait until it has a port in Neutron, or name another one in spec.portName. The address " +
-			"stays meanwhile.",
-		[]string{"kubectl get networkports -n {ns}"}},
+	cloudteamv1.ReasonCloudMismatch:         run("kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.cloud}'"),
+	cloudteamv1.ReasonForbiddenByClass:      run(classes),
+	cloudteamv1.ReasonClassNotFound:         run(classes),
+	cloudteamv1.ReasonClassLimitReached:     run(classes, "kubectl get "+networks+",networkports -n {ns}"),
+	cloudteamv1.ReasonSecurityGroupNotReady: run("kubectl get " + groups + " -n {ns}"),
+	cloudteamv1.ReasonPortNotReady:          run(ports),
 	cloudteamv1.ReasonConflict: {
 		"Wait a minute. If it stays, find who else changes the network in Neutron at the same time.", nil},
-	cloudteamv1.ReasonInUse: {
-		"Remove what uses it; the message names it. The controller continues within a minute.", nil},
-	cloudteamv1.ReasonBlocked: {
-		"Remove the subnet that the message names, or declare it: it is not the controller's, which leaves it alone.",
-		[]string{"openstack subnet list --network $(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.networkID}')"}},
-	cloudteamv1.ReasonOwnershipLost: {
-		"Write the marker from the message back into the description in Neutron, or delete this object to leave the " +
-			"resource alone.", nil},
-	cloudteamv1.ReasonMarkerNotKept: {
-		"Have the cloud's operator let these credentials write and read descriptions. Then restart the controller, or wait " +
-			"for its next try, within a day. kubectl network doctor tells when Neutron hides descriptions.",
-		[]string{"openstack network create probe --description [probe] -c description; openstack network delete probe"}},
+	cloudteamv1.ReasonBlocked: run("openstack subnet list --network " +
+		"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.networkID}')"),
+	cloudteamv1.ReasonMarkerNotKept: run("openstack network create probe --description [probe] -c description; " +
+		"openstack network delete probe"),
 	cloudteamv1.ReasonNotConverged: {
 		"Look in Neutron who sets the field back: it accepts the change and does not show it. Remove the field, or list " +
 			"it in spec.ignoreDrift.", nil},
 	cloudteamv1.ReasonNetworkNotReady: {
 		"Make the Network Ready.", []string{"kubectl network why network/NAME -n {ns}"}},
-	cloudteamv1.ReasonNamespaceNotAllowed: {
-		"Have the Network's owner list your namespace in its spec.allowedNamespaces, or correct the name.", nil},
-	cloudteamv1.ReasonAddressesExhausted: {
-		"Delete Pods and NetworkPorts that nobody needs, widen allocationPools, declare another subnet, or have the subnet " +
-			"pool extended.",
-		[]string{"kubectl get networkports -n {ns}"}},
-	cloudteamv1.ReasonAddressesLow: {
-		"Widen allocationPools, declare another subnet, or delete Pods and NetworkPorts that nobody needs.",
-		[]string{"kubectl get networkports -n {ns}"}},
-	cloudteamv1.ReasonAddressInUse: {
-		"Declare another address or MAC, or free this one. Another port of the cloud has it.",
-		[]string{"openstack port list --fixed-ip ip-address=ADDRESS"}},
+	cloudteamv1.ReasonAddressesExhausted: run(ports),
+	cloudteamv1.ReasonAddressesLow:       run(ports),
+	cloudteamv1.ReasonAddressInUse:       run("openstack port list --fixed-ip ip-address=ADDRESS"),
 	cloudteamv1.ReasonReconcileFailed: {
 		"Read the message: it has the cause. The controller retries with backoff; its log has more.", nil},
 
-	cloudteamv1.ReasonInvalidNetworks: {
-		"Correct the annotation that the message names, as it says. A Pod's cannot change: create it again.",
-		nil},
-	cloudteamv1.ReasonPortLimitReached: {
-		"Lower spec.replicas, or have the limit raised: limits.portsPerDeployment of the Network's class.", nil},
-	cloudteamv1.ReasonNetworkNotFound: {
-		"Create the Network, or correct the name in the annotation k8s.v1.cni.cncf.io/networks.",
-		[]string{"kubectl get " + networks + " -A"}},
+	cloudteamv1.ReasonNetworkNotFound: run("kubectl get " + networks + " -A"),
 	cloudteamv1.ReasonPortsNotReady: {
 		"Wait: ports are being created. If it stays, look at the NetworkPorts.",
-		[]string{"kubectl get networkports -n {ns}"}},
+		[]string{ports}},
 	cloudteamv1.ReasonPortsFailed: {
 		"Correct what the message says of the first port. The other ports have most often the same cause.",
-		[]string{"kubectl get networkports -n {ns}"}},
-	cloudteamv1.ReasonSchedulingGateMissing: {
-		"Replace the Pod. Before that, see that the namespace has the label and that the admission policies are installed.",
-		[]string{"kubectl delete pod {name} -n {ns}"}},
+		[]string{ports}},
+	cloudteamv1.ReasonSchedulingGateMissing: run("kubectl delete pod {name} -n {ns}"),
 
 	cloudteamv1.ReasonWaitingForPlug: {
 		"Wait until the Pod's containers start. If it stays, look at the agent of the node.",
@@ -208,7 +156,7 @@ var advices = map[string]advice{
 	notFound: {
 		"Create it, or correct the name.", []string{"kubectl get {kinds}{where}"}},
 	notAllowed: {
-		"Add the namespace to spec.allowedNamespaces of the Network.", []string{"kubectl edit {kind} {name} -n {ns}"}},
+		"Add the namespace to spec.allowedNamespaces of the Network.", []string{edit}},
 	hasAddress: {
 		"Delete this NetworkPort, or declare another address or MAC in the other one.",
 		[]string{"kubectl delete {kind} {name} -n {ns}"}},
@@ -219,7 +167,7 @@ var advices = map[string]advice{
 	full: {
 		"Declare another subnet in additionalSubnets of the Network, widen its allocationPools if they leave out a part " +
 			"of the cidr, or delete Pods and NetworkPorts that nobody needs.",
-		[]string{"kubectl get networkports -A", "kubectl edit {kind} {name} -n {ns}"}},
+		[]string{"kubectl get networkports -A", edit}},
 	outsideFull: {
 		"Remove spec.floatingIP of NetworkPorts that need none, delete such FloatingIPs, or have addresses added to the " +
 			"external network.",
@@ -231,18 +179,18 @@ var advices = map[string]advice{
 		"Set spec.router.externalNetwork of the Network to the external network of the floating IP, or change or remove " +
 			"spec.floatingIP of the NetworkPort, or spec.portName of the FloatingIP. With spec.router.existing, that router " +
 			"needs the gateway.",
-		[]string{"kubectl edit {kind} {name} -n {ns}", "openstack router list --long"}},
+		[]string{edit, "openstack router list --long"}},
 	inUseBy: {
 		"Delete it. What waits for it continues by itself.", []string{"kubectl delete {kind} {name} -n {ns}"}},
 	hasFloatingIP: {
 		"Remove spec.floatingIP here. If a Deployment or Pod made the port, remove the annotation " +
 			cloudteamv1.AnnotationFloatingIP + " there, or delete the Pod. What waits for it continues by itself.",
-		[]string{"kubectl edit {kind} {name} -n {ns}"}},
+		[]string{edit}},
 	hasGroup: {
 		"Remove the group from spec.securityGroupRefs here. If a Deployment or Pod made the port, remove it from the " +
 			"annotation " + cloudteamv1.AnnotationSecurityGroups + " there, or delete the Pod. The SecurityGroup continues by " +
 			"itself.",
-		[]string{"kubectl edit {kind} {name} -n {ns}"}},
+		[]string{edit}},
 	deleting: {
 		"Wait for the end of the deletion, and create it again.", nil},
 	noLabel: {
@@ -268,12 +216,8 @@ var advices = map[string]advice{
 		[]string{"kubectl describe pod {name} -n {ns}"}},
 	notStarted: {
 		"The networks are ready. Look at the Pod's containers.", []string{"kubectl describe pod {name} -n {ns}"}},
-	secretAt: {
-		"", // what the Network's reason says
-		[]string{"kubectl get secret {name} -n {ns}"}},
-	classSays: {
-		"", // what the Network's reason says
-		[]string{"kubectl get networkclass {name} -o yaml"}},
+	secretAt:  run("kubectl get secret {name} -n {ns}"),
+	classSays: run("kubectl get networkclass {name} -o yaml"),
 	cloudteamv1.EventFloatingIPFailed: {
 		"Correct what the message names (docs/floatingip.md).", []string{"kubectl describe {kind} {name} -n {ns}"}},
 	noBackend: {
@@ -291,48 +235,25 @@ var advices = map[string]advice{
 // adviceFor has what to do for a Reason where that differs for a kind.
 var adviceFor = map[string]map[string]advice{
 	KindNetworkPort: {
-		cloudteamv1.ReasonForbiddenByClass: {
-			"Remove the field that the message names, use a Network of another class, or ask the administrator of the " +
-				"class to list the field in allowedFields.",
-			[]string{"kubectl edit {kind} {name} -n {ns}", "kubectl get networkclasses"}},
+		cloudteamv1.ReasonForbiddenByClass: run(edit, classes),
 	},
 	KindFloatingIP: {
-		cloudteamv1.ReasonRejected: {
-			"Change the field that the message names: this cloud refuses it. As externalNetwork cannot change, delete the " +
-				"FloatingIP, and create it with another one. If a Service made it, change the annotation " +
-				cloudteamv1.AnnotationFloatingIP + " there.",
-			[]string{"openstack network list --external", "kubectl get {kind} {name} -n {ns} -o yaml"}},
-		cloudteamv1.ReasonForbiddenByClass: {
-			"Name another class in spec.className, or a NetworkPort on another Network in spec.portName, as the message says. " +
-				"Or ask the administrator of the class to list floatingIP in allowedFields.",
-			[]string{"kubectl edit {kind} {name} -n {ns}", "kubectl get networkclasses"}},
-		cloudteamv1.ReasonClassLimitReached: {
-			"Delete FloatingIPs that nobody needs, name another class in spec.className, or ask for a higher limit in the " +
-				"class.",
-			[]string{"kubectl get networkclasses", "kubectl get " + floatingIPs + " -n {ns}"}},
-		cloudteamv1.ReasonAddressesExhausted: {
-			"Delete FloatingIPs that nobody needs, remove spec.floatingIP of NetworkPorts that need none, or have addresses " +
-				"added to the external network.",
-			[]string{"openstack floating ip list", "kubectl get networkports," + floatingIPs + " -A -o wide"}},
-		cloudteamv1.ReasonAddressInUse: {
-			"Remove the other floating IP of the port's address in Neutron, or name another NetworkPort in spec.portName: an " +
-				"address has at most one of an external network.",
-			[]string{"openstack floating ip list --long"}},
+		cloudteamv1.ReasonRejected: run("openstack network list --external",
+			"kubectl get {kind} {name} -n {ns} -o yaml"),
+		cloudteamv1.ReasonForbiddenByClass:  run(edit, classes),
+		cloudteamv1.ReasonClassLimitReached: run(classes, "kubectl get "+floatingIPs+" -n {ns}"),
+		cloudteamv1.ReasonAddressesExhausted: run("openstack floating ip list",
+			"kubectl get networkports,"+floatingIPs+" -A -o wide"),
+		cloudteamv1.ReasonAddressInUse: run("openstack floating ip list --long"),
 		hasFloatingIP: {
 			"Name another NetworkPort in spec.portName here, or none, or delete it. If a Service made it, remove the " +
 				"annotation " + cloudteamv1.AnnotationFloatingIP + " there. What waits for it continues by itself.",
-			[]string{"kubectl edit {kind} {name} -n {ns}"}},
+			[]string{edit}},
 	},
 	KindSecurityGroup: {
-		cloudteamv1.ReasonClassLimitReached: {
-			"Delete SecurityGroups that nobody needs, name another class in spec.className, or ask for a higher limit in the " +
-				"class.",
-			[]string{"kubectl get networkclasses", "kubectl get " + groups + " -n {ns}"}},
-		cloudteamv1.ReasonInUse: {
-			"Take the ports that the message names out of the group, or delete them. If the group is to stay, and stateful is " +
-				"what cannot change, set it back. The controller continues within a minute.",
-			[]string{"openstack port list --security-group " +
-				"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.securityGroupID}')"}},
+		cloudteamv1.ReasonClassLimitReached: run(classes, "kubectl get "+groups+" -n {ns}"),
+		cloudteamv1.ReasonInUse: run("openstack port list --security-group " +
+			"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.securityGroupID}')"),
 	},
 }
 
@@ -344,20 +265,22 @@ func adviceOf(l Link) advice {
 	return advices[l.Reason]
 }
 
-// remedyOf says what to do about the last link of a chain. A link that only shows where to look has the remedy of the
-// one before.
+// remedyOf says what to do about the last link of a chain; remedy is empty where the link's message says it. A link that
+// only shows where to look has the remedy of the one before.
 func remedyOf(chain []Link) (remedy string, commands []string) {
-	for i := len(chain) - 1; i >= 0 && remedy == ""; i-- {
+	for i := len(chain) - 1; i >= 0; i-- {
 		of := chain[i].Object
 		names := strings.NewReplacer("{kind}", resource(of.Kind, strings.ToLower(of.Kind)),
 			"{kinds}", resource(of.Kind, plural(of.Kind)), "{where}", where(of), "{ns}", of.Namespace, "{name}", of.Name)
 		known := adviceOf(chain[i])
-		remedy = names.Replace(known.remedy)
 		for _, command := range known.commands {
 			commands = append(commands, names.Replace(command))
 		}
+		if chain[i].Reason != secretAt && chain[i].Reason != classSays {
+			return names.Replace(known.remedy), commands
+		}
 	}
-	return remedy, commands
+	return "", commands
 }
 
 // How a command names our Networks, SecurityGroups and FloatingIPs. Other products have such kinds, too, and kubectl
@@ -401,7 +324,7 @@ func plural(kind string) string {
 	return kind + "s"
 }
 
-// RemedyOf says what to do about a Reason that an object's condition has; it is empty for a Reason that needs nothing.
+// RemedyOf says what to do about a Reason that an object's condition has; it is empty where the message says it.
 func RemedyOf(of Object, reason string) string {
 	remedy, _ := remedyOf([]Link{{Object: of, Reason: reason}})
 	return remedy

@@ -27,7 +27,7 @@ type Answer struct {
 	Summary string `json:"summary"`
 	// Chain goes from the symptom to the cause. It is empty if nothing is wrong.
 	Chain []Link `json:"chain,omitempty"`
-	// Remedy is what to do about the last link.
+	// Remedy is what to do about the last link; empty where its message says it.
 	Remedy string `json:"remedy,omitempty"`
 	// Commands help with the remedy, or show more.
 	Commands []string `json:"commands,omitempty"`

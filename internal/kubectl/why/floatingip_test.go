@@ -39,34 +39,34 @@ func floatingIPQuestions() (all []question) {
 		remedy: "kubectl network why service/web -n shop"})
 	add(question{reason: "Planned", ask: "FloatingIP web", objects: on(floatingIP("web", "True", "Planned", bare)),
 		remedy: "the FloatingIP is Ready (Planned)"})
-	add(caused("FloatingIP shop/web Paused", "Remove the annotation", floatingIP("web", "True", "Paused", leads)))
-	add(caused("FloatingIP shop/web QuotaExceeded", "quota raised", floatingIP("web", "False", "QuotaExceeded", bare)))
+	add(caused("FloatingIP shop/web Paused", "", floatingIP("web", "True", "Paused", leads)))
+	add(caused("FloatingIP shop/web QuotaExceeded", "", floatingIP("web", "False", "QuotaExceeded", bare)))
 
 	// Its port.
 	waits := floatingIP("web", "False", "PortNotReady")
 	add(caused("FloatingIP shop/web PortNotReady > NetworkPort shop/web-a NotFound", "Create it", waits))
 	add(caused("FloatingIP shop/web PortNotReady > NetworkPort shop/web-a NetworkNotReady > "+
 		"Network shop/frontend QuotaExceeded",
-		"quota raised", // what its port waits for
+		"", // what its port waits for
 		waits, port("web-a", "False", "NetworkNotReady"), network("False", "QuotaExceeded")))
 	add(caused("FloatingIP shop/web PortNotReady > NetworkPort shop/web-a Deleting", "end of the deletion",
 		waits, good(), port("web-a", "True", "Available", exists, func(p *cloudteamv1.NetworkPort) {
 			p.DeletionTimestamp, p.Finalizers = new(metav1.NewTime(now)), []string{"x"}
 		})))
 	// The port has come meanwhile.
-	add(caused("FloatingIP shop/web PortNotReady", "name another one in spec.portName",
+	add(caused("FloatingIP shop/web PortNotReady", "",
 		waits, good(), port("web-a", "True", "Available", exists)))
 	unapplied := floatingIP("web", "False", "NetworkNotReady")
-	add(caused("FloatingIP shop/web NetworkNotReady > Network shop/frontend ForbiddenByClass", "Change the field",
+	add(caused("FloatingIP shop/web NetworkNotReady > Network shop/frontend ForbiddenByClass", "",
 		unapplied, network("False", "ForbiddenByClass"), port("web-a", "True", "Available", exists)))
 	add(caused("FloatingIP shop/web NetworkNotReady > Network shop/frontend NotFound", "Create it",
 		unapplied, port("web-a", "True", "Available", exists)))
 
 	// Classes: its own one, and that of the port's Network.
 	ofClass := func(f *cloudteamv1.FloatingIP) { f.Spec.ClassName = "team-b" }
-	add(caused("FloatingIP shop/web ForbiddenByClass > NetworkClass team-b Class", "list floatingIP in allowedFields",
+	add(caused("FloatingIP shop/web ForbiddenByClass > NetworkClass team-b Class", "",
 		floatingIP("web", "False", "ForbiddenByClass", ofClass, bare), aClass()))
-	add(caused("FloatingIP shop/web ForbiddenByClass > NetworkClass team-b Class", "a NetworkPort on another Network",
+	add(caused("FloatingIP shop/web ForbiddenByClass > NetworkClass team-b Class", "",
 		floatingIP("web", "False", "ForbiddenByClass"), port("web-a", "True", "Available", exists),
 		network("True", "Available", withClass("team-b")), aClass()))
 	add(question{reason: "ForbiddenByClass", ask: "FloatingIP web", // of one that is kept
@@ -82,14 +82,14 @@ func floatingIPQuestions() (all []question) {
 				c.Spec.Limits = &cloudteamv1.ClassLimits{FloatingIPsPerNamespace: new(int32(2))}
 			})),
 		chain: "FloatingIP shop/web ClassLimitReached > NetworkClass team-b Class",
-		says:  "At most 2 FloatingIPs in a namespace.", remedy: "Delete FloatingIPs that nobody needs"})
+		says:  "At most 2 FloatingIPs in a namespace."})
 	add(caused("FloatingIP shop/web CredentialsRejected > Secret shop/openstack Credentials", "Correct the password",
 		floatingIP("web", "False", "CredentialsRejected", func(f *cloudteamv1.FloatingIP) {
 			f.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
 		})))
 
 	// Neutron's refusals.
-	add(caused("FloatingIP shop/web AddressesExhausted", "added to the external network",
+	add(caused("FloatingIP shop/web AddressesExhausted", "",
 		floatingIP("web", "False", "AddressesExhausted", bare)))
 	add(question{reason: "Rejected", ask: "FloatingIP web",
 		objects: on(good(), port("web-a", "True", "Available", exists),
@@ -99,7 +99,7 @@ func floatingIPQuestions() (all []question) {
 		chain:  "FloatingIP shop/web Rejected > Network shop/frontend NoRouter",
 		says:   "It has no spec.router. The floating IP needs a router to external network public.",
 		remedy: "or spec.portName of the FloatingIP"})
-	add(caused("FloatingIP shop/web Rejected", "Change the field", floatingIP("web", "False", "Rejected", bare)))
+	add(caused("FloatingIP shop/web Rejected", "", floatingIP("web", "False", "Rejected", bare)))
 	taken := floatingIP("web", "False", "AddressInUse")
 	own := func(p *cloudteamv1.NetworkPort) {
 		exists(p)
@@ -110,7 +110,7 @@ func floatingIPQuestions() (all []question) {
 	add(caused("FloatingIP shop/web AddressInUse > FloatingIP shop/blog HasFloatingIP",
 		"Name another NetworkPort in spec.portName here",
 		taken, port("web-a", "True", "Available", exists), floatingIP("blog", "True", "Available", leads)))
-	add(caused("FloatingIP shop/web AddressInUse", "Remove the other floating IP", // somebody else's
+	add(caused("FloatingIP shop/web AddressInUse", "", // somebody else's
 		taken, port("web-a", "True", "Available", exists)))
 	add(caused("NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-a FloatingIPTaken > "+
 		"FloatingIP shop/blog HasFloatingIP",

@@ -33,10 +33,12 @@ func Print(to io.Writer, a Answer, style text.Style, now time.Time) error {
 		p.Line("%s%s%s%s  %s%s", margin, arrow, style.Strong(l.Object.String()), says, style.Bad(l.Reason), lasted)
 		p.Wrapped(strings.Repeat("  ", i+1), l.Message)
 	}
-	if a.Remedy != "" {
+	if a.Remedy != "" || len(a.Commands) > 0 {
 		p.Line("")
 		p.Line("%s", style.Strong("What to do:"))
-		p.Wrapped("  ", a.Remedy)
+		if a.Remedy != "" {
+			p.Wrapped("  ", a.Remedy)
+		}
 		for _, command := range a.Commands {
 			p.Line("    %s", command)
 		}

@@ -47,14 +47,13 @@ func serviceQuestions() (all []question) {
 			chain: "Service shop/web FloatingIPFailed > FloatingIP shop/web PortNotReady > NetworkPort shop/web-a NotFound",
 			says:  "no such NetworkPort", remedy: "Create it"},
 		{reason: "QuotaExceeded", ask: "Service web", objects: on(service(), floatingIP("web", "False", "QuotaExceeded", nowhere)),
-			chain: "Service shop/web FloatingIPFailed > FloatingIP shop/web QuotaExceeded", remedy: "quota raised"},
+			chain: "Service shop/web FloatingIPFailed > FloatingIP shop/web QuotaExceeded"},
 		{reason: "FloatingIPFailed", ask: "Service web", objects: on(good(), service(), failed, pod("Allocated", runs, selected)),
 			chain: "Service shop/web FloatingIPFailed", says: "ports on two Networks", remedy: "Correct what the message names"},
 		// A Pod that waits is the cause, and not what was told before.
 		{reason: "QuotaExceeded", ask: "Service web",
 			objects: on(service(), failed, network("False", "QuotaExceeded"), pod("PortsNotReady", selected)),
-			chain:   "Service shop/web FloatingIPFailed > Pod shop/web-1 PortsNotReady > Network shop/frontend QuotaExceeded",
-			remedy:  "quota raised"},
+			chain:   "Service shop/web FloatingIPFailed > Pod shop/web-1 PortsNotReady > Network shop/frontend QuotaExceeded"},
 	}
 }
 

@@ -44,7 +44,7 @@ func Explain(ctx context.Context, cluster *ask.Cluster, of Object, now time.Time
 	if !a.Healthy {
 		a.Summary = fmt.Sprintf("%s: %s.", a.Cause().Object, a.Cause().Reason)
 		a.Remedy, a.Commands = remedyOf(chain)
-		a.Remedy += w.whoElse(a.Commands)
+		a.Remedy = strings.TrimSpace(a.Remedy + w.whoElse(a.Commands))
 		w.warnOfSilence(chain)
 	}
 	a.Warnings, a.Notes = w.warnings, w.Notes
@@ -149,9 +149,6 @@ func (w *walk) first(of Object) bool {
 // warn adds a warning with what to do about it.
 func (w *walk) warn(l Link) {
 	remedy, _ := remedyOf([]Link{l})
-	if l.Reason == cloudteamv1.ReasonAddressesLow {
-		remedy = "" // the message has it
-	}
 	text := fmt.Sprintf("%s says %s: %s %s", l.Object, l.Reason, sentence(l.Message), remedy)
 	if text = strings.TrimSpace(text); !slices.Contains(w.warnings, text) {
 		w.warnings = append(w.warnings, text)

@@ -127,9 +127,9 @@ export class Details {
           h('p', {}, this.link(link.object), ' ', h('strong', { class: 'reason' }, link.reason)),
           link.message && h('p', { class: 'message' }, link.message),
           link.since && h('p', { class: 'muted' }, 'for ', since(link.since))))))))
-      if (answer.remedy) {
+      if (answer.remedy || answer.commands) {
         parts.push(h('section', { class: 'box todo', 'aria-label': 'What to do' }, h('div', {},
-          h('h3', {}, 'What to do'), h('p', { class: 'remedy' }, answer.remedy),
+          h('h3', {}, 'What to do'), answer.remedy && h('p', { class: 'remedy' }, answer.remedy),
           (answer.commands ?? []).map((command) => this.command(command)))))
       }
     }
