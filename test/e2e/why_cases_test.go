@@ -62,7 +62,7 @@ func networkCases() map[string]reasonCase {
 			id := w.ready()
 			w.tenant.Create("subnets", resource{"network_id": id, "ip_version": 4, "cidr": "10.44.0.0/24"})
 			edit(w.T, w.ns, w.net, `{"additionalSubnets":[{"cidr":"10.44.0.0/16"}]}`)
-		}, theNetwork, ofTheNetwork + "Blocked", "Remove the subnet"},
+		}, theNetwork, ofTheNetwork + "Blocked", "Delete the subnet, or append the marker"},
 		cloudteamv1.ReasonOwnershipLost: {func(w *trouble) {
 			w.tenant.Update("networks", w.ready(), resource{"description": "mine"})
 		}, theNetwork, ofTheNetwork + "OwnershipLost", "End its description with"},
@@ -148,7 +148,7 @@ func cloudCases() map[string]reasonCase {
 		cloudteamv1.ReasonCredentialsUnavailable: {func(w *trouble) {
 			grant(w.T, w.ns)
 			w.network(inSecret)
-		}, theNetwork, ofTheNetwork + "CredentialsUnavailable" + secret, "Create or correct the Secret"},
+		}, theNetwork, ofTheNetwork + "CredentialsUnavailable" + secret, "create it, with the key clouds.yaml"},
 		cloudteamv1.ReasonCredentialsRejected: {func(w *trouble) {
 			grant(w.T, w.ns)
 			w.secret(w.clouds, "tenant", auth("password", "wrong"))
@@ -159,7 +159,7 @@ func cloudCases() map[string]reasonCase {
 			w.secret(w.clouds, "tenant", nil)
 			w.ready(inSecret)
 			w.secret(w.clouds, "admin", nil)
-		}, theNetwork, ofTheNetwork + "CloudMismatch" + secret, "Give back the credentials"},
+		}, theNetwork, ofTheNetwork + "CloudMismatch" + secret, "Use credentials for the project that has the network"},
 	}
 }
 
@@ -171,7 +171,7 @@ func classCases() map[string]reasonCase {
 				func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(9000)) })
 			awaitReason(w.T, w.ns, w.net, cloudteamv1.ReasonRejected, "")
 			harness.Patch(w.T, networks.CloudteamV1().NetworkClasses(), w.ns, `{"spec":{"allowedRanges":["10.0.0.0/8"]}}`)
-		}, theNetwork, ofTheNetwork + "ForbiddenByClass > NetworkClass NS Class", "Change the field"},
+		}, theNetwork, ofTheNetwork + "ForbiddenByClass > NetworkClass NS Class", "Write a cidr inside"},
 		cloudteamv1.ReasonClassNotFound: {func(w *trouble) {
 			w.network(func(s *cloudteamv1.NetworkSpec) { s.ClassName = "no-such-class" })
 		}, theNetwork, ofTheNetwork + "ClassNotFound > NetworkClass no-such-class NotFound", "Create it"},
@@ -180,7 +180,7 @@ func classCases() map[string]reasonCase {
 			applyPort(w.T, w.ns, "first", on(w.net))
 			awaitPortReady(w.T, w.ns, "first")
 			applyPort(w.T, w.ns, "port", on(w.net))
-		}, thePort, ofThePort + "ClassLimitReached > NetworkClass NS Class", "Delete Networks or ports"},
+		}, thePort, ofThePort + "ClassLimitReached > NetworkClass NS Class", "have the limit raised"},
 	}
 }
 
@@ -194,7 +194,7 @@ func portCases() map[string]reasonCase {
 		cloudteamv1.ReasonInvalidSpec: {func(w *trouble) {
 			w.ready()
 			at(w, "port", "10.1.2.3")
-		}, thePort, ofThePort + "InvalidSpec", "Correct the field"},
+		}, thePort, ofThePort + "InvalidSpec", "write an address of that range"},
 		cloudteamv1.ReasonNetworkNotReady: {func(w *trouble) {
 			w.network(func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(9000)) })
 			applyPort(w.T, w.ns, "port", on(w.net))
@@ -232,7 +232,7 @@ func workloadCases() map[string]reasonCase {
 		cloudteamv1.ReasonInvalidNetworks: {func(w *trouble) {
 			w.ready()
 			deploymentOn(w.T, w.ns, "web", `[{"name":"`+w.net+`","ips":["192.168.0.300"]}]`, 1)
-		}, theDeployment, ofDeployment + "InvalidNetworks", "Correct the annotation"},
+		}, theDeployment, ofDeployment + "InvalidNetworks", "write an address such as"},
 		cloudteamv1.ReasonReconcileFailed: {func(w *trouble) {
 			w.ready()
 			awaitGate(w.T, w.ns)
@@ -250,7 +250,7 @@ func workloadCases() map[string]reasonCase {
 			w.network(func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(9000)) })
 			w.pod(w.net)
 		}, "Pod bare", "Pod NS/bare PortsNotReady > (NetworkPort NS/[^ ]+ NetworkNotReady > )?" + ofTheNetwork + "Rejected",
-			"Change the field"},
+			"Change the spec"},
 		cloudteamv1.ReasonPortsFailed: {func(w *trouble) {
 			w.ready(oneAddress)
 			deploymentOn(w.T, w.ns, "web", w.net, 2)
@@ -434,7 +434,7 @@ func floatingIPCases() map[string]furtherCase {
 				network := w.tenant.One("networks", "name="+theTaken).ID()
 				w.tenant.Create("floatingips", resource{"floating_network_id": network})
 				w.address(theTaken)
-			}, theAddress, ofTheAddress + "AddressesExhausted", "added to the external network"}},
+			}, theAddress, ofTheAddress + "AddressesExhausted", "or have addresses added to it"}},
 		"the port of a FloatingIP has a floating IP of its own": {reason: cloudteamv1.ReasonAddressInUse, reasonCase: reasonCase{func(w *trouble) {
 			w.ready(leadsTo(theOutside))
 			w.floats(theOutside)
