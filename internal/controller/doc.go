@@ -2,8 +2,30 @@
 // workers that take them off and sync), Expectations (a key is not synced from a cache that has not seen the key's last
 // write), and conditions. Each controller is a package below this one.
 //
-// Read in this order. Package foo is a whole controller in three files: watch.go, sync.go and desired.go. Then loop.go
-// here, which calls it: HandlerOf, dispatch, process and retry. Then package managed, the sync of all kinds that have
-// resources in Neutron: sync.go, apply.go and release.go. Then package plan, which compares what is declared with what
-// exists. shares.go, spread.go and line.go keep one tenant's work from others; they come last.
+// Read in this order, from the start of the process to the Deployment of a Foo:
+//
+//	cmd/network-controller/main.go         the process
+//	internal/cli/cli.go                    flags, logs and signals
+//	internal/app/app.go                    the command; clients, informers, and the order of starts and stops
+//	internal/app/controllers.go            which controllers run, and when: start, lead and buildFoo
+//	internal/controller/loop.go            events, queue and workers: HandlerOf, dispatch, process and retry
+//	internal/controller/foo/controller.go  a whole controller: what it watches, its sync, and what it declares
+//	internal/controller/create.go          the write
+//
+// To the POST of a Network it is the first five, and these:
+//
+//	internal/controller/network/controller.go   what a Network declares; the rest is package managed
+//	internal/controller/managed/sync.go         the sync of all kinds that have resources in Neutron
+//	internal/controller/managed/inventory.go    look at what exists, and apply the plan
+//	internal/plan/network.go                    compare what is declared with what exists
+//	internal/neutron/inventory/apply.go         the steps of a plan, in order
+//	internal/neutron/inventory/network.go       which step is which request, and its body
+//	internal/neutron/inventory/kind.go          create, update and remove of any kind
+//	internal/neutron/batch/queue.go             whose turn it is
+//	internal/neutron/batch/bulk.go              many creates in one request
+//	internal/neutron/client/collection.go       the POST
+//
+// Beside the way are the finalizer (managed/claim.go), the choice of a cloud (managed/clouds.go), the leader's permit
+// (app/leader.go) and the deletion (managed/release.go). shares.go, spread.go and line.go keep one tenant's work from
+// others; they come last.
 package controller

@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +71,24 @@ func TestCheck(t *testing.T) {
 			slices.Sort(got)
 			expect.Equal(t, test.want, got, "findings")
 		})
+	}
+}
+
+// TestTheReadingOrderIsThereAndShort holds the lists of package controller to the tree. A newcomer opens at most 7 files
+// from main to the first write, and 15 to the POST of a Network.
+func TestTheReadingOrderIsThereAndShort(t *testing.T) {
+	doc, err := os.ReadFile("../../internal/controller/doc.go")
+	expect.NoError(t, err)
+	toFoo, toNetwork, found := strings.Cut(string(doc), "To the POST of a Network it is the first five")
+	listed := regexp.MustCompile(`(?m)^//\t(\S+\.go) `)
+	first, more := listed.FindAllStringSubmatch(toFoo, -1), listed.FindAllStringSubmatch(toNetwork, -1)
+	if !found || len(first) < 6 || len(first) > 7 || len(more) < 5 || 5+len(more) > 15 {
+		t.Errorf("the lists have %d and 5 and %d files, want at most 7 and 15", len(first), len(more))
+	}
+	for _, file := range slices.Concat(first, more) {
+		if _, err := os.Stat(filepath.Join("../..", file[1])); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
