@@ -34,8 +34,8 @@ const scratch = "scratch.cloudteam.ztgame.com"
 // written as v2 reads as v1, into the types that the controller is built with, and both write as before.
 func TestSecondAPIVersion(t *testing.T) {
 	t.Parallel()
-	crd := scratchCRD(t)
-	v1 := resourceOf(t, crd, "v1")
+	crd := scratchCRD(t, scratch)
+	v1 := resourceOf(t, scratch, "v1")
 	namespace := newNamespace(t)
 
 	old := readObjects(t, filepath.Join(repository, "config", "samples", "network-full.yaml"))[0]
@@ -136,14 +136,60 @@ spec:
 	})
 }
 
-// scratchCRD installs the CRD of Networks in the scratch group, and returns its name. It stays until the API server
-// stops.
-func scratchCRD(t *testing.T) string {
+// TestAnObjectWithAFormerValueIsStillWritten has an object that was stored while managementPolicy could be Plan. The
+// controller writes its status and its finalizer, and its user edits it. New ones are refused.
+func TestAnObjectWithAFormerValueIsStillWritten(t *testing.T) {
+	t.Parallel()
+	const group = "former.cloudteam.ztgame.com"
+	crd := scratchCRD(t, group)
+	resource := resourceOf(t, group, "v1")
+	api := anyAPI.Resource(resource).Namespace(newNamespace(t))
+	allow := func(values ...string) {
+		editCRD(t, crd, func(crd *apiextensionsv1.CustomResourceDefinition) {
+			spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+			policy := spec.Properties["managementPolicy"]
+			policy.Enum = nil
+			for _, value := range values {
+				policy.Enum = append(policy.Enum, apiextensionsv1.JSON{Raw: fmt.Appendf(nil, "%q", value)})
+			}
+			spec.Properties["managementPolicy"] = policy
+			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+		})
+	}
+	planned := func(name string) (*unstructured.Unstructured, error) {
+		return api.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": group + "/v1", "kind": "Network", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{"cidr": "10.0.0.0/24", "managementPolicy": "Plan"},
+		}}, metav1.CreateOptions{})
+	}
+	allow("Manage", "Observe", "Plan")
+	var old *unstructured.Unstructured
+	eventually(t, func() (err error) { old, err = planned("old"); return err })
+	allow("Manage", "Observe")
+	tries := 0
+	eventually(t, func() error {
+		tries++
+		if _, err := planned(fmt.Sprint("new-", tries)); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("a new object gets %w", err)
+		}
+		return nil
+	})
+	writeScratchStatus(t, resource, old, "paused")
+	for _, patch := range []string{`{"metadata":{"finalizers":["cloudteam.ztgame.com/network"]}}`,
+		`{"spec":{"description":"edited"}}`, `{"metadata":{"finalizers":null}}`, `{"spec":{"managementPolicy":null}}`} {
+		if _, err := api.Patch(t.Context(), "old", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Errorf("%s: %v", patch, err)
+		}
+	}
+}
+
+// scratchCRD installs the CRD of Networks in another group, and returns its name. It stays until the API server stops.
+func scratchCRD(t *testing.T, group string) string {
 	t.Helper()
 	crd := readObjects(t, filepath.Join(repository, "config", "crd", "cloudteam.ztgame.com_networks.yaml"))[0]
-	name := "networks." + scratch
+	name := "networks." + group
 	crd.SetName(name)
-	expect.NoError(t, unstructured.SetNestedField(crd.Object, scratch, "spec", "group"))
+	expect.NoError(t, unstructured.SetNestedField(crd.Object, group, "spec", "group"))
 	// The short name and the category are the real one's.
 	unstructured.RemoveNestedField(crd.Object, "spec", "names", "shortNames")
 	unstructured.RemoveNestedField(crd.Object, "spec", "names", "categories")
@@ -156,13 +202,13 @@ func scratchCRD(t *testing.T) string {
 }
 
 // resourceOf is the resource of a CRD's version, once it is served.
-func resourceOf(t *testing.T, crd, version string) schema.GroupVersionResource {
+func resourceOf(t *testing.T, group, version string) schema.GroupVersionResource {
 	t.Helper()
-	resource := schema.GroupVersionResource{Group: scratch, Version: version, Resource: "networks"}
+	resource := schema.GroupVersionResource{Group: group, Version: version, Resource: "networks"}
 	eventually(t, func() error {
 		_, err := anyAPI.Resource(resource).List(t.Context(), metav1.ListOptions{Limit: 1})
 		if err != nil {
-			err = fmt.Errorf("%s of %s: %w", version, crd, err)
+			err = fmt.Errorf("%s of %s: %w", version, group, err)
 		}
 		return err
 	})
@@ -200,7 +246,7 @@ func addSecondVersion(t *testing.T, crd string) schema.GroupVersionResource {
 			},
 		}
 	})
-	return resourceOf(t, crd, "v2")
+	return resourceOf(t, scratch, "v2")
 }
 
 // editCRD changes a CRD, which the API server writes to as well.
