@@ -230,7 +230,9 @@ func (s Step) Changes(field string) bool {
 }
 
 // id names an existing resource for users.
-func (s Step) id() string { return cmp.Or(s.ID, "just created") }
+func (s Step) id() string { return cmp.Or(s.ID, justCreated) }
+
+const justCreated = "just created"
 
 // String describes the step for users: the action, the resource, the changed fields and the reason.
 func (s Step) String() string {

@@ -44,7 +44,7 @@ type ObservedFloatingIP struct {
 	FloatingIPAttributes
 }
 
-// FloatingSpec is the desired state of a floating IP that has its own object.
+// FloatingSpec is the desired state of an object's floating IP.
 type FloatingSpec struct {
 	// Owner is written into the floating IP.
 	Owner Owner
@@ -58,6 +58,8 @@ type FloatingSpec struct {
 	// Retain is true if the floating IP stays when the object is deleted. Its description says so, in case that nobody
 	// sees the deletion.
 	Retain bool
+	// field is what names its port in the user's spec; empty for FieldPortName.
+	field string
 }
 
 // Validate refuses what no plan can be made for.
@@ -82,29 +84,32 @@ func FloatingIP(spec FloatingSpec, observed Observed) (Change, error) {
 	if err := marked(spec.Owner, observed); err != nil {
 		return nil, err
 	}
-	as := PortSpec{Owner: spec.Owner, FloatingNetwork: spec.NetworkID, Retain: spec.Retain}
-	change := as.surplusFloatingIPs(spec.PortID, observed)
-	keep, exists := observed.FloatingIP(spec.NetworkID, spec.PortID)
-	if !exists {
-		step := as.createFloatingIP(Ref{ID: spec.PortID})
-		step.FloatingIP.Fixed = spec.lowest()
-		return append(change, step), nil
-	}
-	if keep.PortID != "" && keep.PortID != spec.PortID {
-		away := as.updateFloatingIP(keep, leading{declared: None, field: FieldPortName})
+	change := spec.surplus(observed)
+	f, exists := observed.FloatingIP(spec.NetworkID, spec.PortID)
+	if exists && f.PortID != "" && f.PortID != spec.PortID {
+		away := spec.update(f, Ref{}, netip.Addr{}, None)
 		change = append(change, away)
-		keep.PortID, keep.FloatingIPAttributes = "", away.FloatingIP
+		f.PortID, f.FloatingIPAttributes = "", away.FloatingIP
 	}
-	to := leading{port: Ref{ID: spec.PortID}, field: FieldPortName}
+	return append(change, spec.associate(Ref{ID: spec.PortID}, f, exists)...), nil
+}
+
+// associate plans the step after which a floating IP exists, and is associated with its port: the one that exists, if
+// exists is true.
+func (s FloatingSpec) associate(port Ref, f ObservedFloatingIP, exists bool) Change {
 	switch {
-	case keep.PortID != spec.PortID:
-		to.declared, to.fixed = "of port "+spec.PortID, spec.lowest()
-	case keep.PortID == "" || slices.Contains(spec.Fixed, keep.Fixed):
-		to.fixed = keep.Fixed
-	default:
-		to.declared, to.fixed = "of another address of port "+spec.PortID, spec.lowest()
+	case !exists:
+		return Change{{
+			Action: CreateFloatingIP, PortRef: port, FloatingIP: s.attributes(s.lowest()),
+			Reason:      "no floating IP of the network bears the owner's marker",
+			Differences: []Difference{existence(FloatingIPResource, "one of network "+s.NetworkID)},
+		}}
+	case port.Creator > 0 || port.ID != f.PortID:
+		return Change{}.with(s.update(f, port, s.lowest(), "of port "+cmp.Or(port.ID, justCreated)))
+	case port.ID == "" || slices.Contains(s.Fixed, f.Fixed):
+		return Change{}.with(s.update(f, port, f.Fixed, ""))
 	}
-	return change.with(as.updateFloatingIP(keep, to)), nil
+	return Change{}.with(s.update(f, port, s.lowest(), "of another address of port "+port.ID))
 }
 
 // lowest is the address that a floating IP is associated with. The zero Addr leaves the choice to the sender of the
@@ -131,11 +136,11 @@ func (f ObservedFloatingIP) identity() identity {
 
 func (f ObservedFloatingIP) inOrder() ObservedFloatingIP { return f }
 
-// FloatingIP returns the floating IP that an object has on an external network: the one that is associated with its
-// port, or else the oldest. It returns false if there is none.
+// FloatingIP returns the floating IP that an object has on an external network, or on any for "": the one that is
+// associated with its port, or else the oldest. It returns false if there is none.
 func (o Observed) FloatingIP(networkID, portID string) (ObservedFloatingIP, bool) {
 	here := slices.DeleteFunc(slices.Clone(o.FloatingIPs), func(f ObservedFloatingIP) bool {
-		return f.NetworkID != networkID
+		return networkID != "" && f.NetworkID != networkID
 	})
 	for _, f := range here {
 		if portID != "" && f.PortID == portID {
@@ -145,16 +150,12 @@ func (o Observed) FloatingIP(networkID, portID string) (ObservedFloatingIP, bool
 	return oldest(here)
 }
 
-// surplusFloatingIPs plans the removal of all floating IPs but the declared one. port is the id of the port that stays,
-// or empty.
-func (s PortSpec) surplusFloatingIPs(port string, observed Observed) (change Change) {
-	if s.LeavesFloatingIPs {
-		return nil
-	}
-	keep, exists := observed.FloatingIP(s.FloatingNetwork, port)
+// surplus plans the removal of all floating IPs but the declared one.
+func (s FloatingSpec) surplus(observed Observed) (change Change) {
+	keep, exists := observed.FloatingIP(s.NetworkID, s.PortID)
 	for _, f := range observed.FloatingIPs {
 		switch {
-		case s.FloatingNetwork == "":
+		case s.NetworkID == "":
 			change = append(change, f.delete("the port asks for none"))
 		case !exists || f.NetworkID != keep.NetworkID:
 			change = append(change, f.delete("it is of another external network than the declared one"))
@@ -167,113 +168,65 @@ func (s PortSpec) surplusFloatingIPs(port string, observed Observed) (change Cha
 	return change
 }
 
-// floatingIPOfNew plans the floating IP of a port that an earlier step creates.
-func (s PortSpec) floatingIPOfNew(port Ref, observed Observed) Change {
-	if s.LeavesFloatingIPs || s.FloatingNetwork == "" {
-		return nil
-	}
-	f, exists := observed.FloatingIP(s.FloatingNetwork, "")
-	if !exists {
-		return Change{s.createFloatingIP(port)}
-	}
-	return Change{s.updateFloatingIP(f, leading{port: port, declared: "of port " + s.Name})}
-}
-
-func (s PortSpec) createFloatingIP(port Ref) Step {
-	return Step{
-		Action: CreateFloatingIP, PortRef: port, FloatingIP: s.floatingAttributes(),
-		Reason:      "no floating IP of the network bears the owner's marker",
-		Differences: []Difference{existence(FloatingIPResource, "one of network "+s.FloatingNetwork)},
+func (s FloatingSpec) attributes(fixed netip.Addr) FloatingIPAttributes {
+	return FloatingIPAttributes{
+		Description: s.Owner.describeAs(retaining(s.Retain), ""), NetworkID: s.NetworkID, Fixed: fixed,
 	}
 }
 
-// path is how the floating IP of an existing port gets to an address that the port keeps. Neutron 23 and later refuse
-// to change a port's addresses without naming the one that its floating IP leads to.
-type path struct {
-	// before and after are taken before and after the update of the port.
-	before, after Change
-	// keeps are addresses that the port keeps although they are not declared, because a floating IP is associated with
-	// them.
-	keeps []PortAddress
-}
-
-// pathOf plans the floating IP of a port that exists.
-func (s PortSpec) pathOf(p ObservedPort, observed Observed) (way path) {
-	given, port := s.given(p.Addresses), Ref{ID: p.ID}
-	stays, _ := s.settleAddresses(given)
-	if s.LeavesFloatingIPs {
-		for _, a := range given {
-			led := func(f ObservedFloatingIP) bool { return f.PortID == p.ID && f.Fixed == a.Address }
-			if !slices.Contains(stays, a) && slices.ContainsFunc(observed.FloatingIPs, led) {
-				way.keeps = append(way.keeps, a)
-			}
+// update plans that a floating IP is associated with an address of a port. declared says so for users; it is empty if
+// nothing changes there.
+func (s FloatingSpec) update(f ObservedFloatingIP, port Ref, fixed netip.Addr, declared string) Step {
+	want := s.attributes(fixed)
+	want.QoSPolicy = f.QoSPolicy
+	d := differences{resource: FloatingIPResource}
+	d.found = append(d.found, describe(FloatingIPResource, want.Description, f.Description)...)
+	if declared != "" {
+		is := cmp.Or(f.PortID, None)
+		if f.PortID == port.ID && f.Fixed.IsValid() {
+			is = f.Fixed.String()
 		}
-		return way
+		d.add(cmp.Or(s.field, FieldPortName), declared, is)
 	}
+	step := f.step(UpdateFloatingIP, reasonDiffers, d.found...)
+	step.PortRef, step.FloatingIP = port, want
+	return step
+}
+
+// floatingIP is what the spec asks of the floating IP of a port, which is empty for a new one.
+func (s PortSpec) floatingIP(port string) FloatingSpec {
+	return FloatingSpec{
+		Owner: s.Owner, NetworkID: s.FloatingNetwork, PortID: port, Retain: s.Retain, field: FieldFloatingIP,
+	}
+}
+
+// associateFrom plans the floating IP of a port that exists, before and after the update of the port. Neutron 23 and
+// later refuse to change a port's addresses without naming the one that its floating IP is associated with. So the
+// floating IP gets an address that stays before the port loses the old one. If the port has no such address yet, it
+// gets it beside the old one, which it keeps, and the next plan continues.
+func (s PortSpec) associateFrom(p ObservedPort, observed Observed) (before, after Change, keeps []PortAddress) {
 	if s.FloatingNetwork == "" {
-		return way
+		return nil, nil, nil
+	}
+	to, given := s.floatingIP(p.ID), s.given(p.Addresses)
+	stays, _ := s.settleAddresses(given)
+	for _, a := range stays {
+		if a.Address.Is4() && slices.Contains(given, a) {
+			to.Fixed = append(to.Fixed, a.Address)
+		}
 	}
 	f, exists := observed.FloatingIP(s.FloatingNetwork, p.ID)
-	if !exists {
-		way.after = Change{s.createFloatingIP(port)}
-		return way
-	}
-	fixed := func(a PortAddress) bool { return a.Address == f.Fixed }
-	usable := func(a PortAddress) bool { return a.Address.Is4() && slices.Contains(given, a) }
-	anew := leading{port: port, declared: "of an address of port " + p.ID}
-	now, next := slices.IndexFunc(given, fixed), slices.IndexFunc(stays, usable)
+	change := to.associate(Ref{ID: p.ID}, f, exists)
+	now := slices.IndexFunc(given, func(a PortAddress) bool { return a.Address == f.Fixed })
 	switch {
-	case f.PortID != p.ID:
-		anew.declared = "of port " + p.ID
-		way.after = way.after.with(s.updateFloatingIP(f, anew))
-	case slices.ContainsFunc(stays, fixed):
-		way.after = way.after.with(s.updateFloatingIP(f, leading{port: port, fixed: f.Fixed}))
-	case next >= 0:
-		anew.fixed = stays[next].Address
-		way.before = Change{s.updateFloatingIP(f, anew)}
+	case f.PortID != p.ID || slices.Contains(to.Fixed, f.Fixed):
+		return nil, change, nil
+	case len(to.Fixed) > 0:
+		return change, nil, nil
 	case now >= 0:
-		// The port has none of its next addresses yet. It gets them beside this one; the next plan leads the floating IP
-		// there. If an address is taken, the floating IP still works.
-		way.keeps = given[now : now+1]
-	default:
-		// It leads to an address that the port does not have. Only earlier versions of Neutron allow that.
-		way.after = Change{s.updateFloatingIP(f, anew)}
+		return nil, nil, given[now : now+1]
 	}
-	return way
-}
-
-func (s PortSpec) floatingAttributes() FloatingIPAttributes {
-	return FloatingIPAttributes{
-		Description: s.Owner.describeAs(retaining(s.Retain), ""), NetworkID: s.FloatingNetwork,
-	}
-}
-
-// leading is where a floating IP is to lead.
-type leading struct {
-	port Ref
-	// fixed is the zero Addr if the sender of the request chooses.
-	fixed netip.Addr
-	// declared is for users. It is empty if the floating IP leads there already.
-	declared string
-	// field is the one of the spec that says so; empty for FieldFloatingIP.
-	field string
-}
-
-func (s PortSpec) updateFloatingIP(actual ObservedFloatingIP, to leading) Step {
-	want := s.floatingAttributes()
-	d := differences{resource: FloatingIPResource}
-	d.found = append(d.found, describe(FloatingIPResource, want.Description, actual.Description)...)
-	if to.declared != "" {
-		is := cmp.Or(actual.PortID, None)
-		if actual.PortID == to.port.ID && actual.Fixed.IsValid() {
-			is = actual.Fixed.String()
-		}
-		d.add(cmp.Or(to.field, FieldFloatingIP), to.declared, is)
-	}
-	want.Fixed, want.QoSPolicy = to.fixed, actual.QoSPolicy
-	step := actual.step(UpdateFloatingIP, reasonDiffers, d.found...)
-	step.PortRef, step.FloatingIP = to.port, want
-	return step
+	return nil, change, nil // only earlier versions of Neutron allow that it has an address that the port has not
 }
 
 // GivesUp reports whether the step deletes something that nobody gets back, and only because the spec does not ask for
@@ -303,7 +256,7 @@ func (s Step) portNamed() string {
 	case s.PortRef == Ref{}:
 		return ""
 	case s.PortRef.ID == "":
-		return " for port just created"
+		return " for port " + justCreated
 	}
 	return " for port " + s.PortRef.ID
 }

@@ -48,8 +48,6 @@ type PortSpec struct {
 	PortOptions
 	// FloatingNetwork is the id of the external network of the port's floating IP, or empty for a port without one.
 	FloatingNetwork string
-	// LeavesFloatingIPs is true if floating IPs stay as they are, because it is not known which network was meant.
-	LeavesFloatingIPs bool
 	// ByPolicies is true if the security groups are MultiNetworkPolicies' choice, and go back to the cloud's after them.
 	ByPolicies bool
 	// TakeBack names the fields that an earlier spec set, as Sets names them. Those that this spec leaves to others are
@@ -290,7 +288,7 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 	keep, exists := observed.Port(spec.NetworkID)
 	// The deletion of a port moves the revisions of its floating IPs, and one address of a port can have one floating IP
 	// of a network. So superfluous ones go first.
-	change := spec.surplusFloatingIPs(keep.ID, observed)
+	change := spec.floatingIP(keep.ID).surplus(observed)
 	// Other ports go first, because they may hold the declared addresses.
 	for _, p := range observed.Ports {
 		if !exists || p.ID != keep.ID {
@@ -313,10 +311,10 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 		}
 	}
 	if exists {
-		path := spec.pathOf(keep, observed)
-		change = append(change, path.before...)
-		change = change.with(updatePort(spec.takingBack(keep), keep, path.keeps))
-		return append(change, path.after...), nil
+		before, after, keeps := spec.associateFrom(keep, observed)
+		change = append(change, before...)
+		change = change.with(updatePort(spec.takingBack(keep), keep, keeps))
+		return append(change, after...), nil
 	}
 	change = append(change, Step{
 		Action:      CreatePort,
@@ -325,7 +323,11 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 		Reason:      "no port of the network bears the owner's marker",
 		Differences: []Difference{existence(PortResource, spec.Name)},
 	})
-	return append(change, spec.floatingIPOfNew(change.latest(), observed)...), nil
+	if spec.FloatingNetwork != "" {
+		f, exists := observed.FloatingIP(spec.FloatingNetwork, "")
+		change = append(change, spec.floatingIP("").associate(change.latest(), f, exists)...)
+	}
+	return change, nil
 }
 
 // step is an update or the deletion of the port.

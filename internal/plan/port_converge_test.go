@@ -81,22 +81,6 @@ func requirePortAsDeclared(t rapid.TB, spec PortSpec, c *cloud) {
 	left := slices.DeleteFunc(slices.Clone(p.Addresses), func(a PortAddress) bool {
 		return slices.Contains(spec.SelfAddressed, a.SubnetID)
 	})
-	// While it is not known which floating IPs are meant, they keep their addresses, also one that could be a declared
-	// one. So those are taken for declared ones last.
-	led := func(a PortAddress) bool {
-		return spec.LeavesFloatingIPs && slices.ContainsFunc(c.FloatingIPs, func(f ObservedFloatingIP) bool {
-			return f.PortID == p.ID && f.Fixed == a.Address && spec.Owner.Owns(f.Description)
-		})
-	}
-	slices.SortStableFunc(left, func(a, b PortAddress) int {
-		switch {
-		case led(a) == led(b):
-			return 0
-		case led(b):
-			return -1
-		}
-		return 1
-	})
 	for _, a := range spec.Addresses {
 		if a.Address.IsValid() {
 			at := slices.Index(left, a)
@@ -117,7 +101,6 @@ func requirePortAsDeclared(t rapid.TB, spec PortSpec, c *cloud) {
 			left = slices.Delete(left, at, at+1)
 		}
 	}
-	left = slices.DeleteFunc(left, led)
 	if len(left) > 0 {
 		t.Fatalf("the port has the addresses %v, which are not declared", left)
 	}
@@ -137,9 +120,6 @@ func requirePortAsDeclared(t rapid.TB, spec PortSpec, c *cloud) {
 
 // requireFloatingIPAsDeclared holds that the port has its floating IP, and that there is no other.
 func requireFloatingIPAsDeclared(t rapid.TB, spec PortSpec, p ObservedPort, all []ObservedFloatingIP) {
-	if spec.LeavesFloatingIPs {
-		return
-	}
 	want := 1
 	if spec.FloatingNetwork == "" {
 		want = 0
@@ -198,7 +178,7 @@ func TestPropertyAPortThatIsAppliedFromNothingPlansEmpty(t *testing.T) {
 		spec := portSpecs(testOwner, c).Draw(t, "spec")
 		change := mustPlanPort(t, spec, c)
 		want := 1
-		if !spec.LeavesFloatingIPs && spec.FloatingNetwork != "" {
+		if spec.FloatingNetwork != "" {
 			want = 2
 		}
 		if len(change) != want {
@@ -218,10 +198,9 @@ func TestPropertyAFloatingIPLeadsToItsPortWhileAddressesChange(t *testing.T) {
 		c := portCloud()
 		reachable := portSpecs(testOwner, c).Filter(func(s PortSpec) bool { return s.FloatingNetwork != "" })
 		spec := reachable.Draw(t, "spec")
-		spec.LeavesFloatingIPs = false
 		mustConverge(t, spec, c)
 		next := reachable.Filter(func(s PortSpec) bool { return s.NetworkID == spec.NetworkID }).Draw(t, "next spec")
-		next.FloatingNetwork, next.LeavesFloatingIPs = spec.FloatingNetwork, false
+		next.FloatingNetwork = spec.FloatingNetwork
 		before := c.Observe(testOwner)
 		port, f := before.Ports[0], before.FloatingIPs[0]
 		for range rounds {
@@ -284,7 +263,7 @@ func TestPropertyAPortKeepsTheAddressesThatItMay(t *testing.T) {
 				kept++
 			}
 		}
-		if kept < may || kept > may && !s.spec.LeavesFloatingIPs {
+		if kept != may {
 			t.Fatalf("of the addresses %v, %d were kept and %d may be: %v", before.Addresses, kept, may, after.Addresses)
 		}
 	})

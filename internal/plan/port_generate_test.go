@@ -87,7 +87,6 @@ func portSpecs(owner Owner, c *cloud) *rapid.Generator[PortSpec] {
 			spec.SecurityGroups, spec.AddressPairs = []string{}, []AddressPair{}
 		}
 		spec.FloatingNetwork = rapid.SampledFrom([]string{"", "outside", "outside-2"}).Draw(t, "floating network")
-		spec.LeavesFloatingIPs = rapid.IntRange(0, 3).Draw(t, "leaves floating IPs") == 0
 		if !slices.ContainsFunc(spec.Addresses, func(a PortAddress) bool {
 			return a.SubnetID == n.Subnets[0].ID || a.SubnetID == n.Subnets[1].ID
 		}) {

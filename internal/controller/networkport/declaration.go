@@ -43,6 +43,8 @@ type declaration struct {
 	pending *managed.Problem
 	// unresolved is why the security groups or the QoS policy are unknown; nil if they are known.
 	unresolved error
+	// anyOutside is true while nobody knows which external network the spec means.
+	anyOutside bool
 }
 
 // Resolve implements managed.Declaration. It replaces the names of security groups by ids. With a name that means
@@ -82,15 +84,15 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 	return d, nil
 }
 
-// resolveOutside replaces the name of the floating IP's external network by its id. While that means nothing, floating
-// IPs stay as they are, and no port is created: what uses it would be without its public address.
+// resolveOutside replaces the name of the floating IP's external network by its id. While that means nothing, the
+// floating IP keeps its external network, and no port is created: what uses it would be without its public address.
 func (d *declaration) resolveOutside(ctx context.Context, in managed.Inventory) error {
 	if d.FloatingNetwork == "" {
 		return nil
 	}
 	id, err := in.ExternalNetwork(ctx, "spec.floatingIP.externalNetwork", d.FloatingNetwork)
 	if err != nil {
-		d.LeavesFloatingIPs, d.unresolved = true, err
+		d.anyOutside, d.unresolved = true, err
 		return err
 	}
 	d.FloatingNetwork = id
@@ -134,6 +136,14 @@ func (d declaration) Retained() managed.Declaration {
 
 // Plan implements managed.Declaration.
 func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
+	if d.anyOutside {
+		port, _ := d.port(observed)
+		f, exists := observed.FloatingIP("", port.ID)
+		d.FloatingNetwork, observed.FloatingIPs = f.NetworkID, nil
+		if exists {
+			observed.FloatingIPs = []plan.ObservedFloatingIP{f}
+		}
+	}
 	change, err := d.plan(observed)
 	creates := slices.ContainsFunc(change, func(s plan.Step) bool { return s.Action.Creates() })
 	switch {
@@ -191,11 +201,8 @@ func (d declaration) port(observed plan.Observed) (plan.ObservedPort, bool) {
 // Complete implements managed.Declaration.
 func (d declaration) Complete(observed plan.Observed) bool {
 	port, exists := d.port(observed)
-	if exists && d.FloatingNetwork != "" && !d.LeavesFloatingIPs {
-		f, has := observed.FloatingIP(d.FloatingNetwork, port.ID)
-		exists = has && f.PortID == port.ID
-	}
-	return exists
+	floating := plan.FloatingSpec{NetworkID: d.FloatingNetwork, PortID: port.ID}
+	return exists && (d.FloatingNetwork == "" || floating.Complete(observed))
 }
 
 // declarationOf gives what a NetworkPort asks for, or says what it waits for. It reads only the Network's status,

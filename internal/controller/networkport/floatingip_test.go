@@ -123,6 +123,31 @@ func TestAFloatingIPStaysWhileItsPortMoves(t *testing.T) {
 	}, exampleNetwork(), reachable())
 }
 
+// TestAFloatingIPStaysWhileNobodyKnowsWhichNetworkIsMeant edits the name of the external network to one that nothing
+// has, and the port's address. Somebody takes the floating IP away from the port meanwhile.
+func TestAFloatingIPStaysWhileNobodyKnowsWhichNetworkIsMeant(t *testing.T) {
+	openWorld(t, func(t *testing.T, w *world) {
+		id := w.wantFloating("port-1", "outside")
+		w.editPort(func(p *cloudteamv1.NetworkPort) {
+			p.Spec.FloatingIP.ExternalNetwork, p.Spec.Addresses = "nothing", []string{"192.168.7.7"}
+		})
+		w.WantState("Ready=False Stalled=True Rejected")
+		w.Neutron.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.PortID, f.Fixed = "", netip.Addr{} })
+		w.audit()
+		f := w.Neutron.FloatingIPs()[0]
+		if w.wantFloating("port-1", "outside") != id || f.Fixed.String() != "192.168.7.7" {
+			t.Errorf("the floating IP is %+v", f)
+		}
+		w.Neutron.Remove("port-1")
+		w.audit()
+		w.wantPorts() // what uses it would be without its public address
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP.ExternalNetwork = "outside" })
+		if w.wantFloating(w.Get().Status.PortID, "outside") != id {
+			t.Error("the address was exchanged")
+		}
+	}, exampleNetwork(), reachable())
+}
+
 // TestAnOldCacheReleasesNoFloatingIP has a new process see a spec without the floating IP, after which the spec asks for
 // it again. The address would not come back.
 func TestAnOldCacheReleasesNoFloatingIP(t *testing.T) {

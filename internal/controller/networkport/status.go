@@ -102,14 +102,9 @@ func (d declaration) shownAddresses(has []plan.PortAddress, was []cloudteamv1.Po
 
 // floatingIPOf is the floating IP to show: the one of the port, or the only one.
 func floatingIPOf(obj *cloudteamv1.NetworkPort, observed plan.Observed) *cloudteamv1.PortFloatingIPStatus {
-	if len(observed.FloatingIPs) == 0 {
+	shown, exists := observed.FloatingIP("", obj.Status.PortID)
+	if !exists {
 		return nil
-	}
-	shown := observed.FloatingIPs[0]
-	for _, f := range observed.FloatingIPs {
-		if f.PortID != "" && f.PortID == obj.Status.PortID {
-			shown = f
-		}
 	}
 	return &cloudteamv1.PortFloatingIPStatus{
 		ID: shown.ID, Address: shown.Address.String(), ExternalNetworkID: shown.NetworkID,
