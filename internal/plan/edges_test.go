@@ -106,12 +106,6 @@ func TestAFloatingIPIsCompleteAtItsPort(t *testing.T) {
 
 // Whoever takes a step asks these before what cannot be undone.
 func TestWhatStepsSayOfThemselves(t *testing.T) {
-	differs := func(field string) Step {
-		return Step{Action: UpdateFloatingIP, Differences: []Difference{{Field: FieldDescription}, {Field: field}}}
-	}
-	if !differs(FieldFloatingIP).Leads() || !differs(FieldPortName).Leads() || differs(FieldName).Leads() {
-		t.Error("where a floating IP leads is in two fields, and in no others")
-	}
 	keeper := Keeper{Resource: Resource{KindFloatingIP, "fip-1"}}
 	for _, c := range []struct {
 		step Step

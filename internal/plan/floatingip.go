@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// Names of the fields that say where a floating IP leads, as in the user's spec: of a port that asks for one, and of a
-// FloatingIP.
 const (
+	// FloatingIPResource is the Resource of a Difference of a floating IP, and FieldPort the field that says with which
+	// address of which port it is associated.
+	FloatingIPResource = "floating IP"
+	FieldPort          = "port"
+	// FieldFloatingIP is the field of a port that asks for one, as in the user's spec.
 	FieldFloatingIP = "floatingIP"
-	FieldPortName   = "portName"
 )
-
-// FloatingIPResource is the Resource of a Difference of a floating IP.
-const FloatingIPResource = "floating IP"
 
 // FloatingIPAttributes are a floating IP's settings, as sent to Neutron. Step.PortRef is its port.
 type FloatingIPAttributes struct {
@@ -58,8 +57,6 @@ type FloatingSpec struct {
 	// Retain is true if the floating IP stays when the object is deleted. Its description says so, in case that nobody
 	// sees the deletion.
 	Retain bool
-	// field is what names its port in the user's spec; empty for FieldPortName.
-	field string
 }
 
 // Validate refuses what no plan can be made for.
@@ -127,9 +124,6 @@ func (s FloatingSpec) Complete(observed Observed) bool {
 	return exists && f.PortID == s.PortID
 }
 
-// Leads reports whether an update changes where a floating IP leads.
-func (s Step) Leads() bool { return s.Changes(FieldFloatingIP) || s.Changes(FieldPortName) }
-
 func (f ObservedFloatingIP) identity() identity {
 	return identity{Resource{KindFloatingIP, f.ID}, f.Created, f.Description}
 }
@@ -186,7 +180,7 @@ func (s FloatingSpec) update(f ObservedFloatingIP, port Ref, fixed netip.Addr, d
 		if f.PortID == port.ID && f.Fixed.IsValid() {
 			is = f.Fixed.String()
 		}
-		d.add(cmp.Or(s.field, FieldPortName), declared, is)
+		d.add(FieldPort, declared, is)
 	}
 	step := f.step(UpdateFloatingIP, reasonDiffers, d.found...)
 	step.PortRef, step.FloatingIP = port, want
@@ -195,9 +189,7 @@ func (s FloatingSpec) update(f ObservedFloatingIP, port Ref, fixed netip.Addr, d
 
 // floatingIP is what the spec asks of the floating IP of a port, which is empty for a new one.
 func (s PortSpec) floatingIP(port string) FloatingSpec {
-	return FloatingSpec{
-		Owner: s.Owner, NetworkID: s.FloatingNetwork, PortID: port, Retain: s.Retain, field: FieldFloatingIP,
-	}
+	return FloatingSpec{Owner: s.Owner, NetworkID: s.FloatingNetwork, PortID: port, Retain: s.Retain}
 }
 
 // associateFrom plans the floating IP of a port that exists, before and after the update of the port. Neutron 23 and

@@ -51,13 +51,13 @@ func TestFloatingIPPlan(t *testing.T) {
 		}},
 		"nowhere, as declared":     {floatingTo(""), []ObservedFloatingIP{led("fip-1", "", "")}, nil},
 		"to its port, as declared": {floatingTo("port-1"), []ObservedFloatingIP{led("fip-1", "port-1", "10.0.0.9")}, nil},
-		"the port comes":           {floatingTo("port-1"), []ObservedFloatingIP{led("fip-1", "", "")}, []string{"update floating IP fip-1: portName none → of port port-1 (it differs from the spec)"}},
+		"the port comes":           {floatingTo("port-1"), []ObservedFloatingIP{led("fip-1", "", "")}, []string{"update floating IP fip-1: port none → of port port-1 (it differs from the spec)"}},
 		"another port": {floatingTo("port-2"), []ObservedFloatingIP{led("fip-1", "port-1", "10.0.0.7")}, []string{
-			"update floating IP fip-1: portName port-1 → none (it differs from the spec)",
-			"update floating IP fip-1: portName none → of port port-2 (it differs from the spec)",
+			"update floating IP fip-1: port port-1 → none (it differs from the spec)",
+			"update floating IP fip-1: port none → of port port-2 (it differs from the spec)",
 		}},
-		"the port goes":             {floatingTo(""), []ObservedFloatingIP{led("fip-1", "port-1", "10.0.0.7")}, []string{"update floating IP fip-1: portName port-1 → none (it differs from the spec)"}},
-		"the port lost the address": {floatingTo("port-1"), []ObservedFloatingIP{led("fip-1", "port-1", "10.0.0.8")}, []string{"update floating IP fip-1: portName 10.0.0.8 → of another address of port port-1 (it differs from the spec)"}},
+		"the port goes":             {floatingTo(""), []ObservedFloatingIP{led("fip-1", "port-1", "10.0.0.7")}, []string{"update floating IP fip-1: port port-1 → none (it differs from the spec)"}},
+		"the port lost the address": {floatingTo("port-1"), []ObservedFloatingIP{led("fip-1", "port-1", "10.0.0.8")}, []string{"update floating IP fip-1: port 10.0.0.8 → of another address of port port-1 (it differs from the spec)"}},
 		"another deletionPolicy": {kept, []ObservedFloatingIP{led("fip-1", "", "")}, []string{
 			"update floating IP fip-1: deletionPolicy Delete → Retain (it differs from the spec)",
 		}},

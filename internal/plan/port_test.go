@@ -261,7 +261,7 @@ func TestPlanFloatingIPOfAPort(t *testing.T) {
 	const (
 		differs = " (it differs from the spec)"
 		port    = "update port port-1: addresses "
-		lead    = "update floating IP fip-1: floatingIP 10.0.0.5 → of another address of port port-1" + differs
+		lead    = "update floating IP fip-1: port 10.0.0.5 → of another address of port port-1" + differs
 	)
 	any4, any5 := PortAddress{SubnetID: "sub-4"}, PortAddress{SubnetID: "sub-5"}
 	four, five := any4, any5

@@ -490,11 +490,11 @@ func writesOfStep(r *rapid.T, s plan.Step) []string {
 		fields := map[string]bool{}
 		if s.Action == plan.UpdateFloatingIP && s.PortRef != (plan.Ref{}) {
 			fields["port_id"], fields["fixed_ip_address"] = true, true // in each update: package inventory says why
-		} else if s.Leads() { // nowhere
+		} else if s.Changes(plan.FieldPort) { // nowhere
 			fields["port_id"] = true
 		}
 		for _, d := range s.Differences {
-			if d.Field == plan.FieldFloatingIP || d.Field == plan.FieldPortName {
+			if d.Field == plan.FieldPort {
 				continue // those two
 			}
 			name, known := attributes[d.Field]

@@ -3,7 +3,6 @@
 package floatingip
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -73,14 +72,10 @@ func NewController(
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.FloatingIP] {
 			return client.FloatingIPs(namespace).Patch
 		},
-		Live: func(ctx context.Context, namespace, name string) (*cloudteamv1.FloatingIP, error) {
-			return client.FloatingIPs(namespace).Get(ctx, name, metav1.GetOptions{})
-		},
 		Expected: func(obj *cloudteamv1.FloatingIP) []managed.Lookup {
 			resource := plan.Resource{Kind: plan.KindFloatingIP, ID: obj.Status.FloatingIPID}
 			return []managed.Lookup{{Resource: resource, Name: obj.Name}}
 		},
-		Needs: func(*cloudteamv1.FloatingIP) []plan.Kind { return []plan.Kind{plan.KindFloatingIP} },
 		Cloud: func(obj *cloudteamv1.FloatingIP) (managed.Place, bool) {
 			cloud, known := managed.CloudOf(inClass(obj), of)
 			return managed.Place{Cloud: cloud}, known

@@ -80,14 +80,13 @@ func (r *Reconciler[T]) look(
 	return observed, nil
 }
 
-// needs gives the kinds that a sync relies on; nil means all.
-func (r *Reconciler[T]) needs(obj T, expected []Lookup) []plan.Kind {
-	if r.kind.Needs == nil {
-		return nil
+// needs gives the kinds that a sync relies on.
+func (r *Reconciler[T]) needs(obj T, expected []Lookup) (need []plan.Kind) {
+	if r.kind.Needs != nil {
+		need = r.kind.Needs(obj)
 	}
-	need := r.kind.Needs(obj)
-	if slices.ContainsFunc(expected, func(e Lookup) bool { return !slices.Contains(need, e.Kind) }) {
-		return nil
+	for _, e := range expected {
+		need = append(need, e.Kind)
 	}
 	return need
 }

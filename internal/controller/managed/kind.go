@@ -75,8 +75,8 @@ type Kind[T Object] struct {
 	// Expected lists the resources that may exist in Neutron for an object, by its spec and status. The first entry is the
 	// main resource.
 	Expected func(obj T) []Lookup
-	// Needs lists the kinds of resources that an object may have, by its spec and status; nil means all, as without the
-	// function. The list of another kind may fail or hang: that does not stop the object's syncs.
+	// Needs, if set, lists the kinds of resources that an object may have besides those of Expected, by its spec and
+	// status. The list of another kind may fail or hang: that does not stop the object's syncs.
 	Needs func(obj T) []plan.Kind
 	// Cloud gives the cloud of an object's resources; known is false if the cloud is unknown now.
 	Cloud func(obj T) (at Place, known bool)

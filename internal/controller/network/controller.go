@@ -247,9 +247,9 @@ func policies(obj *cloudteamv1.Network) managed.Policies {
 func (k *kind) needs(obj *cloudteamv1.Network) []plan.Kind {
 	obj = k.classes.Of(obj).Effective(obj)
 	if obj.Spec.Router != nil || obj.Status.Router != nil {
-		return []plan.Kind{plan.KindNetwork, plan.KindPort, plan.KindRouter}
+		return []plan.Kind{plan.KindPort, plan.KindRouter}
 	}
-	return []plan.Kind{plan.KindNetwork}
+	return nil
 }
 
 // expected is the Kind's Expected: the network, and its own router. A router that the spec declares no longer is

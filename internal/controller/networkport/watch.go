@@ -65,12 +65,6 @@ func NewController(
 			return declarationOf(lister, groupLister, by, within, obj, owner)
 		},
 		Expected: expected,
-		Needs: func(obj *cloudteamv1.NetworkPort) []plan.Kind {
-			if floats(obj) {
-				return []plan.Kind{plan.KindPort, plan.KindFloatingIP}
-			}
-			return []plan.Kind{plan.KindPort}
-		},
 		Cloud: func(obj *cloudteamv1.NetworkPort) (managed.Place, bool) {
 			key := obj.Network()
 			on, err := lister.Networks(key.Namespace).Get(key.Name)

@@ -78,7 +78,6 @@ func NewController(
 			resource := plan.Resource{Kind: plan.KindGroup, ID: obj.Status.SecurityGroupID}
 			return []managed.Lookup{{Resource: resource, Name: obj.Name}}
 		},
-		Needs: func(*cloudteamv1.SecurityGroup) []plan.Kind { return []plan.Kind{plan.KindGroup} },
 		Cloud: func(obj *cloudteamv1.SecurityGroup) (managed.Place, bool) {
 			cloud, known := managed.CloudOf(inClass(obj), own.classes)
 			return managed.Place{Cloud: cloud}, known

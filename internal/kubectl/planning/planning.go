@@ -259,7 +259,7 @@ func leaves(s plan.Step) bool {
 		return s.PortRef.ID != ""
 	}
 	return slices.ContainsFunc(s.Differences, func(d plan.Difference) bool {
-		return (d.Field == plan.FieldFloatingIP || d.Field == plan.FieldPortName) && d.Actual != plan.None
+		return d.Field == plan.FieldPort && d.Actual != plan.None
 	})
 }
 

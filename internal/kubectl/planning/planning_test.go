@@ -129,81 +129,45 @@ func TestStoredReadsAgainWhatTheControllerWroteMeanwhile(t *testing.T) {
 	}
 }
 
-// aPort is a port of an object, and itsFloatingIP one that leads to a port and an address of it.
-var (
-	aPort = plan.PortSpec{Owner: plan.Owner{Cluster: "c1", Object: "uid"}, Name: "web", NetworkID: "net",
-		Addresses: []plan.PortAddress{{SubnetID: "sub", Address: netip.MustParseAddr("10.1.0.5")}}, FloatingNetwork: "out"}
-	itsFloatingIP = func(id, port, fixed string) plan.ObservedFloatingIP {
+func TestAFloatingIPThatLeavesItsPortStopsTraffic(t *testing.T) {
+	const update, stop = "update floating IP: ", "the outside no longer reaches the port there"
+	spec := plan.FloatingSpec{Owner: plan.Owner{Cluster: "c1", Object: "uid"}, NetworkID: "out", PortID: "p1",
+		Fixed: []netip.Addr{netip.MustParseAddr("10.1.0.5")}}
+	at := func(id, port, fixed string) plan.ObservedFloatingIP {
 		f := plan.ObservedFloatingIP{ID: id, PortID: port}
-		f.NetworkID, f.Description = "out", aPort.Owner.Marker()
+		f.NetworkID, f.Description = "out", spec.Owner.Marker()
 		if fixed != "" {
 			f.Fixed = netip.MustParseAddr(fixed)
 		}
 		return f
 	}
-)
-
-// wantStops holds the actions of a plan, each with what it stops.
-func wantStops(t *testing.T, name string, change plan.Change, err error, want string) {
-	t.Helper()
-	expect.NoError(t, err)
-	var got []string
-	for _, s := range change {
-		got = append(got, string(s.Action)+": "+stops(s))
-	}
-	if is := strings.Join(got, "; "); is != want {
-		t.Errorf("%s: the steps are %q, want %q", name, is, want)
-	}
-}
-
-func TestAFloatingIPThatLeavesItsPortStopsTraffic(t *testing.T) {
-	const stop = "the outside no longer reaches the port there"
-	has := plan.ObservedPort{ID: "p1", NetworkID: "net", PortAttributes: aPort.Attributes()}
-	without := aPort
-	without.FloatingNetwork = ""
-	leads := itsFloatingIP("f1", "p1", "10.1.0.5")
-	described := leads
-	described.Description = aPort.Owner.Describe("mine")
+	there, described, elsewhere, loose := at("f1", "p1", "10.1.0.5"), at("f1", "p1", "10.1.0.5"), spec, spec
+	described.Description = spec.Owner.Describe("mine")
+	elsewhere.NetworkID, loose.PortID, loose.Fixed = "out-2", "", nil
 	for name, c := range map[string]struct {
-		spec plan.PortSpec
+		spec plan.FloatingSpec
 		is   []plan.ObservedFloatingIP
 		// want has the actions and what they stop.
 		want string
 	}{
-		"a new one":                       {aPort, nil, "create floating IP: "},
-		"it is no longer declared":        {without, []plan.ObservedFloatingIP{leads}, "delete floating IP: " + stop},
-		"it is not declared, nor in use":  {without, []plan.ObservedFloatingIP{itsFloatingIP("f1", "", "")}, "delete floating IP: "},
-		"it leads to another port":        {aPort, []plan.ObservedFloatingIP{itsFloatingIP("f1", "p2", "10.1.0.6")}, "update floating IP: " + stop},
-		"it leads to another address":     {aPort, []plan.ObservedFloatingIP{itsFloatingIP("f1", "p1", "10.1.0.6")}, "update floating IP: " + stop},
-		"somebody took it from the port":  {aPort, []plan.ObservedFloatingIP{itsFloatingIP("f1", "", "")}, "update floating IP: "},
-		"somebody edited its description": {aPort, []plan.ObservedFloatingIP{described}, "update floating IP: "},
-		"it is a duplicate": {aPort, []plan.ObservedFloatingIP{leads, itsFloatingIP("f2", "p1", "10.1.0.7")},
-			"delete floating IP: " + stop},
+		"it is as declared":          {spec, []plan.ObservedFloatingIP{there}, ""},
+		"a new one":                  {spec, nil, "create floating IP: "},
+		"it is of another network":   {elsewhere, []plan.ObservedFloatingIP{there}, "delete floating IP: " + stop + "; create floating IP: "},
+		"and it has no port":         {elsewhere, []plan.ObservedFloatingIP{at("f1", "", "")}, "delete floating IP: ; create floating IP: "},
+		"no port is declared":        {loose, []plan.ObservedFloatingIP{there}, update + stop},
+		"another port is declared":   {spec, []plan.ObservedFloatingIP{at("f1", "p2", "10.1.0.6")}, update + stop + "; " + update},
+		"it is at another address":   {spec, []plan.ObservedFloatingIP{at("f1", "p1", "10.1.0.6")}, update + stop},
+		"it has no port":             {spec, []plan.ObservedFloatingIP{at("f1", "", "")}, update},
+		"its description was edited": {spec, []plan.ObservedFloatingIP{described}, update},
+		"it is a duplicate":          {spec, []plan.ObservedFloatingIP{there, at("f2", "p1", "10.1.0.7")}, "delete floating IP: " + stop},
 	} {
-		change, err := plan.Port(c.spec, plan.Observed{Ports: []plan.ObservedPort{has}, FloatingIPs: c.is})
-		wantStops(t, name, change, err, c.want)
-	}
-}
-
-func TestAFloatingIPOfItsOwnThatLeavesAPortStopsTraffic(t *testing.T) {
-	const stop = "update floating IP: the outside no longer reaches the port there"
-	spec := plan.FloatingSpec{Owner: aPort.Owner, NetworkID: "out", PortID: "p1",
-		Fixed: []netip.Addr{netip.MustParseAddr("10.1.0.5")}}
-	nowhere := spec
-	nowhere.PortID, nowhere.Fixed = "", nil
-	for name, c := range map[string]struct {
-		spec plan.FloatingSpec
-		is   plan.ObservedFloatingIP
-		want string
-	}{
-		"another port is declared":    {spec, itsFloatingIP("f1", "p2", "10.1.0.6"), stop + "; update floating IP: "},
-		"no port is declared":         {nowhere, itsFloatingIP("f1", "p1", "10.1.0.5"), stop},
-		"it led nowhere":              {spec, itsFloatingIP("f1", "", ""), "update floating IP: "},
-		"it is as declared":           {spec, itsFloatingIP("f1", "p1", "10.1.0.5"), ""},
-		"it leads to another address": {spec, itsFloatingIP("f1", "p1", "10.1.0.6"), stop},
-	} {
-		change, err := plan.FloatingIP(c.spec, plan.Observed{FloatingIPs: []plan.ObservedFloatingIP{c.is}})
-		wantStops(t, name, change, err, c.want)
+		change, err := plan.FloatingIP(c.spec, plan.Observed{FloatingIPs: c.is})
+		expect.NoError(t, err)
+		var got []string
+		for _, s := range change {
+			got = append(got, string(s.Action)+": "+stops(s))
+		}
+		expect.Equal(t, c.want, strings.Join(got, "; "), "%s: the steps", name)
 	}
 }
 

@@ -102,7 +102,7 @@ func floatingIPBody(step plan.Step, all bool) map[string]any {
 	switch {
 	case step.PortRef.ID != "":
 		body["port_id"] = step.PortRef.ID
-	case step.Leads(): // nowhere
+	case step.Changes(plan.FieldPort): // nowhere
 		body["port_id"] = nil
 	}
 	if f.Fixed.IsValid() {
@@ -132,7 +132,7 @@ func (i *Inventory) createFloatingIP(ctx context.Context, step *plan.Step) (revi
 func (i *Inventory) updateFloatingIP(ctx context.Context, step *plan.Step) (revision int, err error) {
 	if held, ok := i.floating.get(step.ID); ok {
 		step.FloatingIP.QoSPolicy = held.QoSPolicy
-		if !step.Leads() {
+		if !step.Changes(plan.FieldPort) {
 			step.PortRef, step.FloatingIP.Fixed = plan.Ref{ID: held.PortID}, held.Fixed
 		}
 	}

@@ -39,7 +39,7 @@ func (c *Neutron) changeFloatingIP(step plan.Step) error {
 		switch d.Field {
 		case plan.FieldDescription, plan.FieldDeletionPolicy:
 			changed.Description = step.FloatingIP.Description
-		case plan.FieldFloatingIP, plan.FieldPortName:
+		case plan.FieldPort:
 			if err := c.lead(&changed, step); err != nil {
 				return err
 			}
