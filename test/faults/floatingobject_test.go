@@ -20,9 +20,9 @@ func TestFloatingIPObjects(t *testing.T) {
 	testCrashes(t, floatingObjects(), floatingObjects().undisturbed(t))
 }
 
-// floatingObjects is the course of a FloatingIP that leads to one port after another, and of a Service's that leads to
-// one Pod after another: others take the address away from the port, and delete the port, and all goes. The addresses
-// stay. Beside them is a floating IP of others.
+// floatingObjects is the course of a FloatingIP that leads to one port after another, of a port that asks for one by its
+// own spec, and of a Service's that leads to one Pod after another: others take the address away from the port, and
+// delete the port, and all goes. The addresses stay. Beside them is a floating IP of others.
 func floatingObjects() course {
 	return course{
 		heading: headingFloatingIPs, name: "a FloatingIP and a Service's: ",
@@ -51,6 +51,19 @@ func floatingObjects() course {
 			w.createPort("q", "a", "10.1.0.11", "fa:16:3e:0a:01:0b")
 			harness.Patch(w.t, w.floatingClient(), "f", `{"spec":{"portName":"q"}}`)
 			keeps("it moved", "f", w.awaitPort("q").Status.PortID, address)
+			w.patchPort("p", `{"spec":{"floatingIP":{"externalNetwork":"`+outside+`"}}}`)
+			own := w.awaitOwn("p").Address
+			w.cloud.Remove("ports", w.awaitPort("p").Status.PortID)
+			if is := w.awaitOwn("p").Address; is != own {
+				w.t.Errorf("somebody deleted the port, and its floating IP is %s, was %s", is, own)
+			}
+			w.patchPort("p", `{"spec":{"floatingIP":null}}`)
+			w.await(func() error {
+				if left := w.cloud.List("floatingips", "floating_ip_address="+own); len(left) > 0 {
+					return fmt.Errorf("what the port no longer asks for is left: %v", left)
+				}
+				return nil
+			})
 			w.cloud.Update("floatingips", harness.Get(w.t, w.floatingClient(), "f").Status.FloatingIPID, harness.Resource{"port_id": nil})
 			keeps("somebody took it away", "f", w.awaitPort("q").Status.PortID, address)
 			w.cloud.Remove("ports", w.awaitPort("q").Status.PortID)
@@ -92,6 +105,28 @@ func floatingObjects() course {
 			return state{}
 		},
 	}
+}
+
+// addOutside makes an external network for the world, and gives its id.
+func (w *world) addOutside() string {
+	w.t.Helper()
+	return harness.Open(w.t, w.around.CloudsFile, "admin").CreateOutside(w.name("outside")).ID()
+}
+
+// awaitOwn waits until a port is Ready with its own floating IP, the only one, and gives it as the status shows it.
+func (w *world) awaitOwn(port string) cloudteamv1.PortFloatingIPStatus {
+	w.t.Helper()
+	return *harness.Await(w.t, w, w.portClient(), port, func(p *cloudteamv1.NetworkPort) error {
+		if err := harness.Ready(p); err != nil {
+			return err
+		}
+		is := w.cloud.List("floatingips", "description=[owner="+w.cluster+"/"+string(p.UID)+"]")
+		if shown := p.Status.FloatingIP; shown == nil || len(is) != 1 || is[0].ID() != shown.ID ||
+			is[0]["floating_ip_address"] != shown.Address || is[0]["port_id"] != p.Status.PortID {
+			return fmt.Errorf("the status shows %+v, and there are %v, want one for port %s", shown, is, p.Status.PortID)
+		}
+		return nil
+	}).Status.FloatingIP
 }
 
 func (w *world) createFloating(name, outside, port string) {
