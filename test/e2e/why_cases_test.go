@@ -274,20 +274,18 @@ func workloadCases() map[string]reasonCase {
 	}
 }
 
-// The external networks of the cases. theFull one and theTaken one have one address, and a router takes it, or somebody.
+// The external networks of the cases. theFull one has one address, and a router takes it.
 const (
 	theOutside = "outside"
-	theOther   = "other"
 	theFull    = "full"
-	theTaken   = "taken"
 )
 
 // makeExternal makes the external networks. A controller that knows none of the name looks for it again after a while,
 // so they are there before it starts.
 func makeExternal(administrator *cloud) {
 	administrator.t.Helper()
-	const first, other = "203.0.113.2", "203.0.113.250"
-	for name, last := range map[string]string{theOutside: other, theOther: other, theFull: first, theTaken: first} {
+	const first = "203.0.113.2"
+	for name, last := range map[string]string{theOutside: "203.0.113.250", theFull: first} {
 		made := administrator.Create("networks", resource{"name": name, "router:external": true})
 		administrator.Create("subnets", resource{
 			"network_id": made.ID(), "cidr": "203.0.113.0/24", "ip_version": 4, "enable_dhcp": false,
@@ -363,10 +361,6 @@ func floatingIPCases() map[string]furtherCase {
 			w.ready()
 			w.floats(theOutside)
 		}, thePort, ofThePort + "Rejected > " + ofTheNetwork + "NoRouter", "Set spec.router.externalNetwork"}},
-		"the router leads to another external network": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
-			w.ready(leadsTo(theOther))
-			w.floats(theOutside)
-		}, thePort, ofThePort + "Rejected > " + ofTheNetwork + "NoRouter", "Set spec.router.externalNetwork"}},
 		"a Pod's Network has no router": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
 			awaitGate(w.T, w.ns)
 			w.ready()
@@ -385,30 +379,11 @@ func floatingIPCases() map[string]furtherCase {
 			w.tenant.Create("floatingips", resource{"floating_network_id": network, "port_id": port})
 			editPort(w.T, w.ns, "port", `{"floatingIP":{"externalNetwork":"`+theOutside+`"}}`)
 		}, thePort, ofThePort + "AddressInUse > " + ofThePort + "FloatingIPTaken", "Remove that floating IP"}},
-		"somebody took it away, and it was repaired": {reason: cloudteamv1.ReasonAvailable, reasonCase: reasonCase{func(w *trouble) {
-			w.ready(leadsTo(theOutside))
-			w.floats(theOutside)
-			port := awaitPortReady(w.T, w.ns, "port")
-			id := port.Status.FloatingIP.ID
-			w.tenant.Update("floatingips", id, resource{"port_id": nil})
-			eventually(w.T, func() error {
-				if leads := w.tenant.One("floatingips", "id="+id)["port_id"]; leads != port.Status.PortID {
-					return fmt.Errorf("it leads to %v, want port %s", leads, port.Status.PortID)
-				}
-				return nil
-			})
-		}, thePort, "", "and the floating IP 203.0.113."}},
 		"the router is to go": {reason: cloudteamv1.ReasonInUse, reasonCase: reasonCase{func(w *trouble) {
 			w.ready(leadsTo(theOutside))
 			w.floats(theOutside)
 			awaitPortReady(w.T, w.ns, "port")
 			edit(w.T, w.ns, w.net, `{"router":null}`)
-		}, theNetwork, ofTheNetwork + "InUse > " + ofThePort + "HasFloatingIP", "Remove spec.floatingIP here"}},
-		"the router is to lead to another external network": {reason: cloudteamv1.ReasonInUse, reasonCase: reasonCase{func(w *trouble) {
-			w.ready(leadsTo(theOutside))
-			w.floats(theOutside)
-			awaitPortReady(w.T, w.ns, "port")
-			edit(w.T, w.ns, w.net, `{"router":{"externalNetwork":"`+theOther+`"}}`)
 		}, theNetwork, ofTheNetwork + "InUse > " + ofThePort + "HasFloatingIP", "Remove spec.floatingIP here"}},
 		"the project may have no floating IP": {reason: cloudteamv1.ReasonQuotaExceeded, reasonCase: reasonCase{func(w *trouble) {
 			w.at("inward", leadsTo(theOutside))
@@ -421,20 +396,6 @@ func floatingIPCases() map[string]furtherCase {
 			w.address(theOutside)
 		}, theAddress, ofTheAddress + "PortNotReady > " + ofThePort + "NetworkNotReady > " + ofTheNetwork + "NotFound",
 			"Create it"}},
-		"no external network has the name in a FloatingIP": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
-			w.address(w.net + "-nowhere")
-		}, theAddress, ofTheAddress + "Rejected", "Change the spec"}},
-		"the Network of a FloatingIP's port has no router": {reason: cloudteamv1.ReasonRejected, reasonCase: reasonCase{func(w *trouble) {
-			w.ready()
-			applyPort(w.T, w.ns, "port", on(w.net))
-			w.address(theOutside)
-		}, theAddress, ofTheAddress + "Rejected > " + ofTheNetwork + "NoRouter", "spec.portName of the FloatingIP"}},
-		"the external network of a FloatingIP has no address left": {reason: cloudteamv1.ReasonAddressesExhausted,
-			reasonCase: reasonCase{func(w *trouble) {
-				network := w.tenant.One("networks", "name="+theTaken).ID()
-				w.tenant.Create("floatingips", resource{"floating_network_id": network})
-				w.address(theTaken)
-			}, theAddress, ofTheAddress + "AddressesExhausted", "or have addresses added to it"}},
 		"the port of a FloatingIP has a floating IP of its own": {reason: cloudteamv1.ReasonAddressInUse, reasonCase: reasonCase{func(w *trouble) {
 			w.ready(leadsTo(theOutside))
 			w.floats(theOutside)
@@ -447,12 +408,6 @@ func floatingIPCases() map[string]furtherCase {
 				editPort(w.T, w.ns, "port", `{"floatingIP":{"externalNetwork":"`+theOutside+`"}}`)
 			}, thePort, ofThePort + "AddressInUse > " + ofThePort + "FloatingIPTaken > " + ofTheAddress + "HasFloatingIP",
 				"Name another NetworkPort"}},
-		"the router of a FloatingIP is to go": {reason: cloudteamv1.ReasonInUse, reasonCase: reasonCase{func(w *trouble) {
-			w.leads()
-			edit(w.T, w.ns, w.net, `{"router":null}`)
-		}, theNetwork, ofTheNetwork + "InUse > " + ofTheAddress + "HasFloatingIP", "Name another NetworkPort"}},
-		"a FloatingIP leads to its port": {reason: cloudteamv1.ReasonAvailable, reasonCase: reasonCase{func(w *trouble) { w.leads() },
-			theAddress, "", "of NetworkPort port"}},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // floatingIP is a FloatingIP that names the NetworkPort web-a, with the reason.
@@ -105,6 +106,8 @@ func floatingIPQuestions() (all []question) {
 		exists(p)
 		p.Status.FloatingIP = &cloudteamv1.PortFloatingIPStatus{ID: "5d0c", Address: "203.0.113.9"}
 	}
+	add(question{reason: "Available", ask: "NetworkPort web-a", objects: on(good(), port("web-a", "True", "Available", own)),
+		remedy: "and the floating IP 203.0.113.9"})
 	add(caused("FloatingIP shop/web AddressInUse > NetworkPort shop/web-a HasFloatingIP", "Remove spec.floatingIP here",
 		taken, port("web-a", "True", "Available", own)))
 	add(caused("FloatingIP shop/web AddressInUse > FloatingIP shop/blog HasFloatingIP",
@@ -142,4 +145,17 @@ func TestAFloatingIPThatNobodyHasSeenLeadsToTheController(t *testing.T) {
 	f := floatingIP("web", "True", "Available")
 	f.Status.Conditions = nil
 	question{ask: "FloatingIP web", chain: "FloatingIP shop/web NotSeen", remedy: "Wait some seconds"}.check(t, clusterOf(f))
+}
+
+func TestWhereTheRouterOfANetworkLeads(t *testing.T) {
+	for want, router := range map[string]*cloudteamv1.RouterSpec{
+		"It has no spec.router.": nil, "Its spec.router has no externalNetwork.": {},
+		"Its router is the existing r1.":                      {Existing: "r1"},
+		"Its router has a gateway on external network other.": {ExternalNetwork: "other"},
+	} {
+		n := good()
+		n.Spec.Router = router
+		expect.Equal(t, want+" The floating IP needs a router to external network public.", routerOf(n, "public").Message,
+			"what is said of router %+v", router)
+	}
 }
