@@ -170,6 +170,17 @@ func TestNetworkPort(t *testing.T) {
 			port: "portSecurity: false", guest: true,
 			says: "portSecurity: Network team/example-network is of another namespace",
 		},
+		"a guest takes no public address": {
+			port: "floatingIP: {externalNetwork: public}", guest: true,
+			says: "floatingIP: Network team/example-network is of another namespace",
+		},
+		"a floating IP is of IPv4": {
+			network: []networkChange{func(n *cloudteamv1.Network) {
+				n.Spec.CIDR, n.Status.Subnets[0].CIDR = "fd00::/64", "fd00::/64"
+			}},
+			port: "floatingIP: {externalNetwork: public}",
+			says: "floatingIP: the port has no address of IPv4, and only such an address can have one",
+		},
 		"what is declared is brought into canonical form": {
 			port: `{addresses: [192.168.0.9, 192.168.0.8], mac: "FA:16:3E:00:00:01", securityGroups: [b, a]}`,
 			want: spec(func(s *plan.PortSpec) {

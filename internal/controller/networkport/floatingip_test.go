@@ -271,26 +271,10 @@ func TestAPortIsNotReadyWithoutItsFloatingIP(t *testing.T) {
 	}))
 }
 
-func TestWhoMayHaveAFloatingIP(t *testing.T) {
-	says := func(w *world, part string) {
-		w.T.Helper()
-		w.WantMessage(part)
-		expect.Equal(w.T, 0, len(w.Neutron.FloatingIPs()), "floating IPs")
-	}
+func TestAClassMayForbidAFloatingIP(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.WantState("Ready=False Stalled=True ForbiddenByClass")
-		says(w, "spec.floatingIP")
+		w.WantMessage("spec.floatingIP")
+		expect.Equal(t, 0, len(w.Neutron.FloatingIPs()), "floating IPs")
 	}, exampleNetwork(), reachable())
-	openWorld(t, func(t *testing.T, w *world) {
-		w.WantState("Ready=False Stalled=True InvalidSpec")
-		says(w, "only its own ports may have it")
-	}, of(exampleNetwork(), func(n *cloudteamv1.Network) {
-		n.Namespace, n.Spec.AllowedNamespaces = "other", []string{"team"}
-	}), of(reachable(), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }))
-	openWorld(t, func(t *testing.T, w *world) {
-		w.WantState("Ready=False Stalled=True InvalidSpec")
-		says(w, "only such an address can have one")
-	}, of(exampleNetwork(), func(n *cloudteamv1.Network) {
-		n.Spec.CIDR, n.Status.Subnets[0].CIDR = "fd00::/64", "fd00::/64"
-	}), reachable())
 }

@@ -91,6 +91,13 @@ func TestFloatingIPsAreApplied(t *testing.T) {
 	if now := f.observed().FloatingIPs[0]; now.QoSPolicy != policy || now.Address != first.Address {
 		t.Errorf("it is %+v, want the policy %s and the address %s", now, policy, first.Address)
 	}
+	// The port is made again, with two addresses of IPv4.
+	f.apply(plan.Delete(f.port, plan.Observed{Ports: f.observed().Ports}))
+	f.apply(f.planOf(f.observed()))
+	f.requireNothing(f.planOf)
+	if now := f.observed().FloatingIPs[0]; now.ID != first.ID || now.Fixed != f.observed().Ports[0].Addresses[0].Address {
+		t.Errorf("it is %+v, want %s at the lowest address of %+v", now, first.ID, f.observed().Ports[0])
+	}
 	f.spec.FloatingNetwork = ""
 	f.apply(f.planOf(f.observed()))
 	f.requireNothing(f.planOf)
@@ -99,39 +106,6 @@ func TestFloatingIPsAreApplied(t *testing.T) {
 	f.apply(plan.Delete(f.port, f.observed()))
 	if left := f.observed(); !left.Empty() {
 		t.Errorf("left: %v", left.Resources())
-	}
-}
-
-// TestAFloatingIPFollowsItsPortsAddress has Neutron refuse to take the address that a floating IP leads to, as later
-// versions do.
-func TestAFloatingIPFollowsItsPortsAddress(t *testing.T) {
-	f := newFloats(t, Options{})
-	both := f.spec.Addresses
-	f.spec.Addresses = both[:1]
-	f.apply(f.planOf(f.observed()))
-	was := f.observed()
-	taken := &plan.Step{Action: plan.UpdatePort, Ref: plan.Ref{ID: was.Ports[0].ID}, Revision: was.Ports[0].Revision,
-		Port:        plan.PortAttributes{Addresses: both[1:]},
-		Differences: []plan.Difference{{Resource: plan.PortResource, Field: plan.FieldAddresses}}}
-	if _, err := f.Apply(t.Context(), plan.Change{*taken}); !client.IsKind(err, client.Invalid) {
-		t.Fatalf("the address was taken: %v", err)
-	}
-	f.spec.Addresses = both[1:]
-	f.apply(f.planOf(f.observed()))
-	f.apply(f.planOf(f.observed()))
-	f.requireNothing(f.planOf)
-	is := f.observed()
-	now, want := f.live(was.FloatingIPs[0].ID), is.Ports[0].Addresses[0].Address
-	if len(is.FloatingIPs) != 1 || now.Address != was.FloatingIPs[0].Address || now.Fixed != want || want == was.FloatingIPs[0].Fixed {
-		t.Errorf("%+v leads to %+v, want %s", now, is.Ports[0], want)
-	}
-	f.spec.Addresses = both
-	f.apply(f.planOf(f.observed()))
-	f.spec.Addresses = both[:1]
-	f.apply(f.planOf(f.observed()))
-	f.requireNothing(f.planOf)
-	if now := f.live(now.ID); now.Fixed != f.observed().Ports[0].Addresses[0].Address {
-		t.Errorf("%+v leads to none of %+v", now, f.observed().Ports[0])
 	}
 }
 
@@ -209,26 +183,6 @@ func (f *floats) live(id string) plan.ObservedFloatingIP {
 	o, err := w.observed()
 	expect.NoError(f.t, err)
 	return o
-}
-
-// TestFloatingIPOfOthersStaysAlsoWhereThePortIsMadeAnew has somebody take the marker off before the port is gone, too.
-func TestFloatingIPOfOthersStaysAlsoWhereThePortIsMadeAnew(t *testing.T) {
-	f := newFloats(t, Options{})
-	f.apply(f.planOf(f.observed()))
-	was := f.observed().FloatingIPs[0]
-	change, err := f.planOf(plan.Observed{FloatingIPs: f.observed().FloatingIPs})
-	if err != nil || len(change) != 2 {
-		t.Fatalf("%s, %v, want a port and its floating IP", change, err)
-	}
-	f.change(was.ID, map[string]any{
-		"description": "mine", "port_id": was.PortID, "fixed_ip_address": was.Fixed.String(),
-	})
-	if done, err := f.Apply(t.Context(), change); !client.IsConflict(err) || len(done) != 1 {
-		t.Errorf("%s, %v, want the port and a conflict", done, err)
-	}
-	if is := f.live(was.ID); is.PortID != was.PortID {
-		t.Errorf("it leads to %s, want %s", is.PortID, was.PortID)
-	}
 }
 
 // TestFloatingIPKeepsWhatAStepDoesNotChange has others change it after the last list.
