@@ -25,7 +25,7 @@ type FloatingIPAttributes struct {
 	// Fixed is the address of the port that the floating IP is associated with. In a request, the zero Addr leaves the
 	// choice to its sender.
 	Fixed netip.Addr
-	// QoSPolicy is the id of the policy that others gave it, or empty. An update repeats it.
+	// QoSPolicy is the id of the policy that others gave it, or empty. The sender of an update repeats it.
 	QoSPolicy string
 }
 
@@ -171,10 +171,9 @@ func (s FloatingSpec) attributes(fixed netip.Addr) FloatingIPAttributes {
 // update plans that a floating IP is associated with an address of a port. declared says so for users; it is empty if
 // nothing changes there.
 func (s FloatingSpec) update(f ObservedFloatingIP, port Ref, fixed netip.Addr, declared string) Step {
-	want := s.attributes(fixed)
-	want.QoSPolicy = f.QoSPolicy
-	d := differences{resource: FloatingIPResource}
-	d.found = append(d.found, describe(FloatingIPResource, want.Description, f.Description)...)
+	step := f.step(UpdateFloatingIP, reasonDiffers)
+	step.PortRef, step.FloatingIP = port, s.attributes(fixed)
+	d := differences{FloatingIPResource, describe(FloatingIPResource, step.FloatingIP.Description, f.Description)}
 	if declared != "" {
 		is := cmp.Or(f.PortID, None)
 		if f.PortID == port.ID && f.Fixed.IsValid() {
@@ -182,8 +181,7 @@ func (s FloatingSpec) update(f ObservedFloatingIP, port Ref, fixed netip.Addr, d
 		}
 		d.add(FieldPort, declared, is)
 	}
-	step := f.step(UpdateFloatingIP, reasonDiffers, d.found...)
-	step.PortRef, step.FloatingIP = port, want
+	step.Differences = d.found
 	return step
 }
 

@@ -76,7 +76,8 @@ func (c *Neutron) lead(f *plan.ObservedFloatingIP, step plan.Step) error {
 			}
 		}
 	}
-	if !slices.ContainsFunc(p.Addresses, func(a plan.PortAddress) bool { return a.Address == f.Fixed }) {
+	has := slices.ContainsFunc(p.Addresses, func(a plan.PortAddress) bool { return a.Address == f.Fixed })
+	if !has || !f.Fixed.Is4() {
 		return refuse("BadRequest", "port %q has no address of IPv4", p.ID)
 	}
 	for _, other := range c.FloatingIPs {
