@@ -224,8 +224,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"kube-api-burst":           noKubeLimit,
 		"max-ports-per-deployment": "remove it; set limits.portsPerDeployment in a NetworkClass where 1000 is not right",
 		"attachment-master":        "write the interface after the plugin, such as --attachment-plugin=macvlan:eth1",
-		"tracing-endpoint":         "set the environment variable OTEL_EXPORTER_OTLP_ENDPOINT",
-		"tracing-sampling-rate":    "set the environment variables OTEL_TRACES_SAMPLER=traceidratio and OTEL_TRACES_SAMPLER_ARG",
+		"tracing-endpoint":         "set the variable OTEL_EXPORTER_OTLP_ENDPOINT",
+		"tracing-sampling-rate":    "set the variables OTEL_TRACES_SAMPLER=traceidratio and OTEL_TRACES_SAMPLER_ARG",
 		"profiling":                "remove it: loopback always gets /debug/pprof/ at --bind-address",
 	})
 }
@@ -275,8 +275,8 @@ func (o *Options) Validate() error {
 		found = append(found, err)
 	}
 	o.LeaderElection.validate(&found)
-	found.require(isTracesEndpoint(o.TracesEndpoint), "OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "+
-		"write a URL with a scheme, a host and a port, such as http://collector.monitoring:4318")
+	found.require(isTracesEndpoint(o.TracesEndpoint), "OTEL_EXPORTER_OTLP_ENDPOINT, or that of TRACES: write a URL with "+
+		"a scheme, a host and a port, such as http://collector.monitoring:4318")
 	found.require((o.TLSCertFile == "") == (o.TLSPrivateKeyFile == ""),
 		"--tls-cert-file and --tls-private-key-file belong together: set both, or none")
 	found.require(o.TLSCertFile == "" || o.MetricsBindAddress != "",

@@ -68,7 +68,7 @@ func Daemon(command *cobra.Command, section string, options Options, run func(co
 	options.AddFlags(sections.FlagSet(section))
 	var all pflag.FlagSet
 	logsapi.AddFlags(logging, &all)
-	for _, name := range []string{"logging-format", "v", "vmodule"} { // the others take a feature gate, or nobody needs them
+	for _, name := range []string{"logging-format", "v", "vmodule"} { // others need a feature gate, or nobody needs them
 		sections.FlagSet("logging").AddFlag(all.Lookup(name))
 	}
 	Removed(sections.FlagSet("logging"), map[string]string{"log-flush-frequency": "remove it: logs are flushed each 5s"})

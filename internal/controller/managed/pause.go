@@ -13,8 +13,8 @@ import (
 // paused reports whether nothing may be changed in Neutron for the object.
 func paused(obj metav1.Object) bool { return annotatedPaused(obj) || cloudteamv1.PlannedOnly(obj) }
 
-// annotatedPaused reports whether the annotation pauses the object. Any value but "false" does: after a typing error the
-// controller must not go on changing what somebody works on.
+// annotatedPaused reports whether the annotation pauses the object. Any value but "false" does: after a typing error,
+// the controller must not go on changing what somebody works on.
 func annotatedPaused(obj metav1.Object) bool {
 	value, stands := obj.GetAnnotations()[cloudteamv1.AnnotationPaused]
 	return stands && value != "false"

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"slices"
 	"strings"
 
 	"cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam"
@@ -80,8 +81,8 @@ const (
 	waitsForPort = "WaitsForPort"
 )
 
-// advices has what to do about Reasons of the API whose message does not say it, and about the words above, and commands
-// that help. {kind}, {ns} and {name} are those of the object that says it.
+// advices has what to do about Reasons of the API whose message does not say it, and about the words above, and the
+// commands that help. {kind}, {ns} and {name} are those of the object that says it.
 var advices = map[string]advice{
 	cloudteamv1.ReasonDriftDetected: {
 		"Somebody changed it in Neutron, and driftPolicy Report leaves that. Undo the change there, or edit the spec: " +
@@ -265,18 +266,18 @@ func adviceOf(l Link) advice {
 	return advices[l.Reason]
 }
 
-// remedyOf says what to do about the last link of a chain; remedy is empty where the link's message says it. A link that
-// only shows where to look has the remedy of the one before.
+// remedyOf says what to do about the last link of a chain; remedy is empty where the link's message says it. A link
+// that only shows where to look has the remedy of the one before.
 func remedyOf(chain []Link) (remedy string, commands []string) {
-	for i := len(chain) - 1; i >= 0; i-- {
-		of := chain[i].Object
+	for _, link := range slices.Backward(chain) {
+		of := link.Object
 		names := strings.NewReplacer("{kind}", resource(of.Kind, strings.ToLower(of.Kind)),
 			"{kinds}", resource(of.Kind, plural(of.Kind)), "{where}", where(of), "{ns}", of.Namespace, "{name}", of.Name)
-		known := adviceOf(chain[i])
+		known := adviceOf(link)
 		for _, command := range known.commands {
 			commands = append(commands, names.Replace(command))
 		}
-		if chain[i].Reason != secretAt && chain[i].Reason != classSays {
+		if link.Reason != secretAt && link.Reason != classSays {
 			return names.Replace(known.remedy), commands
 		}
 	}
