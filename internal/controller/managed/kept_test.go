@@ -59,7 +59,7 @@ func TestAnObjectStaysUntilWhatHasNoMarkerIsDeleted(t *testing.T) {
 		w.Neutron.Before = controllertest.Fails(plan.DeleteNetwork, 3,
 			&client.Error{Status: http.StatusServiceUnavailable, Reason: "down"})
 		w.SyncFails()
-		w.WantMessage("net-1, which was created, is not deleted yet")
+		w.WantMessage("net-1, which the cloud says it created, is not deleted")
 		w.SyncFails()
 		wantNetworks(t, w.Neutron, 1)
 		w.Delete()

@@ -52,9 +52,15 @@ type loss struct {
 type leftover struct {
 	scope
 	id string
-	// discard deletes it, unless it has a marker all the same.
-	discard func(ctx context.Context) (marked bool, err error)
+	// discard deletes it. The error is errMarked or errTheirs if it must not.
+	discard func(ctx context.Context) error
 }
+
+var (
+	errMarked = errors.New("it has a marker all the same")
+	// errTheirs is for what somebody else may have made, or has begun to use.
+	errTheirs = errors.New("it is not the one that was asked for, or in use")
+)
 
 const (
 	// The pause between two creates that find out whether a cloud keeps descriptions doubles from keptFirst to keptLast.
@@ -164,20 +170,22 @@ func (k *keeping) has(at scope) {
 	delete(k.losses, scope{of: at.of})
 }
 
-// discard deletes what was created without a marker. What cannot be deleted now is remembered for its object. The error
-// is MaybeDone if it has a marker all the same.
+// discard deletes what was created without a marker. What cannot be deleted now is remembered for its object, but not
+// what is somebody else's: its object would never end. The error is MaybeDone if it has a marker all the same.
 func (k *keeping) discard(ctx context.Context, op, object string, l leftover) error {
-	marked, err := l.discard(ctx)
-	if marked {
+	err := l.discard(ctx)
+	if errors.Is(err, errMarked) {
 		return l.found(op)
 	}
 	k.lost(l.scope)
 	if err == nil {
 		return notKept(op, l.of, false, "")
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.left[object] = append(k.left[object], l)
+	if !errors.Is(err, errTheirs) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.left[object] = append(k.left[object], l)
+	}
 	return l.stays(op, err)
 }
 
@@ -192,7 +200,7 @@ func (l leftover) stays(op string, err error) error {
 	if refusal, ok := errors.AsType[*client.Error](err); ok {
 		reason = refusal.Reason
 	}
-	return notKept(op, l.of, false, fmt.Sprintf("; %s %s, which was created, is not deleted yet: %s", nameOf(l.of), l.id,
+	return notKept(op, l.of, false, fmt.Sprintf("; %s %s, which the cloud says it created, is not deleted: %s", nameOf(l.of), l.id,
 		reason))
 }
 
@@ -214,8 +222,9 @@ func (i *Inventory) Discard(ctx context.Context, owner plan.Owner) error {
 	k.mu.Unlock()
 	for _, l := range all {
 		op := "delete " + nameOf(l.of)
-		marked, err := l.discard(ctx)
-		if err != nil {
+		err := l.discard(ctx)
+		marked := errors.Is(err, errMarked)
+		if err != nil && !marked && !errors.Is(err, errTheirs) {
 			return l.stays(op, err)
 		}
 		k.mu.Lock()
@@ -224,8 +233,11 @@ func (i *Inventory) Discard(ctx context.Context, owner plan.Owner) error {
 			delete(k.left, owner.Object)
 		}
 		k.mu.Unlock()
-		if marked {
+		switch {
+		case marked:
 			return l.found(op)
+		case err != nil:
+			return l.stays(op, err) // once
 		}
 	}
 	return nil
@@ -277,7 +289,7 @@ func (k kind[W, T]) answers(
 		a.kept.has(at)
 		return nil
 	default:
-		discard := func(ctx context.Context) (bool, error) { return k.discard(ctx, a, body, id, made) }
+		discard := func(ctx context.Context) error { return k.discard(ctx, a, body, id, made) }
 		// The caller may not wait any more, and nobody else knows the id.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardPatience)
 		defer cancel()
@@ -290,6 +302,7 @@ type discarded struct {
 	ID          string      `json:"id"`
 	Description string      `json:"description"`
 	Created     client.Time `json:"created_at"`
+	Name        string      `json:"name"`
 	// Subnets are a network's.
 	Subnets []string `json:"subnets"`
 	// DeviceID is what uses a port, PortID the port of a floating IP.
@@ -300,28 +313,34 @@ type discarded struct {
 func (d discarded) Key() string { return d.ID }
 
 // discard deletes a resource that was created here with a body, but without the owner's marker. It reads it first: it
-// may have a marker all the same, or the answer to the create may have been of another one, which somebody uses.
+// may have a marker all the same, or the answer to the create may have been of another one, which is older, or which
+// somebody uses. Where the cloud does not say when it was created, it has at least the name that was asked for.
 func (k kind[W, T]) discard(
 	ctx context.Context, a *access, body map[string]any, id string, made time.Time,
-) (marked bool, err error) {
+) error {
 	op := "delete " + nameOf(k.Collection)
 	is, err := client.Get[discarded](ctx, a.cloud, "get "+k.One, k.Collection, k.fields, id)
 	if err = k.gone(err); client.IsNotFound(err) && time.Since(made) > readLag {
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	if _, of, marked := plan.ParseDescription(is.Description); marked {
 		if owner, _ := markerIn(body); of == owner {
 			a.kept.has(lostAt(k.Collection, is.Description))
 		}
-		return true, nil
+		return errMarked
 	}
 	port, _ := body["port_id"].(string)
+	name, _ := body["name"].(string)
 	used := len(is.Subnets) > 0 || is.DeviceID != "" || is.PortID != port
-	if used || !is.Created.IsZero() && made.Sub(is.Created.Time) > newFor {
-		return false, &client.Error{Kind: client.Conflict, Op: op, Reason: "it is older than the request, or in use"}
+	old := made.Sub(is.Created.Time) > newFor
+	if is.Created.IsZero() {
+		old = is.Name != name
 	}
-	return false, k.remove(ctx, a, plan.Step{Action: plan.Action(op), Ref: plan.Ref{ID: id}}, nil)
+	if used || old {
+		return errTheirs
+	}
+	return k.remove(ctx, a, plan.Step{Action: plan.Action(op), Ref: plan.Ref{ID: id}}, nil)
 }

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -328,13 +329,12 @@ func TestWhatIsUsedIsNotDeleted(t *testing.T) {
 	})
 	port := f.byHand(http.MethodPost, "ports", "port", map[string]any{"network_id": f.spec.NetworkID, "device_id": "vm"})
 	its := map[string]any{"port_id": floating.PortID}
-	_, ofPort := portKind.discard(t.Context(), f.access, nil, port, time.Now())
-	_, ofAnother := floatingKind.discard(t.Context(), f.access, nil, floating.ID, time.Now())
-	if !client.IsConflict(ofPort) || !client.IsConflict(ofAnother) {
+	ofPort := portKind.discard(t.Context(), f.access, nil, port, time.Now())
+	ofAnother := floatingKind.discard(t.Context(), f.access, nil, floating.ID, time.Now())
+	if !errors.Is(ofPort, errTheirs) || !errors.Is(ofAnother, errTheirs) {
 		t.Errorf("a VM's port: %v; an address of another port: %v", ofPort, ofAnother)
 	}
-	_, err := floatingKind.discard(t.Context(), f.access, its, floating.ID, time.Now())
-	expect.NoError(t, err)
+	expect.NoError(t, floatingKind.discard(t.Context(), f.access, its, floating.ID, time.Now()))
 }
 
 func (u *unkept) observedNow(t *testing.T, object string) []plan.ObservedNetwork {
@@ -396,10 +396,13 @@ func TestWhatCannotBeDeletedYetIsNotForgotten(t *testing.T) {
 	}
 }
 
-// A gateway may answer with a network that was there before.
+// A gateway may answer with a network that was there before. It holds nobody.
 func TestWhatIsOlderThanItsCreateIsNotDeleted(t *testing.T) {
 	for sentence, change := range map[string]func(u *unkept, n *wireNetwork){
 		"it is old": func(_ *unkept, n *wireNetwork) { n.Created.Time = time.Now().Add(-2 * newFor) },
+		"it has another name, and nothing says how old it is": func(_ *unkept, n *wireNetwork) {
+			n.Created.Time, n.Name = time.Time{}, "theirs"
+		},
 		"it has a subnet": func(u *unkept, n *wireNetwork) {
 			u.neutron.subnets["s"] = &wireSubnet{ID: "s", NetworkID: n.ID, CIDR: "10.0.0.0/24"}
 		},
@@ -416,6 +419,7 @@ func TestWhatIsOlderThanItsCreateIsNotDeleted(t *testing.T) {
 				if err := u.create(t, "a"); !client.IsKind(err, client.NotKept) || len(u.neutron.networks) != 1 {
 					t.Errorf("it ends with %v; left: %v", err, u.neutron.networks)
 				}
+				expect.NoError(t, u.Discard(t.Context(), ownerOf("a")))
 			})
 		})
 	}
