@@ -366,10 +366,11 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 	default:
 		e.Kind = Transient
 	}
-	// Neutron did not execute what it refused itself. A 5xx may come from a proxy that lost the answer. A success with
-	// another code than the API promises is still a success.
-	e.MaybeDone = write && !known &&
-		(status.Actual >= http.StatusInternalServerError || status.Actual < http.StatusMultipleChoices)
+	// Neutron did not execute what it refused itself. A 5xx may come from a proxy that lost the answer, and another
+	// refusal that is not Neutron's from one that kept it back. A success with another code than the API promises is still
+	// a success.
+	e.MaybeDone = write && !known && (status.Actual >= http.StatusInternalServerError ||
+		status.Actual < http.StatusMultipleChoices || e.foreign && status.Actual >= http.StatusBadRequest)
 	return e
 }
 

@@ -161,15 +161,15 @@ func TestAnswersBecomeErrors(t *testing.T) {
 		},
 		"an error that is a string is not quoted": {
 			method: "POST", status: 400, body: `{"NeutronError": "` + canaryBody + `"}`,
-			want: outcome{Kind: Transient, Text: "test call: bad request" + foreign + " (HTTP 400)"},
+			want: outcome{Kind: Transient, Text: "test call: bad request" + foreign + " (HTTP 400)", MaybeDone: true},
 		},
 		"a body that breaks off is not quoted": {
 			method: "POST", status: 409, body: `{"NeutronError": {"type": "OverQuota", "message": "` + canaryBody,
-			want: outcome{Kind: Transient, Text: "test call: conflict" + foreign + " (HTTP 409)"},
+			want: outcome{Kind: Transient, Text: "test call: conflict" + foreign + " (HTTP 409)", MaybeDone: true},
 		},
 		"a null is no message": {
 			method: "POST", status: 409, body: `{"NeutronError": null}`,
-			want: outcome{Kind: Transient, Text: "test call: conflict" + foreign + " (HTTP 409)"},
+			want: outcome{Kind: Transient, Text: "test call: conflict" + foreign + " (HTTP 409)", MaybeDone: true},
 		},
 		"line breaks and control characters are taken out": {
 			method: "POST", status: 400,
@@ -178,11 +178,11 @@ func TestAnswersBecomeErrors(t *testing.T) {
 		},
 		"a method that is not allowed is not understood": {
 			method: "PUT", status: 405,
-			want: outcome{Kind: Transient, Text: "test call: method not allowed" + foreign + " (HTTP 405)"},
+			want: outcome{Kind: Transient, Text: "test call: method not allowed" + foreign + " (HTTP 405)", MaybeDone: true},
 		},
 		"a proxy that forbids judges nothing": {
 			method: "POST", status: 403, body: html,
-			want: outcome{Kind: Transient, Text: "test call: forbidden" + foreign + " (HTTP 403)"},
+			want: outcome{Kind: Transient, Text: "test call: forbidden" + foreign + " (HTTP 403)", MaybeDone: true},
 		},
 		"a page of another server": {
 			method: "POST", status: 200, body: html,

@@ -40,7 +40,8 @@ func (n Number) Or0() int64 {
 	return int64(n)
 }
 
-// Time is a time in an answer. It is the zero time.Time if it is absent or unreadable.
+// Time is a time in an answer. It is the zero time.Time if it is absent or unreadable. So what is older than Neutron's
+// plugin timestamp is the oldest. Without the plugin, nothing is older than anything.
 type Time struct{ time.Time }
 
 // timeForms are those that Neutron has written. The one without a zone means UTC.
