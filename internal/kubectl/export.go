@@ -99,7 +99,9 @@ func (f *factory) exportAll(
 	}
 	q.Refusals = func(n *cloudteamv1.Network) []metav1.StatusCause {
 		refused, err := planning.Refusals(ctx, cluster, n)
-		if err != nil {
+		if why := planning.Denial(err); why != "" {
+			cluster.Note("Networks fit the rules, and yet you may not apply all of them: %s.", why)
+		} else if err != nil {
 			cluster.Note("The API server did not check the Networks: %v. Before you apply them, try it with kubectl apply "+
 				"--dry-run=server.", err)
 		}

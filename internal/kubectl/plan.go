@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -157,7 +159,11 @@ func (f *factory) read(files *resource.FilenameOptions, cluster *ask.Cluster) (f
 			return nil
 		}
 		if from.GroupVersionKind().GroupKind() == namespaces {
-			cluster.NewNamespaces = append(cluster.NewNamespaces, from.GetName())
+			if cluster.NewNamespaces == nil {
+				cluster.NewNamespaces = map[string]labels.Set{}
+			}
+			cluster.NewNamespaces[from.GetName()] = labels.Merge(from.GetLabels(),
+				labels.Set{corev1.LabelMetadataName: from.GetName()})
 			return nil
 		}
 		kind, ok := planning.Kind(from.GroupVersionKind())

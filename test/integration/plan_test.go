@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -18,7 +20,7 @@ func TestAPlanNeedsNoNamespaceThatTheFileCreates(t *testing.T) {
 	if _, err := planning.Stored(t.Context(), cluster, network); err == nil || !strings.Contains(err.Error(), `"coming" not found`) {
 		t.Errorf("without its namespace: %v", err)
 	}
-	cluster.NewNamespaces = []string{"coming"}
+	cluster.NewNamespaces = map[string]labels.Set{"coming": nil}
 	stored, err := planning.Stored(t.Context(), cluster, network)
 	expect.NoError(t, err)
 	if stored.GetNamespace() != "coming" || network.Namespace != "coming" || stored.(*cloudteamv1.Network).Spec.DHCP == nil {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
@@ -25,8 +26,8 @@ type Cluster struct {
 	Kubernetes kubernetes.Interface
 	Networks   versioned.Interface
 
-	// NewNamespaces are those that a file of the user's creates: its objects are in them.
-	NewNamespaces []string
+	// NewNamespaces are the labels of those that a file of the user's creates, by their names: its objects are in them.
+	NewNamespaces map[string]labels.Set
 	// May reports whether the user may do something; nil if nobody can tell.
 	May func(context.Context, authorizationv1.ResourceAttributes) bool
 

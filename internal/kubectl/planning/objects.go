@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/util/retry"
 
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
@@ -41,13 +42,23 @@ func dryRun(ctx context.Context, c *ask.Cluster, kind kinds.Kind, file kinds.Obj
 	if apierrors.IsNotFound(err) && !ask.NoKind(err) {
 		options := metav1.CreateOptions{DryRun: dry, FieldManager: manager}
 		is, err := to.Create(ctx, file, options)
-		if namespace := file.GetNamespace(); apierrors.IsNotFound(err) && slices.Contains(c.NewNamespaces, namespace) {
-			// The rules are the same in one that exists.
-			file.SetNamespace(metav1.NamespaceDefault)
-			defer file.SetNamespace(namespace)
-			if is, err = kind.In(c.Networks, metav1.NamespaceDefault).Create(ctx, file, options); err == nil {
-				is.SetNamespace(namespace)
-			}
+		namespace := file.GetNamespace()
+		if _, comes := c.NewNamespaces[namespace]; !comes || !apierrors.IsNotFound(err) {
+			return is, err
+		}
+		// The rules of the CRD are the same in one that exists.
+		file.SetNamespace(metav1.NamespaceDefault)
+		defer file.SetNamespace(namespace)
+		is, err = kind.In(c.Networks, metav1.NamespaceDefault).Create(ctx, file, options)
+		if Denial(err) != "" || apierrors.IsForbidden(err) { // by what is that namespace's: policies, a quota, rights
+			c.Note("Nothing has checked the objects of namespace %q, because it does not exist yet: once it does, plan them "+
+				"again.", namespace)
+			is, err = file.DeepCopyObject().(kinds.Object), nil
+			is.SetUID(uuid.NewUUID())
+			is.SetGeneration(1)
+		}
+		if err == nil {
+			is.SetNamespace(namespace)
 		}
 		return is, err
 	}
@@ -67,7 +78,8 @@ func dryRun(ctx context.Context, c *ask.Cluster, kind kinds.Kind, file kinds.Obj
 }
 
 // Refusals gives what the rules of the CRD refuse in a new Network, by its fields; none if they accept it. Whether its
-// name is free, and what its class and the user's rights allow, are other questions. The error says why nobody knows.
+// name is free, and what its class and the user's rights allow, are other questions. The error is the Denial of a
+// policy, or says why nobody knows.
 func Refusals(ctx context.Context, c *ask.Cluster, n *cloudteamv1.Network) ([]metav1.StatusCause, error) {
 	trial := n.DeepCopy()
 	trial.Name, trial.GenerateName = "", "export-"
@@ -77,6 +89,8 @@ func Refusals(ctx context.Context, c *ask.Cluster, n *cloudteamv1.Network) ([]me
 		var status apierrors.APIStatus
 		switch {
 		case err == nil || apierrors.IsAlreadyExists(err):
+			return nil, nil
+		case Denial(err) != "" && trial.Namespace != n.Namespace: // policies come after the rules
 			return nil, nil
 		case apierrors.IsNotFound(err) && !ask.NoKind(err) && trial.Namespace != metav1.NamespaceDefault:
 			trial.Namespace = metav1.NamespaceDefault // its own is not there yet, and the rules are the same
@@ -91,6 +105,21 @@ func Refusals(ctx context.Context, c *ask.Cluster, n *cloudteamv1.Network) ([]me
 		}
 		return nil, err
 	}
+}
+
+// Denial is why a policy of admission denies a request; empty if none does. The user's rights, and the rules of the
+// kind, are asked before.
+func Denial(err error) string {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.Status().Details == nil {
+		return ""
+	}
+	for _, c := range status.Status().Details.Causes {
+		if c.Type == "" && c.Field == "" {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // ClusterUID is the UID of the cluster, which is in the markers of its resources in Neutron. It is what the user gives,

@@ -153,6 +153,11 @@ func classesOf(ctx context.Context, c *ask.Cluster) *classes.Classes {
 		for i := 0; is == ask.There && i < len(namespaces.Items); i++ {
 			_ = spaces.Add(&namespaces.Items[i]) // it has a name
 		}
+		for name, labels := range c.NewNamespaces {
+			if _, exists, _ := spaces.GetByKey(name); !exists {
+				_ = spaces.Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
+			}
+		}
 	}
 	all.Use(listers.NewNetworkClassLister(known), corelisters.NewNamespaceLister(spaces))
 	return all

@@ -16,6 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -126,6 +128,56 @@ func TestStoredReadsAgainWhatTheControllerWroteMeanwhile(t *testing.T) {
 	stored, err := Stored(t.Context(), &ask.Cluster{Networks: networks}, edited)
 	if err != nil || stored.(*cloudteamv1.Network).Spec.Description != "text" {
 		t.Errorf("it is stored as %+v, %v", stored, err)
+	}
+}
+
+// TestANewNamespaceIsNotJudgedByAnother plans a Network in a namespace that its file creates. The namespace in which the
+// API server can try it refuses it for what is its own.
+func TestANewNamespaceIsNotJudgedByAnother(t *testing.T) {
+	resource := schema.GroupResource{Group: "cloudteam.ztgame.com", Resource: "networks"}
+	policy := apierrors.NewForbidden(resource, "net", errors.New("a policy denied request: not for namespace default"))
+	policy.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "not for namespace default"}}
+	for name, refusal := range map[string]error{
+		"rights":   apierrors.NewForbidden(resource, "net", errors.New("User cannot create resource")),
+		"a quota":  apierrors.NewForbidden(resource, "net", errors.New("exceeded quota")),
+		"a policy": policy,
+	} {
+		t.Run(name, func(t *testing.T) {
+			class := &cloudteamv1.NetworkClass{}
+			class.Name, class.Annotations = "c", map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}
+			class.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+			networks := fake.NewSimpleClientset(class)
+			networks.PrependReactor("create", "networks", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if action.GetNamespace() == metav1.NamespaceDefault {
+					return true, nil, refusal
+				}
+				return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, action.GetNamespace())
+			})
+			c := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: networks,
+				NewNamespaces: map[string]labels.Set{"coming": {"team": "a"}}}
+			planner, err := New(t.Context(), c, emulated(t), "c1")
+			expect.NoError(t, err)
+			defer planner.Close()
+			n := &cloudteamv1.Network{}
+			n.Namespace, n.Name, n.Spec.CIDR = "coming", "net", "10.0.0.0/24"
+			stored, err := Stored(t.Context(), c, n)
+			expect.NoError(t, err)
+			result, err := planner.Plan(t.Context(), stored)
+			expect.NoError(t, err)
+			if stored.GetNamespace() != "coming" || result.Problem != "" || len(result.Steps) != 2 {
+				t.Errorf("in %s, it is planned as %+v", stored.GetNamespace(), result)
+			}
+			if len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "Nothing has checked") {
+				t.Errorf("the notes are %q", c.Notes)
+			}
+			if _, err := Refusals(t.Context(), c, n); (err == nil) != (refusal == policy) {
+				t.Errorf("the rules accept it, if somebody asked them: %v", err)
+			}
+			n.Namespace = metav1.NamespaceDefault
+			if _, err := Refusals(t.Context(), c, n); err == nil || (Denial(err) != "") != (refusal == policy) {
+				t.Errorf("in a namespace that exists: %v", err)
+			}
+		})
 	}
 }
 
