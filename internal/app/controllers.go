@@ -443,7 +443,7 @@ func (p *process) buildPod() (started, error) {
 		return nil, err
 	}
 	c, err := podcontroller.NewController(p.client.CloudteamV1(), p.kube.CoreV1(), p.kube.AppsV1(), p.metadata, caches,
-		machines, by, p.recorder)
+		machines, by, p.recorder, p.labelsOfNamespace)
 	if err != nil {
 		return nil, err
 	}

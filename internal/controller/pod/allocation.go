@@ -48,7 +48,7 @@ func (c *Controller) allocate(
 			return progress{}, err
 		}
 	}
-	p, err := c.patch(ctx, key, pod, annotated(pod, resolved, allocations, again))
+	p, err := c.patch(ctx, key, pod, c.annotated(pod, resolved, allocations, again))
 	if err == nil && p.reason == "" && !again {
 		portsDuration.Observe(time.Since(pod.CreationTimestamp.Time).Seconds())
 	}
@@ -58,16 +58,18 @@ func (c *Controller) allocate(
 // annotated gives the annotations by which a Pod gets its ports. The annotation that declares networks is the user's,
 // who applies it again and again. So the controller leaves it to the admission policy that derives it from
 // AnnotationResolvedNetworks (config/admission/networks.yaml). The copy of the declaration that the policy made when
-// the Pod was created shows that it is in force. Otherwise the controller writes the annotation itself. again is true
-// if the Pod had its ports before: then the annotation says so already.
-func annotated(pod *corev1.Pod, resolved, allocations string, again bool) map[string]string {
+// the Pod was created shows that it is in force, but only where the namespace has the label: elsewhere anybody may have
+// written it, such as a tool that restores a Pod from a backup. Without the policy the controller writes the annotation
+// itself. again is true if the Pod had its ports before: then the annotation says so already.
+func (c *Controller) annotated(pod *corev1.Pod, resolved, allocations string, again bool) map[string]string {
 	annotations := map[string]string{cloudteamv1.AnnotationAllocations: allocations}
 	if again {
 		annotations[selection.Annotation] = resolved
 		return annotations
 	}
 	derived := selection.Annotation
-	if _, copied := pod.Annotations[cloudteamv1.AnnotationDeclaredNetworks]; copied {
+	if _, copied := pod.Annotations[cloudteamv1.AnnotationDeclaredNetworks]; copied &&
+		c.labelsOf(pod.Namespace)[cloudteamv1.LabelNetworks] == cloudteamv1.LabelNetworksEnabled {
 		derived = cloudteamv1.AnnotationResolvedNetworks
 	}
 	// The user may have changed the declaration since.
@@ -80,18 +82,17 @@ func annotated(pod *corev1.Pod, resolved, allocations string, again bool) map[st
 // somebody applied the declaration again, and no admission policy kept the annotation (any more).
 func (c *Controller) restore(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, allocations []cloudteamv1.Allocation,
-) error {
+) (progress, error) {
 	declared := pod.Annotations[selection.Annotation]
 	if was, known := pod.Annotations[cloudteamv1.AnnotationDeclaredNetworks]; !known || was != declared ||
 		pod.DeletionTimestamp != nil {
-		return nil
+		return progress{}, nil
 	}
 	resolved, err := resolvedBy(declared, pod.Namespace, allocations)
 	if err != nil || resolved == declared {
-		return nil //nolint:nilerr // somebody overwrote the annotations
+		return progress{}, nil //nolint:nilerr // somebody overwrote the annotations
 	}
-	_, err = c.patch(ctx, key, pod, map[string]string{selection.Annotation: resolved})
-	return err
+	return c.patch(ctx, key, pod, map[string]string{selection.Annotation: resolved})
 }
 
 // resolvedBy gives a declaration with what a Pod was given filled in.
@@ -143,13 +144,20 @@ func (c *Controller) patch(
 		controller.FieldManager, pod, body)
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-		return progress{
-			reason: cloudteamv1.ReasonReconcileFailed, message: "The Pod's annotations cannot be written: " + err.Error(),
-		}, err
+		message := "The Pod's annotations cannot be written: " + err.Error()
+		if apierrors.IsForbidden(err) {
+			message += ". If a policy of an earlier release refuses this, install config/admission of this release: " +
+				"kubectl apply -k config/admission"
+		}
+		return progress{reason: cloudteamv1.ReasonReconcileFailed, message: message}, err
 	case err != nil:
 		return progress{}, fmt.Errorf("writing the Pod's annotations: %w", err)
 	}
 	c.expected.Written(key, patched.UID, patched.ResourceVersion)
+	resolved, ok := annotations[cloudteamv1.AnnotationResolvedNetworks]
+	if ok && patched.Annotations[selection.Annotation] != resolved { // the policy was removed
+		return c.patch(ctx, key, patched, map[string]string{selection.Annotation: resolved})
+	}
 	if allocations, ok := annotations[cloudteamv1.AnnotationAllocations]; ok {
 		klog.FromContext(ctx).Info("Allocated", "allocations", allocations)
 	}

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
@@ -37,6 +41,7 @@ func terminating(line string) error {
 // TestTheDeclarationIsTheUsersAndWhatMultusReadsIsNot applies the declaration of a Pod again after it got its port, with
 // and without the admission policy that derives the annotation.
 func TestTheDeclarationIsTheUsersAndWhatMultusReadsIsNot(t *testing.T) {
+	enabled := labels.Set{cloudteamv1.LabelNetworks: cloudteamv1.LabelNetworksEnabled}
 	copied := func(pod *corev1.Pod) { controllertest.DeriveNetworks(true, pod.Annotations) }
 	const derived = `[{"name":"net","namespace":"team","ips":["192.168.0.2/16"],"mac":"fa:16:3e:00:00:01"}]`
 	again := func(t *testing.T, w *cluster, edits ...func(*corev1.Pod)) {
@@ -45,7 +50,7 @@ func TestTheDeclarationIsTheUsersAndWhatMultusReadsIsNot(t *testing.T) {
 		pod := w.pod("a", "net", edits...)
 		name := w.onlyPort()
 		want := []string{"create networkports " + name, "patch networkports " + name, "patch pods a"}
-		if len(edits) > 0 && !w.derives {
+		if len(w.labels) > 0 && !w.derives {
 			want = append(want, "patch pods a")
 		}
 		w.WantCalls(want...)
@@ -69,9 +74,36 @@ func TestTheDeclarationIsTheUsersAndWhatMultusReadsIsNot(t *testing.T) {
 		w.rests()
 	}
 	runCluster(t, map[string]func(t *testing.T, w *cluster){
-		"without the policy, the controller writes it":          func(t *testing.T, w *cluster) { again(t, w) },
-		"the policy derives it":                                 func(t *testing.T, w *cluster) { w.derives = true; again(t, w, copied) },
-		"where the policy was removed, the controller does too": func(t *testing.T, w *cluster) { again(t, w, copied) },
+		"without the policy, the controller writes it": func(t *testing.T, w *cluster) { again(t, w) },
+		"the policy derives it": func(t *testing.T, w *cluster) {
+			w.labels, w.derives = enabled, true
+			again(t, w, copied)
+		},
+		"where the policy was removed, the controller does too": func(t *testing.T, w *cluster) {
+			w.labels = enabled
+			again(t, w, copied)
+		},
+		"the copy counts only where the policy makes it": func(t *testing.T, w *cluster) { again(t, w, copied) },
+	})
+}
+
+// TestARefusedAnnotationHoldsBackNothingElse has a policy refuse what Multus reads, as that of an earlier release does.
+func TestARefusedAnnotationHoldsBackNothingElse(t *testing.T) {
+	inCluster(t, func(t *testing.T, w *cluster) {
+		w.serves = true
+		w.start()
+		pod := w.pod("a", "net")
+		name := w.onlyPort()
+		w.Kube.PrependReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if action.GetSubresource() != "" {
+				return false, nil, nil
+			}
+			return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "a", errors.New("not this"))
+		})
+		w.editPort(name, unbind)
+		w.edit("a", func(pod *corev1.Pod) { pod.Annotations[selection.Annotation] = "net" })
+		expect.Equal(t, pod.UID, consumer.BoundTo(&w.ports()[0]), "the binding of its port")
+		w.says("a", "False ReconcileFailed", "kubectl apply -k config/admission")
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -52,6 +53,8 @@ type cluster struct {
 	// serves has each new port Ready at once. made counts the ports that were made ready, for their addresses.
 	serves bool
 	made   int
+	// labels are those of the namespace.
+	labels labels.Set
 	// derives is whether config/admission/networks.yaml is in force.
 	derives bool
 	// few is whether a quota allows no more ports.
@@ -198,7 +201,8 @@ func (w *cluster) start() {
 	expect.NoError(w.T, err)
 	read := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
 	w.c, err = NewController(
-		w.Clients.CloudteamV1(), w.Kube.CoreV1(), w.Kube.AppsV1(), read, caches, nil, nil, w.Events)
+		w.Clients.CloudteamV1(), w.Kube.CoreV1(), w.Kube.AppsV1(), read, caches, nil, nil, w.Events,
+		func(string) labels.Set { return w.labels })
 	expect.NoError(w.T, err)
 	w.d, err = deployment.NewController(
 		w.Clients.CloudteamV1(), w.Kube.AppsV1(), w.Kube.CoreV1(), caches, w.Events, deployment.Options{})

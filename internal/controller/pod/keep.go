@@ -24,10 +24,8 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 		// Somebody overwrote the annotation. What the Pod holds stays bound to it.
 		return progress{}, nil //nolint:nilerr // a retry does not help
 	}
-	if err := c.restore(ctx, key, pod, allocations); err != nil {
-		return progress{}, err
-	}
-	p := progress{allocated: true}
+	p, unrestored := c.restore(ctx, key, pod, allocations)
+	p.allocated = true
 	named := map[string]bool{}
 	for _, a := range allocations {
 		named[a.Port] = true
@@ -58,7 +56,7 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 		}
 	}
 	// Ports of its slot that it does not have are for its next Pod: an earlier release gave this one its own port.
-	return p, c.deleteOwn(ctx, c.caches.PortsOf(pod, consumer.PodKind), named)
+	return p, controller.Worst(c.deleteOwn(ctx, c.caches.PortsOf(pod, consumer.PodKind), named), unrestored)
 }
 
 // confirmProblem is problemOf, and confirms at the API server a problem that the condition does not show yet: the cache

@@ -45,6 +45,8 @@ type Controller struct {
 	machines *consumer.Machines
 	policies *netpolicy.Policies
 	recorder record.EventRecorder
+	// labelsOf gives the labels of a namespace.
+	labelsOf func(namespace string) labels.Set
 	// ports writes the bindings, and creates and deletes the ports of Pods without a Deployment.
 	ports consumer.Writer
 	// expected is the last write to each Pod, by its key.
@@ -61,12 +63,12 @@ type Controller struct {
 const wake = 8
 
 // NewController makes a controller that watches the informers of the caches, which MUST NOT run yet. machines is nil if
-// KubeVirt is not served, and by if MultiNetworkPolicies are not. Nothing runs before Run. The recorder needs no scheme
+// KubeVirt is not served, and by if MultiNetworkPolicies are not. labelsOf gives the labels of a namespace. Nothing runs before Run. The recorder needs no scheme
 // that knows Pods.
 func NewController(
 	ports portclient.NetworkPortsGetter, pods coreclient.PodsGetter, sets appsclient.StatefulSetsGetter,
 	client metadata.Interface, caches *consumer.Caches, machines *consumer.Machines, by *netpolicy.Policies,
-	recorder record.EventRecorder,
+	recorder record.EventRecorder, labelsOf func(namespace string) labels.Set,
 ) (*Controller, error) {
 	from := caches.Informers
 	if err := controller.IndexPorts(from.Ports.Informer()); err != nil {
@@ -80,6 +82,7 @@ func NewController(
 		machines: machines,
 		policies: by,
 		recorder: recorder,
+		labelsOf: labelsOf,
 		ports:    consumer.Writer{Ports: ports, Pods: pods},
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)

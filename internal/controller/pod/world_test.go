@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kubeinformers "k8s.io/client-go/informers"
@@ -92,7 +93,7 @@ func newIdleWith(t testing.TB, machines []*metav1.PartialObjectMetadata, shown .
 		informers.WaitForCacheSync(t.Context().Done())
 	}
 	c, err := NewController(client.CloudteamV1(), kube.CoreV1(), kube.AppsV1(), read, caches, known, nil,
-		&controllertest.Events{})
+		&controllertest.Events{}, func(string) labels.Set { return nil })
 	expect.NoError(t, err)
 	t.Cleanup(func() { controllertest.Dismiss(t, c.Loop) })
 	for _, object := range shown {
