@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/adoption"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/orphans"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -200,6 +201,17 @@ func (d doctor) orphans() Check {
 	if err != nil {
 		c.State, c.Says, c.Remedy = Unknown, err.Error(), "kubectl network orphans"
 		return c
+	}
+	survey, err := adoption.Look(d.ctx, d.Cloud)
+	if err != nil {
+		c.State, c.Says, c.Remedy = Unknown, err.Error(), "kubectl network adopt"
+		return c
+	}
+	for _, other := range survey.Clusters(uid) {
+		if !other.Own {
+			c.Says += fmt.Sprintf("; cluster %s has %d networks, %d routers and %d ports here (if it is gone: kubectl network "+
+				"adopt)", other.UID, other.Networks, other.Routers, other.Ports)
+		}
 	}
 	counted := map[orphans.State]int{}
 	for _, o := range all {

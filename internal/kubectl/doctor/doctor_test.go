@@ -25,6 +25,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -241,6 +242,18 @@ func TestClocksAreCompared(t *testing.T) {
 		if got := checks[at]; got.State != c.want || !strings.Contains(got.Says, c.says) || c.want != OK && got.Remedy == "" {
 			t.Errorf("%s: %+v, want %s %q", sentence, got, c.want, c.says)
 		}
+	}
+}
+
+func TestWhatIsLeftOfAnotherClusterIsNamed(t *testing.T) {
+	cloud, _ := cloudtest.Emulated(t, neutrontest.Options{}, nil)
+	expect.NoError(t, cloud.Do(t.Context(), client.Request{Op: "create network", Method: http.MethodPost, Path: "networks",
+		Body: map[string]any{"network": map[string]any{"description": plan.Owner{Cluster: "c9", Object: "o"}.Marker()}}}))
+	c := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
+	checks := Run(t.Context(), c, Options{Cloud: cloud, Now: time.Now(), ClusterUID: "c1"})
+	at := slices.IndexFunc(checks, func(c Check) bool { return c.Name == "orphans" })
+	if got := checks[at]; !strings.Contains(got.Says, "cluster c9 has 1 networks") {
+		t.Errorf("it says %q", got.Says)
 	}
 }
 

@@ -26,6 +26,8 @@ type Blocker struct {
 	// Other is true if the port belongs to another object of this cluster. A message does not name it: the object may be
 	// in another namespace.
 	Other bool `json:"-"`
+	// Cluster is the UID of the other cluster whose marker the port has; empty for none.
+	Cluster string `json:"-"`
 }
 
 // Key implements client.Identified.
@@ -56,6 +58,9 @@ func (b Blocker) String() string {
 	port := "port " + short(b.ID)
 	if b.Name != "" {
 		port += fmt.Sprintf(" %q", short(b.Name))
+	}
+	if b.Cluster != "" {
+		port += " of cluster " + short(b.Cluster)
 	}
 	return port + " (" + cmp.Or(b.device(), "of no device") + ")"
 }
@@ -200,6 +205,9 @@ func (i *Inventory) listBlockersIn(ctx context.Context, group string, query url.
 		}
 		// A router's interface on a network of ours is the same object's.
 		p.Other = i.owns(p.Description) && !slices.Contains(routerInterfaces, p.DeviceOwner)
+		if _, owner, _ := plan.ParseDescription(p.Description); owner.Cluster != i.cluster {
+			p.Cluster = owner.Cluster
+		}
 		found.Ports = append(found.Ports, p.Blocker)
 	}
 	return found, nil

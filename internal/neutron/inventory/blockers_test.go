@@ -40,6 +40,7 @@ func TestABlockersTextNamesThePortAndWhatHasIt(t *testing.T) {
 		"an owner without a device":  {Blocker{ID: "1f", DeviceOwner: "trunk:subport"}, "port 1f (trunk:subport)"},
 		"a device without an owner":  {Blocker{ID: "1f", DeviceID: "9a"}, "port 1f (device 9a)"},
 		"a port that nothing has":    {Blocker{ID: "1f"}, "port 1f (of no device)"},
+		"a cluster's, perhaps gone":  {Blocker{ID: "1f", Cluster: "c9"}, "port 1f of cluster c9 (of no device)"},
 		"others' words keep to size": {Blocker{ID: "1f", DeviceID: long}, "port 1f (device " + long[:maxForeign] + "…)"},
 		"others' words are one line": {Blocker{ID: "1f", DeviceID: "a\n\x1b[31mb"}, "port 1f (device a [31mb)"},
 	} {
@@ -122,6 +123,21 @@ func TestBlockersAreOnePageOfPortsThatNeutronWouldNotRemoveItself(t *testing.T) 
 	ofSubnet := url.Values{"fixed_ips": {"subnet_id=sub-net"}}
 	maps.Copy(ofSubnet, common)
 	expect.Equal(t, []url.Values{common, ofSubnet}, asked(), "asked")
+}
+
+func TestABlockerOfAnotherClusterIsNamedAfterIt(t *testing.T) {
+	e := newEmulated(t, Options{})
+	id := e.byHand(http.MethodPost, "networks", "network", map[string]any{"name": "n"})
+	for _, cluster := range []string{"c9", e.owner.Cluster} {
+		e.byHand(http.MethodPost, "ports", "port", map[string]any{
+			"network_id": id, "description": plan.Owner{Cluster: cluster, Object: "o"}.Marker(),
+		})
+	}
+	got, err := e.Blockers(t.Context(), deleteNetwork(id))
+	expect.NoError(t, err)
+	if text := got.String(); !strings.Contains(text, "of cluster c9") || strings.Count(text, "of cluster ") != 1 {
+		t.Errorf("in the way is %s", text)
+	}
 }
 
 func TestAListOfBlockersThatFailsIsNotNone(t *testing.T) {
