@@ -615,9 +615,10 @@ func TestOutputFormats(t *testing.T) {
   "summary": "Nothing is wrong: the Network is Ready (Available)."
 }
 `,
-		"why net/frontend -o table":        "Error: -o table is no format of this command: write json, yaml, name\n",
-		"why frontend":                     "Error: \"frontend\" is no object: write KIND/NAME, such as pod/web-1\n",
-		"why node/a":                       "Error: \"node\" cannot be explained: write network, securitygroup, networkport, floatingip, pod, deployment or service\n",
+		"why net/frontend -o table": "Error: -o table is no format of this command: write json, yaml, name\n",
+		"why frontend":              "Error: \"frontend\" is no object: write KIND/NAME, such as pod/web-1\n",
+		"why secret/a": "Error: \"secret\" cannot be explained: write network, securitygroup, networkport, floatingip, pod, " +
+			"deployment, statefulset, daemonset, job, virtualmachine, service or node\n",
 		"why net/gone -n shop":             "Error: Network shop/gone does not exist: check the name, and the namespace (-n)\n",
 		"__complete -n shop why network/":  "network/frontend\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
 		"__complete -n shop why fip/":      "fip/public\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/adoption"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
@@ -88,7 +91,7 @@ func (f *factory) planFiles(
 	if err != nil {
 		return result, nil, err
 	}
-	if uid, err = planning.ClusterUID(ctx, cluster, uid); err != nil {
+	if uid, err = clusterOf(ctx, cluster, cloud, file, uid); err != nil {
 		return result, nil, err
 	}
 	planner, err := planning.New(ctx, cluster, inventory.New(cloud, uid, inventory.Options{Ports: true}), uid)
@@ -101,6 +104,33 @@ func (f *factory) planFiles(
 	}
 	result.quotas(ctx, cluster, cloud)
 	return result, cluster, nil
+}
+
+// nobody is the UID of a cluster that has nothing in Neutron.
+const nobody = "unknown"
+
+// clusterOf is planning.ClusterUID. A user who may not read the UID finds it in Neutron, in the markers of an object of the
+// file. While none of them has anything there, the plan is the same for any cluster.
+func clusterOf(
+	ctx context.Context, cluster *ask.Cluster, cloud *client.Cloud, file []kinds.Object, given string,
+) (string, error) {
+	uid, err := planning.ClusterUID(ctx, cluster, given)
+	if !apierrors.IsForbidden(err) {
+		return uid, err
+	}
+	survey, err := adoption.Look(ctx, cloud)
+	if err != nil {
+		return "", err
+	}
+	for _, obj := range file {
+		of := kinds.OfObject(obj).In(cluster.Networks, obj.GetNamespace())
+		if is, err := of.Get(ctx, obj.GetName(), metav1.GetOptions{}); err == nil {
+			if uid := survey.ClusterOf(string(is.GetUID())); uid != "" {
+				return uid, nil
+			}
+		}
+	}
+	return nobody, nil
 }
 
 // planAll plans the objects of files, in the order of kinds.All: later ones depend on earlier ones.

@@ -22,6 +22,12 @@ var spellings = map[string][]string{
 	why.KindPod:        {"pod", "pods", "po"},
 	why.KindDeployment: {"deployment", "deployments", "deploy", "deployments.apps", "deployment.apps"},
 	why.KindService:    {"service", "services", "svc"},
+	why.KindNode:       {"node", "nodes", "no"},
+
+	why.KindStatefulSet:    {"statefulset", "statefulsets", "sts", "statefulsets.apps", "statefulset.apps"},
+	why.KindDaemonSet:      {"daemonset", "daemonsets", "ds", "daemonsets.apps", "daemonset.apps"},
+	why.KindJob:            {"job", "jobs", "jobs.batch", "job.batch"},
+	why.KindVirtualMachine: {"virtualmachine", "virtualmachines", "vm", "vms", "virtualmachines.kubevirt.io"},
 }
 
 // kindSpelled finds a kind that why knows; empty if there is none.
@@ -44,12 +50,13 @@ func kindSpelled(kind string) string {
 func (f *factory) why() *cobra.Command {
 	output := ""
 	c := &cobra.Command{
-		Use:   "why (network|networkport|securitygroup|floatingip|pod|deployment|service)/NAME",
+		Use:   "why KIND/NAME",
 		Short: "Say why a Network, a port, a Pod or another object is not as it should be",
 		Long: `why goes from an object to the cause of its problem, over everything that it depends on. Each line is an
 object and what it says; the last one is the cause. After it comes what to do.
 
-It reads Kubernetes alone and changes nothing. What you may not read is listed as "Not known".`,
+It reads Kubernetes alone and changes nothing. What you may not read is listed as "Not known". The kinds are
+` + strings.Join(why.Kinds(), ", ") + ".",
 		Example: `  # A Pod does not start:
   kubectl network why pod/web-5d9c7b8f4-x2x9k
 
@@ -102,6 +109,9 @@ func (f *factory) objectOf(args []string) (why.Object, error) {
 	if known == "" {
 		return why.Object{}, why.ErrKind(kind)
 	}
+	if known == why.KindNode {
+		namespace = ""
+	}
 	return why.Object{Kind: known, Namespace: namespace, Name: name}, nil
 }
 
@@ -113,11 +123,10 @@ func (f *factory) completeWhy(c *cobra.Command, args []string, typed string) ([]
 	kind, _, named := strings.Cut(typed, "/")
 	if !named {
 		var all []string
-		for _, k := range kinds.All {
-			all = append(all, strings.ToLower(k.Name)+"/")
+		for _, k := range why.Kinds() {
+			all = append(all, k+"/")
 		}
-		return append(all, "pod/", "deployment/", "service/"),
-			cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	var found []string
 	for _, name := range f.namesOf(c.Context(), kind) {

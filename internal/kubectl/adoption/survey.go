@@ -122,6 +122,16 @@ func (s *Survey) isOn(r resource, idOrName string) bool {
 	return r.ExternalID == idOrName || known && name == idOrName
 }
 
+// ClusterOf gives the UID of the cluster in whose markers an object is; empty if it is in none.
+func (s *Survey) ClusterOf(object string) string {
+	for _, r := range s.all {
+		if r.owner.Object == object {
+			return r.owner.Cluster
+		}
+	}
+	return ""
+}
+
 // where gives the resources that fit.
 func (s *Survey) where(fits func(resource) bool) (all []resource) {
 	for _, r := range s.all {

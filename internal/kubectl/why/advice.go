@@ -198,8 +198,8 @@ var advices = map[string]advice{
 		"Label the namespace, and replace the Pod.",
 		[]string{"kubectl label namespace {name} " + cloudteamv1.LabelNetworks + "=" + cloudteamv1.LabelNetworksEnabled}},
 	noPolicy: {
-		"Install the admission policies (kubectl apply -k config/admission), create Pods without spec.nodeName, and " +
-			"replace this one.", nil},
+		"Replace the Pod. If its successor has no gate either, install the admission policies (kubectl apply -k " +
+			"config/admission). Create Pods without spec.nodeName.", nil},
 	noDataplane: {
 		"Install the node agent and the plugin there (docs/dataplane.md), or attach Pods by another plugin " +
 			"(--attachment-plugin).",

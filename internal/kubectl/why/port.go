@@ -222,9 +222,11 @@ func (w *walk) hostOf(name string) []Link {
 }
 
 func (w *walk) node(name string) (*corev1.Node, ask.Presence) {
-	return ask.Read(w.Cluster, Object{Kind: "Node", Name: name}, func() (*corev1.Node, error) {
-		return w.Kubernetes.CoreV1().Nodes().Get(w.ctx, name, metav1.GetOptions{})
-	})
+	return ask.Read(w.Cluster, Object{Kind: KindNode, Name: name}, func() (*corev1.Node, error) { return w.getNode(name) })
+}
+
+func (w *walk) getNode(name string) (*corev1.Node, error) {
+	return w.Kubernetes.CoreV1().Nodes().Get(w.ctx, name, metav1.GetOptions{})
 }
 
 // agentNamespace is where config/node installs the agents.

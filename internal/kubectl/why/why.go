@@ -10,12 +10,15 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -30,7 +33,30 @@ const (
 	KindPod           = "Pod"
 	KindDeployment    = "Deployment"
 	KindService       = "Service"
+	KindNode          = "Node"
+
+	KindStatefulSet    = "StatefulSet"
+	KindDaemonSet      = "DaemonSet"
+	KindJob            = "Job"
+	KindVirtualMachine = "VirtualMachine"
 )
+
+// owners are the kinds that are explained by their Pods, whose controllers they are. The instance of a virtual machine has
+// its name.
+var owners = map[string]schema.GroupKind{
+	KindStatefulSet:    consumer.StatefulSetKind,
+	KindDaemonSet:      appsv1.SchemeGroupVersion.WithKind(KindDaemonSet).GroupKind(),
+	KindJob:            batchv1.SchemeGroupVersion.WithKind(KindJob).GroupKind(),
+	KindVirtualMachine: consumer.InstanceKind,
+}
+
+// Kinds are those that Explain knows, in lower case.
+func Kinds() (all []string) {
+	for _, k := range kinds.All {
+		all = append(all, strings.ToLower(k.Name))
+	}
+	return append(all, "pod", "deployment", "statefulset", "daemonset", "job", "virtualmachine", "service", "node")
+}
 
 // Explain says why the object is not as it should be. An error means that the object itself cannot be read. What else
 // cannot be read is in the notes of the answer.
@@ -108,17 +134,23 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 		}
 		chain, healthy := w.service(s)
 		return chain, healthy, nil
+	case KindNode:
+		if _, err := w.getNode(of.Name); err != nil {
+			return nil, "", gone(of, err)
+		}
+		return w.dataplaneOf(of.Name), "Nothing is wrong: the node has a data plane.", nil
+	}
+	if kind, known := owners[of.Kind]; known {
+		return w.ownerOfPods(of, kind)
 	}
 	return nil, "", ErrKind(of.Kind)
 }
 
 // ErrKind is the error of a kind that Explain does not know; it names those that it knows.
 func ErrKind(kind string) error {
-	var known []string
-	for _, k := range kinds.All {
-		known = append(known, strings.ToLower(k.Name))
-	}
-	return fmt.Errorf("%q cannot be explained: write %s, pod, deployment or service", kind, strings.Join(known, ", "))
+	known := Kinds()
+	last := len(known) - 1
+	return fmt.Errorf("%q cannot be explained: write %s or %s", kind, strings.Join(known[:last], ", "), known[last])
 }
 
 func (w *walk) getNetwork(of Object) (*cloudteamv1.Network, error) {

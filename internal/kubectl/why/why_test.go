@@ -442,8 +442,23 @@ func questions() (all []question) {
 	labelled.Labels = map[string]string{cloudteamv1.LabelNetworks: cloudteamv1.LabelNetworksEnabled}
 	add(caused("Pod shop/web-1 SchedulingGateMissing > Namespace shop NoLabel", "Label the namespace",
 		good(), space, pod("SchedulingGateMissing", runs)))
-	add(caused("Pod shop/web-1 SchedulingGateMissing > Namespace shop NoGate", "Install the admission policies",
+	add(caused("Pod shop/web-1 SchedulingGateMissing > Namespace shop NoGate", "Replace the Pod",
 		good(), labelled, pod("SchedulingGateMissing", runs)))
+	for kind, version := range map[string]string{
+		"StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1", "VirtualMachine": "kubevirt.io/v1",
+	} {
+		of := func(p *corev1.Pod) {
+			p.OwnerReferences = ownedBy(strings.Replace(kind, "Machine", "MachineInstance", 1), version, "db")
+		}
+		add(caused(kind+" shop/db PortsNotReady > Pod shop/web-1 PortsNotReady > Network shop/frontend Forbidden",
+			"Remove the fields", network("False", "Forbidden"), pod("PortsNotReady", of)))
+		add(question{reason: "Allocated", ask: kind + " db", remedy: "each of its 1 Pods has its networks",
+			objects: on(good(), pod("Allocated", of, runs), attached("True", "Plugged"))})
+	}
+	add(question{reason: noDataplane, ask: "Node node1", chain: "Node node1 NoDataplane", remedy: "Install the node agent",
+		objects: on(node(nil))})
+	add(question{reason: noDataplane, ask: "Node node1", remedy: "the node has a data plane",
+		objects: on(node(map[string]string{cloudteamv1.AnnotationDataplane: "ovs"}))})
 	add(question{reason: "Allocated", ask: "Pod web-1",
 		objects: on(good(), pod("Allocated", runs), attached("True", "Plugged")),
 		remedy:  "the Pod has its networks: 192.168.0.7/16 on shop/frontend"})
@@ -766,6 +781,10 @@ func TestAMissingObjectOrKindIsAnError(t *testing.T) {
 	c := clusterOf()
 	_, err := Explain(t.Context(), c, ask.New(KindNetwork, "shop", "frontend"), now)
 	if err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("the error is %v", err)
+	}
+	_, err = Explain(t.Context(), c, ask.New(KindJob, "shop", "db"), now)
+	if err == nil || !strings.Contains(err.Error(), "has no Pods") {
 		t.Errorf("the error is %v", err)
 	}
 	c.Networks.(*fake.Clientset).PrependReactor("get", "networks",

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -67,6 +68,30 @@ func (w *walk) podsOf(d *appsv1.Deployment) []Link {
 		}
 	}
 	return nil
+}
+
+// ownerOfPods explains an owner of Pods by the first of them with a problem.
+func (w *walk) ownerOfPods(of Object, kind schema.GroupKind) (chain []Link, healthy string, err error) {
+	pods, known := w.podsWith(of.Namespace, labels.Everything())
+	if !known {
+		return nil, "", fmt.Errorf("%s is explained by its Pods: ask for the right to list these", of)
+	}
+	count := 0
+	for i := range pods {
+		owner := controller.OwnerOf(&pods[i], kind)
+		if owner == nil || owner.Name != of.Name {
+			continue
+		}
+		count++
+		if below, _ := w.pod(&pods[i]); len(below) > 0 {
+			return append([]Link{{Object: of, Reason: cloudteamv1.ReasonPortsNotReady,
+				Message: "Not all of its Pods have their networks."}}, below...), "", nil
+		}
+	}
+	if count == 0 {
+		return nil, "", fmt.Errorf("%s has no Pods: check the name, and the namespace (-n)", of)
+	}
+	return nil, fmt.Sprintf("Nothing is wrong: each of its %d Pods has its networks, or declares none.", count), nil
 }
 
 // podsWith are the Pods of a namespace that a selector matches; known is false if they cannot be read.
@@ -261,8 +286,8 @@ func (w *walk) gateOf(p *corev1.Pod) []Link {
 			"It lacks the label %s=%s, so the admission policies set no gate on its Pods.", cloudteamv1.LabelNetworks,
 			cloudteamv1.LabelNetworksEnabled)}}
 	}
-	return []Link{{Object: of, Reason: noPolicy, Message: "It has the label, and the Pod got no scheduling gate: the " +
-		"admission policies are not installed, or the Pod was created with spec.nodeName."}}
+	return []Link{{Object: of, Reason: noPolicy, Message: "It has the label, and the Pod got no scheduling gate: it is " +
+		"older than the label or the admission policies, or was created with spec.nodeName."}}
 }
 
 // starting explains why a Pod that has its ports does not run.
