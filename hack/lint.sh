@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs golangci-lint, which also vets, on this module and on each below it that has code of its own. Arguments are those
-# of golangci-lint run. It also refuses large files: nearly always a compiled program that was added by mistake.
+# of golangci-lint run. It also checks the workflow, and refuses large files: nearly always a compiled program that was
+# added by mistake.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,6 +21,7 @@ while read -r mod; do
   # The product's go.mod, which such a module may replace, may have changed.
   (cd "$folder" && "${lint[@]}" --modules-download-mode=mod "${quick[@]}" "$@" ./...) || status=$?
 done < <(find . -mindepth 2 -name go.mod | sort)
+go tool -modfile="$PWD/tools/workflows/go.mod" actionlint || status=$?
 while IFS= read -rd '' file; do
   if (($(stat -c %s "$file") > 1 << 20)); then
     echo "$file has more than 1 MiB: take it out with git rm --cached" >&2
