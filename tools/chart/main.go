@@ -47,10 +47,9 @@ var labels = []string{
 	"  labels:\n    {{- include \"network-controller.labels\" . | nindent 4 }}\n",
 }
 
-// monitoringLabels are labels for what an operator of Prometheus chooses by its labels.
-var monitoringLabels = []string{labels[0], labels[1] + `    {{- with .Values.monitoring.labels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+// monitoringLabels are labels for what an operator of Prometheus chooses by its labels. A key may be one of commonLabels.
+var monitoringLabels = []string{labels[0], `  labels:
+    {{- include "network-controller.labels" . | fromYaml | merge dict .Values.monitoring.labels | toYaml | nindent 4 }}
 `}
 
 // podLabels are those by which a release finds its Pods: a controller of one namespace has others than that of the
@@ -160,7 +159,7 @@ metadata:
 	},
 	{
 		// A controller that only reports lifts no gate.
-		name: "gate.yaml", when: `and .Values.shared .Values.admission.gate (eq .Values.firstStart "Apply")`,
+		name: "gate.yaml", when: "and .Values.shared .Values.admission.gate",
 		from: []string{"admission/scheduling_gate.yaml", "admission/networks.yaml"},
 		edits: append([]string{
 			"apiVersion: admissionregistration.k8s.io/v1\n", "apiVersion: {{ include \"network-controller.gateVersion\" . }}\n",
@@ -313,7 +312,9 @@ metadata:
 	},
 	{
 		name: "monitoring-rules.yaml", when: "and .Values.shared .Values.monitoring.enabled .Values.monitoring.rules",
-		from: []string{"monitoring/rules.yaml"}, edits: monitoringLabels,
+		from: []string{"monitoring/rules.yaml"}, edits: slices.Concat(monitoringLabels, []string{
+			"https://cloudteam.ztgame.com/network-controller/docs/runbooks.html", "{{ .Values.monitoring.runbooks }}",
+		}),
 	},
 	{
 		name:  "monitoring-dashboard.yaml",
