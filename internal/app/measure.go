@@ -34,6 +34,8 @@ var (
 	subnetsUnlisted = metric.NewComputed("network_controller_subnets_unlisted",
 		"Subnets with known counts of addresses that network_controller_subnet_addresses leaves out, because there are "+
 			"fuller ones. Only the leader serves it.")
+	portsUnattached = metric.NewComputed("network_controller_ports_unattached",
+		"NetworkPorts whose condition Attached is False, by its reason. Only the leader serves it.", "reason")
 	podsWaiting = metric.NewComputed("network_controller_pods_waiting",
 		"Pods that wait for their ports before they are scheduled, by the reason of their condition "+
 			"cloudteam.ztgame.com/NetworksReady. Only the leader serves it.", "reason")
@@ -83,17 +85,25 @@ func (p *process) measure(set metric.Set) {
 	m.mu.Lock()
 	of, consumers, own := maps.Clone(m.of), m.consumers, m.own
 	m.mu.Unlock()
-	tally := map[state]int{}
+	tally, unattached := map[state]int{}, map[string]int{}
 	for _, kind := range kinds.All {
 		if of[kind.Name] == nil {
 			continue
 		}
 		for _, obj := range of[kind.Name].List() {
-			tally[stateOf(kind.Name, kind.Status(obj.(kinds.Object)).Conditions)]++
+			conditions := kind.Status(obj.(kinds.Object)).Conditions
+			tally[stateOf(kind.Name, conditions)]++
+			c := meta.FindStatusCondition(conditions, cloudteamv1.ConditionAttached) // of a NetworkPort
+			if c != nil && c.Status == metav1.ConditionFalse {
+				unattached[knownReason(c.Reason)]++
+			}
 		}
 	}
 	if networks := of[kinds.Network]; networks != nil {
 		measureSubnets(set, networks.List())
+	}
+	for reason, n := range unattached {
+		set(portsUnattached, float64(n), reason)
 	}
 	for s, n := range tally {
 		set(objects, float64(n), s.kind, string(s.ready), s.reason)
@@ -224,7 +234,7 @@ func knownReason(reason string) string {
 	return otherReason
 }
 
-// reasons are all of the API's reasons of conditions Ready and NetworksReady.
+// reasons are all of the API's reasons of conditions Ready, NetworksReady and Attached.
 var reasons = sets.New(
 	cloudteamv1.ReasonAvailable, cloudteamv1.ReasonDriftDetected, cloudteamv1.ReasonPaused, cloudteamv1.ReasonObserved,
 	cloudteamv1.ReasonImportNotFound, cloudteamv1.ReasonImportMismatch, cloudteamv1.ReasonAlreadyOwned,
@@ -234,7 +244,8 @@ var reasons = sets.New(
 	cloudteamv1.ReasonCloudMismatch, cloudteamv1.ReasonIdentityDisputed, cloudteamv1.ReasonForbiddenByClass,
 	cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached, cloudteamv1.ReasonConflict,
 	cloudteamv1.ReasonInUse, cloudteamv1.ReasonBlocked, cloudteamv1.ReasonOwnershipLost,
-	cloudteamv1.ReasonMarkerNotKept,
+	cloudteamv1.ReasonMarkerNotKept, cloudteamv1.ReasonPlugged,
+	cloudteamv1.ReasonWaitingForPlug, cloudteamv1.ReasonBindingFailed, cloudteamv1.ReasonPlugFailed,
 	cloudteamv1.ReasonNotConverged, cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonSecurityGroupNotReady,
 	cloudteamv1.ReasonNamespaceNotAllowed, cloudteamv1.ReasonPortNotReady,
 	cloudteamv1.ReasonAddressesExhausted, cloudteamv1.ReasonAddressesLow, cloudteamv1.ReasonAddressInUse,

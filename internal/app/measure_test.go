@@ -54,6 +54,21 @@ func indexerOf(t *testing.T, objects ...any) cache.Indexer {
 	return indexer
 }
 
+func TestPortsThatAreNotAttachedAreCountedByReason(t *testing.T) {
+	attached := func(name string, status metav1.ConditionStatus, reason string) *cloudteamv1.NetworkPort {
+		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		port.Status.Conditions = []metav1.Condition{{Type: cloudteamv1.ConditionAttached, Status: status, Reason: reason}}
+		return port
+	}
+	p, got := &process{election: alone()}, sample{}
+	p.measured.of = map[string]cache.Indexer{kinds.NetworkPort: indexerOf(t,
+		attached("a", metav1.ConditionFalse, cloudteamv1.ReasonPlugFailed),
+		attached("b", metav1.ConditionFalse, cloudteamv1.ReasonPlugFailed), attached("c", metav1.ConditionFalse, "Odd"),
+		attached("d", metav1.ConditionTrue, cloudteamv1.ReasonPlugged), &cloudteamv1.NetworkPort{})}
+	p.measure(got.set)
+	expect.Equal(t, map[string]float64{cloudteamv1.ReasonPlugFailed: 2, otherReason: 1}, got[portsUnattached], "unattached")
+}
+
 func TestObjectsAreCountedByStateInTheLeaderOnly(t *testing.T) {
 	p := &process{election: alone()}
 	ready := metav1.Condition{Status: metav1.ConditionTrue, Reason: cloudteamv1.ReasonAvailable}
