@@ -59,6 +59,8 @@ type reasonCase struct {
 
 // elsewhere are the Reasons to which no case brings the controller: why, and the test that does, and asks.
 var elsewhere = map[string]struct{ because, file, test string }{
+	cloudteamv1.ReasonPending: {"it ends by itself, whenever Neutron answers",
+		"internal/controller/managed/status_test.go", "TestANewObjectThatWaitsSaysSo"},
 	cloudteamv1.ReasonPlugFailed: {"a node's agent says it, and no Node has one here",
 		"test/integration/agent_test.go", "TestAgentAtTheAPIServer"},
 	cloudteamv1.ReasonPlanned: {"only a controller that starts with --report-only says it",

@@ -22,7 +22,8 @@ const (
 // StateOf gives a port's state. It ignores a deletion.
 //
 // Some reasons for a port that is not Ready do not count as failing. A Network or SecurityGroup that is not Ready has
-// its own condition. A concurrent change ends with the next attempt. A rate limit ends by itself.
+// its own condition. A concurrent change ends with the next attempt. A wait for a turn or a rate limit ends
+// by itself.
 func StateOf(port *cloudteamv1.NetworkPort) PortState {
 	ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
 	switch {
@@ -36,7 +37,7 @@ func StateOf(port *cloudteamv1.NetworkPort) PortState {
 	}
 	switch ready.Reason {
 	case cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonSecurityGroupNotReady, cloudteamv1.ReasonConflict,
-		cloudteamv1.ReasonRateLimited:
+		cloudteamv1.ReasonRateLimited, cloudteamv1.ReasonPending:
 		return PortPending
 	}
 	return PortFailing

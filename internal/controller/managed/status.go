@@ -86,6 +86,29 @@ func (r *Reconciler[T]) conclude(ctx context.Context, obj T, p progress) error {
 	return errors.Join(p.retry(), r.report(ctx, obj, p))
 }
 
+// patience is how long a sync of a new object may wait before the condition says so.
+const patience = time.Second
+
+// tellWaiting writes a condition if the object has none, and the sync has not ended after patience. The caller MUST call
+// ended before it reports.
+func (r *Reconciler[T]) tellWaiting(ctx context.Context, obj T) (ended func()) {
+	if meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady) != nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	timer := time.AfterFunc(patience, func() {
+		defer close(done)
+		// What fails here is in the report that follows.
+		_ = r.report(ctx, obj, progress{state: controller.Reconciling(cloudteamv1.ReasonPending,
+			"Its requests to Neutron wait for their turn among those of all objects, or for Neutron's answer.")})
+	})
+	return func() {
+		if !timer.Stop() {
+			<-done
+		}
+	}
+}
+
 // report sends Events for what was done and writes the status if the change is worth a write. A new failure, new drift
 // and a new warning get their own Events.
 func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {

@@ -1,11 +1,13 @@
 package managed_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -274,5 +276,34 @@ func TestAStatusOfAnObjectThatIsGoneIsNoError(t *testing.T) {
 		if err := w.c.Report(controllertest.Logged(t), stale, controller.Ready("a", "b")); err != nil {
 			t.Error(err)
 		}
+	}, example())
+}
+
+// slow is an Inventory whose writes take a while.
+type slow struct {
+	managed.Inventory
+	writes func()
+}
+
+func (s slow) Apply(ctx context.Context, change plan.Change) (plan.Change, error) {
+	time.Sleep(5 * time.Second)
+	s.writes()
+	return s.Inventory.Apply(ctx, change)
+}
+
+func TestANewObjectThatWaitsSaysSo(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var told []string
+		w.restartOn(slow{w.Neutron, func() {
+			told = append(told, w.Ready().Reason)
+		}})
+		w.MustSync()
+		if len(told) == 0 || told[0] != cloudteamv1.ReasonPending {
+			t.Errorf("while it waits, its reasons are %q", told)
+		}
+		expect.Equal(t, cloudteamv1.ReasonAvailable, w.Ready().Reason, "the reason in the end")
+		told = nil
+		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "other" })
+		expect.Equal(t, []string{cloudteamv1.ReasonAvailable}, told, "while an edit waits")
 	}, example())
 }

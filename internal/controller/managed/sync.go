@@ -134,7 +134,10 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, obj T) error {
 		// Nobody creates anything for an object without the finalizer.
 		r.setBlank(obj, true)
 	}
-	return r.conclude(ctx, obj, r.converge(within, at.in, obj, p))
+	told := r.tellWaiting(ctx, obj)
+	p = r.converge(within, at.in, obj, p)
+	told()
+	return r.conclude(ctx, obj, p)
 }
 
 // begin gives what a sync needs to know of an object that is not released: what it declares, and where. The returned

@@ -276,7 +276,7 @@ func questions() (all []question) {
 		"ImportNotFound": "spec.import.id", "ImportMismatch": "overwrite", "AlreadyOwned": "",
 		"ProjectMismatch": "spec.cloud", "InvalidSpec": "", "Rejected": "",
 		"Forbidden": "", "QuotaExceeded": "", "CloudUnavailable": "Neutron and Keystone",
-		"RateLimited": "", "IdentityDisputed": "", "Conflict": "Wait a minute",
+		"RateLimited": "", "Pending": "Wait", "IdentityDisputed": "", "Conflict": "Wait a minute",
 		"Blocked": "", "OwnershipLost": "", "NotConverged": "who sets the field back",
 		"MarkerNotKept":   "",
 		"ReconcileFailed": "Read the message", "Planned": "",

@@ -35,6 +35,8 @@ const (
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonCloudUnavailable: the cloud does not answer, or answers with a server error. Retried.
 	ReasonCloudUnavailable = "CloudUnavailable"
+	// ReasonPending: the requests to Neutron wait for their turn, or for an answer.
+	ReasonPending = "Pending"
 	// ReasonRateLimited: the cloud limits the rate of requests. Retried when the cloud allows it.
 	ReasonRateLimited = "RateLimited"
 	// ReasonCredentialsRejected: the cloud rejects the credentials.
