@@ -497,8 +497,8 @@ func quota(networks int) beat {
 			return err
 		}
 		// "openstack quota set" of Debian 12 asks the catalog for a compute service. The tokens are worth nothing.
-		s.n.command(fmt.Sprintf("curl -s -X PUT -H 'X-Auth-Token: %s' \\\n       %s \\\n       -d '{\"quota\": {\"network\": %d}}'",
-			admin.token(), admin.client.ServiceURL("quotas", s.cloud.project), networks))
+		s.n.command(fmt.Sprintf("curl -s -X PUT -d '{\"quota\": {\"network\": %d}}' -H 'X-Auth-Token: %s' \\\n       %s",
+			networks, admin.token(), admin.client.ServiceURL("quotas", s.cloud.project)))
 		s.began = time.Now()
 		body := map[string]any{"quota": map[string]int{"network": networks}}
 		return admin.call(ctx, "PUT", "quotas/"+s.cloud.project, body, nil)

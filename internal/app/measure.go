@@ -244,7 +244,7 @@ var reasons = sets.New(
 	cloudteamv1.ReasonCloudMismatch, cloudteamv1.ReasonIdentityDisputed, cloudteamv1.ReasonForbiddenByClass,
 	cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached, cloudteamv1.ReasonConflict,
 	cloudteamv1.ReasonInUse, cloudteamv1.ReasonBlocked, cloudteamv1.ReasonOwnershipLost,
-	cloudteamv1.ReasonMarkerNotKept, cloudteamv1.ReasonPlugged,
+	cloudteamv1.ReasonMarkerNotKept, cloudteamv1.ReasonPending, cloudteamv1.ReasonPlugged,
 	cloudteamv1.ReasonWaitingForPlug, cloudteamv1.ReasonBindingFailed, cloudteamv1.ReasonPlugFailed,
 	cloudteamv1.ReasonNotConverged, cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonSecurityGroupNotReady,
 	cloudteamv1.ReasonNamespaceNotAllowed, cloudteamv1.ReasonPortNotReady,

@@ -196,7 +196,8 @@ func (a *adopter) apply(ctx context.Context, result *adoption.Result) error {
 	if err == nil && len(result.Left) == 0 {
 		err = old.Forget(ctx)
 	}
-	_, _ = fmt.Fprintf(a.ErrOut, "Calls to Neutron: %d, of which %d wrote a marker.\n", a.calls.Load(), written)
+	_, _ = fmt.Fprintf(a.ErrOut, "Calls to Neutron: %d, of which %d wrote a marker. The conditions of the objects follow "+
+		"with the controller's next audit.\n", a.calls.Load(), written)
 	if err != nil {
 		return fmt.Errorf("%w; run the same command again, it goes on where it stopped", err)
 	}

@@ -57,7 +57,7 @@ type leftover struct {
 }
 
 var (
-	errMarked = errors.New("it has a marker all the same")
+	errMarked = errors.New("it has a marker nevertheless")
 	// errTheirs is for what somebody else may have made, or has begun to use.
 	errTheirs = errors.New("it is not the one that was asked for, or in use")
 )
