@@ -109,8 +109,8 @@ func (f *factory) planFiles(
 // nobody is the UID of a cluster that has nothing in Neutron.
 const nobody = "unknown"
 
-// clusterOf is planning.ClusterUID. A user who may not read the UID finds it in Neutron, in the markers of an object of the
-// file. While none of them has anything there, the plan is the same for any cluster.
+// clusterOf is planning.ClusterUID. A user who may not read the UID finds it in Neutron, in the markers of an object of
+// the file. While none of them has anything there, the plan is the same for any cluster.
 func clusterOf(
 	ctx context.Context, cluster *ask.Cluster, cloud *client.Cloud, file []kinds.Object, given string,
 ) (string, error) {

@@ -47,7 +47,7 @@ var labels = []string{
 	"  labels:\n    {{- include \"network-controller.labels\" . | nindent 4 }}\n",
 }
 
-// monitoringLabels are labels for what an operator of Prometheus chooses by its labels. A key may be one of commonLabels.
+// monitoringLabels are labels for what an operator of Prometheus chooses by its labels. A key may be of commonLabels.
 var monitoringLabels = []string{labels[0], `  labels:
     {{- include "network-controller.labels" . | fromYaml | merge dict .Values.monitoring.labels | toYaml | nindent 4 }}
 `}

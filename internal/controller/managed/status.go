@@ -89,8 +89,8 @@ func (r *Reconciler[T]) conclude(ctx context.Context, obj T, p progress) error {
 // patience is how long a sync of a new object may wait before the condition says so.
 const patience = time.Second
 
-// tellWaiting writes a condition if the object has none, and the sync has not ended after patience. The caller MUST call
-// ended before it reports.
+// tellWaiting writes a condition if the object has none, and the sync has not ended after patience. The caller MUST
+// call ended before it reports.
 func (r *Reconciler[T]) tellWaiting(ctx context.Context, obj T) (ended func()) {
 	if meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady) != nil {
 		return func() {}

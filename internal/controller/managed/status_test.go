@@ -286,7 +286,7 @@ type slow struct {
 }
 
 func (s slow) Apply(ctx context.Context, change plan.Change) (plan.Change, error) {
-	time.Sleep(5 * time.Second)
+	<-time.After(5 * time.Second)
 	s.writes()
 	return s.Inventory.Apply(ctx, change)
 }

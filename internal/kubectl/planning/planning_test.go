@@ -170,11 +170,11 @@ func TestANewNamespaceIsNotJudgedByAnother(t *testing.T) {
 			if len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "Nothing has checked") {
 				t.Errorf("the notes are %q", c.Notes)
 			}
-			if _, err := Refusals(t.Context(), c, n); (err == nil) != (refusal == policy) {
+			if _, err := Refusals(t.Context(), c, n); (err == nil) != (name == "a policy") {
 				t.Errorf("the rules accept it, if somebody asked them: %v", err)
 			}
 			n.Namespace = metav1.NamespaceDefault
-			if _, err := Refusals(t.Context(), c, n); err == nil || (Denial(err) != "") != (refusal == policy) {
+			if _, err := Refusals(t.Context(), c, n); err == nil || (Denial(err) != "") != (name == "a policy") {
 				t.Errorf("in a namespace that exists: %v", err)
 			}
 		})

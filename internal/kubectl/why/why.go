@@ -41,8 +41,8 @@ const (
 	KindVirtualMachine = "VirtualMachine"
 )
 
-// owners are the kinds that are explained by their Pods, whose controllers they are. The instance of a virtual machine has
-// its name.
+// owners are the kinds that are explained by their Pods, whose controllers they are. The instance of a virtual machine
+// has its name.
 var owners = map[string]schema.GroupKind{
 	KindStatefulSet:    consumer.StatefulSetKind,
 	KindDaemonSet:      appsv1.SchemeGroupVersion.WithKind(KindDaemonSet).GroupKind(),

@@ -200,8 +200,8 @@ func (l leftover) stays(op string, err error) error {
 	if refusal, ok := errors.AsType[*client.Error](err); ok {
 		reason = refusal.Reason
 	}
-	return notKept(op, l.of, false, fmt.Sprintf("; %s %s, which the cloud says it created, is not deleted: %s", nameOf(l.of), l.id,
-		reason))
+	return notKept(op, l.of, false, fmt.Sprintf("; %s %s, which the cloud says it created, is not deleted: %s",
+		nameOf(l.of), l.id, reason))
 }
 
 // forget drops everything, because the credentials lead to another project.
