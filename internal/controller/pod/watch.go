@@ -63,8 +63,8 @@ type Controller struct {
 const wake = 8
 
 // NewController makes a controller that watches the informers of the caches, which MUST NOT run yet. machines is nil if
-// KubeVirt is not served, and by if MultiNetworkPolicies are not. labelsOf gives the labels of a namespace. Nothing runs
-// before Run. The recorder needs no scheme that knows Pods.
+// KubeVirt is not served, and by if MultiNetworkPolicies are not. labelsOf gives the labels of a namespace. Nothing
+// runs before Run. The recorder needs no scheme that knows Pods.
 func NewController(
 	ports portclient.NetworkPortsGetter, pods coreclient.PodsGetter, sets appsclient.StatefulSetsGetter,
 	client metadata.Interface, caches *consumer.Caches, machines *consumer.Machines, by *netpolicy.Policies,

@@ -97,7 +97,8 @@ func Read[T any](c *Cluster, of Object, get func() (T, error)) (T, Presence) {
 
 // Objects gives the objects of a kind that are in a namespace, or all for "". What cannot be read is noted, as by Read.
 func Objects(ctx context.Context, c *Cluster, kind kinds.Kind, namespace string) (objs []kinds.Object, is Presence) {
-	found, is := Read(c, New(kind.Name+"s", "", "of "+cmp.Or(namespace, "all namespaces")), func() (runtime.Object, error) {
+	of := New(kind.Name+"s", "", "of "+cmp.Or(namespace, "all namespaces"))
+	found, is := Read(c, of, func() (runtime.Object, error) {
 		return kind.In(c.Networks, namespace).List(ctx, metav1.ListOptions{})
 	})
 	if is != There {
