@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// FloatingIPResource is the Resource of a Difference of a floating IP, and FieldPort the field that says with which
-	// address of which port it is associated.
+	// FloatingIPResource is the Resource of a Difference of a floating IP.
 	FloatingIPResource = "floating IP"
-	FieldPort          = "port"
+	// FieldPort is the field that says with which address of which port a floating IP is associated.
+	FieldPort = "port"
 	// FieldFloatingIP is the field of a port that asks for one, as in the user's spec.
 	FieldFloatingIP = "floatingIP"
 )
