@@ -100,7 +100,7 @@ func (r *Reconciler[T]) tellWaiting(ctx context.Context, obj T) (ended func()) {
 		defer close(done)
 		// What fails here is in the report that follows.
 		_ = r.report(ctx, obj, progress{state: controller.Reconciling(cloudteamv1.ReasonPending,
-			"Its requests to Neutron wait for their turn among those of all objects, or for Neutron's answer.")})
+			"Its requests to Neutron wait for their turn, or for an answer. The controller continues by itself.")})
 	})
 	return func() {
 		if !timer.Stop() {

@@ -104,8 +104,6 @@ var advices = map[string]advice{
 	cloudteamv1.ReasonCloudUnavailable: {
 		"Wait, or have the cloud's operator look at Neutron and Keystone. The controller continues by itself.",
 		[]string{"openstack network list --limit 1"}},
-	cloudteamv1.ReasonPending: {
-		"Wait. If it lasts, many objects are created at once, or Neutron is slow: kubectl network doctor asks it.", nil},
 	cloudteamv1.ReasonCredentialsRejected: {
 		"Correct the password, project or domain of the credentials. The controller retries when they change.", nil},
 	cloudteamv1.ReasonCloudMismatch:         run("kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.cloud}'"),

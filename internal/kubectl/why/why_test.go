@@ -276,7 +276,7 @@ func questions() (all []question) {
 		"ImportNotFound": "spec.import.id", "ImportMismatch": "overwrite", "AlreadyOwned": "",
 		"ProjectMismatch": "spec.cloud", "InvalidSpec": "", "Rejected": "",
 		"Forbidden": "", "QuotaExceeded": "", "CloudUnavailable": "Neutron and Keystone",
-		"RateLimited": "", "Pending": "Wait", "IdentityDisputed": "", "Conflict": "Wait a minute",
+		"RateLimited": "", "Pending": "", "IdentityDisputed": "", "Conflict": "Wait a minute",
 		"Blocked": "", "OwnershipLost": "", "NotConverged": "who sets the field back",
 		"MarkerNotKept":   "",
 		"ReconcileFailed": "Read the message", "Planned": "",
@@ -451,7 +451,7 @@ func questions() (all []question) {
 			p.OwnerReferences = ownedBy(strings.Replace(kind, "Machine", "MachineInstance", 1), version, "db")
 		}
 		add(caused(kind+" shop/db PortsNotReady > Pod shop/web-1 PortsNotReady > Network shop/frontend Forbidden",
-			"Remove the fields", network("False", "Forbidden"), pod("PortsNotReady", of)))
+			"", network("False", "Forbidden"), pod("PortsNotReady", of)))
 		add(question{reason: "Allocated", ask: kind + " db", remedy: "each of its 1 Pods has its networks",
 			objects: on(good(), pod("Allocated", of, runs), attached("True", "Plugged"))})
 	}
