@@ -145,6 +145,27 @@ func TestRulesFollowThePodsOfOtherNamespaces(t *testing.T) {
 	}, otherPort())
 }
 
+// Anybody can write ports that name the Network of others, in any number, and edit them again and again.
+func TestPortsThatOnlyNameANetworkCostNoOthersPolicies(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.named()
+		w.list()
+		w.declare("db", "net", fromOthers)
+		w.wantRemotes("of one port", "10.0.0.1/32")
+		for i := range 100 {
+			stranger := w.add(fmt.Sprint("p", i), func(p *cloudteamv1.NetworkPort) {
+				p.Namespace, p.Spec.NetworkNamespace, p.Labels = "third", "team", map[string]string{"i": fmt.Sprint(i)}
+			})
+			if keys := w.c.ofPort(stranger); len(keys) > 0 {
+				t.Fatalf("its event syncs %v", keys)
+			}
+		}
+		look := w.policies.looking()
+		look.crowds(cache.NewObjectName("team", "net"))
+		expect.Equal(t, 1, look.read, "how many ports a sync reads")
+	}, otherPort())
+}
+
 func TestRulesFollowTheLabelsOfNamespaces(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		of := labels.Set{}

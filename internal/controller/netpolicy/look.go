@@ -9,6 +9,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/policy"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // maxSets is the most sets of Pods of other namespaces that the policies of one namespace may name: each of them is
@@ -97,14 +98,14 @@ func (l *look) asking(by *policy.Selector) func(set int) bool {
 	}
 }
 
-// crowds are the ports on a Network whose labels are known.
+// crowds are the ports with addresses on a Network whose labels are known.
 func (l *look) crowds(on cache.ObjectName) (all []crowd) {
 	if all, ok := l.on[on]; ok {
 		return all
 	}
 	at := map[[2]int]int{}
 	namespaces := map[string]int{}
-	for _, port := range controller.PortsOn(l.ports, on) {
+	for _, port := range controller.Indexed[*cloudteamv1.NetworkPort](l.ports, indexAddressed, on.String()) {
 		l.read++
 		of, known := l.labelsOf(port)
 		if !known {

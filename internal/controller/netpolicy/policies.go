@@ -118,6 +118,10 @@ type Policies struct {
 // indexPorts is the index of NetworkPorts by their namespaces and Networks.
 const indexPorts = "policies/ports"
 
+// indexAddressed is the index of NetworkPorts with addresses by their Networks. Anybody can write ports that name a
+// Network of others, and only a controller addresses: those without any cost no policy anything.
+const indexAddressed = "policies/addressed"
+
 // indexMade is the index of the SecurityGroups that are made for policies by their namespaces, and by these and their
 // ids in Neutron.
 const indexMade = "policies/made"
@@ -169,6 +173,12 @@ func NewPolicies(
 			caches.Ports.Informer().AddIndexers(cache.Indexers{
 				indexPorts: controller.IndexBy(func(port *cloudteamv1.NetworkPort) []string {
 					return []string{placeOf(port).String()}
+				}),
+				indexAddressed: controller.IndexBy(func(port *cloudteamv1.NetworkPort) []string {
+					if len(port.Status.Addresses) == 0 {
+						return nil
+					}
+					return []string{port.Network().String()}
 				}),
 			}),
 		)

@@ -124,7 +124,7 @@ func sameNetwork(was, is *cloudteamv1.Network) bool {
 // ofPort names the namespaces whose policies have addresses of Pods, for the Network of a port.
 func (c *Controller) ofPort(obj metav1.Object) []cache.ObjectName {
 	port, ok := obj.(*cloudteamv1.NetworkPort)
-	if !ok {
+	if !ok || len(port.Status.Addresses) == 0 {
 		return nil
 	}
 	return c.policies.ledger.namespacesOn(cache.ObjectName(port.Network()), true)
