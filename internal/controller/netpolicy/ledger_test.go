@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -337,6 +338,30 @@ func TestASyncAsksEachSelectorOnceAboutEqualLabels(t *testing.T) {
 		all := policy.Peer{Namespaces: selecting(nil), Pods: selecting(nil)}
 		if found, _ := look.addresses(cache.NewObjectName("team", "net"), all); len(found) != policy.MaxRanges+1 {
 			t.Errorf("all are %d ranges", len(found))
+		}
+	})
+}
+
+// Each namespace whose policies name Pods of others reads the ports of a Network, whose labels others choose.
+func TestASyncCopiesNoLabels(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.named()
+		const ports, size = 300, 4000
+		for i := range ports {
+			w.add(fmt.Sprint("p", i), func(p *cloudteamv1.NetworkPort) {
+				p.Namespace, p.Spec.NetworkNamespace, p.Labels = "other", "team", map[string]string{"app": fmt.Sprint(i)}
+				for j := range size / 50 {
+					p.Labels[fmt.Sprintf("a-label-with-many-characters-%d", j)] = "which-nobody-needs"
+				}
+				p.Status.Addresses = []cloudteamv1.PortAddress{{Address: fmt.Sprintf("10.0.%d.%d/16", i>>8, i&255)}}
+			})
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		crowds := w.policies.looking().crowds(cache.NewObjectName("team", "net"))
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; len(crowds) != ports || took > ports*size/4 {
+			t.Errorf("%d crowds of %d ports took %d bytes", len(crowds), ports, took)
 		}
 	})
 }

@@ -22,9 +22,9 @@ type look struct {
 	*Policies
 	on    map[cache.ObjectName][]crowd
 	found map[lookedFor][]netip.Prefix
-	// sets are the labels of Pods and namespaces, each once, and known has their places by their texts.
+	// sets are the labels of Pods and namespaces, each once, and known has their places by their sums.
 	sets  []labels.Set
-	known map[string]int
+	known map[uint64]int
 	// answers has, for the text of a selector, what it says about sets; 0 where it was not asked.
 	answers map[string][]answer
 	// asked counts how often a selector was held against labels, and read the ports that were read. They are for tests.
@@ -52,7 +52,7 @@ type lookedFor struct {
 
 func (p *Policies) looking() *look {
 	return &look{
-		Policies: p, on: map[cache.ObjectName][]crowd{}, found: map[lookedFor][]netip.Prefix{}, known: map[string]int{},
+		Policies: p, on: map[cache.ObjectName][]crowd{}, found: map[lookedFor][]netip.Prefix{}, known: map[uint64]int{},
 		answers: map[string][]answer{},
 	}
 }
@@ -133,11 +133,11 @@ func (l *look) crowds(on cache.ObjectName) (all []crowd) {
 
 // set gives the place of labels in sets.
 func (l *look) set(of labels.Set) int {
-	text := of.String()
-	at, known := l.known[text]
+	sum := l.sum(of)
+	at, known := l.known[sum]
 	if !known {
 		at = len(l.sets)
-		l.known[text], l.sets = at, append(l.sets, of)
+		l.known[sum], l.sets = at, append(l.sets, of)
 	}
 	return at
 }

@@ -374,10 +374,7 @@ func (p *Policies) members(at Place) func(*cloudteamv1.NetworkPort) (policy.Memb
 		if !known {
 			return policy.Membership{}, false
 		}
-		var sum uint64 // in whatever order, and without memory for each port
-		for key, value := range of {
-			sum += maphash.Comparable(p.seed, [2]string{key, value})
-		}
+		sum := p.sum(of)
 		m, ok := asked[sum]
 		if !ok {
 			m = policy.Member(policies, at.On, of)
@@ -385,6 +382,14 @@ func (p *Policies) members(at Place) func(*cloudteamv1.NetworkPort) (policy.Memb
 		}
 		return m, true
 	}
+}
+
+// sum tells labels from others, in whatever order, without memory for each port: a tenant chooses how long they are.
+func (p *Policies) sum(of labels.Set) (sum uint64) {
+	for key, value := range of {
+		sum += maphash.Comparable(p.seed, [2]string{key, value})
+	}
+	return sum
 }
 
 // Decide is Member for who follows what it says, and remembers that for Otherwise. It MUST NOT run twice at a time for
