@@ -33,7 +33,8 @@ type shortage struct {
 	pause time.Duration
 	// met is when a create last met it.
 	met time.Time
-	// waiting are the UIDs of the objects that were held back.
+	// waiting are the UIDs of the objects that were held back, mostWaiting at most. Nobody tells which of them are gone,
+	// and a tenant could create and delete more without end. The others try again by themselves.
 	waiting map[string]bool
 }
 
@@ -45,6 +46,7 @@ const (
 	fullKept = 10 * time.Minute
 	// wokenByRoom is how many objects a deletion wakes. One that succeeds wakes all.
 	wokenByRoom = 3
+	mostWaiting = 1000
 )
 
 func newFullness(wake func(object string)) *fullness {
@@ -107,7 +109,9 @@ func (a *attempt) held() error {
 			s.probe = a
 			continue
 		}
-		s.waiting[a.object] = true
+		if len(s.waiting) < mostWaiting {
+			s.waiting[a.object] = true
+		}
 		a.release()
 		refusal := s.refusal
 		refusal.Op, refusal.Wait, refusal.Unsent = a.op, max(left, fullFirst), true

@@ -203,6 +203,23 @@ func TestARequestedAddressWaitsForNoOther(t *testing.T) {
 	})
 }
 
+// Objects come and go while something is full, and nobody says which of them are gone.
+func TestNotAllThatWaitAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := newFullness(func(string) {})
+		for i := range 2 * mostWaiting {
+			of := plan.Owner{Cluster: cluster, Object: fmt.Sprint("uid-", i)}
+			step := plan.Step{Action: plan.CreatePort}
+			if a := full.attempt(portKind.Collection, step, of.Marker()); a.held() == nil {
+				a.ended(&client.Error{Type: "OverQuota"})
+			}
+		}
+		if n := len(full.full[quotaOf(portKind.Collection)].waiting); n != mostWaiting {
+			t.Errorf("%d objects are remembered to wait, want %d", n, mostWaiting)
+		}
+	})
+}
+
 // Networks come and go: what was full of one that is gone is forgotten.
 func TestAShortageThatNobodyMeetsIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

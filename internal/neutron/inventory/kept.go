@@ -75,6 +75,9 @@ const (
 	// readLag is how long after a create a read may still lack the resource, as with a database cluster behind several
 	// API servers.
 	readLag = time.Minute
+	// mostLosses is the most scopes, and mostLeft the most objects with leftovers, that are remembered. A tenant's cloud
+	// can make more without end, with objects that come and go. What is forgotten costs one more create.
+	mostLosses, mostLeft = 1000, 1000
 )
 
 func newKeeping() *keeping {
@@ -159,6 +162,7 @@ func (k *keeping) lost(at scope) {
 	}
 	now := time.Now()
 	maps.DeleteFunc(k.losses, func(p scope, l *loss) bool { return p.description != "" && now.Sub(l.next) > keptLast })
+	makeRoom(k.losses, mostLosses)
 	k.losses[at] = &loss{now.Add(keptFirst), 2 * keptFirst}
 }
 
@@ -184,9 +188,22 @@ func (k *keeping) discard(ctx context.Context, op, object string, l leftover) er
 	if !errors.Is(err, errTheirs) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
+		if k.left[object] == nil {
+			makeRoom(k.left, mostLeft)
+		}
 		k.left[object] = append(k.left[object], l)
 	}
 	return l.stays(op, err)
+}
+
+// makeRoom has a map keep less than the most that it may have.
+func makeRoom[K comparable, V any](of map[K]V, most int) {
+	for key := range of {
+		if len(of) < most {
+			return
+		}
+		delete(of, key)
+	}
 }
 
 // found is the error of what has a marker. A list shows whose.

@@ -1,7 +1,9 @@
 package inventory
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -394,6 +396,24 @@ func TestWhatCannotBeDeletedYetIsNotForgotten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A tenant's cloud can lose descriptions and refuse deletions, of objects that come and go.
+func TestWhatACloudLosesIsNotRememberedWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeping()
+		for i := range 3000 {
+			description, of := fmt.Sprint("text ", i), plan.Owner{Cluster: cluster, Object: fmt.Sprint("uid-", i)}
+			refuses := func(context.Context) error { return errors.New("no") }
+			l := leftover{lostAt(networkKind.Collection, of.Describe(description)), fmt.Sprint(i), refuses}
+			if k.discard(t.Context(), "create network", of.Object, l) == nil {
+				t.Fatal("it is discarded")
+			}
+		}
+		if len(k.losses) > mostLosses || len(k.left) > mostLeft {
+			t.Errorf("%d losses and the leftovers of %d objects are remembered", len(k.losses), len(k.left))
+		}
+	})
 }
 
 // A gateway may answer with a network that was there before. It holds nobody.
