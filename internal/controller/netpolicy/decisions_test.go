@@ -554,6 +554,12 @@ func TestOnlyPortsAboutWhichPoliciesDecideOtherwiseFollow(t *testing.T) {
 		}
 		w.put("db", "ingress", "web")
 		decide()
+		w.policies.Forget(db) // another one took the name, and was synced before the event of its deletion came
+		w.source.Delete(raw("db", toAll))
+		w.settle()
+		holds("after the policy, with another port of the name", w.policies.Otherwise(net), "db", "web")
+		w.put("db", "ingress", "web")
+		decide()
 		for _, port := range []*cloudteamv1.NetworkPort{db, web} {
 			expect.NoError(t, w.policies.ports.Delete(port))
 			w.policies.Forget(port)

@@ -427,7 +427,10 @@ func (p *Policies) Forget(port any) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.decided, key)
+	// Another port of the name may have been decided about before this event came.
+	if _, there, err := p.ports.GetByKey(key.String()); !there || err != nil {
+		delete(p.decided, key)
+	}
 }
 
 // hash is 0 for what is decided where there are no policies.
