@@ -337,3 +337,24 @@ func TestANetworkThatIsNotAllowedReadsAsOneThatDoesNotExist(t *testing.T) {
 		})
 	}
 }
+
+// Who names a Network before it is made, and writes the finalizer, takes none of the places that its class allows. When
+// it is made, nothing changes for their ports: no event would tell.
+func TestPortsOfStrangersTakeNoPlace(t *testing.T) {
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	room := roomOn(listers.NewNetworkLister(indexer), nil)
+	barred := func(when, namespace string, want bool) {
+		t.Helper()
+		port := example()
+		port.Namespace, port.Spec.NetworkNamespace = namespace, "team"
+		expect.Equal(t, want, room.Barred(port), "%s, a port of %s is barred", when, namespace)
+	}
+	barred("without the Network", "team", false)
+	barred("without the Network", "stranger", true)
+	network := exampleNetwork()
+	network.Spec.AllowedNamespaces = []string{"friend"}
+	expect.NoError(t, indexer.Add(network))
+	barred("with it", "team", false)
+	barred("with it", "friend", false)
+	barred("with it", "stranger", true)
+}

@@ -28,7 +28,10 @@ func roomOn(networks listers.NetworkLister, of *classes.Classes) *managed.Room[*
 		Barred: func(obj *cloudteamv1.NetworkPort) bool {
 			on := obj.Network()
 			network, err := networks.Networks(on.Namespace).Get(on.Name)
-			return err == nil && !controller.Allows(network, obj.Namespace)
+			if err != nil { // anybody can name one that others may make later, and write the finalizer
+				return on.Namespace != obj.Namespace
+			}
+			return !controller.Allows(network, obj.Namespace)
 		},
 		Limit: func(on cache.ObjectName) (*int32, []cache.ObjectName) {
 			network, err := networks.Networks(on.Namespace).Get(on.Name)
