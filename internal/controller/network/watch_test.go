@@ -104,6 +104,23 @@ func withAddress(obj *cloudteamv1.NetworkPort, subnet string) *cloudteamv1.Netwo
 
 const whatToDo = ". The network is deleted after them. Delete them, or the Deployments and Pods that they belong to."
 
+// Each sync of a Network in deletion looks at all ports that name it, and anybody can write and edit any number of them.
+func TestANetworkInDeletionFollowsNoPortThatCannotKeepIt(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		networks := w.Informers.Cloudteam().V1().Networks().Lister()
+		follows := func(when string, obj *cloudteamv1.NetworkPort, want ...cache.ObjectName) {
+			t.Helper()
+			expect.Equal(t, want, leftBy(networks)(obj), "%s", when)
+		}
+		follows("before the deletion", port("team", "a"))
+		w.delete()
+		follows("one of its own", port("team", "a"), exampleKey)
+		follows("one of a namespace that it allows", port("others", "a"), exampleKey)
+		follows("one of a namespace that it allowed before", withAddress(port("evil", "a"), "sub-2"), exampleKey)
+		follows("one of another namespace", port("evil", "a"))
+	}, port("team", "a"))
+}
+
 func TestADeletedNetworkNamesThePortsThatKeepIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		ports []*cloudteamv1.NetworkPort
