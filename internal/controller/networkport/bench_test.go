@@ -54,7 +54,7 @@ func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, hand
 		expect.NoError(b, v1.NetworkPorts().Informer().GetIndexer().Add(port))
 		keys = append(keys, cache.MetaObjectToName(port))
 	}
-	return c, keys, networkHandler(c, v1.NetworkPorts().Informer().GetIndexer())
+	return c, keys, networkHandler(c, v1.NetworkPorts().Informer().GetIndexer(), v1.Networks().Lister())
 }
 
 // BenchmarkSyncAtRest measures the sync of a NetworkPort that is as declared.

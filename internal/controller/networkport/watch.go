@@ -123,7 +123,7 @@ func NewController(
 	}
 	gone := c.HandlerOf(exhaustedWith(waiting))
 	return c, errors.Join(
-		c.Watch(networks.Informer(), networkHandler(c, informer.GetIndexer())),
+		c.Watch(networks.Informer(), networkHandler(c, informer.GetIndexer(), lister)),
 		c.Watch(networks.Informer(), controller.HandlerOfPart(c.Loop, exhaustedOn(waiting), noMoreRoom)),
 		c.Watch(informer, cache.ResourceEventHandlerFuncs{DeleteFunc: gone.OnDelete}),
 		c.Watch(informer, controller.FollowLine(waiting, exhausted)),
@@ -198,8 +198,8 @@ func noMoreRoom(was, is *cloudteamv1.Network) bool {
 }
 
 // networkHandler gives the event handlers for Networks. A Network's status says what its ports may be, and when.
-func networkHandler(c *Controller, ports cache.Indexer) cache.ResourceEventHandler {
-	return controller.HandlerOfMany(c.Loop, controller.KeyOf, portsOf(ports), sameForPorts)
+func networkHandler(c *Controller, ports cache.Indexer, networks listers.NetworkLister) cache.ResourceEventHandler {
+	return controller.HandlerOfMany(c.Loop, controller.KeyOf, portsOf(ports, networks), sameForPorts)
 }
 
 // sameForPorts reports whether two states of a Network are the same for its ports. Each audit that counts other
@@ -218,9 +218,16 @@ func sameForPorts(was, is *cloudteamv1.Network) bool {
 		slices.EqualFunc(was.Status.Subnets, is.Status.Subnets, sameSubnet)
 }
 
-// portsOf gives the function that names the NetworkPorts on a Network.
-func portsOf(ports cache.Indexer) func(cache.ObjectName) []cache.ObjectName {
+// portsOf gives the function that names the NetworkPorts on a Network, but for those that were told that it does not
+// allow them, and still does not. Anybody can write these, and the Network's own ports would wait while they are many.
+func portsOf(ports cache.Indexer, networks listers.NetworkLister) func(cache.ObjectName) []cache.ObjectName {
 	return func(on cache.ObjectName) []cache.ObjectName {
-		return controller.KeysOf(controller.PortsOn(ports, on))
+		network, err := networks.Networks(on.Namespace).Get(on.Name)
+		stranger := func(port *cloudteamv1.NetworkPort) bool {
+			ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
+			return port.Status.PortID == "" && ready != nil && ready.Reason == cloudteamv1.ReasonNamespaceNotAllowed &&
+				(err != nil || !controller.Allows(network, port.Namespace))
+		}
+		return controller.KeysOf(slices.DeleteFunc(controller.PortsOn(ports, on), stranger))
 	}
 }

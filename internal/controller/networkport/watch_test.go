@@ -1,6 +1,7 @@
 package networkport
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -12,8 +13,51 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
+
+// How long a Network's ports wait for its next change depends on how many follow it, and anybody can write ports that
+// name it.
+func TestPortsThatWereToldThatANetworkIsNotForThemDoNotFollowIt(t *testing.T) {
+	stranger := func(name string, change func(*cloudteamv1.NetworkPort)) *cloudteamv1.NetworkPort {
+		return of(example(), func(p *cloudteamv1.NetworkPort) {
+			p.Namespace, p.Name, p.Spec.NetworkNamespace = "stranger", name, exampleNetwork().Namespace
+			p.Status.Conditions = controller.SetState(nil, 1, notAllowed(p).State)
+			change(p)
+		})
+	}
+	informer := cache.NewSharedIndexInformer(nil, &cloudteamv1.NetworkPort{}, 0, cache.Indexers{})
+	expect.NoError(t, controller.IndexPorts(informer))
+	ports := informer.GetIndexer()
+	networks := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for _, p := range []*cloudteamv1.NetworkPort{
+		example(),
+		stranger("told", func(*cloudteamv1.NetworkPort) {}),
+		stranger("new", func(p *cloudteamv1.NetworkPort) { p.Status.Conditions = nil }),
+		stranger("withdrawn", func(p *cloudteamv1.NetworkPort) { p.Status.PortID = "port" }),
+	} {
+		expect.NoError(t, ports.Add(p))
+	}
+	follow := func(when string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, key := range portsOf(ports, listers.NewNetworkLister(networks))(cache.MetaObjectToName(exampleNetwork())) {
+			got = append(got, key.Name)
+		}
+		slices.Sort(got)
+		expect.Equal(t, want, got, "%s, these follow", when)
+	}
+	own := example().Name
+	follow("without the Network", sorted(own, "new", "withdrawn")...)
+	network := exampleNetwork()
+	expect.NoError(t, networks.Add(network))
+	follow("while it does not allow them", sorted(own, "new", "withdrawn")...)
+	network.Spec.AllowedNamespaces = []string{"stranger"}
+	follow("when it does", sorted(own, "new", "told", "withdrawn")...)
+}
+
+func sorted(all ...string) []string { slices.Sort(all); return all }
 
 func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 	for name, c := range map[string]struct {
