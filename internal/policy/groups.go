@@ -83,33 +83,49 @@ type Membership struct {
 	Groups []string
 }
 
-// Member gives the groups of a port on a Network whose Pod has the labels. policies are those of the Pod's namespace.
-func Member(policies []Policy, on cache.ObjectName, pod labels.Labels) (m Membership) {
-	ingress, egress := false, false
-	for _, p := range policies {
+// Members gives the function that gives the groups of a port on a Network whose Pod has the labels. policies are those of
+// the Pod's namespace. The names of groups are made once for all ports.
+func Members(policies []Policy, on cache.ObjectName) func(pod labels.Labels) Membership {
+	type group struct {
+		pods *Selector
+		name string
+		// of is the policy whose Pods are in the group; nil for those that rules name.
+		of *Policy
+	}
+	var groups []group
+	for i := range policies {
+		p := &policies[i]
 		if !slices.Contains(p.On, on) {
 			continue
 		}
-		if p.Pods.Matches(pod) {
-			m.Selected = true
-			ingress, egress = ingress || p.Ingress, egress || p.Egress
-			m.Groups = append(m.Groups, groupName(p.Name, on))
-		}
+		groups = append(groups, group{p.Pods, groupName(p.Name, on), p})
 		for _, pods := range p.own {
-			if pods.Matches(pod) {
-				m.Groups = append(m.Groups, membersName(on, pods))
+			groups = append(groups, group{pods, membersName(on, pods), nil})
+		}
+	}
+	openIngress, openEgress := open(on, cloudteamv1.RuleIngress).Name, open(on, cloudteamv1.RuleEgress).Name
+	return func(pod labels.Labels) (m Membership) {
+		ingress, egress := false, false
+		for _, g := range groups {
+			if !g.pods.Matches(pod) {
+				continue
+			}
+			m.Groups = append(m.Groups, g.name)
+			if g.of != nil {
+				m.Selected = true
+				ingress, egress = ingress || g.of.Ingress, egress || g.of.Egress
 			}
 		}
+		if m.Selected && !ingress {
+			m.Groups = append(m.Groups, openIngress)
+		}
+		if m.Selected && !egress {
+			m.Groups = append(m.Groups, openEgress)
+		}
+		slices.Sort(m.Groups)
+		m.Groups = slices.Compact(m.Groups)
+		return m
 	}
-	if m.Selected && !ingress {
-		m.Groups = append(m.Groups, open(on, cloudteamv1.RuleIngress).Name)
-	}
-	if m.Selected && !egress {
-		m.Groups = append(m.Groups, open(on, cloudteamv1.RuleEgress).Name)
-	}
-	slices.Sort(m.Groups)
-	m.Groups = slices.Compact(m.Groups)
-	return m
 }
 
 // MaxGroups is the most groups that the policy needs on a Network.

@@ -126,7 +126,7 @@ func allowedByGroups(
 			case r.RemoteGroup != "":
 				if slices.ContainsFunc(pods, func(p pod) bool {
 					return p.namespace == "team" && slices.Contains(p.addresses, x.remote) &&
-						slices.Contains(Member(policies, lab, p.labels).Groups, r.RemoteGroup)
+						slices.Contains(Members(policies, lab)(p.labels).Groups, r.RemoteGroup)
 				}) {
 					return true
 				}
@@ -247,7 +247,7 @@ func TestPropertyGroupsAllowWhatThePoliciesAllow(t *testing.T) {
 		cutShort := slices.ContainsFunc(slices.Collect(maps.Values(problems)), func(p []string) bool { return len(p) > 0 })
 		packets := packetsBetween(pods)
 		for _, p := range pods {
-			m := Member(policies, lab, p.labels)
+			m := Members(policies, lab)(p.labels)
 			if p.namespace != "team" || !m.Selected {
 				continue
 			}
@@ -272,7 +272,7 @@ func TestPropertyMembersAloneAllowNothing(t *testing.T) {
 		policies, pods := drawPolicies(t), drawPods(t)
 		groups, _ := Groups(policies, addressesOf(pods))
 		for _, p := range pods {
-			m := Member(policies, lab, p.labels)
+			m := Members(policies, lab)(p.labels)
 			if m.Selected {
 				continue
 			}
@@ -319,7 +319,7 @@ func TestPropertyGroupsAreThereAndFit(t *testing.T) {
 			}
 		}
 		for _, p := range pods {
-			for _, name := range Member(policies, lab, p.labels).Groups {
+			for _, name := range Members(policies, lab)(p.labels).Groups {
 				if !names[name] {
 					t.Fatalf("%s is in %s, which is no group", p.name, name)
 				}

@@ -268,7 +268,7 @@ func TestAPodIsHeldAgainstFewRequirements(t *testing.T) {
 		policies = append(policies, p)
 	}
 	n := 0
-	Member(policies, cache.NewObjectName("team", "network-0"), lookups{labels.Set{"app": "db"}, &n})
+	Members(policies, cache.NewObjectName("team", "network-0"))(lookups{labels.Set{"app": "db"}, &n})
 	if most := 20 * 8 * maxRequirements; n != most {
 		t.Errorf("a Pod is held against %d requirements, want %d", n, most)
 	}

@@ -99,9 +99,13 @@ func TestNoEventCostsMoreWithMoreObjects(t *testing.T) {
 	if nightly.Is() {
 		many = 300 // the cluster that is played would take hours with thousands of Pods
 	}
+	crowds := map[string]schema.GroupVersionResource{strangers: ours("networkports")}
 	for kind := range matrixKinds {
-		t.Run(kind.Resource, func(t *testing.T) {
-			switch kind.Resource {
+		crowds[kind.Resource] = kind
+	}
+	for name, kind := range crowds {
+		t.Run(name, func(t *testing.T) {
+			switch name {
 			case "pods", "services", "multi-networkpolicies":
 			case "deployments", "statefulsets": // whose Pods make the cluster that is played slow
 				nightly.Only(t, "it takes half a minute")
@@ -112,13 +116,16 @@ func TestNoEventCostsMoreWithMoreObjects(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				m := newMatrix(t, kind)
+				if name == strangers {
+					m.crowdOf = m.newTenant()
+				}
 				m.grow(few)
 				beside := m.costs()
 				m.grow(many)
 				for event, cost := range m.costs() {
 					grown := cost - beside[event]
 					t.Logf("%-30s %8d bytes beside %d, and %+8d beside %d", event, beside[event], few, grown, many)
-					most, limited := matrixLimits[kind.Resource+", "+event]
+					most, limited := matrixLimits[name+", "+event]
 					switch {
 					case limited:
 					case strings.HasSuffix(event, coming): // it is followed by many syncs, and these meet by chance
@@ -143,13 +150,17 @@ func TestNoEventCostsMoreWithMoreObjects(t *testing.T) {
 // coming ends the names of events for which an object is created and deleted.
 const coming = " come and go"
 
+// strangers are NetworkPorts of another namespace that name the Network, which does not allow them.
+const strangers = "networkports of strangers"
+
 // matrix is a namespace with a crowd.
 type matrix struct {
 	*world
-	who    *tenant
-	client dynamic.Interface
-	crowd  schema.GroupVersionResource
-	size   int
+	// who is the namespace's tenant, and crowdOf the crowd's.
+	who, crowdOf *tenant
+	client       dynamic.Interface
+	crowd        schema.GroupVersionResource
+	size         int
 	// events are what is measured, by what happens, and made counts them.
 	events map[string]func()
 	made   int
@@ -160,6 +171,7 @@ func newMatrix(t *testing.T, crowd schema.GroupVersionResource) *matrix {
 	t.Helper()
 	m := &matrix{world: newWorld(t, "--audit-interval=24h"), crowd: crowd}
 	m.who = m.newTenant()
+	m.crowdOf = m.who
 	m.who.network("net", "10.64.0.0/12", "10.64.0.1")
 	m.who.awaitReady("net")
 	var err error
@@ -204,7 +216,12 @@ func newMatrix(t *testing.T, crowd schema.GroupVersionResource) *matrix {
 func (m *matrix) grow(n int) {
 	m.t.Helper()
 	for ; m.size < n; m.size++ {
-		m.create(m.crowd, matrixObject(m.t, m.crowd, fmt.Sprint("crowd-", m.size), m.size))
+		object := matrixObject(m.t, m.crowd, fmt.Sprint("crowd-", m.size), m.size)
+		if m.crowdOf != m.who {
+			expect.NoError(m.t, unstructured.SetNestedField(object.Object, m.who.name, "spec", "networkNamespace"))
+		}
+		_, err := m.client.Resource(m.crowd).Namespace(m.crowdOf.name).Create(m.t.Context(), object, metav1.CreateOptions{})
+		expect.NoError(m.t, err)
 	}
 	for i := 0; i < 100 && m.cost(func() {}) > 0; i++ {
 		virtual.Elapse(time.Minute)

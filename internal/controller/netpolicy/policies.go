@@ -368,7 +368,7 @@ func (p *Policies) members(at Place) func(*cloudteamv1.NetworkPort) (policy.Memb
 		}
 		policies[i] = says.policy
 	}
-	asked := map[uint64]policy.Membership{}
+	member, asked := policy.Members(policies, at.On), map[uint64]policy.Membership{}
 	return func(port *cloudteamv1.NetworkPort) (policy.Membership, bool) {
 		of, known := p.labelsOf(port)
 		if !known {
@@ -377,7 +377,7 @@ func (p *Policies) members(at Place) func(*cloudteamv1.NetworkPort) (policy.Memb
 		sum := p.sum(of)
 		m, ok := asked[sum]
 		if !ok {
-			m = policy.Member(policies, at.On, of)
+			m = member(of)
 			asked[sum] = m
 		}
 		return m, true
