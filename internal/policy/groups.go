@@ -83,8 +83,8 @@ type Membership struct {
 	Groups []string
 }
 
-// Members gives the function that gives the groups of a port on a Network whose Pod has the labels. policies are those of
-// the Pod's namespace. The names of groups are made once for all ports.
+// Members gives the function that gives the groups of a port on a Network whose Pod has the labels. policies are those
+// of the Pod's namespace. The names of groups are made once for all ports.
 func Members(policies []Policy, on cache.ObjectName) func(pod labels.Labels) Membership {
 	type group struct {
 		pods *Selector

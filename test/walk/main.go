@@ -1,6 +1,7 @@
 // Command walk counts the code that one key runs through: the functions and files of this project between an object's
 // creation and the first request for it in Neutron, and a Pod's and its allocation. It is what a reader has to follow;
-// docs/how-it-works.md names the steps of the way. `make walk` builds it with instrumented code, and holds the counts to a limit.
+// docs/how-it-works.md names the steps of the way. `make walk` builds it with instrumented code, and holds the counts
+// to a limit.
 package main
 
 import (
