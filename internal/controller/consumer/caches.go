@@ -7,6 +7,7 @@ package consumer
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -120,28 +121,29 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 			return nil, fmt.Errorf("indexing the consumers of networks: %w", err)
 		}
 	}
+	from.Networks.Informer()
 	return &Caches{from, attachments}, nil
 }
 
-// held is a generated informer with what its methods return: each of these asks its factory under a lock, by a new
-// object of the kind. Handlers and syncs call them for each key.
+// held is a generated informer that keeps what its methods return. Each of these asks its factory, under a lock, by a new
+// object of the kind, and handlers and syncs call them for each key. A kind that no controller asks for is not watched.
 type held[L any] struct {
-	informer cache.SharedIndexInformer
-	lister   L
+	informer func() cache.SharedIndexInformer
+	lister   func() L
 }
 
 func hold[L any](of interface {
 	Informer() cache.SharedIndexInformer
 	Lister() L
 }) held[L] {
-	return held[L]{of.Informer(), of.Lister()}
+	return held[L]{sync.OnceValue(of.Informer), sync.OnceValue(of.Lister)}
 }
 
 // Informer is the generated method.
-func (h held[L]) Informer() cache.SharedIndexInformer { return h.informer }
+func (h held[L]) Informer() cache.SharedIndexInformer { return h.informer() }
 
 // Lister is the generated method.
-func (h held[L]) Lister() L { return h.lister }
+func (h held[L]) Lister() L { return h.lister() }
 
 func byController[T metav1.Object](obj T) []string {
 	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil {
