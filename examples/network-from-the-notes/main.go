@@ -1,5 +1,6 @@
 // Command network-from-the-notes is the controller of Networks of study notes on custom controllers, with the calls to
-// Neutron that they leave out. It has faults on purpose: see docs/learn. Run it against `make run` only.
+// Neutron that they leave out. It has faults on purpose: see docs/learn/7-fix-me.md. Run it against `make run`
+// only.
 package main
 
 import (
