@@ -125,8 +125,9 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 	return &Caches{from, attachments}, nil
 }
 
-// held is a generated informer that keeps what its methods return. Each of these asks its factory, under a lock, by a new
-// object of the kind, and handlers and syncs call them for each key. A kind that no controller asks for is not watched.
+// held is a generated informer that keeps what its methods return. Each of these asks its factory, under a lock, by a
+// new object of the kind, and handlers and syncs call them for each key. A kind that no controller asks for is not
+// watched.
 type held[L any] struct {
 	informer func() cache.SharedIndexInformer
 	lister   func() L

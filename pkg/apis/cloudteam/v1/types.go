@@ -294,8 +294,8 @@ type NetworkSpec struct {
 
 	// managementPolicy says what the controller does with the network in Neutron.
 	// Manage creates it, keeps it as declared, and deletes it. Observe only shows
-	// the network named by import in the status, and writes nothing to Neutron. The
-	// default is Manage. It can change later, but not to Observe.
+	// the network named by import in the status, and writes nothing to Neutron.
+	// The default is Manage. It can change later, but not to Observe.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	ManagementPolicy ManagementPolicy `json:"managementPolicy,omitempty"`

@@ -129,8 +129,8 @@ type NetworkSpecApplyConfiguration struct {
 	IgnoreDrift []cloudteamv1.NetworkDriftField `json:"ignoreDrift,omitempty"`
 	// managementPolicy says what the controller does with the network in Neutron.
 	// Manage creates it, keeps it as declared, and deletes it. Observe only shows
-	// the network named by import in the status, and writes nothing to Neutron. The
-	// default is Manage. It can change later, but not to Observe.
+	// the network named by import in the status, and writes nothing to Neutron.
+	// The default is Manage. It can change later, but not to Observe.
 	ManagementPolicy *cloudteamv1.ManagementPolicy `json:"managementPolicy,omitempty"`
 	// import names an existing network in Neutron to adopt or to observe, instead
 	// of creating one. Then deletionPolicy is Retain by default. The default is
