@@ -25,7 +25,7 @@ func floatingFields() []field[cloudteamv1.FloatingIPSpec] {
 				s.PortName = rapid.SampledFrom(append([]string{""}, l.FloatingPorts...)).Draw(t, "portName")
 			},
 			lives: []Life{{
-				Trial: "floating", Create: nameOf("first"), Change: nameOf("second"), Drift: isNil, Gone: isNil,
+				Trial: "floating", Create: nameOf("first"), Change: nameOf("second"), Drift: isNil, Gone: isNil, Told: " port ",
 				Reads: readPort,
 			}},
 		},
