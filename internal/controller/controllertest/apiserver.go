@@ -211,8 +211,11 @@ func (s *APIServer) DeleteByForce(t *testing.T, obj Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.kinds[reflect.TypeOf(obj)]
-	s.version++
-	if err := k.tracker.Delete(k.resource, obj.GetNamespace(), obj.GetName()); err != nil {
+	stored, err := k.tracker.Get(k.resource, obj.GetNamespace(), obj.GetName())
+	if err == nil {
+		err = s.remove(k, stored.(Object))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -334,8 +337,7 @@ func (s *APIServer) create(k *served, obj Object) (Object, error) {
 // update stores obj in the place of was.
 func (s *APIServer) update(k *served, was, obj Object) error {
 	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 {
-		s.version++
-		return k.tracker.Delete(k.resource, obj.GetNamespace(), obj.GetName())
+		return s.remove(k, obj)
 	}
 	old, err := contentOf(was)
 	if err != nil {
@@ -350,6 +352,12 @@ func (s *APIServer) update(k *served, was, obj Object) error {
 	}
 	obj.SetResourceVersion(s.nextVersion())
 	return k.tracker.Update(k.resource, obj, obj.GetNamespace())
+}
+
+// remove deletes an object whose finalizers are off.
+func (s *APIServer) remove(k *served, obj Object) error {
+	k.gate.gone.Store(obj.GetUID(), s.nextVersion())
+	return k.tracker.Delete(k.resource, obj.GetNamespace(), obj.GetName())
 }
 
 func (s *APIServer) delete(k *served, was Object) error {

@@ -12,6 +12,8 @@ type Gate struct {
 	mu   sync.Mutex
 	held bool
 	wait []func()
+	// gone are the versions at which objects were deleted, by UID.
+	gone sync.Map
 }
 
 // Hold has events wait from now on.
@@ -47,6 +49,7 @@ func (g *Gate) watch(inner watch.Interface) watch.Interface {
 	out := make(chan watch.Event, 100)
 	go func() {
 		for e := range inner.ResultChan() {
+			e = g.versioned(e)
 			g.mu.Lock()
 			if g.held {
 				g.wait = append(g.wait, func() { out <- e })
@@ -58,6 +61,21 @@ func (g *Gate) watch(inner watch.Interface) watch.Interface {
 		close(out)
 	}()
 	return watched{inner, out}
+}
+
+// versioned gives the Event of a deletion the version of the deletion, as an API server does. The tracker's has that of
+// the last state, and a cache would seem older than what it has seen before.
+func (g *Gate) versioned(e watch.Event) watch.Event {
+	object, ok := e.Object.(Object)
+	if e.Type != watch.Deleted || !ok {
+		return e
+	}
+	if version, known := g.gone.Load(object.GetUID()); known {
+		object = object.DeepCopyObject().(Object)
+		object.SetResourceVersion(version.(string))
+		e.Object = object
+	}
+	return e
 }
 
 type watched struct {
