@@ -84,48 +84,48 @@ type Membership struct {
 }
 
 // Members gives the function that gives the groups of a port on a Network whose Pod has the labels. policies are those
-// of the Pod's namespace. The names of groups are made once for all ports.
+// of the Pod's namespace. The name of a group is made once, for the first Pod in it. The function is not safe for
+// concurrent use.
 func Members(policies []Policy, on cache.ObjectName) func(pod labels.Labels) Membership {
-	type group struct {
-		pods *Selector
-		name string
-		// of is the policy whose Pods are in the group; nil for those that rules name.
-		of *Policy
+	own, members, opened := map[string]string{}, map[*Selector]string{}, map[cloudteamv1.RuleDirection]string{}
+	openFor := func(direction cloudteamv1.RuleDirection) string {
+		return once(opened, direction, func() string { return open(on, direction).Name })
 	}
-	var groups []group
-	for i := range policies {
-		p := &policies[i]
-		if !slices.Contains(p.On, on) {
-			continue
-		}
-		groups = append(groups, group{p.Pods, groupName(p.Name, on), p})
-		for _, pods := range p.own {
-			groups = append(groups, group{pods, membersName(on, pods), nil})
-		}
-	}
-	openIngress, openEgress := open(on, cloudteamv1.RuleIngress).Name, open(on, cloudteamv1.RuleEgress).Name
 	return func(pod labels.Labels) (m Membership) {
 		ingress, egress := false, false
-		for _, g := range groups {
-			if !g.pods.Matches(pod) {
+		for _, p := range policies {
+			if !slices.Contains(p.On, on) {
 				continue
 			}
-			m.Groups = append(m.Groups, g.name)
-			if g.of != nil {
+			if p.Pods.Matches(pod) {
 				m.Selected = true
-				ingress, egress = ingress || g.of.Ingress, egress || g.of.Egress
+				ingress, egress = ingress || p.Ingress, egress || p.Egress
+				m.Groups = append(m.Groups, once(own, p.Name, func() string { return groupName(p.Name, on) }))
+			}
+			for _, pods := range p.own {
+				if pods.Matches(pod) {
+					m.Groups = append(m.Groups, once(members, pods, func() string { return membersName(on, pods) }))
+				}
 			}
 		}
 		if m.Selected && !ingress {
-			m.Groups = append(m.Groups, openIngress)
+			m.Groups = append(m.Groups, openFor(cloudteamv1.RuleIngress))
 		}
 		if m.Selected && !egress {
-			m.Groups = append(m.Groups, openEgress)
+			m.Groups = append(m.Groups, openFor(cloudteamv1.RuleEgress))
 		}
 		slices.Sort(m.Groups)
 		m.Groups = slices.Compact(m.Groups)
 		return m
 	}
+}
+
+// once gives the name of a group, and makes it the first time.
+func once[K comparable](names map[K]string, of K, name func() string) string {
+	if names[of] == "" {
+		names[of] = name()
+	}
+	return names[of]
 }
 
 // MaxGroups is the most groups that the policy needs on a Network.

@@ -538,7 +538,9 @@ func TestOnlyPortsAboutWhichPoliciesDecideOtherwiseFollow(t *testing.T) {
 		holds("once it was followed", w.policies.Otherwise(net))
 		for name := range w.wantGroups("policy-db", "policy-open-egress") {
 			full := w.wantGroups("policy-db", "policy-open-egress")[name].Name
-			holds("about group "+name, w.policies.InGroup("team", full), "db")
+			w.policies.Touched(cache.NewObjectName("team", full))
+			holds("about group "+name, w.policies.InTouched("team"), "db")
+			holds("about no group", w.policies.InTouched("team"))
 		}
 		w.put("db", "ingress", "web")
 		holds("with web among the members of a group", w.policies.Otherwise(net), "web")

@@ -110,6 +110,8 @@ type Policies struct {
 	mu sync.Mutex
 	// changed is when policies of each namespace changed last, for as long as they settle.
 	changed map[string]time.Time
+	// touched are the names of groups that have changed since InTouched was called last, by namespace.
+	touched map[string]map[string]bool
 	// decided has a hash of what Decide gave for each port last; none for ports about which nobody decides.
 	decided map[cache.ObjectName]uint64
 	seed    maphash.Seed
@@ -148,7 +150,7 @@ func NewPolicies(
 		Informer: objects, objects: objects.GetStore(), ledger: newLedger(), ports: caches.Ports.Informer().GetIndexer(),
 		networks: caches.Networks.Lister(), groups: groups.Lister(), made: groups.Informer().GetIndexer(), caches: caches,
 		namespace: namespace, changed: map[string]time.Time{}, decided: map[cache.ObjectName]uint64{},
-		seed: maphash.MakeSeed(),
+		touched: map[string]map[string]bool{}, seed: maphash.MakeSeed(),
 	}
 	note := func(obj any) {
 		if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
@@ -461,9 +463,30 @@ func (p *Policies) Otherwise(at Place) func(port cache.ObjectName) bool {
 	})
 }
 
-// InGroup gives the function that reports whether policies put a port of a namespace into the group of a name, or it is
-// unknown whether they do.
-func (p *Policies) InGroup(namespace, name string) func(port cache.ObjectName) bool {
+// Touched notes that a group of policies has changed, for InTouched.
+func (p *Policies) Touched(group cache.ObjectName) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.touched[group.Namespace] == nil {
+		p.touched[group.Namespace] = map[string]bool{}
+	}
+	p.touched[group.Namespace][group.Name] = true
+}
+
+// InTouched gives the function that reports whether policies put a port of a namespace into a group that has changed
+// since InTouched was called last, or it is unknown whether they do. So the ports are looked at once for all groups of
+// a namespace that change together.
+func (p *Policies) InTouched(namespace string) func(port cache.ObjectName) bool {
+	if p == nil {
+		return func(cache.ObjectName) bool { return false }
+	}
+	p.mu.Lock()
+	touched := p.touched[namespace]
+	delete(p.touched, namespace)
+	p.mu.Unlock()
 	at := map[Place]func(*cloudteamv1.NetworkPort) (policy.Membership, bool){}
 	return p.aboutPorts(func(_ cache.ObjectName, port *cloudteamv1.NetworkPort) bool {
 		place := placeOf(port)
@@ -471,7 +494,7 @@ func (p *Policies) InGroup(namespace, name string) func(port cache.ObjectName) b
 			at[place] = p.members(place)
 		}
 		m, known := at[place](port)
-		return !known || slices.Contains(m.Groups, name)
+		return !known || slices.ContainsFunc(m.Groups, func(group string) bool { return touched[group] })
 	})
 }
 

@@ -199,33 +199,30 @@ func groupElsewhere(ref types.NamespacedName, obj *cloudteamv1.NetworkPort) *man
 		obj.Network())))
 }
 
-// inGroup is a SecurityGroup for ports: one that they or their Networks name, or one of the MultiNetworkPolicies of its
-// namespace.
-type inGroup struct {
-	cache.ObjectName
-	ofPolicies bool
-}
-
-// groupsOf names what a SecurityGroup is to ports.
-func groupsOf(group metav1.Object) []inGroup {
-	of := []inGroup{{ObjectName: cache.MetaObjectToName(group)}}
-	if group.GetAnnotations()[consumer.AnnotationMadeFor] == netpolicy.MadeFor {
-		of = append(of, inGroup{of[0].ObjectName, true})
-	}
-	return of
-}
+// inGroup is what ports may be in: a SecurityGroup that they or their Networks name, or those of the
+// MultiNetworkPolicies of a namespace, without a name.
+type inGroup cache.ObjectName
 
 // inGroups gives the handler for SecurityGroups: the ports that are in one, or may be.
 func inGroups(l *controller.Loop, ports, networks cache.Indexer, by *netpolicy.Policies) cache.ResourceEventHandler {
+	groupsOf := func(group metav1.Object) []inGroup {
+		key := cache.MetaObjectToName(group)
+		of := []inGroup{inGroup(key)}
+		if group.GetAnnotations()[consumer.AnnotationMadeFor] == netpolicy.MadeFor {
+			by.Touched(key) // before its ports are looked for
+			of = append(of, inGroup{Namespace: key.Namespace})
+		}
+		return of
+	}
 	keysOf := func(group inGroup) []cache.ObjectName {
-		if group.ofPolicies {
+		if group.Name == "" {
 			return by.PortsOf(group.Namespace)
 		}
-		return controller.KeysOf(controller.PortsIn(ports, networks, group.ObjectName))
+		return controller.KeysOf(controller.PortsIn(ports, networks, cache.ObjectName(group)))
 	}
 	only := func(group inGroup) func(cache.ObjectName) bool {
-		if group.ofPolicies && by != nil {
-			return by.InGroup(group.Namespace, group.Name)
+		if group.Name == "" {
+			return by.InTouched(group.Namespace)
 		}
 		return func(cache.ObjectName) bool { return true }
 	}
