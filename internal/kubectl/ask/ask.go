@@ -98,17 +98,28 @@ func Read[T any](c *Cluster, of Object, get func() (T, error)) (T, Presence) {
 // Objects gives the objects of a kind that are in a namespace, or all for "". What cannot be read is noted, as by Read.
 func Objects(ctx context.Context, c *Cluster, kind kinds.Kind, namespace string) (objs []kinds.Object, is Presence) {
 	of := New(kind.Name+"s", "", "of "+cmp.Or(namespace, "all namespaces"))
-	found, is := Read(c, of, func() (runtime.Object, error) {
-		return kind.In(c.Networks, namespace).List(ctx, metav1.ListOptions{})
-	})
-	if is != There {
-		return nil, is
+	return Read(c, of, func() ([]kinds.Object, error) { return list(ctx, c, kind, namespace) })
+}
+
+// Everywhere gives the objects of a kind in all namespaces, or an error if one of them may be missing.
+func Everywhere(ctx context.Context, c *Cluster, kind kinds.Kind) ([]kinds.Object, error) {
+	all, err := list(ctx, c, kind, metav1.NamespaceAll)
+	if err != nil {
+		return nil, fmt.Errorf("reading the %ss of all namespaces: %w", kind.Name, err)
 	}
-	_ = meta.EachListItem(found, func(obj runtime.Object) error { // a list has items
+	return all, nil
+}
+
+func list(ctx context.Context, c *Cluster, kind kinds.Kind, namespace string) (objs []kinds.Object, err error) {
+	found, err := kind.In(c.Networks, namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	err = meta.EachListItem(found, func(obj runtime.Object) error {
 		objs = append(objs, obj.(kinds.Object))
 		return nil
 	})
-	return objs, is
+	return objs, err
 }
 
 // Known are those of some objects that are of a type.
@@ -119,19 +130,6 @@ func Known[T kinds.Object](objs []kinds.Object) (all []T) {
 		}
 	}
 	return all
-}
-
-// Everywhere gives the objects of a kind in all namespaces, or an error if one of them may be missing.
-func Everywhere(ctx context.Context, c *Cluster, kind kinds.Kind) (objs []kinds.Object, err error) {
-	list, err := kind.In(c.Networks, metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading the %ss of all namespaces: %w", kind.Name, err)
-	}
-	_ = meta.EachListItem(list, func(obj runtime.Object) error { // a list has items
-		objs = append(objs, obj.(kinds.Object))
-		return nil
-	})
-	return objs, nil
 }
 
 // forbidden begins the notes about what the user may not read.

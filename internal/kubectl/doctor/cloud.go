@@ -207,9 +207,10 @@ func (d doctor) orphans() Check {
 		c.State, c.Says, c.Remedy = Unknown, err.Error(), "kubectl network adopt"
 		return c
 	}
+	others := ""
 	for _, other := range survey.Clusters(uid) {
 		if !other.Own {
-			c.Says += fmt.Sprintf("; cluster %s has %d networks, %d routers and %d ports here (if it is gone: kubectl network "+
+			others += fmt.Sprintf("; cluster %s has %d networks, %d routers and %d ports here (if it is gone: kubectl network "+
 				"adopt)", other.UID, other.Networks, other.Routers, other.Ports)
 		}
 	}
@@ -225,6 +226,7 @@ func (d doctor) orphans() Check {
 		c.State, c.Says = Warns, fmt.Sprintf("%d resources have no object: %s", len(all), strings.Join(counts, ", "))
 		c.Remedy = "kubectl network orphans"
 	}
+	c.Says += others
 	return c
 }
 
