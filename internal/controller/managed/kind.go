@@ -3,20 +3,19 @@
 // an earlier process may have tried. Plan and apply repeat until the plan is empty. The object is pinned to one cloud.
 // All resources are removed before the object is.
 //
-// Files, from the top down: reconciler (events), sync (protocol), observe, pause and release (its other paths), look
-// (what is in Neutron), apply (writes), clouds (where), claim and takeback (metadata), memory, status, events, errors,
-// policies, room (limits of classes), kind.
+// Files, from the top down: reconciler (events), sync (protocol), observe, pause and release (its other paths),
+// inventory (what is in Neutron, and writes), clouds (where), claim and takeback (metadata), memory, status, events,
+// errors, policies, room (limits of classes), kind.
 package managed
 
 import (
 	"context"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -24,10 +23,7 @@ import (
 )
 
 // Object is an object of a kind whose resources are in Neutron, such as *cloudteamv1.Network.
-type Object interface {
-	metav1.Object
-	runtime.Object
-}
+type Object = kinds.Object
 
 // Inventory is the part of an inventory.Inventory that a Reconciler and its Kind need.
 type Inventory interface {
