@@ -67,9 +67,7 @@ func toPost(t *testing.T, w *world) walk {
 	rule := w.neutron.Break(posts, 1, proxy.Meanwhile(func() { write(t, dir) }))
 	expect.NoError(t, coverage.ClearCounters())
 	w.network(t)
-	for rule.Hits() == 0 {
-		virtual.Elapse(time.Millisecond)
-	}
+	await(t, func() bool { return rule.Hits() > 0 })
 	return counted(t, dir)
 }
 
@@ -82,15 +80,25 @@ func toAllocation(t *testing.T, w *world) walk {
 	expect.NoError(t, coverage.ClearCounters())
 	_, err := w.Kube.CoreV1().Pods(w.namespace).Create(t.Context(), harness.PodOn("pod", "net"), metav1.CreateOptions{})
 	expect.NoError(t, err)
-	for {
-		virtual.Elapse(time.Millisecond)
+	await(t, func() bool {
 		pod, err := w.Kube.CoreV1().Pods(w.namespace).Get(t.Context(), "pod", metav1.GetOptions{})
 		expect.NoError(t, err)
-		if pod.Annotations[cloudteamv1.AnnotationAllocations] != "" {
-			write(t, dir)
-			return counted(t, dir)
+		return pod.Annotations[cloudteamv1.AnnotationAllocations] != ""
+	})
+	write(t, dir)
+	return counted(t, dir)
+}
+
+// await waits until something is true, for a minute of virtual time at most.
+func await(t *testing.T, is func() bool) {
+	t.Helper()
+	for range time.Minute / time.Millisecond {
+		virtual.Elapse(time.Millisecond)
+		if is() {
+			return
 		}
 	}
+	t.Fatal("it does not happen")
 }
 
 // write writes what ran since the counters were cleared.
