@@ -207,11 +207,11 @@ func (d doctor) orphans() Check {
 		c.State, c.Says, c.Remedy = Unknown, err.Error(), "kubectl network adopt"
 		return c
 	}
-	others := ""
+	var others []string
 	for _, other := range survey.Clusters(uid) {
 		if !other.Own {
-			others += fmt.Sprintf("; cluster %s has %d networks, %d routers and %d ports here (if it is gone: kubectl network "+
-				"adopt)", other.UID, other.Networks, other.Routers, other.Ports)
+			others = append(others, fmt.Sprintf("; cluster %s has %d networks, %d routers and %d ports here (if it is gone: "+
+				"kubectl network adopt)", other.UID, other.Networks, other.Routers, other.Ports))
 		}
 	}
 	counted := map[orphans.State]int{}
@@ -226,7 +226,7 @@ func (d doctor) orphans() Check {
 		c.State, c.Says = Warns, fmt.Sprintf("%d resources have no object: %s", len(all), strings.Join(counts, ", "))
 		c.Remedy = "kubectl network orphans"
 	}
-	c.Says += others
+	c.Says += strings.Join(others, "")
 	return c
 }
 
