@@ -194,7 +194,9 @@ func (p *process) run(ctx context.Context, serve func(context.Context) error) er
 	defer metric.Compute(p.measure)()
 
 	broadcaster := record.NewBroadcaster(record.WithContext(baseCtx))
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.kube.CoreV1().Events("")})
+	events := newEventLines(&typedcorev1.EventSinkImpl{Interface: p.kube.CoreV1().Events("")})
+	p.base.Go(func() error { events.run(baseCtx); return nil })
+	broadcaster.StartRecordingToSink(events)
 	defer broadcaster.Shutdown()
 	p.recorder = broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"})
 
