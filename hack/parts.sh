@@ -9,15 +9,22 @@ logs=$(mktemp -d)
 trap 'rm -r "$logs"' EXIT
 
 # summary prints the failures in what a target printed: each failed test with its messages, without the logs of what it
-# ran, or else the last lines. The messages follow the line that says so, or with -v the last line === with its name.
+# ran, and the last lines of a package that failed without one; or else the last lines of all. The messages follow the
+# line that says so, or with -v the last line === with its name.
 summary() {
   echo "::: failed: make $1"
   awk '
-    function say(lines) { if (++said <= 40) print substr(lines, 1, 1200) }
+    function say(lines) { if (++said <= 60) print substr(lines, 1, 1200) }
+    { last[NR % 12] = substr($0, 1, 400) }
     /^=== / { inside = 0; at = $3; next }
-    /^ *--- FAIL/ { inside = 1; at = ""; say($0 told[$3]); next }
+    /^ *--- FAIL/ { inside = 1; at = ""; why++; say($0 told[$3]); next }
     /^ *--- (PASS|SKIP)/ { inside = 0; at = ""; next }
-    /^(ok|FAIL|panic:|fatal error:|WARNING: DATA RACE)/ { inside = 0; if (/[ \t]/ && !/^ok/) say($0); next }
+    /^(panic:|fatal error:|WARNING: DATA RACE)/ { inside = 0; why++; say($0); next }
+    /^ok[ \t]/ { inside = why = 0; since = NR; next }
+    /^FAIL[ \t]/ {
+      for (i = NR - 11; i < NR && !why && !/ failed\]$/; i++) if (i > since) say(last[i % 12])
+      inside = why = 0; since = NR; say($0); next
+    }
     /^ *[a-z0-9_]+\.go:[0-9]+: / && !/: [IWEF][0-9]+ [0-9:.]+\]/ { # no line of klog
       if (inside) say($0); else if (at) told[at] = told[at] "\n" substr($0, 1, 400)
     }
