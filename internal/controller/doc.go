@@ -14,18 +14,18 @@
 //
 // To the POST of a Network it is the first five, and these:
 //
-//	internal/controller/network/controller.go   what a Network declares; the rest is package managed
-//	internal/controller/managed/sync.go         the sync of all kinds that have resources in Neutron
-//	internal/controller/managed/inventory.go    look at what exists, and apply the plan
+//	internal/controller/network/controller.go   what the controller of Networks watches, and what a Network declares
+//	internal/declare/network.go                 the spec in the terms of package plan
+//	internal/controller/managed/reconciler.go   what syncs a kind: its handlers, the choice of a cloud, the finalizer
+//	internal/controller/managed/sync.go         the sync: look, plan, apply, until the plan is empty
 //	internal/plan/network.go                    compare what is declared with what exists
-//	internal/neutron/inventory/apply.go         the steps of a plan, in order
+//	internal/neutron/inventory/inventory.go     what exists (Observed), and the steps of a plan in order (Apply)
 //	internal/neutron/inventory/network.go       which step is which request, and its body
 //	internal/neutron/inventory/kind.go          create, update and remove of any kind
-//	internal/neutron/batch/queue.go             whose turn it is
-//	internal/neutron/batch/bulk.go              many creates in one request
+//	internal/neutron/batch/queue.go             whose turn it is, and many creates in one request
 //	internal/neutron/client/collection.go       the POST
 //
-// Beside the way are the finalizer (managed/claim.go), the choice of a cloud (managed/clouds.go), the leader's permit
-// (app/leader.go) and the deletion (managed/release.go). shares.go, spread.go and line.go keep one tenant's work from
-// others; they come last.
+// Beside the way are the class and its limits (managed/room.go), what a sync remembers (managed/memory.go), other
+// clouds (managed/clouds.go), the leader's permit (app/leader.go) and the deletion (managed/release.go). shares.go,
+// spread.go and line.go keep one tenant's work from others; they come last.
 package controller

@@ -75,7 +75,10 @@ func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
 	return plan.FloatingIP(d.FloatingSpec, observed)
 }
 
-// Retained implements managed.Retainable.
+// Traits implements managed.Declaration. It has none.
+func (declaration) Traits() managed.Traits { return managed.Traits{} }
+
+// Retained implements managed.Declaration.
 func (d declaration) Retained() managed.Declaration {
 	d.Retain = true
 	return d

@@ -1,19 +1,15 @@
 package managed
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
-	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
-	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -109,51 +105,6 @@ func (r *Reconciler[T]) cloudOf(obj T) CloudRef {
 	return refOf(r.kind.Status(obj).Credentials)
 }
 
-// home is the cloud of an object's resources, and the Inventory that shows them. The zero value is unknown.
-type home struct {
-	ref CloudRef
-	in  Inventory
-}
-
-// reach gives the Inventory of the cloud of an object's resources. For removing, see Clouds.In.
-func (r *Reconciler[T]) reach(obj T, removing bool) (home, error) {
-	ref := r.cloudOf(obj)
-	switch {
-	case ref.IsOwn():
-		return home{ref, r.inventory}, nil
-	case r.clouds == nil:
-		return home{}, Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable,
-			"This controller serves no cloud but its own. Remove cloud from the spec."))
-	}
-	in, err := r.clouds.In(ref, removing)
-	if problem, waits := errors.AsType[*Problem](err); waits && ref.Namespace != obj.GetNamespace() {
-		// The details of a Secret are only for users of its own namespace.
-		message := "The credentials of its Network cannot be used; the Network's own condition says why. Retries as soon " +
-			"as they change."
-		if r.kind.Resource != plan.KindPort {
-			message = "The credentials of its NetworkClass cannot be used. Retries as soon as they change. Ask the " +
-				"administrator of the class."
-		}
-		hidden := Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, message))
-		hidden.Gone = problem.Gone
-		return home{}, hidden
-	}
-	return home{ref, in}, err
-}
-
-// settle records where the resources of a remembered object are. After a change, the new Inventory's lists may miss
-// what was written through the former one. Only a list that begins now proves what exists.
-func (r *Reconciler[T]) settle(obj T, now home) {
-	r.note(obj, func(m *memory[T]) {
-		was := m.home
-		// The own cloud's Inventory never changes, and need not be comparable.
-		if was.in != nil && (was.ref != now.ref || !now.ref.IsOwn() && was.in != now.in) {
-			m.doubt = time.Now()
-		}
-		m.home = now
-	})
-}
-
 // EnqueueIn requeues all objects whose resources are in a cloud, after a change that affects all of them. It includes
 // deleted objects that left resources there. For a tenant's cloud, it costs nothing more if others have more objects.
 func (r *Reconciler[T]) EnqueueIn(ref CloudRef) {
@@ -231,22 +182,6 @@ func (r *Reconciler[T]) all() []T {
 	return all
 }
 
-// identify gives the cloud that the credentials are for. It fails if the object is pinned to another one. The returned
-// context confines all requests to that cloud, even if the credentials are replaced meanwhile.
-func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T) (context.Context, *client.Identity, error) {
-	fair.Yield(ctx) // the cloud answers late
-	identity, err := in.Identity(ctx)
-	if err != nil {
-		return ctx, nil, err
-	}
-	if pinned := r.pinnedTo(obj); pinned != nil {
-		if err := r.elsewhere(obj, "the "+string(r.kind.Resource), *pinned, identity); err != nil {
-			return ctx, nil, err
-		}
-	}
-	return client.Within(ctx, identity), &identity, nil
-}
-
 // elsewhere is the problem of credentials that lead to another cloud than that of what is there, such as "the port";
 // nil if they do not.
 func (r *Reconciler[T]) elsewhere(obj T, what string, is cloudteamv1.CloudStatus, found client.Identity) error {
@@ -262,11 +197,7 @@ func (r *Reconciler[T]) elsewhere(obj T, what string, is cloudteamv1.CloudStatus
 // toldElsewhere is the problem of a declaration with ids that another cloud told; nil if it has none. Where the
 // object's own resources are says nothing about these ids.
 func (r *Reconciler[T]) toldElsewhere(obj T, declared Declaration, found client.Identity) error {
-	dependent, ok := declared.(Dependent)
-	if !ok {
-		return nil
-	}
-	for _, told := range dependent.ToldBy() {
+	for _, told := range declared.Traits().ToldBy {
 		err := r.elsewhere(obj, fmt.Sprintf("what the %s depends on", r.kind.Resource), told, found)
 		if err != nil {
 			return err

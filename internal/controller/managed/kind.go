@@ -146,39 +146,31 @@ type Declaration interface {
 	Plan(observed plan.Observed) (plan.Change, error)
 	// Complete reports whether everything declared exists, whatever its settings.
 	Complete(observed plan.Observed) bool
-}
-
-// Dependent is the Declaration of an object with ids of other objects' resources.
-type Dependent interface {
-	Declaration
-	// ToldBy gives the clouds that returned these ids, as the other objects' statuses say. A tenant's own cloud can return
-	// any id, so none of them is used in another cloud: there it may be somebody else's.
-	ToldBy() []cloudteamv1.CloudStatus
-}
-
-// Retainable is the Declaration of an object whose resources can say that they stay when it is deleted.
-type Retainable interface {
-	Declaration
-	// Retained is the declaration with resources that say so.
+	// Retained is the declaration whose resources say that they stay when the object is deleted.
 	Retained() Declaration
+	// Traits gives what only some declarations have.
+	Traits() Traits
 }
 
-// Adopter is the Declaration of an object whose resource existed before it.
-type Adopter interface {
-	Declaration
-	// Adopt gives the steps after which the resource bears the object's marker. It is called while nothing bears it. It is
-	// the only exception to the rule that resources without our marker are not changed.
-	Adopt(ctx context.Context, in Inventory) (plan.Change, error)
+// Traits are what only some declarations have. The zero value has none.
+type Traits struct {
+	// ToldBy are the clouds that returned the ids of other objects' resources, as those objects' statuses say. A tenant's
+	// own cloud can return any id, so none of them is used in another cloud: there it may be somebody else's.
+	ToldBy []cloudteamv1.CloudStatus
+	// Sets names the fields that the spec sets and that belong to others while it does not, in alphabetical order.
+	Sets []string
+	// TakingBack is the declaration that also takes back, once, those of the named fields that the spec no longer sets.
+	TakingBack func(fields []string) Declaration
+	// Adopt gives the steps after which the resource bears the object's marker, if the resource existed before the object.
+	// It is called while nothing bears it. It is the only exception to the rule that resources without our marker are not
+	// changed.
+	Adopt func(ctx context.Context, in Inventory) (plan.Change, error)
+	// Observe reads the resource of an object with Policies.Observe. If err is not nil, the part of the result that is
+	// known is still shown.
+	Observe func(ctx context.Context, in Inventory) (Observation, error)
 }
 
-// Observer is the Declaration of an object with Policies.Observe.
-type Observer interface {
-	Declaration
-	// Observe reads the resource. If err is not nil, the part of the result that is known is still shown.
-	Observe(ctx context.Context, in Inventory) (Observation, error)
-}
-
-// Observation is what an Observer saw.
+// Observation is what Traits.Observe saw.
 type Observation struct {
 	// Observed is what exists; nil if unknown.
 	Observed *plan.Observed

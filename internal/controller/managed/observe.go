@@ -21,14 +21,14 @@ func (r *Reconciler[T]) observe(ctx context.Context, obj T) error {
 	return r.conclude(ctx, obj, p)
 }
 
-// observed fills in what an Observer sees.
+// observed fills in what Traits.Observe sees.
 func observed(ctx context.Context, in Inventory, p progress) progress {
 	resolved, unresolved := p.declared.Resolve(ctx, in)
 	if resolved == nil {
 		return p.failed(unresolved)
 	}
 	p.declared = resolved
-	seen, err := resolved.(Observer).Observe(ctx, in)
+	seen, err := resolved.Traits().Observe(ctx, in)
 	p.observed, p.drift, p.state = seen.Observed, seen.Drift, seen.State
 	switch {
 	case err != nil:

@@ -13,7 +13,7 @@ type Policies struct {
 	// IgnoreDrift are the fields that others may change, as plan.Difference names them.
 	IgnoreDrift []string
 	// Observe is true if the resource is only shown and nothing may be written to Neutron. The object's Declaration is
-	// then an Observer.
+	// then one with Traits.Observe.
 	Observe bool
 	// Plan, in DefaultTo only, is true if nothing may be written to Neutron for any object, and the conditions say what
 	// would be.

@@ -58,9 +58,9 @@ func (r *Reconciler[T]) preview(
 		return preview, p, err
 	}
 	p.observed, preview.Observed = &observed, observed
-	if adopter, ok := resolved.(Adopter); ok && r.awaitsAdoption(obj, expected[0]) && observed.Empty() {
+	if r.awaitsAdoption(obj, expected[0]) && observed.Empty() {
 		if preview.Adopts = true; unresolved == nil {
-			preview.Change, err = adopter.Adopt(ctx, in)
+			preview.Change, err = resolved.Traits().Adopt(ctx, in)
 		}
 		return preview, p, err
 	}

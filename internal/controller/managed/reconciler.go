@@ -2,19 +2,27 @@ package managed
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // Reconciler syncs the objects of one kind. Create it with NewReconciler.
@@ -176,4 +184,136 @@ func (r *Reconciler[T]) cloudOfKey(key cache.ObjectName) string {
 
 func (r *Reconciler[T]) ownerOf(obj T) plan.Owner {
 	return plan.Owner{Cluster: r.cluster, Object: string(obj.GetUID())}
+}
+
+// home is the cloud of an object's resources, and the Inventory that shows them. The zero value is unknown.
+type home struct {
+	ref CloudRef
+	in  Inventory
+}
+
+// reach gives the Inventory of the cloud of an object's resources. For removing, see Clouds.In.
+func (r *Reconciler[T]) reach(obj T, removing bool) (home, error) {
+	ref := r.cloudOf(obj)
+	switch {
+	case ref.IsOwn():
+		return home{ref, r.inventory}, nil
+	case r.clouds == nil:
+		return home{}, Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable,
+			"This controller serves no cloud but its own. Remove cloud from the spec."))
+	}
+	in, err := r.clouds.In(ref, removing)
+	if problem, waits := errors.AsType[*Problem](err); waits && ref.Namespace != obj.GetNamespace() {
+		// The details of a Secret are only for users of its own namespace.
+		message := "The credentials of its Network cannot be used; the Network's own condition says why. Retries as soon " +
+			"as they change."
+		if r.kind.Resource != plan.KindPort {
+			message = "The credentials of its NetworkClass cannot be used. Retries as soon as they change. Ask the " +
+				"administrator of the class."
+		}
+		hidden := Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, message))
+		hidden.Gone = problem.Gone
+		return home{}, hidden
+	}
+	return home{ref, in}, err
+}
+
+// settle records where the resources of a remembered object are. After a change, the new Inventory's lists may miss
+// what was written through the former one. Only a list that begins now proves what exists.
+func (r *Reconciler[T]) settle(obj T, now home) {
+	r.note(obj, func(m *memory[T]) {
+		was := m.home
+		// The own cloud's Inventory never changes, and need not be comparable.
+		if was.in != nil && (was.ref != now.ref || !now.ref.IsOwn() && was.in != now.in) {
+			m.doubt = time.Now()
+		}
+		m.home = now
+	})
+}
+
+// identify gives the cloud that the credentials are for. It fails if the object is pinned to another one. The returned
+// context confines all requests to that cloud, even if the credentials are replaced meanwhile.
+func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T) (context.Context, *client.Identity, error) {
+	fair.Yield(ctx) // the cloud answers late
+	identity, err := in.Identity(ctx)
+	if err != nil {
+		return ctx, nil, err
+	}
+	if pinned := r.pinnedTo(obj); pinned != nil {
+		if err := r.elsewhere(obj, "the "+string(r.kind.Resource), *pinned, identity); err != nil {
+			return ctx, nil, err
+		}
+	}
+	return client.Within(ctx, identity), &identity, nil
+}
+
+// claimed reports whether the object has the finalizer.
+func (r *Reconciler[T]) claimed(obj T) bool {
+	return slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
+}
+
+// claim adds the finalizer to the object. The same write records the cloud where its resources are about to be created.
+// It also records the fields in the spec that may have to be taken back. If the process ends right after the create,
+// the next one knows where to look, even if its credentials are for another project or cloud. The status would need
+// another write. For an import no fields are recorded, because nothing is set before the adoption.
+func (r *Reconciler[T]) claim(
+	ctx context.Context, obj T, identity client.Identity, declared Declaration,
+) (T, error) {
+	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
+	if err != nil {
+		return obj, err
+	}
+	annotations := map[string]any{cloudteamv1.AnnotationCloud: string(cloud)}
+	if fields := rememberedOrSet(obj, declared); len(fields) > 0 && !r.kind.Expected(obj)[0].Imported {
+		if annotations[cloudteamv1.AnnotationTakeBack], err = annotationOf(obj, fields); err != nil {
+			return obj, err
+		}
+	}
+	return r.patchMetadata(ctx, obj, map[string]any{
+		"finalizers":  append(slices.Clone(obj.GetFinalizers()), r.kind.Finalizer),
+		"annotations": annotations,
+	})
+}
+
+// recorded reads the cloud that claim recorded for an object; known is false if there is none. Users can write it, so
+// it only keeps the object from other clouds: it says nothing about credentials.
+func recorded(obj Object) (cloud cloudteamv1.CloudStatus, known bool) {
+	known = json.Unmarshal([]byte(obj.GetAnnotations()[cloudteamv1.AnnotationCloud]), &cloud) == nil
+	return cloud, known
+}
+
+// record renews the record of a claimed object, if another endpoint leads to its cloud now.
+func (r *Reconciler[T]) record(ctx context.Context, obj T, identity client.Identity) (T, error) {
+	was, known := recorded(obj)
+	if !known || client.Identity(was) == identity {
+		return obj, nil
+	}
+	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
+	if err != nil {
+		return obj, err
+	}
+	return r.patchMetadata(ctx, obj, map[string]any{
+		"annotations": map[string]any{cloudteamv1.AnnotationCloud: string(cloud)},
+	})
+}
+
+// patchMetadata writes fields of the object's metadata, if the object has not changed since it was read.
+func (r *Reconciler[T]) patchMetadata(ctx context.Context, obj T, metadata map[string]any) (T, error) {
+	metadata["uid"], metadata["resourceVersion"] = obj.GetUID(), obj.GetResourceVersion()
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return obj, err
+	}
+	written, err := r.kind.Patch(obj.GetNamespace())(
+		ctx, obj.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: controller.FieldManager})
+	if err != nil {
+		return obj, err
+	}
+	r.expected.Written(cache.MetaObjectToName(obj), written.GetUID(), written.GetResourceVersion())
+	if recorder := inspect.On(); recorder != nil {
+		recorder.Record(inspect.Event{Stage: inspect.Status, What: "metadata", Objects: inspect.Of(ctx),
+			Version: written.GetResourceVersion(), Text: "The metadata was written to the API server: the finalizer, or " +
+				"what the next process must know. The watch will bring it back."})
+	}
+	return written, nil
 }

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
@@ -158,8 +159,8 @@ func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Contex
 		return ctx, at, p.failed(err)
 	}
 	r.settle(obj, at)
-	if retainable, ok := declared.(Retainable); ok && r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain {
-		declared = retainable.Retained()
+	if r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain {
+		declared = declared.Retained()
 	}
 	p.declared = declared
 	if within, p.identity, err = r.identify(ctx, at.in, obj); err == nil {
@@ -183,8 +184,8 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 	}
 	p.declared = resolved
 	expected := r.kind.Expected(obj)
-	if adopter, ok := resolved.(Adopter); ok && r.awaitsAdoption(obj, expected[0]) {
-		if p = r.adopt(ctx, in, obj, p, adopter, unresolved); p.err != nil {
+	if r.awaitsAdoption(obj, expected[0]) {
+		if p = r.adopt(ctx, in, obj, p, unresolved); p.err != nil {
 			return p
 		}
 	}
@@ -213,7 +214,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 		case change.Empty() && unresolved != nil:
 			return p.failed(unresolved)
 		case change.Empty():
-			if _, err := r.remembering(ctx, obj, setBy(p.declared)); err != nil {
+			if _, err := r.remembering(ctx, obj, p.declared.Traits().Sets); err != nil {
 				return p.failed(err)
 			}
 			return p.succeeded(r.kind.Resource)
@@ -249,74 +250,70 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 	}
 }
 
-// discard deletes what an earlier sync created and the cloud did not keep the marker of.
-func (r *Reconciler[T]) discard(ctx context.Context, in Inventory, obj T) error {
-	err := in.Discard(inventory.WithFlow(ctx, obj.GetNamespace()), r.ownerOf(obj))
-	if client.MaybeDone(err) {
-		r.note(obj, func(m *memory[T]) { m.blank, m.doubt = false, time.Now() })
+// look gives the object's resources in Neutron, from a list that is new enough to prove that there are none. An
+// incomplete list must not lead to a second resource or a forgotten one. So an expected resource that the list lacks is
+// read by its id. If it may exist under an unknown id, it is searched by its name. The ids of resources that are gone
+// are removed from expected. need are the kinds that the caller relies on; none means all.
+func (r *Reconciler[T]) look(
+	ctx context.Context, in Inventory, obj T, expected []Lookup, need ...plan.Kind,
+) (plan.Observed, error) {
+	fair.Yield(ctx) // the cloud answers late
+	known, _ := r.recall(obj)
+	since := known.doubt
+	if since.IsZero() {
+		since = r.acting
 	}
-	return err
-}
-
-// confirm reads the object from the API server, before something is given up that its spec does not ask for. It returns
-// controller.ErrStale if the cache has not its spec. The cache of a new leader may lag behind, and no later write would
-// bring the address back.
-func (r *Reconciler[T]) confirm(ctx context.Context, obj T) error {
-	if r.kind.Live == nil {
-		return nil
+	owner := r.ownerOf(obj)
+	observed, err := in.Observed(ctx, owner, since, need...)
+	if err != nil {
+		return plan.Observed{}, err
 	}
-	live, err := r.kind.Live(ctx, obj.GetNamespace(), obj.GetName())
-	switch {
-	case apierrors.IsNotFound(err):
-		return controller.ErrStale
-	case err != nil:
-		return &withoutReport{"reading the object", err}
-	case live.GetUID() != obj.GetUID(), live.GetGeneration() != obj.GetGeneration(), paused(live):
-		return controller.ErrStale
-	}
-	return nil
-}
-
-// adopt writes the object's marker on the resource that it imports, unless the resource bears it. The progress has an
-// error if the resource cannot be adopted now.
-func (r *Reconciler[T]) adopt(
-	ctx context.Context, in Inventory, obj T, p progress, adopter Adopter, unresolved error,
-) progress {
-	expected := r.kind.Expected(obj)
-	observed, err := r.look(ctx, in, obj, expected, r.needs(obj, expected)...)
-	switch {
-	case err != nil:
-		return p.failed(err)
-	case !observed.Empty():
-		return p
-	}
-	p.observed = &observed
-	if unresolved != nil {
-		// An unresolved field cannot be compared now. It would be set later without a comparison.
-		return p.failed(unresolved)
-	}
-	for attempt := 0; ; attempt++ {
-		change, err := adopter.Adopt(ctx, in)
+	var there, found []Lookup
+	for i, e := range expected {
+		if has(observed, e.Resource) {
+			there = append(there, e)
+			continue
+		}
+		exists := false
+		if other := has(observed, plan.Resource{Kind: e.Kind}); other {
+			// The list may be so old that it shows one that is gone, and lacks the one that took its place.
+			if exists, err = in.Reread(ctx, e.Resource); errors.Is(err, inventory.ErrUnmarked) {
+				exists, err = false, nil
+			}
+		} else {
+			exists, err = r.lookUp(ctx, in, obj, e)
+		}
 		if err != nil {
-			return p.failed(err)
+			return plan.Observed{}, err
 		}
-		done, err := r.apply(ctx, in, obj, change)
-		if !done.Empty() {
-			p.events = append(p.events, controller.Done(cloudteamv1.EventAdopted,
-				"Adopted %s: its description ends with the owner's marker now", expected[0].Resource))
-		}
-		if err == nil {
-			break
-		}
-		if !client.IsConflict(err) || attempt == attempts {
-			return p.failed(err)
+		switch {
+		case exists:
+			found = append(found, e)
+		case !e.Imported:
+			expected[i].ID = "" // it is gone: do not ask again
 		}
 	}
-	// From here on the marker identifies it. If there was nothing to do, the answer to an earlier adoption was lost.
-	if _, err := in.Reread(ctx, expected[0].Resource); err != nil {
-		return p.failed(err)
+	if len(found) == 0 {
+		if observed.Empty() && len(expected) > 0 {
+			r.setBlank(obj, true)
+		}
+		return observed, nil
 	}
-	return p
+	if observed, err = in.Observed(ctx, owner, since, need...); err != nil {
+		return plan.Observed{}, err
+	}
+	for _, e := range found {
+		if e.ID != "" && !has(observed, plan.Resource{Kind: e.Kind}) && !r.awaitsAdoption(obj, e) {
+			return plan.Observed{}, unmarked(e, owner) // it bears another object's marker
+		}
+	}
+	for _, e := range slices.Concat(there, found) {
+		if !has(observed, plan.Resource{Kind: e.Kind}) && !r.awaitsAdoption(obj, e) {
+			// A list that is older than the reads ended after them. By that list, it would be created again.
+			return plan.Observed{}, outdated(e)
+		}
+	}
+	return observed, nil
 }
 
 // plan gives the next change for what was observed. It fills in the drift that is left.
@@ -333,6 +330,50 @@ func (r *Reconciler[T]) plan(ctx context.Context, obj T, p *progress) (change pl
 		change, p.drift = leaveDrift(change)
 	}
 	return change, nil
+}
+
+// apply takes the steps. If Neutron refuses a step that can wait (see plan.Step.Postponable), the steps that do not
+// need it are still taken. Examples are the removal of something in use, or a step for which a quota is full. It
+// returns the steps taken and the last error. An in-use error is returned only if there is no other, because it ends
+// when others act.
+func (r *Reconciler[T]) apply(
+	ctx context.Context, in Inventory, obj T, change plan.Change,
+) (done plan.Change, err error) {
+	for {
+		taken, failed := r.take(ctx, in, obj, change)
+		done = append(done, taken...)
+		if err == nil || failed != nil && client.KindOf(failed) != client.InUse {
+			err = failed
+		}
+		if !refused(failed) || !change[len(taken)].Postponable() {
+			return done, err
+		}
+		change = change.Despite(taken)
+	}
+}
+
+// take takes the steps until one fails, and records a create with an unknown outcome. Before the next create, a list
+// has to show that nothing exists.
+func (r *Reconciler[T]) take(
+	ctx context.Context, in Inventory, obj T, change plan.Change,
+) (plan.Change, error) {
+	logger := klog.FromContext(ctx)
+	// The flow keeps a busy namespace from delaying the others.
+	done, err := in.Apply(inventory.WithFlow(ctx, obj.GetNamespace()), change)
+	for _, step := range done {
+		logger.Info("Applied step", "step", step.String())
+	}
+	if slices.ContainsFunc(done, func(s plan.Step) bool { return s.Action.Creates() }) {
+		r.setBlank(obj, false)
+	}
+	if err == nil || len(done) == len(change) {
+		return done, err
+	}
+	failed := change[len(done)]
+	if client.MaybeDone(err) && failed.Action.Creates() {
+		r.note(obj, func(m *memory[T]) { m.blank, m.doubt = false, time.Now() })
+	}
+	return done, explain(ctx, in, failed, err)
 }
 
 // recordSync records what happens to the object of a context, if anything is recorded.
@@ -359,30 +400,6 @@ func planned(ctx context.Context, span trace.Span, change plan.Change) {
 		span.SetAttributes(tracing.Steps.Int(len(change)))
 	}
 	span.End()
-}
-
-// afterFailure decides how a sync goes on after a change failed with p.err. The result has a state if the sync ends.
-// Otherwise the next attempt plans from reread resources. nothingDone is true if no step of the change was taken.
-func (r *Reconciler[T]) afterFailure(
-	ctx context.Context, in Inventory, obj T, p progress, nothingDone bool,
-) progress {
-	switch {
-	case client.IsNotFound(p.err) && p.observed.Empty() && nothingDone:
-		// Something is missing that is not the object's own, such as a port's network. An immediate retry would get the same
-		// answer.
-		return p.failed(p.err)
-	case client.IsConflict(p.err), client.IsNotFound(p.err):
-		if err := rereadAll(ctx, in, *p.observed); err != nil {
-			return p.failed(err)
-		}
-		return p
-	default:
-		need := r.needs(obj, r.kind.Expected(obj))
-		if observed, lookErr := in.Observed(ctx, r.ownerOf(obj), r.acting, need...); lookErr == nil {
-			p.observed = &observed
-		}
-		return p.failed(p.err)
-	}
 }
 
 // leaveDrift splits a change for driftPolicy Report. rest is done anyway: the removal of duplicates, and of what must

@@ -8,29 +8,18 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Retractable is the Declaration of an object whose spec can set fields that belong to others while it does not set
-// them. A field that the spec no longer sets is taken back, once.
-type Retractable interface {
-	Declaration
-	// Sets names the fields of that sort that the spec sets, in alphabetical order.
-	Sets() []string
-	// TakingBack is the declaration that also takes back those of the named fields that the spec does not set.
-	TakingBack(fields []string) Declaration
-}
-
 // takingBack is the declaration that also takes back what an earlier spec of the object set and this one does not.
 // After this spec was applied as a whole, those fields belong to others.
 func (r *Reconciler[T]) takingBack(obj T, declared Declaration) Declaration {
-	retractable, ok := declared.(Retractable)
-	if !ok || r.applied(obj) {
+	traits := declared.Traits()
+	if traits.TakingBack == nil || r.applied(obj) {
 		return declared
 	}
-	set := retractable.Sets()
-	fields := slices.DeleteFunc(Remembered(obj), func(field string) bool { return slices.Contains(set, field) })
+	fields := slices.DeleteFunc(Remembered(obj), func(field string) bool { return slices.Contains(traits.Sets, field) })
 	if len(fields) == 0 {
 		return declared
 	}
-	return retractable.TakingBack(fields)
+	return traits.TakingBack(fields)
 }
 
 // Remembered gives the fields that were set for the object, in alphabetical order.
@@ -52,17 +41,9 @@ func annotationOf(obj Object, fields []string) (any, error) {
 	return string(text), err
 }
 
-// setBy names the fields that the declaration sets and that are taken back later.
-func setBy(declared Declaration) []string {
-	if retractable, ok := declared.(Retractable); ok {
-		return retractable.Sets()
-	}
-	return nil
-}
-
 // rememberedOrSet gives the remembered fields, and those that the declaration sets.
 func rememberedOrSet(obj Object, declared Declaration) []string {
-	return slices.Compact(slices.Sorted(slices.Values(append(Remembered(obj), setBy(declared)...))))
+	return slices.Compact(slices.Sorted(slices.Values(append(Remembered(obj), declared.Traits().Sets...))))
 }
 
 // remembering writes which fields are remembered, if others are now. Fields that the declaration sets are added before

@@ -202,14 +202,18 @@ func (d declaration) Complete(observed plan.Observed) bool {
 	return d.Routed(observed)
 }
 
-// Retained implements managed.Retainable.
+// Retained implements managed.Declaration.
 func (d declaration) Retained() managed.Declaration {
 	d.Retain = true
 	return d
 }
 
-// TakingBack implements managed.Retractable.
-func (d declaration) TakingBack(fields []string) managed.Declaration {
+// Traits implements managed.Declaration.
+func (d declaration) Traits() managed.Traits {
+	return managed.Traits{Sets: d.Sets(), TakingBack: d.takingBack, Adopt: d.adopt}
+}
+
+func (d declaration) takingBack(fields []string) managed.Declaration {
 	d.TakeBack = fields
 	return d
 }

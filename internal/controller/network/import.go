@@ -12,9 +12,9 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Adopt implements managed.Adopter. It gives the steps that write the object's marker on the imported network, unless
+// adopt is managed.Traits.Adopt. It gives the steps that write the object's marker on the imported network, unless
 // another owner is first.
-func (d declaration) Adopt(ctx context.Context, in managed.Inventory) (plan.Change, error) {
+func (d declaration) adopt(ctx context.Context, in managed.Inventory) (plan.Change, error) {
 	found, err := d.imported(ctx, in)
 	if err != nil {
 		return nil, err
@@ -58,11 +58,17 @@ func (d observing) Resolve(ctx context.Context, in managed.Inventory) (managed.D
 	return observing{resolved.(declaration), d.ignoreDrift}, err
 }
 
-// Retained implements managed.Retainable. Nothing is written to an observed network.
+// Retained implements managed.Declaration. Nothing is written to an observed network.
 func (d observing) Retained() managed.Declaration { return d }
 
-// Observe implements managed.Observer.
-func (d observing) Observe(ctx context.Context, in managed.Inventory) (seen managed.Observation, err error) {
+// Traits implements managed.Declaration.
+func (d observing) Traits() managed.Traits {
+	traits := d.declaration.Traits()
+	traits.Observe = d.observe
+	return traits
+}
+
+func (d observing) observe(ctx context.Context, in managed.Inventory) (seen managed.Observation, err error) {
 	found, err := d.imported(ctx, in)
 	if err != nil {
 		if _, gone := errors.AsType[*plan.NotMadeError](err); gone {

@@ -114,21 +114,21 @@ func (d *declaration) resolvePolicy(ctx context.Context, in managed.Inventory) e
 	return nil
 }
 
-// TakingBack implements managed.Retractable.
-func (d declaration) TakingBack(fields []string) managed.Declaration {
+// Traits implements managed.Declaration. The ids of groups are those of the Network's own project; see elsewhere.
+func (d declaration) Traits() managed.Traits {
+	traits := managed.Traits{Sets: d.Sets(), TakingBack: d.takingBack}
+	if d.toldBy != nil {
+		traits.ToldBy = []cloudteamv1.CloudStatus{*d.toldBy}
+	}
+	return traits
+}
+
+func (d declaration) takingBack(fields []string) managed.Declaration {
 	d.TakeBack = fields
 	return d
 }
 
-// ToldBy implements managed.Dependent. The ids of groups are those of the Network's own project; see elsewhere.
-func (d declaration) ToldBy() []cloudteamv1.CloudStatus {
-	if d.toldBy == nil {
-		return nil
-	}
-	return []cloudteamv1.CloudStatus{*d.toldBy}
-}
-
-// Retained implements managed.Retainable.
+// Retained implements managed.Declaration.
 func (d declaration) Retained() managed.Declaration {
 	d.Retain = true
 	return d

@@ -43,10 +43,10 @@ func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
 	return plan.SecurityGroup(d.GroupSpec, observed)
 }
 
-// ToldBy implements managed.Dependent.
-func (d declaration) ToldBy() []cloudteamv1.CloudStatus { return d.toldBy }
+// Traits implements managed.Declaration.
+func (d declaration) Traits() managed.Traits { return managed.Traits{ToldBy: d.toldBy} }
 
-// Retained implements managed.Retainable.
+// Retained implements managed.Declaration.
 func (d declaration) Retained() managed.Declaration {
 	d.Retain = true
 	return d

@@ -1,115 +1,13 @@
 package batch
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
-	"slices"
-	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
-	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
-	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
-
-// send sends creates in one call, or in several if Neutron refuses some of them. It gives each caller its outcome.
-func (b *Queue) send(s *slot, of client.Collection, batch []*pending) {
-	ctx, done := forAll(batch)
-	defer done()
-	var errs []error // one per call
-	for groups := [][]*pending{batch}; len(groups) > 0; {
-		group := groups[0]
-		groups = groups[1:]
-		again := len(errs) > 0
-		group = slices.DeleteFunc(slices.Clone(group), func(p *pending) bool {
-			// A caller that has left will check the outcome: nothing may be created after that check.
-			if again && p.ctx.Err() != nil {
-				return true
-			}
-			err := client.AskPermit(p.ctx)
-			if err != nil {
-				p.outcome <- outcome{err: client.NotPermitted(p.Op, err)}
-			}
-			return err != nil
-		})
-		if len(group) == 0 {
-			continue
-		}
-		items, bodies := make([]Item, len(group)), make([]map[string]any, len(group))
-		for i, p := range group {
-			items[i], bodies[i] = p.Item, p.Body
-		}
-		made, err := b.post(client.WithPermit(ctx, func() error { return mayAll(group) }), of, group, items[0].Op, bodies)
-		if err != nil && !client.MaybeDone(err) && mayAll(group) != nil {
-			groups = append([][]*pending{group}, groups...) // without those that may not any more
-			continue
-		}
-		errs = append(errs, err)
-		oneByOne := err != nil && len(group) > 1 && b.options.Refused(of, items, err)
-		rest := slices.Concat(append([][]*pending{group}, groups...)...)
-		switch {
-		case err == nil:
-			for i, p := range group {
-				p.outcome <- outcome{made: made[i]}
-			}
-		case oneByOne && declined(err):
-			groups = slices.Collect(slices.Chunk(rest, 1))
-			continue
-		case len(group) > 1 && declined(err):
-			half := len(group) / 2
-			groups = append([][]*pending{group[:half], group[half:]}, groups...)
-			continue
-		default:
-			told := group
-			if concernsAll(err) {
-				told, groups = rest, nil
-			}
-			for _, p := range told {
-				p.outcome <- outcome{err: asTold(err, len(told))}
-			}
-		}
-		b.remember(group, err, len(errs) > 1)
-	}
-	s.end(errs...)
-}
-
-// post sends the creates of one call. In a trace, the call is within the span of its only caller, or within one that
-// links to those of all.
-func (b *Queue) post(
-	ctx context.Context, of client.Collection, group []*pending, op string, bodies []map[string]any,
-) ([]json.RawMessage, error) {
-	if len(group) == 1 {
-		span := trace.SpanFromContext(group[0].ctx) //nolint:contextcheck // the caller's
-		if span != trace.SpanFromContext(ctx) {
-			ctx = trace.ContextWithSpan(ctx, span)
-		}
-		ctx = inspect.Join(ctx, []context.Context{group[0].ctx})
-		return b.options.Post(ctx, op, of, bodies)
-	}
-	callers := make([]context.Context, len(group))
-	for i, p := range group {
-		callers[i] = p.ctx
-	}
-	ctx, span := tracing.Join(inspect.Join(ctx, callers), "bulk", callers)
-	made, err := b.options.Post(ctx, op, of, bodies)
-	tracing.End(span, client.Word(err))
-	return made, err
-}
-
-// mayAll returns why one of the callers may not write any more; nil if all may.
-func mayAll(group []*pending) error {
-	for _, p := range group {
-		if err := client.AskPermit(p.ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // declined reports whether Neutron, or a proxy, refused a create: nothing was created. If the call had several creates,
 // some may succeed alone. A failed log-in is not a refusal of the create.
@@ -138,35 +36,6 @@ func asTold(err error, callers int) error {
 	told := *e
 	told.Reason = client.StatusReason(e.Status)
 	return &told
-}
-
-// sameProject reports whether two creates are for the same project (client.Within). Others may not share a call.
-func sameProject(a, b *pending) bool {
-	project, bound := client.Wanted(a.ctx)
-	other, otherBound := client.Wanted(b.ctx)
-	return project == other && bound == otherBound
-}
-
-// forAll returns a context that ends when all callers' contexts have ended, because the call serves all of them. done
-// releases its resources.
-func forAll(batch []*pending) (ctx context.Context, done func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(batch[0].ctx))
-	var left atomic.Int64
-	left.Store(int64(len(batch)))
-	var stops []func() bool
-	for _, c := range batch {
-		stops = append(stops, context.AfterFunc(c.ctx, func() {
-			if left.Add(-1) == 0 {
-				cancel()
-			}
-		}))
-	}
-	return ctx, func() {
-		for _, stop := range stops {
-			stop()
-		}
-		cancel()
-	}
 }
 
 // suspect is a create that failed, in a batch or alone.

@@ -1,8 +1,11 @@
 package batch
 
 import (
+	"errors"
 	"math/bits"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 // limiter decides how many calls to one cloud may run concurrently. It learns only from the calls' durations. While
@@ -108,4 +111,75 @@ func (l *limiter) failed(began, now time.Time) {
 	l.starting = false
 	l.size = max(l.size/2, 1)
 	l.cut = now
+}
+
+// slot is the place of one call within the limit.
+type slot struct {
+	queue *Queue
+	seat  *seat
+	// limiter learns from the call.
+	limiter *limiter
+	class   class
+	began   time.Time
+	// overdue is set by the timer when the call no longer uses the limit. The Queue's mu guards it.
+	overdue bool
+	timer   *time.Timer
+}
+
+// begin starts a call. The caller holds mu.
+func (b *Queue) begin(op string, items int) *slot {
+	b.underway++
+	s := &slot{queue: b, seat: b.seat, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
+	if b.underway >= b.limiter.limit() {
+		b.full = s.began
+	}
+	s.timer = time.AfterFunc(patience+patienceTimes*b.limiter.quickest[s.class], func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if s.timer != nil {
+			s.overdue = true
+			b.underway--
+			b.overdue++
+			s.seat.free()
+			b.dispatch()
+		}
+	})
+	return s
+}
+
+// end ends a call and learns from its errors, one per request that it sent. Several requests or a failure do not show
+// the cloud's speed.
+func (s *slot) end(errs ...error) {
+	b := s.queue
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.timer.Stop()
+	s.timer = nil
+	if s.overdue {
+		b.overdue--
+	} else {
+		b.underway--
+		s.seat.free()
+	}
+	if s.limiter == b.limiter {
+		s.learn(errs, time.Now())
+	}
+	b.dispatch()
+}
+
+// learn updates the limiter and the Queue from the result of a call. The caller holds mu.
+func (s *slot) learn(errs []error, now time.Time) {
+	b := s.queue
+	if len(errs) == 1 && errs[0] == nil {
+		b.limiter.succeeded(s.class, s.began, now, !b.full.Before(s.began))
+		return
+	}
+	for _, err := range errs {
+		if e, ok := errors.AsType[*client.Error](err); ok && e.Overloaded() {
+			b.limiter.failed(s.began, now)
+			if rest := now.Add(e.Wait); rest.After(b.rest) {
+				b.rest = rest
+			}
+		}
+	}
 }

@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/tracing"
 )
 
 // Queue reduces the load of many workers' writes on one cloud. It sends them in few, large calls:
@@ -355,73 +359,125 @@ func (b *Queue) next(l *line) []*pending {
 	return batch
 }
 
-// slot is the place of one call within the limit.
-type slot struct {
-	queue *Queue
-	seat  *seat
-	// limiter learns from the call.
-	limiter *limiter
-	class   class
-	began   time.Time
-	// overdue is set by the timer when the call no longer uses the limit. The Queue's mu guards it.
-	overdue bool
-	timer   *time.Timer
-}
-
-// begin starts a call. The caller holds mu.
-func (b *Queue) begin(op string, items int) *slot {
-	b.underway++
-	s := &slot{queue: b, seat: b.seat, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
-	if b.underway >= b.limiter.limit() {
-		b.full = s.began
-	}
-	s.timer = time.AfterFunc(patience+patienceTimes*b.limiter.quickest[s.class], func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if s.timer != nil {
-			s.overdue = true
-			b.underway--
-			b.overdue++
-			s.seat.free()
-			b.dispatch()
+// send sends creates in one call, or in several if Neutron refuses some of them. It gives each caller its outcome.
+func (b *Queue) send(s *slot, of client.Collection, batch []*pending) {
+	ctx, done := forAll(batch)
+	defer done()
+	var errs []error // one per call
+	for groups := [][]*pending{batch}; len(groups) > 0; {
+		group := groups[0]
+		groups = groups[1:]
+		again := len(errs) > 0
+		group = slices.DeleteFunc(slices.Clone(group), func(p *pending) bool {
+			// A caller that has left will check the outcome: nothing may be created after that check.
+			if again && p.ctx.Err() != nil {
+				return true
+			}
+			err := client.AskPermit(p.ctx)
+			if err != nil {
+				p.outcome <- outcome{err: client.NotPermitted(p.Op, err)}
+			}
+			return err != nil
+		})
+		if len(group) == 0 {
+			continue
 		}
-	})
-	return s
-}
-
-// end ends a call and learns from its errors, one per request that it sent. Several requests or a failure do not show
-// the cloud's speed.
-func (s *slot) end(errs ...error) {
-	b := s.queue
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s.timer.Stop()
-	s.timer = nil
-	if s.overdue {
-		b.overdue--
-	} else {
-		b.underway--
-		s.seat.free()
-	}
-	if s.limiter == b.limiter {
-		s.learn(errs, time.Now())
-	}
-	b.dispatch()
-}
-
-// learn updates the limiter and the Queue from the result of a call. The caller holds mu.
-func (s *slot) learn(errs []error, now time.Time) {
-	b := s.queue
-	if len(errs) == 1 && errs[0] == nil {
-		b.limiter.succeeded(s.class, s.began, now, !b.full.Before(s.began))
-		return
-	}
-	for _, err := range errs {
-		if e, ok := errors.AsType[*client.Error](err); ok && e.Overloaded() {
-			b.limiter.failed(s.began, now)
-			if rest := now.Add(e.Wait); rest.After(b.rest) {
-				b.rest = rest
+		items, bodies := make([]Item, len(group)), make([]map[string]any, len(group))
+		for i, p := range group {
+			items[i], bodies[i] = p.Item, p.Body
+		}
+		made, err := b.post(client.WithPermit(ctx, func() error { return mayAll(group) }), of, group, items[0].Op, bodies)
+		if err != nil && !client.MaybeDone(err) && mayAll(group) != nil {
+			groups = append([][]*pending{group}, groups...) // without those that may not any more
+			continue
+		}
+		errs = append(errs, err)
+		oneByOne := err != nil && len(group) > 1 && b.options.Refused(of, items, err)
+		rest := slices.Concat(append([][]*pending{group}, groups...)...)
+		switch {
+		case err == nil:
+			for i, p := range group {
+				p.outcome <- outcome{made: made[i]}
+			}
+		case oneByOne && declined(err):
+			groups = slices.Collect(slices.Chunk(rest, 1))
+			continue
+		case len(group) > 1 && declined(err):
+			half := len(group) / 2
+			groups = append([][]*pending{group[:half], group[half:]}, groups...)
+			continue
+		default:
+			told := group
+			if concernsAll(err) {
+				told, groups = rest, nil
+			}
+			for _, p := range told {
+				p.outcome <- outcome{err: asTold(err, len(told))}
 			}
 		}
+		b.remember(group, err, len(errs) > 1)
 	}
+	s.end(errs...)
+}
+
+// post sends the creates of one call. In a trace, the call is within the span of its only caller, or within one that
+// links to those of all.
+func (b *Queue) post(
+	ctx context.Context, of client.Collection, group []*pending, op string, bodies []map[string]any,
+) ([]json.RawMessage, error) {
+	if len(group) == 1 {
+		span := trace.SpanFromContext(group[0].ctx) //nolint:contextcheck // the caller's
+		if span != trace.SpanFromContext(ctx) {
+			ctx = trace.ContextWithSpan(ctx, span)
+		}
+		ctx = inspect.Join(ctx, []context.Context{group[0].ctx})
+		return b.options.Post(ctx, op, of, bodies)
+	}
+	callers := make([]context.Context, len(group))
+	for i, p := range group {
+		callers[i] = p.ctx
+	}
+	ctx, span := tracing.Join(inspect.Join(ctx, callers), "bulk", callers)
+	made, err := b.options.Post(ctx, op, of, bodies)
+	tracing.End(span, client.Word(err))
+	return made, err
+}
+
+// mayAll returns why one of the callers may not write any more; nil if all may.
+func mayAll(group []*pending) error {
+	for _, p := range group {
+		if err := client.AskPermit(p.ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forAll returns a context that ends when all callers' contexts have ended, because the call serves all of them. done
+// releases its resources.
+func forAll(batch []*pending) (ctx context.Context, done func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(batch[0].ctx))
+	var left atomic.Int64
+	left.Store(int64(len(batch)))
+	var stops []func() bool
+	for _, c := range batch {
+		stops = append(stops, context.AfterFunc(c.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		}))
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
+
+// sameProject reports whether two creates are for the same project (client.Within). Others may not share a call.
+func sameProject(a, b *pending) bool {
+	project, bound := client.Wanted(a.ctx)
+	other, otherBound := client.Wanted(b.ctx)
+	return project == other && bound == otherBound
 }

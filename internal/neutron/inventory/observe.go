@@ -4,103 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
-
-// Observed returns what bears the owner's marker, from complete lists that began at since or later. It lists only if
-// there are none; all who wait share one list of each kind. On error nothing is known, which does not mean that nothing
-// exists. An error also says that something of the owner's cannot be understood. If the context is Within a project
-// (client.Within), it returns resources of that project only.
-//
-// need are the kinds that the caller relies on; none means all. Of other kinds it returns what is known without
-// waiting, except that it waits for their first lists for at most listPatience.
-func (i *Inventory) Observed(
-	ctx context.Context, owner plan.Owner, since time.Time, need ...plan.Kind,
-) (plan.Observed, error) {
-	observed, known, err := i.observed(ctx, owner, since, need, true)
-	if known || err != nil {
-		return observed, err // the normal case
-	}
-	since = notLater(since)
-	if err := i.spared(ctx, since, need); err != nil {
-		return plan.Observed{}, err
-	}
-	i.begin(ctx, since, slices.DeleteFunc(slices.Clone(i.stocks), func(s stocked) bool { return !needs(need, s) })...)
-	for _, s := range i.stocks {
-		if !needs(need, s) {
-			i.awaitAny(ctx, s)
-		} else if _, err := i.await(ctx, s, since, nil); err != nil {
-			return plan.Observed{}, err
-		}
-	}
-	observed, known, err = i.observed(ctx, owner, time.Time{}, need, false)
-	if !known && err == nil {
-		i.mu.RLock()
-		defer i.mu.RUnlock()
-		for _, s := range i.stocks {
-			if err := client.Outside(ctx, opObserve, s.lists().of); err != nil && needs(need, s) {
-				return plan.Observed{}, err // another list has ended meanwhile
-			}
-		}
-		return plan.Observed{}, &client.Error{
-			Kind: client.Transient, Op: opObserve, Reason: "the credentials are being changed", Unsent: true,
-		}
-	}
-	return observed, err
-}
-
-// needs reports whether a stock is of the kinds that somebody needs.
-func needs(need []plan.Kind, s stocked) bool {
-	return len(need) == 0 || slices.ContainsFunc(need, s.holds)
-}
-
-// spared returns why the last list of a kind that is needed failed, if it is too early to repeat it. Otherwise many
-// callers, each with its own backoff, would repeat it without a pause.
-func (i *Inventory) spared(ctx context.Context, since time.Time, need []plan.Kind) error {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	for _, s := range i.stocks {
-		l := s.lists()
-		if needs(need, s) && l.flight == nil && !l.since(ctx, since) && time.Now().Before(l.again) {
-			return l.failed
-		}
-	}
-	return nil
-}
-
-// observed is Observed without listing. known is false if the last list of a kind that is needed is older than since or
-// of another project. If first is true, it is also false if the first list of any kind has not ended.
-func (i *Inventory) observed(
-	ctx context.Context, owner plan.Owner, since time.Time, need []plan.Kind, first bool,
-) (observed plan.Observed, known bool, err error) {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	for _, s := range i.stocks {
-		l := s.lists()
-		if needs(need, s) && !l.since(ctx, since) {
-			return plan.Observed{}, false, nil
-		}
-		if first && l.began.IsZero() && l.failed == nil {
-			return plan.Observed{}, false, nil
-		}
-	}
-	if owner.Cluster != i.cluster {
-		return plan.Observed{}, true, nil
-	}
-	for _, s := range i.stocks {
-		if client.Outside(ctx, opObserve, s.lists().of) != nil {
-			continue
-		}
-		if err := s.observe(owner.Object, &observed); err != nil {
-			return plan.Observed{}, true, err
-		}
-	}
-	return observed, true, nil
-}
 
 // Find searches live for resources of a kind and a name that bear the owner's marker. It reads those that it finds. It
 // is a second check before a create, because an incomplete list would cause a duplicate. It sends a different query,
