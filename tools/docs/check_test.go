@@ -75,7 +75,7 @@ func TestCheck(t *testing.T) {
 }
 
 // TestTheReadingOrderIsThereAndShort holds the lists of package controller to the tree. A newcomer opens at most 7 files
-// from main to the first write, and 15 to the POST of a Network.
+// from main to the first write, and 15 to the POST of a Network, whose way has 12 steps. Check holds their functions.
 func TestTheReadingOrderIsThereAndShort(t *testing.T) {
 	doc, err := os.ReadFile("../../internal/controller/doc.go")
 	expect.NoError(t, err)
@@ -89,6 +89,11 @@ func TestTheReadingOrderIsThereAndShort(t *testing.T) {
 		if _, err := os.Stat(filepath.Join("../..", file[1])); err != nil {
 			t.Error(err)
 		}
+	}
+	page, err := os.ReadFile("../../docs/how-it-works.md")
+	expect.NoError(t, err)
+	if steps := regexp.MustCompile(`(?m)^\| \d+ \| `).FindAll(page, -1); len(steps) != 12 {
+		t.Errorf("the way of a new Network has %d steps, want 12", len(steps))
 	}
 }
 
