@@ -41,6 +41,8 @@ var (
 	writeWait = metric.Histograms("network_controller_cloud_write_wait_seconds",
 		"How long writes waited for others to be sent with, and for their turn, by operation.",
 		metrics.ExponentialBuckets(0.001, 4, 9), "operation")
+	heldBack = metric.Counters("network_controller_cloud_writes_held_back_total",
+		"Steps that the controller did not send, by the gate that held them back.", "gate")
 	networks = metric.Gauges("network_controller_networks",
 		"Networks in Neutron with this cluster's marker, as of the last audit.", ofCloud...)
 	ports = metric.Gauges("network_controller_ports",

@@ -11,6 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -122,6 +123,7 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 		Moved:    p.moved,
 		Audited:  s.audits.audited,
 		Waited:   func(op string, wait time.Duration) { writeWait.WithLabelValues(op).Observe(wait.Seconds()) },
+		HeldBack: func(by client.Gate) { heldBack.WithLabelValues(string(by)).Inc() },
 		Term:     p.term(),
 		Standing: standing.log,
 	})

@@ -31,6 +31,7 @@ var Labels = map[string]string{
 	"cloud":      "the entry in the Secret's clouds.yaml; see `secret`",
 	"code":       "the error codes of CNI",
 	"controller": "the controllers (`--controllers`)",
+	"gate":       "the gates of a write; see [how it works](how-it-works.md#8-the-write)",
 	"go_version": "one",
 	"kind":       "the kinds of objects that have something in Neutron",
 	"namespace":  "with `secret`: see there; with `network`: see there. Empty for what belongs to no namespace",

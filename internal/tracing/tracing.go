@@ -44,6 +44,8 @@ const (
 	Request  = attribute.Key("openstack.request_id")
 	// Failure is the kind of the error with which a span ended.
 	Failure = attribute.Key("error.type")
+	// Gate is what held back a step that was not sent.
+	Gate = attribute.Key("gate")
 )
 
 // tracer starts the spans without a parent; nil while tracing is off.

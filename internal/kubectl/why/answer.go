@@ -1,9 +1,13 @@
 package why
 
 import (
+	"regexp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // Link is one cause in the chain. The next link is its cause.
@@ -14,6 +18,8 @@ type Link struct {
 	// Reason is the condition's, or the word for what was found.
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
+	// Gate is the gate of the controller that holds back its writes, see docs/how-it-works.md; empty if none is known to.
+	Gate string `json:"gate,omitempty"`
 	// Since is when the condition began; zero if unknown.
 	Since *metav1.Time `json:"since,omitempty"`
 }
@@ -48,8 +54,24 @@ func (a Answer) Cause() Link {
 // link makes a link of a condition.
 func link(of Object, condition metav1.Condition) Link {
 	l := Link{Object: of, Condition: condition.Type + "=" + string(condition.Status), Reason: condition.Reason,
-		Message: condition.Message}
+		Message: condition.Message, Gate: gateOf(condition)}
 	return l.since(condition.LastTransitionTime)
+}
+
+// gates are the gates that Reasons stand for. The other gates are named in the message of a request that was not sent.
+var gates = map[string]client.Gate{
+	cloudteamv1.ReasonIdentityDisputed: client.GateDispute, cloudteamv1.ReasonRateLimited: client.GateRate,
+	cloudteamv1.ReasonMarkerNotKept: client.GateMarker, cloudteamv1.ReasonQuotaExceeded: client.GateRoom,
+	cloudteamv1.ReasonAddressesExhausted: client.GateRoom,
+}
+
+var notSent = regexp.MustCompile(`: not sent \(([a-z]+)\): `)
+
+func gateOf(condition metav1.Condition) string {
+	if parts := notSent.FindStringSubmatch(condition.Message); parts != nil {
+		return parts[1]
+	}
+	return string(gates[condition.Reason])
 }
 
 func (l Link) since(at metav1.Time) Link {

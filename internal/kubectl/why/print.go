@@ -30,7 +30,11 @@ func Print(to io.Writer, a Answer, style text.Style, now time.Time) error {
 		if d := l.age(now); d > 0 {
 			lasted = "  for " + roughly(d)
 		}
-		p.Line("%s%s%s%s  %s%s", margin, arrow, style.Strong(l.Object.String()), says, style.Bad(l.Reason), lasted)
+		gate := ""
+		if l.Gate != "" {
+			gate = "  (gate: " + l.Gate + ")"
+		}
+		p.Line("%s%s%s%s  %s%s%s", margin, arrow, style.Strong(l.Object.String()), says, style.Bad(l.Reason), lasted, gate)
 		p.Wrapped(strings.Repeat("  ", i+1), l.Message)
 	}
 	if a.Remedy != "" || len(a.Commands) > 0 {

@@ -27,6 +27,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	"cloudteam.ztgame.com/network-controller/test/expect"
@@ -795,5 +796,23 @@ func TestAMissingObjectOrKindIsAnError(t *testing.T) {
 	_, err = Explain(t.Context(), c, ask.New(KindNetwork, "shop", "frontend"), now)
 	if err == nil || !strings.Contains(err.Error(), "install the CRDs") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestTheGateOfAConditionIsNamed(t *testing.T) {
+	for _, gate := range client.Gates {
+		// The other gates are known by the Reason: their condition says what the cloud said first.
+		condition := metav1.Condition{Message: client.HeldBack(gate, "create network", "because").Error() + ". Retrying."}
+		for reason, by := range gates {
+			if by == gate {
+				condition = metav1.Condition{Reason: reason}
+			}
+		}
+		if got := link(Object{}, condition).Gate; got != string(gate) {
+			t.Errorf("gate %q of %+v, want %q", got, condition, gate)
+		}
+	}
+	if got := link(Object{}, metav1.Condition{Reason: "Created", Message: "not sent by anybody"}).Gate; got != "" {
+		t.Errorf("gate %q of a condition that has none", got)
 	}
 }

@@ -264,6 +264,7 @@ func (b *Queue) turnAway(rest time.Duration) {
 			p.taken = true
 			p.outcome <- outcome{err: &client.Error{
 				Kind: client.Throttled, Op: p.Op, Reason: "rate limited by Neutron (Retry-After)", Wait: rest,
+				Gate: client.GateRate,
 			}}
 		}
 	}

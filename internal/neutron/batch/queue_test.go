@@ -500,9 +500,9 @@ func TestUnsentCallsDoNotChangeTheLimit(t *testing.T) {
 		before := b.limiter.limit()
 		for range 10 {
 			err := b.Write(t.Context(), "delete network", flowIn(t.Context()), func() error {
-				return &client.Error{Kind: client.Transient, Wait: 5 * time.Minute, Unsent: true}
+				return &client.Error{Kind: client.Transient, Wait: 5 * time.Minute, Gate: client.GateOutage}
 			})
-			if e, ok := errors.AsType[*client.Error](err); !ok || !e.Unsent {
+			if e, ok := errors.AsType[*client.Error](err); !ok || !e.Unsent() {
 				t.Fatalf("got %v", err)
 			}
 		}

@@ -81,11 +81,10 @@ func (b *breaker) admit(op string) error {
 	if b.outage == nil {
 		return nil
 	}
-	return &Error{
-		Kind: Transient, Op: op, Wait: outagePause, Unsent: true, cause: ErrOutage,
-		Reason: fmt.Sprintf("not sent: the cloud has not answered since %s (%s)",
-			b.outage.Since.UTC().Format(time.RFC3339), b.outage.Reason),
-	}
+	refusal := HeldBack(GateOutage, op, fmt.Sprintf("the cloud has not answered since %s (%s)",
+		b.outage.Since.UTC().Format(time.RFC3339), b.outage.Reason))
+	refusal.Wait, refusal.cause = outagePause, ErrOutage
+	return refusal
 }
 
 // observe records the result of a call to Neutron that began at began.
@@ -204,7 +203,7 @@ func signOf(ctx context.Context, err error) sign {
 	switch {
 	case err == nil:
 		return answered
-	case ctx.Err() != nil, !ok, e.Unsent:
+	case ctx.Err() != nil, !ok, e.Unsent():
 		return nothing
 	case e.Fresh:
 		return unanswered

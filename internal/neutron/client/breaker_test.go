@@ -430,7 +430,7 @@ func TestSignOf(t *testing.T) {
 	}{
 		"a success":                          {t.Context(), nil, answered},
 		"the caller left":                    {left, &Error{Kind: Transient}, nothing},
-		"a write that was not permitted":     {t.Context(), &Error{Unsent: true}, nothing},
+		"a write that was not permitted":     {t.Context(), &Error{Gate: GatePermit}, nothing},
 		"the network is not there":           {t.Context(), &Error{Kind: NotFound, Status: 404, Type: "NetworkNotFound"}, answered},
 		"segments are exhausted, with 503":   {t.Context(), &Error{Kind: Capacity, Status: 503}, answered},
 		"a token that ran out":               {t.Context(), &Error{Kind: Unauthenticated, Status: 401}, nothing},

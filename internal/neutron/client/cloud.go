@@ -604,8 +604,13 @@ var okCodes = map[string][]int{
 // known.
 var createdCodes = []int{http.StatusCreated, http.StatusAccepted, http.StatusOK}
 
-// Do sends a request, unless the cloud is in an outage.
+// Do sends a request, unless the cloud is in an outage, or it is a write that the context's permit forbids.
 func (c *Cloud) Do(ctx context.Context, r Request) error {
+	if r.Method != http.MethodGet {
+		if err := AskPermit(ctx); err != nil {
+			return NotPermitted(r.Op, err)
+		}
+	}
 	if err := c.breaker.admit(r.Op); err != nil {
 		return err
 	}

@@ -203,10 +203,10 @@ func (c *Confinement) dial(ctx context.Context, network, address string) (net.Co
 		Control: func(_, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil {
-				return &heldBack{Invalid, errors.New("the address is not an IP address with a port")}
+				return &heldBack{Invalid, gateConfinement, errors.New("the address is not an IP address with a port")}
 			}
 			if what := c.refuses(to.Addr()); what != "" {
-				return &heldBack{Invalid, fmt.Errorf("%s is %s, where no cloud is looked for", to.Addr(), what)}
+				return &heldBack{Invalid, gateConfinement, fmt.Errorf("%s is %s, where no cloud is looked for", to.Addr(), what)}
 			}
 			return nil
 		},
@@ -241,7 +241,7 @@ func (c *Confinement) downgrade(authURL string, catalog Identity) error {
 // RoundTrip implements http.RoundTripper.
 func (c confined) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !c.to.allows(r.URL) || c.secure && !isSecure(r.URL.String()) {
-		return refuseToSend(r, Invalid, errors.New("the answer of Keystone names an identity endpoint that the "+
+		return refuseToSend(r, Invalid, gateConfinement, errors.New("the answer of Keystone names an identity endpoint that the "+
 			"operator does not allow (--allowed-identity-endpoints): write an auth_url that ends with /v3"))
 	}
 	return c.RoundTripper.RoundTrip(r)

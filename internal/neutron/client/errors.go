@@ -84,8 +84,8 @@ type Error struct {
 	Wait time.Duration
 	// MaybeDone is true for a write with unknown outcome: Neutron may have executed it.
 	MaybeDone bool
-	// Unsent is true for a call that this process held back: it shows nothing new about the cloud.
-	Unsent bool
+	// Gate is what held back a request in this process; empty for one that was sent.
+	Gate Gate
 	// Fresh is true if Neutron refused a token that Keystone had issued right before: the credentials are right.
 	Fresh bool
 	// foreign is true for an answer without the form of the API's: another server stands in the place of the API, or in
@@ -97,6 +97,9 @@ type Error struct {
 	// cause is only for errors.Is (context.Canceled, the error of Options.Permit); it is never printed.
 	cause error
 }
+
+// Unsent reports whether this process held back the request: the error shows nothing new about the cloud.
+func (e *Error) Unsent() bool { return e.Gate != "" }
 
 // Error returns one line: the operation, the reason, and the error's type or status.
 func (e *Error) Error() string {
@@ -121,7 +124,7 @@ func (e *Error) Unwrap() error { return e.cause }
 
 // Overloaded reports whether the cloud could not serve a call, or not in time, whatever the request was.
 func (e *Error) Overloaded() bool {
-	if e.Unsent {
+	if e.Unsent() {
 		return false
 	}
 	lost := e.Kind == Transient && e.Status == 0 && e.cause == nil
@@ -272,7 +275,7 @@ func translate(op, method string, err error) *Error {
 	}
 	if held, ok := errors.AsType[*heldBack](err); ok {
 		return &Error{
-			Kind: held.kind, Op: op, Reason: OneLine("not sent: " + held.Error()), Unsent: true, cause: held.reason,
+			Kind: held.kind, Op: op, Reason: notSent(held.gate, held.Error()), Gate: held.gate, cause: held.reason,
 		}
 	}
 	return &Error{
@@ -290,7 +293,7 @@ func Interrupted(op string, err error) *Error { return translate(op, http.Method
 
 // NotPermitted returns the error of a write that was not sent, because a permit (see WithPermit) returned err.
 func NotPermitted(op string, err error) *Error {
-	return translate(op, http.MethodPost, &heldBack{Transient, err})
+	return translate(op, http.MethodPost, &heldBack{Transient, GatePermit, err})
 }
 
 // translateLogin converts the error of a failed log-in. The answer of Keystone, or of a proxy, says nothing about the

@@ -21,7 +21,7 @@ func (p Permitted) RoundTrip(r *http.Request) (*http.Response, error) {
 			err = p.Permit()
 		}
 		if err != nil {
-			return refuseToSend(r, Transient, err)
+			return refuseToSend(r, Transient, GatePermit, err)
 		}
 	}
 	return p.RoundTripper.RoundTrip(r)
@@ -49,6 +49,7 @@ func AskPermit(ctx context.Context) error {
 // heldBack is the error of a request that this process did not send.
 type heldBack struct {
 	kind   Kind
+	gate   Gate
 	reason error
 }
 
@@ -58,9 +59,9 @@ func (e *heldBack) Error() string { return e.reason.Error() }
 func (e *heldBack) Unwrap() error { return e.reason }
 
 // refuseToSend ends a request as http.RoundTripper requires.
-func refuseToSend(r *http.Request, kind Kind, reason error) (*http.Response, error) {
+func refuseToSend(r *http.Request, kind Kind, gate Gate, reason error) (*http.Response, error) {
 	if r.Body != nil {
 		_ = r.Body.Close()
 	}
-	return nil, &heldBack{kind, reason}
+	return nil, &heldBack{kind, gate, reason}
 }

@@ -20,10 +20,7 @@ func Wanted(ctx context.Context) (Identity, bool) {
 // Outside returns an error if a context is Within another project than the call's.
 func Outside(ctx context.Context, op string, to Identity) error {
 	if want, ok := Wanted(ctx); ok && want != to {
-		return &Error{
-			Kind: Transient, Op: op, Unsent: true,
-			Reason: "not sent: the credentials have just been changed and are for " + to.String(),
-		}
+		return HeldBack(GateIdentity, op, "the credentials have just been changed and are for "+to.String())
 	}
 	return nil
 }

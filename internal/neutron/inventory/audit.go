@@ -140,7 +140,7 @@ func (l *lists) ended(began time.Time, err error) {
 	switch {
 	case err == nil:
 		l.again, l.pause = time.Time{}, 0
-	case !ok || !refusal.Unsent:
+	case !ok || !refusal.Unsent():
 		l.pause = min(max(2*l.pause, auditBackoffFirst), sparedFor)
 		l.tried, l.again = began, time.Now().Add(l.pause)
 	}
@@ -384,7 +384,7 @@ func (f *flight) wait(ctx context.Context, s stocked) error {
 		case <-patience.C:
 		}
 		if s.lists().silence() >= listSilence {
-			return &client.Error{Kind: client.Transient, Op: s.op(), Reason: "no answer in time", Unsent: true}
+			return &client.Error{Kind: client.Transient, Op: s.op(), Reason: "no answer in time", Gate: client.GateTurn}
 		}
 	}
 }

@@ -139,8 +139,7 @@ func (b Binder) held(ctx context.Context, op string, owner plan.Owner, id string
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if within, bound := client.Wanted(ctx); bound && b.ports.listed.of != within {
-		return &client.Error{Kind: client.Transient, Op: op, Unsent: true, Reason: "not sent: the ports of " +
-			within.String() + " are not listed yet"}
+		return client.HeldBack(client.GateIdentity, op, "the ports of "+within.String()+" are not listed yet")
 	}
 	if p, ok := b.ports.held[id]; ok {
 		if _, has, marked := plan.ParseDescription(p.Description); marked && has == owner {

@@ -121,7 +121,7 @@ func TestAPortOfAnotherProjectsListIsNotBound(t *testing.T) {
 	i.mu.Unlock()
 	unsent := func(err error) bool {
 		refusal, ok := errors.AsType[*client.Error](err)
-		return ok && refusal.Unsent
+		return ok && refusal.Unsent()
 	}
 	if err := b.Bind(client.Within(t.Context(), here), owner, id, "node1"); !unsent(err) {
 		t.Errorf("after a list of another project: %v, want it not sent", err)

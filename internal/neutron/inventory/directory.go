@@ -226,7 +226,7 @@ func (d *directory) find(ctx context.Context, c *client.Cloud, field, idOrName s
 		return entry{}, ctx.Err()
 	case <-patience.C:
 		// The text is that of the list's own deadline.
-		return entry{}, &client.Error{Kind: client.Transient, Op: d.op, Reason: "no answer in time", Unsent: true}
+		return entry{}, &client.Error{Kind: client.Transient, Op: d.op, Reason: "no answer in time", Gate: client.GateTurn}
 	}
 }
 
@@ -259,7 +259,7 @@ func (d *directory) read(ctx context.Context, c *client.Cloud, r *reading) {
 func (r *reading) answers(idOrName string) bool {
 	age := time.Since(r.ended)
 	switch refusal, ok := errors.AsType[*client.Error](r.err); {
-	case ok && refusal.Unsent: // it shows nothing, and its reason may be over
+	case ok && refusal.Unsent(): // it shows nothing, and its reason may be over
 		return false
 	case r.err != nil:
 		return age < directoryPause

@@ -114,7 +114,7 @@ func (a *attempt) held() error {
 		}
 		a.release()
 		refusal := s.refusal
-		refusal.Op, refusal.Wait, refusal.Unsent = a.op, max(left, fullFirst), true
+		refusal.Op, refusal.Wait, refusal.Gate = a.op, max(left, fullFirst), client.GateRoom
 		return &refusal
 	}
 	return nil
@@ -141,7 +141,7 @@ func (a *attempt) release() {
 func (a *attempt) lacked(err error) string {
 	refusal, ok := errors.AsType[*client.Error](err)
 	switch {
-	case !ok || refusal.Unsent:
+	case !ok || refusal.Unsent():
 		return ""
 	case refusal.Type == "OverQuota":
 		return a.quota

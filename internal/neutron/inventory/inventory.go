@@ -86,6 +86,8 @@ type Options struct {
 	Standing func(Standing)
 	// Waited, if set, is called when a write is about to be sent; see batch.Options.
 	Waited func(op string, wait time.Duration)
+	// HeldBack, if set, is called with the gate that held back a step.
+	HeldBack func(by client.Gate)
 	// Audited, if set, is called at the end of every audit.
 	Audited func(Audit)
 }
@@ -107,6 +109,9 @@ type Audit struct {
 func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	if options.Moved == nil {
 		options.Moved = func(string) {}
+	}
+	if options.HeldBack == nil {
+		options.HeldBack = func(client.Gate) {}
 	}
 	if options.Audited == nil {
 		options.Audited = func(Audit) {}
@@ -187,9 +192,7 @@ func (i *Inventory) Observed(
 				return plan.Observed{}, err // another list has ended meanwhile
 			}
 		}
-		return plan.Observed{}, &client.Error{
-			Kind: client.Transient, Op: opObserve, Reason: "the credentials are being changed", Unsent: true,
-		}
+		return plan.Observed{}, client.HeldBack(client.GateIdentity, opObserve, "the credentials are being changed")
 	}
 	return observed, err
 }
@@ -254,6 +257,10 @@ func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Ch
 	for _, step := range change {
 		ctx, span := tracing.Start(ctx, string(step.Action))
 		step, err := a.take(ctx, step)
+		if gate := client.GateOf(err); gate != "" {
+			span.SetAttributes(tracing.Gate.String(string(gate)))
+			i.options.HeldBack(gate)
+		}
 		tracing.End(span, client.Word(err))
 		if err != nil {
 			return a.done, err
@@ -360,8 +367,8 @@ func (i *Inventory) confirmKeeper(ctx context.Context, step plan.Step) error {
 	default:
 		return nil
 	}
-	return &client.Error{
-		Kind: client.Conflict, Op: string(step.Action),
-		Reason: fmt.Sprintf("%s, for which it would go, is not there any more", keeper.Resource),
-	}
+	refusal := client.HeldBack(client.GateKeeper, string(step.Action),
+		fmt.Sprintf("%s, for which it would go, is not there any more", keeper.Resource))
+	refusal.Kind = client.Conflict
+	return refusal
 }

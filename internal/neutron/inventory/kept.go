@@ -86,8 +86,8 @@ func newKeeping() *keeping {
 
 // notKept is the error of a create, or of an update of the description, in a collection without descriptions. also is
 // what else there is to say.
-func notKept(op string, of client.Collection, unsent bool, also string) error {
-	return &client.Error{Kind: client.NotKept, Op: op, Unsent: unsent, Reason: fmt.Sprintf(
+func notKept(op string, of client.Collection, by client.Gate, also string) error {
+	return &client.Error{Kind: client.NotKept, Op: op, Gate: by, Reason: fmt.Sprintf(
 		"this cloud does not keep the description of a %s, which has the ownership marker%s", nameOf(of), also)}
 }
 
@@ -125,7 +125,7 @@ func (t *trial) held() error {
 	early := func(p scope) bool { return k.losses[p] != nil && now.Before(k.losses[p].next) }
 	left := func(l leftover) bool { return l.of == t.of }
 	if slices.ContainsFunc(scopes, early) || slices.ContainsFunc(k.left[t.object], left) {
-		return notKept(t.op, t.of, true, "")
+		return notKept(t.op, t.of, client.GateMarker, "")
 	}
 	t.asked = true
 	for _, p := range scopes {
@@ -183,7 +183,7 @@ func (k *keeping) discard(ctx context.Context, op, object string, l leftover) er
 	}
 	k.lost(l.scope)
 	if err == nil {
-		return notKept(op, l.of, false, "")
+		return notKept(op, l.of, "", "")
 	}
 	if !errors.Is(err, errTheirs) {
 		k.mu.Lock()
@@ -217,7 +217,7 @@ func (l leftover) stays(op string, err error) error {
 	if refusal, ok := errors.AsType[*client.Error](err); ok {
 		reason = refusal.Reason
 	}
-	return notKept(op, l.of, false, fmt.Sprintf("; %s %s, which the cloud says it created, is not deleted: %s",
+	return notKept(op, l.of, "", fmt.Sprintf("; %s %s, which the cloud says it created, is not deleted: %s",
 		nameOf(l.of), l.id, reason))
 }
 

@@ -209,7 +209,7 @@ func (k kind[W, T]) rewritten(
 		return written, &client.Error{Kind: client.Conflict, Op: op, Reason: "it has another owner's marker"}
 	case !marked:
 		a.kept.lost(at)
-		return written, notKept(op, k.Collection, false, "")
+		return written, notKept(op, k.Collection, "", "")
 	}
 	a.kept.has(at)
 	if written, err = k.decode(w); err != nil {

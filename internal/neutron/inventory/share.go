@@ -116,7 +116,7 @@ func (i *Inventory) addShares(
 	bounded, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
 	shares, err := i.readShares(bounded, networkID)
-	if refusal, ok := errors.AsType[*client.Error](err); err != nil && (ctx.Err() != nil || !ok || refusal.Unsent ||
+	if refusal, ok := errors.AsType[*client.Error](err); err != nil && (ctx.Err() != nil || !ok || refusal.Unsent() ||
 		refusal.OfLogin() || refusal.Kind == client.Unauthenticated || refusal.Kind == client.Throttled) {
 		return err
 	}

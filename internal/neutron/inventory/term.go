@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -40,7 +39,8 @@ type Standing struct {
 
 // ErrDisputed is the error of a step that would change or remove what another cluster with this cluster's UID may have
 // made. A retry does not help before Options.Standing says so.
-var ErrDisputed = errors.New("another controller acts for a cluster with the same UID")
+var ErrDisputed error = client.HeldBack(client.GateDispute, "write",
+	"another controller acts for a cluster with the same UID")
 
 // settlesAfter is how many audit intervals a leader's own word has to stand. Another leader writes its own within one
 // interval, its jitter and the duration of its audit.
@@ -361,7 +361,7 @@ func sendTerm(ctx context.Context, cloud *client.Cloud, r client.Request, body m
 		return err
 	}
 	if readWord(answer[termCollection.One].Description).holder == "" {
-		return notKept(r.Op, termCollection, false, "")
+		return notKept(r.Op, termCollection, "", "")
 	}
 	return nil
 }
