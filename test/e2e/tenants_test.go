@@ -77,7 +77,7 @@ const goMemoryLimit = 460
 // TestTenantsCannotFillTheMemory has tenants write as many annotations as Kubernetes admits, on objects of all kinds that
 // the controller watches, with the largest Networks and as many of the largest policies. It holds that neither the leader
 // nor its standby needs more than config/manager allows, while the objects come, and when the processes begin with all of
-// them. E2E_LARGE_OBJECTS is the number of objects, half of them Networks, and also of policies.
+// them. E2E_LARGE_OBJECTS is the number of objects, half of them Networks, and also of policies; 2000 without it.
 func TestTenantsCannotFillTheMemory(t *testing.T) {
 	withProcesses(t)
 	nightly.Only(t, "it makes 256 KiB objects by the hundred and reads what memory the system gave")
@@ -103,10 +103,6 @@ func TestTenantsCannotFillTheMemory(t *testing.T) {
 	if most := max(coming, standby, leader, alike); most > goMemoryLimit {
 		t.Errorf("it needs %d MiB, more than %d", most, goMemoryLimit)
 	}
-	// What is kept of an object is far less than what it holds; the garbage of reading it counts here, too.
-	if grown := leader - before; count <= 200 && grown > 64 {
-		t.Errorf("%d objects cost %d MiB", count, grown)
-	}
 }
 
 // largeObjects is how many objects are to be made.
@@ -114,7 +110,7 @@ func largeObjects(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("E2E_LARGE_OBJECTS")
 	if text == "" {
-		return 200
+		return 2000
 	}
 	count, err := strconv.Atoi(text)
 	expect.NoError(t, err)
