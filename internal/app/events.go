@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// eventsOfANamespace is how many Events of a namespace wait to be written, and eventsInAll how many of all. Those that
-	// come later are dropped: a condition says the same.
+	// eventsOfANamespace is how many Events of a namespace wait to be written, and eventsInAll how many of all. Those
+	// that come later are dropped: a condition says the same.
 	eventsOfANamespace, eventsInAll = 200, 10_000
 	// eventTries and eventRest are those of client-go, for an API server that does not answer.
 	eventTries, eventRest = 12, 10 * time.Second
@@ -24,8 +24,8 @@ const (
 // eventLines has the Events of each namespace wait in a line of its own, and writes them in turns. client-go's recorder
 // alone writes the Events of all in one line of 1,000, so that others' are dropped while one namespace fills it.
 //
-// It is a [record.EventSink] that answers at once, and the recorder counts Events up by what it sent. It never learns their
-// resourceVersion, which it would only send back.
+// It is a [record.EventSink] that answers at once, and the recorder counts Events up by what it sent. It never learns
+// their resourceVersion, which it would only send back.
 type eventLines struct {
 	sink record.EventSink
 	some chan struct{}
@@ -60,7 +60,8 @@ func (l *eventLines) push(event *corev1.Event, patch []byte) (*corev1.Event, err
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.each[event.Namespace] == eventsOfANamespace || l.waiting.Len() == eventsInAll {
-		klog.Background().V(4).Info("Dropped an Event, as too many wait", "namespace", event.Namespace, "reason", event.Reason)
+		klog.Background().V(4).Info("Dropped an Event, as too many wait",
+			"namespace", event.Namespace, "reason", event.Reason)
 		return event, nil
 	}
 	l.each[event.Namespace]++

@@ -132,7 +132,7 @@ func TestAnEventIsCountedUpAndWrittenAgain(t *testing.T) {
 					recorder.Event(about, corev1.EventTypeNormal, "R", "message")
 					synctest.Wait()
 				}
-				time.Sleep(eventTries * eventRest)
+				<-time.After(eventTries * eventRest)
 				stop()
 				synctest.Wait()
 				if !slices.Equal(sink.written, c.want) {

@@ -177,7 +177,7 @@ func (b *Queue) await(ctx context.Context, item Item) outcome {
 			Text: fmt.Sprintf("%q waits for its turn. A create waits at most %s for others, to go in one call with them.",
 				item.Op, batchWindow)})
 	}
-	b.dispatch()
+	b.dispatch() //nolint:contextcheck // what it sends serves others, too
 	b.mu.Unlock()
 
 	select {

@@ -241,8 +241,8 @@ func (c *Confinement) downgrade(authURL string, catalog Identity) error {
 // RoundTrip implements http.RoundTripper.
 func (c confined) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !c.to.allows(r.URL) || c.secure && !isSecure(r.URL.String()) {
-		return refuseToSend(r, Invalid, gateConfinement, errors.New("the answer of Keystone names an identity endpoint that the "+
-			"operator does not allow (--allowed-identity-endpoints): write an auth_url that ends with /v3"))
+		return refuseToSend(r, Invalid, gateConfinement, errors.New("the answer of Keystone names an identity endpoint "+
+			"that the operator does not allow (--allowed-identity-endpoints): write an auth_url that ends with /v3"))
 	}
 	return c.RoundTripper.RoundTrip(r)
 }

@@ -35,7 +35,6 @@ func TestAWritePassesTheGatesInTheirOrder(t *testing.T) {
 		is, err := i.Identity(t.Context())
 		expect.NoError(t, err)
 
-		const retryAfter = time.Hour
 		n.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodGet {
 				return false
@@ -60,7 +59,6 @@ func TestAWritePassesTheGatesInTheirOrder(t *testing.T) {
 		if err := create(t.Context()); !client.IsKind(err, client.Throttled) {
 			t.Fatalf("Neutron limits the rate, and the error is %v", err)
 		}
-		limited := time.Now()
 		i.term.standing.Disputed = true
 		i.kept.lost(scope{of: groupKind.Collection})
 		i.kept.losses[scope{of: groupKind.Collection}].next = time.Now().Add(1000 * time.Hour)
@@ -77,7 +75,7 @@ func TestAWritePassesTheGatesInTheirOrder(t *testing.T) {
 
 		open := map[client.Gate]func(){
 			client.GateDispute: func() { i.term.standing.Disputed = false },
-			client.GateRate:    func() { elapse(time.Until(limited.Add(retryAfter))) },
+			client.GateRate:    func() { elapse(time.Hour) },
 			client.GateMarker:  func() { i.kept.has(scope{of: groupKind.Collection}) },
 			client.GateRoom:    func() { i.full.forget() },
 			client.GatePermit:  func() { leads.Store(true) },
