@@ -40,6 +40,8 @@ type Kind struct {
 	Status func(Object) *cloudteamv1.ResourceStatus
 	// SetSpec gives an object the spec of another.
 	SetSpec func(to, from Object)
+	// Class gives the class and the credentials that an object names; nil for a kind whose objects name none.
+	Class func(Object) (className string, cloud *cloudteamv1.CloudReference)
 	// In gives the client for a namespace; "" means all of them.
 	In func(c clientset.Interface, namespace string) Client
 	// Informer gives a factory's informer.
@@ -70,12 +72,18 @@ var All = []Kind{
 	row(Network, "net", cloudteamv1.Finalizer, typed.CloudteamV1Interface.Networks,
 		informers.Interface.Networks, func(n *cloudteamv1.Network) (*cloudteamv1.NetworkSpec, *cloudteamv1.ResourceStatus) {
 			return &n.Spec, &n.Status.ResourceStatus
-		}),
+		}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
+		spec := &obj.(*cloudteamv1.Network).Spec
+		return spec.ClassName, spec.Cloud
+	}),
 	row(SecurityGroup, "secgroup", cloudteamv1.SecurityGroupFinalizer, typed.CloudteamV1Interface.SecurityGroups,
 		informers.Interface.SecurityGroups,
 		func(g *cloudteamv1.SecurityGroup) (*cloudteamv1.SecurityGroupSpec, *cloudteamv1.ResourceStatus) {
 			return &g.Spec, &g.Status.ResourceStatus
-		}),
+		}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
+		spec := &obj.(*cloudteamv1.SecurityGroup).Spec
+		return spec.ClassName, spec.Cloud
+	}),
 	row(NetworkPort, "np", cloudteamv1.PortFinalizer, typed.CloudteamV1Interface.NetworkPorts,
 		informers.Interface.NetworkPorts,
 		func(p *cloudteamv1.NetworkPort) (*cloudteamv1.NetworkPortSpec, *cloudteamv1.ResourceStatus) {
@@ -85,7 +93,10 @@ var All = []Kind{
 		informers.Interface.FloatingIPs,
 		func(f *cloudteamv1.FloatingIP) (*cloudteamv1.FloatingIPSpec, *cloudteamv1.ResourceStatus) {
 			return &f.Spec, &f.Status.ResourceStatus
-		}),
+		}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
+		spec := &obj.(*cloudteamv1.FloatingIP).Spec
+		return spec.ClassName, spec.Cloud
+	}),
 }
 
 // Of gives the row of a kind's name; ok is false if there is none.
@@ -159,6 +170,11 @@ func row[T, S any, P interface {
 		},
 		Informer: func(of informers.Interface) cache.SharedIndexInformer { return informer(of).Informer() },
 	}
+}
+
+func (k Kind) ofClass(class func(Object) (string, *cloudteamv1.CloudReference)) Kind {
+	k.Class = class
+	return k
 }
 
 // client implements Client by a generated client.

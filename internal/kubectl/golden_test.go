@@ -416,6 +416,7 @@ func examples(*testing.T) map[string]example {
 			drifted}},
 		"why-floatingip": {command: "why floatingip/web -n shop", objects: []runtime.Object{unready, frontend(5),
 			webPort("web-frontend-2", ""), running()}},
+		"why-class":   {command: "why networkclass/team-b", objects: append(ofTeamB(), running())},
 		"why-healthy": {command: "why network/frontend -n shop", objects: []runtime.Object{frontend(2)}},
 		"why-broken": {command: "why deployment/web -n shop", objects: []runtime.Object{frontend(5),
 			web("False", "PortsFailed", `1 of 3 ports cannot be created; NetworkPort "web-frontend-2": AddressesExhausted: `+
@@ -505,6 +506,19 @@ func open() *cloudteamv1.NetworkClass {
 	c.Annotations = map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}
 	c.Spec.AllowedFields = []cloudteamv1.PrivilegedField{cloudteamv1.FieldFloatingIP}
 	return c
+}
+
+// ofTeamB are a class and what it refuses.
+func ofTeamB() []runtime.Object {
+	c := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{Name: "team-b"}}
+	c.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}
+	c.Spec.AllowedRanges, c.Spec.Limits = []string{"10.20.0.0/16"}, &cloudteamv1.ClassLimits{NetworksPerNamespace: new(int32(10))}
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "b"}}}
+	uses, lab := frontend(2), frontend(2)
+	uses.Spec.ClassName, lab.Spec.ClassName, lab.Name = c.Name, c.Name, "lab"
+	lab.Status.Conditions = conditions("False", "ForbiddenByClass", `NetworkClass "team-b" forbids spec.cidr 10.30.0.0/24. `+
+		"Nothing is created or changed in Neutron. Write a cidr inside 10.20.0.0/16, or name a class whose allowedRanges have it.")
+	return []runtime.Object{c, shop, uses, lab}
 }
 
 // public makes the external network "public".
@@ -618,7 +632,7 @@ func TestOutputFormats(t *testing.T) {
 		"why net/frontend -o table": "Error: -o table is no format of this command: write json, yaml, name\n",
 		"why frontend":              "Error: \"frontend\" is no object: write KIND/NAME, such as pod/web-1\n",
 		"why secret/a": "Error: \"secret\" cannot be explained: write network, securitygroup, networkport, floatingip, pod, " +
-			"deployment, statefulset, daemonset, job, virtualmachine, service or node\n",
+			"deployment, statefulset, daemonset, job, virtualmachine, service, node or networkclass\n",
 		"why net/gone -n shop":             "Error: Network shop/gone does not exist: check the name, and the namespace (-n)\n",
 		"__complete -n shop why network/":  "network/frontend\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
 		"__complete -n shop why fip/":      "fip/public\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",

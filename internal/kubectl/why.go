@@ -23,6 +23,8 @@ var spellings = map[string][]string{
 	why.KindDeployment: {"deployment", "deployments", "deploy", "deployments.apps", "deployment.apps"},
 	why.KindService:    {"service", "services", "svc"},
 	why.KindNode:       {"node", "nodes", "no"},
+	why.KindNetworkClass: {"networkclass", "networkclasses", "netclass", "networkclass.cloudteam.ztgame.com",
+		"networkclasses.cloudteam.ztgame.com"},
 
 	why.KindStatefulSet:    {"statefulset", "statefulsets", "sts", "statefulsets.apps", "statefulset.apps"},
 	why.KindDaemonSet:      {"daemonset", "daemonsets", "ds", "daemonsets.apps", "daemonset.apps"},
@@ -109,7 +111,7 @@ func (f *factory) objectOf(args []string) (why.Object, error) {
 	if known == "" {
 		return why.Object{}, why.ErrKind(kind)
 	}
-	if known == why.KindNode {
+	if known == why.KindNode || known == why.KindNetworkClass {
 		namespace = ""
 	}
 	return why.Object{Kind: known, Namespace: namespace, Name: name}, nil
@@ -156,6 +158,8 @@ func (f *factory) namesOf(ctx context.Context, kind string) (names []string) {
 		list, err = cluster.Kubernetes.AppsV1().Deployments(of.Namespace).List(ctx, all)
 	case of.Kind == why.KindService:
 		list, err = cluster.Kubernetes.CoreV1().Services(of.Namespace).List(ctx, all)
+	case of.Kind == why.KindNetworkClass:
+		list, err = cluster.Networks.CloudteamV1().NetworkClasses().List(ctx, all)
 	}
 	if err != nil {
 		return nil

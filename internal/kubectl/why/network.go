@@ -13,6 +13,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/class"
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -58,19 +59,14 @@ func networkWell(n *cloudteamv1.Network) string {
 
 // classOf shows the class of an object with a className.
 func (w *walk) classOf(className string) []Link {
-	of := Object{Kind: "NetworkClass", Name: className}
-	list, is := ask.Read(w.Cluster, Object{Kind: "NetworkClass", Name: cmp.Or(of.Name, "(all)")},
-		func() (*cloudteamv1.NetworkClassList, error) {
-			return w.Networks.CloudteamV1().NetworkClasses().List(w.ctx, metav1.ListOptions{})
-		})
+	of := Object{Kind: KindNetworkClass, Name: className}
+	all, is := w.allClasses(cmp.Or(of.Name, "(all)"))
 	if is != ask.There {
 		return nil
 	}
 	var names []string
-	all := make([]*cloudteamv1.NetworkClass, len(list.Items))
-	for i := range list.Items {
-		all[i] = &list.Items[i]
-		names = append(names, all[i].Name)
+	for _, c := range all {
+		names = append(names, c.Name)
 	}
 	if of.Name == "" {
 		found := class.Default(all)
@@ -83,11 +79,22 @@ func (w *walk) classOf(className string) []Link {
 	if at < 0 {
 		return []Link{{Object: of, Reason: notFound, Message: "There is no such class. There are: " + orNone(names) + "."}}
 	}
-	return []Link{{Object: of, Reason: classSays, Message: whatAllows(all[at])}}
+	return []Link{{Object: of, Reason: classSays, Message: whatAllows(all[at], nil)}}
 }
 
-// whatAllows says in short what objects of a class may do.
-func whatAllows(c *cloudteamv1.NetworkClass) string {
+func (w *walk) allClasses(name string) (all []*cloudteamv1.NetworkClass, is ask.Presence) {
+	list, is := ask.Read(w.Cluster, Object{Kind: KindNetworkClass, Name: name},
+		func() (*cloudteamv1.NetworkClassList, error) {
+			return w.Networks.CloudteamV1().NetworkClasses().List(w.ctx, metav1.ListOptions{})
+		})
+	for i := 0; is == ask.There && i < len(list.Items); i++ {
+		all = append(all, &list.Items[i])
+	}
+	return all, is
+}
+
+// whatAllows says in short what objects of a class may do. u is what is known of its use; nil for nothing.
+func whatAllows(c *cloudteamv1.NetworkClass, u *use) string {
 	var fields []string
 	for _, field := range c.Spec.AllowedFields {
 		fields = append(fields, string(field))
@@ -95,25 +102,33 @@ func whatAllows(c *cloudteamv1.NetworkClass) string {
 	says := []string{fmt.Sprintf("It allows the fields: %s; the ranges: %s.", orNone(fields),
 		cmp.Or(strings.Join(c.Spec.AllowedRanges, ", "), "all private ones"))}
 	if c.Spec.NamespaceSelector != nil {
-		says = append(says, "It is for namespaces with "+metav1.FormatLabelSelector(c.Spec.NamespaceSelector)+".")
+		says = append(says, "It is for namespaces with "+metav1.FormatLabelSelector(c.Spec.NamespaceSelector)+
+			u.namespaces()+".")
 	}
 	if limits := c.Spec.Limits; limits != nil {
 		for _, limit := range []struct {
 			what string
 			is   *int32
 		}{
-			{"Networks in a namespace", limits.NetworksPerNamespace}, {"ports on a Network", limits.PortsPerNetwork},
-			{"ports of a Deployment", limits.PortsPerDeployment},
-			{"SecurityGroups in a namespace", limits.SecurityGroupsPerNamespace},
-			{"FloatingIPs in a namespace", limits.FloatingIPsPerNamespace},
+			{kinds.Network + ofNamespace, limits.NetworksPerNamespace}, {onNetwork, limits.PortsPerNetwork},
+			{ofDeployment, limits.PortsPerDeployment},
+			{kinds.SecurityGroup + ofNamespace, limits.SecurityGroupsPerNamespace},
+			{kinds.FloatingIP + ofNamespace, limits.FloatingIPsPerNamespace},
 		} {
 			if limit.is != nil {
-				says = append(says, fmt.Sprintf("At most %d %s.", *limit.is, limit.what))
+				says = append(says, fmt.Sprintf("At most %d %s%s.", *limit.is, limit.what, u.most(limit.what)))
 			}
 		}
 	}
 	return strings.Join(says, " ")
 }
+
+// What the limits of a class are about; before ofNamespace comes a kind.
+const (
+	ofNamespace  = "s in a namespace"
+	onNetwork    = "ports on a Network"
+	ofDeployment = "ports of a Deployment"
+)
 
 func orNone(words []string) string { return cmp.Or(strings.Join(words, ", "), "none") }
 
@@ -132,11 +147,15 @@ func credentialsOf(
 	default:
 		return nil
 	}
+	return []Link{secretLink(secret, entry)}
+}
+
+func secretLink(secret Object, entry string) Link {
 	message := "The credentials belong into its key clouds.yaml."
 	if entry != "" {
 		message = fmt.Sprintf("The credentials belong into its key clouds.yaml, entry %q.", entry)
 	}
-	return []Link{{Object: secret, Reason: secretAt, Message: message}}
+	return Link{Object: secret, Reason: secretAt, Message: message}
 }
 
 // ownerOf shows the Network whose marker a message has. It is empty if that Network is gone, or another cluster's, or

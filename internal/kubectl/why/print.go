@@ -75,7 +75,7 @@ func name(o Object) string {
 	kind := strings.ToLower(o.Kind)
 	_, ours := kinds.Of(o.Kind)
 	switch {
-	case ours, o.Kind == "NetworkClass":
+	case ours, o.Kind == KindNetworkClass:
 		kind += ".cloudteam.ztgame.com"
 	case o.Kind == KindDeployment:
 		kind += ".apps"

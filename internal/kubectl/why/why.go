@@ -34,6 +34,7 @@ const (
 	KindDeployment    = "Deployment"
 	KindService       = "Service"
 	KindNode          = "Node"
+	KindNetworkClass  = "NetworkClass"
 
 	KindStatefulSet    = "StatefulSet"
 	KindDaemonSet      = "DaemonSet"
@@ -55,7 +56,8 @@ func Kinds() (all []string) {
 	for _, k := range kinds.All {
 		all = append(all, strings.ToLower(k.Name))
 	}
-	return append(all, "pod", "deployment", "statefulset", "daemonset", "job", "virtualmachine", "service", "node")
+	return append(all, "pod", "deployment", "statefulset", "daemonset", "job", "virtualmachine", "service", "node",
+		"networkclass")
 }
 
 // Explain says why the object is not as it should be. An error means that the object itself cannot be read. What else
@@ -139,6 +141,13 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 			return nil, "", gone(of, err)
 		}
 		return w.dataplaneOf(of.Name), "Nothing is wrong: the node has a data plane.", nil
+	case KindNetworkClass:
+		c, err := w.Networks.CloudteamV1().NetworkClasses().Get(w.ctx, of.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, "", gone(of, err)
+		}
+		chain, healthy := w.networkClass(c)
+		return chain, healthy, nil
 	}
 	if kind, known := owners[of.Kind]; known {
 		return w.ownerOfPods(of, kind)

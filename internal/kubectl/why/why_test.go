@@ -519,6 +519,7 @@ func questions() (all []question) {
 
 	add(floatingIPQuestions()...)
 	add(serviceQuestions()...)
+	add(classQuestions()...)
 
 	// Packets.
 	add(question{reason: "Plugged", ask: "NetworkPort web-a", objects: on(good(), attached("True", "Plugged")),
