@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/component-base/metrics"
@@ -35,6 +36,10 @@ var (
 	calls     = metric.Histograms("network_controller_cloud_call_duration_seconds",
 		"Duration of calls to Keystone and Neutron, by operation and result (ok, or the kind of error).",
 		metrics.ExponentialBuckets(0.005, 2, 14), "operation", "result")
+	callsByCloud = metric.Histograms("network_controller_cloud_response_seconds",
+		"Duration of calls to Keystone and Neutron, by cloud and result. All clouds of tenants (spec.cloud) count as the "+
+			"Secret \"(tenants)\".",
+		metrics.ExponentialBuckets(0.02, 4, 7), append(slices.Clone(ofCloud), "result")...)
 	createItems = metric.Histograms("network_controller_cloud_create_items",
 		"Resources per create call, by operation. Creates that wait are sent together as one bulk call.",
 		[]float64{1, 2, 5, 10, 15, 20, 25}, "operation")
@@ -59,10 +64,18 @@ var (
 		"End of the last complete audit, in seconds since 1970.", ofCloud...)
 )
 
+// tenants is the Secret of the calls to all clouds that are not the operator's: a tenant can name new ones for ever, and
+// make them slow. No Secret has this name.
+const tenants = "(tenants)"
+
 // countCall implements client.Options.Called.
-func countCall(c client.Call) {
+func countCall(ref managed.CloudRef, operators bool, c client.Call) {
 	result := cmp.Or(client.Word(c.Err), "ok")
 	calls.WithLabelValues(c.Op, result).Observe(c.Duration.Seconds())
+	if !operators {
+		ref = managed.CloudRef{Secret: tenants}
+	}
+	callsByCloud.WithLabelValues(append(labelsOf(ref), result)...).Observe(c.Duration.Seconds())
 	if c.Creates > 0 {
 		createItems.WithLabelValues(c.Op).Observe(float64(c.Creates))
 	}
@@ -74,6 +87,8 @@ type auditLog struct {
 	logger klog.Logger
 	// recovered is called when an audit succeeds after a failed one.
 	recovered func()
+	// succeeded, where set, is called after each audit that succeeds.
+	succeeded func()
 	// first is closed when the first audit has ended, with or without success. An audit does not wait for ever for a list
 	// that hangs.
 	first chan struct{}
@@ -119,6 +134,9 @@ func (a *auditLog) audited(audit inventory.Audit) {
 	}
 	if recovered {
 		a.recovered()
+	}
+	if audit.Err == nil && a.succeeded != nil {
+		a.succeeded()
 	}
 }
 

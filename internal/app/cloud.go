@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/component-base/metrics"
@@ -34,6 +35,7 @@ type cloudAccess struct {
 	ref    managed.CloudRef
 	cloud  *client.Cloud
 	files  credentialsFiles
+	quotas quotaReader
 	logger klog.Logger
 	// wake enqueues the objects in the cloud when they can continue.
 	wake func()
@@ -52,9 +54,9 @@ func (p *process) newCloudAccess(
 			a.wake()
 		},
 	}
-	memory := p.memory
-	if ref.Namespace == "" || ref.Namespace == p.classes.Namespace() {
-		memory = nil // the operator's
+	memory, operators := p.memory, ref.Namespace == "" || ref.Namespace == p.classes.Namespace()
+	if operators {
+		memory = nil
 	}
 	var transport http.RoundTripper
 	if p.options.Dial != nil {
@@ -65,13 +67,14 @@ func (p *process) newCloudAccess(
 		Timeout: p.options.CloudTimeout, Probe: inventory.Probe, UserAgent: cli.UserAgent(program), Permit: p.permit,
 		Outage: a.outage,
 		Called: func(c client.Call) {
-			countCall(c)
+			countCall(ref, operators, c)
 			if c.Op == client.OpLogin && c.Err != nil {
 				a.files.lookNow()
 			}
 		},
 	})
 	a.files.replace = a.cloud.Replace
+	a.quotas = quotaReader{cloud: a.cloud, audited: make(chan struct{}, 1)}
 	for _, gauge := range []*metrics.GaugeVec{outage, credentialsOutdated, disputed} {
 		gauge.WithLabelValues(labelsOf(ref)...).Set(0)
 	}
@@ -88,12 +91,52 @@ func (p *process) permit() error {
 
 var errReportOnly = errors.New("nothing is written to Neutron: the controller runs with --report-only")
 
-// run watches for outages and changed credentials until ctx is done.
+// run watches for outages, changed credentials and quotas until ctx is done.
 func (a *cloudAccess) run(ctx context.Context) {
-	var both sync.WaitGroup
-	both.Go(func() { a.cloud.Run(ctx) })
-	both.Go(func() { a.files.run(ctx) })
-	both.Wait()
+	var all sync.WaitGroup
+	all.Go(func() { a.cloud.Run(ctx) })
+	all.Go(func() { a.files.run(ctx) })
+	all.Go(func() { a.quotas.run(ctx) })
+	all.Wait()
+}
+
+// quotaAudits is the number of audits after which the quotas are read again.
+const quotaAudits = 10
+
+// quotaReader reads the quotas of a cloud's project rarely, and only if its audits succeed.
+type quotaReader struct {
+	cloud *client.Cloud
+	// audited has a value after an audit.
+	audited chan struct{}
+	// found are the quotas; nil if the cloud does not say.
+	found atomic.Pointer[[]inventory.Quota]
+}
+
+// note notes that an audit succeeded.
+func (q *quotaReader) note() {
+	select {
+	case q.audited <- struct{}{}:
+	default:
+	}
+}
+
+// run reads the quotas after the first audit and after each quotaAudits, until ctx is done.
+func (q *quotaReader) run(ctx context.Context) {
+	for audits := 0; ; audits++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-q.audited:
+		}
+		if audits%quotaAudits > 0 {
+			continue
+		}
+		found, err := inventory.Quotas(ctx, q.cloud)
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("The cloud says no quotas", "err", err)
+		}
+		q.found.Store(&found)
+	}
 }
 
 // outage implements client.Options.Outage.

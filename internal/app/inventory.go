@@ -20,6 +20,7 @@ import (
 type sharedInventory struct {
 	*inventory.Inventory
 	audits *auditLog
+	quotas *quotaReader
 }
 
 // inventoryUser is a controller that acts on what Inventories find.
@@ -102,8 +103,9 @@ func (p *process) inventory() *sharedInventory {
 
 // newInventory makes the Inventory of a cloud, which notifies the audience.
 func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedInventory {
-	s := &sharedInventory{audits: &auditLog{
+	s := &sharedInventory{quotas: &access.quotas, audits: &auditLog{
 		ref: access.ref, logger: logger, recovered: access.wake, first: make(chan struct{}), rejected: func(error) {},
+		succeeded: access.quotas.note,
 	}}
 	standing := &standingLog{
 		ref: access.ref, cluster: p.cluster, logger: logger, resumed: access.wake,

@@ -17,6 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -48,7 +49,13 @@ var (
 		"Writes to a cloud that run now. Only the leader serves it.", ofCloud...)
 	writesWaiting = metric.NewComputed("network_controller_cloud_writes_waiting",
 		"Writes to a cloud that wait for others to be sent with, or for their turn. Only the leader serves it.", ofCloud...)
+	quotaLimit = metric.NewComputed("network_controller_quota_limit",
+		"Neutron's quota of the cloud's project, by resource; absent if there is no limit, or if the cloud does not say. It "+
+			"is read with each tenth audit. Only the leader serves it.", ofQuota...)
+	quotaUsed = metric.NewComputed("network_controller_quota_used",
+		"What is used of that quota, by whomever. Only the leader serves it.", ofQuota...)
 
+	ofQuota  = append(slices.Clone(ofCloud), "resource")
 	ofSubnet = []string{"namespace", "network", "cidr"}
 )
 
@@ -126,6 +133,22 @@ func measureLoad(set metric.Set, ref managed.CloudRef, s *sharedInventory) {
 	set(callsLimit, float64(now.Limit), labels...)
 	set(callsRunning, float64(now.Calls), labels...)
 	set(writesWaiting, float64(now.Waiting), labels...)
+	if s.quotas != nil {
+		measureQuotas(set, labels, s.quotas.found.Load())
+	}
+}
+
+func measureQuotas(set metric.Set, cloud []string, all *[]inventory.Quota) {
+	if all == nil {
+		return
+	}
+	for _, q := range *all {
+		labels := append(slices.Clone(cloud), q.Resource)
+		set(quotaUsed, float64(q.Used), labels...)
+		if q.Limit >= 0 {
+			set(quotaLimit, float64(q.Limit), labels...)
+		}
+	}
 }
 
 // state is what objects are counted by.

@@ -41,9 +41,11 @@ var Labels = map[string]string{
 	"path":      "the paths that the node agent serves",
 	"ready":     "`True`, `False` and `Unknown`",
 	"reason":    "the reasons of the API; others count as `Other`",
+	"resource":  "what the controller makes and Neutron has quotas for: eight",
 	"result": "`ok` and the kinds of errors; of `controller_runtime_*`: `success`, `error`, `requeue` and " +
 		"`requeue_after`",
-	"secret": "the Secrets of `spec.cloud` in use, at most `--max-clouds`; empty for the controller's own cloud. " +
+	"secret": "the Secrets of `spec.cloud` in use, at most `--max-clouds`; empty for the controller's own cloud; " +
+		"of `network_controller_cloud_response_seconds`, `(tenants)` for all that are not the operator's. " +
 		"The metrics of a cloud go when no object uses it any more",
 	"state":   "the states that the metric lists",
 	"version": "one",

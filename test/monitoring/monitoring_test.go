@@ -145,6 +145,9 @@ func TestEveryAlertFiresAndClearsAndEveryPanelHasData(t *testing.T) {
 			}, func() { w.cloud.Remove("networks", orphan.ID()) }, "1 orphans"},
 			{"NetworkCredentialsOutdated", func() { w.setPassword("wrong") }, func() { w.setPassword("") }, "credentials"},
 			{"NetworkDriftStorm", w.drift, func() {}, "Networks were changed in Neutron"},
+			{"NetworkQuotaAlmostFull", func() {
+				admin.PutQuotas(w.cloud.Project, map[string]int{"subnet": 2})
+			}, func() { admin.PutQuotas(w.cloud.Project, map[string]int{"subnet": -1}) }, "of the quota "},
 			{"NetworkObjectsNotReady", func() {
 				admin.PutQuotas(w.cloud.Project, map[string]int{"security_group": 0})
 				_, err := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace).Create(t.Context(),

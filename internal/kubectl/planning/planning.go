@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -25,6 +24,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
@@ -324,24 +324,12 @@ func Quotas(ctx context.Context, cloud *client.Cloud, results []Result) ([]Quota
 
 // ProjectQuotas reads the quotas of the cloud's project for what the controller makes. After is what is used.
 func ProjectQuotas(ctx context.Context, cloud *client.Cloud) (all []Quota, err error) {
-	identity, err := cloud.Identity(ctx)
+	found, err := inventory.Quotas(ctx, cloud)
 	if err != nil {
 		return nil, err
 	}
-	var answer struct {
-		Quota map[string]struct{ Limit, Used client.Number }
-	}
-	err = cloud.Do(ctx, client.Request{Op: "read quotas", Method: http.MethodGet,
-		Path: "quotas/" + identity.ProjectID + "/details", Answer: &answer})
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range []string{
-		"network", "subnet", "port", "router", "floatingip", "rbac_policy", "security_group", "security_group_rule",
-	} {
-		if is, known := answer.Quota[name]; known {
-			all = append(all, Quota{name, int(is.Used.Or0()), int(is.Used.Or0()), int(is.Limit.Or0())})
-		}
+	for _, q := range found {
+		all = append(all, Quota{q.Resource, int(q.Used), int(q.Used), int(q.Limit)})
 	}
 	return all, nil
 }
