@@ -17,16 +17,18 @@ import (
 
 	_ "cloudteam.ztgame.com/network-controller/internal/app" // makes its metrics
 	"cloudteam.ztgame.com/network-controller/internal/metric"
+	_ "cloudteam.ztgame.com/network-controller/internal/node/agent" // makes its metrics
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // folder has what is tested here.
 const folder = "../../config/monitoring"
 
-// stock are metrics of others that the binary serves. The test with Prometheus shows that it does.
-var stock = []string{
-	"kube_daemonset_status_number_unavailable", "leader_election_master_status", "workqueue_depth", "workqueue_queue_duration_seconds",
-	"process_cpu_seconds_total", "process_resident_memory_bytes", "rest_client_requests_total",
+// stock are metrics of others that the binary serves, with their labels. The test with Prometheus shows that it does.
+var stock = map[string][]string{
+	"kube_daemonset_status_number_unavailable": {"namespace", "daemonset"}, "leader_election_master_status": {"name"},
+	"workqueue_depth": {"name"}, "workqueue_queue_duration_seconds": {"name"}, "process_cpu_seconds_total": nil,
+	"process_resident_memory_bytes": nil, "rest_client_requests_total": {"code", "host", "method"},
 }
 
 var (
@@ -34,7 +36,54 @@ var (
 	names  = regexp.MustCompile(`\b[a-z]+(?:_[a-z]+)+\b`)
 	quoted = regexp.MustCompile(`"[^"]*"`)
 	suffix = regexp.MustCompile(`_(bucket|sum|count)$`)
+	// matched is a metric with matchers, of which label matches the names. grouped are the labels that stay.
+	matched = regexp.MustCompile(`([a-z_]+)\{([^}]*)\}`)
+	label   = regexp.MustCompile(`([a-z_]+)\s*[=!]`)
+	grouped = regexp.MustCompile(`\bby \(([^)]*)\)`)
+	// replaced is the label that label_replace makes.
+	replaced = regexp.MustCompile(`label_replace\(.*?, "([a-z]+)", "`)
 )
+
+// labelsOf are the labels of a metric, with those that each scrape adds.
+func labelsOf(name string) []string {
+	all := append([]string{"job", "instance", "pod"}, stock[suffix.ReplaceAllString(name, "")]...)
+	for _, d := range metric.All() {
+		if d.Name == name || d.Type == "histogram" && d.Name == suffix.ReplaceAllString(name, "") {
+			all = append(all, d.Labels...)
+		}
+	}
+	if strings.HasSuffix(name, "_bucket") {
+		all = append(all, "le")
+	}
+	return all
+}
+
+// unlabelled returns the labels in an expression that its metrics do not have.
+func unlabelled(expr string) (missing []string) {
+	var all []string
+	for _, name := range names.FindAllString(quoted.ReplaceAllString(expr, ""), -1) {
+		all = append(all, labelsOf(name)...)
+	}
+	for _, made := range replaced.FindAllStringSubmatch(expr, -1) {
+		all = append(all, made[1])
+	}
+	bare := quoted.ReplaceAllString(expr, `""`)
+	for _, m := range matched.FindAllStringSubmatch(bare, -1) {
+		for _, l := range label.FindAllStringSubmatch(m[2], -1) {
+			if !slices.Contains(labelsOf(m[1]), l[1]) {
+				missing = append(missing, m[1]+"{"+l[1]+"}")
+			}
+		}
+	}
+	for _, by := range grouped.FindAllStringSubmatch(bare, -1) {
+		for _, l := range strings.Split(by[1], ",") {
+			if l = strings.TrimSpace(l); !slices.Contains(all, l) {
+				missing = append(missing, "by "+l)
+			}
+		}
+	}
+	return missing
+}
 
 // unknown returns the metrics in an expression that nobody serves.
 func unknown(expr string) (missing []string) {
@@ -44,12 +93,17 @@ func unknown(expr string) (missing []string) {
 		}
 		switch {
 		case slices.Contains([]string{"histogram_quantile", "label_replace", "label_values"}, name), strings.HasPrefix(name, "__"):
-		case slices.Contains(stock, suffix.ReplaceAllString(name, "")), slices.ContainsFunc(metric.All(), known):
+		case isStock(name), slices.ContainsFunc(metric.All(), known):
 		default:
 			missing = append(missing, name)
 		}
 	}
 	return missing
+}
+
+func isStock(name string) bool {
+	_, is := stock[suffix.ReplaceAllString(name, "")]
+	return is
 }
 
 // decode reads a YAML or JSON file of folder.
@@ -128,6 +182,9 @@ func TestEachAlertAsksForMetricsThatExistAndHasARunbook(t *testing.T) {
 			if missing := unknown(r.Expr); len(missing) > 0 {
 				t.Errorf("%s: nobody serves %s", r.Alert, missing)
 			}
+			if missing := unlabelled(r.Expr); len(missing) > 0 {
+				t.Errorf("%s: its metrics have no labels %s", r.Alert, missing)
+			}
 			if url := r.Annotations["runbook_url"]; !strings.HasPrefix(url, "https://") ||
 				!strings.HasSuffix(url, "/runbooks.html#"+strings.ToLower(r.Alert)) {
 				t.Errorf("%s: the runbook is %q", r.Alert, url)
@@ -149,6 +206,8 @@ func TestEachAlertAsksForMetricsThatExistAndHasARunbook(t *testing.T) {
 	if got := unknown(`sum(rate(network_controller_misspelt_total{a="workqueue_depth"}[5m]))`); len(got) != 1 {
 		t.Errorf("a misspelt metric is taken for one that is served: %v", got)
 	}
+	expect.Equal(t, []string{"network_controller_objects{phase}", "by phase"}, unlabelled(
+		`sum by (kind, phase) (network_controller_objects{ready="False", phase=~"x"})`), "misspelt labels")
 }
 
 func TestEachPanelAsksForMetricsThatExist(t *testing.T) {
@@ -164,6 +223,9 @@ func TestEachPanelAsksForMetricsThatExist(t *testing.T) {
 		for _, target := range p.Targets {
 			if missing := unknown(target.Expr); len(missing) > 0 {
 				t.Errorf("panel %q: nobody serves %s", p.Title, missing)
+			}
+			if missing := unlabelled(target.Expr); len(missing) > 0 {
+				t.Errorf("panel %q: its metrics have no labels %s", p.Title, missing)
 			}
 		}
 	}
