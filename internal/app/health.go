@@ -2,18 +2,13 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	_ "net/http/pprof" // served on loopback
 	"net/netip"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
@@ -25,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/serving"
 )
 
 // readiness collects the checks behind /readyz.
@@ -109,7 +105,9 @@ func listen(
 		servers = append(servers, serve)
 	}
 	if o.MetricsBindAddress != "" {
-		serve, err := listenMetrics(o, kube)
+		serve, err := serving.Metrics{
+			Address: o.MetricsBindAddress, CertFile: o.TLSCertFile, KeyFile: o.TLSPrivateKeyFile, Host: program, Reviews: 5,
+		}.Listen(kube)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +133,7 @@ func listenHealth(o Options, live func(*http.Request) error, ready http.Handler)
 	handler := healthHandler(live, ready)
 	return func(ctx context.Context) error {
 		klog.FromContext(ctx).Info("Serving /livez, /readyz and /metrics", "address", listener.Addr().String())
-		return serve(ctx, newServer(handler), limitConnections(listener))
+		return serving.Serve(ctx, serving.NewServer(handler), serving.Limit(listener))
 	}, nil
 }
 
@@ -154,52 +152,4 @@ func healthHandler(live func(*http.Request) error, ready http.Handler) http.Hand
 	// net/http/pprof registers itself with http.DefaultServeMux.
 	mux.Handle(profilingPath, onLoopback(http.DefaultServeMux, "kubectl port-forward"))
 	return mux
-}
-
-func listenMetrics(o Options, kube kubernetes.Interface) (func(context.Context) error, error) {
-	certificate, err := certificates(o.TLSCertFile, o.TLSPrivateKeyFile)
-	if err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", o.MetricsBindAddress)
-	if err != nil {
-		return nil, fmt.Errorf("--metrics-bind-address: %w: use another address, or an empty one to serve nothing", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", newAuthorized(kube, legacyregistry.Handler()))
-	server := newServer(mux)
-	server.ReadTimeout, server.WriteTimeout = 10*time.Second, 30*time.Second
-	secured := &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12}
-	return func(ctx context.Context) error {
-		klog.FromContext(ctx).Info("Serving metrics to callers that RBAC allows", "address", listener.Addr().String(),
-			"selfSigned", o.TLSCertFile == "")
-		return serve(ctx, server, tls.NewListener(limitConnections(listener), secured))
-	}, nil
-}
-
-// newServer makes a server that bounds what a connection costs.
-func newServer(handler http.Handler) *http.Server {
-	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
-		// Anybody can fill the log with broken handshakes.
-		ErrorLog: log.New(io.Discard, "", 0),
-	}
-}
-
-// serve serves a listener until ctx is done.
-func serve(ctx context.Context, server *http.Server, listener net.Listener) error {
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	select {
-	case err := <-done:
-		return fmt.Errorf("serving health and metrics: %w", err)
-	case <-ctx.Done():
-	}
-	if err := server.Close(); err != nil {
-		return fmt.Errorf("closing the server of health and metrics: %w", err)
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

@@ -139,21 +139,3 @@ func TestMetricsAndProfilesAreServedOnLoopbackOnly(t *testing.T) {
 		})
 	}
 }
-
-func TestAServerReadsHeadersOfBoundedSize(t *testing.T) {
-	server := httptest.NewUnstartedServer(nil)
-	server.Config = newServer(http.NotFoundHandler())
-	server.Start()
-	defer server.Close()
-	for size, want := range map[int]int{1 << 10: http.StatusNotFound, 1 << 20: http.StatusRequestHeaderFieldsTooLarge} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-		expect.NoError(t, err)
-		request.Header.Set("X-Long", strings.Repeat("x", size))
-		answer, err := server.Client().Do(request)
-		expect.NoError(t, err)
-		answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("%d bytes: %d, want %d", size, answer.StatusCode, want)
-		}
-	}
-}

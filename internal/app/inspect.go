@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
+	"cloudteam.ztgame.com/network-controller/internal/serving"
 )
 
 // serveInspection records what happens in this process, and serves it at an address on loopback, until stop.
@@ -23,9 +24,9 @@ func serveInspection(ctx context.Context, address string) (stop func(), err erro
 		return nil, fmt.Errorf("--inspect-address: %w: use another address, or an empty one to record nothing", err)
 	}
 	recorder, off := inspect.Start()
-	server := newServer(recorder.Serve(token))
+	server := serving.NewServer(recorder.Serve(token))
 	klog.FromContext(ctx).Info("Recording each step of each object, for development; this costs time",
 		"address", listener.Addr().String())
-	go server.Serve(limitConnections(listener)) //nolint:errcheck // it ends by stop
+	go server.Serve(serving.Limit(listener)) //nolint:errcheck // it ends by stop
 	return func() { off(); server.Close() }, nil
 }

@@ -99,13 +99,16 @@ func render(t *testing.T, set ...string) map[string]*unstructured.Unstructured {
 // TestChartIsConfig holds what the chart renders by default to what kustomize gives for config and config/crd: the
 // labels of Helm, the image's tag and the annotation that keeps CRDs are all that differs.
 func TestChartIsConfig(t *testing.T) {
-	for _, folder := range []string{"config", "config/crd", "config/node", "config/node-trunk", "config/classes", "config/network-policy"} {
+	for _, folder := range []string{"config", "config/crd", "config/node", "config/node-trunk", "config/node-metrics", "config/classes", "config/network-policy"} {
 		set := []string{"image.tag=latest"}
-		if folder == "config/node" || folder == "config/node-trunk" {
+		if strings.HasPrefix(folder, "config/node") {
 			set = append(set, "nodeAgent.enabled=true")
 		}
 		if folder == "config/node-trunk" {
 			set = append(set, "nodeAgent.mode=trunk")
+		}
+		if folder == "config/node-metrics" {
+			set = append(set, "nodeAgent.metricsPort=9480", "monitoring.enabled=true")
 		}
 		if folder == "config/classes" {
 			set = append(set, "defaultClass=true")
@@ -266,6 +269,10 @@ func TestValues(t *testing.T) {
 		{[]string{"nodeAgent.enabled=true", "image.tag=v1"}, "DaemonSet/network-agent", "image: network-controller:v1", "latest"},
 		{agent("mode=ovn"), "DaemonSet/network-agent", "- --mode=ovn", "NET_ADMIN"},
 		{agent("mode=trunk", "nodeAgent.parent=eth1"), "DaemonSet/network-agent", "- --parent=eth1", "openvswitch"},
+		{agent("metricsPort=9999"), "DaemonSet/network-agent", "- --metrics-bind-address=:9999", "9480"},
+		{agent("metricsPort=9999"), "ClusterRoleBinding/network-agent-auth-delegator", "system:auth-delegator", ""},
+		{agent("metricsPort=9999"), "PodMonitor/network-agent", "", ""},
+		{agent("mode=ovn"), "ClusterRoleBinding/network-agent-auth-delegator", "", ""},
 		{agent("cniBinDir=/var/lib/cni/bin"), "DaemonSet/network-agent", "path: /var/lib/cni/bin", "path: /opt/cni/bin"},
 		{agent("socket=/var/run/a/b.sock"), "DaemonSet/network-agent", "- --socket=/var/run/a/b.sock", "/run/network-agent"},
 		{agent("socket=/var/run/a/b.sock"), "DaemonSet/network-agent", "mountPath: /var/run/a\n", ""},
@@ -333,6 +340,7 @@ func TestRefused(t *testing.T) {
 		{target{}, "podLabels.app\\.kubernetes\\.io/name=x", "app.kubernetes.io/name"},
 		{target{}, "monitoring=true", "monitoring"},
 		{target{}, "nodeAgent.mode=bridge", "nodeAgent"},
+		{target{}, "nodeAgent.metricsPort=9479", "metricsPort"}, // of the health checks
 		// Its folder is the agent's to write.
 		{target{}, "nodeAgent.socket=/run/agent.sock", "socket"},
 		{target{}, "nodeAgent.socket=/var/run/agent.sock", "socket"},
@@ -380,8 +388,8 @@ func TestAsADependency(t *testing.T) {
 
 func TestEveryObjectHasTheCommonLabels(t *testing.T) {
 	objects, _, err := target{apis: []string{"cloudteam.ztgame.com/v1/NetworkClass"}}.try(t, "commonLabels.team=x",
-		"monitoring.enabled=true", "nodeAgent.enabled=true", "defaultClass=true", "networkPolicy.enabled=true",
-		"cloud.cloudsYaml=clouds: {}", "cloud.ca="+certificate)
+		"monitoring.enabled=true", "nodeAgent.enabled=true", "nodeAgent.metricsPort=9480", "defaultClass=true",
+		"networkPolicy.enabled=true", "cloud.cloudsYaml=clouds: {}", "cloud.ca="+certificate)
 	expect.NoError(t, err)
 	for key, object := range objects {
 		if object.GetLabels()["team"] != "x" && object.GetKind() != "CustomResourceDefinition" {

@@ -2,8 +2,10 @@ package integration
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,10 +13,14 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -24,8 +30,10 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/agent"
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
+	"cloudteam.ztgame.com/network-controller/internal/serving"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // kubeconfig writes a configuration that acts as another user.
@@ -144,4 +152,81 @@ func TestAgentAtTheAPIServer(t *testing.T) {
 	}) || !strings.Contains(answer.Remedy, "ovn-controller") {
 		t.Errorf("kubectl network why networkport/here: %+v, %v", answer, err)
 	}
+}
+
+// TestTheAgentAsksWhoReadsItsMetrics serves metrics with the rights of config/node-metrics. Without them, the agent's
+// account may not ask.
+func TestTheAgentAsksWhoReadsItsMetrics(t *testing.T) {
+	expect.NoError(t, plane.Install(t.Context(), filepath.Join("config", "node")))
+	namespace := newNamespace(t)
+	config := impersonating(agentUser)
+	config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {"node1"}}
+	kube, err := kubernetes.NewForConfig(config)
+	expect.NoError(t, err)
+	served := serving.Metrics{Address: harness.FreeAddress(t), Host: "network-agent", Reviews: 5}
+	serve, err := served.Listen(kube)
+	expect.NoError(t, err)
+	ctx, cancel := context.WithCancel(logged(t))
+	done := make(chan error, 1)
+	go func() { done <- serve(ctx) }()
+	t.Cleanup(func() { cancel(); expect.NoError(t, <-done) })
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // self-signed
+	}}
+	t.Cleanup(client.CloseIdleConnections)
+	account, err := kubeClient.CoreV1().ServiceAccounts(namespace).Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}, metav1.CreateOptions{})
+	expect.NoError(t, err)
+	token, err := kubeClient.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account.Name,
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	expect.NoError(t, err)
+	answers := func(want int) {
+		t.Helper()
+		eventually(t, func() error { // refusals are remembered, and the API server learns of rights later
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+served.Address+"/metrics", nil)
+			expect.NoError(t, err)
+			request.Header.Set("Authorization", "Bearer "+token.Status.Token)
+			answer, err := client.Do(request)
+			if err == nil {
+				answer.Body.Close()
+				if answer.StatusCode != want {
+					err = fmt.Errorf("it answers %s, want %d", answer.Status, want)
+				}
+			}
+			return err
+		})
+	}
+	answers(http.StatusServiceUnavailable)
+	bind := func(name, role string, subject rbacv1.Subject) {
+		t.Helper()
+		_, err := kubeClient.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{subject},
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		}, metav1.CreateOptions{})
+		expect.NoError(t, err)
+		t.Cleanup(func() {
+			_ = kubeClient.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
+			_ = kubeClient.RbacV1().ClusterRoles().Delete(context.Background(), name, metav1.DeleteOptions{})
+		})
+	}
+	for _, object := range render(t, "config/node-metrics") {
+		if object.GetName() == "network-agent-auth-delegator" {
+			binding := &rbacv1.ClusterRoleBinding{}
+			expect.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, binding))
+			bind(namespace+"-agent", binding.RoleRef.Name, binding.Subjects[0])
+		}
+	}
+	answers(http.StatusForbidden)
+	for _, object := range renderConfig(t) {
+		if object.GetName() == "network-controller-metrics-reader" && object.GetKind() == "ClusterRole" {
+			role := &rbacv1.ClusterRole{}
+			expect.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role))
+			role.Name = namespace + "-reader"
+			_, err := kubeClient.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
+			expect.NoError(t, err)
+		}
+	}
+	bind(namespace+"-reader", namespace+"-reader",
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account.Name})
+	answers(http.StatusOK)
 }

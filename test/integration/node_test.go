@@ -168,6 +168,10 @@ func TestAgentPodIsAdmitted(t *testing.T) {
 		"config/node": {
 			nil, []corev1.Capability{"DAC_OVERRIDE"}, []string{"/opt/cni/bin", "/run/network-agent", "/run/openvswitch"},
 		},
+		"config/node-metrics": {
+			[]string{"--metrics-bind-address=:9480"}, []corev1.Capability{"DAC_OVERRIDE"},
+			[]string{"/opt/cni/bin", "/run/network-agent", "/run/openvswitch"},
+		},
 		"config/node-trunk": {
 			[]string{"--mode=trunk"}, []corev1.Capability{"NET_ADMIN"}, []string{"/opt/cni/bin", "/run/network-agent"},
 		},

@@ -62,7 +62,11 @@ var podLabels = []string{
 // names have the namespace, too, for a controller of one. They come after the labels.
 var names = []string{"name: network-controller\n", "name: {{ include \"network-controller.name\" . }}\n"}
 
-const agentLabels = "    app.kubernetes.io/name: network-agent\n"
+// agentLabels are those of the agents' objects.
+var agentLabels = []string{
+	"  labels:\n    app.kubernetes.io/name: network-agent\n",
+	"  labels:\n    app.kubernetes.io/name: network-agent\n    {{- include \"network-controller.commonLabels\" . | nindent 4 }}\n",
+}
 
 // image is how the manifests name the image.
 var image = []string{"image: network-controller:latest", "image: {{ include \"network-controller.image\" . }}"}
@@ -323,11 +327,18 @@ metadata:
 		edits: labels,
 	},
 	{
+		name: "node-metrics-rbac.yaml", when: "and .Values.shared .Values.nodeAgent.enabled .Values.nodeAgent.metricsPort",
+		from: []string{"node-metrics/rbac.yaml"}, edits: agentLabels,
+	},
+	{
+		name: "node-metrics.yaml",
+		when: "and .Values.shared .Values.nodeAgent.enabled .Values.nodeAgent.metricsPort .Values.monitoring.enabled",
+		from: []string{"node-metrics/podmonitor.yaml"}, edits: monitoringLabels,
+	},
+	{
 		name: "node-agent.yaml", when: "and .Values.shared .Values.nodeAgent.enabled",
 		from: []string{"node/namespace.yaml", "node/rbac.yaml", "node/account.yaml", "node/daemonset.yaml"},
-		edits: append(append([]string{
-			"  labels:\n" + agentLabels,
-			"  labels:\n" + agentLabels + "    {{- include \"network-controller.commonLabels\" . | nindent 4 }}\n",
+		edits: slices.Concat(agentLabels, []string{
 			"      priorityClassName: system-node-critical\n", `      priorityClassName: system-node-critical
       {{- with .Values.image.pullSecrets }}
       imagePullSecrets:
@@ -347,6 +358,12 @@ metadata:
 			"          command: [network-agent]\n", `          command: [network-agent]
           {{- with include "network-controller.agentArgs" . }}
           args: {{ . }}
+          {{- end }}
+          {{- with .Values.nodeAgent.metricsPort }}
+          ports:
+            - name: https-metrics
+              containerPort: {{ . }}
+              hostPort: {{ . }}
           {{- end }}
 `,
 			"              value: 230MiB\n",
@@ -390,7 +407,7 @@ metadata:
 			"            path: /opt/cni/bin\n", "            path: {{ .Values.nodeAgent.cniBinDir }}\n",
 			"mountPath: /run/network-agent\n", "mountPath: {{ dir .Values.nodeAgent.socket }}\n",
 			"            path: /run/network-agent\n", "            path: {{ dir .Values.nodeAgent.socket }}\n",
-		}, image...), pullPolicy...),
+		}, image, pullPolicy),
 	},
 }
 

@@ -74,6 +74,9 @@ labelSelector:
 {{- if ne .Values.nodeAgent.socket "/run/network-agent/agent.sock" -}}
 {{- $args = append $args (printf "--socket=%s" .Values.nodeAgent.socket) -}}
 {{- end -}}
+{{- with .Values.nodeAgent.metricsPort -}}
+{{- $args = append $args (printf "--metrics-bind-address=:%v" .) -}}
+{{- end -}}
 {{- if $args -}}
 {{ toJson $args }}
 {{- end -}}

@@ -28,6 +28,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/link"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
 	"cloudteam.ztgame.com/network-controller/internal/node/trunk"
+	"cloudteam.ztgame.com/network-controller/internal/serving"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
@@ -41,9 +42,14 @@ const program = "network-agent"
 // container, the folder of the socket may be one that does not exist any more.
 const lostLimit = time.Minute
 
+// reviews is how many callers of /metrics the API server is asked about per second. Anybody may ask the agents of all
+// nodes at once, and they ask one API server.
+const reviews = 0.2
+
 // Options are the command line of network-agent.
 type Options struct {
 	NodeName, Kubeconfig, Mode, Host, Parent, NetworkData, OVSDB, Bridge, Socket, BindAddress string
+	MetricsBindAddress, TLSCertFile, TLSPrivateKeyFile                                        string
 	Wait                                                                                      time.Duration
 }
 
@@ -82,6 +88,14 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"socket for the CNI plugin. If you change it, set "+agentapi.SocketEnv+" in the container runtime's environment")
 	flags.StringVar(&o.BindAddress, "bind-address", o.BindAddress,
 		"address for /livez, /readyz and /metrics, which have no authorization; empty serves nothing")
+	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress,
+		"address for /metrics over TLS. Callers send the bearer token of an account that may get the nonResourceURL "+
+			"/metrics; the agent's account needs the ClusterRole system:auth-delegator. Empty serves nothing")
+	flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile,
+		"file with the certificate for --metrics-bind-address. It is read again when it changes. The default is a "+
+			"self-signed certificate that is made at the start")
+	flags.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile,
+		"file with the key of --tls-cert-file")
 	flags.DurationVar(&o.Wait, "wait", o.Wait,
 		"how long each step of an ADD waits, for Neutron to be prepared and for packets to flow. Then the kubelet retries")
 }
@@ -116,6 +130,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("--network-data %q: write an URL with http or https, or an absolute path", o.NetworkData)
 	case o.Wait < time.Second || o.Wait > 40*time.Second:
 		return fmt.Errorf("--wait %s: write 1s to 40s, because the kubelet gives an ADD two minutes", o.Wait)
+	case (o.TLSCertFile == "") != (o.TLSPrivateKeyFile == ""):
+		return errors.New("--tls-cert-file and --tls-private-key-file: write both or none")
 	case o.Bridge == "" || o.Socket == "" || o.OVSDB == "":
 		return errors.New("--bridge, --socket and --ovsdb cannot be empty")
 	}
@@ -214,6 +230,15 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	var metrics func(context.Context) error
+	if o.MetricsBindAddress != "" {
+		if metrics, err = (serving.Metrics{
+			Address: o.MetricsBindAddress, CertFile: o.TLSCertFile, KeyFile: o.TLSPrivateKeyFile, Host: program,
+			Reviews: reviews,
+		}).Listen(kube); err != nil {
+			return err
+		}
+	}
 	socket, err := listen(o.Socket)
 	if err != nil {
 		return err
@@ -243,6 +268,9 @@ func Run(ctx context.Context, o Options) error {
 	group.Go(func() error { return a.serve(ctx, socket) })
 	if health != nil {
 		group.Go(func() error { return health(ctx) })
+	}
+	if metrics != nil {
+		group.Go(func() error { return metrics(ctx) })
 	}
 	factory.Start(ctx.Done())
 	next.Start(ctx.Done())

@@ -1,4 +1,4 @@
-package app
+package serving
 
 import (
 	"context"
@@ -26,8 +26,8 @@ const (
 	refusedFor  = 10 * time.Second
 	// maxCallers limits the callers whose rights are remembered.
 	maxCallers = 1024
-	// reviewRate limits how many callers per second the API server is asked about.
-	reviewRate    = 5
+	// reviewBurst is how many callers the API server is asked about at once.
+	reviewBurst   = 5
 	reviewTimeout = 5 * time.Second
 	// certificateAge is how long a certificate file is used before it is read again.
 	certificateAge = time.Minute
@@ -42,9 +42,9 @@ type authorized struct {
 	limiter *rate.Limiter
 }
 
-func newAuthorized(kube kubernetes.Interface, next http.Handler) *authorized {
+func newAuthorized(kube kubernetes.Interface, reviews rate.Limit, next http.Handler) *authorized {
 	return &authorized{
-		next: next, kube: kube, known: cache.NewLRUExpireCache(maxCallers), limiter: rate.NewLimiter(reviewRate, reviewRate),
+		next: next, kube: kube, known: cache.NewLRUExpireCache(maxCallers), limiter: rate.NewLimiter(reviews, reviewBurst),
 	}
 }
 
@@ -92,7 +92,7 @@ func (a *authorized) ask(ctx context.Context, token, path string) (verdict, erro
 	if err := a.limiter.Wait(ctx); err != nil {
 		return verdict{}, err
 	}
-	ctx = unlogged(ctx)
+	ctx = klog.NewContext(ctx, klog.Logger{}) // at a high verbosity client-go logs bodies
 	review, err := a.kube.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token},
 	}, metav1.CreateOptions{})
@@ -124,10 +124,10 @@ func (a *authorized) ask(ctx context.Context, token, path string) (verdict, erro
 }
 
 // certificates gives the certificate of a TLS server: that in files, which may be replaced, or without files a
-// self-signed one.
-func certificates(certFile, keyFile string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+// self-signed one for a host.
+func certificates(host, certFile, keyFile string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	if certFile == "" {
-		certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("network-controller", nil, nil)
+		certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
 		if err != nil {
 			return nil, fmt.Errorf("making a self-signed certificate: %w", err)
 		}

@@ -1,4 +1,4 @@
-package app
+package serving
 
 import (
 	"net"
@@ -23,7 +23,8 @@ type limitedListener struct {
 	from map[netip.Addr]int
 }
 
-func limitConnections(listener net.Listener) net.Listener {
+// Limit makes a listener that holds few connections.
+func Limit(listener net.Listener) net.Listener {
 	return &limitedListener{
 		Listener: listener, most: maxConnections, mostPerHost: maxConnectionsPerHost, from: map[netip.Addr]int{},
 	}

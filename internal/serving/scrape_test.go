@@ -1,4 +1,4 @@
-package app
+package serving
 
 import (
 	"context"
@@ -23,7 +23,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/util/cert"
 
-	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
@@ -56,7 +55,7 @@ func reviewing() (kube *fake.Clientset, asked *atomic.Int64, down *atomic.Bool) 
 func TestMetricsAskWhoIsAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube, asked, down := reviewing()
-		handler := newAuthorized(kube, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		handler := newAuthorized(kube, 5, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "metrics")
 		}))
 		get := func(authorization string) (int, string) {
@@ -105,28 +104,27 @@ func TestMetricsAskWhoIsAsking(t *testing.T) {
 }
 
 func TestMetricsAreServedOverTLS(t *testing.T) {
-	metric.Register()
 	kube, _, _ := reviewing()
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("metrics.example", nil, nil)
 	expect.NoError(t, errors.Join(err, os.WriteFile(certFile, certPEM, 0o600), os.WriteFile(keyFile, keyPEM, 0o600)))
 	for name, c := range map[string]struct {
-		options Options
-		host    string
+		served Metrics
+		host   string
 	}{
-		"with a certificate of its own": {Options{}, "network-controller"},
-		"with one in files":             {Options{TLSCertFile: certFile, TLSPrivateKeyFile: keyFile}, "metrics.example"},
+		"with a certificate of its own": {Metrics{Host: "network-controller"}, "network-controller"},
+		"with one in files":             {Metrics{CertFile: certFile, KeyFile: keyFile}, "metrics.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			probe, err := net.Listen("tcp", "127.0.0.1:0")
 			expect.NoError(t, err)
-			c.options.MetricsBindAddress = probe.Addr().String()
-			if _, err := listen(c.options, kube, nil, nil); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
+			c.served.Address = probe.Addr().String()
+			if _, err := c.served.Listen(kube); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
 				t.Errorf("an address in use: error %v", err)
 			}
 			probe.Close()
-			serve, err := listen(c.options, kube, nil, nil)
+			serve, err := c.served.Listen(kube)
 			expect.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
@@ -135,7 +133,7 @@ func TestMetricsAreServedOverTLS(t *testing.T) {
 				TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: c.host}, //nolint:gosec // self-signed
 			}}
 			for token, want := range map[string]int{"reader": 200, "stranger": 403, "": 401} {
-				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+c.options.MetricsBindAddress+"/metrics", nil)
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+c.served.Address+"/metrics", nil)
 				expect.NoError(t, err)
 				if token != "" {
 					request.Header.Set("Authorization", "Bearer "+token)
@@ -144,7 +142,7 @@ func TestMetricsAreServedOverTLS(t *testing.T) {
 				expect.NoError(t, err)
 				body, _ := io.ReadAll(answer.Body)
 				answer.Body.Close()
-				if answer.StatusCode != want || strings.Contains(string(body), "network_controller") != (want == 200) {
+				if answer.StatusCode != want || strings.Contains(string(body), "go_goroutines") != (want == 200) {
 					t.Errorf("token %q: %d %.100s, want %d", token, answer.StatusCode, body, want)
 				}
 				if err := answer.TLS.PeerCertificates[0].VerifyHostname(c.host); err != nil {
@@ -158,7 +156,7 @@ func TestMetricsAreServedOverTLS(t *testing.T) {
 			}
 		})
 	}
-	if _, err := listen(Options{MetricsBindAddress: "127.0.0.1:0", TLSCertFile: keyFile, TLSPrivateKeyFile: keyFile}, kube, nil, nil); err == nil ||
+	if _, err := (Metrics{Address: "127.0.0.1:0", CertFile: keyFile, KeyFile: keyFile}).Listen(kube); err == nil ||
 		!strings.Contains(err.Error(), "--tls-cert-file") {
 		t.Errorf("a certificate that is none: error %v", err)
 	}
@@ -167,11 +165,11 @@ func TestMetricsAreServedOverTLS(t *testing.T) {
 func TestOneHostHoldsAFewConnections(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	expect.NoError(t, err)
-	limited := limitConnections(listener)
-	server := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	limited := Limit(listener)
+	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- serve(ctx, server, limited) }()
+	go func() { done <- Serve(ctx, server, limited) }()
 	dial := func(from string) net.Conn {
 		t.Helper()
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -181,7 +179,7 @@ func TestOneHostHoldsAFewConnections(t *testing.T) {
 		return conn
 	}
 	answers := func(conn net.Conn) bool {
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		first := make([]byte, 1)
 		_, err := conn.Read(first)
@@ -202,14 +200,31 @@ func TestOneHostHoldsAFewConnections(t *testing.T) {
 		t.Error("another host gets no answer")
 	}
 	held[0].Close()
-	eventually(t, func() error {
-		if !answers(dial("127.0.0.2")) {
-			return errors.New("a closed connection frees no place")
+	for began := time.Now(); !answers(dial("127.0.0.2")); {
+		if time.Since(began) > time.Minute {
+			t.Fatal("a closed connection frees no place")
 		}
-		return nil
-	})
+	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAServerReadsHeadersOfBoundedSize(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = NewServer(http.NotFoundHandler())
+	server.Start()
+	defer server.Close()
+	for size, want := range map[int]int{1 << 10: http.StatusNotFound, 1 << 20: http.StatusRequestHeaderFieldsTooLarge} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		expect.NoError(t, err)
+		request.Header.Set("X-Long", strings.Repeat("x", size))
+		answer, err := server.Client().Do(request)
+		expect.NoError(t, err)
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%d bytes: %d, want %d", size, answer.StatusCode, want)
+		}
 	}
 }
