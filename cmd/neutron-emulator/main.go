@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 )
 
 func main() {
@@ -41,7 +42,7 @@ Usage:
 Example: a cloud with the latency of a real one, and a network in it
   neutron-emulator --listen=127.0.0.1:9696 --clouds-yaml=/tmp/clouds.yaml --delay=real &
   export OS_CLIENT_CONFIG_FILE=/tmp/clouds.yaml OS_CLOUD=tenant
-  openstack network create example
+  ` + osc.CreateExample + `
 
 On SIGUSR1 it loses the answer to the next create of a network: it creates the network and cuts the connection. On
 SIGUSR2 Neutron answers 503 for ten seconds.

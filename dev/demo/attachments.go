@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -210,8 +211,7 @@ func showAllocations(_ context.Context, s *story) error {
 
 // showNeutronPorts shows the Pods' ports as openstack port list does.
 func showNeutronPorts(_ context.Context, s *story) error {
-	s.n.command("openstack port list -c ID -c Name -c 'MAC Address' -c 'Fixed IP Addresses' --network " +
-		s.seen.network.id())
+	s.n.command(osc.PortsOf(s.seen.network.id()))
 	var rows [][]any
 	for _, port := range s.ports {
 		rows = append(rows, []any{port.id(), port.text("name"), port.text("mac_address"), port.text("fixed_ips")})

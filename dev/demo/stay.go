@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/dev/inside"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -146,14 +147,14 @@ func (s *surroundings) teach(samples map[string]sample) {
 	if !s.real {
 		s.n.command(s.exportCloud())
 	}
-	s.n.command("openstack network list; openstack port list")
+	s.n.command(osc.Networks + "; " + osc.Ports)
 	if !s.real {
 		s.n.say("or without the OpenStack client (the token only works for the emulator):")
 		// The token is shown because it is worth nothing; that of a real cloud would not be.
 		s.n.command("curl -s -H 'X-Auth-Token: " + s.cloud.token() + "' \\\n       " +
 			s.cloud.client.ServiceURL("networks"))
 	}
-	s.n.command("openstack network set --name " + nameByHand + " " + networkName)
+	s.n.command(renameNetwork(networkName))
 	s.n.say("\nMetrics: %s/metrics", s.health)
 	s.n.say("Logs:\n  %s", strings.Join(s.logs(), "\n  "))
 	if wd, err := os.Getwd(); err == nil && wd != s.root {
@@ -177,7 +178,7 @@ func (s *surroundings) warnOfNetworks(hurry context.Context) {
 		ports, err = client.NetworkPorts("").List(ctx, metav1.ListOptions{})
 	}
 	if err != nil {
-		s.n.warn("Cannot list what remains in %s (%v); check with openstack network list --long", s.cloudName, err)
+		s.n.warn("Cannot list what remains in %s (%v); check with %s", s.cloudName, err, osc.LongNetworks)
 		return
 	}
 	if lines := leftInCloud(networks.Items, ports.Items); len(lines) > 0 {
@@ -193,17 +194,16 @@ func (s *surroundings) warnOfNetworks(hurry context.Context) {
 // them go.
 func leftInCloud(networks []cloudteamv1.Network, ports []cloudteamv1.NetworkPort) []string {
 	var lines []string
-	left := func(kind, id string, object metav1.Object) {
+	left := func(command func(id string) string, id string, object metav1.Object) {
 		if id != "" {
-			lines = append(lines, fmt.Sprintf("$ openstack %s delete %s   # %s/%s",
-				kind, id, object.GetNamespace(), object.GetName()))
+			lines = append(lines, fmt.Sprintf("$ %s   # %s/%s", command(id), object.GetNamespace(), object.GetName()))
 		}
 	}
 	for _, port := range ports {
-		left("port", port.Status.PortID, &port)
+		left(osc.DeletePort, port.Status.PortID, &port)
 	}
 	for _, network := range networks {
-		left("network", network.Status.NetworkID, &network)
+		left(osc.DeleteNetwork, network.Status.NetworkID, &network)
 	}
 	return lines
 }

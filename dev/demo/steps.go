@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -22,6 +23,9 @@ const (
 	// nameByHand is what the demo renames the network to in Neutron.
 	nameByHand = "renamed-by-hand"
 )
+
+// renameNetwork is the command that renames a network by hand.
+func renameNetwork(id string) string { return osc.NameNetwork(id, nameByHand) }
 
 // step is a step of the story: commands, and what is expected of them.
 type step struct {
@@ -65,8 +69,8 @@ var steps = []step{
 		name: "drift", title: "Change the network by hand in Neutron",
 		why: "The controller audits Neutron every %s here. It finds the drift and corrects it.",
 		beats: []beat{
-			byHand("subnet", "--gateway none", resource{"gateway_ip": nil}),
-			byHand("network", "--name "+nameByHand, resource{"name": nameByHand}),
+			byHand("subnet", osc.NoGateway, resource{"gateway_ip": nil}),
+			byHand("network", renameNetwork, resource{"name": nameByHand}),
 			say("Neutron after the change:"), showChanged,
 			neutron((*story).undrifted),
 			good(func(s *story) string { return "drift corrected within " + s.since() }),

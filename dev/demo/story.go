@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -391,7 +392,7 @@ func neutron(check func(*story, picture) error) beat {
 		if err != nil {
 			return err
 		}
-		s.n.command("openstack network show " + is.network.id() + "; openstack subnet show " + is.subnet.id())
+		s.n.command(osc.ShowNetwork(is.network.id()) + "; " + osc.ShowSubnet(is.subnet.id()))
 		s.see(is)
 		return nil
 	}
@@ -404,13 +405,13 @@ func (s *story) see(p picture) {
 }
 
 // byHand changes the network or its subnet behind the controller's back.
-func byHand(kind, flags string, fields resource) beat {
+func byHand(kind string, command func(id string) string, fields resource) beat {
 	return func(ctx context.Context, s *story) (err error) {
 		if s.changed.network == nil {
 			s.changed = s.seen
 		}
 		part := map[string]*resource{"network": &s.changed.network, "subnet": &s.changed.subnet}[kind]
-		s.n.command("openstack " + kind + " set " + flags + " " + part.id())
+		s.n.command(command(part.id()))
 		s.began = time.Now()
 		*part, err = s.cloud.update(ctx, kind+"s", part.id(), fields)
 		return err
@@ -564,8 +565,8 @@ func (s *story) tidy(hurry context.Context) error {
 	defer cancel()
 	removed, swept := s.cloud.remove(ctx, s.marks)
 	if swept != nil {
-		return errors.Join(stopped, fmt.Errorf("the demo's network is left in %s (%w): find it with openstack network list "+
-			"--long, by the description %s, and delete it: %w", s.cloudName, err, s.marks.network, swept))
+		return errors.Join(stopped, fmt.Errorf("the demo's network is left in %s (%w): find it with %s, "+
+			"by the description %s, and delete it: %w", s.cloudName, err, osc.LongNetworks, s.marks.network, swept))
 	}
 	s.n.good("what was left is deleted in Neutron directly, not by the controller (%v): %q", err, removed)
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 	"cloudteam.ztgame.com/network-controller/internal/node/probe"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 )
 
 // checks gives the outcome of each check, Pod by Pod. It is called while the Pods exist: their objects tell causes.
@@ -114,9 +115,9 @@ func (t *test) remedy(m *member, i int) string {
 	case target != nil:
 		return t.remedyOfPod(m, target, i)
 	case m.targets[i] == toGateway:
-		return "The router has the address, and does not answer. See that it is up (openstack router show " +
-			t.network.Status.Router.ID + "), and that the agent or gateway chassis that has it is alive (openstack network " +
-			"agent list)."
+		return "The router has the address, and does not answer. See that it is up (" +
+			osc.ShowRouter(t.network.Status.Router.ID) + "), and that the agent or gateway chassis that has it is alive (" +
+			osc.Agents + ")."
 	}
 	return t.remedyOfAddress(m, i)
 }
@@ -128,8 +129,7 @@ func (t *test) remedyOfPod(m, other *member, i int) string {
 		return "A tunnel or a provider network takes smaller packets than the Network's MTU. Lower spec.mtu, or raise the " +
 			"MTU of the nodes' network (kubectl network doctor)."
 	case result.Cause == probe.CauseStranger:
-		return "Two hosts have one address. Find the other one: openstack port list --fixed-ip ip-address=" +
-			check.To.String()
+		return "Two hosts have one address. Find the other one: " + osc.PortsAt(check.To.String())
 	case check.Kind == probe.KindICMP && m.passes(probe.KindTCP, i):
 		return "TCP passes: a security group of the ports lets no ICMP in. Add a rule, if applications need ping."
 	case check.Kind == probe.KindTCP && m.passes(probe.KindICMP, i):

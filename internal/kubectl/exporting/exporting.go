@@ -18,6 +18,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -151,8 +152,8 @@ func (e *Exported) note(n listed, interfaces []attached, orphan bool) {
 				"no router (docs/router.md)."
 			if orphan {
 				note = "Router " + i.RouterID + " serves it. An import takes over no router (docs/router.md). If it bears " +
-					"a marker of an object that is gone, the controller removes it. To keep it, remove its marker, too: openstack " +
-					"router set --description '' " + i.RouterID
+					"a marker of an object that is gone, the controller removes it. To keep it, remove its marker, too: " +
+					osc.DescribeRouter(i.RouterID, "")
 			}
 			e.Notes = append(e.Notes, note)
 		}
@@ -302,19 +303,16 @@ func (e *Exported) release(is plan.ObservedNetwork, owner plan.Owner) plan.Obser
 		text := step.Attributes.Description
 		if step.Action == plan.UpdateSubnet {
 			text = step.SubnetDescription
-			e.Notes = append(e.Notes, "  openstack subnet set --description "+quoted(text)+" "+step.ID)
+			e.Notes = append(e.Notes, "  "+osc.DescribeSubnet(step.ID, text))
 			at := slices.IndexFunc(is.Subnets, func(s plan.ObservedSubnet) bool { return s.ID == step.ID })
 			is.Subnets[at].Description = text
 			continue
 		}
 		is.Description = text
-		e.Notes = append(e.Notes, "  openstack network set --description "+quoted(text)+" "+step.ID)
+		e.Notes = append(e.Notes, "  "+osc.DescribeNetwork(step.ID, text))
 	}
 	return is
 }
-
-// quoted makes a text one word for a shell.
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // attributes declares the network's own settings. What stays unchanged without a declaration is declared where it says
 // something.

@@ -20,6 +20,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -94,7 +95,7 @@ func Find(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, cluster stri
 			!live[owner.Object] {
 			all = append(all, Orphan{Kind: "subnet", ID: s.ID, Name: s.CIDR, Created: s.Created.Time, Object: owner.Object,
 				State: Ignored, Says: "Its network " + s.NetworkID + " does not bear the object's marker, so the controller does " +
-					"not look for it. Delete it if nothing needs it: openstack subnet delete " + s.ID})
+					"not look for it. Delete it if nothing needs it: " + osc.DeleteSubnet(s.ID)})
 		}
 	}
 	return all, nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -90,7 +91,7 @@ var advices = map[string]advice{
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.drift}'"}},
 	cloudteamv1.ReasonPaused: run("kubectl annotate {kind} {name} -n {ns} " + cloudteamv1.AnnotationPaused + "-"),
 	cloudteamv1.ReasonImportNotFound: {
-		"Compare spec.import.id with \"openstack network list\" of the same project. The id cannot change: delete this " +
+		"Compare spec.import.id with \"" + osc.Networks + "\" of the same project. The id cannot change: delete this " +
 			"Network and create one with the right id.", nil},
 	cloudteamv1.ReasonImportMismatch: {
 		"Write the spec as the network is, or set spec.import.overwrite to true to have the network changed.",
@@ -100,10 +101,10 @@ var advices = map[string]advice{
 	cloudteamv1.ReasonInvalidSpec:   run(edit),
 	cloudteamv1.ReasonRejected:      run(edit),
 	cloudteamv1.ReasonForbidden:     run(edit),
-	cloudteamv1.ReasonQuotaExceeded: run("openstack quota show --usage"),
+	cloudteamv1.ReasonQuotaExceeded: run("kubectl network doctor"),
 	cloudteamv1.ReasonCloudUnavailable: {
 		"Wait, or have the cloud's operator look at Neutron and Keystone. The controller continues by itself.",
-		[]string{"openstack network list --limit 1"}},
+		[]string{osc.Networks}},
 	cloudteamv1.ReasonCredentialsRejected: {
 		"Correct the password, project or domain of the credentials. The controller retries when they change.", nil},
 	cloudteamv1.ReasonCloudMismatch:         run("kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.cloud}'"),
@@ -114,10 +115,9 @@ var advices = map[string]advice{
 	cloudteamv1.ReasonPortNotReady:          run(ports),
 	cloudteamv1.ReasonConflict: {
 		"Wait a minute. If it stays, find who else changes the network in Neutron at the same time.", nil},
-	cloudteamv1.ReasonBlocked: run("openstack subnet list --network " +
-		"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.networkID}')"),
-	cloudteamv1.ReasonMarkerNotKept: run("openstack network create probe --description [probe] -c description; " +
-		"openstack network delete probe"),
+	cloudteamv1.ReasonBlocked: run(osc.SubnetsOf(
+		"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.networkID}')")),
+	cloudteamv1.ReasonMarkerNotKept: run(osc.CreateProbe, osc.DeleteProbe),
 	cloudteamv1.ReasonNotConverged: {
 		"Look in Neutron who sets the field back: it accepts the change and does not show it. Remove the field, or list " +
 			"it in spec.ignoreDrift.", nil},
@@ -125,7 +125,7 @@ var advices = map[string]advice{
 		"Make the Network Ready.", []string{"kubectl network why network/NAME -n {ns}"}},
 	cloudteamv1.ReasonAddressesExhausted: run(ports),
 	cloudteamv1.ReasonAddressesLow:       run(ports),
-	cloudteamv1.ReasonAddressInUse:       run("openstack port list --fixed-ip ip-address=ADDRESS"),
+	cloudteamv1.ReasonAddressInUse:       run(osc.PortsAt("ADDRESS")),
 	cloudteamv1.ReasonReconcileFailed: {
 		"Read the message: it has the cause. The controller retries with backoff; its log has more.", nil},
 
@@ -143,7 +143,7 @@ var advices = map[string]advice{
 		[]string{"kubectl -n network-agent get pods -o wide"}},
 	cloudteamv1.ReasonBindingFailed: {
 		"See that Neutron knows the node and that its agent there is alive, and that --binding-cloud may bind ports.",
-		[]string{"openstack network agent list"}},
+		[]string{osc.Agents}},
 	cloudteamv1.ReasonPlugFailed: {
 		"See that ovn-controller, or Neutron's agent, runs on the node. The node's agent retries.",
 		[]string{"kubectl -n network-agent get pods -o wide"}},
@@ -172,15 +172,15 @@ var advices = map[string]advice{
 	outsideFull: {
 		"Remove spec.floatingIP of NetworkPorts that need none, delete such FloatingIPs, or have addresses added to the " +
 			"external network.",
-		[]string{"openstack floating ip list", "kubectl get networkports," + floatingIPs + " -A -o wide"}},
+		[]string{osc.FloatingIPs, "kubectl get networkports," + floatingIPs + " -A -o wide"}},
 	outsideTaken: {
 		"Remove that floating IP, or spec.floatingIP here: an address has at most one of an external network.",
-		[]string{"openstack floating ip list --port $(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.portID}')"}},
+		[]string{osc.FloatingIPsOf("$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.portID}')")}},
 	noRouter: {
 		"Set spec.router.externalNetwork of the Network to the external network of the floating IP, or change or remove " +
 			"spec.floatingIP of the NetworkPort, or spec.portName of the FloatingIP. With spec.router.existing, that router " +
 			"needs the gateway.",
-		[]string{edit, "openstack router list --long"}},
+		[]string{edit, osc.Routers}},
 	inUseBy: {
 		"Delete it. What waits for it continues by itself.", []string{"kubectl delete {kind} {name} -n {ns}"}},
 	hasFloatingIP: {
@@ -207,9 +207,9 @@ var advices = map[string]advice{
 	noAgent: {
 		"Start the agent on the node.", []string{"kubectl -n network-agent get pods -o wide"}},
 	wrongHost: {
-		"Look for that name in \"openstack network agent list\". If its agent is not alive, start ovn-controller or " +
+		"Look for that name in \"" + osc.Agents + "\". If its agent is not alive, start ovn-controller or " +
 			"Neutron's agent on the node. If Neutron has another name for the node, start network-agent with --host.",
-		[]string{"openstack network agent list"}},
+		[]string{osc.Agents}},
 	unscheduled: {
 		"The networks are ready. What the scheduler says is the cause.", []string{"kubectl describe pod {name} -n {ns}"}},
 	sandbox: {
@@ -239,13 +239,13 @@ var adviceFor = map[string]map[string]advice{
 		cloudteamv1.ReasonForbiddenByClass: run(edit, classes),
 	},
 	KindFloatingIP: {
-		cloudteamv1.ReasonRejected: run("openstack network list --external",
+		cloudteamv1.ReasonRejected: run(osc.ExternalNetworks,
 			"kubectl get {kind} {name} -n {ns} -o yaml"),
 		cloudteamv1.ReasonForbiddenByClass:  run(edit, classes),
 		cloudteamv1.ReasonClassLimitReached: run(classes, "kubectl get "+floatingIPs+" -n {ns}"),
-		cloudteamv1.ReasonAddressesExhausted: run("openstack floating ip list",
+		cloudteamv1.ReasonAddressesExhausted: run(osc.FloatingIPs,
 			"kubectl get networkports,"+floatingIPs+" -A -o wide"),
-		cloudteamv1.ReasonAddressInUse: run("openstack floating ip list --long"),
+		cloudteamv1.ReasonAddressInUse: run(osc.LongFloatingIPs),
 		hasFloatingIP: {
 			"Name another NetworkPort in spec.portName here, or none, or delete it. If a Service made it, remove the " +
 				"annotation " + cloudteamv1.AnnotationFloatingIP + " there. What waits for it continues by itself.",
@@ -253,8 +253,8 @@ var adviceFor = map[string]map[string]advice{
 	},
 	KindSecurityGroup: {
 		cloudteamv1.ReasonClassLimitReached: run(classes, "kubectl get "+groups+" -n {ns}"),
-		cloudteamv1.ReasonInUse: run("openstack port list --security-group " +
-			"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.securityGroupID}')"),
+		cloudteamv1.ReasonInUse: run(osc.PortsIn(
+			"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.securityGroupID}')")),
 	},
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"go.yaml.in/yaml/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 )
 
 // cloudsFile is a clouds.yaml or a secure.yaml with entries, or a clouds-public.yaml with profiles.
@@ -256,7 +258,7 @@ var unsupported = []string{
 
 // method returns how to log in. Without auth_type, it is what the secret is for.
 func (a authFields) method(say naming) (method, error) {
-	const instead = "create an application credential (openstack application credential create NAME), and write its " +
+	const instead = "create an application credential (" + osc.CreateCredential + "), and write its " +
 		"id and secret with auth_type v3applicationcredential"
 	switch authType := cmp.Or(a.AuthType, a.AuthPlugin); authType {
 	case "password", "v3password":

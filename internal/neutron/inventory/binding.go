@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -76,6 +77,7 @@ func (b Binder) Bind(ctx context.Context, owner plan.Owner, id, host string) err
 
 // wireBinding is what Neutron made of a binding. Administrators see it.
 type wireBinding struct {
+	ID      string `json:"id"`
 	VIFType string `json:"binding:vif_type"`
 	Details struct {
 		HybridPlug bool `json:"ovs_hybrid_plug"`
@@ -89,10 +91,10 @@ func (w wireBinding) check(host string) error {
 	switch {
 	case w.DeviceOwner == deviceOwnerSubport:
 		return &client.Error{Kind: client.InUse, Op: opBind, Type: typeInTrunk, Reason: "the port is in a trunk, which has " +
-			"its packets: take it out with \"openstack network trunk unset --subport\""}
+			"its packets: take it out with \"" + osc.LeaveTrunk(cmp.Or(w.ID, "PORT"), "TRUNK") + "\""}
 	case w.VIFType == "binding_failed":
 		return &client.Error{Kind: client.Transient, Op: opBind, Reason: "no agent of Neutron that is alive on host " + host +
-			" can bind the port (binding_failed): compare the name with \"openstack network agent list\""}
+			" can bind the port (binding_failed): compare the name with \"" + osc.Agents + "\""}
 	case w.Details.HybridPlug:
 		return &client.Error{Kind: client.Invalid, Op: opBind, Reason: "the agent of Neutron on host " + host +
 			" uses firewall_driver iptables_hybrid, whose security groups the Pod would not have: use openvswitch"}

@@ -28,6 +28,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/link"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
 	"cloudteam.ztgame.com/network-controller/internal/node/trunk"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	"cloudteam.ztgame.com/network-controller/internal/serving"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -73,7 +74,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"the database of --ovsdb does not exist, ovn if Open vSwitch's external_ids have ovn-remote, else ovs if the "+
 			"integration bridge exists")
 	flags.StringVar(&o.Host, "host", o.Host,
-		"Neutron's name of this node, as in \"openstack network agent list\". Empty means Open vSwitch's "+
+		"Neutron's name of this node, as in \""+osc.Agents+"\". Empty means Open vSwitch's "+
 			"external_ids:hostname, else the Node's name")
 	flags.StringVar(&o.Parent, "parent", o.Parent,
 		"in the mode trunk, the node's interface whose port in Neutron is the trunk's parent. Empty means the interface of "+
