@@ -227,6 +227,10 @@ func TestValues(t *testing.T) {
 		{[]string{"monitoring.enabled=true", "monitoring.labels.release=p", "commonLabels.release=c"}, "PodMonitor/" + name, "release: p", ""},
 		{[]string{"monitoring.enabled=true", "monitoring.labels.release=p", "commonLabels.release=c"}, "PrometheusRule/" + name, "release: p", ""},
 		{
+			[]string{"monitoring.enabled=true", "monitoring.runbooks=https://example.com/r"}, "ConfigMap/" + name + "-dashboard",
+			`"url": "https://example.com/r#networkobjectsnotready"`, "cloudteam.ztgame.com/network-controller/docs",
+		},
+		{
 			[]string{"monitoring.enabled=true", "monitoring.runbooks=https://example.com/r"}, "PrometheusRule/" + name,
 			"runbook_url: https://example.com/r#networkcloudoutage", "cloudteam.ztgame.com/network-controller",
 		},

@@ -26,6 +26,7 @@ const folder = "../../config/monitoring"
 
 // stock are metrics of others that the binary serves, with their labels. The test with Prometheus shows that it does.
 var stock = map[string][]string{
+	"kube_daemonset_status_desired_number_scheduled": {"namespace", "daemonset"},
 	"kube_daemonset_status_number_unavailable": {"namespace", "daemonset"}, "leader_election_master_status": {"name"},
 	"workqueue_depth": {"name"}, "workqueue_queue_duration_seconds": {"name"}, "process_cpu_seconds_total": nil,
 	"process_resident_memory_bytes": nil, "rest_client_requests_total": {"code", "host", "method"},
@@ -155,6 +156,9 @@ type panel struct {
 			Unit string `json:"unit"`
 		} `json:"defaults"`
 	} `json:"fieldConfig"`
+	Links []struct {
+		URL string `json:"url"`
+	} `json:"links"`
 	GridPos struct{ X, Y, W, H int } `json:"gridPos"`
 }
 
@@ -231,6 +235,38 @@ func TestEachPanelAsksForMetricsThatExist(t *testing.T) {
 	}
 	if panels < 20 {
 		t.Errorf("only %d panels", panels)
+	}
+}
+
+// TestTheDashboardSaysHowManyAreBroken holds the single figures on top, with their runbooks, and the choice of a namespace.
+func TestTheDashboardSaysHowManyAreBroken(t *testing.T) {
+	var figures []string
+	for _, p := range readPanels(t) {
+		for _, target := range p.Targets {
+			for _, d := range metric.All() {
+				if slices.Contains(d.Labels, "namespace") && strings.Contains(target.Expr, d.Name+"{") &&
+					!strings.Contains(target.Expr, `namespace=~"$namespace"`) {
+					t.Errorf("panel %q does not follow the choice of a namespace: %s", p.Title, target.Expr)
+				}
+			}
+		}
+		if p.Type != "stat" {
+			continue
+		}
+		figures = append(figures, p.Title)
+		if len(p.Links) != 1 || !slices.ContainsFunc(readRules(t).Groups[0].Rules, func(r rule) bool {
+			return r.Annotations["runbook_url"] == p.Links[0].URL
+		}) {
+			t.Errorf("panel %q has the links %v, want that of an alert's runbook", p.Title, p.Links)
+		}
+		if p.GridPos.Y > 1 {
+			t.Errorf("panel %q is not on top", p.Title)
+		}
+	}
+	for _, want := range []string{"Objects not Ready", "Nodes without an agent"} {
+		if !slices.Contains(figures, want) {
+			t.Errorf("no figure %q: %q", want, figures)
+		}
 	}
 }
 

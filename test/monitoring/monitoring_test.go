@@ -544,7 +544,7 @@ func (w *world) panels(since time.Time) (all []drawn) {
 	for _, p := range readPanels(w.t) {
 		d := drawn{panel: p}
 		for _, target := range p.Targets {
-			expr := strings.NewReplacer("$__rate_interval", "5s", "$job", ".+").Replace(target.Expr)
+			expr := strings.NewReplacer("$__rate_interval", "5s", "$job", ".+", "$namespace", ".*").Replace(target.Expr)
 			lines, err := w.series(expr, target.Legend, since)
 			if err != nil || len(lines) == 0 {
 				w.t.Errorf("panel %q: %s has no data (%v)", p.Title, expr, err)

@@ -47,6 +47,11 @@ var labels = []string{
 	"  labels:\n    {{- include \"network-controller.labels\" . | nindent 4 }}\n",
 }
 
+// runbooks is the page that alerts and panels name.
+var runbooks = []string{
+	"https://cloudteam.ztgame.com/network-controller/docs/runbooks.html", "{{ .Values.monitoring.runbooks }}",
+}
+
 // monitoringLabels are labels for what an operator of Prometheus chooses by its labels. A key may be of commonLabels.
 var monitoringLabels = []string{labels[0], `  labels:
     {{- include "network-controller.labels" . | fromYaml | merge dict .Values.monitoring.labels | toYaml | nindent 4 }}
@@ -316,15 +321,13 @@ metadata:
 	},
 	{
 		name: "monitoring-rules.yaml", when: "and .Values.shared .Values.monitoring.enabled .Values.monitoring.rules",
-		from: []string{"monitoring/rules.yaml"}, edits: slices.Concat(monitoringLabels, []string{
-			"https://cloudteam.ztgame.com/network-controller/docs/runbooks.html", "{{ .Values.monitoring.runbooks }}",
-		}),
+		from: []string{"monitoring/rules.yaml"}, edits: slices.Concat(monitoringLabels, runbooks),
 	},
 	{
 		name:  "monitoring-dashboard.yaml",
 		when:  "and .Values.shared .Values.monitoring.enabled .Values.monitoring.dashboard",
 		from:  []string{"monitoring/dashboards/network-controller.json"},
-		edits: labels,
+		edits: slices.Concat(labels, runbooks),
 	},
 	{
 		name: "node-metrics-rbac.yaml", when: "and .Values.shared .Values.nodeAgent.enabled .Values.nodeAgent.metricsPort",
