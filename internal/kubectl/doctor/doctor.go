@@ -316,8 +316,15 @@ func conditions(name, of string, kind kinds.Kind, all map[string][]metav1.Condit
 	return c
 }
 
+// hasAgents reports whether the node agent is installed, also if that may not be read. Without it, ports are addresses
+// that nothing attaches, as where another plugin attaches Pods.
+func (d doctor) hasAgents() bool {
+	_, err := d.Kubernetes.AppsV1().DaemonSets("network-agent").Get(d.ctx, "network-agent", metav1.GetOptions{})
+	return !apierrors.IsNotFound(err)
+}
+
 // agents checks the nodes' data plane.
-func (doctor) agents(nodes []corev1.Node, is ask.Presence) Check {
+func (d doctor) agents(nodes []corev1.Node, is ask.Presence) Check {
 	c := Check{Name: "node agents", State: OK}
 	if is != ask.There {
 		return c.unseen("you may not list Nodes")
@@ -332,6 +339,8 @@ func (doctor) agents(nodes []corev1.Node, is ask.Presence) Check {
 		versions[node.Annotations[cloudteamv1.AnnotationDataplaneVersion]]++
 	}
 	switch {
+	case len(without) == len(nodes) && !d.hasAgents():
+		c.Says = "no node has a data plane, and no agent is installed: ports are addresses (docs/dataplane.md)"
 	case len(without) > 0:
 		c.State, c.Says = Warns, fmt.Sprintf("%d of %d nodes have no data plane: %s", len(without), len(nodes),
 			strings.Join(without[:min(len(without), 3)], ", "))

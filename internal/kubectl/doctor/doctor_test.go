@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,6 +92,34 @@ func TestAnAPIServerThatDoesNotAnswerIsSaidOnce(t *testing.T) {
 	expect.Equal(t, []string{"API server", "Neutron's extensions", "credentials", "descriptions", "quotas", "rights"}, names, "checks")
 	if states(checks)["API server"] != Fails || len(c.Notes) > 0 {
 		t.Errorf("%+v, with the notes %v", checks, c.Notes)
+	}
+}
+
+// TestNodesNeedNoAgent is the cluster that README makes: it installs no agent, and a port is an address there.
+func TestNodesNeedNoAgent(t *testing.T) {
+	node := func(name, dataplane string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+			cloudteamv1.AnnotationDataplane: dataplane,
+		}}}
+	}
+	agent := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "network-agent", Name: "network-agent"}}
+	for sentence, c := range map[string]struct {
+		objects []runtime.Object
+		want    State
+		says    string
+	}{
+		"no agent is installed":      {[]runtime.Object{node("a", ""), node("b", "")}, OK, "no node has a data plane"},
+		"an agent runs nowhere":      {[]runtime.Object{node("a", ""), agent}, Warns, "1 of 1 nodes have no data plane: a"},
+		"some nodes have no agent":   {[]runtime.Object{node("a", "ovn"), node("b", "")}, Warns, "1 of 2 nodes have no data plane: b"},
+		"each node has an agent":     {[]runtime.Object{node("a", "ovn"), agent}, OK, "all 1 nodes have a data plane"},
+		"there is no node, as in CI": {nil, OK, "no node has a data plane"},
+	} {
+		cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(c.objects...), Networks: fake.NewSimpleClientset()}
+		checks := Run(t.Context(), cluster, Options{Now: time.Now()})
+		got := checks[slices.IndexFunc(checks, func(check Check) bool { return check.Name == "node agents" })]
+		if got.State != c.want || !strings.Contains(got.Says, c.says) {
+			t.Errorf("%s: %+v, want %s with %q", sentence, got, c.want, c.says)
+		}
 	}
 }
 
