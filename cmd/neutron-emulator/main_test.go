@@ -61,7 +61,7 @@ func TestWrongCommandLinesSayWhatIsRight(t *testing.T) {
 		"--delay=-1s":        "non-negative",
 		"stray":              "see --help",
 		"--listen=nowhere:x": "choose another address",
-		"--habits=down,no":   "write some of [dnssorted down emptydesc",
+		"--habits=down,no":   "write some of [delete404 dnssorted down emptydesc",
 	} {
 		err := run(t.Context(), []string{args}, io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -44,6 +44,7 @@ func (h *Habits) RoundTrip(r *http.Request) (*http.Response, error) {
 var possible = []neutrontest.Habit{
 	neutrontest.NoStatus, neutrontest.TextNumbers, neutrontest.AcceptedCreates, neutrontest.VendorAttributes,
 	neutrontest.NullLists, neutrontest.UpperCaseIPv6, neutrontest.DownStatus, neutrontest.OldNetworks,
+	neutrontest.ProtocolNames, neutrontest.LostDeletes, neutrontest.SilentUpdates,
 }
 
 // Choose sets none, one or two habits with which everything is possible. number is what a sequence has drawn for other

@@ -31,6 +31,9 @@ const (
 	NullLists          Habit = "nulllists"
 	VendorAttributes   Habit = "exhibit"
 	UpperCaseIPv6      Habit = "upper"
+	ProtocolNames      Habit = "icmpnames"
+	LostDeletes        Habit = "delete404"
+	SilentUpdates      Habit = "put200text"
 	Unauthenticated    Habit = "unauthneutron"
 	Redirects          Habit = "redirect"
 )
@@ -50,6 +53,9 @@ var KnownHabits = map[Habit]string{
 	NullLists:          "empty lists are null",
 	VendorAttributes:   "attributes of a vendor, some of them null",
 	UpperCaseIPv6:      "IPv6 addresses in capital letters",
+	ProtocolNames:      "protocols of rules are written by their other names",
+	LostDeletes:        "a delete answers 404, and is done",
+	SilentUpdates:      "the answer to an update has no body",
 	Unauthenticated:    "Neutron answers 401 to each call; Keystone is fine",
 	Redirects:          "Neutron answers 301, to https, to each call",
 }
@@ -114,6 +120,12 @@ func (a *answer) takeOn(set map[Habit]bool, method string) {
 	if set[AcceptedCreates] && method == http.MethodPost {
 		a.status = http.StatusAccepted
 	}
+	if set[LostDeletes] && method == http.MethodDelete {
+		a.status = http.StatusNotFound
+	}
+	if set[SilentUpdates] && method == http.MethodPut {
+		a.body = nil
+	}
 	decoder := json.NewDecoder(bytes.NewReader(a.body))
 	decoder.UseNumber()
 	var document any
@@ -148,6 +160,11 @@ func walk(document any, change func(map[string]any)) {
 
 // shortened is how many characters of a description ShortDescriptions keeps.
 const shortened = 64
+
+// otherNames are those that some clouds have for protocols.
+var otherNames = map[any]string{
+	"icmpv6": "ipv6-icmp", "58": "ipv6-icmp", "112": "vrrp", "50": "esp", "51": "ah", "47": "gre", "132": "sctp",
+}
 
 // changes are what habits make of each object in an answer.
 var changes = map[Habit]func(o map[string]any){
@@ -213,6 +230,11 @@ var changes = map[Habit]func(o map[string]any){
 	VendorAttributes: func(o map[string]any) {
 		if has(o, "id") && has(o, "name") {
 			o["vendor:object_id"], o["vendor:fq_name"], o["segments"] = nil, []any{"a", "b"}, nil
+		}
+	},
+	ProtocolNames: func(o map[string]any) {
+		if name, known := otherNames[o["protocol"]]; known {
+			o["protocol"] = name
 		}
 	},
 	UpperCaseIPv6: func(o map[string]any) {
