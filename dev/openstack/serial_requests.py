@@ -17,12 +17,14 @@ Two things put that right without a change to what Neutron answers:
   Neutron's own retry of deadlocks takes over.
 """
 
-import eventlet.semaphore
+import threading
+
 import sqlalchemy.exc
 from oslo_db import exception
 from oslo_db.sqlalchemy import exc_filters
 
-_turn = eventlet.semaphore.Semaphore()
+# One of green threads where Neutron has replaced those of the system, as it had up to 26.
+_turn = threading.Lock()
 
 
 @exc_filters.filters("sqlite", sqlalchemy.exc.OperationalError, r"^.*database is locked.*")
