@@ -78,7 +78,7 @@ func TestRBACPolicyLists(t *testing.T) {
 			r := c.tenant.share(t, n, project)
 			policies[r["id"]] = object{"id": r["id"], "object_id": id(n), "target_tenant": project}
 		}
-		c.admin.share(t, one, "another-"+project)
+		c.admin.share(t, one, someProject())
 		query := rbacPath + "?object_type=network&action=access_as_shared&project_id=" + c.tenant.project +
 			"&target_tenant=" + project + "&fields=id&fields=object_id&fields=target_tenant"
 		for _, who := range []*session{c.tenant, c.admin} {
