@@ -3,8 +3,8 @@
 // an earlier process may have tried. Plan and apply repeat until the plan is empty. The object is pinned to one cloud.
 // All resources are removed before the object is.
 //
-// Files, from the top down: reconciler (events), sync (protocol), observe, pause and release (its other paths),
-// inventory (what is in Neutron, and writes), clouds (where), claim and takeback (metadata), memory, status, events,
+// Files, from the top down: reconciler (events, cloud, finalizer), sync (protocol), observe, pause and release (its
+// other paths), inventory (what is in Neutron), clouds (other clouds), takeback (metadata), memory, status, events,
 // errors, policies, room (limits of classes), kind.
 package managed
 
