@@ -1,5 +1,5 @@
-// Package v1 is version v1 of the cloudteam.ztgame.com API group: the kinds Network,
-// NetworkClass and NetworkPort.
+// Package v1 is version v1 of the cloudteam.ztgame.com API group: the kinds FloatingIP,
+// Network, NetworkClass, NetworkPort and SecurityGroup.
 //
 // A field that is added here must be optional, with a default that leaves existing objects as they are.
 //
