@@ -14,7 +14,8 @@
 //
 // To the POST of a Network it is the first five, and these:
 //
-//	internal/controller/network/controller.go   what the controller of Networks watches, and what a Network declares
+//	internal/controller/network/controller.go   what the controller of Networks watches, and what a Network declares;
+//	                                            buildNetwork and serveManaged of app/controllers.go start it
 //	internal/declare/network.go                 the spec in the terms of package plan
 //	internal/controller/managed/reconciler.go   what syncs a kind: its handlers, the choice of a cloud, the finalizer
 //	internal/controller/managed/sync.go         the sync: look, plan, apply, until the plan is empty
@@ -23,7 +24,10 @@
 //	internal/neutron/inventory/network.go       which step is which request, and its body
 //	internal/neutron/inventory/kind.go          create, update and remove of any kind
 //	internal/neutron/batch/queue.go             whose turn it is, and many creates in one request
-//	internal/neutron/client/collection.go       the POST
+//	internal/neutron/client/cloud.go            the POST: CreateAll, the circuit breaker, the log-in, the request
+//
+// Their types are in managed/kind.go (Kind, Declaration, Inventory) and plan/change.go (Change, Step).
+// managed/inventory.go has what is done if a list lacks what is expected, and managed/status.go what a sync reports.
 //
 // Beside the way are the class and its limits (managed/room.go), what a sync remembers (managed/memory.go), other
 // clouds (managed/clouds.go), the leader's permit (app/leader.go) and the deletion (managed/release.go). shares.go,

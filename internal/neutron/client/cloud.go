@@ -604,6 +604,33 @@ var okCodes = map[string][]int{
 // known.
 var createdCodes = []int{http.StatusCreated, http.StatusAccepted, http.StatusOK}
 
+// CreateAll creates resources of one collection, all or none. It returns them in the order of their bodies.
+func (c *Cloud) CreateAll(
+	ctx context.Context, op string, of Collection, bodies []map[string]any,
+) ([]json.RawMessage, error) {
+	var answer map[string]json.RawMessage
+	r := Request{Op: op, Method: http.MethodPost, Path: of.Many, Answer: &answer, Creates: len(bodies)}
+	if len(bodies) == 1 {
+		r.Body = map[string]any{of.One: bodies[0]}
+		if err := c.Do(ctx, r); err != nil {
+			return nil, err
+		}
+		return []json.RawMessage{answer[of.One]}, nil
+	}
+	r.Body = map[string]any{of.Many: bodies}
+	if err := c.Do(ctx, r); err != nil {
+		return nil, err
+	}
+	var made []json.RawMessage
+	if err := decode(op, r.Method, of.Many, answer, &made); err != nil {
+		return nil, err
+	}
+	if len(made) != len(bodies) {
+		return nil, BadAnswer(op, r.Method, "it has %d %s of %d", len(made), of.Many, len(bodies))
+	}
+	return made, nil
+}
+
 // Do sends a request, unless the cloud is in an outage, or it is a write that the context's permit forbids.
 func (c *Cloud) Do(ctx context.Context, r Request) error {
 	if r.Method != http.MethodGet {
