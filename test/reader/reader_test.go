@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 
 	// The programs are built by a command, of which go test knows nothing: without the import it would take the results of
@@ -154,20 +156,115 @@ func TestReader(t *testing.T) {
 	}
 	printed := do(t, clone, "make", "demo")
 	t.Run("demo", func(t *testing.T) { showsDemo(t, clone, printed) })
-	env, metrics := makeRun(t, clone)
+	env, tried, metrics := makeRun(t, clone)
+	// enter enters commands in a terminal of its own.
+	enter := func(commands []string) func(*testing.T) {
+		return func(t *testing.T) {
+			terminal := open(t, clone, metrics)
+			before := append([]string{"export PATH=$PWD/bin:$PATH KUBE_EDITOR=true"}, env...)
+			for _, line := range append(before, commands...) {
+				if out, failed := terminal.enter(runnable(line)); len(failed) > 0 {
+					t.Errorf("%s: %s", line, out)
+				}
+			}
+		}
+	}
+	t.Run("try it", enter(append(tried, "kubectl delete deployments,networks --all")))
 	for _, page := range pages {
 		t.Run(strings.TrimSuffix(strings.TrimPrefix(page.path, "docs/"), ".md"), func(t *testing.T) {
 			read(t, clone, page.path, append(slices.Clone(env), page.before), metrics)
 		})
 	}
 	t.Run("messages", func(t *testing.T) {
-		terminal := open(t, clone, metrics)
-		for _, line := range append([]string{"export PATH=$PWD/bin:$PATH"}, append(env, recommended(t, clone)...)...) {
-			if out, failed := terminal.enter(line); len(failed) > 0 {
-				t.Errorf("%s: %s", line, out)
-			}
-		}
+		enter(append([]string{objectsOfMessages}, append(recommended(t, clone), ofMessages(t, clone)...)...))(t)
 	})
+}
+
+// objectsOfMessages makes what the commands of messages are about: everything is called "named".
+const objectsOfMessages = `
+	kubectl delete networkclasses --all
+	kubectl create namespace named
+	kubectl apply -f - <<-'END'
+	{"apiVersion": "v1", "kind": "List", "items": [
+		{"apiVersion": "cloudteam.ztgame.com/v1", "kind": "Network", "metadata": {"name": "named", "namespace": "named"},
+			"spec": {"cidr": "10.77.0.0/24"}},
+		{"apiVersion": "cloudteam.ztgame.com/v1", "kind": "NetworkPort", "metadata": {"name": "named", "namespace": "named"},
+			"spec": {"networkName": "named"}},
+		{"apiVersion": "cloudteam.ztgame.com/v1", "kind": "FloatingIP", "metadata": {"name": "named", "namespace": "named"},
+			"spec": {"externalNetwork": "public"}},
+		{"apiVersion": "cloudteam.ztgame.com/v1", "kind": "SecurityGroup", "metadata": {"name": "named", "namespace": "named"},
+			"spec": {}},
+		{"apiVersion": "cloudteam.ztgame.com/v1", "kind": "NetworkClass", "metadata": {"name": "named"}, "spec": {}},
+		{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "named", "namespace": "named"}},
+		{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "named", "namespace": "named"},
+			"spec": {"selector": {"app": "named"}, "ports": [{"port": 80}]}},
+		{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "named"}},
+		{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "named", "namespace": "named"}, "spec": {
+			"replicas": 0, "selector": {"matchLabels": {"app": "named"}}, "template": {"metadata": {"labels": {"app": "named"}},
+			"spec": {"containers": [{"name": "c", "image": "named"}]}}}},
+		{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "named", "namespace": "named"},
+			"spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "named"}]}}]}
+	END
+	kubectl apply --server-side --force-conflicts -k config >/dev/null
+	kubectl apply -k config/node >/dev/null
+	kubectl wait -n named --for=condition=Ready network/named networkport/named securitygroup/named --timeout=1m
+`
+
+// formatted are the commands in messages that have names in them, as the code writes them, and the names. A backquote, a
+// quote or a word ends a command there.
+var formatted = map[string]string{
+	"kubectl create namespace %[1]s":               "kubectl create namespace another",
+	"kubectl label namespace %s %s=%s":             "kubectl label namespace named cloudteam.ztgame.com/networks=enabled",
+	"kubectl label namespace %s %s=%s --overwrite": "kubectl label namespace named a=b --overwrite",
+	"kubectl describe networks.%s -n %s %s":        "kubectl describe networks.cloudteam.ztgame.com -n named named",
+	"kubectl describe deployment %s":               "kubectl describe deployment named -n named",
+	"kubectl delete pod %s -n %s --force":          "kubectl delete pod named -n named --force",
+	"kubectl delete pods -n %s":                    "kubectl delete pods -n named -l a=b",
+	"kubectl get networkports -n %s -o yaml":       "kubectl get networkports -n named -o yaml",
+	"kubectl network why %s/%s -n %s":              "kubectl network why network/named -n named",
+	"kubectl network why network/%s -n %s":         "kubectl network why network/named -n named",
+	"kubectl network why service/%[2]s -n %[3]s":   "kubectl network why service/named -n named",
+	"kubectl describe node ":                       "kubectl describe node named",
+}
+
+// ofMessages gives the commands of kubectl in messages that name an object.
+func ofMessages(t *testing.T, clone string) []string {
+	t.Helper()
+	var commands []string
+	for _, kind := range []string{why.KindNetwork, why.KindNetworkPort, why.KindFloatingIP, why.KindSecurityGroup} {
+		commands = append(commands, why.Commands(why.Object{Kind: kind, Namespace: "named", Name: "named"})...)
+	}
+	for found := range strings.Lines(do(t, clone, "git", "grep", "-hoE", `kubectl ([a-z-]+ )+[a-z]*[./]?%[][0-9]*s`+
+		`(([ /=]| -n | -o | -l )%[][0-9]*s| --[a-z]+| -o yaml)*`, "--", "cmd/*.go", "internal/*.go", ":!*_test.go")) {
+		if command := strings.TrimSpace(found); formatted[command] == "" {
+			t.Errorf("it is not known how to run %q: add it to formatted", command)
+		}
+	}
+	commands = slices.AppendSeq(commands, maps.Values(formatted))
+	commands = slices.DeleteFunc(commands, func(command string) bool { return strings.HasPrefix(command, "openstack ") })
+	slices.Sort(commands)
+	return slices.Compact(commands)
+}
+
+// runnable gives a command that can be run here, and does no more than show whether it is right.
+func runnable(command string) string {
+	command = strings.ReplaceAll(command, "NAME", "named")
+	verb, _, _ := strings.Cut(strings.TrimPrefix(command, "kubectl "), " ")
+	switch {
+	case strings.HasSuffix(command, " --all"): // the test's own
+		return command
+	case strings.HasPrefix(command, "kubectl ") && slices.Contains([]string{"create", "label", "annotate", "delete"}, verb):
+		return command + " --dry-run=server"
+	case strings.HasPrefix(command, "kubectl network doctor"): // it fails because of what it finds
+		return command + " || [[ $? == 2 ]]"
+	case strings.Contains(command, " logs "): // no kubelet is here
+		return strings.Replace(command, " logs ", " get ", 1)
+	case strings.Contains(command, " rollout status "):
+		return command + " --watch=false"
+	case strings.HasSuffix(command, " -w"):
+		return strings.TrimSuffix(command, " -w")
+	}
+	return command
 }
 
 // recommended gives the commands that messages of the programs recommend: all that install something, and those to look
@@ -175,7 +272,7 @@ func TestReader(t *testing.T) {
 func recommended(t *testing.T, clone string) []string {
 	t.Helper()
 	found := do(t, clone, "git", "grep", "-hoE", `kubectl apply (--server-side )?-[fk] [[:alnum:]./_-]*[[:alnum:]/]|`+
-		`"kubectl get ([a-z]+( -A)?|--raw [a-z0-9/]+)"`, "--", "cmd/*.go", "config/*.go", "internal/*.go", ":!*_test.go")
+		`"kubectl (get ([a-z]+( -A)?|--raw [a-z0-9/]+)|-n network-[a-z]+ [^"]*)"|kubectl network (adopt|doctor|orphans)\>`, "--", "cmd/*.go", "config/*.go", "internal/*.go", ":!*_test.go")
 	commands := strings.Split(strings.TrimSpace(strings.ReplaceAll(found, `"`, "")), "\n")
 	slices.Sort(commands)
 	if commands = slices.Compact(commands); len(commands) < 5 {
@@ -231,13 +328,14 @@ func do(t *testing.T, dir, name string, args ...string) string {
 }
 
 var (
+	teaches  = regexp.MustCompile(`(?m)^ +\$ ((?:kubectl|openstack) .*|curl (?:.*\\\n)*.*)$`)
 	exported = regexp.MustCompile(`(?m)^ +\$ (export (?:KUBECONFIG|OS_CLIENT_CONFIG_FILE)=.*)$`)
 	measured = regexp.MustCompile(`(?m)^ +Metrics: (.*)$`)
 )
 
-// makeRun does what `make run` does, until the test ends, and gives the lines to enter in a second terminal and the
-// address of the metrics.
-func makeRun(t *testing.T, clone string) (env []string, metrics string) {
+// makeRun does what `make run` does, until the test ends, and gives the lines to enter in a second terminal, the commands
+// to try there, and the address of the metrics.
+func makeRun(t *testing.T, clone string) (env, tried []string, metrics string) {
 	t.Helper()
 	var printed process.Buffer
 	demo, err := process.Start(process.Program{
@@ -263,11 +361,18 @@ func makeRun(t *testing.T, clone string) (env []string, metrics string) {
 	for _, found := range exported.FindAllStringSubmatch(text, -1) {
 		env = append(env, found[1])
 	}
+	_, lesson, _ := strings.Cut(text, "In another terminal, in this folder:")
+	_, err = exec.LookPath("openstack")
+	for _, found := range teaches.FindAllStringSubmatch(lesson, -1) {
+		if !strings.HasPrefix(found[1], "openstack ") || err == nil {
+			tried = append(tried, found[1])
+		}
+	}
 	found := measured.FindStringSubmatch(text)
-	if len(env) == 0 || found == nil {
+	if len(env) == 0 || found == nil || len(tried) < 5 {
 		t.Fatalf("make run does not print what the pages need:\n%s", text)
 	}
-	return env, found[1]
+	return env, tried, found[1]
 }
 
 // read does what a page says, in a terminal of its own, after what is entered before.

@@ -325,6 +325,19 @@ func plural(kind string) string {
 	return kind + "s"
 }
 
+// Commands returns each command of the remedies, about an object. A test runs them.
+func Commands(of Object) []string {
+	var all []string
+	for _, table := range []map[string]advice{advices, adviceFor[of.Kind]} {
+		for reason := range table {
+			_, commands := remedyOf([]Link{{Object: of, Reason: reason}})
+			all = append(all, commands...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // RemedyOf says what to do about a Reason that an object's condition has; it is empty where the message says it.
 func RemedyOf(of Object, reason string) string {
 	remedy, _ := remedyOf([]Link{{Object: of, Reason: reason}})
