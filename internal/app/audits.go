@@ -64,8 +64,8 @@ var (
 		"End of the last complete audit, in seconds since 1970.", ofCloud...)
 )
 
-// tenants is the Secret of the calls to all clouds that are not the operator's: a tenant can name new ones for ever, and
-// make them slow. No Secret has this name.
+// tenants is the Secret of the calls to all clouds that are not the operator's: a tenant can name new ones for ever,
+// and make them slow. No Secret has this name.
 const tenants = "(tenants)"
 
 // countCall implements client.Options.Called.

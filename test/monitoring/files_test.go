@@ -77,7 +77,7 @@ func unlabelled(expr string) (missing []string) {
 		}
 	}
 	for _, by := range grouped.FindAllStringSubmatch(bare, -1) {
-		for _, l := range strings.Split(by[1], ",") {
+		for l := range strings.SplitSeq(by[1], ",") {
 			if l = strings.TrimSpace(l); !slices.Contains(all, l) {
 				missing = append(missing, "by "+l)
 			}

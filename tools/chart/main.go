@@ -70,7 +70,8 @@ var names = []string{"name: network-controller\n", "name: {{ include \"network-c
 // agentLabels are those of the agents' objects.
 var agentLabels = []string{
 	"  labels:\n    app.kubernetes.io/name: network-agent\n",
-	"  labels:\n    app.kubernetes.io/name: network-agent\n    {{- include \"network-controller.commonLabels\" . | nindent 4 }}\n",
+	"  labels:\n    app.kubernetes.io/name: network-agent\n" +
+		"    {{- include \"network-controller.commonLabels\" . | nindent 4 }}\n",
 }
 
 // image is how the manifests name the image.
