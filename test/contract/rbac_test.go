@@ -72,13 +72,13 @@ func TestInvalidRBACPolicyIsRefused(t *testing.T) {
 func TestRBACPolicyLists(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		one, two := c.tenant.newNetwork(t, nil), c.tenant.newNetwork(t, nil)
-		project := someProject()
+		project, another := someProject(), someProject()
 		policies := map[any]object{}
 		for _, n := range []object{one, two} {
 			r := c.tenant.share(t, n, project)
 			policies[r["id"]] = object{"id": r["id"], "object_id": id(n), "target_tenant": project}
 		}
-		c.admin.share(t, one, someProject())
+		c.admin.share(t, one, another)
 		query := rbacPath + "?object_type=network&action=access_as_shared&project_id=" + c.tenant.project +
 			"&target_tenant=" + project + "&fields=id&fields=object_id&fields=target_tenant"
 		for _, who := range []*session{c.tenant, c.admin} {
@@ -99,7 +99,7 @@ func TestRBACPolicyLists(t *testing.T) {
 		if len(seen) != 1 || seen[0]["target_tenant"] != project {
 			t.Errorf("a tenant sees %v", seen)
 		}
-		c.tenant.do(t, "POST", rbacPath, sharing(one, "another-"+project)).refuses(t,
+		c.tenant.do(t, "POST", rbacPath, sharing(one, another)).refuses(t,
 			refusal{Status: 409, Type: "DuplicateRbacPolicy"})
 		c.tenant.get(t, rbacPath+"?sort_key=id&sort_dir=asc").refuses(t,
 			refusal{400, "HTTPBadRequest", "['id'] is invalid attribute for sort_keys"})
