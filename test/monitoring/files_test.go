@@ -27,7 +27,7 @@ const folder = "../../config/monitoring"
 // stock are metrics of others that the binary serves, with their labels. The test with Prometheus shows that it does.
 var stock = map[string][]string{
 	"kube_daemonset_status_desired_number_scheduled": {"namespace", "daemonset"},
-	"kube_daemonset_status_number_unavailable": {"namespace", "daemonset"}, "leader_election_master_status": {"name"},
+	"kube_daemonset_status_number_unavailable":       {"namespace", "daemonset"}, "leader_election_master_status": {"name"},
 	"workqueue_depth": {"name"}, "workqueue_queue_duration_seconds": {"name"}, "process_cpu_seconds_total": nil,
 	"process_resident_memory_bytes": nil, "rest_client_requests_total": {"code", "host", "method"},
 }
