@@ -208,7 +208,7 @@ func (c *Cloud) newAccess(credentials Credentials) *access {
 	if credentials.to != nil {
 		most = confinedBounds
 	}
-	return &access{credentials, bounded{discreet, most.answer}, base, most}
+	return &access{credentials, bounded{discreet, most.answer, &c.lists}, base, most}
 }
 
 // closeIdle closes unused connections.
@@ -465,11 +465,15 @@ func newTransport(credentials Credentials, timeout time.Duration) http.RoundTrip
 }
 
 // bounded is a transport that limits the size of answers. gophercloud reads whole bodies of log-ins and refusals,
-// whatever their size.
+// whatever their size. What is read of an answer takes memory of the tenant until its body is closed.
 type bounded struct {
 	http.RoundTripper
 	bytes int64
+	of    *lists
 }
+
+// answerStep is how many bytes of an answer take no memory, and how many are taken at a time beyond them.
+const answerStep = 64 << 10
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -481,14 +485,17 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/auth/tokens") {
 		most = min(most, maxLogin)
 	}
-	response.Body = &boundedBody{response.Body, most, most}
+	response.Body = &boundedBody{ReadCloser: response.Body, left: most, limit: most, of: b.of}
 	return response, nil
 }
 
-// boundedBody is a body that fails after so many bytes.
+// boundedBody is a body that fails after so many bytes, or if its tenant may take no more.
 type boundedBody struct {
 	io.ReadCloser
 	left, limit int64
+	of          *lists
+	// taken is what it takes of the memory.
+	taken int64
 }
 
 // Read implements io.Reader.
@@ -496,6 +503,12 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left > 0 {
 		n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 		b.left -= int64(n)
+		for b.limit-b.left > answerStep+b.taken {
+			if full := b.of.memory.take(b.of.tenant, answerStep); full != nil {
+				return n, &noMemory{full}
+			}
+			b.taken += answerStep
+		}
 		return n, err
 	}
 	var more [1]byte
@@ -505,6 +518,16 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	}
 	return 0, err
 }
+
+// Close implements io.Closer. It gives back the memory.
+func (b *boundedBody) Close() error {
+	b.of.memory.give(b.of.tenant, b.taken)
+	b.taken = 0
+	return b.ReadCloser.Close()
+}
+
+// noMemory is the error of an answer for which there is no memory.
+type noMemory struct{ error }
 
 // tooLarge is the error of an answer, or of a list, with more bytes than its limit.
 type tooLarge struct{ limit int64 }

@@ -459,7 +459,10 @@ func connectionReason(err error) string {
 	var request *url.Error
 	var certificate x509.CertificateInvalidError
 	var large *tooLarge
+	var full *noMemory
 	switch {
+	case errors.As(err, &full):
+		return OneLine(unusable + full.Error())
 	case errors.As(err, &large):
 		return unusable + "it is " + large.Error()
 	case errors.Is(err, context.Canceled):

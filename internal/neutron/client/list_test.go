@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -351,4 +352,38 @@ func TestCloudsOfUsersHaveTighterBounds(t *testing.T) {
 	if got := f.cloud(Options{}).access.Load(); got.bounds != ownBounds || got.transport.(bounded).bytes != ownBounds.answer {
 		t.Errorf("the operator's cloud has %+v", got.bounds)
 	}
+}
+
+// A tenant's clouds may answer slowly, and many of them at once: what has come of an answer takes memory of the tenant.
+func TestAnswersThatComeTakeMemory(t *testing.T) {
+	const large = 1 << 20
+	memory := NewMemory(3*large, 2*large)
+	coming := func(tenant string) *boundedBody {
+		return &boundedBody{
+			ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", large))), left: 8 * large, limit: 8 * large,
+			of: &lists{memory: memory, tenant: tenant},
+		}
+	}
+	a, b, c, other := coming("a"), coming("a"), coming("a"), coming("b")
+	for _, body := range []*boundedBody{a, b} {
+		_, err := io.Copy(io.Discard, body)
+		expect.NoError(t, err)
+	}
+	_, err := io.Copy(io.Discard, c)
+	if problem := connectionReason(err); !strings.Contains(problem, "Use fewer clouds") {
+		t.Errorf("a third answer of the tenant: %q", problem)
+	}
+	_, err = io.Copy(io.Discard, other)
+	expect.NoError(t, err)
+	for _, body := range []*boundedBody{a, b, c, other} {
+		expect.NoError(t, body.Close())
+		expect.NoError(t, body.Close())
+	}
+	if memory.used != 0 || len(memory.of) != 0 {
+		t.Errorf("%d bytes are taken when all are closed: %v", memory.used, memory.of)
+	}
+	small := coming("a")
+	_, err = io.CopyN(io.Discard, small, answerStep)
+	expect.NoError(t, err)
+	expect.Equal(t, int64(0), small.taken, "what a small answer takes")
 }
