@@ -2,11 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
@@ -21,6 +24,10 @@ const (
 	eventTries, eventRest = 12, 10 * time.Second
 )
 
+// eventWriters is how many Events are written at once, each of another namespace. One whose Events are answered late, or
+// not at all, holds up no others.
+const eventWriters = 4
+
 // eventLines has the Events of each namespace wait in a line of its own, and writes them in turns. client-go's recorder
 // alone writes the Events of all in one line of 1,000, so that others' are dropped while one namespace fills it.
 //
@@ -33,6 +40,8 @@ type eventLines struct {
 	mu      sync.Mutex
 	waiting fair.Queue[string, *eventWrite]
 	each    map[string]int
+	// writing has the namespaces of which one is being written.
+	writing sets.Set[string]
 }
 
 // eventWrite is an Event to create or, with a patch, to count up.
@@ -42,7 +51,9 @@ type eventWrite struct {
 }
 
 func newEventLines(sink record.EventSink) *eventLines {
-	return &eventLines{sink: sink, some: make(chan struct{}, 1), each: map[string]int{}}
+	return &eventLines{
+		sink: sink, some: make(chan struct{}, eventWriters), each: map[string]int{}, writing: sets.New[string](),
+	}
 }
 
 // Create implements [record.EventSink]. It takes the Event, which MUST NOT change after it.
@@ -59,7 +70,8 @@ func (l *eventLines) Patch(event *corev1.Event, patch []byte) (*corev1.Event, er
 func (l *eventLines) push(event *corev1.Event, patch []byte) (*corev1.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.each[event.Namespace] == eventsOfANamespace || l.waiting.Len() == eventsInAll {
+	waits := l.each[event.Namespace]
+	if waits == eventsOfANamespace || waits > 0 && l.waiting.Len() >= eventsInAll {
 		klog.Background().V(4).Info("Dropped an Event, as too many wait",
 			"namespace", event.Namespace, "reason", event.Reason)
 		return event, nil
@@ -75,32 +87,43 @@ func (l *eventLines) push(event *corev1.Event, patch []byte) (*corev1.Event, err
 
 // run writes what waits, until its context ends.
 func (l *eventLines) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.some:
-		}
-		for w := l.pop(); w != nil && ctx.Err() == nil; w = l.pop() {
-			l.write(ctx, w)
-		}
+	var writers sync.WaitGroup
+	defer writers.Wait()
+	for range eventWriters {
+		writers.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-l.some:
+				}
+				for w := l.next(""); w != nil && ctx.Err() == nil; w = l.next(w.event.Namespace) {
+					l.write(ctx, w)
+				}
+			}
+		})
 	}
 }
 
-func (l *eventLines) pop() *eventWrite {
+// next gives the next Event to write, of a namespace of which none is being written; nil if there is none. The caller has
+// written one of the namespace after, if that is not empty.
+func (l *eventLines) next(after string) *eventWrite {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiting.Len() == 0 {
+	l.writing.Delete(after)
+	w, ok := l.waiting.PopOf(func(namespace string) bool { return !l.writing.Has(namespace) })
+	if !ok {
 		return nil
 	}
-	w := l.waiting.Pop()
+	l.writing.Insert(w.event.Namespace)
 	if l.each[w.event.Namespace]--; l.each[w.event.Namespace] == 0 {
 		delete(l.each, w.event.Namespace)
 	}
 	return w
 }
 
-// write tries until the API server has answered. An answer that refuses the Event is final.
+// write tries until the API server has answered. An answer that refuses the Event is final, as is a request that cannot
+// be made.
 func (l *eventLines) write(ctx context.Context, w *eventWrite) {
 	log := klog.FromContext(ctx).WithValues("namespace", w.event.Namespace, "reason", w.event.Reason)
 	for range eventTries {
@@ -108,7 +131,9 @@ func (l *eventLines) write(ctx context.Context, w *eventWrite) {
 		switch {
 		case err == nil, apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			return
-		case apierrors.ReasonForError(err) != "":
+		}
+		var answer apierrors.APIStatus
+		if _, impossible := errors.AsType[*rest.RequestConstructionError](err); impossible || errors.As(err, &answer) {
 			log.Error(err, "The API server refuses an Event")
 			return
 		}

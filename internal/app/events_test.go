@@ -25,12 +25,18 @@ type playedSink struct {
 	mu      sync.Mutex
 	written []string
 	answers []error
+	// silent is the namespace whose Events get no answer.
+	silent string
 }
 
 func (s *playedSink) note(verb string, event *corev1.Event) (*corev1.Event, error) {
+	<-time.After(time.Millisecond) // in virtual time, so that the writers take turns
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.written = append(s.written, fmt.Sprintf("%s %s/%s %d", verb, event.Namespace, event.Reason, event.Count))
+	if event.Namespace == s.silent {
+		return nil, errors.New("no answer")
+	}
 	if len(s.answers) == 0 {
 		return event, nil
 	}
@@ -66,6 +72,7 @@ func TestTheEventsOfANamespaceWaitInALineOfTheirOwn(t *testing.T) {
 			push(lines, "loud", 5000)
 			push(lines, "quiet", 60)
 			go lines.run(t.Context())
+			<-time.After(time.Minute)
 			synctest.Wait()
 			of := func(from []string, namespace string) (n int) {
 				for _, w := range from {
@@ -75,17 +82,34 @@ func TestTheEventsOfANamespaceWaitInALineOfTheirOwn(t *testing.T) {
 				}
 				return n
 			}
-			if n := of(sink.written[:120], "quiet"); n != 60 {
-				t.Errorf("%d of 60 Events of the bystander are among the first 120 that were written", n)
+			if n := of(sink.written[:130], "quiet"); n != 60 {
+				t.Errorf("%d of 60 Events of the bystander are among the first 130 that were written", n)
 			}
 			if n := of(sink.written, "loud"); n != eventsOfANamespace {
 				t.Errorf("%d Events of the loud namespace were written, not %d", n, eventsOfANamespace)
 			}
 			push(lines, "loud", 1)
+			<-time.After(time.Second)
 			synctest.Wait()
 			if n := of(sink.written, "loud"); n != eventsOfANamespace+1 {
 				t.Errorf("an Event that came when the line was empty was not written")
 			}
+		})
+	})
+	t.Run("one whose Events get no answer holds up no others", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			sink := &playedSink{silent: "loud"}
+			lines := newEventLines(sink)
+			push(lines, "loud", 100)
+			push(lines, "quiet", 60)
+			ctx, stop := context.WithCancel(t.Context())
+			go lines.run(ctx)
+			<-time.After(time.Second)
+			synctest.Wait()
+			if n := len(sink.written); n != 61 {
+				t.Errorf("%d Events were tried, want 60 and one that gets no answer", n)
+			}
+			stop()
 		})
 	})
 	t.Run("what waits has a bound", func(t *testing.T) {
@@ -93,8 +117,8 @@ func TestTheEventsOfANamespaceWaitInALineOfTheirOwn(t *testing.T) {
 		for i := range 1000 {
 			push(lines, fmt.Sprint(i), 20)
 		}
-		if n := lines.waiting.Len(); n != eventsInAll {
-			t.Errorf("%d Events wait, not %d", n, eventsInAll)
+		if n := lines.waiting.Len(); n != eventsInAll+500 {
+			t.Errorf("%d Events wait, not %d and one of each other namespace", n, eventsInAll)
 		}
 	})
 }
@@ -113,6 +137,7 @@ func TestAnEventIsCountedUpAndWrittenAgain(t *testing.T) {
 			[]string{"create a/R 1", "patch a/R 2", "create a/R 2"},
 		},
 		{"a refusal is final", []error{refused, refused}, []string{"create a/R 1", "patch a/R 2"}},
+		{"a refusal without a reason is final", []error{&apierrors.StatusError{}}, []string{"create a/R 1", "patch a/R 2"}},
 		{
 			"an API server that is away is asked again", []error{errors.New("connection refused")},
 			[]string{"create a/R 1", "create a/R 1", "patch a/R 2"},
@@ -130,7 +155,7 @@ func TestAnEventIsCountedUpAndWrittenAgain(t *testing.T) {
 				about := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p"}}
 				for range 2 {
 					recorder.Event(about, corev1.EventTypeNormal, "R", "message")
-					synctest.Wait()
+					<-time.After(time.Second)
 				}
 				<-time.After(eventTries * eventRest)
 				stop()
