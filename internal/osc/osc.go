@@ -3,7 +3,10 @@
 // them only where there is a compute service, and later ones by other options. "kubectl network doctor" shows them.
 package osc
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // What exists, and needs no argument.
 const (
@@ -38,13 +41,13 @@ const (
 )
 
 // ShowNetwork shows a network, by its id or name.
-func ShowNetwork(id string) string { return "openstack network show " + id }
+func ShowNetwork(id string) string { return "openstack network show " + word(id) }
 
 // ShowSubnet shows a subnet.
-func ShowSubnet(id string) string { return "openstack subnet show " + id }
+func ShowSubnet(id string) string { return "openstack subnet show " + word(id) }
 
 // ShowRouter shows a router: whether it is up, and its gateway.
-func ShowRouter(id string) string { return "openstack router show " + id }
+func ShowRouter(id string) string { return "openstack router show " + word(id) }
 
 // SubnetsOf lists the subnets of a network.
 func SubnetsOf(network string) string { return "openstack subnet list --network " + network }
@@ -67,7 +70,7 @@ func FloatingIPsOf(port string) string { return "openstack floating ip list --po
 
 // LeaveTrunk takes a port out of a trunk.
 func LeaveTrunk(port, trunk string) string {
-	return "openstack network trunk unset --subport " + port + " " + trunk
+	return "openstack network trunk unset --subport " + word(port) + " " + word(trunk)
 }
 
 // DescribeNetwork writes a network's description.
@@ -79,10 +82,22 @@ func DescribeSubnet(id, text string) string { return describe("subnet", id, text
 // DescribeRouter writes a router's description.
 func DescribeRouter(id, text string) string { return describe("router", id, text) }
 
-// describe makes the text one word for a shell.
 func describe(kind, id, text string) string {
-	return "openstack " + kind + " set --description '" + strings.ReplaceAll(text, "'", `'\''`) + "' " + id
+	return "openstack " + kind + " set --description " + quoted(text) + " " + word(id)
 }
+
+// plain are texts that a shell reads as they are.
+var plain = regexp.MustCompile(`^[A-Za-z0-9._:/-]+$`)
+
+// word makes an id one word for a shell. A tenant's own cloud may answer with any id, and people copy these commands.
+func word(id string) string {
+	if plain.MatchString(id) {
+		return id
+	}
+	return quoted(id)
+}
+
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // NameNetwork gives a network, by its id or name, another name.
 func NameNetwork(id, name string) string { return "openstack network set --name " + name + " " + id }
@@ -91,10 +106,10 @@ func NameNetwork(id, name string) string { return "openstack network set --name 
 func NoGateway(subnet string) string { return "openstack subnet set --gateway none " + subnet }
 
 // DeleteNetwork removes a network.
-func DeleteNetwork(id string) string { return "openstack network delete " + id }
+func DeleteNetwork(id string) string { return "openstack network delete " + word(id) }
 
 // DeleteSubnet removes a subnet.
-func DeleteSubnet(id string) string { return "openstack subnet delete " + id }
+func DeleteSubnet(id string) string { return "openstack subnet delete " + word(id) }
 
 // DeletePort removes a port.
-func DeletePort(id string) string { return "openstack port delete " + id }
+func DeletePort(id string) string { return "openstack port delete " + word(id) }

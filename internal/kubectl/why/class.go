@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"cloudteam.ztgame.com/network-controller/internal/class"
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -108,6 +109,11 @@ func (w *walk) networkClass(c *cloudteamv1.NetworkClass) (chain []Link, healthy 
 		says, secret = fmt.Sprintf("%s Its credentials are in %s", whatAllows(c, u), l.Object), []Link{l}
 	}
 	says += fmt.Sprintf("; %d of its %d objects are Ready with them.", u.ready, u.objects)
+	if u.failing != nil && u.failing.Reason == cloudteamv1.ReasonCloudUnavailable && u.ready > 0 {
+		// One object alone can make a cloud fail, and others of the class are Ready.
+		w.warnings = append(w.warnings, fmt.Sprintf("%s: %s: %s", u.failing.Reason, u.failing.Object, u.failing.Message))
+		u.failing = nil
+	}
 	if u.failing == nil {
 		return nil, "Nothing is wrong. " + says
 	}
@@ -202,7 +208,9 @@ func (u *use) add(c *cloudteamv1.NetworkClass, obj kinds.Object, kind kinds.Kind
 		return
 	}
 	u.count(onNetwork, p.Network().String())
-	if owner := controller.OwnerOf(p, appsv1.SchemeGroupVersion.WithKind(KindDeployment).GroupKind()); owner != nil {
+	owner := controller.OwnerOf(p, appsv1.SchemeGroupVersion.WithKind(KindDeployment).GroupKind())
+	// Anybody may write any text as the name of an owner.
+	if owner != nil && len(validation.IsDNS1123Subdomain(owner.Name)) == 0 {
 		u.count(ofDeployment, p.Namespace+"/"+owner.Name+" on "+p.Network().String())
 	}
 }
