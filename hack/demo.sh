@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 cat <<'END'
 network-controller. What happens now:
  1. Build the project. At the same time, fetch the programs of a Kubernetes control plane, or build them.
-    The first time this takes minutes, up to half an hour on two cores, and seconds later.
+    The first time this takes 5 to 20 minutes on two cores, and seconds later.
  2. Start an API server, a cloud (emulated, or yours with CLOUD=NAME), and the controller.
  3. Show what the controller does there, each step with the command for it. Ctrl-C stops everything.
 

@@ -236,7 +236,7 @@ var notesWords = strings.Fields(`
 	masterURL kubeconfig InClusterConfig ServiceAccount stopCh NewSharedInformerFactory InformerFor NewController AddFunc
 	UpdateFunc DeleteFunc ResourceVersion fooInformer deploymentInformer kubeClient exampleClient workqueue WaitForCacheSync
 	wait.Until runWorker processNextWorkItem Forget AddRateLimited syncHandler neutron.Delete DeepEqual handleObject
-	DeletedFinalStateUnknown enqueueFoo newDeployment updateFooStatus SuccessSynced ErrResourceExists v1beta1 doc.go types.go
+	HandleError DeletedFinalStateUnknown enqueueFoo newDeployment updateFooStatus SuccessSynced ErrResourceExists v1beta1 doc.go types.go
 	register.go deepcopy-gen=package groupName genclient noStatus runtime.Object NetworkList filter MUX admission registry
 	etcd Initializer ./build-container Deployment.yaml Reflector ListAndWatch Store Indexer Operator
 `)

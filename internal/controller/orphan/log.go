@@ -80,7 +80,8 @@ func (c *Controller) logHalt(logger klog.Logger, tenant string, uids []string, o
 		logger.Info("Orphans are left in Neutron (--orphan-max-share=0)", "objects", len(uids), "uids", first(uids))
 	case tenant != "" && len(uids) <= allowed:
 		logger.Info("Orphan cleanup halted in the clouds of a namespace: too many of the operator's objects are missing. "+
-			"Resumes when they are back, or with the operator's cleanup", "objects", len(uids), "uids", first(uids))
+			"Cleanup resumes when these objects exist again, or when the operator runs it",
+			"objects", len(uids), "uids", first(uids))
 	default:
 		logger.Error(nil, "Orphan cleanup halted: more orphans than --orphan-max-share allows. If this cluster lost its "+
 			"objects, restore them. To remove what they left, run once with --orphan-max-share=1 until the grace period "+
