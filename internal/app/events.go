@@ -24,8 +24,8 @@ const (
 	eventTries, eventRest = 12, 10 * time.Second
 )
 
-// eventWriters is how many Events are written at once, each of another namespace. One whose Events are answered late, or
-// not at all, holds up no others.
+// eventWriters is how many Events are written at once, each of another namespace. One whose Events are answered late,
+// or not at all, holds up no others.
 const eventWriters = 4
 
 // eventLines has the Events of each namespace wait in a line of its own, and writes them in turns. client-go's recorder
@@ -105,8 +105,8 @@ func (l *eventLines) run(ctx context.Context) {
 	}
 }
 
-// next gives the next Event to write, of a namespace of which none is being written; nil if there is none. The caller has
-// written one of the namespace after, if that is not empty.
+// next gives the next Event to write, of a namespace of which none is being written; nil if there is none. The caller
+// has written one of the namespace after, if that is not empty.
 func (l *eventLines) next(after string) *eventWrite {
 	l.mu.Lock()
 	defer l.mu.Unlock()
