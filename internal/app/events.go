@@ -25,7 +25,7 @@ const (
 )
 
 // eventWriters is how many Events are written at once, each of another namespace. One whose Events are answered late,
-// or not at all, holds up no others.
+// not at all, or wait behind its other requests (takeTurns), holds up no others.
 const eventWriters = 4
 
 // eventLines has the Events of each namespace wait in a line of its own, and writes them in turns. client-go's recorder
@@ -128,8 +128,8 @@ func (l *eventLines) write(ctx context.Context, w *eventWrite) {
 	log := klog.FromContext(ctx).WithValues("namespace", w.event.Namespace, "reason", w.event.Reason)
 	for range eventTries {
 		err := l.send(w)
-		switch {
-		case err == nil, apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		if err == nil || apierrors.IsAlreadyExists(err) ||
+			apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return
 		}
 		var answer apierrors.APIStatus

@@ -51,19 +51,15 @@ type turns struct {
 // RoundTrip implements http.RoundTripper.
 func (t turns) RoundTrip(r *http.Request) (*http.Response, error) {
 	fair.Yield(r.Context())
-	_, leave := t.requests.Enter(r.Context(), flowIn(r.URL.Path))
+	_, leave := t.requests.Enter(r.Context(), namespaceIn(r.URL.Path))
 	defer leave()
 	return t.RoundTripper.RoundTrip(r)
 }
 
-// flowIn is the namespace that a path of the API names, "" without one. Its Events are a flow of their own: who writes
-// the Events of all namespaces must not wait in the line of one.
-func flowIn(path string) string {
+// namespaceIn is the namespace that a path of the API names, "" without one.
+func namespaceIn(path string) string {
 	_, rest, _ := strings.Cut(path, "/namespaces/")
-	namespace, of, _ := strings.Cut(rest, "/")
-	if resource, _, _ := strings.Cut(of, "/"); resource == "events" {
-		return namespace + "/events"
-	}
+	namespace, _, _ := strings.Cut(rest, "/")
 	return namespace
 }
 
