@@ -104,10 +104,8 @@ func listen(
 		}
 		servers = append(servers, serve)
 	}
-	if o.MetricsBindAddress != "" {
-		serve, err := serving.Metrics{
-			Address: o.MetricsBindAddress, CertFile: o.TLSCertFile, KeyFile: o.TLSPrivateKeyFile, Host: program, Reviews: 5,
-		}.Listen(kube)
+	if o.Metrics.Address != "" {
+		serve, err := o.Metrics.Listen(kube, program, 5)
 		if err != nil {
 			return nil, err
 		}

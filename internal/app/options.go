@@ -21,6 +21,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/serving"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -70,10 +71,8 @@ type Options struct {
 	LeaderElection LeaderElection
 	// BindAddress serves /livez and /readyz, and /metrics on loopback; empty for none.
 	BindAddress string
-	// MetricsBindAddress serves /metrics over TLS to callers that RBAC allows; empty for none.
-	MetricsBindAddress string
-	// TLSCertFile and TLSPrivateKeyFile have the certificate for MetricsBindAddress; empty for a self-signed one.
-	TLSCertFile, TLSPrivateKeyFile string
+	// Metrics serves /metrics over TLS to callers that RBAC allows.
+	Metrics serving.Metrics
 	// TracesEndpoint is the URL that a collector takes traces at, by OTLP over HTTP; empty for none. No flag sets it; see
 	// tracesEndpoint.
 	TracesEndpoint string
@@ -208,14 +207,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.LeaderElection.addFlags(flags)
 	flags.StringVar(&o.BindAddress, "bind-address", o.BindAddress,
 		"Address that serves /livez and /readyz without TLS, and /metrics to callers on loopback. Empty serves nothing.")
-	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress,
-		"Address that serves /metrics over TLS. Callers send the bearer token of an account that may get the "+
-			"nonResourceURL /metrics. Empty serves nothing.")
-	flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile,
-		"File with the certificate for --metrics-bind-address. It is read again when it changes. The default is a "+
-			"self-signed certificate that is made at the start.")
-	flags.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile,
-		"File with the private key for --tls-cert-file.")
+	o.Metrics.AddFlags(flags)
 	flags.StringVar(&o.InspectAddress, "inspect-address", o.InspectAddress,
 		"Address on loopback that streams what happens to each object inside this process, for the page of 'make run'. For "+
 			"development: recording costs time. The variable INSPECT_TOKEN has the token of the stream. Empty records nothing.")
@@ -277,10 +269,9 @@ func (o *Options) Validate() error {
 	o.LeaderElection.validate(&found)
 	found.require(isTracesEndpoint(o.TracesEndpoint), "OTEL_EXPORTER_OTLP_ENDPOINT, or that of TRACES: write a URL with "+
 		"a scheme, a host and a port, such as http://collector.monitoring:4318")
-	found.require((o.TLSCertFile == "") == (o.TLSPrivateKeyFile == ""),
-		"--tls-cert-file and --tls-private-key-file belong together: set both, or none")
-	found.require(o.TLSCertFile == "" || o.MetricsBindAddress != "",
-		"--tls-cert-file needs a --metrics-bind-address: set one, or remove --tls-cert-file")
+	if err := o.Metrics.Validate(); err != nil {
+		found = append(found, err)
+	}
 	if o.InspectAddress != "" {
 		err := inspect.CheckAddress(o.InspectAddress)
 		found.require(err == nil, "--inspect-address: %w", err)

@@ -113,18 +113,18 @@ func TestMetricsAreServedOverTLS(t *testing.T) {
 		served Metrics
 		host   string
 	}{
-		"with a certificate of its own": {Metrics{Host: "network-controller"}, "network-controller"},
+		"with a certificate of its own": {Metrics{}, "network-controller"},
 		"with one in files":             {Metrics{CertFile: certFile, KeyFile: keyFile}, "metrics.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			probe, err := net.Listen("tcp", "127.0.0.1:0")
 			expect.NoError(t, err)
 			c.served.Address = probe.Addr().String()
-			if _, err := c.served.Listen(kube); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
+			if _, err := c.served.Listen(kube, "network-controller", 0); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
 				t.Errorf("an address in use: error %v", err)
 			}
 			probe.Close()
-			serve, err := c.served.Listen(kube)
+			serve, err := c.served.Listen(kube, "network-controller", 0)
 			expect.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
@@ -156,7 +156,7 @@ func TestMetricsAreServedOverTLS(t *testing.T) {
 			}
 		})
 	}
-	if _, err := (Metrics{Address: "127.0.0.1:0", CertFile: keyFile, KeyFile: keyFile}).Listen(kube); err == nil ||
+	if _, err := (&Metrics{Address: "127.0.0.1:0", CertFile: keyFile, KeyFile: keyFile}).Listen(kube, "h", 0); err == nil ||
 		!strings.Contains(err.Error(), "--tls-cert-file") {
 		t.Errorf("a certificate that is none: error %v", err)
 	}

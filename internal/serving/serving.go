@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/time/rate"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -21,18 +22,42 @@ import (
 
 // Metrics serve /metrics over TLS, to callers that RBAC allows to get that nonResourceURL.
 type Metrics struct {
-	// Address is that of --metrics-bind-address.
+	// Address is that of --metrics-bind-address; empty to serve nothing.
 	Address string
-	// CertFile and KeyFile are those of --tls-cert-file and --tls-private-key-file; empty for a self-signed certificate
-	// for Host.
-	CertFile, KeyFile, Host string
-	// Reviews limits the callers per second that the API server is asked about.
-	Reviews rate.Limit
+	// CertFile and KeyFile are those of --tls-cert-file and --tls-private-key-file; empty for a self-signed certificate.
+	CertFile, KeyFile string
 }
 
-// Listen opens the address. It returns what serves it until its context is done.
-func (m Metrics) Listen(kube kubernetes.Interface) (func(context.Context) error, error) {
-	certificate, err := certificates(m.Host, m.CertFile, m.KeyFile)
+// AddFlags adds the flags for the address and the certificate.
+func (m *Metrics) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&m.Address, "metrics-bind-address", m.Address,
+		"Address that serves /metrics over TLS. Callers send the bearer token of an account that may get the "+
+			"nonResourceURL /metrics. The program's own account needs the rights of the ClusterRole system:auth-delegator. "+
+			"Empty serves nothing.")
+	flags.StringVar(&m.CertFile, "tls-cert-file", m.CertFile,
+		"File with the certificate for --metrics-bind-address. It is read again when it changes. The default is a "+
+			"self-signed certificate that is made at the start.")
+	flags.StringVar(&m.KeyFile, "tls-private-key-file", m.KeyFile, "File with the private key for --tls-cert-file.")
+}
+
+// Validate returns an error for flags that do not belong together, with what to write instead.
+func (m *Metrics) Validate() (err error) {
+	if (m.CertFile == "") != (m.KeyFile == "") {
+		err = errors.New("--tls-cert-file and --tls-private-key-file belong together: set both, or none")
+	}
+	if m.CertFile != "" && m.Address == "" {
+		err = errors.Join(err,
+			errors.New("--tls-cert-file needs a --metrics-bind-address: set one, or remove --tls-cert-file"))
+	}
+	return err
+}
+
+// Listen opens the address. It returns what serves it until its context is done. host is for a self-signed certificate.
+// reviews limits the callers per second that the API server is asked about.
+func (m *Metrics) Listen(
+	kube kubernetes.Interface, host string, reviews rate.Limit,
+) (func(context.Context) error, error) {
+	certificate, err := certificates(host, m.CertFile, m.KeyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +66,7 @@ func (m Metrics) Listen(kube kubernetes.Interface) (func(context.Context) error,
 		return nil, fmt.Errorf("--metrics-bind-address: %w: use another address, or an empty one to serve nothing", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", newAuthorized(kube, m.Reviews, legacyregistry.Handler()))
+	mux.Handle("GET /metrics", newAuthorized(kube, reviews, legacyregistry.Handler()))
 	server := NewServer(mux)
 	server.ReadTimeout, server.WriteTimeout = 10*time.Second, 30*time.Second
 	secured := &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12}

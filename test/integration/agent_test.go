@@ -163,8 +163,8 @@ func TestTheAgentAsksWhoReadsItsMetrics(t *testing.T) {
 	config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {"node1"}}
 	kube, err := kubernetes.NewForConfig(config)
 	expect.NoError(t, err)
-	served := serving.Metrics{Address: harness.FreeAddress(t), Host: "network-agent", Reviews: 5}
-	serve, err := served.Listen(kube)
+	served := serving.Metrics{Address: harness.FreeAddress(t)}
+	serve, err := served.Listen(kube, "network-agent", 5)
 	expect.NoError(t, err)
 	ctx, cancel := context.WithCancel(logged(t))
 	done := make(chan error, 1)

@@ -50,7 +50,7 @@ const reviews = 0.2
 // Options are the command line of network-agent.
 type Options struct {
 	NodeName, Kubeconfig, Mode, Host, Parent, NetworkData, OVSDB, Bridge, Socket, BindAddress string
-	MetricsBindAddress, TLSCertFile, TLSPrivateKeyFile                                        string
+	Metrics                                                                                   serving.Metrics
 	Wait                                                                                      time.Duration
 }
 
@@ -89,14 +89,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"socket for the CNI plugin. If you change it, set "+agentapi.SocketEnv+" in the container runtime's environment")
 	flags.StringVar(&o.BindAddress, "bind-address", o.BindAddress,
 		"address for /livez, /readyz and /metrics, which have no authorization; empty serves nothing")
-	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress,
-		"address for /metrics over TLS. Callers send the bearer token of an account that may get the nonResourceURL "+
-			"/metrics; the agent's account needs the ClusterRole system:auth-delegator. Empty serves nothing")
-	flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile,
-		"file with the certificate for --metrics-bind-address. It is read again when it changes. The default is a "+
-			"self-signed certificate that is made at the start")
-	flags.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile,
-		"file with the key of --tls-cert-file")
+	o.Metrics.AddFlags(flags)
 	flags.DurationVar(&o.Wait, "wait", o.Wait,
 		"how long each step of an ADD waits, for Neutron to be prepared and for packets to flow. Then the kubelet retries")
 }
@@ -131,12 +124,10 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("--network-data %q: write an URL with http or https, or an absolute path", o.NetworkData)
 	case o.Wait < time.Second || o.Wait > 40*time.Second:
 		return fmt.Errorf("--wait %s: write 1s to 40s, because the kubelet gives an ADD two minutes", o.Wait)
-	case (o.TLSCertFile == "") != (o.TLSPrivateKeyFile == ""):
-		return errors.New("--tls-cert-file and --tls-private-key-file: write both or none")
 	case o.Bridge == "" || o.Socket == "" || o.OVSDB == "":
 		return errors.New("--bridge, --socket and --ovsdb cannot be empty")
 	}
-	return nil
+	return o.Metrics.Validate()
 }
 
 // NewCommand makes the command line of network-agent.
@@ -232,11 +223,8 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	var metrics func(context.Context) error
-	if o.MetricsBindAddress != "" {
-		if metrics, err = (serving.Metrics{
-			Address: o.MetricsBindAddress, CertFile: o.TLSCertFile, KeyFile: o.TLSPrivateKeyFile, Host: program,
-			Reviews: reviews,
-		}).Listen(kube); err != nil {
+	if o.Metrics.Address != "" {
+		if metrics, err = o.Metrics.Listen(kube, program, reviews); err != nil {
 			return err
 		}
 	}

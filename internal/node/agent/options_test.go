@@ -23,6 +23,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/mark"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
+	"cloudteam.ztgame.com/network-controller/internal/serving"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
@@ -46,7 +47,7 @@ func TestMode(t *testing.T) {
 		"an interface, and the database is far":  {o: Options{Parent: "eth0", OVSDB: "tcp:127.0.0.1:6640"}},
 		"an interface in a mode that has none":   {o: Options{Mode: "ovn", Parent: "eth0", OVSDB: "unix:" + there}, mode: "ovn", says: "--parent"},
 		"network data that is not found":         {o: Options{Mode: "trunk", NetworkData: "data.json", OVSDB: "unix:" + there}, mode: "trunk", says: "--network-data"},
-		"a certificate without its key":          {o: Options{TLSCertFile: "c", OVSDB: "unix:" + missing}, says: "--tls-private-key-file"},
+		"a certificate without its key":          {o: Options{Metrics: serving.Metrics{CertFile: "c"}, OVSDB: "unix:" + missing}, says: "--tls-private-key-file"},
 		"a mode that only the controller writes": {o: Options{Mode: "ovn-unbound", OVSDB: "unix:" + there}, mode: "ovn-unbound", says: "ovn, ovs or trunk"},
 	} {
 		defaults := NewOptions()
