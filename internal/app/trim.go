@@ -89,6 +89,8 @@ const (
 	maxOwner = 1 << 10
 	// maxLabels is the most bytes of labels that are kept of an object.
 	maxLabels = 4 << 10
+	// maxNamedPorts is the most ports with names that are kept of a Pod. The API server bounds each name.
+	maxNamedPorts = 32
 	// maxPercent is more bytes than a percentage needs. Kubernetes admits any number of zeros before it.
 	maxPercent = 32
 )
@@ -184,8 +186,13 @@ func trim(obj any) (any, error) {
 		if consumer.Gated(object) {
 			gates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
 		}
+		var containers []corev1.Container
+		if ports := namedPorts(object.Spec); len(ports) > 0 && consumer.UsesNetworks(object) {
+			containers = []corev1.Container{{Ports: ports}}
+		}
 		object.Spec = corev1.PodSpec{
 			NodeName: object.Spec.NodeName, HostNetwork: object.Spec.HostNetwork, SchedulingGates: gates,
+			Containers: containers,
 		}
 		conditions := slices.DeleteFunc(object.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type != cloudteamv1.ConditionNetworksReady
@@ -328,6 +335,24 @@ func trimPercent(value *intstr.IntOrString) *intstr.IntOrString {
 		return nil
 	}
 	return value
+}
+
+// namedPorts gives the ports with names of a Pod's containers that run for as long as it does, which policies name. The
+// texts do not keep the rest of the object.
+func namedPorts(spec corev1.PodSpec) (named []corev1.ContainerPort) {
+	sidecars := slices.DeleteFunc(slices.Clone(spec.InitContainers), func(c corev1.Container) bool {
+		return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
+	})
+	for _, c := range slices.Concat(spec.Containers, sidecars) {
+		for _, port := range c.Ports {
+			if port.Name != "" && len(named) < maxNamedPorts {
+				named = append(named, corev1.ContainerPort{
+					Name: strings.Clone(port.Name), Protocol: port.Protocol, ContainerPort: port.ContainerPort,
+				})
+			}
+		}
+	}
+	return slices.Clip(named)
 }
 
 // trimTemplate keeps of a Deployment's Pod template what it declares, and its hash. A template without containers,

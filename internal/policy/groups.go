@@ -37,27 +37,43 @@ type Group struct {
 	Rules []cloudteamv1.SecurityGroupRule
 }
 
-// Addresses gives the addresses, on a Network, of the Pods that a peer selects, in whatever namespaces, as ranges in
-// any order. It may leave out those beyond MaxRanges+1. ok is false if it refuses to look for more.
-type Addresses func(on cache.ObjectName, peer Peer) (found []netip.Prefix, ok bool)
+// Pods has the Pods on Networks. A peer selects some of them, in whatever namespaces. Of both methods, ok is false if
+// it refuses to look for more.
+type Pods interface {
+	// Addresses gives their addresses, as ranges in any order. It may leave out those beyond MaxRanges+1.
+	Addresses(on cache.ObjectName, peer Peer) (found []netip.Prefix, ok bool)
+	// Ports gives the numbers that their containers have for the ports of a protocol and a name, in order. It may leave
+	// out those beyond MaxRules+1.
+	Ports(on cache.ObjectName, peer Peer, protocol, name string) (found []Numbered, ok bool)
+}
+
+// Numbered are the Pods that have a number for the name of a port.
+type Numbered struct {
+	Number int32
+	// Addresses are theirs, as ranges in order. For a peer of the own namespace there are none. Those beyond MaxRanges+1,
+	// of all numbers together, may be left out.
+	Addresses []netip.Prefix
+}
 
 // MaxRanges is the most ranges of the Pods that one peer selects. A rule with more does not fit into a group, unless
 // other peers have most of these addresses, too: it allows nothing, so that its cost is bounded.
 const MaxRanges = 4 * MaxRules
 
 // Groups gives the groups that the policies of one namespace need, each once, ordered by their names. problems say, by
-// the policy's name, what one has beyond what a group can hold; the rule in question is left out.
-func Groups(policies []Policy, addresses Addresses) (groups []Group, problems map[string][]string) {
-	problems = map[string][]string{}
+// the policy's name, what one has beyond what a group can hold; the rule in question is left out. lacks say, likewise,
+// which names of ports no Pod has now.
+func Groups(policies []Policy, pods Pods) (groups []Group, problems, lacks map[string][]string) {
+	problems, lacks = map[string][]string{}, map[string][]string{}
 	byName := map[string]Group{}
 	add := func(g Group) { byName[g.Name] = g }
 	for _, p := range policies {
 		for _, on := range p.On {
-			g, tooMany := p.group(on, addresses)
+			g, tooMany, unknown := p.group(on, pods)
 			problems[p.Name] = append(problems[p.Name], tooMany...)
+			lacks[p.Name] = append(lacks[p.Name], unknown...)
 			add(g)
-			for _, pods := range p.own {
-				add(membersOf(on, pods))
+			for _, selector := range p.own {
+				add(membersOf(on, selector))
 			}
 			if !p.Ingress {
 				add(open(on, cloudteamv1.RuleIngress))
@@ -71,7 +87,22 @@ func Groups(policies []Policy, addresses Addresses) (groups []Group, problems ma
 		groups = append(groups, g)
 	}
 	slices.SortFunc(groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
-	return groups, problems
+	return groups, problems, lacks
+}
+
+// Names gives the names of the groups that a policy needs on a Network. It looks at no Pods.
+func (p Policy) Names(on cache.ObjectName) []string {
+	names := []string{groupName(p.Name, on)}
+	for _, selector := range p.own {
+		names = append(names, membersName(on, selector))
+	}
+	if !p.Ingress {
+		names = append(names, open(on, cloudteamv1.RuleIngress).Name)
+	}
+	if !p.Egress {
+		names = append(names, open(on, cloudteamv1.RuleEgress).Name)
+	}
+	return names
 }
 
 // Membership is what policies decide about a port.
@@ -139,8 +170,17 @@ func (p Policy) NamesOthers() bool {
 	})
 }
 
+// NamesPorts reports whether the policy's groups have numbers that Pods have for the names of their ports.
+func (p Policy) NamesPorts() bool {
+	return slices.ContainsFunc(slices.Concat(p.In, p.Out), func(r Rule) bool {
+		return slices.ContainsFunc(r.Ports, Ports.named)
+	})
+}
+
+func (p Ports) named() bool { return p.Name != "" }
+
 // group is the group of the Pods that the policy selects.
-func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, problems []string) {
+func (p Policy) group(on cache.ObjectName, pods Pods) (g Group, problems, lacks []string) {
 	g = Group{
 		Name: groupName(p.Name, on), On: on, Policy: p.Name,
 		Description: cut(fmt.Sprintf("MultiNetworkPolicy %s, for Network %s", p.Name, on)),
@@ -148,12 +188,16 @@ func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, proble
 	room := MaxRules - 1 // one closes egress
 	add := func(direction cloudteamv1.RuleDirection, rules []Rule) {
 		for i, r := range rules {
-			translated, needs, ok := r.on(on, direction, addresses)
+			translated, needs, unknown, ok := p.translate(r, on, direction, pods)
 			if !ok {
 				problems = append(problems, fmt.Sprintf("rule %d for %s allows nothing: the policies of the namespace name more "+
-					"sets of Pods of other namespaces than the controller looks for. Name ranges by ipBlock, or fewer sets", i,
-					direction))
+					"sets of Pods, of other namespaces or with ports by name, than the controller looks for. Name ranges by "+
+					"ipBlock, ports by number, or fewer sets", i, direction))
 				continue
+			}
+			if len(unknown) > 0 {
+				lacks = append(lacks, fmt.Sprintf("rule %d for %s: on Network %s, no Pod that it is about has a port %s: "+
+					"until one has, it allows nothing for that", i, direction, on, strings.Join(unknown, ", ")))
 			}
 			more := slices.DeleteFunc(translated, func(r cloudteamv1.SecurityGroupRule) bool {
 				return slices.ContainsFunc(g.Rules, func(have cloudteamv1.SecurityGroupRule) bool { return same(have, r) })
@@ -174,13 +218,103 @@ func (p Policy) group(on cache.ObjectName, addresses Addresses) (g Group, proble
 		add(cloudteamv1.RuleEgress, p.Out)
 	}
 	g.Rules = append(g.Rules, closed())
-	return g, problems
+	return g, problems, lacks
 }
 
-// on translates a rule for one Network. The result has no two equal rules. If it needs more than a group can have,
-// there is no result. ok is false if its addresses are unknown.
+// translate translates a rule for one Network. The result has no two equal rules. If it needs more than a group can
+// have, there is no result. unknown are names of ports that no Pod has. ok is false if the Pods are not looked for.
+func (p Policy) translate(
+	r Rule, on cache.ObjectName, direction cloudteamv1.RuleDirection, pods Pods,
+) (rules []cloudteamv1.SecurityGroupRule, needs int, unknown []string, ok bool) {
+	if !slices.ContainsFunc(r.Ports, Ports.named) {
+		rules, needs, ok = r.on(on, direction, pods)
+		return rules, needs, nil, ok
+	}
+	parts, unknown, ok := p.byNumber(r, on, direction, pods)
+	if !ok || len(parts) > MaxRules {
+		return nil, MaxRules + 1, nil, ok
+	}
+	for _, part := range parts {
+		translated, needs, ok := part.on(on, direction, pods)
+		if !ok || needs > MaxRules {
+			return nil, needs, nil, ok
+		}
+		for _, rule := range translated {
+			if !slices.ContainsFunc(rules, func(have cloudteamv1.SecurityGroupRule) bool { return same(have, rule) }) {
+				rules = append(rules, rule)
+			}
+		}
+		if len(rules) > MaxRules {
+			return nil, len(rules), nil, true
+		}
+	}
+	return rules, len(rules), unknown, true
+}
+
+// byNumber gives rules whose ports are numbers, and that together allow what a rule with names does; if they are more
+// than MaxRules, not all of them. The names are those of the destination: for ingress, of the Pods that the policy
+// selects. For egress, what is sent to a Pod of another namespace has that Pod's own number.
+func (p Policy) byNumber(
+	r Rule, on cache.ObjectName, direction cloudteamv1.RuleDirection, pods Pods,
+) (parts []Rule, unknown []string, ok bool) {
+	numeric := slices.DeleteFunc(slices.Clone(r.Ports), Ports.named)
+	destinations := []Peer{{Pods: p.Pods}}
+	if direction == cloudteamv1.RuleEgress {
+		destinations = r.Peers
+	}
+	peers := map[Ports][]Peer{}
+	var found []Ports // in the order of peers
+	for _, port := range r.Ports {
+		if !port.named() {
+			continue
+		}
+		known := false
+		for _, to := range destinations {
+			numbers, ok := pods.Ports(on, to, port.Protocol, port.Name)
+			if !ok {
+				return nil, nil, false
+			}
+			for _, n := range numbers {
+				known = true
+				is := Ports{Protocol: port.Protocol, First: n.Number, Last: n.Number}
+				var more []Peer
+				if to.own() {
+					more = []Peer{to}
+				}
+				for _, address := range n.Addresses {
+					more = append(more, Peer{Block: address})
+				}
+				if len(more) == 0 || slices.Contains(numeric, is) {
+					continue // no peers would be everybody
+				}
+				if _, has := peers[is]; !has {
+					if found = append(found, is); len(found) > MaxRules {
+						return make([]Rule, MaxRules+1), nil, true
+					}
+				}
+				peers[is] = append(peers[is], more...)
+			}
+		}
+		if !known {
+			unknown = append(unknown, fmt.Sprintf("%s/%s", port.Protocol, port.Name))
+		}
+	}
+	if direction == cloudteamv1.RuleIngress {
+		numeric, found = append(numeric, found...), nil
+	}
+	if len(numeric) > 0 {
+		parts = append(parts, Rule{Peers: r.Peers, Ports: numeric})
+	}
+	for _, is := range found {
+		parts = append(parts, Rule{Peers: peers[is], Ports: []Ports{is}})
+	}
+	return parts, unknown, true
+}
+
+// on translates a rule, whose ports are numbers, for one Network. The result has no two equal rules. If it needs more
+// than a group can have, there is no result. ok is false if its addresses are unknown.
 func (r Rule) on(
-	on cache.ObjectName, direction cloudteamv1.RuleDirection, addresses Addresses,
+	on cache.ObjectName, direction cloudteamv1.RuleDirection, pods Pods,
 ) (rules []cloudteamv1.SecurityGroupRule, needs int, ok bool) {
 	add := func(remote cloudteamv1.SecurityGroupRule) {
 		remote.Direction = direction
@@ -208,7 +342,7 @@ func (r Rule) on(
 		case peer.Block.IsValid():
 			ranges.AddSet(peer.ranges())
 		default:
-			found, ok := addresses(on, peer)
+			found, ok := pods.Addresses(on, peer)
 			if !ok {
 				return nil, 0, false
 			}

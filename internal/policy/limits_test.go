@@ -76,17 +76,16 @@ func TestLimitsOfAPolicyAreExact(t *testing.T) {
 
 func TestPortsThatExistAreAllowed(t *testing.T) {
 	for text, want := range map[string]Ports{
-		"{port: 1}":               {"tcp", 1, 1},
-		"{port: 80, endPort: 80}": {"tcp", 80, 80},
-		"{port: 1, endPort: 65535, protocol: SCTP}": {"sctp", 1, 65535},
+		"{port: 1}":               {Protocol: "tcp", First: 1, Last: 1},
+		"{port: 80, endPort: 80}": {Protocol: "tcp", First: 80, Last: 80},
+		"{port: 1, endPort: 65535, protocol: SCTP}": {Protocol: "sctp", First: 1, Last: 65535},
 		"{port: 0}":                                  {},
 		"{port: -1, endPort: 80}":                    {},
 		"{port: 80, endPort: 0}":                     {},
 		"{protocol: UDP}":                            {Protocol: "udp"},
-		"{protocol: UDP, port: domain}":              {},
 		"{protocol: udp, port: 53}":                  {}, // Kubernetes knows it in capitals
 		"{port: 65535, endPort: 65536}":              {},
-		"{port: 65535, endPort: 65535, protocol: ~}": {"tcp", 65535, 65535},
+		"{port: 65535, endPort: 65535, protocol: ~}": {Protocol: "tcp", First: 65535, Last: 65535},
 	} {
 		p, problems, _ := parse(t, ruleIn("{ports: ["+text+"]}"))
 		switch {
@@ -181,13 +180,11 @@ func TestProblemsAreFewAndShort(t *testing.T) {
 }
 
 // others is a rule about n Pods of other namespaces, each with an address that no other has a range with.
-func others(n int) (r Rule, addresses Addresses) {
-	return Rule{Peers: []Peer{{Namespaces: selecting(nil), Pods: selecting(nil)}}}, func(cache.ObjectName, Peer) (all []netip.Prefix, ok bool) {
-		for i := range n {
-			all = append(all, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(2 * i >> 8), byte(2 * i)}), 32))
-		}
-		return all, true
+func others(n int) (r Rule, pods world) {
+	for i := range n {
+		pods = append(pods, pod{namespace: "other", addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, byte(2 * i >> 8), byte(2 * i)})}})
 	}
+	return Rule{Peers: []Peer{{Namespaces: selecting(nil), Pods: selecting(nil)}}}, pods
 }
 
 // blocks is a rule about the n ranges from the given one on.
@@ -201,7 +198,7 @@ func blocks(from, n int) (r Rule) {
 // anyPort is a rule about n ports, for everybody.
 func anyPort(n int) (r Rule) {
 	for i := range n {
-		r.Ports = append(r.Ports, Ports{"tcp", int32(i + 1), int32(i + 1)})
+		r.Ports = append(r.Ports, Ports{Protocol: "tcp", First: int32(i + 1), Last: int32(i + 1)})
 	}
 	return r
 }
@@ -211,7 +208,7 @@ func members(n int) (r Rule) {
 	for i := range n {
 		r.Peers = append(r.Peers, Peer{Pods: selecting(labels.Set{"app": fmt.Sprint(i)})})
 	}
-	r.Ports = []Ports{{"tcp", 80, 80}, {"udp", 80, 80}}
+	r.Ports = []Ports{{Protocol: "tcp", First: 80, Last: 80}, {Protocol: "udp", First: 80, Last: 80}}
 	return r
 }
 
@@ -237,7 +234,7 @@ func TestAGroupIsFilledToItsLastRule(t *testing.T) {
 			p := Policy{
 				Name: "p", On: []cache.ObjectName{lab}, Pods: selecting(nil), Ingress: true, Egress: true, In: test.in, Out: test.out,
 			}
-			groups, problems := Groups([]Policy{p}, nil)
+			groups, problems, _ := Groups([]Policy{p}, nil)
 			if told := strings.Join(problems["p"], "; "); told != "" && test.says == "" || !strings.Contains(told, test.says) {
 				t.Errorf("it says %q, want %q", told, test.says)
 			}
@@ -249,7 +246,7 @@ func TestAGroupIsFilledToItsLastRule(t *testing.T) {
 	for n, rules := range map[int]int{63: 64, 64: 1} {
 		r, addresses := others(n)
 		p := Policy{Name: "p", On: []cache.ObjectName{lab}, Pods: selecting(nil), Ingress: true, Egress: true, In: []Rule{r}}
-		if groups, _ := Groups([]Policy{p}, addresses); len(groups[0].Rules) != rules {
+		if groups, _, _ := Groups([]Policy{p}, addresses); len(groups[0].Rules) != rules {
 			t.Errorf("with %d Pods of other namespaces it has %d rules, want %d", n, len(groups[0].Rules), rules)
 		}
 	}
@@ -259,7 +256,7 @@ func TestAGroupIsFilledToItsLastRule(t *testing.T) {
 func TestMaxGroupsIsWhatThePolicyNeedsAtMost(t *testing.T) {
 	for own := range 3 {
 		p := Policy{Name: "p", On: []cache.ObjectName{lab}, Pods: selecting(nil)}.with(members(own)) // it restricts nothing
-		if groups, _ := Groups([]Policy{p}, nil); len(groups) != p.MaxGroups() {
+		if groups, _, _ := Groups([]Policy{p}, nil); len(groups) != p.MaxGroups() {
 			t.Errorf("with %d sets of own Pods it needs %d groups, and MaxGroups is %d", own, len(groups), p.MaxGroups())
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -57,12 +58,20 @@ type Peer struct {
 // own reports whether the peer is Pods of the policy's own namespace.
 func (p Peer) own() bool { return !p.Block.IsValid() && p.Namespaces == nil }
 
-// Ports is a range of ports of a protocol.
+// equals reports whether two peers that one selectors made are the same.
+func (p Peer) equals(other Peer) bool {
+	return p.Block == other.Block && p.Pods == other.Pods && p.Namespaces == other.Namespaces &&
+		slices.Equal(p.Except, other.Except)
+}
+
+// Ports is a range of ports of a protocol, or the ports of a name.
 type Ports struct {
 	// Protocol is tcp, udp or sctp.
 	Protocol string
 	// First and Last are 0 for all ports.
 	First, Last int32
+	// Name, if it is set, means the ports of that name of the containers that packets go to. First and Last are 0 then.
+	Name string
 }
 
 // Limits of a policy, beside MaxSize. A rule beyond them would not fit into a security group, or nearly so.
@@ -75,6 +84,8 @@ const (
 	maxItems = MaxRules
 	// maxOwn is the most different peers of the own namespace. Each takes two rules.
 	maxOwn = (MaxRules - 1) / 2
+	// maxNames is the most ports of a rule by name: for each, the Pods of each peer are looked at.
+	maxNames = 16
 	// maxRequirements is the most labels and expressions of a selector: each is held against the labels of many Pods.
 	maxRequirements = 16
 	// maxProblems is the most problems that are told of a policy, and maxText the most bytes of each. An Event has room
@@ -122,7 +133,7 @@ func Parse(obj *unstructured.Unstructured) (p Policy, problems []string, ok bool
 		p.Out = make([]Rule, 0, len(spec.Egress))
 	}
 	add := func(to *[]Rule, at string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) {
-		rule, err := known.ruleOf(peers, ports)
+		rule, err := known.ruleOf(peers, ports, to == &p.Out)
 		with := p.with(rule)
 		if err == nil && len(with.own) > maxOwn {
 			err = fmt.Errorf("with it, the policy has more than %d different podSelectors as peers: write several policies",
@@ -207,8 +218,9 @@ func networksOf(obj *unstructured.Unstructured) (on []cache.ObjectName, problems
 	return on, problems
 }
 
+// ruleOf reads a rule. With toPeers, it is about what Pods send, so that its ports are those of its peers.
 func (known selectors) ruleOf(
-	peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort,
+	peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, toPeers bool,
 ) (r Rule, err error) {
 	if most := max(len(peers), len(ports)); most > maxItems {
 		return Rule{}, fmt.Errorf("it has %d peers or ports, more than %d: write ranges, or several policies", most, maxItems)
@@ -224,16 +236,30 @@ func (known selectors) ruleOf(
 		if err != nil {
 			return Rule{}, fmt.Errorf("peer %d: %w", i, err)
 		}
-		r.Peers = append(r.Peers, p)
+		if !slices.ContainsFunc(r.Peers, p.equals) {
+			r.Peers = append(r.Peers, p)
+		}
 	}
+	names := 0
 	for i, port := range ports {
 		p, err := portsOf(port)
+		if err == nil && p.Name != "" && toPeers && !r.toPodsOnly() {
+			err = fmt.Errorf("%q is a name, which only Pods have: write the number, or only podSelector and "+
+				"namespaceSelector as peers", p.Name)
+		}
 		if err != nil {
 			return Rule{}, fmt.Errorf("port %d: %w", i, err)
 		}
-		if !slices.Contains(r.Ports, p) {
-			r.Ports = append(r.Ports, p)
+		if slices.Contains(r.Ports, p) {
+			continue
 		}
+		r.Ports = append(r.Ports, p)
+		if p.named() {
+			names++
+		}
+	}
+	if names > maxNames {
+		return Rule{}, fmt.Errorf("it has %d ports by name, more than %d: write numbers, or several rules", names, maxNames)
 	}
 	return r, nil
 }
@@ -275,6 +301,11 @@ func (known selectors) peerOf(peer networkingv1.NetworkPolicyPeer) (p Peer, err 
 	return p, nil
 }
 
+// toPodsOnly reports whether the rule's peers are Pods, all of them.
+func (r Rule) toPodsOnly() bool {
+	return len(r.Peers) > 0 && !slices.ContainsFunc(r.Peers, func(p Peer) bool { return p.Block.IsValid() })
+}
+
 func prefixOf(text string) (netip.Prefix, error) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil || prefix.Addr().Is4In6() {
@@ -300,7 +331,12 @@ func portsOf(port networkingv1.NetworkPolicyPort) (p Ports, err error) {
 	case port.Port == nil:
 		return p, nil
 	case port.Port.Type == intstr.String:
-		return p, fmt.Errorf("%q is a name, and Neutron knows no names of ports: write the number", port.Port.StrVal)
+		if why := validation.IsValidPortName(port.Port.StrVal); len(why) > 0 || port.EndPort != nil {
+			return p, fmt.Errorf("%q is not the name of a container's port: write such a name, or a number without quotes. "+
+				"With endPort, write a number", port.Port.StrVal)
+		}
+		p.Name = strings.Clone(port.Port.StrVal)
+		return p, nil
 	}
 	p.First, p.Last = port.Port.IntVal, port.Port.IntVal
 	if port.EndPort != nil {

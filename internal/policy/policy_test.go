@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -23,6 +24,8 @@ type pod struct {
 	name, namespace string
 	labels          labels.Set
 	addresses       []netip.Addr
+	// ports are those with names, such as tcp/http.
+	ports map[string]int32
 }
 
 // packet is what a Pod receives from an address, or sends to one.
@@ -51,19 +54,43 @@ func (p pod) selectedBy(peer Peer) bool {
 	return peer.Namespaces.Matches(namespaces[p.namespace])
 }
 
-// addressesOf is the world's Addresses.
-func addressesOf(pods []pod) Addresses {
-	return func(_ cache.ObjectName, peer Peer) (all []netip.Prefix, ok bool) {
-		for _, p := range pods {
-			if p.selectedBy(peer) {
-				for _, a := range p.addresses {
-					all = append(all, netip.PrefixFrom(a, a.BitLen()))
+// world is the Pods on each Network.
+type world []pod
+
+func (w world) Addresses(_ cache.ObjectName, peer Peer) (all []netip.Prefix, ok bool) {
+	for _, p := range w {
+		if p.selectedBy(peer) {
+			for _, a := range p.addresses {
+				all = append(all, netip.PrefixFrom(a, a.BitLen()))
+			}
+		}
+	}
+	return all, true
+}
+
+func (w world) Ports(_ cache.ObjectName, peer Peer, protocol, name string) (found []Numbered, ok bool) {
+	of := map[int32][]netip.Prefix{}
+	for _, p := range w {
+		if number, has := p.ports[protocol+"/"+name]; has && p.selectedBy(peer) {
+			of[number] = append(of[number], nil...)
+			for _, a := range p.addresses {
+				if !peer.own() {
+					of[number] = append(of[number], netip.PrefixFrom(a, a.BitLen()))
 				}
 			}
 		}
-		return all, true
 	}
+	for _, number := range slices.Sorted(maps.Keys(of)) {
+		found = append(found, Numbered{number, of[number]})
+	}
+	return found, true
 }
+
+// blind looks for no Pods.
+type blind struct{}
+
+func (blind) Addresses(cache.ObjectName, Peer) ([]netip.Prefix, bool)         { return nil, false }
+func (blind) Ports(cache.ObjectName, Peer, string, string) ([]Numbered, bool) { return nil, false }
 
 // allowedByPolicies is the meaning of the policies: the definition that the translation has to keep.
 func allowedByPolicies(policies []Policy, pods []pod, at pod, ingress bool, x packet) bool {
@@ -72,23 +99,36 @@ func allowedByPolicies(policies []Policy, pods []pod, at pod, ingress bool, x pa
 		if !slices.Contains(p.On, lab) || !p.Pods.Matches(at.labels) {
 			continue
 		}
-		restricts, rules := p.Ingress, p.In
+		restricts, rules, to := p.Ingress, p.In, &Peer{Pods: p.Pods}
 		if !ingress {
-			restricts, rules = p.Egress, p.Out
+			restricts, rules, to = p.Egress, p.Out, nil
 		}
 		isolated = isolated || restricts
-		if restricts && slices.ContainsFunc(rules, func(r Rule) bool { return r.allows(pods, x) }) {
+		if restricts && slices.ContainsFunc(rules, func(r Rule) bool { return r.allows(pods, to, x) }) {
 			return true
 		}
 	}
 	return !isolated
 }
 
-func (r Rule) allows(pods []pod, x packet) bool {
-	port := r.Ports == nil || slices.ContainsFunc(r.Ports, func(p Ports) bool {
-		return p.Protocol == x.protocol && (p.First == 0 || p.First <= x.port && x.port <= p.Last)
-	})
-	peer := r.Peers == nil || slices.ContainsFunc(r.Peers, func(peer Peer) bool {
+// allows reports whether a rule allows a packet to some Pods, or to its peers if to is nil. A name means each number that
+// one of these Pods has for it. What goes to a Pod of another namespace has that Pod's own number.
+func (r Rule) allows(pods world, to *Peer, x packet) bool {
+	port := func(to *Peer) bool {
+		return r.Ports == nil || slices.ContainsFunc(r.Ports, func(p Ports) bool {
+			if p.Name != "" {
+				numbers, _ := pods.Ports(lab, *to, p.Protocol, p.Name)
+				return p.Protocol == x.protocol && slices.ContainsFunc(numbers, func(n Numbered) bool {
+					return n.Number == x.port && (to.own() || slices.ContainsFunc(n.Addresses, func(a netip.Prefix) bool { return a.Contains(x.remote) }))
+				})
+			}
+			return p.Protocol == x.protocol && (p.First == 0 || p.First <= x.port && x.port <= p.Last)
+		})
+	}
+	return r.Peers == nil && port(to) || slices.ContainsFunc(r.Peers, func(peer Peer) bool {
+		if !port(cmp.Or(to, &peer)) {
+			return false
+		}
 		if peer.Block.IsValid() {
 			except := func(e netip.Prefix) bool { return e.Contains(x.remote) }
 			return peer.Block.Contains(x.remote) && !slices.ContainsFunc(peer.Except, except)
@@ -97,7 +137,6 @@ func (r Rule) allows(pods []pod, x packet) bool {
 			return p.selectedBy(peer) && slices.Contains(p.addresses, x.remote)
 		})
 	})
-	return port && peer
 }
 
 // allowedByGroups is what Neutron does with a port in groups: it lets pass what any rule of any of them is about.
@@ -170,9 +209,16 @@ func drawPeer(t *rapid.T) (p Peer) {
 	return p
 }
 
+// drawRules draws rules. Those of packets that Pods send have names of ports only where Parse accepts them.
 func drawRules(t *rapid.T, what string) []Rule {
 	ports := rapid.Custom(func(t *rapid.T) Ports {
-		first := rapid.SampledFrom([]int32{0, 80, 443}).Draw(t, "first")
+		first := rapid.SampledFrom([]int32{0, 80, 443, -1}).Draw(t, "first")
+		if first < 0 {
+			return Ports{
+				Protocol: rapid.SampledFrom([]string{"tcp", "udp"}).Draw(t, "protocol"),
+				Name:     rapid.SampledFrom([]string{"http", "metrics"}).Draw(t, "name"),
+			}
+		}
 		return Ports{
 			Protocol: rapid.SampledFrom([]string{"tcp", "udp", "sctp"}).Draw(t, "protocol"),
 			First:    first, Last: first + first*rapid.Int32Range(0, 2).Draw(t, "more"),
@@ -184,6 +230,12 @@ func drawRules(t *rapid.T, what string) []Rule {
 		}
 		if rapid.Bool().Draw(t, "has ports") {
 			r.Ports = rapid.SliceOfN(ports, 1, 2).Draw(t, "ports")
+		}
+		if what == "out" && !r.toPodsOnly() {
+			r.Ports = slices.DeleteFunc(r.Ports, Ports.named)
+			if len(r.Ports) == 0 {
+				r.Ports = nil
+			}
 		}
 		return r
 	}), 0, 3).Draw(t, what)
@@ -213,6 +265,8 @@ func drawPods(t *rapid.T) (pods []pod) {
 				p.labels[key] = value
 			}
 		}
+		p.ports = rapid.MapOfN(rapid.SampledFrom([]string{"tcp/http", "udp/http", "tcp/metrics"}),
+			rapid.SampledFrom([]int32{80, 100, 444}), 0, 3).Draw(t, "ports")
 		p.addresses = []netip.Addr{
 			netip.MustParseAddr(fmt.Sprintf("10.1.0.%d", i)), netip.MustParseAddr(fmt.Sprintf("fd00::%x", i)),
 		}
@@ -243,7 +297,7 @@ func packetsBetween(pods []pod) (packets []packet) {
 func TestPropertyGroupsAllowWhatThePoliciesAllow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policies, pods := drawPolicies(t), drawPods(t)
-		groups, problems := Groups(policies, addressesOf(pods))
+		groups, problems, _ := Groups(policies, world(pods))
 		cutShort := slices.ContainsFunc(slices.Collect(maps.Values(problems)), func(p []string) bool { return len(p) > 0 })
 		packets := packetsBetween(pods)
 		for _, p := range pods {
@@ -270,7 +324,7 @@ func TestPropertyGroupsAllowWhatThePoliciesAllow(t *testing.T) {
 func TestPropertyMembersAloneAllowNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policies, pods := drawPolicies(t), drawPods(t)
-		groups, _ := Groups(policies, addressesOf(pods))
+		groups, _, _ := Groups(policies, world(pods))
 		for _, p := range pods {
 			m := Members(policies, lab)(p.labels)
 			if m.Selected {
@@ -292,7 +346,7 @@ func TestPropertyMembersAloneAllowNothing(t *testing.T) {
 func TestPropertyGroupsAreThereAndFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policies, pods := drawPolicies(t), drawPods(t)
-		groups, _ := Groups(policies, addressesOf(pods))
+		groups, _, _ := Groups(policies, world(pods))
 		names := map[string]bool{}
 		for _, g := range groups {
 			if names[g.Name] {
@@ -370,7 +424,7 @@ spec:
 	if !p.Ingress || !p.Egress || p.Pods.String() != "app=db" || len(p.In) != 1 || len(p.Out) != 0 {
 		t.Errorf("it is %+v", p)
 	}
-	if want := []Ports{{"tcp", 5432, 5432}, {"udp", 1000, 2000}, {"tcp", 80, 80}, {"tcp", 0, 0}}; !slices.Equal(p.In[0].Ports, want) {
+	if want := []Ports{{Protocol: "tcp", First: 5432, Last: 5432}, {Protocol: "udp", First: 1000, Last: 2000}, {Protocol: "tcp", First: 80, Last: 80}, {Protocol: "tcp", First: 0, Last: 0}}; !slices.Equal(p.In[0].Ports, want) {
 		t.Errorf("ports are %v, want %v", p.In[0].Ports, want)
 	}
 	if peers := p.In[0].Peers; len(peers) != 3 || !peers[0].own() || peers[1].own() || peers[1].Pods.String() != "" ||
@@ -396,7 +450,8 @@ func TestWhatNeutronCannotDoIsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		rule, says string
 	}{
-		"a named port":              {`{ports: [{port: http}]}`, `spec.ingress[0]: port 0: "http" is a name, and Neutron knows no names of ports`},
+		"no name":                   {`{ports: [{port: Ht_tp}]}`, `spec.ingress[0]: port 0: "Ht_tp" is not the name of a container's port`},
+		"a range from a name":       {`{ports: [{port: http, endPort: 90}]}`, `With endPort, write a number`},
 		"another protocol":          {`{ports: [{protocol: ICMP}]}`, `protocol "ICMP" is none of TCP, UDP and SCTP`},
 		"a range that ends early":   {`{ports: [{port: 80, endPort: 79}]}`, "ports 80 to 79 are no range"},
 		"a last port alone":         {`{ports: [{endPort: 79}]}`, "endPort without port"},
@@ -444,7 +499,7 @@ spec:
   - from: [{ipBlock: {cidr: 192.0.2.0/24}}]
 `)
 	p.On = p.On[:1]
-	groups, problems := Groups([]Policy{p}, addressesOf(pods))
+	groups, problems, _ := Groups([]Policy{p}, world(pods))
 	if len(problems["db"]) != 1 || !strings.Contains(problems["db"][0], "rule 0 for ingress needs 100 rules of a security group") {
 		t.Errorf("it says %q", problems["db"])
 	}
@@ -468,7 +523,7 @@ func TestAFewWordsDoNotBecomeMillionsOfRules(t *testing.T) {
 		if !ok || len(problems) != 1 || !strings.Contains(problems[0], "different podSelectors") {
 			t.Fatalf("ok %t, problems %q", ok, problems)
 		}
-		groups, told := Groups([]Policy{p}, addressesOf(nil))
+		groups, told, _ := Groups([]Policy{p}, world(nil))
 		if len(told["db"]) == 0 || !strings.Contains(told["db"][0], "rules of a security group") {
 			t.Errorf("it says %q", told["db"])
 		}
@@ -487,12 +542,152 @@ func TestAFewWordsDoNotBecomeMillionsOfRules(t *testing.T) {
 
 func quoted(texts []string) string { return `"` + strings.Join(texts, `", "`) + `"` }
 
+// named is a policy for db whose ports have names.
+const named = head + `
+spec:
+  podSelector: {matchLabels: {app: db}}
+  ingress:
+  - {from: [{podSelector: {}}], ports: [{port: sql}, {port: 5432}, {port: sql, protocol: UDP}]}
+  egress:
+  - {to: [{podSelector: {matchLabels: {app: web}}}, {podSelector: {matchLabels: {app: log}}}], ports: [{port: http}]}
+`
+
+// A name is the number, or the numbers, of the containers that the packets go to.
+func TestNamesOfPortsAreThoseOfTheDestination(t *testing.T) {
+	p, problems, _ := parse(t, named)
+	if len(problems) > 0 || !p.NamesPorts() || p.NamesOthers() {
+		t.Fatalf("problems %q, names ports %t, others %t", problems, p.NamesPorts(), p.NamesOthers())
+	}
+	p.On = p.On[:1]
+	is := func(app string, ports map[string]int32) pod {
+		return pod{namespace: "team", labels: labels.Set{"app": app}, ports: ports}
+	}
+	groups, problem, told := Groups([]Policy{p}, world{
+		is("db", map[string]int32{"tcp/sql": 5433, "tcp/http": 1}), is("db", map[string]int32{"tcp/sql": 5432}),
+		is("web", map[string]int32{"tcp/http": 80, "tcp/sql": 2}), is("log", map[string]int32{"tcp/http": 8080}),
+		{namespace: "other", labels: labels.Set{"app": "db"}, ports: map[string]int32{"tcp/sql": 3}},
+	})
+	if len(problem["db"]) > 0 || len(told["db"]) != 1 || !strings.Contains(told["db"][0], "rule 0 for ingress: on Network team/lab, no Pod that it is about has a port udp/sql") {
+		t.Errorf("it says %q", told["db"])
+	}
+	at := slices.IndexFunc(groups, func(g Group) bool { return g.Policy == "db" })
+	var got []string
+	for _, r := range groups[at].Rules {
+		if r.EtherType == cloudteamv1.EtherTypeIPv4 && r.RemoteCIDR == "" {
+			got = append(got, fmt.Sprint(r.Direction, " ", r.RemoteGroup, " ", *r.PortRangeMin, "-", *r.PortRangeMax))
+		}
+	}
+	all, web, log := membersName(lab, p.In[0].Peers[0].Pods), membersName(lab, p.Out[0].Peers[0].Pods), membersName(lab, p.Out[0].Peers[1].Pods)
+	want := []string{
+		"ingress " + all + " 5432-5432", "ingress " + all + " 5433-5433",
+		"egress " + web + " 80-80", "egress " + log + " 8080-8080",
+	}
+	expect.Equal(t, strings.Join(want, "\n"), strings.Join(got, "\n"), "rules")
+}
+
+// What goes to Pods of other namespaces has each one's own number: who names a port there opens nobody else's.
+func TestAPodOfAnotherNamespaceHasItsOwnNumberOnly(t *testing.T) {
+	p, _, _ := parse(t, head+"spec: {podSelector: {}, egress: [{to: [{namespaceSelector: {}}], ports: [{port: http}, {port: 443}]}]}")
+	p.On = p.On[:1]
+	is := func(namespace, address string, number int32) pod {
+		return pod{
+			namespace: namespace, labels: labels.Set{}, ports: map[string]int32{"tcp/http": number},
+			addresses: []netip.Addr{netip.MustParseAddr(address)},
+		}
+	}
+	groups, problems, _ := Groups([]Policy{p}, world{is("other", "10.1.0.1", 80), is("third", "10.1.0.4", 22), is("third", "10.1.0.8", 443)})
+	at := slices.IndexFunc(groups, func(g Group) bool { return g.Policy == "db" })
+	var got []string
+	for _, r := range groups[at].Rules {
+		if r.PortRangeMin != nil {
+			got = append(got, fmt.Sprint(r.RemoteCIDR, " ", *r.PortRangeMin))
+		}
+	}
+	want := "10.1.0.1/32 443, 10.1.0.4/32 443, 10.1.0.8/32 443, 10.1.0.4/32 22, 10.1.0.1/32 80"
+	expect.Equal(t, want, strings.Join(got, ", "), "rules")
+	if len(problems["db"]) > 0 {
+		t.Errorf("it says %q", problems["db"])
+	}
+}
+
+// A rule with more numbers than a group has room for says the same each time, and is not worked out to its end.
+func TestARuleWithTooManyNumbersAllowsNothing(t *testing.T) {
+	var names []string
+	pods := world{}
+	for i := range int32(maxNames) {
+		names = append(names, fmt.Sprintf("{port: p%d}", i))
+		for j := range int32(10) {
+			pods = append(pods, pod{
+				namespace: "team", labels: labels.Set{}, ports: map[string]int32{fmt.Sprint("tcp/p", i): 1 + 10*i + j},
+				addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, 1, byte(i), byte(j)})},
+			})
+		}
+	}
+	ports := strings.Join(names, ", ")
+	for rule, rules := range map[string]int{
+		"ingress: [{ports: [" + ports + "]}]":                            1,
+		"egress: [{to: [{podSelector: {}}], ports: [" + ports + "]}]":    1,
+		"egress: [{to: [{namespaceSelector: {}}], ports: [{port: p1}]}]": 11,
+		"ingress: [{ports: [{port: p1}, {port: 15}]}]":                   21,
+		"ingress: [{ports: [{port: 15}, {port: p1}]}]":                   21,
+	} {
+		p, problems, _ := parse(t, head+"spec: {podSelector: {}, policyTypes: [Ingress, Egress], "+rule+"}")
+		p.On = p.On[:1]
+		groups, told, _ := Groups([]Policy{p}, pods)
+		at := slices.IndexFunc(groups, func(g Group) bool { return g.Policy == "db" })
+		says := strings.Join(append(problems, told["db"]...), "; ")
+		if len(groups[at].Rules) != rules || (rules == 1) != strings.Contains(says, "needs 65 rules of a security group") {
+			t.Errorf("%s: it has %d rules, and says %q", rule, len(groups[at].Rules), says)
+		}
+	}
+	_, problems, _ := parse(t, head+"spec: {podSelector: {}, ingress: [{ports: [{port: one-more}, "+ports+"]}]}")
+	if len(problems) != 1 || !strings.Contains(problems[0], "it has 17 ports by name, more than 16") {
+		t.Errorf("it says %q", problems)
+	}
+}
+
+func TestAPeerCountsOnce(t *testing.T) {
+	p, _, _ := parse(t, head+"spec: {podSelector: {}, ingress: [{from: [{podSelector: {}}, {podSelector: {}}, {namespaceSelector: {}}, {namespaceSelector: {}}, "+
+		"{ipBlock: {cidr: 10.0.0.0/8}}, {ipBlock: {cidr: 10.0.0.0/8, except: [10.1.0.0/16]}}, {ipBlock: {cidr: 10.0.0.0/8}}]}]}")
+	expect.Equal(t, 4, len(p.In[0].Peers), "peers")
+}
+
+// The groups' names are known without a look at Pods.
+func TestNamesAreThoseOfTheGroups(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for _, p := range drawPolicies(t) {
+			groups, _, _ := Groups([]Policy{p}, world(nil))
+			for _, on := range p.On {
+				names := p.Names(on)
+				slices.Sort(names)
+				var want []string
+				for _, g := range groups {
+					want = append(want, g.Name)
+				}
+				if !slices.Equal(names, want) {
+					t.Fatalf("names are %v, groups %v", names, want)
+				}
+			}
+		}
+	})
+}
+
+// A range of addresses has no names of ports. To look for the Pods in it would be another rule.
+func TestNamesOfPortsNeedPods(t *testing.T) {
+	for _, to := range []string{"", "to: [{ipBlock: {cidr: 10.0.0.0/8}}], ", "to: [{podSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}], "} {
+		p, problems, ok := parse(t, head+"spec: {podSelector: {}, egress: [{"+to+"ports: [{port: http}]}]}")
+		if !ok || len(p.Out) > 0 || len(problems) != 1 || !strings.Contains(problems[0], `port 0: "http" is a name, which only Pods have`) {
+			t.Errorf("%s: it says %q, and allows %+v", to, problems, p.Out)
+		}
+	}
+}
+
 // TestSetsThatAreNotLookedForAllowNothing: what is unknown is not allowed.
 func TestSetsThatAreNotLookedForAllowNothing(t *testing.T) {
 	p, _, _ := parse(t, head+"spec: {podSelector: {}, ingress: [{from: [{namespaceSelector: {}}, {ipBlock: {cidr: 10.0.0.0/8}}]}]}")
 	p.On = p.On[:1]
-	groups, problems := Groups([]Policy{p}, func(cache.ObjectName, Peer) ([]netip.Prefix, bool) { return nil, false })
-	if len(problems["db"]) != 1 || !strings.Contains(problems["db"][0], "more sets of Pods of other namespaces") {
+	groups, problems, _ := Groups([]Policy{p}, blind{})
+	if len(problems["db"]) != 1 || !strings.Contains(problems["db"][0], "more sets of Pods, of other namespaces") {
 		t.Errorf("it says %q", problems["db"])
 	}
 	for _, g := range groups {
@@ -505,10 +700,10 @@ func TestSetsThatAreNotLookedForAllowNothing(t *testing.T) {
 // TestPodsThatComeAndGoChangeNoRules: of the own namespace, they only join groups.
 func TestPodsThatComeAndGoChangeNoRules(t *testing.T) {
 	p, _, _ := parse(t, head+"spec: {podSelector: {matchLabels: {app: db}}, ingress: [{from: [{podSelector: {matchLabels: {app: web}}}]}]}")
-	before, _ := Groups([]Policy{p}, addressesOf(nil))
-	after, _ := Groups([]Policy{p}, addressesOf([]pod{{
+	before, _, _ := Groups([]Policy{p}, world(nil))
+	after, _, _ := Groups([]Policy{p}, world{{
 		namespace: "team", labels: labels.Set{"app": "web"}, addresses: []netip.Addr{netip.MustParseAddr("10.1.0.9")},
-	}}))
+	}})
 	if fmt.Sprint(before) != fmt.Sprint(after) {
 		t.Errorf("groups were %v and are %v", before, after)
 	}

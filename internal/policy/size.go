@@ -12,7 +12,7 @@ import (
 // MaxSize is the most bytes that may be kept of a policy: of its rules, peers, ports, selectors with their values, and
 // Networks, all together. Each process keeps all policies that it uses, also a standby. So tenants could fill its
 // memory. A policy with 50 rules, each with some peers and ports, has less.
-const MaxSize = 24 << 10
+const MaxSize = 26 << 10
 
 // sizes are the bytes that one item of a list, or one entry of a map, takes beside its texts, by the names that these
 // have in a policy. They are no less than what Parse makes of one.

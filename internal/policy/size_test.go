@@ -181,7 +181,7 @@ func TestAPolicyThatIsKeptIsSmall(t *testing.T) {
 					t.Logf("%d are kept, in %d bytes", most, size)
 				}
 				p, problems, _ = Parse(shaped(networks, spec, beyond))
-				if len(problems) != 1 || !strings.Contains(problems[0], "more than 24 KiB of memory. Write several policies") || len(p.On) != networks {
+				if len(problems) != 1 || !strings.Contains(problems[0], "more than 26 KiB of memory. Write several policies") || len(p.On) != networks {
 					t.Errorf("one more is for %v and says %q", p.On, problems)
 				}
 				if size := deepsize(p) + deepsize(problems); size > 2<<10 {
@@ -281,7 +281,7 @@ func TestMoreRangesThanAnyGroupHasAllowNothing(t *testing.T) {
 		r, addresses := others(n)
 		r.Peers = append(r.Peers, everything) // it has all of them
 		p := Policy{Name: "p", On: []cache.ObjectName{lab}, Pods: selecting(nil), Ingress: true, Egress: true, In: []Rule{r}}
-		groups, problems := Groups([]Policy{p}, addresses)
+		groups, problems, _ := Groups([]Policy{p}, addresses)
 		if is := len(groups[0].Rules) == 2 && len(problems["p"]) == 0; is != fits {
 			t.Errorf("with %d ranges it has %d rules, and says %q", n, len(groups[0].Rules), problems["p"])
 		}

@@ -129,9 +129,11 @@ func TestPolicies(t *testing.T) {
 podSelector: {matchLabels: {app: db}}
 ingress:
 - from: [{podSelector: {matchLabels: {app: web}}}]
-  ports: [{port: 5432}]
+  ports: [{port: sql}]
 `)
-	deploymentOn(t, namespace, "db", network, 2)
+	withSQL := harness.DeploymentOn("db", network, 2)
+	withSQL.Spec.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "sql", ContainerPort: 5432}}
+	harness.Create(t, kube.AppsV1().Deployments(namespace), withSQL)
 	deploymentOn(t, namespace, "web", network, 2)
 	db := portNames(t, awaitPods(t, namespace, "app=db", 2))
 	web := portNames(t, awaitPods(t, namespace, "app=web", 2))
@@ -169,12 +171,12 @@ egress:
 	putPolicy(t, namespace, "quarantine", network, `
 podSelector: {matchLabels: {quarantine: "yes"}}
 ingress:
-- ports: [{port: http}]
+- ports: [{port: http, endPort: 90}]
 - ports: [{port: 22}]
 `)
 	c.eventuallyReaches(networkID, portNames(t, pods[:1]), closedEgress, "egress IPv4 10.0.0.0/9", "ingress IPv4 tcp 22 22",
 		"ingress IPv6 tcp 22 22")
-	awaitPolicyProblem(t, namespace, "quarantine", "Neutron knows no names of ports")
+	awaitPolicyProblem(t, namespace, "quarantine", "With endPort, write a number")
 
 	// Without policies, everything is as it was, and none of their groups is left.
 	for _, name := range []string{"db", "all", "quarantine"} {

@@ -92,6 +92,98 @@ func TestOnlyAddressesOfSelectedPodsAreInRules(t *testing.T) {
 	})
 }
 
+// A rule with a name has the numbers of the Pods that it lets packets to: of the own namespace that the policy selects, and
+// of peers.
+func TestRulesHaveTheNumbersOfNamedPorts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.named()
+		w.list()
+		w.declare("db", "net", `{podSelector: {matchLabels: {app: db}}, ingress: [{ports: [{port: sql}]}], egress: [{`+
+			`to: [{namespaceSelector: {matchLabels: {name: other}}}], ports: [{port: http}]}]}`)
+		numbers := func(when string, want ...string) {
+			t.Helper()
+			w.settle()
+			var got []string
+			for _, r := range w.wantGroups("policy-db")["policy-db"].Spec.Rules {
+				if r.PortRangeMin != nil && r.EtherType == cloudteamv1.EtherTypeIPv4 {
+					got = append(got, fmt.Sprint(r.Direction, " ", *r.PortRangeMin))
+				}
+			}
+			expect.Equal(t, strings.Join(want, ", "), strings.Join(got, ", "), "%s, the ports of rules", when)
+		}
+		numbers("without a Pod")
+		const lacks = "no Pod that it is about has a port tcp/sql"
+		problem := w.wantGroups("policy-db")["policy-db"].Annotations[cloudteamv1.AnnotationPolicyProblem]
+		if told := w.Events.Take(); len(told) > 0 || !strings.Contains(problem, lacks) {
+			t.Errorf("the Events are %q, and the group says %q", told, problem)
+		}
+		add := func(namespace, name, app string, ports ...corev1.ContainerPort) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: name, UID: types.UID(name), Labels: map[string]string{"app": app},
+				Annotations: map[string]string{selection.Annotation: "team/net"},
+			}}
+			pod.Spec.Containers = []corev1.Container{{Ports: ports}}
+			port := otherPort()
+			port.Namespace, port.Name, port.UID = namespace, name, types.UID("port-"+name)
+			port.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: name, UID: pod.UID}
+			_, err := w.Kube.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+			expect.NoError(t, err)
+			w.Create(port)
+		}
+		sql := func(number int32) corev1.ContainerPort {
+			return corev1.ContainerPort{Name: "sql", ContainerPort: number}
+		}
+		http := corev1.ContainerPort{Name: "http", ContainerPort: 80, Protocol: corev1.ProtocolTCP}
+		add("team", "1", "db", sql(5432), http)
+		numbers("with a Pod", "ingress 5432")
+		add("team", "2", "web", sql(1))
+		add("other", "3", "db", sql(2), http)
+		numbers("with Pods that it does not select, of which one is a peer", "ingress 5432", "egress 80")
+		add("team", "4", "db", sql(5433), corev1.ContainerPort{Name: "sql", ContainerPort: 3, Protocol: corev1.ProtocolUDP})
+		numbers("with another number for the name", "ingress 5432", "ingress 5433", "egress 80")
+	})
+}
+
+// Who may not use a Network learns nothing about what is on it, also with a NetworkPort of its own that names it.
+func TestAPolicySaysNothingOfANetworkThatItMayNotUse(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.named()
+		w.list()
+		on := func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace, p.Spec.NetworkName = "other", "theirs" }
+		w.add("mine", on)
+		for i := range 100 {
+			w.add(fmt.Sprint("p", i), func(p *cloudteamv1.NetworkPort) {
+				on(p)
+				p.Namespace, p.Status.Addresses = "other", []cloudteamv1.PortAddress{{Address: fmt.Sprintf("10.0.0.%d/24", 2*i)}}
+			})
+		}
+		w.declare("db", "other/theirs", `{podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}`)
+		told := w.Events.Take()
+		if len(told) != 1 || !strings.Contains(told[0], "there is no Network other/theirs") || strings.Contains(told[0], "rules") {
+			t.Errorf("the Events are %q", told)
+		}
+	})
+}
+
+// The Pods of other namespaces come and go. Policies that name ports of their own Pods are not synced for them.
+func TestAPortOfAnotherNamespaceSyncsNoPolicyThatNamesOwnPorts(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.list()
+		w.declare("db", "net", `{podSelector: {matchLabels: {app: db}}, ingress: [{ports: [{port: sql}]}]}`)
+		port := otherPort()
+		if keys := w.c.ofPort(port); len(keys) > 0 {
+			t.Errorf("one of another namespace syncs %v", keys)
+		}
+		port.Namespace = "team"
+		if keys := w.c.ofPort(port); len(keys) != 1 || keys[0] != key("team") {
+			t.Errorf("its own syncs %v", keys)
+		}
+		if keys := w.c.ofNaming(port); len(keys) > 0 {
+			t.Errorf("a Namespace syncs %v", keys)
+		}
+	})
+}
+
 // otherPort is a NetworkPort of namespace other on Network team/net, which other tests of a rule's addresses change.
 func otherPort() *cloudteamv1.NetworkPort {
 	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
@@ -160,7 +252,7 @@ func TestPortsThatOnlyNameANetworkCostNoOthersPolicies(t *testing.T) {
 				t.Fatalf("its event syncs %v", keys)
 			}
 		}
-		look := w.policies.looking()
+		look := w.policies.looking("team")
 		look.crowds(cache.NewObjectName("team", "net"))
 		expect.Equal(t, 1, look.read, "how many ports a sync reads")
 	}, otherPort())
@@ -433,7 +525,7 @@ func selecting(set labels.Set) *policy.Selector {
 func TestOnlySoManySetsAreLookedFor(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.named()
-		looking := w.policies.looking().addresses
+		looking := w.policies.looking("team").Addresses
 		on := cache.NewObjectName("team", "net")
 		looks := func(i int) (found int, ok bool) {
 			addresses, ok := looking(on, policy.Peer{
@@ -441,10 +533,19 @@ func TestOnlySoManySetsAreLookedFor(t *testing.T) {
 			})
 			return len(addresses), ok
 		}
-		for i := range maxSets {
+		ports := w.policies.looking("team")
+		for i := range max(maxSets, maxNamed) {
 			if _, ok := looks(i); !ok {
 				t.Fatalf("set %d is not looked for", i)
 			}
+			for range 2 { // names of ports, of one set
+				if _, ok := ports.Ports(on, policy.Peer{Pods: selecting(labels.Set{"app": fmt.Sprint(i)})}, "tcp", "http"); !ok {
+					t.Fatalf("the ports of set %d are not looked for", i)
+				}
+			}
+		}
+		if _, ok := ports.Ports(on, policy.Peer{Pods: selecting(nil)}, "tcp", "http"); ok {
+			t.Error("the ports of one set too many are looked for")
 		}
 		if _, ok := looks(maxSets); ok {
 			t.Error("one set too many is looked for")

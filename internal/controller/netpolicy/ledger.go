@@ -25,10 +25,10 @@ const (
 type ledger struct {
 	mu     sync.Mutex
 	spaces map[string]*space
-	// on counts the policies within maxGroups for each Network, by their namespaces, and others those of them that name
-	// Pods of other namespaces. naming counts the latter for all Networks.
-	on, others map[cache.ObjectName]map[string]int
-	naming     map[string]int
+	// on counts the policies within maxGroups for each Network, by their namespaces, others those of them that name Pods
+	// of other namespaces, and ports those that name ports. naming counts others for all Networks.
+	on, others, ports map[cache.ObjectName]map[string]int
+	naming            map[string]int
 	// looked counts the policies that it looked at. It is for tests.
 	looked int
 }
@@ -36,7 +36,8 @@ type ledger struct {
 func newLedger() *ledger {
 	return &ledger{
 		spaces: map[string]*space{}, on: map[cache.ObjectName]map[string]int{},
-		others: map[cache.ObjectName]map[string]int{}, naming: map[string]int{},
+		others: map[cache.ObjectName]map[string]int{}, ports: map[cache.ObjectName]map[string]int{},
+		naming: map[string]int{},
 	}
 }
 
@@ -192,6 +193,9 @@ func (l *ledger) count(s *space, o *Object, within bool, by int) {
 		if o.namesOthers {
 			addIn(l.others, on, o.Namespace, by)
 		}
+		if o.namesPorts {
+			addIn(l.ports, on, o.Namespace, by)
+		}
 	}
 	if o.namesOthers {
 		add(l.naming, o.Namespace, by)
@@ -325,6 +329,13 @@ func (l *ledger) namespacesOn(on cache.ObjectName, others bool) (keys []cache.Ob
 		from = l.others
 	}
 	return l.keysOf(from[on])
+}
+
+// namesPorts reports whether policies of a namespace within maxGroups that are for a Network name ports.
+func (l *ledger) namesPorts(on cache.ObjectName, namespace string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ports[on][namespace] > 0
 }
 
 // namespacesNaming gives the namespaces of policies within maxGroups that name Pods of other namespaces.

@@ -287,7 +287,7 @@ func TestAPolicyThatIsTooLargeCountsAsNotRead(t *testing.T) {
 		w.list()
 		w.declare("db", "net", "{podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress, Egress], ingress: ["+
 			strings.TrimSuffix(strings.Repeat("{}, ", 5461), ", ")+"]}")
-		if told := w.Events.Take(); len(told) != 1 || !strings.Contains(told[0], "more than 24 KiB of memory. Write several policies") ||
+		if told := w.Events.Take(); len(told) != 1 || !strings.Contains(told[0], "more than 26 KiB of memory. Write several policies") ||
 			!strings.Contains(told[0], "until it can be read, NetworkPorts that exist stay as they are, and new Pods wait") {
 			t.Errorf("the Events are %q", told)
 		}
@@ -319,13 +319,13 @@ func TestASyncAsksEachSelectorOnceAboutEqualLabels(t *testing.T) {
 				p.Status.Addresses = []cloudteamv1.PortAddress{{Address: fmt.Sprintf("10.0.%d.%d/16", i>>7, 2*i&255)}}
 			})
 		}
-		look := w.policies.looking()
+		look := w.policies.looking("team")
 		for range 3 {
 			for i := range selectors {
 				not, err := labels.Parse(fmt.Sprintf("app notin (0, no%d)", i))
 				expect.NoError(t, err)
 				peer := policy.Peer{Namespaces: selecting(labels.Set{"name": "other"}), Pods: policy.SelectorOf(not)}
-				found, ok := look.addresses(cache.NewObjectName("team", "net"), peer)
+				found, ok := look.Addresses(cache.NewObjectName("team", "net"), peer)
 				if !ok || len(found) != ports/3 {
 					t.Fatalf("selector %d has %d ranges, %t", i, len(found), ok)
 				}
@@ -336,7 +336,7 @@ func TestASyncAsksEachSelectorOnceAboutEqualLabels(t *testing.T) {
 		}
 		// More than any rule can have is not kept.
 		all := policy.Peer{Namespaces: selecting(nil), Pods: selecting(nil)}
-		if found, _ := look.addresses(cache.NewObjectName("team", "net"), all); len(found) != policy.MaxRanges+1 {
+		if found, _ := look.Addresses(cache.NewObjectName("team", "net"), all); len(found) != policy.MaxRanges+1 {
 			t.Errorf("all are %d ranges", len(found))
 		}
 	})
@@ -358,7 +358,7 @@ func TestASyncCopiesNoLabels(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		crowds := w.policies.looking().crowds(cache.NewObjectName("team", "net"))
+		crowds := w.policies.looking("team").crowds(cache.NewObjectName("team", "net"))
 		runtime.ReadMemStats(&after)
 		if took := after.TotalAlloc - before.TotalAlloc; len(crowds) != ports || took > ports*size/4 {
 			t.Errorf("%d crowds of %d ports took %d bytes", len(crowds), ports, took)

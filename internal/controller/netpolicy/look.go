@@ -1,9 +1,15 @@
 package netpolicy
 
 import (
+	"cmp"
+	"iter"
+	"maps"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"go4.org/netipx"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
@@ -12,16 +18,22 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// maxSets is the most sets of Pods of other namespaces that the policies of one namespace may name: each of them is
-// held against all ports of a Network.
-const maxSets = 256
+const (
+	// maxSets is the most sets of Pods of other namespaces that the policies of one namespace may name: each of them is
+	// held against all ports of a Network.
+	maxSets = 256
+	// maxNamed is the most names of ports that they may name, each of a set of Pods.
+	maxNamed = 256
+)
 
-// look is one sync's look at the Pods of other namespaces. It reads the ports of each Network once, and asks each
-// selector once about each set of labels: Pods of one workload have the same ones.
+// look is one sync's look at the Pods that the policies of a namespace name, a policy.Pods. It reads the ports of each
+// Network once, and asks each selector once about each set of labels: Pods of one workload have the same ones.
 type look struct {
 	*Policies
-	on    map[cache.ObjectName][]crowd
-	found map[lookedFor][]netip.Prefix
+	within string // the namespace
+	on     map[string][]crowd
+	found  map[lookedFor][]netip.Prefix
+	named  map[named][]policy.Numbered
 	// sets are the labels of Pods and namespaces, each once, and known has their places by their sums.
 	sets  []labels.Set
 	known map[uint64]int
@@ -41,25 +53,116 @@ const (
 // crowd are the ports of a namespace whose Pods have the same labels.
 type crowd struct {
 	namespace, pods int // their labels in sets
-	addresses       []netip.Addr
+	ports           []*cloudteamv1.NetworkPort
 }
 
-// lookedFor is a set of Pods of other namespaces.
+// lookedFor is a set of Pods: of the own namespace, or of those that a selector selects.
 type lookedFor struct {
 	on               cache.ObjectName
+	own              bool
 	namespaces, pods string
 }
 
-func (p *Policies) looking() *look {
+func lookFor(on cache.ObjectName, peer policy.Peer) lookedFor {
+	of := lookedFor{on: on, own: peer.Namespaces == nil, pods: peer.Pods.String()}
+	if !of.own {
+		of.namespaces = peer.Namespaces.String()
+	}
+	return of
+}
+
+// named is what Pods of a set call a port.
+type named struct {
+	lookedFor
+	protocol, name string
+}
+
+func (p *Policies) looking(namespace string) *look {
 	return &look{
-		Policies: p, on: map[cache.ObjectName][]crowd{}, found: map[lookedFor][]netip.Prefix{}, known: map[uint64]int{},
-		answers: map[string][]answer{},
+		Policies: p, within: namespace, on: map[string][]crowd{}, found: map[lookedFor][]netip.Prefix{},
+		named: map[named][]policy.Numbered{}, known: map[uint64]int{}, answers: map[string][]answer{},
 	}
 }
 
-// addresses is a policy.Addresses for one sync. It looks for each set once.
-func (l *look) addresses(on cache.ObjectName, peer policy.Peer) (found []netip.Prefix, ok bool) {
-	of := lookedFor{on, peer.Namespaces.String(), peer.Pods.String()}
+// Ports is that of a policy.Pods. It looks for each name once.
+func (l *look) Ports(on cache.ObjectName, peer policy.Peer, protocol, name string) (found []policy.Numbered, ok bool) {
+	of := named{lookFor(on, peer), protocol, name}
+	if found, ok = l.named[of]; ok || len(l.named) >= maxNamed {
+		return found, ok
+	}
+	crowds, inNamespaces := []crowd(nil), func(int) bool { return true }
+	if !of.own {
+		crowds = l.crowds(on)
+		inNamespaces = l.asking(peer.Namespaces)
+	} else {
+		crowds = l.own(on)
+	}
+	amongPods := l.asking(peer.Pods)
+	numbers := map[int32]*netipx.IPSetBuilder{}
+	for _, c := range crowds {
+		if !inNamespaces(c.namespace) || !amongPods(c.pods) {
+			continue
+		}
+		for _, port := range c.ports {
+			for number := range l.numbersOf(port, protocol, name) {
+				if numbers[number] == nil {
+					numbers[number] = &netipx.IPSetBuilder{}
+				}
+				if !of.own {
+					addAddresses(numbers[number], port)
+				}
+			}
+		}
+	}
+	left := policy.MaxRanges + 1
+	for _, number := range slices.Sorted(maps.Keys(numbers)) {
+		if len(found) > policy.MaxRules {
+			break
+		}
+		is := policy.Numbered{Number: number}
+		if set, err := numbers[number].IPSet(); err == nil { // of invalid addresses only, of which there are none
+			all := set.Prefixes()
+			is.Addresses = slices.Clone(all[:min(len(all), left)])
+			left -= len(is.Addresses)
+		}
+		found = append(found, is)
+	}
+	l.named[of] = found
+	return found, true
+}
+
+// numbersOf gives the numbers that the Pod which a port is bound to has for the name of a port.
+func (l *look) numbersOf(port *cloudteamv1.NetworkPort, protocol, name string) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		if port.Status.BoundTo == nil {
+			return
+		}
+		pod, err := l.caches.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
+		if err != nil || pod.UID != port.Status.BoundTo.UID {
+			return
+		}
+		for _, c := range pod.Spec.Containers {
+			for _, p := range c.Ports {
+				of := strings.ToLower(string(cmp.Or(p.Protocol, corev1.ProtocolTCP)))
+				if p.Name == name && of == protocol && !yield(p.ContainerPort) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func addAddresses(to *netipx.IPSetBuilder, port *cloudteamv1.NetworkPort) {
+	for _, a := range port.Status.Addresses {
+		if prefix, err := netip.ParsePrefix(a.Address); err == nil {
+			to.Add(prefix.Addr())
+		}
+	}
+}
+
+// Addresses is that of a policy.Pods. It looks for each set once.
+func (l *look) Addresses(on cache.ObjectName, peer policy.Peer) (found []netip.Prefix, ok bool) {
+	of := lookFor(on, peer)
 	if found, ok = l.found[of]; ok || len(l.found) >= maxSets {
 		return found, ok
 	}
@@ -68,8 +171,8 @@ func (l *look) addresses(on cache.ObjectName, peer policy.Peer) (found []netip.P
 	inNamespaces, amongPods := l.asking(peer.Namespaces), l.asking(peer.Pods)
 	for _, c := range crowds {
 		if inNamespaces(c.namespace) && amongPods(c.pods) {
-			for _, a := range c.addresses {
-				ranges.Add(a)
+			for _, port := range c.ports {
+				addAddresses(&ranges, port)
 			}
 		}
 	}
@@ -98,14 +201,20 @@ func (l *look) asking(by *policy.Selector) func(set int) bool {
 	}
 }
 
-// crowds are the ports with addresses on a Network whose labels are known.
-func (l *look) crowds(on cache.ObjectName) (all []crowd) {
-	if all, ok := l.on[on]; ok {
+// crowds are the ports with addresses on a Network whose labels are known, and own those of the own namespace.
+func (l *look) crowds(on cache.ObjectName) []crowd { return l.crowdsAt(indexAddressed, on.String()) }
+
+func (l *look) own(on cache.ObjectName) []crowd {
+	return l.crowdsAt(indexPorts, Place{l.within, on}.String())
+}
+
+func (l *look) crowdsAt(index, value string) (all []crowd) {
+	if all, ok := l.on[index+value]; ok {
 		return all
 	}
 	at := map[[2]int]int{}
 	namespaces := map[string]int{}
-	for _, port := range controller.Indexed[*cloudteamv1.NetworkPort](l.ports, indexAddressed, on.String()) {
+	for _, port := range controller.Indexed[*cloudteamv1.NetworkPort](l.ports, index, value) {
 		l.read++
 		of, known := l.labelsOf(port)
 		if !known {
@@ -121,13 +230,10 @@ func (l *look) crowds(on cache.ObjectName) (all []crowd) {
 			at[key] = len(all)
 			all = append(all, crowd{namespace: key[0], pods: key[1]})
 		}
-		for _, a := range port.Status.Addresses {
-			if prefix, err := netip.ParsePrefix(a.Address); err == nil {
-				all[at[key]].addresses = append(all[at[key]].addresses, prefix.Addr())
-			}
-		}
+		c := &all[at[key]]
+		c.ports = append(c.ports, port)
 	}
-	l.on[on] = all
+	l.on[index+value] = all
 	return all
 }
 

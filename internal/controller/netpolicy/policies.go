@@ -19,6 +19,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,9 +55,9 @@ type Object struct {
 	// any if there are none.
 	On   []cache.ObjectName
 	Read bool
-	// namesOthers and cost are the policy's NamesOthers, and the most SecurityGroups that it needs.
-	namesOthers bool
-	cost        int
+	// namesOthers and namesPorts are the policy's, and cost is the most SecurityGroups that it needs.
+	namesOthers, namesPorts bool
+	cost                    int
 	// says is nil while it is not kept: see maxWhole.
 	says atomic.Pointer[content]
 }
@@ -80,7 +81,8 @@ func Transform(obj any) (any, error) {
 			Namespace: from.GetNamespace(), Name: from.GetName(), UID: from.GetUID(),
 			ResourceVersion: from.GetResourceVersion(), Generation: from.GetGeneration(),
 		},
-		On: p.On, Read: read, namesOthers: p.NamesOthers(), cost: len(p.On) * p.MaxGroups(),
+		On: p.On, Read: read, namesOthers: p.NamesOthers(), namesPorts: p.NamesPorts(),
+		cost: len(p.On) * p.MaxGroups(),
 	}
 	if len(p.On) > 0 || !read {
 		o.says.Store(&content{p, problems})
@@ -615,8 +617,10 @@ func (p *Policies) OfPod(pod metav1.Object) []cache.ObjectName {
 // Pods is the informer of Pods.
 func (p *Policies) Pods() cache.SharedIndexInformer { return p.caches.Pods.Informer() }
 
-// SameForPolicies reports whether two states of a Pod are the same for what selects it.
-func SameForPolicies(was, is *corev1.Pod) bool { return maps.Equal(was.Labels, is.Labels) }
+// SameForPolicies reports whether two states of a Pod are the same for what selects it and names its ports.
+func SameForPolicies(was, is *corev1.Pod) bool {
+	return maps.Equal(was.Labels, is.Labels) && equality.Semantic.DeepEqual(was.Spec.Containers, is.Spec.Containers)
+}
 
 // Place is the ports of a namespace on a Network, about which a policy of the namespace may decide.
 type Place struct {

@@ -121,13 +121,19 @@ func sameNetwork(was, is *cloudteamv1.Network) bool {
 	return was.Generation == is.Generation && equality.Semantic.DeepEqual(was.Status.Class, is.Status.Class)
 }
 
-// ofPort names the namespaces whose policies have addresses of Pods, for the Network of a port.
+// ofPort names the namespaces whose policies have addresses of Pods, for the Network of a port, and the port's own if
+// they have numbers of its Pods' ports.
 func (c *Controller) ofPort(obj metav1.Object) []cache.ObjectName {
 	port, ok := obj.(*cloudteamv1.NetworkPort)
 	if !ok || len(port.Status.Addresses) == 0 {
 		return nil
 	}
-	return c.policies.ledger.namespacesOn(cache.ObjectName(port.Network()), true)
+	on := cache.ObjectName(port.Network())
+	keys := c.policies.ledger.namespacesOn(on, true)
+	if own := key(port.Namespace); c.policies.ledger.namesPorts(on, port.Namespace) && !slices.Contains(keys, own) {
+		keys = append(keys, own)
+	}
+	return keys
 }
 
 func samePort(was, is *cloudteamv1.NetworkPort) bool {
@@ -136,7 +142,7 @@ func samePort(was, is *cloudteamv1.NetworkPort) bool {
 		equality.Semantic.DeepEqual(was.Labels, is.Labels)
 }
 
-// ofPod names the namespaces whose policies may have addresses of a Pod.
+// ofPod names the namespaces whose policies may have something of a Pod.
 func (c *Controller) ofPod(obj metav1.Object) (keys []cache.ObjectName) {
 	for _, port := range c.policies.caches.PortsBoundTo(cache.MetaObjectToName(obj)) {
 		keys = append(keys, c.ofPort(port)...)
@@ -175,6 +181,7 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 	objects, others := c.policies.ledger.of(namespace)
 	problems := map[string][]string{}
 	var usable []policy.Policy
+	want := map[string]bool{} // the names of groups that are needed
 	places := map[cache.ObjectName]cloudteamv1.SecurityGroupSpec{}
 	// While it is unknown what ports should be in, they stay in their groups, and these stay.
 	keeps, frozen := others, map[cache.ObjectName]bool{}
@@ -207,29 +214,31 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 			if _, known := frozen[on]; is == lost && !known {
 				frozen[on] = len(c.policies.PortsAt(Place{namespace, on})) > 0
 			}
-			if is == serves || frozen[on] {
+			switch {
+			case is == serves:
 				places[on] = place
 				p.On = append(p.On, on)
+			case frozen[on]: // its groups stay, and what is on that Network is not for this namespace to learn
+				for _, name := range p.Names(on) {
+					want[name] = true
+				}
 			}
 		}
 		usable = append(usable, p)
 	}
-	groups, beyond := policy.Groups(usable, c.policies.looking().addresses)
+	groups, beyond, lacks := policy.Groups(usable, c.policies.looking(namespace))
 	for name, more := range beyond {
 		problems[name] = append(problems[name], more...)
 	}
 	version := c.store.LastStoreSyncResourceVersion() // read before the cache: see CaughtUp
 	made := controller.Indexed[*cloudteamv1.SecurityGroup](c.policies.made, indexMade, valueOfMade(namespace, ""))
 	var errs []error
-	want := map[string]bool{}
 	for _, g := range groups {
 		want[g.Name] = true
-		if frozen[g.On] {
-			continue
-		}
 		spec := places[g.On]
 		spec.Rules, spec.Description = g.Rules, g.Description
-		problem := limited(problems[g.Policy])
+		// A name that no Pod has now is no Event: Pods come and go.
+		problem := limited(slices.Concat(problems[g.Policy], lacks[g.Policy]))
 		if has, err := c.policies.groups.SecurityGroups(namespace).Get(g.Name); err != nil { // there is none
 			errs = append(errs, c.create(ctx, namespace, g.Name, problem, spec, version))
 		} else {

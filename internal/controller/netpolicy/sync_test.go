@@ -102,7 +102,7 @@ func (w *world) put(name string, words ...string) *unstructured.Unstructured {
 		case "web":
 			rules = append(rules, map[string]any{"from": []any{app("web")}})
 		case "problem":
-			rules = append(rules, map[string]any{"ports": []any{map[string]any{"port": "http"}}})
+			rules = append(rules, map[string]any{"ports": []any{map[string]any{"protocol": "ICMP"}}})
 		}
 	}
 	spec["policyTypes"], spec["ingress"] = directions, rules
@@ -156,7 +156,7 @@ func TestAPolicyHasItsGroupsAndNoOthers(t *testing.T) {
 
 func TestAUsersGroupOfThePolicysNameIsLeftAlone(t *testing.T) {
 	p := policy.Policy{Name: "db", On: []cache.ObjectName{cache.NewObjectName("team", "net")}, Ingress: true, Egress: true}
-	groups, _ := policy.Groups([]policy.Policy{p}, nil)
+	groups, _, _ := policy.Groups([]policy.Policy{p}, nil)
 	users := &cloudteamv1.SecurityGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: groups[0].Name, UID: "mine"}}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.list()
@@ -184,7 +184,7 @@ func TestAProblemIsToldOncePerPolicyUntilItIsGone(t *testing.T) {
 			says, told = all["policy-db"].Annotations[cloudteamv1.AnnotationPolicyProblem]
 			return says, told
 		}
-		if says, _ := problem(); !strings.Contains(says, "Neutron knows no names of ports") {
+		if says, _ := problem(); !strings.Contains(says, "is none of TCP, UDP and SCTP") {
 			t.Errorf("the group's annotation says %q", says)
 		}
 		w.put("db", "ingress", "web")

@@ -41,7 +41,7 @@ func groupNames(t *testing.T) map[string]string {
 	if !ok || len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	groups, _ := policy.Groups([]policy.Policy{p}, nil)
+	groups, _, _ := policy.Groups([]policy.Policy{p}, nil)
 	names := map[string]string{}
 	for _, g := range groups {
 		names[g.Name[:strings.LastIndexByte(g.Name, '-')]] = g.Name
@@ -139,7 +139,7 @@ func closingEgress(t *testing.T) (obj *unstructured.Unstructured, group string) 
 	if !ok || len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	groups, _ := policy.Groups([]policy.Policy{p}, nil)
+	groups, _, _ := policy.Groups([]policy.Policy{p}, nil)
 	at := slices.IndexFunc(groups, func(g policy.Group) bool { return g.Policy == "out" })
 	return obj, groups[at].Name
 }
