@@ -105,7 +105,5 @@ func TestPodsWaitForTheCacheOfAttachments(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the Pod keeps its gate")
 	}
-	if first != "" {
-		t.Errorf("the first write to the Pod is to its %s, want its gate to be lifted", first)
-	}
+	expect.Equal(t, "", first, "what was written before the gate was lifted")
 }

@@ -42,13 +42,9 @@ func TestAuditLogReportsChanges(t *testing.T) {
 			for _, audit := range c.audits {
 				a.audited(audit)
 			}
-			if recovered != c.recovered {
-				t.Errorf("recovered %d times, want %d", recovered, c.recovered)
-			}
+			expect.Equal(t, c.recovered, recovered, "how often it recovered")
 			lines := logger.GetSink().(ktesting.Underlier).GetBuffer().Data()
-			if len(lines) != c.logs {
-				t.Errorf("%d lines, want %d: %+v", len(lines), c.logs, lines)
-			}
+			expect.Len(t, c.logs, lines, "lines")
 		})
 	}
 }
@@ -119,9 +115,7 @@ func TestKubeConfig(t *testing.T) {
 				t.Fatal("no error")
 			}
 			for _, part := range c.says {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error %q does not say %q", err, part)
-				}
+				expect.ErrorSays(t, err, part)
 			}
 		})
 	}

@@ -82,12 +82,8 @@ func TestTheEventsOfANamespaceWaitInALineOfTheirOwn(t *testing.T) {
 				}
 				return n
 			}
-			if n := of(sink.written[:130], "quiet"); n != 60 {
-				t.Errorf("%d of 60 Events of the bystander are among the first 130 that were written", n)
-			}
-			if n := of(sink.written, "loud"); n != eventsOfANamespace {
-				t.Errorf("%d Events of the loud namespace were written, not %d", n, eventsOfANamespace)
-			}
+			expect.Equal(t, 60, of(sink.written[:130], "quiet"), "Events of the bystander among the first 130")
+			expect.Equal(t, eventsOfANamespace, of(sink.written, "loud"), "Events of the loud namespace were written")
 			push(lines, "loud", 1)
 			<-time.After(time.Second)
 			synctest.Wait()
@@ -106,9 +102,7 @@ func TestTheEventsOfANamespaceWaitInALineOfTheirOwn(t *testing.T) {
 			go lines.run(ctx)
 			<-time.After(time.Second)
 			synctest.Wait()
-			if n := len(sink.written); n != 61 {
-				t.Errorf("%d Events were tried, want 60 and one that gets no answer", n)
-			}
+			expect.Len(t, 61, sink.written, "Events were tried")
 			stop()
 		})
 	})
@@ -117,9 +111,7 @@ func TestTheEventsOfANamespaceWaitInALineOfTheirOwn(t *testing.T) {
 		for i := range 1000 {
 			push(lines, fmt.Sprint(i), 20)
 		}
-		if n := lines.waiting.Len(); n != eventsInAll+500 {
-			t.Errorf("%d Events wait, not %d and one of each other namespace", n, eventsInAll)
-		}
+		expect.Equal(t, eventsInAll+500, lines.waiting.Len(), "Events that wait")
 	})
 }
 

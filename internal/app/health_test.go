@@ -101,9 +101,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 		expect.NoError(t, err)
 		body, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("%s: %d, want %d: %s", path, answer.StatusCode, want, body)
-		}
+		expect.Equal(t, want, answer.StatusCode, "%s: %s", path, body)
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -133,9 +131,7 @@ func TestMetricsAndProfilesAreServedOnLoopbackOnly(t *testing.T) {
 			answer := httptest.NewRecorder()
 			healthy := func(*http.Request) error { return nil }
 			healthHandler(healthy, http.NotFoundHandler()).ServeHTTP(answer, request)
-			if answer.Code != c.want {
-				t.Errorf("%d, want %d: %s", answer.Code, c.want, answer.Body)
-			}
+			expect.Equal(t, c.want, answer.Code, "code, of %s", answer.Body)
 		})
 	}
 }

@@ -72,9 +72,7 @@ func TestACloudIsWokenAtMostOnceInASecond(t *testing.T) {
 		virtual.Elapse(time.Hour)
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if len(a.woken) > 0 {
-			t.Errorf("it remembers %v", a.woken)
-		}
+		expect.Empty(t, a.woken, "those that it remembers")
 	})
 }
 
@@ -125,9 +123,8 @@ func TestTheFirstAuditWakesAndNotTheSecretBefore(t *testing.T) {
 			uid: "uid", access: &cloudAccess{}, inventory: &sharedInventory{audits: &auditLog{first: first}},
 		}}
 		there := func() { c.set(func(s *secretState) { s.uid, s.problem = "uid", nil }) }
-		if there(); user.count(inTeam) != 0 {
-			t.Error("they are woken before the first audit")
-		}
+		there()
+		expect.Equal(t, 0, user.count(inTeam), "they are woken before the first audit")
 		close(first)
 		c.gone()
 		there()

@@ -124,9 +124,7 @@ func TestAKindThatIsInstalledLaterEndsTheProcess(t *testing.T) {
 		served.mu.Lock()
 		served.resource = resource.Resource
 		served.mu.Unlock()
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), "virtual machines are installed now") {
-			t.Errorf("the process ends with %v", err)
-		}
+		expect.ErrorSays(t, <-ended, "virtual machines are installed now")
 		served.mu.Lock()
 		served.resource = ""
 		served.mu.Unlock()
@@ -419,9 +417,7 @@ func TestATrimmedObjectShowsWhetherItChanged(t *testing.T) {
 		if _, err := trim(obj); err != nil {
 			t.Fatal(err)
 		}
-		if obj.Annotations[cloudteamv1.AnnotationPaused] != "true" {
-			t.Errorf("annotations are %v", obj.Annotations)
-		}
+		expect.Equal(t, "true", obj.Annotations[cloudteamv1.AnnotationPaused], "annotations are %v", obj.Annotations)
 		return obj.Annotations
 	}
 	same := network(func(*cloudteamv1.Network) {})

@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -36,9 +34,7 @@ func TestACacheKeepsLittleOfTheLargestObject(t *testing.T) {
 			if _, err := trim(obj); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(before, obj); diff != "" {
-				t.Errorf("a second time changes it (-once +twice):\n%s", diff)
-			}
+			expect.Equal(t, before, obj, "a second time changes it")
 		})
 	}
 }

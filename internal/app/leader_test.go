@@ -422,9 +422,7 @@ func TestThePermitExpiresByTheClock(t *testing.T) {
 				a.lock.mu.Unlock()
 				<-time.After(c.wait)
 				err := a.permit()
-				if (err == nil) != c.want {
-					t.Errorf("error %v, want none: %t", err, c.want)
-				}
+				expect.Equal(t, c.want, err == nil, "error %v", err)
 				if err != nil && !strings.Contains(err.Error(), "default/test") {
 					t.Errorf("error %q does not name the lease", err)
 				}
@@ -468,13 +466,9 @@ func TestOnlyALeaderWritesToKubernetes(t *testing.T) {
 		return err
 	}
 	for _, method := range []string{http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete} {
-		if err := try(method); err == nil || !strings.Contains(err.Error(), "does not hold the lease default/test") {
-			t.Errorf("%s: error %v, want one that says why", method, err)
-		}
+		expect.ErrorSays(t, try(method), "does not hold the lease default/test")
 	}
-	if err := try(http.MethodGet); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, try(http.MethodGet))
 	ctx, cancel := context.WithCancel(quietly(t))
 	go e.run(ctx)
 	defer func() {
@@ -482,9 +476,7 @@ func TestOnlyALeaderWritesToKubernetes(t *testing.T) {
 		<-e.over
 	}()
 	<-e.leading
-	if err := try(http.MethodPatch); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, try(http.MethodPatch))
 	expect.Equal(t, "GET PATCH", strings.Join(methods, " "), "what arrived")
 }
 
@@ -562,9 +554,7 @@ func TestAMissingNamespaceOfTheLeaseIsTold(t *testing.T) {
 	election := newLeaderElection()
 	kube := fake.NewClientset()
 	err := election.checkNamespace(t.Context(), kube)
-	if err == nil || !strings.Contains(err.Error(), "kubectl create namespace network-controller") {
-		t.Errorf("error %v, want one that says what to run", err)
-	}
+	expect.ErrorSays(t, err, "kubectl create namespace network-controller")
 	// The account of Foos may not read every namespace.
 	kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "network-controller", nil)

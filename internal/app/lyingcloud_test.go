@@ -212,9 +212,7 @@ func TestACatalogThatLiesOnceAttachesNothing(t *testing.T) {
 					t.Errorf("the attachment is written: VLAN %d, %v", at.VLAN, err)
 				}
 			}
-			if asked := l.heard("/ports"); len(asked) > 0 {
-				t.Errorf("her Neutron was asked: %v", asked)
-			}
+			expect.Empty(t, l.heard("/ports"), "her Neutron was asked")
 		})
 	}
 }
@@ -240,9 +238,7 @@ func TestACatalogThatLiesOnceLearnsNothing(t *testing.T) {
 			if err := ask(t.Context(), b, inventory.Binder{Inventory: in}, id); err == nil {
 				t.Error("her Neutron's word counts")
 			}
-			if asked := l.heard("/ports"); len(asked) > 0 {
-				t.Errorf("her Neutron was asked: %v", asked)
-			}
+			expect.Empty(t, l.heard("/ports"), "her Neutron was asked")
 		})
 	}
 }
@@ -319,9 +315,7 @@ func TestWhoMayNotBindIsPluggedUnboundOnTheCloudsWord(t *testing.T) {
 				}
 			}
 			mu.Lock()
-			if puts := calls["PUT /v2.0/ports/{id}"]; puts != 1 {
-				t.Errorf("%d bindings were tried, want 1: %v", puts, calls)
-			}
+			expect.Equal(t, 1, calls["PUT /v2.0/ports/{id}"], "bindings that were tried, of %v", calls)
 			mu.Unlock()
 			// The Inventory still holds it.
 			err := nodes.Do(t.Context(), client.Request{Op: "delete", Method: http.MethodDelete, Path: "ports/" + id})

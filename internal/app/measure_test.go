@@ -84,9 +84,7 @@ func TestObjectsAreCountedByStateInTheLeaderOnly(t *testing.T) {
 	want := map[string]float64{
 		"Network True Available": 2, "Network Unknown ": 1, "Network Unknown Other": 1, "NetworkPort Unknown ": 1,
 	}
-	if fmt.Sprint(got[objects]) != fmt.Sprint(want) {
-		t.Errorf("objects: %v, want %v", got[objects], want)
-	}
+	expect.Equal(t, fmt.Sprint(want), fmt.Sprint(got[objects]), "objects")
 	if got[subnetAddressesUsed]["a one 10.0.0.0/24"] != 3 || got[subnetAddresses]["a two 10.0.0.0/24"] != 10 ||
 		len(got[subnetAddresses]) != 4 || got[subnetsUnlisted][""] != 0 {
 		t.Errorf("subnets: %v of %v", got[subnetAddressesUsed], got[subnetAddresses])
@@ -95,9 +93,7 @@ func TestObjectsAreCountedByStateInTheLeaderOnly(t *testing.T) {
 	p.election = &election{leading: make(chan struct{})}
 	standby := sample{}
 	p.measure(standby.set)
-	if len(standby) != 0 {
-		t.Errorf("a standby serves %v", standby)
-	}
+	expect.Empty(t, standby, "metrics that a standby serves")
 }
 
 // TestTenantsCannotMakeSeriesWithoutBound has one namespace with thousands of full subnets. It gets its share, and the
@@ -168,14 +164,10 @@ func TestAllReasonsAreKnown(t *testing.T) {
 		reason, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
 		expect.NoError(t, err)
 		count++
-		if knownReason(reason) != reason {
-			t.Errorf("%s is not among reasons in measure.go: add it", spec.Names[0].Name)
-		}
+		expect.Equal(t, reason, knownReason(reason), "the reason %s in measure.go", spec.Names[0].Name)
 		return true
 	})
-	if count != reasons.Len() {
-		t.Errorf("reasons in measure.go has %d, the API %d", reasons.Len(), count)
-	}
+	expect.Equal(t, reasons.Len(), count, "reasons of the API, and those in measure.go")
 }
 
 // TestEachMetricIsDocumented holds what docs/metrics.md is written from.
@@ -203,23 +195,5 @@ func TestEachMetricIsDocumented(t *testing.T) {
 				}
 			}
 		}))
-	}
-}
-
-func BenchmarkMeasure(b *testing.B) {
-	var networks []any
-	for n := range 10_000 {
-		networks = append(networks, networkWith(fmt.Sprint("team", n%100), fmt.Sprint("n", n),
-			&metav1.Condition{Status: metav1.ConditionTrue, Reason: cloudteamv1.ReasonAvailable}, int64(n), 10_000))
-	}
-	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	for _, n := range networks {
-		expect.NoError(b, indexer.Add(n))
-	}
-	p := &process{election: alone()}
-	p.measured.of = map[string]cache.Indexer{}
-	p.measured.of[kinds.Network] = indexer
-	for b.Loop() {
-		p.measure(func(*metric.Computed, float64, ...string) {})
 	}
 }

@@ -177,9 +177,7 @@ func TestANamespaceThatIsNotInTheCacheIsAskedAbout(t *testing.T) {
 			})
 		}
 		syncs.Wait()
-		if asked != 1 {
-			t.Errorf("it asked %d times about a namespace that is gone, want once", asked)
-		}
+		expect.Equal(t, 1, asked, "how often it asked about a namespace that is gone")
 		again = true
 		if ours, err := n.ours(ctx, "gone"); ours || err != nil {
 			t.Errorf("one that is there again, with the label: ours %t, %v", ours, err)

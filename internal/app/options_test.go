@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strings"
@@ -134,9 +135,7 @@ func TestOptionsAreValidated(t *testing.T) {
 				t.Fatalf("error %v, want one: %t", err, len(c.says) > 0)
 			}
 			for _, part := range c.says {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error %q does not say %q", err, part)
-				}
+				expect.ErrorSays(t, err, part)
 			}
 		})
 	}
@@ -234,6 +233,47 @@ func TestEnabled(t *testing.T) {
 			o := NewOptions()
 			o.Controllers, o.Orphan.Grace = c.controllers, c.grace
 			expect.Equal(t, c.want, o.enabled(c.of), "enabled")
+		})
+	}
+}
+
+func TestHelpNamesEachFlag(t *testing.T) {
+	command := NewCommand()
+	var out bytes.Buffer
+	command.SetOut(&out)
+	command.SetErr(&out)
+	command.SetArgs([]string{"--help"})
+	expect.NoError(t, command.ExecuteContext(t.Context()))
+	for _, flag := range []string{
+		"--kubeconfig string", "--master string", "--workers int", "--resync-period duration", "(default 30s)",
+		"--audit-interval duration", "--controllers strings", "--cloud string", "--cloud-timeout", "--bind-address",
+		"-v,", "--leader-elect", "--leader-elect-lease-duration duration", "--leader-elect-resource-namespace string",
+	} {
+		expect.Contains(t, out.String(), flag, "the help")
+	}
+	expect.Equal(t, "30s", command.Flags().Lookup("resync-period").DefValue, "--resync-period by default")
+}
+
+func TestWrongCommandLinesFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"an unknown flag":            {[]string{"--wokers=3"}, "--wokers"},
+		"an argument":                {[]string{"start"}, "start"},
+		"a number that is none":      {[]string{"--workers=many"}, "--workers"},
+		"a duration without a unit":  {[]string{"--audit-interval=30"}, "--audit-interval"},
+		"what Validate refuses":      {[]string{"--workers=0"}, "--workers=0"},
+		"a logging format of nobody": {[]string{"--logging-format=xml"}, "xml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command := NewCommand()
+			var out bytes.Buffer
+			command.SetOut(&out)
+			command.SetErr(&out)
+			command.SetArgs(c.args)
+			err := command.ExecuteContext(t.Context())
+			expect.ErrorSays(t, err, c.says)
 		})
 	}
 }

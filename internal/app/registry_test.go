@@ -188,7 +188,7 @@ func TestOneSessionForEachSecret(t *testing.T) {
 		t.Error("two projects are one")
 	}
 	expect.Equal(t, int64(2), w.logins.Load(), "log-ins for two clouds")
-	expect.Equal(t, 2, len(w.inventories()), "Inventories that are looked through for orphans")
+	expect.Len(t, 2, w.inventories(), "Inventories that are looked through for orphans")
 	eventually(w.t, func() error {
 		w.clerk.mu.Lock()
 		defer w.clerk.mu.Unlock()
@@ -270,13 +270,13 @@ func TestADeletedSecretServesDeletionsForAWhile(t *testing.T) {
 	if still, err := w.In(inTeam, true); err != nil || still != in {
 		t.Errorf("for a removal it is %v, %v", still, err)
 	}
-	expect.Equal(t, 1, len(w.inventories()), "Inventories after a sweep")
+	expect.Len(t, 1, w.inventories(), "Inventories after a sweep")
 	w.gone(closeAfter + time.Second)
 	if _, err := w.In(inTeam, true); err == nil || errors.Is(err, managed.ErrNotYet) {
 		t.Errorf("after a while it is %v for a removal", err)
 	}
 	w.sweep(t.Context())
-	expect.Equal(t, 0, len(w.inventories()), "Inventories that are left")
+	expect.Empty(t, w.inventories(), "Inventories that are left")
 	w.put("uid-1", w.only("tenant"))
 	if back := w.await(inTeam); back == in {
 		t.Error("a session that had ended is back")
@@ -366,7 +366,7 @@ func TestAnUnusedCloudIsClosed(t *testing.T) {
 	}
 	age()
 	w.sweep(t.Context())
-	expect.Equal(t, 0, len(w.inventories()), "clouds that are open")
+	expect.Empty(t, w.inventories(), "clouds that are open")
 	w.await(inTeam)
 	if !slices.ContainsFunc(w.logs.Data(), func(l ktesting.LogEntry) bool { return strings.HasPrefix(l.Message, "Closed") }) {
 		t.Error("it was not logged")
@@ -408,10 +408,8 @@ func TestANamespaceOpensAtMostItsShareOfClouds(t *testing.T) {
 	for n := range 5 {
 		w.countRefused(refs(fmt.Sprint("other", n), 3))
 	}
-	if n := w.countRefused(refs("last", 1)); n != 1 {
-		t.Error("a cloud is open beyond the limit for all")
-	}
-	expect.Equal(t, 30, len(w.cloudRegistry.clouds), "clouds that are open")
+	expect.Equal(t, 1, w.countRefused(refs("last", 1)), "clouds beyond the limit for all that are refused")
+	expect.Len(t, 30, w.cloudRegistry.clouds, "clouds that are open")
 }
 
 // Orphans in a tenant's cloud are judged apart from those in the operator's clouds.
@@ -454,12 +452,8 @@ func TestAClosedCloudFreesItsPlace(t *testing.T) {
 	if woken == 0 {
 		t.Error("the objects of the cloud that waits were not enqueued")
 	}
-	if n := w.countRefused(all[1:2]); n != 0 {
-		t.Error("it is refused although there is a place")
-	}
-	if len(w.refused) != 0 {
-		t.Errorf("%v are remembered", w.refused)
-	}
+	expect.Equal(t, 0, w.countRefused(all[1:2]), "refused although there is a place")
+	expect.Empty(t, w.refused, "refusals that are remembered")
 }
 
 func TestASecretThatIsReplacedOftenIsTriedSeldom(t *testing.T) {

@@ -74,8 +74,6 @@ func TestTheLeaseIsRenewedWhileAllProcessorsCompute(t *testing.T) {
 	}
 	over.Store(true)
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, <-ended)
 	<-leader.over
 }
