@@ -12,6 +12,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/class"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 type (
@@ -73,9 +74,7 @@ func TestViolations(t *testing.T) {
 			for _, v := range (class.Class{Name: "gold", Spec: c.of}).Violations("team-a", team, &c.spec) {
 				got = append(got, v.Field)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("fields -want +got:\n%s", diff)
-			}
+			expect.Equal(t, c.want, got, "fields")
 		})
 	}
 }
@@ -86,9 +85,7 @@ func TestMessageSaysWhatWhyAndWhatToDo(t *testing.T) {
 	want := `NetworkClass "gold" forbids spec.shared, spec.cidr 8.8.8.0/24. Nothing is created. Leave spec.shared out, or ` +
 		`name a class whose allowedFields have shared; write a cidr inside 10.0.0.0/8, or name a class whose allowedRanges ` +
 		`have it.`
-	if got := c.Message(c.Violations("team-a", nil, &s), "Nothing is created."); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	expect.Equal(t, want, c.Message(c.Violations("team-a", nil, &s), "Nothing is created."), "the message")
 }
 
 func TestDefaultIsTheNewestThenTheFirstByName(t *testing.T) {
@@ -149,9 +146,7 @@ func TestWithDefaults(t *testing.T) {
 			if diff := cmp.Diff(c.want, class.WithDefaults(c.spec, full)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if diff := cmp.Diff(before, c.spec); diff != "" {
-				t.Errorf("the spec has changed:\n%s", diff)
-			}
+			expect.Equal(t, before, c.spec, "the spec has changed")
 		})
 	}
 }
@@ -228,13 +223,9 @@ func TestDefaultsAreIdempotentAndAddNoViolation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpec().Draw(t, "spec")
 		once := class.WithDefaults(s, defaults)
-		if diff := cmp.Diff(once, class.WithDefaults(once, defaults)); diff != "" {
-			t.Errorf("twice is not once:\n%s", diff)
-		}
+		expect.Equal(t, once, class.WithDefaults(once, defaults), "twice is not once")
 		before, after := (class.Class{}).Violations("n", nil, &s), (class.Class{}).Violations("n", nil, &once)
-		if diff := cmp.Diff(before, after); diff != "" {
-			t.Errorf("the defaults change the violations:\n%s", diff)
-		}
+		expect.Equal(t, before, after, "the defaults change the violations")
 	})
 }
 
@@ -262,9 +253,7 @@ func TestPortViolations(t *testing.T) {
 			for _, v := range (class.Class{Spec: rules{AllowedFields: c.allowed}}).PortViolations(nil, &c.spec) {
 				got = append(got, v.Field)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("fields -want +got:\n%s", diff)
-			}
+			expect.Equal(t, c.want, got, "fields")
 		})
 	}
 }
@@ -318,12 +307,8 @@ func TestViolationsOfFloatingIPs(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			judge, team := class.Class{Name: "gold", Spec: c.of}, map[string]string{"team": "a"}
-			if diff := cmp.Diff(c.want, judge.FloatingIPViolations("team-a", team)); diff != "" {
-				t.Errorf("of its own -want +got:\n%s", diff)
-			}
-			if diff := cmp.Diff(c.wantTo, judge.FloatingToViolations("net", team)); diff != "" {
-				t.Errorf("that lead to its ports -want +got:\n%s", diff)
-			}
+			expect.Equal(t, c.want, judge.FloatingIPViolations("team-a", team), "of its own")
+			expect.Equal(t, c.wantTo, judge.FloatingToViolations("net", team), "that lead to its ports")
 		})
 	}
 }
@@ -332,7 +317,5 @@ func TestMessageAboutAFloatingIP(t *testing.T) {
 	c := class.Class{Name: "gold"}
 	want := `NetworkClass "gold" forbids FloatingIPs. Nothing is created. Name a class whose allowedFields have floatingIP ` +
 		`in spec.className.`
-	if got := c.Message(c.FloatingIPViolations("team-a", nil), "Nothing is created."); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	expect.Equal(t, want, c.Message(c.FloatingIPViolations("team-a", nil), "Nothing is created."), "the message")
 }
