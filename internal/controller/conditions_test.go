@@ -6,10 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestSetState(t *testing.T) {
@@ -73,16 +73,10 @@ func TestSetState(t *testing.T) {
 			// The name goes into each message: subtests may not run in a bubble of synthetic time.
 			kept := slices.Clone(c.was)
 			got := SetState(c.was, 2, c.state)
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("%s: conditions (-want +got):\n%s", name, diff)
-			}
-			if diff := cmp.Diff(kept, c.was); diff != "" {
-				t.Errorf("%s: the argument was written to (-before +after):\n%s", name, diff)
-			}
+			expect.Equal(t, c.want, got, "%s: conditions", name)
+			expect.Equal(t, kept, c.was, "%s: the argument was written to", name)
 			again := SetState(got, 2, c.state)
-			if diff := cmp.Diff(got, again); diff != "" {
-				t.Errorf("%s: the same state once more changes something:\n%s", name, diff)
-			}
+			expect.Equal(t, got, again, "%s: the same state once more changes something", name)
 		}
 	})
 }
@@ -92,8 +86,6 @@ func TestSetStateLeavesSpareRoomOfItsArgumentAlone(t *testing.T) {
 	backing[0] = metav1.Condition{Type: "Other", Status: metav1.ConditionTrue, Reason: "Theirs"}
 	SetState(backing, 1, Stalled("Rejected", "no"))
 	for i, c := range backing[:cap(backing)][1:] {
-		if c.Type != "" {
-			t.Errorf("place %d behind the argument was written: %+v", i+1, c)
-		}
+		expect.Equal(t, "", c.Type, "place %d behind the argument: %+v", i+1, c)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestExpectations(t *testing.T) {
@@ -40,9 +42,7 @@ func TestExpectations(t *testing.T) {
 				e.Written(keyA, w.uid, w.resourceVersion)
 			}
 			for _, attempt := range []string{"first", "second"} {
-				if got := e.Met(keyA, c.cached.uid, c.cached.resourceVersion); got != c.want {
-					t.Errorf("the %s time Met is %t, want %t", attempt, got, c.want)
-				}
+				expect.Equal(t, c.want, e.Met(keyA, c.cached.uid, c.cached.resourceVersion), "the %s time Met", attempt)
 			}
 			if !e.Met(keyB, c.cached.uid, "1") {
 				t.Error("another key waits as well")
@@ -70,9 +70,7 @@ func TestExpectationsOfAnObjectThatTheCacheLacks(t *testing.T) {
 				e.Written(keyA, "a", c.written)
 			}
 			for _, attempt := range []string{"first", "second"} {
-				if got := e.CaughtUp(keyA, c.version); got != c.want {
-					t.Errorf("the %s time CaughtUp is %t, want %t", attempt, got, c.want)
-				}
+				expect.Equal(t, c.want, e.CaughtUp(keyA, c.version), "the %s time CaughtUp", attempt)
 			}
 			if waits := len(e.written) > 0; waits == c.want {
 				t.Errorf("it still holds %v", e.written)
@@ -117,9 +115,7 @@ func TestRemovedObjectsAreRememberedUntilTheCacheShowsIt(t *testing.T) {
 		t.Errorf("what is remembered is %+v", e.written[keyA])
 	}
 	e.KeepRemoved(keyA, func(types.UID) bool { return false })
-	if len(e.written) > 0 {
-		t.Errorf("memory grows: %v", e.written)
-	}
+	expect.Empty(t, e.written, "memory grows")
 }
 
 func TestExpectationsThatAreForgottenOrMetHoldNothing(t *testing.T) {
@@ -132,9 +128,7 @@ func TestExpectationsThatAreForgottenOrMetHoldNothing(t *testing.T) {
 	}
 	e.Written(keyA, "a", "10")
 	e.Met(keyA, "a", "10")
-	if len(e.written) != 0 {
-		t.Errorf("memory grows: %v", e.written)
-	}
+	expect.Empty(t, e.written, "keys in memory")
 }
 
 func TestExpectationsOfManyGoroutines(t *testing.T) {

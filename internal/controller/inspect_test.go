@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,27 +82,5 @@ func TestRecordingCostsNothingWhileOff(t *testing.T) {
 		l.recordEnd(keyA, Result{}, failed)
 	}); n != 0 {
 		t.Errorf("the hooks allocate %v times", n)
-	}
-}
-
-// BenchmarkInspect measures a key's way from the handler through a worker, without and with a recorder.
-func BenchmarkInspect(b *testing.B) {
-	for _, on := range []bool{false, true} {
-		b.Run(fmt.Sprint("on=", on), func(b *testing.B) {
-			if on {
-				_, off := inspect.Start()
-				defer off()
-			}
-			l := NewLoop("test", func(context.Context, cache.ObjectName) (Result, error) { return Result{}, nil })
-			defer l.queue.ShutDown()
-			handler := l.Handler()
-			network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}}
-			b.ReportAllocs()
-			for b.Loop() {
-				handler.OnAdd(network, false)
-				key, _ := l.queue.Get()
-				l.process(b.Context(), key)
-			}
-		})
 	}
 }

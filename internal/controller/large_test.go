@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestAStatusIsLimited(t *testing.T) {
@@ -28,7 +28,5 @@ func TestAStatusIsLimited(t *testing.T) {
 	}
 	again := status.DeepCopy()
 	LimitStatus(again)
-	if diff := cmp.Diff(status, again); diff != "" {
-		t.Errorf("a second time changes it (-once +twice):\n%s", diff)
-	}
+	expect.Equal(t, status, again, "a second time changes it")
 }

@@ -86,9 +86,7 @@ func (b *bench) at(key cache.ObjectName) []time.Time {
 func (b *bench) wantSyncs(key cache.ObjectName, want int) {
 	b.t.Helper()
 	synctest.Wait()
-	if got := len(b.at(key)); got != want {
-		b.t.Errorf("%s was synced %d times, want %d", key, got, want)
-	}
+	expect.Len(b.t, want, b.at(key), "how often %s was synced", key)
 }
 
 // pass lets synthetic time go by.
@@ -508,9 +506,7 @@ func TestAStaleCacheIsNoFailure(t *testing.T) {
 		pass(10*StalePause - 1)
 		b.wantSyncs(keyA, 10) // at the start and after each pause: there is no backoff
 		b.wantSyncs(keyB, 1)
-		if n := b.loop.queue.NumRequeues(keyA) + b.loop.queue.NumRequeues(keyB); n != 0 {
-			t.Errorf("%d failures are counted", n)
-		}
+		expect.Equal(t, 0, b.loop.queue.NumRequeues(keyA)+b.loop.queue.NumRequeues(keyB), "failures that are counted")
 	})
 }
 
@@ -605,9 +601,7 @@ func TestAPanicIsAFailureOfItsKeyAlone(t *testing.T) {
 				b.wantSyncs(keyB, 1)
 				pass(time.Minute)
 				b.wantSyncs(keyA, 4)
-				if got := panicsCounted(t) - before; got != 3 {
-					t.Errorf("the metric counts %g panics, want 3", got)
-				}
+				expect.Equal(t, 3.0, panicsCounted(t)-before, "panics that the metric counts")
 			})
 		})
 	}
@@ -630,9 +624,7 @@ func TestRunDrains(t *testing.T) {
 		b.loop.Enqueue(keyB)
 		began := time.Now()
 		stop()
-		if took := virtual.Since(began); took != DefaultDrain-time.Second {
-			t.Errorf("Run returned after %s, want the %s of the running sync", took, DefaultDrain-time.Second)
-		}
+		expect.Equal(t, DefaultDrain-time.Second, virtual.Since(began), "how long Run takes: as the running sync")
 		pass(time.Hour)
 		b.wantSyncs(keyA, 1)
 		b.wantSyncs(keyB, 0)
@@ -659,9 +651,7 @@ func TestRunCancelsWhatOutlastsTheDrain(t *testing.T) {
 		if took := virtual.Since(began); took != DefaultDrain+time.Second {
 			t.Errorf("Run returned after %s, want the drain and what the syncs took to end", took)
 		}
-		if finished != 2 {
-			t.Errorf("Run returned while %d syncs were running", 2-finished)
-		}
+		expect.Equal(t, 2, finished, "syncs that finished before Run returned")
 	})
 }
 
@@ -671,9 +661,7 @@ func TestRunReturnsAtOnceWhenIdle(t *testing.T) {
 		pass(time.Hour)
 		began := time.Now()
 		stop()
-		if took := virtual.Since(began); took != 0 {
-			t.Errorf("it took %s", took)
-		}
+		expect.Equal(t, time.Duration(0), virtual.Since(began), "how long it took")
 	})
 }
 
@@ -681,9 +669,7 @@ func TestRunRefusesToRunWithoutWorkers(t *testing.T) {
 	for _, workers := range []int{0, -1} {
 		onBench(t, func(t *testing.T, b *bench) {
 			err := b.loop.Run(t.Context(), workers)
-			if err == nil || !strings.Contains(err.Error(), "test") {
-				t.Errorf("%d workers: error %v, want one that names the controller", workers, err)
-			}
+			expect.ErrorSays(t, err, "test")
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 type refusal string
@@ -24,21 +25,13 @@ func TestAConditionKeepsTheFirstRequestOfAFailure(t *testing.T) {
 	if want := "No room. Raise the quota. (Neutron's request: " + string(first) + ")"; told.Message != want {
 		t.Errorf("the first failure: %q, want %q", told.Message, want)
 	}
-	if got := mention(quota, second, told); got != told.Message {
-		t.Errorf("a retry says %q", got)
-	}
-	if got := mention(quota, nil, told); got != told.Message {
-		t.Errorf("a retry that was not sent says %q", got)
-	}
-	if got := mention(quota, second, quota); got != quota.Message {
-		t.Errorf("an id alone changes a condition: %q", got)
-	}
+	expect.Equal(t, told.Message, mention(quota, second, told), "what a retry says")
+	expect.Equal(t, told.Message, mention(quota, nil, told), "what a retry says that was not sent")
+	expect.Equal(t, quota.Message, mention(quota, second, quota), "the condition after an id alone")
 	other := Stalled(cloudteamv1.ReasonRejected, "No room. Raise the quota.")
 	if got := mention(other, second, told); WithoutRequest(got) != other.Message || got == told.Message {
 		t.Errorf("another failure says %q", got)
 	}
 	ready := Ready(cloudteamv1.ReasonAvailable, "The network is as declared")
-	if got := mention(ready, nil, told); got != ready.Message {
-		t.Errorf("the end of the failure says %q", got)
-	}
+	expect.Equal(t, ready.Message, mention(ready, nil, told), "what the end of the failure says")
 }

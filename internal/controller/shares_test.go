@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/fair"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // keysIn gives n keys of one namespace.
@@ -68,9 +68,7 @@ func TestANamespaceThatHangsLeavesWorkersToOthers(t *testing.T) {
 				synctest.Wait()
 				b.loop.Enqueue(keysIn("quiet", 100)...)
 				synctest.Wait() // no time passes
-				if got := b.count("quiet"); got != 100 {
-					t.Errorf("%d of the other namespace's 100 keys were synced", got)
-				}
+				expect.Equal(t, 100, b.count("quiet"), "keys of the other namespace that were synced")
 			})
 		})
 	}
@@ -82,12 +80,8 @@ func TestOneNamespaceAloneUsesAllItsWorkers(t *testing.T) {
 		b.run(500)
 		b.loop.Enqueue(keysIn("team", 1000)...)
 		synctest.Wait()
-		if got := b.count("team"); got != 500 {
-			t.Errorf("it holds %d of its 500 workers", got)
-		}
-		if got := b.loop.Len(); got != 500 {
-			t.Errorf("Len is %d with 500 of 1000 keys running", got)
-		}
+		expect.Equal(t, 500, b.count("team"), "workers that it holds")
+		expect.Equal(t, 500, b.loop.Len(), "Len with 500 of 1000 keys running")
 	})
 }
 
@@ -124,9 +118,7 @@ func TestANamespaceFindsAWorkerInABusyCloud(t *testing.T) {
 		synctest.Wait()
 		b.loop.Enqueue(keysIn("quiet", 10)...)
 		synctest.Wait()
-		if got := b.count("quiet"); got != 10 {
-			t.Errorf("%d of 10 keys were synced", got)
-		}
+		expect.Equal(t, 10, b.count("quiet"), "keys that were synced")
 	})
 }
 
@@ -143,9 +135,7 @@ func TestKeysTakeTurnsByNamespace(t *testing.T) {
 		b.run(1)
 		// Two keys a second, of eleven namespaces.
 		pass(17 * time.Second)
-		if got := b.count("quiet"); got != 3 {
-			t.Errorf("%d of 3 keys were synced after three turns of all", got)
-		}
+		expect.Equal(t, 3, b.count("quiet"), "keys that were synced after three turns of all")
 	})
 }
 
@@ -332,43 +322,6 @@ func sortedKeys(of map[cache.ObjectName]flow) []cache.ObjectName {
 	return slices.SortedFunc(maps.Keys(of), func(a, b cache.ObjectName) int {
 		return strings.Compare(a.String(), b.String())
 	})
-}
-
-// BenchmarkQueue compares 5,000 keys through the workqueue with shares, and through client-go's own storage.
-func BenchmarkQueue(b *testing.B) {
-	for _, namespaces := range []int{1, 50} {
-		keys := make([]cache.ObjectName, 5000)
-		for n := range keys {
-			keys[n] = cache.NewObjectName(fmt.Sprint("team", n%namespaces), fmt.Sprint("k", n))
-		}
-		b.Run(fmt.Sprint("shares of ", namespaces), func(b *testing.B) {
-			for b.Loop() {
-				s := newShares("test")
-				s.limit(500)
-				queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Queue: s})
-				for _, key := range keys {
-					queue.Add(key)
-				}
-				for s.runnable() {
-					key, _ := queue.Get()
-					s.release(key)
-					queue.Done(key)
-				}
-			}
-		})
-		b.Run(fmt.Sprint("client-go of ", namespaces), func(b *testing.B) {
-			for b.Loop() {
-				queue := workqueue.NewTyped[cache.ObjectName]()
-				for _, key := range keys {
-					queue.Add(key)
-				}
-				for queue.Len() > 0 {
-					key, _ := queue.Get()
-					queue.Done(key)
-				}
-			}
-		})
-	}
 }
 
 // TestSyncsThatComputeShareTheProcessors has the syncs of one namespace compute without an end, in two Loops.

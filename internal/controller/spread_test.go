@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -40,9 +41,7 @@ func TestAnObjectOfManyCostsItsHandlersLittle(t *testing.T) {
 		b.run(1)
 		h.OnAdd(object("a", "1", 1), true)
 		pass(time.Minute)
-		if asked != 0 {
-			t.Error("the first list has them synced again")
-		}
+		expect.Equal(t, 0, asked, "how often the first list has them synced again")
 		for i := range edits {
 			h.OnUpdate(object("a", fmt.Sprint(i), int64(i)), object("a", fmt.Sprint(i+1), int64(i+1)))
 			pass(10 * time.Millisecond) // ten seconds in all
@@ -60,14 +59,10 @@ func TestAnObjectOfManyCostsItsHandlersLittle(t *testing.T) {
 		before := asked
 		h.OnUpdate(object("a", "1", 1), object("a", "2", 1))
 		pass(time.Minute)
-		if asked != before {
-			t.Error("what changes nothing for them has them synced")
-		}
+		expect.Equal(t, before, asked, "how often they were asked for, after what changes nothing for them")
 		h.OnDelete(object("a", "1", 1))
 		pass(time.Minute)
-		if asked != before+1 {
-			t.Errorf("after a deletion, the keys were asked for %d times", asked-before)
-		}
+		expect.Equal(t, before+1, asked, "how often the keys were asked for, after a deletion")
 	})
 }
 
@@ -148,9 +143,7 @@ func TestOnlySomeOfManyAreSynced(t *testing.T) {
 			t.Errorf("it was asked %d times", asked)
 		}
 		for _, key := range dependents("team", n) {
-			if synced := len(b.at(key)) > 0; synced != only(key)(key) {
-				t.Errorf("%s is synced: %t", key, synced)
-			}
+			expect.Equal(t, only(key)(key), len(b.at(key)) > 0, "whether %s is synced", key)
 		}
 	})
 }

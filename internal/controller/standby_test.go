@@ -40,9 +40,7 @@ func TestAStandbyQueuesNothingAndLooksAtEverythingOnceItRuns(t *testing.T) {
 		}
 		source.Delete(goes)
 		synctest.Wait()
-		if n := b.loop.Len(); n != 0 {
-			t.Errorf("%d keys wait for a loop that may never run", n)
-		}
+		expect.Equal(t, 0, b.loop.Len(), "keys wait for a loop that may never run")
 		b.run(1)
 		b.wantSyncs(keyA, 1)
 		b.wantSyncs(keyB, 0)
@@ -102,11 +100,7 @@ func TestADeposedLoopCancelsItsSyncsAtOnce(t *testing.T) {
 		b.wantSyncs(keyA, 1)
 		began := time.Now()
 		end(ErrDeposed)
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		if took := virtual.Since(began); took != 0 {
-			t.Errorf("Run went on for %s", took)
-		}
+		expect.NoError(t, <-done)
+		expect.Equal(t, time.Duration(0), virtual.Since(began), "how long Run went on")
 	})
 }
