@@ -160,9 +160,7 @@ func TestIsReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			network := example()
 			c.change(network)
-			if got := isReady(network); got != c.want {
-				t.Errorf("ready: %t, want %t", got, c.want)
-			}
+			expect.Equal(t, c.want, isReady(network), "ready")
 		})
 	}
 }

@@ -3,6 +3,8 @@ package attachment
 import (
 	"strings"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestValidate(t *testing.T) {
@@ -37,9 +39,7 @@ func TestValidate(t *testing.T) {
 				t.Fatalf("error %v, want one with %q", err, c.want)
 			}
 			for _, part := range c.want {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error %q does not say %q", err, part)
-				}
+				expect.ErrorSays(t, err, part)
 			}
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -417,9 +416,7 @@ func TestSync(t *testing.T) {
 				theirs := w.attachment
 				w.mustSync()
 				w.wantAsked()
-				if diff := cmp.Diff(theirs, w.attachment); diff != "" {
-					t.Errorf("that of %v was changed (-before +after):\n%s", owner, diff)
-				}
+				expect.Equal(t, theirs, w.attachment, "that of %v was changed", owner)
 			}
 			const taken = "Warning AttachmentExists"
 			w.wantEvents(taken, taken, taken, taken)
@@ -457,9 +454,7 @@ func TestSync(t *testing.T) {
 			}
 			event := w.wantEvents("Warning AttachmentExists")
 			for _, part := range []string{`NetworkAttachmentDefinition "example"`, "nobody controls it", "delete it", "another name"} {
-				if !strings.Contains(event, part) {
-					t.Errorf("the Event %q does not say %q", event, part)
-				}
+				expect.Contains(t, event, part, "the Event")
 			}
 			if !w.c.Has("team", "example") || w.c.Has("team", "other") {
 				t.Error("Has does not tell it from those that are not there")
@@ -568,9 +563,7 @@ func TestUpdatesOfANetworkThatAreLookedAt(t *testing.T) {
 			loop := controller.NewLoop(Name, nil)
 			defer controllertest.Dismiss(t, loop)
 			networkHandler(loop).OnUpdate(example(), updated)
-			if got := loop.Len(); got != c.want {
-				t.Errorf("%d keys were put on the queue, want %d", got, c.want)
-			}
+			expect.Equal(t, c.want, loop.Len(), "keys were put on the queue")
 		})
 	}
 }

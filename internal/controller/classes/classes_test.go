@@ -9,6 +9,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // known are the classes of these tests, by what they are for.
@@ -155,9 +156,7 @@ func TestJudgeFloatingTo(t *testing.T) {
 	}
 	t.Run("a class that is missing allows none", func(t *testing.T) {
 		for _, name := range []string{"none", ""} {
-			if got := known().JudgeFloatingTo(of(name), false); !strings.Contains(got, forbids[1:]) {
-				t.Errorf("of class %q it says %q", name, got)
-			}
+			expect.Contains(t, known().JudgeFloatingTo(of(name), false), forbids[1:], "what it says of class %q", name)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestAllocationsAreBounded(t *testing.T) {
@@ -36,9 +37,7 @@ func TestAllocationsAreBounded(t *testing.T) {
 			if (err != nil) != (c.want < 0) || err == nil && len(got) != c.want {
 				t.Errorf("%d allocations, error %v; want %d", len(got), err, c.want)
 			}
-			if keys := byAllocated(pod); len(keys) != max(c.want, 0) {
-				t.Errorf("%d keys in the index", len(keys))
-			}
+			expect.Len(t, max(c.want, 0), byAllocated(pod), "keys in the index")
 		})
 	}
 }
@@ -57,9 +56,7 @@ func TestAnAllocationGivesNoPortOfAnotherNamespace(t *testing.T) {
 			},
 		}}
 		show(t, caches, pod)
-		if given := caches.GivenTo(port); len(given) != i {
-			t.Errorf("with the Pod of %s the port was given to %d Pods, want %d", namespace, len(given), i)
-		}
+		expect.Len(t, i, caches.GivenTo(port), "Pods that the port was given to, with the Pod of %s", namespace)
 	}
 }
 

@@ -113,9 +113,7 @@ func TestAPodIsOfTheReplicaSetThatItNames(t *testing.T) {
 			if deployment, known := caches.DeploymentOf(pod); deployment != nil || known {
 				t.Errorf("the Pod's Deployment is %v, known: %t", deployment, known)
 			}
-			if got := caches.PodsOf(web); len(got) > 0 {
-				t.Errorf("the Deployment has the Pods %v", got)
-			}
+			expect.Empty(t, caches.PodsOf(web), "the Deployment's Pods")
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // Containers of a Pod without our gate may use what is bound to it, whatever its annotations say by now.
@@ -48,9 +49,7 @@ func TestAPortIsUselessOnlyForAGatedPodOrByItsAllocations(t *testing.T) {
 				pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
 			}
 			declaration := func() Declaration { return DeclarationOf(pod, ours) }
-			if got := Useless(pod, portOf(c.port), declaration); got != c.want {
-				t.Errorf("useless is %t, want %t", got, c.want)
-			}
+			expect.Equal(t, c.want, Useless(pod, portOf(c.port), declaration), "useless")
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestGroupsDeclared(t *testing.T) {
@@ -84,9 +85,7 @@ func TestFloatingIPsAreReadFromTheAnnotation(t *testing.T) {
 			}
 			for network, external := range map[string]string{"web": c.web, "db": c.db} {
 				s := selection.Selection{Namespace: "team", Name: network}
-				if request := RequestOf(s, got); request.External != external {
-					t.Errorf("%s has a floating IP of %q, want %q", network, request.External, external)
-				}
+				expect.Equal(t, external, RequestOf(s, got).External, "the external network of %s", network)
 			}
 		})
 	}
@@ -99,24 +98,16 @@ func TestAPortIsMadeWithTheFloatingIPOfItsRequest(t *testing.T) {
 		t.Errorf("a port that is made for %+v serves %+v, with %v", request, got, port.Spec.FloatingIP)
 	}
 	port.Spec.FloatingIP = nil
-	if got := ServedBy(port); got != request {
-		t.Errorf("after an edit of its floating IP, it serves %+v", got)
-	}
+	expect.Equal(t, request, ServedBy(port), "what it serves after an edit of its floating IP")
 }
 
 func TestAPortIsMadeInTheGroupsOfItsRequest(t *testing.T) {
 	request := Request{Network: cache.NewObjectName("team", "net"), Groups: "db,web"}
 	port := NewPort("team", "web-0", metav1.OwnerReference{Kind: "Pod", Name: "web"}, request)
-	if got := ServedBy(port); got != request {
-		t.Errorf("a port that is made for %+v serves %+v", request, got)
-	}
-	if port.Spec.SecurityGroupRefs[1] != "web" {
-		t.Errorf("it is in %q", port.Spec.SecurityGroupRefs)
-	}
+	expect.Equal(t, request, ServedBy(port), "what a port serves that is made for it")
+	expect.Equal(t, "web", port.Spec.SecurityGroupRefs[1], "it is in %q", port.Spec.SecurityGroupRefs)
 	port.Spec.SecurityGroupRefs = []string{"db"}
-	if got := ServedBy(port); got != request {
-		t.Errorf("after an edit of its groups, it serves %+v", got)
-	}
+	expect.Equal(t, request, ServedBy(port), "what it serves after an edit of its groups")
 	request.Groups = ""
 	if NewPort("team", "web-0", metav1.OwnerReference{}, request).Spec.SecurityGroupRefs != nil {
 		t.Error("without groups it has not the default ones")

@@ -108,9 +108,7 @@ func TestStateOf(t *testing.T) {
 			if test.edit != nil {
 				test.edit(&port.Status)
 			}
-			if got := StateOf(port); got != test.want {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
+			expect.Equal(t, test.want, StateOf(port), "the state")
 		})
 	}
 }

@@ -119,7 +119,7 @@ func (w *world) wantLeads(port string) string {
 func (w *world) wantNothing() {
 	w.T.Helper()
 	w.WantGone()
-	expect.Equal(w.T, 0, len(w.Neutron.FloatingIPs()), "floating IPs")
+	expect.Empty(w.T, w.Neutron.FloatingIPs(), "floating IPs")
 }
 
 func (w *world) wantReady(reason, says string) {
@@ -197,9 +197,7 @@ func TestTheAddressComesBeforeItsPortAndStaysAfterIt(t *testing.T) {
 		w.wantLeads("port-3")
 		w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.PortName = "" })
 		w.WantState("Ready=True Available")
-		if again := w.wantLeads(""); again != id {
-			t.Errorf("the address was exchanged: %s became %s", id, again)
-		}
+		expect.Equal(t, id, w.wantLeads(""), "the floating IP after the port went")
 		w.Quiet()
 		controllertest.Settle(time.Hour)
 		w.Calls.Want(t)
@@ -223,9 +221,7 @@ func TestAPortThatIsMadeAnewIsFollowed(t *testing.T) {
 		w.wantLeads("port-2")
 		w.Neutron.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.PortID = "" })
 		w.audit()
-		if again := w.wantLeads("port-2"); again != id {
-			t.Errorf("%s became %s", id, again)
-		}
+		expect.Equal(t, id, w.wantLeads("port-2"), "the floating IP")
 		w.Neutron.Remove(id)
 		w.audit()
 		w.WantState("Ready=True Available")
@@ -342,9 +338,7 @@ func TestItLeadsToNoPortThatItMustNotReach(t *testing.T) {
 				w.settle()
 				w.wantReady(test.reason, test.says)
 				for _, f := range w.Neutron.FloatingIPs() {
-					if f.PortID != "" {
-						t.Errorf("it leads to port %s", f.PortID)
-					}
+					expect.Equal(t, "", f.PortID, "the port of the floating IP")
 				}
 			}, on)
 		})

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -144,9 +145,7 @@ func TestADeploymentDeletedByHandComesBack(t *testing.T) {
 		if is := w.deployment("example-foo"); is.UID == was.UID {
 			t.Error("it is the same Deployment")
 		}
-		if n := w.Get().Status.AvailableReplicas; n != 0 {
-			t.Errorf("%d replicas of a new Deployment are available", n)
-		}
+		expect.Equal(t, int32(0), w.Get().Status.AvailableReplicas, "available replicas of a new Deployment")
 	}, example())
 }
 
@@ -246,9 +245,7 @@ func TestAFooThatIsMadeAnewWaitsForGarbageCollection(t *testing.T) {
 		w.remove(was)
 		w.mustSync()
 		w.wantDeployments("example-foo=3")
-		if owner := metav1.GetControllerOf(w.deployment("example-foo")); owner.UID != "foo-2" {
-			t.Errorf("its owner is %+v", owner)
-		}
+		expect.Equal(t, types.UID("foo-2"), metav1.GetControllerOf(w.deployment("example-foo")).UID, "the owner's UID")
 	}, example())
 }
 
@@ -291,9 +288,7 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 			rename(w, "example-foo")
 			w.mustSync()
 			w.wantDeployments("example-foo=1")
-			if w.deployment("example-foo").UID != was {
-				t.Error("it is another Deployment")
-			}
+			expect.Equal(t, was, w.deployment("example-foo").UID, "the Deployment's UID")
 		},
 		"what has a new owner by now is not deleted": func(_ *testing.T, w *world) {
 			w.deploymentGate.Hold()
@@ -463,9 +458,7 @@ func TestStaleCaches(t *testing.T) {
 			w.WantCalls("get foo")
 			w.fooGate.Release()
 			w.mustSync()
-			if owner := metav1.GetControllerOf(w.deployment("example-foo")); owner.UID != "foo-2" {
-				w.T.Errorf("its owner is %+v", owner)
-			}
+			expect.Equal(w.T, types.UID("foo-2"), metav1.GetControllerOf(w.deployment("example-foo")).UID, "the owner's UID")
 		},
 		"what was scaled is not scaled again, and its status does not flap": func(_ *testing.T, w *world) {
 			w.mustSync()
@@ -558,9 +551,7 @@ func TestARefusedScalingKeepsWhatIsKnownOfTheDeployment(t *testing.T) {
 		w.API.Refuse(controllertest.Refusing("scale", forbidden("no")))
 		w.SyncFails()
 		w.WantState("Ready=False Reconciling=True ReconcileFailed")
-		if n := w.Get().Status.AvailableReplicas; n != 3 {
-			t.Errorf("status.availableReplicas is %d, want 3", n)
-		}
+		expect.Equal(t, int32(3), w.Get().Status.AvailableReplicas, "status.availableReplicas")
 	}, example())
 }
 
@@ -750,9 +741,7 @@ func TestRunFollowsWhatHappens(t *testing.T) {
 			for n := int32(2); n <= 3; n++ {
 				w.makeAvailable("example-foo", n)
 				controllertest.Settle(time.Millisecond)
-				if got := w.Get().Status.AvailableReplicas; got != n {
-					t.Errorf("status.availableReplicas is %d, want %d", got, n)
-				}
+				expect.Equal(t, n, w.Get().Status.AvailableReplicas, "status.availableReplicas")
 				w.WantState(map[int32]string{
 					2: "Ready=False Reconciling=True Progressing", 3: "Ready=True Available",
 				}[n])

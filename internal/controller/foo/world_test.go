@@ -105,9 +105,7 @@ func (w *world) mustWait() {
 	if _, err := w.sync(); err != nil {
 		w.T.Fatalf("sync: %v", err)
 	}
-	if w.Get().ResourceVersion != version {
-		w.T.Errorf("the status was written: %+v", w.Get().Status)
-	}
+	expect.Equal(w.T, version, w.Get().ResourceVersion, "the status was written: %+v", w.Get().Status)
 	w.WantEvents()
 }
 
