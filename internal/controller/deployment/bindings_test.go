@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -200,9 +198,7 @@ func TestBindings(t *testing.T) {
 			expect.Equal(t, c.bind, bind, "bound")
 			expect.Equal(t, c.release, release, "released")
 			expect.Equal(t, c.remove, remove, "deleted")
-			if p.contested != c.contested {
-				t.Errorf("contested is %t", p.contested)
-			}
+			expect.Equal(t, c.contested, p.contested, "contested")
 		})
 	}
 }
@@ -291,9 +287,7 @@ func holdBindings(t *rapid.T, o observed, p plan) {
 			}
 			return n
 		}
-		if diff := cmp.Diff(count(lacks), count(requests)); diff != "" {
-			t.Errorf("Pod %s is given what it does not lack (-lacks +given):\n%s", pod.Name, diff)
-		}
+		expect.Equal(t, count(lacks), count(requests), "Pod %s is given what it does not lack", pod.Name)
 	}
 }
 
@@ -362,26 +356,5 @@ func holdThatNoneWaits(t *rapid.T, o observed) {
 		if len(lacks) > 0 && !short {
 			t.Errorf("Pod %s waits for %v while %v are free", pod.Name, lacks, free)
 		}
-	}
-}
-
-// BenchmarkPlanOf500 plans for 500 Pods that wait, and as many ports.
-func BenchmarkPlanOf500(b *testing.B) {
-	s := situation{networks: "blue", replicas: 500}
-	for i := range 500 {
-		s.pods = append(s.pods, fmt.Sprintf("pod-%d", i))
-		s.ports = append(s.ports, fmt.Sprintf("web-blue-%d ready", i))
-	}
-	for name, edit := range map[string]func(*observed){"none is usable": func(*observed) {}, "all are usable": allUsable} {
-		o := s.observed()
-		edit(&o)
-		o.now = time.Unix(1, 0)
-		o.givenTo = func(*cloudteamv1.NetworkPort) []*corev1.Pod { return nil }
-		o.rival = func(*cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort { return nil }
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				newPlan(o)
-			}
-		})
 	}
 }

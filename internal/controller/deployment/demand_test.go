@@ -68,9 +68,7 @@ func TestADemandIsTheMostOfLate(t *testing.T) {
 				}
 			}
 			spare, until := d.spare(cooldown)
-			if d.want+spare != most {
-				t.Errorf("%d are wanted and %d spared, want %d together", d.want, spare, most)
-			}
+			expect.Equal(t, most, d.want+spare, "%d wanted and %d spared, together", d.want, spare)
 			if spare > 0 && !until.After(now) {
 				t.Errorf("%d are spared until %s, which is over at %s", spare, until, now)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // crowded is a Deployment on a network that has addresses for some of its Pods, which all wait.
@@ -155,7 +156,5 @@ func TestAPoolEndsAtItsLimit(t *testing.T) {
 	limitedTo(DefaultLimit)(&w.o)
 	p := w.settle()
 	w.want(DefaultLimit.Ports, DefaultLimit.Ports, 0)
-	if p.say.reason != cloudteamv1.ReasonPortLimitReached {
-		t.Errorf("it says %q: %s", p.say.reason, p.say.message)
-	}
+	expect.Equal(t, cloudteamv1.ReasonPortLimitReached, p.say.reason, "the reason, with %s", p.say.message)
 }

@@ -5,6 +5,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestRolling(t *testing.T) {
@@ -54,9 +56,7 @@ func TestRolling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := &memory{}
 			for i, d := range c.states {
-				if got := m.rolling(d); got != c.want[i] {
-					t.Errorf("in state %d rolling is %t, want %t", i, got, c.want[i])
-				}
+				expect.Equal(t, c.want[i], m.rolling(d), "in state %d rolling", i)
 			}
 		})
 	}

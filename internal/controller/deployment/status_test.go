@@ -125,9 +125,7 @@ func TestWhatIsToldOfWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			say, known := c.memory.verdict(c.planned, c.err)
-			if known != c.known {
-				t.Errorf("known is %t, want %t", known, c.known)
-			}
+			expect.Equal(t, c.known, known, "known")
 			expect.EqualWith(t, cmp.Options{cmp.AllowUnexported(verdict{})}, c.say, say, "verdict")
 		})
 	}

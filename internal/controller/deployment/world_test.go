@@ -287,9 +287,7 @@ func TestWhatStandsInTheWayIsLookedAtAgainWithoutAnEvent(t *testing.T) {
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.mustSync("patch web")
 		w.showWritten()
-		if again := w.mustSync(); again != recheck {
-			t.Errorf("it is looked at again after %s, want %s", again, recheck)
-		}
+		expect.Equal(t, recheck, w.mustSync(), "when it is looked at again")
 	})
 }
 
@@ -299,24 +297,16 @@ func TestWhatIsNotNeededGoesWithoutAnEvent(t *testing.T) {
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.c.options.Cooldown = cooldown
 		w.showPorts(d, 3, "")
-		if again := w.mustSync(); again != 0 {
-			t.Errorf("it is looked at again after %s although nothing is to be done", again)
-		}
+		expect.Equal(t, time.Duration(0), w.mustSync(), "when it is looked at again although nothing is to be done")
 		<-time.After(time.Hour)
 		scaled := d.DeepCopy()
 		scaled.Spec.Replicas = new(int32(1))
 		w.Show(scaled)
-		if again := w.mustSync(); again != cooldown {
-			t.Errorf("scaled down, it is looked at again after %s, want %s", again, cooldown)
-		}
+		expect.Equal(t, cooldown, w.mustSync(), "when it is looked at again, scaled down")
 		<-time.After(cooldown - time.Second)
-		if again := w.mustSync(); again != time.Second {
-			t.Errorf("a second before, it is looked at again after %s", again)
-		}
+		expect.Equal(t, time.Second, w.mustSync(), "when it is looked at again, a second before")
 		<-time.After(time.Second)
-		if again := w.mustSync("delete web-blue-1", "delete web-blue-2"); again != 0 {
-			t.Errorf("when all is done, it is looked at again after %s", again)
-		}
+		expect.Equal(t, time.Duration(0), w.mustSync("delete web-blue-1", "delete web-blue-2"), "when it is looked at again, all done")
 	})
 }
 
@@ -326,9 +316,7 @@ func TestAnotherProcessKeepsPortsForOneCooldown(t *testing.T) {
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.c.options.Cooldown = cooldown
 		w.showPorts(d, 2, "")
-		if again := w.mustSync(); again != cooldown {
-			t.Errorf("it is looked at again after %s, want %s", again, cooldown)
-		}
+		expect.Equal(t, cooldown, w.mustSync(), "when it is looked at again")
 		<-time.After(cooldown)
 		w.mustSync("delete web-blue-1")
 	})
@@ -387,9 +375,7 @@ func TestANetworkThatDoesNotAllowTheNamespaceGetsNoPorts(t *testing.T) {
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.Show(closed)
 		w.mustSync("patch web")
-		if one := condition(w); one != none {
-			t.Errorf("the condition is %s, and without the Network %s", one, none)
-		}
+		expect.Equal(t, none, condition(w), "the condition, without the Network and with it")
 		w.showWritten()
 		w.Show(open)
 		w.mustSync("create web-blue-0", "create web-blue-1", "get web", "patch web")
