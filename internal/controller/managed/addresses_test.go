@@ -9,6 +9,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // count has so many addresses of a network's first subnet in use, as of an audit, and the example synced. It reports
@@ -55,9 +56,7 @@ func TestAddressesAreToldWithinBounds(t *testing.T) {
 			{"it is over when half as many again are free", 55_703, true, false, nil},
 			{"and told anew when it begins anew", 58_980, true, true, []string{"Warning AddressesLow"}},
 		} {
-			if wrote := w.count(id, step.used); wrote != step.writes {
-				t.Errorf("%s: the status was written: %t", step.name, wrote)
-			}
+			expect.Equal(t, step.writes, w.count(id, step.used), "%s: the status was written", step.name)
 			if low := w.addressesLow(); low != step.low {
 				t.Errorf("%s: low: %t", step.name, low)
 			}
@@ -87,9 +86,7 @@ func TestWhatIsNotWorthAWriteGoesWithTheNext(t *testing.T) {
 			t.Error("five addresses were worth a write")
 		}
 		w.EditAndSync(func(n *cloudteamv1.Network) { n.Spec.Description = "edited"; n.Generation++ })
-		if used := *w.status().Subnets[0].UsedAddresses; used != 5 {
-			t.Errorf("the status tells %d, want 5", used)
-		}
+		expect.Equal(t, int64(5), *w.status().Subnets[0].UsedAddresses, "used addresses in the status")
 	}, example())
 }
 

@@ -10,6 +10,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // pooled is a Network whose subnet is from a pool.
@@ -71,9 +72,7 @@ func TestTwoSubnetsFromPoolsAreToldApart(t *testing.T) {
 			}
 			return pools
 		}
-		if got := strings.Join(shown(), ","); got != "office,office-v6" {
-			t.Errorf("status.subnets is of the pools %s", got)
-		}
+		expect.Equal(t, "office,office-v6", strings.Join(shown(), ","), "the pools of status.subnets")
 		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.AdditionalSubnets = nil })
 		if got := strings.Join(shown(), ","); got != "office" || len(w.subnetsOf()) != 1 {
 			t.Errorf("status.subnets is of the pools %s, Neutron has %v", got, w.subnetsOf())

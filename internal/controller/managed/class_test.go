@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // className gives a class a name, and the default one the annotation.
@@ -180,9 +181,7 @@ func TestANetworkKeepsTheCredentialsAndTheDefaultsThatItWasMadeWith(t *testing.T
 		clouds.set(gold, w.Neutron, nil)
 		w.MustSync()
 		w.WantState("Ready=True Available")
-		if n := w.Neutron.Has()[0]; n.MTU != 1400 {
-			t.Errorf("the network has an MTU of %d, want the class's 1400", n.MTU)
-		}
+		expect.Equal(t, 1400, w.Neutron.Has()[0].MTU, "the network's MTU, which is the class's")
 		w.Calls.Take()
 		changed := spec
 		changed.Defaults = &cloudteamv1.ClassDefaults{MTU: new(int32(1300)), Router: &cloudteamv1.ClassRouter{}}

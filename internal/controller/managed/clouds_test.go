@@ -80,9 +80,7 @@ func TestANetworkIsMadeInTheCloudThatItNames(t *testing.T) {
 		if own, there, not := len(w.Neutron.Has()), len(first.Has()), len(second.Has()); own != 0 || there != 1 || not != 0 {
 			t.Errorf("%d networks are in the own cloud, %d in the one that is named, %d in another", own, there, not)
 		}
-		if got := client.Identity(*w.status().Cloud); got != elsewhere {
-			t.Errorf("status.cloud is %v", got)
-		}
+		expect.Equal(t, elsewhere, client.Identity(*w.status().Cloud), "status.cloud")
 		w.DeleteAndSync()
 		w.WantGone()
 		wantNetworks(t, first, 0)
@@ -94,9 +92,7 @@ func TestWhileASecretIsReadNothingIsSaid(t *testing.T) {
 		clouds, _, _ := w.withClouds()
 		clouds.set(mine, nil, managed.ErrNotYet)
 		w.MustSync()
-		if lines := w.Calls.Take(); len(lines) > 0 {
-			t.Errorf("it did %q", lines)
-		}
+		expect.Empty(t, w.Calls.Take(), "what it did")
 	}, exampleIn(mine))
 }
 
@@ -107,9 +103,7 @@ func TestASecretThatCannotBeUsedStallsUntilAnEventOfItsOwn(t *testing.T) {
 		w.Run(w.c.Run, 1)
 		controllertest.Settle(time.Hour)
 		w.WantState("Ready=False Stalled=True CredentialsUnavailable")
-		if n := controllertest.Count(w.Calls.Take(), "write"); n != 1 {
-			t.Errorf("%d writes for one reason, want 1", n)
-		}
+		expect.Equal(t, 1, controllertest.Count(w.Calls.Take(), "write"), "writes for one reason")
 		clouds.set(mine, first, nil)
 		w.c.EnqueueIn(other)
 		controllertest.Settle(time.Minute)
@@ -225,9 +219,7 @@ func TestWhatAGoneObjectLeftInACloudIsRemovedWhenThatIsBack(t *testing.T) {
 		w.c.EnqueueIn(mine)
 		controllertest.Settle(time.Second)
 		wantNetworks(t, first, 0)
-		if refs := w.c.CloudsInUse(); len(refs) != 0 {
-			t.Errorf("clouds in use: %v", refs)
-		}
+		expect.Empty(t, w.c.CloudsInUse(), "clouds in use")
 	}, exampleIn(mine))
 }
 
@@ -241,9 +233,7 @@ func TestOnlyTheObjectsOfACloudAreWoken(t *testing.T) {
 			want int
 		}{{other, 0}, {mine, 1}, {managed.CloudRef{}, 2}} {
 			w.c.EnqueueIn(step.ref)
-			if n := w.c.Len(); n != step.want {
-				t.Errorf("after %q, %d keys wait, want %d", step.ref, n, step.want)
-			}
+			expect.Equal(t, step.want, w.c.Len(), "keys that wait, after %q", step.ref)
 		}
 	}, exampleIn(mine), own)
 }
@@ -293,9 +283,8 @@ func TestATenantsSecretConcernsNobodyElse(t *testing.T) {
 		}
 		w.c.Forget(gone)
 		clear(seen)
-		if w.c.EnqueueIn(mine); len(seen) != 1 {
-			t.Errorf("%v are looked at after one is forgotten, want one", seen)
-		}
+		w.c.EnqueueIn(mine)
+		expect.Len(t, 1, seen, "after one is forgotten, those looked at")
 	}, all...)
 }
 
@@ -310,9 +299,7 @@ func TestANetworkIsObservedInTheCloudThatItNames(t *testing.T) {
 		first.Put(legacy())
 		clouds.set(mine, nil, managed.ErrNotYet)
 		w.MustSync()
-		if lines := w.Calls.Take(); len(lines) > 0 {
-			t.Errorf("it did %q", lines)
-		}
+		expect.Empty(t, w.Calls.Take(), "what it did")
 		clouds.set(mine, nil, noKey)
 		w.MustSync()
 		w.WantState("Ready=False Stalled=True CredentialsUnavailable")

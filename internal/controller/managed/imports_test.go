@@ -144,9 +144,7 @@ func TestWhatCannotBeImportedIsNotTouched(t *testing.T) {
 				w.wantUnchanged(n)
 				w.WantState(c.state)
 				w.WantMessage(c.says)
-				if got := w.status().Drift; len(got) != c.drift {
-					t.Errorf("status.drift is %+v, want %d", got, c.drift)
-				}
+				expect.Len(t, c.drift, w.status().Drift, "differences in status.drift")
 				w.DeleteAndSync()
 				w.WantGone()
 				w.wantUnchanged(n)
@@ -196,9 +194,7 @@ func TestDriftFromAnotherSpecIsNotShown(t *testing.T) {
 		}
 		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "[owner=" })
 		w.WantState("Ready=False Stalled=True InvalidSpec")
-		if drift := w.status().Drift; len(drift) != 0 {
-			t.Errorf("the drift from the former spec is still shown: %+v", drift)
-		}
+		expect.Empty(t, w.status().Drift, "differences in status.drift from the former spec")
 	}, importing(func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(1400)) }))
 }
 
@@ -329,9 +325,7 @@ func TestAnImportedNetworkWhoseMarkerIsTakenOffIsNotTakenOverAgain(t *testing.T)
 		w.SyncFails()
 		w.WantState("Ready=False Stalled=True OwnershipLost")
 		w.WantMessage("or delete this object")
-		if n := w.Neutron.Has()[0]; n.Description != "" {
-			t.Errorf("Neutron has %+v", n)
-		}
+		expect.Equal(t, "", w.Neutron.Has()[0].Description, "the network's description")
 	}, importing(nil))
 }
 

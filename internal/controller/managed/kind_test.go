@@ -126,9 +126,7 @@ func TestADeclarationThatWaits(t *testing.T) {
 					w.Events.WantReasons(t, c.wantEvent...)
 				}
 				wantWaiting()
-				if got := w.Get().Finalizers; len(got) != 0 {
-					t.Errorf("it is held by %q, though nothing was made", got)
-				}
+				expect.Empty(t, w.Get().Finalizers, "finalizers although nothing was made")
 
 				w.c.Kind().Declare = declare
 				w.MustSync()

@@ -10,6 +10,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // Ids that a tenant's own credentials told are used with no credentials of the operator.
@@ -26,9 +27,7 @@ func TestWhoMayUseIdsThatAStatusTells(t *testing.T) {
 		"the operator's Secret":      {operators, "", true, true},
 		"the namespace's own Secret": {tenants, "team", false, true},
 	} {
-		if got := managed.TenantOf("team", c.told); got != c.tenant {
-			t.Errorf("%s is of tenant %q, want %q", name, got, c.tenant)
-		}
+		expect.Equal(t, c.tenant, managed.TenantOf("team", c.told), "the tenant of %s", name)
 		for _, operator := range []managed.CloudRef{{}, {Namespace: "system", Secret: "s"}} {
 			if may := operator.MayUse("team", c.told); may != c.byOperator {
 				t.Errorf("what %s told may be used with %q: %t", name, operator, may)
@@ -118,9 +117,7 @@ func TestAMismatchOfOthersCredentialsTellsWhomToAsk(t *testing.T) {
 
 func TestAProblemSaysItsCauseOrItsMessage(t *testing.T) {
 	state := controller.Stalled("Reason", "what the object shows")
-	if got := managed.Waits(state).Error(); got != "what the object shows" {
-		t.Errorf("without a cause it is %q", got)
-	}
+	expect.Equal(t, "what the object shows", managed.Waits(state).Error(), "what it says without a cause")
 	if got := (&managed.Problem{State: state, Err: errors.New("why")}).Error(); got != "why" {
 		t.Errorf("with a cause it is %q", got)
 	}

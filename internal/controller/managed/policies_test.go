@@ -7,6 +7,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestPoliciesThatAreUnsetAreTheControllers(t *testing.T) {
@@ -38,9 +39,7 @@ func TestPoliciesThatAreUnsetAreTheControllers(t *testing.T) {
 				}
 				w.DeleteAndSync()
 				w.WantGone()
-				if left := len(w.Neutron.Has()) > 0; left != c.retains {
-					t.Errorf("the network stays: %t, want %t", left, c.retains)
-				}
+				expect.Equal(t, c.retains, len(w.Neutron.Has()) > 0, "the network stays")
 			}, obj)
 		})
 	}
@@ -81,9 +80,7 @@ func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
 				if n.Name != c.wantName || n.Subnets[0].DHCP || len(n.Subnets[0].DNSServers) != 1 {
 					t.Errorf("Neutron has %+v, want name %q and the rest as others made it", n, c.wantName)
 				}
-				if got := w.status().Drift; len(got) != c.wantDrift {
-					t.Errorf("status.drift is %v, want %d", got, c.wantDrift)
-				}
+				expect.Len(t, c.wantDrift, w.status().Drift, "differences in status.drift")
 
 				w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
 				w.WantState("Ready=True Available")
@@ -114,21 +111,15 @@ func TestDriftPoliciesHoldWhileADeletionWaits(t *testing.T) {
 				for _, name := range []string{"renamed", "renamed again"} {
 					w.drift(func(n *plan.ObservedNetwork) { n.Name = name })
 					w.MustSync()
-					if got := w.Neutron.Has()[0].Name; got != name {
-						t.Errorf("the network's name is %q, want %q as others set it", got, name)
-					}
+					expect.Equal(t, name, w.Neutron.Has()[0].Name, "the network's name, as others set it")
 				}
 
 				// An edit of the spec still applies.
 				w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
-				if got := w.Neutron.Has()[0].Name; got != "example-network" {
-					t.Errorf("the network's name is %q after an edit of the spec, want the declared one", got)
-				}
+				expect.Equal(t, "example-network", w.Neutron.Has()[0].Name, "the network's name after an edit")
 				w.drift(func(n *plan.ObservedNetwork) { n.Name = "renamed" })
 				w.MustSync()
-				if got := w.Neutron.Has()[0].Name; got != "renamed" {
-					t.Errorf("the network's name is %q after that edit was applied, want it as others set it", got)
-				}
+				expect.Equal(t, "renamed", w.Neutron.Has()[0].Name, "the network's name after that edit was applied")
 			}, obj)
 		})
 	}

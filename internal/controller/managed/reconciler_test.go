@@ -62,9 +62,7 @@ func TestRunFollowsACloudThatComesBack(t *testing.T) {
 		w.Run(w.c.Run, 1)
 		controllertest.Settle(20 * time.Minute)
 		w.WantState("Ready=False Reconciling=True CloudUnavailable")
-		if n := controllertest.Count(w.Calls.Take(), "write status"); n != 1 {
-			t.Errorf("%d statuses were written for one failure, want 1", n)
-		}
+		expect.Equal(t, 1, controllertest.Count(w.Calls.Take(), "write status"), "statuses written for one failure")
 		w.Events.WantReasons(t, "Warning CloudUnavailable")
 		w.Neutron.SetDown(nil)
 		w.Neutron.Audit(t) // the process wakes the objects of a cloud when an audit succeeds again
@@ -152,14 +150,10 @@ func TestMovedOfAnUnknownObjectIsNothing(t *testing.T) {
 		n := w.c.Len()
 		w.c.Moved("")
 		w.c.Moved("uid-of-nobody")
-		if got := w.c.Len(); got != n {
-			t.Errorf("%d keys wait, want %d", got, n)
-		}
+		expect.Equal(t, n, w.c.Len(), "keys wait")
 		w.c.Moved("uid-1")
 		w.c.EnqueueIn(managed.CloudRef{})
-		if got := w.c.Len(); got != 1 {
-			t.Errorf("%d keys wait, want the example's alone", got)
-		}
+		expect.Equal(t, 1, w.c.Len(), "keys wait")
 	}, example())
 }
 
@@ -207,12 +201,8 @@ func runWaits(t *testing.T, ownFirst bool) {
 	if !c.HasSynced() {
 		t.Error("not synced though the informers run")
 	}
-	if n := controllertest.Count(calls.Take(), "apply create network"); n != 1 {
-		t.Errorf("%d creations, want 1", n)
-	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	expect.Equal(t, 1, controllertest.Count(calls.Take(), "apply create network"), "creations")
+	expect.NoError(t, stop())
 	cancel()
 	factory.Shutdown()
 	others.Shutdown()
@@ -242,12 +232,8 @@ func TestWhatIsRememberedOfGoneObjects(t *testing.T) {
 		w.c.Forget(of("1"))
 		w.c.Forget(of("1"))
 		w.c.Forget(of("2"))
-		if got := gone(""); len(got) != 0 {
-			t.Errorf("%q are gone, want none", got)
-		}
-		if keys := w.c.Memory(); keys != 0 {
-			t.Errorf("memory grows: %d keys", keys)
-		}
+		expect.Empty(t, gone(""), "how many are gone")
+		expect.Equal(t, 0, w.c.Memory(), "keys in memory")
 	})
 }
 

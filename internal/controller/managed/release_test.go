@@ -97,9 +97,7 @@ func TestAFinalizerThatOthersTookOffIsNoLossWhileAnotherStays(t *testing.T) {
 		w.MustSync()
 		w.Delete()
 		w.EditAndSync(func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"a.test/first"} })
-		if left := w.Neutron.Has(); len(left) > 0 {
-			t.Errorf("Neutron still has %v", left)
-		}
+		expect.Empty(t, w.Neutron.Has(), "left in Neutron")
 		w.Calls.Take()
 		w.MustSync()
 		w.Calls.Want(t)
@@ -165,12 +163,8 @@ func TestRetainTakesTheMarkersOffInOneSync(t *testing.T) {
 		w.Quiet()
 		w.MustSync()
 		lines := w.Calls.Take()
-		if n := controllertest.Count(lines, "apply delete"); n != 0 {
-			t.Errorf("%d deletions under Retain", n)
-		}
-		if n := controllertest.Count(lines, "write status"); n != 0 {
-			t.Errorf("%d writes of a status that nobody needs: %q", n, lines)
-		}
+		expect.Equal(t, 0, controllertest.Count(lines, "apply delete"), "deletions under Retain")
+		expect.Equal(t, 0, controllertest.Count(lines, "write status"), "statuses written that nobody needs: %q", lines)
 		w.WantGone()
 		w.Events.WantReasons(t, "Normal Retained")
 		all := w.Neutron.Has()
@@ -279,17 +273,13 @@ func TestWhatAnObjectLeftBehindIsPruned(t *testing.T) {
 				w.DeleteByForce()
 				w.MustSync()
 				all := w.Neutron.Has()
-				if len(all) != c.wantNetworks {
-					t.Errorf("Neutron has %d networks, want %d", len(all), c.wantNetworks)
-				}
+				expect.Len(t, c.wantNetworks, all, "networks in Neutron")
 				for _, n := range all {
 					if _, _, marked := plan.ParseDescription(n.Description); marked {
 						t.Errorf("a network that was retained is still marked: %s", n.Description)
 					}
 				}
-				if keys := w.c.Memory(); keys != 0 {
-					t.Errorf("what is gone is remembered: %d keys", keys)
-				}
+				expect.Equal(t, 0, w.c.Memory(), "keys in memory of what is gone")
 				w.Calls.Take()
 				w.MustSync()
 				w.Calls.Want(t)
@@ -333,9 +323,7 @@ func TestAnObjectThatBearsTheNameOfAGoneOne(t *testing.T) {
 				w.API.Create(t, again)
 				w.Neutron.Before = before
 				err := w.sync()
-				if (err != nil) != (before != nil) {
-					t.Errorf("error %v, want one: %t, so that the old network is tried again", err, before != nil)
-				}
+				expect.Equal(t, before != nil, err != nil, "whether the old network is tried again: error %v", err)
 				w.WantState("Ready=True Available")
 				w.MustSync()
 				all := w.Neutron.Has()
@@ -357,9 +345,7 @@ func TestAGoneObjectsNetworkIsSoughtInItsOwnCloud(t *testing.T) {
 		w.Calls.Take()
 		w.SyncFails()
 		w.Calls.Want(t)
-		if keys := w.c.Memory(); keys != 1 {
-			t.Error("the network was forgotten where it could not be seen")
-		}
+		expect.Equal(t, 1, w.c.Memory(), "keys in memory of a network that cannot be seen")
 		w.Neutron.Lead(t, here)
 		w.MustSync()
 		wantNetworks(t, w.Neutron, 0)
@@ -387,17 +373,13 @@ func TestTheMarkerSaysWhetherTheObjectIsRetained(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.c.DefaultTo(managed.Policies{Deletion: cloudteamv1.DeletionPolicyRetain, Drift: cloudteamv1.DriftPolicyReport})
 		w.MustSync()
-		if got := description(w); got != retained {
-			t.Errorf("created with %q, want %q", got, retained)
-		}
+		expect.Equal(t, retained, description(w), "the description when created")
 		w.Quiet()
 		w.EditAndSync(func(obj *cloudteamv1.Network) {
 			obj.Spec.DeletionPolicy, obj.Generation = cloudteamv1.DeletionPolicyDelete, 2
 		})
 		w.WantCalls("apply update network", "write status")
-		if got := description(w); got != ownerOfExample.Marker() {
-			t.Errorf("after the edit %q", got)
-		}
+		expect.Equal(t, ownerOfExample.Marker(), description(w), "the description after the edit")
 		w.MustSync()
 		w.WantCalls()
 	}, example())

@@ -298,9 +298,7 @@ func TestRoomCostsNoMoreWithMoreThatWait(t *testing.T) {
 			w.Take(again)
 			w.events.OnDelete(again)
 		}
-		if len(w.woken) > 0 {
-			t.Errorf("with %d that wait, %d are requeued for no room", waits, len(w.woken))
-		}
+		expect.Empty(t, w.woken, "requeued for no room, with %d that wait", waits)
 		return w.steps
 	}
 	if few, many := cost(10), cost(1000); many > few {

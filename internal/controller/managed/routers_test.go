@@ -8,6 +8,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // routers are those that Neutron has.
@@ -21,9 +22,7 @@ func TestARouterOfALostCreateIsFoundByItsNameInNeutron(t *testing.T) {
 			"no second router is created": func(w *world) {
 				w.MustSync()
 				w.WantState("Ready=True Available")
-				if len(w.routers()) != 1 {
-					w.T.Errorf("routers in Neutron: %+v, want one", w.routers())
-				}
+				expect.Len(w.T, 1, w.routers(), "routers in Neutron")
 			},
 			"no router stays when the object is deleted": func(w *world) {
 				w.DeleteAndSync()

@@ -96,9 +96,7 @@ func TestStateOfAnError(t *testing.T) {
 				if got.Ready != metav1.ConditionFalse || got.Abnormal != c.abnormal || got.Reason != c.reason {
 					t.Errorf("state %+v, want Ready False, %s True, reason %s", got, c.abnormal, c.reason)
 				}
-				if !strings.Contains(got.Message, c.says) {
-					t.Errorf("message %q does not say %q", got.Message, c.says)
-				}
+				expect.Contains(t, got.Message, c.says, "the message")
 				if strings.ContainsRune(got.Message, '\n') {
 					t.Errorf("message %q has more than one line", got.Message)
 				}
@@ -119,9 +117,7 @@ func TestEveryKindHasAState(t *testing.T) {
 		}
 		delete(want, kind.String())
 	}
-	if len(want) > 0 {
-		t.Errorf("kinds that are no more: %v", want)
-	}
+	expect.Empty(t, want, "kinds that are no more")
 }
 
 func TestTheStatusAfterASync(t *testing.T) {
@@ -245,9 +241,7 @@ func TestChangeEvent(t *testing.T) {
 			Message: "Deleted network net-2: it is a duplicate; Deleted subnet 10.0.0.0/8: it is no longer declared"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := managed.ChangeEvent(plan.KindNetwork, c.done, c.drifted); got != c.want {
-				t.Errorf("got %+v, want %+v", got, c.want)
-			}
+			expect.Equal(t, c.want, managed.ChangeEvent(plan.KindNetwork, c.done, c.drifted), "the Event")
 		})
 	}
 }
@@ -263,9 +257,7 @@ func TestAStatusIsNotWrittenOnAnotherObjectOfTheName(t *testing.T) {
 		if err == nil {
 			t.Error("no error, so that the key would not be tried again")
 		}
-		if got := w.status(); len(got.Conditions) != 0 {
-			t.Errorf("the other object has status %+v", got)
-		}
+		expect.Empty(t, w.status().Conditions, "conditions of the other object")
 	}, example())
 }
 
@@ -273,9 +265,7 @@ func TestAStatusOfAnObjectThatIsGoneIsNoError(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		stale := w.Get()
 		w.DeleteByForce()
-		if err := w.c.Report(controllertest.Logged(t), stale, controller.Ready("a", "b")); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, w.c.Report(controllertest.Logged(t), stale, controller.Ready("a", "b")))
 	}, example())
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/metric/metrictest"
@@ -53,9 +54,7 @@ func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 		}
 		w.Calls.Want(t)
 		w.Events.WantReasons(t)
-		if diff := cmp.Diff(before, w.Get()); diff != "" {
-			t.Errorf("syncs of an unchanged object changed it:\n%s", diff)
-		}
+		expect.Equal(t, before, w.Get(), "syncs of an unchanged object changed it")
 	}, example())
 }
 
@@ -206,9 +205,7 @@ func TestDriftPolicy(t *testing.T) {
 					t.Errorf("it became Ready %g times, and drift was %s %g times, want 1 and 1",
 						readyNow-ready, action, driftsNow-drifts)
 				}
-				if n := controllertest.Count(w.Calls.Take(), "apply"); n != c.wantApply {
-					t.Errorf("%d steps applied, want %d", n, c.wantApply)
-				}
+				expect.Equal(t, c.wantApply, controllertest.Count(w.Calls.Take(), "apply"), "steps applied")
 				w.WantState(c.wantState)
 				w.Events.WantReasons(t, c.wantEvent)
 				var fields []string
@@ -237,9 +234,7 @@ func TestUnderReportASpecIsAppliedOnceAndWhole(t *testing.T) {
 		controllertest.Settle(time.Minute) // a quota that was full is tried now and then
 		w.MustSync()
 		w.WantState("Ready=True Available")
-		if got := w.status().AppliedGeneration; got != 1 {
-			t.Errorf("appliedGeneration is %d, want 1", got)
-		}
+		expect.Equal(t, int64(1), w.status().AppliedGeneration, "appliedGeneration")
 
 		w.drift(func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
 		w.MustSync()
@@ -410,9 +405,7 @@ func TestANewLeaderLooksBeforeItCreates(t *testing.T) {
 		if n := controllertest.Count(w.Calls.Take(), "apply create"); n != 0 {
 			t.Errorf("%d resources were created beside those of the former leader", n)
 		}
-		if id := w.status().NetworkID; id != made.ID {
-			t.Errorf("the network is %q, want the former leader's %q", id, made.ID)
-		}
+		expect.Equal(t, made.ID, w.status().NetworkID, "the network, which is the former leader's")
 	}, example())
 }
 
@@ -442,13 +435,9 @@ func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
 				}
 				w.Calls.Take()
 				err := w.sync()
-				if (err != nil) != c.wantError {
-					t.Errorf("error %v, want one: %t", err, c.wantError)
-				}
+				expect.Equal(t, c.wantError, err != nil, "error %v", err)
 				lines := w.Calls.Take()
-				if n := controllertest.Count(lines, "apply"); n != c.wantApply {
-					t.Errorf("%d steps were tried, want %d: %q", n, c.wantApply, lines)
-				}
+				expect.Equal(t, c.wantApply, controllertest.Count(lines, "apply"), "steps that were tried: %q", lines)
 				w.WantState(c.wantState)
 			}, example())
 		})
@@ -550,9 +539,7 @@ func TestAChangeThatNeutronDoesNotShow(t *testing.T) {
 		w.Calls.Want(t, "apply update network", "write status")
 		w.Events.WantReasons(t, "Warning NotConverged")
 		w.WantState("Ready=False Stalled=True NotConverged")
-		if got := w.status().AppliedGeneration; got != 1 {
-			t.Errorf("appliedGeneration is %d, want 1: the edit was not applied", got)
-		}
+		expect.Equal(t, int64(1), w.status().AppliedGeneration, "appliedGeneration: the edit was not applied")
 		// Later attempts cost a call each and tell nothing new.
 		w.SyncFails()
 		w.Calls.Want(t, "apply update network")
@@ -764,4 +751,38 @@ func TestAnOldListReplacesNoRouter(t *testing.T) {
 		expect.EqualWith(t, cmp.Options{cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})}, before, w.Neutron.Everything(), "Neutron")
 		w.WantState("Ready=True Available")
 	}, obj)
+}
+
+// TestOfATooLargeObjectNothingIsChanged: the cache has only a part of its spec. It can be deleted.
+func TestOfATooLargeObjectNothingIsChanged(t *testing.T) {
+	large := func(obj *cloudteamv1.Network) {
+		obj.Annotations[controller.AnnotationTooLarge] = ""
+		obj.Spec.CIDR, obj.Spec.Tags = "", nil
+		obj.Generation++
+	}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.MustSync()
+		id := w.status().NetworkID
+		was := w.Get().DeepCopy()
+		w.Edit(large)
+		w.Quiet()
+		w.MustSync()
+		w.MustSync()
+		w.Calls.Want(t, "write status")
+		w.WantState("Ready=False Stalled=True InvalidSpec")
+		w.WantMessage("more than 36 KiB of memory")
+		expect.Equal(t, id, w.status().NetworkID, "the network in the status")
+
+		w.EditAndSync(func(obj *cloudteamv1.Network) {
+			delete(obj.Annotations, controller.AnnotationTooLarge)
+			obj.Spec = was.Spec
+			obj.Generation++
+		})
+		w.WantState("Ready=True Available")
+
+		w.EditAndSync(large)
+		w.DeleteAndSync()
+		w.WantGone()
+		wantNetworks(t, w.Neutron, 0)
+	}, example())
 }

@@ -9,6 +9,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func tagged(tags ...string) func(*cloudteamv1.Network) {
@@ -38,9 +39,7 @@ func (w *world) wantRemembered(fields ...string) {
 	if len(fields) > 0 {
 		want = fmt.Sprintf(`{"uid":"uid-1","fields":[%s]}`, quotedList(fields))
 	}
-	if got := w.Get().Annotations[cloudteamv1.AnnotationTakeBack]; got != want {
-		w.T.Errorf("annotation %q, want %q", got, want)
-	}
+	expect.Equal(w.T, want, w.Get().Annotations[cloudteamv1.AnnotationTakeBack], "the annotation")
 }
 
 func quotedList(texts []string) (list string) {

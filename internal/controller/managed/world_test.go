@@ -122,7 +122,5 @@ func (w *world) status() cloudteamv1.NetworkStatus {
 // wantNetworks holds how many networks are in a cloud.
 func wantNetworks(t *testing.T, in *controllertest.Neutron, want int) {
 	t.Helper()
-	if has := in.Has(); len(has) != want {
-		t.Errorf("in Neutron are the networks %+v, want %d", has, want)
-	}
+	expect.Len(t, want, in.Has(), "networks in Neutron")
 }
