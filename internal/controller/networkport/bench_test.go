@@ -17,18 +17,15 @@ import (
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
-// rest makes a controller with a number of ports of one Network, all as declared, and gives their keys. The events of
-// its informers do not run: handle is the Network's handler.
-func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, handle cache.ResourceEventHandler) {
+// rest makes a controller with a number of ports of one Network, all as declared, and gives their keys.
+func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName) {
 	b.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
 	v1 := factory.Cloudteam().V1()
 	inventory := controllertest.Converged{Where: here, Owned: map[string]plan.Observed{}}
 	c, err := NewController(
 		nil, v1.NetworkPorts(), v1.Networks(), nil, inventory, &record.FakeRecorder{}, owner.Cluster, nil, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	expect.NoError(b, v1.Networks().Informer().GetIndexer().Add(exampleNetwork()))
 	for i := range ports {
 		port := example()
@@ -43,9 +40,7 @@ func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, hand
 		}}}
 		inventory.Owned[of.Object] = observed
 		declared, err := declarationOf(v1.Networks().Lister(), nil, nil, limits{}, port, of)
-		if err != nil {
-			b.Fatal(err)
-		}
+		expect.NoError(b, err)
 		show(port, declared, observed)
 		port.Status.ObservedGeneration, port.Status.AppliedGeneration = 1, 1
 		port.Status.Cloud = new(cloudteamv1.CloudStatus(here))
@@ -54,39 +49,15 @@ func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, hand
 		expect.NoError(b, v1.NetworkPorts().Informer().GetIndexer().Add(port))
 		keys = append(keys, cache.MetaObjectToName(port))
 	}
-	return c, keys, networkHandler(c, v1.NetworkPorts().Informer().GetIndexer(), v1.Networks().Lister())
+	return c, keys
 }
 
 // BenchmarkSyncAtRest measures the sync of a NetworkPort that is as declared.
 func BenchmarkSyncAtRest(b *testing.B) {
-	c, keys, _ := rest(b, 1000)
+	c, keys := rest(b, 1000)
 	// A write would panic: there is no client.
 	controllertest.BenchmarkSyncs(b, keys, func(key cache.ObjectName) error {
 		_, err := c.Sync(b.Context(), key)
 		return err
 	})
-}
-
-// BenchmarkNetworkEvent is what an update of a Network with 1000 ports costs, before any of them is looked at.
-func BenchmarkNetworkEvent(b *testing.B) {
-	for name, change := range map[string]func(*cloudteamv1.Network){
-		"its address counts": func(n *cloudteamv1.Network) { n.Status.Subnets[0].UsedAddresses = new(int64(9)) },
-		"its MTU":            func(n *cloudteamv1.Network) { n.Status.MTU = 9000 },
-	} {
-		b.Run(name, func(b *testing.B) {
-			c, keys, handle := rest(b, 1000)
-			for _, key := range keys {
-				if _, err := c.Sync(b.Context(), key); err != nil {
-					b.Fatal(err)
-				}
-			}
-			was, is := exampleNetwork(), of(exampleNetwork(), change)
-			was.ResourceVersion, is.ResourceVersion = "1", "2"
-			b.ReportAllocs()
-			for b.Loop() {
-				handle.OnUpdate(was, is)
-			}
-			b.ReportMetric(float64(c.Len()), "keys")
-		})
-	}
 }

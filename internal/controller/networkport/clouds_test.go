@@ -14,6 +14,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // oneCloud is a cloud to which a Secret leads, or why it does not.
@@ -179,9 +180,7 @@ func TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn(t *testing.T) {
 		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "elsewhere"}, in: theirs}
 		w.restart()
 		w.WantState("Ready=False Stalled=True CloudMismatch")
-		if got := w.Get().Finalizers; len(got) != 0 {
-			t.Errorf("it is held by %q, though nothing was made", got)
-		}
+		expect.Empty(t, w.Get().Finalizers, "finalizers although nothing was made")
 		w.editNetwork(func(n *cloudteamv1.Network) { n.Spec.Cloud = nil; n.Generation++ })
 		w.settle()
 		w.WantState("Ready=True Available")
@@ -331,9 +330,7 @@ func TestAPortGoesForANetworkWhoseCredentialsAreGone(t *testing.T) {
 		}
 		w.Quiet()
 		controllertest.Settle(4 * time.Minute)
-		if finalizers := w.Get().Finalizers; len(finalizers) > 0 {
-			t.Errorf("finalizers %q", finalizers)
-		}
+		expect.Empty(t, w.Get().Finalizers, "finalizers")
 		w.WantState("Ready=False Reconciling=True NetworkNotReady")
 	}, on, port)
 }
@@ -360,8 +357,6 @@ func TestNoAnnotationLeadsToCredentials(t *testing.T) {
 		w.restart()
 		w.API.Delete(t, controllertest.Get[*cloudteamv1.NetworkPort](t, w.API, cache.MetaObjectToName(port)))
 		w.settle()
-		if len(asked.refs) > 0 {
-			t.Errorf("asked for the clouds %v", asked.refs)
-		}
+		expect.Empty(t, asked.refs, "clouds that were asked for")
 	}, port)
 }

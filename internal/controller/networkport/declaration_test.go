@@ -280,9 +280,7 @@ func TestShow(t *testing.T) {
 	port := example()
 	port.Status = bound(shown)
 	expect.Equal(t, shown, statusToWrite(port), "what is written")
-	if got := inUse(port); !strings.Contains(got, `In use by Pod "web-x".`) {
-		t.Errorf("in use: %q", got)
-	}
+	expect.Contains(t, inUse(port), `In use by Pod "web-x".`, "how it is in use")
 	port.Status.BoundTo = nil
 	port.Status.Attachment = &cloudteamv1.PortAttachment{Node: "node1", Mode: cloudteamv1.AttachmentTrunk}
 	if got := inUse(port); !strings.Contains(got, "trunk of node node1") {
@@ -322,13 +320,9 @@ func TestANetworkThatIsNotAllowedReadsAsOneThatDoesNotExist(t *testing.T) {
 			}
 			none, empty := told(), exampleNetwork()
 			empty.Status = cloudteamv1.NetworkStatus{}
-			if diff := cmp.Diff(none, told(empty)); diff != "" {
-				t.Errorf("a Network that is not in Neutron yet (-none +one):\n%s", diff)
-			}
+			expect.Equal(t, none, told(empty), "a Network that is not in Neutron yet")
 			if port.Status.PortID == "" && port.Status.BoundTo == nil {
-				if diff := cmp.Diff(none, told(exampleNetwork())); diff != "" {
-					t.Errorf("a Network that is Ready (-none +one):\n%s", diff)
-				}
+				expect.Equal(t, none, told(exampleNetwork()), "a Network that is Ready")
 			}
 			if none.Reason != cloudteamv1.ReasonNamespaceNotAllowed ||
 				!strings.Contains(none.Message, "does not exist or does not allow namespace other") {

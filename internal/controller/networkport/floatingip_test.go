@@ -57,9 +57,7 @@ func TestAPortGetsItsFloatingIPAndKeepsTheAddress(t *testing.T) {
 
 		w.Neutron.EditFloatingIP(t, id, func(f *plan.ObservedFloatingIP) { f.PortID, f.Fixed = "", netip.Addr{} })
 		w.audit()
-		if again := w.wantFloating("port-1", "outside"); again != id {
-			t.Errorf("somebody took it away from the port, and it is %s instead of %s", again, id)
-		}
+		expect.Equal(t, id, w.wantFloating("port-1", "outside"), "the floating IP after somebody took it from the port")
 		w.Neutron.Remove("port-1")
 		w.audit()
 		w.WantState("Ready=True Available")
@@ -142,9 +140,7 @@ func TestAFloatingIPStaysWhileNobodyKnowsWhichNetworkIsMeant(t *testing.T) {
 		w.audit()
 		w.wantPorts() // what uses it would be without its public address
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP.ExternalNetwork = "outside" })
-		if w.wantFloating(w.Get().Status.PortID, "outside") != id {
-			t.Error("the address was exchanged")
-		}
+		expect.Equal(t, id, w.wantFloating(w.Get().Status.PortID, "outside"), "the address")
 	}, exampleNetwork(), reachable())
 }
 
@@ -162,15 +158,11 @@ func TestAnOldCacheReleasesNoFloatingIP(t *testing.T) {
 		w.Edit(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = reachable().Spec.FloatingIP })
 		w.Neutron.SetDown(nil)
 		controllertest.Settle(10 * time.Second)
-		if again := w.wantFloating("port-1", "outside"); again != id {
-			t.Errorf("it is %s instead of %s", again, id)
-		}
+		expect.Equal(t, id, w.wantFloating("port-1", "outside"), "the floating IP")
 		gate.Release()
 		controllertest.Settle(10 * time.Second)
 		w.WantState("Ready=True Available")
-		if again := w.wantFloating("port-1", "outside"); again != id {
-			t.Errorf("it is %s instead of %s", again, id)
-		}
+		expect.Equal(t, id, w.wantFloating("port-1", "outside"), "the floating IP")
 	}, exampleNetwork(), reachable())
 }
 
@@ -207,9 +199,7 @@ func TestAFloatingIPIsForgottenByNoProcess(t *testing.T) {
 		w.restart()
 		w.WantState("Ready=True Available")
 		w.wantPorts("port-1")
-		if left := w.Neutron.FloatingIPs(); len(left) > 0 {
-			t.Errorf("%v is left", left)
-		}
+		expect.Empty(t, w.Neutron.FloatingIPs(), "floating IPs are left")
 	}, exampleNetwork())
 }
 
@@ -275,6 +265,6 @@ func TestAClassMayForbidAFloatingIP(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.WantState("Ready=False Stalled=True ForbiddenByClass")
 		w.WantMessage("spec.floatingIP")
-		expect.Equal(t, 0, len(w.Neutron.FloatingIPs()), "floating IPs")
+		expect.Empty(t, w.Neutron.FloatingIPs(), "floating IPs")
 	}, exampleNetwork(), reachable())
 }

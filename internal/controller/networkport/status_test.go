@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestTheStatusLeavesOutWhatOthersWrite: a field that this controller applied would be its own. It would then put back
@@ -26,7 +27,5 @@ func TestTheStatusLeavesOutWhatOthersWrite(t *testing.T) {
 	if got := written.Conditions; len(got) != 1 || got[0].Type != cloudteamv1.ConditionReady {
 		t.Errorf("the status has the conditions %+v, want Ready only", got)
 	}
-	if len(port.Status.Conditions) != 2 {
-		t.Errorf("the object of the cache was changed: %+v", port.Status.Conditions)
-	}
+	expect.Len(t, 2, port.Status.Conditions, "the object of the cache was changed")
 }

@@ -50,9 +50,7 @@ func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 		controllertest.Settle(time.Hour)
 		w.Calls.Want(t)
 		w.Events.WantReasons(t)
-		if diff := cmp.Diff(before, w.Get()); diff != "" {
-			t.Errorf("syncs of an unchanged object changed it:\n%s", diff)
-		}
+		expect.Equal(t, before, w.Get(), "syncs of an unchanged object changed it")
 	}, exampleNetwork(), example())
 }
 
@@ -89,9 +87,7 @@ func TestAPortWaitsForItsNetworkWithoutACall(t *testing.T) {
 				w.Events.WantReasons(t)
 				controllertest.Settle(time.Hour)
 				w.Calls.Want(t)
-				if got := w.Get().Finalizers; len(got) != 0 {
-					t.Errorf("it is held by %q, though nothing was made", got)
-				}
+				expect.Empty(t, w.Get().Finalizers, "finalizers although nothing was made")
 
 				c.comes(w)
 				w.settle()
@@ -119,12 +115,8 @@ func TestAPortOnAnotherNetworkThanTheDeclaredOneIsReplaced(t *testing.T) {
 		w.Events.WantReasons(t, "Normal DriftCorrected")
 		w.WantState("Ready=True Available")
 		w.wantPorts(w.Get().Status.PortID)
-		if p := w.Neutron.Ports()[0]; p.NetworkID != "net-2" {
-			t.Errorf("the port is on %s", p.NetworkID)
-		}
-		if got := w.Get().Status.Addresses[0].SubnetID; got != "sub-2" {
-			t.Errorf("the status tells of subnet %s", got)
-		}
+		expect.Equal(t, "net-2", w.Neutron.Ports()[0].NetworkID, "the port's network")
+		expect.Equal(t, "sub-2", w.Get().Status.Addresses[0].SubnetID, "the subnet in the status")
 	}, exampleNetwork(), example())
 }
 
@@ -257,9 +249,7 @@ func TestANewNetworkOfTheNameThatDoesNotAllowTheNamespaceGetsNoPort(t *testing.T
 		w.settle()
 		w.WantState("Ready=False Stalled=True NamespaceNotAllowed")
 		w.wantPorts("port-1")
-		if p := w.Neutron.Ports()[0]; p.NetworkID != "net-1" {
-			t.Errorf("a port was made on %s", p.NetworkID)
-		}
+		expect.Equal(t, "net-1", w.Neutron.Ports()[0].NetworkID, "the port's network")
 		w.delete()
 		w.wantPorts()
 	}, of(exampleNetwork(), there, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"team"} }),
@@ -507,9 +497,7 @@ func TestAClassThatANetworkNamesCountsOnceItIsApplied(t *testing.T) {
 		w.editNetwork(func(n *cloudteamv1.Network) { n.Generation, n.Spec.ClassName = 2, "open" })
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.FloatingIP = reachable().Spec.FloatingIP })
 		w.WantState("Ready=False Reconciling=True NetworkNotReady")
-		if all := w.Neutron.FloatingIPs(); len(all) > 0 {
-			t.Errorf("Neutron has %v", all)
-		}
+		expect.Empty(t, w.Neutron.FloatingIPs(), "floating IPs in Neutron")
 		w.editNetwork(func(n *cloudteamv1.Network) { n.Status.AppliedGeneration = 2 })
 		w.WantState("Ready=True Available")
 		w.wantFloating("port-1", "outside")
@@ -579,9 +567,7 @@ func TestAnOldListReplacesNoPort(t *testing.T) {
 				w.audit()
 				w.wantPorts(c.has...)
 				w.WantState("Ready=True Available")
-				if got := w.Get().Status.PortID; got != "port-1" {
-					t.Errorf("the status shows %s", got)
-				}
+				expect.Equal(t, "port-1", w.Get().Status.PortID, "the port in the status")
 			}, exampleNetwork(), example())
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/netpolicy"
 	"cloudteam.ztgame.com/network-controller/internal/policy"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // dbFromWeb is a MultiNetworkPolicy on the example's Network: it selects the ports labeled app=db, which may receive
@@ -104,9 +105,7 @@ func TestAPortWithoutGroupsGoesBackIntoTheCloudsDefault(t *testing.T) {
 		w.policies.Delete(dbFromWeb())
 		w.settle()
 		w.wantGroups("sg-default")
-		if noted := w.Get().Annotations[cloudteamv1.AnnotationTakeBack]; noted != "" {
-			t.Errorf("it still remembers %s", noted)
-		}
+		expect.Equal(t, "", w.Get().Annotations[cloudteamv1.AnnotationTakeBack], "what it still remembers")
 	})
 }
 

@@ -97,9 +97,7 @@ func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 				w.editNetwork(c.change)
 				// A status that is written for it brings the key once more.
 				got := min(w.Neutron.Looks()-before, 1)
-				if got != c.looks {
-					t.Errorf("it was looked at: %d, want %d", got, c.looks)
-				}
+				expect.Equal(t, c.looks, got, "how often it was looked at")
 			}, exampleNetwork(), example())
 		})
 	}
@@ -110,9 +108,7 @@ func TestOnlyAPortInNeutronLeavesAnAddress(t *testing.T) {
 	waiting := &controller.Line{}
 	waiting.Put(controller.WaitingOf(example()), example().Network().String())
 	goes := of(example(), func(p *cloudteamv1.NetworkPort) { p.Name = "other" })
-	if woken := exhaustedWith(waiting)(goes); len(woken) > 0 {
-		t.Errorf("a port without one in Neutron wakes %v", woken)
-	}
+	expect.Empty(t, exhaustedWith(waiting)(goes), "woken by a port without one in Neutron")
 	goes.Status.PortID = "port-of-other"
 	expect.Equal(t, []cache.ObjectName{portKey}, exhaustedWith(waiting)(goes), "woken")
 }
