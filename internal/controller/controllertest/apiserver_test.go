@@ -161,9 +161,7 @@ func TestRefusedAndLostRequests(t *testing.T) {
 	if err := label("lost"); !errors.Is(err, broken) {
 		t.Errorf("lost: %v", err)
 	}
-	if got := get(t, s).Labels["a"]; got != "lost" {
-		t.Errorf("the label is %q, want that of the lost request", got)
-	}
+	expect.Equal(t, "lost", get(t, s).Labels["a"], "the label")
 	calls.Want(t, "patch ", "patch ")
 }
 

@@ -293,9 +293,8 @@ func TestWhatDoesNotMatterToPoliciesIsTheSame(t *testing.T) {
 		"labels":      {func(p *cloudteamv1.NetworkPort) { p.Labels = nil }, false},
 	} {
 		was, is := otherPort(), otherPort()
-		if test.change(is); samePort(was, is) != test.same {
-			t.Errorf("of a port, %s: the same is %t", name, !test.same)
-		}
+		test.change(is)
+		expect.Equal(t, test.same, samePort(was, is), "whether of a port it is the same: %s", name)
 	}
 	for name, test := range map[string]struct {
 		change func(*cloudteamv1.Network)
@@ -306,9 +305,8 @@ func TestWhatDoesNotMatterToPoliciesIsTheSame(t *testing.T) {
 		"the class":      {func(n *cloudteamv1.Network) { n.Status.Class = &cloudteamv1.AppliedClass{Name: "a"} }, false},
 	} {
 		was, is := &cloudteamv1.Network{}, &cloudteamv1.Network{}
-		if test.change(is); sameNetwork(was, is) != test.same {
-			t.Errorf("of a Network, %s: the same is %t", name, !test.same)
-		}
+		test.change(is)
+		expect.Equal(t, test.same, sameNetwork(was, is), "whether of a Network it is the same: %s", name)
 	}
 	pod := func(app string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}}}
@@ -399,9 +397,7 @@ func TestALaterChangeSettlesLater(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		settling := func(want time.Duration) {
 			t.Helper()
-			if left := w.policies.Settling("team"); left != want {
-				t.Errorf("policies settle for %s, want %s", left, want)
-			}
+			expect.Equal(t, want, w.policies.Settling("team"), "how long policies settle")
 		}
 		w.policies.settle("team")
 		controllertest.Settle(settlesAfter / 2)
@@ -413,9 +409,7 @@ func TestALaterChangeSettlesLater(t *testing.T) {
 		settling(0)
 		w.policies.mu.Lock()
 		defer w.policies.mu.Unlock()
-		if len(w.policies.changed) > 0 {
-			t.Errorf("it remembers %v", w.policies.changed)
-		}
+		expect.Empty(t, w.policies.changed, "what it remembers")
 		if none := (*Policies)(nil); none.Settling("team") != 0 {
 			t.Error("no policies settle")
 		}
@@ -683,7 +677,5 @@ func TestProblemsAreCutOnlyIfTheyAreTooLong(t *testing.T) {
 	if got := limited([]string{strings.Repeat("ü", MaxProblem)}); len(got) > MaxProblem || len(got) < MaxProblem-len("ü") || !strings.HasSuffix(got, "ü…") {
 		t.Errorf("it has %d bytes: %q", len(got), got)
 	}
-	if got := limited([]string{"a", "b"}); got != "a; b" {
-		t.Errorf("it became %q", got)
-	}
+	expect.Equal(t, "a; b", limited([]string{"a", "b"}), "the limited problems")
 }

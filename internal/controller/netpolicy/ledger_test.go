@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -105,9 +104,7 @@ func TestAnEventOfAnotherKindLooksAtNoMorePoliciesIfThereAreMore(t *testing.T) {
 			}
 		}, port)
 	}
-	if diff := cmp.Diff(looks[10], looks[1000]); diff != "" {
-		t.Errorf("with 1000 policies instead of 10, an event looks at (-10 +1000):\n%s", diff)
-	}
+	expect.Equal(t, looks[10], looks[1000], "with 1000 policies instead of 10, an event looks at")
 }
 
 // whole counts the policies that are kept whole.
@@ -124,9 +121,7 @@ func (w *world) whole() (n int) {
 func TestOfANamespaceOnlySoManyPoliciesAreKeptWhole(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.fill(maxWhole+1, toAll)
-		if n := w.whole(); n != maxWhole {
-			t.Errorf("%d are kept whole, want %d", n, maxWhole)
-		}
+		expect.Equal(t, maxWhole, w.whole(), "policies kept whole")
 		// One at the front takes one out at the end, and none is read again.
 		o, _ := Transform(raw("a", toAll))
 		expect.NoError(t, w.policies.objects.Add(o))
@@ -149,9 +144,7 @@ func TestOfANamespaceOnlySoManyPoliciesAreKeptWhole(t *testing.T) {
 				kept++
 			}
 		}
-		if kept != maxWhole {
-			t.Errorf("before their events, %d are kept whole, want %d", kept, maxWhole)
-		}
+		expect.Equal(t, maxWhole, kept, "policies kept whole before their events")
 	})
 }
 
@@ -210,9 +203,7 @@ func TestAPolicyThatComesWithinTheMostGroupsIsReadAgain(t *testing.T) {
 		if len(w.reads) > 10 || !slices.Contains(w.reads, fmt.Sprintf("p%05d", n-1)) {
 			t.Errorf("it read %q again, of which only the last %d were dropped", w.reads, n-maxWhole)
 		}
-		if told := w.Events.Take(); len(told) > 0 {
-			t.Errorf("it says %q", told)
-		}
+		expect.Empty(t, w.Events.Take(), "what it says")
 		w.wantGroups("policy-p00264", "policy-p00265")
 		// One at the front that needs nearly all groups takes both out, and they come back.
 		all := raw("a", map[string]any{"podSelector": map[string]any{}, "ingress": []any{map[string]any{"from": listOf(29)}}})

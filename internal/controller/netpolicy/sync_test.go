@@ -141,9 +141,7 @@ func TestAPolicyHasItsGroupsAndNoOthers(t *testing.T) {
 		w.list()
 		obj := w.put("db", "ingress", "web")
 		rules := len(w.wantGroups("policy-db", "policy-members", "policy-mine", "policy-open-egress")["policy-db"].Spec.Rules)
-		if rules != 3 {
-			t.Errorf("the policy's group has %d rules, want one for each IP family, and one that closes egress", rules)
-		}
+		expect.Equal(t, 3, rules, "rules of the policy's group: one a family, and one that closes egress")
 		w.put("db", "ingress", "egress")
 		if rules := w.wantGroups("policy-db", "policy-mine")["policy-db"].Spec.Rules; len(rules) != 1 {
 			t.Errorf("the edited policy's group has the rules %v, want the one that closes egress", rules)
@@ -380,9 +378,7 @@ func TestAMissingGroupIsOnItsWayForSomeTime(t *testing.T) {
 		}
 		coming := func(name string, want bool) {
 			t.Helper()
-			if is := w.policies.Coming("team", name); is != want {
-				t.Errorf("group %s is coming: %t, want %t", name, is, want)
-			}
+			expect.Equal(t, want, w.policies.Coming("team", name), "group %s is coming", name)
 		}
 		coming("policy-of-none", true)
 		coming(name, true)
@@ -401,9 +397,7 @@ func TestAMissingGroupIsOnItsWayForSomeTime(t *testing.T) {
 		change(func(g *cloudteamv1.SecurityGroup) { g.DeletionTimestamp, g.Annotations = nil, nil })
 		coming(name, false)
 		controllertest.Settle(settlesAfter)
-		if left := w.policies.Settling("team"); left != 0 {
-			t.Errorf("policies still settle for %s", left)
-		}
+		expect.Equal(t, time.Duration(0), w.policies.Settling("team"), "how long policies settle")
 	})
 }
 
@@ -413,9 +407,7 @@ func TestWithoutPoliciesNothingIsLacking(t *testing.T) {
 	if m, known := none.Member(port); m.Selected || !known {
 		t.Errorf("selected %t, known %t", m.Selected, known)
 	}
-	if lacks := none.Lacks(port); lacks != "" {
-		t.Errorf("it lacks %q", lacks)
-	}
+	expect.Equal(t, "", none.Lacks(port), "what it lacks")
 	if none.PortsOf("team") != nil || !none.HasSynced() {
 		t.Error("there are policies")
 	}

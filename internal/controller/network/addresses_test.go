@@ -213,9 +213,7 @@ func TestWhichCountsAreWorthAWrite(t *testing.T) {
 				c.change(was, is)
 			}
 			untouched := is.DeepCopy()
-			if got := tenth.negligible(was, is); got != c.negligible {
-				t.Errorf("negligible: %t, want %t", got, c.negligible)
-			}
+			expect.Equal(t, c.negligible, tenth.negligible(was, is), "negligible")
 			expect.Equal(t, untouched, is, "the object was changed")
 		})
 	}

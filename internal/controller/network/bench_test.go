@@ -28,9 +28,7 @@ func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName) 
 	informer := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0).Cloudteam().V1().Networks()
 	inventory := controllertest.Converged{Where: inTheCloud, Owned: map[string]plan.Observed{}}
 	c, err := NewController(nil, informer, nil, inventory, &record.FakeRecorder{}, "c1", Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expect.NoError(tb, err)
 	for i := range networks {
 		obj := &cloudteamv1.Network{}
 		obj.Namespace, obj.Name, obj.UID = "team", fmt.Sprintf("net-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
@@ -39,9 +37,7 @@ func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName) 
 		obj.Spec.Gateway = fmt.Sprintf("10.%d.%d.1", i/256, i%256)
 		owner := plan.Owner{Cluster: "c1", Object: string(obj.UID)}
 		spec, err := declare.Network(obj, owner)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		expect.NoError(tb, err)
 		n := plan.ObservedNetwork{ID: "net-" + obj.Name, Revision: 1, Attributes: spec.Attributes()}
 		n.MTU = 1450
 		n.Subnets = []plan.ObservedSubnet{{

@@ -225,12 +225,8 @@ func TestWhatCannotBeAskedForIsNotTakenForUnknown(t *testing.T) {
 					obj.Spec.Description = "one"
 				})
 				controllertest.Settle(time.Second)
-				if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonCloudUnavailable {
-					t.Errorf("condition Ready is %+v, want CloudUnavailable", ready)
-				}
-				if is := w.Neutron.Has()[0].Description; is != before {
-					t.Errorf("the network's description became %q", is)
-				}
+				expect.Equal(t, cloudteamv1.ReasonCloudUnavailable, w.Ready().Reason, "the reason of condition Ready")
+				expect.Equal(t, before, w.Neutron.Has()[0].Description, "the network's description")
 			})
 		})
 	}

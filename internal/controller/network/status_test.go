@@ -126,9 +126,7 @@ func TestComplete(t *testing.T) {
 			}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := declared.Complete(c.observed); got != c.want {
-				t.Errorf("complete: %t, want %t", got, c.want)
-			}
+			expect.Equal(t, c.want, declared.Complete(c.observed), "complete")
 		})
 	}
 }

@@ -97,11 +97,11 @@ func TestACloudThatIsClosedAndOpenedBeginsAnew(t *testing.T) {
 		others = []Other{{Inventory: small}}
 		w.auditAll(small)
 		w.auditAll(small)
-		expect.Equal(t, 1, len(small.Has()), "networks before the grace period is over")
+		expect.Len(t, 1, small.Has(), "networks before the grace period is over")
 		for range int(grace / interval) {
 			w.auditAll(small)
 		}
-		expect.Equal(t, 0, len(small.Has()), "networks afterwards")
+		expect.Empty(t, small.Has(), "networks afterwards")
 	})
 }
 
@@ -115,9 +115,7 @@ func TestAProjectToWhichTwoCloudsLeadCountsOnce(t *testing.T) {
 			w.auditAll(second)
 		}
 		w.want("a", "b")
-		if n := len(second.Has()); n != 2 {
-			t.Errorf("%d networks are seen by the other way, want 2", n)
-		}
+		expect.Len(t, 2, second.Has(), "networks are seen by the other way")
 	})
 }
 
@@ -169,16 +167,12 @@ func TestAHaltOfTheOperatorsCloudsHaltsTheTenants(t *testing.T) {
 			w.auditAll(team)
 		}
 		w.wantStates("waiting=0 due=0 withheld=3 blocked=0")
-		if n := len(team.Has()); n != 1 {
-			t.Errorf("%d networks are in the team's cloud, want 1", n)
-		}
+		expect.Len(t, 1, team.Has(), "networks are in the team's cloud")
 		for _, uid := range uidsFrom("own", 2) {
 			w.create(uid)
 		}
 		w.auditAll(team)
 		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
-		if n := len(team.Has()); n != 0 {
-			t.Errorf("%d networks are in the team's cloud after the halt, want 0", n)
-		}
+		expect.Empty(t, team.Has(), "networks are in the team's cloud after the halt")
 	})
 }

@@ -193,9 +193,7 @@ func TestLiveThatIsNotCompleteIsAnError(t *testing.T) {
 			if err == nil || got != nil {
 				t.Fatalf("%v, %v, want an error", got, err)
 			}
-			if !strings.Contains(err.Error(), c.says) {
-				t.Errorf("error %q does not say %q", err, c.says)
-			}
+			expect.ErrorSays(t, err, c.says)
 		})
 	}
 }

@@ -137,12 +137,8 @@ func TestAnUpdateTellsWhoComesAndWhoIsBack(t *testing.T) {
 func TestOneListIsNeverEnough(t *testing.T) {
 	var b book
 	rules := Rules{MaxShare: 1}
-	if due := take(&b, networkOf("a"), at(0), at(time.Hour), nil, rules); len(due) > 0 {
-		t.Errorf("%v is due upon one list", due)
-	}
-	if due := take(&b, networkOf("a"), at(1), at(time.Hour), nil, rules); len(due) != 1 {
-		t.Errorf("%v is due upon two lists, want a", due)
-	}
+	expect.Empty(t, take(&b, networkOf("a"), at(0), at(time.Hour), nil, rules), "due upon one list")
+	expect.Len(t, 1, take(&b, networkOf("a"), at(1), at(time.Hour), nil, rules), "those due upon two lists")
 }
 
 // lists are the UIDs in a verdict.

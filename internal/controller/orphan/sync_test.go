@@ -183,9 +183,7 @@ func (w *world) lines() int {
 // wantLines holds how many lines were logged since lines or wantLines was last called.
 func (w *world) wantLines(want int) {
 	w.T.Helper()
-	if n := w.lines(); n != want {
-		w.T.Errorf("%d lines were logged, want %d", n, want)
-	}
+	expect.Equal(w.T, want, w.lines(), "lines were logged")
 }
 
 // want holds what Neutron has against the objects whose networks should be there.
@@ -277,9 +275,7 @@ func TestWhatExistsStays(t *testing.T) {
 				c.set(w)
 				w.audits(4 * grace)
 				w.want("a")
-				if (w.readings > 0) != c.read {
-					t.Errorf("what exists was read %d times, want that it is read: %t", w.readings, c.read)
-				}
+				expect.Equal(t, c.read, w.readings > 0, "whether what exists was read: %d times", w.readings)
 			})
 		})
 	}
@@ -529,9 +525,7 @@ func TestRunLooksAtEveryAuditAndStopsBetweenTwoRemovals(t *testing.T) {
 			w.Neutron.Audit(t)
 			controllertest.Settle(interval)
 		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, <-done)
 		w.want("c")
 	})
 }
@@ -658,9 +652,7 @@ func TestRetainSurvivesItsObject(t *testing.T) {
 		w.Neutron.Edit(t, "net-a", func(n *plan.ObservedNetwork) { n.Description = owner.Describe("mine [retain]") })
 		w.audits(2 * grace)
 		w.want("a", "x")
-		if got := w.Neutron.Has()[0].Description; got != "mine" {
-			t.Errorf("the network says %q, want what its user wrote", got)
-		}
+		expect.Equal(t, "mine", w.Neutron.Has()[0].Description, "the network's description, which is its user's")
 		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
 	})
 }

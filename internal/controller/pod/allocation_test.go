@@ -65,9 +65,7 @@ func TestAnnotationsFor(t *testing.T) {
 			expect.NoError(t, err)
 			declared, allocations, err := annotationsFor(selections, test.ports)
 			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
-					t.Errorf("the error is %v, want one that has %s", err, test.err)
-				}
+				expect.ErrorSays(t, err, test.err)
 				return
 			}
 			expect.NoError(t, err)
@@ -106,9 +104,7 @@ func TestWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{selection.Annotation: "net"}}}
 			test.edit(pod)
-			if got := consumer.Waiting(pod); got != test.want {
-				t.Errorf("got %t", got)
-			}
+			expect.Equal(t, test.want, consumer.Waiting(pod), "whether it waits")
 		})
 	}
 }

@@ -131,9 +131,7 @@ func TestAPodWithoutADeployment(t *testing.T) {
 			expect.Equal(t, []corev1.PodSchedulingGate{theirGate}, pod.Spec.SchedulingGates, "gates")
 			const text = `[{"name":"net","namespace":"team","interface":"eth1","ips":["192.168.0.2/16"],` +
 				`"mac":"fa:16:3e:00:00:01","bandwidth":{"a":1}}]`
-			if got := pod.Annotations[selection.Annotation]; got != text {
-				t.Errorf("it declares %s, want %s", got, text)
-			}
+			expect.Equal(t, text, pod.Annotations[selection.Annotation], "what it declares")
 			if port := w.ports()[0]; !metav1.IsControlledBy(&port, pod) || consumer.BoundTo(&port) != pod.UID {
 				t.Errorf("the port is %+v", port)
 			}
@@ -258,9 +256,7 @@ func TestWhatAPodDeclares(t *testing.T) {
 			w.allocated("b", 1)
 			const text = `[{"name":"theirs","namespace":"team","ips":["10.0.0.1/24"]},` +
 				`{"name":"net","namespace":"team","ips":["192.168.0.2/16"],"mac":"fa:16:3e:00:00:01"}]`
-			if got := both.Annotations[selection.Annotation]; got != text {
-				t.Errorf("it declares %s, want %s", got, text)
-			}
+			expect.Equal(t, text, both.Annotations[selection.Annotation], "what it declares")
 			w.rests()
 		},
 		"a Network that is missing is waited for": func(_ *testing.T, w *cluster) {
@@ -431,9 +427,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			for _, pod := range w.pods() {
 				w.allocated(pod.Name, 1)
 			}
-			if bound := w.bindings(); len(bound) != 8 {
-				t.Errorf("the bindings are %v", bound)
-			}
+			expect.Len(t, 8, w.bindings(), "bindings")
 		},
 		"who finds that another process was faster with a port gives way": func(t *testing.T, w *cluster) {
 			w.serves = true
@@ -532,9 +526,7 @@ func TestPodsOfADeployment(t *testing.T) {
 			w.start()
 			want := map[string]string{"web-net-0": "", "web-net-1": "b", "web-net-2": "", "web-net-3": "a", "web-net-4": ""}
 			for port, pod := range map[string]string{"web-net-3": "a", "web-net-1": "b"} {
-				if got := w.allocated(pod, 1)[0].Port; got != port {
-					t.Errorf("Pod %s has %s, want %s", pod, got, port)
-				}
+				expect.Equal(t, port, w.allocated(pod, 1)[0].Port, "the port of Pod %s", pod)
 			}
 			want[w.allocated("c", 1)[0].Port] = "c"
 			w.wantBindings(want)
@@ -723,9 +715,7 @@ func TestTheLifeOfAPool(t *testing.T) {
 			w.deploy(50, "net")
 			w.webSays("False PortsFailed", "of 50 ports cannot be created")
 			w.webSays("False PortsFailed", "exceeded quota: few")
-			if n := len(w.ports()); n != 3 {
-				t.Errorf("there are %d ports, want the 3 that the quota allows", n)
-			}
+			expect.Len(t, 3, w.ports(), "ports, which are as many as the quota allows")
 			if n := controllertest.Count(w.Calls.Take(), "create networkports"); n > 20 {
 				t.Errorf("%d creates were tried against a quota of 3", n)
 			}

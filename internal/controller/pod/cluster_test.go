@@ -222,9 +222,7 @@ func (w *cluster) rests() {
 	w.Quiet()
 	controllertest.Settle(10 * resync)
 	wrote := slices.DeleteFunc(w.Calls.Take(), func(line string) bool { return w.few && few(line) != nil })
-	if len(wrote) > 0 {
-		w.T.Errorf("at rest it wrote %q", wrote)
-	}
+	expect.Empty(w.T, wrote, "written at rest")
 	w.WantEvents()
 }
 

@@ -104,9 +104,7 @@ func TestANetworkThatIsNotAllowedReadsAsOneThatDoesNotExist(t *testing.T) {
 	if none.reason != cloudteamv1.ReasonNamespaceNotAllowed || !strings.Contains(none.message, "allows namespace evil") {
 		t.Errorf("it says %s: %s", none.reason, none.message)
 	}
-	if one := told(closed); one != none {
-		t.Errorf("it says %+v, and without the Network %+v", one, none)
-	}
+	expect.Equal(t, none, told(closed), "what it says, without the Network and with it")
 	if open := told(openNetwork()); open == none {
 		t.Errorf("it says %+v of a Network that allows the namespace", open)
 	}

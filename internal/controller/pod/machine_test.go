@@ -235,9 +235,7 @@ func TestRetireOfAMachine(t *testing.T) {
 			if stale := errors.Is(err, controller.ErrStale); stale != c.stale || err != nil && !stale {
 				t.Fatalf("error %v, want one that the cache is old: %t", err, c.stale)
 			}
-			if did := slices.Contains(wrote(idle), "delete "+port.Name); did != c.want {
-				t.Errorf("it was deleted: %t, want %t", did, c.want)
-			}
+			expect.Equal(t, c.want, slices.Contains(wrote(idle), "delete "+port.Name), "whether it was deleted")
 		})
 	}
 }
@@ -370,9 +368,7 @@ func TestTheTargetSaysThatItsSourceDoesNotEnd(t *testing.T) {
 	expect.NoError(t, err)
 	given := all[0]
 	c := newMachines(t, runs(), openNetwork(), machinePort("source"), source, target)
-	if said := c.problemOf(given, machinePort("source"), target); said != "" {
-		t.Errorf("while the source runs, it says %q", said)
-	}
+	expect.Equal(t, "", c.problemOf(given, machinePort("source"), target), "what it says while the source runs")
 	leaving(source)
 	c = newMachines(t, runs(), openNetwork(), machinePort("source"), source, target)
 	said := c.problemOf(given, machinePort("source"), target)

@@ -93,9 +93,7 @@ func TestRetire(t *testing.T) {
 			for _, action := range idle.ports.Ports.(*fake.FakeCloudteamV1).Actions() {
 				did = did || action.GetVerb() == "delete"
 			}
-			if did != c.want {
-				t.Errorf("it was deleted: %t, want %t", did, c.want)
-			}
+			expect.Equal(t, c.want, did, "whether it was deleted")
 		})
 	}
 }
@@ -119,9 +117,7 @@ func TestAStatefulSetWakesThePodsOfItsPorts(t *testing.T) {
 		}
 	}
 	on := cache.MetaObjectToName(network)
-	if keys := c.keysOfNetwork(on); len(keys) > 0 {
-		t.Errorf("a Network that stays wakes %v", keys)
-	}
+	expect.Empty(t, c.keysOfNetwork(on), "woken by a Network that stays")
 	if keys := newIdle(t, port).keysOfNetwork(on); len(keys) != 1 || keys[0] != want {
 		t.Errorf("a Network that is gone wakes %v, want %s", keys, want)
 	}
@@ -148,9 +144,7 @@ func TestAForgedStatefulSetGivesNoPort(t *testing.T) {
 			if err != nil || p.reason != cloudteamv1.ReasonPortsNotReady {
 				t.Errorf("the Pod is told %+v, error %v", p, err)
 			}
-			if done := idle.ports.Ports.(*fake.FakeCloudteamV1).Actions(); len(done) > 0 {
-				t.Errorf("the controller did %v", done)
-			}
+			expect.Empty(t, idle.ports.Ports.(*fake.FakeCloudteamV1).Actions(), "what the controller did")
 		})
 	}
 }

@@ -104,9 +104,7 @@ func TestTheFirstPortThatFailsNamesThePods(t *testing.T) {
 	if !names(ports[0]) || names(usable) {
 		t.Error("when web-net-9 is usable, web-net-10 does not name the Pods that wait")
 	}
-	if len(lists) > 0 {
-		t.Errorf("events of ports list ports: %v", lists)
-	}
+	expect.Empty(t, lists, "events of ports list ports")
 }
 
 // show has the caches show a Pod or a port.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // launchers gives a function that shows a Pod of a virtual machine which was given the port, each younger than the last.
@@ -61,9 +62,7 @@ func TestTheNodeOfAMigrationsTargetIsTold(t *testing.T) {
 			if s := w.Get().Status.Standby; s != nil {
 				got = string(s.PodUID) + " on " + s.Node
 			}
-			if got != want {
-				t.Errorf("next is %q, want %q", got, want)
-			}
+			expect.Equal(t, want, got, "the next one")
 			w.want("ovn on node1: False WaitingForPlug")
 		}
 		launcher("web", "pod-1", "run-1", "node1")

@@ -173,9 +173,7 @@ func (w *world) state() string {
 
 func (w *world) want(state string) {
 	w.T.Helper()
-	if got := w.state(); got != state {
-		w.T.Errorf("the port is %q, want %q", got, state)
-	}
+	expect.Equal(w.T, state, w.state(), "the state of the port")
 }
 
 var ovn = map[string]string{cloudteamv1.AnnotationDataplane: "ovn", cloudteamv1.AnnotationDataplaneHost: "compute-1"}
@@ -234,16 +232,12 @@ func TestWithoutTheRightToBind(t *testing.T) {
 				w.refuse = fmt.Errorf("%w (disallowed by policy)", ErrForbidden)
 				err := w.sync("bind p1 to node1", "write status")
 				w.want(c.state)
-				if failed := c.event != ""; failed != (err != nil) {
-					t.Errorf("the sync: %v", err)
-				}
+				expect.Equal(t, err != nil, c.event != "", "the sync: %v", err)
 				if c.event != "" {
 					w.WantEvents(c.event)
 				}
 				attached := meta.FindStatusCondition(w.Get().Status.Conditions, cloudteamv1.ConditionAttached)
-				if !strings.Contains(attached.Message, "--binding-cloud") {
-					t.Errorf("the message names no remedy: %s", attached.Message)
-				}
+				expect.Contains(t, attached.Message, "--binding-cloud", "the message, with the remedy")
 				if c.event == "" {
 					_ = w.sync() // it is not tried for each event
 					return
@@ -291,9 +285,7 @@ func TestASubportLeavesATrunkBeforeAnything(t *testing.T) {
 		w.showPort()
 		w.c.Moved(string(w.Get().UID))
 		_ = w.sync("look for p1", "add p1 to the trunk of mac-of-node1", "write status")
-		if at := w.Get().Status.Attachment; at.VLAN != 7 {
-			t.Errorf("the attachment is %+v", at)
-		}
+		expect.Equal(t, int32(7), w.Get().Status.Attachment.VLAN, "the attachment's VLAN")
 		w.showPod("pod-1", "node2", corev1.PodRunning)
 		_ = w.sync("remove p1 from the trunk of mac-of-node1", "add p1 to the trunk of mac-of-node2", "write status")
 		w.want("trunk on node2: False WaitingForPlug")
@@ -388,9 +380,7 @@ func TestTwoNodesWithOneParent(t *testing.T) {
 						"Node " + node + " and another Node say", "the Pod does not start", "Compare the annotations",
 						"Delete the Node",
 					} {
-						if !strings.Contains(attached.Message, words) {
-							t.Errorf("the message lacks %q: %s", words, attached.Message)
-						}
+						expect.Contains(t, attached.Message, words, "the message")
 					}
 				}
 				w.WantEvents("Warning BindingFailed", "Warning BindingFailed")
@@ -424,14 +414,10 @@ func TestANodeWhoseParentHasNoIDHasNoParent(t *testing.T) {
 			for _, words := range []string{
 				"dataplane-parent-port of Node node2 is not the id", "the Pod does not start", "--network-data",
 			} {
-				if !strings.Contains(attached.Message, words) {
-					t.Errorf("the message lacks %q: %s", words, attached.Message)
-				}
+				expect.Contains(t, attached.Message, words, "the message")
 			}
 			w.WantEvents("Warning BindingFailed")
-			if parents := w.c.parents(); len(parents) != 1 {
-				t.Errorf("the nodes have the parents %v, want that of node1", parents)
-			}
+			expect.Len(t, 1, w.c.parents(), "parents that the nodes have")
 
 			// The other node's Pods are not disturbed.
 			w.showPod("pod-1", "node1", corev1.PodPending)
@@ -503,9 +489,7 @@ func TestAPortLeavesATrunkThatNobodyRemembers(t *testing.T) {
 				t.Error("that Neutron keeps it is no event")
 			}
 			_ = w.sync(out)
-			if w.trunk != "" {
-				t.Errorf("it is in the trunk of %s", w.trunk)
-			}
+			expect.Equal(t, "", w.trunk, "the trunk that it is in")
 		})
 	})
 }
@@ -600,9 +584,7 @@ func TestFailuresThatComeOftenCostLittle(t *testing.T) {
 		_ = w.sync("bind p1 to compute-1", "write status")
 		looks := func(want int, when string) {
 			t.Helper()
-			if got := controllertest.Count(w.Calls.Take(), "look for p1"); got != want {
-				t.Errorf("%s: %d looks, want %d", when, got, want)
-			}
+			expect.Equal(t, want, controllertest.Count(w.Calls.Take(), "look for p1"), "looks, %s", when)
 			var events []string
 			for range want {
 				events = append(events, "Warning PlugFailed")
@@ -637,9 +619,7 @@ func TestFailuresThatComeOftenCostLittle(t *testing.T) {
 		w.says(cloudteamv1.ReasonPlugFailed, metav1.ConditionFalse)
 		after := sync().RequeueAfter
 		looks(0, "another one after a second")
-		if after != lookInterval-time.Second {
-			t.Errorf("it is looked into after %s", after)
-		}
+		expect.Equal(t, lookInterval-time.Second, after, "after how long it is looked into")
 		virtual.Elapse(after)
 		sync()
 		looks(1, "after a minute")
@@ -655,9 +635,7 @@ func TestEventsNameThePortsThatTheyConcern(t *testing.T) {
 			t.Errorf("the Pod concerns %v", keys)
 		}
 		for node, want := range map[string]int{"node1": 1, "node2": 0} {
-			if keys := w.c.keysOfNode(node); len(keys) != want {
-				t.Errorf("node %s concerns %v", node, keys)
-			}
+			expect.Len(t, want, w.c.keysOfNode(node), "keys that node %s concerns", node)
 		}
 	})
 }

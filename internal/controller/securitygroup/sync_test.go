@@ -87,9 +87,7 @@ func (w *world) group() (g plan.ObservedGroup, rules []string) {
 	w.T.Helper()
 	for _, found := range w.Neutron.Groups() {
 		if owner.Owns(found.Description) {
-			if g.ID != "" {
-				w.T.Errorf("there are two groups: %s and %s", g.ID, found.ID)
-			}
+			expect.Equal(w.T, "", g.ID, "a second group beside %s", found.ID)
 			g = found
 		}
 	}
@@ -139,7 +137,7 @@ var fromAll = plan.ObservedRule{ID: "by hand", Rule: plan.Rule{
 func (w *world) wantNothing() {
 	w.T.Helper()
 	w.WantGone()
-	expect.Equal(w.T, 0, len(w.Neutron.Groups()), "groups in Neutron")
+	expect.Empty(w.T, w.Neutron.Groups(), "groups in Neutron")
 }
 
 const (
@@ -322,9 +320,7 @@ func TestClassJudgesGroup(t *testing.T) {
 	})
 	inWorld(t, of.Classes, func(w *world) {
 		w.WantState("Ready=False Stalled=True ForbiddenByClass")
-		if len(w.Neutron.Groups()) > 0 {
-			t.Error("a group was made for a namespace that its class does not select")
-		}
+		expect.Empty(t, w.Neutron.Groups(), "groups of a namespace that its class does not select")
 		of.Label("team", map[string]string{"team": "blue"})
 		w.c.EnqueueNamespace("team")
 		w.settle()
@@ -402,9 +398,7 @@ func TestClassLimitsGroups(t *testing.T) {
 	inWorld(t, of.Classes, func(w *world) {
 		w.WantState("Ready=False Stalled=True ClassLimitReached")
 		w.WantMessage("allows 1 SecurityGroups per namespace")
-		if len(w.Neutron.Groups()) != 1 {
-			t.Errorf("there are %v", w.Neutron.Groups())
-		}
+		expect.Len(t, 1, w.Neutron.Groups(), "groups")
 		w.API.Delete(t, older)
 		w.settle()
 		w.WantState("Ready=True Available")

@@ -118,9 +118,7 @@ func TestServicesOfTheSamePodsMoveOnce(t *testing.T) {
 						t.Errorf("%s, %d Services have %d ports for themselves: %v", when, n, alone, all)
 					}
 					w.restart()
-					if did := moves(w); len(did) > 0 {
-						t.Errorf("%s, a restart takes the moves %v", when, did)
-					}
+					expect.Empty(t, moves(w), "moves that a restart takes, %s", when)
 				}
 				settles("at first", n, pods)
 				w.API.Delete(w.T, controllertest.Get[*corev1.Pod](t, w.API, cache.NewObjectName("team", "p000")))
@@ -222,9 +220,7 @@ func TestAnAssignmentLooksAtAPodAndAPortOnce(t *testing.T) {
 			t.Errorf("one assignment lists %s %d times", list, n)
 		}
 	}
-	if len(lists) != 2 {
-		t.Errorf("one assignment lists %v, want the namespace's Pods and the port's FloatingIPs", lists)
-	}
+	expect.Len(t, 2, lists, "one assignment lists")
 }
 
 // TestNobodyWaitsForTheAssignmentOfANamespace has one go on for ever.
@@ -317,9 +313,7 @@ func TestServicesThatGetNoneAreNotInTheWay(t *testing.T) {
 		w.settle()
 		w.pod("a", 9, "net")
 		last := controllertest.Get[*cloudteamv1.FloatingIP](t, w.API, cache.MetaObjectToName(objects[wake]))
-		if last.Spec.PortName != "a-net" {
-			t.Errorf("the last Service leads to %q", last.Spec.PortName)
-		}
+		expect.Equal(t, "a-net", last.Spec.PortName, "where the last Service leads")
 	}, objects...)
 }
 
@@ -360,9 +354,7 @@ func TestAServiceThatBeginsToWaitLooksAgain(t *testing.T) {
 		if _, err := c.sync(controllertest.Logged(t), webKey); err != nil {
 			t.Fatal(err)
 		}
-		if got := c.Len(); got != want {
-			t.Errorf("the queue has %d keys, want %d", got, want)
-		}
+		expect.Equal(t, want, c.Len(), "keys in the queue")
 	}
 }
 

@@ -181,9 +181,7 @@ func TestAServicesFloatingIPFollowsItsPods(t *testing.T) {
 		w.wantPort("")
 		w.pod("c", 1, "net")
 		w.wantPort("c-net")
-		if w.Get().UID != made.UID {
-			t.Error("it was made anew, with another address")
-		}
+		expect.Equal(t, made.UID, w.Get().UID, "the UID: it was made anew, with another address")
 		w.Quiet()
 		controllertest.Settle(time.Hour)
 		w.Calls.Want(t)
@@ -199,9 +197,7 @@ func TestTheFloatingIPFollowsTheClassOfANetwork(t *testing.T) {
 				n.Status.Class.Name = class
 			})
 			w.settle()
-			if is := w.Get().Spec.ClassName; is != class {
-				t.Errorf("the FloatingIP is of class %q, want %q", is, class)
-			}
+			expect.Equal(t, class, w.Get().Spec.ClassName, "the class of the FloatingIP")
 		}
 	}, service("public"))
 }
@@ -231,9 +227,7 @@ func TestTheAnnotationComesAndGoes(t *testing.T) {
 		w.wantPort("a-net")
 		w.editService(func(s *corev1.Service) { s.Annotations = service("other").Annotations })
 		w.wantPort("a-net")
-		if got := w.Get().Spec.ExternalNetwork; got != "other" {
-			t.Errorf("it is of external network %s, want other", got)
-		}
+		expect.Equal(t, "other", w.Get().Spec.ExternalNetwork, "the external network")
 		w.editService(func(s *corev1.Service) { s.Annotations = service("a=b,c=d").Annotations })
 		w.wantPort("a-net") // a mistake takes nothing away
 		w.Events.Want(t, `Warning FloatingIPFailed annotation cloudteam.ztgame.com/floating-ip: a Service has one floating IP: `+
@@ -251,9 +245,7 @@ func TestUsersFieldsStay(t *testing.T) {
 		})
 		w.settle()
 		w.wantPort("a-net")
-		if w.Get().Spec.DeletionPolicy != cloudteamv1.DeletionPolicyRetain {
-			t.Error("the user's deletionPolicy was taken away")
-		}
+		expect.Equal(t, cloudteamv1.DeletionPolicyRetain, w.Get().Spec.DeletionPolicy, "the user's deletionPolicy")
 		w.Delete()
 		w.settle()
 		w.wantPort("a-net") // as long as the Service asks for one
@@ -350,9 +342,7 @@ func TestAnAddressIsNotGivenUpForAnOldCache(t *testing.T) {
 		gate.Release()
 		w.settle()
 		w.wantPort("a-net")
-		if w.Get().UID != "made" {
-			t.Error("it was made anew")
-		}
+		expect.Equal(t, types.UID("made"), w.Get().UID, "the UID")
 	}, service(""))
 }
 
