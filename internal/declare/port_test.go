@@ -2,7 +2,6 @@ package declare
 
 import (
 	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -361,9 +360,7 @@ func TestNetworkPort(t *testing.T) {
 			}
 			got, err := NetworkPort(n, port, c.made, portOwner)
 			if c.want == nil {
-				if err == nil || !strings.Contains(err.Error(), c.says) {
-					t.Errorf("error %v, want one that says %q", err, c.says)
-				}
+				expect.ErrorSays(t, err, c.says)
 				return
 			}
 			expect.NoError(t, err)

@@ -3,8 +3,6 @@ package declare
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
@@ -61,9 +59,7 @@ func TestNetworkProperties(t *testing.T) {
 			}
 			got.Subnets, tc.want.Owner = nil, specOwner
 			expect.Equal(t, tc.want, got, "the spec")
-			if diff := cmp.Diff(before, spec); diff != "" {
-				t.Errorf("the object was changed (-before +after):\n%s", diff)
-			}
+			expect.Equal(t, before, spec, "the object was changed")
 		})
 	}
 }

@@ -89,9 +89,7 @@ func TestTheWayThroughAnInformer(t *testing.T) {
 				t.Errorf("%s %s is about %v, want %v", stage, e.What, e.Objects, want)
 			}
 		}
-		if got := strings.Join(whats, " "); got != wants.whats {
-			t.Errorf("%s has %q, want %q", stage, got, wants.whats)
-		}
+		expect.Equal(t, wants.whats, strings.Join(whats, " "), "what %s has", stage)
 	}
 	if versions := await(t, r, Indexer, 3); versions[0].Version == versions[1].Version {
 		t.Errorf("the Indexer's versions are %s and %s", versions[0].Version, versions[1].Version)
@@ -142,9 +140,7 @@ func TestAMissedDeletion(t *testing.T) {
 			t.Errorf("the last event of %s is %+v, want %+v", stage, last, want)
 		}
 	}
-	if n := len(await(t, r, Indexer, 4)); n != 4 {
-		t.Errorf("the Indexer has %d events, want 4: one removal", n)
-	}
+	expect.Len(t, 4, await(t, r, Indexer, 4), "events that the Indexer has")
 }
 
 func TestTheCodeIsThatOfTheRunningBinary(t *testing.T) {
@@ -158,9 +154,7 @@ func TestTheCodeIsThatOfTheRunningBinary(t *testing.T) {
 	if line := strings.Split(string(content), "\n")[code.Line-1]; !strings.HasSuffix(line, "// this line") {
 		t.Errorf("%s:%d is %q", code.File, code.Line, line)
 	}
-	if code.Func != t.Name() {
-		t.Errorf("the function is %s, want %s", code.Func, t.Name())
-	}
+	expect.Equal(t, t.Name(), code.Func, "the function")
 }
 
 func TestOldEventsGo(t *testing.T) {
@@ -245,9 +239,7 @@ func TestOnlyLoopbackIsServed(t *testing.T) {
 		request.Header.Set("Authorization", c.sent)
 		answer := httptest.NewRecorder()
 		r.Serve(c.token).ServeHTTP(answer, request)
-		if answer.Code != c.want {
-			t.Errorf("%s is answered with %d", name, answer.Code)
-		}
+		expect.Equal(t, c.want, answer.Code, "the answer to %s", name)
 	}
 }
 
@@ -259,23 +251,5 @@ func hook(ctx context.Context, name string) {
 }
 
 func TestOffCostsNothing(t *testing.T) {
-	if n := testing.AllocsPerRun(1000, func() { hook(t.Context(), "web") }); n != 0 {
-		t.Errorf("a hook allocates %v times", n)
-	}
-}
-
-// BenchmarkHook measures a hook while nothing is recorded, and while it is.
-func BenchmarkHook(b *testing.B) {
-	b.Run("off", func(b *testing.B) {
-		for b.Loop() {
-			hook(b.Context(), "web")
-		}
-	})
-	b.Run("on", func(b *testing.B) {
-		_, stop := Start()
-		defer stop()
-		for b.Loop() {
-			hook(b.Context(), "web")
-		}
-	})
+	expect.Equal(t, 0.0, testing.AllocsPerRun(1000, func() { hook(t.Context(), "web") }), "allocations of a hook")
 }

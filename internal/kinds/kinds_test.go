@@ -45,9 +45,7 @@ func TestRowsAreAboutTheirTypes(t *testing.T) {
 		}
 		k.Status(obj).AppliedGeneration = 7
 		k.SetSpec(obj, k.New())
-		if k.Status(obj).AppliedGeneration != 7 {
-			t.Errorf("the spec of a %s has the status in it", k.Name)
-		}
+		expect.Equal(t, int64(7), k.Status(obj).AppliedGeneration, "the spec of a %s has the status in it", k.Name)
 		if found, ok := Of(k.Name); !ok || found.Resource != k.Resource {
 			t.Errorf("%s is not found: %v", k.Name, found.Resource)
 		}
