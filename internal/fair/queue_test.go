@@ -1,12 +1,13 @@
 package fair
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestQueue compares random operations with a plain list.
@@ -116,28 +117,9 @@ func TestRemoveMovesNoOtherItem(t *testing.T) {
 				}
 			}
 		}
-		if moved != 0 {
-			t.Errorf("the removals of %d items moved %d times another one", n-1, moved)
-		}
+		expect.Equal(t, 0, moved, "how often removals of %d items moved another one", n-1)
 		if got := q.Pop(); got != 0 || q.Len() != 0 {
 			t.Errorf("what is left is %d and %d more", got, q.Len())
 		}
-	}
-}
-
-// The time of one removal, which includes its Push, MUST NOT depend on how many wait.
-func BenchmarkRemove(b *testing.B) {
-	for _, n := range []int{1000, 10_000, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var q Queue[string, int]
-			for i := range n {
-				q.Push("one", i)
-			}
-			for i := range b.N {
-				last := n + i - 1
-				q.Remove("one", last)
-				q.Push("one", last+1)
-			}
-		})
 	}
 }
