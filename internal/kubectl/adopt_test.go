@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -63,9 +62,7 @@ func startRebuilt(t *testing.T) *rebuilt {
 // connect logs in to mycloud.
 func (r *rebuilt) connect() {
 	credentials, err := client.LoadCredentials("mycloud")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	r.cloud = client.NewCloud(credentials, client.Options{})
 	r.old = r.inventory(oldCluster, nil)
 }
@@ -112,9 +109,7 @@ func (r *rebuilt) applyIn(in *inventory.Inventory, change domain.Change, err err
 	if err == nil {
 		_, err = in.Apply(r.t.Context(), change)
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 }
 
 // breakAfter breaks the connection of each write behind so many.
@@ -136,9 +131,7 @@ func (r *rebuilt) adoptBroken(objects []runtime.Object, writes int) (out string)
 	if out, code = run(r.t, objects, adopts+" --yes --force"); code != 0 {
 		r.t.Fatalf("write %d: exit code %d\n%s", writes, code, out)
 	}
-	if left := r.count(oldCluster); left != 0 {
-		r.t.Errorf("write %d: %d resources bear the old marker", writes, left)
-	}
+	expect.Equal(r.t, 0, r.count(oldCluster), "resources with the old marker after write %d", writes)
 	return out
 }
 
@@ -146,9 +139,7 @@ func (r *rebuilt) adoptBroken(objects []runtime.Object, writes int) (out string)
 func (r *rebuilt) observed(owner domain.Owner, kind domain.Kind) domain.Observed {
 	r.t.Helper()
 	observed, err := r.old.Observed(r.t.Context(), owner, time.Time{}, kind)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	return observed
 }
 
@@ -156,9 +147,7 @@ func (r *rebuilt) observed(owner domain.Owner, kind domain.Kind) domain.Observed
 func (r *rebuilt) outside() (network, policy string) {
 	r.t.Helper()
 	credentials, err := client.LoadCredentials("admin")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	tenant := r.cloud
 	r.cloud = client.NewCloud(credentials, client.Options{})
 	defer func() { r.cloud = tenant }()
@@ -176,9 +165,7 @@ func (r *rebuilt) do(method, path string, body map[string]any) string {
 	r.t.Helper()
 	var answer map[string]struct{ ID string }
 	err := r.cloud.Do(r.t.Context(), client.Request{Op: "by hand", Method: method, Path: path, Body: body, Answer: &answer})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	for _, made := range answer {
 		return made.ID
 	}
@@ -195,9 +182,7 @@ func (r *rebuilt) network(in *inventory.Inventory, owner domain.Owner, name, cid
 	change, err := domain.Network(spec, domain.Observed{})
 	r.applyIn(in, change, err)
 	observed, err := in.Observed(r.t.Context(), owner, time.Time{}, domain.KindNetwork)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	n, _ := observed.Network()
 	address := prefix.Addr().Next()
 	for _, port := range ports {
@@ -217,9 +202,7 @@ func (r *rebuilt) described() map[string]string {
 	all := map[string]string{}
 	for _, many := range []string{"networks", "subnets", "routers", "ports", "floatingips"} {
 		listed, err := client.List[described](r.t.Context(), r.cloud, "list", client.Collection{Many: many}, url.Values{})
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		expect.NoError(r.t, err)
 		for _, d := range listed {
 			all[many+" "+d.ID] = fmt.Sprint(d.Description, " ", d.Name)
 		}
@@ -279,9 +262,7 @@ func TestAdoptGivesAnOldNetworkToTheObjectOfItsName(t *testing.T) {
 		!strings.Contains(out, "Left with the old cluster's marker") {
 		t.Errorf("the dry run exits with %d and says\n%s", code, out)
 	}
-	if diff := cmp.Diff(was, r.described()); diff != "" {
-		t.Errorf("a dry run writes:\n%s", diff)
-	}
+	expect.Equal(t, was, r.described(), "a dry run writes")
 	if out, code = run(t, objects, adopts+" --yes --force"); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
@@ -294,13 +275,9 @@ func TestAdoptGivesAnOldNetworkToTheObjectOfItsName(t *testing.T) {
 		case !strings.Contains(before, "gone-0"):
 			want = strings.Replace(before, frontendOfOld.Marker(), "[owner=c1/new-shop-frontend]", 1)
 		}
-		if now != want {
-			t.Errorf("%s has %q, want %q", key, now, want)
-		}
+		expect.Equal(t, want, now, "the description of %s", key)
 	}
-	if left := r.count(oldCluster); left != 1 {
-		t.Errorf("%d resources bear the old marker, want the port of nobody", left)
-	}
+	expect.Equal(t, 1, r.count(oldCluster), "resources with the old marker: the port of nobody")
 
 	// Nothing is written twice.
 	puts := r.server.CallCounts()
@@ -326,9 +303,7 @@ func TestAdoptGoesOn(t *testing.T) {
 		if code != 1 || !strings.Contains(out, "run the same command again") {
 			t.Fatalf("write %d: exit code %d\n%s", broken, code, out)
 		}
-		if marked := r.count(newCluster); marked != broken {
-			t.Errorf("%d markers are written before the write %d broke", marked, broken)
-		}
+		expect.Equal(t, broken, r.count(newCluster), "markers written before a write broke")
 		r.breaks.Store(nil)
 		if out, code = run(t, objects, adopts+" --yes --force"); code != 0 {
 			t.Fatalf("write %d: exit code %d\n%s", broken, code, out)
@@ -365,9 +340,7 @@ func TestAdoptGivesNothingThatIsInDoubt(t *testing.T) {
 		"no record":           {adopts, r.objects(shop), "nothing shows whether its controller runs"},
 	} {
 		out, _ := run(t, c.objects, c.command+" --yes")
-		if !strings.Contains(out, c.says) {
-			t.Errorf("%s: it says\n%s\nwant %q", name, out, c.says)
-		}
+		expect.Contains(t, out, c.says, "what it says, %s", name)
 		if marked := r.count(newCluster); marked != 0 {
 			t.Fatalf("%s: %d resources are adopted", name, marked)
 		}
@@ -602,9 +575,7 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 				}
 			}
 			out, _ := run(t, objects, adopts+" --yes --force")
-			if !strings.Contains(strings.Join(strings.Fields(out), " "), c.says) {
-				t.Errorf("it does not say %q:\n%s", c.says, out)
-			}
+			expect.Contains(t, strings.Join(strings.Fields(out), " "), c.says, "what it says")
 			marked := "Marked floatingip " + is.ID + " for " + c.gets
 			if got := strings.Contains(out, "Marked floatingip"); got != (c.gets != "") || got && !strings.Contains(out, marked) {
 				t.Errorf("want it for %q:\n%s", c.gets, out)

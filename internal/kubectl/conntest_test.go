@@ -28,6 +28,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // lab plays the controller, the scheduler, the kubelets and the network of a test of connections.
@@ -390,9 +391,7 @@ func TestConnectionsAreTested(t *testing.T) {
 				l.starts = func(*corev1.Pod) { l.cancel() }
 			}
 			out, code := l.run(t, tc.objects, strings.TrimSpace("conntest frontend -n shop "+tc.flags))
-			if code != tc.code {
-				t.Errorf("the exit code is %d, want %d", code, tc.code)
-			}
+			expect.Equal(t, tc.code, code, "the exit code")
 			flat := strings.Join(strings.Fields(out), " ")
 			for _, words := range tc.has {
 				if !strings.Contains(out, words) && !strings.Contains(flat, words) {
@@ -453,9 +452,7 @@ func TestPodsOfTestsOfConnections(t *testing.T) {
 			t.Errorf("the Pod is %+v", pod.Spec)
 		}
 	}
-	if len(l.created) != 2 {
-		t.Errorf("%d Pods were created", len(l.created))
-	}
+	expect.Len(t, 2, l.created, "Pods that were created")
 }
 
 func TestOldPodsOfTestsAreDeleted(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // others fills the cloud of an example with a network that somebody made.
@@ -89,9 +90,7 @@ func TestExportLeavesOutWhatHasAnObject(t *testing.T) {
 	} {
 		out, _ := run(t, r.objects([]runtime.Object{alive}...), command)
 		for _, says := range want {
-			if !strings.Contains(out, says) {
-				t.Errorf("%s prints\n%s\nwant %q", command, out, says)
-			}
+			expect.Contains(t, out, says, "what %s prints", command)
 		}
 		if strings.Contains(out, "name: alive") || strings.Contains(out, "name: frontend") {
 			t.Errorf("%s exports what has an owner:\n%s", command, out)

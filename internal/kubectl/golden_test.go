@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -94,18 +93,14 @@ func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
 			var out string
 			var code int
 			t.Run(name, func(t *testing.T) { out, code = e.run(t) })
-			if code != e.code {
-				t.Errorf("%s: the exit code is %d, want %d:\n%s", name, code, e.code, out)
-			}
+			expect.Equal(t, e.code, code, "the exit code of %s:\n%s", name, out)
 			is = before + mark + "```\n$ kubectl network " + e.command + "\n" + out + "```\n" + rest
 		}
 		if *update {
 			expect.NoError(t, os.WriteFile(page, []byte(is), 0o644)) //nolint:gosec // a page of the docs
 			continue
 		}
-		if diff := cmp.Diff(string(was), is); diff != "" {
-			t.Errorf("%s is not what the commands print; run this test with -update:\n%s", page, diff)
-		}
+		expect.Equal(t, string(was), is, "%s is not what the commands print; run this test with -update", page)
 	}
 	for name := range all {
 		t.Errorf("no page has a block after <!-- example %s -->", name)
@@ -567,9 +562,7 @@ func TestThePageListsTheOutputsOfEachCommand(t *testing.T) {
 	got := strings.Split(table, "\n")
 	slices.Sort(got)
 	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the page lists other outputs than the commands have (-commands +page):\n%s", diff)
-	}
+	expect.Equal(t, want, got, "the page lists other outputs than the commands have")
 }
 
 func TestNamesAndWideOutput(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	domain "cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // lastMonth is the clock of a cloud whose resources are older than the examples.
@@ -56,9 +57,7 @@ func (r *rebuilt) address(in *inventory.Inventory, spec domain.FloatingSpec) dom
 	if err == nil {
 		_, err = in.Apply(r.t.Context(), change)
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	observed, err := in.Observed(r.t.Context(), spec.Owner, time.Time{}, domain.KindFloatingIP)
 	if err != nil || len(observed.FloatingIPs) != 1 {
 		r.t.Fatal(observed.FloatingIPs, err)
@@ -181,9 +180,7 @@ func TestOrphansSaysWhatTheControllerDoes(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" || code != 2 {
 				t.Errorf("exit code %d, -want +got:\n%s", code, diff)
 			}
-			if !strings.Contains(out, c.says) {
-				t.Errorf("it does not say %q:\n%s", c.says, out)
-			}
+			expect.Contains(t, out, c.says, "what it says")
 			for call, n := range r.server.CallCounts() {
 				if !strings.HasPrefix(call, "GET") && !strings.Contains(call, "tokens") && n != writes[call] {
 					t.Errorf("it writes: %s", call)

@@ -57,9 +57,7 @@ func TestWhatMayNotBeReadIsUnknownAndNoFailure(t *testing.T) {
 	checks := Run(t.Context(), c, Options{Now: time.Now()})
 	got := states(checks)
 	for _, name := range []string{"not checked", "credentials", "clock"} {
-		if got[name] != Unknown {
-			t.Errorf("%s is %s, want %s", name, got[name], Unknown)
-		}
+		expect.Equal(t, Unknown, got[name], "the check %s", name)
 	}
 	hidden := checks[len(checks)-1]
 	for _, name := range []string{
@@ -69,9 +67,7 @@ func TestWhatMayNotBeReadIsUnknownAndNoFailure(t *testing.T) {
 			t.Errorf("%s is not among what is not checked: %+v", name, hidden)
 		}
 	}
-	if len(c.Notes) > 0 {
-		t.Errorf("notes repeat it: %v", c.Notes)
-	}
+	expect.Empty(t, c.Notes, "notes repeat it")
 	if got["CRDs"] != Fails { // this API server serves none
 		t.Errorf("CRDs are %s, want %s", got["CRDs"], Fails)
 	}

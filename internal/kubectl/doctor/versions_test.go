@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -95,9 +94,7 @@ func TestThePageListsTheExtensionsThatAreChecked(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(page), -1) {
 		listed[row[1]] = strings.ReplaceAll(row[2], "`", "")
 	}
-	if diff := cmp.Diff(checked, listed); diff != "" {
-		t.Errorf("docs/compatibility.md lists other extensions than doctor checks (-doctor +page):\n%s", diff)
-	}
+	expect.Equal(t, checked, listed, "docs/compatibility.md lists other extensions than doctor checks")
 	for _, name := range []string{"fields", "network", "networkport", "router", "securitygroup"} {
 		text, err := os.ReadFile("../../../docs/" + name + ".md")
 		expect.NoError(t, err)

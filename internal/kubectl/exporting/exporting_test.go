@@ -28,6 +28,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // cluster has the length of a UID.
@@ -43,14 +44,10 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	server := neutrontest.New(neutrontest.Options{})
-	if err := os.WriteFile(file, []byte(server.Start(t).CloudsYAML()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(server.Start(t).CloudsYAML()), 0o600))
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
 	credentials, err := client.LoadCredentials("tenant")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	w := &world{cloud: client.NewCloud(credentials, client.Options{})}
 	w.in = inventory.New(w.cloud, cluster, inventory.Options{Ports: true})
 	open := &cloudteamv1.NetworkClass{}
@@ -139,9 +136,7 @@ func TestPropertyAnImportOfWhatWasExportedWritesMarkersAlone(t *testing.T) {
 			} else if _, err := w.in.Apply(context.Background(), change); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.in.Audit(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, w.in.Audit(context.Background()))
 		}
 		if change := w.plan(t, n); len(change) > 0 {
 			t.Fatalf("after the import, the plan is\n%s", change)
@@ -329,15 +324,9 @@ func TestWhatANetworkCannotSayIsSaid(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if diff := cmp.Diff(c.cidrs, cidrs); diff != "" {
-				t.Errorf("cidrs (-want +got):\n%s", diff)
-			}
-			if said := strings.Join(all[0].Notes, "\n"); !strings.Contains(said, c.says) {
-				t.Errorf("it says\n%s\nwant %q", said, c.says)
-			}
-			if all[0].Incomplete != c.incomplete {
-				t.Errorf("Incomplete is %t", all[0].Incomplete)
-			}
+			expect.Equal(t, c.cidrs, cidrs, "cidrs")
+			expect.Contains(t, strings.Join(all[0].Notes, "\n"), c.says, "the notes")
+			expect.Equal(t, c.incomplete, all[0].Incomplete, "Incomplete")
 			orphan := c.network["description"] != nil && strings.Contains(fmt.Sprint(c.network["description"]), owner.Marker())
 			if got := len(w.export(t, Request{Orphans: true})); got > 0 != orphan {
 				t.Errorf("%d networks are exported as orphans", got)
