@@ -62,9 +62,7 @@ func TestAddressesAreCountedToTheLast(t *testing.T) {
 		if !want.IsInt64() {
 			want.SetInt64(math.MaxInt64)
 		}
-		if got := s.Addresses(); got != want.Int64() {
-			t.Errorf("%+v has %d addresses, want %s", s, got, want)
-		}
+		expect.Equal(t, want.Int64(), s.Addresses(), "addresses of %+v", s)
 	})
 }
 

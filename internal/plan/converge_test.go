@@ -170,10 +170,21 @@ func (s scene) declared() any                   { return cloneSpec(s.spec) }
 func (s scene) plans() map[string]plannedChange { return plansOf(s, s.cloud.Observe(testOwner)) }
 
 func (s scene) converge(t rapid.TB, c *cloud) {
+	before, existed := c.Observe(testOwner).InOrder().Network()
 	change := mustPlan(t, s.spec, c)
 	mustApply(t, c, change)
 	followAllocations(t, s.spec, c)
 	requireAsDeclared(t, s.spec, c)
+	if after, _ := c.Observe(testOwner).InOrder().Network(); existed {
+		unset := after.Attributes
+		keepUnset(&unset, s.spec, before.Attributes)
+		if s.spec.SharedWith != nil {
+			before.Shares = after.Shares
+		}
+		if diff := cmp.Diff([]any{unset, before.Shares}, []any{after.Attributes, after.Shares}, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("what the spec does not set was changed (-before +after):\n%s", diff)
+		}
+	}
 	if len(c.Routers) > 0 {
 		requireRouted(t, s.spec, c)
 	}
@@ -188,8 +199,12 @@ func (s portScene) blockers() []string              { return nil }
 func (s portScene) declared() any                   { return clonePortSpec(s.spec) }
 
 func (s portScene) converge(t rapid.TB, c *cloud) {
+	before, existed := c.Observe(testOwner).Port(s.spec.NetworkID)
 	mustConverge(t, s.spec, c)
 	requirePortAsDeclared(t, s.spec, c)
+	if after, _ := c.Observe(testOwner).Port(s.spec.NetworkID); existed {
+		requireUnsetAsBefore(t, s.spec, before, after)
+	}
 	requireOthersAsBefore(t, s.cloud, c)
 }
 
@@ -470,4 +485,67 @@ func TestPropertyReleaseLeavesEverythingWithoutAMarker(t *testing.T) {
 			t.Fatalf("more than descriptions changed (-before +after):\n%s", diff)
 		}
 	})
+}
+
+// cloud is a Neutron in which people work behind our back.
+type cloud struct{ plantest.Neutron }
+
+func (c *cloud) clone() *cloud { return &cloud{*c.Clone()} }
+
+// apply takes the steps until one fails, and says which.
+func (c *cloud) apply(change Change) error {
+	_, err := c.Apply(change)
+	return err
+}
+
+func clonePortSpec(spec PortSpec) PortSpec {
+	spec.Addresses = slices.Clone(spec.Addresses)
+	spec.SecurityGroups = slices.Clone(spec.SecurityGroups)
+	spec.AddressPairs = slices.Clone(spec.AddressPairs)
+	return spec
+}
+
+// keepUnset gives what the spec leaves as it is the values that it had.
+func keepUnset(a *Attributes, spec Spec, had Attributes) {
+	if spec.MTU == 0 {
+		a.MTU = had.MTU
+	}
+	if spec.PortSecurity == nil {
+		a.PortSecurity = had.PortSecurity
+	}
+	if spec.DNSDomain == nil {
+		a.DNSDomain = had.DNSDomain
+	}
+	if spec.QoSPolicy == nil {
+		a.QoSPolicy = had.QoSPolicy
+	}
+	if spec.Shared == nil {
+		a.Shared = had.Shared
+	}
+	if spec.External == nil {
+		a.External = had.External
+	}
+	if spec.Provider.SegmentationID == 0 {
+		a.Provider.SegmentationID = had.Provider.SegmentationID
+	}
+	a.Provider.NetworkType, a.Provider.PhysicalNetwork = had.Provider.NetworkType, had.Provider.PhysicalNetwork
+	if spec.Tags == nil {
+		a.Tags = slices.Sorted(slices.Values(had.Tags))
+	}
+}
+
+func cloneSpec(spec Spec) Spec {
+	a := plantest.CloneAttributes(spec.Attributes())
+	spec.PortSecurity, spec.DNSDomain, spec.Tags, spec.Shared, spec.External = a.PortSecurity, a.DNSDomain, a.Tags, a.Shared, a.External
+	spec.ZoneHints, spec.QoSPolicy, spec.SharedWith = a.ZoneHints, a.QoSPolicy, slices.Clone(spec.SharedWith)
+	spec.Subnets = slices.Clone(spec.Subnets)
+	for i, s := range spec.Subnets {
+		spec.Subnets[i] = plantest.CloneSubnet(s)
+	}
+	if spec.Router != nil {
+		spec.Router = new(*spec.Router)
+		spec.Router.Routes = slices.Clone(spec.Router.Routes)
+		spec.Router.HA, spec.Router.Distributed = plantest.ClonePointer(spec.Router.HA), plantest.ClonePointer(spec.Router.Distributed)
+	}
+	return spec
 }

@@ -39,9 +39,7 @@ func TestARuleWithOneLimitKeepsIt(t *testing.T) {
 		{Direction: Ingress, EtherType: IPv4, Protocol: "tcp", PortMin: 1024, PortMax: 65535},
 		{Direction: Ingress, EtherType: IPv4, PortMin: NoPort, PortMax: NoPort, Remote: prefix("10.0.0.0/8")},
 	} {
-		if got := r.Canonical(); got != r {
-			t.Errorf("%s becomes %s", r, got)
-		}
+		expect.Equal(t, r, r.Canonical(), "the canonical form")
 	}
 }
 
@@ -59,9 +57,7 @@ func TestRulesInWords(t *testing.T) {
 		"ingress IPv4 icmpv6 type 3 code 3 from anywhere": rule("icmpv6", 3, 3),
 		"egress IPv4 any to anywhere":                     out,
 	} {
-		if got := r.String(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		expect.Equal(t, want, r.String(), "the range as text")
 	}
 }
 
@@ -130,9 +126,7 @@ func TestWhatWasDoneInWords(t *testing.T) {
 		"Created subnet 10.0.0.0/24":                {Action: CreateSubnet, Ref: id, Subnet: Subnet{CIDR: prefix("10.0.0.0/24")}, Reason: "why"},
 		"Deleted floating IP id: the port asks why": {Action: DeleteFloatingIP, Ref: id, Reason: "the port asks why"},
 	} {
-		if got := step.Done(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		expect.Equal(t, want, step.Done(), "the step as text")
 	}
 }
 

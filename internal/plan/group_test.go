@@ -237,7 +237,5 @@ func TestRulesWaitForNoOtherStep(t *testing.T) {
 	if rest := change.Despite(change[:1]); len(rest) != 1 || rest[0].Action != DeleteRule {
 		t.Errorf("beside new rules, %v goes on", rest)
 	}
-	if err := spec.Validate(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, spec.Validate())
 }

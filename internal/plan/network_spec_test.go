@@ -92,9 +92,7 @@ func TestSpecValidateRefusesAnOwnerThatNoMarkerCanName(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			err := Spec{Owner: owner, Name: "n"}.Validate()
-			if err == nil || !strings.Contains(err.Error(), "owner") {
-				t.Errorf("got %v, want an error about the owner", err)
-			}
+			expect.ErrorSays(t, err, "owner")
 		})
 	}
 }
@@ -118,9 +116,7 @@ func TestObservedNamesItsResources(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			expect.Equal(t, tc.want, tc.observed.Resources(), "resources")
-			if got := tc.observed.Empty(); got != (len(tc.want) == 0) {
-				t.Errorf("Empty() = %v of %v", got, tc.want)
-			}
+			expect.Equal(t, len(tc.want) == 0, tc.observed.Empty(), "Empty() of %v", tc.want)
 		})
 	}
 	expect.Equal(t, "network net-1, port port-1", network.String()+", "+port.String(), "resources print as")

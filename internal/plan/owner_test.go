@@ -184,7 +184,5 @@ func TestAChangeOfDeletionPolicyIsOneUpdate(t *testing.T) {
 	change, err := Port(spec, Observed{Ports: []ObservedPort{portAsDeclared()}})
 	expect.NoError(t, err)
 	const want = "update port port-1: deletionPolicy Delete → Retain (it differs from the spec)"
-	if got := change.String(); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	expect.Equal(t, want, change.String(), "the change as text")
 }

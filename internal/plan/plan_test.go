@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	. "cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
@@ -472,9 +470,7 @@ func TestPlanRelease(t *testing.T) {
 			for _, step := range change {
 				left = append(left, step.SubnetDescription+step.Attributes.Description+step.Port.Description)
 			}
-			if diff := cmp.Diff(tc.left, left); diff != "" {
-				t.Errorf("descriptions -want +left:\n%s", diff)
-			}
+			expect.Equal(t, tc.left, left, "the descriptions that are left")
 		})
 	}
 }
@@ -490,8 +486,25 @@ func TestDifferencesReadAsSentences(t *testing.T) {
 		"network mtu is 1500, declared 1400":                 {NetworkResource, FieldMTU, "1400", "1500"},
 		"subnet fd00::/64 gateway is none, declared fd00::1": {"subnet fd00::/64", FieldGateway, "fd00::1", None},
 	} {
-		if got := d.String(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		expect.Equal(t, want, d.String(), "the difference as text")
+	}
+}
+
+// BenchmarkPlan is what it costs to find that all is as declared, and what is to be done where nothing exists.
+func BenchmarkPlan(b *testing.B) {
+	for name, observed := range map[string]Observed{
+		"at rest": observedWith(func(*ObservedNetwork) {}),
+		"nothing": {},
+	} {
+		b.Run(name, func(b *testing.B) {
+			spec := declaredSpec()
+			b.ReportAllocs()
+			for b.Loop() {
+				change, err := Network(spec, observed)
+				if err != nil || change.Empty() != (name == "at rest") {
+					b.Fatal(change, err)
+				}
+			}
+		})
 	}
 }

@@ -172,24 +172,21 @@ func optionsAsDeclared(spec PortSpec, p ObservedPort) PortOptions {
 	return want
 }
 
-func TestPropertyAPortThatIsAppliedFromNothingPlansEmpty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := portCloud()
-		spec := portSpecs(testOwner, c).Draw(t, "spec")
-		change := mustPlanPort(t, spec, c)
-		want := 1
-		if spec.FloatingNetwork != "" {
-			want = 2
-		}
-		if len(change) != want {
-			t.Fatalf("a port takes %d steps, want %d", len(change), want)
-		}
-		mustApply(t, c, change)
-		requirePortAsDeclared(t, spec, c)
-		if again := mustPlanPort(t, spec, c); !again.Empty() {
-			t.Fatalf("planning what was just applied gives\n%s", again)
-		}
-	})
+// requireUnsetAsBefore holds that a port still has what the spec leaves as it is.
+func requireUnsetAsBefore(t rapid.TB, spec PortSpec, before, after ObservedPort) {
+	want := after.PortAttributes
+	if spec.MAC == "" {
+		want.MAC = before.MAC
+	}
+	if spec.SecurityGroups == nil {
+		want.SecurityGroups = before.SecurityGroups
+	}
+	before.MAC = after.MAC // which its pairs have
+	want.PortOptions = optionsAsDeclared(spec, before)
+	if diff := cmp.Diff(want, after.PortAttributes, addresses, cmpopts.EquateEmpty(), cmpopts.SortSlices(strings.Compare),
+		cmpopts.SortSlices(comparePairs)); diff != "" {
+		t.Fatalf("what the spec does not set was changed (-before +after):\n%s", diff)
+	}
 }
 
 // Whoever reaches a port by its floating IP reaches it while the port's addresses change, and whatever Neutron refuses.

@@ -130,9 +130,7 @@ func wantChange(t *testing.T, change Change, err error, want []string) {
 	t.Helper()
 	expect.NoError(t, err)
 	expect.Equal(t, strings.Join(want, "\n"), change.String(), "steps")
-	if change.Empty() != (len(want) == 0) {
-		t.Errorf("Empty() = %v of %d steps", change.Empty(), len(change))
-	}
+	expect.Equal(t, len(want) == 0, change.Empty(), "Empty() of %d steps", len(change))
 }
 
 func TestPrivilegedFieldsOfAStep(t *testing.T) {
@@ -202,9 +200,7 @@ func TestIgnoredTagsAreGivenToANewNetwork(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			change, err := Network(spec, tc.observed)
 			expect.NoError(t, err)
-			if got := change.Without(FieldTags); len(got) != tc.want {
-				t.Errorf("%d steps are left, want %d:\n%s", len(got), tc.want, got)
-			}
+			expect.Len(t, tc.want, change.Without(FieldTags), "steps that are left")
 		})
 	}
 }

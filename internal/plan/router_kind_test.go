@@ -55,9 +55,7 @@ func TestARouterBecomesAnotherKindOnlyWhileItIsOff(t *testing.T) {
 			c.change(&at.Routers[0])
 			var got []string
 			for _, step := range mustPlan(t, routedSpec(c.router), at) {
-				if step.Action != UpdateRouter {
-					t.Errorf("an unexpected step: %s", step)
-				}
+				expect.Equal(t, UpdateRouter, step.Action, "the step %s", step)
 				var texts []string
 				for _, d := range step.Differences {
 					texts = append(texts, d.Field+" "+d.Actual+" → "+d.Declared)

@@ -110,9 +110,7 @@ func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 	if len(rest) != 1 || rest[0].Action != TagNetwork || rest[0].ID != "net-1" {
 		t.Errorf("after\n%s\nand despite %s there is left\n%s", done, change[at], rest)
 	}
-	if change.String() != whole {
-		t.Errorf("the change was written to:\n%s", change)
-	}
+	expect.Equal(t, whole, change.String(), "the change, which must not be written to")
 }
 
 func TestPlanOfQoSPolicies(t *testing.T) {
@@ -152,18 +150,6 @@ func projects() *rapid.Generator[[]string] {
 		slices.Sort(drawn)
 		return drawn
 	})
-}
-
-// keepShares gives what the spec leaves as it is what it had.
-func keepShares(n *ObservedNetwork, spec Spec, had []Share) {
-	if spec.SharedWith != nil {
-		return
-	}
-	n.Shares = slices.Clone(had)
-	for i := range n.Shares {
-		n.Shares[i].ID = ""
-	}
-	slices.SortFunc(n.Shares, CompareShares)
 }
 
 // requireShares holds with whom a network is shared against the spec.

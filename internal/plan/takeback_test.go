@@ -90,9 +90,7 @@ func TestSetsNamesWhatHasAValue(t *testing.T) {
 		s.Shared, s.External = new(false), new(false)
 	})
 	for sentence, spec := range map[string]Spec{"a plain spec": declaredSpec(), "an empty value": empty} {
-		if got := spec.Sets(); len(got) > 0 {
-			t.Errorf("%s sets %q, and there is nothing to take back of it", sentence, got)
-		}
+		expect.Empty(t, spec.Sets(), "what %s sets, with nothing to take back of it", sentence)
 	}
 }
 
