@@ -49,6 +49,9 @@ var (
 		"Writes to a cloud that run now. Only the leader serves it.", ofCloud...)
 	writesWaiting = metric.NewComputed("network_controller_cloud_writes_waiting",
 		"Writes to a cloud that wait for others to be sent with, or for their turn. Only the leader serves it.", ofCloud...)
+	cloudSilence = metric.NewComputed("network_controller_cloud_silence_seconds",
+		"How long calls to a cloud have waited since it last answered one, or how long its outage has lasted; 0 if no call "+
+			"waits. Only the leader serves it.", ofCloud...)
 	quotaLimit = metric.NewComputed("network_controller_quota_limit",
 		"Neutron's quota of the cloud's project, by resource; absent if there is no limit, or if the cloud does not say. It "+
 			"is read with each tenth audit. Only the leader serves it.", ofQuota...)
@@ -134,6 +137,7 @@ func measureLoad(set metric.Set, ref managed.CloudRef, s *sharedInventory) {
 	set(callsRunning, float64(now.Calls), labels...)
 	set(writesWaiting, float64(now.Waiting), labels...)
 	if s.quotas != nil {
+		set(cloudSilence, s.quotas.cloud.Silence().Seconds(), labels...)
 		measureQuotas(set, labels, s.quotas.found.Load())
 	}
 }

@@ -74,7 +74,7 @@ func quick(t *testing.T) groups {
 	text := string(content)
 	for _, change := range [][2]string{
 		{` \u003e 600`, ` \u003e 10`}, {` \u003e 300`, ` \u003e 3`}, {`[6h]`, `[15s]`}, {`[15m]))`, `[15s]))`},
-		{`[15s])) \u003e 20`, `[15s])) \u003e 3`},
+		{`[15s])) \u003e 20`, `[15s])) \u003e 3`}, {`silence_seconds) \u003e 20`, `silence_seconds) \u003e 2`},
 	} {
 		if !strings.Contains(text, change[0]) {
 			t.Fatalf("no rule has %q: %s", change[0], text)
@@ -91,10 +91,12 @@ func quick(t *testing.T) groups {
 type world struct {
 	t         *testing.T
 	namespace string
-	// clouds is the controller's clouds.yaml. down has the cloud cut connections, and ill refuse lists.
+	// clouds is the controller's clouds.yaml. down has the cloud cut connections, and ill refuse lists. While hung is not
+	// nil, the cloud accepts calls and does not answer them.
 	clouds    string
 	good      []byte
 	down, ill atomic.Bool
+	hung      atomic.Pointer[chan struct{}]
 	cloud     *harness.Cloud
 	// metrics is where the controller serves its metrics, and prometheus where Prometheus answers.
 	// standby is where another replica does.
@@ -161,6 +163,7 @@ func TestEveryAlertFiresAndClearsAndEveryPanelHasData(t *testing.T) {
 		{{"NetworkAuditStale", func() { w.ill.Store(true) }, func() { w.ill.Store(false) }, "cannot be listed."}},
 		{{"NetworkCloudOutage", func() { w.down.Store(true); w.network("meanwhile", "10.7.0.0/24") },
 			func() { w.down.Store(false) }, "does not respond."}},
+		{{"NetworkCloudOutage", w.hang, func() { close(*w.hung.Swap(nil)) }, "does not respond."}},
 		{{"NetworkControllerNoLeader", w.stop, w.start, "No network-controller leads."}},
 	} {
 		w.fire(together)
@@ -183,9 +186,15 @@ func newWorld(t *testing.T) *world {
 	}
 	listener, err := surroundings.Emulator.Listen("127.0.0.1:0", func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			ours := strings.Contains(r.UserAgent(), "network-controller")
+			ours, hung := strings.Contains(r.UserAgent(), "network-controller"), w.hung.Load()
 			switch {
 			case ours && w.down.Load():
+				panic(http.ErrAbortHandler)
+			case ours && hung != nil:
+				select {
+				case <-*hung:
+				case <-r.Context().Done():
+				}
 				panic(http.ErrAbortHandler)
 			case ours && w.ill.Load() && r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/v2.0/"):
 				rw.Header().Set("X-Openstack-Request-Id", "req-"+string(uuid.NewUUID()))
@@ -260,6 +269,11 @@ func (w *world) awaitSample(expr string) {
 func (w *world) eventually(check func() error) {
 	w.t.Helper()
 	expect.NoError(w.t, harness.Poll(nil, 3*harness.Patience, 50*time.Millisecond, check))
+}
+
+// hang has the cloud accept calls and answer none.
+func (w *world) hang() {
+	w.hung.CompareAndSwap(nil, new(make(chan struct{})))
 }
 
 func (w *world) stop() {

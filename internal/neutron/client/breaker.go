@@ -16,7 +16,7 @@ import (
 
 // Outage is a time in which the cloud does not answer.
 type Outage struct {
-	// Since is when the first of the failed calls that caused it began.
+	// Since is when the first of the calls that caused it began.
 	Since time.Time
 	// Reason is the result of the probe that confirmed the outage. It stays the same during the outage.
 	Reason string
@@ -29,6 +29,9 @@ const (
 	// may fail for its own reasons, such as one network that makes Neutron fail. Then other calls are answered, or the
 	// probe is.
 	suspicious = 5
+	// silent is how long calls wait, while no call is answered, before a probe checks for an outage. A cloud that hangs
+	// fails no call for Options.Timeout.
+	silent = 10 * time.Second
 	// probeTimeout bounds a probe, unless Options.Timeout is shorter. It is less than probeLast, so that a hanging probe
 	// does not delay the next.
 	probeTimeout = 10 * time.Second
@@ -59,6 +62,11 @@ type breaker struct {
 	// failures counts the calls that failed since the last answer; first is when the first of them began.
 	failures int
 	first    time.Time
+	// waiting counts the calls that wait for an answer. quiet is since when some have waited without any answer, and
+	// hang calls look while some do.
+	waiting int
+	quiet   time.Time
+	hang    *time.Timer
 	// outage is nil while the breaker is closed; over is closed when the outage ends.
 	outage *Outage
 	over   chan struct{}
@@ -113,6 +121,65 @@ func (b *breaker) failed(began time.Time, inRow int) {
 	}
 }
 
+// wait notes that a call waits for its answer, until done is called.
+func (b *breaker) wait() (done func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting++; b.waiting == 1 {
+		b.quiet, b.hang = time.Now(), time.AfterFunc(silent, b.look)
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.waiting--; b.waiting == 0 {
+			b.hang.Stop()
+		}
+	}
+}
+
+// look asks for a probe if calls have waited long and none was answered.
+func (b *breaker) look() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting == 0 {
+		return
+	}
+	left := silent - time.Since(b.quiet)
+	if left <= 0 {
+		left = silent
+		if b.outage == nil {
+			b.suspect()
+		}
+	}
+	b.hang.Reset(left)
+}
+
+// silentSince returns since when the cloud has answered none of the calls that failed or wait. It returns false if there
+// are none. The caller holds mu.
+func (b *breaker) silentSince() (time.Time, bool) {
+	if b.failures > 0 && (b.waiting == 0 || b.first.Before(b.quiet)) {
+		return b.first, true
+	}
+	return b.quiet, b.waiting > 0
+}
+
+// silence is how long calls have waited, or failed in an outage, without any answer; 0 if none waits.
+func (b *breaker) silence() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.outage != nil:
+		return time.Since(b.outage.Since)
+	case b.waiting > 0:
+		return time.Since(b.quiet)
+	}
+	return 0
+}
+
+// Silence is how long calls to the cloud have waited since it last answered one, or how long its outage has lasted; 0 if
+// no call waits. Beyond some twenty seconds, a probe has not been answered, either. Run counts it.
+func (c *Cloud) Silence() time.Duration { return c.breaker.silence() }
+
 // suspect asks for a probe at once.
 func (b *breaker) suspect() {
 	select {
@@ -125,10 +192,11 @@ func (b *breaker) suspect() {
 func (b *breaker) trip(began time.Time, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.outage != nil || b.failures == 0 || b.first.After(began) {
+	since, some := b.silentSince()
+	if b.outage != nil || !some || since.After(began) {
 		return
 	}
-	b.outage, b.over = &Outage{Since: b.first, Reason: reason}, make(chan struct{})
+	b.outage, b.over = &Outage{Since: since, Reason: reason}, make(chan struct{})
 	if time.Since(b.ended) > calm {
 		b.pause = 0
 	}
@@ -149,7 +217,7 @@ func (b *breaker) abandon() { b.close(func(Outage) {}) }
 func (b *breaker) close(report func(Outage)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failures = 0
+	b.failures, b.quiet = 0, time.Now()
 	if b.outage == nil {
 		return
 	}
@@ -223,8 +291,8 @@ const opProbe = "probe"
 // Run detects outages of the cloud and their ends, until ctx is done. During an outage calls fail at once and are not
 // sent, except for one probe at a time. Without Run, every call is sent. Only one Run may run at a time.
 //
-// An outage begins when several calls in a row, or a log-in, and then a probe get no answer. The answer of a broken
-// server or proxy counts as none. A probe is one read of Options.Probe. The outage ends with the first answer to a
+// An outage begins when several calls in a row, or a log-in, and then a probe get no answer; or when calls wait, none is
+// answered for some seconds, and then a probe is not. The answer of a broken server or proxy counts as none. A probe is one read of Options.Probe. The outage ends with the first answer to a
 // probe, or to a call still under way. It also ends when other credentials are for another cloud; see Replace.
 func (c *Cloud) Run(ctx context.Context) {
 	defer c.breaker.abandon()

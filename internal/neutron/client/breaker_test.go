@@ -234,7 +234,7 @@ func TestErrorsThatBeginNoOutage(t *testing.T) {
 
 func TestDuringAnOutageCallsAreNotSent(t *testing.T) {
 	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
-		p.fail(transport(hanging))
+		p.fail(status(http.StatusServiceUnavailable))
 		var open, shut int
 		for range 3 * suspicious {
 			err := call(t.Context(), p.Cloud, http.MethodPost)
@@ -253,6 +253,58 @@ func TestDuringAnOutageCallsAreNotSent(t *testing.T) {
 		}
 		p.fail(nil)
 		elapse(2 * probeLast)
+	})
+}
+
+// TestACloudThatHangsIsSeenBeforeItsCallsFail holds what the alert NetworkCloudOutage counts on.
+func TestACloudThatHangsIsSeenBeforeItsCallsFail(t *testing.T) {
+	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
+		p.fail(transport(hanging))
+		went := time.Now()
+		ended := make(chan error, 1)
+		go func() { ended <- call(t.Context(), p.Cloud, http.MethodPost) }()
+		elapse(silent + probeTimeout - time.Second)
+		expect.Equal(t, "", p.told(), "what was told before the probe has failed")
+		expect.Equal(t, virtual.Since(went), p.Silence(), "how long it is silent")
+		elapse(2 * time.Second)
+		expect.Equal(t, "began", p.told(), "what was told after the probe has failed")
+		if err := p.breaker.admit("x"); err == nil {
+			t.Error("more calls are sent to it")
+		}
+		elapse(time.Minute)
+		expect.Equal(t, virtual.Since(went), p.Silence(), "how long it is silent after the call has failed")
+		if err := <-ended; !MaybeDone(err) {
+			t.Errorf("the call that hung ended with %v", err)
+		}
+		p.fail(nil)
+		elapse(2 * probeLast)
+		expect.Equal(t, "began over", p.told(), "what was told when it answers again")
+		expect.Equal(t, time.Duration(0), p.Silence(), "how long it is silent when nothing waits")
+	})
+}
+
+// TestACallThatTakesLongIsNoOutageWhileProbesAreAnswered has Neutron take a minute for one write, and answer reads.
+func TestACallThatTakesLongIsNoOutageWhileProbesAreAnswered(t *testing.T) {
+	inOutages(t, time.Hour, func(t *testing.T, p *patient) {
+		p.fail(transport(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPost {
+				return hanging(r)
+			}
+			return direct{Handler: p.f}.RoundTrip(r)
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = call(ctx, p.Cloud, http.MethodPost) }()
+		for range 60 {
+			elapse(time.Second)
+			if quiet := p.Silence(); quiet > silent+time.Second {
+				t.Fatalf("it is said to be silent for %v, and answers probes", quiet)
+			}
+		}
+		expect.Equal(t, "", p.told(), "what was told of a cloud that answers")
+		cancel()
+		<-ended
+		expect.Equal(t, time.Duration(0), p.Silence(), "how long it is silent when nothing waits")
 	})
 }
 

@@ -332,6 +332,7 @@ func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
 	bounded, span := tracing.Start(bounded, OpLogin, trace.WithSpanKind(trace.SpanKindClient))
 	began := time.Now()
 	defer c.watch()()
+	defer c.breaker.wait()()
 	s, err := c.authenticate(bounded, with)
 	tracing.End(span, Word(err))
 	c.options.Called(Call{Op: OpLogin, Duration: time.Since(began), Err: err})
@@ -710,6 +711,9 @@ func (c *Cloud) send(ctx context.Context, s *session, r Request) error {
 	bounded, span := r.trace(bounded)
 	began := time.Now()
 	defer c.watch()()
+	if r.Op != opProbe { // only others' calls wait for it
+		defer c.breaker.wait()()
+	}
 	r.recordSent(ctx)
 	with := c.access.Load()
 	err := r.send(bounded, s, with.bounds.answer)
