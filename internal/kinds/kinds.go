@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -40,6 +41,8 @@ type Kind struct {
 	Status func(Object) *cloudteamv1.ResourceStatus
 	// SetSpec gives an object the spec of another.
 	SetSpec func(to, from Object)
+	// Has gives what belongs to an object in Neutron, by its status.
+	Has func(Object) []Resource
 	// Class gives the class and the credentials that an object names; nil for a kind whose objects name none.
 	Class func(Object) (className string, cloud *cloudteamv1.CloudReference)
 	// In gives the client for a namespace; "" means all of them.
@@ -50,6 +53,14 @@ type Kind struct {
 	is func(Object) bool
 }
 
+// Resource is a resource in Neutron.
+type Resource struct {
+	Kind string `json:"kind"`
+	ID   string `json:"id"`
+	// Says is its CIDR or its addresses.
+	Says string `json:"says,omitempty"`
+}
+
 // Client is the part of a generated client that is the same for all kinds.
 type Client interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (Object, error)
@@ -57,6 +68,8 @@ type Client interface {
 	Update(ctx context.Context, obj Object, options metav1.UpdateOptions) (Object, error)
 	List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+	Patch(ctx context.Context, name string, of types.PatchType, patch []byte, options metav1.PatchOptions) (Object, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
 // The names of the kinds.
@@ -72,7 +85,16 @@ var All = []Kind{
 	row(Network, "net", cloudteamv1.Finalizer, typed.CloudteamV1Interface.Networks,
 		informers.Interface.Networks, func(n *cloudteamv1.Network) (*cloudteamv1.NetworkSpec, *cloudteamv1.ResourceStatus) {
 			return &n.Spec, &n.Status.ResourceStatus
-		}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
+		}).having(func(obj Object, add func(kind, id, says string)) {
+		status := &obj.(*cloudteamv1.Network).Status
+		add("network", status.NetworkID, "")
+		for _, s := range status.Subnets {
+			add("subnet", s.ID, s.CIDR)
+		}
+		if r := status.Router; r != nil && !r.Existing {
+			add("router", r.ID, "")
+		}
+	}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
 		spec := &obj.(*cloudteamv1.Network).Spec
 		return spec.ClassName, spec.Cloud
 	}),
@@ -80,7 +102,9 @@ var All = []Kind{
 		informers.Interface.SecurityGroups,
 		func(g *cloudteamv1.SecurityGroup) (*cloudteamv1.SecurityGroupSpec, *cloudteamv1.ResourceStatus) {
 			return &g.Spec, &g.Status.ResourceStatus
-		}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
+		}).having(func(obj Object, add func(kind, id, says string)) {
+		add("security group", obj.(*cloudteamv1.SecurityGroup).Status.SecurityGroupID, "")
+	}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
 		spec := &obj.(*cloudteamv1.SecurityGroup).Spec
 		return spec.ClassName, spec.Cloud
 	}),
@@ -88,12 +112,25 @@ var All = []Kind{
 		informers.Interface.NetworkPorts,
 		func(p *cloudteamv1.NetworkPort) (*cloudteamv1.NetworkPortSpec, *cloudteamv1.ResourceStatus) {
 			return &p.Spec, &p.Status.ResourceStatus
-		}),
+		}).having(func(obj Object, add func(kind, id, says string)) {
+		status := &obj.(*cloudteamv1.NetworkPort).Status
+		var addresses []string
+		for _, a := range status.Addresses {
+			addresses = append(addresses, a.Address)
+		}
+		add("port", status.PortID, strings.Join(addresses, " "))
+		if f := status.FloatingIP; f != nil {
+			add("floating IP", f.ID, f.Address)
+		}
+	}),
 	row(FloatingIP, "fip", cloudteamv1.FloatingIPFinalizer, typed.CloudteamV1Interface.FloatingIPs,
 		informers.Interface.FloatingIPs,
 		func(f *cloudteamv1.FloatingIP) (*cloudteamv1.FloatingIPSpec, *cloudteamv1.ResourceStatus) {
 			return &f.Spec, &f.Status.ResourceStatus
-		}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
+		}).having(func(obj Object, add func(kind, id, says string)) {
+		status := &obj.(*cloudteamv1.FloatingIP).Status
+		add("floating IP", status.FloatingIPID, status.Address)
+	}).ofClass(func(obj Object) (string, *cloudteamv1.CloudReference) {
 		spec := &obj.(*cloudteamv1.FloatingIP).Spec
 		return spec.ClassName, spec.Cloud
 	}),
@@ -134,6 +171,9 @@ type api[P Object, L runtime.Object] interface {
 	Update(ctx context.Context, obj P, options metav1.UpdateOptions) (P, error)
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+	Patch(ctx context.Context, name string, of types.PatchType, patch []byte, options metav1.PatchOptions,
+		subresources ...string) (P, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
 // row makes a row of what the generated code has of a kind. parts gives the spec and the common status of an object.
@@ -172,6 +212,18 @@ func row[T, S any, P interface {
 	}
 }
 
+func (k Kind) having(each func(obj Object, add func(kind, id, says string))) Kind {
+	k.Has = func(obj Object) (all []Resource) {
+		each(obj, func(kind, id, says string) {
+			if id != "" {
+				all = append(all, Resource{kind, id, says})
+			}
+		})
+		return all
+	}
+	return k
+}
+
 func (k Kind) ofClass(class func(Object) (string, *cloudteamv1.CloudReference)) Kind {
 	k.Class = class
 	return k
@@ -198,4 +250,14 @@ func (c client[P, L, C]) List(ctx context.Context, options metav1.ListOptions) (
 
 func (c client[P, L, C]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	return c.of.Watch(ctx, options)
+}
+
+func (c client[P, L, C]) Patch(
+	ctx context.Context, name string, of types.PatchType, patch []byte, options metav1.PatchOptions,
+) (Object, error) {
+	return c.of.Patch(ctx, name, of, patch, options)
+}
+
+func (c client[P, L, C]) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
+	return c.of.Delete(ctx, name, options)
 }

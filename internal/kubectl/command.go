@@ -89,7 +89,7 @@ kubectl for the cluster and the user: see "kubectl options".`,
 	})
 	klog.SetOutput(io.Discard) // client-go logs what the commands say in words
 	root.AddCommand(f.why(), f.tree(), f.top(), f.plan(), f.doctor(), f.conntest(), f.orphans(), f.export(), f.adopt(),
-		f.ui())
+		f.uninstall(), f.ui())
 	return root
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -410,6 +411,7 @@ func examples(*testing.T) map[string]example {
 		"top-healthy":  {command: "top -n shop", objects: []runtime.Object{routed, bound}},
 		"top-broken": {command: "top -A", objects: []runtime.Object{frontend(5), bound, webPort("web-frontend-2", ""),
 			drifted}},
+		"uninstall": {command: "uninstall --keep", objects: append(oneOfEach(), running()), code: 2},
 		"why-floatingip": {command: "why floatingip/web -n shop", objects: []runtime.Object{unready, frontend(5),
 			webPort("web-frontend-2", ""), running()}},
 		"why-class":   {command: "why networkclass/team-b", objects: append(ofTeamB(), running())},
@@ -550,16 +552,16 @@ func installed(policy string) runtime.Object {
 func TestThePageListsTheOutputsOfEachCommand(t *testing.T) {
 	content, err := os.ReadFile(pages[0])
 	expect.NoError(t, err)
-	_, table, _ := strings.Cut(string(content), "| command | `-o` |\n| --- | --- |\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	var want []string
+	var got, want []string
+	for _, row := range regexp.MustCompile("(?m)^\\| \\[(`\\w+`)\\].* \\| (`.*`) \\|$").FindAllStringSubmatch(string(content), -1) {
+		got = append(got, row[1]+" "+row[2])
+	}
 	for _, c := range NewCommand(genericiooptions.IOStreams{}).Commands() {
 		if flag := c.Flags().Lookup("output"); flag != nil {
 			formats := strings.Split(strings.TrimPrefix(flag.Usage, "Output format: "), ", ")
-			want = append(want, fmt.Sprintf("| `%s` | `%s` |", c.Name(), strings.Join(formats, "`, `")))
+			want = append(want, fmt.Sprintf("`%s` `%s`", c.Name(), strings.Join(formats, "`, `")))
 		}
 	}
-	got := strings.Split(table, "\n")
 	slices.Sort(got)
 	slices.Sort(want)
 	expect.Equal(t, want, got, "the page lists other outputs than the commands have")
