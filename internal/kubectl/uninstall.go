@@ -139,8 +139,8 @@ func inTheWay(obj kinds.Object) string {
 // leave deletes all objects, kind by kind, and waits until they are gone.
 func (l *leaver) leave(ctx context.Context, all []leaving) error {
 	if link, _, _ := why.Controller(ctx, l.cluster, l.now()); link != nil {
-		return fmt.Errorf("no controller runs, and it alone takes the markers off: nothing was changed. %s: %s Start it, and "+
-			"run the same command again", link.Object, link.Message)
+		return fmt.Errorf("no controller runs, and it alone takes the markers off: nothing was changed. %s: %s Start it, "+
+			"and run the same command again", link.Object, link.Message)
 	}
 	for _, kind := range slices.Backward(kinds.All) {
 		of := func(o leaving) bool { return o.Object.Kind == kind.Name }
@@ -158,8 +158,8 @@ func (l *leaver) leave(ctx context.Context, all []leaving) error {
 			}
 		}
 	}
-	_, _ = fmt.Fprintf(l.ErrOut, "%d objects are gone. What was kept has no marker. Go on with step 4 of \"Uninstall\" in "+
-		"docs/install.md.\n", len(all))
+	_, _ = fmt.Fprintf(l.ErrOut, "%d objects are gone. What was kept has no marker. Go on with step 4 of \"Uninstall\" "+
+		"in docs/install.md.\n", len(all))
 	return nil
 }
 

@@ -18,7 +18,8 @@ func habits() map[string]scenario {
 			{neutrontest.NoStatus, neutrontest.TextNumbers}, {neutrontest.AcceptedCreates, neutrontest.VendorAttributes},
 			{neutrontest.NullLists, neutrontest.UpperCaseIPv6}, {neutrontest.DownStatus, neutrontest.OldNetworks},
 			{neutrontest.AddedHostRoutes, neutrontest.SortedDNSServers},
-			{neutrontest.LostDeletes, neutrontest.SilentUpdates},
+			{neutrontest.LostDeletes, neutrontest.SilentUpdates}, {neutrontest.NoDate, neutrontest.ShortPages},
+			{neutrontest.SkewedDates, neutrontest.LateReads}, {neutrontest.InternalLinks, neutrontest.DatedRetries},
 		} {
 			live, whose := s.live, fmt.Sprintf(", in a cloud with the habits %s and %s", pair[0], pair[1])
 			s.slow = true

@@ -45,6 +45,7 @@ var possible = []neutrontest.Habit{
 	neutrontest.NoStatus, neutrontest.TextNumbers, neutrontest.AcceptedCreates, neutrontest.VendorAttributes,
 	neutrontest.NullLists, neutrontest.UpperCaseIPv6, neutrontest.DownStatus, neutrontest.OldNetworks,
 	neutrontest.ProtocolNames, neutrontest.LostDeletes, neutrontest.SilentUpdates,
+	neutrontest.NoDate, neutrontest.SkewedDates, neutrontest.InternalLinks, neutrontest.ShortPages,
 }
 
 // Choose sets none, one or two habits with which everything is possible. number is what a sequence has drawn for other

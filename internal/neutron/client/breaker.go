@@ -154,8 +154,8 @@ func (b *breaker) look() {
 	b.hang.Reset(left)
 }
 
-// silentSince returns since when the cloud has answered none of the calls that failed or wait. It returns false if there
-// are none. The caller holds mu.
+// silentSince returns since when the cloud has answered none of the calls that failed or wait. It returns false if
+// there are none. The caller holds mu.
 func (b *breaker) silentSince() (time.Time, bool) {
 	if b.failures > 0 && (b.waiting == 0 || b.first.Before(b.quiet)) {
 		return b.first, true
@@ -176,8 +176,8 @@ func (b *breaker) silence() time.Duration {
 	return 0
 }
 
-// Silence is how long calls to the cloud have waited since it last answered one, or how long its outage has lasted; 0 if
-// no call waits. Beyond some twenty seconds, a probe has not been answered, either. Run counts it.
+// Silence is how long calls to the cloud have waited since it last answered one, or how long its outage has lasted; 0
+// if no call waits. Beyond some twenty seconds, a probe has not been answered, either. Run counts it.
 func (c *Cloud) Silence() time.Duration { return c.breaker.silence() }
 
 // suspect asks for a probe at once.
@@ -291,9 +291,10 @@ const opProbe = "probe"
 // Run detects outages of the cloud and their ends, until ctx is done. During an outage calls fail at once and are not
 // sent, except for one probe at a time. Without Run, every call is sent. Only one Run may run at a time.
 //
-// An outage begins when several calls in a row, or a log-in, and then a probe get no answer; or when calls wait, none is
-// answered for some seconds, and then a probe is not. The answer of a broken server or proxy counts as none. A probe is one read of Options.Probe. The outage ends with the first answer to a
-// probe, or to a call still under way. It also ends when other credentials are for another cloud; see Replace.
+// An outage begins when several calls in a row, or a log-in, and then a probe get no answer; or when calls wait, none
+// is answered for some seconds, and then a probe is not. The answer of a broken server or proxy counts as none. A probe
+// is one read of Options.Probe. The outage ends with the first answer to a probe, or to a call still under way. It also
+// ends when other credentials are for another cloud; see Replace.
 func (c *Cloud) Run(ctx context.Context) {
 	defer c.breaker.abandon()
 	var began time.Time

@@ -308,6 +308,25 @@ func TestACallThatTakesLongIsNoOutageWhileProbesAreAnswered(t *testing.T) {
 	})
 }
 
+// TestACloudWhoseCallsTakeSecondsIsNoOutage is the emulator's habit slow, with many callers.
+func TestACloudWhoseCallsTakeSecondsIsNoOutage(t *testing.T) {
+	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
+		const each = 3 * time.Second
+		p.fail(transport(func(r *http.Request) (*http.Response, error) {
+			elapse(each)
+			return direct{Handler: p.f}.RoundTrip(r)
+		}))
+		p.callers(t.Context(), 50).Wait()
+		for range 50 {
+			_ = call(t.Context(), p.Cloud, http.MethodGet)
+			if quiet := p.Silence(); quiet > each {
+				t.Errorf("it is said to be silent for %v", quiet)
+			}
+		}
+		expect.Equal(t, "", p.told(), "what was told of a cloud that answers")
+	})
+}
+
 func TestOneUnansweredLogInBeginsAnOutage(t *testing.T) {
 	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
 		p.f.Revoke()

@@ -395,6 +395,7 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 	fail := func(err error) (*session, error) {
 		e := translateLogin(with.op(), err)
 		e.ofLogin()
+		e.ledAway(err, with.credentials.auth)
 		with.credentials.advise(e)
 		return nil, e
 	}

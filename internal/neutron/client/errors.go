@@ -151,6 +151,19 @@ func (e *Error) ofLogin() {
 	}
 }
 
+// ledAway adds to the error of a log-in what to change if Keystone's list of versions named another host, which may be
+// reached from inside the cloud alone. With a version in auth_url, that list is not asked for.
+func (e *Error) ledAway(err error, auth func() gophercloud.AuthOptions) {
+	var failed *url.Error
+	if auth == nil || !errors.As(err, &failed) {
+		return
+	}
+	meant, led := auth().IdentityEndpoint, origin(failed.URL)
+	if !strings.HasSuffix(strings.TrimSuffix(meant, "/"), "/v3") && origin(meant) != led {
+		e.Reason += ": Keystone's own links name " + led + ": write /v3 at the end of auth_url, and they are not followed"
+	}
+}
+
 // ofNeutron adds to the error of a call which server answered, if it did not answer as Neutron does. at is Neutron's
 // endpoint in the catalog.
 func (e *Error) ofNeutron(at string) {
@@ -425,13 +438,22 @@ func OneLine(text string) string {
 	return strings.TrimRight(text, ". ")
 }
 
-// retryAfter reads Retry-After in seconds; OpenStack does not use the date form. The result is at most one hour.
+// retryAfter reads Retry-After: seconds, or a date, as gateways write it. The result is at most one hour.
 func retryAfter(header http.Header) time.Duration {
-	seconds, err := strconv.Atoi(header.Get("Retry-After"))
-	if err != nil || seconds < 0 {
+	const most = time.Hour
+	text := header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(min(max(seconds, 0), int(most/time.Second))) * time.Second
+	}
+	until, err := http.ParseTime(text)
+	if err != nil {
 		return 0
 	}
-	return time.Duration(min(seconds, 3600)) * time.Second
+	now, err := http.ParseTime(header.Get("Date")) // the gateway's clock may be another one
+	if err != nil {
+		now = time.Now()
+	}
+	return min(max(until.Sub(now), 0), most)
 }
 
 // neverSent reports whether a request failed before any byte could reach the server.

@@ -135,6 +135,15 @@ func TestAnswersBecomeErrors(t *testing.T) {
 			method: "POST", status: 429, header: map[string]string{"Retry-After": "17"},
 			want: outcome{Kind: Throttled, Text: "test call: too many requests (HTTP 429)", Wait: 17 * time.Second},
 		},
+		"a gateway may write a date, by its own clock": {
+			method: "POST", status: 429,
+			header: map[string]string{"Retry-After": "Sun, 01 Mar 2026 12:00:17 GMT", "Date": "Sun, 01 Mar 2026 12:00:00 GMT"},
+			want:   outcome{Kind: Throttled, Text: "test call: too many requests (HTTP 429)", Wait: 17 * time.Second},
+		},
+		"a date that has passed is no wait": {
+			method: "POST", status: 429, header: map[string]string{"Retry-After": "Sun, 01 Mar 2020 12:00:17 GMT"},
+			want: outcome{Kind: Throttled, Text: "test call: too many requests (HTTP 429)"},
+		},
 		"too large is a throttle where it asks to wait": {
 			method: "POST", status: 413, header: map[string]string{"Retry-After": "3"},
 			want: outcome{Kind: Throttled, Text: "test call: request entity too large (HTTP 413)", Wait: 3 * time.Second},

@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Habit is a way in which the Neutron of some cloud answers otherwise than Neutron 21 does by default: its policy hides
@@ -36,6 +39,16 @@ const (
 	SilentUpdates      Habit = "put200text"
 	Unauthenticated    Habit = "unauthneutron"
 	Redirects          Habit = "redirect"
+	HTMLErrors         Habit = "html503"
+	SlowAnswers        Habit = "slow"
+	NoDate             Habit = "nodate"
+	SkewedDates        Habit = "skew"
+	InternalLinks      Habit = "httplinks"
+	LateReads          Habit = "lag"
+	ShortPages         Habit = "shortpage"
+	DatedRetries       Habit = "retrydate"
+	ZeroMTU            Habit = "mtu0"
+	HiddenMTU          Habit = "nullmtu"
 )
 
 // KnownHabits says for users what each Habit is.
@@ -58,11 +71,25 @@ var KnownHabits = map[Habit]string{
 	SilentUpdates:      "the answer to an update has no body",
 	Unauthenticated:    "Neutron answers 401 to each call; Keystone is fine",
 	Redirects:          "Neutron answers 301, to https, to each call",
+	HTMLErrors:         "a proxy answers 503 with a page for each call to Neutron",
+	SlowAnswers:        "each call to Neutron takes three seconds",
+	NoDate:             "answers have no header Date",
+	SkewedDates:        "the clocks of the API servers differ by ten minutes",
+	InternalLinks:      "links name a host that is not reached from outside",
+	LateReads:          "what was created is not read before four seconds have passed",
+	ShortPages:         "a policy hides a row of each full page, and so the link to the next page",
+	DatedRetries:       "each third write answers 429, with a date in Retry-After",
+	ZeroMTU:            "mtu is 0",
+	HiddenMTU:          "a policy leaves mtu out of answers",
 }
 
 // Habits are those of one address of a cloud. The zero value is none. Its methods are safe for concurrent use.
 type Habits struct {
 	set atomic.Pointer[map[Habit]bool]
+	// count numbers requests, so that some of them differ.
+	count atomic.Int64
+	// born are the times of the answers that first showed an id after a create.
+	born sync.Map
 }
 
 // Set replaces the habits. It refuses unknown ones.
@@ -88,28 +115,163 @@ func (h *Habits) Has(habit Habit) bool {
 func (h *Habits) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		set := h.set.Load()
-		if path, network := below(networkPrefix, r.URL.Path); set == nil || len(*set) == 0 || !network || path == "/" {
+		if set == nil || len(*set) == 0 {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if (*set)[Unauthenticated] {
-			writeJSON(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{
-				"code": http.StatusUnauthorized, "title": "Unauthorized",
-				"message": "The request you have made requires authentication.",
-			}})
+		h.date(*set, w.Header())
+		if path, network := below(networkPrefix, r.URL.Path); !network || path == "/" {
+			if (*set)[InternalLinks] && r.Method == http.MethodGet {
+				linkInside(w, r, next)
+				return
+			}
+			next.ServeHTTP(w, r)
 			return
 		}
-		if (*set)[Redirects] {
-			http.Redirect(w, r, "https://"+r.Host+r.URL.RequestURI(), http.StatusMovedPermanently)
+		if h.refuses(*set, w, r) {
 			return
 		}
 		told := &answer{header: w.Header(), status: http.StatusOK}
 		next.ServeHTTP(told, r)
+		h.date(*set, w.Header()) // the cloud behind a transport has written its own
+		h.late(*set, told, r)
 		told.takeOn(*set, r.Method)
+		if (*set)[ShortPages] && r.Method == http.MethodGet {
+			told.shorten(r.URL.Query().Get("limit"))
+		}
 		w.Header().Del("Content-Length")
 		w.WriteHeader(told.status)
 		_, _ = w.Write(told.body) // a client that went away is no concern of the server's
 	})
+}
+
+// refuses answers a call to Neutron in its place, if a habit does.
+func (h *Habits) refuses(set map[Habit]bool, w http.ResponseWriter, r *http.Request) bool {
+	if set[SlowAnswers] {
+		select {
+		case <-time.After(slowness):
+		case <-r.Context().Done():
+		}
+	}
+	switch {
+	case set[Unauthenticated]:
+		writeJSON(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{
+			"code": http.StatusUnauthorized, "title": "Unauthorized",
+			"message": "The request you have made requires authentication.",
+		}})
+	case set[Redirects]:
+		http.Redirect(w, r, "https://"+r.Host+r.URL.RequestURI(), http.StatusMovedPermanently)
+	case set[HTMLErrors]:
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte("<html><body><h1>503 Service Unavailable</h1>\n" +
+			"No server is available to handle this request.\n</body></html>\n"))
+	case set[DatedRetries] && r.Method != http.MethodGet && h.count.Add(1)%3 == 1:
+		w.Header().Set("Retry-After", time.Now().Add(slowness).UTC().Format(http.TimeFormat))
+		w.WriteHeader(http.StatusTooManyRequests)
+	default:
+		return false
+	}
+	return true
+}
+
+const (
+	// slowness is how long a call takes with SlowAnswers, and how long DatedRetries have a client wait.
+	slowness = 3 * time.Second
+	// lateness is how long LateReads hide what was created.
+	lateness = 4 * time.Second
+	// skewness is by how much the clocks of SkewedDates differ.
+	skewness = 10 * time.Minute
+	// inside is the host of InternalLinks.
+	inside = "http://openstack.internal.example"
+)
+
+// date changes the header Date.
+func (h *Habits) date(set map[Habit]bool, header http.Header) {
+	switch {
+	case set[NoDate]:
+		header["Date"] = nil // net/http adds none then
+	case set[SkewedDates]:
+		ahead := time.Duration(h.count.Add(1)%2) * skewness
+		header.Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+	}
+}
+
+// linkInside has an answer that lists versions name a host that is not reached from outside.
+func linkInside(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	told := &answer{header: w.Header(), status: http.StatusOK}
+	next.ServeHTTP(told, r)
+	w.Header().Del("Content-Length")
+	w.WriteHeader(told.status)
+	_, _ = w.Write(bytes.ReplaceAll(told.body, []byte("http://"+r.Host), []byte(inside)))
+}
+
+// late hides from reads what was created a moment ago.
+func (h *Habits) late(set map[Habit]bool, a *answer, r *http.Request) {
+	if !set[LateReads] || a.status >= http.StatusMultipleChoices {
+		return
+	}
+	var document map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(a.body))
+	decoder.UseNumber()
+	if decoder.Decode(&document) != nil {
+		return
+	}
+	young := func(o any) bool {
+		resource, _ := o.(map[string]any)
+		at, known := h.born.Load(resource["id"])
+		return known && time.Since(at.(time.Time)) < lateness
+	}
+	switch r.Method {
+	case http.MethodPost:
+		walk(document, func(o map[string]any) {
+			if id, ok := o["id"].(string); ok {
+				h.born.LoadOrStore(id, time.Now())
+			}
+		})
+	case http.MethodGet:
+		for key, value := range document {
+			if rows, list := value.([]any); list {
+				document[key] = slices.DeleteFunc(rows, young)
+			} else if young(value) {
+				a.status = http.StatusNotFound
+				document = map[string]any{"NeutronError": map[string]any{
+					"type": strings.ToUpper(key[:1]) + key[1:] + "NotFound", "message": key + " could not be found.", "detail": "",
+				}}
+				break
+			}
+		}
+		a.body = appendJSON(nil, document)
+	}
+}
+
+// shorten hides a row without a marker of a page with as many rows as were asked for. The link to the next page goes
+// with it, because Neutron counts the rows that are left.
+func (a *answer) shorten(limit string) {
+	var document map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(a.body))
+	decoder.UseNumber()
+	if decoder.Decode(&document) != nil {
+		return
+	}
+	for key, value := range document {
+		rows, _ := value.([]any)
+		if limit == "" || strconv.Itoa(len(rows)) != limit || strings.HasSuffix(key, "_links") {
+			continue
+		}
+		foreign := slices.IndexFunc(rows, func(row any) bool {
+			resource, _ := row.(map[string]any)
+			description, _ := resource["description"].(string)
+			return !strings.HasSuffix(description, "]")
+		})
+		if foreign < 0 {
+			continue
+		}
+		document[key] = slices.Delete(rows, foreign, foreign+1)
+		delete(document, key+"_links")
+		a.body = appendJSON(nil, document)
+		return
+	}
 }
 
 // takeOn gives an answer the habits' form.
@@ -235,6 +397,17 @@ var changes = map[Habit]func(o map[string]any){
 	ProtocolNames: func(o map[string]any) {
 		if name, known := otherNames[o["protocol"]]; known {
 			o["protocol"] = name
+		}
+	},
+	ZeroMTU: func(o map[string]any) {
+		if has(o, "mtu") {
+			o["mtu"] = json.Number("0")
+		}
+	},
+	HiddenMTU: func(o map[string]any) { delete(o, "mtu") },
+	InternalLinks: func(o map[string]any) {
+		if has(o, "rel") && has(o, "href") {
+			o["href"] = inside + "/"
 		}
 	},
 	UpperCaseIPv6: func(o map[string]any) {
