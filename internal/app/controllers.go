@@ -449,6 +449,9 @@ func (p *process) buildPod() (started, error) {
 	}
 	p.share(c.Loop)
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
+	if p.options.Policies.Plan {
+		c.ReportOnly()
+	}
 	return delayed{c, p.awaitAttachments}, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
+	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
 	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
@@ -185,8 +186,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"corrected.")
 	flags.BoolVar(&o.Policies.Plan, "report-only", o.Policies.Plan,
 		"Write nothing to Neutron. The conditions of Networks and NetworkPorts say what would be done there, with the "+
-			"reason Planned. Only the controllers network, networkport, securitygroup and floatingip run. Use it for a first "+
-			"start, to see what follows.")
+			"reason Planned. Only the controllers network, networkport, securitygroup and floatingip run, and pod, which "+
+			"gives no Pod a port. Use it for a first start, to see what follows.")
 	flags.Var((*percentage)(&o.AddressesLow), "addresses-low",
 		"Percentage of a subnet's addresses that should be free. With fewer, the Network's condition AddressesLow is True. "+
 			"It says how many addresses are in use and what to do, before ports fail. It clears when half as many more are "+
@@ -310,10 +311,10 @@ var inClouds = map[string]bool{orphan.Name: true, portbinding.Name: true}
 // enabled reports whether to run the controller of a name. As in kube-controller-manager, a name takes precedence over
 // '*', in any order. The controllers of orphans and of port bindings do not run in a process without a cloud, nor that
 // of orphans without a grace period, nor in one of a single namespace: it cannot tell orphans from what belongs to
-// others. With --report-only, only those of what is in Neutron run.
+// others. With --report-only, only those of what is in Neutron run, and that of Pods, which says why they wait.
 func (o *Options) enabled(name string) bool {
 	switch {
-	case o.Policies.Plan && !callsNeutron[name]:
+	case o.Policies.Plan && !callsNeutron[name] && name != podcontroller.Name:
 		return false
 	case name == orphan.Name && (o.Orphan.Grace == 0 || o.Namespace != ""), inClouds[name] && !o.needsCloud():
 		return false

@@ -180,7 +180,7 @@ func TestReportOnlyRunsOnlyWhatReports(t *testing.T) {
 	o := NewOptions()
 	o.Policies.Plan = true
 	for _, name := range controllers {
-		want := slices.Contains([]string{"network", "networkport", "securitygroup", "floatingip"}, name)
+		want := slices.Contains([]string{"network", "networkport", "securitygroup", "floatingip", "pod"}, name)
 		expect.Equal(t, want, o.enabled(name), "%s is enabled", name)
 	}
 	p := &process{options: o, election: alone()}

@@ -160,6 +160,9 @@ func (c *Controller) patch(
 	}
 	if allocations, ok := annotations[cloudteamv1.AnnotationAllocations]; ok {
 		klog.FromContext(ctx).Info("Allocated", "allocations", allocations)
+		if message := heldBack(patched); message != "" {
+			c.recorder.Event(consumer.Reference(kind, pod), corev1.EventTypeNormal, cloudteamv1.ReasonAllocated, message)
+		}
 	}
 	// The sync that sees this write clears the condition.
 	return progress{}, nil

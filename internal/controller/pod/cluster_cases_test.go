@@ -305,6 +305,35 @@ func TestWhatAPodDeclares(t *testing.T) {
 			w.pod("a", "net", func(pod *corev1.Pod) { pod.Spec.HostNetwork = true })
 			w.says("a", "False InvalidNetworks", "hostNetwork")
 		},
+		"a Pod that waits while the controller only reports says so, until it may write": func(_ *testing.T, w *cluster) {
+			w.serves, w.reports = true, true
+			w.start()
+			w.pod("a", "net")
+			w.says("a", "False Planned", "set firstStart=Apply")
+			w.WantEvents("Warning Planned")
+			w.wantBindings(nil)
+			w.pod("b", "net", ungated)
+			w.says("b", "", "")
+			w.rests()
+			w.reports = false
+			w.Stop()
+			w.start()
+			settle()
+			w.allocated("a", 1)
+			w.says("a", "True Allocated", "")
+		},
+		"an Event names the scheduling gates of others that are left": func(t *testing.T, w *cluster) {
+			w.serves = true
+			w.start()
+			pod := w.pod("a", "net", func(pod *corev1.Pod) {
+				pod.Spec.SchedulingGates = append([]corev1.PodSchedulingGate{theirGate}, pod.Spec.SchedulingGates...)
+			})
+			expect.Equal(t, []corev1.PodSchedulingGate{theirGate}, pod.Spec.SchedulingGates, "gates")
+			told := w.Events.Take()
+			if len(told) != 1 || !strings.Contains(told[0], "Normal Allocated") || !strings.Contains(told[0], theirGate.Name) {
+				t.Errorf("the Events are %q", told)
+			}
+		},
 		"a Pod that was not gated gets its ports, and is told what it may lack": func(_ *testing.T, w *cluster) {
 			w.serves = true
 			w.start()

@@ -57,6 +57,8 @@ type cluster struct {
 	labels labels.Set
 	// derives is whether config/admission/networks.yaml is in force.
 	derives bool
+	// reports is whether the controller only reports.
+	reports bool
 	// few is whether a quota allows no more ports.
 	few bool
 	// given counts the writes by which a Pod was given its ports.
@@ -204,6 +206,9 @@ func (w *cluster) start() {
 		w.Clients.CloudteamV1(), w.Kube.CoreV1(), w.Kube.AppsV1(), read, caches, nil, nil, w.Events,
 		func(string) labels.Set { return w.labels })
 	expect.NoError(w.T, err)
+	if w.reports {
+		w.c.ReportOnly()
+	}
 	w.d, err = deployment.NewController(
 		w.Clients.CloudteamV1(), w.Kube.AppsV1(), w.Kube.CoreV1(), caches, w.Events, deployment.Options{})
 	expect.NoError(w.T, err)

@@ -61,6 +61,27 @@ func (c *Controller) withoutSlot(pod *corev1.Pod) progress {
 	return p
 }
 
+// planned is for a Pod that waits while the controller only reports.
+func planned() progress {
+	return progress{reason: cloudteamv1.ReasonPlanned, message: "The controller only reports (--report-only, or firstStart=" +
+		"Report of the chart) and gives no Pod its ports. The Pod is scheduled once it may write: start it without the flag, " +
+		"or set firstStart=Apply."}
+}
+
+// heldBack says which scheduling gates of others still keep a Pod from being scheduled; empty if there are none.
+func heldBack(pod *corev1.Pod) string {
+	if len(pod.Spec.SchedulingGates) == 0 {
+		return ""
+	}
+	const most = 3 // users write them
+	var names []string
+	for _, gate := range pod.Spec.SchedulingGates[:min(most, len(pod.Spec.SchedulingGates))] {
+		names = append(names, gate.Name)
+	}
+	return "The Pod has its networks. It is not scheduled before others take off their scheduling gates: " +
+		strings.Join(names, ", ") + "."
+}
+
 // notGated is for a Pod that was scheduled before its ports were Ready.
 func notGated(namespace string) progress {
 	return progress{reason: cloudteamv1.ReasonSchedulingGateMissing, message: fmt.Sprintf(

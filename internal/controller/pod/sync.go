@@ -40,6 +40,9 @@ type progress struct {
 // The process may crash after any write. The next sync, in any process, finds each of them. It finds a port by its
 // name, and a binding by the Pod's UID in it. The allocation is the last write, and it is on the Pod.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+	if c.reportOnly {
+		return controller.Result{}, c.syncWaiting(ctx, key)
+	}
 	if err := c.caches.DeleteOrphans(ctx, &c.ports, consumer.PodKind, key); err != nil {
 		return controller.Result{}, err
 	}
@@ -72,6 +75,19 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		result.RequeueAfter = recheck
 	}
 	return result, controller.Worst(err, c.report(ctx, pod, p))
+}
+
+// syncWaiting says of a Pod that waits for its ports that the controller makes none now.
+func (c *Controller) syncWaiting(ctx context.Context, key cache.ObjectName) error {
+	pod, err := c.caches.Pods.Lister().Pods(key.Namespace).Get(key.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		c.expected.Forget(key)
+		return nil
+	case err != nil || !c.expected.Met(key, pod.UID, pod.ResourceVersion) || !consumer.Gated(pod) || !consumer.Waiting(pod):
+		return err
+	}
+	return c.report(ctx, pod, planned())
 }
 
 // reconcile does what the Pod needs.

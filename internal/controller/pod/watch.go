@@ -56,6 +56,8 @@ type Controller struct {
 	// failing has the ports of Deployments that are free and fail, by the Deployment and the request that they serve. They
 	// are in the order of consumer.CompareByName.
 	failing controller.Line
+	// reportOnly is true with --report-only.
+	reportOnly bool
 }
 
 // wake is the most Pods that an event names of those that name the same object: users can have any number do so. The
@@ -106,6 +108,10 @@ func NewController(
 		c.Watch(from.StatefulSets.Informer(), controller.HandlerOfMany(c.Loop, workloadOf, c.keysOfStatefulSet, sameSlots)),
 	)
 }
+
+// ReportOnly has the controller give no Pod a port, and change nothing but conditions: those of Pods that wait say why.
+// Call it before Run.
+func (c *Controller) ReportOnly() { c.reportOnly = true }
 
 // EnqueueDeclaring requeues the Pods that wait for a network of the name. Call it when a NetworkAttachmentDefinition of
 // the name is created or deleted, which no informer of this controller shows. It is safe for concurrent use.

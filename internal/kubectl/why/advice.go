@@ -66,6 +66,8 @@ const (
 	wrongHost = "DataplaneHost"
 	// unscheduled: the scheduler waits.
 	unscheduled = "Unscheduled"
+	// otherGate: a scheduling gate of others.
+	otherGate = "SchedulingGated"
 	// sandbox: the container runtime cannot make the Pod's interfaces.
 	sandbox = "SandboxFailed"
 	// notStarted: the Pod starts, or does not for another reason than its networks.
@@ -212,6 +214,9 @@ var advices = map[string]advice{
 		[]string{osc.Agents}},
 	unscheduled: {
 		"The networks are ready. What the scheduler says is the cause.", []string{"kubectl describe pod {name} -n {ns}"}},
+	otherGate: {
+		"The networks are ready. Have what set the gate take it off: this controller takes off its own alone.",
+		[]string{"kubectl get pod {name} -n {ns} -o jsonpath='{.spec.schedulingGates}'"}},
 	sandbox: {
 		"Read the message of the container runtime. docs/dataplane.md lists the messages of the plugin.",
 		[]string{"kubectl describe pod {name} -n {ns}"}},

@@ -683,6 +683,11 @@ func wordsIn(t *testing.T, page, heading string) (words []string) {
 	return words
 }
 
+// gated gives a Pod the scheduling gates of this controller and of another one.
+func gated(p *corev1.Pod) {
+	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}, {Name: "example.com/theirs"}}
+}
+
 func TestCausesWithoutAReason(t *testing.T) {
 	events := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e"}, Reason: "FailedCreatePodSandBox",
 		InvolvedObject: corev1.ObjectReference{UID: "uid-of-web-1"}, Message: "dial unix /run/network-agent/agent.sock: no"}
@@ -715,6 +720,12 @@ func TestCausesWithoutAReason(t *testing.T) {
 			func(p *corev1.Pod) {
 				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "PodScheduled", Status: "False"})
 			})), chain: "Pod shop/web-1 Unscheduled", remedy: "scheduler"},
+		"a Pod that a scheduling gate of others holds": {ask: "Pod web-1", objects: on(good(), pod("Allocated", func(p *corev1.Pod) {
+			starts(p)
+			p.Spec.NodeName, p.Spec.SchedulingGates = "", []corev1.PodSchedulingGate{{Name: "example.com/theirs"}}
+		})), chain: "Pod shop/web-1 SchedulingGated", remedy: "Have what set the gate take it off"},
+		"a Pod that waits for its ports and for others": {ask: "Pod web-1", objects: on(good(), pod("", gated)),
+			chain: "Pod shop/web-1 WaitsForPort", warning: "waits for scheduling gates of others: example.com/theirs."},
 		"a node without an agent": {ask: "Pod web-1", objects: on(good(), pod("Allocated", starts), events),
 			chain: "Pod shop/web-1 SandboxFailed > Node node1 NoAgent", remedy: "Start the agent"},
 		"a node without a data plane": {ask: "Pod web-1", objects: on(good(), node(nil), pod("Allocated", starts), unprepared),

@@ -128,6 +128,9 @@ func (w *walk) pod(p *corev1.Pod) (chain []Link, healthy string) {
 		return bound != nil && bound.UID == p.UID || controller.Controls(p, corev1.SchemeGroupVersion.WithKind(KindPod).
 			GroupKind(), port)
 	})
+	if gates := othersGates(p); allocated == "" && gates != "" {
+		w.warnings = append(w.warnings, "Beside its ports, the Pod waits for scheduling gates of others: "+gates+".")
+	}
 	if c := consumer.PodCondition(p, cloudteamv1.ConditionNetworksReady); c != nil && c.Status == corev1.ConditionFalse {
 		l := link(of, metav1.Condition{Type: "NetworksReady", Status: metav1.ConditionFalse, Reason: c.Reason,
 			Message: c.Message, LastTransitionTime: c.LastTransitionTime})
@@ -290,9 +293,24 @@ func (w *walk) gateOf(p *corev1.Pod) []Link {
 		"older than the label or the admission policies, or was created with spec.nodeName."}}
 }
 
+// othersGates are the names of a Pod's scheduling gates that are not this controller's.
+func othersGates(p *corev1.Pod) string {
+	var names []string
+	for _, gate := range p.Spec.SchedulingGates {
+		if gate.Name != cloudteamv1.SchedulingGate {
+			names = append(names, gate.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // starting explains why a Pod that has its ports does not run.
 func (w *walk) starting(p *corev1.Pod) []Link {
 	of := ask.New(KindPod, p.Namespace, p.Name)
+	if gates := othersGates(p); gates != "" {
+		return []Link{{Object: of, Reason: otherGate, Message: "It has its ports, and is not scheduled before others take off " +
+			"their scheduling gates: " + gates + "."}}
+	}
 	if c := consumer.PodCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
 		l := Link{Object: of, Condition: "PodScheduled=False", Reason: unscheduled, Message: c.Message}
 		return []Link{l.since(c.LastTransitionTime)}
