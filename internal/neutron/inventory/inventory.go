@@ -322,7 +322,9 @@ func (a application) take(ctx context.Context, step plan.Step) (plan.Step, error
 	a.full.after(step)
 	a.term.after(step)
 	if act.moves != nil {
-		a.moved[act.moves(step)]++
+		if other := act.moves(step, revision); other != "" {
+			a.moved[other]++
+		}
 	}
 	return step, nil
 }
@@ -338,8 +340,9 @@ type action struct {
 	// take sends the step and updates the Inventory. It writes into the step what Neutron chose: a new resource's id, an
 	// allocated CIDR. It returns the resource's new revision; 0 if the answer does not tell.
 	take func(ctx context.Context, step *plan.Step) (revision int, err error)
-	// moves, if set, returns the id of another resource whose revision the step moves by one.
-	moves func(step plan.Step) string
+	// moves, if set, returns the id of another resource whose revision the step moves by one; empty if it moves none. The
+	// revision is what take returned.
+	moves func(step plan.Step, revision int) string
 }
 
 type actions map[plan.Action]action

@@ -669,6 +669,15 @@ func TestMovedTellsExactlyWhoMoved(t *testing.T) {
 		{"a network's revision moved", func() { b.neutron.networks["a"].Revision++ }, []string{"o-a"}},
 		{"a port's revision moved", func() { b.neutron.ports["p"].Revision++ }, []string{"o-p"}},
 		{"a subnet's revision alone moved", func() { b.neutron.subnets["sub-b"].Revision++ }, []string{"o-b"}},
+		{"a subnet's DNS servers changed, which moves no revision", func() {
+			b.neutron.subnets["sub-b"].DNSServers = []string{"10.0.0.9"}
+		}, []string{"o-b"}},
+		{"a subnet's pools changed, too", func() {
+			b.neutron.subnets["sub-b"].Pools = []wirePool{{Start: "10.0.0.9", End: "10.0.0.10"}}
+		}, []string{"o-b"}},
+		{"a subnet's host routes changed, too", func() {
+			b.neutron.subnets["sub-b"].HostRoutes = []wireRoute{{Destination: "10.9.0.0/24", NextHop: "10.0.0.9"}}
+		}, []string{"o-b"}},
 		{"a network went", func() { delete(b.neutron.networks, "c") }, []string{"o-c"}},
 		{"a port went", func() { delete(b.neutron.ports, "p") }, []string{"o-p"}},
 		{"a subnet went", func() { delete(b.neutron.subnets, "sub-d") }, []string{"o-d"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -43,7 +44,7 @@ func newNetworks(i *Inventory) *stock[wireNetwork, plan.ObservedNetwork] {
 		func(o *plan.Observed) *[]plan.ObservedNetwork { return &o.Networks },
 		traits[plan.ObservedNetwork]{
 			identify: func(n *plan.ObservedNetwork) (string, string, int) { return n.ID, n.Description, n.Revision },
-			same:     sameRevisions,
+			same:     sameNetwork,
 			carry:    keepUnread,
 		})
 	s.readAll = i.readNetworks
@@ -193,17 +194,19 @@ func assemble(w wireNetwork, subnets []wireSubnet) (*plan.ObservedNetwork, error
 	return &observed, nil
 }
 
-// sameRevisions reports whether two views of a network have the same revisions. Most writes to a subnet move both its
-// own revision and its network's. Some do not (tags), so it compares both. A new segmentation id of a VLAN moves none.
-// A new share moves the network's revision. It compares shares, too, because they may be read later than the revision.
-func sameRevisions(a, b *plan.ObservedNetwork) bool {
+// sameNetwork reports whether two views of a network are equal. The revisions do not tell all: from Neutron 26 on, new
+// DNS servers, host routes or pools of a subnet move none, and on no release does a new segmentation id of a VLAN. So
+// subnets are compared whole. A new share moves the network's revision. It compares shares, too, because they may be
+// read later than the revision.
+func sameNetwork(a, b *plan.ObservedNetwork) bool {
 	if a.Revision != b.Revision || a.Description != b.Description || a.Provider != b.Provider ||
 		!sameShares(a.Shares, b.Shares) || a.SharesUnknown != b.SharesUnknown || len(a.Subnets) != len(b.Subnets) {
 		return false
 	}
 	for _, s := range a.Subnets {
 		if !slices.ContainsFunc(b.Subnets, func(other plan.ObservedSubnet) bool {
-			return s.ID == other.ID && s.Revision == other.Revision
+			other.Used = s.Used // the counts have a comparison of their own
+			return s.ID == other.ID && reflect.DeepEqual(s, other)
 		}) {
 			return false
 		}

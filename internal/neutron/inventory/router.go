@@ -72,7 +72,7 @@ func (i *Inventory) removeRouter(ctx context.Context, step *plan.Step) (revision
 
 // itsRouter is the router whose revision Neutron moves by one when an interface comes or goes (measured; the contract
 // suite checks it).
-func itsRouter(step plan.Step) string { return step.RouterRef.ID }
+func itsRouter(step plan.Step, _ int) string { return step.RouterRef.ID }
 
 // wireRouter is a router in Neutron's JSON.
 type wireRouter struct {
