@@ -194,6 +194,8 @@ type Step struct {
 	PoolID string
 	// Port has a port's settings. An update sends only those that Differences names.
 	Port PortAttributes
+	// DeviceOwner is the device_owner of a port that is created to become a router interface.
+	DeviceOwner string
 	// Router has a router's settings. An update sends only those that Differences names.
 	Router RouterAttributes
 	// GroupRef is the security group of rules.

@@ -20,10 +20,26 @@ const (
 	FieldDistributed     = "distributed"
 )
 
-// InterfaceDeviceOwner is the device_owner in Neutron of a port that is created to become a router interface. With any
-// other value, Neutron refuses the gateway's address in a subnet in which hosts generate their own addresses (SLAAC).
-// It also adds its own address in every such subnet of the network (measured; the contract suite checks it).
-const InterfaceDeviceOwner = "network:router_interface"
+// InterfaceDeviceOwner is the device_owner in Neutron of a router interface. UnattachedDeviceOwner is that of a port
+// that is created to become one: like all that begins with "network:", it has no port security.
+const (
+	InterfaceDeviceOwner  = "network:router_interface"
+	UnattachedDeviceOwner = "network:router_interface_unattached"
+)
+
+// unattachedOwner returns the device_owner of a port that is created to become a router interface, on a network with
+// subnets. With OVN, Neutron 24 and later answer 500 to a port of a router interface that is on no router (measured on
+// 26; is_lsp_router_port in neutron/common/ovn/utils.py). But with any other owner, Neutron refuses the gateway's address
+// in a subnet in which hosts generate their own addresses (SLAAC). It also adds its own address in every such subnet of
+// the network (measured; the contract suite checks it), and takes none of a subnet whose service types lack the owner.
+func unattachedOwner(subnets ...Subnet) string {
+	for _, s := range subnets {
+		if SelfAddressed(s.IPv6AddressMode, s.IPv6RAMode) || len(s.ServiceTypes) > 0 {
+			return InterfaceDeviceOwner
+		}
+	}
+	return UnattachedDeviceOwner
+}
 
 // RouterSpec is the desired router of a network, in canonical form. The router has an interface on each subnet with a
 // gateway. The interface has the gateway's address.
@@ -247,7 +263,13 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 		for i, addresses := range wanted {
 			port := fitting[i]
 			if port == nil {
-				change = append(change, createInterface(spec, network, addresses, change.subnetsOf(addresses)))
+				subnets := slices.Clone(spec.Subnets)
+				for _, s := range n.Subnets {
+					subnets = append(subnets, s.Subnet)
+				}
+				step := createInterface(spec, network, addresses, change.subnetsOf(addresses))
+				step.DeviceOwner = unattachedOwner(subnets...)
+				change = append(change, step)
 				change = append(change, attachInterface(spec, network, change.latest(), addresses, target))
 				continue
 			}

@@ -70,6 +70,46 @@ func TestARouterBecomesAnotherKindOnlyWhileItIsOff(t *testing.T) {
 	}
 }
 
+// With OVN, Neutron fails at a port of a router interface that is on no router. It needs one only for addresses that
+// hosts generate, and for service types.
+func TestAPortBecomesARouterInterfaceWhenItIsAttached(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Subnet)
+		want   string
+	}{
+		"as a rule":               {func(*Subnet) {}, UnattachedDeviceOwner},
+		"with DHCP for IPv6":      {func(s *Subnet) { *s = six(DHCPv6Stateful) }, UnattachedDeviceOwner},
+		"where hosts address":     {func(s *Subnet) { *s = six(SLAAC) }, InterfaceDeviceOwner},
+		"in subnets of services":  {func(s *Subnet) { s.ServiceTypes = []string{InterfaceDeviceOwner} }, InterfaceDeviceOwner},
+		"beside one that goes on": {nil, InterfaceDeviceOwner},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at, spec := &cloud{}, routedSpec(nil)
+			if c.change == nil { // the other subnet's own interface comes with it
+				spec.Subnets = append(spec.Subnets, six(SLAAC))
+			} else {
+				c.change(&spec.Subnets[0])
+			}
+			mustApply(t, at, mustPlan(t, spec, at))
+			spec.Router = &RouterSpec{}
+			for _, step := range mustPlan(t, spec, at) {
+				if step.Action == CreateInterface && step.DeviceOwner != c.want {
+					t.Errorf("%s has the device owner %q, want %q", step, step.DeviceOwner, c.want)
+				}
+			}
+		})
+	}
+}
+
+// six is a subnet of IPv6 whose hosts get their addresses in a mode.
+func six(mode IPv6Mode) Subnet {
+	cidr := prefix("fd00::/64")
+	gateway := DefaultGateway(cidr)
+	return Subnet{
+		CIDR: cidr, Gateway: gateway, Pools: DefaultPools(cidr, gateway), DHCP: true, IPv6AddressMode: mode, IPv6RAMode: mode,
+	}
+}
+
 func TestTheKindOfARouterTakesAnAdministrator(t *testing.T) {
 	at := &cloud{}
 	spec := routedSpec(&RouterSpec{HA: new(false), Distributed: new(false)})

@@ -462,7 +462,8 @@ func (q request) steps() (steps []plan.Step) {
 			step.Subnet.CIDR = netip.MustParsePrefix(cidr)
 		}
 		switch {
-		case action == plan.CreatePort && of["device_owner"] == plan.InterfaceDeviceOwner:
+		case action == plan.CreatePort &&
+			(of["device_owner"] == plan.InterfaceDeviceOwner || of["device_owner"] == plan.UnattachedDeviceOwner):
 			step.Action = plan.CreateInterface
 		case action == plan.UpdateRouter && gateway:
 			step.Action = plan.UpdateGateway

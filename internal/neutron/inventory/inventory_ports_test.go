@@ -229,7 +229,8 @@ func TestDeviceOfAPortThatSomebodyUses(t *testing.T) {
 	for name, c := range map[string]struct{ owner, id, want string }{
 		"none":                   {"", "", ""},
 		"none, as we create it":  {plan.PortDeviceOwner, "", ""},
-		"an interface to be":     {plan.InterfaceDeviceOwner, "", ""},
+		"an interface to be":     {plan.UnattachedDeviceOwner, "", ""},
+		"one with hosts' own":    {plan.InterfaceDeviceOwner, "", ""},
 		"a router's interface":   {plan.InterfaceDeviceOwner, "r1", ""},
 		"a server":               {"compute:nova", "vm-1", "compute:nova, device vm-1"},
 		"an owner alone":         {"compute:nova", "", "compute:nova"},

@@ -163,7 +163,7 @@ func (w wirePort) routerOf() string {
 // device describes the device that somebody gave the port to; empty if there is none, or if it is a router.
 func (w wirePort) device() string {
 	ours := w.DeviceOwner == "" || w.DeviceOwner == plan.PortDeviceOwner
-	if w.routerOf() != "" || w.DeviceID == "" && (ours || w.DeviceOwner == plan.InterfaceDeviceOwner) {
+	if w.routerOf() != "" || w.DeviceID == "" && (ours || w.isInterface()) {
 		return ""
 	}
 	if ours {
@@ -174,7 +174,7 @@ func (w wirePort) device() string {
 
 // isInterface reports whether a port is a router's interface, or was created to become one.
 func (w wirePort) isInterface() bool {
-	return w.DeviceOwner == plan.InterfaceDeviceOwner || w.routerOf() != ""
+	return w.DeviceOwner == plan.InterfaceDeviceOwner || w.DeviceOwner == plan.UnattachedDeviceOwner || w.routerOf() != ""
 }
 
 // portBody is the body of a create (all fields) or of an update (the fields that the step changes). It omits what the
@@ -184,10 +184,7 @@ func portBody(step plan.Step, all bool) map[string]any {
 	body := map[string]any{}
 	if all {
 		body["network_id"] = step.NetworkRef.ID
-		body["device_owner"] = plan.PortDeviceOwner
-		if step.Action == plan.CreateInterface {
-			body["device_owner"] = plan.InterfaceDeviceOwner
-		}
+		body["device_owner"] = cmp.Or(step.DeviceOwner, plan.PortDeviceOwner)
 	}
 	set := setterOf(body, step, all)
 	set(plan.FieldName, "name", p.Name)

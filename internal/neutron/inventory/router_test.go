@@ -130,6 +130,15 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 	}
 }
 
+func TestRoutersHaveInterfacesWithOVN(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	expect.NoError(t, e.habits.Set(neutrontest.OVNRouterPorts))
+	spec := e.routedSpec()
+	e.planned(spec)
+	e.apply(plan.Delete(e.owner, e.observed()))
+	e.requireGone()
+}
+
 func TestARepeatedInterfaceIsFoundAndNotMadeTwice(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
 	spec := e.routedSpec()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -49,6 +50,7 @@ const (
 	DatedRetries       Habit = "retrydate"
 	ZeroMTU            Habit = "mtu0"
 	HiddenMTU          Habit = "nullmtu"
+	OVNRouterPorts     Habit = "ovnrouters"
 )
 
 // KnownHabits says for users what each Habit is.
@@ -81,6 +83,7 @@ var KnownHabits = map[Habit]string{
 	DatedRetries:       "each third write answers 429, with a date in Retry-After",
 	ZeroMTU:            "mtu is 0",
 	HiddenMTU:          "a policy leaves mtu out of answers",
+	OVNRouterPorts:     "a new port of a router interface must be on a router, else 500 (OVN, Neutron 24 or later)",
 }
 
 // Habits are those of one address of a cloud. The zero value is none. Its methods are safe for concurrent use.
@@ -129,6 +132,11 @@ func (h *Habits) Wrap(next http.Handler) http.Handler {
 			return
 		}
 		if h.refuses(*set, w, r) {
+			return
+		}
+		if (*set)[OVNRouterPorts] && makesRouterPort(r) {
+			writeNeutronError(w, refuse(http.StatusInternalServerError, "HTTPInternalServerError",
+				"Request Failed: internal server error while processing your request."))
 			return
 		}
 		told := &answer{header: w.Header(), status: http.StatusOK}
@@ -272,6 +280,25 @@ func (a *answer) shorten(limit string) {
 		a.body = appendJSON(nil, document)
 		return
 	}
+}
+
+// makesRouterPort reports whether a request creates a port of a router interface that is on no router. OVN's driver looks
+// for the router before it looks whether there is one (_is_ovn_router_flavor_port in its mech_driver.py).
+func makesRouterPort(r *http.Request) bool {
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/ports") {
+		return false
+	}
+	content, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(content))
+	var body any
+	if err != nil || json.Unmarshal(content, &body) != nil {
+		return false
+	}
+	found := false
+	walk(body, func(o map[string]any) {
+		found = found || o["device_owner"] == ownerRouterInterface && (o["device_id"] == nil || o["device_id"] == "")
+	})
+	return found
 }
 
 // takeOn gives an answer the habits' form.
