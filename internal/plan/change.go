@@ -177,7 +177,7 @@ type Step struct {
 	Revision int
 	// NetworkRef is the network of a subnet, a port or a share.
 	NetworkRef Ref
-	// RouterRef is the router to attach an interface to or to detach it from.
+	// RouterRef is the router of an interface to create, to attach or to detach.
 	RouterRef Ref
 	// SubnetRefs has one subnet for each of Port.Addresses. It is set if some of these have no subnet id yet.
 	SubnetRefs []Ref

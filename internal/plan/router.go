@@ -27,6 +27,15 @@ const (
 	UnattachedDeviceOwner = "network:router_interface_unattached"
 )
 
+// Halfway is the text in the description of a port that has the id of its router, and is not an interface yet. Neutron
+// detaches it like one.
+const Halfway = "[halfway]"
+
+func (p ObservedPort) halfway() bool {
+	text, _, _ := ParseDescription(p.Description)
+	return text == Halfway
+}
+
 // unattachedOwner returns the device_owner of a port that is created to become a router interface, on a network with
 // subnets. With OVN, Neutron 24 and later answer 500 to a port of a router interface that is on no router (measured on
 // 26; is_lsp_router_port in neutron/common/ovn/utils.py). But with any other owner, Neutron refuses the gateway's address
@@ -268,7 +277,7 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 					subnets = append(subnets, s.Subnet)
 				}
 				step := createInterface(spec, network, addresses, change.subnetsOf(addresses))
-				step.DeviceOwner = unattachedOwner(subnets...)
+				step.DeviceOwner, step.RouterRef = unattachedOwner(subnets...), target
 				change = append(change, step)
 				change = append(change, attachInterface(spec, network, change.latest(), addresses, target))
 				continue
@@ -319,7 +328,7 @@ func matchInterfaces(
 		for i := range ports {
 			p := &ports[i]
 			fits := p.NetworkID == networkID && (p.Router == target || p.Router == "") &&
-				slices.Equal(p.Addresses, addresses)
+				slices.Equal(p.Addresses, addresses) && !p.halfway()
 			if fits && (best == nil || best.Router == "" && p.Router != "") {
 				best = p
 			}

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -260,10 +261,44 @@ func overlap(a, b string) bool {
 // is a Conflict: plan again.
 func (i *Inventory) createInterface(ctx context.Context, step *plan.Step) (revision int, err error) {
 	revision, err = i.createPort(ctx, step)
+	if refusal, ok := errors.AsType[*client.Error](err); ok && step.DeviceOwner == plan.InterfaceDeviceOwner &&
+		refusal.Type == "HTTPInternalServerError" {
+		revision, err = i.createOnRouter(ctx, step)
+	}
 	if client.IsKind(err, client.Taken) {
 		err = i.taken(ctx, *step, err)
 	}
 	return revision, err
+}
+
+// createOnRouter creates the port of an interface where Neutron fails at one that is on no router (OVN, Neutron 24 and
+// later): it gives the port to the router, and takes it away again. What a crash leaves in between has a description that
+// says so, and the next plan detaches it.
+func (i *Inventory) createOnRouter(ctx context.Context, step *plan.Step) (revision int, err error) {
+	given, half := portKind, *step
+	given.encode = func(step plan.Step, all bool) map[string]any {
+		body := portBody(step, all)
+		body["device_id"] = step.RouterRef.ID
+		return body
+	}
+	_, owner, _ := plan.ParseDescription(step.Port.Description)
+	half.Port.Description = owner.Describe(plan.Halfway)
+	made, err := given.create(ctx, i.access, half, func() bool { return true })
+	if err != nil {
+		return 0, err
+	}
+	i.ports.record(&made, step)
+	defer i.ports.write(made.ID)()
+	taken := portKind
+	taken.encode = func(step plan.Step, _ bool) map[string]any {
+		return map[string]any{
+			"device_id": "", "device_owner": plan.UnattachedDeviceOwner, "description": step.Port.Description,
+		}
+	}
+	if made, err = taken.update(ctx, i.access, *step, &made.Revision); err != nil {
+		return 0, err
+	}
+	return i.ports.record(&made, step), nil
 }
 
 // callInterface sends an action on a router's interface. It names the port, which bears the marker. It is

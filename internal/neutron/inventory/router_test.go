@@ -131,12 +131,42 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 }
 
 func TestRoutersHaveInterfacesWithOVN(t *testing.T) {
+	for _, mode := range []plan.IPv6Mode{"", plan.SLAAC} {
+		t.Run("mode "+string(mode), func(t *testing.T) {
+			e := newEmulated(t, Options{Ports: true})
+			expect.NoError(t, e.habits.Set(neutrontest.OVNRouterPorts))
+			spec := e.routedSpec()
+			spec.Subnets[1].IPv6AddressMode, spec.Subnets[1].IPv6RAMode = mode, mode
+			e.planned(spec)
+			for _, p := range e.observed().Ports {
+				if p.Router == "" || p.Description != e.owner.Describe("") {
+					t.Errorf("port %s of %v is on router %q and described as %q", p.ID, p.Addresses, p.Router, p.Description)
+				}
+			}
+			e.apply(plan.Delete(e.owner, e.observed()))
+			e.requireGone()
+		})
+	}
+}
+
+// A port that was given to its router before a crash is no interface, and goes like one.
+func TestAPortThatWasGivenToItsRouterIsNoInterface(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
 	expect.NoError(t, e.habits.Set(neutrontest.OVNRouterPorts))
 	spec := e.routedSpec()
+	spec.Subnets[1].IPv6AddressMode, spec.Subnets[1].IPv6RAMode = plan.SLAAC, plan.SLAAC
 	e.planned(spec)
-	e.apply(plan.Delete(e.owner, e.observed()))
-	e.requireGone()
+	for _, p := range e.observed().Ports {
+		e.byHand(http.MethodPut, portKind.Path(p.ID), portKind.One, map[string]any{
+			"description": e.owner.Describe(plan.Halfway),
+		})
+	}
+	expect.NoError(t, e.Audit(t.Context()))
+	if change, err := plan.Network(spec, e.observed()); err != nil ||
+		!slices.ContainsFunc(change, func(s plan.Step) bool { return s.Action == plan.DetachInterface }) {
+		t.Errorf("no interface is detached: %v\n%s", err, change)
+	}
+	e.planned(spec)
 }
 
 func TestARepeatedInterfaceIsFoundAndNotMadeTwice(t *testing.T) {
