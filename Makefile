@@ -156,7 +156,8 @@ test-nightly: test-controlplane ## Run all tests whole, one package at a time, w
 .PHONY: nightly
 nightly: export NIGHTLY = 1
 nightly: ## Run before a release what is too long for each change, alone on the machine (root, Debian): hours
-	hack/parts.sh test-nightly soak fuzz test-monitoring test-ui test-install test-openstack-all test-dataplane-all mutants
+	hack/parts.sh test-nightly soak fuzz test-monitoring test-ui test-install test-openstack-all test-dataplane-all \
+	  $(foreach release,21 29,'NEUTRON=$(release) test-openstack-all' 'NEUTRON=$(release) test-dataplane') mutants
 
 .PHONY: mutants
 MUTANTS ?= ./internal/policy ./internal/plan ./internal/neutron/inventory ./internal/node/agent \
@@ -197,6 +198,9 @@ LIVES := ^(TestNetwork|TestNetworkPort|TestRouter|TestSecurityGroups|TestFloatin
 # they do beside the emulator, and show no more.
 WITHOUT_NEUTRON := ^(TestOrphans|TestRebuiltClusterAdopts|TestRestoredCluster|TestTenantsCannotFillTheMemory|TestTheControllerDoesWhatWasPlanned|TestVersionSkew|TestWhyNamesTheCauseOfEachReason)$$
 
+# The Neutron of these suites: 21, 26 or 29. A cloud of another release is replaced.
+NEUTRON ?= 26
+
 # real runs a suite beside the real Neutron. That is one process, so it has one suite at a time.
 REAL = export KUBEBUILDER_ASSETS="$(ASSETS)"; status=0; \
 	real() { echo "go test $$*"; dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 FAULTS_OPENSTACK=1 \
@@ -204,13 +208,13 @@ REAL = export KUBEBUILDER_ASSETS="$(ASSETS)"; status=0; \
 
 .PHONY: test-openstack
 E2E ?= $(LIVES)
-test-openstack: assets ## Start a real Keystone and Neutron, and run the contract and the life of each kind (E2E: which end-to-end tests) there
-	dev/openstack/openstack up
+test-openstack: assets ## Start a real Keystone and Neutron (NEUTRON: 21, 26 or 29), and run the contract and the life of each kind (E2E: which end-to-end tests) there
+	dev/openstack/openstack up --release=$(NEUTRON)
 	@$(REAL); real -short -timeout 20m -run '$(E2E)' ./test/e2e; real -short -timeout 20m ./test/contract/...; exit $$status
 
 .PHONY: test-openstack-all
 test-openstack-all: assets ## The same with all end-to-end tests, the whole contract, the adversary and the faults
-	dev/openstack/openstack up
+	dev/openstack/openstack up --release=$(NEUTRON)
 	@$(REAL); real -timeout 0 -skip '$(WITHOUT_NEUTRON)' ./test/e2e; \
 	real -timeout 0 ./test/adversary ./test/contract/... ./test/faults; exit $$status
 
@@ -221,17 +225,17 @@ DATAPLANE = export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 
 .PHONY: test-dataplane
 test-dataplane: assets ## Start a real Neutron with OVN, nodes and kubelets, and send packets between Pods (root, Debian)
-	dev/openstack/openstack up --dataplane
+	dev/openstack/openstack up --dataplane --release=$(NEUTRON)
 	$(DATAPLANE) hack/test-dataplane.sh -short
 
 .PHONY: test-dataplane-all
 test-dataplane-all: assets ## The same, with failures, the chart, a node in a virtual machine, and Neutron's Open vSwitch agents
-	dev/openstack/openstack up --dataplane
+	dev/openstack/openstack up --dataplane --release=$(NEUTRON)
 	export DATAPLANE_KERNEL="$$(dev/dataplane/kernel)"; $(DATAPLANE) hack/test-dataplane.sh
 
 .PHONY: run-dataplane
 run-dataplane: assets ## Start the same parts, and leave them running until Ctrl-C
-	dev/openstack/openstack up --dataplane
+	dev/openstack/openstack up --dataplane --release=$(NEUTRON)
 	$(DATAPLANE) env DATAPLANE_OPENSTACK=1 DATAPLANE_STAY=1 \
 	  go test -v -count=1 -run '^TestStay$$' -timeout 0 ./test/dataplane
 
@@ -263,7 +267,7 @@ bench: assets ## Measure against the emulator, and a real Neutron where one is u
 
 .PHONY: bench-dataplane
 bench-dataplane: assets ## Measure the data plane with packets, and write docs/benchmarks.md (root, Debian)
-	dev/openstack/openstack up --dataplane
+	dev/openstack/openstack up --dataplane --release=$(NEUTRON)
 	$(DATAPLANE) go run ./test/bench --cloud=dataplane --write=docs/benchmarks.md
 
 .PHONY: bench-sizing

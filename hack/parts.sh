@@ -29,7 +29,7 @@ summary() {
       if (inside) say($0); else if (at) told[at] = told[at] "\n" substr($0, 1, 400)
     }
     END { exit !said }
-  ' "$logs/$1" || tail -n 20 "$logs/$1"
+  ' "$logs/${1// /_}" || tail -n 20 "$logs/${1// /_}"
 }
 
 minutes() { awk -v seconds="$1" 'BEGIN { printf "%.1f", seconds / 60 }'; }
@@ -37,24 +37,23 @@ minutes() { awk -v seconds="$1" 'BEGIN { printf "%.1f", seconds / 60 }'; }
 table='' failed=()
 for part; do
   read -ra arguments <<<"$part"
-  target=${arguments[-1]}
   began=$SECONDS result=ok
   echo "::: make $part, after $(minutes "$SECONDS") minutes"
-  if ! make "${arguments[@]}" 2>&1 | tee "$logs/$target"; then
+  if ! make "${arguments[@]}" 2>&1 | tee "$logs/${part// /_}"; then
     result=FAILED
-    failed+=("$target")
+    failed+=("$part")
   fi
-  table+=$(printf '%-24s %8s  %s' "$target" "$(minutes $((SECONDS - began)))" "$result")$'\n'
+  table+=$(printf '%-32s %8s  %s' "$part" "$(minutes $((SECONDS - began)))" "$result")$'\n'
 done
 
 echo
 if ((${#failed[@]})); then
   echo "::: first failed: make ${failed[0]}"
-  for target in "${failed[@]}"; do
-    summary "$target"
+  for part in "${failed[@]}"; do
+    summary "$part"
   done
 fi
-printf '\n%-24s %8s\n%s%-24s %8s\n' part minutes "$table" together "$(minutes "$SECONDS")"
+printf '\n%-32s %8s\n%s%-32s %8s\n' part minutes "$table" together "$(minutes "$SECONDS")"
 if ((${#failed[@]})); then
   echo "failed: ${failed[*]}"
   exit 1

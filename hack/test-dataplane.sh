@@ -25,7 +25,8 @@ run -run '^TestAgentAtTheAPIServer$' ./test/integration
 
 # Neutron with its own agents is another cloud, for one of the tests. It is not left behind.
 if [[ ! $short ]]; then
-  ovs() { OPENSTACK_DIR=$(dirname "$OS_CLIENT_CONFIG_FILE")-ovs dev/openstack/openstack "$1" --dataplane=ovs; }
+  folder=$(dirname "$OS_CLIENT_CONFIG_FILE")
+  ovs() { OPENSTACK_DIR=$folder-ovs dev/openstack/openstack "$1" --dataplane=ovs --release="$(<"$folder/release")"; }
   trap 'ovs down' EXIT
   clouds=$(ovs up)
   export DATAPLANE_OVS_CLOUDS=${clouds#*=}

@@ -78,7 +78,9 @@ func (w *world) startNodes(level string, options nodes.Options, wake func() erro
 	w.Helper()
 	started := time.Now()
 	options.Dir, options.Names = w.TempDir(), []string{"node1", "node2"}
-	var err error
+	root, err := os.ReadFile(filepath.Join(filepath.Dir(w.clouds), "root"))
+	expect.NoError(w, err)
+	options.Root = string(root)
 	if w.nodes, err = nodes.Start(options); err != nil {
 		w.Fatal(err)
 	}

@@ -70,6 +70,8 @@ type Options struct {
 	// Broker is the URL of the message broker of a Neutron whose Open vSwitch agents run on the nodes, in the place of
 	// OVN: "rabbit://user:password@127.0.0.1:5672/". Empty is for OVN.
 	Broker string
+	// Root is the folder of another Debian, whose programs the nodes have; empty is for the machine's.
+	Root string
 }
 
 // Nodes are nodes on one underlay.
@@ -110,7 +112,7 @@ func Start(o Options) (n *Nodes, err error) {
 	// All start before the first is waited for: an agent of Neutron's takes ten seconds.
 	var serve []func() error
 	for i, name := range o.Names {
-		node, err := newNode(filepath.Join(o.Dir, name), name, underlay+fmt.Sprint(i+1))
+		node, err := newNode(filepath.Join(o.Dir, name), name, underlay+fmt.Sprint(i+1), o.Root)
 		if err != nil {
 			return n, err
 		}
@@ -181,8 +183,8 @@ type Node struct {
 	execs atomic.Int64
 }
 
-// newNode makes a node without any program on it.
-func newNode(dir, name, address string) (_ *Node, err error) {
+// newNode makes a node without any program on it. root is Options.Root.
+func newNode(dir, name, address, root string) (_ *Node, err error) {
 	for _, folder := range []string{"logs", "sysctl"} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
 			return nil, err
@@ -206,6 +208,7 @@ func newNode(dir, name, address string) (_ *Node, err error) {
 	// the kubelet gets copies to write to.
 	err = n.script(`
 mount --make-rprivate /
+[ -z "$3" ] || mount --bind "$3/usr" /usr
 mount -t proc proc /proc
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir /run/netns /run/openvswitch /run/ovn /run/lock
@@ -217,7 +220,7 @@ for parameter in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_
   copy=$2/sysctl/$(basename "$parameter")
   cat "/proc/sys/$parameter" >"$copy"
   mount --bind "$copy" "/proc/sys/$parameter"
-done`, name, dir)
+done`, name, dir, root)
 	if err != nil {
 		return nil, errors.Join(err, n.stop(context.Background()))
 	}
@@ -259,11 +262,11 @@ ip link set up0 up`, n.Dir); err != nil {
 }
 
 // startController starts ovn-controller, which serves waits for. It makes br-int with the type that is said here, and
-// patches to br-phys for flat and VLAN networks.
+// patches to br-phys for flat and VLAN networks. Routers may have their gateways on the node.
 func (n *Node) startController(southbound string) (serves func() error, err error) {
 	err = n.script(`ovs-vsctl --timeout=60 set Open_vSwitch . "external-ids:ovn-remote=unix:$2" \
 external-ids:ovn-encap-type=geneve "external-ids:ovn-encap-ip=$1" external-ids:ovn-bridge-datapath-type=netdev \
-external-ids:ovn-bridge-mappings=physnet1:br-phys`, n.Address, southbound)
+external-ids:ovn-bridge-mappings=physnet1:br-phys external-ids:ovn-cms-options=enable-chassis-as-gw`, n.Address, southbound)
 	if err != nil {
 		return nil, err
 	}
