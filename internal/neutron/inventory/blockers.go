@@ -144,9 +144,9 @@ func (b Blockers) String() string {
 }
 
 // Blockers lists live why Neutron refused a step that deletes, changes or unshares a resource. For a network, a subnet,
-// a router, a share or a security group it lists ports. For a router's interface or gateway it lists floating IPs. It
-// reads one page of ports and omits those that Neutron deletes itself. An empty result means that they are gone, or
-// hidden from these credentials. An error means that nothing is known.
+// a router, a share or a security group it lists ports. For a router's interface or gateway, or for a port that changes,
+// it lists floating IPs. It reads one page of ports and omits those that Neutron deletes itself. An empty result means
+// that they are gone, or hidden from these credentials. An error means that nothing is known.
 func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, error) {
 	query := url.Values{}
 	switch refused.Action {
@@ -165,9 +165,11 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 		query["device_owner"] = routerInterfaces
 		return i.listBlockers(ctx, query)
 	case plan.DetachInterface:
-		return i.listFloatingIPs(ctx, refused.RouterRef.ID, i.servedBy(refused), false)
+		return i.listFloatingIPs(ctx, "router_id", refused.RouterRef.ID, i.servedBy(refused), false)
 	case plan.UpdateGateway:
-		return i.listFloatingIPs(ctx, refused.ID, i.heldBy(i.routers.ownerOf(refused.ID)), true)
+		return i.listFloatingIPs(ctx, "router_id", refused.ID, i.heldBy(i.routers.ownerOf(refused.ID)), true)
+	case plan.UpdatePort:
+		return i.listFloatingIPs(ctx, "port_id", refused.ID, nil, true)
 	default:
 		return Blockers{}, nil
 	}
@@ -213,10 +215,10 @@ func (i *Inventory) listBlockersIn(ctx context.Context, group string, query url.
 	return found, nil
 }
 
-// listFloatingIPs lists the floating IPs that a router serves: those that lead into own subnets, and with others also
+// listFloatingIPs lists the floating IPs of a router, or of a port, that lead into own subnets, and with others also
 // those that lead elsewhere. The router may serve Networks of other namespaces, whose floating IPs are not named.
 func (i *Inventory) listFloatingIPs(
-	ctx context.Context, routerID string, own []netip.Prefix, others bool,
+	ctx context.Context, of, id string, own []netip.Prefix, others bool,
 ) (found Blockers, err error) {
 	type listed struct {
 		FloatingIP
@@ -224,7 +226,7 @@ func (i *Inventory) listFloatingIPs(
 		Description string `json:"description"`
 	}
 	query := url.Values{
-		"router_id": {routerID}, "fields": {"id", "floating_ip_address", "fixed_ip_address", "description"},
+		of: {id}, "fields": {"id", "floating_ip_address", "fixed_ip_address", "description"},
 	}
 	all, err := client.List[listed](ctx, i.cloud, opListFloatingIPs, floatingIPAPI, query)
 	for _, f := range all {

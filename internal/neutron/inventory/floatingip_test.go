@@ -109,6 +109,27 @@ func TestFloatingIPsAreApplied(t *testing.T) {
 	}
 }
 
+// TestAPortInUseByAFloatingIPOfOthers has one that the port's owner does not plan keep the port's address.
+func TestAPortInUseByAFloatingIPOfOthers(t *testing.T) {
+	f := newFloats(t, Options{})
+	f.spec.FloatingNetwork = ""
+	f.spec.Addresses[0].Address = netip.MustParseAddr("10.0.0.9")
+	f.apply(f.planOf(f.observed()))
+	f.byHand(http.MethodPost, "floatingips", "floatingip", map[string]any{
+		"floating_network_id": f.outside[0], "port_id": f.observed().Ports[0].ID, "fixed_ip_address": "10.0.0.9",
+	})
+	expect.NoError(t, f.Audit(t.Context()))
+	f.spec.Addresses[0].Address = netip.MustParseAddr("10.0.0.10")
+	change, err := f.planOf(f.observed())
+	expect.NoError(t, err)
+	if _, err = f.Apply(t.Context(), change); !client.IsKind(err, client.InUse) {
+		t.Errorf("got %v, want that the port is in use", err)
+	}
+	if by, err := f.Blockers(t.Context(), change[0]); err != nil || !strings.Contains(by.String(), "floating IP 203.0.113.") {
+		t.Errorf("it is in use by %s, %v; want the floating IP", by, err)
+	}
+}
+
 // TestFloatingIPOfOthersStays holds that one is led elsewhere only after a live read has shown the marker.
 func TestFloatingIPOfOthersStays(t *testing.T) {
 	f := newFloats(t, Options{})

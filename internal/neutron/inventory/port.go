@@ -291,9 +291,20 @@ func (i *Inventory) createPort(ctx context.Context, step *plan.Step) (revision i
 	return i.spill(step, func(step *plan.Step) (int, error) { return i.createPortIn(ctx, step) })
 }
 
-// updatePort is createPort for a port that changes.
+// updatePort is createPort for a port that changes. From version 23 on, Neutron refuses to take the address of a floating
+// IP from a port, with 400: the error is InUse then. The plan avoids this for the owner's own floating IPs.
 func (i *Inventory) updatePort(ctx context.Context, step *plan.Step) (revision int, err error) {
-	return i.spill(step, func(step *plan.Step) (int, error) { return i.ports.updated(ctx, step) })
+	revision, err = i.spill(step, func(step *plan.Step) (int, error) { return i.ports.updated(ctx, step) })
+	refusal, ok := errors.AsType[*client.Error](err)
+	if !ok || refusal.Kind != client.Invalid || !step.Changes(plan.FieldAddresses) {
+		return revision, err
+	}
+	if by, listErr := i.Blockers(ctx, *step); listErr == nil && !by.Empty() {
+		told := *refusal
+		told.Kind = client.InUse
+		return 0, &told
+	}
+	return 0, err
 }
 
 // createPortIn creates a port in the subnets that its addresses name, when its network has room for it.
