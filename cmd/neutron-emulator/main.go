@@ -63,6 +63,7 @@ type options struct {
 	logCalls   bool
 	quota      int
 	habits     string
+	neutron    string
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -77,6 +78,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.logCalls, "log-calls", false, "write a line for each call to standard error")
 	flags.IntVar(&o.quota, "quota", neutrontest.Unlimited,
 		"default quota of each project for networks, for subnets, for ports and for routers; -1 is none")
+	flags.StringVar(&o.neutron, "neutron", fmt.Sprint(neutrontest.Neutron29),
+		"`release` of Neutron whose answers it gives: 21, 26 or 29")
 	flags.StringVar(&o.habits, "habits", "", "`names` of habits of other clouds, separated by commas")
 	flags.Usage = func() {
 		fmt.Fprintf(stderr, usage, knownHabits())
@@ -93,7 +96,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 
 // server makes the emulated cloud.
 func (o options) server(stderr io.Writer) (*neutrontest.Server, error) {
-	settings := neutrontest.Options{Quotas: map[string]int{
+	release, err := neutrontest.ParseRelease(o.neutron)
+	if err != nil {
+		return nil, fmt.Errorf("--neutron: %w", err)
+	}
+	settings := neutrontest.Options{Release: release, Quotas: map[string]int{
 		"network": o.quota, "subnet": o.quota, "port": o.quota, "router": o.quota,
 	}}
 	if o.delay == "real" {

@@ -61,6 +61,7 @@ func TestWrongCommandLinesSayWhatIsRight(t *testing.T) {
 		"--delay=-1s":        "non-negative",
 		"stray":              "see --help",
 		"--listen=nowhere:x": "choose another address",
+		"--neutron=22":       "none of the releases [21 26 29]",
 		"--habits=down,no":   "write some of [delete404 dnssorted down emptydesc",
 	} {
 		err := run(t.Context(), []string{args}, io.Discard, io.Discard)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 )
 
 // outcome is all that matters of the answer to a create of a subnet.
@@ -112,7 +114,7 @@ func TestEmulatorAgreesOnRandomSubnets(t *testing.T) {
 	count := environment(t, "CONTRACT_SUBNETS", many)
 	t.Logf("CONTRACT_SEED=%d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	ours := emulator(t)
+	ours := emulator(t, stack.release)
 	ourNetwork, theirNetwork := ours.tenant.newNetwork(t, nil), stack.tenant.newNetwork(t, nil)
 	accepted := 0
 	for range count {
@@ -150,7 +152,7 @@ func FuzzSubnet(f *testing.F) {
 		f.Add(ask["cidr"].(string), gateway, "", "")
 	}
 	f.Add("10.0.0.0/24", "10.0.0.1", "10.0.0.10", "10.0.0.20")
-	c := emulator(f)
+	c := emulator(f, neutrontest.Neutron29)
 	network := c.tenant.newNetwork(f, nil)
 	f.Fuzz(func(t *testing.T, cidr, gateway, start, end string) {
 		ask := object{"cidr": cidr, "ip_version": 4}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -65,6 +66,9 @@ func TestMalformedRequests(t *testing.T) {
 	noNetwork, noData := bad("Unable to find 'network' in request body"), bad("Body contains invalid data")
 	inDepth(t, func(t *testing.T, c *cloud) {
 		there := "networks/" + id(c.tenant.newNetwork(t, nil))
+		fails := c.since(neutrontest.TagsOfGoneAre500)
+		noTags := either(fails, refusal{500, "HTTPInternalServerError", "Request Failed: internal server error while " +
+			"processing your request."}, missing("TagResource", "Resource networks"))
 		for _, test := range []struct {
 			method, path string
 			body         any
@@ -80,7 +84,10 @@ func TestMalformedRequests(t *testing.T) {
 			{"GET", "ports/nope", nil, missing("Port", "Port")},
 			{"DELETE", "ports/nope", nil, missing("Port", "Port")},
 			{"GET", "routers/nope", nil, refusal{404, "RouterNotFound", "Router nope could not be found"}},
-			{"PUT", "networks/nope/tags", object{"tags": []string{"a"}}, missing("TagResource", "Resource networks")},
+			{"PUT", "networks/nope/tags", object{"tags": []string{"a"}}, noTags},
+			{"GET", "networks/nope/tags", nil, noTags},
+			{"DELETE", "networks/" + noSuchID + "/tags/a", nil, either(fails, noTags, refusal{404, "TagResourceNotFound",
+				"Resource networks " + noSuchID + " could not be found."})},
 			// An unknown attribute is seen before the network is looked for.
 			{"PUT", "networks/nope", object{"network": object{"zz": 1}}, bad("Unrecognized attribute(s) 'zz'")},
 			{"POST", "networks", "", noNetwork},

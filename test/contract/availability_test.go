@@ -7,6 +7,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -19,13 +20,22 @@ func TestIPAvailabilities(t *testing.T) {
 		c.admin.newPort(t, n, nil)
 		c.admin.newPort(t, n, object{"fixed_ips": []object{{"subnet_id": id(s)}, {"subnet_id": id(s)}}})
 		path := "/v2.0/network-ip-availabilities"
+		subnet := object{
+			"subnet_id": id(s), "subnet_name": "v4", "cidr": "10.0.0.0/24", "ip_version": float64(4),
+			"total_ips": float64(253), "used_ips": float64(3),
+		}
 		want := object{
 			"network_id": id(n), "network_name": "counted", "project_id": project, "tenant_id": project,
 			"total_ips": float64(253), "used_ips": float64(3),
-			"subnet_ip_availability": []any{object{
-				"subnet_id": id(s), "subnet_name": "v4", "cidr": "10.0.0.0/24", "ip_version": float64(4),
-				"total_ips": float64(253), "used_ips": float64(3),
-			}},
+			"subnet_ip_availability": []any{subnet},
+		}
+		if c.since(neutrontest.AvailabilityHasDetails) {
+			for _, of := range []object{want, subnet} {
+				of["ip_availability_details"] = object{
+					"total_ips_in_allocation_pool": float64(253), "total_ips_in_subnet": float64(254),
+					"used_ips_in_allocation_pool": float64(3), "used_ips_in_subnet": float64(3),
+				}
+			}
 		}
 		one := c.admin.get(t, path+"/"+id(n)).must(t, http.StatusOK).part(t, "network_ip_availability")
 		expect.Equal(t, want, one, "one network")

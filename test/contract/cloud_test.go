@@ -27,9 +27,29 @@ import (
 // cloud is one that the contract is held against.
 type cloud struct {
 	real    bool
+	release neutrontest.Release
 	authURL string
 	admin   *session
 	tenant  *session
+}
+
+// since reports whether the cloud's release answers so.
+func (c *cloud) since(f neutrontest.Fact) bool { return f.In(c.release) }
+
+// since is that of the cloud.
+func (s *session) since(f neutrontest.Fact) bool { return f.In(s.release) }
+
+// tenants is how some refusals call projects.
+func (c *cloud) tenants() string {
+	return either(c.since(neutrontest.RefusalsSayProject), "projects", "tenants")
+}
+
+// either gives one of two, by whether something is so.
+func either[T any](is bool, then, otherwise T) T {
+	if is {
+		return then
+	}
+	return otherwise
 }
 
 // cloudConfig is what the tests need of an entry in a clouds.yaml.
@@ -78,7 +98,18 @@ func newCloud(text []byte, isReal bool) (*cloud, error) {
 			return nil, err
 		}
 	}
-	return c, nil
+	return c, c.recognise()
+}
+
+// recognise finds out which release the cloud has, by what its newest extensions bring.
+func (c *cloud) recognise() error {
+	a, err := c.tenant.send("GET", c.tenant.network+"/v2.0/extensions", nil, http.Header{"X-Auth-Token": {c.tenant.token}})
+	if err != nil || a.status != http.StatusOK {
+		return fmt.Errorf("list the extensions: %d %s: %w", a.status, a.raw, err)
+	}
+	c.release = neutrontest.ReleaseOf(func(alias string) bool { return strings.Contains(a.raw, `"`+alias+`"`) })
+	c.admin.release, c.tenant.release = c.release, c.release
+	return nil
 }
 
 var (
@@ -107,23 +138,26 @@ func openstack(t testing.TB) *cloud {
 	return realCloud
 }
 
-// emulator gives a new emulated cloud, which nobody else uses.
-func emulator(t testing.TB) *cloud {
+// emulator gives a new emulated cloud of a release, which nobody else uses.
+func emulator(t testing.TB, release neutrontest.Release) *cloud {
 	t.Helper()
-	server := neutrontest.New(neutrontest.Options{Zones: []string{"east", "west"}})
+	server := neutrontest.New(neutrontest.Options{Release: release, Zones: []string{"east", "west"}})
 	c, err := newCloud([]byte(server.Start(t).CloudsYAML()), false)
 	expect.NoError(t, err)
+	expect.Equal(t, release, c.release, "the release that the extensions tell")
 	return c
 }
 
-// onEveryCloud runs a test against the emulator and, if there is one, against a real cloud.
+// onEveryCloud runs a test against the emulator of each release and, if there is one, against a real cloud.
 func onEveryCloud(t *testing.T, test func(t *testing.T, c *cloud)) {
 	t.Helper()
 	t.Parallel()
-	t.Run("emulator", func(t *testing.T) {
-		t.Parallel()
-		test(t, emulator(t))
-	})
+	for _, release := range neutrontest.Releases {
+		t.Run(fmt.Sprint("emulator", release), func(t *testing.T) {
+			t.Parallel()
+			test(t, emulator(t, release))
+		})
+	}
 	if c := openstack(t); c != nil {
 		t.Run("openstack", func(t *testing.T) {
 			t.Parallel()
@@ -132,7 +166,7 @@ func onEveryCloud(t *testing.T, test func(t *testing.T, c *cloud)) {
 	}
 }
 
-// inDepth runs a test against the emulator and, without -short, against a real cloud, which takes a tenth of a second for
+// inDepth runs a test against the emulators and, without -short, against a real cloud, which takes a tenth of a second for
 // each request. With -short it is asked for one test of each class at least, and for each kind of request that the
 // controller sends in its normal course. Left for later are values that the CRDs refuse, requests that the controller does
 // not send, and the rare cases of an answer: only another version of Neutron changes them.
@@ -179,6 +213,7 @@ type session struct {
 	config  cloudConfig
 	authURL string
 	real    bool
+	release neutrontest.Release
 	places  chan struct{}
 
 	mu      sync.Mutex // guards token

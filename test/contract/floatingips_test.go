@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -166,15 +167,20 @@ func floatingIPIsAssociated(t *testing.T, c *cloud, o outside) {
 
 func addressOf(port object) any { return port["fixed_ips"].([]any)[0].(object)["ip_address"] }
 
-// floatingIPDoesNotKeepItsAddress holds what Neutron 21 does when a port loses the address that a floating IP leads
-// to. Neutron 23 refuses that (Options.KeepsFloatingIPs of the emulator).
+// floatingIPDoesNotKeepItsAddress holds what becomes of a floating IP whose port is to lose the address that it leads to.
 func floatingIPDoesNotKeepItsAddress(t *testing.T, c *cloud, o outside) {
 	t.Helper()
 	c.tenant.skipShort(t)
 	at := func(address string) []object { return []object{{"subnet_id": id(o.subnet), "ip_address": address}} }
 	p := c.tenant.newPort(t, o.inside, object{"fixed_ips": at("10.82.0.40")})
 	r := c.tenant.newFloatingIP(t, o.external, object{"port_id": id(p)})
-	c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"fixed_ips": at("10.82.0.41")}}).must(t, http.StatusOK)
+	moved := c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"fixed_ips": at("10.82.0.41")}})
+	if c.since(neutrontest.FloatingIPsKeepTheirPort) {
+		moved.refuses(t, refusal{400, "BadRequest", "Bad port request: Cannot update the fixed_ips of the port " + id(p) +
+			", because its original fixed_ip has been associated to a floating ip."})
+	} else {
+		moved.must(t, http.StatusOK)
+	}
 	left := c.tenant.get(t, floatingPath+"/"+id(r)).must(t, http.StatusOK).part(t, "floatingip")
 	wantFields(t, left, object{"port_id": id(p), "fixed_ip_address": "10.82.0.40"})
 }

@@ -8,6 +8,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -57,6 +58,12 @@ func TestNewSecurityGroupLetsEverythingOut(t *testing.T) {
 		r := c.tenant.newGroup(t, nil)
 		want := []string{"egress IPv4 - - - - -", "egress IPv6 - - - - -"}
 		expect.Equal(t, want, c.tenant.rulesOf(t, r), "the rules of a new group")
+		for _, rule := range r["security_group_rules"].([]any) {
+			of, told := rule.(object)["belongs_to_default_sg"]
+			if told != c.since(neutrontest.RulesTellDefaultGroup) || told && of != false {
+				t.Errorf("a rule tells of the default group: %v (%v)", told, of)
+			}
+		}
 		if told := r["security_group_rules"].([]any); len(told) != 2 {
 			t.Errorf("the answer to the create tells %d rules, want 2", len(told))
 		}
@@ -135,7 +142,9 @@ func TestSecurityGroupRuleRefusals(t *testing.T) {
 			t.Log(what)
 			c.tenant.addRules(t, g, test.ask).refuses(t, test.want)
 		}
-		c.tenant.addRules(t, theirs, object{}).refuses(t, refusal{Status: 404, Type: "SecurityGroupNotFound"})
+		c.tenant.addRules(t, theirs, object{}).refuses(t, either(c.since(neutrontest.RulesOfOthersAre403),
+			denied("rule:create_security_group_rule"), refusal{Status: 404, Type: "SecurityGroupNotFound"}))
+		c.tenant.addRules(t, object{"id": noSuchID}, object{}).refuses(t, refusal{Status: 404, Type: "SecurityGroupNotFound"})
 		c.tenant.do(t, "DELETE", rulesPath+"/"+noSuchID, nil).refuses(t, refusal{Status: 404, Type: "SecurityGroupRuleNotFound"})
 	})
 }

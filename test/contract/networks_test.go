@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -99,14 +100,16 @@ func TestNetworksThatAreAccepted(t *testing.T) {
 	}
 }
 
+// denied is the refusal by a rule of the policy.
+func denied(rule string) refusal {
+	return refusal{403, "PolicyNotAuthorized", rule + " is disallowed by policy"}
+}
+
 func TestRefusedNetworks(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	bad := func(message string) refusal { return refusal{400, "HTTPBadRequest", message} }
 	invalid := func(message string) refusal {
 		return refusal{400, "InvalidInput", "Invalid input for operation: " + message + "."}
-	}
-	denied := func(rule string) refusal {
-		return refusal{403, "PolicyNotAuthorized", rule + " is disallowed by policy"}
 	}
 	cases := map[string]asked{
 		"tags":                    {object{"tags": []string{"a"}}, bad("Attribute 'tags' not allowed in POST")},
@@ -129,9 +132,6 @@ func TestRefusedNetworks(t *testing.T) {
 		"an MTU above the segment": {object{"mtu": 1451}, invalid("Requested MTU is too big, maximum is 1450")},
 		"two different projects": {object{"project_id": "a", "tenant_id": "b"},
 			bad("'project_id' and 'tenant_id' do not match")},
-		"another's project": {object{"project_id": "a"},
-			bad("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires " +
-				"admin or advsvc privileges")},
 		"to share, by a tenant": {object{"shared": true}, denied("(rule:create_network and rule:create_network:shared)")},
 		"to be external, by one": {object{"router:external": true},
 			denied("(rule:create_network and rule:create_network:router:external)")},
@@ -163,6 +163,12 @@ func TestRefusedNetworks(t *testing.T) {
 	}
 	inDepth(t, func(t *testing.T, c *cloud) {
 		c.tenant.refusesEach(t, "networks", object{"name": unique()}, cases)
+		words := "Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires " +
+			"admin or advsvc privileges"
+		if c.since(neutrontest.RefusalsSayProject) {
+			words = "Specifying 'project_id' other than the authenticated project in request is not allowed for the current user."
+		}
+		c.tenant.create(t, "networks", object{"project_id": "a"}).refuses(t, bad(words))
 	})
 }
 
@@ -212,11 +218,18 @@ func TestOtherProjectsNetworkIsHidden(t *testing.T) {
 		c.tenant.get(t, path).refuses(t, hidden, "{network}", id(n))
 		c.tenant.do(t, "PUT", path, name).refuses(t, hidden, "{network}", id(n))
 		c.tenant.do(t, "DELETE", path, nil).refuses(t, hidden, "{network}", id(n))
-		c.tenant.do(t, "PUT", path+"/tags", object{"tags": []string{"a"}}).refuses(t,
-			refusal{404, "TagResourceNotFound", "Resource networks {network} could not be found."}, "{network}", id(n))
+		for verb, rule := range map[string]string{"GET": "get", "PUT": "update", "DELETE": "delete"} {
+			want := refusal{404, "TagResourceNotFound", "Resource networks {network} could not be found."}
+			if c.since(neutrontest.TagsOfOthersAre403) {
+				want = denied("rule:" + rule + "_network:tags")
+			}
+			c.tenant.do(t, verb, path+"/tags", either[any](verb == "PUT", object{"tags": []string{"a"}}, nil)).
+				refuses(t, want, "{network}", id(n))
+		}
 		c.tenant.do(t, "POST", "/v2.0/subnets", object{"subnet": object{
 			"network_id": id(n), "ip_version": 4, "cidr": "10.0.0.0/24",
-		}}).refuses(t, hidden, "{network}", id(n))
+		}}).refuses(t, either(c.since(neutrontest.HiddenNetworksRefuseSubnets), denied("rule:create_subnet"), hidden),
+			"{network}", id(n))
 		c.tenant.create(t, "ports", object{"network_id": id(n)}).refuses(t, hidden, "{network}", id(n))
 		if list := c.tenant.get(t, "/v2.0/networks?id="+id(n)).list(t, "networks"); len(list) != 0 {
 			t.Errorf("a list shows %v", list)
@@ -233,7 +246,12 @@ func TestSharedNetworkIsReadOnlyForOthers(t *testing.T) {
 			refusal{403, "PolicyNotAuthorized", "rule:update_network is disallowed by policy"})
 		c.tenant.do(t, "DELETE", path, nil).refuses(t,
 			refusal{403, "PolicyNotAuthorized", "rule:delete_network is disallowed by policy"})
-		c.tenant.newSubnet(t, n, nil)
+		if subnet := c.tenant.tryNewSubnet(t, n, object{"cidr": "10.0.0.0/24"}); c.since(
+			neutrontest.SubnetsNeedTheirNetworksOwner) {
+			subnet.refuses(t, denied("rule:create_subnet"))
+		} else {
+			subnet.must(t, http.StatusCreated)
+		}
 		c.tenant.newPort(t, n, nil)
 	})
 }
@@ -244,9 +262,26 @@ func TestExternalNetworkIsReadOnlyForOthers(t *testing.T) {
 		s := c.admin.newSubnet(t, n, nil)
 		got := c.tenant.get(t, "/v2.0/networks/"+id(n)).must(t, http.StatusOK).part(t, "network")
 		expect.Equal(t, []any{id(s)}, got["subnets"], "subnets")
-		c.tenant.get(t, "/v2.0/subnets/"+id(s)).refuses(t, refusal{Status: 404, Type: "SubnetNotFound"})
-		c.tenant.do(t, "POST", "/v2.0/ports", object{"port": object{"network_id": id(n)}}).refuses(t,
-			refusal{403, "HTTPForbidden", "Tenant " + c.tenant.project + " not allowed to create port on this network"})
+		listed := c.tenant.idsOf(t, "/v2.0/subnets?network_id="+id(n))
+		if one := c.tenant.get(t, "/v2.0/subnets/"+id(s)); c.since(neutrontest.ExternalSubnetsAreSeen) {
+			wantFields(t, one.must(t, http.StatusOK).part(t, "subnet"), object{"router:external": true})
+			expect.Equal(t, []string{id(s)}, listed, "subnets that are listed")
+		} else {
+			one.refuses(t, refusal{Status: 404, Type: "SubnetNotFound"})
+			expect.Equal(t, []string{}, listed, "subnets that are listed")
+		}
+		for _, what := range []string{"port", "subnet"} {
+			want := refusal{403, "HTTPForbidden", "Tenant " + c.tenant.project + " not allowed to create " + what +
+				" on this network"}
+			if c.since(neutrontest.ExternalPortsArePolicy) {
+				want = denied("rule:create_" + what)
+			}
+			ask := object{"network_id": id(n)}
+			if what == "subnet" {
+				ask = with(ask, object{"ip_version": 4, "cidr": "10.9.0.0/24"})
+			}
+			c.tenant.create(t, what+"s", ask).refuses(t, want)
+		}
 	})
 }
 

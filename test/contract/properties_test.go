@@ -89,7 +89,7 @@ func TestNetworkInUseByOthersStaysShared(t *testing.T) {
 		c.tenant.newPort(t, n, nil)
 		c.admin.do(t, "PUT", "/v2.0/networks/"+id(n), object{"network": object{"shared": false}}).
 			refuses(t, refusal{409, "InvalidSharedSetting", "Unable to reconfigure sharing settings for network " +
-				n["name"].(string) + ". Multiple tenants are using it."})
+				n["name"].(string) + ". Multiple " + c.tenants() + " are using it."})
 	})
 }
 

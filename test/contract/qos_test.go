@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -35,11 +36,18 @@ func TestTenantSeesOwnAndSharedQoSPolicies(t *testing.T) {
 		own := c.admin.newPolicy(t, object{"name": name, "project_id": c.tenant.project})
 		shared := c.admin.newPolicy(t, object{"name": name, "shared": true})
 		hidden := c.admin.newPolicy(t, object{"name": name})
-		query := qosPath + "?name=" + name + "&fields=id&fields=name&limit=500&sort_key=id&sort_dir=asc"
+		query := qosPath + "?name=" + name + "&limit=500&sort_key=id&sort_dir=asc"
 		for who, want := range map[*session][]string{
 			c.tenant: {id(own), id(shared)}, c.admin: {id(own), id(shared), id(hidden)},
 		} {
 			expect.Equal(t, union(want), who.idsOf(t, query), "seen by project %s", who.project)
+			expect.Equal(t, union(want), who.idsOf(t, query+"&fields=id&fields=name&fields=shared"),
+				"seen by project %s, in lists that tell what is shared", who.project)
+			if who == c.tenant && c.since(neutrontest.SharedPoliciesNeedField) {
+				want = []string{id(own)}
+			}
+			expect.Equal(t, union(want), who.idsOf(t, query+"&fields=id&fields=name"),
+				"seen by project %s, in lists that do not", who.project)
 		}
 		c.tenant.get(t, qosPath+"/"+id(hidden)).refuses(t, refusal{Status: 404, Type: "QosPolicyNotFound"})
 		c.tenant.do(t, "POST", qosPath, object{"policy": object{"name": name}}).refuses(t,

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -24,6 +25,9 @@ func TestQuotas(t *testing.T) {
 		for _, name := range []string{"network", "subnet", "subnetpool", "port", "router", "floatingip", "rbac_policy",
 			"security_group", "security_group_rule", "trunk"} {
 			unlimited[name] = float64(-1)
+		}
+		if c.since(neutrontest.RoutesHaveQuota) {
+			unlimited["router_route"] = float64(-1)
 		}
 		quota := func(a answer) object { t.Helper(); return a.must(t, http.StatusOK).part(t, "quota") }
 		expect.Equal(t, unlimited, quota(c.admin.get(t, path)), "quotas at first")
@@ -63,7 +67,8 @@ func TestQuotas(t *testing.T) {
 
 		c.admin.do(t, "DELETE", path, nil).must(t, http.StatusNoContent)
 		c.admin.do(t, "DELETE", path, nil).refuses(t,
-			refusal{404, "TenantQuotaNotFound", "Quota for tenant " + project + " could not be found."})
+			refusal{404, "TenantQuotaNotFound", "Quota for " + either(c.since(neutrontest.QuotasSayProject), "project",
+				"tenant") + " " + project + " could not be found."})
 		c.admin.newNetwork(t, object{"project_id": project})
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -57,8 +58,8 @@ func TestAddRouterInterface(t *testing.T) {
 		added := act("add_router_interface", object{"subnet_id": id(s)}).must(t, http.StatusOK).body
 		t.Cleanup(func() { act("remove_router_interface", object{"subnet_id": id(s)}) })
 		p := c.tenant.get(t, "/v2.0/ports/"+added["port_id"].(string)).must(t, http.StatusOK).part(t, "port")
-		want := object{"id": id(r), "tenant_id": c.tenant.project, "port_id": id(p), "network_id": id(n),
-			"subnet_id": id(s), "subnet_ids": []any{id(s)}}
+		want := object{"id": id(r), "port_id": id(p), "network_id": id(n), "subnet_id": id(s), "subnet_ids": []any{id(s)}}
+		want[either(c.since(neutrontest.InterfacesTellProject), "project_id", "tenant_id")] = c.tenant.project
 		expect.Equal(t, want, added, "what was added")
 		wantFields(t, p, object{
 			"device_id": id(r), "device_owner": "network:router_interface", "port_security_enabled": false,

@@ -3,10 +3,12 @@ package contract
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -102,7 +104,7 @@ func TestRefusedSubnetPools(t *testing.T) {
 }
 
 // TestSubnetsFromPools holds what follows from a CIDR that Neutron takes from a pool: the first address is the gateway's,
-// of IPv6, too, whatever the request says of it.
+// of IPv6, too, in some releases whatever the request says of it.
 func TestSubnetsFromPools(t *testing.T) {
 	steps := []struct {
 		what      string
@@ -116,12 +118,6 @@ func TestSubnetsFromPools(t *testing.T) {
 		}},
 		{"a length that is a text", object{"prefixlen": "30"}, object{
 			"cidr": "10.8.1.64/30", "allocation_pools": []any{pool("10.8.1.66", "10.8.1.66")},
-		}},
-		{"that there is to be no gateway is not heard", object{"gateway_ip": nil}, object{
-			"cidr": "10.8.2.0/24", "gateway_ip": "10.8.2.1",
-		}},
-		{"name servers of the other version are not looked at", object{"dns_nameservers": []string{"fd00::53"}}, object{
-			"cidr": "10.8.3.0/24", "dns_nameservers": []any{"fd00::53"},
 		}},
 		{"a CIDR of the pool", object{"cidr": "10.8.9.0/24"}, object{"cidr": "10.8.9.0/24", "gateway_ip": "10.8.9.1"}},
 		{"IPv6", object{"ip_version": 6}, object{
@@ -151,6 +147,22 @@ func TestSubnetsFromPools(t *testing.T) {
 				wantFields(t, s, with(step.want, object{"subnetpool_id": id(from)}))
 				made[id(s)] = s
 			})
+		}
+		none := c.tenant.newPooledSubnet(t, n, four, object{"gateway_ip": nil})
+		if c.since(neutrontest.PooledSubnetsMayLackGateway) {
+			wantFields(t, none, object{"gateway_ip": nil, "allocation_pools": []any{pool("10.8.8.1", "10.8.8.254")}})
+		} else {
+			wantFields(t, none, object{"gateway_ip": "10.8.8.1", "allocation_pools": []any{pool("10.8.8.2", "10.8.8.254")}})
+		}
+		made[id(none)] = none
+		other := c.tenant.tryNewSubnet(t, n, fromPool(four, object{"dns_nameservers": []string{"fd00::53"}}))
+		if c.since(neutrontest.PooledSubnetsAreChecked) {
+			other.refuses(t, refusal{400, "InvalidInput",
+				"Invalid input for operation: dns_nameserver 'fd00::53' does not match the ip_version '4'."})
+		} else {
+			s := other.must(t, http.StatusCreated).part(t, "subnet")
+			wantFields(t, s, object{"cidr": "10.8.2.0/24", "dns_nameservers": []any{"fd00::53"}})
+			made[id(s)] = s
 		}
 		for _, s := range c.tenant.get(t, "/v2.0/subnets?network_id="+id(n)).must(t, http.StatusOK).list(t, "subnets") {
 			stored[id(s)] = s
@@ -183,7 +195,7 @@ func TestRefusedSubnetsFromPools(t *testing.T) {
 		"a network that is not there": {nil, object{"network_id": nobody}, refusal{404,
 			"NetworkNotFound", "Network " + nobody + " could not be found."}},
 		"above the quota": {object{"default_quota": 128}, nil, refusal{409,
-			"SubnetPoolQuotaExceeded", "Per-tenant subnet pool prefix quota exceeded."}},
+			"SubnetPoolQuotaExceeded", "Per-{tenant} subnet pool prefix quota exceeded."}},
 		"larger than all that is left": {object{"prefixes": []string{"10.8.0.0/25"}}, nil, refusal{500,
 			"SubnetAllocationError", "Failed to allocate subnet: Insufficient prefix space to allocate subnet size /24."}},
 		"a CIDR outside the pool": {nil, object{"cidr": "10.9.0.0/24"}, refusal{500, "SubnetAllocationError",
@@ -197,7 +209,8 @@ func TestRefusedSubnetsFromPools(t *testing.T) {
 				if test.pool != nil {
 					from = c.tenant.newSubnetPool(t, test.pool)
 				}
-				c.tenant.tryNewSubnet(t, n, fromPool(from, test.ask)).refuses(t, test.want)
+				c.tenant.tryNewSubnet(t, n, fromPool(from, test.ask)).refuses(t, test.want,
+					"{tenant}", strings.TrimSuffix(c.tenants(), "s"))
 			})
 		}
 	})

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -32,6 +34,9 @@ func TestSubnetAttributes(t *testing.T) {
 			"project_id": c.tenant.project, "revision_number": float64(0), "service_types": []any{},
 			"subnetpool_id": nil, "tags": []any{}, "tenant_id": c.tenant.project,
 		}
+		if c.since(neutrontest.ExternalSubnetsAreSeen) {
+			want["router:external"] = false
+		}
 		expect.Equal(t, want, s, "a new subnet")
 		got := c.tenant.get(t, "/v2.0/networks/"+id(n)).part(t, "network")["subnets"]
 		expect.Equal(t, []any{admins["id"]}, got, "the network's subnets")
@@ -49,6 +54,9 @@ func inBlock(t *testing.T, o object, block int) (moved object) {
 	return moved
 }
 
+// validSubnet is what is asked for, and a part of what comes of it.
+type validSubnet struct{ ask, want object }
+
 // TestValidSubnets holds what becomes of what is asked for. The IP version is 4 where it is not given.
 func TestValidSubnets(t *testing.T) {
 	pools := func(bounds ...string) []any {
@@ -59,9 +67,8 @@ func TestValidSubnets(t *testing.T) {
 		return out
 	}
 	noDHCP := object{"enable_dhcp": false}
-	cases := map[string]struct{ ask, want object }{
+	cases := map[string]validSubnet{
 		"host bits are cut off":     {object{"cidr": "10.0.0.5/24"}, object{"cidr": "10.0.0.0/24"}},
-		"bytes may be missing":      {object{"cidr": "20/8"}, object{"cidr": "20.0.0.0/8", "gateway_ip": "20.0.0.1"}},
 		"a netmask will do":         {object{"cidr": "10.0.0.0/255.255.255.0"}, object{"cidr": "10.0.0.0/24"}},
 		"the version may be a word": {object{"cidr": "10.0.0.0/24", "ip_version": "4"}, object{"ip_version": float64(4)}},
 		"a gateway in the middle parts the pool": {object{"cidr": "10.0.0.0/24", "gateway_ip": "10.0.0.100"},
@@ -93,10 +100,6 @@ func TestValidSubnets(t *testing.T) {
 		"zeros without DHCP":     {with(noDHCP, object{"cidr": "0.0.0.0/8"}), object{"gateway_ip": "0.0.0.1"}},
 		"DNS servers keep their order": {object{"cidr": "10.0.0.0/24", "dns_nameservers": []string{"2.2.2.2", "1.1.1.1"}},
 			object{"dns_nameservers": []any{"2.2.2.2", "1.1.1.1"}}},
-		"host routes keep the order of the create": {object{"cidr": "10.0.0.0/24", "host_routes": []object{
-			{"destination": "2.0.0.0/8", "nexthop": "10.0.0.9"}, {"destination": "1.0.0.0/8", "nexthop": "10.0.0.9"}}},
-			object{"host_routes": []any{object{"destination": "2.0.0.0/8", "nexthop": "10.0.0.9"},
-				object{"destination": "1.0.0.0/8", "nexthop": "10.0.0.9"}}}},
 		"lists may be null": {object{"cidr": "10.0.0.0/24", "dns_nameservers": nil, "host_routes": nil},
 			object{"dns_nameservers": []any{}, "host_routes": []any{}}},
 		"the gateway of IPv6 is the network's own address": {object{"cidr": "fd00::/64", "ip_version": 6},
@@ -127,6 +130,25 @@ func TestValidSubnets(t *testing.T) {
 			"dns_publish_fixed_ip": true}, object{"revision_number": float64(1)}},
 	}
 	inDepth(t, func(t *testing.T, c *cloud) {
+		route := func(first string) any { return object{"destination": first + ".0.0.0/8", "nexthop": "10.0.0.9"} }
+		cases := maps.Clone(cases)
+		cases["host routes"] = validSubnet{
+			object{"cidr": "10.0.0.0/24", "host_routes": []any{route("20"), route("3"), route("1")}},
+			object{"host_routes": either(c.since(neutrontest.NewRoutesAreSorted),
+				[]any{route("1"), route("20"), route("3")}, []any{route("20"), route("3"), route("1")})},
+		}
+		if !c.since(neutrontest.ShortCIDRsAreRefused) {
+			cases["bytes may be missing"] = validSubnet{object{"cidr": "20/8"},
+				object{"cidr": "20.0.0.0/8", "gateway_ip": "20.0.0.1"}}
+		}
+		if c.since(neutrontest.NullPoolsAreDefault) {
+			cases["null pools are the default ones"] = validSubnet{object{"cidr": "10.0.0.0/24", "allocation_pools": nil},
+				object{"allocation_pools": pools("10.0.0.2", "10.0.0.254")}}
+		}
+		if c.since(neutrontest.NullModesAreNone) {
+			cases["modes may be null"] = validSubnet{object{"cidr": "fd00::/64", "ip_version": 6, "ipv6_ra_mode": nil,
+				"ipv6_address_mode": nil}, object{"ipv6_ra_mode": nil, "ipv6_address_mode": nil}}
+		}
 		n := c.tenant.newNetwork(t, nil)
 		made, block := map[any]object{}, 0
 		for name, test := range cases {
@@ -185,11 +207,7 @@ func TestRefusedSubnets(t *testing.T) {
 		"a single address with DHCP": {object{"cidr": "10.0.0.0"}, invalid(dhcpLength)},
 		"a /31 with DHCP":            {object{"cidr": "10.0.0.0/31"}, invalid(dhcpLength)},
 		"a /127 with DHCP":           {object{"cidr": "fd00::/127", "ip_version": 6}, invalid(dhcpLength)},
-		"a /31 with the default gateway": {object{"cidr": "10.0.0.0/31", "enable_dhcp": false},
-			refusal{409, "IpamValueInvalid", "Gateway IP 10.0.0.1 cannot be allocated in CIDR 10.0.0.0/31"}},
-		"a /0": {object{"cidr": "0.0.0.0/0", "enable_dhcp": false}, invalid("0 is not allowed as CIDR prefix length")},
-		"a /0 of IPv6": {object{"cidr": "::/0", "ip_version": 6, "enable_dhcp": false},
-			invalid("0 is not allowed as CIDR prefix length")},
+		"a /0":                       {object{"cidr": "0.0.0.0/0", "enable_dhcp": false}, invalid("0 is not allowed as CIDR prefix length")},
 		"zeros with DHCP": {object{"cidr": "0.0.0.0/8"},
 			invalid("First IP '0.0.0.0' of network is not supported if enable_dhcp is True.")},
 		"multicast with DHCP": {object{"cidr": "224.0.0.0/24"},
@@ -210,12 +228,6 @@ func TestRefusedSubnets(t *testing.T) {
 		"a gateway cut short":        {v4(object{"gateway_ip": "10.1"}), wrong("gateway_ip", "'10.1' is not a valid IP address")},
 		"a gateway with a leading zero": {v4(object{"gateway_ip": "10.0.0.01"}),
 			wrong("gateway_ip", "'10.0.0.01' is not an accepted IP address, '10.0.0.1' is recommended")},
-		"pools that are null": {v4(object{"allocation_pools": nil}),
-			wrong("allocation_pools", "Invalid data format for IP pool: 'None'")},
-		"pools that are a word": {v4(object{"allocation_pools": "x"}),
-			wrong("allocation_pools", "Invalid data format for IP pool: 'x'")},
-		"pools that are words": {v4(object{"allocation_pools": []string{"x"}}),
-			wrong("allocation_pools", "Invalid input. 'x' must be a dictionary with keys: ['start', 'end']")},
 		"a pool without an end": {v4(object{"allocation_pools": []object{{"start": "10.0.0.5"}}}),
 			refusal{Status: 400, Type: "HTTPBadRequest"}},
 		"a pool with more": {v4(object{"allocation_pools": []object{{"start": "10.0.0.5",
@@ -261,10 +273,6 @@ func TestRefusedSubnets(t *testing.T) {
 				return route(fmt.Sprintf("1.0.%d.0/24", i), "10.0.0.2")[0]
 			})}), refusal{400, "HostRoutesExhausted", "Unable to complete operation for new " +
 			"subnet. The number of host routes exceeds the limit 20."}},
-		"a route with host bits": {v4(object{"host_routes": route("1.0.0.5/24", "10.0.0.2")}),
-			wrong("host_routes", "'1.0.0.5/24' is not a recognized CIDR, '1.0.0.0/24' is recommended")},
-		"a route to an address": {v4(object{"host_routes": route("1.1.1.1", "10.0.0.2")}),
-			wrong("host_routes", "'1.1.1.1' is not a recognized CIDR, '1.1.1.1/32' is recommended")},
 		"a route to a word": {v4(object{"host_routes": route("x", "10.0.0.2")}), wrong("host_routes", "'x' is not a valid CIDR")},
 		"a route to loopback": {v4(object{"host_routes": route("127.0.0.0/8", "10.0.0.2")}),
 			wrong("host_routes", "'127.0.0.0/8' is not a routable CIDR")},
@@ -277,7 +285,6 @@ func TestRefusedSubnets(t *testing.T) {
 		"an IPv6 mode in IPv4": {v4(object{"ipv6_ra_mode": "slaac"}),
 			invalid("ipv6_ra_mode is not valid when ip_version is 4")},
 		"a mode that does not exist": {v6(object{"ipv6_ra_mode": "x"}), wrong("ipv6_ra_mode", "x is not in valid_values")},
-		"a mode that is null":        {v6(object{"ipv6_ra_mode": nil}), wrong("ipv6_ra_mode", "None is not in valid_values")},
 		"two different modes": {v6(object{"ipv6_ra_mode": "slaac",
 			"ipv6_address_mode": "dhcpv6-stateful"}), invalid("ipv6_ra_mode set to 'slaac' with ipv6_address_mode " +
 			"set to 'dhcpv6-stateful' is not valid. If both attributes are set, they must be the same value")},
@@ -309,6 +316,43 @@ func TestRefusedSubnets(t *testing.T) {
 			invalid("Requested subnet with cidr: 192.0.0.0/8 for network: {network} overlaps with another subnet")},
 	}
 	inDepth(t, func(t *testing.T, c *cloud) {
+		cases := maps.Clone(cases)
+		maps.Copy(cases, map[string]asked{
+			"a /31 with the default gateway": {object{"cidr": "10.0.0.0/31", "enable_dhcp": false},
+				refusal{409, "IpamValueInvalid", "Gateway IP 10.0.0.1 cannot be " + either(
+					c.since(neutrontest.GatewaysHaveOtherWords), "the network or broadcast IP address", "allocated in CIDR") +
+					" 10.0.0.0/31"}},
+			"a /0 of IPv6": {object{"cidr": "::/0", "ip_version": 6, "enable_dhcp": false}, invalid(either(
+				c.since(neutrontest.EmptyIPv6IsRefused), "IPv6 subnet '::' is not supported",
+				"0 is not allowed as CIDR prefix length"))},
+			"a route with host bits": {v4(object{"host_routes": route("1.0.0.5/24", "10.0.0.2")}),
+				wrong("host_routes", either(c.since(neutrontest.RoutesHaveOtherWords), "'1.0.0.5/24' is not a valid CIDR",
+					"'1.0.0.5/24' is not a recognized CIDR, '1.0.0.0/24' is recommended"))},
+			"a route to an address": {v4(object{"host_routes": route("1.1.1.1", "10.0.0.2")}),
+				wrong("host_routes", either(c.since(neutrontest.RoutesHaveOtherWords), "'1.1.1.1' is not a valid CIDR",
+					"'1.1.1.1' is not a recognized CIDR, '1.1.1.1/32' is recommended"))},
+			"pools that are a word": {v4(object{"allocation_pools": "x"}), either(
+				c.since(neutrontest.WrongPoolsAreInvalidInput), invalid("Invalid data format for allocation pools"),
+				wrong("allocation_pools", "Invalid data format for IP pool: 'x'"))},
+			"pools that are words": {v4(object{"allocation_pools": []string{"x"}}), either(
+				c.since(neutrontest.WrongPoolsAreInvalidInput), invalid("Invalid data format for allocation pools"),
+				wrong("allocation_pools", "Invalid input. 'x' must be a dictionary with keys: ['start', 'end']"))},
+		})
+		if c.since(neutrontest.ShortCIDRsAreRefused) {
+			cases["a CIDR cut short"] = asked{object{"cidr": "20/8"}, invalid("20/8 is not in a CIDR format")}
+		}
+		if c.since(neutrontest.EmptyIPv6IsRefused) {
+			cases["an empty network of IPv6"] = asked{object{"cidr": "::/64", "ip_version": 6},
+				invalid("IPv6 subnet '::' is not supported")}
+		}
+		if !c.since(neutrontest.NullPoolsAreDefault) {
+			cases["pools that are null"] = asked{v4(object{"allocation_pools": nil}),
+				wrong("allocation_pools", "Invalid data format for IP pool: 'None'")}
+		}
+		if !c.since(neutrontest.NullModesAreNone) {
+			cases["a mode that is null"] = asked{v6(object{"ipv6_ra_mode": nil}),
+				wrong("ipv6_ra_mode", "None is not in valid_values")}
+		}
 		n := c.tenant.newNetwork(t, nil)
 		c.tenant.newSubnet(t, n, object{"cidr": "192.168.0.0/16"})
 		c.tenant.refusesEach(t, "subnets", object{"network_id": id(n), "ip_version": 4}, cases, "{network}", id(n))
@@ -354,9 +398,14 @@ func TestSubnetUpdates(t *testing.T) {
 			}
 			return out
 		}
-		first := destinations("1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8")
-		expect.Equal(t, []string{"1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8"}, union(first), "routes")
+		first := destinations("2.0.0.0/8", "1.0.0.0/8", "3.0.0.0/8")
+		sorted := []string{"1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8"}
+		expect.Equal(t, sorted, either(c.since(neutrontest.UpdatedRoutesAreSorted), first, union(first)), "routes")
 		expect.Equal(t, append(first, "4.0.0.0/8"), destinations(append([]string{"4.0.0.0/8"}, first...)...), "one more route")
+		if c.since(neutrontest.UpdatedRoutesAreSorted) {
+			expect.Equal(t, []string{"0.1.0.0/16", "10.0.0.0/8", "2.0.0.0/8"}, destinations("2.0.0.0/8", "10.0.0.0/8",
+				"0.1.0.0/16"), "routes in the order of texts")
+		}
 	})
 }
 

@@ -316,7 +316,7 @@ func (k *resources[R]) create(req *request) *apiError {
 	req.call.Items, req.call.Bulk = len(objects), bulk
 	wanted := make([]values, 0, len(objects))
 	for _, object := range objects {
-		in, err := k.schema.accept(req.caller, http.MethodPost, object)
+		in, err := k.schema.accept(k.server, req.caller, http.MethodPost, object)
 		if err != nil {
 			return err
 		}
@@ -393,7 +393,7 @@ func (k *resources[R]) update(req *request, id string) *apiError {
 	if err != nil {
 		return err
 	}
-	in, err := k.schema.accept(req.caller, http.MethodPut, object)
+	in, err := k.schema.accept(k.server, req.caller, http.MethodPut, object)
 	if err != nil {
 		return err
 	}
@@ -415,7 +415,7 @@ func (k *resources[R]) update(req *request, id string) *apiError {
 		return err
 	}
 	tx := k.server.begin()
-	tx.expected = expected
+	tx.expected, tx.differs = expected, k.schema.differs(v, r, in)
 	if err := k.alter(tx, req.caller, r, in); err != nil {
 		tx.rollback()
 		return err
@@ -441,6 +441,9 @@ func (k *resources[R]) remove(req *request, id string) *apiError {
 	}
 	if err := k.own(req.caller, "delete", r); err != nil {
 		return err
+	}
+	if p, ok := any(r).(*port); ok && !req.caller.admin && p.isMachines() && k.server.since(MachinesPortsStay) {
+		return disallowed("rule:delete_port")
 	}
 	if n, _ := req.Body.Read(make([]byte, 1)); n > 0 {
 		return badRequest("Request body is not supported in DELETE.")

@@ -58,6 +58,8 @@ type schema[R record] struct {
 	byName     map[string]*attribute[R]
 	notFound   func(id string) *apiError
 	seenBy     func(v *view, r R) bool
+	// listedBy, unless nil, is whether a list with some fields has what the viewer sees.
+	listedBy func(v *view, r R, fields map[string]bool) bool
 	// strictMarker is whether a marker that names no resource is refused; otherwise the first page is given.
 	strictMarker bool
 	// single is whether creates of several in one call are refused.
@@ -97,11 +99,17 @@ func (v values) number(name string) int { n, _ := v[name].(int); return n }
 
 // accept turns the object of a POST or PUT into values, or refuses it as Neutron's API layer does: first whose it is,
 // then attributes that do not exist, then those not allowed in this method, then their values.
-func (s *schema[R]) accept(c *caller, method string, object map[string]any) (values, *apiError) {
+func (s *schema[R]) accept(
+	server *Server, c *caller, method string, object map[string]any,
+) (values, *apiError) {
 	if err := unifyProject(object); err != nil {
 		return nil, err
 	}
 	if project, ok := object["project_id"]; ok && project != c.project && !c.admin {
+		if server.since(RefusalsSayProject) {
+			return nil, badRequest("Specifying 'project_id' other than the authenticated project in request is not " +
+				"allowed for the current user.")
+		}
 		return nil, badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in " +
 			"request requires admin or advsvc privileges")
 	}
@@ -217,6 +225,18 @@ func isFallback(value, fallback any) bool {
 		return false
 	}
 	return value == fallback
+}
+
+// differs are the attributes of an update that ask for another value than the resource has.
+func (s *schema[R]) differs(v *view, r R, in values) map[string]bool {
+	differs := make(map[string]bool)
+	for name, value := range in {
+		a := s.byName[name]
+		if a == nil || a.get == nil || string(appendJSON(nil, value)) != string(appendJSON(nil, a.get(v, r))) {
+			differs[name] = true
+		}
+	}
+	return differs
 }
 
 // render appends the JSON body of a resource as the viewer may see it. fields, unless empty, chooses attributes.

@@ -16,6 +16,47 @@ type subnetAvailability struct {
 	Name      string   `json:"subnet_name"`
 	UsedIPs   int      `json:"used_ips"`
 	TotalIPs  *big.Int `json:"total_ips"`
+
+	Details *availabilityDetails `json:"ip_availability_details,omitempty"`
+}
+
+// availabilityDetails tell what is in the pools apart from what is beside them.
+type availabilityDetails struct {
+	TotalInPools  *big.Int `json:"total_ips_in_allocation_pool"`
+	TotalInSubnet *big.Int `json:"total_ips_in_subnet"`
+	UsedInPools   int      `json:"used_ips_in_allocation_pool"`
+	UsedInSubnet  int      `json:"used_ips_in_subnet"`
+}
+
+func newAvailabilityDetails() availabilityDetails {
+	return availabilityDetails{TotalInPools: new(big.Int), TotalInSubnet: new(big.Int)}
+}
+
+// add counts what a subnet has in.
+func (d *availabilityDetails) add(of *availabilityDetails) {
+	d.TotalInPools.Add(d.TotalInPools, of.TotalInPools)
+	d.TotalInSubnet.Add(d.TotalInSubnet, of.TotalInSubnet)
+	d.UsedInPools += of.UsedInPools
+	d.UsedInSubnet += of.UsedInSubnet
+}
+
+// details counts a subnet's addresses.
+func (sub *subnet) details() *availabilityDetails {
+	d := newAvailabilityDetails()
+	for _, pool := range sub.pools {
+		d.TotalInPools.Add(d.TotalInPools, pool.size())
+	}
+	d.TotalInSubnet.Lsh(big.NewInt(1), uint(sub.prefix.Addr().BitLen()-sub.prefix.Bits()))
+	if sub.version == 4 {
+		d.TotalInSubnet.Sub(d.TotalInSubnet, big.NewInt(2)) // the network's own and the broadcast address
+	}
+	for address := range sub.taken {
+		d.UsedInSubnet++
+		if slices.ContainsFunc(sub.pools, func(pool addressRange) bool { return pool.contains(address) }) {
+			d.UsedInPools++
+		}
+	}
+	return &d
 }
 
 type networkAvailability struct {
@@ -24,6 +65,7 @@ type networkAvailability struct {
 	subnets []subnetAvailability
 	used    int
 	total   *big.Int
+	details availabilityDetails
 }
 
 func availabilitySchema() *schema[*networkAvailability] {
@@ -42,6 +84,12 @@ func availabilitySchema() *schema[*networkAvailability] {
 		{name: "used_ips", access: visible, get: func(_ *view, a *networkAvailability) any { return a.used }},
 		{name: "subnet_ip_availability", access: visible,
 			get: func(_ *view, a *networkAvailability) any { return a.subnets }},
+		{name: "ip_availability_details", access: visible, get: func(v *view, a *networkAvailability) any {
+			if !v.server.since(AvailabilityHasDetails) {
+				return omitted{}
+			}
+			return a.details
+		}},
 		{name: "ip_version", access: filterable,
 			match: func(*view, *networkAvailability, []string) bool { return true }},
 		{name: "id", get: func(_ *view, a *networkAvailability) any { return a.network.id }},
@@ -51,16 +99,23 @@ func availabilitySchema() *schema[*networkAvailability] {
 
 // availability counts the addresses of a network, those of the wanted IP versions; all versions if none is named.
 func (s *Server) availability(n *network, versions []string) *networkAvailability {
-	a := &networkAvailability{network: n, subnets: []subnetAvailability{}, total: new(big.Int)}
+	a := &networkAvailability{network: n, subnets: []subnetAvailability{}, total: new(big.Int),
+		details: newAvailabilityDetails()}
 	a.id = n.id
 	for _, sub := range s.subnets.with("network_id", n.id) {
 		if len(versions) > 0 && !slices.Contains(versions, strconv.Itoa(sub.version)) {
 			continue
 		}
 		total := sub.total()
-		a.subnets = append(a.subnets, subnetAvailability{
-			sub.id, sub.version, sub.prefix.String(), sub.name, len(sub.taken), total,
-		})
+		of := subnetAvailability{
+			SubnetID: sub.id, IPVersion: sub.version, CIDR: sub.prefix.String(), Name: sub.name,
+			UsedIPs: len(sub.taken), TotalIPs: total,
+		}
+		if s.since(AvailabilityHasDetails) {
+			of.Details = sub.details()
+			a.details.add(of.Details)
+		}
+		a.subnets = append(a.subnets, of)
 		a.used += len(sub.taken)
 		a.total.Add(a.total, total)
 	}

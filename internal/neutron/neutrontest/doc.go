@@ -3,8 +3,8 @@
 //
 // What it answers, the real services answered first: status codes, error bodies, the attributes of every resource, the
 // moments at which a revision_number moves. The suite in test/contract runs the same requests against this package and
-// against a real Keystone 22 and Neutron 21 (ML2 with vxlan tenant networks), so that a test which passes here means
-// something there.
+// against a real Keystone and Neutron (ML2 with vxlan tenant networks), so that a test which passes here means
+// something there. It answers as one of the [Releases] does; a [Fact] is what one of them changed.
 //
 // The package needs the standard library alone and imports nothing of this project, so that no mistake of the code
 // under test can hide in it. A [Server] is an [http.Handler]; [Server.Start] serves it on loopback for clients that

@@ -1,6 +1,9 @@
 package neutrontest
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // extension is one optional part of Neutron's API.
 type extension struct {
@@ -11,7 +14,7 @@ type extension struct {
 	Links       []string `json:"links"`
 }
 
-// extensions are those of this emulator; a real server has some more.
+// extensions are those of all releases; a real server has some more.
 var extensions = []extension{
 	{"Port Binding", "binding", "", "2014-02-03T10:00:00-00:00", []string{}},
 	{"DNS Integration", "dns-integration", "", "2015-08-15T18:00:00-00:00", []string{}},
@@ -52,16 +55,51 @@ var extensions = []extension{
 	{"Subnet service types", "subnet-service-types", "", "2016-03-15T18:00:00-00:00", []string{}},
 }
 
+// laterExtensions are those of later releases, by what they bring.
+var laterExtensions = []struct {
+	extension
+	brings Fact
+}{
+	{extension{"Subnet belongs to an external network", "subnet-external-network", "", "2024-02-05T18:00:00-00:00",
+		[]string{}}, ExternalSubnetsAreSeen},
+	{extension{"Security group rules belongs to the project default security group",
+		"security-groups-rules-belongs-to-default-sg", "", "2024-01-30T10:00:00-00:00", []string{}}, RulesTellDefaultGroup},
+	{extension{"Network IP Availability Details", "network-ip-availability-details", "", "2024-11-26T00:00:00-00:00",
+		[]string{}}, AvailabilityHasDetails},
+}
+
+// ReleaseOf is the newest release whose extensions a cloud has.
+func ReleaseOf(has func(alias string) bool) Release {
+	release := Releases[0]
+	for _, later := range laterExtensions {
+		if has(later.Alias) {
+			release = max(release, later.brings.Since)
+		}
+	}
+	return release
+}
+
+// extensions are those of the server's release.
+func (s *Server) extensions() []extension {
+	all := slices.Clone(extensions)
+	for _, later := range laterExtensions {
+		if s.since(later.brings) {
+			all = append(all, later.extension)
+		}
+	}
+	return all
+}
+
 // serveExtensions answers what is below /v2.0/extensions.
 func (s *Server) serveExtensions(req *request, path []string) *apiError {
 	if req.Method != http.MethodGet || len(path) > 1 {
 		return hidden()
 	}
 	if len(path) == 0 {
-		writeJSON(req.w, http.StatusOK, map[string]any{"extensions": extensions})
+		writeJSON(req.w, http.StatusOK, map[string]any{"extensions": s.extensions()})
 		return nil
 	}
-	for _, e := range extensions {
+	for _, e := range s.extensions() {
 		if e.Alias == path[0] {
 			writeJSON(req.w, http.StatusOK, map[string]any{"extension": e})
 			return nil

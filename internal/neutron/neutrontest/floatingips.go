@@ -34,7 +34,9 @@ func (s *Server) floatingIPKind() kind {
 		if err := tx.claim(&r.standard); err != nil {
 			return err
 		}
-		tx.bump(&r.standard)
+		if tx.moves() {
+			tx.bump(&r.standard)
+		}
 		s.floating.change(r, func() {
 			r.rename(in)
 			r.port, r.fixed, r.router = next.port, next.fixed, next.router
@@ -191,7 +193,7 @@ func (s *Server) associate(r *floatingIP, in values) *apiError {
 		return portNotFound(in.text("port_id"))
 	case p.project != r.project:
 		return badResource("floatingip", "Cannot process floating IP association with Port %s, since that port is owned "+
-			"by a different tenant", p.id)
+			"by a different %s", p.id, s.tenantWord())
 	}
 	at, err := s.leadsTo(p, fixed)
 	if err != nil {

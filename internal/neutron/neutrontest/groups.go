@@ -47,7 +47,9 @@ func (s *Server) groupKind() kind {
 		if err := tx.claim(&r.standard); err != nil {
 			return err
 		}
-		tx.bump(&r.standard)
+		if tx.moves() {
+			tx.bump(&r.standard)
+		}
 		s.groups.change(r, func() {
 			r.rename(in)
 			r.stateful = in.truth("stateful", r.stateful)
@@ -97,7 +99,7 @@ func groupSchema() *schema[*securityGroup] {
 		{name: "security_group_rules", access: visible, get: func(v *view, r *securityGroup) any {
 			bodies := []any{}
 			for _, rule := range v.server.rules.with("security_group_id", r.id) {
-				bodies = append(bodies, rule.body())
+				bodies = append(bodies, v.server.ruleBody(rule))
 			}
 			return bodies
 		}},

@@ -170,9 +170,9 @@ func (s *Server) updateNetwork(tx *transaction, c *caller, n *network, in values
 	if err := s.resegment(n, in); err != nil {
 		return err
 	}
-	// That a network without a policy is to have none is no change of its own.
+	// That a network without a policy is to have none is no change of its own. The one that it has is written anew.
 	idle := len(in) == 1 && in.has("qos_policy_id") && n.policy == nil && policy == nil
-	if in.asksForMoreThanASegment() && !idle {
+	if in.asksForMoreThanASegment() && !idle && (tx.moves() || in.has("qos_policy_id") && policy != nil) {
 		tx.bump(&n.standard)
 	}
 	s.networks.change(n, func() {
@@ -203,7 +203,7 @@ func (s *Server) checkUsers(n *network, in values) *apiError {
 		case n.shared && !in.truth("shared", true) && p.project != n.project && !p.goesWithNetwork() &&
 			s.grants(n, accessShared, p.project) == nil:
 			return refuse(http.StatusConflict, "InvalidSharedSetting", "Unable to reconfigure sharing settings for network "+
-				"%s. Multiple tenants are using it.", n.name)
+				"%s. Multiple %ss are using it.", n.name, s.tenantWord())
 		case n.external && !in.truth("router:external", true) && p.deviceOwner == "network:router_gateway":
 			return refuse(http.StatusConflict, "ExternalNetworkInUse", "External network %s cannot be updated to be made "+
 				"non-external, since it has existing gateway ports.", n.id)

@@ -46,6 +46,13 @@ type port struct {
 	pairs        []pairBody
 }
 
+// isMachines is whether a port is a virtual or a bare machine's, or a file share's.
+func (p *port) isMachines() bool {
+	return slices.ContainsFunc([]string{"compute:", "baremetal:", "manila:"}, func(prefix string) bool {
+		return strings.HasPrefix(p.deviceOwner, prefix)
+	})
+}
+
 // goesWithNetwork is whether Neutron removes the port itself when its network is deleted.
 func (p *port) goesWithNetwork() bool { return p.deviceOwner == ownerDHCP }
 
@@ -58,7 +65,7 @@ func (p *port) isRouterInterface() bool {
 }
 
 func (s *Server) portKind() kind {
-	k := &resources[*port]{server: s, schema: portSchema(), table: s.ports}
+	k := &resources[*port]{server: s, schema: portSchema(s), table: s.ports}
 	k.admit = func(c *caller, in values) *apiError { return s.mayUseNetwork(c, "port", in) }
 	k.build = s.createPort
 	k.alter = s.updatePort
@@ -140,12 +147,16 @@ func hasMAC(_ *view, p *port, want []string) bool {
 	})
 }
 
-func portSchema() *schema[*port] {
+func portSchema(server *Server) *schema[*port] {
 	s := &schema[*port]{
 		singular: "port", plural: "ports", notFound: portNotFound, strictMarker: true,
 		seenBy: func(v *view, p *port) bool {
 			return v.caller.admin || p.project == v.caller.project || p.network.project == v.caller.project
 		},
+	}
+	mac := func(v any) (any, *apiError) { return v, nil }
+	if server.since(MACsHaveOneForm) {
+		mac = toCanonicalMAC
 	}
 	common := standardAttributes[*port]()
 	for i := range common {
@@ -162,7 +173,7 @@ func portSchema() *schema[*port] {
 		{name: "admin_state_up", access: inPost | inPut | visible | filterable | sortable, convert: toBoolean,
 			get: func(_ *view, p *port) any { return p.adminStateUp }},
 		{name: "mac_address", access: inPost | inPut | visible | filterable | sortable | adminToUpdate | policed,
-			check: orNone(isMACAddress), get: func(_ *view, p *port) any { return p.mac }, match: hasMAC},
+			convert: mac, check: orNone(isMACAddress), get: func(_ *view, p *port) any { return p.mac }, match: hasMAC},
 		{name: "fixed_ips", access: inPost | inPut | visible | filterable | policed, check: areFixedIPs,
 			get:   func(_ *view, p *port) any { return p.fixedIPBodies() },
 			match: hasAddress, filterForm: isAddressFilter},
@@ -262,7 +273,7 @@ func (s *Server) createPort(tx *transaction, c *caller, in values) (*port, *apiE
 	step := len(tx.undo)
 	if err := s.address(tx, p, in); err != nil {
 		tx.rollbackTo(step)
-		tx.losesAddresses = tx.bulk
+		tx.losesAddresses = tx.bulk && !s.since(RefusedBulksLeakNothing)
 		return nil, err
 	}
 	switch {
@@ -327,8 +338,9 @@ func (s *Server) address(tx *transaction, p *port, in values) *apiError {
 	if err != nil {
 		return err
 	}
-	// In a bulk the real one has no MAC yet to make an address of.
-	if tx.bulk && !in.has("mac_address") && slices.ContainsFunc(subnets, (*subnet).selfAddressed) {
+	// In a bulk some real ones have no MAC yet to make an address of.
+	if tx.bulk && !s.since(SLAACPortsGoInBulk) && !in.has("mac_address") &&
+		slices.ContainsFunc(subnets, (*subnet).selfAddressed) {
 		return internalError()
 	}
 	if list, ok := in["fixed_ips"].([]any); ok {
@@ -482,7 +494,7 @@ func (s *Server) release(tx *transaction, p *port, f fixedIP) {
 }
 
 func (s *Server) updatePort(tx *transaction, c *caller, p *port, in values) *apiError {
-	if list, ok := in["fixed_ips"].([]any); ok && s.options.KeepsFloatingIPs {
+	if list, ok := in["fixed_ips"].([]any); ok && (s.options.KeepsFloatingIPs || s.since(FloatingIPsKeepTheirPort)) {
 		if err := s.keepsFloatingIP(c, p, list); err != nil {
 			return err
 		}
@@ -535,8 +547,8 @@ func (s *Server) updatePort(tx *transaction, c *caller, p *port, in values) *api
 	// The real one counts the attributes that all resources have with the port's own row, and once more what hangs on the
 	// row if that is written and the row is not. Where neither is, it moves the revision all the same, but only when it
 	// has made the answer, which still shows the old one.
-	row := ownRow(in)
-	if row || in.has("description") {
+	row := slices.ContainsFunc(ownRow(in), func(name string) bool { return tx.moves(name) })
+	if row || in.has("description") && tx.moves("description") {
 		tx.bump(&p.standard)
 	}
 	switch {
@@ -544,8 +556,12 @@ func (s *Server) updatePort(tx *transaction, c *caller, p *port, in values) *api
 	case !slices.Equal(before, p.fixedIPs), !sameSet(groups, p.groups), policy != p.policy,
 		!slices.Equal(pairs, p.pairs):
 		tx.bumpAgain(&p.standard)
-	default:
+	case !s.since(PortRevisionIsInItsAnswer):
 		tx.afterAnswer = func() { tx.bumpAgain(&p.standard) }
+	}
+	if host := in.text("binding:host_id"); host != "" && host != p.host && s.since(BindingMovesPortThrice) {
+		tx.bumpAgain(&p.standard)
+		tx.bumpAgain(&p.standard)
 	}
 	s.ports.change(p, func() {
 		p.rename(in)
@@ -571,17 +587,17 @@ func (s *Server) updatePort(tx *transaction, c *caller, p *port, in values) *api
 	return nil
 }
 
-// ownRow is whether an update writes the port's own row, be it with what is there already.
-func ownRow(in values) bool {
+// ownRow are the attributes of an update that are written with the port's own row.
+func ownRow(in values) (names []string) {
 	for name := range in {
 		switch name {
 		case "fixed_ips", "security_groups", "dns_name", "dns_domain", "description", "qos_policy_id",
 			"allowed_address_pairs":
 		default:
-			return true
+			names = append(names, name)
 		}
 	}
-	return false
+	return names
 }
 
 func sameSet(a, b []string) bool {

@@ -23,7 +23,9 @@ func (s *Server) qosKind() kind {
 		if err := tx.claim(&r.standard); err != nil {
 			return err
 		}
-		tx.bump(&r.standard)
+		if tx.moves() {
+			tx.bump(&r.standard)
+		}
 		s.qos.change(r, func() {
 			r.rename(in)
 			r.shared = in.truth("shared", r.shared)
@@ -38,6 +40,10 @@ func qosSchema() *schema[*qosPolicy] {
 	s := &schema[*qosPolicy]{
 		singular: "policy", plural: "policies", notFound: qosPolicyNotFound, adminToWrite: true,
 		seenBy: func(v *view, r *qosPolicy) bool { return mayUsePolicy(v.caller, r) },
+		listedBy: func(v *view, r *qosPolicy, fields map[string]bool) bool {
+			return len(fields) == 0 || fields["shared"] || !v.server.since(SharedPoliciesNeedField) || v.caller.admin ||
+				r.project == v.caller.project
+		},
 	}
 	s.attributes = append([]attribute[*qosPolicy]{
 		identifier[*qosPolicy](),

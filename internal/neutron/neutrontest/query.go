@@ -226,7 +226,7 @@ func (s *schema[R]) page(v *view, t *table[R], q *listQuery) ([]R, *apiError) {
 	out := []R{}
 	if q.sorts[0].name == "id" {
 		for r := range inOrder(lists, q.marker, q.sorts[0].descending != q.backward) {
-			if !s.passes(v, r, q.filters) {
+			if !s.shows(v, r, q) {
 				continue
 			}
 			out = append(out, r)
@@ -236,7 +236,7 @@ func (s *schema[R]) page(v *view, t *table[R], q *listQuery) ([]R, *apiError) {
 		}
 	} else {
 		for r := range inOrder(lists, "", false) {
-			if s.passes(v, r, q.filters) {
+			if s.shows(v, r, q) {
 				out = append(out, r)
 			}
 		}
@@ -257,6 +257,11 @@ func (s *schema[R]) page(v *view, t *table[R], q *listQuery) ([]R, *apiError) {
 		slices.Reverse(out)
 	}
 	return out, nil
+}
+
+// shows is whether a resource is in what a query lists.
+func (s *schema[R]) shows(v *view, r R, q *listQuery) bool {
+	return s.passes(v, r, q.filters) && (s.listedBy == nil || s.listedBy(v, r, q.fields))
 }
 
 // compare orders two resources by the query's sort keys; a backward query has them all turned round.

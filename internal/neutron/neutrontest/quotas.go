@@ -3,12 +3,19 @@ package neutrontest
 import (
 	"maps"
 	"net/http"
+	"slices"
 )
 
 // quotaNames are the resources that a quota can be set for, in the order in which they are reported.
-var quotaNames = []string{
-	"network", "subnet", "subnetpool", "port", "router", "floatingip", "rbac_policy", "security_group",
-	"security_group_rule", "trunk",
+func (s *Server) quotaNames() []string {
+	names := []string{
+		"network", "subnet", "subnetpool", "port", "router", "floatingip", "rbac_policy", "security_group",
+		"security_group_rule", "trunk",
+	}
+	if s.since(RoutesHaveQuota) {
+		names = append(names, "router_route")
+	}
+	return names
 }
 
 // maxQuota is the largest number that Neutron's database can hold.
@@ -16,8 +23,8 @@ const maxQuota = 1<<31 - 1
 
 // limits are the quotas of a project: what was set for it, or else the defaults.
 func (s *Server) limits(project string) map[string]int {
-	out := make(map[string]int, len(quotaNames))
-	for _, name := range quotaNames {
+	out := make(map[string]int)
+	for _, name := range s.quotaNames() {
 		out[name] = s.limit(project, name)
 	}
 	return out
@@ -117,8 +124,11 @@ func (s *Server) serveQuotas(req *request, path []string) *apiError {
 		}
 	case http.MethodDelete:
 		if _, ok := s.quotas[project]; !ok {
-			return refuse(http.StatusNotFound, "TenantQuotaNotFound",
-				"Quota for tenant %s could not be found.", project)
+			word := "tenant"
+			if s.since(QuotasSayProject) {
+				word = "project"
+			}
+			return refuse(http.StatusNotFound, "TenantQuotaNotFound", "Quota for %s %s could not be found.", word, project)
 		}
 		delete(s.quotas, project)
 		req.w.WriteHeader(http.StatusNoContent)
@@ -156,16 +166,13 @@ func (s *Server) setQuotas(req *request, project string) *apiError {
 	if !ok {
 		return internalError()
 	}
-	known := make(map[string]bool, len(quotaNames))
-	for _, name := range quotaNames {
-		known[name] = true
-	}
+	known := s.quotaNames()
 	next := maps.Clone(s.quotas[project])
 	if next == nil {
 		next = make(map[string]int)
 	}
 	for _, name := range sortedKeys(object) {
-		if !known[name] {
+		if !slices.Contains(known, name) {
 			return badRequest("Unrecognized attribute(s) '%s'", name)
 		}
 		value, err := toInteger(object[name])

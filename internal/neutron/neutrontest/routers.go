@@ -31,7 +31,7 @@ func (r *router) interfaceOwner() string {
 }
 
 func (s *Server) routerKind() kind {
-	k := &resources[*router]{server: s, schema: routerSchema(), table: s.routers}
+	k := &resources[*router]{server: s, schema: routerSchema(s), table: s.routers}
 	k.build = s.createRouter
 	k.alter = s.updateRouter
 	k.discard = s.deleteRouter
@@ -49,7 +49,7 @@ type gatewayBody struct {
 	EnableSNAT       bool          `json:"enable_snat"`
 }
 
-func routerSchema() *schema[*router] {
+func routerSchema(server *Server) *schema[*router] {
 	s := &schema[*router]{
 		singular: "router", plural: "routers", notFound: routerNotFound, single: true,
 		seenBy: func(v *view, r *router) bool { return v.caller.admin || r.project == v.caller.project },
@@ -68,8 +68,8 @@ func routerSchema() *schema[*router] {
 				}
 				return gatewayBody{r.gateway.network.id, r.gateway.fixedIPBodies(), r.snat}
 			}},
-		{name: "routes", access: inPut | visible, convert: noneToEmptyList, check: areHostRoutes,
-			get: func(_ *view, r *router) any { return r.routes }},
+		{name: "routes", access: inPut | visible, convert: noneToEmptyList,
+			check: areHostRoutes(server.since(RoutesHaveOtherWords)), get: func(_ *view, r *router) any { return r.routes }},
 		constant[*router]("flavor_id", nil),
 		constant[*router]("availability_zones", []string{}),
 		constant[*router]("availability_zone_hints", []string{}),
@@ -103,7 +103,7 @@ func (s *Server) createRouter(tx *transaction, c *caller, in values) (*router, *
 	if err := s.setGateway(tx, c, "create", r, in); err != nil {
 		return nil, err
 	}
-	if r.gateway != nil {
+	if r.gateway != nil && !s.since(GatewayMovesRouterLess) {
 		tx.bumpAgain(&r.standard)
 	}
 	insertIn(tx, s.routers, r)
@@ -199,6 +199,7 @@ func (s *Server) updateRouter(tx *transaction, c *caller, r *router, in values) 
 			}
 		}
 	}
+	snat := r.snat
 	if err := s.setGateway(tx, c, "update", r, in); err != nil {
 		return err
 	}
@@ -208,7 +209,10 @@ func (s *Server) updateRouter(tx *transaction, c *caller, r *router, in values) 
 	if err := tx.claim(&r.standard); err != nil {
 		return err
 	}
-	tx.bumpAgain(&r.standard)
+	delete(tx.differs, "external_gateway_info") // its port has counted
+	if tx.moves() || snat != r.snat {
+		tx.bumpAgain(&r.standard)
+	}
 	s.routers.change(r, func() {
 		r.rename(in)
 		r.routes = routes
@@ -287,15 +291,19 @@ func (s *Server) deleteRouter(tx *transaction, _ *caller, r *router) *apiError {
 // interfaceBody is what adding and removing an interface answer.
 type interfaceBody struct {
 	ID        string   `json:"id"`
-	TenantID  string   `json:"tenant_id"`
+	TenantID  string   `json:"tenant_id,omitempty"`
+	ProjectID string   `json:"project_id,omitempty"`
 	PortID    string   `json:"port_id"`
 	NetworkID string   `json:"network_id"`
 	SubnetID  string   `json:"subnet_id"`
 	SubnetIDs []string `json:"subnet_ids"`
 }
 
-func newInterfaceBody(r *router, p *port, subnets []*subnet) interfaceBody {
+func (s *Server) newInterfaceBody(r *router, p *port, subnets []*subnet) interfaceBody {
 	body := interfaceBody{ID: r.id, TenantID: p.project, PortID: p.id, NetworkID: p.network.id}
+	if s.since(InterfacesTellProject) {
+		body.TenantID, body.ProjectID = "", p.project
+	}
 	for _, sub := range subnets {
 		body.SubnetID = sub.id
 		body.SubnetIDs = append(body.SubnetIDs, sub.id)
@@ -381,13 +389,15 @@ func (s *Server) addRouterInterface(tx *transaction, c *caller, r *router, body 
 		p.revision++ // being attached counts as a change
 	} else {
 		tx.bump(&p.standard)
-		tx.bumpAgain(&p.standard) // it is written before and after the checks
+		if !s.since(InterfaceMovesPortOnce) {
+			tx.bumpAgain(&p.standard) // it is written before and after the checks
+		}
 		s.ports.change(p, func() {
 			p.deviceID, p.deviceOwner = r.id, r.interfaceOwner()
 		})
 	}
 	tx.bump(&r.standard)
-	return newInterfaceBody(r, p, subnets), nil
+	return s.newInterfaceBody(r, p, subnets), nil
 }
 
 // checkInterfaceSubnets refuses a port with several IPv4 subnets, and a second one with IPv6 subnets of a network.
@@ -403,6 +413,10 @@ func (s *Server) checkInterfaceSubnets(r *router, p *port, subnets []*subnet) *a
 			if other.network == p.network && slices.ContainsFunc(other.fixedIPs, func(f fixedIP) bool {
 				return f.subnet.prefix.Addr().Is6()
 			}) {
+				if s.since(SecondIPv6PortHasOtherWords) {
+					return badResource("router", "Router already contains IPv6 port %s belonging to network id %s. Only one "+
+						"IPv6 port from the same network subnet can be connected to a router.", other.id, p.network.id)
+				}
 				return badResource("router", "Cannot have multiple router ports with the same network id if both contain "+
 					"IPv6 subnets. Existing port %s has IPv6 subnet(s) and network id %s", other.id, p.network.id)
 			}
@@ -470,7 +484,7 @@ func (s *Server) removeRouterInterface(tx *transaction, c *caller, r *router, bo
 		return nil, refuse(http.StatusConflict, "RouterInterfaceInUseByFloatingIP", "Router interface for subnet %s on "+
 			"router %s cannot be deleted, as it is required by one or more floating IPs.", subnets[0].id, r.id)
 	}
-	answer := newInterfaceBody(r, found, subnets)
+	answer := s.newInterfaceBody(r, found, subnets)
 	s.dropPort(tx, found)
 	tx.bump(&r.standard)
 	return answer, nil

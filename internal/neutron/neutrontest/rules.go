@@ -31,7 +31,14 @@ var protocolNumbers = map[string]string{
 }
 
 func (s *Server) ruleKind() kind {
-	k := &resources[*groupRule]{server: s, schema: ruleSchema(), table: s.rules}
+	k := &resources[*groupRule]{server: s, schema: ruleSchema(s), table: s.rules}
+	k.admit = func(c *caller, in values) *apiError {
+		group, ok := s.groups.byID[in.text("security_group_id")]
+		if ok && !c.admin && group.project != c.project && s.since(RulesOfOthersAre403) {
+			return disallowed("rule:create_security_group_rule")
+		}
+		return nil
+	}
 	k.build = s.createRule
 	k.discard = func(tx *transaction, _ *caller, r *groupRule) *apiError {
 		if err := tx.claim(&r.standard); err != nil {
@@ -44,7 +51,7 @@ func (s *Server) ruleKind() kind {
 	return k
 }
 
-func ruleSchema() *schema[*groupRule] {
+func ruleSchema(server *Server) *schema[*groupRule] {
 	s := &schema[*groupRule]{
 		singular: "security_group_rule", plural: "security_group_rules",
 		notFound: func(id string) *apiError {
@@ -72,6 +79,10 @@ func ruleSchema() *schema[*groupRule] {
 			get: func(_ *view, r *groupRule) any { return orNull(r.remote) }},
 		tenant[*groupRule](),
 	}, standardAttributes[*groupRule]()...)
+	if server.since(RulesTellDefaultGroup) {
+		s.attributes = append(s.attributes, attribute[*groupRule]{name: "belongs_to_default_sg", access: visible,
+			get: func(_ *view, r *groupRule) any { return r.group.name == defaultGroupName }})
+	}
 	return s.init()
 }
 
@@ -90,14 +101,18 @@ func numberOrNull(n *int) any {
 }
 
 // body is the rule as part of its group.
-func (r *groupRule) body() map[string]any {
-	return map[string]any{
+func (s *Server) ruleBody(r *groupRule) map[string]any {
+	body := map[string]any{
 		"id": r.id, "security_group_id": r.group.id, "direction": r.direction, "ethertype": r.etherType,
 		"protocol": orNull(r.protocol), "port_range_min": numberOrNull(r.portMin), "port_range_max": numberOrNull(r.portMax),
 		"remote_ip_prefix": orNull(r.remote), "remote_group_id": orNull(r.remoteGroup), "tenant_id": r.project,
 		"project_id": r.project, "description": r.description, "tags": r.tags, "revision_number": r.revision,
 		"created_at": timestamp(r.created), "updated_at": timestamp(r.updated),
 	}
+	if s.since(RulesTellDefaultGroup) {
+		body["belongs_to_default_sg"] = r.group.name == defaultGroupName
+	}
+	return body
 }
 
 func toProtocol(v any) (any, *apiError) {

@@ -29,6 +29,9 @@ const DefaultTokenLifetime = time.Hour
 // Options say how a Server differs from the default one. The zero value is an empty cloud that answers at once,
 // without quotas, with the projects "admin" and "tenant".
 type Options struct {
+	// Release is the Neutron whose answers it gives; [Neutron21] if zero.
+	Release Release
+
 	// Now is the clock for timestamps and for the expiry of tokens; time.Now by default.
 	Now func() time.Time
 
@@ -117,6 +120,9 @@ var _ http.Handler = (*Server)(nil)
 
 // New makes an empty cloud.
 func New(options Options) *Server {
+	if options.Release == 0 {
+		options.Release = Neutron21
+	}
 	if options.TokenLifetime == 0 {
 		options.TokenLifetime = DefaultTokenLifetime
 	}

@@ -139,7 +139,9 @@ func (s *Server) updateSubnetPool(tx *transaction, _ *caller, p *subnetPool, in 
 		*p = next
 		p.rename(in)
 	})
-	tx.bump(&p.standard)
+	if tx.moves() {
+		tx.bump(&p.standard)
+	}
 	return nil
 }
 
@@ -274,7 +276,8 @@ func (s *Server) allocate(c *caller, sub *subnet, id string, in values) *apiErro
 	}
 	taken := s.subnets.with("subnetpool_id", p.id)
 	if p.quota > 0 && p.units(taken)+unitsOf(p, length) > float64(p.quota) {
-		return refuse(http.StatusConflict, "SubnetPoolQuotaExceeded", "Per-tenant subnet pool prefix quota exceeded.")
+		return refuse(http.StatusConflict, "SubnetPoolQuotaExceeded",
+			"Per-%s subnet pool prefix quota exceeded.", s.tenantWord())
 	}
 	sub.pool = p
 	fits := func(free netip.Prefix) bool {
@@ -288,6 +291,9 @@ func (s *Server) allocate(c *caller, sub *subnet, id string, in values) *apiErro
 	if !in.has("cidr") {
 		sub.prefix = netip.PrefixFrom(free[at].Addr(), length)
 		sub.gateway = sub.prefix.Addr().Next()
+		if none := in.has("gateway_ip") && in["gateway_ip"] == nil; none && s.since(PooledSubnetsMayLackGateway) {
+			sub.gateway = netip.Addr{}
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package neutrontest
 
 import (
+	"cmp"
 	"math/big"
 	"math/rand/v2"
 	"net/http"
@@ -99,7 +100,7 @@ func (sub *subnet) total() *big.Int {
 }
 
 func (s *Server) subnetKind() kind {
-	k := &resources[*subnet]{server: s, schema: subnetSchema(), table: s.subnets}
+	k := &resources[*subnet]{server: s, schema: subnetSchema(s), table: s.subnets}
 	k.admit = func(c *caller, in values) *apiError { return s.mayUseNetwork(c, "subnet", in) }
 	k.build = s.createSubnet
 	k.alter = s.updateSubnet
@@ -107,9 +108,11 @@ func (s *Server) subnetKind() kind {
 	return k
 }
 
-// seesSubnet is whether a caller sees a subnet: its own, and those of networks that are shared with it.
+// seesSubnet is whether a caller sees a subnet: its own, and those of networks that are shared with it or, in some
+// releases, lead outside.
 func (s *Server) seesSubnet(c *caller, sub *subnet) bool {
-	return c.admin || sub.project == c.project || s.sharesWith(sub.network, c.project)
+	return c.admin || sub.project == c.project || s.sharesWith(sub.network, c.project) ||
+		sub.network.external && s.since(ExternalSubnetsAreSeen)
 }
 
 // mayUseNetwork refuses to put something on a network that is neither the caller's nor shared.
@@ -118,14 +121,21 @@ func (s *Server) mayUseNetwork(c *caller, what string, in values) *apiError {
 		return nil
 	}
 	n, ok := s.networks.byID[in.text("network_id")]
-	switch {
-	case !ok || !s.sees(c, n):
+	switch ofSubnet := what == "subnet"; {
+	case !ok || !s.sees(c, n) && !(ofSubnet && s.since(HiddenNetworksRefuseSubnets)):
 		return networkNotFound(in.text("network_id"))
-	case n.project != c.project && !s.sharesWith(n, c.project):
-		return refuse(http.StatusForbidden, "HTTPForbidden",
-			"Tenant %s not allowed to create %s on this network", c.project, what)
+	case n.project == c.project:
+		return nil
+	case s.sharesWith(n, c.project):
+		if ofSubnet && s.since(SubnetsNeedTheirNetworksOwner) {
+			return disallowed("rule:create_subnet")
+		}
+		return nil
+	case s.since(ExternalPortsArePolicy):
+		return disallowed("rule:create_" + what)
 	}
-	return nil
+	return refuse(http.StatusForbidden, "HTTPForbidden",
+		"Tenant %s not allowed to create %s on this network", c.project, what)
 }
 
 func text(s string) any {
@@ -135,8 +145,19 @@ func text(s string) any {
 	return s
 }
 
-func subnetSchema() *schema[*subnet] {
+func subnetSchema(server *Server) *schema[*subnet] {
 	modes := oneOf("valid_values", dhcpv6Stateful, dhcpv6Stateless, slaac)
+	if server.since(NullModesAreNone) {
+		modes = orNone(modes)
+	}
+	cidr, pools := toCanonicalCIDR, func(v any) (any, *apiError) { return v, nil }
+	if server.since(ShortCIDRsAreRefused) {
+		cidr = toWholeCIDR
+	}
+	if server.since(WrongPoolsAreInvalidInput) {
+		pools = toPools
+	}
+	routes := areHostRoutes(server.since(RoutesHaveOtherWords))
 	s := &schema[*subnet]{
 		singular: "subnet", plural: "subnets", notFound: subnetNotFound,
 		seenBy: func(v *view, r *subnet) bool { return v.server.seesSubnet(v.caller, r) },
@@ -156,7 +177,7 @@ func subnetSchema() *schema[*subnet] {
 				return r.pool.id
 			}},
 		{name: "prefixlen", access: inPost, convert: toInteger, check: nonNegative},
-		{name: "cidr", access: inPost | visible | filterable | sortable, convert: toCanonicalCIDR, check: isSubnet,
+		{name: "cidr", access: inPost | visible | filterable | sortable, convert: cidr, check: isSubnet,
 			match: hasCIDR,
 			get:   func(_ *view, r *subnet) any { return r.prefix.String() }},
 		{name: "gateway_ip", access: inPost | inPut | visible | filterable | sortable, convert: toCanonicalIP,
@@ -166,11 +187,11 @@ func subnetSchema() *schema[*subnet] {
 				}
 				return r.gateway.String()
 			}},
-		{name: "allocation_pools", access: inPost | inPut | visible, check: areIPPools,
+		{name: "allocation_pools", access: inPost | inPut | visible, convert: pools, check: areIPPools,
 			get: func(_ *view, r *subnet) any { return poolBodies(r.pools) }},
 		{name: "dns_nameservers", access: inPost | inPut | visible, convert: noneToEmptyList, check: areNameservers,
 			get: func(_ *view, r *subnet) any { return r.nameservers }},
-		{name: "host_routes", access: inPost | inPut | visible, convert: noneToEmptyList, check: areHostRoutes,
+		{name: "host_routes", access: inPost | inPut | visible, convert: noneToEmptyList, check: routes,
 			get: func(_ *view, r *subnet) any { return r.routes }},
 		tenant[*subnet](),
 		{name: "enable_dhcp", access: inPost | inPut | visible | filterable | sortable, convert: toBoolean,
@@ -189,6 +210,12 @@ func subnetSchema() *schema[*subnet] {
 			check: orNone(isUUID), get: func(*view, *subnet) any { return nil }},
 		{name: "use_default_subnetpool", access: inPost, convert: toBoolean},
 	}, standardAttributes[*subnet]()...)
+	if server.since(ExternalSubnetsAreSeen) {
+		s.attributes = append(s.attributes, attribute[*subnet]{
+			name: "router:external", access: visible | filterable, convert: toBoolean,
+			get: func(_ *view, r *subnet) any { return r.network.external },
+		})
+	}
 	return s.init()
 }
 
@@ -226,11 +253,23 @@ func toServiceTypes(v any) (any, *apiError) {
 
 // reroute gives the routes of an updated subnet: those that it had before, in their order, then the new ones. The real
 // one adds these in the order of a hash, so code that compares routes must not rely on an order; neither can they here.
-func reroute(old, wanted []route) []route {
+func (s *Server) reroute(old, wanted []route) []route {
+	if s.since(UpdatedRoutesAreSorted) {
+		return sortedRoutes(wanted)
+	}
 	kept := slices.DeleteFunc(slices.Clone(old), func(r route) bool { return !slices.Contains(wanted, r) })
 	added := slices.DeleteFunc(slices.Clone(wanted), func(r route) bool { return slices.Contains(old, r) })
 	rand.Shuffle(len(added), func(i, j int) { added[i], added[j] = added[j], added[i] })
 	return append(kept, added...)
+}
+
+// sortedRoutes gives routes in the order of the database's key, which is a text.
+func sortedRoutes(routes []route) []route {
+	sorted := append([]route{}, routes...)
+	slices.SortFunc(sorted, func(a, b route) int {
+		return cmp.Or(cmp.Compare(a.Destination, b.Destination), cmp.Compare(a.Nexthop, b.Nexthop))
+	})
+	return sorted
 }
 
 // poolBody is an allocation pool in a body.
@@ -261,6 +300,9 @@ func (s *Server) createSubnet(tx *transaction, c *caller, in values) (*subnet, *
 		taken:       make(map[netip.Addr]string),
 		lost:        make(map[netip.Addr]bool),
 	}
+	if s.since(NewRoutesAreSorted) {
+		sub.routes = sortedRoutes(sub.routes)
+	}
 	if err := checkOrigin(in); err != nil {
 		return nil, err
 	}
@@ -273,9 +315,8 @@ func (s *Server) createSubnet(tx *transaction, c *caller, in values) (*subnet, *
 	if err != nil {
 		return nil, err
 	}
-	if poolID == "" {
-		// The real one does not look so closely at what is from a pool.
-		if err := sub.validate(in, false, "new subnet"); err != nil {
+	if poolID == "" || s.since(PooledSubnetsAreChecked) {
+		if err := s.validate(sub, in, false, "new subnet"); err != nil {
 			return nil, err
 		}
 	}
@@ -313,8 +354,12 @@ func (s *Server) createSubnet(tx *transaction, c *caller, in values) (*subnet, *
 		sub.pools = defaultPools(sub.prefix, sub.gateway)
 	}
 	if sub.gateway.IsValid() && sub.prefix.Contains(sub.gateway) && firstNetworkOrBroadcast(sub.prefix, sub.gateway) {
+		words := "allocated in CIDR"
+		if s.since(GatewaysHaveOtherWords) {
+			words = "the network or broadcast IP address"
+		}
 		return nil, refuse(http.StatusConflict, "IpamValueInvalid",
-			"Gateway IP %s cannot be allocated in CIDR %s", sub.gateway, sub.prefix)
+			"Gateway IP %s cannot be %s %s", sub.gateway, words, sub.prefix)
 	}
 	return s.keepSubnet(tx, sub, in)
 }
@@ -391,11 +436,15 @@ func versionOf(a netip.Addr) int {
 
 // validate checks what a create and an update have in common. hadDHCP is whether the subnet had DHCP before, for what
 // is there already is not questioned; label is how messages name the subnet.
-func (sub *subnet) validate(in values, hadDHCP bool, label string) *apiError {
+func (s *Server) validate(sub *subnet, in values, hadDHCP bool, label string) *apiError {
+	pooled := !sub.prefix.IsValid() // the pool gives it what it needs
 	if in.has("cidr") && versionOf(sub.prefix.Addr()) != sub.version {
 		return wrongVersion("cidr", sub.prefix.String(), sub.version)
 	}
-	if sub.dhcp && !hadDHCP {
+	if in.has("cidr") && sub.prefix.Addr() == netip.IPv6Unspecified() && s.since(EmptyIPv6IsRefused) {
+		return invalidInput("IPv6 subnet '::' is not supported")
+	}
+	if sub.dhcp && !hadDHCP && !pooled {
 		if err := sub.validateDHCP(); err != nil {
 			return err
 		}
@@ -404,7 +453,7 @@ func (sub *subnet) validate(in values, hadDHCP bool, label string) *apiError {
 		if versionOf(sub.gateway) != sub.version {
 			return wrongVersion("gateway_ip", sub.gateway.String(), sub.version)
 		}
-		if firstNetworkOrBroadcast(sub.prefix, sub.gateway) {
+		if !pooled && firstNetworkOrBroadcast(sub.prefix, sub.gateway) {
 			return invalidInput("Gateway is not valid on subnet")
 		}
 	}
@@ -485,14 +534,14 @@ func (sub *subnet) validateModes() *apiError {
 		return invalidInput("ipv6_ra_mode set to '%s' with ipv6_address_mode set to '%s' is not valid. If both "+
 			"attributes are set, they must be the same value", sub.raMode, sub.addressMode)
 	}
-	if sub.selfAddressed() && sub.prefix.Bits() != 64 {
+	if sub.selfAddressed() && sub.prefix.IsValid() && sub.prefix.Bits() != 64 {
 		return invalidInput("Invalid CIDR %s for IPv6 address mode. OpenStack uses the EUI-64 address format, "+
 			"which requires the prefix to be /64", sub.prefix)
 	}
 	return nil
 }
 
-// updateSubnet moves the revisions of the subnet and of its network even if nothing changes.
+// updateSubnet changes a subnet.
 func (s *Server) updateSubnet(tx *transaction, _ *caller, sub *subnet, in values) *apiError {
 	next := *sub
 	if in.has("gateway_ip") {
@@ -503,7 +552,7 @@ func (s *Server) updateSubnet(tx *transaction, _ *caller, sub *subnet, in values
 		next.nameservers = stringsOf(in["dns_nameservers"])
 	}
 	if in.has("host_routes") {
-		next.routes = reroute(sub.routes, routesOf(in["host_routes"]))
+		next.routes = s.reroute(sub.routes, routesOf(in["host_routes"]))
 	}
 	if in.has("service_types") {
 		next.services = stringsOf(in["service_types"])
@@ -512,7 +561,7 @@ func (s *Server) updateSubnet(tx *transaction, _ *caller, sub *subnet, in values
 	if sub.version == 6 && !next.dhcp && in.has("enable_dhcp") && (sub.raMode != "" || sub.addressMode != "") {
 		return invalidInput("Cannot disable enable_dhcp with ipv6 attributes set")
 	}
-	if err := next.validate(in, sub.dhcp, sub.id); err != nil {
+	if err := s.validate(&next, in, sub.dhcp, sub.id); err != nil {
 		return err
 	}
 	if next.gateway != sub.gateway && next.gateway.IsValid() {
@@ -539,12 +588,22 @@ func (s *Server) updateSubnet(tx *transaction, _ *caller, sub *subnet, in values
 	if err := tx.claim(&sub.standard); err != nil {
 		return err
 	}
+	retyped := len(next.services)+len(sub.services) > 0 && in.has("service_types") // they are written anew
 	s.subnets.change(sub, func() {
 		*sub = next
 		sub.rename(in)
 	})
-	tx.bump(&sub.standard)
-	tx.bump(&sub.network.standard)
+	switch {
+	case tx.moves("name", "gateway_ip", "enable_dhcp", "dns_publish_fixed_ip") || retyped,
+		tx.moves("dns_nameservers", "host_routes", "allocation_pools") && !s.since(SubnetListsKeepRevision):
+		tx.bump(&sub.standard)
+		tx.bump(&sub.network.standard)
+	case tx.moves("description"):
+		tx.bump(&sub.standard)
+		if !s.since(SubnetDescriptionKeepsNetwork) {
+			tx.bump(&sub.network.standard)
+		}
+	}
 	return nil
 }
 
@@ -581,6 +640,8 @@ func (s *Server) selfAddress(tx *transaction, sub *subnet) {
 		}
 		s.assign(tx, p, sub, eui64(sub.prefix, p.mac))
 		tx.bump(&p.standard)
-		tx.bumpAgain(&p.standard)
+		if !s.since(OwnAddressMovesPortOnce) {
+			tx.bumpAgain(&p.standard)
+		}
 	}
 }

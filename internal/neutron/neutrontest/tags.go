@@ -1,6 +1,7 @@
 package neutrontest
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 )
@@ -31,6 +32,13 @@ func (k *resources[R]) tags(req *request, id, tag string) *apiError {
 	k.server.mu.Lock()
 	defer k.server.mu.Unlock()
 	r, ok := k.table.byID[id]
+	if !ok && k.server.since(TagsOfGoneAre500) {
+		return internalError()
+	}
+	if k.server.since(TagsOfOthersAre403) && !k.mayTag(req, r) {
+		verb := map[string]string{http.MethodPut: "update", http.MethodDelete: "delete"}[req.Method]
+		return disallowed("rule:" + cmp.Or(verb, "get") + "_" + k.schema.singular + ":tags")
+	}
 	// A resource that the caller may see but not change is hidden here as well.
 	seen := ok && k.schema.seenBy(k.view(req), r)
 	if !seen || req.Method != http.MethodGet && k.own(req.caller, "update", r) != nil {
@@ -68,6 +76,15 @@ func (k *resources[R]) tags(req *request, id, tag string) *apiError {
 		return hidden()
 	}
 	return nil
+}
+
+// mayTag is whether the policy lets the caller read or write the tags of a resource. A network's owner passes for the
+// subnets of others there, which are hidden afterwards.
+func (k *resources[R]) mayTag(req *request, r R) bool {
+	if sub, ok := any(r).(*subnet); ok && sub.network.project == req.caller.project {
+		return true
+	}
+	return req.Method == http.MethodGet && k.schema.seenBy(k.view(req), r) || k.own(req.caller, "update", r) == nil
 }
 
 // retag sets the tags, which are kept sorted.

@@ -17,6 +17,11 @@ type transaction struct {
 	// expected is the revision that the request insists on (If-Match), if it does.
 	expected *int
 
+	// differs are the attributes that an update asks to be otherwise than they are; see moves.
+	differs map[string]bool
+	// counts is whether an update to what is there already moves a revision.
+	counts bool
+
 	// bulk is whether it creates a list of resources.
 	bulk bool
 	// losesAddresses is true of a bulk of ports in which the addresses of one could not be had: those that the others
@@ -40,6 +45,7 @@ func (s *Server) begin() *transaction {
 	// Neutron keeps its timestamps to the second.
 	return &transaction{
 		now: s.now().UTC().Truncate(time.Second), newID: s.options.NewID, bumped: make(map[*standard]bool),
+		counts: !s.since(IdleUpdatesKeepRevision),
 	}
 }
 
@@ -68,6 +74,12 @@ func (tx *transaction) bump(r *standard) {
 	tx.onUndo(func() { r.revision, r.updated = revision, updated })
 	r.revision++
 	r.updated = tx.now
+}
+
+// moves is whether an update of some of the named attributes is one for revisions; of any attribute if none is named.
+func (tx *transaction) moves(names ...string) bool {
+	return tx.counts || len(names) == 0 && len(tx.differs) > 0 ||
+		slices.ContainsFunc(names, func(name string) bool { return tx.differs[name] })
 }
 
 // bumpAgain is bump for a resource that the real one writes in a second go, which counts again.

@@ -22,12 +22,13 @@ type subportBody struct {
 	PortID string `json:"port_id"`
 	Type   string `json:"segmentation_type"`
 	VLAN   int    `json:"segmentation_id"`
+	MAC    string `json:"mac_address,omitempty"`
 }
 
 func (r *trunk) bodies() []subportBody {
 	bodies := []subportBody{}
 	for _, sub := range r.subports {
-		bodies = append(bodies, subportBody{sub.port.id, "vlan", sub.vlan})
+		bodies = append(bodies, subportBody{PortID: sub.port.id, Type: "vlan", VLAN: sub.vlan})
 	}
 	return bodies
 }
@@ -35,7 +36,7 @@ func (r *trunk) bodies() []subportBody {
 // trunkDetails is what a port shows of the trunk whose parent it is.
 type trunkDetails struct {
 	TrunkID string `json:"trunk_id"`
-	// Subports are as in lists. For one port alone, the real one adds their hardware addresses.
+	// Subports are as in lists. For one port alone, each real one adds their hardware addresses.
 	Subports []subportBody `json:"sub_ports"`
 }
 
@@ -45,7 +46,13 @@ func (s *Server) trunkDetails(p *port) any {
 	if r == nil {
 		return omitted{}
 	}
-	return trunkDetails{r.id, r.bodies()}
+	details := trunkDetails{r.id, r.bodies()}
+	if s.since(SubportsTellMACs) {
+		for i, sub := range r.subports {
+			details.Subports[i].MAC = sub.port.mac
+		}
+	}
+	return details
 }
 
 // trunkOf is the trunk whose parent a port is, or nil. trunkWith is the one whose subport it is.
@@ -72,7 +79,9 @@ func (s *Server) trunkKind() kind {
 		if err := tx.claim(&r.standard); err != nil {
 			return err
 		}
-		tx.bump(&r.standard)
+		if tx.moves() {
+			tx.bump(&r.standard)
+		}
 		s.trunks.change(r, func() {
 			r.rename(in)
 			r.adminStateUp = in.truth("admin_state_up", r.adminStateUp)
@@ -154,8 +163,8 @@ func wantedSubports(body map[string]any) ([]map[string]any, *apiError) {
 }
 
 // eachSubport takes the subports of a request one by one, and undoes all if one is refused.
-func (r *trunk) eachSubport(
-	tx *transaction, body map[string]any, take func(id string, object map[string]any) *apiError,
+func (s *Server) eachSubport(
+	tx *transaction, r *trunk, body map[string]any, take func(id string, object map[string]any) *apiError,
 ) (any, *apiError) {
 	wanted, err := wantedSubports(body)
 	if err != nil {
@@ -168,12 +177,14 @@ func (r *trunk) eachSubport(
 			return nil, err
 		}
 	}
-	tx.bump(&r.standard)
+	if !s.since(SubportsKeepRevision) {
+		tx.bump(&r.standard)
+	}
 	return r.actionBody(), nil
 }
 
 func (s *Server) addSubports(tx *transaction, c *caller, r *trunk, body map[string]any) (any, *apiError) {
-	return r.eachSubport(tx, body, func(id string, object map[string]any) *apiError {
+	return s.eachSubport(tx, r, body, func(id string, object map[string]any) *apiError {
 		p, ok := s.ports.byID[id]
 		given, _ := toInteger(object["segmentation_id"])
 		vlan, _ := given.(int)
@@ -199,7 +210,7 @@ func (s *Server) addSubports(tx *transaction, c *caller, r *trunk, body map[stri
 }
 
 func (s *Server) removeSubports(tx *transaction, _ *caller, r *trunk, body map[string]any) (any, *apiError) {
-	return r.eachSubport(tx, body, func(id string, _ map[string]any) *apiError {
+	return s.eachSubport(tx, r, body, func(id string, _ map[string]any) *apiError {
 		at := slices.IndexFunc(r.subports, func(sub subport) bool { return sub.port.id == id })
 		if at < 0 {
 			return refuse(http.StatusNotFound, "SubPortNotFound", "SubPort %s on trunk %s could not be found.", id, r.id)

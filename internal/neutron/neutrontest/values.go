@@ -87,6 +87,42 @@ func toCanonicalCIDR(v any) (any, *apiError) {
 	return prefix.String(), nil
 }
 
+// toWholeCIDR is toCanonicalCIDR for networks whose bytes are all there.
+func toWholeCIDR(v any) (any, *apiError) {
+	if s, ok := v.(string); ok {
+		if host, _, cut := strings.Cut(s, "/"); cut && !strings.Contains(host, ":") && strings.Count(host, ".") < 3 {
+			return nil, invalidInput("%s is not in a CIDR format", s)
+		}
+	}
+	return toCanonicalCIDR(v)
+}
+
+// toPools makes a list of allocation pools of nothing, and refuses what is no list of objects.
+func toPools(v any) (any, *apiError) {
+	list, ok := v.([]any)
+	for _, pool := range list {
+		_, is := pool.(map[string]any)
+		ok = ok && is
+	}
+	if v == nil {
+		return []any{}, nil
+	}
+	if !ok {
+		return nil, invalidInput("Invalid data format for allocation pools")
+	}
+	return v, nil
+}
+
+// toCanonicalMAC writes a MAC address in one form and leaves everything else alone.
+func toCanonicalMAC(v any) (any, *apiError) {
+	if s, ok := v.(string); ok {
+		if mac, ok := canonicalMAC(s); ok {
+			return mac, nil
+		}
+	}
+	return v, nil
+}
+
 // macForms are the spellings of a MAC address that pass, in six parts, in three or in one.
 var macForms = regexp.MustCompile(`^(?i:([0-9a-f]{1,2}:){5}[0-9a-f]{1,2}|([0-9a-f]{1,2}-){5}[0-9a-f]{1,2}|` +
 	`([0-9a-f]{1,4}[.]){2}[0-9a-f]{1,4}|[0-9a-f]{12})$`)
@@ -262,7 +298,8 @@ func isSubnet(v any) string {
 	return fmt.Sprintf("'%s' is not a valid IP subnet", pyString(v))
 }
 
-func isRouteDestination(v any) string {
+// isRouteDestination accepts whole networks. Without a recommendation, it is brief about what is nearly one.
+func isRouteDestination(v any, recommend bool) string {
 	s, ok := v.(string)
 	if !ok {
 		return fmt.Sprintf("'%s' is not a valid CIDR", pyString(v))
@@ -270,6 +307,8 @@ func isRouteDestination(v any) string {
 	prefix, ok := parsePrefix(s)
 	switch {
 	case !ok:
+		return fmt.Sprintf("'%s' is not a valid CIDR", s)
+	case (!strings.Contains(s, "/") || prefix != prefix.Masked()) && !recommend:
 		return fmt.Sprintf("'%s' is not a valid CIDR", s)
 	case !strings.Contains(s, "/") || prefix != prefix.Masked():
 		return fmt.Sprintf("'%s' is not a recognized CIDR, '%s' is recommended", s, prefix.Masked())
@@ -335,7 +374,11 @@ func areNameservers(v any) string {
 	return ""
 }
 
-func areHostRoutes(v any) string {
+func areHostRoutes(brief bool) func(any) string {
+	return func(v any) string { return routesReason(v, brief) }
+}
+
+func routesReason(v any, brief bool) string {
 	routes, ok := v.([]any)
 	if !ok {
 		return fmt.Sprintf("Invalid data format for hostroute: '%s'", pyString(v))
@@ -346,7 +389,7 @@ func areHostRoutes(v any) string {
 			return reason
 		}
 		object := item.(map[string]any)
-		if reason := isRouteDestination(object["destination"]); reason != "" {
+		if reason := isRouteDestination(object["destination"], !brief); reason != "" {
 			return reason
 		}
 		if reason := isIPAddress(object["nexthop"]); reason != "" {
