@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
@@ -230,6 +231,26 @@ func TestBulkPortsOnSLAACSubnets(t *testing.T) {
 			c.tenant.drop(t, "/v2.0/ports/"+id(p))
 			if addresses := p["fixed_ips"].([]any); len(addresses) != 2 {
 				t.Errorf("a port of a bulk has the addresses %v, want one of each subnet", addresses)
+			}
+		}
+	})
+}
+
+// TestNetworkOwnerDeletesPortsOfOthers holds that a network's owner can be rid of what others left on it, in some
+// releases but for what virtual machines have, be it one's own.
+func TestNetworkOwnerDeletesPortsOfOthers(t *testing.T) {
+	inDepth(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		for _, project := range []string{someProject(), c.tenant.project} {
+			for _, owner := range []string{"", "kubernetes:networkport", "network:dhcp", "compute:nova", "baremetal:a", "manila:a"} {
+				p := c.admin.newPort(t, n, object{"project_id": project, "device_owner": owner})
+				gone := c.tenant.do(t, "DELETE", "/v2.0/ports/"+id(p), nil)
+				kind, _, _ := strings.Cut(owner, ":")
+				if slices.Contains([]string{"compute", "baremetal", "manila"}, kind) && c.since(neutrontest.MachinesPortsStay) {
+					gone.refuses(t, denied("rule:delete_port"))
+				} else {
+					gone.must(t, http.StatusNoContent)
+				}
 			}
 		}
 	})

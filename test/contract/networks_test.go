@@ -246,6 +246,15 @@ func TestSharedNetworkIsReadOnlyForOthers(t *testing.T) {
 			refusal{403, "PolicyNotAuthorized", "rule:update_network is disallowed by policy"})
 		c.tenant.do(t, "DELETE", path, nil).refuses(t,
 			refusal{403, "PolicyNotAuthorized", "rule:delete_network is disallowed by policy"})
+		for _, verb := range []string{"PUT", "DELETE"} {
+			tags := c.tenant.do(t, verb, path+"/tags", either[any](verb == "PUT", object{"tags": []string{"a"}}, nil))
+			if c.since(neutrontest.TagsOfOthersAre403) {
+				tags.refuses(t, denied("rule:"+either(verb == "PUT", "update", "delete")+"_network:tags"))
+			} else {
+				tags.must(t, either(verb == "PUT", http.StatusOK, http.StatusNoContent))
+			}
+		}
+		c.tenant.get(t, path+"/tags").must(t, http.StatusOK)
 		if subnet := c.tenant.tryNewSubnet(t, n, object{"cidr": "10.0.0.0/24"}); c.since(
 			neutrontest.SubnetsNeedTheirNetworksOwner) {
 			subnet.refuses(t, denied("rule:create_subnet"))

@@ -49,6 +49,12 @@ func TestTenantSeesOwnAndSharedQoSPolicies(t *testing.T) {
 			expect.Equal(t, union(want), who.idsOf(t, query+"&fields=id&fields=name"),
 				"seen by project %s, in lists that do not", who.project)
 		}
+		if one := c.tenant.get(t, qosPath+"/"+id(shared)+"?fields=id"); c.since(neutrontest.SharedPoliciesNeedField) {
+			one.refuses(t, refusal{Status: 404, Type: "HTTPNotFound"})
+		} else {
+			one.must(t, http.StatusOK)
+		}
+		c.tenant.get(t, qosPath+"/"+id(shared)).must(t, http.StatusOK)
 		c.tenant.get(t, qosPath+"/"+id(hidden)).refuses(t, refusal{Status: 404, Type: "QosPolicyNotFound"})
 		c.tenant.do(t, "POST", qosPath, object{"policy": object{"name": name}}).refuses(t,
 			refusal{403, "PolicyNotAuthorized", "rule:create_policy is disallowed by policy"})

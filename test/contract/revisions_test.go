@@ -66,7 +66,7 @@ func TestSubnetRevisions(t *testing.T) {
 		{"a name", object{"name": "a"}, always, always},
 		{"the same name", object{"name": "a"}, idle, always},
 		{"a description", object{"description": "a"}, always, neutrontest.SubnetDescriptionKeepsNetwork},
-		{"the same description", object{"description": "a"}, idle, always},
+		{"the same description", object{"description": "a"}, always, neutrontest.SubnetDescriptionKeepsNetwork},
 		{"DNS servers", object{"dns_nameservers": []string{"1.1.1.1"}}, lists, always},
 		{"the same DNS servers", object{"dns_nameservers": []string{"1.1.1.1"}}, lists, always},
 		{"host routes", object{"host_routes": []object{{"destination": "1.0.0.0/8", "nexthop": "10.0.0.2"}}}, lists, always},
@@ -158,7 +158,7 @@ func TestPortRevision(t *testing.T) {
 		s := c.tenant.newSubnet(t, n, nil)
 		at := func(address string) []object { return []object{{"subnet_id": id(s), "ip_address": address}} }
 		p := c.tenant.newPort(t, n, object{"name": "a", "description": "d", "fixed_ips": at("10.0.0.3")})
-		groups := p["security_groups"]
+		groups, pairs := p["security_groups"], []object{{"ip_address": "10.0.0.99"}}
 		last := revision(p)
 		for _, step := range []struct {
 			what         string
@@ -183,6 +183,8 @@ func TestPortRevision(t *testing.T) {
 			{"no groups again", object{"security_groups": []string{}}, 0, 1, true},
 			{"a description and groups", object{"description": "i", "security_groups": groups}, 2, 0, false},
 			{"an address and no groups", object{"fixed_ips": at("10.0.0.7"), "security_groups": []string{}}, 1, 0, false},
+			{"pairs", object{"allowed_address_pairs": pairs}, 1, 0, false},
+			{"the same pairs", object{"allowed_address_pairs": pairs}, 1, 0, false},
 			{"nothing at all", object{}, 0, 1, true},
 			{"all at once", object{"name": "c", "description": "j", "admin_state_up": true,
 				"fixed_ips": at("10.0.0.8"), "security_groups": groups}, 1, 0, false},
@@ -201,6 +203,43 @@ func TestPortRevision(t *testing.T) {
 					step.what, last, got, later, step.moves, step.later)
 			}
 			last = later
+		}
+	})
+}
+
+// TestUpdatesToWhatIsThere holds for further kinds what TestNetworkRevision does for networks.
+func TestUpdatesToWhatIsThere(t *testing.T) {
+	inDepth(t, func(t *testing.T, c *cloud) {
+		parent := c.tenant.newPort(t, c.tenant.newNetwork(t, nil), nil)
+		outside := c.admin.newNetwork(t, object{"router:external": true})
+		c.admin.newSubnet(t, outside, object{"cidr": "172.23.0.0/24"})
+		for _, test := range []struct {
+			who            *session
+			path, singular string
+			made           object
+			// counts is whether it counts in all releases.
+			counts bool
+		}{
+			{c.tenant, "/v2.0/routers", "router", object{"name": "a"}, false},
+			{c.tenant, groupsPath, "security_group", object{"name": "a"}, false},
+			{c.tenant, "/v2.0/trunks", "trunk", object{"name": "a", "port_id": id(parent)}, false},
+			{c.admin, qosPath, "policy", object{"name": "a"}, false},
+			{c.tenant, "/v2.0/subnetpools", "subnetpool", object{"name": "a", "prefixes": []string{"10.8.0.0/16"}}, true},
+			{c.tenant, floatingPath, "floatingip", object{"description": "a", "floating_network_id": id(outside)}, true},
+		} {
+			t.Run(test.singular, func(t *testing.T) {
+				made := test.who.make(t, test.path, test.singular, test.made)
+				same := object{"description": made["description"]}
+				if name, named := made["name"]; named {
+					same["name"] = name
+				}
+				got := revision(test.who.do(t, "PUT", test.path+"/"+id(made), object{test.singular: same}).
+					must(t, http.StatusOK).part(t, test.singular))
+				moves := either(!test.counts && c.since(neutrontest.IdleUpdatesKeepRevision), 0, 1)
+				if got != revision(made)+moves {
+					t.Errorf("the revision went from %d to %d, want %d more", revision(made), got, moves)
+				}
+			})
 		}
 	})
 }

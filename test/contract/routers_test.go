@@ -65,6 +65,8 @@ func TestAddRouterInterface(t *testing.T) {
 			"device_id": id(r), "device_owner": "network:router_interface", "port_security_enabled": false,
 			"fixed_ips": []any{object{"subnet_id": id(s), "ip_address": "10.0.0.1"}}, "security_groups": []any{},
 		})
+		want = object{"revision_number": either(c.since(neutrontest.InterfaceMovesPortOnce), 1.0, 2.0)}
+		wantFields(t, p, want)
 		if got := c.tenant.revisionOf(t, "router", r); got != 2 {
 			t.Errorf("an interface moved the router to revision %d, want 2", got)
 		}

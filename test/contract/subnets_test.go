@@ -134,7 +134,7 @@ func TestValidSubnets(t *testing.T) {
 		cases := maps.Clone(cases)
 		cases["host routes"] = validSubnet{
 			object{"cidr": "10.0.0.0/24", "host_routes": []any{route("20"), route("3"), route("1")}},
-			object{"host_routes": either(c.since(neutrontest.NewRoutesAreSorted),
+			object{"host_routes": either(c.since(neutrontest.HostRoutesAreSorted),
 				[]any{route("1"), route("20"), route("3")}, []any{route("20"), route("3"), route("1")})},
 		}
 		if !c.since(neutrontest.ShortCIDRsAreRefused) {
@@ -400,9 +400,9 @@ func TestSubnetUpdates(t *testing.T) {
 		}
 		first := destinations("2.0.0.0/8", "1.0.0.0/8", "3.0.0.0/8")
 		sorted := []string{"1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8"}
-		expect.Equal(t, sorted, either(c.since(neutrontest.UpdatedRoutesAreSorted), first, union(first)), "routes")
+		expect.Equal(t, sorted, either(c.since(neutrontest.HostRoutesAreSorted), first, union(first)), "routes")
 		expect.Equal(t, append(first, "4.0.0.0/8"), destinations(append([]string{"4.0.0.0/8"}, first...)...), "one more route")
-		if c.since(neutrontest.UpdatedRoutesAreSorted) {
+		if c.since(neutrontest.HostRoutesAreSorted) {
 			expect.Equal(t, []string{"0.1.0.0/16", "10.0.0.0/8", "2.0.0.0/8"}, destinations("2.0.0.0/8", "10.0.0.0/8",
 				"0.1.0.0/16"), "routes in the order of texts")
 		}

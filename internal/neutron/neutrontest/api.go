@@ -254,6 +254,9 @@ func (k *resources[R]) show(req *request, id string) *apiError {
 	if err != nil {
 		return err
 	}
+	if k.schema.listedBy != nil && !k.schema.listedBy(v, r, q.fields) {
+		return hidden()
+	}
 	k.answer(req, v, http.StatusOK, r, q.fields)
 	return nil
 }
@@ -439,10 +442,11 @@ func (k *resources[R]) remove(req *request, id string) *apiError {
 	if err != nil {
 		return err
 	}
-	if err := k.own(req.caller, "delete", r); err != nil {
+	p, isPort := any(r).(*port)
+	if err := k.own(req.caller, "delete", r); err != nil && !(isPort && p.network.project == req.caller.project) {
 		return err
 	}
-	if p, ok := any(r).(*port); ok && !req.caller.admin && p.isMachines() && k.server.since(MachinesPortsStay) {
+	if isPort && !req.caller.admin && p.isMachines() && k.server.since(MachinesPortsStay) {
 		return disallowed("rule:delete_port")
 	}
 	if n, _ := req.Body.Read(make([]byte, 1)); n > 0 {

@@ -58,7 +58,7 @@ type schema[R record] struct {
 	byName     map[string]*attribute[R]
 	notFound   func(id string) *apiError
 	seenBy     func(v *view, r R) bool
-	// listedBy, unless nil, is whether a list with some fields has what the viewer sees.
+	// listedBy, unless nil, is whether a request for some fields has what the viewer sees.
 	listedBy func(v *view, r R, fields map[string]bool) bool
 	// strictMarker is whether a marker that names no resource is refused; otherwise the first page is given.
 	strictMarker bool

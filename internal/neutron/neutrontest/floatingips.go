@@ -34,9 +34,7 @@ func (s *Server) floatingIPKind() kind {
 		if err := tx.claim(&r.standard); err != nil {
 			return err
 		}
-		if tx.moves() {
-			tx.bump(&r.standard)
-		}
+		tx.bump(&r.standard)
 		s.floating.change(r, func() {
 			r.rename(in)
 			r.port, r.fixed, r.router = next.port, next.fixed, next.router

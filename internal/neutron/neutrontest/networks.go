@@ -170,10 +170,19 @@ func (s *Server) updateNetwork(tx *transaction, c *caller, n *network, in values
 	if err := s.resegment(n, in); err != nil {
 		return err
 	}
-	// That a network without a policy is to have none is no change of its own. The one that it has is written anew.
-	idle := len(in) == 1 && in.has("qos_policy_id") && n.policy == nil && policy == nil
-	if in.asksForMoreThanASegment() && !idle && (tx.moves() || in.has("qos_policy_id") && policy != nil) {
+	// What hangs on the network's row counts apart from a description, unless the row counts. That a network without a
+	// policy is to have none is no change. The one that it has is written anew.
+	asks := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return in.has(name) && tx.moves(name) })
+	}
+	row := asks("name", "admin_state_up", "mtu") ||
+		tx.differs["shared"] || tx.differs["router:external"] || tx.differs["is_default"]
+	if row || asks("description") {
 		tx.bump(&n.standard)
+	}
+	rewritten := in.has("qos_policy_id") && (policy != nil || n.policy != nil)
+	if !row && (asks("port_security_enabled", "dns_domain") || rewritten) {
+		tx.bumpAgain(&n.standard)
 	}
 	s.networks.change(n, func() {
 		n.rename(in)

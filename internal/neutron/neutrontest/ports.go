@@ -547,6 +547,7 @@ func (s *Server) updatePort(tx *transaction, c *caller, p *port, in values) *api
 	// The real one counts the attributes that all resources have with the port's own row, and once more what hangs on the
 	// row if that is written and the row is not. Where neither is, it moves the revision all the same, but only when it
 	// has made the answer, which still shows the old one.
+	rewritten := policy != nil && in.has("qos_policy_id") || len(pairs) > 0 && in.has("allowed_address_pairs")
 	row := slices.ContainsFunc(ownRow(in), func(name string) bool { return tx.moves(name) })
 	if row || in.has("description") && tx.moves("description") {
 		tx.bump(&p.standard)
@@ -554,7 +555,7 @@ func (s *Server) updatePort(tx *transaction, c *caller, p *port, in values) *api
 	switch {
 	case row:
 	case !slices.Equal(before, p.fixedIPs), !sameSet(groups, p.groups), policy != p.policy,
-		!slices.Equal(pairs, p.pairs):
+		!slices.Equal(pairs, p.pairs), rewritten:
 		tx.bumpAgain(&p.standard)
 	case !s.since(PortRevisionIsInItsAnswer):
 		tx.afterAnswer = func() { tx.bumpAgain(&p.standard) }

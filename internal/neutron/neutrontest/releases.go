@@ -54,7 +54,7 @@ func (s *Server) tenantWord() string {
 // What a revision counts.
 var (
 	IdleUpdatesKeepRevision = Fact{26,
-		"An update to what is there already moves no revision. It was a change, of a subnet's network, too."}
+		"An update to what is there already moves no revision. Only subnet pools, floating IPs and subnets' descriptions do."}
 	SubnetListsKeepRevision = Fact{26,
 		"DNS servers, host routes and pools of a subnet move no revision. They moved its own and its network's."}
 	SubnetDescriptionKeepsNetwork = Fact{26,
@@ -68,7 +68,7 @@ var (
 	GatewayMovesRouterLess = Fact{26,
 		"A gateway moves its router's revision by one when it comes, and by two when it goes. It was more."}
 	InterfaceMovesPortOnce = Fact{26,
-		"A port that becomes a router's interface moves once, not twice."}
+		"A port that becomes a router's interface moves once, not twice, and one that is made for it not at all."}
 	SubportsKeepRevision = Fact{26,
 		"Subports that come and go leave the revision of their trunk."}
 )
@@ -76,7 +76,7 @@ var (
 // Who may do what.
 var (
 	TagsOfOthersAre403 = Fact{26,
-		"Tags of what another project has: 403 PolicyNotAuthorized, not 404."}
+		"Tags of what is another project's: 403. They were 404, and could be written where the project sees the rest."}
 	TagsOfGoneAre500 = Fact{26,
 		"Tags of what is gone: 500 HTTPInternalServerError, not 404 TagResourceNotFound."}
 	RulesOfOthersAre403 = Fact{26,
@@ -92,7 +92,7 @@ var (
 	MachinesPortsStay = Fact{29,
 		"Only administrators and services delete ports of the owners compute:, baremetal: and manila:."}
 	SharedPoliciesNeedField = Fact{26,
-		"A list of QoS policies with fields has shared ones only if shared is one of the fields."}
+		"QoS policies of others that are shared are only seen in requests for the field shared, or for no fields."}
 )
 
 // What subnets are made of.
@@ -111,10 +111,8 @@ var (
 		"A host route whose destination is an address, or has host bits: 400 with other words."}
 	GatewaysHaveOtherWords = Fact{26,
 		"A default gateway that is the broadcast address, of a /31: 409 with other words."}
-	UpdatedRoutesAreSorted = Fact{26,
-		"Host routes come back sorted after an update. They were in no order."}
-	NewRoutesAreSorted = Fact{29,
-		"Host routes of a new subnet come back sorted, not in the order given."}
+	HostRoutesAreSorted = Fact{26,
+		"Host routes come back sorted. They were in the order given, and after an update in none."}
 	PooledSubnetsMayLackGateway = Fact{26,
 		"A subnet from a pool may have no gateway. The word null gave it the first address."}
 	PooledSubnetsAreChecked = Fact{26,

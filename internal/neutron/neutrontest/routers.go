@@ -386,7 +386,9 @@ func (s *Server) addRouterInterface(tx *transaction, c *caller, r *router, body 
 		}); err != nil {
 			return nil, err
 		}
-		p.revision++ // being attached counts as a change
+		if !s.since(InterfaceMovesPortOnce) {
+			p.revision++ // being attached counts as a change
+		}
 	} else {
 		tx.bump(&p.standard)
 		if !s.since(InterfaceMovesPortOnce) {

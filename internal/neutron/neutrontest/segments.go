@@ -177,16 +177,6 @@ func (s *Server) resegment(n *network, in values) *apiError {
 	}
 }
 
-// asksForMoreThanASegment is whether a PUT names an attribute that is in the network's own tables.
-func (v values) asksForMoreThanASegment() bool {
-	for name := range v {
-		if !strings.HasPrefix(name, "provider:") {
-			return true
-		}
-	}
-	return false
-}
-
 // mtu gives the MTU that a request asks for of a network; zero asks for the largest one.
 func (s *Server) mtu(in values, of segment) (int, *apiError) {
 	largest := s.options.MaxMTU

@@ -139,9 +139,7 @@ func (s *Server) updateSubnetPool(tx *transaction, _ *caller, p *subnetPool, in 
 		*p = next
 		p.rename(in)
 	})
-	if tx.moves() {
-		tx.bump(&p.standard)
-	}
+	tx.bump(&p.standard)
 	return nil
 }
 

@@ -254,7 +254,7 @@ func toServiceTypes(v any) (any, *apiError) {
 // reroute gives the routes of an updated subnet: those that it had before, in their order, then the new ones. The real
 // one adds these in the order of a hash, so code that compares routes must not rely on an order; neither can they here.
 func (s *Server) reroute(old, wanted []route) []route {
-	if s.since(UpdatedRoutesAreSorted) {
+	if s.since(HostRoutesAreSorted) {
 		return sortedRoutes(wanted)
 	}
 	kept := slices.DeleteFunc(slices.Clone(old), func(r route) bool { return !slices.Contains(wanted, r) })
@@ -300,7 +300,7 @@ func (s *Server) createSubnet(tx *transaction, c *caller, in values) (*subnet, *
 		taken:       make(map[netip.Addr]string),
 		lost:        make(map[netip.Addr]bool),
 	}
-	if s.since(NewRoutesAreSorted) {
+	if s.since(HostRoutesAreSorted) {
 		sub.routes = sortedRoutes(sub.routes)
 	}
 	if err := checkOrigin(in); err != nil {
@@ -593,16 +593,18 @@ func (s *Server) updateSubnet(tx *transaction, _ *caller, sub *subnet, in values
 		*sub = next
 		sub.rename(in)
 	})
-	switch {
-	case tx.moves("name", "gateway_ip", "enable_dhcp", "dns_publish_fixed_ip") || retyped,
-		tx.moves("dns_nameservers", "host_routes", "allocation_pools") && !s.since(SubnetListsKeepRevision):
+	row := tx.moves("name", "gateway_ip", "enable_dhcp") ||
+		tx.moves("dns_nameservers", "host_routes", "allocation_pools") && !s.since(SubnetListsKeepRevision)
+	// A description counts whatever it was, apart from what hangs on the row.
+	if row || in.has("description") {
 		tx.bump(&sub.standard)
+	}
+	beside := tx.moves("dns_publish_fixed_ip") || retyped
+	if beside && !row {
+		tx.bumpAgain(&sub.standard)
+	}
+	if row || beside || in.has("description") && !s.since(SubnetDescriptionKeepsNetwork) {
 		tx.bump(&sub.network.standard)
-	case tx.moves("description"):
-		tx.bump(&sub.standard)
-		if !s.since(SubnetDescriptionKeepsNetwork) {
-			tx.bump(&sub.network.standard)
-		}
 	}
 	return nil
 }

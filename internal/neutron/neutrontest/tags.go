@@ -39,9 +39,7 @@ func (k *resources[R]) tags(req *request, id, tag string) *apiError {
 		verb := map[string]string{http.MethodPut: "update", http.MethodDelete: "delete"}[req.Method]
 		return disallowed("rule:" + cmp.Or(verb, "get") + "_" + k.schema.singular + ":tags")
 	}
-	// A resource that the caller may see but not change is hidden here as well.
-	seen := ok && k.schema.seenBy(k.view(req), r)
-	if !seen || req.Method != http.MethodGet && k.own(req.caller, "update", r) != nil {
+	if !ok || !k.schema.seenBy(k.view(req), r) {
 		return refuse(http.StatusNotFound, "TagResourceNotFound", "Resource %s %s could not be found.",
 			k.schema.plural, id)
 	}
