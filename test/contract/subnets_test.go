@@ -141,7 +141,7 @@ func TestValidSubnets(t *testing.T) {
 			cases["bytes may be missing"] = validSubnet{object{"cidr": "20/8"},
 				object{"cidr": "20.0.0.0/8", "gateway_ip": "20.0.0.1"}}
 		}
-		if c.since(neutrontest.NullPoolsAreDefault) {
+		if c.since(neutrontest.PoolsAreConverted) {
 			cases["null pools are the default ones"] = validSubnet{object{"cidr": "10.0.0.0/24", "allocation_pools": nil},
 				object{"allocation_pools": pools("10.0.0.2", "10.0.0.254")}}
 		}
@@ -332,10 +332,10 @@ func TestRefusedSubnets(t *testing.T) {
 				wrong("host_routes", either(c.since(neutrontest.RoutesHaveOtherWords), "'1.1.1.1' is not a valid CIDR",
 					"'1.1.1.1' is not a recognized CIDR, '1.1.1.1/32' is recommended"))},
 			"pools that are a word": {v4(object{"allocation_pools": "x"}), either(
-				c.since(neutrontest.WrongPoolsAreInvalidInput), invalid("Invalid data format for allocation pools"),
+				c.since(neutrontest.PoolsAreConverted), invalid("Invalid data format for allocation pools"),
 				wrong("allocation_pools", "Invalid data format for IP pool: 'x'"))},
 			"pools that are words": {v4(object{"allocation_pools": []string{"x"}}), either(
-				c.since(neutrontest.WrongPoolsAreInvalidInput), invalid("Invalid data format for allocation pools"),
+				c.since(neutrontest.PoolsAreConverted), invalid("Invalid data format for allocation pools"),
 				wrong("allocation_pools", "Invalid input. 'x' must be a dictionary with keys: ['start', 'end']"))},
 		})
 		if c.since(neutrontest.ShortCIDRsAreRefused) {
@@ -345,7 +345,7 @@ func TestRefusedSubnets(t *testing.T) {
 			cases["an empty network of IPv6"] = asked{object{"cidr": "::/64", "ip_version": 6},
 				invalid("IPv6 subnet '::' is not supported")}
 		}
-		if !c.since(neutrontest.NullPoolsAreDefault) {
+		if !c.since(neutrontest.PoolsAreConverted) {
 			cases["pools that are null"] = asked{v4(object{"allocation_pools": nil}),
 				wrong("allocation_pools", "Invalid data format for IP pool: 'None'")}
 		}

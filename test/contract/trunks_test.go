@@ -36,6 +36,7 @@ func TestTrunkCarriesPorts(t *testing.T) {
 		got := c.tenant.subports(t, "add_subports", trunk, sub, 7).must(t, http.StatusOK)
 		want := []any{object{"port_id": id(sub), "segmentation_type": "vlan", "segmentation_id": float64(7)}}
 		expect.Equal(t, want, got.body["sub_ports"], "the answer to add_subports")
+		wantFields(t, got.body, object{"revision_number": either(c.since(neutrontest.SubportsKeepRevision), 0.0, 1.0)})
 		taken := map[string]string{"{port}": id(sub), "{trunk}": id(trunk)}
 		refused := func(a answer, status int, kind, text string) {
 			t.Helper()

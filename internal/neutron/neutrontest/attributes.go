@@ -227,12 +227,14 @@ func isFallback(value, fallback any) bool {
 	return value == fallback
 }
 
-// differs are the attributes of an update that ask for another value than the resource has.
+// differs are the attributes of an update that count as other values than the resource has. The real ones take a
+// description for one in any case if another attribute is beside it.
 func (s *schema[R]) differs(v *view, r R, in values) map[string]bool {
 	differs := make(map[string]bool)
 	for name, value := range in {
 		a := s.byName[name]
-		if a == nil || a.get == nil || string(appendJSON(nil, value)) != string(appendJSON(nil, a.get(v, r))) {
+		if a == nil || a.get == nil || name == "description" && len(in) > 1 ||
+			string(appendJSON(nil, value)) != string(appendJSON(nil, a.get(v, r))) {
 			differs[name] = true
 		}
 	}

@@ -54,7 +54,8 @@ func (s *Server) tenantWord() string {
 // What a revision counts.
 var (
 	IdleUpdatesKeepRevision = Fact{26,
-		"An update to what is there already moves no revision. Only subnet pools, floating IPs and subnets' descriptions do."}
+		"An update to what is there already moves no revision, if it has no description beside another attribute. Subnet " +
+			"pools, floating IPs and the descriptions of subnets move theirs all the same."}
 	SubnetListsKeepRevision = Fact{26,
 		"DNS servers, host routes and pools of a subnet move no revision. They moved its own and its network's."}
 	SubnetDescriptionKeepsNetwork = Fact{26,
@@ -97,10 +98,8 @@ var (
 
 // What subnets are made of.
 var (
-	NullPoolsAreDefault = Fact{26,
-		"Allocation pools may be null, for the default ones."}
-	WrongPoolsAreInvalidInput = Fact{26,
-		"Allocation pools that are no list of objects: InvalidInput with other words, not HTTPBadRequest."}
+	PoolsAreConverted = Fact{26,
+		"Allocation pools may be null, for the default ones. What is no list of objects: InvalidInput, not HTTPBadRequest."}
 	NullModesAreNone = Fact{29,
 		"IPv6 modes may be null."}
 	ShortCIDRsAreRefused = Fact{26,

@@ -154,7 +154,7 @@ func subnetSchema(server *Server) *schema[*subnet] {
 	if server.since(ShortCIDRsAreRefused) {
 		cidr = toWholeCIDR
 	}
-	if server.since(WrongPoolsAreInvalidInput) {
+	if server.since(PoolsAreConverted) {
 		pools = toPools
 	}
 	routes := areHostRoutes(server.since(RoutesHaveOtherWords))
