@@ -14,9 +14,10 @@ case "${1:-}" in
   1.34) version=v1.34.4 ;;
   1.35) version=v1.35.4 ;;
   1.36) version=v1.36.3 ;;
+  1.37) exec go run ./dev/controlplane assets --components="${2:-etcd,kube-apiserver}" ;; # the pinned one
   v1.*.*) version=$1 ;;
   *)
-    echo "usage: $0 1.34|1.35|1.36|v1.X.Y [COMPONENTS]" >&2
+    echo "usage: $0 1.34|1.35|1.36|1.37|v1.X.Y [COMPONENTS]" >&2
     exit 2
     ;;
 esac

@@ -119,9 +119,9 @@ func (c *ControlPlane) Stop(t testing.TB) {
 	expect.NoError(t, c.stop())
 }
 
-// hasBetaPolicies reports whether the kube-apiserver of KUBEBUILDER_ASSETS has mutating admission policies as beta,
+// HasBetaPolicies reports whether the kube-apiserver of KUBEBUILDER_ASSETS has mutating admission policies as beta,
 // which is off by default: Kubernetes 1.34 and 1.35.
-func hasBetaPolicies() (bool, error) {
+func HasBetaPolicies() (bool, error) {
 	said, err := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-apiserver"), "--version").Output()
 	if err != nil {
 		return false, fmt.Errorf("asking kube-apiserver for its version: %w", err)
@@ -143,7 +143,7 @@ func startControlPlane(
 	for _, folder := range crds {
 		args = append(args, "--crds="+filepath.Join(root, folder))
 	}
-	beta, err := hasBetaPolicies()
+	beta, err := HasBetaPolicies()
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func (c *ControlPlane) Install(ctx context.Context, folders ...string) error {
 		return err
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.Kube.Discovery()))
-	beta, err := hasBetaPolicies()
+	beta, err := HasBetaPolicies()
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // controllerName is the name of the controller's Deployment, ServiceAccount and namespace in config.
@@ -35,7 +36,12 @@ const controllerName = "network-controller"
 
 // TestManifestsInstall applies what `kubectl apply -k config` would, and holds what was stored against its purpose.
 func TestManifestsInstall(t *testing.T) {
+	beta, err := harness.HasBetaPolicies()
+	expect.NoError(t, err)
 	for _, object := range renderConfig(t) {
+		if beta && strings.HasPrefix(object.GetKind(), "MutatingAdmissionPolicy") {
+			object.SetAPIVersion("admissionregistration.k8s.io/v1beta1") // as TestOverlayForBetaPolicies holds
+		}
 		apply(t, "", object)
 	}
 	deployment, err := kubeClient.AppsV1().Deployments(controllerName).Get(t.Context(), controllerName, metav1.GetOptions{})

@@ -58,9 +58,11 @@ gomod=$(sed -n 's/.*"GoMod": "\(.*\)".*/\1/p' <<<"$download")
   printf ')\n\nrequire (\n\t%s %s\n' "$module" "$version"
   # Kubernetes replaces its staging modules by folders of its repository, which its module does not contain, and requires
   # v0.0.0 of them. Their releases are v0.X.Y for v1.X.Y.
-  sed -n "s|^\t\(k8s\.io/[^ ]*\) => ./staging/.*|\t\1 ${version/#v1./v0.}|p" "$gomod"
+  sed -n "/k8s\.io\/sample-/!s|^\t\(k8s\.io/[^ ]*\) => ./staging/.*|\t\1 ${version/#v1./v0.}|p" "$gomod"
   ((${#shared[@]})) && sed -n '/^\t[^ ]* v/p' "${shared[@]}"
   printf ')\n'
+  # Nothing imports the samples, and the module proxy does not serve all of their versions.
+  sed -n 's|^\t\(k8s\.io/sample-[^ ]*\) => ./staging/.*|exclude \1 v0.0.0|p' "$gomod"
 } >go.mod
 # What is required twice gets the higher version.
 go mod tidy
