@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"errors"
 	"net/http"
 	"net/netip"
 	"os"
@@ -32,7 +33,13 @@ func newEmulated(t *testing.T, options Options) emulated {
 // newEmulatedAs is newEmulated with the credentials of a cloud of the emulator's clouds.yaml.
 func newEmulatedAs(t *testing.T, cloud string, options Options) emulated {
 	t.Helper()
-	server := neutrontest.New(neutrontest.Options{KeepsFloatingIPs: true})
+	return newEmulatedOf(t, neutrontest.Neutron26, cloud, options)
+}
+
+// newEmulatedOf is newEmulatedAs for a release of Neutron.
+func newEmulatedOf(t *testing.T, release neutrontest.Release, cloud string, options Options) emulated {
+	t.Helper()
+	server := neutrontest.New(neutrontest.Options{Release: release})
 	habits := &neutrontest.Habits{}
 	listener, err := server.Listen("127.0.0.1:0", habits.Wrap)
 	expect.NoError(t, err)
@@ -166,10 +173,32 @@ func TestPortsAreAsPlannedAfterTheirSteps(t *testing.T) {
 	}
 }
 
-// Neutron tells a revision of the past to who changes but a port's description. The steps planned here send the name
+// A description of a subnet, and a router's interface, moved more revisions before Neutron 26. That costs a conflict, and
+// no more.
+func TestRevisionsThatOlderReleasesMoveAreReadAgain(t *testing.T) {
+	e := newEmulatedOf(t, neutrontest.Neutron21, "tenant", Options{Ports: true})
+	e.planned(e.routedSpec())
+	for attempt := range 10 {
+		release := plan.Release(e.owner, e.observed())
+		_, err := e.Apply(t.Context(), release)
+		if err == nil {
+			break
+		}
+		if !client.IsConflict(err) || attempt == 9 {
+			t.Fatalf("got %v, want a conflict, and later none\n%s", err, release)
+		}
+		for _, r := range e.observed().Resources() {
+			if _, err := e.Reread(t.Context(), r); err != nil && !errors.Is(err, ErrUnmarked) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Neutron 21 tells a revision of the past to who changes but a port's description. The steps planned here send the name
 // with it; should another revision be told too early, it costs a conflict, and no more.
 func TestRevisionThatNeutronTellsTooEarlyIsReadAgain(t *testing.T) {
-	e := newEmulated(t, Options{Ports: true})
+	e := newEmulatedOf(t, neutrontest.Neutron21, "tenant", Options{Ports: true})
 	spec := e.port(e.network("10.0.0.0/24"))
 	id := e.apply(plan.Port(spec, e.observed()))[0].ID
 	e.apply(plan.Change{{

@@ -318,9 +318,9 @@ func (i *Inventory) callInterface(ctx context.Context, step plan.Step, action st
 	return discreet(err, step)
 }
 
-// attach makes a port a router's interface. It moves the port's revision by two, because Neutron writes it before and
-// after a check (measured; the contract suite checks it). Neutron refuses a port that is an interface already
-// (PortInUse); the caller rereads it and plans again.
+// attach makes a port a router's interface. It moves the port's revision by one (measured; the contract suite checks it),
+// and before Neutron 26 by two: then the port's next conditional write fails and rereads. Neutron refuses a port that is
+// an interface already (PortInUse); the caller rereads it and plans again.
 func (i *Inventory) attach(ctx context.Context, step *plan.Step) (revision int, err error) {
 	defer i.ports.write(step.ID)()
 	defer i.routers.write(step.RouterRef.ID)()
@@ -329,7 +329,7 @@ func (i *Inventory) attach(ctx context.Context, step *plan.Step) (revision int, 
 	}
 	i.ports.edit(step.ID, func(p *plan.ObservedPort) {
 		p.Router = step.RouterRef.ID
-		p.Revision += 2
+		p.Revision++
 	})
 	i.touch(step.RouterRef.ID)
 	return 0, nil
