@@ -37,8 +37,8 @@ func (p ObservedPort) halfway() bool {
 }
 
 // unattachedOwner returns the device_owner of a port that is created to become a router interface, on a network with
-// subnets. With OVN, Neutron 24 and later answer 500 to a port of a router interface that is on no router (measured on
-// 26; is_lsp_router_port in neutron/common/ovn/utils.py). But with any other owner, Neutron refuses the gateway's address
+// subnets. With OVN, Neutron 26 and later answer 500 to a port of a router interface that is on no router (measured;
+// is_lsp_router_port in neutron/common/ovn/utils.py). But with any other owner, Neutron refuses the gateway's address
 // in a subnet in which hosts generate their own addresses (SLAAC). It also adds its own address in every such subnet of
 // the network (measured; the contract suite checks it), and takes none of a subnet whose service types lack the owner.
 func unattachedOwner(subnets ...Subnet) string {

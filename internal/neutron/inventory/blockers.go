@@ -144,9 +144,9 @@ func (b Blockers) String() string {
 }
 
 // Blockers lists live why Neutron refused a step that deletes, changes or unshares a resource. For a network, a subnet,
-// a router, a share or a security group it lists ports. For a router's interface or gateway, or for a port that changes,
-// it lists floating IPs. It reads one page of ports and omits those that Neutron deletes itself. An empty result means
-// that they are gone, or hidden from these credentials. An error means that nothing is known.
+// a router, a share or a security group it lists ports. For a router's interface or gateway, or for a port that
+// changes, it lists floating IPs. It reads one page of ports and omits those that Neutron deletes itself. An empty
+// result means that they are gone, or hidden from these credentials. An error means that nothing is known.
 func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, error) {
 	query := url.Values{}
 	switch refused.Action {

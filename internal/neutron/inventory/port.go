@@ -291,8 +291,8 @@ func (i *Inventory) createPort(ctx context.Context, step *plan.Step) (revision i
 	return i.spill(step, func(step *plan.Step) (int, error) { return i.createPortIn(ctx, step) })
 }
 
-// updatePort is createPort for a port that changes. From version 23 on, Neutron refuses to take the address of a floating
-// IP from a port, with 400: the error is InUse then. The plan avoids this for the owner's own floating IPs.
+// updatePort is createPort for a port that changes. From version 23 on, Neutron refuses to take the address of a
+// floating IP from a port, with 400: the error is InUse then. The plan avoids this for the owner's own floating IPs.
 func (i *Inventory) updatePort(ctx context.Context, step *plan.Step) (revision int, err error) {
 	revision, err = i.spill(step, func(step *plan.Step) (int, error) { return i.ports.updated(ctx, step) })
 	refusal, ok := errors.AsType[*client.Error](err)

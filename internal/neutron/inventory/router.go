@@ -271,9 +271,9 @@ func (i *Inventory) createInterface(ctx context.Context, step *plan.Step) (revis
 	return revision, err
 }
 
-// createOnRouter creates the port of an interface where Neutron fails at one that is on no router (OVN, Neutron 24 and
-// later): it gives the port to the router, and takes it away again. What a crash leaves in between has a description that
-// says so, and the next plan detaches it.
+// createOnRouter creates the port of an interface where Neutron fails at one that is on no router (OVN, Neutron 26 and
+// later): it gives the port to the router, and takes it away again. What a crash leaves in between has a description
+// that says so, and the next plan detaches it.
 func (i *Inventory) createOnRouter(ctx context.Context, step *plan.Step) (revision int, err error) {
 	given, half := portKind, *step
 	given.encode = func(step plan.Step, all bool) map[string]any {
@@ -318,9 +318,9 @@ func (i *Inventory) callInterface(ctx context.Context, step plan.Step, action st
 	return discreet(err, step)
 }
 
-// attach makes a port a router's interface. It moves the port's revision by one (measured; the contract suite checks it),
-// and before Neutron 26 by two: then the port's next conditional write fails and rereads. Neutron refuses a port that is
-// an interface already (PortInUse); the caller rereads it and plans again.
+// attach makes a port a router's interface. It moves the port's revision by one (measured; the contract suite checks
+// it), and before Neutron 26 by two: then the port's next conditional write fails and rereads. Neutron refuses a port
+// that is an interface already (PortInUse); the caller rereads it and plans again.
 func (i *Inventory) attach(ctx context.Context, step *plan.Step) (revision int, err error) {
 	defer i.ports.write(step.ID)()
 	defer i.routers.write(step.RouterRef.ID)()

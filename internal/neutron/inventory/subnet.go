@@ -36,8 +36,8 @@ func (i *Inventory) subnetActions() actions {
 func itsNetwork(step plan.Step, _ int) string { return step.NetworkRef.ID }
 
 // networkMovedBy is itsNetwork for the update of a subnet, after which the subnet has a revision. DNS servers, host
-// routes and pools move neither revision, and a description the subnet's alone (measured; the contract suite checks it).
-// Before Neutron 26, a description moved the network's, too: then its next conditional write fails and rereads.
+// routes and pools move neither revision, and a description the subnet's alone (measured; the contract suite checks
+// it). Before Neutron 26, a description moved the network's, too: then its next conditional write fails and rereads.
 func networkMovedBy(step plan.Step, revision int) string {
 	described := func(d plan.Difference) bool {
 		return d.Field == plan.FieldDescription || d.Field == plan.FieldDeletionPolicy

@@ -83,7 +83,7 @@ var KnownHabits = map[Habit]string{
 	DatedRetries:       "each third write answers 429, with a date in Retry-After",
 	ZeroMTU:            "mtu is 0",
 	HiddenMTU:          "a policy leaves mtu out of answers",
-	OVNRouterPorts:     "a new port of a router interface must be on a router, else 500 (OVN, Neutron 24 or later)",
+	OVNRouterPorts:     "a new port of a router interface must be on a router, else 500 (OVN, Neutron 26 or later)",
 }
 
 // Habits are those of one address of a cloud. The zero value is none. Its methods are safe for concurrent use.
