@@ -1,11 +1,14 @@
 package inventory
 
 import (
+	"fmt"
+	"net/http"
 	"net/netip"
 	"testing"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
@@ -95,6 +98,22 @@ func TestANetworkThatLostItsMarkerIsNeitherTaggedNorShared(t *testing.T) {
 	w, err := client.Get[wireNetwork](t.Context(), e.cloud, "get network", networkKind.Collection, networkKind.fields, released[0].ID)
 	if err != nil || len(w.Tags) > 0 {
 		t.Errorf("the network has the tags %q, %v", w.Tags, err)
+	}
+}
+
+// Neutron 21 answers 404 to the tags of a network that is gone, and later releases answer 500, as in an outage.
+func TestTagsOfANetworkThatIsGone(t *testing.T) {
+	for _, release := range neutrontest.Releases {
+		t.Run(fmt.Sprint(release), func(t *testing.T) {
+			e := newEmulatedOf(t, release, "tenant", Options{})
+			e.planned(plan.Spec{Owner: e.owner, Name: "n"})
+			id := e.observed().Networks[0].ID
+			byHand(t, e.cloud, http.MethodDelete, networkKind.Path(id), networkKind.One, nil)
+			step := plan.Step{Action: plan.TagNetwork, Ref: plan.Ref{ID: id}, Attributes: plan.Attributes{Tags: []string{"a"}}}
+			if _, err := e.tag(t.Context(), &step); !client.IsNotFound(err) {
+				t.Errorf("got %v, want that it is not there", err)
+			}
+		})
 	}
 }
 

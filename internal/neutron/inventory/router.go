@@ -256,13 +256,16 @@ func overlap(a, b string) bool {
 	return errOne == nil && errTwo == nil && one.Overlaps(two)
 }
 
+// typeInternal is the type of an error that Neutron's code did not expect.
+const typeInternal = "HTTPInternalServerError"
+
 // createInterface creates the port of an interface. Only one port can have the gateway's address, so Neutron refuses a
 // retry after a lost answer. Then createInterface looks up which port has the address. If that port is ours, the result
 // is a Conflict: plan again.
 func (i *Inventory) createInterface(ctx context.Context, step *plan.Step) (revision int, err error) {
 	revision, err = i.createPort(ctx, step)
 	if refusal, ok := errors.AsType[*client.Error](err); ok && step.DeviceOwner == plan.InterfaceDeviceOwner &&
-		refusal.Type == "HTTPInternalServerError" {
+		refusal.Type == typeInternal {
 		revision, err = i.createOnRouter(ctx, step)
 	}
 	if client.IsKind(err, client.Taken) {
