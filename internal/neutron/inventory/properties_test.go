@@ -130,6 +130,33 @@ func (e emulated) wantTold(moved *[]string, step plan.Step) {
 	}
 }
 
+// From Neutron 26 on, these move no revision.
+func TestWhatMovesNoRevisionIsFoundByAnAudit(t *testing.T) {
+	for _, release := range neutrontest.Releases {
+		for field, value := range map[string]any{
+			"dns_nameservers":  []string{"10.0.0.53"},
+			"host_routes":      []map[string]any{{"destination": "198.18.0.0/16", "nexthop": "10.0.0.9"}},
+			"allocation_pools": []map[string]any{{"start": "10.0.0.100", "end": "10.0.0.200"}},
+		} {
+			t.Run(fmt.Sprint(release, " ", field), func(t *testing.T) {
+				var moved []string
+				e := newEmulatedOf(t, release, "tenant", Options{Moved: func(object string) { moved = append(moved, object) }})
+				subnet := plan.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")}
+				subnet.Pools = plan.DefaultPools(subnet.CIDR, subnet.Gateway)
+				spec := plan.Spec{Owner: e.owner, Name: "n", Subnets: []plan.Subnet{subnet}}
+				e.planned(spec)
+				id := e.observed().Networks[0].Subnets[0].ID
+				byHand(t, e.cloud, http.MethodPut, subnetKind.Path(id), subnetKind.One, map[string]any{field: value})
+				expect.NoError(t, e.Audit(t.Context()))
+				if len(moved) != 1 || moved[0] != e.owner.Object {
+					t.Errorf("the audit told of %q, want of the one object", moved)
+				}
+				e.planned(spec)
+			})
+		}
+	}
+}
+
 // A vlan's id moves no revision, and is looked at all the same.
 func TestAnotherSegmentationIDIsFoundByAnAudit(t *testing.T) {
 	var moved []string
