@@ -1,8 +1,8 @@
 // Package contract holds what this project relies on in Keystone and Neutron, as requests and the answers to them.
 //
-// Each test is run against the emulator of each release (internal/neutron/neutrontest), always, and against a real cloud
-// if one is at hand, with the same code on all. An answer that only the emulator gives can thus not find its way into
-// the project: it fails here. What differs between releases is a fact of neutrontest, for which tests ask by name.
+// Each test is run against the emulator of each release (internal/neutron/neutrontest), always, and against a real
+// cloud if one is at hand, with the same code on all. An answer that only the emulator gives can thus not find its way
+// into the project: it fails here. What differs between releases is a fact of neutrontest, for which tests ask by name.
 //
 // A real cloud is asked for by the environment: CONTRACT_OPENSTACK=1, and OS_CLIENT_CONFIG_FILE with the path of a
 // clouds.yaml that has a cloud "admin" (role admin) and a cloud "tenant" (role member, another project), both with

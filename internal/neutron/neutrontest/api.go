@@ -443,7 +443,8 @@ func (k *resources[R]) remove(req *request, id string) *apiError {
 		return err
 	}
 	p, isPort := any(r).(*port)
-	if err := k.own(req.caller, "delete", r); err != nil && !(isPort && p.network.project == req.caller.project) {
+	ofItsNetwork := isPort && p.network.project == req.caller.project
+	if err := k.own(req.caller, "delete", r); err != nil && !ofItsNetwork {
 		return err
 	}
 	if isPort && !req.caller.admin && p.isMachines() && k.server.since(MachinesPortsStay) {

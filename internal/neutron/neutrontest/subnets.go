@@ -121,8 +121,10 @@ func (s *Server) mayUseNetwork(c *caller, what string, in values) *apiError {
 		return nil
 	}
 	n, ok := s.networks.byID[in.text("network_id")]
-	switch ofSubnet := what == "subnet"; {
-	case !ok || !s.sees(c, n) && !(ofSubnet && s.since(HiddenNetworksRefuseSubnets)):
+	ofSubnet := what == "subnet"
+	refusesHidden := ofSubnet && s.since(HiddenNetworksRefuseSubnets)
+	switch {
+	case !ok || !s.sees(c, n) && !refusesHidden:
 		return networkNotFound(in.text("network_id"))
 	case n.project == c.project:
 		return nil
