@@ -29,7 +29,7 @@ func TestNetworkRevision(t *testing.T) {
 		{"port security", object{"port_security_enabled": false}, 1, false},
 		{"the same port security", object{"port_security_enabled": false}, 1, true},
 		{"a domain", object{"dns_domain": "a.org."}, 1, false},
-		{"the same domain", object{"dns_domain": "a.org."}, 1, true},
+		{"the same domain", object{"dns_domain": "a.org."}, 0, true},
 		{"several at once", object{"name": "c", "description": "f", "port_security_enabled": true}, 1, false},
 	}
 	onEveryCloud(t, func(t *testing.T, c *cloud) {

@@ -181,7 +181,7 @@ func (s *Server) updateNetwork(tx *transaction, c *caller, n *network, in values
 		tx.bump(&n.standard)
 	}
 	rewritten := in.has("qos_policy_id") && (policy != nil || n.policy != nil)
-	if !row && (asks("port_security_enabled", "dns_domain") || rewritten) {
+	if !row && (asks("port_security_enabled") || tx.differs["dns_domain"] || rewritten) {
 		tx.bumpAgain(&n.standard)
 	}
 	s.networks.change(n, func() {
