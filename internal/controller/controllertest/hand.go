@@ -84,6 +84,13 @@ func (c *Neutron) edit(collection, id string, was, is map[string]any) {
 	}
 }
 
+// asIfAnew has an edit send what is there already. With a description beside another attribute, that moves the revision
+// in each release.
+func asIfAnew(was map[string]any) {
+	delete(was, "name")
+	delete(was, "description")
+}
+
 // textOrNone is the JSON of a text that may be missing.
 func textOrNone(text string) any {
 	if text == "" {
@@ -301,7 +308,7 @@ func (c *Neutron) Rival(id string, change func(*plan.ObservedNetwork)) {
 	before, after := networkBody(was), networkBody(is)
 	if reflect.DeepEqual(was, is) {
 		before = maps.Clone(before)
-		delete(before, "name") // the revision moves with each request
+		asIfAnew(before)
 	}
 	c.edit("networks", id, before, after)
 }
@@ -333,7 +340,7 @@ func (c *Neutron) RivalPort(id string, change func(*plan.ObservedPort)) {
 	change(&is)
 	after := portBody(is)
 	if reflect.DeepEqual(was, after) {
-		delete(was, "name")
+		asIfAnew(was)
 	}
 	c.edit("ports", id, was, after)
 	if is.Router != router {
