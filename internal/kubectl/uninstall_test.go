@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -72,6 +73,8 @@ func TestUninstallChangesNothing(t *testing.T) {
 	paused.Annotations = map[string]string{cloudteamv1.AnnotationPaused: "true"}
 	going := frontend(2)
 	going.DeletionTimestamp = &metav1.Time{Time: now}
+	stopped := running().(*coordinationv1.Lease)
+	stopped.Spec.HolderIdentity = nil
 	for name, c := range map[string]struct {
 		objects []runtime.Object
 		command string
@@ -81,7 +84,7 @@ func TestUninstallChangesNothing(t *testing.T) {
 		"without --keep":              {append(oneOfEach(), running()), "uninstall --yes", 1, "write --keep"},
 		"without --yes":               {append(oneOfEach(), running()), "uninstall --keep", 2, "With --yes: 4 objects go, and 6 resources stay"},
 		"without objects":             {nil, "uninstall --keep --yes", 0, "There are no objects."},
-		"without a controller":        {oneOfEach(), "uninstall --keep --yes", 1, "no controller runs"},
+		"without a controller":        {append(oneOfEach(), stopped), "uninstall --keep --yes", 1, "no controller runs"},
 		"while a workload has a port": {append(oneOfEach(), webPort("web-1", "192.168.0.5"), running()), "uninstall --keep --yes", 1, "delete the Deployment first"},
 		"while an object is paused":   {[]runtime.Object{paused, running()}, "uninstall --keep --yes", 1, "remove its annotation"},
 	} {

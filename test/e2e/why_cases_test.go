@@ -137,7 +137,7 @@ func cloudCases() map[string]reasonCase {
 			w.at("stubborn")
 			awaitReady(w.T, w.ns, w.net)
 			edit(w.T, w.ns, w.net, `{"description":"new"}`)
-		}, theNetwork, ofTheNetwork + "NotConverged", "who sets the field back"},
+		}, theNetwork, ofTheNetwork + "NotConverged", "find who sets it back"},
 		cloudteamv1.ReasonMarkerNotKept: {func(w *trouble) { w.at("forgetful") },
 			theNetwork, ofTheNetwork + "MarkerNotKept", "Have the cloud store descriptions"},
 		cloudteamv1.ReasonConflict: {func(w *trouble) {

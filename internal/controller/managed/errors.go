@@ -3,6 +3,7 @@ package managed
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -144,8 +145,24 @@ func unmarked(resource Lookup, owner plan.Owner) error {
 // notConverged is the problem of a change that Neutron accepted but does not show.
 func notConverged(change plan.Change) error {
 	err := errors.New("Neutron accepted the change but does not show it: " + Listed(change.Differences()))
+	remedy := "Find who sets it back in Neutron."
+	var fields []string
+	for _, d := range change.Differences() {
+		if network := d.Resource == "network" || strings.HasPrefix(d.Resource, "subnet"); !network {
+			fields = nil // spec.ignoreDrift is a Network's
+			break
+		}
+		if !slices.Contains(fields, d.Field) {
+			fields = append(fields, d.Field)
+		}
+	}
+	if len(fields) > 0 {
+		remedy = fmt.Sprintf("If the cloud keeps it in a form of its choice, also without a value in the spec, leave that to "+
+			"the cloud: spec.ignoreDrift: [%s]. Else find who sets it back.", strings.Join(fields, ", "))
+	}
 	return &Problem{
-		Err: err, State: controller.Stalled(cloudteamv1.ReasonNotConverged, sentences(err.Error(), retriesPeriodically)),
+		Err:   err,
+		State: controller.Stalled(cloudteamv1.ReasonNotConverged, sentences(err.Error(), retriesPeriodically, remedy)),
 	}
 }
 

@@ -67,7 +67,7 @@ func TestAnMTUThatTheCloudDoesNotSayCanBeIgnored(t *testing.T) {
 				w.Neutron.SetHabits(t, habit)
 				w.SyncFails()
 				w.WantState("Ready=False Stalled=True NotConverged")
-				w.WantMessage("does not show it: network mtu is 0, declared 1400")
+				w.WantMessage("does not show it: network mtu is 0, declared 1400", "spec.ignoreDrift: [mtu]")
 				w.EditAndSync(func(obj *cloudteamv1.Network) {
 					obj.Spec.IgnoreDrift = []cloudteamv1.NetworkDriftField{plan.FieldMTU}
 				})

@@ -120,9 +120,7 @@ var advices = map[string]advice{
 	cloudteamv1.ReasonBlocked: run(osc.SubnetsOf(
 		"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.networkID}')")),
 	cloudteamv1.ReasonMarkerNotKept: run(osc.CreateProbe, osc.DeleteProbe),
-	cloudteamv1.ReasonNotConverged: {
-		"Look in Neutron who sets the field back: it accepts the change and does not show it. Remove the field, or list " +
-			"it in spec.ignoreDrift.", nil},
+	cloudteamv1.ReasonNotConverged:  run(edit),
 	cloudteamv1.ReasonNetworkNotReady: {
 		"Make the Network Ready.", []string{"kubectl network why network/NAME -n {ns}"}},
 	cloudteamv1.ReasonAddressesExhausted: run(ports),

@@ -278,7 +278,7 @@ func questions() (all []question) {
 		"ProjectMismatch": "spec.cloud", "InvalidSpec": "", "Rejected": "",
 		"Forbidden": "", "QuotaExceeded": "", "CloudUnavailable": "Neutron and Keystone",
 		"RateLimited": "", "Pending": "", "IdentityDisputed": "", "Conflict": "Wait a minute",
-		"Blocked": "", "OwnershipLost": "", "NotConverged": "who sets the field back",
+		"Blocked": "", "OwnershipLost": "", "NotConverged": "",
 		"MarkerNotKept":   "",
 		"ReconcileFailed": "Read the message", "Planned": "",
 	} {
@@ -706,6 +706,10 @@ func TestCausesWithoutAReason(t *testing.T) {
 			remedy: "has ended"},
 		"a Deployment that has its ports": {ask: "Deployment web", objects: on(good(), deployment(""), port("web-a", "True",
 			"Available", func(p *cloudteamv1.NetworkPort) { p.OwnerReferences = ownedBy("Deployment", "apps/v1", "web") })),
+			remedy: "all 1 ports"},
+		"a Deployment that has its ports on a Network that is not as declared": {ask: "Deployment web", objects: on(
+			network("False", "Rejected"), deployment(""), port("web-a", "True", "Available",
+				func(p *cloudteamv1.NetworkPort) { p.OwnerReferences = ownedBy("Deployment", "apps/v1", "web") })),
 			remedy: "all 1 ports"},
 		"a Network that was just made": {ask: "Network frontend", objects: on(bare), chain: "Network shop/frontend NotSeen",
 			remedy: "Wait some seconds"},

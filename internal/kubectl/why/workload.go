@@ -44,7 +44,11 @@ func (w *walk) deployment(d *appsv1.Deployment) (chain []Link, healthy string) {
 		return nil, fmt.Sprintf("Nothing is wrong: the Pod template declares no networks (annotation %s).",
 			selection.Annotation)
 	}
-	if below := w.lacking(d.Namespace, declared, "", "", ports); len(below) > 0 {
+	below := w.firstFailing("", ports)
+	if len(ports) == 0 { // then its networks say why
+		below = w.lacking(d.Namespace, declared, "", "", ports)
+	}
+	if len(below) > 0 {
 		return append([]Link{{Object: of, Reason: cloudteamv1.ReasonPortsNotReady,
 			Message: "Not all of its ports are Ready."}}, below...), ""
 	}
