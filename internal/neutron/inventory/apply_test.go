@@ -252,9 +252,7 @@ func TestAPortsRevisionIsKnownAfterEachUpdate(t *testing.T) {
 		moved = nil
 		e.apply(plan.Port(spec, e.observed()))
 		expect.NoError(t, e.Audit(t.Context()))
-		if len(moved) > 0 {
-			t.Errorf("after its %s was put back, the audit found that the port moved", drift.field)
-		}
+		expect.Empty(t, moved, "what the audit found moved after its %s was put back", drift.field)
 	}
 }
 

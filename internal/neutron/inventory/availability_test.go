@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,9 +87,7 @@ func TestATenantsAddressesAreCountedByThePortsOfItsProject(t *testing.T) {
 		expect.Equal(t, step.moved, b.takeMoved(), "%s: moved", step.name)
 	}
 	for _, audit := range b.audits[1:] {
-		if audit.Moved != 0 {
-			t.Errorf("an audit took it for drift: %+v", audit)
-		}
+		expect.Equal(t, 0, audit.Moved, "an audit took it for drift: %+v", audit)
 	}
 	expect.Equal(t, 1, b.neutron.count("GET network-ip-availabilities"), "how often Neutron was asked to tell a tenant")
 }
@@ -150,13 +147,7 @@ func TestACountThatFailsLeavesTheLastOne(t *testing.T) {
 	b.tells(map[string]int{"sub-a": 5})
 	b.audit(t)
 	b.takeMoved()
-	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "availabilities") {
-			answer(w, http.StatusServiceUnavailable, "")
-			return true
-		}
-		return false
-	})
+	b.neutron.answers("", "availabilities", http.StatusServiceUnavailable, "")
 	if err := b.Audit(t.Context()); client.KindOf(err) != client.Transient {
 		t.Errorf("the audit's error is %v", err)
 	}
@@ -179,14 +170,8 @@ func TestANetworkThatIsReadByItselfIsCounted(t *testing.T) {
 func TestWhatIsShownOfOthersIsCounted(t *testing.T) {
 	shown := func(t *testing.T, b *bench) string {
 		t.Helper()
-		b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-			if !strings.HasSuffix(r.URL.Path, "/networks/f") {
-				return false
-			}
-			answer(w, http.StatusOK, `{"network": {"id": "f", "project_id": "p9", "subnets": ["sub-f"],
+		b.neutron.answers("", "/networks/f", http.StatusOK, `{"network": {"id": "f", "project_id": "p9", "subnets": ["sub-f"],
 				"created_at": "2026-01-01T00:00:00Z"}}`)
-			return true
-		})
 		n, found, err := b.Foreign(t.Context(), "f")
 		if err != nil || !found {
 			t.Fatalf("found: %t, %v", found, err)
@@ -231,13 +216,7 @@ func TestCountsAreOfOneProject(t *testing.T) {
 		expect.Equal(t, "3", usedIn(t, observed()...), "addresses in use")
 		elapse(time.Minute)
 		move()
-		n.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-			if strings.HasSuffix(r.URL.Path, "availabilities") {
-				answer(w, http.StatusServiceUnavailable, "")
-				return true
-			}
-			return false
-		})
+		n.answers("", "availabilities", http.StatusServiceUnavailable, "")
 		if err := i.Audit(t.Context()); client.KindOf(err) != client.Transient {
 			t.Fatalf("the audit's error is %v", err)
 		}

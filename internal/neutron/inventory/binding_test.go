@@ -20,9 +20,7 @@ func TestABindingThatFailsIsNone(t *testing.T) {
 	if !client.IsKind(err, client.Transient) || !strings.Contains(err.Error(), "openstack network agent list") {
 		t.Errorf("to a host without an agent: %v", err)
 	}
-	if err := b.Bind(t.Context(), owner, id, "node1"); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, b.Bind(t.Context(), owner, id, "node1"))
 	var hybrid wireBinding
 	hybrid.Details.HybridPlug = true
 	if err := hybrid.check("node1"); !client.IsKind(err, client.Invalid) {
@@ -261,23 +259,17 @@ func TestATrunkOfAnotherProjectIsNoNodes(t *testing.T) {
 	if _, err := b.AddSubport(t.Context(), owner, id, enemy); err == nil || IsInTrunk(err) {
 		t.Errorf("to the trunk of another project, by its id: %v", err)
 	}
-	if err := b.RemoveSubport(t.Context(), owner, id, Parent{MAC: node.MAC}); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, b.RemoveSubport(t.Context(), owner, id, Parent{MAC: node.MAC}))
 
 	// A tenant's own project is another project, too, and that of the credentials which bind is the operator's.
 	operators := foreign("")
 	if vlan, err := b.AddSubport(t.Context(), owner, id, operators); vlan != 1 || err != nil {
 		t.Errorf("to a trunk of the project of the credentials that bind: VLAN %d, %v", vlan, err)
 	}
-	if err := b.RemoveSubport(t.Context(), owner, id, operators); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, b.RemoveSubport(t.Context(), owner, id, operators))
 	for _, parent := range []Parent{node, {MAC: node.MAC}} {
 		_, err := (Binder{Inventory: i, Own: admin}).AddSubport(t.Context(), owner, id, parent)
-		if err == nil || !strings.Contains(err.Error(), "no trunk has the node's port") {
-			t.Errorf("to a trunk of a tenant's own project: %v", err)
-		}
+		expect.ErrorSays(t, err, "no trunk has the node's port")
 	}
 }
 

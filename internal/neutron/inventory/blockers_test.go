@@ -45,9 +45,7 @@ func TestABlockersTextNamesThePortAndWhatHasIt(t *testing.T) {
 		"others' words are one line": {Blocker{ID: "1f", DeviceID: "a\n\x1b[31mb"}, "port 1f (device a [31mb)"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := test.port.String(); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			expect.Equal(t, test.want, test.port.String(), "the port as text")
 		})
 	}
 }
@@ -64,12 +62,9 @@ func TestBlockersNameThreeAndCountTheOthers(t *testing.T) {
 		for i := range ports {
 			b.Ports = append(b.Ports, Blocker{ID: fmt.Sprint(i + 1), DeviceID: "d"})
 		}
-		if got := b.String(); got != wants.all {
-			t.Errorf("%q, want %q", got, wants.all)
-		}
-		if b.Further = true; b.String() != wants.page {
-			t.Errorf("%q, want %q", b.String(), wants.page)
-		}
+		expect.Equal(t, wants.all, b.String(), "what blocks, as text")
+		b.Further = true
+		expect.Equal(t, wants.page, b.String(), "a page of what blocks, as text")
 	}
 }
 
@@ -145,10 +140,7 @@ func TestAListOfBlockersThatFailsIsNotNone(t *testing.T) {
 	b.put("net", ownerOf("o").Marker())
 	b.audit(t)
 	for _, body := range []string{`{}`, `{"ports":null}`, `<html>`, `{"ports":[],"ports_links":1}`} {
-		b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
-			answer(w, http.StatusOK, body)
-			return true
-		})
+		b.neutron.answers("", "", http.StatusOK, body)
 		if got, err := b.Blockers(t.Context(), deleteNetwork("net")); err == nil {
 			t.Errorf("%s: %v", body, got)
 		}

@@ -65,24 +65,6 @@ func decoded[W, T any](tb testing.TB, resources string, text []byte, observed fu
 	return all
 }
 
-// BenchmarkDecodePage is what a page of 500 costs from the bytes that have come to the resources.
-func BenchmarkDecodePage(b *testing.B) {
-	for resources, decode := range map[string]func([]byte){
-		"networks": func(text []byte) { decoded(b, "networks", text, wireNetwork.observed) },
-		"subnets":  func(text []byte) { decoded(b, "subnets", text, wireSubnet.observed) },
-		"ports":    func(text []byte) { decoded(b, "ports", text, wirePort.observed) },
-	} {
-		b.Run(resources, func(b *testing.B) {
-			text := pageOf(resources, client.DefaultPageSize)
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				decode(text)
-			}
-		})
-	}
-}
-
 func itself[W any](w W) (W, error) { return w, nil }
 
 // heldBytes is how much of the heap what a function makes holds, by the object.

@@ -135,9 +135,7 @@ func TestADirectoryThatFailedIsNotReadByEachCaller(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if l.count() != 1 {
-			t.Errorf("50 callers made %d lists", l.count())
-		}
+		expect.Equal(t, 1, l.count(), "lists of 50 callers")
 		l.set(func() { l.refused = false })
 		elapse(directoryPause)
 		if id, err := i.QoSPolicy(t.Context(), "gold"); err != nil || id != "one" {

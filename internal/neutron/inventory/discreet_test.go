@@ -41,9 +41,7 @@ func TestARefusalNamesOnlyWhatIsTheStepsOwn(t *testing.T) {
 		if !ok || told.Reason != want {
 			t.Errorf("%q is told as\n%v, want\n%q", said, told, want)
 		}
-		if err.Reason != said {
-			t.Error("the error of others was changed")
-		}
+		expect.Equal(t, said, err.Reason, "the reason in the error of others")
 	}
 }
 
@@ -127,13 +125,7 @@ func TestFloatingIPsOfOtherNetworksAreNotNamed(t *testing.T) {
 			router := wireRouter{ID: "r", Description: marker, Created: created("2026-01-01T00:00:00Z")}
 			b.neutron.others = map[string][]item{"routers": {{router.ID, router}}}
 			b.audit(t)
-			b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-				if !strings.HasSuffix(r.URL.Path, "/floatingips") {
-					return false
-				}
-				answer(w, http.StatusOK, list)
-				return true
-			})
+			b.neutron.answers("", "/floatingips", http.StatusOK, list)
 			found, err := b.Blockers(t.Context(), test.step)
 			if err != nil || found.String() != test.want {
 				t.Errorf("it says %q, %v, want %q", found, err, test.want)

@@ -164,9 +164,7 @@ func TestAFloatingIPStaysWithAPortThatSomebodyTakes(t *testing.T) {
 	if done, err := f.Apply(t.Context(), deletion); !client.IsConflict(err) || len(done) > 0 {
 		t.Errorf("%s, %v, want a conflict before anything goes", done, err)
 	}
-	if is := f.live(was.FloatingIPs[0].ID); is.PortID != was.Ports[0].ID {
-		t.Errorf("it leads to %q", is.PortID)
-	}
+	expect.Equal(t, was.Ports[0].ID, f.live(was.FloatingIPs[0].ID).PortID, "the port that it leads to")
 }
 
 // TestWhatAPortLeavesGoesByItsMarker has the process end between the port's deletion and that of its floating IP, and

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestForeignReadsWhatIsNobodysAndKeepsNothing(t *testing.T) {
@@ -37,9 +38,7 @@ func TestForeignReadsWhatIsNobodysAndKeepsNothing(t *testing.T) {
 	if len(asked) != len(networkKind.fields)+1 || !slices.Contains(asked, "project_id") {
 		t.Errorf("fields %q were asked for", asked)
 	}
-	if len(b.networks.held) != 0 {
-		t.Errorf("the Inventory holds %v", b.networks.held)
-	}
+	expect.Empty(t, b.networks.held, "the Inventory holds")
 
 	// Whose it is decides whether it may be marked: an answer that does not say so is none.
 	project = ""
@@ -54,10 +53,7 @@ func TestForeignTellsWhatIsNotThereFromWhatIsNotKnown(t *testing.T) {
 		t.Errorf("a network that is not there: found %t, %v", found, err)
 	}
 	for what, status := range map[string]int{"a proxy that has lost Neutron": 404, "an outage": 503} {
-		b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
-			answer(w, status, "")
-			return true
-		})
+		b.neutron.answers("", "", status, "")
 		if _, found, err := b.Foreign(t.Context(), "none"); found || err == nil {
 			t.Errorf("%s: found %t, %v", what, found, err)
 		}

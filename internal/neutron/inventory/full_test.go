@@ -17,6 +17,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // crowd is many objects that each want one thing of a Neutron with a quota. Each tries again with backoff, after the
@@ -152,9 +153,7 @@ func TestWhatIsFullIsTriedByOneAtATime(t *testing.T) {
 				if posts, made := c.take(); posts > 15 || made != room {
 					t.Errorf("%d creates in five minutes, though there is no room", posts)
 				}
-				if len(c.said) != 1 {
-					t.Errorf("the objects were told %v", c.said)
-				}
+				expect.Len(t, 1, c.said, "the objects were told")
 				// A deletion makes room, and is noticed at once.
 				c.mu.Lock()
 				c.room = 1

@@ -125,9 +125,7 @@ func TestExternalNetworksThatAreNotListedStopOnlyWhoNamesOne(t *testing.T) {
 				if took := virtual.Since(began); err != nil || len(o.Networks) != 1 || took > time.Second {
 					t.Errorf("others see %d networks after %s: %v", len(o.Networks), took, err)
 				}
-				if err := b.Audit(t.Context()); err != nil {
-					t.Error(err)
-				}
+				expect.NoError(t, b.Audit(t.Context()))
 				if err := <-named; !client.IsKind(err, client.Transient) {
 					t.Errorf("who names one is told %v", err)
 				}

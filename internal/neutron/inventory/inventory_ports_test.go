@@ -85,9 +85,7 @@ func TestPortsAreObservedBesideNetworks(t *testing.T) {
 		Addresses:      []plan.PortAddress{{SubnetID: "s", Address: netip.MustParseAddr("10.0.0.9")}},
 		SecurityGroups: []string{"g", "h"},
 	}
-	if diff := cmp.Diff(attributes, o.Ports[0].PortAttributes, sameAddr); diff != "" {
-		t.Errorf("the port (-want +got):\n%s", diff)
-	}
+	expect.EqualWith(t, cmp.Options{sameAddr}, attributes, o.Ports[0].PortAttributes, "the port")
 	if got := b.audits[0]; got.Networks != 1 || got.Ports != 4 || got.Moved != 4 || got.Err != nil {
 		t.Errorf("the audit says %+v", got)
 	}
@@ -114,9 +112,7 @@ func TestKindsThatAreNotHeldAreRefused(t *testing.T) {
 			t.Errorf("finding a %q: %t, %v", r.Kind, found, err)
 		}
 	}
-	if len(b.neutron.calls) > 0 {
-		t.Errorf("called %q", b.neutron.calls)
-	}
+	expect.Empty(t, b.neutron.calls, "calls")
 }
 
 func TestPortsAreWritten(t *testing.T) {
@@ -151,9 +147,7 @@ func TestPortsAreWritten(t *testing.T) {
 		t.Errorf("held after the deletion: %+v", held)
 	}
 	b.audit(t)
-	if moved := b.takeMoved(); len(moved) > 0 {
-		t.Errorf("own writes moved %v", moved)
-	}
+	expect.Empty(t, b.takeMoved(), "moved by own writes")
 }
 
 // TestAPortMovesNoNetwork holds that the revisions which a change has moved by itself are those of its networks alone.
@@ -163,9 +157,7 @@ func TestAPortMovesNoNetwork(t *testing.T) {
 	b.audit(t)
 	b.apply(t, createPort("o"), createSubnetIn(plan.Ref{ID: "net"}, "o", "10.1.0.0/24"), createPort("o"),
 		plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "net"}, Revision: 1})
-	if held := b.observedPorts(t, "o"); len(held) != 2 {
-		t.Errorf("held: %+v", held)
-	}
+	expect.Len(t, 2, b.observedPorts(t, "o"), "ports that are held")
 }
 
 func TestUnusableAnswerToAPortsWriteMayHaveBeenCarriedOut(t *testing.T) {
@@ -182,12 +174,7 @@ func TestUnusableAnswerToAPortsWriteMayHaveBeenCarriedOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, Options{Ports: true})
 			b.audit(t)
-			b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-				if r.Method == http.MethodPost {
-					answer(w, http.StatusCreated, test.answer)
-				}
-				return r.Method == http.MethodPost
-			})
+			b.neutron.answers(http.MethodPost, "", http.StatusCreated, test.answer)
 			_, err := b.Apply(t.Context(), plan.Change{createPort("o")})
 			if !client.MaybeDone(err) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v, want one that may have been carried out and says %q", err, test.says)
@@ -217,12 +204,8 @@ func TestListThatEndsDuringAPortsWriteIsNotBelieved(t *testing.T) {
 		return true
 	})
 	b.apply(t, deletePort("p", 1))
-	if moved := b.takeMoved(); len(moved) > 0 {
-		t.Errorf("the own deletion moved %v", moved)
-	}
-	if held := b.observedPorts(t, "o"); len(held) > 0 {
-		t.Errorf("held: %v", held)
-	}
+	expect.Empty(t, b.takeMoved(), "moved by the own deletion")
+	expect.Empty(t, b.observedPorts(t, "o"), "held")
 }
 
 func TestDeviceOfAPortThatSomebodyUses(t *testing.T) {
@@ -240,9 +223,7 @@ func TestDeviceOfAPortThatSomebodyUses(t *testing.T) {
 		"in more than one line":  {"a\nb", "c", "a b, device c"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (wirePort{DeviceOwner: c.owner, DeviceID: c.id}).device(); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			expect.Equal(t, c.want, (wirePort{DeviceOwner: c.owner, DeviceID: c.id}).device(), "the device")
 		})
 	}
 }

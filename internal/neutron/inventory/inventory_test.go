@@ -233,13 +233,7 @@ func TestFindReadsWhatBearsTheMarkerThoughNoListOfAllShowsIt(t *testing.T) {
 func TestAFindThatFailsIsNotNothing(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put("a", ownerOf("o").Marker())
-	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "/networks/a") {
-			answer(w, http.StatusServiceUnavailable, "{}")
-			return true
-		}
-		return false
-	})
+	b.neutron.answers("", "/networks/a", http.StatusServiceUnavailable, "{}")
 	if found, err := b.Find(t.Context(), plan.KindNetwork, "n", ownerOf("o")); err == nil {
 		t.Errorf("found: %t without an error, though it could not be read", found)
 	}
@@ -262,13 +256,7 @@ func TestFailedListChangesNothingOfItsKind(t *testing.T) {
 		b.neutron.change(func() {
 			b.neutron.networks, b.neutron.ports = map[string]*wireNetwork{}, map[string]*wirePort{}
 		})
-		b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-			if strings.HasSuffix(r.URL.Path, path) {
-				answer(w, http.StatusServiceUnavailable, "")
-				return true
-			}
-			return false
-		})
+		b.neutron.answers("", path, http.StatusServiceUnavailable, "")
 		if err := b.Audit(t.Context()); err == nil {
 			t.Fatalf("an audit without %s passed", path)
 		}
@@ -392,13 +380,7 @@ func TestCountsThatAreRefusedAreNotAskedForAgainSoon(t *testing.T) {
 func TestApplyReturnsWhatWasDone(t *testing.T) {
 	b := newBench(t, Options{})
 	b.audit(t)
-	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path == "/v2.0/subnets" && r.Method == http.MethodPost {
-			answer(w, http.StatusBadGateway, "")
-			return true
-		}
-		return false
-	})
+	b.neutron.answers(http.MethodPost, "/subnets", http.StatusBadGateway, "")
 	done, err := b.Apply(t.Context(), plan.Change{create("o"), createSubnetIn(plan.Ref{Creator: 1}, "o", "10.0.0.0/24"), create("x")})
 	if !client.MaybeDone(err) || len(done) != 1 || done[0].ID == "" {
 		t.Errorf("done %v, %v", done, err)
@@ -522,9 +504,7 @@ func TestAuditEndsWhenEveryoneWasTold(t *testing.T) {
 			told.Add(1)
 		}})
 		expect.NoError(t, i.Audit(t.Context()))
-		if told.Load() != 1 {
-			t.Error("the audit ended before its handler was told")
-		}
+		expect.Equal(t, int64(1), told.Load(), "the audit ended before its handler was told")
 	})
 }
 
@@ -632,9 +612,7 @@ func TestOwnWritesDuringAReadAreNotUndone(t *testing.T) {
 					expect.Equal(t, test.want, b.names(t, "new", "o", "other"), "after %s", when)
 					b.audit(t)
 				}
-				if moved := b.takeMoved(); len(moved) > 0 {
-					t.Errorf("own writes moved %v", moved)
-				}
+				expect.Empty(t, b.takeMoved(), "moved by own writes")
 			})
 		}
 	}
@@ -727,10 +705,7 @@ func TestRereadTellsWhatBecameOfAResource(t *testing.T) {
 				http.StatusNotFound: "", http.StatusServiceUnavailable: "",
 				http.StatusOK: `{"port": {"id": "q", "network_id": "n"}, "network": {"id": "q"}}`, // another one
 			} {
-				b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
-					answer(w, what, text)
-					return true
-				})
+				b.neutron.answers("", "", what, text)
 				check(fmt.Sprint("behind a proxy that says ", what, text), false, false, true, 1)
 			}
 			b.neutron.setBefore(nil)
@@ -752,13 +727,9 @@ func TestAddressCountsAreKept(t *testing.T) {
 	if diff := cmp.Diff([]string{"o"}, b.takeMoved()); diff != "" || b.used(t, "o") != "2" {
 		t.Errorf("%s are used, want 2; moved (-want +got):\n%s", b.used(t, "o"), diff)
 	}
-	if usedIn(t, before...) != "1" {
-		t.Error("what was observed before has changed")
-	}
+	expect.Equal(t, "1", usedIn(t, before...), "what was observed before has changed")
 	b.audit(t)
-	if moved := b.takeMoved(); len(moved) > 0 {
-		t.Errorf("counts that stayed moved %v", moved)
-	}
+	expect.Empty(t, b.takeMoved(), "moved by counts that stayed")
 	b.apply(t, plan.Step{
 		Action: plan.UpdateSubnet, Ref: plan.Ref{ID: "sub-a"}, NetworkRef: plan.Ref{ID: "a"}, SubnetName: "s",
 		Differences: []plan.Difference{{Field: plan.FieldName}},
@@ -794,9 +765,7 @@ func TestEverythingAtOnce(t *testing.T) {
 					return
 				}
 				b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: network}, Revision: 2}, deletePort(port, 2))
-				if held := b.names(t, object); len(held) != 0 {
-					t.Errorf("what was deleted is there: %q", held)
-				}
+				expect.Empty(t, b.names(t, object), "objects that are there, of those deleted")
 			}
 		})
 		group.Go(func() {
@@ -818,7 +787,5 @@ func TestEverythingAtOnce(t *testing.T) {
 	if got := b.audits[len(b.audits)-1]; got.Networks != 1 || got.Ports != 1 {
 		t.Errorf("%+v is held, want one network and one port", got)
 	}
-	if after := fmt.Sprintf("%+v", snapshot); after != before {
-		t.Errorf("what was observed changed:\n%s\n%s", before, after)
-	}
+	expect.Equal(t, before, fmt.Sprintf("%+v", snapshot), "what was observed before")
 }

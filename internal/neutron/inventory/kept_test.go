@@ -385,14 +385,10 @@ func TestWhatCannotBeDeletedYetIsNotForgotten(t *testing.T) {
 				}
 				u.front = nil
 				expect.NoError(t, u.Discard(t.Context(), ownerOf("b")))
-				if len(u.neutron.networks) != 1 {
-					t.Errorf("want one object's network deleted; there is %v", u.neutron.networks)
-				}
+				expect.Len(t, 1, u.neutron.networks, "networks, one object's deleted")
 				expect.NoError(t, u.Discard(t.Context(), ownerOf("a")))
 				expect.NoError(t, u.Discard(t.Context(), ownerOf("a")))
-				if len(u.neutron.networks) != 0 {
-					t.Errorf("there is still %v", u.neutron.networks)
-				}
+				expect.Empty(t, u.neutron.networks, "there is still")
 			})
 		})
 	}

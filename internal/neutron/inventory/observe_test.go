@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -72,13 +71,7 @@ func TestOneListOfAKindIsNoTwoAuditsOfOwners(t *testing.T) {
 			b.audit(t)
 			for range 2 {
 				owners, was := b.owners(t)
-				b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-					failed := strings.HasSuffix(r.URL.Path, fails)
-					if failed {
-						answer(w, http.StatusServiceUnavailable, "{}")
-					}
-					return failed
-				})
+				b.neutron.answers("", fails, http.StatusServiceUnavailable, "{}")
 				began := time.Now()
 				if err := b.Audit(t.Context()); err == nil {
 					t.Fatal("the audit succeeded")

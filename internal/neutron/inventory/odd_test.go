@@ -10,6 +10,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestAResourceThatCannotBeDecodedCostsItsOwner(t *testing.T) {
@@ -95,9 +96,7 @@ func TestAResourceThatCannotBeDecodedCostsItsOwner(t *testing.T) {
 			}
 			b.takeMoved()
 			b.audit(t)
-			if moved := b.takeMoved(); len(moved) != 0 {
-				t.Errorf("what stays odd is told again: %v", moved)
-			}
+			expect.Empty(t, b.takeMoved(), "objects told again of what stays odd")
 			b.neutron.setBefore(nil)
 			b.audit(t)
 			if moved := b.takeMoved(); len(moved) == 0 || moved[0] != "odd" {
@@ -111,13 +110,7 @@ func TestAResourceThatCannotBeDecodedCostsItsOwner(t *testing.T) {
 func TestAForeignResourceThatCannotBeDecodedCostsNobody(t *testing.T) {
 	b := newBench(t, Options{Ports: true})
 	b.put("good", ownerOf("good").Marker())
-	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
-		if !strings.HasSuffix(r.URL.Path, "/ports") {
-			return false
-		}
-		answer(w, http.StatusOK, `{"ports": [{"id": "a", "description": null, "fixed_ips": 7},
+	b.neutron.answers("", "/ports", http.StatusOK, `{"ports": [{"id": "a", "description": null, "fixed_ips": 7},
 			{"id": {}, "description": "x"}, {"id": "c", "description": 7, "revision_number": "x"}]}`)
-		return true
-	})
 	b.audit(t)
 }

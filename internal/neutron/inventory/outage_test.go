@@ -15,6 +15,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // weather is a transport to a fake cloud that can be made to fail.
@@ -107,9 +108,7 @@ func TestAListThatTheOutageKeptBackFailsNobodyAfterIt(t *testing.T) {
 		i.mu.Unlock()
 		f.err = fmt.Errorf("kept back: %w", client.ErrOutage)
 		close(f.done)
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, <-got)
 	})
 }
 

@@ -109,13 +109,11 @@ func TestManyPortsAreLocatedByFewCalls(t *testing.T) {
 		leave() // others may wait for its call
 		answers <- nil
 		synctest.Wait()
-		if ids := <-sent; len(ids) != maxLocated {
-			t.Errorf("the second call is about %d ports", len(ids))
-		}
+		expect.Len(t, maxLocated, <-sent, "ports that the second call is about")
 		answers <- nil
 		answers <- errors.New("the cloud is away")
 		all.Wait()
-		expect.Equal(t, 1+5, len(failed), "callers that failed, the one that left and those of the last call")
+		expect.Len(t, 1+5, failed, "callers that failed, the one that left and those of the last call")
 	})
 }
 

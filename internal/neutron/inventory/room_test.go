@@ -154,9 +154,7 @@ func TestWhichPortsGoTogether(t *testing.T) {
 					together++
 				}
 			}
-			if together != test.together {
-				t.Errorf("%d of 100 may go in bulk, want %d", together, test.together)
-			}
+			expect.Equal(t, test.together, together, "how many of 100 may go in bulk")
 		})
 	}
 }
@@ -181,9 +179,7 @@ func TestAListThatBeganBeforeAPortDoesNotCountIt(t *testing.T) {
 	expect.Equal(t, before-2, left(), "left of %d: the list may not have counted what was under way", before)
 	l.room.listBegins()
 	l.room.listEnds(true)
-	if got := left(); got != before {
-		t.Errorf("%d are left of %d after a list that counted all", got, before)
-	}
+	expect.Equal(t, before, left(), "how many are left after a list that counted all")
 }
 
 // A refusal in spite of the count goes no further than its bulk: the others do not go in bulk after it.
@@ -400,9 +396,7 @@ func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(made) != room {
-		t.Errorf("%d ports got an address, want %d", len(made), room)
-	}
+	expect.Len(t, room, made, "ports got an address")
 	if largest < 10 {
 		t.Errorf("at most %d ports went in one call", largest)
 	}

@@ -4,10 +4,13 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
@@ -126,9 +129,7 @@ func TestGroupThatIsGoneIsNotFound(t *testing.T) {
 func TestNameNeverMeansTheGroupOfASecurityGroup(t *testing.T) {
 	e, _, _, ours := withGroup(t, Options{})
 	_, err := e.SecurityGroup(t.Context(), "spec.securityGroups", "web")
-	if err == nil || !strings.Contains(err.Error(), "neither the id nor the name") {
-		t.Errorf("the name of our group: %v", err)
-	}
+	expect.ErrorSays(t, err, "neither the id nor the name")
 	if id, err := e.SecurityGroup(t.Context(), "spec.securityGroups", ours.ID); id != ours.ID || err != nil {
 		t.Errorf("the id of our group: %q, %v", id, err)
 	}
@@ -153,9 +154,7 @@ func TestNameNeverMeansWhatAnObjectRetained(t *testing.T) {
 		t.Errorf("the router has the description %q", description)
 	}
 	listed := &reading{entries: []entry{{ID: "r", Name: "edge", Description: description}}}
-	if found := listed.matching("edge"); len(found) > 0 {
-		t.Errorf("the name of a router that was retained means %v", found)
-	}
+	expect.Empty(t, listed.matching("edge"), "what the name of a retained router means")
 }
 
 func TestPortsInAGroupAreItsBlockers(t *testing.T) {
@@ -178,4 +177,47 @@ func TestPortsInAGroupAreItsBlockers(t *testing.T) {
 	if _, err := e.Apply(t.Context(), change); client.KindOf(err) != client.InUse {
 		t.Errorf("a group that is in use: %v", err)
 	}
+}
+
+// TestSecurityGroup finds groups by name, and takes an id as it is.
+func TestSecurityGroup(t *testing.T) {
+	var calls atomic.Int64
+	tenant, admin := cloudtest.Emulated(t, neutrontest.Options{OnCall: func(c neutrontest.Call) {
+		if strings.Contains(c.Path, "security-groups") {
+			calls.Add(1)
+		}
+	}}, nil)
+	made := func(in *client.Cloud, name string) string {
+		t.Helper()
+		return byHand(t, in, http.MethodPost, "/security-groups", "security_group", map[string]any{"name": name})
+	}
+	web, hidden := made(tenant, "web"), made(admin, "hidden")
+	made(tenant, "twin")
+	made(tenant, "twin")
+	before := calls.Load()
+
+	i := New(tenant, "c", Options{Ports: true})
+	for _, id := range []string{web, hidden, strings.ReplaceAll(web, "-", "")} {
+		if got, err := i.SecurityGroup(t.Context(), "spec.securityGroups", id); got != id || err != nil {
+			t.Errorf("%s: %s, %v", id, got, err)
+		}
+	}
+	expect.Equal(t, before, calls.Load(), "calls, an id looked for")
+	for name, want := range map[string]string{
+		"hidden": `spec.securityGroups: "hidden" is neither the id nor the name`,
+		"twin":   `spec.securityGroups: 2 are called "twin": write the id`,
+		"":       `is neither the id nor the name`,
+	} {
+		_, err := i.SecurityGroup(t.Context(), "spec.securityGroups", name)
+		if !client.IsKind(err, client.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", name, err, want)
+		}
+	}
+	before = calls.Load()
+	for range 9 {
+		if got, err := i.SecurityGroup(t.Context(), "spec.securityGroups", "web"); got != web || err != nil {
+			t.Errorf("web: %s, %v", got, err)
+		}
+	}
+	expect.Equal(t, before, calls.Load(), "calls, names looked for that were read a moment ago")
 }

@@ -87,9 +87,7 @@ func TestARepeatedShareIsTakenAsThere(t *testing.T) {
 	again := change[len(change)-1]
 	again.ID = ""
 	done := e.apply(plan.Change{again}, nil)
-	if done[0].ID != n.Shares[0].ID {
-		t.Errorf("the policy that is there is %q, taken as %q", n.Shares[0].ID, done[0].ID)
-	}
+	expect.Equal(t, n.Shares[0].ID, done[0].ID, "the policy that is there")
 	e.planned(spec)
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // thing is a resource of the least kind.
@@ -267,9 +269,7 @@ func TestOfAReadAndAListTheOneThatBeganLaterIsBelieved(t *testing.T) {
 				if held := w.held["1"]; held != nil {
 					got = held.revision
 				}
-				if got != c.want {
-					t.Errorf("held is revision %d, want %d", got, c.want)
-				}
+				expect.Equal(t, c.want, got, "the revision that is held")
 			})
 		}
 	}

@@ -83,9 +83,7 @@ func TestASubnetFromAPoolThatIsThereIsNotMadeOnceMore(t *testing.T) {
 	if _, err := e.Apply(t.Context(), change); !client.IsConflict(err) {
 		t.Errorf("got %v, want a conflict", err)
 	}
-	if got := e.cidrs(); len(got) != 1 {
-		t.Errorf("the subnets are %v", got)
-	}
+	expect.Len(t, 1, e.cidrs(), "subnets")
 }
 
 func TestAPoolWithoutARangeIsExhausted(t *testing.T) {

@@ -578,9 +578,7 @@ func TestOneTermRecordStays(t *testing.T) {
 
 func TestWordsSayWhatWasWritten(t *testing.T) {
 	for _, w := range []word{{1, "a-b", false}, {123456789, "0f3c", true}} {
-		if got := readWord(w.String()); got != w {
-			t.Errorf("%q is read as %v", w, got)
-		}
+		expect.Equal(t, w, readWord(w.String()), "the word that is read of %q", w)
 		if len(w.String()) > 255-36 {
 			t.Errorf("%q does not fit into a description", w)
 		}

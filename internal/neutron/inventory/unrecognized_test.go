@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestRefusalOfAnUnknownAttributeNamesTheField(t *testing.T) {
@@ -19,11 +20,7 @@ func TestRefusalOfAnUnknownAttributeNamesTheField(t *testing.T) {
 		"Another reason":                 "create: Another reason",
 	} {
 		refusal := &client.Error{Kind: client.Invalid, Op: "create", Reason: reason}
-		if got := namingFields(refusal, known).Error(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-		if refusal.Reason != reason {
-			t.Errorf("the refusal, which others share, is now %q", refusal.Reason)
-		}
+		expect.Equal(t, want, namingFields(refusal, known).Error(), "the error")
+		expect.Equal(t, reason, refusal.Reason, "the reason in the refusal, which others share")
 	}
 }
