@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -114,9 +115,7 @@ func TestACloudThatBecomesSlowerForGoodIsUsedFullyAgain(t *testing.T) {
 		for range 30 {
 			hear(l, "create network", 4*time.Second)
 		}
-		if l.limit() != 16 {
-			t.Errorf("the limit is %d when calls have taken that long for 40 minutes, want 16", l.limit())
-		}
+		expect.Equal(t, 16, l.limit(), "the limit when calls have taken that long for 40 minutes")
 	})
 }
 
@@ -130,9 +129,7 @@ func TestOneSlowCallAtMostHalvesTheLimit(t *testing.T) {
 		began := time.Now()
 		elapsed(time.Minute / 2)
 		l.succeeded(classOf("create network", 25), began, time.Now(), true)
-		if l.limit() != 8 {
-			t.Errorf("the limit went from 16 to %d after one slow call, want 8", l.limit())
-		}
+		expect.Equal(t, 8, l.limit(), "the limit after one slow call")
 		if l.starting {
 			t.Error("it still leaps")
 		}

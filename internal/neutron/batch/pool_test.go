@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
 
@@ -72,9 +73,7 @@ func TestTenantsTakeTurnsHoweverManyQueuesTheyHave(t *testing.T) {
 		elapsed(10 * time.Second)
 		began := time.Now()
 		for i := range 5 {
-			if err := createAlone(t.Context(), queues[50], fmt.Sprint("one-", i)); err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, createAlone(t.Context(), queues[50], fmt.Sprint("one-", i)))
 			if took := virtual.Since(began); took > 2*time.Second+10*time.Millisecond {
 				t.Errorf("one create waited %s", took)
 			}
@@ -160,9 +159,7 @@ func TestAPlaceThatIsOfNoUseGoesOn(t *testing.T) {
 		cancel()
 		wg.Wait()
 		synctest.Wait()
-		if len(s.Calls) != 2 {
-			t.Errorf("calls: %v", s.Calls)
-		}
+		expect.Len(t, 2, s.Calls, "calls")
 		if p := queues[0].seat.pool; p.used != 0 || p.waiting.Len() != 0 {
 			t.Errorf("%d places are taken, %d wait", p.used, p.waiting.Len())
 		}

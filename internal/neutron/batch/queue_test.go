@@ -360,9 +360,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 			}
 		}
 		elapsed(time.Minute)
-		if failed := createMany(t.Context(), b, numbered("n", 30)...); len(failed) != 0 {
-			t.Errorf("after the pause: %v", failed)
-		}
+		expect.Empty(t, createMany(t.Context(), b, numbered("n", 30)...), "failures after the pause")
 	})
 }
 
@@ -506,9 +504,7 @@ func TestUnsentCallsDoNotChangeTheLimit(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 		}
-		if now := b.limiter.limit(); now != before {
-			t.Errorf("the limit went from %d to %d", before, now)
-		}
+		expect.Equal(t, before, b.limiter.limit(), "the limit")
 	})
 }
 
@@ -552,9 +548,7 @@ func TestAFailedLogInSplitsNoBulk(t *testing.T) {
 				s := &server{Fails: ifAny("", err)}
 				b := New(Options{MaxCalls: 0, Post: s.Post})
 				names := numbered("n", 26)
-				if failed := createMany(t.Context(), b, names...); len(failed) != len(names) {
-					t.Errorf("%d failed, want all", len(failed))
-				}
+				expect.Len(t, len(names), createMany(t.Context(), b, names...), "failures")
 				expect.Equal(t, []int{1, 25}, slices.Sorted(slices.Values(s.Sizes())), "creates by call")
 				s.Fails = nil
 				createMany(t.Context(), b, names...)
@@ -639,9 +633,42 @@ func TestResetIgnoresCallsUnderWay(t *testing.T) {
 		synctest.Wait()
 		b.Reset()
 		wg.Wait()
-		if err := createNamed(t.Context(), b, "n"); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, createNamed(t.Context(), b, "n"))
 		rested(t, b)
+	})
+}
+
+// TestLoadSaysWhatRunsAndWaits sends more creates than may run, and asks what the Queue does meanwhile.
+func TestLoadSaysWhatRunsAndWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		waits := map[time.Duration]int{}
+		q := New(Options{MaxCalls: 1, Post: s.Post, Waited: func(op string, wait time.Duration) {
+			expect.Equal(t, "create network", op, "the operation that waits")
+			waits[wait]++
+		}})
+		for n := range 2 * maxBatch {
+			go func() {
+				name := fmt.Sprint(n)
+				_, err := q.Create(t.Context(), Item{
+					Op: "create network", Collection: networkTests, Key: name, Body: map[string]any{"name": name},
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		synctest.Wait()
+		if got, want := q.Load(), (Load{Limit: 1, Calls: 1, Waiting: maxBatch}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		<-time.After(time.Minute)
+		if got, want := q.Load(), (Load{Limit: 1}); got != want {
+			t.Errorf("at rest: %+v, want %+v", got, want)
+		}
+		// The second half waited for the end of the first call.
+		if waits[0] != maxBatch || waits[time.Second] != maxBatch {
+			t.Errorf("waits: %v", waits)
+		}
 	})
 }

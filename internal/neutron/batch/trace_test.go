@@ -15,6 +15,8 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // TestABulkIsLinkedWithItsCallers holds that a trace of each create that went in one call leads to that call, and that
@@ -84,8 +86,6 @@ func TestABulkIsLinkedWithItsCallers(t *testing.T) {
 			}
 		}
 		want := map[string]int{"bulk": 3, "POST of 3": 3, "POST of 2": 2, "POST of 1": 1}
-		if fmt.Sprint(of) != fmt.Sprint(want) {
-			t.Errorf("syncs by what their traces lead to: %v, want %v", of, want)
-		}
+		expect.Equal(t, fmt.Sprint(want), fmt.Sprint(of), "syncs by where their traces lead")
 	})
 }

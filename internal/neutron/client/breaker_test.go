@@ -173,9 +173,7 @@ func TestAnOutageCostsTheSameForAnyNumberOfCallers(t *testing.T) {
 					if least, most := int64(long/(probeLast*12/10)), int64(long/(probeLast*8/10)); probes < least || probes > most {
 						t.Errorf("%d requests in 20 minutes of outage, want between %d and %d", probes, least, most)
 					}
-					if texts := p.reasons(); len(texts) != 1 {
-						t.Errorf("want one reason during one outage, got %q", texts)
-					}
+					expect.Len(t, 1, p.reasons(), "reasons during one outage")
 
 					p.fail(nil)
 					back := time.Now()
@@ -343,9 +341,7 @@ func TestOneUnansweredLogInBeginsAnOutage(t *testing.T) {
 			t.Fatalf("told %q", got)
 		}
 		for _, text := range p.reasons() {
-			if !strings.Contains(text, `log in to cloud "test"`) {
-				t.Errorf("the reason does not say what is away: %s", text)
-			}
+			expect.Contains(t, text, `log in to cloud "test"`, "the reason, which says what is away")
 		}
 		if _, err := p.Identity(ctx); err != nil {
 			t.Errorf("where the credentials led is forgotten: %v", err)
@@ -437,9 +433,7 @@ func TestWithoutRunEveryCallIsSent(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 		}
-		if served != 10*suspicious {
-			t.Errorf("%d calls were sent", served)
-		}
+		expect.Equal(t, 10*suspicious, served, "calls were sent")
 	})
 }
 
@@ -531,9 +525,7 @@ func TestReplacedCredentialsDoNotEndAnOutageOfNeutron(t *testing.T) {
 		expect.NoError(t, p.Replace(ctx, p.f.credentials()))
 		elapse(5 * time.Minute)
 		expect.Equal(t, "began", p.told(), "what was told after a log-in that ends no outage of Neutron")
-		if texts := p.reasons(); len(texts) != 1 {
-			t.Errorf("want one reason during one outage, got %q", texts)
-		}
+		expect.Len(t, 1, p.reasons(), "reasons during one outage")
 
 		p.fail(nil)
 		expect.NoError(t, p.Replace(ctx, p.f.credentials()))

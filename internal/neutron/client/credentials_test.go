@@ -224,9 +224,7 @@ func TestUnusableCredentialsNameTheRemedyAndNoSecret(t *testing.T) {
 				t.Fatal("no error")
 			}
 			for _, part := range test.mentions {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("the error does not mention %q: %v", part, err)
-				}
+				expect.ErrorSays(t, err, part)
 			}
 			for _, canary := range []string{canaryPassword, canaryBody} {
 				if strings.Contains(err.Error(), canary[:len(canary)-2]) {

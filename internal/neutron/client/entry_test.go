@@ -138,9 +138,7 @@ func TestAnEntryMeansWhatItMeansToOpenstacksdk(t *testing.T) {
 				}
 				checkNoSecrets(t, got.err)
 				for _, part := range append(c.refused, `cloud "mine"`, "clouds.yaml") {
-					if !strings.Contains(got.err.Error(), part) {
-						t.Errorf("the error of %s does not mention %q: %v", of, part, got.err)
-					}
+					expect.ErrorSays(t, got.err, part)
 				}
 			}
 		})

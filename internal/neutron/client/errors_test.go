@@ -288,9 +288,7 @@ func TestALostConnectionMakesAWriteMaybeDone(t *testing.T) {
 					got := outcomeOf(t, call(t.Context(), c, method))
 					want := outcome{Kind: Transient, Text: got.Text, MaybeDone: method != http.MethodGet}
 					expect.Equal(t, want, got, "the error")
-					if !strings.Contains(strings.Join(test.texts, "\n"), got.Text) {
-						t.Errorf("text is %q, want one of %q", got.Text, test.texts)
-					}
+					expect.Contains(t, strings.Join(test.texts, "\n"), got.Text, "the texts, one of which it is")
 				}
 			})
 		}
@@ -337,9 +335,7 @@ func TestAnUnsentWriteIsNotMaybeDone(t *testing.T) {
 				}
 				texts = append(texts, got.Text)
 			}
-			if texts[0] != texts[1] {
-				t.Errorf("the text differs from one attempt to the next: %q", texts)
-			}
+			expect.Equal(t, texts[1], texts[0], "the text of another attempt")
 		})
 	}
 }
@@ -358,9 +354,7 @@ func TestCallEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is not context.Canceled: %v", err)
 	}
-	if got := outcomeOf(t, err); got.Text != "test call: canceled" {
-		t.Errorf("text is %q", got.Text)
-	}
+	expect.Equal(t, "test call: canceled", outcomeOf(t, err).Text, "the text")
 }
 
 func TestErrorsHoldNoSecrets(t *testing.T) {
@@ -548,9 +542,7 @@ func TestExpiredCertificateGivesOneTextAtAllTimes(t *testing.T) {
 		_, err := c.Identity(t.Context())
 		texts = append(texts, outcomeOf(t, err).Text)
 	}
-	if texts[0] != texts[1] {
-		t.Errorf("the text differs from one time to the next:\n%s\n%s", texts[0], texts[1])
-	}
+	expect.Equal(t, texts[1], texts[0], "the text at another time")
 	if !strings.Contains(texts[0], "expired") || !strings.Contains(texts[0], "2020-05-06T12:00:00Z") {
 		t.Errorf("the text does not say when the certificate expired: %s", texts[0])
 	}

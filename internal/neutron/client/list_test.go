@@ -264,9 +264,7 @@ func TestAListIsBounded(t *testing.T) {
 			if KindOf(err) != Transient || err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
-			if calls.Load() != test.calls {
-				t.Errorf("%d calls, want %d", calls.Load(), test.calls)
-			}
+			expect.Equal(t, test.calls, calls.Load(), "calls")
 		})
 	}
 }
@@ -370,9 +368,7 @@ func TestAnswersThatComeTakeMemory(t *testing.T) {
 		expect.NoError(t, err)
 	}
 	_, err := io.Copy(io.Discard, c)
-	if problem := connectionReason(err); !strings.Contains(problem, "Use fewer clouds") {
-		t.Errorf("a third answer of the tenant: %q", problem)
-	}
+	expect.Contains(t, connectionReason(err), "Use fewer clouds", "a third answer of the tenant")
 	_, err = io.Copy(io.Discard, other)
 	expect.NoError(t, err)
 	for _, body := range []*boundedBody{a, b, c, other} {

@@ -48,9 +48,7 @@ func TestAQuotedTokenIsRedacted(t *testing.T) {
 	f := newFakeCloud(t, quoteRequest)
 	_, err := listNetworks(t.Context(), f.cloud(Options{}))
 	checkNoSecrets(t, err)
-	if err == nil || !strings.Contains(err.Error(), redact.Placeholder) {
-		t.Errorf("the error does not quote the answer: %v", err)
-	}
+	expect.ErrorSays(t, err, redact.Placeholder)
 }
 
 func TestFailedLogInSaysWhy(t *testing.T) {
@@ -144,9 +142,7 @@ func TestFailedLogInSaysWhy(t *testing.T) {
 				t.Errorf("it is %v (may be done: %t), want %v: %v", got.Kind, got.MaybeDone, test.kind, err)
 			}
 			for _, part := range append(test.mention, `log in to cloud "test"`) {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("the error does not mention %q: %v", part, err)
-				}
+				expect.ErrorSays(t, err, part)
 			}
 		})
 	}
@@ -242,9 +238,7 @@ func TestRedirectDoesNotCarryTheTokenAway(t *testing.T) {
 			}
 		}
 	}
-	if reached.Load() != 0 {
-		t.Errorf("%d calls went to where they were redirected", reached.Load())
-	}
+	expect.Equal(t, int64(0), reached.Load(), "calls went to where they were redirected")
 }
 
 func TestManyFirstUsersLogInOnce(t *testing.T) {

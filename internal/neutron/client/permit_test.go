@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 var errFenced = errors.New("the lease is another's")
@@ -72,9 +74,7 @@ func TestAWriteWithoutAPermitIsNotSent(t *testing.T) {
 				}
 				return
 			}
-			if len(seen) != 0 {
-				t.Errorf("it was sent: %v", seen)
-			}
+			expect.Empty(t, seen, "it was sent")
 			var e *Error
 			if !errors.As(err, &e) || e.Kind != Transient || e.MaybeDone || !errors.Is(err, errFenced) ||
 				!strings.Contains(err.Error(), errFenced.Error()) {

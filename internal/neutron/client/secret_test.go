@@ -261,9 +261,7 @@ func TestASecretCostsLittleMemory(t *testing.T) {
 			if took := after.TotalAlloc - before.TotalAlloc; took > 100<<20 {
 				t.Errorf("%d bytes of YAML take %d MiB", len(content), took>>20)
 			}
-			if taken := what == "regions"; taken != (err == nil) {
-				t.Errorf("the error is %v", err)
-			}
+			expect.Equal(t, err == nil, what == "regions", "the error is %v", err)
 		})
 	}
 }
