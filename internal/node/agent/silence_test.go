@@ -56,9 +56,7 @@ func TestSilenceIsToldInTime(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go a.Run(ctx)
 		began := time.Now()
-		if c := <-told; c.reason != cloudteamv1.ReasonPlugFailed {
-			t.Errorf("told %+v", c)
-		}
+		expect.Equal(t, cloudteamv1.ReasonPlugFailed, (<-told).reason, "the reason that is told")
 		if took := virtual.Since(began); took < silenceLimit || took > silenceLimit+time.Second {
 			t.Errorf("told after %s, want %s", took, silenceLimit)
 		}

@@ -46,9 +46,7 @@ func TestTheTargetOfAMigrationIsPluggedWhenThePortIsAttached(t *testing.T) {
 		target.must("ADD")
 		target.must("CHECK")
 		w.plugged(portID(2))
-		if err := w.agent.repair(t.Context()); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, w.agent.repair(t.Context()))
 		w.plugged(portID(2))
 
 		// The source has ended, and the port is attached here.

@@ -189,9 +189,7 @@ func (w *world) change(name string, change func(*cloudteamv1.NetworkPort)) {
 	}
 	p := object.(*cloudteamv1.NetworkPort).DeepCopy()
 	change(p)
-	if err := w.ports.Update(p); err != nil {
-		w.t.Error(err)
-	}
+	expect.NoError(w.t, w.ports.Update(p))
 	w.agent.portsChanged.Change()
 }
 

@@ -46,9 +46,7 @@ func TestDatabase(t *testing.T) {
 	o := nodetest.NewOVSDB(t)
 	s := start(t, o)
 	eventually(t, s, func(s State) bool { return !s.Bridge && !s.OVN && s.Hostname == "" })
-	if err := s.Put(t.Context(), wanted("tap1", "id1", "c1")); err == nil || !strings.Contains(err.Error(), "no bridge br-int") {
-		t.Errorf("without a bridge: %v", err)
-	}
+	expect.ErrorSays(t, s.Put(t.Context(), wanted("tap1", "id1", "c1")), "no bridge br-int")
 	o.Ctl("--no-wait", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type=netdev",
 		"--", "set", "Open_vSwitch", ".", "external-ids:hostname=h1", "external-ids:ovn-remote=unix:/x")
 	eventually(t, s, func(s State) bool { return s.Bridge && s.OVN && s.Hostname == "h1" && s.UserSpace })
@@ -80,9 +78,7 @@ func TestDatabase(t *testing.T) {
 		strings.Contains(ids, "ovn-installed") || !strings.Contains(ids, "other=x") || get("tap1", "_uuid") != uuid {
 		t.Errorf("after another id: %s", ids)
 	}
-	if config := o.Ctl("get", "Port", "tap1", "other_config"); !strings.Contains(config, "net_uuid=n") {
-		t.Errorf("other_config is %s", config)
-	}
+	expect.Contains(t, o.Ctl("get", "Port", "tap1", "other_config"), "net_uuid=n", "other_config")
 
 	// Of the same name, and for another sandbox: all in one transaction.
 	eventually(t, s, func(s State) bool { return s.Ports["tap1"].IfaceID == "id2" })
@@ -135,9 +131,7 @@ func TestReconnects(t *testing.T) {
 	}
 	o.StartDatabase()
 	eventually(t, s, func(s State) bool { return s.Bridge })
-	if err := s.Put(t.Context(), wanted("tap1", "id1", "c1")); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, s.Put(t.Context(), wanted("tap1", "id1", "c1")))
 	eventually(t, s, func(s State) bool { return s.Ports["tap1"].Ours })
 }
 

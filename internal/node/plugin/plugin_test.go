@@ -169,9 +169,7 @@ func TestAttach(t *testing.T) {
 		got.Sandbox != "c1" || got.IfName != "net1" || got.Netns != pod.Path() {
 		t.Errorf("prepare was asked with %+v", got)
 	}
-	if agent.request[agentapi.PathPlug].PortID != portID {
-		t.Errorf("plug was asked with %+v", agent.request[agentapi.PathPlug])
-	}
+	expect.Equal(t, portID, agent.request[agentapi.PathPlug].PortID, "the port that plug was asked for")
 	if !strings.Contains(atPlug, "UP") || !strings.Contains(atPlug, "alias network-controller/1 c1 net1") {
 		t.Errorf("at the plug the host's end was %q", atPlug)
 	}
@@ -289,9 +287,7 @@ func TestRoutesOfThePortsSubnets(t *testing.T) {
 			expect.NoError(t, errors.Join(err4, err6))
 			told := 0
 			for _, want := range c.want {
-				if !strings.Contains(v4+v6, want) {
-					t.Errorf("the Pod has no route %s:\n%s\n%s", want, v4, v6)
-				}
+				expect.Contains(t, v4+v6, want, "the Pod's routes")
 				told += strings.Count(want, "via")
 			}
 			if have := strings.Count(v4+v6, "via"); have != told || len(result.Routes) != told {
@@ -443,9 +439,7 @@ func TestConfigurationChangesNothing(t *testing.T) {
 		PodNamespace: "team-a", PodName: "web", PodUID: podUID, Sandbox: "c1", IfName: "net1", Netns: "/proc/1/ns/nothing", MAC: podMAC,
 	}
 	expect.Equal(t, want, agent.request[agentapi.PathPrepare], "the request")
-	if len(evil.asked) > 0 {
-		t.Errorf("the configuration's socket was asked %v", evil.asked)
-	}
+	expect.Empty(t, evil.asked, "what the configuration's socket was asked")
 }
 
 // TestErrors are those that need no network namespace.
@@ -527,9 +521,7 @@ func TestAnEndDoesNotWaitForAHungAgent(t *testing.T) {
 	if _, failed := r.do(t); failed != nil {
 		t.Error(failed)
 	}
-	if len(asked) != 1 {
-		t.Error("the agent was not asked")
-	}
+	expect.Len(t, 1, asked, "how often the agent was asked")
 	if left, err := host.Run("ip", "-br", "link"); err != nil || strings.Contains(left, device) {
 		t.Errorf("after DEL the host has %s, %v", left, err)
 	}
