@@ -34,24 +34,17 @@ func TestMetricsAreServed(t *testing.T) {
 		}
 		return 0
 	}
-	if n := depths(); n != 0 {
-		t.Errorf("%d values that nobody computed", n)
-	}
+	expect.Equal(t, 0, depths(), "values that nobody computed")
 	before := observed
 	events.Observe(1.5)
-	if depths(); observed != before+1 {
-		t.Errorf("one observation is %d", observed-before)
-	}
+	depths()
+	expect.Equal(t, before+1, observed, "observations")
 	former := Compute(func(set Set) { set(depth, 1, "a") })
 	stop := Compute(func(set Set) { set(depth, 1, "a"); set(depth, 2, "b") })
 	former()
-	if n := depths(); n != 2 {
-		t.Errorf("%d values, want those of the last to compute them: 2", n)
-	}
+	expect.Equal(t, 2, depths(), "values of the last to compute them")
 	stop()
-	if n := depths(); n != 0 {
-		t.Errorf("%d values after the end", n)
-	}
+	expect.Equal(t, 0, depths(), "values after the end")
 }
 
 func TestAllHasEachMetricOnce(t *testing.T) {

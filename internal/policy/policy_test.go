@@ -704,9 +704,7 @@ func TestPodsThatComeAndGoChangeNoRules(t *testing.T) {
 	after, _, _ := Groups([]Policy{p}, world{{
 		namespace: "team", labels: labels.Set{"app": "web"}, addresses: []netip.Addr{netip.MustParseAddr("10.1.0.9")},
 	}})
-	if fmt.Sprint(before) != fmt.Sprint(after) {
-		t.Errorf("groups were %v and are %v", before, after)
-	}
+	expect.Equal(t, fmt.Sprint(before), fmt.Sprint(after), "groups")
 	if len(before) != 6 { // two Networks, each with the policy's, its members', and one that opens egress
 		t.Errorf("there are %d groups: %v", len(before), before)
 	}

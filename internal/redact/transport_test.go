@@ -86,9 +86,7 @@ func TestNonASCIISecretsAreRedactedInJSON(t *testing.T) {
 		"🔑🔑🔑🔑":            `"\ud83d\udd11\ud83d\udd11\ud83d\udd11\ud83d\udd11"`,
 	} {
 		hidden, _ := replacer([]string{password})
-		if got := hidden.Replace(quoted); got != `"`+Placeholder+`"` {
-			t.Errorf("it shows %s", got)
-		}
+		expect.Equal(t, `"`+Placeholder+`"`, hidden.Replace(quoted), "what it shows")
 	}
 }
 

@@ -99,9 +99,7 @@ func TestFormatRefuses(t *testing.T) {
 	} {
 		t.Run(sentence+" is refused", func(t *testing.T) {
 			got, err := Format(tc.selections)
-			if got != "" {
-				t.Errorf("it gives %q beside the error", got)
-			}
+			expect.Equal(t, "", got, "what it gives beside the error")
 			requireErrors(t, err, tc.want)
 		})
 	}

@@ -206,9 +206,7 @@ func TestOneHostHoldsAFewConnections(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, <-done)
 }
 
 func TestAServerReadsHeadersOfBoundedSize(t *testing.T) {
@@ -223,8 +221,6 @@ func TestAServerReadsHeadersOfBoundedSize(t *testing.T) {
 		answer, err := server.Client().Do(request)
 		expect.NoError(t, err)
 		answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("%d bytes: %d, want %d", size, answer.StatusCode, want)
-		}
+		expect.Equal(t, want, answer.StatusCode, "the code with %d bytes", size)
 	}
 }

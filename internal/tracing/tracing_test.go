@@ -6,6 +6,8 @@ import (
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // record has Begin record, and gives what was recorded.
@@ -28,9 +30,7 @@ func TestOffCostsNothing(t *testing.T) {
 		End(step, "")
 		End(sync, "")
 	})
-	if allocations != 0 {
-		t.Errorf("%g allocations, want none", allocations)
-	}
+	expect.Equal(t, 0.0, allocations, "allocations")
 }
 
 // TestASpanNeedsARecordedParent holds that a call outside of a trace makes no trace of its own.
@@ -59,19 +59,13 @@ func TestWhatServesSeveralIsLinkedWithAll(t *testing.T) {
 		spans[span.Name()] = span
 	}
 	is := func(name string) string { return spans[name].SpanContext().SpanID().String() }
-	if got := spans["bulk"].Parent().SpanID().String(); got != is("first") {
-		t.Error("bulk is not within the first caller's span")
-	}
-	if got := spans["call"].Parent().SpanID().String(); got != is("bulk") {
-		t.Error("the call is not within bulk")
-	}
+	expect.Equal(t, is("first"), spans["bulk"].Parent().SpanID().String(), "the span that bulk is within")
+	expect.Equal(t, is("bulk"), spans["call"].Parent().SpanID().String(), "the span that the call is within")
 	for from, to := range map[string]string{"bulk": "second", "second": "bulk"} {
 		links := spans[from].Links()
 		if len(links) != 1 || links[0].SpanContext.SpanID().String() != is(to) {
 			t.Errorf("%s has the links %v, want one to %s", from, links, to)
 		}
 	}
-	if got := spans["second"].Status().Description; got != "conflict" {
-		t.Errorf("the second ended with %q", got)
-	}
+	expect.Equal(t, "conflict", spans["second"].Status().Description, "how the second ended")
 }

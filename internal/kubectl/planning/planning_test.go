@@ -312,9 +312,7 @@ func TestAPortIsPlannedOnTheNetworkOfTheSameFile(t *testing.T) {
 			r, err := planner.Plan(t.Context(), p)
 			expect.NoError(t, err)
 			if c.problem != "" {
-				if !strings.Contains(r.Problem, c.problem) {
-					t.Errorf("the problem is %q, want %q", r.Problem, c.problem)
-				}
+				expect.Contains(t, r.Problem, c.problem, "the problem")
 				return
 			}
 			if r.Problem != "" || len(r.Steps) != 1 || r.Steps[0].Action != string(plan.CreatePort) {

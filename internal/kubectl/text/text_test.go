@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestPlainShowsWhatIsThere(t *testing.T) {
@@ -14,8 +15,6 @@ func TestPlainShowsWhatIsThere(t *testing.T) {
 		"ad\u200bmin\ufeff": "ad min ",  // has no width
 		"a\u2066b\u2069":    "a b ",
 	} {
-		if got := text.Plain(given); got != want {
-			t.Errorf("%+q became %+q, want %+q", given, got, want)
-		}
+		expect.Equal(t, want, text.Plain(given), "what is plain of %+q", given)
 	}
 }

@@ -95,9 +95,7 @@ func TestATreeHasEachPortOnce(t *testing.T) {
 ├ NetworkPort team-a/web-1  no address yet  AddressInUse
 └ port p8  10.8.0.3, of no device
 `
-	if out.String() != want {
-		t.Errorf("the tree is\n%s\nwant\n%s", out.String(), want)
-	}
+	expect.Equal(t, want, out.String(), "the tree")
 }
 
 func TestWithoutNeutronTheTreeSaysWhatIsMissing(t *testing.T) {
@@ -105,9 +103,7 @@ func TestWithoutNeutronTheTreeSaysWhatIsMissing(t *testing.T) {
 	if _, err := Of(t.Context(), c, nil, "shop", "frontend"); err != nil {
 		t.Fatal(err)
 	}
-	if notes := strings.Join(c.Notes, "\n"); !strings.Contains(notes, "Servers and others' ports are missing") {
-		t.Errorf("the notes are %q", notes)
-	}
+	expect.Contains(t, strings.Join(c.Notes, "\n"), "Servers and others' ports are missing", "the notes")
 	c = cluster()
 	fails := func(context.Context, string) ([]Port, error) { return nil, errors.New("HTTP 503") }
 	trees, err := Of(t.Context(), c, fails, "shop", "frontend")
@@ -122,16 +118,12 @@ func TestPictures(t *testing.T) {
 	var dot, mermaid bytes.Buffer
 	expect.NoError(t, errors.Join(Dot(&dot, append(trees, trees...)), Mermaid(&mermaid, trees)))
 	for _, part := range []string{"digraph", `n1 [label="outside public\n203.0.113.9"];`, "n1 -> n2;"} {
-		if !strings.Contains(dot.String(), part) {
-			t.Errorf("the dot graph lacks %s:\n%s", part, dot.String())
-		}
+		expect.Contains(t, dot.String(), part, "the dot graph")
 	}
 	if strings.Count(dot.String(), `"router r1"`) != 1 {
 		t.Errorf("a router of two Networks is not one node:\n%s", dot.String())
 	}
 	for _, part := range []string{"flowchart LR", `n1["outside public<br/>203.0.113.9"]`, "n1 --- n2"} {
-		if !strings.Contains(mermaid.String(), part) {
-			t.Errorf("the flowchart lacks %s:\n%s", part, mermaid.String())
-		}
+		expect.Contains(t, mermaid.String(), part, "the flowchart")
 	}
 }

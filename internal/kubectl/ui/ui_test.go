@@ -183,9 +183,7 @@ func TestWhoMayReadOneNamespaceSeesThat(t *testing.T) {
 func TestWhatMayNotBeReadIsANote(t *testing.T) {
 	w := newWorld(t, "shop", func(a clienttesting.Action) bool { return a.GetResource().Resource == "networkports" })
 	w.await("the Networks are there without ports", func() bool { return len(w.has) == 2 })
-	if !strings.Contains(strings.Join(w.notes, "\n"), "You may not list and watch NetworkPorts.") {
-		t.Errorf("the notes are %q", w.notes)
-	}
+	expect.Contains(t, strings.Join(w.notes, "\n"), "You may not list and watch NetworkPorts.", "the notes")
 }
 
 // serve serves the page of a cluster.
@@ -273,9 +271,7 @@ func TestOnlyWhoHasTheTokenSeesAnything(t *testing.T) {
 		"a file outside, in %": {friend, http.MethodGet, "/%2e%2e/server.go", nil, http.StatusNotFound},
 	} {
 		code, body, header := request(t, c.client, c.method, base+c.path, c.change)
-		if code != c.want {
-			t.Errorf("%s: %d, want %d: %s", sentence, code, c.want, body)
-		}
+		expect.Equal(t, c.want, code, "%s: %s", sentence, body)
 		if code != http.StatusOK && strings.Contains(body, "10.0.0.0/24") {
 			t.Errorf("%s: it tells of the cluster: %s", sentence, body)
 		}
@@ -295,18 +291,15 @@ func TestTheAddressForABrowsersCommandLineWorksOnce(t *testing.T) {
 		t.Errorf("%s has the token that lasts", once)
 	}
 	browser, code := visitor(t, once)
-	if code != http.StatusOK {
-		t.Errorf("the first visit gives %d", code)
-	}
+	expect.Equal(t, http.StatusOK, code, "the code of the first visit")
 	if again, err := browser.Get(once); err != nil || again.StatusCode != http.StatusOK {
 		t.Errorf("to load the page again gives %v, %v", again, err)
 	} else {
 		again.Body.Close()
 	}
 	if answer, err := http.Get(once); err == nil { // the server may end before it answers
-		if answer.Body.Close(); answer.StatusCode != http.StatusForbidden {
-			t.Errorf("the visit of another gives %d", answer.StatusCode)
-		}
+		answer.Body.Close()
+		expect.Equal(t, http.StatusForbidden, answer.StatusCode, "the code of another's visit")
 	}
 	if err := <-ended; !errors.Is(err, errReused) {
 		t.Errorf("after that the page ends with %v", err)
@@ -357,9 +350,7 @@ func TestDetailsOfAFloatingIPLeadToItsPort(t *testing.T) {
 	expect.NoError(t, err)
 	client, _ := visitor(t, s.URL())
 	d, text := detailsOf(t, s, client, "FloatingIP", "public")
-	if cause := d.Answer.Cause().Object.String(); cause != "NetworkPort shop/web-0" {
-		t.Errorf("the cause is %q: %s", cause, text)
-	}
+	expect.Equal(t, "NetworkPort shop/web-0", d.Answer.Cause().Object.String(), "the cause: %s", text)
 	if len(d.Conditions) != 1 || !strings.Contains(d.YAML, "kind: FloatingIP\n") {
 		t.Errorf("the FloatingIP has the conditions %+v and the YAML\n%s", d.Conditions, d.YAML)
 	}

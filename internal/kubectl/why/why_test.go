@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -557,12 +556,8 @@ func (q question) check(t *testing.T, c *ask.Cluster) Answer {
 	kind, name, _ := strings.Cut(q.ask, " ")
 	a, err := Explain(t.Context(), c, ask.New(kind, "shop", name), now)
 	expect.NoError(t, err)
-	if got := chainOf(a); got != q.chain {
-		t.Errorf("the chain is\n  %s\nwant\n  %s", got, q.chain)
-	}
-	if says := a.Cause().Message; !strings.Contains(says, q.says) {
-		t.Errorf("the cause says %q, want %q", says, q.says)
-	}
+	expect.Equal(t, q.chain, chainOf(a), "the chain")
+	expect.Contains(t, a.Cause().Message, q.says, "what the cause says")
 	said := a.Remedy
 	if a.Healthy {
 		said = a.Summary
@@ -645,9 +640,7 @@ func TestThePageHasEachCauseWithoutAReason(t *testing.T) {
 	for page, heading := range map[string]string{"kubectl-network.md": "word", "zh/kubectl-network.md": "词"} {
 		has := wordsIn(t, "../../../docs/"+page, heading)
 		slices.Sort(has)
-		if diff := cmp.Diff(words, has); diff != "" {
-			t.Errorf("docs/%s has other words (+) than why (-):\n%s", page, diff)
-		}
+		expect.Equal(t, words, has, "docs/%s has other words (+) than why (-)", page)
 	}
 }
 
@@ -769,9 +762,7 @@ func TestASilentControllerIsTheCause(t *testing.T) {
 		"network-controller", "network-controller")
 	expect.NoError(t, err)
 	a := question{ask: "Network frontend", chain: "Network shop/frontend CloudUnavailable", remedy: "Neutron"}.check(t, c)
-	if len(a.Warnings) > 0 {
-		t.Errorf("without a Lease, it warns: %v", a.Warnings)
-	}
+	expect.Empty(t, a.Warnings, "without a Lease, it warns")
 }
 
 func TestForbiddenReadsAreToldAndNotFatal(t *testing.T) {
@@ -789,30 +780,22 @@ func TestForbiddenReadsAreToldAndNotFatal(t *testing.T) {
 		t.Errorf("the notes are %q, want one about the Network and none about the Lease", a.Notes)
 	}
 	_, err := Explain(t.Context(), c, ask.New(KindNetwork, "shop", "frontend"), now)
-	if err == nil || !strings.Contains(err.Error(), "you may not read Network shop/frontend") {
-		t.Errorf("the object itself cannot be read, and the error is %v", err)
-	}
+	expect.ErrorSays(t, err, "you may not read Network shop/frontend")
 }
 
 func TestAMissingObjectOrKindIsAnError(t *testing.T) {
 	c := clusterOf()
 	_, err := Explain(t.Context(), c, ask.New(KindNetwork, "shop", "frontend"), now)
-	if err == nil || !strings.Contains(err.Error(), "does not exist") {
-		t.Errorf("the error is %v", err)
-	}
+	expect.ErrorSays(t, err, "does not exist")
 	_, err = Explain(t.Context(), c, ask.New(KindJob, "shop", "db"), now)
-	if err == nil || !strings.Contains(err.Error(), "has no Pods") {
-		t.Errorf("the error is %v", err)
-	}
+	expect.ErrorSays(t, err, "has no Pods")
 	c.Networks.(*fake.Clientset).PrependReactor("get", "networks",
 		func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: "networks"},
 				"frontend", "404 page not found", 0, true)
 		})
 	_, err = Explain(t.Context(), c, ask.New(KindNetwork, "shop", "frontend"), now)
-	if err == nil || !strings.Contains(err.Error(), "install the CRDs") {
-		t.Errorf("the error is %v", err)
-	}
+	expect.ErrorSays(t, err, "install the CRDs")
 }
 
 func TestTheGateOfAConditionIsNamed(t *testing.T) {
@@ -824,9 +807,7 @@ func TestTheGateOfAConditionIsNamed(t *testing.T) {
 				condition = metav1.Condition{Reason: reason}
 			}
 		}
-		if got := link(Object{}, condition).Gate; got != string(gate) {
-			t.Errorf("gate %q of %+v, want %q", got, condition, gate)
-		}
+		expect.Equal(t, string(gate), link(Object{}, condition).Gate, "the gate of %+v", condition)
 	}
 	if got := link(Object{}, metav1.Condition{Reason: "Created", Message: "not sent by anybody"}).Gate; got != "" {
 		t.Errorf("gate %q of a condition that has none", got)
