@@ -64,9 +64,7 @@ secretGenerator: [{name: a, literals: [clouds.yaml=x]}]`,
 			t.Errorf("%q does not follow:\n%s", line, text)
 		}
 	}
-	if !strings.Contains(string(text), "secretName: team-a-") {
-		t.Errorf("no Secret with a hash is named:\n%s", text)
-	}
+	expect.Contains(t, string(text), "secretName: team-a-", "the names of Secrets, which have a hash")
 }
 
 // names are the fields that name an object of this cluster. networkName of a Network is Neutron's.

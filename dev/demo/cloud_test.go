@@ -25,9 +25,7 @@ func TestPictureShowsChanges(t *testing.T) {
 	for _, want := range []string{
 		"network   id           n\n", "gateway      none   (was 192.168.0.1)", "none   (was 192.168.0.2-192.168.0.9)",
 	} {
-		if !strings.Contains(all, want) {
-			t.Errorf("the picture lacks %q:\n%s", want, all)
-		}
+		expect.Contains(t, all, want, "the picture")
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -41,9 +40,7 @@ func TestParse(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := parse(test.args, new(bytes.Buffer))
 			if test.wantError != "" {
-				if err == nil || !strings.Contains(err.Error(), test.wantError) {
-					t.Errorf("the error is %v, want one with %s", err, test.wantError)
-				}
+				expect.ErrorSays(t, err, test.wantError)
 				return
 			}
 			expect.NoError(t, err)

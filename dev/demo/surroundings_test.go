@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -55,9 +54,7 @@ func TestAFailedBuildInTheBackgroundEndsTheStory(t *testing.T) {
 		t.Fatalf("the story does not begin: %v", err)
 	}
 	expect.NoError(t, os.WriteFile(filepath.Join(s.dir, "controlplane.begun"), nil, 0o600))
-	if err := s.awaitComplete(ctx); err == nil || !strings.Contains(err.Error(), "build etcd: no room") {
-		t.Errorf("the error is %v, want the build's", err)
-	}
+	expect.ErrorSays(t, s.awaitComplete(ctx), "build etcd: no room")
 }
 
 func TestTheStoryBeginsBeforeTheControlPlaneIsComplete(t *testing.T) {
@@ -65,9 +62,7 @@ func TestTheStoryBeginsBeforeTheControlPlaneIsComplete(t *testing.T) {
 	expect.NoError(t, s.startControlPlane(ctx))
 	s.cloud = &cloud{}
 	s.introduce()
-	if got := printed.String(); !strings.Contains(got, "is fetched or built meanwhile") {
-		t.Errorf("it does not say that parts are missing:\n%s", got)
-	}
+	expect.Contains(t, printed.String(), "is fetched or built meanwhile", "what it says of missing parts")
 }
 
 func TestWhatNeedsPodsWaitsForTheWholeControlPlane(t *testing.T) {
@@ -82,12 +77,8 @@ func TestWhatNeedsPodsWaitsForTheWholeControlPlane(t *testing.T) {
 			t.Fatalf("it does not wait (error %v)", err)
 		default:
 		}
-		if !strings.Contains(printed.String(), "still being fetched or built") {
-			t.Errorf("it does not say what it waits for: %s", printed.String())
-		}
+		expect.Contains(t, printed.String(), "still being fetched or built", "what it says it waits for")
 		close(s.complete)
-		if err := <-waited; err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, <-waited)
 	})
 }

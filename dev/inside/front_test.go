@@ -49,8 +49,6 @@ func TestTheFrontLendsItsRightsToTheControllerAlone(t *testing.T) {
 		answer, err := client.Get(config.Host + "/version")
 		expect.NoError(t, err)
 		answer.Body.Close()
-		if answer.StatusCode != c.want {
-			t.Errorf("%s gets %s, want %d", c.who, answer.Status, c.want)
-		}
+		expect.Equal(t, c.want, answer.StatusCode, "%s gets %s", c.who, answer.Status)
 	}
 }

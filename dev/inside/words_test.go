@@ -2,7 +2,6 @@ package inside
 
 import (
 	"regexp"
-	"strings"
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/test/expect"
@@ -38,8 +37,6 @@ func TestTheWordsOfThePageAreInChineseToo(t *testing.T) {
 	chinese := read("zh.js")
 	for _, word := range words {
 		word = values.ReplaceAllString(word, "{}")
-		if !strings.Contains(chinese, "\n  '"+word+"':") {
-			t.Errorf("zh.js lacks %q", word)
-		}
+		expect.Contains(t, chinese, "\n  '"+word+"':", "zh.js")
 	}
 }

@@ -85,9 +85,7 @@ func TestOutputGoesToLogOutputAndLine(t *testing.T) {
 	<-p.Done()
 	const want = "one\ntwo\nthree"
 	expect.Equal(t, want, tail(p.Log), "the log")
-	if output.String() != want {
-		t.Errorf("the output is %q, want %q", output.String(), want)
-	}
+	expect.Equal(t, want, output.String(), "the output")
 	expect.Equal(t, []string{"one", "two", "three"}, lines, "lines")
 }
 
@@ -98,16 +96,12 @@ func TestFailureQuotesTheEndOfTheLog(t *testing.T) {
 	for _, want := range []string{
 		"script ended (exit status 3)", p.Log, fmt.Sprintf("\n  line %d.\n", first), "\n  line 100.",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the error lacks %q:\n%s", want, got)
-		}
+		expect.Contains(t, got, want, "the error")
 	}
 	if strings.Contains(got, fmt.Sprintf("line %d.", first-1)) {
 		t.Errorf("the error quotes more than %d lines:\n%s", tailLines, got)
 	}
-	if p.ExitCode() != 3 {
-		t.Errorf("the exit code is %d, want 3", p.ExitCode())
-	}
+	expect.Equal(t, 3, p.ExitCode(), "the exit code")
 }
 
 func TestKillEndsTheGroup(t *testing.T) {

@@ -195,7 +195,7 @@ func TestATranslationThatSaysSoIsAsNewAsItsSource(t *testing.T) {
 			expect.Equal(t, test.want, got, "what --current says")
 			problems, err := Check(files)
 			expect.NoError(t, err)
-			expect.Equal(t, 0, len(problems), "findings while the page lags behind")
+			expect.Empty(t, problems, "findings while the page lags behind")
 			files["zh/a.md"].Data = []byte(strings.Replace(text, "at 0", "at "+digest(page{text: source}), 1))
 			problems, err = Check(files)
 			expect.NoError(t, err)
@@ -249,9 +249,7 @@ var notesPhrases = map[string][]string{
 
 func TestTheWordsOfTheNotesAreFoundInBothLanguages(t *testing.T) {
 	all, err := pages(os.DirFS("../.."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for folder, phrases := range notesPhrases {
 		var text strings.Builder
 		for _, p := range all {
@@ -260,9 +258,7 @@ func TestTheWordsOfTheNotesAreFoundInBothLanguages(t *testing.T) {
 			}
 		}
 		for _, word := range slices.Concat(notesWords, phrases) {
-			if !strings.Contains(text.String(), word) {
-				t.Errorf("%s has no %q, which readers of the notes search for", folder, word)
-			}
+			expect.Contains(t, text.String(), word, "what readers of the notes search %s for", folder)
 		}
 	}
 }

@@ -122,9 +122,8 @@ func TestAFieldThatDoesNotSayEnoughIsRefused(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			_, err := read(t, "type Spec struct {\n"+c.comment+"F string `json:\"f\"`\n}\n")
-			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "spec.f") {
-				t.Errorf("error %v, want one of spec.f that says %q", err, c.says)
-			}
+			expect.ErrorSays(t, err, c.says)
+			expect.ErrorSays(t, err, "spec.f")
 		})
 	}
 }

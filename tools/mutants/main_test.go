@@ -48,7 +48,5 @@ func TestASampleIsTheSameEachTime(t *testing.T) {
 	if a, b := ids(1), ids(2); cmp.Equal(a, b) {
 		t.Errorf("two seeds drew %v", a)
 	}
-	if got := draw(all, 0, 1); len(got) != len(all) {
-		t.Errorf("of all it drew %d", len(got))
-	}
+	expect.Len(t, len(all), draw(all, 0, 1), "how many it drew of all")
 }

@@ -69,9 +69,7 @@ func TestMistakesInFragmentsSayWhatToWrite(t *testing.T) {
 			if err == nil {
 				_, err = expand(c.expression, known, map[string]bool{})
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
-			}
+			expect.ErrorSays(t, err, c.want)
 		})
 	}
 }
