@@ -32,12 +32,8 @@ func TestVerdict(t *testing.T) {
 		"what was not measured is never missed": {0, nil, "not measured", "none"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := verdict(median(test.rounds), test.limit); got != test.verdict {
-				t.Errorf("verdict %q, want %q", got, test.verdict)
-			}
-			if got := target(test.limit, ""); got != test.target {
-				t.Errorf("target %q, want %q", got, test.target)
-			}
+			expect.Equal(t, test.verdict, verdict(median(test.rounds), test.limit), "the verdict")
+			expect.Equal(t, test.target, target(test.limit, ""), "the target")
 		})
 	}
 }
@@ -46,14 +42,10 @@ func TestNumbersAreShort(t *testing.T) {
 	for value, want := range map[float64]string{
 		0: "0", 2: "2", 0.25: "0.25", 1.049: "1.05", 12.34: "12.3", 123.4: "123", math.NaN(): "–",
 	} {
-		if got := number(value); got != want {
-			t.Errorf("%v is written %q, want %q", value, got, want)
-		}
+		expect.Equal(t, want, number(value), "%v as text", value)
 	}
 	for value, want := range map[int]string{5: "5", 1000: "1,000", 50000: "50,000", 1234567: "1,234,567"} {
-		if got := grouped(value); got != want {
-			t.Errorf("%d is written %q, want %q", value, got, want)
-		}
+		expect.Equal(t, want, grouped(value), "%d as text", value)
 	}
 }
 
@@ -117,9 +109,7 @@ func TestWhatIsNotMeasuredIsMissing(t *testing.T) {
 		t.Error(err)
 	}
 	r.add("delete", 1)
-	if err := r.missing(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, r.missing())
 }
 
 // TestPageMatchesResults holds the page to the committed results.
@@ -150,9 +140,7 @@ func TestSizingHasAColumnForEachSize(t *testing.T) {
 		"| calls of an audit | 3 | 81 |\n",
 		"| memory of the controller, the most | 60.7 MiB | not measured |\n",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("want %q in\n%s", want, text)
-		}
+		expect.Contains(t, text, want, "the report")
 	}
 }
 
@@ -164,18 +152,14 @@ func TestCommandRepeatsTheRun(t *testing.T) {
 		"--cloud=dataplane --write=page.md": "make bench-dataplane",
 		"--cloud=sizing --write=page.md":    "make bench-sizing",
 	} {
-		if got := measured(t, arguments, nil).command(); got != want {
-			t.Errorf("%s: %q, want %q", arguments, got, want)
-		}
+		expect.Equal(t, want, measured(t, arguments, nil).command(), "the command of %s", arguments)
 	}
 }
 
 func TestAuditCallLimit(t *testing.T) {
 	first := call{method: "GET", shape: "/v2.0/networks", uri: "/networking/v2.0/networks?limit=500&sort_key=id"}
 	for n, want := range map[int]float64{1: 8, 500: 8, 501: 10, 10000: 46} {
-		if got := auditLimit([]call{first}, n); got != want {
-			t.Errorf("of %d Networks: %v, want %v", n, got, want)
-		}
+		expect.Equal(t, want, auditLimit([]call{first}, n), "the limit of %d Networks", n)
 	}
 }
 

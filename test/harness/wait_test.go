@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestFailedWaitsAreReportedByTest(t *testing.T) {
@@ -13,12 +15,8 @@ func TestFailedWaitsAreReportedByTest(t *testing.T) {
 	w.note("TestA", "after 1m0s: no network")
 	w.note("TestAB", "after 1m0s: another's")
 	want := "TestA: after 1m0s: no network\nTestA/b: after 1m0s: no port\n"
-	if got := w.of("TestA"); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := w.of("TestC"); got != "" {
-		t.Errorf("got %q of a test without a failed wait", got)
-	}
+	expect.Equal(t, want, w.of("TestA"), "what is said of TestA")
+	expect.Equal(t, "", w.of("TestC"), "what is said of a test without a failed wait")
 }
 
 func TestPollReturnsTheLastError(t *testing.T) {

@@ -3,6 +3,8 @@ package nightly
 import (
 	"testing"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // recorded is a test that notes whether it failed.
@@ -25,8 +27,6 @@ func TestABoundOfTimeHoldsAtNightAlone(t *testing.T) {
 		t.Setenv("NIGHTLY", c.night)
 		r := &recorded{TB: t}
 		Lasted(c.took).Within(r, "it", time.Minute)
-		if r.failed != c.failed {
-			t.Errorf("NIGHTLY=%s: %s in the place of a minute fails: %t, want %t", c.night, c.took, r.failed, c.failed)
-		}
+		expect.Equal(t, c.failed, r.failed, "NIGHTLY=%s: %s in the place of a minute fails", c.night, c.took)
 	}
 }

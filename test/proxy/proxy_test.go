@@ -112,9 +112,7 @@ func TestHangingCallEndsWithItsCaller(t *testing.T) {
 	}
 	// Close waits for calls that are still being served.
 	p.Close()
-	if arrived.Load() != 0 {
-		t.Error("it arrived")
-	}
+	expect.Equal(t, int32(0), arrived.Load(), "it arrived")
 }
 
 func TestFreezeThawAndCutStream(t *testing.T) {
@@ -152,9 +150,7 @@ func TestFreezeThawAndCutStream(t *testing.T) {
 	}
 	p.Freeze(all)
 	lines <- "three"
-	if cut := p.Cut(all); cut != 1 {
-		t.Errorf("%d streams were cut, want 1", cut)
-	}
+	expect.Equal(t, 1, p.Cut(all), "streams were cut")
 	if line, open := <-received; open {
 		t.Errorf("received %q after it was cut", line)
 	}

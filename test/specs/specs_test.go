@@ -325,9 +325,7 @@ func TestNetworkMayBecome(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := NetworkMayBecome(c.was, c.is); got != c.may {
-				t.Errorf("it is %t, want %t", got, c.may)
-			}
+			expect.Equal(t, c.may, NetworkMayBecome(c.was, c.is), "whether it may")
 		})
 	}
 }

@@ -4,15 +4,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 func TestTimeIsComparedInBubblesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		Elapse(time.Hour)
-		if passed := Since(began); passed != time.Hour {
-			t.Errorf("after an hour, %s have passed", passed)
-		}
+		expect.Equal(t, time.Hour, Since(began), "what has passed after an hour")
 	})
 	for name, do := range map[string]func(){
 		"Since": func() { Since(time.Now()) }, "Until": func() { Until(time.Now()) }, "Elapse": func() { Elapse(0) },
