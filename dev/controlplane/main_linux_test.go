@@ -177,9 +177,7 @@ func TestUpFailsWhenAComponentEnds(t *testing.T) {
 	if _, err := os.Stat(c.kubeconfig); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the kubeconfig is left: %v", err)
 	}
-	if got := c.stderr.String(); !strings.Contains(got, "etcd ended (signal: killed)") {
-		t.Errorf("the cause is not told:\n%s", got)
-	}
+	expect.Contains(t, c.stderr.String(), "etcd ended (signal: killed)", "the cause")
 	logs, err := filepath.Glob(filepath.Join(c.temporary, "*", "logs", "etcd.log"))
 	if err != nil || len(logs) != 1 || !strings.Contains(c.stderr.String(), logs[0]) {
 		t.Errorf("logs %q, %v; want one, named in\n%s", logs, err, c.stderr)
@@ -190,9 +188,7 @@ func TestComponentsDoNotOutliveTheCommand(t *testing.T) {
 	t.Parallel()
 	c := upCommandRunning(t)
 	children := c.children(t)
-	if len(children) != 2 {
-		t.Errorf("children %v", children)
-	}
+	expect.Len(t, 2, children, "children")
 	expect.NoError(t, c.Process.Kill())
 	_ = c.Wait()
 	awaitGone(t, children)
@@ -272,7 +268,5 @@ func TestUpTellsOfAPathWithoutCRDsAtOnce(t *testing.T) {
 	// Nothing could be built into this cache.
 	cmd.SetArgs([]string{"up", "--cache=/dev/null", "--crds=" + t.TempDir()})
 	err := cmd.ExecuteContext(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "holds no CustomResourceDefinition") {
-		t.Errorf("error %v", err)
-	}
+	expect.ErrorSays(t, err, "holds no CustomResourceDefinition")
 }

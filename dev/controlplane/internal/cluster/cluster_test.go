@@ -127,15 +127,11 @@ func TestAPIServer(t *testing.T) {
 		err := c.api.create(t.Context(), c.URL()+"/api/v1/namespaces/default/pods", json.RawMessage(`{
 			"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
 			"spec": {"containers": [{"name": "a", "image": "a"}]}}`))
-		if err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, err)
 	})
 	t.Run("its directory is refused to another", func(t *testing.T) {
 		_, err := Start(t.Context(), c.options)
-		if err == nil || !strings.Contains(err.Error(), "used by another") {
-			t.Errorf("error %v", err)
-		}
+		expect.ErrorSays(t, err, "used by another")
 	})
 }
 
@@ -228,9 +224,7 @@ exec sleep 60`
 				t.Fatal("it started")
 			}
 			for _, want := range test.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("the error lacks %q:\n%v", want, err)
-				}
+				expect.ErrorSays(t, err, want)
 			}
 		})
 	}

@@ -134,8 +134,6 @@ func TestStartTellsWhyACRDIsRefused(t *testing.T) {
 		t.Fatal("it started")
 	}
 	for _, want := range []string{"apply the CRD gadgets.example.com", "Galactic"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error lacks %q:\n%v", want, err)
-		}
+		expect.ErrorSays(t, err, want)
 	}
 }
