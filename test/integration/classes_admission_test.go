@@ -127,9 +127,7 @@ func TestClassAdmission(t *testing.T) {
 	} {
 		err := tryNetwork(t, user, own, name(short), specs["a private range"])
 		for _, part := range append(parts, fmt.Sprintf("NetworkClass %q", name(short))) {
-			if err == nil || !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: want %q in %v", short, part, err)
-			}
+			expect.ErrorSays(t, err, part)
 		}
 	}
 
@@ -215,24 +213,16 @@ func TestClassAdmission(t *testing.T) {
 		eventually(t, func() error { return tryFloatingIP(t, user, own, cloudteamv1.FloatingIPSpec{}) })
 	})
 	t.Run("without a class of its name, nothing is refused", func(t *testing.T) {
-		if err := tryNetwork(t, user, own, "no-such-class", specs["import"]); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, tryNetwork(t, user, own, "no-such-class", specs["import"]))
 	})
 	t.Run("credentials of its own need no class", func(t *testing.T) {
 		spec := func(s *cloudteamv1.NetworkSpec) {
 			s.Cloud, s.CIDR = &cloudteamv1.CloudReference{SecretName: "openstack"}, "198.51.100.0/24"
 		}
-		if err := tryNetwork(t, user, own, "", spec); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, tryNetwork(t, user, own, "", spec))
 		of := &cloudteamv1.CloudReference{SecretName: "openstack"}
-		if err := tryGroup(t, user, own, cloudteamv1.SecurityGroupSpec{Cloud: of}); err != nil {
-			t.Error(err)
-		}
-		if err := tryFloatingIP(t, user, own, cloudteamv1.FloatingIPSpec{Cloud: of}); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, tryGroup(t, user, own, cloudteamv1.SecurityGroupSpec{Cloud: of}))
+		expect.NoError(t, tryFloatingIP(t, user, own, cloudteamv1.FloatingIPSpec{Cloud: of}))
 	})
 	t.Run("a tightened class lets a FloatingIP end, and lead to no other port", func(t *testing.T) {
 		spec := cloudteamv1.FloatingIPSpec{ClassName: name("floating"), PortName: "web-0", ExternalNetwork: "public"}

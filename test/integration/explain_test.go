@@ -4,10 +4,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/doctor"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -57,4 +60,17 @@ func TestEveryFieldIsExplained(t *testing.T) {
 			walk("", root)
 		})
 	}
+}
+
+// TestDoctorFindsNoDifferenceInTheCRDsOfThisVersion holds what an API server publishes against the CRDs that it was
+// given: it may add defaults and drop what it does not know.
+func TestDoctorFindsNoDifferenceInTheCRDsOfThisVersion(t *testing.T) {
+	cluster := &ask.Cluster{Kubernetes: kubeClient, Networks: networkAPI}
+	for _, check := range doctor.Run(t.Context(), cluster, doctor.Options{Version: "v1.2.0", Now: time.Now()}) {
+		if check.Name == "CRDs' schema" {
+			expect.Equal(t, doctor.OK, check.State, "the state of %+v", check)
+			return
+		}
+	}
+	t.Error("the schemas were not compared")
 }

@@ -68,18 +68,14 @@ func (f foreign) export(t rapid.TB, namespace string, drawn exportingtest.Foreig
 		Cluster: "c1a0b7d2-0000-4000-8000-000000000000", Namespace: namespace,
 		Refusals: func(n *cloudteamv1.Network) []metav1.StatusCause {
 			refused, err := planning.Refusals(ctx, cluster, n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			return refused
 		},
 	}, func() (map[string]bool, error) { return nil, nil })
 	if err != nil || len(all) != 1 {
 		t.Fatalf("exported %d, %v", len(all), err)
 	}
-	if err := f.cloud.Do(ctx, client.Request{Op: "delete", Method: http.MethodDelete, Path: "networks/" + id}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, f.cloud.Do(ctx, client.Request{Op: "delete", Method: http.MethodDelete, Path: "networks/" + id}))
 	e := all[0]
 	if e.Network == nil {
 		if !e.Incomplete || !strings.HasPrefix(e.Notes[len(e.Notes)-1], "No Network can import it: ") {
@@ -88,9 +84,7 @@ func (f foreign) export(t rapid.TB, namespace string, drawn exportingtest.Foreig
 		return e
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(new(e.Manifest()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := tryCreate(ctx, networks, namespace, &unstructured.Unstructured{Object: content}); err != nil {
 		t.Fatalf("the API server refuses what export wrote: %v\n%+v", err, content)
 	}

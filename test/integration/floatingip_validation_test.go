@@ -92,9 +92,7 @@ func TestDrawnFloatingIPsAreAccepted(t *testing.T) {
 		obj := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{GenerateName: "drawn-"}}
 		obj.Spec = limits.FloatingIP().Draw(rt, "spec")
 		created, err := client.Create(t.Context(), obj, metav1.CreateOptions{})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		expect.NoError(rt, err)
 		edited := created.DeepCopy()
 		edited.Spec = limits.FloatingIPEdit(created.Spec).Draw(rt, "edited")
 		_, err = client.Update(t.Context(), edited, metav1.UpdateOptions{})

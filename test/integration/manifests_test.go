@@ -61,9 +61,7 @@ func TestManifestsInstall(t *testing.T) {
 			t.Errorf("want it accepted, got %v", err)
 		}
 		pod.Spec.SecurityContext.RunAsNonRoot = nil
-		if err := create(); err == nil || !strings.Contains(err.Error(), "restricted") {
-			t.Errorf("want a Pod that may run as root refused by the namespace's standard, got %v", err)
-		}
+		expect.ErrorSays(t, create(), "restricted")
 	})
 
 	t.Run("in its namespace the account may use the one Lease, and nothing beyond", func(t *testing.T) {
@@ -270,9 +268,7 @@ func TestOverlayForBetaPolicies(t *testing.T) {
 		if strings.HasPrefix(object.GetKind(), "Mutating") {
 			want += "beta1"
 		}
-		if object.GetAPIVersion() != want {
-			t.Errorf("%s %s is of %s, want %s", object.GetKind(), object.GetName(), object.GetAPIVersion(), want)
-		}
+		expect.Equal(t, want, object.GetAPIVersion(), "the apiVersion of %s %s", object.GetKind(), object.GetName())
 		text, err := yaml.Marshal(object)
 		if err == nil {
 			err = yaml.UnmarshalStrict(text, kinds[object.GetKind()])

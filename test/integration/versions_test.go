@@ -68,9 +68,7 @@ func TestSecondAPIVersion(t *testing.T) {
 		if len(conditions) != 1 || conditions[0].(map[string]any)["message"] != "after" {
 			t.Errorf("v2 shows the conditions %v", conditions)
 		}
-		if written.GetGeneration() != old.GetGeneration() {
-			t.Errorf("the generation went from %d to %d by a status", old.GetGeneration(), written.GetGeneration())
-		}
+		expect.Equal(t, old.GetGeneration(), written.GetGeneration(), "the generation after a write of a status")
 	})
 	t.Run("a user goes on with the YAML that there is", func(t *testing.T) {
 		edited := readObjects(t, filepath.Join(repository, "config", "samples", "network-full.yaml"))[0]

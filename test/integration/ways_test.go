@@ -66,9 +66,7 @@ func TestEveryToolStoresTheSameSpec(t *testing.T) {
 					}
 					_, err := way.Write(t.Context(), client, manifest(c.after))
 					if c.message != "" {
-						if err == nil || !strings.Contains(err.Error(), c.message) {
-							t.Errorf("error %v, want one that says %q", err, c.message)
-						}
+						expect.ErrorSays(t, err, c.message)
 						return
 					}
 					expect.NoError(t, err)
