@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // allotments are the ranges that subnets have from pools, each with the first of its length in the pool. Both realms
@@ -81,9 +82,7 @@ func TestPoolRangesAreNormalizedAlone(t *testing.T) {
 		"an address that begins so, and on": {`100.64.3.650`, `100.64.3.650`},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := ranges.moveFirst(c.text); got != c.want {
-				t.Errorf("%s became %s, want %s", c.text, got, c.want)
-			}
+			expect.Equal(t, c.want, ranges.moveFirst(c.text), "what %s becomes", c.text)
 		})
 	}
 }

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/lanes"
 )
 
 // state is what there is of a realm, in Kubernetes and in Neutron, by object and then by what it is, without what
@@ -317,4 +319,19 @@ func (w *world) holdNothingOfTheDead(t *rapid.T) {
 	for _, double := range w.doubles {
 		t.Errorf("there were two of one: %s", double)
 	}
+}
+
+// met is what the sequences of all lanes came across.
+var met lanes.Tally
+
+// countState counts how an object ended.
+func countState(kind string, status cloudteamv1.ResourceStatus, in resource) {
+	reason := ""
+	if ready := meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionReady); ready != nil {
+		reason = ready.Reason
+	}
+	if in == nil {
+		reason += ", not in Neutron"
+	}
+	met.Count(kind + " " + reason)
 }
