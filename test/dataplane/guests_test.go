@@ -306,6 +306,9 @@ func (w *world) foreignPort(host string) {
 	w.Helper()
 	network := w.tenant.Create("networks", harness.Resource{"name": "foreign-" + w.namespace})
 	w.tenant.Create("subnets", harness.Resource{"network_id": network.ID(), "ip_version": 4, "cidr": "10.33.0.0/24"})
-	port := w.tenant.Create("ports", harness.Resource{"network_id": network.ID(), "device_owner": foreignOwner})
+	// From Neutron 29 on, a member may not delete a port of such an owner.
+	port := w.admin.Create("ports", harness.Resource{
+		"network_id": network.ID(), "project_id": network["project_id"], "device_owner": foreignOwner,
+	})
 	w.admin.Update("ports", port.ID(), harness.Resource{"binding:host_id": host})
 }
