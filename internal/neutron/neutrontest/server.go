@@ -71,8 +71,8 @@ type Options struct {
 	// refused then.
 	OVN bool
 
-	// KeepsFloatingIPs has a port keep the address that its floating IP is associated with, as Neutron 23 and later do.
-	// The other answers are those of Neutron 21, which takes the address away.
+	// KeepsFloatingIPs has a port keep the address that its floating IP is associated with, as [FloatingIPsKeepTheirPort]
+	// says, whatever the Release.
 	KeepsFloatingIPs bool
 
 	// DeadHosts are those whose agents are not alive. Ports can be bound there, and the binding fails.
