@@ -55,7 +55,7 @@ func (s *Server) tenantWord() string {
 var (
 	IdleUpdatesKeepRevision = Fact{26,
 		"An update to what is there already moves no revision, if it has no description beside another attribute. Subnet " +
-			"pools, floating IPs and the descriptions of subnets move theirs all the same."}
+			"pools, floating IPs and the descriptions of subnets still move theirs."}
 	SubnetListsKeepRevision = Fact{26,
 		"DNS servers, host routes and pools of a subnet move no revision. They moved its own and its network's."}
 	SubnetDescriptionKeepsNetwork = Fact{26,
