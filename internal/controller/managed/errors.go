@@ -157,8 +157,8 @@ func notConverged(change plan.Change) error {
 		}
 	}
 	if len(fields) > 0 {
-		remedy = fmt.Sprintf("If the cloud keeps it in a form of its choice, also without a value in the spec, leave that to "+
-			"the cloud: spec.ignoreDrift: [%s]. Else find who sets it back.", strings.Join(fields, ", "))
+		remedy = fmt.Sprintf("If the cloud keeps it in a form of its choice, also without a value in the spec, leave that "+
+			"to the cloud: spec.ignoreDrift: [%s]. Else find who sets it back.", strings.Join(fields, ", "))
 	}
 	return &Problem{
 		Err:   err,

@@ -63,9 +63,9 @@ func (c *Controller) withoutSlot(pod *corev1.Pod) progress {
 
 // planned is for a Pod that waits while the controller only reports.
 func planned() progress {
-	return progress{reason: cloudteamv1.ReasonPlanned, message: "The controller only reports (--report-only, or firstStart=" +
-		"Report of the chart) and gives no Pod its ports. The Pod is scheduled once it may write: start it without the flag, " +
-		"or set firstStart=Apply."}
+	return progress{reason: cloudteamv1.ReasonPlanned, message: "The controller only reports (--report-only, or " +
+		"firstStart=Report of the chart) and gives no Pod its ports. The Pod is scheduled once it may write: start it " +
+		"without the flag, or set firstStart=Apply."}
 }
 
 // heldBack says which scheduling gates of others still keep a Pod from being scheduled; empty if there are none.

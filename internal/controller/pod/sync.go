@@ -84,7 +84,7 @@ func (c *Controller) syncWaiting(ctx context.Context, key cache.ObjectName) erro
 	case apierrors.IsNotFound(err):
 		c.expected.Forget(key)
 		return nil
-	case err != nil || !c.expected.Met(key, pod.UID, pod.ResourceVersion) || !consumer.Gated(pod) || !consumer.Waiting(pod):
+	case err != nil, !c.expected.Met(key, pod.UID, pod.ResourceVersion), !consumer.Gated(pod), !consumer.Waiting(pod):
 		return err
 	}
 	return c.report(ctx, pod, planned())

@@ -312,8 +312,8 @@ func othersGates(p *corev1.Pod) string {
 func (w *walk) starting(p *corev1.Pod) []Link {
 	of := ask.New(KindPod, p.Namespace, p.Name)
 	if gates := othersGates(p); gates != "" {
-		return []Link{{Object: of, Reason: otherGate, Message: "It has its ports, and is not scheduled before others take off " +
-			"their scheduling gates: " + gates + "."}}
+		return []Link{{Object: of, Reason: otherGate, Message: "It has its ports, and is not scheduled before others take " +
+			"off their scheduling gates: " + gates + "."}}
 	}
 	if c := consumer.PodCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
 		l := Link{Object: of, Condition: "PodScheduled=False", Reason: unscheduled, Message: c.Message}
