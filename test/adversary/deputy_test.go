@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -62,9 +62,7 @@ func (d *deputy) changesNothing(do func()) {
 	before := d.sees()
 	do()
 	d.attacker.leave()
-	if diff := cmp.Diff(before, d.sees()); diff != "" {
-		d.t.Errorf("the attacker changed in Neutron (-before +after):\n%s", diff)
-	}
+	expect.Equal(d.t, before, d.sees(), "the attacker changed in Neutron")
 }
 
 // sees is all that is in the cloud, less what others than this test may change.
@@ -216,9 +214,7 @@ func (d *deputy) floatingIPs() {
 		c.spec.ExternalNetwork = "outside"
 		_, err := d.attacker.networks.CloudteamV1().FloatingIPs(d.attacker.name).Create(d.t.Context(),
 			&cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: c.spec}, metav1.CreateOptions{})
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		expect.NoError(d.t, err)
 		d.floatStalls(name, c.reason, func(f *cloudteamv1.FloatingIP, says string) error {
 			if f.Status.FloatingIPID != "" {
 				return fmt.Errorf("it has the floating IP %s", f.Status.FloatingIPID)
@@ -246,9 +242,7 @@ func (d *deputy) guestFloatingIP(outside string) {
 				},
 			}, metav1.CreateOptions{})
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	expect.NoError(d.t, err)
 	d.floatStalls("guest", cloudteamv1.ReasonInvalidSpec, func(f *cloudteamv1.FloatingIP, says string) error {
 		if !strings.Contains(says, "only its own ports may have a floating IP") || f.Status.FloatingIPID == "" {
 			return fmt.Errorf("it says %q, with the status %+v", says, f.Status)
@@ -285,9 +279,7 @@ func (d *deputy) guestPorts() {
 	network.Spec.AllowedNamespaces = []string{d.attacker.name}
 	_, err := d.Networks.CloudteamV1().Networks(d.victim.name).Create(d.t.Context(), network,
 		metav1.CreateOptions{})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	expect.NoError(d.t, err)
 	d.victim.awaitReady("guests")
 	outside := d.operator.Create("networks", harness.Resource{
 		"name": "outside-" + d.victim.name, "router:external": true,
@@ -319,9 +311,7 @@ func (d *deputy) portStalls(
 	_, err := ports.Create(d.t.Context(), &cloudteamv1.NetworkPort{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
 	}, metav1.CreateOptions{})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	expect.NoError(d.t, err)
 	d.Eventually(d.t, func() error {
 		port, err := ports.Get(d.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
@@ -354,9 +344,7 @@ func (d *deputy) classFor(who *tenant, prefix string, allowed ...cloudteamv1.Pri
 			AllowedFields:     allowed,
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	expect.NoError(d.t, err)
 	d.t.Cleanup(func() {
 		if err := classes.Delete(cleanup(d.t), class.Name, metav1.DeleteOptions{}); err != nil {
 			d.t.Error(err)

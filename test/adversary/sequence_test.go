@@ -5,7 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
@@ -54,9 +53,7 @@ func holdSequences(t *testing.T, w *world, run func(property func(*rapid.T))) {
 	others := newBystander(at)
 	before := others.look()
 	run(func(r *rapid.T) { holdSequence(r, at) })
-	if diff := cmp.Diff(before, others.look()); diff != "" {
-		t.Errorf("what is nobody's of these tenants changed (-before +after):\n%s", diff)
-	}
+	expect.Equal(t, before, others.look(), "what is nobody's of these tenants changed")
 }
 
 // holdSequence draws a sequence, has everything settle and everything go.
@@ -145,9 +142,7 @@ func (b *bystander) look() map[string]any {
 		state["Pod "+pod.Name] = string(pod.UID) + pod.Annotations[cloudteamv1.AnnotationAllocations]
 	}
 	n, err := b.networks.CloudteamV1().Networks(b.name).Get(b.t.Context(), "net", metav1.GetOptions{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	expect.NoError(b.t, err)
 	for _, id := range []string{b.network, n.Status.NetworkID} {
 		state[id] = b.admin.One("networks", "id="+id)["revision_number"]
 		for _, collection := range []string{"ports", "subnets"} {

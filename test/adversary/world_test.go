@@ -11,7 +11,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -247,32 +246,11 @@ func (who *tenant) awaitReady(name string) {
 	who.world.Eventually(who.t, func() error { return who.ready(name) })
 }
 
-// pod creates a Pod that declares networks.
-func (who *tenant) pod(name, networks string, edits ...func(*corev1.Pod)) *corev1.Pod {
-	who.t.Helper()
-	pod := harness.PodOn(name, networks)
-	for _, edit := range edits {
-		edit(pod)
-	}
-	created, err := who.kube.CoreV1().Pods(who.name).Create(who.t.Context(), pod, metav1.CreateOptions{})
-	expect.NoError(who.t, err)
-	return created
-}
-
 // deployment creates a Deployment whose Pods declare networks.
 func (who *tenant) deployment(name, networks string, replicas int32) *appsv1.Deployment {
 	who.t.Helper()
 	created, err := who.kube.AppsV1().Deployments(who.name).Create(who.t.Context(),
 		harness.DeploymentOn(name, networks, replicas), metav1.CreateOptions{})
-	expect.NoError(who.t, err)
-	return created
-}
-
-// statefulSet creates a StatefulSet whose Pods declare networks.
-func (who *tenant) statefulSet(name, networks string, replicas int32) *appsv1.StatefulSet {
-	who.t.Helper()
-	set := harness.StatefulSetOn(name, networks, replicas, appsv1.ParallelPodManagement)
-	created, err := who.kube.AppsV1().StatefulSets(who.name).Create(who.t.Context(), set, metav1.CreateOptions{})
 	expect.NoError(who.t, err)
 	return created
 }
@@ -308,15 +286,6 @@ func (who *tenant) awaitRunning(want int) {
 		}
 		return nil
 	})
-}
-
-// scale scales a tenant's Deployment as kubectl scale does.
-func scale(who *tenant, name string, replicas int32) error {
-	_, err := who.kube.AppsV1().Deployments(who.name).UpdateScale(cleanup(who.t), name, &autoscalingv1.Scale{
-		ObjectMeta: metav1.ObjectMeta{Namespace: who.name, Name: name},
-		Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
-	}, metav1.UpdateOptions{})
-	return err
 }
 
 // cleanup is for clean-ups, in which a test's own context has ended.
