@@ -90,12 +90,8 @@ func testTwoProjects(t *testing.T, namespace, name string) {
 	apply(t, namespace, name, inCloud())
 	apply(t, namespace, name+"-own", example())
 	theirs, own := awaitReady(t, namespace, name), awaitReady(t, namespace, name+"-own")
-	if got := theirs.Status.Cloud.ProjectID; got != tenant.Project {
-		t.Errorf("it is in project %s, want the tenant's, %s", got, tenant.Project)
-	}
-	if got := own.Status.Cloud.ProjectID; got != admin.Project {
-		t.Errorf("the other is in project %s, want the administrator's, %s", got, admin.Project)
-	}
+	expect.Equal(t, tenant.Project, theirs.Status.Cloud.ProjectID, "its project, which is the tenant's")
+	expect.Equal(t, admin.Project, own.Status.Cloud.ProjectID, "the other's project, which is the administrator's")
 	wantFields(t, tenant.One("networks", "name="+name), resource{"project_id": tenant.Project})
 	wantFields(t, admin.One("networks", "name="+name+"-own"), resource{"project_id": admin.Project})
 
@@ -106,9 +102,7 @@ func testTwoProjects(t *testing.T, namespace, name string) {
 	removePort(t, namespace, name)
 	remove(t, namespace, name)
 	remove(t, namespace, name+"-own")
-	if left := tenant.List("networks", "name="+name); len(left) > 0 {
-		t.Errorf("left in Neutron: %v", left)
-	}
+	expect.Empty(t, tenant.List("networks", "name="+name), "left in Neutron")
 }
 
 func testBadSecrets(t *testing.T, namespace, name string) {

@@ -120,9 +120,7 @@ func wantAllocations(t *testing.T, pods []corev1.Pod, ports []resource, cidr str
 				fixed["ip_address"] != address.Addr().String() {
 				t.Errorf("Pod %s has %s, the port in Neutron %v", pod.Name, address, fixed)
 			}
-			if other := seen[address.String()]; other != "" {
-				t.Errorf("Pods %s and %s have one address, %s", pod.Name, other, address)
-			}
+			expect.Equal(t, "", seen[address.String()], "a Pod that has %s, beside Pod %s", address, pod.Name)
 			seen[address.String()] = pod.Name
 			selections, err := selection.Parse(pod.Annotations[selection.Annotation], pod.Namespace)
 			if err != nil || !slices.ContainsFunc(selections, func(s selection.Selection) bool {
@@ -185,9 +183,7 @@ func TestDeployment(t *testing.T) {
 			return pod
 		}
 		pod := applied("{}")
-		if len(pod.Spec.SchedulingGates) != 1 {
-			t.Errorf("gates %v", pod.Spec.SchedulingGates)
-		}
+		expect.Len(t, 1, pod.Spec.SchedulingGates, "gates")
 		running := awaitPods(t, namespace, "", 1)[0]
 		allocations := allocationsOf(t, &running)
 		if len(allocations) != 2 || allocations[0].Name != namespace+"/"+network ||
@@ -244,4 +240,36 @@ func TestDeployment(t *testing.T) {
 			"192.168.0.0/16")
 		removeDeployment(t, namespace, "web")
 	})
+}
+
+// scale scales a Deployment as kubectl scale does.
+func scale(t *testing.T, namespace, name string, replicas int32) {
+	t.Helper()
+	harness.Scale(t, kube.AppsV1().Deployments(namespace), name, replicas)
+}
+
+// awaitPods waits until as many Pods as wanted fit a label selector ("" is all), each Running and none being deleted,
+// and returns them.
+func awaitPods(t *testing.T, namespace, selector string, want int) []corev1.Pod {
+	t.Helper()
+	var pods *corev1.PodList
+	eventually(t, func() (err error) {
+		pods, err = kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			return err
+		}
+		states := map[string]int{}
+		for _, pod := range pods.Items {
+			state := string(pod.Status.Phase)
+			if pod.DeletionTimestamp != nil {
+				state = "being deleted"
+			}
+			states[state]++
+		}
+		if len(pods.Items) != want || states[string(corev1.PodRunning)] != want {
+			return fmt.Errorf("want %d Pods that are Running, have %v", want, states)
+		}
+		return nil
+	})
+	return pods.Items
 }

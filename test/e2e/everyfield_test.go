@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -431,9 +430,7 @@ func wantRest(t *testing.T, versions func() []string) {
 			t.Errorf("at rest: %d calls %s", count, call)
 		}
 	}
-	if diff := cmp.Diff(before, versions()); diff != "" {
-		t.Errorf("objects were written at rest (-before +after):\n%s", diff)
-	}
+	expect.Equal(t, before, versions(), "objects were written at rest")
 }
 
 // remove deletes the objects, ports before the networks that they are on, and holds that nothing is left of them.

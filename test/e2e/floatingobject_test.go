@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -62,9 +63,7 @@ func TestFloatingIPObjects(t *testing.T) {
 	keeps := func(port string) *cloudteamv1.FloatingIP {
 		t.Helper()
 		f := c.awaitFloating(namespace, "vm", cloudteamv1.ReasonAvailable, port)
-		if f.Status.Address != address {
-			t.Errorf("the address is %s, was %s", f.Status.Address, address)
-		}
+		expect.Equal(t, address, f.Status.Address, "the address, which it had")
 		return f
 	}
 	f := keeps(first.Status.PortID)
@@ -112,9 +111,7 @@ func TestFloatingIPObjects(t *testing.T) {
 	harness.Delete(t, api, "vm")
 	harness.AwaitGone(t, surroundings, api, "shop")
 	harness.AwaitGone(t, surroundings, api, "vm")
-	if left := c.List("floatingips", "floating_network_id="+outside.ID()); len(left) > 0 {
-		t.Errorf("floating IPs are left: %v", left)
-	}
+	expect.Empty(t, c.List("floatingips", "floating_network_id="+outside.ID()), "floating IPs are left")
 	removePort(t, namespace, "first")
 	remove(t, namespace, network)
 }

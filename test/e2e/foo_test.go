@@ -90,9 +90,7 @@ func TestFoo(t *testing.T) {
 				t.Error("it lacks a right")
 			}
 			p.signal(syscall.SIGTERM)
-			if code := p.awaitExit(t); code != 0 {
-				t.Errorf("after SIGTERM it exits with %d, want 0", code)
-			}
+			expect.Equal(t, 0, p.awaitExit(t), "the exit code after SIGTERM")
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -46,9 +47,7 @@ func start(t *testing.T, environment []string, arguments ...string) *process {
 		if p == nil {
 			return // it did not start
 		}
-		if shown := secrets.In(p.Log()); len(shown) > 0 {
-			t.Errorf("the log shows %s", strings.Join(shown, ", "))
-		}
+		expect.Empty(t, secrets.In(p.Log()), "what the log shows")
 	})
 	arguments = append(electing(), arguments...)
 	if virtualTime {

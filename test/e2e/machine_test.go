@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -91,9 +92,7 @@ func TestVirtualMachinesKeepTheirPorts(t *testing.T) {
 	had := whatPodHas(t, namespace, pod.Name)
 	same := func(after string) {
 		t.Helper()
-		if has := whatPodHas(t, namespace, pod.Name); has != had {
-			t.Errorf("%s, it has %s, and had %s", after, has, had)
-		}
+		expect.Equal(t, had, whatPodHas(t, namespace, pod.Name), "%s, what it has", after)
 		awaitBoundTo(t, namespace, pod)
 		awaitMachinePorts(t, c, namespace, id, 1)
 	}
@@ -108,9 +107,7 @@ func TestVirtualMachinesKeepTheirPorts(t *testing.T) {
 
 	// A migration is cancelled.
 	target := vm.Launch()
-	if has := whatPodHas(t, namespace, target.Name); has != had {
-		t.Errorf("the target of a migration has %s, want %s", has, had)
-	}
+	expect.Equal(t, had, whatPodHas(t, namespace, target.Name), "what the target of a migration has")
 	same("in a migration")
 	removePod(t, namespace, target.Name)
 	awaitPods(t, namespace, "", 1)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -80,9 +79,7 @@ func TestNetwork(t *testing.T) {
 	got.Conditions = nil
 	got.Subnets[0].TotalAddresses, got.Subnets[0].UsedAddresses = nil, nil
 	expect.Equal(t, wantStatus, *got, "status")
-	if len(ready.Status.Conditions) != 1 {
-		t.Errorf("conditions beside Ready: %s", asJSON(ready.Status.Conditions))
-	}
+	expect.Len(t, 1, ready.Status.Conditions, "conditions beside Ready")
 	awaitEvent(t, namespace, name, cloudteamv1.EventCreated, network.ID())
 	showWithOpenStackClient(t, c, network, subnet)
 
@@ -106,12 +103,8 @@ func TestNetwork(t *testing.T) {
 	remove(t, namespace, name)
 	left := c.One("networks", "name="+name)
 	// Untouched to the last revision.
-	if diff := cmp.Diff(foreign, left); diff != "" {
-		t.Errorf("the foreign network (-was +is):\n%s", diff)
-	}
-	if subnets := c.List("subnets", "name="+name); len(subnets) > 0 {
-		t.Errorf("subnets are left: %v", subnets)
-	}
+	expect.Equal(t, foreign, left, "the foreign network")
+	expect.Empty(t, c.List("subnets", "name="+name), "subnets are left")
 	awaitEvent(t, namespace, name, cloudteamv1.EventDeleted, network.ID())
 }
 
@@ -194,14 +187,10 @@ func TestStart(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p := start(t, test.environment, test.arguments...)
-			if code := p.awaitExit(t); code != 1 {
-				t.Errorf("it exits with %d, want 1", code)
-			}
+			expect.Equal(t, 1, p.awaitExit(t), "the exit code")
 			output := p.Log()
 			for _, want := range append(test.want, "network-controller: ") {
-				if !strings.Contains(output, want) {
-					t.Errorf("it does not print %q", want)
-				}
+				expect.Contains(t, output, want, "what it prints")
 			}
 			if strings.Contains(output, "canary") || strings.Contains(output, "goroutine") {
 				t.Errorf("it prints a secret or a stack")

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -44,9 +45,7 @@ func editPort(t *testing.T, namespace, name, spec string) {
 // noPorts holds that a network in Neutron has no ports that were made here.
 func noPorts(t *testing.T, c *cloud, networkID string) {
 	t.Helper()
-	if left := c.List("ports", "network_id="+networkID); len(left) > 0 {
-		t.Errorf("ports are left: %s", asJSON(left))
-	}
+	expect.Empty(t, c.List("ports", "network_id="+networkID), "ports are left")
 }
 
 // TestNetworkPort has a port become real, come back from drift and be deleted.

@@ -157,9 +157,7 @@ func TestOrphans(t *testing.T) {
 	was := left()
 	p = run()
 	awaitMetric(t, address, `network_controller_orphans{state="withheld"} 2`)
-	if diff := cmp.Diff(was, left()); diff != "" {
-		t.Errorf("what is in Neutron (-before +after):\n%s", diff)
-	}
+	expect.Equal(t, was, left(), "what is in Neutron")
 	p.kill(t)
 
 	// With a word, the port goes and then the network that it was on.

@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -96,14 +95,10 @@ func TestRebuiltClusterAdopts(t *testing.T) {
 	for _, name := range names {
 		rebuilt.await(name, cloudteamv1.ReasonAvailable)
 	}
-	if diff := cmp.Diff(was, held()); diff != "" {
-		t.Errorf("the rebuilt cluster has others than the old one (-old +rebuilt):\n%s", diff)
-	}
+	expect.Equal(t, was, held(), "the rebuilt cluster has others than the old one")
 	for _, name := range names {
 		rebuilt.remove(name)
 		rebuilt.awaitGone(name)
 	}
-	if left := held(); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
+	expect.Empty(t, held(), "left")
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
@@ -31,9 +29,7 @@ func (w *routed) interfaces(routerID string) map[string]resource {
 func (w *routed) wantInterfaces(routerID string, addresses ...string) {
 	w.t.Helper()
 	got := slices.Sorted(maps.Keys(w.interfaces(routerID)))
-	if diff := cmp.Diff(slices.Sorted(slices.Values(addresses)), got); diff != "" {
-		w.t.Errorf("interfaces of router %s (-want +got):\n%s", routerID, diff)
-	}
+	expect.Equal(w.t, slices.Sorted(slices.Values(addresses)), got, "interfaces of router %s", routerID)
 }
 
 // TestRouter has a Network's router become real, follow its spec, come back from drift and be deleted.
@@ -98,16 +94,12 @@ func TestRouter(t *testing.T) {
 	if got := awaitReady(t, namespace, name).Status.Router; got != nil {
 		t.Errorf("status.router is %v", got)
 	}
-	if left := w.c.List("routers", "name="+name); len(left) > 0 {
-		t.Errorf("routers are left: %v", left)
-	}
+	expect.Empty(t, w.c.List("routers", "name="+name), "routers are left")
 	edit(t, namespace, name, `{"router":{}}`)
 	awaitReady(t, namespace, name)
 	w.wantInterfaces(w.c.One("routers", "name="+name).ID(), "10.41.0.254")
 	remove(t, namespace, name)
 	for _, collection := range []string{"routers", "networks", "ports"} {
-		if left := w.c.List(collection, "name="+name); len(left) > 0 {
-			t.Errorf("%s are left: %v", collection, left)
-		}
+		expect.Empty(t, w.c.List(collection, "name="+name), "%s are left", collection)
 	}
 }

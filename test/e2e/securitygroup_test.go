@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -116,8 +117,6 @@ func TestSecurityGroups(t *testing.T) {
 	harness.AwaitGone(t, surroundings, api, name)
 	harness.AwaitGone(t, surroundings, api, "db")
 	for _, id := range []string{group.Status.SecurityGroupID, db.Status.SecurityGroupID} {
-		if left := c.List("security-groups", "id="+id); len(left) > 0 {
-			t.Errorf("left in Neutron: %v", left)
-		}
+		expect.Empty(t, c.List("security-groups", "id="+id), "left in Neutron")
 	}
 }

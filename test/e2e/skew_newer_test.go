@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -136,9 +135,7 @@ func (n *newer) allocations(names ...string) map[string]string {
 
 func (n *newer) allocated(want map[string]string, names ...string) {
 	n.t.Helper()
-	if diff := cmp.Diff(want, n.allocations(names...)); diff != "" {
-		n.t.Errorf("the Pods' allocations differ (-was +is):\n%s", diff)
-	}
+	expect.Equal(n.t, want, n.allocations(names...), "the Pods' allocations differ")
 }
 
 // ready waits until all objects are Ready with their newest specs.

@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
@@ -103,12 +102,8 @@ func TestVersionSkew(t *testing.T) {
 		p = run(next.binary)
 		audited(3)
 		ready()
-		if diff := cmp.Diff(wrote, writes()); diff != "" {
-			t.Errorf("%s writes to Neutron at rest:\n%s", next.name, diff)
-		}
-		if diff := cmp.Diff(was, held()); diff != "" {
-			t.Errorf("%s changes what is in Neutron:\n%s", next.name, diff)
-		}
+		expect.Equal(t, wrote, writes(), "%s writes to Neutron at rest", next.name)
+		expect.Equal(t, was, held(), "%s changes what is in Neutron", next.name)
 		s.edit("backend", fmt.Sprintf(`{"spec":{"tags":["of-%d"]}}`, len(next.name)))
 		s.await("backend", cloudteamv1.ReasonAvailable)
 		stop(p)
@@ -138,12 +133,8 @@ func TestVersionSkew(t *testing.T) {
 	}
 	both := harness.Get(t, n.ports(), "both").Status.PortID
 	is := byID(held())
-	if diff := cmp.Diff(without(was, both), without(is, both)); diff != "" {
-		t.Errorf("the earlier binary changes what is in Neutron (-was +is):\n%s", diff)
-	}
-	if diff := cmp.Diff(declared, n.objects()); diff != "" {
-		t.Errorf("the earlier binary changes the objects (-was +is):\n%s", diff)
-	}
+	expect.Equal(t, without(was, both), without(is, both), "the earlier binary changes what is in Neutron")
+	expect.Equal(t, declared, n.objects(), "the earlier binary changes the objects")
 	n.allocated(pods, "db-0", "db-1", "lone")
 
 	// Meanwhile users delete objects, and a Pod comes back: another known limit, it gets a port of its own until the next
@@ -192,9 +183,7 @@ func TestVersionSkew(t *testing.T) {
 	}
 	gone = append(gone, both)
 	for id, resource := range without(was, gone...) {
-		if diff := cmp.Diff(resource, is[id]); diff != "" {
-			t.Errorf("after the way back and forth, Neutron has (-was +is):\n%s", diff)
-		}
+		expect.Equal(t, resource, is[id], "after the way back and forth, Neutron has")
 	}
 	delete(declared, "NetworkPort goes")
 	delete(declared, "SecurityGroup goes")
@@ -203,9 +192,7 @@ func TestVersionSkew(t *testing.T) {
 	maps.DeleteFunc(objects, func(name, _ string) bool {
 		return strings.HasPrefix(name, "NetworkPort db-1-") && declared[name] == "" // garbage, and nobody collects it here
 	})
-	if diff := cmp.Diff(declared, objects); diff != "" {
-		t.Errorf("after the way back and forth, the objects are (-was +is):\n%s", diff)
-	}
+	expect.Equal(t, declared, objects, "after the way back and forth, the objects are")
 
 	harness.Delete(t, deployments, "web")
 	s.remove("backend")

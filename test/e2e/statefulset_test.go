@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -69,9 +69,7 @@ func TestStatefulSetsKeepTheirPorts(t *testing.T) {
 	}
 	same := func(after string) {
 		t.Helper()
-		if diff := cmp.Diff(had, whatPodsHave(t, namespace, 2)); diff != "" {
-			t.Errorf("%s, the Pods have other ports (-was +is):\n%s", after, diff)
-		}
+		expect.Equal(t, had, whatPodsHave(t, namespace, 2), "%s, the Pods have other ports", after)
 		awaitPorts(t, c, namespace, id, 4)
 	}
 	restart := func(name string) {

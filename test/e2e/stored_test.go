@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -47,9 +47,7 @@ func TestStoredNetworkThatBreaksNewRule(t *testing.T) {
 		return ids
 	}
 	before := interfaces()
-	if len(before) != 2 {
-		t.Errorf("ports for the router are %v, want one for each IP family", before)
-	}
+	expect.Len(t, 2, before, "ports for the router are")
 	// What the next attempts make right is made right, and they make nothing else.
 	c.Update("networks", network, resource{"name": "renamed"})
 	eventually(t, func() error {
@@ -58,9 +56,7 @@ func TestStoredNetworkThatBreaksNewRule(t *testing.T) {
 		}
 		return nil
 	})
-	if diff := cmp.Diff(before, interfaces()); diff != "" {
-		t.Errorf("ports for the router after another attempt (-before +after):\n%s", diff)
-	}
+	expect.Equal(t, before, interfaces(), "ports for the router after another attempt")
 
 	_, err := networks.CloudteamV1().Networks(namespace).Patch(t.Context(), name, types.MergePatchType,
 		[]byte(`{"spec":{"description":"edited"}}`), metav1.PatchOptions{})

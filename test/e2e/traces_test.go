@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -123,13 +124,9 @@ func TestTraces(t *testing.T) {
 	id := awaitReady(t, namespace, name).Status.NetworkID
 	remove(t, namespace, name)
 	p.signal(syscall.SIGTERM) // it sends its last spans before it ends
-	if code := p.awaitExit(t); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	expect.Equal(t, 0, p.awaitExit(t), "the exit code")
 
-	if len(collected.odd) > 0 {
-		t.Errorf("the collector got %q", collected.odd)
-	}
+	expect.Empty(t, collected.odd, "requests that the collector did not understand")
 	applied := 0
 	for line := range strings.Lines(p.Log()) {
 		var record struct{ Msg, Trace, Object string }
@@ -195,9 +192,7 @@ func TestTraces(t *testing.T) {
 	for _, span := range collected.spans {
 		text.WriteString(prototext.Format(span))
 	}
-	if shown := secrets.In(text.String()); len(shown) > 0 {
-		t.Errorf("the spans show %s", strings.Join(shown, ", "))
-	}
+	expect.Empty(t, secrets.In(text.String()), "what the spans show")
 	if of := strings.Join(collected.of, ""); !strings.Contains(of, `"network-controller"`) {
 		t.Errorf("the spans are of %s", of)
 	}
