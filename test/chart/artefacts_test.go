@@ -168,9 +168,7 @@ func TestReleaseIsWhole(t *testing.T) {
 		if diff := cmp.Diff(want, files); diff != "" {
 			t.Errorf("(-want +in dist):\n%s", diff)
 		}
-		if made := c.git("status", "--porcelain"); made != "" {
-			t.Errorf("Git sees what was made: %s", made)
-		}
+		expect.Equal(t, "", c.git("status", "--porcelain"), "what Git sees of what was made")
 		if _, err := os.Stat(c.path("bin/release")); !os.IsNotExist(err) {
 			t.Errorf("bin/release is left (%v)", err)
 		}
@@ -276,14 +274,10 @@ func TestReleaseIsWhole(t *testing.T) {
 		for _, file := range []string{"install.yaml", "install-node-agent.yaml"} {
 			onlyImage(t, file, c.read(file))
 		}
-		if crds := strings.Count(c.read("crds.yaml"), "kind: CustomResourceDefinition\n"); crds != 5 {
-			t.Errorf("crds.yaml has %d CRDs, want 5", crds)
-		}
+		expect.Equal(t, 5, strings.Count(c.read("crds.yaml"), "kind: CustomResourceDefinition\n"), "CRDs in crds.yaml")
 	})
 	t.Run("the image has this name and version", func(t *testing.T) {
-		if index := c.read("image/index.json"); !strings.Contains(index, `"`+releasedImage+`"`) {
-			t.Errorf("its name is another: %s", index)
-		}
+		expect.Contains(t, c.read("image/index.json"), `"`+releasedImage+`"`, "the image's name")
 		if sbom := c.read("network-controller-image.cdx.json"); !strings.Contains(sbom, `"version": "`+released+`"`) {
 			t.Errorf("the SBOM does not have the version:\n%.1000s", sbom)
 		}
@@ -388,9 +382,7 @@ func onlyImage(t *testing.T, what, manifest string) {
 		t.Errorf("%s runs no image", what)
 	}
 	for _, image := range images {
-		if image[1] != releasedImage {
-			t.Errorf("%s runs %s, want %s", what, image[1], releasedImage)
-		}
+		expect.Equal(t, releasedImage, image[1], "the image that %s runs", what)
 	}
 }
 
@@ -424,9 +416,7 @@ func TestReleaseIsRefused(t *testing.T) {
 			t.Errorf("VERSION=%s IMAGE=%s: no error", test.version, test.image)
 		}
 		for _, want := range test.want {
-			if !strings.Contains(output, want) {
-				t.Errorf("VERSION=%s IMAGE=%s: want %q in\n%s", test.version, test.image, want, output)
-			}
+			expect.Contains(t, output, want, "what VERSION=%s IMAGE=%s prints", test.version, test.image)
 		}
 		if strings.Contains(output, "Compiling") {
 			t.Errorf("VERSION=%s IMAGE=%s: it began with\n%s", test.version, test.image, output)

@@ -141,9 +141,7 @@ func TestOneNamespace(t *testing.T) {
 	create("new")
 	await("new", "new")
 	rename("handed", "renamed")
-	if got := await("handed", "renamed"); got != id {
-		t.Errorf("the network is %s, before the handover %s", got, id)
-	}
+	expect.Equal(t, id, await("handed", "renamed"), "the network, and the one before the handover")
 	pod := harness.PodOn("guest", "handed")
 	harness.Create(t, surroundings.Kube.CoreV1().Pods(team.Name), pod)
 	surroundings.Eventually(t, func() error {
@@ -172,9 +170,7 @@ func TestOneNamespace(t *testing.T) {
 		t.Error("the controller of the cluster ended without an error")
 	}
 	cluster = wide()
-	if got := await("handed", "waits"); got != id {
-		t.Errorf("the network is %s, before it came back %s", got, id)
-	}
+	expect.Equal(t, id, await("handed", "waits"), "the network, and the one before it came back")
 
 	// It leaves nothing: other tests remove the CRDs. No garbage collector runs here, which would delete the Pod's port.
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
@@ -213,10 +209,6 @@ func TestOneNamespace(t *testing.T) {
 	}
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
-	if len(seen.refused) > 0 {
-		t.Errorf("refused:\n%s", strings.Join(seen.refused, "\n"))
-	}
-	if len(seen.elsewhere) > 0 {
-		t.Errorf("asked for outside its namespace:\n%s", strings.Join(seen.elsewhere, "\n"))
-	}
+	expect.Empty(t, seen.refused, "refused")
+	expect.Empty(t, seen.elsewhere, "asked for outside its namespace")
 }

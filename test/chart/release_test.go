@@ -244,9 +244,7 @@ func TestRelease(t *testing.T) {
 		})
 	}
 	for _, collection := range collections {
-		if left := owned(collection); len(left) > 0 {
-			t.Errorf("Neutron still has the %s %v", collection, left)
-		}
+		expect.Empty(t, owned(collection), "%s that Neutron still has", collection)
 	}
 	process.Kill(t)
 	c.uninstall()

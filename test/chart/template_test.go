@@ -150,9 +150,7 @@ func TestChartIsConfig(t *testing.T) {
 				object.SetAnnotations(annotations)
 			}
 			object.SetLabels(labels)
-			if diff := cmp.Diff(want.Object, object.Object); diff != "" {
-				t.Errorf("%s (-%s +chart):\n%s", key, folder, diff)
-			}
+			expect.Equal(t, want.Object, object.Object, "%s (-%s +chart)", key, folder)
 		}
 	}
 }
@@ -361,9 +359,7 @@ func TestRefused(t *testing.T) {
 		{target{kubernetes: "v1.33.0"}, "replicas=1", "1.33"},
 	} {
 		_, _, err := test.to.try(t, test.set)
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error %v, want one with %q", test.set, err, test.want)
-		}
+		expect.ErrorSays(t, err, test.want)
 	}
 }
 
@@ -380,9 +376,7 @@ func TestAsADependency(t *testing.T) {
 		objects, _, err := target{chart: platform}.try(t, name+".enabled="+enabled, "global.team=x")
 		expect.NoError(t, err)
 		deployment := objects["Deployment/"+name]
-		if got := deployment != nil; got != want {
-			t.Errorf("with enabled=%s, there is a Deployment: %t", enabled, got)
-		}
+		expect.Equal(t, want, deployment != nil, "whether there is a Deployment with enabled=%s", enabled)
 		if want { // nobody named an image
 			of := as[*appsv1.Deployment](t, deployment).Spec.Template.Spec.Containers[0]
 			expect.Equal(t, corev1.PullNever, of.ImagePullPolicy, "the pull policy of %s", of.Image)
@@ -406,13 +400,9 @@ func TestGateOfOlderKubernetesIsBeta(t *testing.T) {
 	objects, _, err := target{kubernetes: "v1.35.2"}.try(t)
 	expect.NoError(t, err)
 	gate := objects["MutatingAdmissionPolicy/network-controller-scheduling-gate"]
-	if got := gate.GetAPIVersion(); got != "admissionregistration.k8s.io/v1beta1" {
-		t.Errorf("the gate is of %s", got)
-	}
+	expect.Equal(t, "admissionregistration.k8s.io/v1beta1", gate.GetAPIVersion(), "the gate's apiVersion")
 	account := objects["ValidatingAdmissionPolicy/network-controller-account"]
-	if got := account.GetAPIVersion(); got != "admissionregistration.k8s.io/v1" {
-		t.Errorf("the other policies are of %s", got)
-	}
+	expect.Equal(t, "admissionregistration.k8s.io/v1", account.GetAPIVersion(), "the apiVersion of the other policies")
 }
 
 // TestNotes holds that the notes say what to do next.

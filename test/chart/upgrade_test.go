@@ -74,9 +74,7 @@ func (c *cluster) takeOver(old *harness.Process) *harness.Process {
 		return err
 	})
 	old.Signal(syscall.SIGTERM)
-	if code := old.AwaitExit(c.t); code != 0 {
-		c.t.Errorf("the former controller exits with %d", code)
-	}
+	expect.Equal(c.t, 0, old.AwaitExit(c.t), "the exit code of the former controller")
 	return process
 }
 
@@ -176,12 +174,8 @@ func TestUpgrade(t *testing.T) {
 	in.Binary = today
 	process = c.takeOver(process)
 	settled()
-	if diff := cmp.Diff(ids, ready()); diff != "" {
-		t.Errorf("after the upgrade, the ids are others (-was +is):\n%s", diff)
-	}
-	if diff := cmp.Diff(was, held()); diff != "" {
-		t.Errorf("the upgrade changes what is in Neutron (-was +is):\n%s", diff)
-	}
+	expect.Equal(t, ids, ready(), "after the upgrade, the ids are others")
+	expect.Equal(t, was, held(), "the upgrade changes what is in Neutron")
 	groups := in.Networks.CloudteamV1().SecurityGroups(metav1.NamespaceDefault)
 	harness.Create(t, groups, &cloudteamv1.SecurityGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
@@ -205,25 +199,19 @@ func TestUpgrade(t *testing.T) {
 		})
 	}
 	grouped()
-	if diff := cmp.Diff(ids, ready()); diff != "" {
-		t.Errorf("with a new field, the ids are others (-was +is):\n%s", diff)
-	}
+	expect.Equal(t, ids, ready(), "with a new field, the ids are others")
 
 	// The way back, with the newer CRDs, and forth again. The new field stays.
 	c.change(earlierChart, back...)
 	in.Binary = earlier
 	process = c.takeOver(process)
 	settled()
-	if diff := cmp.Diff(ids, ready()); diff != "" {
-		t.Errorf("on the way back, the ids are others (-was +is):\n%s", diff)
-	}
+	expect.Equal(t, ids, ready(), "on the way back, the ids are others")
 	c.change(loadChart(t), again...)
 	in.Binary = today
 	process = c.takeOver(process)
 	settled()
-	if diff := cmp.Diff(ids, ready()); diff != "" {
-		t.Errorf("after another upgrade, the ids are others (-was +is):\n%s", diff)
-	}
+	expect.Equal(t, ids, ready(), "after another upgrade, the ids are others")
 	if n, err := networks.Get(ctx, "frontend", metav1.GetOptions{}); err != nil || len(n.Spec.SecurityGroupRefs) != 1 {
 		t.Errorf("after the way back and forth, the spec is %+v, %v", n.Spec, err)
 	}

@@ -76,9 +76,7 @@ func (r *runtimeOf) try(ctx context.Context, args ...string) (string, error) {
 func (r *runtimeOf) ctr(args ...string) string {
 	r.t.Helper()
 	output, err := r.try(r.t.Context(), args...)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, err)
 	return output
 }
 

@@ -370,9 +370,7 @@ func (*scene) links(p page) func(t *testing.T) {
 			t.Errorf("outside of backend is %q, and outside of frontend, on the same router, %q", got, reached)
 		}
 		cut := eval[[]string](p, `[...document.querySelectorAll('thead th')].filter((h) => h.scrollWidth > h.clientWidth).map((h) => h.innerText)`)
-		if len(cut) > 0 {
-			t.Errorf("the headers of these columns are cut: %q", cut)
-		}
+		expect.Empty(t, cut, "the headers of these columns are cut")
 		p.js(fmt.Sprintf(`window.app.go({ q: %q })`, reached))
 		p.await(`[...document.querySelectorAll('tbody tr[data-key]')].map((r) => r.dataset.key).join() ===
 			'shop/backend,shop/frontend,platform/monitoring'`)
