@@ -282,8 +282,8 @@ func (a *answer) shorten(limit string) {
 	}
 }
 
-// makesRouterPort reports whether a request creates a port of a router interface that is on no router. OVN's driver looks
-// for the router before it looks whether there is one (_is_ovn_router_flavor_port in its mech_driver.py).
+// makesRouterPort reports whether a request creates a port of a router interface that is on no router. OVN's driver
+// looks for the router before it looks whether there is one (_is_ovn_router_flavor_port in its mech_driver.py).
 func makesRouterPort(r *http.Request) bool {
 	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/ports") {
 		return false
