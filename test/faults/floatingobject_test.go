@@ -10,6 +10,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -44,9 +45,7 @@ func floatingObjects() course {
 			address := w.awaitLeads("f", w.awaitPort("p").Status.PortID)
 			keeps := func(after, name, port, was string) {
 				w.t.Helper()
-				if is := w.awaitLeads(name, port); is != was {
-					w.t.Errorf("after %s, FloatingIP %s has %s, and had %s", after, name, is, was)
-				}
+				expect.Equal(w.t, was, w.awaitLeads(name, port), "what FloatingIP %s has after %s", name, after)
 			}
 			w.createPort("q", "a", "10.1.0.11", "fa:16:3e:0a:01:0b")
 			harness.Patch(w.t, w.floatingClient(), "f", `{"spec":{"portName":"q"}}`)
@@ -54,9 +53,7 @@ func floatingObjects() course {
 			w.patchPort("p", `{"spec":{"floatingIP":{"externalNetwork":"`+outside+`"}}}`)
 			own := w.awaitOwn("p").Address
 			w.cloud.Remove("ports", w.awaitPort("p").Status.PortID)
-			if is := w.awaitOwn("p").Address; is != own {
-				w.t.Errorf("somebody deleted the port, and its floating IP is %s, was %s", is, own)
-			}
+			expect.Equal(w.t, own, w.awaitOwn("p").Address, "the floating IP after somebody deleted the port")
 			w.patchPort("p", `{"spec":{"floatingIP":null}}`)
 			w.await(func() error {
 				if left := w.cloud.List("floatingips", "floating_ip_address="+own); len(left) > 0 {
@@ -96,9 +93,7 @@ func floatingObjects() course {
 			w.awaitPortGone("q")
 			w.removeNetwork("a")
 			w.hold(state{})
-			if left := w.ours()["floatingips"]; len(left) > 0 {
-				w.t.Errorf("floating IPs are left: %v", left)
-			}
+			expect.Empty(w.t, w.ours()["floatingips"], "floating IPs are left")
 			if diff := cmp.Diff(foreign, w.cloud.One("floatingips", "id="+foreign.ID())); diff != "" {
 				w.t.Errorf("a foreign floating IP was touched (-was +is):\n%s", diff)
 			}

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
@@ -65,12 +63,8 @@ func securityGroups() course {
 			w.awaitGroupGone("db")
 			w.awaitNetworkGone(w.namespace, "a")
 			w.hold(state{})
-			if left := w.groups(w.ourMark()); len(left) > 0 {
-				w.t.Errorf("groups are left: %v", left)
-			}
-			if diff := cmp.Diff(foreign, w.foreignGroups()); diff != "" {
-				w.t.Errorf("foreign groups or their rules were touched (-was +is):\n%s", diff)
-			}
+			expect.Empty(w.t, w.groups(w.ourMark()), "groups are left")
+			expect.Equal(w.t, foreign, w.foreignGroups(), "foreign groups or their rules were touched")
 			return state{}
 		},
 	}

@@ -3,7 +3,6 @@ package faults
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -65,9 +64,7 @@ func (w *world) liveUnmarked(habit neutrontest.Habit) {
 	}
 	for i := range drawnNetworks {
 		message := w.awaitReason(drawnName(i), cloudteamv1.ConditionStalled, cloudteamv1.ReasonMarkerNotKept)
-		if !strings.Contains(message, "does not keep the description") {
-			w.t.Errorf("Network %d says %q", i, message)
-		}
+		expect.Contains(w.t, message, "does not keep the description", "what Network %d says", i)
 	}
 	gone := func() error {
 		if left := w.ours(); len(left) > 0 {

@@ -107,9 +107,7 @@ func (w *world) hold(want state) {
 
 func (w *world) holdOthers() {
 	w.t.Helper()
-	if diff := cmp.Diff(w.foreign, w.notOurs()); diff != "" {
-		w.t.Errorf("foreign resources were touched (-was +is):\n%s", diff)
-	}
+	expect.Equal(w.t, w.foreign, w.notOurs(), "foreign resources were touched")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mayDouble {

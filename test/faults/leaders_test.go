@@ -207,9 +207,7 @@ func leaders() map[string]scenario {
 			live: func(w *world) {
 				lead, _, _ := w.startStandby()
 				w.createNetworks()
-				if wrote := w.writesOf(standby); len(wrote) > 0 {
-					w.t.Errorf("the standby wrote %v", wrote)
-				}
+				expect.Empty(w.t, w.writesOf(standby), "written by the standby")
 				w.neutron.Break(is(http.MethodPost, "/v2.0/ports"), 1, proxy.After(func(x *proxy.Exchange) {
 					lead.Signal(syscall.SIGKILL)
 					<-lead.Done()
@@ -286,13 +284,9 @@ func (w *world) lifeWithHandOver() {
 	w.awaitHits(held, 1)
 	lead.Signal(syscall.SIGTERM)
 	w.awaitRenewals(identity)
-	if wrote := w.writesOf(standby); len(wrote) > 0 {
-		w.t.Errorf("the standby wrote before the leader had ended: %v", wrote)
-	}
+	expect.Empty(w.t, w.writesOf(standby), "the standby wrote before the leader had ended")
 	close(release)
-	if code := lead.AwaitExit(w.t); code != 0 {
-		w.t.Errorf("after SIGTERM it exits with %d, want 0", code)
-	}
+	expect.Equal(w.t, 0, lead.AwaitExit(w.t), "the exit code after SIGTERM")
 	w.awaitSuccessor(identity)
 	w.removeLoad()
 	w.holdNoOverlap()
@@ -322,13 +316,9 @@ func (w *world) continueDeposed(lead *running) {
 	w.t.Helper()
 	before := w.writesOf(leader)
 	lead.Signal(syscall.SIGCONT)
-	if code := lead.AwaitExit(w.t); code != 1 {
-		w.t.Errorf("deposed, it exits with %d, want 1", code)
-	}
+	expect.Equal(w.t, 1, lead.AwaitExit(w.t), "the exit code, deposed")
 	for api, now := range w.writesOf(leader) {
-		if more := now[len(before[api]):]; len(more) > 0 {
-			w.t.Errorf("it wrote to %s when it went on: %v", api, more)
-		}
+		expect.Empty(w.t, now[len(before[api]):], "it wrote to %s when it went on", api)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -66,9 +67,7 @@ func earlyLists() map[string]scenario {
 					w.removeNetwork("a")
 				}
 				rule.Mend()
-				if left := w.ours()["ports"]; len(left) > 0 {
-					w.t.Errorf("the object is gone, and left %v", left)
-				}
+				expect.Empty(w.t, w.ours()["ports"], "the object is gone, and left")
 				if left := w.ours()["networks"]; collection != "ports" && len(left) > 0 {
 					w.t.Errorf("the object is gone, and left %v", left)
 				}
@@ -136,9 +135,7 @@ func routerLists() map[string]scenario {
 				w.awaitHits(lost, 1)
 				live(w)
 				w.awaitNetworkGone(w.namespace, "r")
-				if left := w.ours(); len(left) > 0 {
-					w.t.Errorf("the object is gone, and left %v", left)
-				}
+				expect.Empty(w.t, w.ours(), "the object is gone, and left")
 				rule.Mend()
 				w.life()
 			}}

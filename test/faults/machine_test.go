@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -135,9 +136,7 @@ func (w *world) holdMachine(pod *corev1.Pod, had string) {
 	w.awaitMachine(pod, pod)
 	w.awaitSilence()
 	w.awaitMachine(pod, pod)
-	if has := w.portOf(pod.Name); has != had {
-		w.t.Errorf("Pod %s has port %s, and the virtual machine had %s", pod.Name, has, had)
-	}
+	expect.Equal(w.t, had, w.portOf(pod.Name), "the port of Pod %s, which the virtual machine had", pod.Name)
 	w.holdOthers()
 }
 

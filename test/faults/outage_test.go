@@ -135,9 +135,7 @@ func (w *world) liveThroughOutage(count int, away func(*world) *absence) {
 	w.awaitEvents(3 * third)
 	calls := w.awaitQuiet(gone)
 	for _, call := range gone.called(calls) {
-		if call != "probe" {
-			w.t.Errorf("with %d Networks waiting, it calls a cloud that is away: %s", count, call)
-		}
+		expect.Equal(w.t, "probe", call, "the only call to a cloud that is away, with %d Networks waiting", count)
 	}
 	w.holdFewEvents()
 	if after := w.heap(); !virtualTime && after > 2*before+16<<20 {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -130,9 +131,7 @@ func (w *world) endOfPolicies() {
 	w.awaitGroupGone("own")
 	w.removeNetwork("a")
 	w.hold(state{})
-	if left := w.groups(w.ourMark()); len(left) > 0 {
-		w.t.Errorf("groups are left: %v", left)
-	}
+	expect.Empty(w.t, w.groups(w.ourMark()), "groups are left")
 	if diff := cmp.Diff(foreign, w.foreignGroups()); diff != "" || len(foreign) != 2 {
 		w.t.Errorf("foreign groups or their rules were touched (-was +is):\n%s", diff)
 	}

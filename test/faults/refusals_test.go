@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -78,9 +79,7 @@ func refusals() map[string]scenario {
 			w.createNetwork(w.namespace, "b", cidrB, gatewayB)
 			for _, short := range []string{"a", "b"} {
 				message := w.awaitReason(short, cloudteamv1.ConditionReconciling, cloudteamv1.ReasonQuotaExceeded)
-				if !strings.Contains(message, "['"+kind+"']") {
-					w.t.Errorf("the condition does not name the quota: %s", message)
-				}
+				expect.Contains(w.t, message, "['"+kind+"']", "the condition, with the quota")
 			}
 			statuses := w.kube.Count("PATCH", kubeNetworks+"/{name}/status")
 			w.awaitHits(full, 6)

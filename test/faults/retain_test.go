@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -100,9 +101,7 @@ func (w *world) retain(short string) {
 func (w *world) holdRetained(short string) {
 	w.t.Helper()
 	left := w.cloud.One("networks", "name="+w.name(short))
-	if left["description"] != declaredDescription {
-		w.t.Errorf("the description of what was retained is %q, want %q", left["description"], declaredDescription)
-	}
+	expect.Equal(w.t, declaredDescription, left["description"], "the description of what was retained")
 	subnet := w.cloud.One("subnets", "network_id="+left.ID())
 	if strings.Contains(subnet["description"].(string), "[owner=") {
 		w.t.Errorf("the subnet of what was retained bears the marker: %q", subnet["description"])

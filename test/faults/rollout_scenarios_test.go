@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -386,12 +387,8 @@ func rolloutProcesses() map[string]scenario {
 				p := w.process.Load()
 				p.Signal(syscall.SIGTERM)
 				close(release)
-				if code := p.AwaitExit(w.t); code != 0 {
-					w.t.Errorf("it exits with %d, want 0", code)
-				}
-				if more := w.neutron.Count("POST", neutronPorts) - creates; more != 1 {
-					w.t.Errorf("%d ports were created, want 1", more)
-				}
+				expect.Equal(w.t, 0, p.AwaitExit(w.t), "the exit code")
+				expect.Equal(w.t, 1, w.neutron.Count("POST", neutronPorts)-creates, "ports were created")
 				w.start()
 				w.awaitRest(replicas)
 				w.restOfRollout()

@@ -127,9 +127,7 @@ func (w *world) lifeWithOtherProject() {
 		return nil
 	})
 	w.awaitSilence()
-	if written := w.neutron.Writes()[writes:]; len(written) > 0 {
-		w.t.Errorf("it wrote to another project: %v", written)
-	}
+	expect.Empty(w.t, w.neutron.Writes()[writes:], "it wrote to another project")
 	w.replaceClouds(good)
 	w.awaitNetwork(w.namespace, "a")
 	w.restOfLife()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -56,9 +57,7 @@ func routers() course {
 				}
 				return nil
 			})
-			if left := w.ours()["routers"]; len(left) > 0 {
-				w.t.Errorf("routers are left: %v", left)
-			}
+			expect.Empty(w.t, w.ours()["routers"], "routers are left")
 			w.removeNetwork("a")
 			w.hold(state{})
 			return state{}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -280,9 +281,7 @@ func refusedTokens() map[string]scenario {
 						logins += count
 					}
 				}
-				if logins != 2 {
-					w.t.Errorf("it logged in %d times, want 2", logins)
-				}
+				expect.Equal(w.t, 2, logins, "log-ins")
 			},
 		},
 		"Keystone is unavailable when a token is revoked": {
@@ -390,9 +389,7 @@ func (w *world) lifeWithBrokenLists(choose func(proxy.Call) bool, fault proxy.Fa
 	w.awaitHits(rule, 2)
 	rule.Mend()
 	w.awaitSilence()
-	if written := w.neutron.Writes()[writes:]; len(written) > 0 {
-		w.t.Errorf("it wrote on the strength of a broken list: %v", written)
-	}
+	expect.Empty(w.t, w.neutron.Writes()[writes:], "it wrote on the strength of a broken list")
 }
 
 // others are people who work on the same resources.
@@ -614,9 +611,7 @@ func processes() map[string]scenario {
 				p := w.process.Load()
 				p.Signal(syscall.SIGTERM)
 				close(release)
-				if code := p.AwaitExit(w.t); code != 0 {
-					w.t.Errorf("it exits with %d, want 0", code)
-				}
+				expect.Equal(w.t, 0, p.AwaitExit(w.t), "the exit code")
 				w.start()
 				w.createNetwork(w.namespace, "b", cidrB, gatewayB)
 				w.awaitNetwork(w.namespace, "a")
@@ -660,9 +655,7 @@ func processes() map[string]scenario {
 				w.start()
 				w.awaitStalled("a", cloudteamv1.ReasonCloudMismatch)
 				w.awaitSilence()
-				if written := w.neutron.Writes()[writes:]; len(written) > 0 {
-					w.t.Errorf("it wrote to another project: %v", written)
-				}
+				expect.Empty(w.t, w.neutron.Writes()[writes:], "it wrote to another project")
 				w.stop()
 				w.cloudName = cloudName
 				w.start()

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1client "k8s.io/client-go/kubernetes/typed/apps/v1"
 
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -153,7 +154,5 @@ func (w *world) portOf(pod string) string {
 // holdPort holds that a Pod that came back has the port that its predecessor had.
 func (w *world) holdPort(pod, was string) {
 	w.t.Helper()
-	if is := w.portOf(pod); is != was {
-		w.t.Errorf("Pod %s came back to port %s, and had %s", pod, is, was)
-	}
+	expect.Equal(w.t, was, w.portOf(pod), "the port to which Pod %s came back", pod)
 }

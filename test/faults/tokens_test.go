@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -42,9 +43,7 @@ func deadTokens() map[string]scenario {
 				// A token that ends is no news to anybody.
 				for _, object := range []string{w.name("a"), w.name("b"), "p", "q"} {
 					for _, reason := range []string{cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCloudUnavailable} {
-						if told := w.events(object, reason); len(told) > 0 {
-							w.t.Errorf("Events of %s: %q", object, told)
-						}
+						expect.Empty(w.t, w.events(object, reason), "Events of %s", object)
 					}
 				}
 			},

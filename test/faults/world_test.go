@@ -366,7 +366,5 @@ func (w *world) stop() {
 	w.t.Helper()
 	p := w.process.Load()
 	p.Signal(syscall.SIGTERM)
-	if code := p.AwaitExit(w.t); code != 0 {
-		w.t.Errorf("after SIGTERM it exits with %d, want 0", code)
-	}
+	expect.Equal(w.t, 0, p.AwaitExit(w.t), "the exit code after SIGTERM")
 }
