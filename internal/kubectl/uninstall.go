@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
@@ -164,19 +165,26 @@ func (l *leaver) leave(ctx context.Context, all []leaving) error {
 	return nil
 }
 
-// delete has an object's resources stay, and deletes it.
+// delete has an object's resources stay, and deletes it as it is then: if somebody changes it in between, its
+// resources may not stay any more, and both are done again.
 func (l *leaver) delete(ctx context.Context, kind kinds.Kind, obj kinds.Object) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return l.deleteOnce(ctx, kind, obj) })
+}
+
+func (l *leaver) deleteOnce(ctx context.Context, kind kinds.Kind, obj kinds.Object) error {
 	in := kind.In(l.cluster.Networks, obj.GetNamespace())
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": obj.GetUID()}, // not another one of this name
 		"spec":     map[string]any{"deletionPolicy": cloudteamv1.DeletionPolicyRetain},
 	})
+	var kept kinds.Object
 	if err == nil {
-		_, err = in.Patch(ctx, obj.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+		kept, err = in.Patch(ctx, obj.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
 	}
 	if err == nil {
-		uid := obj.GetUID()
-		err = in.Delete(ctx, obj.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+		err = in.Delete(ctx, obj.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+			UID: new(kept.GetUID()), ResourceVersion: new(kept.GetResourceVersion()),
+		}})
 	}
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -1,13 +1,16 @@
 package kubectl
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -96,6 +99,37 @@ func TestUninstallChangesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Somebody may write another deletionPolicy before the deletion: what is deleted is what was patched.
+func TestUninstallDeletesOnlyWhatItHasPatched(t *testing.T) {
+	f, printed := factoryOf(t, []runtime.Object{frontend(2), running()})
+	clients, sent := f.clients, []string{}
+	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
+		kube, ours, err := clients()
+		ours.(*fake.Clientset).PrependReactor("*", "networks", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			switch a := a.(type) {
+			case clienttesting.PatchAction:
+				sent = append(sent, "patch")
+				return true, &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{
+					Namespace: "shop", Name: "frontend", UID: "u", ResourceVersion: fmt.Sprint(len(sent)),
+				}}, nil
+			case clienttesting.DeleteAction:
+				on := a.GetDeleteOptions().Preconditions
+				sent = append(sent, fmt.Sprint("delete ", *on.UID, " ", *on.ResourceVersion))
+				if len(sent) == 2 {
+					return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "networks"}, "frontend", nil)
+				}
+			}
+			return false, nil, nil
+		})
+		return kube, ours, err
+	}
+	c := f.command()
+	c.SetContext(t.Context())
+	out, code := execute(c, printed, "uninstall --keep --yes")
+	expect.Equal(t, 0, code, "the exit code after\n%s", out)
+	expect.Equal(t, []string{"patch", "delete u 1", "patch", "delete u 3"}, sent, "what is sent")
 }
 
 func TestUninstallSaysWhichObjectDoesNotGo(t *testing.T) {
