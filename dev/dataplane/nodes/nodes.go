@@ -266,7 +266,8 @@ ip link set up0 up`, n.Dir); err != nil {
 func (n *Node) startController(southbound string) (serves func() error, err error) {
 	err = n.script(`ovs-vsctl --timeout=60 set Open_vSwitch . "external-ids:ovn-remote=unix:$2" \
 external-ids:ovn-encap-type=geneve "external-ids:ovn-encap-ip=$1" external-ids:ovn-bridge-datapath-type=netdev \
-external-ids:ovn-bridge-mappings=physnet1:br-phys external-ids:ovn-cms-options=enable-chassis-as-gw`, n.Address, southbound)
+external-ids:ovn-bridge-mappings=physnet1:br-phys external-ids:ovn-cms-options=enable-chassis-as-gw`,
+		n.Address, southbound)
 	if err != nil {
 		return nil, err
 	}
