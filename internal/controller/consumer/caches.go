@@ -171,6 +171,18 @@ func byBound(port *cloudteamv1.NetworkPort) []string {
 	return []string{cache.NewObjectName(port.Namespace, port.Status.BoundTo.Name).String()}
 }
 
+// PodOf gives the Pod that a port is bound to; nil if it is bound to none, or the Pod is not in the cache.
+func (c *Caches) PodOf(port *cloudteamv1.NetworkPort) *corev1.Pod {
+	if !IsBoundToPod(port) {
+		return nil
+	}
+	pod, err := c.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
+	if err != nil || pod.UID != port.Status.BoundTo.UID {
+		return nil
+	}
+	return pod
+}
+
 func byNetworkOfPod(pod *corev1.Pod) []string {
 	selections, _ := DeclaredByPod(pod)
 	return networksOf(selections)

@@ -134,11 +134,8 @@ func (l *look) Ports(on cache.ObjectName, peer policy.Peer, protocol, name strin
 // numbersOf gives the numbers that the Pod which a port is bound to has for the name of a port.
 func (l *look) numbersOf(port *cloudteamv1.NetworkPort, protocol, name string) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
-		if port.Status.BoundTo == nil {
-			return
-		}
-		pod, err := l.caches.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
-		if err != nil || pod.UID != port.Status.BoundTo.UID {
+		pod := l.caches.PodOf(port)
+		if pod == nil {
 			return
 		}
 		for _, c := range pod.Spec.Containers {

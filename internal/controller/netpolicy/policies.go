@@ -522,8 +522,8 @@ func (p *Policies) labelsOf(port *cloudteamv1.NetworkPort) (of labels.Set, known
 
 func (p *Policies) labelsOfUser(port *cloudteamv1.NetworkPort) (of labels.Set, known bool) {
 	if port.Status.BoundTo != nil {
-		pod, err := p.caches.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
-		if err != nil || pod.UID != port.Status.BoundTo.UID {
+		pod := p.caches.PodOf(port)
+		if pod == nil {
 			return nil, false
 		}
 		return pod.Labels, true

@@ -144,7 +144,7 @@ func satisfies(is, wanted *cloudteamv1.PortAttachment) bool {
 // wanted is where a port's interface belongs now; nil if nowhere. A Pod that is being deleted keeps its ports until it
 // is gone, because its containers may still run.
 func (c *Controller) wanted(port *cloudteamv1.NetworkPort) *cloudteamv1.PortAttachment {
-	pod := c.podOf(port)
+	pod := c.caches.PodOf(port)
 	if pod == nil || port.Status.PortID == "" || consumer.Ended(pod) {
 		return nil
 	}
@@ -177,7 +177,7 @@ func (c *Controller) dataplaneOn(name string) (on dataplane, ok bool) {
 // live migration: another Pod of the instance of the Pod that the port is bound to, which was given the port. The port
 // is attached where the source is: so its cloud is the nodes' own, and its id no other cloud's, which could be any.
 func (c *Controller) standby(port *cloudteamv1.NetworkPort) *cloudteamv1.PortStandby {
-	source, at := c.podOf(port), port.Status.Attachment
+	source, at := c.caches.PodOf(port), port.Status.Attachment
 	if source == nil || at == nil || at.PortID != port.Status.PortID || at.PodUID != source.UID {
 		return nil
 	}
@@ -189,18 +189,6 @@ func (c *Controller) standby(port *cloudteamv1.NetworkPort) *cloudteamv1.PortSta
 		return nil
 	}
 	return &cloudteamv1.PortStandby{Node: next.Spec.NodeName, PodUID: next.UID}
-}
-
-// podOf returns the Pod that a port is bound to, or nil.
-func (c *Controller) podOf(port *cloudteamv1.NetworkPort) *corev1.Pod {
-	if !consumer.IsBoundToPod(port) {
-		return nil
-	}
-	pod, err := c.caches.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
-	if err != nil || pod.UID != port.Status.BoundTo.UID {
-		return nil
-	}
-	return pod
 }
 
 // modes are those that an agent may name.

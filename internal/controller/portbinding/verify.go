@@ -129,7 +129,7 @@ func byUIDOfAttached(port *cloudteamv1.NetworkPort) []string {
 // sendEvent records on a Pod that runs that its interface is not connected any more. The kubelet tells it of one that
 // starts.
 func (c *Controller) sendEvent(port *cloudteamv1.NetworkPort) {
-	pod := c.podOf(port)
+	pod := c.caches.PodOf(port)
 	attached := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionAttached)
 	if pod != nil && pod.Status.Phase == corev1.PodRunning && attached != nil {
 		c.recorder.Eventf(consumer.Reference(corev1.SchemeGroupVersion.WithKind("Pod"), pod), corev1.EventTypeWarning,
