@@ -179,16 +179,16 @@ func trim(obj any) (any, error) {
 	case *corev1.Pod:
 		labels := trimLabels(object.Labels)
 		trimMetadata(object, podAnnotations, false)
+		var containers []corev1.Container
 		if consumer.UsesNetworks(object) {
 			object.Labels = labels
+			if ports := namedPorts(object.Spec); len(ports) > 0 {
+				containers = []corev1.Container{{Ports: ports}}
+			}
 		}
 		var gates []corev1.PodSchedulingGate
 		if consumer.Gated(object) {
 			gates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
-		}
-		var containers []corev1.Container
-		if ports := namedPorts(object.Spec); len(ports) > 0 && consumer.UsesNetworks(object) {
-			containers = []corev1.Container{{Ports: ports}}
 		}
 		object.Spec = corev1.PodSpec{
 			NodeName: object.Spec.NodeName, HostNetwork: object.Spec.HostNetwork, SchedulingGates: gates,
@@ -340,16 +340,22 @@ func trimPercent(value *intstr.IntOrString) *intstr.IntOrString {
 // namedPorts gives the ports with names of a Pod's containers that run for as long as it does, which policies name. The
 // texts do not keep the rest of the object.
 func namedPorts(spec corev1.PodSpec) (named []corev1.ContainerPort) {
-	sidecars := slices.DeleteFunc(slices.Clone(spec.InitContainers), func(c corev1.Container) bool {
-		return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
-	})
-	for _, c := range slices.Concat(spec.Containers, sidecars) {
-		for _, port := range c.Ports {
+	add := func(ports []corev1.ContainerPort) {
+		for _, port := range ports {
 			if port.Name != "" && len(named) < maxNamedPorts {
 				named = append(named, corev1.ContainerPort{
 					Name: strings.Clone(port.Name), Protocol: port.Protocol, ContainerPort: port.ContainerPort,
 				})
 			}
+		}
+	}
+	for i := range spec.Containers {
+		add(spec.Containers[i].Ports)
+	}
+	for i := range spec.InitContainers {
+		sidecar := spec.InitContainers[i].RestartPolicy
+		if sidecar != nil && *sidecar == corev1.ContainerRestartPolicyAlways {
+			add(spec.InitContainers[i].Ports)
 		}
 	}
 	return slices.Clip(named)
