@@ -72,14 +72,8 @@ func Groups(policies []Policy, pods Pods) (groups []Group, problems, lacks map[s
 			problems[p.Name] = append(problems[p.Name], tooMany...)
 			lacks[p.Name] = append(lacks[p.Name], unknown...)
 			add(g)
-			for _, selector := range p.own {
-				add(membersOf(on, selector))
-			}
-			if !p.Ingress {
-				add(open(on, cloudteamv1.RuleIngress))
-			}
-			if !p.Egress {
-				add(open(on, cloudteamv1.RuleEgress))
+			for _, s := range p.shared(on) {
+				add(s)
 			}
 		}
 	}
@@ -93,16 +87,24 @@ func Groups(policies []Policy, pods Pods) (groups []Group, problems, lacks map[s
 // Names gives the names of the groups that a policy needs on a Network. It looks at no Pods.
 func (p Policy) Names(on cache.ObjectName) []string {
 	names := []string{groupName(p.Name, on)}
-	for _, selector := range p.own {
-		names = append(names, membersName(on, selector))
-	}
-	if !p.Ingress {
-		names = append(names, open(on, cloudteamv1.RuleIngress).Name)
-	}
-	if !p.Egress {
-		names = append(names, open(on, cloudteamv1.RuleEgress).Name)
+	for _, s := range p.shared(on) {
+		names = append(names, s.Name)
 	}
 	return names
+}
+
+// shared are the groups of a policy on a Network that other policies may need, too: they are the same for all.
+func (p Policy) shared(on cache.ObjectName) (groups []Group) {
+	for _, pods := range p.own {
+		groups = append(groups, membersOf(on, pods))
+	}
+	if !p.Ingress {
+		groups = append(groups, open(on, cloudteamv1.RuleIngress))
+	}
+	if !p.Egress {
+		groups = append(groups, open(on, cloudteamv1.RuleEgress))
+	}
+	return groups
 }
 
 // Membership is what policies decide about a port.
