@@ -176,8 +176,9 @@ record = $(if $(RECORD),bin/compatibility -column="$(1)" -row="$(2)" --)
 
 .PHONY: test-compatibility
 KUBERNETES ?= 1.34 1.35 1.36 1.37
-test-compatibility: test-controlplane ## Test against other versions: make test-compatibility KUBERNETES=1.34 (builds it once, for many minutes)
+test-compatibility: ## Test against other versions: make test-compatibility KUBERNETES=1.34 (builds it once, for many minutes)
 	@hack/go-build.sh -o bin/compatibility ./tools/compatibility
+	@hack/go-build.sh -o bin/test-controlplane ./test/controlplane
 	@status=0; for version in $(KUBERNETES); do echo "Kubernetes $$version"; \
 	  export KUBEBUILDER_ASSETS="$$(hack/kubernetes.sh "$$version" all)" && [ -n "$$KUBEBUILDER_ASSETS" ] || exit; \
 	  $(call record,Kubernetes $$version,API and admission) \
