@@ -32,18 +32,18 @@ func TestOneNetworkLivesInCloudsThatAnswerLateOrOtherwise(t *testing.T) {
 		t.Run(string(habit), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.Neutron.SetHabits(t, habit)
-				w.settle(t)
-				virtual.Elapse(time.Minute)
-				w.settle(t)
-				w.WantState("Ready=True Available")
-				wantNetworks(t, w.Neutron, 1)
+				lives := func() {
+					t.Helper()
+					w.settle(t)
+					virtual.Elapse(time.Minute)
+					w.settle(t)
+					w.WantState("Ready=True Available")
+					wantNetworks(t, w.Neutron, 1)
+				}
+				lives()
 				w.restart()
 				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "words" })
-				w.settle(t)
-				virtual.Elapse(time.Minute)
-				w.settle(t)
-				w.WantState("Ready=True Available")
-				wantNetworks(t, w.Neutron, 1)
+				lives()
 				w.Delete()
 				w.settle(t)
 				virtual.Elapse(time.Minute)
