@@ -2,21 +2,23 @@ package kubectl
 
 import (
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/doctor"
 )
 
 // clock notes how far a server's clock is ahead of this machine's. It is safe for concurrent use.
-type clock struct{ last atomic.Pointer[time.Duration] }
+type clock struct {
+	mu    sync.Mutex
+	noted doctor.Clock
+}
 
-// ahead gives it by the last answer; false before.
-func (c *clock) ahead() (time.Duration, bool) {
-	if last := c.last.Load(); last != nil {
-		return *last, true
-	}
-	return 0, false
+// ahead gives it by the answers so far.
+func (c *clock) ahead() doctor.Clock {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.noted
 }
 
 // wrap has a transport tell the clock of each answer.
@@ -35,8 +37,9 @@ func (t timed) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		ahead := doctor.Ahead(date, began, time.Now())
-		t.clock.last.Store(&ahead)
+		t.clock.mu.Lock()
+		t.clock.noted.Note(date, began, time.Now())
+		t.clock.mu.Unlock()
 	}
 	return response, nil
 }

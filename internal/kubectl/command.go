@@ -20,6 +20,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/cli"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/doctor"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
@@ -47,8 +48,8 @@ type factory struct {
 	now func() time.Time
 	// clients makes the clients; tests replace it.
 	clients func() (kubernetes.Interface, versioned.Interface, error)
-	// ahead gives how far the API server's clock is ahead, by its last answer; see doctor.Options. Tests replace it.
-	ahead func() (time.Duration, bool)
+	// ahead gives how far the API server's clock is ahead, by its answers; see doctor.Options. Tests replace it.
+	ahead func() doctor.Clock
 	// reviewed gives whether the user may do something; nil in tests whose API server knows no rights.
 	reviewed func(kubernetes.Interface) func(context.Context, authorizationv1.ResourceAttributes) bool
 	// id makes a part of names, and logs gives how logs are read; tests replace both.
@@ -61,7 +62,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	f := &factory{config: genericclioptions.NewConfigFlags(true), IOStreams: streams, now: time.Now,
 		id: randomID, logs: podLogs, reviewed: ask.ReviewedBy}
 	f.clients = f.connect
-	f.ahead = func() (time.Duration, bool) { return 0, false }
+	f.ahead = func() doctor.Clock { return doctor.Clock{} }
 	return f.command()
 }
 

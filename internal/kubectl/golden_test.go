@@ -39,6 +39,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/config/crd"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/doctor"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	domain "cloudteam.ztgame.com/network-controller/internal/plan"
@@ -170,7 +171,7 @@ func run(t *testing.T, objects []runtime.Object, command string) (out string, co
 func runAhead(t *testing.T, objects []runtime.Object, command string, ahead time.Duration) (out string, code int) {
 	t.Helper()
 	f, printed := factoryOf(t, objects)
-	f.ahead = func() (time.Duration, bool) { return ahead, true }
+	f.ahead = func() doctor.Clock { return doctor.Clock{Known: true, Least: ahead, Most: ahead} }
 	c := f.command()
 	c.SetContext(t.Context())
 	return execute(c, printed, command)

@@ -233,62 +233,83 @@ func (d doctor) orphans() Check {
 // maxSkew is how far two clocks may be apart. The Lease is renewed more often, and tokens live for longer.
 const maxSkew = 5 * time.Second
 
+// Clock is by how much the answers of one address say that its clock is ahead of this machine's. They can come from
+// several servers.
+type Clock struct {
+	// Known is false if no answer had the time.
+	Known bool
+	// Least and Most are the bounds over all answers.
+	Least, Most time.Duration
+}
+
+// Note adds an answer with a date, to the second, between began and ended.
+func (c *Clock) Note(date, began, ended time.Time) {
+	ahead := date.Add(time.Second / 2).Sub(began.Add(ended.Sub(began) / 2))
+	if !c.Known {
+		*c = Clock{true, ahead, ahead}
+	}
+	c.Least, c.Most = min(c.Least, ahead), max(c.Most, ahead)
+}
+
+// compare says how the clock of that name differs, and whether it differs too much.
+func (c Clock) compare(whose string) (says string, wrong bool) {
+	least, most := c.Least.Round(time.Second), c.Most.Round(time.Second)
+	switch {
+	case !c.Known:
+		return whose + " was not compared, because its answers have no header Date", false
+	case most-least > maxSkew:
+		return fmt.Sprintf("the servers behind %s differ by %s", whose, most-least), true
+	case most > maxSkew:
+		return fmt.Sprintf("%s is %s ahead of this machine", whose, most), true
+	case least < -maxSkew:
+		return fmt.Sprintf("%s is %s behind this machine", whose, least.Abs()), true
+	}
+	return whose + " agrees", false
+}
+
 // clock compares this machine's clock with those that others tell.
 func (d doctor) clock() Check {
 	c := Check{Name: "clock", State: OK}
-	var all, wrong []string
-	compare := func(whose string, ahead time.Duration) {
-		text := whose + " agrees"
-		if ahead = ahead.Round(time.Second); ahead.Abs() > maxSkew {
-			word := "ahead of"
-			if ahead < 0 {
-				word = "behind"
-			}
-			text = fmt.Sprintf("%s is %s %s this machine", whose, ahead.Abs(), word)
-			wrong = append(wrong, whose)
-		}
-		all = append(all, text)
+	api := Clock{}
+	if d.Ahead != nil {
+		api = d.Ahead()
 	}
-	if ahead, known := d.ahead(); known {
-		compare("the API server", ahead)
-	}
+	var wrong bool
+	c.Says, wrong = api.compare("the API server")
+	known := api.Known
 	if d.Cloud != nil {
-		if ahead, known := d.neutronAhead(); known {
-			compare("Neutron", ahead)
-		}
+		neutron := d.neutronClock()
+		says, differs := neutron.compare("Neutron")
+		c.Says, wrong, known = c.Says+"; "+says, wrong || differs, known || neutron.Known
 	}
-	switch c.Says = strings.Join(all, "; "); {
-	case len(all) == 0:
-		c.State, c.Says, c.Remedy = Unknown, "no response had the time", "Check that your proxy leaves the header Date."
-	case len(wrong) > 0:
+	switch {
+	case wrong:
 		c.State = Warns
 		c.Remedy = "Set the clocks by NTP. " +
 			"If only one differs, that clock is wrong; if all differ by the same time, this machine's is. Leases, tokens " +
 			"and ages depend on them."
+	case !known:
+		c.State, c.Remedy = Unknown, "Check that your proxy leaves the header Date."
 	}
 	return c
 }
 
-func (d doctor) ahead() (time.Duration, bool) {
-	if d.Ahead == nil {
-		return 0, false
+// neutronClock asks Neutron for the time, often enough that a load balancer names each of a few servers.
+func (d doctor) neutronClock() Clock {
+	var c Clock
+	for range 8 {
+		var date time.Time
+		began := time.Now()
+		err := d.Cloud.Do(d.ctx, client.Request{
+			Op: "read the time", Method: http.MethodGet, Path: "extensions/router", Date: &date,
+		})
+		if date.IsZero() { // another answer would have none, either
+			return c
+		}
+		c.Note(date, began, time.Now())
+		if err != nil {
+			return c
+		}
 	}
-	return d.Ahead()
-}
-
-// neutronAhead gives how far Neutron's clock is ahead of this machine's.
-func (d doctor) neutronAhead() (ahead time.Duration, known bool) {
-	var date time.Time
-	began := time.Now()
-	err := d.Cloud.Do(d.ctx, client.Request{Op: "read the time", Method: http.MethodGet, Path: "extensions/router",
-		Date: &date})
-	if err != nil && date.IsZero() {
-		return 0, false
-	}
-	return Ahead(date, began, time.Now()), !date.IsZero()
-}
-
-// Ahead is how far a clock is ahead that returned a date, to the second, between began and ended.
-func Ahead(date, began, ended time.Time) time.Duration {
-	return date.Add(time.Second / 2).Sub(began.Add(ended.Sub(began) / 2))
+	return c
 }

@@ -78,9 +78,8 @@ type Options struct {
 	Version string
 	// Now is the time by this machine's clock, to judge what objects say.
 	Now time.Time
-	// Ahead gives how far the API server's clock is ahead of this machine's, by its last answer. It is false before, and
-	// if the answer did not say.
-	Ahead func() (time.Duration, bool)
+	// Ahead gives how far the API server's clock is ahead of this machine's, by its answers so far; nil if nobody noted it.
+	Ahead func() Clock
 }
 
 // Run runs all checks.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,33 +237,49 @@ func TestMTUsAreComparedAlongThePaths(t *testing.T) {
 	}
 }
 
-// skewed has a cloud tell a time that is ahead.
-func skewed(ahead *time.Duration) func(http.Handler) http.Handler {
+// skewed has a cloud tell times that are ahead, in turn; none if there are none.
+func skewed(ahead *[]time.Duration) func(http.Handler) http.Handler {
+	var count atomic.Int64
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Date", time.Now().Add(*ahead).UTC().Format(http.TimeFormat))
+			w.Header()["Date"] = nil
+			if of := *ahead; len(of) > 0 {
+				turn := of[int(count.Add(1))%len(of)]
+				w.Header().Set("Date", time.Now().Add(turn).UTC().Format(http.TimeFormat))
+			}
 			next.ServeHTTP(w, r)
 		})
 	}
 }
 
 func TestClocksAreCompared(t *testing.T) {
-	var neutron time.Duration
+	var neutron []time.Duration
 	cloud, _ := cloudtest.Emulated(t, neutrontest.Options{}, skewed(&neutron))
 	cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
+	at := func(ahead time.Duration) Clock { return Clock{true, ahead, ahead} }
+	none := []time.Duration{0}
 	for sentence, c := range map[string]struct {
-		api, neutron time.Duration
-		want         State
-		says         string
+		api     Clock
+		neutron []time.Duration
+		want    State
+		says    string
 	}{
-		"all agree":                      {0, 0, OK, "the API server agrees; Neutron agrees"},
-		"the API server's is ahead":      {time.Hour, 0, Warns, "the API server is 1h0m0s ahead of this machine"},
-		"Neutron's is behind":            {0, -time.Hour, Warns, "behind this machine"},
-		"a little is within the margins": {time.Second, 0, OK, "agrees"},
+		"all agree":                      {at(0), none, OK, "the API server agrees; Neutron agrees"},
+		"the API server's is ahead":      {at(time.Hour), none, Warns, "the API server is 1h0m0s ahead of this machine"},
+		"Neutron's is behind":            {at(0), []time.Duration{-time.Hour}, Warns, "behind this machine"},
+		"a little is within the margins": {at(time.Second), none, OK, "agrees"},
+		"Neutron's servers differ": {
+			at(0), []time.Duration{0, 10 * time.Minute}, Warns, "the servers behind Neutron differ by 10m",
+		},
+		"API servers differ": {
+			Clock{true, -time.Minute, 0}, none, Warns, "the servers behind the API server differ by 1m0s",
+		},
+		"Neutron tells no time": {at(0), nil, OK, "the API server agrees; Neutron was not compared"},
+		"nobody tells the time": {Clock{}, nil, Unknown, "the API server was not compared"},
 	} {
 		neutron = c.neutron
 		checks := Run(t.Context(), cluster, Options{Cloud: cloud, Now: time.Now(), ClusterUID: "c1",
-			Ahead: func() (time.Duration, bool) { return c.api, true }})
+			Ahead: func() Clock { return c.api }})
 		at := slices.IndexFunc(checks, func(c Check) bool { return c.Name == "clock" })
 		if got := checks[at]; got.State != c.want || !strings.Contains(got.Says, c.says) || c.want != OK && got.Remedy == "" {
 			t.Errorf("%s: %+v, want %s %q", sentence, got, c.want, c.says)

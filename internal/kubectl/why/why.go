@@ -276,7 +276,7 @@ func Controller(ctx context.Context, c *ask.Cluster, now time.Time) (last *Link,
 	}
 	if last == nil {
 		last = &Link{Object: leases[0], Reason: noController,
-			Message: "There is no Lease of that name: no controller has run, or it runs with --leader-elect=false."}
+			Message: "There is no Lease of that name: no controller has run, or it runs with --leader-elect=false, as that of make run does."}
 		return last, "", ask.Absent
 	}
 	return last, "", ask.There
