@@ -20,6 +20,12 @@ const (
 	Ports = "openstack port list"
 	// Routers lists the project's routers, with their gateways.
 	Routers = "openstack router list --long"
+	// QoSPolicies lists those that the project may use.
+	QoSPolicies = "openstack network qos policy list"
+	// SecurityGroups lists the project's security groups.
+	SecurityGroups = "openstack security group list"
+	// SubnetPools lists those that the project may use.
+	SubnetPools = "openstack subnet pool list"
 	// FloatingIPs lists the project's floating IPs.
 	FloatingIPs = "openstack floating ip list"
 	// LongFloatingIPs lists them with their routers and descriptions.

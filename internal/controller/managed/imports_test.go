@@ -168,7 +168,7 @@ func TestNothingIsTakenOverWhileAPartOfTheSpecIsNotKnown(t *testing.T) {
 				w.SyncFails()
 				w.SyncFails()
 				w.WantState("Ready=False Stalled=True Rejected")
-				w.WantMessage("find QoS policy: spec.qosPolicy: \"gold\" is neither the id nor the name of one that these credentials see. Retrying periodically. Change the spec")
+				w.WantMessage("find QoS policy: spec.qosPolicy: \"gold\" is neither the id nor the name of one that these credentials see; openstack network qos policy list shows those. Retrying periodically. Change the spec")
 				w.wantUnchanged(before)
 				if shown := w.status().NetworkID == legacyID; shown != (tc.policy == cloudteamv1.ManagementPolicyObserve) {
 					t.Errorf("the status shows the network: %t", shown)

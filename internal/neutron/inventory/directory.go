@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -34,6 +35,8 @@ const (
 type directory struct {
 	op string
 	of client.Collection
+	// shown is the command that shows users what there is.
+	shown string
 	// lacking is the message for users if the cloud has no such resources.
 	lacking string
 	query   func(client.Identity) url.Values
@@ -80,7 +83,7 @@ func (e entry) Key() string { return e.ID }
 
 func newExternalNetworks() *directory {
 	return &directory{
-		op: opFindExternalNetwork, of: networkKind.Collection, lacking: routerKind.lacking,
+		op: opFindExternalNetwork, of: networkKind.Collection, shown: osc.ExternalNetworks, lacking: routerKind.lacking,
 		query: func(client.Identity) url.Values {
 			return url.Values{"router:external": {"True"}, "fields": {"id", "name"}}
 		},
@@ -89,7 +92,7 @@ func newExternalNetworks() *directory {
 
 func newExistingRouters() *directory {
 	return &directory{
-		op: "find router", of: routerKind.Collection, lacking: routerKind.lacking,
+		op: "find router", of: routerKind.Collection, shown: osc.Routers, lacking: routerKind.lacking,
 		query: func(of client.Identity) url.Values {
 			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name", "description"}}
 		},
@@ -99,7 +102,7 @@ func newExistingRouters() *directory {
 // newQoSPolicies lists the project's own policies and those shared with it.
 func newQoSPolicies() *directory {
 	return &directory{
-		op: opFindQoSPolicy, of: qosPolicyAPI,
+		op: opFindQoSPolicy, of: qosPolicyAPI, shown: osc.QoSPolicies,
 		lacking: "this cloud has no QoS policies (it lacks Neutron's extension qos): leave spec.qosPolicy out",
 		query:   func(client.Identity) url.Values { return url.Values{"fields": {"id", "name", "project_id", "shared"}} },
 
@@ -113,7 +116,7 @@ var qosPolicyAPI = client.Collection{One: "policy", Many: "qos/policies"}
 // newSecurityGroups lists the project's own groups. Each project has one that is called default.
 func newSecurityGroups() *directory {
 	return &directory{
-		op: "find security group", of: groupKind.Collection,
+		op: "find security group", of: groupKind.Collection, shown: osc.SecurityGroups,
 		lacking: "this cloud has no security groups: leave securityGroups out",
 		query: func(of client.Identity) url.Values {
 			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name", "description"}}
@@ -123,7 +126,7 @@ func newSecurityGroups() *directory {
 
 func newSubnetPools() *directory {
 	return &directory{
-		op: opFindSubnetPool, of: client.Collection{One: "subnetpool", Many: "subnetpools"},
+		op: opFindSubnetPool, of: client.Collection{One: "subnetpool", Many: "subnetpools"}, shown: osc.SubnetPools,
 		lacking: "this cloud has no subnet pools: write a cidr in the place of subnetPool",
 		query: func(client.Identity) url.Values {
 			return url.Values{"fields": {
@@ -299,9 +302,10 @@ func (d *directory) only(field, idOrName string, in *reading) (entry, error) {
 		return found[0], found[0].odd
 	case 0:
 		// The message lists no other names. They change, and the same cause must give the same message.
-		return refuse("%q is neither the id nor the name of one that these credentials see", idOrName)
+		return refuse("%q is neither the id nor the name of one that these credentials see; %s shows those",
+			idOrName, d.shown)
 	default:
 		// It says no id: a tenant could learn that of another namespace's.
-		return refuse("%d are called %q: write the id", len(found), idOrName)
+		return refuse("%d are called %q: write the id, which %s shows", len(found), idOrName, d.shown)
 	}
 }
