@@ -165,6 +165,30 @@ func TestRouterGateway(t *testing.T) {
 	})
 }
 
+func TestGatewayGetsItsAddressWithTheFirstSubnet(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		outside := c.admin.newNetwork(t, object{"router:external": true})
+		r := c.tenant.newRouter(t, object{"external_gateway_info": object{"network_id": id(outside)}})
+		read := func() (addresses []any, revision any) {
+			t.Helper()
+			got := c.tenant.get(t, "/v2.0/routers/"+id(r)).part(t, "router")
+			addresses, _ = got["external_gateway_info"].(object)["external_fixed_ips"].([]any)
+			return addresses, got["revision_number"]
+		}
+		none, before := read()
+		first := c.admin.newSubnet(t, outside, object{"cidr": "172.20.1.0/24"})
+		one, between := read()
+		c.admin.newSubnet(t, outside, object{"cidr": "172.20.2.0/24"})
+		still, after := read()
+		if len(none) != 0 || len(one) != 1 || one[0].(object)["subnet_id"] != id(first) || len(still) != 1 {
+			t.Errorf("its addresses are %v, with the first subnet %v, with a second one %v", none, one, still)
+		}
+		if before == between || between != after {
+			t.Errorf("its revision is %v, with the first subnet %v, with a second one %v", before, between, after)
+		}
+	})
+}
+
 func TestGatewayInUseCannotChange(t *testing.T) {
 	inDepth(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)

@@ -1,10 +1,13 @@
 package neutrontest
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 )
 
@@ -113,4 +116,35 @@ func (s *Server) Start(t interface {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	return l
+}
+
+// AddExternalNetwork adds an external network of the project admin, with a subnet: floating IPs and the outer addresses
+// of routers come from it.
+func (s *Server) AddExternalNetwork(name string, prefix netip.Prefix) error {
+	post := func(collection, singular string, object map[string]any) (id string, err error) {
+		body, err := json.Marshal(map[string]any{singular: object})
+		if err != nil {
+			return "", err
+		}
+		made := &answer{header: make(http.Header)}
+		r, err := http.NewRequest(http.MethodPost, "/v2.0/"+collection, bytes.NewReader(body))
+		if err != nil {
+			return "", err
+		}
+		req := &request{r, made, &caller{s.ProjectID("admin"), true}, &Call{}}
+		if err := s.kinds[collection].create(req); err != nil {
+			return "", err
+		}
+		var answer map[string]struct{ ID string }
+		err = json.Unmarshal(made.body, &answer)
+		return answer[singular].ID, err
+	}
+	network, err := post("networks", "network", map[string]any{"name": name, "router:external": true})
+	if err != nil {
+		return err
+	}
+	_, err = post("subnets", "subnet", map[string]any{
+		"network_id": network, "cidr": prefix.String(), "ip_version": 4, "enable_dhcp": false,
+	})
+	return err
 }

@@ -79,7 +79,7 @@ var KnownHabits = map[Habit]string{
 	SkewedDates:        "the clocks of the API servers differ by ten minutes",
 	InternalLinks:      "links name a host that is not reached from outside",
 	LateReads:          "what was created is not read before four seconds have passed",
-	ShortPages:         "a policy hides a row of each full page, and so the link to the next page",
+	ShortPages:         "a policy hides a row of each page of the length of its limit, and so the link to the next",
 	DatedRetries:       "each third write answers 429, with a date in Retry-After",
 	ZeroMTU:            "mtu is 0",
 	HiddenMTU:          "a policy leaves mtu out of answers",

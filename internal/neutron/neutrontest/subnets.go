@@ -391,7 +391,25 @@ func (s *Server) keepSubnet(tx *transaction, sub *subnet, in values) (*subnet, *
 	insertIn(tx, s.subnets, sub)
 	tx.bump(&sub.network.standard)
 	s.selfAddress(tx, sub)
+	s.addressGateways(tx, sub)
 	return sub, nil
+}
+
+// addressGateways gives each router that leaves by the subnet's network an address there, unless it has one of that
+// version.
+func (s *Server) addressGateways(tx *transaction, sub *subnet) {
+	for _, p := range s.ports.with("network_id", sub.network.id) {
+		if p.deviceOwner != ownerRouterGateway || sub.selfAddressed() ||
+			slices.ContainsFunc(p.fixedIPs, func(f fixedIP) bool { return f.subnet.version == sub.version }) {
+			continue
+		}
+		if s.assignAny(tx, p, []*subnet{sub}) == nil {
+			tx.bump(&p.standard)
+			if r, ok := s.routers.byID[p.deviceID]; ok {
+				tx.bump(&r.standard)
+			}
+		}
+	}
 }
 
 // checkOrigin refuses what says of a subnet's CIDR too much, or nothing.
