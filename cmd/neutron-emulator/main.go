@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/signal"
 	"slices"
@@ -47,7 +48,7 @@ Example: a cloud with the latency of a real one, and a network in it
 On SIGUSR1 it loses the answer to the next create of a network: it creates the network and cuts the connection. On
 SIGUSR2 Neutron answers 503 for ten seconds.
 
-With --habits it answers as some other clouds do:
+With --habits it answers all clients as some other clouds do, the OpenStack client as well:
 %s
 The clouds in the file are admin (role admin) and tenant (role member), with passwords, and admin-credential and
 tenant-credential, the same with application credentials.
@@ -64,6 +65,7 @@ type options struct {
 	quota      int
 	habits     string
 	neutron    string
+	external   string
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -80,6 +82,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		"default quota of each project for networks, for subnets, for ports and for routers; -1 is none")
 	flags.StringVar(&o.neutron, "neutron", fmt.Sprint(neutrontest.Neutron29),
 		"`release` of Neutron whose answers it gives: 21, 26 or 29")
+	flags.StringVar(&o.external, "external-network", "public=203.0.113.0/24",
+		"external `network`, NAME=CIDR, that routers and floating IPs name; empty for none")
 	flags.StringVar(&o.habits, "habits", "", "`names` of habits of other clouds, separated by commas")
 	flags.Usage = func() {
 		fmt.Fprintf(stderr, usage, knownHabits())
@@ -119,7 +123,20 @@ func (o options) server(stderr io.Writer) (*neutrontest.Server, error) {
 				time.Now().Format(time.RFC3339Nano), c.Method, c.Path, c.Status, c.Items)
 		}
 	}
-	return neutrontest.New(settings), nil
+	server := neutrontest.New(settings)
+	if o.external == "" {
+		return server, nil
+	}
+	name, cidr, _ := strings.Cut(o.external, "=")
+	prefix, err := netip.ParsePrefix(cidr)
+	if err != nil || name == "" || !prefix.Addr().Is4() {
+		return nil, fmt.Errorf("--external-network=%s: write NAME=CIDR with an IPv4 CIDR, such as public=203.0.113.0/24",
+			o.external)
+	}
+	if err := server.AddExternalNetwork(name, prefix); err != nil {
+		return nil, fmt.Errorf("--external-network=%s: %w", o.external, err)
+	}
+	return server, nil
 }
 
 // wear sets the habits of --habits.

@@ -63,6 +63,9 @@ func TestWrongCommandLinesSayWhatIsRight(t *testing.T) {
 		"--listen=nowhere:x": "choose another address",
 		"--neutron=22":       "none of the releases [21 26 29]",
 		"--habits=down,no":   "write some of [delete404 dnssorted down emptydesc",
+
+		"--external-network=public":               "write NAME=CIDR",
+		"--external-network=public=2001:db8::/64": "an IPv4 CIDR",
 	} {
 		err := run(t.Context(), []string{args}, io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {

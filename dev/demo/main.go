@@ -35,9 +35,11 @@ func main() {
 type options struct {
 	stay, short bool
 	// cloud is an entry of clouds.yaml, or envvars for the OS_ variables; empty for the emulator.
-	cloud         string
-	auditInterval time.Duration
-	dir           string
+	cloud string
+	// neutron and habits are flags of the emulator.
+	neutron, habits string
+	auditInterval   time.Duration
+	dir             string
 	// skip names the steps to leave out.
 	skip []string
 }
@@ -69,6 +71,7 @@ Examples:
   bin/demo                            # make demo does this
   bin/demo --stay                     # make run: the control plane, cloud, controller and its page, until Ctrl-C
   bin/demo --cloud=mycloud            # in the cloud "mycloud" of clouds.yaml; make demo CLOUD=mycloud does this
+  bin/demo --stay --neutron=26 --habits=skew,shortpage   # as another cloud answers; "make run" has DEMOFLAGS for these
   bin/demo --stay --dir ~/networks    # keep the data: the next start continues with it
 
 Exit status: 0 if every step succeeded, 1 if one failed (the logs are kept, and their path is printed), 2 for invalid
@@ -100,6 +103,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.cloud, "cloud", "",
 		"your own cloud instead of the emulator: the name of an entry in clouds.yaml, or envvars for OS_AUTH_URL and the "+
 			"other OS_ variables. The demo creates and deletes a network there")
+	flags.StringVar(&o.neutron, "neutron", "", "`release` whose answers the emulator gives: 21, 26 or 29 (default 29)")
+	flags.StringVar(&o.habits, "habits", "",
+		"`names` of habits of other clouds that the emulator has; bin/neutron-emulator --help lists them")
 	flags.BoolVar(&o.short, "short", false, "leave out the mistake, the full quota, and the lost answer")
 	flags.StringSliceVar(&o.skip, "skip", nil, "leave out these steps")
 	flags.DurationVar(&o.auditInterval, "audit-interval", 2*time.Second,
@@ -117,6 +123,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	if o.auditInterval < time.Second {
 		return o, fmt.Errorf("--audit-interval=%s: write at least 1s", o.auditInterval)
+	}
+	if o.cloud != "" && o.neutron+o.habits != "" {
+		return o, errors.New("--neutron and --habits are for the emulator: leave them or --cloud out")
 	}
 	return o, checkSkip(o.skip)
 }

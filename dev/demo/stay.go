@@ -136,6 +136,8 @@ func (s *surroundings) world(front *inside.Front, restart func(context.Context) 
 func (s *surroundings) teach(samples map[string]sample) {
 	s.n.step("Try it", "In another terminal, in this folder:")
 	s.n.command(s.exportKube())
+	s.n.command(s.exportCloud())
+	s.n.command("export PATH=$PWD/bin:$PATH   # for kubectl network")
 	s.n.command("kubectl apply -f " + samples["network"].path)
 	s.n.command("kubectl get networks -o wide -w")
 	s.n.command("kubectl get events -w")
@@ -144,9 +146,6 @@ func (s *surroundings) teach(samples map[string]sample) {
 	s.n.command("kubectl get networkports -o wide -w")
 	s.n.command("kubectl scale deployment " + webName + " --replicas=1")
 	s.n.say("\nShow Neutron, and change it by hand:")
-	if !s.real {
-		s.n.command(s.exportCloud())
-	}
 	s.n.command(osc.Networks + "; " + osc.Ports)
 	if !s.real {
 		s.n.say("or without the OpenStack client (the token only works for the emulator):")

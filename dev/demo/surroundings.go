@@ -310,10 +310,17 @@ func (s *surroundings) startEmulator(ctx context.Context) error {
 	if err := os.Remove(s.cloudsFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	s.n.command("bin/neutron-emulator --clouds-yaml=" + s.cloudsFile + " &")
+	args := []string{"--clouds-yaml=" + s.cloudsFile}
+	if s.options.neutron != "" {
+		args = append(args, "--neutron="+s.options.neutron)
+	}
+	if s.options.habits != "" {
+		args = append(args, "--habits="+s.options.habits)
+	}
+	s.n.command("bin/neutron-emulator " + strings.Join(args, " ") + " &")
 	var err error
 	s.emulator, err = s.run(process.Program{
-		Name: "neutron-emulator", Args: []string{"--clouds-yaml=" + s.cloudsFile}, Env: withoutCloud(os.Environ()),
+		Name: "neutron-emulator", Args: args, Env: withoutCloud(os.Environ()),
 		Patience: 5 * time.Second,
 	})
 	if err != nil {
@@ -340,15 +347,23 @@ func (s *surroundings) introduce() {
 	}
 	s.n.command(s.exportKube())
 	s.n.good("Neutron: %s, %s", s.cloudName, s.cloud.identity)
-	if !s.real {
-		s.n.command(s.exportCloud())
-	}
+	s.n.command(s.exportCloud())
 }
 
 func (s *surroundings) exportKube() string { return "export KUBECONFIG=" + s.kubeconfig }
 
+// exportCloud points the OpenStack client and the plugin of kubectl at the cloud.
 func (s *surroundings) exportCloud() string {
-	return "export OS_CLIENT_CONFIG_FILE=" + s.cloudsFile + " OS_CLOUD=" + emulatorCloud
+	file := os.Getenv("OS_CLIENT_CONFIG_FILE")
+	switch {
+	case !s.real:
+		return "export OS_CLIENT_CONFIG_FILE=" + s.cloudsFile + " OS_CLOUD=" + emulatorCloud
+	case s.options.cloud == environmentCloud:
+		return "export OS_AUTH_URL=" + os.Getenv("OS_AUTH_URL") + "   # and your other OS_ variables"
+	case file != "":
+		return "export OS_CLIENT_CONFIG_FILE=" + file + " OS_CLOUD=" + s.options.cloud
+	}
+	return "export OS_CLOUD=" + s.options.cloud
 }
 
 // lose has the emulator lose the next answer to a create.
