@@ -180,6 +180,12 @@ func TestGatewayGetsItsAddressWithTheFirstSubnet(t *testing.T) {
 		one, between := read()
 		c.admin.newSubnet(t, outside, object{"cidr": "172.20.2.0/24"})
 		still, after := read()
+		if c.since(neutrontest.GatewayMissesFirstSubnet) {
+			if len(one) != 0 || before != after {
+				t.Errorf("its addresses are %v, and its revisions %v and %v, with a subnet", one, before, after)
+			}
+			return
+		}
 		if len(none) != 0 || len(one) != 1 || one[0].(object)["subnet_id"] != id(first) || len(still) != 1 {
 			t.Errorf("its addresses are %v, with the first subnet %v, with a second one %v", none, one, still)
 		}

@@ -69,6 +69,8 @@ type entry struct {
 	// ProjectID and Shared are a QoS policy's or a subnet pool's. Shared is true if all projects may use it, or this one.
 	ProjectID string `json:"project_id"`
 	Shared    bool   `json:"shared"`
+	// Subnets are an external network's; nil if the cloud does not tell.
+	Subnets *[]string `json:"subnets"`
 	// The other fields are a subnet pool's. Neutron writes its lengths as strings; a json.Number reads both forms.
 	IPVersion           client.Number `json:"ip_version"`
 	MinPrefixLength     json.Number   `json:"min_prefixlen"`
@@ -85,7 +87,7 @@ func newExternalNetworks() *directory {
 	return &directory{
 		op: opFindExternalNetwork, of: networkKind.Collection, shown: osc.ExternalNetworks, lacking: routerKind.lacking,
 		query: func(client.Identity) url.Values {
-			return url.Values{"router:external": {"True"}, "fields": {"id", "name"}}
+			return url.Values{"router:external": {"True"}, "fields": {"id", "name", "subnets"}}
 		},
 	}
 }
@@ -267,8 +269,15 @@ func (r *reading) answers(idOrName string) bool {
 	case r.err != nil:
 		return age < directoryPause
 	}
-	return age < directoryPause || age < directoryFor && len(r.matching(idOrName)) == 1
+	if age < directoryPause {
+		return true
+	}
+	found := r.matching(idOrName)
+	return age < directoryFor && len(found) == 1 && !found[0].empty()
 }
+
+// empty is whether the entry is an external network without a subnet.
+func (e entry) empty() bool { return e.Subnets != nil && len(*e.Subnets) == 0 }
 
 // matching returns the entries that a text can mean: the one with that id, or else all with that name. A name never
 // means the router of a Network or the group of a SecurityGroup: users choose those names, and one of them could take
@@ -299,6 +308,11 @@ func (d *directory) only(field, idOrName string, in *reading) (entry, error) {
 	}
 	switch len(found) {
 	case 1:
+		if found[0].empty() {
+			// From Neutron 26 on, a router that has its gateway before the first subnet never gets an address there (contract
+			// suite), and a floating IP is refused.
+			return refuse("external network %q has no subnet, and so no addresses: have an administrator create one", idOrName)
+		}
 		return found[0], found[0].odd
 	case 0:
 		// The message lists no other names. They change, and the same cause must give the same message.

@@ -198,3 +198,29 @@ func TestAnAdministratorFindsNothingOfOtherProjects(t *testing.T) {
 		}
 	})
 }
+
+func TestAnExternalNetworkNeedsASubnet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		subnets := `[]`
+		_, c := inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, http.StatusOK, `{"networks": [{"id": "ext", "name": "outside", "subnets": `+subnets+`}]}`)
+		}, client.Options{})
+		i := New(c, cluster, Options{})
+		find := func() error {
+			_, err := i.ExternalNetwork(t.Context(), "spec.router.externalNetwork", "outside")
+			return err
+		}
+		expect.ErrorSays(t, find(), `spec.router.externalNetwork: external network "outside" has no subnet`)
+		for _, told := range []string{`["one"]`, `null`} { // not all clouds tell
+			subnets = told
+			time.Sleep(directoryFor)
+			expect.NoError(t, find())
+		}
+		subnets = `[]`
+		time.Sleep(directoryFor)
+		expect.ErrorSays(t, find(), "has no subnet")
+		subnets = `["one"]`
+		time.Sleep(directoryPause) // no longer, as for a name that matches nothing
+		expect.NoError(t, find())
+	})
+}

@@ -120,6 +120,8 @@ var (
 
 // What ports, floating IPs, routers and trunks are.
 var (
+	GatewayMissesFirstSubnet = Fact{26,
+		"A router whose gateway is older than the first subnet of its external network gets no IPv4 address there."}
 	SLAACPortsGoInBulk = Fact{26,
 		"Ports in bulk on a network with a SLAAC subnet: 201, not 500."}
 	RefusedBulksLeakNothing = Fact{26,

@@ -398,6 +398,9 @@ func (s *Server) keepSubnet(tx *transaction, sub *subnet, in values) (*subnet, *
 // addressGateways gives each router that leaves by the subnet's network an address there, unless it has one of that
 // version.
 func (s *Server) addressGateways(tx *transaction, sub *subnet) {
+	if sub.version == 4 && s.since(GatewayMissesFirstSubnet) {
+		return
+	}
 	for _, p := range s.ports.with("network_id", sub.network.id) {
 		if p.deviceOwner != ownerRouterGateway || sub.selfAddressed() ||
 			slices.ContainsFunc(p.fixedIPs, func(f fixedIP) bool { return f.subnet.version == sub.version }) {
