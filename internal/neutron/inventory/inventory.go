@@ -293,6 +293,11 @@ func (a application) take(ctx context.Context, step plan.Step) (plan.Step, error
 	if err := a.admit(ctx, a.change, step); err != nil {
 		return step, err
 	}
+	if len(a.done) == 0 {
+		if err := a.checkMove(ctx, a.change); err != nil {
+			return step, err
+		}
+	}
 	completes, planned := step.Completes(), step.Revision
 	step = step.Resolve(a.done)
 	if act.check != nil && !completes {

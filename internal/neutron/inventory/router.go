@@ -166,18 +166,25 @@ func routerBody(step plan.Step, all bool) map[string]any {
 	return body
 }
 
-// taken finds out which port has the requested addresses, for the error's message.
-func (i *Inventory) taken(ctx context.Context, step plan.Step, refusal error) error {
-	_, owner, _ := plan.ParseDescription(step.Port.Description)
-	type holder struct {
-		wirePort
-		ProjectID string `json:"project_id"`
-	}
+// holder is a port that has an address of a gateway.
+type holder struct {
+	wirePort
+	ProjectID string `json:"project_id"`
+}
+
+// holders lists the ports that have the addresses of an interface.
+func (i *Inventory) holders(ctx context.Context, step plan.Step) ([]holder, error) {
 	query := url.Values{"network_id": {step.NetworkRef.ID}, "fields": fieldsOf[holder]()}
 	for _, a := range step.Port.Addresses {
 		query.Add("fixed_ips", "ip_address="+a.Address.String())
 	}
-	holders, err := client.List[holder](ctx, i.cloud, "list ports", portKind.Collection, query)
+	return client.List[holder](ctx, i.cloud, "list ports", portKind.Collection, query)
+}
+
+// taken finds out which port has the requested addresses, for the error's message.
+func (i *Inventory) taken(ctx context.Context, step plan.Step, refusal error) error {
+	_, owner, _ := plan.ParseDescription(step.Port.Description)
+	holders, err := i.holders(ctx, step)
 	if err != nil || len(holders) == 0 {
 		return refusal
 	}
@@ -189,15 +196,51 @@ func (i *Inventory) taken(ctx context.Context, step plan.Step, refusal error) er
 			return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: "port " + h.ID + " is there already"}
 		}
 	}
-	h := holders[0]
+	return i.refuseTaken(step, holders[0])
+}
+
+// refuseTaken refuses an interface, because a port that is not its owner's has its address.
+func (i *Inventory) refuseTaken(step plan.Step, h holder) error {
 	by := Blocker{
 		ID: h.ID, Name: h.Name, DeviceOwner: h.DeviceOwner, DeviceID: h.DeviceID, ProjectID: h.ProjectID,
 		Other: i.owns(h.Description),
 	}
+	address := step.Port.Addresses[0].Address
+	for _, a := range step.Port.Addresses {
+		if slices.ContainsFunc(h.FixedIPs, func(f wireFixedIP) bool { return f.Address == a.Address.String() }) {
+			address = a.Address
+		}
+	}
 	return &client.Error{
 		Kind: client.Taken, Op: string(step.Action),
-		Reason: client.OneLine("the gateway's address is that of " + by.String() + ", which is not ours"),
+		Reason: client.OneLine(fmt.Sprintf("the gateway's address %s is that of %s", address, by)),
 	}
+}
+
+// checkMove refuses a change that takes an interface away and makes another one whose address a port of somebody else
+// has. Otherwise the Network would be without its router, and without its floating IPs, before Neutron refuses.
+func (i *Inventory) checkMove(ctx context.Context, change plan.Change) error {
+	if !slices.ContainsFunc(change, func(s plan.Step) bool {
+		return s.Action == plan.DetachInterface || s.Action == plan.DeleteInterface
+	}) {
+		return nil
+	}
+	for _, step := range change {
+		if step.Action != plan.CreateInterface || step.NetworkRef.ID == "" {
+			continue
+		}
+		holders, err := i.holders(ctx, step)
+		if err != nil {
+			return err
+		}
+		_, owner, _ := plan.ParseDescription(step.Port.Description)
+		for _, h := range holders {
+			if !owner.Owns(h.Description) {
+				return i.refuseTaken(step, h)
+			}
+		}
+	}
+	return nil
 }
 
 // explain says in the spec's terms why Neutron refuses an interface. Neutron's message names subnets by id only. If the

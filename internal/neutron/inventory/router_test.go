@@ -257,6 +257,26 @@ func TestWhoHasTheGatewaysAddressIsNamed(t *testing.T) {
 	}
 }
 
+func TestAnInterfaceStaysWhereItsNextAddressIsAPorts(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	spec := e.routedSpec()
+	e.apply(plan.Network(spec, e.observed()))
+	n, _ := e.observed().Network()
+	subnet, _ := n.SubnetByCIDR(spec.Subnets[0].CIDR)
+	spec.Subnets[0].Gateway = netip.MustParseAddr("10.0.0.7")
+	spec.Subnets[0].Pools = plan.DefaultPools(spec.Subnets[0].CIDR, spec.Subnets[0].Gateway)
+	e.apply(plan.Change{{Action: plan.CreatePort, NetworkRef: plan.Ref{ID: n.ID}, Port: plan.PortAttributes{
+		Name: "theirs", Addresses: []plan.PortAddress{{SubnetID: subnet.ID, Address: spec.Subnets[0].Gateway}},
+	}}}, nil)
+	change, err := plan.Network(spec, e.observed())
+	expect.NoError(t, err)
+	done, err := e.Apply(t.Context(), change)
+	if !client.IsKind(err, client.Taken) || len(done) > 0 {
+		t.Errorf("%d steps were taken, and the refusal is %v", len(done), err)
+	}
+	expect.ErrorSays(t, err, "the gateway's address 10.0.0.7 is that of port")
+}
+
 func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
 	e := newEmulated(t, Options{})
 	create := func(name string) string {
