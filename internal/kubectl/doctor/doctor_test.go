@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -237,47 +236,52 @@ func TestMTUsAreComparedAlongThePaths(t *testing.T) {
 	}
 }
 
-// skewed has a cloud tell times that are ahead, in turn; none if there are none.
-func skewed(ahead *[]time.Duration) func(http.Handler) http.Handler {
-	var count atomic.Int64
+// skewed has a cloud tell a time that is ahead.
+func skewed(ahead *time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header()["Date"] = nil
-			if of := *ahead; len(of) > 0 {
-				turn := of[int(count.Add(1))%len(of)]
-				w.Header().Set("Date", time.Now().Add(turn).UTC().Format(http.TimeFormat))
-			}
+			w.Header().Set("Date", time.Now().Add(*ahead).UTC().Format(http.TimeFormat))
 			next.ServeHTTP(w, r)
 		})
 	}
 }
 
 func TestClocksAreCompared(t *testing.T) {
-	var neutron []time.Duration
-	cloud, _ := cloudtest.Emulated(t, neutrontest.Options{}, skewed(&neutron))
+	var neutron time.Duration
+	var habits neutrontest.Habits
+	cloud, _ := cloudtest.Emulated(t, neutrontest.Options{}, func(next http.Handler) http.Handler {
+		return habits.Wrap(skewed(&neutron)(next))
+	})
 	cluster := &ask.Cluster{Kubernetes: kubefake.NewClientset(), Networks: fake.NewSimpleClientset()}
 	at := func(ahead time.Duration) Clock { return Clock{true, ahead, ahead} }
-	none := []time.Duration{0}
 	for sentence, c := range map[string]struct {
 		api     Clock
-		neutron []time.Duration
+		neutron time.Duration
+		habit   neutrontest.Habit
 		want    State
 		says    string
 	}{
-		"all agree":                      {at(0), none, OK, "the API server agrees; Neutron agrees"},
-		"the API server's is ahead":      {at(time.Hour), none, Warns, "the API server is 1h0m0s ahead of this machine"},
-		"Neutron's is behind":            {at(0), []time.Duration{-time.Hour}, Warns, "behind this machine"},
-		"a little is within the margins": {at(time.Second), none, OK, "agrees"},
+		"all agree":                      {api: at(0), want: OK, says: "the API server agrees; Neutron agrees"},
+		"the API server's is ahead":      {api: at(time.Hour), want: Warns, says: "the API server is 1h0m0s ahead of this machine"},
+		"Neutron's is behind":            {api: at(0), neutron: -time.Hour, want: Warns, says: "behind this machine"},
+		"a little is within the margins": {api: at(time.Second), want: OK, says: "agrees"},
 		"Neutron's servers differ": {
-			at(0), []time.Duration{0, 10 * time.Minute}, Warns, "the servers behind Neutron differ by 10m",
+			api: at(0), habit: neutrontest.SkewedDates, want: Warns, says: "the servers behind Neutron differ by 10m",
 		},
 		"API servers differ": {
-			Clock{true, -time.Minute, 0}, none, Warns, "the servers behind the API server differ by 1m0s",
+			api: Clock{true, -time.Minute, 0}, want: Warns, says: "the servers behind the API server differ by 1m0s",
 		},
-		"Neutron tells no time": {at(0), nil, OK, "the API server agrees; Neutron was not compared"},
-		"nobody tells the time": {Clock{}, nil, Unknown, "the API server was not compared"},
+		"Neutron tells no time": {
+			api: at(0), habit: neutrontest.NoDate, want: OK, says: "the API server agrees; Neutron was not compared",
+		},
+		"nobody tells the time": {habit: neutrontest.NoDate, want: Unknown, says: "the API server was not compared"},
 	} {
 		neutron = c.neutron
+		var wear []neutrontest.Habit
+		if c.habit != "" {
+			wear = append(wear, c.habit)
+		}
+		expect.NoError(t, habits.Set(wear...))
 		checks := Run(t.Context(), cluster, Options{Cloud: cloud, Now: time.Now(), ClusterUID: "c1",
 			Ahead: func() Clock { return c.api }})
 		at := slices.IndexFunc(checks, func(c Check) bool { return c.Name == "clock" })

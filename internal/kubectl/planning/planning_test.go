@@ -374,6 +374,12 @@ func TestAFloatingIPIsPlannedForThePortOfTheSameFile(t *testing.T) {
 				Body:   map[string]any{"network": map[string]any{"name": "public", "router:external": true}},
 				Answer: &outside})
 			expect.NoError(t, err)
+			expect.NoError(t, admin.Do(t.Context(), client.Request{
+				Op: "create subnet", Method: http.MethodPost, Path: "subnets",
+				Body: map[string]any{"subnet": map[string]any{
+					"network_id": outside.Network.ID, "cidr": "203.0.113.0/24", "ip_version": 4,
+				}},
+			}))
 			planner, err := New(t.Context(), cluster, inventory.New(cloud, "c1", inventory.Options{Ports: true}), "c1")
 			expect.NoError(t, err)
 			n, p, f := &cloudteamv1.Network{}, &cloudteamv1.NetworkPort{}, &cloudteamv1.FloatingIP{}

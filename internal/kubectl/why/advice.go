@@ -1,6 +1,7 @@
 package why
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -80,6 +81,8 @@ const (
 	noBackend = "NoBackend"
 	// notItsOwn: the FloatingIP of a Service's name is not the Service's.
 	notItsOwn = "NotItsOwn"
+	// placedBy: the Network says in which class and cloud what is made for its ports is.
+	placedBy = "PlacedBy"
 	// waitsForPort: a Pod whose ports exist and are not bound to it.
 	waitsForPort = "WaitsForPort"
 )
@@ -231,6 +234,9 @@ var advices = map[string]advice{
 	notItsOwn: {
 		"Make the Service its owner to keep its address (docs/floatingip.md), delete it, or rename one of the two.",
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.metadata.ownerReferences}'"}},
+	placedBy: {
+		"Name a class whose allowedFields have floatingIP in spec.className of the Network, or have an administrator make " +
+			"one the default, as config/samples/class-open.yaml does.", []string{edit, classes}},
 	waitsForPort: {
 		"Wait some seconds. If it stays, see that the controllers \"deployment\" and \"pod\" run (--controllers).",
 		[]string{"kubectl -n network-controller get pods"}},
@@ -242,8 +248,10 @@ var adviceFor = map[string]map[string]advice{
 		cloudteamv1.ReasonForbiddenByClass: run(edit, classes),
 	},
 	KindFloatingIP: {
-		cloudteamv1.ReasonRejected: run(osc.ExternalNetworks,
-			"kubectl get {kind} {name} -n {ns} -o yaml"),
+		cloudteamv1.ReasonRejected: {
+			"An externalNetwork that is wrong cannot change: delete the FloatingIP and create one with the right name, or " +
+				"correct the Service's annotation if a Service made it.",
+			[]string{osc.ExternalNetworks, "kubectl get {kind} {name} -n {ns} -o yaml"}},
 		cloudteamv1.ReasonForbiddenByClass:  run(edit, classes),
 		cloudteamv1.ReasonClassLimitReached: run(classes, "kubectl get "+floatingIPs+" -n {ns}"),
 		cloudteamv1.ReasonAddressesExhausted: run(osc.FloatingIPs,
@@ -251,7 +259,8 @@ var adviceFor = map[string]map[string]advice{
 		cloudteamv1.ReasonAddressInUse: run(osc.LongFloatingIPs),
 		hasFloatingIP: {
 			"Name another NetworkPort in spec.portName here, or none, or delete it. If a Service made it, remove the " +
-				"annotation " + cloudteamv1.AnnotationFloatingIP + " there. What waits for it continues by itself.",
+				"annotation " + cloudteamv1.AnnotationFloatingIP + " there. What waits for it continues by itself. Deleting it, " +
+				"or that annotation, gives its address up.",
 			[]string{edit}},
 	},
 	KindSecurityGroup: {
@@ -269,6 +278,16 @@ func adviceOf(l Link) advice {
 	return advices[l.Reason]
 }
 
+// addressIn is the first address that a message names, to stand in a command in the place of a word.
+func addressIn(message, word string) string {
+	for text := range strings.FieldsSeq(message) {
+		if a, err := netip.ParseAddr(strings.Trim(text, ".,;:()\"")); err == nil {
+			return a.String()
+		}
+	}
+	return word
+}
+
 // remedyOf says what to do about the last link of a chain; remedy is empty where the link's message says it. A link
 // that only shows where to look has the remedy of the one before.
 func remedyOf(chain []Link) (remedy string, commands []string) {
@@ -277,11 +296,17 @@ func remedyOf(chain []Link) (remedy string, commands []string) {
 		names := strings.NewReplacer("{kind}", resource(of.Kind, strings.ToLower(of.Kind)),
 			"{kinds}", resource(of.Kind, plural(of.Kind)), "{where}", where(of), "{ns}", of.Namespace, "{name}", of.Name)
 		known := adviceOf(link)
+		remedy = names.Replace(known.remedy)
 		for _, command := range known.commands {
-			commands = append(commands, names.Replace(command))
+			if command = names.Replace(command); link.Writer != nil && command == names.Replace(edit) {
+				w := *link.Writer
+				command = "kubectl edit " + resource(w.Kind, strings.ToLower(w.Kind)) + " " + w.Name + " -n " + w.Namespace
+				remedy = strings.TrimSpace(remedy + " Change " + w.Kind + " " + w.Name + ", by which the controller writes it.")
+			}
+			commands = append(commands, strings.Replace(command, "ADDRESS", addressIn(link.Message, "ADDRESS"), 1))
 		}
 		if link.Reason != secretAt && link.Reason != classSays {
-			return names.Replace(known.remedy), commands
+			return remedy, commands
 		}
 	}
 	return "", commands

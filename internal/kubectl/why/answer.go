@@ -18,6 +18,9 @@ type Link struct {
 	// Reason is the condition's, or the word for what was found.
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
+	// Writer is the object by which a controller writes this one, such as the Service of a FloatingIP; nil for none. Users
+	// change that one.
+	Writer *Object `json:"writer,omitempty"`
 	// Gate is the gate of the controller that holds back its writes, see docs/how-it-works.md; empty if none is known to.
 	Gate string `json:"gate,omitempty"`
 	// Since is when the condition began; zero if unknown.

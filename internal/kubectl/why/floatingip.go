@@ -36,7 +36,7 @@ func (w *walk) floatingIP(f *cloudteamv1.FloatingIP) []Link {
 	case notSeen:
 		return append(chain, w.controller()...)
 	case cloudteamv1.ReasonForbiddenByClass:
-		return append(chain, w.classOf(w.forbidding(f))...)
+		return append(append(chain, w.placed(f)...), w.classOf(w.forbidding(f))...)
 	case cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
 		return append(chain, w.classOf(f.Spec.ClassName)...)
 	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
@@ -62,6 +62,25 @@ func (w *walk) floatingIP(f *cloudteamv1.FloatingIP) []Link {
 		}
 	}
 	return chain
+}
+
+// placed names the Network whose class is that of a FloatingIP which a Service made.
+func (w *walk) placed(f *cloudteamv1.FloatingIP) []Link {
+	if metav1.GetControllerOfNoCopy(f) == nil {
+		return nil
+	}
+	p, is := w.portOf(f)
+	if is != ask.There {
+		return nil
+	}
+	return placedOn(p)
+}
+
+// placedOn says that what is made for a port is in the class of its Network.
+func placedOn(p *cloudteamv1.NetworkPort) []Link {
+	on := p.Network()
+	return []Link{{Object: ask.New(KindNetwork, on.Namespace, on.Name), Reason: placedBy,
+		Message: "Its class is that of the floating IPs of its ports."}}
 }
 
 // forbidding is the name of the class that forbids a FloatingIP: its own, or that of the port's Network. One that its

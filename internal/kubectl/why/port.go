@@ -38,6 +38,9 @@ func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
 			chain = append(chain, credentialsOf(n, n.Spec.Cloud, &n.Status.ResourceStatus)...)
 		}
 	case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassLimitReached:
+		if reason == cloudteamv1.ReasonForbiddenByClass && p.Spec.FloatingIP != nil {
+			chain = append(chain, placedOn(p)...)
+		}
 		if n, is := w.networkOf(p); is == ask.There {
 			chain = append(chain, w.classOf(n.Spec.ClassName)...)
 		}

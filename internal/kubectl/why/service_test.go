@@ -7,7 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // service selects the Pods with app=web, and asks for a floating IP.
@@ -50,6 +52,12 @@ func serviceQuestions() (all []question) {
 			chain: "Service shop/web FloatingIPFailed > FloatingIP shop/web QuotaExceeded"},
 		{reason: "FloatingIPFailed", ask: "Service web", objects: on(good(), service(), failed, pod("Allocated", runs, selected)),
 			chain: "Service shop/web FloatingIPFailed", says: "ports on two Networks", remedy: "Correct what the message names"},
+		{reason: "ForbiddenByClass", ask: "Service web", says: "class is that of",
+			objects: on(good(), service(), port("web-a", "True", "Available"), floatingIP("web", "False", "ForbiddenByClass", ofService)),
+			chain:   "Service shop/web FloatingIPFailed > FloatingIP shop/web ForbiddenByClass > Network shop/frontend PlacedBy",
+			remedy:  "in spec.className of the Network"},
+		{reason: "Rejected", ask: "FloatingIP web", objects: on(floatingIP("web", "False", "Rejected", nowhere)),
+			chain: "FloatingIP shop/web Rejected", remedy: "correct the Service's annotation"},
 		// A Pod that waits is the cause, and not what was told before.
 		{reason: "QuotaExceeded", ask: "Service web",
 			objects: on(service(), failed, network("False", "QuotaExceeded"), pod("PortsNotReady", selected)),
@@ -90,4 +98,18 @@ func TestAServiceWithoutABackend(t *testing.T) {
 			q.check(t, clusterOf(q.objects...))
 		})
 	}
+}
+
+func TestWhatAControllerWritesIsChangedWhereItIsAskedFor(t *testing.T) {
+	writer := ask.New("StatefulSet", "shop", "db")
+	remedy, commands := remedyOf([]Link{{
+		Object: ask.New(KindNetworkPort, "shop", "db-0"), Reason: cloudteamv1.ReasonInvalidSpec, Writer: &writer,
+	}})
+	expect.Equal(t, "Change StatefulSet db, by which the controller writes it.", remedy, "the remedy")
+	expect.Equal(t, []string{"kubectl edit statefulset db -n shop"}, commands, "the commands")
+	_, commands = remedyOf([]Link{{
+		Object: ask.New(KindNetwork, "shop", "web"), Reason: cloudteamv1.ReasonAddressInUse,
+		Message: "create router interface: the gateway's address 10.0.0.7 is that of a port.",
+	}})
+	expect.Equal(t, []string{"openstack port list --fixed-ip ip-address=10.0.0.7"}, commands, "the commands")
 }

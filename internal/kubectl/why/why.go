@@ -217,7 +217,11 @@ func (w *walk) ready(
 		return Link{Object: of, Reason: notSeen, Message: "The controller has not handled the last change of the spec."},
 			notSeen, true
 	case condition.Status != metav1.ConditionTrue:
-		return link(of, *condition), condition.Reason, true
+		l = link(of, *condition)
+		if owner := metav1.GetControllerOfNoCopy(obj); owner != nil {
+			l.Writer = new(ask.New(owner.Kind, of.Namespace, owner.Name))
+		}
+		return l, condition.Reason, true
 	case obj.GetDeletionTimestamp() != nil:
 		return Link{Object: of, Reason: deleting, Message: "It is being deleted."}.since(*obj.GetDeletionTimestamp()),
 			deleting, true
@@ -276,7 +280,8 @@ func Controller(ctx context.Context, c *ask.Cluster, now time.Time) (last *Link,
 	}
 	if last == nil {
 		last = &Link{Object: leases[0], Reason: noController,
-			Message: "There is no Lease of that name: no controller has run, or it runs with --leader-elect=false, as that of make run does."}
+			Message: "There is no Lease of that name: no controller has run, or it runs with --leader-elect=false, as that of " +
+				"make run does."}
 		return last, "", ask.Absent
 	}
 	return last, "", ask.There

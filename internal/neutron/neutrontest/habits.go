@@ -89,8 +89,8 @@ var KnownHabits = map[Habit]string{
 // Habits are those of one address of a cloud. The zero value is none. Its methods are safe for concurrent use.
 type Habits struct {
 	set atomic.Pointer[map[Habit]bool]
-	// count numbers requests, so that some of them differ.
-	count atomic.Int64
+	// count and turn number requests, so that some of them differ.
+	count, turn atomic.Int64
 	// born are the times of the answers that first showed an id after a create.
 	born sync.Map
 }
@@ -122,7 +122,11 @@ func (h *Habits) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		h.date(*set, w.Header())
+		var ahead time.Duration // of the server whose turn it is
+		if (*set)[SkewedDates] {
+			ahead = time.Duration(h.turn.Add(1)%2) * skewness
+		}
+		date(*set, w.Header(), ahead)
 		if path, network := below(networkPrefix, r.URL.Path); !network || path == "/" {
 			if (*set)[InternalLinks] && r.Method == http.MethodGet {
 				linkInside(w, r, next)
@@ -141,7 +145,7 @@ func (h *Habits) Wrap(next http.Handler) http.Handler {
 		}
 		told := &answer{header: w.Header(), status: http.StatusOK}
 		next.ServeHTTP(told, r)
-		h.date(*set, w.Header()) // the cloud behind a transport has written its own
+		date(*set, w.Header(), ahead) // the cloud behind a transport has written its own
 		h.late(*set, told, r)
 		told.takeOn(*set, r.Method)
 		if (*set)[ShortPages] && r.Method == http.MethodGet {
@@ -194,13 +198,12 @@ const (
 	inside = "http://openstack.internal.example"
 )
 
-// date changes the header Date.
-func (h *Habits) date(set map[Habit]bool, header http.Header) {
+// date changes the header Date, to that of a server whose clock is ahead.
+func date(set map[Habit]bool, header http.Header, ahead time.Duration) {
 	switch {
 	case set[NoDate]:
 		header["Date"] = nil // net/http adds none then
 	case set[SkewedDates]:
-		ahead := time.Duration(h.count.Add(1)%2) * skewness
 		header.Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 	}
 }
