@@ -106,7 +106,7 @@ func TestSecurityGroups(t *testing.T) {
 	// A port in the group holds up its deletion. The id puts it there, and the name does not.
 	network := c.Create("networks", resource{"name": name})
 	port := c.Create("ports", resource{
-		"network_id": network.ID(), "security_groups": []string{group.Status.SecurityGroupID}, "device_owner": "compute:nova",
+		"network_id": network.ID(), "security_groups": []string{group.Status.SecurityGroupID},
 	})
 	harness.Delete(t, api, name)
 	harness.Await(t, surroundings, api, name, func(g *cloudteamv1.SecurityGroup) error {

@@ -69,7 +69,7 @@ func scarceAddresses() map[string]scenario {
 			var taken []string
 			for range rolloutAddresses - 2 {
 				taken = append(taken, w.cloud.Create("ports", harness.Resource{
-					"network_id": network, "name": "taken", "device_owner": "compute:foreign",
+					"network_id": network, "name": "taken", "device_owner": foreignOwner,
 				}).ID())
 			}
 			w.deploy(deploymentName, 3)
@@ -202,7 +202,7 @@ func handsOnPorts() map[string]scenario {
 				network := w.cloud.One("ports", "id="+had.PortID)["network_id"]
 				w.cloud.Remove("ports", had.PortID)
 				taken := w.cloud.Create("ports", harness.Resource{
-					"network_id": network, "name": "taken", "device_owner": "compute:foreign",
+					"network_id": network, "name": "taken", "device_owner": foreignOwner,
 					"fixed_ips": []harness.Resource{{"ip_address": netip.MustParsePrefix(had.IPs[0]).Addr().String()}},
 				})
 				w.start()

@@ -256,6 +256,9 @@ func (w *world) renameCluster(call proxy.Call, a *proxy.Answer) {
 	a.Body = []byte(strings.ReplaceAll(string(a.Body), string(namespace.UID), w.cluster))
 }
 
+// foreignOwner is the device owner of others' ports. From Neutron 29 on, a member may not delete a virtual machine's.
+const foreignOwner = "test:foreign"
+
 // addForeign puts into the project what is not the controller's: a network with a subnet and a port that bears the name
 // of the workload's, one that bears its description, too, and one with another cluster's marker.
 func (w *world) addForeign() {
@@ -266,7 +269,7 @@ func (w *world) addForeign() {
 			"network_id": network.ID(), "name": w.name("a"), "description": description, "ip_version": 4, "cidr": cidrA,
 		})
 		w.cloud.Create("ports", harness.Resource{
-			"network_id": network.ID(), "name": "p", "description": description, "device_owner": "compute:foreign",
+			"network_id": network.ID(), "name": "p", "description": description, "device_owner": foreignOwner,
 		})
 	}
 	w.foreign = w.notOurs()

@@ -87,7 +87,7 @@ func NewNeutron(calls *CallLog, credentials client.Identity, cluster string) *Ne
 	c := &Neutron{calls: calls, project: credentials.ProjectID}
 	c.wire = &wire{of: c, numbers: map[string]int{}, hidden: map[string]bool{}, region: credentials.Region}
 	c.server = neutrontest.New(neutrontest.Options{
-		Now: c.wire.now, NewID: c.wire.newID, KeepsFloatingIPs: true, TokenLifetime: tokenLifetime,
+		Now: c.wire.now, NewID: c.wire.newID, TokenLifetime: tokenLifetime,
 		Tenants: slices.DeleteFunc(slices.Clone(projects), func(name string) bool { return name == c.project }),
 		ProjectID: func(name string) string {
 			if name == administrator {

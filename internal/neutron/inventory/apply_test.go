@@ -33,7 +33,7 @@ func newEmulated(t *testing.T, options Options) emulated {
 // newEmulatedAs is newEmulated with the credentials of a cloud of the emulator's clouds.yaml.
 func newEmulatedAs(t *testing.T, cloud string, options Options) emulated {
 	t.Helper()
-	return newEmulatedOf(t, neutrontest.Neutron26, cloud, options)
+	return newEmulatedOf(t, neutrontest.Neutron29, cloud, options)
 }
 
 // newEmulatedOf is newEmulatedAs for a release of Neutron.

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Habit is a way in which the Neutron of some cloud answers otherwise than Neutron 21 does by default: its policy hides
+// Habit is a way in which the Neutron of some cloud answers otherwise than Neutron does by default: its policy hides
 // attributes, a plugin is missing or a vendor's own, or a gateway is in front of it.
 type Habit string
 

@@ -494,7 +494,7 @@ func (s *Server) release(tx *transaction, p *port, f fixedIP) {
 }
 
 func (s *Server) updatePort(tx *transaction, c *caller, p *port, in values) *apiError {
-	if list, ok := in["fixed_ips"].([]any); ok && (s.options.KeepsFloatingIPs || s.since(FloatingIPsKeepTheirPort)) {
+	if list, ok := in["fixed_ips"].([]any); ok && s.since(FloatingIPsKeepTheirPort) {
 		if err := s.keepsFloatingIP(c, p, list); err != nil {
 			return err
 		}

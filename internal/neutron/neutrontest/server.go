@@ -29,7 +29,7 @@ const DefaultTokenLifetime = time.Hour
 // Options say how a Server differs from the default one. The zero value is an empty cloud that answers at once,
 // without quotas, with the projects "admin" and "tenant".
 type Options struct {
-	// Release is the Neutron whose answers it gives; [Neutron21] if zero.
+	// Release is the Neutron whose answers it gives; [Neutron29] if zero.
 	Release Release
 
 	// Now is the clock for timestamps and for the expiry of tokens; time.Now by default.
@@ -70,10 +70,6 @@ type Options struct {
 	// OVN has a router's revision move while it is deleted, as the ML2 driver for OVN does. A conditional deletion is
 	// refused then.
 	OVN bool
-
-	// KeepsFloatingIPs has a port keep the address that its floating IP is associated with, as [FloatingIPsKeepTheirPort]
-	// says, whatever the Release.
-	KeepsFloatingIPs bool
 
 	// DeadHosts are those whose agents are not alive. Ports can be bound there, and the binding fails.
 	DeadHosts []string
@@ -121,7 +117,7 @@ var _ http.Handler = (*Server)(nil)
 // New makes an empty cloud.
 func New(options Options) *Server {
 	if options.Release == 0 {
-		options.Release = Neutron21
+		options.Release = Neutron29
 	}
 	if options.TokenLifetime == 0 {
 		options.TokenLifetime = DefaultTokenLifetime
