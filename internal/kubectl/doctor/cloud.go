@@ -47,7 +47,8 @@ func (d doctor) cloud(networks []*cloudteamv1.Network, cluster bool) []Check {
 		login.Says += fmt.Sprintf(", which has none of the %d Networks", elsewhere)
 		login.Remedy = "Name the cloud of the controller: the checks below are about this project."
 	}
-	checks := []Check{login, d.rights(), d.extensions(), d.descriptions(), d.quotas()}
+	checks := append([]Check{login, d.rights()}, d.extensions()...)
+	checks = append(checks, d.descriptions(), d.quotas())
 	if cluster {
 		checks = append(checks, d.orphans())
 	}
@@ -75,60 +76,6 @@ func (c Check) of(roles []string) Check {
 		c.State, c.Says = Warns, "roles: "+cmp.Or(strings.Join(roles, ", "), "none")+". By Neutron's default policy they "+
 			"only read"
 		c.Remedy = "If the controller uses these credentials, give them the role member in the project."
-	}
-	return c
-}
-
-// extension is one of Neutron.
-type extension struct {
-	Alias string `json:"alias"`
-}
-
-// Key implements client.Identified.
-func (e extension) Key() string { return e.Alias }
-
-// needed are the extensions that the controller needs, and useful those of single fields or kinds.
-// docs/compatibility.md lists them.
-var (
-	needed = []string{"standard-attr-revisions", "revision-if-match", "standard-attr-description"}
-	useful = map[string]string{
-		"router":            "spec.router, spec.floatingIP, FloatingIPs",
-		"standard-attr-tag": "spec.tags", "rbac-policies": "spec.sharedWith",
-		"net-mtu-writable": "spec.mtu", "qos": "spec.qosPolicy", "port-security": "spec.portSecurity",
-		"security-group":              "SecurityGroups, spec.securityGroups, spec.securityGroupRefs",
-		"stateful-security-group":     "spec.stateful of a SecurityGroup",
-		"dns-integration":             "spec.dnsDomain, spec.dnsName",
-		"subnet-dns-publish-fixed-ip": "spec.dnsPublishFixedIP",
-		"l3-ha":                       "spec.router.ha", "dvr": "spec.router.distributed",
-	}
-)
-
-func (d doctor) extensions() Check {
-	c := Check{Name: "Neutron's extensions", State: OK, Says: "all that the controller uses are there"}
-	list, err := client.Follow[extension](d.ctx, d.Cloud, "list extensions",
-		client.Collection{One: "extension", Many: "extensions"}, url.Values{})
-	if err != nil {
-		c.State, c.Says, c.Remedy = Fails, err.Error(), "Ask the cloud's operator."
-		return c
-	}
-	has := func(alias string) bool { return slices.Contains(list, extension{alias}) }
-	var lacks, without []string
-	for _, alias := range needed {
-		if !has(alias) {
-			lacks = append(lacks, alias)
-		}
-	}
-	for _, alias := range slices.Sorted(maps.Keys(useful)) {
-		if !has(alias) {
-			without = append(without, fmt.Sprintf("%s (%s)", useful[alias], alias))
-		}
-	}
-	switch {
-	case len(lacks) > 0:
-		c.State, c.Says, c.Remedy = Fails, "missing: "+strings.Join(lacks, ", "), "Ask the cloud's operator to enable them."
-	case len(without) > 0:
-		c.State, c.Says = Warns, "these do not work here: "+strings.Join(without, ", ")
-		c.Remedy = "Do not use them."
 	}
 	return c
 }

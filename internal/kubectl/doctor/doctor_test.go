@@ -85,7 +85,8 @@ func TestAnAPIServerThatDoesNotAnswerIsSaidOnce(t *testing.T) {
 	cloud, _ := cloudtest.Emulated(t, neutrontest.Options{}, nil)
 	checks := Run(t.Context(), c, Options{Cloud: cloud, Now: time.Now()})
 	names := slices.Sorted(maps.Keys(states(checks)))
-	expect.Equal(t, []string{"API server", "Neutron's extensions", "credentials", "descriptions", "quotas", "rights"}, names, "checks")
+	expect.Equal(t, []string{"API server", "Neutron's extensions", "Neutron's release", "credentials", "descriptions",
+		"quotas", "rights"}, names, "checks")
 	if states(checks)["API server"] != Fails || len(c.Notes) > 0 {
 		t.Errorf("%+v, with the notes %v", checks, c.Notes)
 	}

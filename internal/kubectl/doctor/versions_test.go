@@ -91,7 +91,7 @@ func TestThePageListsTheExtensionsThatAreChecked(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/compatibility.md")
 	expect.NoError(t, err)
 	listed := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_-]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(page), -1) {
 		listed[row[1]] = strings.ReplaceAll(row[2], "`", "")
 	}
 	expect.Equal(t, checked, listed, "docs/compatibility.md lists other extensions than doctor checks")
