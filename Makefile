@@ -173,11 +173,13 @@ test-install: test-controlplane ## Test the chart, build the image, and run it i
 # With RECORD=1, docs/compatibility.md gets the outcome of the command that follows, in a column and a row.
 RECORD ?=
 record = $(if $(RECORD),bin/compatibility -column="$(1)" -row="$(2)" --)
+.PHONY: recorder
+recorder:
+	@$(if $(RECORD),hack/go-build.sh -o bin/compatibility ./tools/compatibility)
 
 .PHONY: test-compatibility
 KUBERNETES ?= 1.34 1.35 1.36 1.37
-test-compatibility: ## Test against other versions: make test-compatibility KUBERNETES=1.34 (builds it once, for many minutes)
-	@hack/go-build.sh -o bin/compatibility ./tools/compatibility
+test-compatibility: recorder ## Test against other versions: make test-compatibility KUBERNETES=1.34 (builds it once, for many minutes)
 	@hack/go-build.sh -o bin/test-controlplane ./test/controlplane
 	@status=0; for version in $(KUBERNETES); do echo "Kubernetes $$version"; \
 	  export KUBEBUILDER_ASSETS="$$(hack/kubernetes.sh "$$version" all)" && [ -n "$$KUBEBUILDER_ASSETS" ] || exit; \
@@ -209,16 +211,18 @@ WITHOUT_NEUTRON := ^(TestOrphans|TestRebuiltClusterAdopts|TestRestoredCluster|Te
 # The Neutron of these suites: 21, 26 or 29. A cloud of another release is replaced.
 NEUTRON ?= 26
 
-# real runs a suite beside the real Neutron. That is one process, so it has one suite at a time.
-REAL = export KUBEBUILDER_ASSETS="$(ASSETS)"; status=0; \
-	real() { echo "go test $$*"; dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 FAULTS_OPENSTACK=1 \
+# real runs a suite beside the real Neutron. That is one process, so it has one suite at a time. RECORD is for a suite with
+# a row.
+REAL = export KUBEBUILDER_ASSETS="$(ASSETS)"; status=0 row=; \
+	real() { echo "go test $$*"; $${row:+$(call record,Neutron $(NEUTRON),$$row)} dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 FAULTS_OPENSTACK=1 \
 	  ADVERSARY_OPENSTACK=1 go test -count=1 -p 1 "$$@" || status=1; }
 
 .PHONY: test-openstack
 E2E ?= $(LIVES)
-test-openstack: assets ## Start a real Keystone and Neutron (NEUTRON: 21, 26 or 29), and run the contract and the life of each kind (E2E: which end-to-end tests) there
+test-openstack: assets recorder ## Start a real Keystone and Neutron (NEUTRON: 21, 26 or 29), and run the contract and the life of each kind (E2E: which end-to-end tests) there
 	dev/openstack/openstack up --release=$(NEUTRON)
-	@$(REAL); real -short -timeout 20m -run '$(E2E)' ./test/e2e; real -short -timeout 20m ./test/contract/...; exit $$status
+	@$(REAL); row='$(if $(subst $(LIVES),,$(E2E)),,life of each kind)' real -short -timeout 20m -run '$(E2E)' ./test/e2e; \
+	row=contract real -short -timeout 20m ./test/contract/...; exit $$status
 
 .PHONY: test-openstack-all
 test-openstack-all: assets ## The same with all end-to-end tests, the whole contract, the adversary and the faults
@@ -232,9 +236,9 @@ DATAPLANE = export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	dev/openstack/openstack run --dataplane --
 
 .PHONY: test-dataplane
-test-dataplane: assets ## Start a real Neutron with OVN, nodes and kubelets, and send packets between Pods (root, Debian)
+test-dataplane: assets recorder ## Start a real Neutron with OVN, nodes and kubelets, and send packets between Pods (root, Debian)
 	dev/openstack/openstack up --dataplane --release=$(NEUTRON)
-	$(DATAPLANE) hack/test-dataplane.sh -short
+	$(DATAPLANE) $(call record,Neutron $(NEUTRON),packets) hack/test-dataplane.sh -short
 
 .PHONY: test-dataplane-all
 test-dataplane-all: assets ## The same, with failures, the chart, a node in a virtual machine, and Neutron's Open vSwitch agents

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -37,6 +39,36 @@ func TestSetNamesWhatIsMissing(t *testing.T) {
 	} {
 		if _, err := set(tables, c.column, c.row, "new"); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+}
+
+// TestThePageHasTheCellsThatTheMakefileRecords holds the page against what a run of hours would write at its end.
+func TestThePageHasTheCellsThatTheMakefileRecords(t *testing.T) {
+	text, err := os.ReadFile("../../" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]bool{"life of each kind": true, "contract": true} // of test-openstack
+	for _, call := range regexp.MustCompile(`call record,Neutron \$\(NEUTRON\),([a-z ]+)\)`).
+		FindAllStringSubmatch(string(makefile), -1) {
+		rows[call[1]] = true
+	}
+	if len(rows) != 3 {
+		t.Errorf("the Makefile records %v, want three rows", rows)
+	}
+	for row := range rows {
+		for _, column := range []string{"Neutron 21", "Neutron 26", "Neutron 29"} {
+			if _, err := set(string(text), column, row, ""); err != nil {
+				t.Error(err)
+			}
+		}
+		if !strings.Contains(string(makefile), "row="+row) && !strings.Contains(string(makefile), ","+row+")") {
+			t.Errorf("the Makefile records no row %q", row)
 		}
 	}
 }
