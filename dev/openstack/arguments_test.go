@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux
 
 // Package openstack has the tests of the script that need no cloud.
 package openstack
