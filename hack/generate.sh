@@ -40,5 +40,5 @@ go run ./tools/flags
 go run ./tools/metrics
 go run ./tools/recording
 
-# The chart has the same manifests.
+# The chart has the same manifests. Lists of the CRDs and kinds in config are written, too.
 go run ./tools/chart

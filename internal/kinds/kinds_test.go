@@ -68,7 +68,7 @@ var ownFiles = regexp.MustCompile(`/(network|networkport|securitygroup|floatingi
 // A new kind is a row. Of the product's files that exist, it touches those that name each kind, and besides them what it
 // means for other kinds. They are to be few.
 func TestFewFilesNameEachKind(t *testing.T) {
-	const most = 17
+	const most = 14
 	var naming []string
 	for _, root := range []string{"internal", "cmd", "pkg/apis", "tools", "config"} {
 		expect.NoError(t, filepath.WalkDir("../../"+root, func(path string, entry fs.DirEntry, err error) error {
@@ -84,6 +84,7 @@ func TestFewFilesNameEachKind(t *testing.T) {
 			case filepath.Ext(path) == ".yaml":
 				text, failed := os.ReadFile(path)
 				words, err = string(text), failed
+				words, _, _ = strings.Cut(words, "# hack/generate.sh writes what follows.")
 			}
 			names := func(k Kind) bool {
 				return strings.Contains(words, k.Name) || strings.Contains(words, k.Resource.Resource)

@@ -1,5 +1,5 @@
 // Command chart writes the templates of charts/network-controller from the manifests in config, and its README from
-// values.yaml, so that nothing is written twice. For a template, it copies files of config, and replaces in them the
+// values.yaml, so that nothing is written twice. It also writes the lists of kinds in config, see lists. For a template, it copies files of config, and replaces in them the
 // texts that a value sets. `make generate` runs it. What only the chart has, such as a Secret from a value, is in
 // templates without the prefix "config-".
 //
@@ -35,7 +35,7 @@ type template struct {
 	name string
 	// when is the condition under which the chart has it; empty for always.
 	when string
-	// from are the files in config.
+	// from are the files in config, or patterns of them.
 	from []string
 	// edits are pairs: a text that has to occur in from, and what replaces it wherever it does.
 	edits []string
@@ -84,11 +84,7 @@ var pullPolicy = []string{
 var templates = []template{
 	{
 		name: "crds.yaml", when: "and .Values.shared .Values.crds.install",
-		from: []string{
-			"crd/cloudteam.ztgame.com_floatingips.yaml", "crd/cloudteam.ztgame.com_networkclasses.yaml",
-			"crd/cloudteam.ztgame.com_networkports.yaml", "crd/cloudteam.ztgame.com_networks.yaml",
-			"crd/cloudteam.ztgame.com_securitygroups.yaml",
-		},
+		from: []string{crds},
 		// To delete a CRD is to delete every network: `helm uninstall` leaves them.
 		edits: []string{
 			"  annotations:\n    controller-gen", "  annotations:\n    helm.sh/resource-policy: keep\n    controller-gen",
@@ -431,6 +427,10 @@ data:
 
 // write writes the templates into the repository at root.
 func write(root string) error {
+	config := filepath.Join(root, "config")
+	if err := writeLists(config); err != nil {
+		return err
+	}
 	chart := filepath.Join(root, "charts", "network-controller")
 	folder := filepath.Join(chart, "templates")
 	old, err := filepath.Glob(filepath.Join(folder, "config-*"))
@@ -443,10 +443,13 @@ func write(root string) error {
 		}
 	}
 	for _, t := range templates {
-		text, err := t.render(func(file string) (string, error) {
-			content, err := os.ReadFile(filepath.Join(root, "config", file))
-			return string(content), err
-		})
+		var text string
+		if t.from, err = found(config, t.from); err == nil {
+			text, err = t.render(func(file string) (string, error) {
+				content, err := os.ReadFile(filepath.Join(config, file))
+				return string(content), err
+			})
+		}
 		if err == nil {
 			err = os.WriteFile(filepath.Join(folder, "config-"+t.name), []byte(text), 0o644) //nolint:gosec // a source
 		}
