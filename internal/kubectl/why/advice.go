@@ -1,12 +1,13 @@
 package why
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/osc"
-	"cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -41,18 +42,8 @@ const (
 	owns = "Owns"
 	// full: no address of the subnets is free.
 	full = "Full"
-	// outsideFull: the external network of the port's floating IP has no free address.
-	outsideFull = "ExternalNetworkFull"
-	// outsideTaken: the port's address has a floating IP that is not the controller's.
-	outsideTaken = "FloatingIPTaken"
-	// noRouter: no router connects the Network to the external network of a port's floating IP.
-	noRouter = "NoRouter"
 	// inUseBy: the object uses what has to go.
 	inUseBy = "Uses"
-	// hasFloatingIP: the object has a floating IP that needs what has to go, or an address that another one wants.
-	hasFloatingIP = "HasFloatingIP"
-	// hasGroup: the object puts a port into the SecurityGroup that has to go or to change.
-	hasGroup = "HasGroup"
 	// deleting: the object is being deleted.
 	deleting = "Deleting"
 	// noLabel: the namespace has no label, so the policies do not guard it.
@@ -79,10 +70,6 @@ const (
 	classSays = "Class"
 	// noBackend: a Service selects no Pod that a floating IP could lead to.
 	noBackend = "NoBackend"
-	// notItsOwn: the FloatingIP of a Service's name is not the Service's.
-	notItsOwn = "NotItsOwn"
-	// placedBy: the Network says in which class and cloud what is made for its ports is.
-	placedBy = "PlacedBy"
 	// waitsForPort: a Pod whose ports exist and are not bound to it.
 	waitsForPort = "WaitsForPort"
 )
@@ -112,12 +99,11 @@ var advices = map[string]advice{
 		[]string{osc.Networks}},
 	cloudteamv1.ReasonCredentialsRejected: {
 		"Correct the password, project or domain of the credentials. The controller retries when they change.", nil},
-	cloudteamv1.ReasonCloudMismatch:         run("kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.cloud}'"),
-	cloudteamv1.ReasonForbiddenByClass:      run(classes),
-	cloudteamv1.ReasonClassNotFound:         run(classes),
-	cloudteamv1.ReasonClassLimitReached:     run(classes, "kubectl get "+networks+",networkports -n {ns}"),
-	cloudteamv1.ReasonSecurityGroupNotReady: run("kubectl get " + groups + " -n {ns}"),
-	cloudteamv1.ReasonPortNotReady:          run(ports),
+	cloudteamv1.ReasonCloudMismatch:     run("kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.cloud}'"),
+	cloudteamv1.ReasonForbiddenByClass:  run(classes),
+	cloudteamv1.ReasonClassNotFound:     run(classes),
+	cloudteamv1.ReasonClassLimitReached: run(classes, "kubectl get {kinds} -n {ns}"),
+	cloudteamv1.ReasonPortNotReady:      run(ports),
 	cloudteamv1.ReasonConflict: {
 		"Wait a minute. If it stays, find who else changes the network in Neutron at the same time.", nil},
 	cloudteamv1.ReasonBlocked: run(osc.SubnetsOf(
@@ -132,7 +118,7 @@ var advices = map[string]advice{
 	cloudteamv1.ReasonReconcileFailed: {
 		"Read the message: it has the cause. The controller retries with backoff; its log has more.", nil},
 
-	cloudteamv1.ReasonNetworkNotFound: run("kubectl get " + networks + " -A"),
+	cloudteamv1.ReasonNetworkNotFound: run("kubectl get " + fullName(KindNetwork) + " -A"),
 	cloudteamv1.ReasonPortsNotReady: {
 		"Wait: ports are being created. If it stays, look at the NetworkPorts.",
 		[]string{ports}},
@@ -172,29 +158,8 @@ var advices = map[string]advice{
 		"Declare another subnet in additionalSubnets of the Network, widen its allocationPools if they leave out a part " +
 			"of the cidr, or delete Pods and NetworkPorts that nobody needs.",
 		[]string{"kubectl get networkports -A", edit}},
-	outsideFull: {
-		"Remove spec.floatingIP of NetworkPorts that need none, delete such FloatingIPs, or have addresses added to the " +
-			"external network.",
-		[]string{osc.FloatingIPs, "kubectl get networkports," + floatingIPs + " -A -o wide"}},
-	outsideTaken: {
-		"Remove that floating IP, or spec.floatingIP here: an address has at most one of an external network.",
-		[]string{osc.FloatingIPsOf("$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.portID}')")}},
-	noRouter: {
-		"Set spec.router.externalNetwork of the Network to the external network of the floating IP, or change or remove " +
-			"spec.floatingIP of the NetworkPort, or spec.portName of the FloatingIP. With spec.router.existing, that router " +
-			"needs the gateway.",
-		[]string{edit, osc.Routers}},
 	inUseBy: {
 		"Delete it. What waits for it continues by itself.", []string{"kubectl delete {kind} {name} -n {ns}"}},
-	hasFloatingIP: {
-		"Remove spec.floatingIP here. If a Deployment or Pod made the port, remove the annotation " +
-			cloudteamv1.AnnotationFloatingIP + " there, or delete the Pod. What waits for it continues by itself.",
-		[]string{edit}},
-	hasGroup: {
-		"Remove the group from spec.securityGroupRefs here. If a Deployment or Pod made the port, remove it from the " +
-			"annotation " + cloudteamv1.AnnotationSecurityGroups + " there, or delete the Pod. The SecurityGroup continues by " +
-			"itself.",
-		[]string{edit}},
 	deleting: {
 		"Wait for the end of the deletion, and create it again.", nil},
 	noLabel: {
@@ -225,55 +190,24 @@ var advices = map[string]advice{
 		"The networks are ready. Look at the Pod's containers.", []string{"kubectl describe pod {name} -n {ns}"}},
 	secretAt:  run("kubectl get secret {name} -n {ns}"),
 	classSays: run("kubectl get networkclass {name} -o yaml"),
-	cloudteamv1.EventFloatingIPFailed: {
-		"Correct what the message names (docs/floatingip.md).", []string{"kubectl describe {kind} {name} -n {ns}"}},
 	noBackend: {
 		"Correct spec.selector, or have Pods with these labels declare a Network.",
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.spec.selector}'",
 			"kubectl get pods -n {ns} --show-labels"}},
-	notItsOwn: {
-		"Make the Service its owner to keep its address (docs/floatingip.md), delete it, or rename one of the two.",
-		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.metadata.ownerReferences}'"}},
-	placedBy: {
-		"Name a class whose allowedFields have floatingIP in spec.className of the Network, or have an administrator make " +
-			"one the default, as config/samples/class-open.yaml does.", []string{edit, classes}},
 	waitsForPort: {
 		"Wait some seconds. If it stays, see that the controllers \"deployment\" and \"pod\" run (--controllers).",
 		[]string{"kubectl -n network-controller get pods"}},
-}
-
-// adviceFor has what to do for a Reason where that differs for a kind.
-var adviceFor = map[string]map[string]advice{
-	KindNetworkPort: {
-		cloudteamv1.ReasonForbiddenByClass: run(edit, classes),
-	},
-	KindFloatingIP: {
-		cloudteamv1.ReasonRejected: {
-			"An externalNetwork that is wrong cannot change: delete the FloatingIP and create one with the right name, or " +
-				"correct the Service's annotation if a Service made it.",
-			[]string{osc.ExternalNetworks, "kubectl get {kind} {name} -n {ns} -o yaml"}},
-		cloudteamv1.ReasonForbiddenByClass:  run(edit, classes),
-		cloudteamv1.ReasonClassLimitReached: run(classes, "kubectl get "+floatingIPs+" -n {ns}"),
-		cloudteamv1.ReasonAddressesExhausted: run(osc.FloatingIPs,
-			"kubectl get networkports,"+floatingIPs+" -A -o wide"),
-		cloudteamv1.ReasonAddressInUse: run(osc.LongFloatingIPs),
-		hasFloatingIP: {
-			"Name another NetworkPort in spec.portName here, or none, or delete it. If a Service made it, remove the " +
-				"annotation " + cloudteamv1.AnnotationFloatingIP + " there. What waits for it continues by itself. Deleting it, " +
-				"or that annotation, gives its address up.",
-			[]string{edit}},
-	},
-	KindSecurityGroup: {
-		cloudteamv1.ReasonClassLimitReached: run(classes, "kubectl get "+groups+" -n {ns}"),
-		cloudteamv1.ReasonInUse: run(osc.PortsIn(
-			"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.securityGroupID}')")),
-	},
 }
 
 // adviceOf has what to do about a link.
 func adviceOf(l Link) advice {
 	if known, differs := adviceFor[l.Object.Kind][l.Reason]; differs {
 		return known
+	}
+	for _, of := range advicesOf {
+		if known, brings := of[l.Reason]; brings {
+			return known
+		}
 	}
 	return advices[l.Reason]
 }
@@ -312,34 +246,27 @@ func remedyOf(chain []Link) (remedy string, commands []string) {
 	return "", commands
 }
 
-// How a command names our Networks, SecurityGroups and FloatingIPs. Other products have such kinds, too, and kubectl
-// takes any of them for "network".
-const (
-	networks    = "networks." + cloudteam.GroupName
-	groups      = "securitygroups." + cloudteam.GroupName
-	floatingIPs = "floatingips." + cloudteam.GroupName
-)
+// fullName is how a command names a kind of the table. Other products have such kinds, too, and kubectl takes any of
+// them for "network".
+func fullName(kind string) string {
+	known, _ := kinds.Of(kind)
+	return known.Resource.Resource + "." + known.Resource.Group
+}
 
 // resource is how a command names a kind: by a short name, or by one that no other product's has.
 func resource(kind, short string) string {
-	switch kind {
-	case KindNetwork:
-		return networks
-	case KindSecurityGroup:
-		return groups
-	case KindFloatingIP:
-		return floatingIPs
+	if _, ours := kinds.Of(kind); ours && kind != KindNetworkPort {
+		return fullName(kind)
 	}
 	return short
 }
 
-// where says where else to look for an object that does not exist. Another namespace's SecurityGroup or NetworkPort is
-// of no use.
+// where says where else to look for an object that does not exist. Of another namespace, only a Network is of use.
 func where(of Object) string {
 	switch {
 	case of.Namespace == "":
 		return ""
-	case of.Kind == KindSecurityGroup, of.Kind == KindNetworkPort:
+	case of.Kind != KindNetwork:
 		return " -n " + of.Namespace
 	}
 	return " -A"
@@ -356,7 +283,7 @@ func plural(kind string) string {
 // Commands returns each command of the remedies, about an object. A test runs them.
 func Commands(of Object) []string {
 	var all []string
-	for _, table := range []map[string]advice{advices, adviceFor[of.Kind]} {
+	for _, table := range append(slices.Collect(maps.Values(advicesOf)), advices, adviceFor[of.Kind]) {
 		for reason := range table {
 			_, commands := remedyOf([]Link{{Object: of, Reason: reason}})
 			all = append(all, commands...)

@@ -10,8 +10,72 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
+
+// Words for causes that no condition says.
+const (
+	// outsideFull: the external network of the port's floating IP has no free address.
+	outsideFull = "ExternalNetworkFull"
+	// outsideTaken: the port's address has a floating IP that is not the controller's.
+	outsideTaken = "FloatingIPTaken"
+	// noRouter: no router connects the Network to the external network of a port's floating IP.
+	noRouter = "NoRouter"
+	// hasFloatingIP: the object has a floating IP that needs what has to go, or an address that another one wants.
+	hasFloatingIP = "HasFloatingIP"
+	// notItsOwn: the FloatingIP of a Service's name is not the Service's.
+	notItsOwn = "NotItsOwn"
+	// placedBy: the Network says in which class and cloud what is made for its ports is.
+	placedBy = "PlacedBy"
+)
+
+// floatingIPAdvices has what to do about what floating IPs bring.
+var floatingIPAdvices = map[string]advice{
+	outsideFull: {
+		"Remove spec.floatingIP of NetworkPorts that need none, delete such FloatingIPs, or have addresses added to the " +
+			"external network.",
+		[]string{osc.FloatingIPs, allFloating}},
+	outsideTaken: {
+		"Remove that floating IP, or spec.floatingIP here: an address has at most one of an external network.",
+		[]string{osc.FloatingIPsOf("$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.portID}')")}},
+	noRouter: {
+		"Set spec.router.externalNetwork of the Network to the external network of the floating IP, or change or remove " +
+			"spec.floatingIP of the NetworkPort, or spec.portName of the FloatingIP. With spec.router.existing, that router " +
+			"needs the gateway.",
+		[]string{edit, osc.Routers}},
+	hasFloatingIP: {
+		"Remove spec.floatingIP here. If a Deployment or Pod made the port, remove the annotation " +
+			cloudteamv1.AnnotationFloatingIP + " there, or delete the Pod. What waits for it continues by itself.",
+		[]string{edit}},
+	cloudteamv1.EventFloatingIPFailed: {
+		"Correct what the message names (docs/floatingip.md).", []string{"kubectl describe {kind} {name} -n {ns}"}},
+	notItsOwn: {
+		"Make the Service its owner to keep its address (docs/floatingip.md), delete it, or rename one of the two.",
+		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.metadata.ownerReferences}'"}},
+	placedBy: {
+		"Name a class whose allowedFields have floatingIP in spec.className of the Network, or have an administrator make " +
+			"one the default, as config/samples/class-open.yaml does.", []string{edit, classes}},
+}
+
+// adviceForFloatingIPs has what to do about a FloatingIP where that differs.
+var adviceForFloatingIPs = map[string]advice{
+	cloudteamv1.ReasonRejected: {
+		"An externalNetwork that is wrong cannot change: delete the FloatingIP and create one with the right name, or " +
+			"correct the Service's annotation if a Service made it.",
+		[]string{osc.ExternalNetworks, "kubectl get {kind} {name} -n {ns} -o yaml"}},
+	cloudteamv1.ReasonForbiddenByClass:   run(edit, classes),
+	cloudteamv1.ReasonAddressesExhausted: run(osc.FloatingIPs, allFloating),
+	cloudteamv1.ReasonAddressInUse:       run(osc.LongFloatingIPs),
+	hasFloatingIP: {
+		"Name another NetworkPort in spec.portName here, or none, or delete it. If a Service made it, remove the " +
+			"annotation " + cloudteamv1.AnnotationFloatingIP + " there. What waits for it continues by itself. Deleting it, " +
+			"or that annotation, gives its address up.",
+		[]string{edit}},
+}
+
+// allFloating lists what may have floating IPs.
+var allFloating = "kubectl get networkports," + fullName(KindFloatingIP) + " -A -o wide"
 
 func (w *walk) getFloatingIP(of Object) (*cloudteamv1.FloatingIP, error) {
 	return w.Networks.CloudteamV1().FloatingIPs(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})

@@ -17,6 +17,9 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
+// adviceForPorts has what to do about a NetworkPort where that differs: its own spec asks for what the class forbids.
+var adviceForPorts = map[string]advice{cloudteamv1.ReasonForbiddenByClass: run(edit, classes)}
+
 // port explains a NetworkPort; the chain is empty if nothing is wrong.
 func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
 	of := ask.New(KindNetworkPort, p.Namespace, p.Name)

@@ -6,6 +6,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam"
 )
 
@@ -35,11 +36,22 @@ var verbs = map[string]string{
 	"delete": "delete", "apply": "create",
 }
 
-// groups of the API by resource; others are in the core group.
-var groupsOf = map[string]string{
-	"networks": cloudteam.GroupName, "networkports": cloudteam.GroupName, "securitygroups": cloudteam.GroupName,
-	"floatingips": cloudteam.GroupName, "networkclasses": cloudteam.GroupName, "deployments": "apps",
-	"customresourcedefinitions": "apiextensions.k8s.io",
+// groupOf gives the group of the API by resource; empty for one of the core group.
+func groupOf(resource string) string {
+	for _, kind := range kinds.All {
+		if kind.Resource.Resource == resource {
+			return kind.Resource.Group
+		}
+	}
+	switch resource {
+	case "networkclasses":
+		return cloudteam.GroupName
+	case "deployments":
+		return "apps"
+	case "customresourcedefinitions":
+		return "apiextensions.k8s.io"
+	}
+	return ""
 }
 
 // attributesOf returns what a command of kubectl does first; false for other commands.
@@ -71,7 +83,7 @@ func attributesOf(command string) (does authorizationv1.ResourceAttributes, know
 	if does.Resource = kind; !strings.HasSuffix(kind, "s") || strings.HasSuffix(kind, "class") {
 		does.Resource = plural(kind)
 	}
-	does.Group, does.Name = groupsOf[does.Resource], name
+	does.Group, does.Name = groupOf(does.Resource), name
 	if does.Verb == "get" && name == "" && does.Subresource == "" {
 		does.Verb = "list"
 	}

@@ -9,8 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
+
+// hasGroup: the object puts a port into the SecurityGroup that has to go or to change.
+const hasGroup = "HasGroup"
+
+// groupAdvices has what to do about what SecurityGroups bring.
+var groupAdvices = map[string]advice{
+	cloudteamv1.ReasonSecurityGroupNotReady: run("kubectl get " + fullName(KindSecurityGroup) + " -n {ns}"),
+	hasGroup: {
+		"Remove the group from spec.securityGroupRefs here. If a Deployment or Pod made the port, remove it from the " +
+			"annotation " + cloudteamv1.AnnotationSecurityGroups + " there, or delete the Pod. The SecurityGroup continues by " +
+			"itself.",
+		[]string{edit}},
+}
+
+// adviceForGroups has what to do about a SecurityGroup where that differs.
+var adviceForGroups = map[string]advice{
+	cloudteamv1.ReasonInUse: run(osc.PortsIn("$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.securityGroupID}')")),
+}
 
 func (w *walk) getGroup(of Object) (*cloudteamv1.SecurityGroup, error) {
 	return w.Networks.CloudteamV1().SecurityGroups(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})

@@ -89,65 +89,53 @@ type walk struct {
 	warnings []string
 }
 
+// start explains the object that a question is about. healthy is the answer if the chain is empty.
+type start func(w *walk, of Object) (chain []Link, healthy string, err error)
+
+// explained has the kinds whose objects are explained by what they say themselves.
+var explained = map[string]start{
+	KindNetwork:       begin((*walk).getNetwork, with((*walk).network, networkWell)),
+	KindNetworkPort:   begin((*walk).getPort, with((*walk).port, portWell)),
+	KindSecurityGroup: begin((*walk).getGroup, with((*walk).group, groupWell)),
+	KindFloatingIP:    begin((*walk).getFloatingIP, with((*walk).floatingIP, floatingIPWell)),
+	KindPod:           begin((*walk).getPod, (*walk).pod),
+	KindDeployment:    begin((*walk).getDeployment, (*walk).deployment),
+	KindService:       begin((*walk).getService, (*walk).service),
+	KindNode: begin(func(w *walk, of Object) (*corev1.Node, error) { return w.getNode(of.Name) },
+		func(w *walk, n *corev1.Node) ([]Link, string) {
+			return w.dataplaneOf(n.Name), "Nothing is wrong: the node has a data plane."
+		}),
+	KindNetworkClass: begin((*walk).getClass, (*walk).networkClass),
+}
+
+// advicesOf has what to do about the causes that a kind brings, whichever object says them.
+var advicesOf = map[string]map[string]advice{KindSecurityGroup: groupAdvices, KindFloatingIP: floatingIPAdvices}
+
+// adviceFor has what to do for a Reason where that differs for a kind.
+var adviceFor = map[string]map[string]advice{
+	KindNetworkPort: adviceForPorts, KindSecurityGroup: adviceForGroups, KindFloatingIP: adviceForFloatingIPs,
+}
+
+// begin reads an object of the API type T and explains it.
+func begin[T any](get func(*walk, Object) (T, error), explain func(*walk, T) ([]Link, string)) start {
+	return func(w *walk, of Object) ([]Link, string, error) {
+		obj, err := get(w, of)
+		if err != nil {
+			return nil, "", gone(of, err)
+		}
+		chain, healthy := explain(w, obj)
+		return chain, healthy, nil
+	}
+}
+
+// with makes one function of the two that explain an object and say that it is well.
+func with[T any](explain func(*walk, T) []Link, well func(T) string) func(*walk, T) ([]Link, string) {
+	return func(w *walk, obj T) ([]Link, string) { return explain(w, obj), well(obj) }
+}
+
 func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
-	switch of.Kind {
-	case KindNetwork:
-		n, err := w.getNetwork(of)
-		if err != nil {
-			return nil, "", gone(of, err)
-		}
-		return w.network(n), networkWell(n), nil
-	case KindNetworkPort:
-		p, err := w.getPort(of)
-		if err != nil {
-			return nil, "", gone(of, err)
-		}
-		return w.port(p), portWell(p), nil
-	case KindSecurityGroup:
-		g, err := w.getGroup(of)
-		if err != nil {
-			return nil, "", gone(of, err)
-		}
-		return w.group(g), groupWell(g), nil
-	case KindFloatingIP:
-		f, err := w.getFloatingIP(of)
-		if err != nil {
-			return nil, "", gone(of, err)
-		}
-		return w.floatingIP(f), floatingIPWell(f), nil
-	case KindPod:
-		p, err := w.getPod(of)
-		if err != nil {
-			return nil, "", gone(of, err)
-		}
-		chain, healthy := w.pod(p)
-		return chain, healthy, nil
-	case KindDeployment:
-		d, err := w.getDeployment(of)
-		if err != nil {
-			return nil, "", gone(of, err)
-		}
-		chain, healthy := w.deployment(d)
-		return chain, healthy, nil
-	case KindService:
-		s, err := w.getService(of)
-		if err != nil {
-			return nil, "", gone(of, err)
-		}
-		chain, healthy := w.service(s)
-		return chain, healthy, nil
-	case KindNode:
-		if _, err := w.getNode(of.Name); err != nil {
-			return nil, "", gone(of, err)
-		}
-		return w.dataplaneOf(of.Name), "Nothing is wrong: the node has a data plane.", nil
-	case KindNetworkClass:
-		c, err := w.Networks.CloudteamV1().NetworkClasses().Get(w.ctx, of.Name, metav1.GetOptions{})
-		if err != nil {
-			return nil, "", gone(of, err)
-		}
-		chain, healthy := w.networkClass(c)
-		return chain, healthy, nil
+	if start, known := explained[of.Kind]; known {
+		return start(w, of)
 	}
 	if kind, known := owners[of.Kind]; known {
 		return w.ownerOfPods(of, kind)
@@ -168,6 +156,10 @@ func (w *walk) getNetwork(of Object) (*cloudteamv1.Network, error) {
 
 func (w *walk) getPort(of Object) (*cloudteamv1.NetworkPort, error) {
 	return w.Networks.CloudteamV1().NetworkPorts(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+}
+
+func (w *walk) getClass(of Object) (*cloudteamv1.NetworkClass, error) {
+	return w.Networks.CloudteamV1().NetworkClasses().Get(w.ctx, of.Name, metav1.GetOptions{})
 }
 
 func (w *walk) getPod(of Object) (*corev1.Pod, error) {
