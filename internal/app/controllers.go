@@ -43,7 +43,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
-	informersv1 "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
 )
 
 // controllers are the names of all controllers.
@@ -56,6 +55,12 @@ var controllers = []string{
 // callsNeutron are the controllers of what is in Neutron.
 var callsNeutron = map[string]bool{
 	networkcontroller.Name: true, portcontroller.Name: true, groupcontroller.Name: true, floatingcontroller.Name: true,
+}
+
+// trimsOf says what is kept of each kind's objects in caches.
+var trimsOf = map[string]trims{
+	kinds.Network: networkTrims, kinds.NetworkPort: portTrims, kinds.SecurityGroup: groupTrims,
+	kinds.FloatingIP: floatingIPTrims,
 }
 
 // needsCloud reports whether an enabled controller calls Neutron.
@@ -276,71 +281,6 @@ func (p *process) build(build func() (started, error)) (started, error) {
 		p.kubeFactory.StartWithContext(p.baseCtx)
 	}
 	return built, err
-}
-
-func (p *process) buildNetwork() (started, error) {
-	networks := p.factory.Cloudteam().V1().Networks()
-	c, err := networkcontroller.NewController(p.client.CloudteamV1(), networks, p.ports(), p.inventory(), p.recorder,
-		p.cluster, networkcontroller.Options{AddressesLow: p.options.AddressesLow / 100, Classes: p.classes})
-	if err != nil {
-		return nil, err
-	}
-	c.ObserveEvery(p.options.AuditInterval)
-	return serveManaged(p, c), nil
-}
-
-func (p *process) buildNetworkPort() (started, error) {
-	objects := p.factory.Cloudteam().V1()
-	// Without the CRD of SecurityGroups, only the ports that name one wait.
-	var groups informersv1.SecurityGroupInformer
-	if p.installed(groupResource) {
-		groups = objects.SecurityGroups()
-	}
-	by, err := p.networkPolicies()
-	if err != nil {
-		return nil, err
-	}
-	c, err := portcontroller.NewController(p.client.CloudteamV1(), objects.NetworkPorts(), objects.Networks(), groups,
-		p.inventory(), p.recorder, p.cluster, p.classes, by)
-	if err != nil {
-		return nil, err
-	}
-	return serveManaged(p, c), nil
-}
-
-func (p *process) buildSecurityGroup() (started, error) {
-	groups := p.factory.Cloudteam().V1().SecurityGroups()
-	var in *groupcontroller.Members
-	if ports := p.ports(); ports != nil {
-		in = &groupcontroller.Members{Ports: ports, Networks: p.factory.Cloudteam().V1().Networks()}
-	}
-	c, err := groupcontroller.NewController(
-		p.client.CloudteamV1(), groups, in, p.inventory(), p.recorder, p.cluster, p.classes)
-	if err != nil {
-		return nil, err
-	}
-	return serveManaged(p, c), nil
-}
-
-func (p *process) buildFloatingIP() (started, error) {
-	objects := p.factory.Cloudteam().V1()
-	c, err := floatingcontroller.NewController(p.client.CloudteamV1(), objects.FloatingIPs(),
-		floatingcontroller.Ports{Ports: objects.NetworkPorts(), Networks: objects.Networks()}, p.inventory(), p.recorder,
-		p.cluster, p.classes)
-	if err != nil {
-		return nil, err
-	}
-	return serveManaged(p, c), nil
-}
-
-// ports gives the NetworkPorts that a deleted Network or SecurityGroup waits for; nil without this controller or their
-// CRD, because then there are none. When the CRD is installed later, Neutron refuses to delete what has ports, until
-// this process restarts.
-func (p *process) ports() informersv1.NetworkPortInformer {
-	if !p.options.enabled(portcontroller.Name) || !p.installed(portResource) {
-		return nil
-	}
-	return p.factory.Cloudteam().V1().NetworkPorts()
 }
 
 // installed reports whether the API server is known to serve a resource now.

@@ -87,8 +87,8 @@ func largestMetadata() metav1.ObjectMeta {
 		},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: long}},
 	}
-	for _, kept := range []annotations{portAnnotations, groupAnnotations} {
-		for key := range kept {
+	for _, kind := range trimsOf {
+		for key := range kind.annotations {
 			of.Annotations[key] = long
 		}
 	}

@@ -31,21 +31,13 @@ import (
 type annotations map[string]int
 
 var (
-	// ownAnnotations are those of Networks and FloatingIPs, and of the two kinds below.
+	// ownAnnotations are those of each kind in Neutron. A kind's trims may have more.
 	ownAnnotations = annotations{
 		cloudteamv1.AnnotationPaused:   len("false"), // any other value pauses
 		cloudteamv1.AnnotationCloud:    2 << 10,
 		cloudteamv1.AnnotationTakeBack: 512,
 		controller.AnnotationTooLarge:  1,
 	}
-	groupAnnotations = with(ownAnnotations, annotations{
-		consumer.AnnotationMadeFor: 512, cloudteamv1.AnnotationPolicyProblem: netpolicy.MaxProblem,
-	})
-	portAnnotations = with(ownAnnotations, annotations{
-		consumer.AnnotationMadeFor:           512,
-		cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,
-		cloudteamv1.AnnotationFloatingIP:     1 << 10, // one external network, of 255 characters
-	})
 	podAnnotations = annotations{
 		selection.Annotation:                   selection.MaxSize,
 		cloudteamv1.AnnotationAllocations:      consumer.MaxAllocationsSize,
@@ -105,42 +97,11 @@ func trim(obj any) (any, error) {
 		return obj, nil //nolint:nilerr // a tombstone passes
 	}
 	object.SetManagedFields(nil)
+	if kind, own := kinds.OfAny(obj); own {
+		trimOwn(obj.(kinds.Object), kind)
+		return obj, nil
+	}
 	switch object := obj.(type) {
-	case *cloudteamv1.Network:
-		trimOwn(object, ownAnnotations)
-		keepPart(object, func() { object.Spec = partOfNetwork(object.Spec) }, func() {
-			object.Spec.AllowedNamespaces, object.Spec.SecurityGroupRefs = nil, nil
-			object.Status = cloudteamv1.NetworkStatus{
-				ResourceStatus: object.Status.ResourceStatus, NetworkID: object.Status.NetworkID,
-			}
-		})
-	case *cloudteamv1.NetworkPort:
-		labels := trimLabels(object.Labels)
-		object.Labels = nil // the hash is of what is removed
-		trimOwn(object, portAnnotations)
-		object.Labels = labels
-		keepPart(object, func() {
-			object.Spec = cloudteamv1.NetworkPortSpec{
-				NetworkName: object.Spec.NetworkName, NetworkNamespace: object.Spec.NetworkNamespace,
-				SecurityGroupRefs: object.Spec.SecurityGroupRefs, FloatingIP: object.Spec.FloatingIP,
-				DeletionPolicy: object.Spec.DeletionPolicy,
-			}
-		}, func() {
-			object.Labels = map[string]string{netpolicy.TooManyLabels: ""}
-			object.Status.Addresses = slices.Clone(object.Status.Addresses[:min(len(object.Status.Addresses), 2)])
-			object.Status.Drift, object.Status.SecurityGroupIDs, object.Spec.SecurityGroupRefs = nil, nil, nil
-		})
-	case *cloudteamv1.SecurityGroup:
-		trimOwn(object, groupAnnotations)
-		keepPart(object, func() {
-			object.Spec = cloudteamv1.SecurityGroupSpec{
-				Cloud: object.Spec.Cloud, ClassName: object.Spec.ClassName, DeletionPolicy: object.Spec.DeletionPolicy,
-				ManagementPolicy: object.Spec.ManagementPolicy,
-			}
-		}, func() { object.Status.Class = nil })
-	case *cloudteamv1.FloatingIP:
-		trimOwn(object, ownAnnotations)
-		keepPart(object, func() { object.Status.Class = nil })
 	case *samplev1alpha1.Foo:
 		trimMetadata(object, nil, false)
 	case *metav1.PartialObjectMetadata: // of a Node, a VirtualMachine or its instance
@@ -250,23 +211,49 @@ func controllersOf(object metav1.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*owner}
 }
 
-// trimOwn trims what all objects have whose resources are in Neutron. It keeps their finalizers.
-func trimOwn(own kinds.Object, kept annotations) {
-	finalizers := trimFinalizers(own.GetFinalizers())
-	trimMetadata(own, kept, true)
+// trims says what is kept of the objects of one kind in Neutron.
+type trims struct {
+	// annotations are those beside ownAnnotations.
+	annotations annotations
+	// labels reports whether the labels are kept, too.
+	labels bool
+	// less takes from a large object one part after another, see keepPart.
+	less []func(kinds.Object)
+}
+
+// trimsFor gives trims for objects of the type T.
+func trimsFor[T kinds.Object](more annotations, labels bool, less ...func(T)) trims {
+	t := trims{annotations: with(ownAnnotations, more), labels: labels}
+	for _, take := range less {
+		t.less = append(t.less, func(obj kinds.Object) { take(obj.(T)) })
+	}
+	return t
+}
+
+// trimOwn trims an object whose resources are in Neutron. It keeps its finalizers.
+func trimOwn(own kinds.Object, kind kinds.Kind) {
+	by := trimsOf[kind.Name]
+	finalizers, labels := trimFinalizers(own.GetFinalizers()), map[string]string(nil)
+	if by.labels {
+		labels = trimLabels(own.GetLabels())
+		own.SetLabels(nil) // the hash is of what is removed
+	}
+	trimMetadata(own, by.annotations, true)
 	own.SetFinalizers(finalizers)
-	controller.LimitStatus(kinds.OfObject(own).Status(own))
+	own.SetLabels(labels)
+	controller.LimitStatus(kind.Status(own))
+	keepPart(own, by.less)
 }
 
 // keepPart takes from an object that is larger than controller.MaxKept one part after another until it is not, and
 // marks it. Then its controller changes nothing for it; see controller.TooLarge. What is left MUST be enough to find,
 // keep and delete what the object has in Neutron, and what others read of it to count it or to wait for it.
-func keepPart(object metav1.Object, less ...func()) {
+func keepPart(object kinds.Object, less []func(kinds.Object)) {
 	for _, take := range less {
 		if deepSize(object) <= controller.MaxKept {
 			return
 		}
-		take()
+		take(object)
 		all := maps.Clone(object.GetAnnotations())
 		if all == nil {
 			all = map[string]string{}
@@ -274,19 +261,6 @@ func keepPart(object metav1.Object, less ...func()) {
 		all[controller.AnnotationTooLarge] = ""
 		object.SetAnnotations(all)
 	}
-}
-
-// partOfNetwork is the part of a large Network's spec that is kept.
-func partOfNetwork(spec cloudteamv1.NetworkSpec) cloudteamv1.NetworkSpec {
-	part := cloudteamv1.NetworkSpec{
-		NetworkName: spec.NetworkName, DeletionPolicy: spec.DeletionPolicy, ManagementPolicy: spec.ManagementPolicy,
-		Import: spec.Import, Cloud: spec.Cloud, ClassName: spec.ClassName,
-		AllowedNamespaces: spec.AllowedNamespaces, SecurityGroupRefs: spec.SecurityGroupRefs,
-	}
-	if spec.Router != nil {
-		part.Router = &cloudteamv1.RouterSpec{Existing: spec.Router.Existing}
-	}
-	return part
 }
 
 // trimFinalizers leaves of more finalizers than controllers handle only ours, and that they are too many.

@@ -50,7 +50,7 @@ type Kind struct {
 	// Informer gives a factory's informer.
 	Informer func(informers.Interface) cache.SharedIndexInformer
 
-	is func(Object) bool
+	is func(any) bool
 }
 
 // Resource is a resource in Neutron.
@@ -145,13 +145,22 @@ func Of(name string) (k Kind, ok bool) {
 	return All[at], true
 }
 
-// OfObject gives the row of an object, which MUST be of one of the kinds.
-func OfObject(obj Object) Kind {
+// OfAny gives the row of an object; ok is false if it is of none of the kinds.
+func OfAny(obj any) (k Kind, ok bool) {
 	at := slices.IndexFunc(All, func(k Kind) bool { return k.is(obj) })
 	if at < 0 {
+		return Kind{}, false
+	}
+	return All[at], true
+}
+
+// OfObject gives the row of an object, which MUST be of one of the kinds.
+func OfObject(obj Object) Kind {
+	k, ok := OfAny(obj)
+	if !ok {
 		panic(fmt.Sprintf("%T is not in the table of kinds", obj)) // an error of this program
 	}
-	return All[at]
+	return k
 }
 
 // OneOf lists the kinds for a sentence: "Network, NetworkPort or FloatingIP".
@@ -195,7 +204,7 @@ func row[T, S any, P interface {
 			obj.GetObjectKind().SetGroupVersionKind(of)
 			return obj
 		},
-		is: func(obj Object) bool { _, is := obj.(P); return is },
+		is: func(obj any) bool { _, is := obj.(P); return is },
 		Status: func(obj Object) *cloudteamv1.ResourceStatus {
 			_, status := parts(obj.(P))
 			return status
