@@ -2,10 +2,29 @@ package inside
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
+
+// TestEachEventIsSaidInBothLanguages holds that both sentences name the same facts. TestInside of test/ui sees that each
+// event has some.
+func TestEachEventIsSaidInBothLanguages(t *testing.T) {
+	content, err := assets.ReadFile("assets/events.js")
+	expect.NoError(t, err)
+	line := regexp.MustCompile(`(?m)^  '([a-z]+)( [\w ]+)?': \['((?:[^'\\]|\\.)*)',\s+'([^']*)'\],$`)
+	values := regexp.MustCompile(`\{\w*\}`)
+	found := line.FindAllStringSubmatch(string(content), -1)
+	expect.Len(t, strings.Count(string(content), "': ["), found, "sentences that are read")
+	for _, of := range found {
+		english, chinese := values.FindAllString(of[3], -1), values.FindAllString(of[4], -1)
+		slices.Sort(english)
+		slices.Sort(chinese)
+		expect.Equal(t, english, chinese, "what the sentences of %q name", of[1]+of[2])
+	}
+}
 
 // TestTheWordsOfThePageAreInChineseToo finds them in the page's own files, as a reader sees them.
 func TestTheWordsOfThePageAreInChineseToo(t *testing.T) {

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,9 +11,9 @@ import (
 )
 
 // event is what happens to a key, for package inspect.
-func (l *Loop) event(key cache.ObjectName, stage inspect.Stage, what, text string) inspect.Event {
+func (l *Loop) event(key cache.ObjectName, stage inspect.Stage, what, why string) inspect.Event {
 	return inspect.Event{
-		Stage: stage, What: what, Text: text, Code: inspect.Here(),
+		Stage: stage, What: what, Why: why,
 		Objects: []inspect.Object{inspect.ObjectOf(l.name, key.Namespace, key.Name)},
 	}
 }
@@ -36,18 +35,14 @@ func (l *Loop) recordHandler(what string, obj any, keysOf func(metav1.Object) []
 		Stage: inspect.Handlers, What: what, Version: object.GetResourceVersion(), Code: inspect.Here(),
 		Objects: []inspect.Object{inspect.ObjectOf(inspect.KindOf(obj), object.GetNamespace(), object.GetName())},
 	}
-	tombstone, missed := obj.(cache.DeletedFinalStateUnknown)
-	switch {
-	case keysOf == nil:
-		e.Text = fmt.Sprintf("The handler of controller %s drops a resync: the resourceVersion is the same.", l.name)
+	if keysOf == nil {
+		e.Facts = []any{l.name}
 		r.Record(e)
 		return
-	case missed:
+	}
+	if tombstone, missed := obj.(cache.DeletedFinalStateUnknown); missed {
 		r.Missed(tombstone.Obj)
 		e.What = "tombstone"
-		e.Text = "The watch missed the deletion. The handler got a tombstone, DeletedFinalStateUnknown, with the last state."
-	default:
-		e.Text = fmt.Sprintf("The informer called the handler's %s.", what)
 	}
 	keys := keysOf(object)
 	if len(keys) == 0 {
@@ -58,25 +53,20 @@ func (l *Loop) recordHandler(what string, obj any, keysOf func(metav1.Object) []
 			e.Objects = append(e.Objects, of)
 		}
 	}
-	e.Text += fmt.Sprintf(" It adds %s to the queue of controller %s, and nothing else: a key means compare again.",
-		keysText(keys), l.name)
+	e.Facts = []any{len(keys), l.name}
+	if len(keys) == 1 {
+		e.Why, e.Facts = "one", []any{keys[0].String(), l.name}
+	}
 	r.Record(e)
 }
 
-func keysText(keys []cache.ObjectName) string {
-	if len(keys) == 1 {
-		return "the key " + keys[0].String()
-	}
-	return fmt.Sprintf("%d keys", len(keys))
-}
-
 // recordPause records that a key returns after a time.
-func (l *Loop) recordPause(key cache.ObjectName, what string, pause time.Duration, text string) {
+func (l *Loop) recordPause(key cache.ObjectName, what string, pause time.Duration, why string) {
 	r := inspect.On()
 	if r == nil {
 		return
 	}
-	e := l.event(key, inspect.Queue, what, text)
+	e := l.event(key, inspect.Queue, what, why)
 	e.Until, e.Code = new(time.Now().Add(pause)), inspect.Here()
 	r.Record(e)
 }
@@ -87,9 +77,8 @@ func (l *Loop) recordStart(key cache.ObjectName) {
 	if r == nil {
 		return
 	}
-	e := l.event(key, inspect.Worker, inspect.Starts, fmt.Sprintf("A worker took the key and calls the sync. "+
-		"Failures in a row before: %d.", l.queue.NumRequeues(key)))
-	e.Code = inspect.Here()
+	e := l.event(key, inspect.Worker, inspect.Starts, "")
+	e.Facts, e.Code = []any{l.queue.NumRequeues(key)}, inspect.Here()
 	r.Record(e)
 }
 
@@ -99,18 +88,17 @@ func (l *Loop) recordEnd(key cache.ObjectName, result Result, err error) {
 	if r == nil {
 		return
 	}
-	text := "The sync succeeded. Done: the key's failures are forgotten."
+	e := l.event(key, inspect.Worker, inspect.Ends, "")
 	switch {
 	case errors.Is(err, ErrTerminating):
-		text = "The namespace is being deleted. The key does not return."
+		e.Why = "terminating"
 	case errors.Is(err, ErrStale):
-		text = "The cache was too old to act on. That is no failure: the key returns soon."
+		e.Why = "stale"
 	case err != nil:
-		text = "The sync failed. The status says why."
+		e.Why = "failed"
 	case result.RequeueAfter > 0:
-		text = "The sync succeeded, and asked to be called again later."
+		e.Why = "asks for more"
 	}
-	e := l.event(key, inspect.Worker, inspect.Ends, text)
 	e.Code = inspect.Here()
 	r.Record(e)
 }

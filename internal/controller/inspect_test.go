@@ -78,7 +78,7 @@ func TestRecordingCostsNothingWhileOff(t *testing.T) {
 	network, failed := &cloudteamv1.Network{}, errors.New("no")
 	if n := testing.AllocsPerRun(1000, func() {
 		l.recordHandler("Add", network, KeyOf)
-		l.recordPause(keyA, inspect.BacksOff, time.Second, "The sync failed.")
+		l.recordPause(keyA, inspect.BacksOff, time.Second, "")
 		l.recordEnd(keyA, Result{}, failed)
 	}); n != 0 {
 		t.Errorf("the hooks allocate %v times", n)

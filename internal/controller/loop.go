@@ -188,8 +188,7 @@ func (l *Loop) Enqueue(keys ...cache.ObjectName) {
 		if _, running := l.running[key]; running {
 			l.running[key] = true
 			if r := inspect.On(); r != nil {
-				r.Record(l.event(key, inspect.Queue, "added", "The key is being synced now. It comes back after that sync: "+
-					"no change is lost, and no two syncs of one object overlap."))
+				r.Record(l.event(key, inspect.Queue, "added", ""))
 			}
 		}
 		l.mu.Unlock()
@@ -446,7 +445,7 @@ func (l *Loop) requeue(key cache.ObjectName, result Result, err error, canceled 
 	case errors.Is(err, ErrStale):
 		l.queue.Forget(key)
 		l.queue.AddAfter(key, StalePause)
-		l.recordPause(key, inspect.Later, StalePause, "The cache will be newer then.")
+		l.recordPause(key, inspect.Later, StalePause, "stale")
 		return outcome{resultRequeue, StalePause}
 	case err != nil:
 		return outcome{resultError, l.retry(key, err)}
@@ -454,7 +453,7 @@ func (l *Loop) requeue(key cache.ObjectName, result Result, err error, canceled 
 		l.queue.Forget(key)
 		if result.RequeueAfter > 0 {
 			l.queue.AddAfter(key, result.RequeueAfter)
-			l.recordPause(key, inspect.Later, result.RequeueAfter, "The sync asked to be called again then.")
+			l.recordPause(key, inspect.Later, result.RequeueAfter, "")
 			return outcome{resultRequeueAfter, result.RequeueAfter}
 		}
 	}
@@ -468,7 +467,7 @@ func (l *Loop) begin(key cache.ObjectName) bool {
 	defer l.mu.Unlock()
 	if left := time.Until(l.paused[key]); left > 0 {
 		l.queue.AddAfter(key, left)
-		l.recordPause(key, inspect.BacksOff, left, "Its backoff has not ended: the key waits for the rest of it.")
+		l.recordPause(key, inspect.BacksOff, left, "again")
 		return false
 	}
 	delete(l.paused, key)
@@ -496,8 +495,7 @@ func (l *Loop) retry(key cache.ObjectName, err error) time.Duration {
 	}
 	l.mu.Unlock()
 	l.queue.AddAfter(key, pause)
-	l.recordPause(key, inspect.BacksOff, pause,
-		"The sync failed, so the key backs off. The pause doubles with each failure, and has jitter.")
+	l.recordPause(key, inspect.BacksOff, pause, "")
 	return pause
 }
 

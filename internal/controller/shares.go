@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"fmt"
 	"sync"
 
 	"k8s.io/client-go/tools/cache"
@@ -91,7 +90,7 @@ func (s *shares) Push(key cache.ObjectName) {
 	if r := inspect.On(); r != nil {
 		r.Record(inspect.Event{Stage: inspect.Queue, What: inspect.Waits,
 			Objects: []inspect.Object{inspect.ObjectOf(s.name, key.Namespace, key.Name)},
-			Text:    fmt.Sprintf("The key waits in the queue of controller %s. %d wait there.", s.name, s.waiting.Len())})
+			Facts:   []any{s.name, s.waiting.Len()}})
 	}
 }
 

@@ -61,8 +61,7 @@ func PatchAsRead[T metav1.Object](
 	}
 	if r := inspect.On(); r != nil && err == nil {
 		r.Record(inspect.Event{Stage: inspect.Status, What: "patched", Objects: inspect.Of(ctx),
-			Version: written.GetResourceVersion(), Code: inspect.Here(),
-			Text: "Another object was patched in the API server, on the condition that it is still the one that was read."})
+			Version: written.GetResourceVersion(), Code: inspect.Here()})
 	}
 	return written, err
 }
@@ -93,8 +92,7 @@ func WriteStatus[T metav1.Object](
 	expected.Written(cache.MetaObjectToName(written), written.GetUID(), written.GetResourceVersion())
 	if r := inspect.On(); r != nil {
 		r.Record(inspect.Event{Stage: inspect.Status, What: "written", Objects: inspect.Of(ctx),
-			Version: written.GetResourceVersion(), Text: "The status was written to the API server, as resourceVersion " +
-				written.GetResourceVersion() + ". The watch will bring it back."})
+			Version: written.GetResourceVersion()})
 	}
 	return nil
 }

@@ -30,9 +30,8 @@ const clientgo = "k8s.io/client-go/tools/cache."
 func (r *Recorder) arrived(kind string, object metav1.Object) {
 	stack, what, version := frames(), "", object.GetResourceVersion()
 	objects := []Object{ObjectOf(kind, object.GetNamespace(), object.GetName())}
-	record := func(stage Stage, f runtime.Frame, text string, arguments ...any) {
-		r.Record(Event{Stage: stage, What: what, Objects: objects, Version: version, Code: codeOf(f),
-			Text: fmt.Sprintf(text, arguments...)})
+	record := func(stage Stage, f runtime.Frame) {
+		r.Record(Event{Stage: stage, What: what, Objects: objects, Version: version, Code: codeOf(f)})
 	}
 	var fifo runtime.Frame
 	for _, f := range stack {
@@ -50,17 +49,14 @@ func (r *Recorder) arrived(kind string, object metav1.Object) {
 		case "(*RealFIFO).Replace":
 			what = "replaced"
 		case "handleAnyWatch":
-			record(Reflector, f, "The Reflector got %s at resourceVersion %s from its watch of the API server.", what, version)
+			record(Reflector, f)
 		}
 		if strings.HasPrefix(name, "(*RealFIFO).") {
 			fifo = f
 		}
 	}
-	switch {
-	case fifo.Function != "" && what == "replaced":
-		record(DeltaFIFO, fifo, "The delta FIFO got it with the Reflector's whole list.")
-	case fifo.Function != "":
-		record(DeltaFIFO, fifo, "The delta FIFO queues the change behind earlier ones, in order.")
+	if fifo.Function != "" {
+		record(DeltaFIFO, fifo)
 	}
 }
 
@@ -92,8 +88,6 @@ func (r *Recorder) expired(reflector *cache.Reflector) {
 	description := reflector.TypeDescription() // as in *v1.Network
 	kind := strings.ToLower(description[strings.LastIndex(description, ".")+1:]) + "/"
 	e := Event{Stage: Reflector, What: "expired", Version: reflector.LastSyncResourceVersion(), Code: caller(isClientgo)}
-	e.Text = fmt.Sprintf("The watch cannot go on after resourceVersion %s: the API server answered 410 Gone. "+
-		"The Reflector lists all objects again.", e.Version)
 	r.mu.Lock()
 	for object := range r.held {
 		if strings.HasPrefix(string(object), kind) {
@@ -121,10 +115,9 @@ func (r *Recorder) Missed(state any) {
 	if !was {
 		return
 	}
-	e.Stage, e.What, e.Text = DeltaFIFO, "tombstone", "The Reflector's new list lacks it. Nobody saw its deletion, "+
-		"so a tombstone, DeletedFinalStateUnknown, carries the last state that was seen."
+	e.Stage, e.What = DeltaFIFO, "tombstone"
 	r.Record(e)
-	e.Stage, e.What, e.Text = Indexer, "removed", "The Indexer holds the new list, without it: listers no longer find it."
+	e.Stage, e.What, e.Why = Indexer, "removed", "missed"
 	r.Record(e)
 }
 
@@ -152,13 +145,11 @@ func (r *Recorder) indexed(kind string, object metav1.Object) {
 	e := Event{Stage: Indexer, What: "stored", Objects: []Object{of}, Version: version, Code: code}
 	switch {
 	case deleted && was:
-		e.What, e.Text = "removed", "The Indexer removed it: listers do not find it any more."
+		e.What = "removed"
 	case deleted, was && held == version:
 		return // an update asks for the indexes of the old state, too
 	case was:
-		e.Text = fmt.Sprintf("The Indexer holds resourceVersion %s now, not %s. Listers read this.", version, held)
-	default:
-		e.Text = fmt.Sprintf("The Indexer holds it now, at resourceVersion %s. Listers read this.", version)
+		e.Why, e.Facts = "newer", []any{held}
 	}
 	r.Record(e)
 }

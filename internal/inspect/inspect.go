@@ -8,6 +8,7 @@ package inspect
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -68,8 +69,11 @@ type Event struct {
 	Objects []Object `json:"objects,omitempty"`
 	// Version is the resourceVersion of the first object.
 	Version string `json:"resourceVersion,omitempty"`
-	// Text says in a sentence what happened.
-	Text string `json:"text"`
+	// Why tells apart events of one stage and What; empty for the usual one. The page has a sentence for each, in both
+	// languages (dev/inside/assets/events.js).
+	Why string `json:"why,omitempty"`
+	// Facts are what that sentence names, in its order.
+	Facts []any `json:"facts,omitempty"`
 	// Until is when the key returns, for BacksOff and Later.
 	Until *time.Time `json:"until,omitempty"`
 	// Code is the line that recorded it, or the line of client-go that caused it.
@@ -130,6 +134,14 @@ func (r *Recorder) Record(e Event) {
 	r.changed = make(chan struct{})
 }
 
+// RecordOf records what happens to the objects of a context. It does nothing if r is nil. With facts, hooks MUST ask
+// before whether it is: they cost an allocation.
+func (r *Recorder) RecordOf(ctx context.Context, stage Stage, what string, facts ...any) {
+	if r != nil {
+		r.Record(Event{Stage: stage, What: what, Objects: Of(ctx), Facts: facts})
+	}
+}
+
 // Since returns the events after one, and a channel that is closed when there are more.
 func (r *Recorder) Since(seq uint64) ([]Event, <-chan struct{}) {
 	r.mu.Lock()
@@ -141,6 +153,9 @@ func (r *Recorder) Since(seq uint64) ([]Event, <-chan struct{}) {
 	}
 	return events, r.changed
 }
+
+// Milliseconds is a duration as a fact.
+func Milliseconds(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1e3) }
 
 // key is that of the objects in a context.
 type key struct{}

@@ -180,7 +180,7 @@ func TestTheStream(t *testing.T) {
 	defer stop()
 	server := httptest.NewServer(r.Serve("token"))
 	defer server.Close()
-	r.Record(Event{Stage: Queue, What: Waits, Objects: []Object{ObjectOf("Network", "shop", "web")}, Text: "one"})
+	r.Record(Event{Stage: Queue, What: Waits, Objects: []Object{ObjectOf("Network", "shop", "web")}, Why: "one"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
@@ -205,11 +205,11 @@ func TestTheStream(t *testing.T) {
 	if event, _ := next(); event != "hello" {
 		t.Errorf("the first message is %s", event)
 	}
-	if _, e := next(); e.Text != "one" || e.Objects[0] != "network/shop/web" {
+	if _, e := next(); e.Why != "one" || e.Objects[0] != "network/shop/web" {
 		t.Errorf("the first event is %+v", e)
 	}
-	r.Record(Event{Stage: Queue, Text: "two"})
-	if _, e := next(); e.Text != "two" || e.Seq != 2 {
+	r.Record(Event{Stage: Queue, Why: "two"})
+	if _, e := next(); e.Why != "two" || e.Seq != 2 {
 		t.Errorf("the second event is %+v", e)
 	}
 }
@@ -246,7 +246,7 @@ func TestOnlyLoopbackIsServed(t *testing.T) {
 // hook is as the hooks are.
 func hook(ctx context.Context, name string) {
 	if r := On(); r != nil {
-		r.Record(Event{Stage: Plan, Objects: Of(ctx), Text: "The name is " + name})
+		r.Record(Event{Stage: Plan, Objects: Of(ctx), Facts: []any{"The name is " + name}})
 	}
 }
 

@@ -64,6 +64,9 @@ func TestInside(t *testing.T) {
 		}
 		p.await(`document.querySelector('#events tr[data-what="same"], #events tr[data-what="empty"]')`)
 		c.codeIsTrue(p)
+		if unsaid := eval[[]string](p, `app.events.map((e) => e.text).filter((text) => !text.endsWith('.'))`); len(unsaid) > 0 {
+			t.Errorf("these events have no sentence: %q", unsaid)
+		}
 	})
 	t.Run("arrows join the stages", c.arrowsMeetBoxes)
 	t.Run("a status write comes back by the watch", func(t *testing.T) {

@@ -2,10 +2,11 @@
 // it replayed: so the view can pause, and the controller does not.
 
 import chinese from './zh.js'
+import sentences from './events.js'
 
 const $ = (id) => document.getElementById(id)
 
-// The page's own words are in the reader's language; those of the controller are as in its log.
+// The page's words are in the reader's language. Steps, names and causes are as in the controller's log.
 const language = localStorage.language ?? (navigator.language.startsWith('zh') ? 'zh' : 'en')
 const word = (text) => (language === 'zh' && chinese[text]) || text
 
@@ -13,6 +14,15 @@ const word = (text) => (language === 'zh' && chinese[text]) || text
 function say(parts, ...values) {
   const [first, ...rest] = word(parts.join('{}')).split('{}')
   return first + rest.map((part, i) => values[i] + part).join('')
+}
+
+// sentence says in the reader's language what happened.
+function sentence({ stage, what = '', why = '', facts = [], resourceVersion }) {
+  const keys = [[stage, what, why], [stage, what], [stage, why], [stage]]
+  const found = keys.map((key) => sentences[key.filter(Boolean).join(' ')]).find(Boolean)
+  const rest = [...facts]
+  return found?.[language === 'zh' ? 1 : 0].replace(/\{(\w*)\}/g, (_, name) =>
+    ({ what, version: resourceVersion, all: facts.join(' ') })[name] ?? rest.shift()) ?? `${what} ${why}`
 }
 
 // translate puts the texts of index.html into the reader's language.
@@ -212,6 +222,7 @@ class App {
       const e = JSON.parse(message.data)
       if (e.seq <= this.seq) return // sent again after a lost connection
       this.seq = e.seq
+      e.text = sentence(e)
       this.arrive(e)
     })
   }

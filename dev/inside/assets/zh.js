@@ -17,7 +17,7 @@ export default {
   'Time': '时间',
   'Stage': '阶段',
   'resourceVersion': 'resourceVersion',
-  'What happened': '发生了什么（控制器的原文）',
+  'What happened': '发生了什么',
   'Code': '代码',
   'This page needs JavaScript.': '本页需要 JavaScript。',
 

@@ -145,8 +145,7 @@ func (r *Reconciler[T]) Moved(uid string) {
 		if object, err := meta.Accessor(obj); err == nil {
 			if recorder := inspect.On(); recorder != nil {
 				recorder.Record(inspect.Event{Stage: inspect.Inventory, What: "moved", Objects: []inspect.Object{
-					inspect.ObjectOf(r.kind.GroupVersionKind.Kind, object.GetNamespace(), object.GetName())},
-					Text: "Resources of this object have moved in Neutron. The Inventory adds its key to the queue."})
+					inspect.ObjectOf(r.kind.GroupVersionKind.Kind, object.GetNamespace(), object.GetName())}})
 			}
 			r.Enqueue(cache.MetaObjectToName(object))
 		}
@@ -312,8 +311,7 @@ func (r *Reconciler[T]) patchMetadata(ctx context.Context, obj T, metadata map[s
 	r.expected.Written(cache.MetaObjectToName(obj), written.GetUID(), written.GetResourceVersion())
 	if recorder := inspect.On(); recorder != nil {
 		recorder.Record(inspect.Event{Stage: inspect.Status, What: "metadata", Objects: inspect.Of(ctx),
-			Version: written.GetResourceVersion(), Text: "The metadata was written to the API server: the finalizer, or " +
-				"what the next process must know. The watch will bring it back."})
+			Version: written.GetResourceVersion()})
 	}
 	return written, nil
 }

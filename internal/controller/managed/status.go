@@ -129,7 +129,7 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 	}
 	status, changed := r.kind.ToWrite(obj, updated)
 	if !changed {
-		recordSync(ctx, inspect.Status, "same", "The status says so already, so nothing is written.")
+		inspect.On().RecordOf(ctx, inspect.Status, "same")
 	}
 	kind := r.kind.GroupVersionKind.Kind
 	countDrift(kind, p.events...)

@@ -33,14 +33,13 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 		if r.kind.Room != nil {
 			r.kind.Room.forget(key) // a sync that ended after the deletion may have taken a place
 		}
-		recordSync(ctx, inspect.Worker, "gone", "The lister does not find the object: it was deleted.")
+		inspect.On().RecordOf(ctx, inspect.Worker, "gone")
 		return controller.Result{}, r.prune(ctx, key, "")
 	}
 	r.describe(ctx, obj)
 	if !r.expected.Met(key, obj.GetUID(), obj.GetResourceVersion()) {
 		// The cache is older than our own last write. The event that updates it requeues the key.
-		recordSync(ctx, inspect.Worker, "stale", "The cache is older than this process's last write to the object. "+
-			"The sync ends: that write's event brings the key back.")
+		inspect.On().RecordOf(ctx, inspect.Worker, "stale")
 		return controller.Result{}, nil
 	}
 	policies := r.policies(obj)
@@ -73,8 +72,7 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 func (r *Reconciler[T]) describe(ctx context.Context, obj T) {
 	if r := inspect.On(); r != nil {
 		r.Record(inspect.Event{Stage: inspect.Worker, What: "reads", Objects: inspect.Of(ctx),
-			Version: obj.GetResourceVersion(), Text: fmt.Sprintf("The sync read the object from the lister: generation %d, "+
-				"resourceVersion %s.", obj.GetGeneration(), obj.GetResourceVersion())})
+			Version: obj.GetResourceVersion(), Facts: []any{obj.GetGeneration()}})
 	}
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -376,25 +374,15 @@ func (r *Reconciler[T]) take(
 	return done, explain(ctx, in, failed, err)
 }
 
-// recordSync records what happens to the object of a context, if anything is recorded.
-func recordSync(ctx context.Context, stage inspect.Stage, what, text string) {
-	if r := inspect.On(); r != nil {
-		r.Record(inspect.Event{Stage: stage, What: what, Objects: inspect.Of(ctx), Text: text, Code: inspect.Here()})
-	}
-}
-
 // planned ends the span of a plan.
 func planned(ctx context.Context, span trace.Span, change plan.Change) {
 	if r := inspect.On(); r != nil {
-		what, text := "empty", "The plan is empty: Neutron is as declared. Nothing is called."
-		if len(change) > 0 {
-			what, text = fmt.Sprintf("steps: %d", len(change)), "The plan, in this order:"
-			for i, step := range change {
-				text += fmt.Sprintf(" %d. %s.", i+1, step)
-			}
+		e := inspect.Event{Stage: inspect.Plan, What: "empty", Objects: inspect.Of(ctx), Code: inspect.Here()}
+		for i, step := range change {
+			e.What = fmt.Sprintf("steps: %d", len(change))
+			e.Facts = append(e.Facts, fmt.Sprintf("%d. %s.", i+1, step))
 		}
-		r.Record(inspect.Event{Stage: inspect.Plan, What: what, Objects: inspect.Of(ctx), Text: text,
-			Code: inspect.Here()})
+		r.Record(e)
 	}
 	if span.IsRecording() {
 		span.SetAttributes(tracing.Steps.Int(len(change)))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -173,9 +172,7 @@ func (b *Queue) await(ctx context.Context, item Item) outcome {
 	}
 	b.enter(p)
 	if r := inspect.On(); r != nil {
-		r.Record(inspect.Event{Stage: inspect.Batch, What: inspect.Waits, Objects: inspect.Of(ctx),
-			Text: fmt.Sprintf("%q waits for its turn. A create waits at most %s for others, to go in one call with them.",
-				item.Op, batchWindow)})
+		r.RecordOf(ctx, inspect.Batch, inspect.Waits, item.Op, batchWindow.String())
 	}
 	b.dispatch() //nolint:contextcheck // what it sends serves others, too
 	b.mu.Unlock()
@@ -290,9 +287,8 @@ func (b *Queue) sendNext() bool {
 		for _, p := range batch {
 			b.options.Waited(p.Op, s.began.Sub(p.since))
 			if r := inspect.On(); r != nil {
-				r.Record(inspect.Event{Stage: inspect.Batch, What: "sent", Objects: inspect.Of(p.ctx),
-					Text: fmt.Sprintf("%q waited %.1f ms. It goes in one call with %d in all. Calls under way: %d of %d.",
-						p.Op, s.began.Sub(p.since).Seconds()*1e3, len(batch), b.underway, b.limiter.limit())})
+				r.RecordOf(p.ctx, inspect.Batch, "sent", p.Op, inspect.Milliseconds(s.began.Sub(p.since)), len(batch), b.underway,
+					b.limiter.limit())
 			}
 		}
 		if l.of == (client.Collection{}) {

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -59,15 +58,15 @@ func (r Request) recordSent(ctx context.Context) {
 	if recorder == nil {
 		return
 	}
-	text := fmt.Sprintf("%s %s was sent to Neutron.", r.Method, template(r.Path))
-	if r.Creates > 1 {
-		text = fmt.Sprintf("%s %s was sent to Neutron, for %d resources at once.", r.Method, template(r.Path), r.Creates)
+	e := inspect.Event{Stage: inspect.Neutron, What: inspect.Sends, Objects: inspect.Of(ctx), Code: inspect.Here(),
+		Facts: []any{r.Method, template(r.Path)}}
+	switch {
+	case r.Creates > 1:
+		e.Why, e.Facts = "bulk", append(e.Facts, r.Creates)
+	case r.Revision != nil:
+		e.Why, e.Facts = "if", append(e.Facts, *r.Revision)
 	}
-	if r.Revision != nil {
-		text += fmt.Sprintf(" With If-Match: revision_number=%d, it fails if somebody else was faster.", *r.Revision)
-	}
-	recorder.Record(inspect.Event{Stage: inspect.Neutron, What: inspect.Sends, Objects: inspect.Of(ctx), Text: text,
-		Code: inspect.Here()})
+	recorder.Record(e)
 }
 
 // recordAnswer records the end of a request.
@@ -76,18 +75,17 @@ func (r Request) recordAnswer(ctx context.Context, began time.Time, err error) {
 	if recorder == nil {
 		return
 	}
-	text := "Neutron did it"
+	e := inspect.Event{Stage: inspect.Neutron, What: inspect.Answers, Objects: inspect.Of(ctx), Code: inspect.Here(),
+		Facts: []any{inspect.Milliseconds(time.Since(began))}}
 	if refusal, ok := errors.AsType[*Error](err); ok && refusal.Status != 0 {
-		text = fmt.Sprintf("Neutron answered HTTP %d", refusal.Status)
+		e.Why, e.Facts = "refused", append(e.Facts, refusal.Status)
 	} else if err != nil {
-		text = "Neutron did not answer: " + Word(err)
+		e.Why, e.Facts = "silent", append(e.Facts, Word(err))
 	}
-	text = fmt.Sprintf("%s, after %.0f ms.", text, time.Since(began).Seconds()*1e3)
 	if MaybeDone(err) {
-		text += " Nobody knows whether it was done: the next sync looks first."
+		e.Why += " unknown"
 	}
-	recorder.Record(inspect.Event{Stage: inspect.Neutron, What: inspect.Answers, Objects: inspect.Of(ctx), Text: text,
-		Code: inspect.Here()})
+	recorder.Record(e)
 }
 
 // endTrace ends the span of a call.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -86,12 +85,11 @@ func (i *Inventory) auditSince(ctx context.Context, since time.Time) error {
 	}
 	i.options.Audited(audit)
 	if r := inspect.On(); r != nil {
-		text := fmt.Sprintf("An audit listed this cluster in Neutron: %d networks, %d ports. Objects that moved: %d.",
-			audit.Networks, audit.Ports, audit.Moved)
+		e := inspect.Event{Stage: inspect.Inventory, What: "audit", Facts: []any{audit.Networks, audit.Ports, audit.Moved}}
 		if err != nil {
-			text = "An audit failed: " + client.Word(err) + ". The Inventory keeps what it has."
+			e.Why, e.Facts = "failed", []any{client.Word(err)}
 		}
-		r.Record(inspect.Event{Stage: inspect.Inventory, What: "audit", Text: text})
+		r.Record(e)
 	}
 	return err
 }

@@ -267,8 +267,7 @@ func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Ch
 		}
 		a.done = append(a.done, step)
 		if r := inspect.On(); r != nil {
-			r.Record(inspect.Event{Stage: inspect.Inventory, What: "applied", Objects: inspect.Of(ctx),
-				Text: "The Inventory holds the answer to: " + step.String() + ". The next look sees it without a list."})
+			r.RecordOf(ctx, inspect.Inventory, "applied", step.String())
 		}
 	}
 	return a.done, nil
