@@ -56,12 +56,7 @@ func (p *process) buildPortBinding() (started, error) {
 		return nil, err
 	}
 	p.share(c.Loop)
-	p.base.Go(func() error {
-		factory.Start(p.baseCtx.Done())
-		<-p.baseCtx.Done()
-		factory.Shutdown()
-		return nil
-	})
+	p.runInformers(factory)
 	return delayed{delayed{c, func(ctx context.Context) {
 		p.shared.audits.awaitFirst(ctx)
 		p.bindings.Store(c)

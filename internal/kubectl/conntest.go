@@ -77,10 +77,7 @@ the check.`,
 				print := func() error { return f.printConntest(report, output == "wide") }
 				err = errors.Join(f.print(output, report, nil, print), err)
 			}
-			if err = errors.Join(err, f.notes(cluster)); err == nil && !report.Passed {
-				err = &ExitError{2}
-			}
-			return err
+			return f.ends(cluster, err, !report.Passed)
 		},
 	}
 	c.Flags().StringArrayVar(&to, "to", nil,

@@ -1,7 +1,6 @@
 package kubectl
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -47,13 +46,7 @@ There is no -o name: a check is no object.`,
 				Cloud: cloud, ClusterUID: uid, Version: version.Version, Now: f.now(), Ahead: f.ahead,
 			})
 			err = f.print(output, checks, nil, func() error { return f.printChecks(checks) })
-			if err = errors.Join(err, f.notes(cluster)); err != nil {
-				return err
-			}
-			if doctor.Failed(checks) {
-				return &ExitError{2}
-			}
-			return nil
+			return f.ends(cluster, err, doctor.Failed(checks))
 		},
 	}
 	c.Flags().StringVar(&uid, "cluster-uid", "", "UID of the namespace kube-system, if you may not read it")

@@ -3,8 +3,8 @@ package kubectl
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -63,15 +63,7 @@ error.`,
 				format = "" // as without it: with comments
 			}
 			err = f.print(format, nil, names, func() error { return f.printExported(all) })
-			if err := errors.Join(err, f.notes(cluster)); err != nil {
-				return err
-			}
-			for _, e := range all {
-				if e.Incomplete {
-					return &ExitError{2}
-				}
-			}
-			return nil
+			return f.ends(cluster, err, slices.ContainsFunc(all, func(e exporting.Exported) bool { return e.Incomplete }))
 		},
 	}
 	c.Flags().StringSliceVar(&q.Names, "name", nil, "Name or id of a network in Neutron. Without it, all are written")

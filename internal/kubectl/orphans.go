@@ -3,7 +3,6 @@ package kubectl
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -54,13 +53,7 @@ The exit code is 0 if there are none, 2 if there are some, and 1 after an error.
 				return names
 			}
 			err = f.print(output, all, names, func() error { return f.printOrphans(all, output == "wide") })
-			if err = errors.Join(err, f.notes(cluster)); err != nil {
-				return err
-			}
-			if len(all) > 0 {
-				return &ExitError{2}
-			}
-			return nil
+			return f.ends(cluster, err, len(all) > 0)
 		},
 	}
 	c.Flags().StringVar(&uid, "cluster-uid", "", "UID of the namespace kube-system, if you may not read it")

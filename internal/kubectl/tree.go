@@ -90,6 +90,14 @@ func (f *factory) notes(cluster *ask.Cluster) error {
 	return p.Err()
 }
 
+// ends ends a command that has printed: with what failed, or with the exit code 2 if it found something.
+func (f *factory) ends(cluster *ask.Cluster, err error, found bool) error {
+	if err = errors.Join(err, f.notes(cluster)); err == nil && found {
+		err = &ExitError{2}
+	}
+	return err
+}
+
 // completeNetworks completes the name of a Network, once.
 func (f *factory) completeNetworks(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
