@@ -33,7 +33,7 @@ type Kind struct {
 	// Name is the kind, as in manifests. Short is kubectl's short name of the resource.
 	Name, Short string
 	Resource    schema.GroupVersionResource
-	// Finalizer is what its controller sets.
+	// Finalizer is added to an object before its first resource is created, and removed after its last one is gone.
 	Finalizer string
 	// New makes an empty object.
 	New func() Object
@@ -51,6 +51,11 @@ type Kind struct {
 	Informer func(informers.Interface) cache.SharedIndexInformer
 
 	is func(any) bool
+}
+
+// GroupVersionKind is the kind in Kubernetes.
+func (k Kind) GroupVersionKind() schema.GroupVersionKind {
+	return k.Resource.GroupVersion().WithKind(k.Name)
 }
 
 // Resource is a resource in Neutron.

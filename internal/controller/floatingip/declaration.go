@@ -237,7 +237,7 @@ func missing(network types.NamespacedName) *managed.Problem {
 
 // show is the Kind's Show: it shows in the status what exists in Neutron, and by which class it was made. A floating IP
 // that is being deleted keeps the class: it says with whose credentials to delete.
-func show(obj *cloudteamv1.FloatingIP, declared managed.Declaration, observed plan.Observed) {
+func show(obj *cloudteamv1.FloatingIP, declared managed.Declaration, _ plan.Owner, observed plan.Observed) {
 	status := &obj.Status
 	network, port := status.ExternalNetworkID, status.PortID
 	var forbids *controller.State

@@ -62,13 +62,9 @@ func NewController(
 		room: roomFor(of), portCache: to.Ports.Informer().GetIndexer(),
 	}
 	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.FloatingIP]{
-		Descriptor: managed.Descriptor{
-			Controller:       Name,
-			GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("FloatingIP"),
-			Resource:         plan.KindFloatingIP,
-			Finalizer:        cloudteamv1.FloatingIPFinalizer,
-			Warnings:         []string{cloudteamv1.ConditionClassViolated},
-		},
+		Controller: Name,
+		Resource:   plan.KindFloatingIP,
+		Warnings:   []string{cloudteamv1.ConditionClassViolated},
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.FloatingIP] {
 			return client.FloatingIPs(namespace).Patch
 		},
@@ -85,10 +81,7 @@ func NewController(
 		Policies: policies,
 		Room:     own.room,
 		InUse:    func(*cloudteamv1.FloatingIP) string { return "" },
-		Status:   func(obj *cloudteamv1.FloatingIP) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
-		Show: func(obj *cloudteamv1.FloatingIP, declared managed.Declaration, _ plan.Owner, observed plan.Observed) {
-			show(obj, declared, observed)
-		},
+		Show:     show,
 		ToWrite: func(was, is *cloudteamv1.FloatingIP) (any, bool) {
 			return is.Status, managed.Differs(was.Status, is.Status)
 		},

@@ -102,7 +102,7 @@ func (r *Reconciler[T]) cloudOf(obj T) CloudRef {
 	if m, _ := r.recall(obj); m.home.in != nil {
 		return m.home.ref
 	}
-	return refOf(r.kind.Status(obj).Credentials)
+	return refOf(r.row.Status(obj).Credentials)
 }
 
 // EnqueueIn requeues all objects whose resources are in a cloud, after a change that affects all of them. It includes
@@ -141,7 +141,7 @@ func (r *Reconciler[T]) namespacesOf(obj T) []string {
 	if r.kind.Home != nil {
 		in = append(in, r.kind.Home(obj))
 	}
-	if of := r.kind.Status(obj).Credentials; of != nil && of.Namespace != r.kind.Operator {
+	if of := r.row.Status(obj).Credentials; of != nil && of.Namespace != r.kind.Operator {
 		in = append(in, of.Namespace)
 	}
 	slices.Sort(in)
@@ -210,7 +210,7 @@ func (r *Reconciler[T]) toldElsewhere(obj T, declared Declaration, found client.
 // seen, and the annotation written with the finalizer before that. If nothing was created yet, the object's Place may
 // still pin it. It is nil if any cloud is possible.
 func (r *Reconciler[T]) pinnedTo(obj T) *cloudteamv1.CloudStatus {
-	if cloud := r.kind.Status(obj).Cloud; cloud != nil {
+	if cloud := r.row.Status(obj).Cloud; cloud != nil {
 		return cloud
 	}
 	if record, known := recorded(obj); known {

@@ -49,7 +49,7 @@ func (r *Reconciler[T]) lookUp(ctx context.Context, in Inventory, obj T, e Looku
 
 // awaitsAdoption reports whether the resource is imported and may still lack the object's marker.
 func (r *Reconciler[T]) awaitsAdoption(obj T, e Lookup) bool {
-	return e.Imported && r.kind.Status(obj).AppliedGeneration == 0
+	return e.Imported && r.row.Status(obj).AppliedGeneration == 0
 }
 
 // withoutDeleted returns what is still expected after steps were taken: what they deleted is not looked for.

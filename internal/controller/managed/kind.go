@@ -12,8 +12,6 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -42,24 +40,15 @@ type Inventory interface {
 	SubnetPool(ctx context.Context, field, idOrName string) (pool plan.SubnetPool, err error)
 }
 
-// Descriptor holds the constants of a kind.
-type Descriptor struct {
+// Kind supplies what the protocol needs to know of a kind of object, beside its row in package kinds. The functions are
+// called concurrently for different objects. They MUST NOT change their objects, which belong to a cache; Show MAY.
+type Kind[T Object] struct {
 	// Controller is the controller's name in --controllers, in logs and in metrics.
 	Controller string
-	// GroupVersionKind is the kind in Kubernetes.
-	GroupVersionKind schema.GroupVersionKind
 	// Resource is the kind of the main resource of an object.
 	Resource plan.Kind
-	// Finalizer is added to an object before its first resource is created, and removed after its last one is gone.
-	Finalizer string
 	// Warnings are the types of Show's conditions that send a Warning Event when they become True.
 	Warnings []string
-}
-
-// Kind supplies what the protocol needs to know of a kind of object. The functions are called concurrently for
-// different objects. They MUST NOT change their objects, which belong to a cache; Show MAY.
-type Kind[T Object] struct {
-	Descriptor
 
 	// Patch is the kind's generated client for a namespace.
 	Patch func(namespace string) controller.Patch[T]
@@ -96,8 +85,6 @@ type Kind[T Object] struct {
 	// Room, if set, bounds how many objects there are, for Declare.
 	Room *Room[T]
 
-	// Status gives the part of an object's status that all kinds have.
-	Status func(obj T) *cloudteamv1.ResourceStatus
 	// Show fills in the kind's own status fields from what was observed, and the kind's own conditions. declared is nil if
 	// the object is being deleted.
 	Show func(obj T, declared Declaration, owner plan.Owner, observed plan.Observed)

@@ -44,7 +44,7 @@ func (r *Reconciler[T]) pausedState(obj T) controller.State {
 	case obj.GetDeletionTimestamp() != nil:
 		return controller.Reconciling(cloudteamv1.ReasonPaused,
 			by+"Deletion waits until "+until)
-	case r.applied(obj) && meta.IsStatusConditionTrue(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady):
+	case r.applied(obj) && meta.IsStatusConditionTrue(r.row.Status(obj).Conditions, cloudteamv1.ConditionReady):
 		return controller.Ready(cloudteamv1.ReasonPaused,
 			by+"It was as declared. Drift is not corrected until "+until)
 	default:

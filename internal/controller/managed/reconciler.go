@@ -19,6 +19,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -30,6 +31,7 @@ type Reconciler[T Object] struct {
 	*controller.Loop
 
 	kind    Kind[T]
+	row     kinds.Kind // the kind's
 	indexer cache.Indexer
 	// inventory is for the process's own cloud; clouds are the other clouds, nil for none.
 	inventory Inventory
@@ -76,6 +78,7 @@ func NewReconciler[T Object](
 ) (*Reconciler[T], error) {
 	r := &Reconciler[T]{
 		kind:      kind,
+		row:       kinds.OfObject(*new(T)),
 		indexer:   informer.GetIndexer(),
 		inventory: inventory,
 		recorder:  recorder,
@@ -102,7 +105,7 @@ func NewReconciler[T Object](
 		return []string{string(object.GetUID())}, nil
 	}, indexIn: controller.IndexBy(r.namespacesOf)})
 	if err != nil {
-		return nil, fmt.Errorf("indexing %ss: %w", kind.GroupVersionKind.Kind, err)
+		return nil, fmt.Errorf("indexing %ss: %w", r.row.Name, err)
 	}
 	if kind.Room != nil {
 		kind.Room.begin(&r.kind, r.Enqueue)
@@ -145,7 +148,7 @@ func (r *Reconciler[T]) Moved(uid string) {
 		if object, err := meta.Accessor(obj); err == nil {
 			if recorder := inspect.On(); recorder != nil {
 				recorder.Record(inspect.Event{Stage: inspect.Inventory, What: "moved", Objects: []inspect.Object{
-					inspect.ObjectOf(r.kind.GroupVersionKind.Kind, object.GetNamespace(), object.GetName())}})
+					inspect.ObjectOf(r.row.Name, object.GetNamespace(), object.GetName())}})
 			}
 			r.Enqueue(cache.MetaObjectToName(object))
 		}
@@ -160,7 +163,7 @@ func (r *Reconciler[T]) get(key cache.ObjectName) (obj T, exists bool, err error
 	}
 	obj, ok := found.(T)
 	if !ok {
-		return obj, false, fmt.Errorf("the cache of %ss holds a %T", r.kind.GroupVersionKind.Kind, found)
+		return obj, false, fmt.Errorf("the cache of %ss holds a %T", r.row.Name, found)
 	}
 	return obj, true, nil
 }
@@ -248,7 +251,7 @@ func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T) (cont
 
 // claimed reports whether the object has the finalizer.
 func (r *Reconciler[T]) claimed(obj T) bool {
-	return slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
+	return slices.Contains(obj.GetFinalizers(), r.row.Finalizer)
 }
 
 // claim adds the finalizer to the object. The same write records the cloud where its resources are about to be created.
@@ -269,7 +272,7 @@ func (r *Reconciler[T]) claim(
 		}
 	}
 	return r.patchMetadata(ctx, obj, map[string]any{
-		"finalizers":  append(slices.Clone(obj.GetFinalizers()), r.kind.Finalizer),
+		"finalizers":  append(slices.Clone(obj.GetFinalizers()), r.row.Finalizer),
 		"annotations": annotations,
 	})
 }

@@ -44,7 +44,7 @@ func (r *Reconciler[T]) letGo(ctx context.Context, obj T) error {
 		if err := crowded(obj); err != nil {
 			return r.conclude(ctx, obj, progress{observed: &plan.Observed{}}.failed(err))
 		}
-		at := slices.Index(obj.GetFinalizers(), r.kind.Finalizer)
+		at := slices.Index(obj.GetFinalizers(), r.row.Finalizer)
 		finalizers := slices.Delete(slices.Clone(obj.GetFinalizers()), at, at+1)
 		_, err := r.patchMetadata(ctx, obj, map[string]any{"finalizers": finalizers})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -82,7 +82,7 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T, retain bool) (p prog
 	if err != nil {
 		p = p.failed(err)
 		p.state.Message = sentences(p.state.Message,
-			fmt.Sprintf("To leave what is in Neutron, remove the finalizer %s.", r.kind.Finalizer))
+			fmt.Sprintf("To leave what is in Neutron, remove the finalizer %s.", r.row.Finalizer))
 		return p
 	}
 	r.settle(obj, at)

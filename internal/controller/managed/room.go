@@ -11,6 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -35,6 +36,7 @@ type Room[T Object] struct {
 	Limit func(group cache.ObjectName) (limit *int32, together []cache.ObjectName)
 
 	kind    *Kind[T]
+	row     kinds.Kind // the kind's
 	enqueue func(...cache.ObjectName)
 
 	mu sync.Mutex
@@ -56,7 +58,7 @@ type placed struct {
 
 // begin has objects of a kind requeued for which there is room.
 func (r *Room[T]) begin(kind *Kind[T], enqueue func(...cache.ObjectName)) {
-	r.kind, r.enqueue = kind, enqueue
+	r.kind, r.row, r.enqueue = kind, kinds.OfObject(*new(T)), enqueue
 	r.taken, r.known = map[cache.ObjectName]int{}, map[cache.ObjectName]*placed{}
 }
 
@@ -125,10 +127,10 @@ func (r *Room[T]) see(obj T) {
 		return
 	}
 	barred, aside := r.Barred != nil && r.Barred(obj), paused(obj)
-	began := !barred && slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
+	began := !barred && slices.Contains(obj.GetFinalizers(), r.row.Finalizer)
 	claims := began && !aside // nobody judges what is aside
 	// Nothing is created before somebody helps. What was only planned needs no help from the moment when it is not.
-	stalled := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionStalled)
+	stalled := meta.FindStatusCondition(r.row.Status(obj).Conditions, cloudteamv1.ConditionStalled)
 	helpless := stalled != nil && stalled.Reason != cloudteamv1.ReasonClassLimitReached &&
 		stalled.Reason != cloudteamv1.ReasonPlanned
 	waits := !barred && !helpless && !aside && obj.GetDeletionTimestamp() == nil

@@ -40,9 +40,7 @@ func newRoom(limit map[string]int32) *roomWorld {
 		return nil, nil
 	}
 	kind := &managed.Kind[*cloudteamv1.Network]{
-		Descriptor: managed.Descriptor{Finalizer: cloudteamv1.Finalizer},
-		Status:     func(n *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &n.Status.ResourceStatus },
-		Policies:   func(*cloudteamv1.Network) managed.Policies { return managed.Policies{} },
+		Policies: func(*cloudteamv1.Network) managed.Policies { return managed.Policies{} },
 	}
 	w.events = managed.Follow(w.Room, kind, func(keys ...cache.ObjectName) {
 		for _, key := range keys {

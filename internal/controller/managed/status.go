@@ -92,7 +92,7 @@ const patience = time.Second
 // tellWaiting writes a condition if the object has none, and the sync has not ended after patience. The caller MUST
 // call ended before it reports.
 func (r *Reconciler[T]) tellWaiting(ctx context.Context, obj T) (ended func()) {
-	if meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady) != nil {
+	if meta.FindStatusCondition(r.row.Status(obj).Conditions, cloudteamv1.ConditionReady) != nil {
 		return func() {}
 	}
 	done := make(chan struct{})
@@ -112,10 +112,10 @@ func (r *Reconciler[T]) tellWaiting(ctx context.Context, obj T) (ended func()) {
 // report sends Events for what was done and writes the status if the change is worth a write. A new failure, new drift
 // and a new warning get their own Events.
 func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
-	p.state = p.state.Mention(p.err, r.kind.Status(obj).Conditions)
+	p.state = p.state.Mention(p.err, r.row.Status(obj).Conditions)
 	p.state.Message = controller.Limited(p.state.Message, controller.MaxMessage)
 	updated := r.updated(obj, p)
-	told := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady)
+	told := meta.FindStatusCondition(r.row.Status(obj).Conditions, cloudteamv1.ConditionReady)
 	var turn controller.Event
 	if told == nil || told.Reason != p.state.Reason || told.Message != p.state.Message {
 		switch {
@@ -131,14 +131,14 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 	if !changed {
 		inspect.On().RecordOf(ctx, inspect.Status, "same")
 	}
-	kind := r.kind.GroupVersionKind.Kind
+	kind := r.row.Name
 	countDrift(kind, p.events...)
 	err := controller.Report{
 		Done:    p.events,
 		Changed: changed,
 		Write: func(ctx context.Context) error {
 			return controller.WriteStatus(
-				ctx, r.kind.Patch(obj.GetNamespace()), r.kind.GroupVersionKind, obj, status, &r.expected)
+				ctx, r.kind.Patch(obj.GetNamespace()), r.row.GroupVersionKind(), obj, status, &r.expected)
 		},
 		Turns: append([]controller.Event{turn}, r.newWarnings(obj, updated)...),
 	}.Send(ctx, r.recorder, obj)
@@ -146,7 +146,7 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 		return err
 	}
 	countDrift(kind, turn)
-	if p.applied && r.kind.Status(obj).AppliedGeneration == 0 {
+	if p.applied && r.row.Status(obj).AppliedGeneration == 0 {
 		readyDuration.WithLabelValues(kind).Observe(time.Since(obj.GetCreationTimestamp().Time).Seconds())
 	}
 	return nil
@@ -155,9 +155,9 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 // newWarnings gives Events for the conditions among Kind.Warnings that have become True.
 func (r *Reconciler[T]) newWarnings(was, is T) (events []controller.Event) {
 	for _, warning := range r.kind.Warnings {
-		c := meta.FindStatusCondition(r.kind.Status(is).Conditions, warning)
+		c := meta.FindStatusCondition(r.row.Status(is).Conditions, warning)
 		if c == nil || c.Status != metav1.ConditionTrue ||
-			meta.IsStatusConditionTrue(r.kind.Status(was).Conditions, warning) {
+			meta.IsStatusConditionTrue(r.row.Status(was).Conditions, warning) {
 			continue
 		}
 		events = append(events, controller.Event{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message})
@@ -173,14 +173,14 @@ func Differs(was, is any) bool {
 
 // applied reports whether the object's spec was applied as a whole. Then a difference was made by somebody else.
 func (r *Reconciler[T]) applied(obj T) bool {
-	return r.kind.Status(obj).AppliedGeneration == controller.SpecGeneration(obj)
+	return r.row.Status(obj).AppliedGeneration == controller.SpecGeneration(obj)
 }
 
 // updated is a copy of the object with its status after a sync. What the sync did not learn stays as it was, except
 // drift from another spec, which no longer applies.
 func (r *Reconciler[T]) updated(obj T, p progress) T {
 	updated := obj.DeepCopyObject().(T)
-	status := r.kind.Status(updated)
+	status := r.row.Status(updated)
 	defer controller.LimitStatus(status)
 	if status.ObservedGeneration != obj.GetGeneration() {
 		status.Drift = nil

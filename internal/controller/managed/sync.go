@@ -82,10 +82,10 @@ func (r *Reconciler[T]) describe(ctx context.Context, obj T) {
 	switch {
 	case obj.GetDeletionTimestamp() != nil:
 		reason = "deletion"
-	case r.kind.Status(obj).AppliedGeneration != obj.GetGeneration():
+	case r.row.Status(obj).AppliedGeneration != obj.GetGeneration():
 		reason = "new generation"
 	}
-	span.SetAttributes(tracing.Kind.String(r.kind.GroupVersionKind.Kind), tracing.Generation.Int64(obj.GetGeneration()),
+	span.SetAttributes(tracing.Kind.String(r.row.Name), tracing.Generation.Int64(obj.GetGeneration()),
 		tracing.Reason.String(reason))
 }
 

@@ -55,7 +55,7 @@ func (r *Reconciler[T]) abandoned(ctx context.Context, obj T, since time.Time, e
 		corev1.EventTypeWarning, cloudteamv1.EventAbandoned,
 		"%s %s was removed, but its credentials are gone. Resources with %s in their description stay in Neutron (%s: %v). "+
 			"Delete them.",
-		r.kind.GroupVersionKind.Kind, obj.GetName(), r.ownerOf(obj), cloud, left)
+		r.row.Name, obj.GetName(), r.ownerOf(obj), cloud, left)
 	return true
 }
 

@@ -53,13 +53,9 @@ func NewController(
 ) (*Controller, error) {
 	own := &kind{options.Classes, roomFor(options.Classes), addressWatch{options.AddressesLow}}
 	kind := managed.Kind[*cloudteamv1.Network]{
-		Descriptor: managed.Descriptor{
-			Controller:       Name,
-			GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("Network"),
-			Resource:         plan.KindNetwork,
-			Finalizer:        cloudteamv1.Finalizer,
-			Warnings:         []string{cloudteamv1.ConditionAddressesLow, cloudteamv1.ConditionClassViolated},
-		},
+		Controller: Name,
+		Resource:   plan.KindNetwork,
+		Warnings:   []string{cloudteamv1.ConditionAddressesLow, cloudteamv1.ConditionClassViolated},
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.Network] {
 			return client.Networks(namespace).Patch
 		},
@@ -74,7 +70,6 @@ func NewController(
 		Policies: policies,
 		Room:     own.room,
 		InUse:    func(*cloudteamv1.Network) string { return "" },
-		Status:   func(obj *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
 		Show: func(
 			obj *cloudteamv1.Network, declared managed.Declaration, owner plan.Owner, observed plan.Observed,
 		) {

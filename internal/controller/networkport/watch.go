@@ -48,13 +48,9 @@ func NewController(
 		groupLister = groups.Lister()
 	}
 	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.NetworkPort]{
-		Descriptor: managed.Descriptor{
-			Controller:       Name,
-			GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("NetworkPort"),
-			Resource:         plan.KindPort,
-			Finalizer:        cloudteamv1.PortFinalizer,
-			Warnings:         []string{cloudteamv1.ConditionClassViolated},
-		},
+		Controller: Name,
+		Resource:   plan.KindPort,
+		Warnings:   []string{cloudteamv1.ConditionClassViolated},
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.NetworkPort] {
 			return client.NetworkPorts(namespace).Patch
 		},
@@ -86,9 +82,6 @@ func NewController(
 				loss.Again = left // a group that does not come is told by no event
 			}
 			return loss
-		},
-		Status: func(obj *cloudteamv1.NetworkPort) *cloudteamv1.ResourceStatus {
-			return &obj.Status.ResourceStatus
 		},
 		Show: func(
 			obj *cloudteamv1.NetworkPort, declared managed.Declaration, _ plan.Owner, observed plan.Observed,

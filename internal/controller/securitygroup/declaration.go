@@ -131,7 +131,7 @@ func toldElsewhere(name string) *managed.Problem {
 
 // show is the Kind's Show: it shows in the status what exists in Neutron, and by which class the group was made. A
 // group that is being deleted keeps the class: it says with whose credentials to delete.
-func show(obj *cloudteamv1.SecurityGroup, declared managed.Declaration, observed plan.Observed) {
+func show(obj *cloudteamv1.SecurityGroup, declared managed.Declaration, _ plan.Owner, observed plan.Observed) {
 	group, _ := observed.Group()
 	obj.Status.SecurityGroupID, obj.Status.RuleCount = group.ID, int32(len(group.Rules))
 	var forbids *controller.State

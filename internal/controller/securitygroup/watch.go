@@ -64,13 +64,9 @@ func NewController(
 		}
 	}
 	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.SecurityGroup]{
-		Descriptor: managed.Descriptor{
-			Controller:       Name,
-			GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("SecurityGroup"),
-			Resource:         plan.KindGroup,
-			Finalizer:        cloudteamv1.SecurityGroupFinalizer,
-			Warnings:         []string{cloudteamv1.ConditionClassViolated, cloudteamv1.ConditionPolicyIncomplete},
-		},
+		Controller: Name,
+		Resource:   plan.KindGroup,
+		Warnings:   []string{cloudteamv1.ConditionClassViolated, cloudteamv1.ConditionPolicyIncomplete},
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.SecurityGroup] {
 			return client.SecurityGroups(namespace).Patch
 		},
@@ -87,14 +83,7 @@ func NewController(
 		Policies: policies,
 		Room:     own.room,
 		InUse:    own.inUse,
-		Status: func(obj *cloudteamv1.SecurityGroup) *cloudteamv1.ResourceStatus {
-			return &obj.Status.ResourceStatus
-		},
-		Show: func(
-			obj *cloudteamv1.SecurityGroup, declared managed.Declaration, _ plan.Owner, observed plan.Observed,
-		) {
-			show(obj, declared, observed)
-		},
+		Show:     show,
 		ToWrite: func(was, is *cloudteamv1.SecurityGroup) (any, bool) {
 			return is.Status, managed.Differs(was.Status, is.Status)
 		},
