@@ -1,7 +1,7 @@
 // Command chart writes the templates of charts/network-controller from the manifests in config, and its README from
-// values.yaml, so that nothing is written twice. It also writes the lists of kinds in config, see lists. For a template, it copies files of config, and replaces in them the
-// texts that a value sets. `make generate` runs it. What only the chart has, such as a Secret from a value, is in
-// templates without the prefix "config-".
+// values.yaml, so that nothing is written twice. It also writes the lists of kinds in config, see writeLists. For a
+// template, it copies files of config, and replaces in them the texts that a value sets. `make generate` runs it. What
+// only the chart has, such as a Secret from a value, is in templates without the prefix "config-".
 //
 // `chart manifests FOLDER IMAGE` prints the manifests of a kustomization with an image, for a release.
 package main

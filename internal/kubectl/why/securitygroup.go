@@ -28,7 +28,8 @@ var groupAdvices = map[string]advice{
 
 // adviceForGroups has what to do about a SecurityGroup where that differs.
 var adviceForGroups = map[string]advice{
-	cloudteamv1.ReasonInUse: run(osc.PortsIn("$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.securityGroupID}')")),
+	cloudteamv1.ReasonInUse: run(osc.PortsIn(
+		"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.securityGroupID}')")),
 }
 
 func (w *walk) getGroup(of Object) (*cloudteamv1.SecurityGroup, error) {
