@@ -157,17 +157,29 @@ func (c Class) PortViolations(of map[string]string, spec *cloudteamv1.NetworkPor
 }
 
 // FloatingIPViolations gives what a class forbids of a FloatingIP of the class, in a namespace with the given labels.
-func (c Class) FloatingIPViolations(namespace string, of map[string]string) []Violation {
-	switch {
-	case !c.Selects(of):
+func (c Class) FloatingIPViolations(
+	namespace string, of map[string]string, spec *cloudteamv1.FloatingIPSpec,
+) (found []Violation) {
+	if !c.Selects(of) {
 		return []Violation{{
 			"spec.className", "objects in namespace " + namespace, "name a class for this namespace in spec.className",
 		}}
-	case !slices.Contains(c.Spec.AllowedFields, cloudteamv1.FieldFloatingIP):
-		return []Violation{{"spec.className", "FloatingIPs", fmt.Sprintf(
-			"name a class whose allowedFields have %s in spec.className", cloudteamv1.FieldFloatingIP)}}
 	}
-	return nil
+	for _, f := range []struct {
+		field cloudteamv1.PrivilegedField
+		what  string
+		isSet bool
+	}{
+		{cloudteamv1.FieldFloatingIP, "FloatingIPs", true},
+		{cloudteamv1.FieldImport, "spec.import", spec.Import != nil},
+		{cloudteamv1.FieldExternalIP, "spec.address", spec.Address != ""},
+	} {
+		if f.isSet && !slices.Contains(c.Spec.AllowedFields, f.field) {
+			found = append(found, Violation{"spec.className", f.what,
+				fmt.Sprintf("name a class whose allowedFields have %s in spec.className", f.field)})
+		}
+	}
+	return found
 }
 
 // FloatingToViolations gives what a class forbids of FloatingIPs that are associated with ports on a Network of the

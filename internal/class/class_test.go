@@ -3,6 +3,7 @@ package class_test
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -307,9 +308,25 @@ func TestViolationsOfFloatingIPs(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			judge, team := class.Class{Name: "gold", Spec: c.of}, map[string]string{"team": "a"}
-			expect.Equal(t, c.want, judge.FloatingIPViolations("team-a", team), "of its own")
+			expect.Equal(t, c.want, judge.FloatingIPViolations("team-a", team, &cloudteamv1.FloatingIPSpec{}), "of its own")
 			expect.Equal(t, c.wantTo, judge.FloatingToViolations("net", team), "that lead to its ports")
 		})
+	}
+}
+
+// TestAFloatingIPOfChoiceNeedsMoreThanAnyOther has one of an address, and one that exists.
+func TestAFloatingIPOfChoiceNeedsMoreThanAnyOther(t *testing.T) {
+	for field, spec := range map[cloudteamv1.PrivilegedField]cloudteamv1.FloatingIPSpec{
+		cloudteamv1.FieldImport:     {Import: &cloudteamv1.FloatingIPImport{ID: "f"}},
+		cloudteamv1.FieldExternalIP: {Address: "203.0.113.7"},
+	} {
+		c := class.Class{Name: "gold", Spec: rules{AllowedFields: []cloudteamv1.PrivilegedField{"floatingIP"}}}
+		found := c.FloatingIPViolations("team-a", nil, &spec)
+		if len(found) != 1 || !strings.Contains(found[0].Remedy, "allowedFields have "+string(field)) {
+			t.Errorf("without %s, the class forbids %v", field, found)
+		}
+		c.Spec.AllowedFields = append(c.Spec.AllowedFields, field)
+		expect.Empty(t, c.FloatingIPViolations("team-a", nil, &spec), "forbidden with %s", field)
 	}
 }
 
@@ -317,5 +334,5 @@ func TestMessageAboutAFloatingIP(t *testing.T) {
 	c := class.Class{Name: "gold"}
 	want := `NetworkClass "gold" forbids FloatingIPs. Nothing is created. Name a class whose allowedFields have floatingIP ` +
 		`in spec.className.`
-	expect.Equal(t, want, c.Message(c.FloatingIPViolations("team-a", nil), "Nothing is created."), "the message")
+	expect.Equal(t, want, c.Message(c.FloatingIPViolations("team-a", nil, &cloudteamv1.FloatingIPSpec{}), "Nothing is created."), "the message")
 }

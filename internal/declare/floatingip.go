@@ -16,8 +16,12 @@ import (
 func FloatingIP(
 	obj *cloudteamv1.FloatingIP, owner plan.Owner, port *cloudteamv1.NetworkPort,
 ) plan.FloatingSpec {
+	address, _ := netip.ParseAddr(obj.Spec.Address) // the API server refuses all else; none leaves the choice to Neutron
 	spec := plan.FloatingSpec{
-		Owner: owner, NetworkID: cmp.Or(obj.Status.ExternalNetworkID, obj.Spec.ExternalNetwork),
+		Owner: owner, Address: address, NetworkID: cmp.Or(obj.Status.ExternalNetworkID, obj.Spec.ExternalNetwork),
+	}
+	if obj.Spec.Import != nil {
+		spec.ImportID = obj.Spec.Import.ID
 	}
 	if port != nil {
 		spec.PortID = port.Status.PortID

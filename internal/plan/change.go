@@ -128,6 +128,8 @@ const (
 	// revision, which agents move, and also the deletion of its port.
 	UpdateFloatingIP Action = "update floating IP"
 	DeleteFloatingIP Action = "delete floating IP"
+	// TakeFloatingIP adds the owner's marker to one that has none, on condition of the revision.
+	TakeFloatingIP Action = "adopt floating IP"
 )
 
 // facts are what all steps of one Action have in common.
@@ -279,10 +281,10 @@ func (s Step) changes() string {
 }
 
 // privileged are the fields that only an administrator may set under Neutron's default policy (neutron.conf.policies,
-// of networks, of ports and of routers).
+// of networks, of ports, of routers and of floating IPs).
 var privileged = []string{
 	FieldShared, FieldExternal, FieldNetworkType, FieldPhysicalNetwork, FieldSegmentationID, FieldMAC,
-	FieldSNAT, FieldExternalIP, FieldHA, FieldDistributed,
+	FieldSNAT, FieldExternalIP, FieldHA, FieldDistributed, FieldAddress,
 }
 
 // Privileged lists the fields that the step sends and that only an administrator may set under Neutron's default

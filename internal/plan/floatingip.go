@@ -2,9 +2,11 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -14,6 +16,8 @@ const (
 	FieldPort = "port"
 	// FieldFloatingIP is the field of a port that asks for one, as in the user's spec.
 	FieldFloatingIP = "floatingIP"
+	// FieldAddress is the field that says which address of the external network a floating IP has.
+	FieldAddress = "address"
 )
 
 // FloatingIPAttributes are a floating IP's settings, as sent to Neutron. Step.PortRef is its port.
@@ -22,6 +26,8 @@ type FloatingIPAttributes struct {
 	Description string
 	// NetworkID is the external network of the address. A floating IP cannot move to another network.
 	NetworkID string
+	// Address is what the world outside sees. In a request, the zero Addr leaves the choice to Neutron.
+	Address netip.Addr
 	// Fixed is the address of the port that the floating IP is associated with. In a request, the zero Addr leaves the
 	// choice to its sender.
 	Fixed netip.Addr
@@ -36,8 +42,6 @@ type ObservedFloatingIP struct {
 	Revision int
 	// Created is the time of creation in Neutron.
 	Created time.Time
-	// Address is what the world outside sees. Neutron chooses it.
-	Address netip.Addr
 	// PortID is the port that it is associated with, or empty. Neutron empties it when the port is deleted.
 	PortID string
 	FloatingIPAttributes
@@ -47,8 +51,12 @@ type ObservedFloatingIP struct {
 type FloatingSpec struct {
 	// Owner is written into the floating IP.
 	Owner Owner
+	// ImportID is the id of a floating IP that exists before its object. It is empty for one that the controller creates.
+	ImportID string
 	// NetworkID is the external network.
 	NetworkID string
+	// Address is the one that the floating IP has there. The zero Addr leaves the choice to Neutron.
+	Address netip.Addr
 	// PortID is the port that it is associated with. It is empty if there is none.
 	PortID string
 	// Fixed are the port's addresses of IPv4. A floating IP that is associated with none of them is associated with the
@@ -81,8 +89,11 @@ func FloatingIP(spec FloatingSpec, observed Observed) (Change, error) {
 	if err := marked(spec.Owner, observed); err != nil {
 		return nil, err
 	}
+	if err := imported(KindFloatingIP, spec.ImportID, spec.Owner, observed.FloatingIPs); err != nil {
+		return nil, err
+	}
 	change := spec.surplus(observed)
-	f, exists := observed.FloatingIP(spec.NetworkID, spec.PortID)
+	f, exists := spec.of(observed)
 	if exists && f.PortID != "" && f.PortID != spec.PortID {
 		away := spec.update(f, Ref{}, netip.Addr{}, None)
 		change = append(change, away)
@@ -97,7 +108,10 @@ func (s FloatingSpec) associate(port Ref, f ObservedFloatingIP, exists bool) Cha
 	switch {
 	case !exists:
 		return Change{{
-			Action: CreateFloatingIP, PortRef: port, FloatingIP: s.attributes(s.lowest()),
+			Action: CreateFloatingIP, PortRef: port,
+			FloatingIP: FloatingIPAttributes{
+				Description: s.describe(""), NetworkID: s.NetworkID, Address: s.Address, Fixed: s.lowest(),
+			},
 			Reason:      "no floating IP of the network bears the owner's marker",
 			Differences: []Difference{existence(FloatingIPResource, "one of network "+s.NetworkID)},
 		}}
@@ -120,8 +134,60 @@ func (s FloatingSpec) lowest() netip.Addr {
 
 // Complete reports whether the floating IP exists and is associated with its port.
 func (s FloatingSpec) Complete(observed Observed) bool {
-	f, exists := observed.FloatingIP(s.NetworkID, s.PortID)
+	f, exists := s.of(observed)
 	return exists && f.PortID == s.PortID
+}
+
+// of returns the declared one of the observed floating IPs. It returns false if there is none.
+func (s FloatingSpec) of(observed Observed) (ObservedFloatingIP, bool) {
+	observed.FloatingIPs = slices.DeleteFunc(slices.Clone(observed.FloatingIPs), s.elsewhere)
+	return observed.FloatingIP(s.NetworkID, s.PortID)
+}
+
+// elsewhere reports whether a floating IP has another address than the declared one.
+func (s FloatingSpec) elsewhere(f ObservedFloatingIP) bool {
+	return s.Address.IsValid() && f.Address != s.Address
+}
+
+// AdoptFloatingIP plans the takeover of a floating IP that bears no marker, as Adopt does of a network. One that is
+// associated with a port that the spec does not name may serve another workload: it differs.
+func AdoptFloatingIP(spec FloatingSpec, found ObservedFloatingIP) (Change, error) {
+	if spec.Owner.Owns(found.Description) {
+		return nil, nil
+	}
+	if found.PortID == "" {
+		spec.PortID = "" // it is associated later
+	}
+	differences, err := CompareFloatingIP(spec, found)
+	step := found.step(TakeFloatingIP, "it is imported")
+	step.FloatingIP.Description = spec.describe(found.Description)
+	const room = MaxUserDescription - len(" "+retainWord)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(differences) > 0:
+		return nil, &DiffersError{differences}
+	case utf8.RuneCountInString(found.Description) > room:
+		return nil, &BlockedError{fmt.Sprintf("The description of floating IP %s has no room for the marker. It is not "+
+			"imported. Shorten it to %d characters.", found.ID, room)}
+	}
+	step.Differences = describe(FloatingIPResource, step.FloatingIP.Description, found.Description)
+	return Change{step}, nil
+}
+
+// CompareFloatingIP lists the differences between the spec and a floating IP without another owner's marker. A missing
+// marker is no difference. The error is an *OwnedError if it has another owner.
+func CompareFloatingIP(spec FloatingSpec, found ObservedFloatingIP) ([]Difference, error) {
+	if err := foreign("floating IP "+found.ID, spec.Owner, found.Description); err != nil {
+		return nil, err
+	}
+	d := differences{resource: FloatingIPResource}
+	d.compare(FieldExternalNetwork, spec.NetworkID, found.NetworkID)
+	if spec.elsewhere(found) {
+		d.add(FieldAddress, spec.Address.String(), found.Address.String())
+	}
+	d.compare(FieldPort, cmp.Or(spec.PortID, None), cmp.Or(found.PortID, None))
+	return d.found, nil
 }
 
 func (f ObservedFloatingIP) identity() identity {
@@ -146,13 +212,15 @@ func (o Observed) FloatingIP(networkID, portID string) (ObservedFloatingIP, bool
 
 // surplus plans the removal of all floating IPs but the declared one.
 func (s FloatingSpec) surplus(observed Observed) (change Change) {
-	keep, exists := observed.FloatingIP(s.NetworkID, s.PortID)
+	keep, _ := s.of(observed)
 	for _, f := range observed.FloatingIPs {
 		switch {
 		case s.NetworkID == "":
 			change = append(change, f.delete("the port asks for none"))
-		case !exists || f.NetworkID != keep.NetworkID:
+		case f.NetworkID != s.NetworkID:
 			change = append(change, f.delete("it is of another external network than the declared one"))
+		case s.elsewhere(f):
+			change = append(change, f.delete("it has another address than the declared one"))
 		case f.ID != keep.ID:
 			step := f.delete("it is a duplicate of floating IP " + keep.ID)
 			step.Keeper = Keeper{Resource: keep.identity().Resource, Owner: s.Owner}
@@ -162,17 +230,20 @@ func (s FloatingSpec) surplus(observed Observed) (change Change) {
 	return change
 }
 
-func (s FloatingSpec) attributes(fixed netip.Addr) FloatingIPAttributes {
-	return FloatingIPAttributes{
-		Description: s.Owner.describeAs(retaining(s.Retain), ""), NetworkID: s.NetworkID, Fixed: fixed,
+// describe is the full description of a floating IP that had another. An imported one keeps its text.
+func (s FloatingSpec) describe(was string) (text string) {
+	if s.ImportID != "" {
+		text, _, _ = ParseDescription(was)
+		text = wordless(text)
 	}
+	return s.Owner.describeAs(retaining(s.Retain), text)
 }
 
 // update plans that a floating IP is associated with an address of a port. declared says so for users; it is empty if
 // nothing changes there.
 func (s FloatingSpec) update(f ObservedFloatingIP, port Ref, fixed netip.Addr, declared string) Step {
 	step := f.step(UpdateFloatingIP, reasonDiffers)
-	step.PortRef, step.FloatingIP = port, s.attributes(fixed)
+	step.PortRef, step.FloatingIP.Description, step.FloatingIP.Fixed = port, s.describe(f.Description), fixed
 	d := differences{FloatingIPResource, describe(FloatingIPResource, step.FloatingIP.Description, f.Description)}
 	if declared != "" {
 		is := cmp.Or(f.PortID, None)
@@ -205,7 +276,7 @@ func (s PortSpec) associateFrom(p ObservedPort, observed Observed) (before, afte
 			to.Fixed = append(to.Fixed, a.Address)
 		}
 	}
-	f, exists := observed.FloatingIP(s.FloatingNetwork, p.ID)
+	f, exists := to.of(observed)
 	change := to.associate(Ref{ID: p.ID}, f, exists)
 	now := slices.IndexFunc(given, func(a PortAddress) bool { return a.Address == f.Fixed })
 	switch {
@@ -255,10 +326,12 @@ func (s Step) portNamed() string {
 var floatingIPActions = map[Action]facts{
 	CreateFloatingIP: {
 		of: KindFloatingIP, creates: true,
+		privileged: func(s Step) map[string]bool { return map[string]bool{FieldAddress: s.FloatingIP.Address.IsValid()} },
 		about: func(s Step) string {
 			return "of network " + s.FloatingIP.NetworkID + s.portNamed()
 		},
 	},
+	TakeFloatingIP:   {of: KindFloatingIP, updates: true, about: Step.id},
 	UpdateFloatingIP: {of: KindFloatingIP, updates: true, about: Step.id},
 	DeleteFloatingIP: {of: KindFloatingIP, deletes: true, about: Step.id},
 }

@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -126,6 +128,7 @@ func TestPropertyAFloatingIPConverges(t *testing.T) {
 		s := floatingTo(rapid.SampledFrom([]string{"", "port-1", "port-2"}).Draw(t, "port"))
 		s.Retain = rapid.Bool().Draw(t, "retain")
 		s.NetworkID = rapid.SampledFrom([]string{"outside", "outside", "outside-2"}).Draw(t, "network")
+		s.Address = rapid.SampledFrom([]netip.Addr{{}, {}, netip.MustParseAddr("198.51.100.7")}).Draw(t, "address")
 		return s
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -161,6 +164,7 @@ func TestPropertyAFloatingIPConverges(t *testing.T) {
 			case 2:
 				double := f
 				double.ID, double.PortID, double.Fixed = "double", "", netip.Addr{}
+				double.Address = double.Address.Next()
 				c.FloatingIPs = append(c.FloatingIPs, double)
 			}
 		}
@@ -173,11 +177,13 @@ func TestPropertyAFloatingIPConverges(t *testing.T) {
 			t.Fatalf("what was applied is planned again: %+v", observed.FloatingIPs)
 		}
 		is := observed.FloatingIPs[0]
-		had := slices.ContainsFunc(was, func(f ObservedFloatingIP) bool { return f.NetworkID == spec.NetworkID })
+		had := slices.ContainsFunc(was, func(f ObservedFloatingIP) bool {
+			return f.NetworkID == spec.NetworkID && (f.Address == spec.Address || !spec.Address.IsValid())
+		})
 		if had && !slices.ContainsFunc(was, func(f ObservedFloatingIP) bool { return f.ID == is.ID }) {
 			t.Fatalf("the address changed: of %+v, none is %+v", was, is)
 		}
-		if is.PortID != spec.PortID || is.NetworkID != spec.NetworkID {
+		if spec.Address.IsValid() && is.Address != spec.Address || is.PortID != spec.PortID || is.NetworkID != spec.NetworkID {
 			t.Fatalf("it is %+v, want %+v", is, spec)
 		}
 		if diff := cmp.Diff(theirs, *c.FloatingIP("theirs"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
@@ -192,4 +198,72 @@ func TestPropertyAFloatingIPConverges(t *testing.T) {
 			t.Fatalf("after the object's end: %+v", c.FloatingIPs)
 		}
 	})
+}
+
+// TestAFloatingIPIsAdoptedWithItsText holds what an import writes, and that it is released as it was.
+func TestAFloatingIPIsAdoptedWithItsText(t *testing.T) {
+	for _, text := range []string{"", "of the web server", strings.Repeat("数", MaxUserDescription-len(" [retain]"))} {
+		for _, retain := range []bool{false, true} {
+			there := ObservedFloatingIP{ID: "f", Revision: 3}
+			there.NetworkID, there.Description, there.QoSPolicy = "outside", text, "gold"
+			spec := floatingTo("")
+			spec.ImportID, spec.Retain = "f", retain
+			change, err := AdoptFloatingIP(spec, there)
+			expect.NoError(t, err)
+			if len(change) != 1 || change[0].Action != TakeFloatingIP || change[0].Revision != 3 || change[0].FloatingIP.QoSPolicy != "gold" {
+				t.Fatalf("the import of %q is %+v", text, change)
+			}
+			there.Description = change[0].FloatingIP.Description
+			all := Observed{FloatingIPs: []ObservedFloatingIP{there}}
+			if change, err := FloatingIP(spec, all); err != nil || !change.Empty() {
+				t.Errorf("after the import of %q there is left: %v, %v", text, change, err)
+			}
+			if again, err := AdoptFloatingIP(spec, there); err != nil || !again.Empty() {
+				t.Errorf("the second import of %q is %v, %v", text, again, err)
+			}
+			if out := Release(testOwner, all); len(out) != 1 || out[0].FloatingIP.Description != text {
+				t.Errorf("the release of %q is %+v", text, out)
+			}
+		}
+	}
+}
+
+func TestAFloatingIPThatIsAnothersOrInUseIsNotImported(t *testing.T) {
+	spec := floatingTo("port-1")
+	spec.ImportID, spec.Address = "f", netip.MustParseAddr("203.0.113.7")
+	for name, test := range map[string]struct {
+		change func(*ObservedFloatingIP)
+		says   string
+	}{
+		"another object's":          {func(f *ObservedFloatingIP) { f.Description = otherOwner.Marker() }, "Another object owns floating IP f"},
+		"of another network":        {func(f *ObservedFloatingIP) { f.NetworkID = "outside-2" }, "outside-2"},
+		"another address":           {func(f *ObservedFloatingIP) { f.Address = f.Address.Next() }, "203.0.113.8"},
+		"at another port":           {func(f *ObservedFloatingIP) { f.PortID = "port-2" }, "port-2"},
+		"without room for a marker": {func(f *ObservedFloatingIP) { f.Description = strings.Repeat("x", 170) }, "has no room"},
+	} {
+		there := ObservedFloatingIP{ID: "f"}
+		there.NetworkID, there.Address = "outside", spec.Address
+		if change, err := AdoptFloatingIP(spec, there); err != nil || len(change) != 1 {
+			t.Fatalf("it cannot be imported at all: %v, %v", change, err)
+		}
+		test.change(&there)
+		change, err := AdoptFloatingIP(spec, there)
+		text := fmt.Sprint(err)
+		if other, ok := errors.AsType[*DiffersError](err); ok {
+			text = fmt.Sprint(other.Differences)
+		}
+		if len(change) > 0 || !strings.Contains(text, test.says) {
+			t.Errorf("%s: %v and %s", name, change, text)
+		}
+	}
+	_, err := FloatingIP(spec, Observed{})
+	if missing, ok := errors.AsType[*NotMadeError](err); !ok || missing.ID != "f" {
+		t.Errorf("without the floating IP: %v", err)
+	}
+	marked := ObservedFloatingIP{ID: "g"}
+	marked.Description, marked.NetworkID = testOwner.Marker(), "outside"
+	change, err := FloatingIP(spec, Observed{FloatingIPs: []ObservedFloatingIP{marked}})
+	if _, blocked := errors.AsType[*BlockedError](err); !blocked || len(change) > 0 {
+		t.Errorf("with another one that bears the marker: %v, %v", change, err)
+	}
 }

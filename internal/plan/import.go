@@ -18,33 +18,31 @@ type Import struct {
 // keepsNames reports whether names that derive from the object's name stay unchanged.
 func (i Import) keepsNames() bool { return i.ID != "" && !i.Overwrite }
 
-// imported refuses an imported network that does not exist, and any other network that bears the marker. The controller
-// creates no network for such an object. So somebody else marked that other network, and it is no duplicate to delete.
-func (s Spec) imported(observed Observed) error {
-	if s.Import.ID == "" {
+// imported refuses an import whose resource does not exist, and any other resource of the kind that bears the marker.
+// The controller creates none for such an object. So somebody else marked that other one, and it is no duplicate to
+// delete. An empty id means no import.
+func imported[R resource](of Kind, id string, owner Owner, found []R) error {
+	if id == "" {
 		return nil
 	}
-	for _, n := range observed.Networks {
-		if n.ID != s.Import.ID {
-			return &BlockedError{fmt.Sprintf("Network %s bears the marker %s but is not the imported network %s. The "+
-				"import is blocked. Remove the marker from its description.", n.ID, s.Owner, s.Import.ID)}
+	for _, r := range found {
+		if is := r.identity(); is.ID != id {
+			return &BlockedError{fmt.Sprintf("The %s bears the marker %s but is not the imported %[3]s %[4]s. The import is "+
+				"blocked. Remove the marker from its description.", is.Resource, owner, of, id)}
 		}
 	}
-	if len(observed.Networks) == 0 {
-		return &NotMadeError{s.Import.ID}
+	if len(found) == 0 {
+		return &NotMadeError{Resource{of, id}}
 	}
 	return nil
 }
 
-// NotMadeError says that an imported network does not exist. The controller does not create it.
-type NotMadeError struct {
-	// ID is the network's id.
-	ID string
-}
+// NotMadeError says that an imported resource does not exist. The controller does not create it.
+type NotMadeError struct{ Resource }
 
 func (e *NotMadeError) Error() string {
-	return fmt.Sprintf("Network %s does not exist, or these credentials cannot see it. The controller does not create an "+
-		"imported network. Retrying periodically.", e.ID)
+	return fmt.Sprintf("The %s does not exist, or these credentials cannot see it. The controller does not create what "+
+		"it imports. Retrying periodically.", e.Resource)
 }
 
 // adoptable reports whether a subnet without a marker may be taken over.
@@ -79,7 +77,7 @@ func Adopt(spec Spec, found ObservedNetwork) (Change, error) {
 
 // OwnedError says that a resource to import bears another owner's marker.
 type OwnedError struct {
-	// Resource is "network" or "subnet" and the id.
+	// Resource is "network", "subnet" or "floating IP" and the id.
 	Resource string
 	// Owner is the owner in the marker.
 	Owner Owner
@@ -91,13 +89,13 @@ func (e *OwnedError) Error() string {
 		"or remove the marker if the object no longer exists.", e.Resource, e.Owner)
 }
 
-// DiffersError says that a network to import differs from the spec.
+// DiffersError says that a network or floating IP to import differs from the spec.
 type DiffersError struct {
 	Differences []Difference
 }
 
 // Error is a constant text. Differences has the details.
-func (e *DiffersError) Error() string { return "the network to import differs from the spec" }
+func (e *DiffersError) Error() string { return "what to import differs from the spec" }
 
 // Compare lists the differences between the spec and a network without another owner's marker, in the order of a plan.
 // A missing marker is no difference. It returns the same errors as Adopt.

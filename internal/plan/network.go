@@ -307,7 +307,7 @@ func Network(spec Spec, observed Observed) (Change, error) {
 	if err := marked(spec.Owner, observed); err != nil {
 		return nil, err
 	}
-	if err := spec.imported(observed); err != nil {
+	if err := imported(KindNetwork, spec.Import.ID, spec.Owner, observed.Networks); err != nil {
 		return nil, err
 	}
 	routing := planRouting(spec, keep, observed)

@@ -44,12 +44,14 @@ func TestFloatingIPs(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		o := newOutside(t, c)
 		for name, test := range map[string]func(t *testing.T, c *cloud, o outside){
-			"have attributes":     floatingIPHasAttributes,
-			"need a way":          floatingIPNeedsAWay,
-			"outlive their ports": floatingIPOutlivesItsPort,
-			"are associated, moved and disassociated":    floatingIPIsAssociated,
-			"do not keep the address of their port":      floatingIPDoesNotKeepItsAddress,
-			"are deleted on the condition of a revision": floatingIPIsDeletedOnCondition,
+			"have attributes": floatingIPHasAttributes,
+			"need a way":      floatingIPNeedsAWay,
+			"have an address of choice for administrators": floatingIPHasItsAddress,
+			"are marked on the condition of a revision":    floatingIPIsMarkedOnCondition,
+			"outlive their ports":                          floatingIPOutlivesItsPort,
+			"are associated, moved and disassociated":      floatingIPIsAssociated,
+			"do not keep the address of their port":        floatingIPDoesNotKeepItsAddress,
+			"are deleted on the condition of a revision":   floatingIPIsDeletedOnCondition,
 		} {
 			t.Run(name, func(t *testing.T) { test(t, c, o) })
 		}
@@ -192,4 +194,39 @@ func floatingIPIsDeletedOnCondition(t *testing.T, c *cloud, o outside) {
 	now := c.tenant.revisionOf(t, "floatingip", r)
 	c.tenant.do(t, "DELETE", floatingPath+"/"+id(r), nil, ifRevision(now)...).must(t, http.StatusNoContent)
 	c.tenant.get(t, floatingPath+"/"+id(r)).refuses(t, refusal{Status: 404, Type: "FloatingIPNotFound"})
+}
+
+// floatingIPHasItsAddress holds who may choose an address, and which.
+func floatingIPHasItsAddress(t *testing.T, c *cloud, o outside) {
+	t.Helper()
+	ask := func(s *session, address string) answer {
+		t.Helper()
+		return s.do(t, "POST", floatingPath, object{"floatingip": object{
+			"floating_network_id": id(o.external), "floating_ip_address": address, "project_id": s.project,
+		}})
+	}
+	ask(c.tenant, "203.0.113.201").refuses(t, refusal{Status: 403, Type: "PolicyNotAuthorized"})
+	made := ask(c.admin, "203.0.113.201").must(t, http.StatusCreated).part(t, "floatingip")
+	c.admin.drop(t, floatingPath+"/"+id(made))
+	wantFields(t, made, object{"floating_ip_address": "203.0.113.201"})
+	ask(c.admin, "203.0.113.201").refuses(t, refusal{Status: 409, Type: "IpAddressAlreadyAllocated"})
+	ask(c.admin, "192.0.2.1").refuses(t, refusal{Status: 400, Type: "InvalidIpForNetwork"})
+}
+
+// floatingIPIsMarkedOnCondition holds that the description of one that exists changes alone, and not if somebody else
+// was first.
+func floatingIPIsMarkedOnCondition(t *testing.T, c *cloud, o outside) {
+	t.Helper()
+	r := c.tenant.newFloatingIP(t, o.external, object{"description": "theirs"})
+	c.tenant.drop(t, floatingPath+"/"+id(r))
+	now := c.tenant.revisionOf(t, "floatingip", r)
+	describe := func(text string) answer {
+		t.Helper()
+		return c.tenant.do(t, "PUT", floatingPath+"/"+id(r), object{"floatingip": object{"description": text}},
+			ifRevision(now)...)
+	}
+	marked := describe("theirs [owner=a/b]").must(t, http.StatusOK).part(t, "floatingip")
+	wantFields(t, marked, object{"description": "theirs [owner=a/b]", "port_id": nil,
+		"floating_ip_address": r["floating_ip_address"]})
+	describe("theirs [owner=a/c]").refuses(t, refusal{Status: 412, Type: "RevisionNumberConstraintFailed"})
 }

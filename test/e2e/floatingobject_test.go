@@ -115,3 +115,62 @@ func TestFloatingIPObjects(t *testing.T) {
 	removePort(t, namespace, "first")
 	remove(t, namespace, network)
 }
+
+// TestAFloatingIPIsImported takes one over that was made by hand, has it lead to a port, and leaves it as it was.
+func TestAFloatingIPIsImported(t *testing.T) {
+	withProcesses(t)
+	startController(t, "tenant")
+	namespace, c := newNamespace(t), open(t, "tenant")
+	outside := open(t, "admin").CreateOutside(namespace + "-outside")
+	api := networks.CloudteamV1().FloatingIPs(namespace)
+	theirs := c.Create("floatingips", resource{"floating_network_id": outside.ID(), "description": "theirs"})
+	network := unique(t, namespace)
+	apply(t, namespace, network, cloudteamv1.NetworkSpec{
+		SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.74.0.0/24"},
+		Router:     &cloudteamv1.RouterSpec{ExternalNetwork: outside.ID()},
+	})
+	applyPort(t, namespace, "web", on(network))
+	port := awaitPortReady(t, namespace, "web")
+	obj := &cloudteamv1.FloatingIP{
+		ObjectMeta: metav1.ObjectMeta{Name: "old"},
+		Spec: cloudteamv1.FloatingIPSpec{
+			ExternalNetwork: outside.ID(), ManagementPolicy: cloudteamv1.ManagementPolicyObserve,
+			Import: &cloudteamv1.FloatingIPImport{ID: theirs.ID()},
+		},
+	}
+	harness.Create(t, api, obj)
+	address, _ := theirs["floating_ip_address"].(string)
+	harness.Await(t, surroundings, api, "old", func(obj *cloudteamv1.FloatingIP) error {
+		if obj.Status.Address != address {
+			return fmt.Errorf("the status shows %s, want %s", asJSON(obj.Status), address)
+		}
+		return harness.Says(obj, cloudteamv1.ConditionReady, cloudteamv1.ReasonObserved, "")
+	})
+	expect.Equal(t, any("theirs"), c.One("floatingips", "id="+theirs.ID())["description"], "what was only observed")
+
+	harness.Patch(t, api, "old", `{"spec":{"managementPolicy":null,"portName":"web"}}`)
+	is := harness.Await(t, surroundings, api, "old", func(obj *cloudteamv1.FloatingIP) error {
+		if obj.Status.PortID != port.Status.PortID {
+			return fmt.Errorf("the status shows %s, want port %s", asJSON(obj.Status), port.Status.PortID)
+		}
+		return harness.Says(obj, cloudteamv1.ConditionReady, cloudteamv1.ReasonAvailable, "")
+	})
+	expect.Equal(t, address, is.Status.Address, "the address")
+	second := obj.DeepCopy()
+	second.Name, second.ResourceVersion, second.Spec.ManagementPolicy = "second", "", ""
+	harness.Create(t, api, second)
+	harness.Await(t, surroundings, api, "second", func(obj *cloudteamv1.FloatingIP) error {
+		return harness.Says(obj, cloudteamv1.ConditionReady, cloudteamv1.ReasonAlreadyOwned, markerOf(t, is))
+	})
+	for _, name := range []string{"second", "old"} {
+		harness.Delete(t, api, name)
+		harness.AwaitGone(t, surroundings, api, name)
+	}
+	left := c.One("floatingips", "id="+theirs.ID())
+	if left["description"] != "theirs" || left["port_id"] != port.Status.PortID {
+		t.Errorf("after the deletion it is %v", left)
+	}
+	c.Remove("floatingips", theirs.ID())
+	removePort(t, namespace, "web")
+	remove(t, namespace, network)
+}

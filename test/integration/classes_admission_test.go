@@ -149,13 +149,18 @@ func TestClassAdmission(t *testing.T) {
 	account := clientset.NewForConfigOrDie(impersonating(accountUser, "system:masters"))
 	for short, of := range classes {
 		t.Run("FloatingIP: "+short, func(t *testing.T) {
-			forbidden := class.Class{Name: name(short), Spec: of}.FloatingIPViolations(own, labels)
-			err := tryFloatingIP(t, user, own, cloudteamv1.FloatingIPSpec{ClassName: name(short)})
-			if refused := err != nil; refused != (len(forbidden) > 0 || !isGranted(short)) {
-				t.Errorf("the controller finds %v, the policy %v", forbidden, err)
-			}
-			if err != nil && !strings.Contains(err.Error(), name(short)) {
-				t.Errorf("it does not name the class: %v", err)
+			for _, spec := range []cloudteamv1.FloatingIPSpec{
+				{}, {Address: "203.0.113.7"}, {Import: &cloudteamv1.FloatingIPImport{ID: strings.Repeat("0", 32)}},
+			} {
+				spec.ClassName = name(short)
+				forbidden := class.Class{Name: name(short), Spec: of}.FloatingIPViolations(own, labels, &spec)
+				err := tryFloatingIP(t, user, own, spec)
+				if refused := err != nil; refused != (len(forbidden) > 0 || !isGranted(short)) {
+					t.Errorf("the controller finds %v, the policy %v", forbidden, err)
+				}
+				if err != nil && !strings.Contains(err.Error(), name(short)) {
+					t.Errorf("it does not name the class: %v", err)
+				}
 			}
 			// Those of Services have the class of their Network, for which somebody was asked.
 			if err := tryServices(t, account, own, cloudteamv1.FloatingIPSpec{ClassName: name(short)}); err != nil {

@@ -18,6 +18,9 @@ var floatingIPs = cloudteamv1.SchemeGroupVersion.WithResource("floatingips")
 // floatingIPWith returns a FloatingIP whose spec is the YAML text given.
 var floatingIPWith = objectWith(cloudteamv1.SchemeGroupVersion.WithKind("FloatingIP"), "web")
 
+// anID is an id as Neutron gives them.
+const anID = "9d1f0f0a-6f3c-4b0e-8a55-0c6d3f1f2a11"
+
 func TestFloatingIPMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 	namespace := newNamespace(t)
 	const (
@@ -38,8 +41,15 @@ func TestFloatingIPMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		{`portName: "web-0\n"`, "portName", noPort},
 		{`portName: ` + strings.Repeat("w", 254), "portName", "may not be more than 253"},
 		{`portName: 7`, "portName", "must be of type string"},
-		{`managementPolicy: Observe`, "managementPolicy", `supported values: "Manage"`},
-		{`managementPolicy: Plan`, "managementPolicy", `supported values: "Manage"`},
+		{`managementPolicy: Observe`, "managementPolicy", "must exist already: write its id in import.id"},
+		{`managementPolicy: Plan`, "managementPolicy", `supported values: "Manage", "Observe"`},
+		{`managementPolicy: Observe, portName: p, import: {id: ` + anID + `}`, "portName", "an observed floating IP stays where it is"},
+		{`import: {}`, "import.id", "Required value"},
+		{`import: {id: web}`, "import.id", "not the id of a floating IP"},
+		{`address: ""`, "address", "not an address of IPv4"},
+		{`address: fd00::7`, "address", "not an address of IPv4"},
+		{`address: 203.0.113.07`, "address", "not an address of IPv4"},
+		{`address: 203.0.113.0/24`, "address", "not an address of IPv4"},
 		{`deletionPolicy: Keep`, "deletionPolicy", `supported values: "Delete", "Retain"`},
 		{`className: b, cloud: {secretName: c}`, "className", "leave cloud or className out"},
 		{`className: Gold`, "className", noClass},
@@ -62,11 +72,14 @@ func TestFloatingIPsThatAreAccepted(t *testing.T) {
 		`portName: web-7d9c-net-0.example`,
 		`portName: web-0, deletionPolicy: Retain, managementPolicy: Manage, className: gold`,
 		`cloud: {secretName: openstack, name: entry}`,
+		`address: 203.0.113.7, import: {id: ` + anID + `}, portName: web-0`,
+		`managementPolicy: Observe, import: {id: ` + anID + `}`,
 	})
 }
 
 func TestFloatingIPUpdates(t *testing.T) {
 	namespace := newNamespace(t)
+	const address, imports = "the address of a floating IP cannot change", "the import cannot change"
 	const moves = "a floating IP cannot move to another external network: create another FloatingIP"
 	updated(t, floatingIPs, namespace, floatingIPWith, "", []update{
 		{`externalNetwork: a`, `externalNetwork: b`, "externalNetwork", moves},
@@ -78,6 +91,15 @@ func TestFloatingIPUpdates(t *testing.T) {
 		{`externalNetwork: a, className: c, managementPolicy: Manage`,
 			`externalNetwork: a, cloud: {secretName: s}, deletionPolicy: Retain`,
 			"", ""},
+		{`externalNetwork: a`, `externalNetwork: a, address: 203.0.113.7`, "address", address},
+		{`externalNetwork: a, address: 203.0.113.7`, `externalNetwork: a, address: 203.0.113.8`, "address", address},
+		{`externalNetwork: a, address: 203.0.113.7`, `externalNetwork: a`, "address", address},
+		{`externalNetwork: a`, `externalNetwork: a, import: {id: ` + anID + `}`, "import", imports + ": leave import out"},
+		{`externalNetwork: a, import: {id: ` + anID + `}`, `externalNetwork: a`, "import", imports + ": write the id " + anID + " again"},
+		{`externalNetwork: a, import: {id: ` + anID + `}`, `externalNetwork: a, managementPolicy: Observe, import: {id: ` + anID + `}`,
+			"managementPolicy", "a managed floating IP cannot become an observed one"},
+		{`externalNetwork: a, managementPolicy: Observe, import: {id: ` + anID + `}`,
+			`externalNetwork: a, portName: p, import: {id: ` + anID + `}`, "", ""},
 	})
 }
 
@@ -86,6 +108,7 @@ func TestDrawnFloatingIPsAreAccepted(t *testing.T) {
 	client := networkAPI.CloudteamV1().FloatingIPs(newNamespace(t))
 	limits := specs.Limits{
 		FloatingNetworks: []string{"public", "partners"}, FloatingPorts: []string{"web-0", "web-1"},
+		FloatingAddresses: []string{"203.0.113.7", "203.0.113.8"}, FloatingImports: []string{strings.Repeat("0", 32)},
 		Clouds: []*cloudteamv1.CloudReference{nil, {SecretName: "openstack"}}, Classes: []string{"", "gold"},
 	}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -1,6 +1,8 @@
 package specs
 
 import (
+	"reflect"
+
 	"pgregory.net/rapid"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -20,6 +22,16 @@ func floatingFields() []field[cloudteamv1.FloatingIPSpec] {
 			lives: []Life{made("floating", outsideName(beyond)).as(readOutside)},
 		},
 		{
+			path: "address", with: "new", ofCloud: true,
+			may:   func(was, is cloudteamv1.FloatingIPSpec) bool { return was.Address == is.Address },
+			lives: []Life{made("floating", "192.0.2.250")},
+		},
+		{
+			path: "import.id", with: "new", ofCloud: true,
+			may:   func(was, is cloudteamv1.FloatingIPSpec) bool { return reflect.DeepEqual(was.Import, is.Import) },
+			lives: []Life{{Trial: "floating", Never: "TestAFloatingIPIsImported takes one over that was made by hand"}},
+		},
+		{
 			path: "portName", part: ofNetwork, ofCloud: true,
 			draw: func(t *rapid.T, l Limits, s *cloudteamv1.FloatingIPSpec) {
 				s.PortName = rapid.SampledFrom(append([]string{""}, l.FloatingPorts...)).Draw(t, "portName")
@@ -33,7 +45,7 @@ func floatingFields() []field[cloudteamv1.FloatingIPSpec] {
 			drawDeletion(t, &s.DeletionPolicy)
 		}},
 		{path: "managementPolicy", part: ofPolicy, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.FloatingIPSpec) {
-			s.ManagementPolicy = rapid.SampledFrom([]cloudteamv1.FloatingIPManagementPolicy{
+			s.ManagementPolicy = rapid.SampledFrom([]cloudteamv1.ManagementPolicy{
 				"", "Manage",
 			}).Draw(t, "managementPolicy")
 		}},
@@ -64,12 +76,19 @@ func (l Limits) FloatingIP() *rapid.Generator[cloudteamv1.FloatingIPSpec] {
 		spec := cloudteamv1.FloatingIPSpec{
 			ExternalNetwork: rapid.SampledFrom(l.FloatingNetworks).Draw(t, "externalNetwork"),
 		}
+		if len(l.FloatingAddresses) > 0 && oneIn(t, 2, "chosen") {
+			spec.Address = rapid.SampledFrom(l.FloatingAddresses).Draw(t, "address")
+		}
+		if len(l.FloatingImports) > 0 && oneIn(t, 2, "imported") {
+			spec.Import = &cloudteamv1.FloatingIPImport{ID: rapid.SampledFrom(l.FloatingImports).Draw(t, "import")}
+		}
 		drawSome(t, l, drawnIn(floatingFields(), ofNetwork, ofPolicy), &spec)
 		return spec
 	})
 }
 
-// FloatingIPEdit draws what a spec may become. The API server refuses those with another external network.
+// FloatingIPEdit draws what a spec may become. The API server refuses those with another external
+// network, address or import.
 func (l Limits) FloatingIPEdit(spec cloudteamv1.FloatingIPSpec) *rapid.Generator[cloudteamv1.FloatingIPSpec] {
 	return rapid.Custom(func(t *rapid.T) cloudteamv1.FloatingIPSpec {
 		edited := *spec.DeepCopy()

@@ -28,6 +28,8 @@ type Limits struct {
 	FloatingNetworks []string
 	// FloatingPorts are the names of the NetworkPorts of each namespace that a FloatingIP may be associated with.
 	FloatingPorts []string
+	// FloatingAddresses are those that a new FloatingIP may ask for, and FloatingImports the ids that it may import.
+	FloatingAddresses, FloatingImports []string
 	// QoSPolicies are the ids of those that exist, by which a Network may name them.
 	QoSPolicies []string
 	// MaxMTU is the largest MTU in bytes that the cloud's own network carries, at least 1280; 0 means 1500.

@@ -23,6 +23,7 @@ var testLimits = Limits{
 	Namespaces: []string{"team-a"}, SecurityGroups: []string{"g1", "g2"}, MaxMTU: 1450, Ports: 3,
 	SecurityGroupRefs: []string{"web", "db"},
 	FloatingNetworks:  []string{"public", "partners"}, FloatingPorts: []string{"web-0", "web-1"},
+	FloatingAddresses: []string{"203.0.113.7"}, FloatingImports: []string{"f1"},
 	Administrator: true, PhysicalNetwork: "physnet1", VLANs: []int64{7, 8}, VNIs: []int64{7000, 8000},
 	Zones: []string{"east", "west"}, NoZones: []string{"nowhere"},
 	ExternalNetworks: []ExternalNetwork{{

@@ -105,13 +105,15 @@ func (c *Classes) Judge(obj *cloudteamv1.Network) (made Made, rule Rule, reason,
 	return made, rule, cloudteamv1.ReasonForbiddenByClass, rule.Message(violations, effect(made.Kept))
 }
 
-// JudgeFloatingIP is Judge for a FloatingIP. obj is a Network of its class and cloud.
-func (c *Classes) JudgeFloatingIP(obj *cloudteamv1.Network) (made Made, rule Rule, reason, message string) {
+// JudgeFloatingIP is Judge for a FloatingIP with a spec. obj is a Network of its class and cloud.
+func (c *Classes) JudgeFloatingIP(
+	obj *cloudteamv1.Network, spec *cloudteamv1.FloatingIPSpec,
+) (made Made, rule Rule, reason, message string) {
 	made, rule, reason, message = c.Judge(obj)
 	if reason != "" || obj.Spec.Cloud != nil {
 		return made, rule, reason, message
 	}
-	if violations := rule.FloatingIPViolations(obj.Namespace, c.labelsOf(obj.Namespace)); len(violations) > 0 {
+	if violations := rule.FloatingIPViolations(obj.Namespace, c.labelsOf(obj.Namespace), spec); len(violations) > 0 {
 		return made, rule, cloudteamv1.ReasonForbiddenByClass, rule.Message(violations, effect(made.Kept))
 	}
 	return made, rule, "", ""

@@ -89,7 +89,7 @@ func TestJudgeFloatingIP(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			made, rule, reason, message := known().JudgeFloatingIP(c.obj)
+			made, rule, reason, message := known().JudgeFloatingIP(c.obj, &cloudteamv1.FloatingIPSpec{})
 			if reason != c.reason || !strings.HasPrefix(message, c.message) || (message == "") != (c.message == "") {
 				t.Errorf("got  %s: %s\nwant %s: %s", reason, message, c.reason, c.message)
 			}
@@ -107,7 +107,7 @@ func TestJudgeFloatingIP(t *testing.T) {
 	}
 	t.Run("without classes the built-in one allows none", func(t *testing.T) {
 		var none *classes.Classes
-		_, _, reason, message := none.JudgeFloatingIP(of(""))
+		_, _, reason, message := none.JudgeFloatingIP(of(""), &cloudteamv1.FloatingIPSpec{})
 		if reason != cloudteamv1.ReasonForbiddenByClass || !strings.HasPrefix(message, "The built-in class forbids FloatingIPs.") {
 			t.Errorf("got %s: %s", reason, message)
 		}

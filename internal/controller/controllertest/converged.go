@@ -59,6 +59,11 @@ func (Converged) Foreign(context.Context, string) (inventory.Foreign, bool, erro
 	return inventory.Foreign{}, false, nil
 }
 
+// ForeignFloatingIP is managed.Inventory's.
+func (Converged) ForeignFloatingIP(context.Context, string) (inventory.ForeignFloatingIP, bool, error) {
+	return inventory.ForeignFloatingIP{}, false, nil
+}
+
 // BenchmarkSyncs measures the sync of objects that are as declared, one after the other.
 func BenchmarkSyncs(b *testing.B, keys []cache.ObjectName, sync func(cache.ObjectName) error) {
 	b.Helper()

@@ -388,9 +388,15 @@ func (c *Neutron) editGroup(id string, change func(*plan.ObservedGroup)) {
 }
 
 // PutFloatingIP adds a floating IP.
-func (c *Neutron) PutFloatingIP(f plan.ObservedFloatingIP) {
+func (c *Neutron) PutFloatingIP(f plan.ObservedFloatingIP) { c.PutFloatingIPIn(c.project, f) }
+
+// PutFloatingIPIn is PutFloatingIP for one of any project.
+func (c *Neutron) PutFloatingIPIn(project string, f plan.ObservedFloatingIP) {
 	body := floatingBody(f)
-	body["floating_network_id"] = f.NetworkID
+	body["floating_network_id"], body["project_id"] = f.NetworkID, project
+	if f.Address.IsValid() {
+		body["floating_ip_address"] = f.Address.String()
+	}
 	c.put("floatingips", f.ID, f.Created, body)
 }
 

@@ -3,6 +3,7 @@ package floatingip
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -72,11 +74,65 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 
 // Plan implements managed.Declaration.
 func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
-	return plan.FloatingIP(d.FloatingSpec, observed)
+	change, err := plan.FloatingIP(d.FloatingSpec, observed)
+	return change, managed.ImportProblem(err, differs)
 }
 
-// Traits implements managed.Declaration. It has none.
-func (declaration) Traits() managed.Traits { return managed.Traits{} }
+// Traits implements managed.Declaration. An import comes before its port, as any address does.
+func (d declaration) Traits() managed.Traits {
+	return managed.Traits{Adopt: d.adopt, AdoptsFirst: true, Observe: d.observe}
+}
+
+// adopt is managed.Traits.Adopt.
+func (d declaration) adopt(ctx context.Context, in managed.Inventory) (plan.Change, error) {
+	found, err := d.imported(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	resource := plan.Resource{Kind: plan.KindFloatingIP, ID: found.ID}
+	if err := managed.OfProject(ctx, in, resource, found.ProjectID); err != nil {
+		return nil, err
+	}
+	change, err := plan.AdoptFloatingIP(d.FloatingSpec, found.ObservedFloatingIP)
+	return change, managed.ImportProblem(err, differs)
+}
+
+// observe is managed.Traits.Observe.
+func (d declaration) observe(ctx context.Context, in managed.Inventory) (seen managed.Observation, err error) {
+	found, err := d.imported(ctx, in)
+	if _, gone := errors.AsType[*plan.NotMadeError](err); gone {
+		seen.Observed = &plan.Observed{}
+	}
+	if err != nil {
+		return seen, err
+	}
+	d.PortID = found.PortID // an observed one stays where it is
+	differences, err := plan.CompareFloatingIP(d.FloatingSpec, found.ObservedFloatingIP)
+	if err == nil && len(differences) > 0 {
+		err = &plan.DiffersError{Differences: differences}
+	}
+	seen.Observed = &plan.Observed{FloatingIPs: []plan.ObservedFloatingIP{found.ObservedFloatingIP}}
+	seen.State = controller.Ready(cloudteamv1.ReasonObserved,
+		"The floating IP is observed. Nothing is changed in Neutron.")
+	return seen, managed.ImportProblem(err, differs)
+}
+
+// imported reads the floating IP that the spec imports.
+func (d declaration) imported(ctx context.Context, in managed.Inventory) (inventory.ForeignFloatingIP, error) {
+	found, exists, err := in.ForeignFloatingIP(ctx, d.ImportID)
+	if err == nil && !exists {
+		missing := plan.Resource{Kind: plan.KindFloatingIP, ID: d.ImportID}
+		err = managed.ImportProblem(&plan.NotMadeError{Resource: missing}, differs)
+	}
+	return found, err
+}
+
+// differs is the message for a floating IP that cannot be imported.
+func differs(differences []plan.Difference) string {
+	return "The floating IP to import is not as declared: " + managed.Listed(differences) + ". It is not changed. " +
+		"Create a FloatingIP that matches it. If it has another port, name that NetworkPort in spec.portName, or first run " +
+		"openstack floating ip unset --port."
+}
 
 // Retained implements managed.Declaration.
 func (d declaration) Retained() managed.Declaration {
@@ -87,7 +143,7 @@ func (d declaration) Retained() managed.Declaration {
 // declarationOf is the Kind's Declare. A FloatingIP that its class forbids is not applied. One that was applied before
 // stays. The address comes before its port, and stays after it.
 func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (managed.Declaration, error) {
-	made, rule, reason, message := k.classes.JudgeFloatingIP(inClass(obj))
+	made, rule, reason, message := k.classes.JudgeFloatingIP(inClass(obj), &obj.Spec)
 	d := declaration{class: made.With, named: obj.Status.ExternalNetworkID == ""}
 	if d.class != nil { // the defaults are for Networks
 		d.class = &cloudteamv1.AppliedClass{Name: d.class.Name}
@@ -96,7 +152,7 @@ func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (man
 		d.forbids = new(controller.Stalled(reason, message))
 	}
 	refused := d.forbids != nil && !made.Kept
-	if refused && obj.Status.FloatingIPID == "" {
+	if refused && (obj.Status.FloatingIPID == "" || obj.Spec.Import != nil && obj.Status.AppliedGeneration == 0) {
 		return nil, managed.Waits(*d.forbids)
 	}
 	if full := k.room.Refuse(obj, rule.LimitMessage("FloatingIP")); full != nil {

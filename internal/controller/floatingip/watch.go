@@ -3,6 +3,7 @@
 package floatingip
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 	"slices"
@@ -70,7 +71,10 @@ func NewController(
 		},
 		Expected: func(obj *cloudteamv1.FloatingIP) []managed.Lookup {
 			resource := plan.Resource{Kind: plan.KindFloatingIP, ID: obj.Status.FloatingIPID}
-			return []managed.Lookup{{Resource: resource, Name: obj.Name}}
+			if obj.Spec.Import != nil {
+				resource.ID = obj.Spec.Import.ID
+			}
+			return []managed.Lookup{{Resource: resource, Name: obj.Name, Imported: obj.Spec.Import != nil}}
 		},
 		Cloud: func(obj *cloudteamv1.FloatingIP) (managed.Place, bool) {
 			cloud, known := managed.CloudOf(inClass(obj), of)
@@ -166,7 +170,14 @@ func sameNetwork(was, is *cloudteamv1.Network) bool {
 }
 
 // policies is the Kind's Policies. What leads a floating IP elsewhere is always corrected: anyone who uses the port
-// would be without its public address. So would be anyone who follows the port when that is made again.
+// would be without its public address. So would be anyone who follows the port when that is made again. An imported one
+// existed before its object, so by default it is retained.
 func policies(obj *cloudteamv1.FloatingIP) managed.Policies {
-	return managed.Policies{Deletion: obj.Spec.DeletionPolicy, Drift: cloudteamv1.DriftPolicyCorrect}
+	p := managed.Policies{
+		Deletion: obj.Spec.DeletionPolicy, Drift: cloudteamv1.DriftPolicyCorrect, Observe: obj.Observes(),
+	}
+	if obj.Spec.Import != nil {
+		p.Deletion = cmp.Or(p.Deletion, cloudteamv1.DeletionPolicyRetain)
+	}
+	return p
 }

@@ -1,6 +1,7 @@
 package managed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -178,8 +179,13 @@ func outdated(e Lookup) error {
 // fields that need an administrator by default.
 func forbidden(refusal error, fields []string) error {
 	err := fmt.Errorf("%w: these credentials may not set %s", refusal, strings.Join(fields, ", "))
+	remedy := "Leave that out of the spec, or use an administrator's credentials."
+	if slices.Contains(fields, plan.FieldAddress) {
+		remedy = "Import a floating IP of the project that has the address (import.id), leave the address to Neutron, or " +
+			"use an administrator's credentials."
+	}
 	return &Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonForbidden,
-		sentences(err.Error(), retriesPeriodically, "Leave that out of the spec, or use an administrator's credentials."))}
+		sentences(err.Error(), retriesPeriodically, remedy))}
 }
 
 // unallocated is the problem of a subnet for which its pool has no free range.
@@ -214,4 +220,33 @@ func occupied(refusal error, step plan.Step, by inventory.Blockers) error {
 	}
 	return &Problem{Err: refusal, State: controller.Reconciling(cloudteamv1.ReasonInUse,
 		sentences(fmt.Sprintf("%s: in use by %s", what, by), retriesWithBackoff, "Remove what uses it."))}
+}
+
+// ImportProblem converts those errors of package plan that only an import can cause. differs is the message for a
+// resource that is not as declared.
+func ImportProblem(err error, differs func([]plan.Difference) string) error {
+	if missing, ok := errors.AsType[*plan.NotMadeError](err); ok {
+		return &Problem{Err: err, State: controller.Reconciling(cloudteamv1.ReasonImportNotFound, missing.Error())}
+	}
+	if taken, ok := errors.AsType[*plan.OwnedError](err); ok {
+		return &Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonAlreadyOwned, taken.Error())}
+	}
+	if other, ok := errors.AsType[*plan.DiffersError](err); ok {
+		return &Problem{
+			Err: err, State: controller.Stalled(cloudteamv1.ReasonImportMismatch, differs(other.Differences)),
+			Drift: other.Differences,
+		}
+	}
+	return err
+}
+
+// OfProject refuses to adopt a resource of another project than that of the credentials.
+func OfProject(ctx context.Context, in Inventory, resource plan.Resource, project string) error {
+	identity, err := in.Identity(ctx)
+	if err != nil || project == identity.ProjectID {
+		return err
+	}
+	err = fmt.Errorf("%s belongs to project %s, but the credentials are for %s. Use credentials for the former, or set "+
+		"managementPolicy to Observe to use it as it is", resource, project, identity.ProjectID)
+	return &Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonProjectMismatch, err.Error())}
 }

@@ -153,7 +153,7 @@ func (r *Reconciler[T]) adopt(
 		return p
 	}
 	p.observed = &observed
-	if unresolved != nil {
+	if unresolved != nil && !p.declared.Traits().AdoptsFirst {
 		// An unresolved field cannot be compared now. It would be set later without a comparison.
 		return p.failed(unresolved)
 	}

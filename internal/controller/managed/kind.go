@@ -33,6 +33,7 @@ type Inventory interface {
 	Discard(ctx context.Context, owner plan.Owner) error
 	Blockers(ctx context.Context, refused plan.Step) (inventory.Blockers, error)
 	Foreign(ctx context.Context, id string) (n inventory.Foreign, found bool, err error)
+	ForeignFloatingIP(ctx context.Context, id string) (f inventory.ForeignFloatingIP, found bool, err error)
 	Router(ctx context.Context, idOrName string) (id string, err error)
 	ExternalNetwork(ctx context.Context, field, idOrName string) (id string, err error)
 	QoSPolicy(ctx context.Context, idOrName string) (id string, err error)
@@ -152,6 +153,8 @@ type Traits struct {
 	// It is called while nothing bears it. It is the only exception to the rule that resources without our marker are not
 	// changed.
 	Adopt func(ctx context.Context, in Inventory) (plan.Change, error)
+	// AdoptsFirst is true if Adopt needs no name of the spec: the resource is adopted whatever is unresolved.
+	AdoptsFirst bool
 	// Observe reads the resource of an object with Policies.Observe. If err is not nil, the part of the result that is
 	// known is still shown.
 	Observe func(ctx context.Context, in Inventory) (Observation, error)

@@ -59,7 +59,7 @@ func (r *Reconciler[T]) preview(
 	}
 	p.observed, preview.Observed = &observed, observed
 	if r.awaitsAdoption(obj, expected[0]) && observed.Empty() {
-		if preview.Adopts = true; unresolved == nil {
+		if preview.Adopts = true; unresolved == nil || resolved.Traits().AdoptsFirst {
 			preview.Change, err = resolved.Traits().Adopt(ctx, in)
 		}
 		return preview, p, err

@@ -3,7 +3,6 @@ package network
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -19,15 +18,9 @@ func (d declaration) adopt(ctx context.Context, in managed.Inventory) (plan.Chan
 	if err != nil {
 		return nil, err
 	}
-	identity, err := in.Identity(ctx)
-	if err != nil {
+	resource := plan.Resource{Kind: plan.KindNetwork, ID: found.ID}
+	if err := managed.OfProject(ctx, in, resource, found.ProjectID); err != nil {
 		return nil, err
-	}
-	if found.ProjectID != identity.ProjectID {
-		err := fmt.Errorf("network %s belongs to project %s, but the credentials are for %s. Use credentials for the "+
-			"former, or set managementPolicy to Observe to use the network as it is",
-			d.Import.ID, found.ProjectID, identity.ProjectID)
-		return nil, &managed.Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonProjectMismatch, err.Error())}
 	}
 	change, err := plan.Adopt(d.Spec, found.ObservedNetwork)
 	return change, importProblem(err)
@@ -37,7 +30,7 @@ func (d declaration) adopt(ctx context.Context, in managed.Inventory) (plan.Chan
 func (d declaration) imported(ctx context.Context, in managed.Inventory) (inventory.Foreign, error) {
 	found, exists, err := in.Foreign(ctx, d.Import.ID)
 	if err == nil && !exists {
-		err = importProblem(&plan.NotMadeError{ID: d.Import.ID})
+		err = importProblem(&plan.NotMadeError{Resource: plan.Resource{Kind: plan.KindNetwork, ID: d.Import.ID}})
 	}
 	return found, err
 }
@@ -96,25 +89,8 @@ func (d observing) observe(ctx context.Context, in managed.Inventory) (seen mana
 	return seen, nil
 }
 
-// importProblem converts those errors of package plan that only an import can cause. The result says what the error
-// means for the Network.
-func importProblem(err error) error {
-	if missing, ok := errors.AsType[*plan.NotMadeError](err); ok {
-		return &managed.Problem{
-			Err: err, State: controller.Reconciling(cloudteamv1.ReasonImportNotFound, missing.Error()),
-		}
-	}
-	if taken, ok := errors.AsType[*plan.OwnedError](err); ok {
-		return &managed.Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonAlreadyOwned, taken.Error())}
-	}
-	if other, ok := errors.AsType[*plan.DiffersError](err); ok {
-		return &managed.Problem{
-			Err: err, State: controller.Stalled(cloudteamv1.ReasonImportMismatch, differs(other.Differences)),
-			Drift: other.Differences,
-		}
-	}
-	return err
-}
+// importProblem is managed.ImportProblem. The result says what the error means for the Network.
+func importProblem(err error) error { return managed.ImportProblem(err, differs) }
 
 // differs is the message for a network that cannot be imported or used as it is.
 func differs(differences []plan.Difference) string {

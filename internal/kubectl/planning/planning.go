@@ -216,7 +216,7 @@ func resultOf(of ask.Object, preview managed.Preview, err error) (Result, error)
 		r.Notes = append(r.Notes, "Not all names mean something in this cloud: "+preview.Unresolved.Error())
 	}
 	if preview.Adopts {
-		r.Notes = append(r.Notes, "This adopts the network. Differences from the spec follow after it, with overwrite.")
+		r.Notes = append(r.Notes, "This adopts what the spec imports. What else differs from the spec follows after it.")
 	}
 	for _, d := range preview.Drift {
 		r.Notes = append(r.Notes, "Left as it is (driftPolicy Report): "+d.String())

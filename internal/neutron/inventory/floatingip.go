@@ -35,6 +35,7 @@ const alreadyAssociated = "FloatingIPPortAlreadyAssociated"
 func (i *Inventory) floatingIPActions() actions {
 	return actions{
 		plan.CreateFloatingIP: {take: i.createFloatingIP},
+		plan.TakeFloatingIP:   {take: i.floating.updated},
 		plan.UpdateFloatingIP: {confirms: itsFloatingIP, exists: true, take: i.updateFloatingIP},
 		plan.DeleteFloatingIP: {take: i.deleteFloatingIP},
 	}
@@ -71,9 +72,9 @@ func (w wireFloatingIP) observed() (plan.ObservedFloatingIP, error) {
 		return plan.ObservedFloatingIP{}, fmt.Errorf("floating IP %s: floating_ip_address is no address", w.ID)
 	}
 	f := plan.ObservedFloatingIP{
-		ID: w.ID, Revision: int(w.Revision.Or0()), Created: w.Created.Time, Address: address, PortID: w.PortID,
+		ID: w.ID, Revision: int(w.Revision.Or0()), Created: w.Created.Time, PortID: w.PortID,
 		FloatingIPAttributes: plan.FloatingIPAttributes{
-			Description: w.Description, NetworkID: w.NetworkID, QoSPolicy: w.QoSPolicy,
+			Description: w.Description, NetworkID: w.NetworkID, Address: address, QoSPolicy: w.QoSPolicy,
 		},
 	}
 	if w.Fixed != "" {
@@ -94,6 +95,9 @@ func floatingIPBody(step plan.Step, all bool) map[string]any {
 	set := setterOf(body, step, all)
 	if all {
 		body["floating_network_id"] = f.NetworkID
+		if f.Address.IsValid() {
+			body["floating_ip_address"] = f.Address.String()
+		}
 	} else if f.QoSPolicy != "" {
 		body["qos_policy_id"] = f.QoSPolicy
 	}
@@ -115,12 +119,12 @@ func floatingIPBody(step plan.Step, all bool) map[string]any {
 func (i *Inventory) createFloatingIP(ctx context.Context, step *plan.Step) (revision int, err error) {
 	i.chooseFixed(step)
 	revision, err = i.floating.created(ctx, step)
-	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Type == alreadyAssociated {
+	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Kind == client.Taken {
 		// An earlier leader may have created it after the last list.
 		_, owner, _ := plan.ParseDescription(step.FloatingIP.Description)
 		if ids, findErr := i.floating.find(ctx, "", owner); findErr == nil && len(ids) > 0 {
 			told := *refusal
-			told.Kind, told.Reason = client.Conflict, "the port's floating IP "+ids[0]+" was created meanwhile"
+			told.Kind, told.Reason = client.Conflict, "floating IP "+ids[0]+" of the same owner was created meanwhile"
 			return 0, &told
 		}
 	}
@@ -177,7 +181,17 @@ func floatingError(err error, step plan.Step) error {
 	if !ok {
 		return err
 	}
-	told := *refusal
+	told, address := *refusal, step.FloatingIP.Address
+	switch creates := step.Action.Creates() && address.IsValid(); {
+	case creates && refusal.Type == "InvalidIpForNetwork":
+		told.Reason = fmt.Sprintf("address %s is in no subnet of external network %s: create a FloatingIP with another "+
+			"address, or without one", address, step.FloatingIP.NetworkID)
+		return &told
+	case creates && refusal.Type != alreadyAssociated && refusal.Kind == client.Taken:
+		told.Reason = fmt.Sprintf("address %s of external network %s is in use: import the floating IP that has it "+
+			"(import.id), free it, or create a FloatingIP with another address", address, step.FloatingIP.NetworkID)
+		return &told
+	}
 	switch refusal.Type {
 	case "ExternalGatewayForFloatingIPNotFound":
 		told.Reason = "no router connects the port's subnet to external network " + step.FloatingIP.NetworkID + ": the " +

@@ -79,7 +79,7 @@ func (f *fullness) attempt(of client.Collection, step plan.Step, description any
 			a.addresses = addressesOn(drawOf(step))
 		}
 	}
-	if of == floatingKind.Collection {
+	if of == floatingKind.Collection && !step.FloatingIP.Address.IsValid() {
 		a.addresses = addressesOn(draw{network: step.FloatingIP.NetworkID})
 	}
 	return a

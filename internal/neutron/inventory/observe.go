@@ -83,6 +83,37 @@ func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of 
 	return owners, i.round.oldest, of, true
 }
 
+// ForeignFloatingIP is a floating IP as it is in Neutron, of any owner.
+type ForeignFloatingIP struct {
+	plan.ObservedFloatingIP
+	// ProjectID is the project that owns it.
+	ProjectID string
+}
+
+// wireForeignFloatingIP adds the project to wireFloatingIP.
+type wireForeignFloatingIP struct {
+	wireFloatingIP
+	ProjectID string `json:"project_id"`
+}
+
+// ForeignFloatingIP is Foreign for a floating IP.
+func (i *Inventory) ForeignFloatingIP(ctx context.Context, id string) (f ForeignFloatingIP, found bool, err error) {
+	w, err := kind[wireForeignFloatingIP, ForeignFloatingIP]{
+		Collection: floatingIPAPI, fields: fieldsOf[wireForeignFloatingIP](),
+	}.get(ctx, i.access, id)
+	if err == nil && w.ProjectID == "" {
+		err = client.BadAnswer("get floatingip", http.MethodGet, "floating IP %s has no project_id", id)
+	}
+	if err != nil {
+		if client.IsNotFound(err) {
+			err = nil
+		}
+		return ForeignFloatingIP{}, false, err
+	}
+	observed, err := w.observed()
+	return ForeignFloatingIP{observed, w.ProjectID}, err == nil, err
+}
+
 // Foreign is a network as it is in Neutron, of any owner.
 type Foreign struct {
 	plan.ObservedNetwork

@@ -11,7 +11,12 @@ import (
 func (c *Neutron) createFloatingIP(step plan.Step) (string, error) {
 	f := plan.ObservedFloatingIP{ID: c.NextID("fip"), Revision: 1, FloatingIPAttributes: step.FloatingIP}
 	f.Created = c.now()
-	f.Address = netip.AddrFrom4([4]byte{203, 0, byte(c.serial >> 8), byte(c.serial)})
+	if !f.Address.IsValid() {
+		f.Address = netip.AddrFrom4([4]byte{203, 0, byte(c.serial >> 8), byte(c.serial)})
+	}
+	if find(c.FloatingIPs, func(o plan.ObservedFloatingIP) bool { return o.Address == f.Address }) != nil {
+		return "", refuse("IpAddressAlreadyAllocated", "address %s is in use", f.Address)
+	}
 	if err := texts("", f.Description); err != nil {
 		return "", err
 	}

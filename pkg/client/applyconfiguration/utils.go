@@ -46,6 +46,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.DriftApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("FloatingIP"):
 		return &cloudteamv1.FloatingIPApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("FloatingIPImport"):
+		return &cloudteamv1.FloatingIPImportApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("FloatingIPSpec"):
 		return &cloudteamv1.FloatingIPSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("FloatingIPStatus"):

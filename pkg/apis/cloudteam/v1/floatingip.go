@@ -39,18 +39,39 @@ type FloatingIP struct {
 }
 
 // +kubebuilder:validation:XValidation:rule=`!has(self.cloud) || !has(self.className)`,fieldPath=`.className`,message=`a FloatingIP with its own cloud has no class: leave cloud or className out`
+// +kubebuilder:validation:XValidation:rule=`$isManaged || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed floating IP must exist already: write its id in import.id, or leave managementPolicy out to create one`
+// +kubebuilder:validation:XValidation:rule=`$isManaged || has(oldSelf.managementPolicy) && oldSelf.managementPolicy == 'Observe'`,fieldPath=`.managementPolicy`,message=`a managed floating IP cannot become an observed one: leave managementPolicy out, or delete this FloatingIP with deletionPolicy Retain and import the floating IP in another`
+// +kubebuilder:validation:XValidation:rule=`$isManaged || !has(self.portName)`,fieldPath=`.portName`,message=`an observed floating IP stays where it is: leave portName out, or managementPolicy`
+// +kubebuilder:validation:XValidation:rule=`has(self.__import__) ? !$isID(self.__import__.id) || has(oldSelf.__import__) && self.__import__.id == oldSelf.__import__.id : !has(oldSelf.__import__)`,fieldPath=`.import`,messageExpression=`'the import cannot change: %s, or delete this FloatingIP and create another'.format([has(oldSelf.__import__) ? 'write the id %s again'.format([oldSelf.__import__.id]) : 'leave import out'])`
+// +kubebuilder:validation:XValidation:rule=`has(self.address) ? has(oldSelf.address) && self.address == oldSelf.address : !has(oldSelf.address)`,fieldPath=`.address`,message=`the address of a floating IP cannot change: write it as it was, or create another FloatingIP`
 
 // FloatingIPSpec declares a floating IP.
 type FloatingIPSpec struct {
 	// externalNetwork is the id or name of the external network of the address.
-	// Neutron chooses the address. It must be set, and cannot change: create
-	// another FloatingIP.
+	// It must be set, and cannot change: create another FloatingIP.
 	// +neutron:attribute=floatingip.floating_network_id,mutable=false,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`write the id or the name of an external network`
 	// +kubebuilder:validation:XValidation:rule=`self == oldSelf`,message=`a floating IP cannot move to another external network: create another FloatingIP`
 	ExternalNetwork string `json:"externalNetwork"`
+
+	// address is the address that the floating IP has, of IPv4, in a subnet of the
+	// external network. Neutron lets administrators choose one. A member imports
+	// the floating IP that has it. The default is Neutron's choice. It cannot
+	// change.
+	// +neutron:attribute=floatingip.floating_ip_address,mutable=false,removed=refused,privilege=admin
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:XValidation:rule=`isIP(self) && self.contains('.')`,message=`not an address of IPv4: write one such as "203.0.113.10"`
+	Address string `json:"address,omitempty"`
+
+	// import names a floating IP that exists in Neutron, to adopt or to observe,
+	// instead of creating one. Then deletionPolicy is Retain by default. The
+	// default is none. It cannot change later.
+	// +neutron:attribute=none,mutable=false,removed=refused,privilege=tenant
+	// +optional
+	Import *FloatingIPImport `json:"import,omitempty"`
 
 	// portName is the name of the NetworkPort of this namespace that the floating
 	// IP is associated with. The port needs an address of IPv4, in a subnet whose
@@ -73,12 +94,13 @@ type FloatingIPSpec struct {
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// managementPolicy is Manage: the controller creates the floating IP in
-	// Neutron, keeps it as declared, and deletes it. The default is Manage. It can
-	// change later.
+	// managementPolicy says what the controller does with the floating IP in
+	// Neutron. Manage creates it, keeps it as declared, and deletes it. Observe
+	// only shows the one named by import in the status, and writes nothing to
+	// Neutron. The default is Manage. It can change later, but not to Observe.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
-	ManagementPolicy FloatingIPManagementPolicy `json:"managementPolicy,omitempty"`
+	ManagementPolicy ManagementPolicy `json:"managementPolicy,omitempty"`
 
 	// cloud is the cloud of the floating IP, by credentials in a Secret of this
 	// namespace. It is the same as that of the port's Network. The default is the
@@ -101,9 +123,18 @@ type FloatingIPSpec struct {
 	ClassName string `json:"className,omitempty"`
 }
 
-// FloatingIPManagementPolicy is a ManagementPolicy without Observe: a floating IP cannot be imported.
-// +kubebuilder:validation:Enum=Manage
-type FloatingIPManagementPolicy string
+// FloatingIPImport names a floating IP that is in Neutron already.
+type FloatingIPImport struct {
+	// id is the id of the floating IP in Neutron. It cannot change later.
+	// +neutron:attribute=floatingip.id,mutable=false,privilege=tenant
+	// +required
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:XValidation:rule=`$isID(self)`,message=`not the id of a floating IP: write what "openstack floating ip show -f value -c id ADDRESS" prints`
+	ID string `json:"id"`
+}
+
+// Observes reports whether the FloatingIP shows a floating IP of others' and writes nothing to Neutron.
+func (f *FloatingIP) Observes() bool { return f.Spec.ManagementPolicy == ManagementPolicyObserve }
 
 // FloatingIPStatus is the observed state of a floating IP.
 type FloatingIPStatus struct {

@@ -1,13 +1,13 @@
 package v1
 
-// ManagementPolicy says what is done about the network in Neutron.
+// ManagementPolicy says what is done about the network or the floating IP in Neutron.
 // +kubebuilder:validation:Enum=Manage;Observe
 type ManagementPolicy string
 
 const (
-	// ManagementPolicyManage makes the network as declared, keeps it so, and deletes it. It is the default.
+	// ManagementPolicyManage makes it as declared, keeps it so, and deletes it. It is the default.
 	ManagementPolicyManage ManagementPolicy = "Manage"
-	// ManagementPolicyObserve shows a network that is there already and writes nothing to Neutron.
+	// ManagementPolicyObserve shows what is there already and writes nothing to Neutron.
 	ManagementPolicyObserve ManagementPolicy = "Observe"
 )
 

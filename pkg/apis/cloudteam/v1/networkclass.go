@@ -56,12 +56,13 @@ type NetworkClassSpec struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
 	// allowedFields are the privileged fields that Networks of the class may set.
-	// import: adopt or observe an existing network. existingRouter: attach to an
-	// existing router. sharedWith, shared, provider, external: the fields of these
-	// names. snat, externalIP, ha, distributed: the fields of these names in
-	// router. allowedAddressPairs, portSecurity, floatingIP: the fields of these
-	// names of NetworkPorts in the Network's namespace. The default is none. They
-	// can change later; existing Networks stay.
+	// import: adopt or observe an existing network or floating IP. existingRouter:
+	// attach to an existing router. sharedWith, shared, provider, external: the
+	// fields of these names. snat, externalIP, ha, distributed: the fields of
+	// these names in router; externalIP also allows the address of a floating IP.
+	// allowedAddressPairs, portSecurity, floatingIP: the fields of these names of
+	// NetworkPorts in the Network's namespace. The default is none. They can
+	// change later; existing Networks stay.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=operator
 	// +optional
 	// +listType=set
@@ -106,7 +107,7 @@ type PrivilegedField string
 
 // The privileged fields.
 const (
-	// FieldImport is spec.import, with either management policy.
+	// FieldImport is spec.import of a Network or a FloatingIP, with either management policy.
 	FieldImport PrivilegedField = "import"
 	// FieldExistingRouter is spec.router.existing.
 	FieldExistingRouter PrivilegedField = "existingRouter"
@@ -122,7 +123,7 @@ const (
 	FieldHA PrivilegedField = "ha"
 	// FieldDistributed is spec.router.distributed.
 	FieldDistributed PrivilegedField = "distributed"
-	// FieldExternalIP is spec.router.externalIP.
+	// FieldExternalIP is spec.router.externalIP, and the address of a floating IP.
 	FieldExternalIP PrivilegedField = "externalIP"
 	// FieldSNAT is spec.router.snat.
 	FieldSNAT PrivilegedField = "snat"

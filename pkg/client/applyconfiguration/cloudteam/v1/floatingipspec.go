@@ -14,9 +14,17 @@ import (
 // FloatingIPSpec declares a floating IP.
 type FloatingIPSpecApplyConfiguration struct {
 	// externalNetwork is the id or name of the external network of the address.
-	// Neutron chooses the address. It must be set, and cannot change: create
-	// another FloatingIP.
+	// It must be set, and cannot change: create another FloatingIP.
 	ExternalNetwork *string `json:"externalNetwork,omitempty"`
+	// address is the address that the floating IP has, of IPv4, in a subnet of the
+	// external network. Neutron lets administrators choose one. A member imports
+	// the floating IP that has it. The default is Neutron's choice. It cannot
+	// change.
+	Address *string `json:"address,omitempty"`
+	// import names a floating IP that exists in Neutron, to adopt or to observe,
+	// instead of creating one. Then deletionPolicy is Retain by default. The
+	// default is none. It cannot change later.
+	Import *FloatingIPImportApplyConfiguration `json:"import,omitempty"`
 	// portName is the name of the NetworkPort of this namespace that the floating
 	// IP is associated with. The port needs an address of IPv4, in a subnet whose
 	// router has a gateway to the external network. Its Network must be of this
@@ -30,10 +38,11 @@ type FloatingIPSpecApplyConfiguration struct {
 	// Delete, or the value of the controller's flag --deletion-policy. It can
 	// change later.
 	DeletionPolicy *cloudteamv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// managementPolicy is Manage: the controller creates the floating IP in
-	// Neutron, keeps it as declared, and deletes it. The default is Manage. It can
-	// change later.
-	ManagementPolicy *cloudteamv1.FloatingIPManagementPolicy `json:"managementPolicy,omitempty"`
+	// managementPolicy says what the controller does with the floating IP in
+	// Neutron. Manage creates it, keeps it as declared, and deletes it. Observe
+	// only shows the one named by import in the status, and writes nothing to
+	// Neutron. The default is Manage. It can change later, but not to Observe.
+	ManagementPolicy *cloudteamv1.ManagementPolicy `json:"managementPolicy,omitempty"`
 	// cloud is the cloud of the floating IP, by credentials in a Secret of this
 	// namespace. It is the same as that of the port's Network. The default is the
 	// controller's own cloud. It can change later, to other credentials for the
@@ -62,6 +71,22 @@ func (b *FloatingIPSpecApplyConfiguration) WithExternalNetwork(value string) *Fl
 	return b
 }
 
+// WithAddress sets the Address field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Address field is set to the value of the last call.
+func (b *FloatingIPSpecApplyConfiguration) WithAddress(value string) *FloatingIPSpecApplyConfiguration {
+	b.Address = &value
+	return b
+}
+
+// WithImport sets the Import field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Import field is set to the value of the last call.
+func (b *FloatingIPSpecApplyConfiguration) WithImport(value *FloatingIPImportApplyConfiguration) *FloatingIPSpecApplyConfiguration {
+	b.Import = value
+	return b
+}
+
 // WithPortName sets the PortName field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PortName field is set to the value of the last call.
@@ -81,7 +106,7 @@ func (b *FloatingIPSpecApplyConfiguration) WithDeletionPolicy(value cloudteamv1.
 // WithManagementPolicy sets the ManagementPolicy field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ManagementPolicy field is set to the value of the last call.
-func (b *FloatingIPSpecApplyConfiguration) WithManagementPolicy(value cloudteamv1.FloatingIPManagementPolicy) *FloatingIPSpecApplyConfiguration {
+func (b *FloatingIPSpecApplyConfiguration) WithManagementPolicy(value cloudteamv1.ManagementPolicy) *FloatingIPSpecApplyConfiguration {
 	b.ManagementPolicy = &value
 	return b
 }

@@ -24,12 +24,13 @@ type NetworkClassSpecApplyConfiguration struct {
 	// existing Networks stay.
 	NamespaceSelector *metav1.LabelSelectorApplyConfiguration `json:"namespaceSelector,omitempty"`
 	// allowedFields are the privileged fields that Networks of the class may set.
-	// import: adopt or observe an existing network. existingRouter: attach to an
-	// existing router. sharedWith, shared, provider, external: the fields of these
-	// names. snat, externalIP, ha, distributed: the fields of these names in
-	// router. allowedAddressPairs, portSecurity, floatingIP: the fields of these
-	// names of NetworkPorts in the Network's namespace. The default is none. They
-	// can change later; existing Networks stay.
+	// import: adopt or observe an existing network or floating IP. existingRouter:
+	// attach to an existing router. sharedWith, shared, provider, external: the
+	// fields of these names. snat, externalIP, ha, distributed: the fields of
+	// these names in router; externalIP also allows the address of a floating IP.
+	// allowedAddressPairs, portSecurity, floatingIP: the fields of these names of
+	// NetworkPorts in the Network's namespace. The default is none. They can
+	// change later; existing Networks stay.
 	AllowedFields []cloudteamv1.PrivilegedField `json:"allowedFields,omitempty"`
 	// allowedRanges are the ranges that contain the cidrs of the Networks, at most
 	// 64. "0.0.0.0/0" and "::/0" together are all. A cidr from a subnet pool may
