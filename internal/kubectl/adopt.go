@@ -44,9 +44,9 @@ Start the controller with firstStart=Report and apply all Networks before. Witho
 clusters that have something in the project. With it, it says what it would do; with --yes, it does it.
 
 A network goes to the Network with its name and its spec.cidr, and a port to the NetworkPort with its name on that
-network. A floating IP goes to the NetworkPort or FloatingIP of its port. Where two fit, none gets it: choose a
-network by NAMESPACE/NAME=NETWORK-ID. Look at the namespaces: the first user who applies a Network of that name and
-cidr would get the network.
+network. A floating IP goes to the FloatingIP that names its id or address, or to the NetworkPort or FloatingIP of
+its port. Where two fit, none gets it: choose a network by NAMESPACE/NAME=NETWORK-ID. Look at the namespaces: the
+first user who applies a Network of that name and cidr would get the network.
 
 Before it writes, it makes sure that no controller of the old cluster runs: it challenges it in Neutron, and waits for
 an answer. It may be interrupted, and run again. The exit code is 0 if there is nothing to do or all was done, 2 if

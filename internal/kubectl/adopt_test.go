@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -36,6 +37,8 @@ type rebuilt struct {
 	cloud  *client.Cloud
 	// old is the old cluster's, as its controller had it.
 	old *inventory.Inventory
+	// at is the old floating IP.
+	at domain.ObservedFloatingIP
 	// breaks, where set, is asked of each write; true breaks the connection instead.
 	breaks atomic.Pointer[func(*http.Request) bool]
 }
@@ -475,6 +478,16 @@ func (r *rebuilt) floatingIP(name, outside string) *cloudteamv1.FloatingIP {
 	return f
 }
 
+// naming is a FloatingIP without a port that names the old one by its address. Its condition has a reason.
+func (r *rebuilt) naming(name, reason string) *cloudteamv1.FloatingIP {
+	f := r.floatingIP(name, "public")
+	f.Spec.PortName, f.Spec.Address = "", r.at.Address.String()
+	f.Status.Conditions = []metav1.Condition{{
+		Type: cloudteamv1.ConditionReady, Reason: cmp.Or(reason, cloudteamv1.ReasonPlanned), Message: "Its class forbids it.",
+	}}
+	return f
+}
+
 var publicOfOld = domain.Owner{Cluster: oldCluster, Object: "old-public"}
 
 // TestAdoptGivesTheAddressOfAFloatingIPToTheOneOfItsPort breaks the connection before each of the last writes in turn.
@@ -550,6 +563,44 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 				return []*cloudteamv1.FloatingIP{r.floatingIP("public", "public")}
 			}},
 		"it was a FloatingIP's, and only the port asks": {owner: publicOfOld, asks: true, gets: "NetworkPort shop/web-0"},
+		"one names its address, and no port": {owner: publicOfOld, gets: one,
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.naming("public", "")}
+			}},
+		"one names its id, and the next one its port": {owner: publicOfOld,
+			says: "fits several objects: FloatingIP shop/public, FloatingIP shop/first.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("public", "")
+				f.Spec.Import, f.Spec.Address = &cloudteamv1.FloatingIPImport{ID: r.at.ID}, ""
+				return []*cloudteamv1.FloatingIP{f, r.floatingIP("first", "public")}
+			}},
+		"one names another address": {owner: publicOfOld, says: "203.0.113.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("public", "")
+				f.Spec.Address, f.Spec.PortName = "203.0.113.222", "web-0"
+				return []*cloudteamv1.FloatingIP{f}
+			}},
+		"one names its address that its class forbids": {owner: publicOfOld, says: "Its class forbids it.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.naming("public", cloudteamv1.ReasonForbiddenByClass)}
+			}},
+		"one names its address with credentials of its own": {owner: publicOfOld, says: "It has its own credentials",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("public", "")
+				f.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "mine"}
+				return []*cloudteamv1.FloatingIP{f}
+			}},
+		"one names its address that the controller has not seen": {owner: publicOfOld, says: "has not seen it",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("public", "")
+				f.Status.Conditions = nil
+				return []*cloudteamv1.FloatingIP{f}
+			}},
+		"one names the port's own": {owner: domain.Owner{Cluster: oldCluster, Object: "old-web-0"}, asks: true,
+			gets: "NetworkPort shop/web-0", says: "of NetworkPort shop/web-0, which asks for it",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.naming("public", "")}
+			}},
 		"nobody knows whose it was": {owner: publicOfOld, before: true, asks: true,
 			says: "fits several objects: FloatingIP shop/public, NetworkPort shop/web-0.",
 			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
@@ -559,6 +610,7 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			r := startRebuilt(t)
 			outside, is := r.reached(c.owner)
+			r.at = is
 			port := r.port("shop", "web-0", "frontend")
 			objects := r.objects(r.applied("shop", "frontend", "10.1.0.0/24"), port)
 			if c.before {

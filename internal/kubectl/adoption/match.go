@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/declare"
@@ -94,10 +95,11 @@ func (r *Result) Problems() bool {
 // The marker of a resource has only UIDs, and those of the old objects are gone. So a network is found by its name in
 // Neutron and by spec.cidr, by spec.import.id, or by the user's choice. Where this fits several, none is given. All
 // that bears the old object's marker comes with its network: subnets, its own router, interfaces. A floating IP is
-// found by its port. One without a port has no owner.
+// found by its port, or by the id or address that a FloatingIP names.
 func (s *Survey) Match(q Request) *Result {
 	m := matcher{
 		Survey: s, Request: q, networkOf: map[types.NamespacedName]string{}, portOf: map[types.NamespacedName]heldPort{},
+		ofPort: map[string]string{},
 	}
 	result := &Result{From: q.From}
 	for i := range q.Networks {
@@ -138,6 +140,8 @@ type matcher struct {
 	// networkOf are the ids of the networks that Networks have or get, and portOf the ports of NetworkPorts.
 	networkOf map[types.NamespacedName]string
 	portOf    map[types.NamespacedName]heldPort
+	// ofPort are the NetworkPorts that get floating IPs, by the ids of these.
+	ofPort map[string]string
 }
 
 // owner is an object of this cluster.
@@ -303,8 +307,9 @@ func (m *matcher) floatingIPs(p *cloudteamv1.NetworkPort, of resource) (all []Ta
 	m.portOf[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = heldPort{p, of}
 	for _, r := range m.where(func(r resource) bool {
 		return r.kind.One == floatingIP.One && r.owner.Cluster == m.From && m.asks(p, r) &&
-			(r.owner == of.owner || r.PortID == of.ID && len(m.asking(p, r)) == 0)
+			(r.owner == of.owner || r.PortID == of.ID && len(m.asking(p, r))+len(m.naming(r)) == 0)
 	}) {
+		m.ofPort[r.ID] = "NetworkPort " + p.Namespace + "/" + p.Name
 		all = append(all, taken(r))
 	}
 	return all
@@ -324,18 +329,80 @@ func (m *matcher) asks(p *cloudteamv1.NetworkPort, r resource) bool {
 // asking names the FloatingIPs that ask for one of the external network of a floating IP, for a NetworkPort.
 func (m *matcher) asking(p *cloudteamv1.NetworkPort, r resource) (names []string) {
 	for _, f := range m.FloatingIPs {
-		if f.Namespace == p.Namespace && f.Spec.PortName == p.Name && m.isOn(r, f.Spec.ExternalNetwork) {
+		if f.Namespace == p.Namespace && f.Spec.PortName == p.Name && !namesOne(&f) && m.isOn(r, f.Spec.ExternalNetwork) {
 			names = append(names, "FloatingIP "+f.Namespace+"/"+f.Name)
 		}
 	}
 	return names
 }
 
-// floatingIP decides what a FloatingIP gets: what is associated with the port that it names, and is not that port's
-// own. It is not concerned if there is none. A port that was adopted before no longer tells whether a floating IP is
-// its own.
+// namesOne reports whether a FloatingIP says which floating IP it means, by an id or an address.
+func namesOne(f *cloudteamv1.FloatingIP) bool { return f.Spec.Import != nil || f.Spec.Address != "" }
+
+// fits reports whether a FloatingIP that names one means this one.
+func (m *matcher) fits(f *cloudteamv1.FloatingIP, r resource) bool {
+	return namesOne(f) && !f.Observes() && r.kind.One == floatingIP.One && r.owner.Cluster == m.From &&
+		m.isOn(r, f.Spec.ExternalNetwork) && (f.Spec.Import == nil || f.Spec.Import.ID == r.ID) &&
+		(f.Spec.Address == "" || same(netip.ParseAddr, f.Spec.Address, r.Address))
+}
+
+// naming are the FloatingIPs that name a floating IP.
+func (m *matcher) naming(r resource) (all []string) {
+	for _, f := range m.FloatingIPs {
+		if m.fits(&f, r) {
+			all = append(all, "FloatingIP "+f.Namespace+"/"+f.Name)
+		}
+	}
+	return all
+}
+
+// named decides what a FloatingIP gets that names its floating IP. Anyone may write an address. So the controller must
+// have seen the object, and its class must not forbid it.
+func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, concerned bool) {
+	fit := m.where(func(r resource) bool { return m.fits(f, r) })
+	if len(fit) == 0 || f.DeletionTimestamp != nil || f.Status.Cloud != nil && f.Status.Cloud.ProjectID != m.Project {
+		return a, false
+	}
+	_, known := m.portOf[types.NamespacedName{Namespace: f.Namespace, Name: f.Spec.PortName}]
+	if len(m.Chosen) > 0 && !known {
+		return a, false // it is of no chosen Network
+	}
+	is, ready := fit[0], meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionReady)
+	asking := m.naming(is)
+	for _, to := range m.portOf {
+		if is.PortID == to.is.ID {
+			asking = append(asking, m.asking(to.by, is)...)
+		}
+	}
+	has := m.where(func(r resource) bool { return r.kind.One == floatingIP.One && r.owner == a.owner })
+	switch {
+	case len(has) > 0:
+		a.Problem = fmt.Sprintf("It has floating IP %s already, which this cluster created.", has[0].ID)
+	case m.ofPort[is.ID] != "":
+		a.Problem = fmt.Sprintf("Floating IP %s is of %s, which asks for it.", is.ID, m.ofPort[is.ID])
+	case len(asking) > 1:
+		a.Problem = fmt.Sprintf("Floating IP %s fits several objects: %s. None gets it.", is.ID, strings.Join(asking, ", "))
+	case ready == nil || ready.ObservedGeneration != f.Generation:
+		a.Problem = "The controller has not seen it. Start it with firstStart=Report."
+	case slices.Contains([]string{cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassNotFound,
+		cloudteamv1.ReasonClassLimitReached}, ready.Reason):
+		a.Problem = ready.Message
+	case f.Status.Cloud == nil && (f.Spec.Cloud != nil || f.Status.Credentials != nil):
+		a.Problem = "It has its own credentials, and their project is not known here."
+	default:
+		a.Takes = []Taken{taken(is)}
+	}
+	return a, true
+}
+
+// floatingIP decides what a FloatingIP gets: the one that it names, or else what is associated with the port that it
+// names, and is not that port's own. It is not concerned if there is none. A port that was adopted before no longer
+// tells whether a floating IP is its own.
 func (m *matcher) floatingIP(f *cloudteamv1.FloatingIP) (a Adoption, concerned bool) {
 	a = Adoption{Object: ask.New("FloatingIP", f.Namespace, f.Name), owner: m.owner(f.UID)}
+	if namesOne(f) {
+		return m.named(f, a)
+	}
 	to, known := m.portOf[types.NamespacedName{Namespace: f.Namespace, Name: f.Spec.PortName}]
 	if !known || f.DeletionTimestamp != nil {
 		return a, false
@@ -348,7 +415,7 @@ func (m *matcher) floatingIP(f *cloudteamv1.FloatingIP) (a Adoption, concerned b
 		return a, false
 	}
 	has := m.where(func(r resource) bool { return r.kind.One == floatingIP.One && r.owner == a.owner })
-	asking := m.asking(to.by, fit[0])
+	asking := append(m.asking(to.by, fit[0]), m.naming(fit[0])...)
 	if to.is.owner.Cluster != m.From && m.asks(to.by, fit[0]) {
 		asking = append(asking, "NetworkPort "+f.Namespace+"/"+f.Spec.PortName)
 	}
