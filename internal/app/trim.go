@@ -54,7 +54,11 @@ var (
 		cloudteamv1.AnnotationDataplaneParent:     1 << 10,
 		cloudteamv1.AnnotationDataplaneParentPort: 1 << 10,
 	}
-	serviceAnnotations     = annotations{cloudteamv1.AnnotationFloatingIP: consumer.MaxFloatingSize}
+	serviceAnnotations = annotations{
+		cloudteamv1.AnnotationFloatingIP:        consumer.MaxFloatingSize,
+		cloudteamv1.AnnotationFloatingIPAddress: 64,
+		cloudteamv1.AnnotationFloatingIPImport:  64,
+	}
 	statefulSetAnnotations = annotations{cloudteamv1.AnnotationPortsWhenScaled: 1 << 10}
 	templateAnnotations    = annotations{
 		selection.Annotation: selection.MaxSize, cloudteamv1.AnnotationSecurityGroups: consumer.MaxGroupsSize,

@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -21,9 +23,24 @@ type wish struct {
 	external string
 	// network is the name of the Network of the Pods' port; empty for the only one.
 	network string
+	// address is the address of choice, and imported the id of a floating IP that exists; empty for Neutron's choice.
+	address, imported string
 }
 
-// wishOf reads a Service's annotation. declares is false without it.
+// another says for users how a FloatingIP that exists differs from what the annotations ask for; empty if it does not.
+// It is not deleted for that: its address would not come back if the other one is refused.
+func (w wish) another(has *cloudteamv1.FloatingIP) string {
+	is := has.Spec
+	imports := w.imported == "" || is.Import != nil && is.Import.ID == w.imported
+	if !imports || w.address != "" && w.address != is.Address {
+		return fmt.Sprintf("FloatingIP %s was not created as the annotations %s and %s say, and is kept: delete it to have it "+
+			"created again, or correct the annotations", has.Name, cloudteamv1.AnnotationFloatingIPAddress,
+			cloudteamv1.AnnotationFloatingIPImport)
+	}
+	return ""
+}
+
+// wishOf reads a Service's annotations. declares is false without the first one.
 func wishOf(service *corev1.Service) (w wish, declares bool, err error) {
 	if _, declares = service.Annotations[cloudteamv1.AnnotationFloatingIP]; !declares {
 		return wish{}, false, nil
@@ -36,6 +53,16 @@ func wishOf(service *corev1.Service) (w wish, declares bool, err error) {
 	if strings.Contains(w.external, ",") {
 		return wish{}, true, fmt.Errorf("annotation %s: a Service has one floating IP: write one external network, such as "+
 			"public, or one Network with it, such as web=public", cloudteamv1.AnnotationFloatingIP)
+	}
+	w.address = service.Annotations[cloudteamv1.AnnotationFloatingIPAddress]
+	w.imported = service.Annotations[cloudteamv1.AnnotationFloatingIPImport]
+	if a, err := netip.ParseAddr(w.address); w.address != "" && (err != nil || !a.Is4()) {
+		return wish{}, true, fmt.Errorf("annotation %s: it is no address of IPv4: write one such as 203.0.113.10, or remove "+
+			"the annotation", cloudteamv1.AnnotationFloatingIPAddress)
+	}
+	if w.imported != "" && !plan.IsID(w.imported) {
+		return wish{}, true, fmt.Errorf("annotation %s: it is no id of a floating IP: write the one that openstack floating "+
+			"ip list shows, or remove the annotation", cloudteamv1.AnnotationFloatingIPImport)
 	}
 	return w, true, nil
 }

@@ -98,7 +98,10 @@ func (c *Controller) lead(
 	if !to.found && (has == nil || now == "") {
 		return nil
 	}
-	spec := cloudteamv1.FloatingIPSpec{ExternalNetwork: w.external}
+	spec := cloudteamv1.FloatingIPSpec{ExternalNetwork: w.external, Address: w.address}
+	if w.imported != "" {
+		spec.Import = &cloudteamv1.FloatingIPImport{ID: w.imported}
+	}
 	if to.found {
 		network, err := c.caches.Networks.Lister().Networks(key.Namespace).Get(to.port.Network().Name)
 		if err != nil {
@@ -121,7 +124,9 @@ func (c *Controller) lead(
 	if err != nil || has == nil {
 		return err
 	}
-	if to.found && has.Status.Address != "" && has.Status.PortID == to.port.Status.PortID {
+	if text := w.another(has); text != "" && to.found {
+		c.fail(service, text)
+	} else if to.found && has.Status.Address != "" && has.Status.PortID == to.port.Status.PortID {
 		c.sendEvent(service, corev1.EventTypeNormal, cloudteamv1.EventFloatingIPAssociated, fmt.Sprintf(
 			"%s of external network %s is associated with Pod %s (NetworkPort %s)", has.Status.Address, w.external, to.pod.Name,
 			to.port.Name))

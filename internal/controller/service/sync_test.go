@@ -252,6 +252,45 @@ func TestUsersFieldsStay(t *testing.T) {
 	}, service("public"))
 }
 
+// TestAServiceAsksForAnAddressOfChoice also holds that an address is not given up for another one.
+func TestAServiceAsksForAnAddressOfChoice(t *testing.T) {
+	const id = "9d1f0f0a-6f3c-4b0e-8a55-0c6d3f1f2a11"
+	chosen := service("public")
+	chosen.Annotations[cloudteamv1.AnnotationFloatingIPAddress] = "203.0.113.7"
+	chosen.Annotations[cloudteamv1.AnnotationFloatingIPImport] = id
+	inWorld(t, func(w *world) {
+		w.pod("a", 9, "net")
+		w.wantPort("a-net")
+		is := w.Get().Spec
+		if is.Address != "203.0.113.7" || is.Import == nil || is.Import.ID != id {
+			t.Errorf("the FloatingIP asks for %+v", is)
+		}
+		uid := w.Get().UID
+		for _, e := range []struct{ key, value, says string }{
+			{cloudteamv1.AnnotationFloatingIPAddress, "203.0.113.8", "FloatingIP web was not created as the annotations"},
+			{cloudteamv1.AnnotationFloatingIPAddress, "203.0.113", "annotation cloudteam.ztgame.com/floating-ip-address: it is no address of IPv4"},
+			{cloudteamv1.AnnotationFloatingIPAddress, "", ""},
+			{cloudteamv1.AnnotationFloatingIPImport, "web", "annotation cloudteam.ztgame.com/floating-ip-import: it is no id of a floating IP"},
+			{cloudteamv1.AnnotationFloatingIPImport, strings.Repeat("0", 32), "FloatingIP web was not created as the annotations"},
+		} {
+			w.Events.Take()
+			w.editService(func(s *corev1.Service) {
+				if s.Annotations[e.key] = e.value; e.value == "" {
+					delete(s.Annotations, e.key)
+				}
+			})
+			w.wantPort("a-net")
+			expect.Equal(t, uid, w.Get().UID, "the FloatingIP after %s: %s", e.key, e.value)
+			if got := strings.Join(w.Events.Take(), " "); !strings.Contains(got, e.says) || (e.says == "") != (got == "") {
+				t.Errorf("after %s: %s, the Events are %q, want one with %q", e.key, e.value, got, e.says)
+			}
+		}
+		w.Delete()
+		w.settle()
+		expect.Equal(t, strings.Repeat("0", 32), w.Get().Spec.Import.ID, "what the next FloatingIP imports")
+	}, chosen)
+}
+
 func TestAServiceTellsWhyItHasNoFloatingIP(t *testing.T) {
 	users := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "users"}}
 	without := service("public")

@@ -6,6 +6,7 @@ package service
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,9 +102,16 @@ func NewController(
 }
 
 func sameService(was, is *corev1.Service) bool {
-	return was.Annotations[cloudteamv1.AnnotationFloatingIP] == is.Annotations[cloudteamv1.AnnotationFloatingIP] &&
+	return sameWish(was, is) &&
 		equality.Semantic.DeepEqual(was.Spec.Selector, is.Spec.Selector) &&
 		was.DeletionTimestamp.Equal(is.DeletionTimestamp)
+}
+
+// sameWish reports whether the annotations of two states ask for the same.
+func sameWish(was, is *corev1.Service) bool {
+	return !slices.ContainsFunc([]string{
+		cloudteamv1.AnnotationFloatingIP, cloudteamv1.AnnotationFloatingIPAddress, cloudteamv1.AnnotationFloatingIPImport,
+	}, func(key string) bool { return was.Annotations[key] != is.Annotations[key] })
 }
 
 // itself names the Service, and the last one of its namespace that is assigned a port: its turn may have come.

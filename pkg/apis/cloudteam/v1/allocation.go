@@ -49,6 +49,10 @@ const (
 	// it has the external network that the port was made for. On a Service, the floating IP is the Service's, which is
 	// associated with one of its Pods.
 	AnnotationFloatingIP = "cloudteam.ztgame.com/floating-ip"
+	// AnnotationFloatingIPAddress and AnnotationFloatingIPImport on a Service with AnnotationFloatingIP are the address
+	// and the import.id of the FloatingIP that is created for it. They do not change one that exists.
+	AnnotationFloatingIPAddress = "cloudteam.ztgame.com/floating-ip-address"
+	AnnotationFloatingIPImport  = "cloudteam.ztgame.com/floating-ip-import"
 
 	// ConditionNetworksReady is the type of the condition on a Pod or Deployment that declares networks. It is False while
 	// its ports have a problem, with a message that says what to change, and True afterwards. It is absent while there has
