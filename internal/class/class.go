@@ -136,6 +136,7 @@ func PortFields(spec *cloudteamv1.NetworkPortSpec) (set []cloudteamv1.Privileged
 		{cloudteamv1.FieldAddressPairs, len(spec.AllowedAddressPairs) > 0},
 		{cloudteamv1.FieldPortSecurity, spec.PortSecurity != nil && !*spec.PortSecurity},
 		{cloudteamv1.FieldFloatingIP, spec.FloatingIP != nil},
+		{cloudteamv1.FieldExternalIP, spec.FloatingIP != nil && spec.FloatingIP.Address != ""},
 	} {
 		if s.isSet {
 			set = append(set, s.field)
@@ -148,7 +149,11 @@ func PortFields(spec *cloudteamv1.NetworkPortSpec) (set []cloudteamv1.Privileged
 // the given labels. A class that is not for the Network's namespace allows no privileged field.
 func (c Class) PortViolations(of map[string]string, spec *cloudteamv1.NetworkPortSpec) (found []Violation) {
 	for _, field := range PortFields(spec) {
-		if path := "spec." + string(field); !c.allows(field, of) {
+		path := "spec." + string(field)
+		if field == cloudteamv1.FieldExternalIP {
+			path = "spec.floatingIP.address"
+		}
+		if !c.allows(field, of) {
 			found = append(found, Violation{path, path, fmt.Sprintf(
 				"leave %s out, or use a Network whose class is for its namespace and has %s in allowedFields", path, field)})
 		}

@@ -330,6 +330,17 @@ func TestAFloatingIPOfChoiceNeedsMoreThanAnyOther(t *testing.T) {
 	}
 }
 
+func TestAPortsFloatingAddressNeedsMoreThanAnyOther(t *testing.T) {
+	spec := &cloudteamv1.NetworkPortSpec{FloatingIP: &cloudteamv1.PortFloatingIP{ExternalNetwork: "public", Address: "203.0.113.7"}}
+	c := class.Class{Spec: rules{AllowedFields: []cloudteamv1.PrivilegedField{"floatingIP"}}}
+	found := c.PortViolations(nil, spec)
+	if len(found) != 1 || found[0].Field != "spec.floatingIP.address" {
+		t.Errorf("without externalIP, the class forbids %v", found)
+	}
+	c.Spec.AllowedFields = append(c.Spec.AllowedFields, cloudteamv1.FieldExternalIP)
+	expect.Empty(t, c.PortViolations(nil, spec), "forbidden with externalIP")
+}
+
 func TestMessageAboutAFloatingIP(t *testing.T) {
 	c := class.Class{Name: "gold"}
 	want := `NetworkClass "gold" forbids FloatingIPs. Nothing is created. Name a class whose allowedFields have floatingIP ` +

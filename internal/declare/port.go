@@ -210,6 +210,7 @@ func (d *Port) options(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) er
 	d.DNSName = orNone(s.DNSName, cloudteamv1.DNSNameNone)
 	if s.FloatingIP != nil {
 		d.FloatingNetwork = s.FloatingIP.ExternalNetwork // so, too
+		d.FloatingAddress, _ = netip.ParseAddr(s.FloatingIP.Address)
 	}
 	for i, p := range s.AllowedAddressPairs {
 		within, err := plan.ParseRange(p.Address)

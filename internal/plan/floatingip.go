@@ -258,7 +258,9 @@ func (s FloatingSpec) update(f ObservedFloatingIP, port Ref, fixed netip.Addr, d
 
 // floatingIP is what the spec asks of the floating IP of a port, which is empty for a new one.
 func (s PortSpec) floatingIP(port string) FloatingSpec {
-	return FloatingSpec{Owner: s.Owner, NetworkID: s.FloatingNetwork, PortID: port, Retain: s.Retain}
+	return FloatingSpec{
+		Owner: s.Owner, NetworkID: s.FloatingNetwork, Address: s.FloatingAddress, PortID: port, Retain: s.Retain,
+	}
 }
 
 // associateFrom plans the floating IP of a port that exists, before and after the update of the port. Neutron 23 and

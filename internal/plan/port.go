@@ -48,6 +48,8 @@ type PortSpec struct {
 	PortOptions
 	// FloatingNetwork is the id of the external network of the port's floating IP, or empty for a port without one.
 	FloatingNetwork string
+	// FloatingAddress is the address that the floating IP has there. The zero Addr leaves the choice to Neutron.
+	FloatingAddress netip.Addr
 	// ByPolicies is true if the security groups are MultiNetworkPolicies' choice, and go back to the cloud's after them.
 	ByPolicies bool
 	// TakeBack names the fields that an earlier spec set, as Sets names them. Those that this spec leaves to others are
@@ -324,8 +326,9 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 		Differences: []Difference{existence(PortResource, spec.Name)},
 	})
 	if spec.FloatingNetwork != "" {
-		f, exists := observed.FloatingIP(spec.FloatingNetwork, "")
-		change = append(change, spec.floatingIP("").associate(change.latest(), f, exists)...)
+		floating := spec.floatingIP("")
+		f, exists := floating.of(observed)
+		change = append(change, floating.associate(change.latest(), f, exists)...)
 	}
 	return change, nil
 }

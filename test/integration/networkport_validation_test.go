@@ -48,6 +48,7 @@ func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 	})
 	refused(t, networkPorts, namespace, networkPortWith, `networkName: a, `, []mistake{
 		{`networkNamespace: ""`, "networkNamespace", "or leave it out"},
+		{`floatingIP: {externalNetwork: b, address: fd00::1}`, "floatingIP.address", "not an address of IPv4"},
 		{`networkNamespace: b.c`, "networkNamespace", noNamespace},
 		{`networkNamespace: B`, "networkNamespace", noNamespace},
 		{`networkNamespace: "*"`, "networkNamespace", noNamespace},
@@ -165,6 +166,11 @@ func TestNetworkPortUpdates(t *testing.T) {
 	})
 	updated(t, networkPorts, namespace, networkPortWith, `networkName: a, `, []update{
 		{`networkNamespace: b`, `networkNamespace: c`, "networkNamespace", moved + `write "b" again` + other},
+		{`floatingIP: {externalNetwork: b, address: 203.0.113.7}`, `floatingIP: {externalNetwork: b, address: 203.0.113.8}`,
+			"floatingIP.address", "the address of a floating IP cannot change"},
+		{`floatingIP: {externalNetwork: b}`, `floatingIP: {externalNetwork: b, address: 203.0.113.8}`,
+			"floatingIP.address", "the address of a floating IP cannot change"},
+		{`floatingIP: {externalNetwork: b, address: 203.0.113.7}`, ``, "", ""},
 		{`networkNamespace: b`, `networkNamespace: ""`, "networkNamespace", "not the name of a namespace"},
 		{`addresses: [10.0.0.1, "fd00::1"]`, `addresses: [10.0.0.1, "fd00::2"]`,
 			"addresses", "the addresses " + fixed + `write ["10.0.0.1", "fd00::1"] again` + other},

@@ -134,9 +134,19 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 					s.FloatingIP = &cloudteamv1.PortFloatingIP{
 						ExternalNetwork: rapid.SampledFrom(l.FloatingNetworks).Draw(t, "externalNetwork"),
 					}
+					if len(l.FloatingAddresses) > 0 && rapid.Bool().Draw(t, "chosen") {
+						s.FloatingIP.Address = rapid.SampledFrom(l.FloatingAddresses).Draw(t, "address")
+					}
 				}
 			},
 			lives: []Life{{Trial: "port", Never: "it needs a router: TestFloatingIPs has such ports"}},
+		},
+		{
+			path: "floatingIP.address", with: "floatingIP.externalNetwork", ofCloud: true,
+			may: func(was, is cloudteamv1.NetworkPortSpec) bool {
+				return was.FloatingIP == nil || is.FloatingIP == nil || was.FloatingIP.Address == is.FloatingIP.Address
+			},
+			lives: []Life{{Trial: "port", Never: "it needs a router: TestAPortHasItsFloatingAddressOfChoice"}},
 		},
 		{path: "deletionPolicy", part: ofPolicy, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
 			drawDeletion(t, &s.DeletionPolicy)

@@ -3,6 +3,7 @@ package networkport
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,6 +74,32 @@ func TestAPortGetsItsFloatingIPAndKeepsTheAddress(t *testing.T) {
 		controllertest.Settle(time.Hour)
 		w.Calls.Want(t)
 	}, exampleNetwork(), reachable())
+}
+
+// TestAPortHasItsFloatingAddressOfChoice also holds what a class has to allow.
+func TestAPortHasItsFloatingAddressOfChoice(t *testing.T) {
+	chosen := reachable()
+	chosen.Spec.FloatingIP.Address = "203.0.113.99"
+	openWorld(t, func(t *testing.T, w *world) {
+		id := w.wantFloating("port-1", "outside")
+		expect.Equal(t, "203.0.113.99", w.Get().Status.FloatingIP.Address, "the address")
+		w.Neutron.Remove(id)
+		w.audit()
+		w.wantFloating("port-1", "outside")
+		expect.Equal(t, "203.0.113.99", w.Get().Status.FloatingIP.Address, "the address of the next one")
+		w.delete()
+		closed := controllertest.OpenClass()
+		closed.Spec.AllowedFields = []cloudteamv1.PrivilegedField{cloudteamv1.FieldFloatingIP}
+		w.classes = controllertest.NewClasses(closed).Classes
+		w.restart()
+		w.Create(chosen.DeepCopy())
+		w.settle()
+		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonForbiddenByClass ||
+			!strings.Contains(ready.Message, "forbids spec.floatingIP.address") {
+			t.Errorf("Ready is %s: %s", ready.Reason, ready.Message)
+		}
+		expect.Empty(t, w.Neutron.FloatingIPs(), "floating IPs that the class forbids")
+	}, exampleNetwork(), chosen)
 }
 
 func TestAFloatingIPFollowsTheSpec(t *testing.T) {

@@ -33,8 +33,8 @@ func (w wish) another(has *cloudteamv1.FloatingIP) string {
 	is := has.Spec
 	imports := w.imported == "" || is.Import != nil && is.Import.ID == w.imported
 	if !imports || w.address != "" && w.address != is.Address {
-		return fmt.Sprintf("FloatingIP %s was not created as the annotations %s and %s say, and is kept: delete it to have it "+
-			"created again, or correct the annotations", has.Name, cloudteamv1.AnnotationFloatingIPAddress,
+		return fmt.Sprintf("FloatingIP %s was not created as the annotations %s and %s say, and is kept: delete it to have "+
+			"it created again, or correct the annotations", has.Name, cloudteamv1.AnnotationFloatingIPAddress,
 			cloudteamv1.AnnotationFloatingIPImport)
 	}
 	return ""

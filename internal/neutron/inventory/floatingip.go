@@ -184,12 +184,12 @@ func floatingError(err error, step plan.Step) error {
 	told, address := *refusal, step.FloatingIP.Address
 	switch creates := step.Action.Creates() && address.IsValid(); {
 	case creates && refusal.Type == "InvalidIpForNetwork":
-		told.Reason = fmt.Sprintf("address %s is in no subnet of external network %s: create a FloatingIP with another "+
-			"address, or without one", address, step.FloatingIP.NetworkID)
+		told.Reason = fmt.Sprintf("address %s is in no subnet of external network %s: ask for another address, or for "+
+			"none", address, step.FloatingIP.NetworkID)
 		return &told
 	case creates && refusal.Type != alreadyAssociated && refusal.Kind == client.Taken:
 		told.Reason = fmt.Sprintf("address %s of external network %s is in use: import the floating IP that has it "+
-			"(import.id), free it, or create a FloatingIP with another address", address, step.FloatingIP.NetworkID)
+			"(import.id), free it, or ask for another address", address, step.FloatingIP.NetworkID)
 		return &told
 	}
 	switch refusal.Type {

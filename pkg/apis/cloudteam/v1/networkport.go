@@ -230,6 +230,8 @@ type AddressPair struct {
 	MAC string `json:"mac,omitempty"`
 }
 
+// +kubebuilder:validation:XValidation:rule=`has(self.address) ? has(oldSelf.address) && self.address == oldSelf.address : !has(oldSelf.address)`,fieldPath=`.address`,message=`the address of a floating IP cannot change: write it as it was, or first remove floatingIP`
+
 // PortFloatingIP asks for a floating IP of the port itself.
 type PortFloatingIP struct {
 	// externalNetwork is the id or name of the external network of the address. It
@@ -239,6 +241,16 @@ type PortFloatingIP struct {
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`write the id or the name of an external network, or leave floatingIP out`
 	ExternalNetwork string `json:"externalNetwork"`
+
+	// address is the address that the floating IP has, of IPv4, in a subnet of the
+	// external network. Neutron lets administrators choose one. A member writes a
+	// FloatingIP, which imports the floating IP that has it. The default is
+	// Neutron's choice. It cannot change.
+	// +neutron:attribute=floatingip.floating_ip_address,mutable=false,removed=refused,privilege=admin
+	// +optional
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:XValidation:rule=`isIP(self) && self.contains('.')`,message=`not an address of IPv4: write one such as "203.0.113.10"`
+	Address string `json:"address,omitempty"`
 }
 
 // NetworkPortStatus is the observed state of a port.

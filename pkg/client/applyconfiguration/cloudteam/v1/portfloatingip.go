@@ -12,6 +12,11 @@ type PortFloatingIPApplyConfiguration struct {
 	// externalNetwork is the id or name of the external network of the address. It
 	// must be set. It can change later; then the port gets another address.
 	ExternalNetwork *string `json:"externalNetwork,omitempty"`
+	// address is the address that the floating IP has, of IPv4, in a subnet of the
+	// external network. Neutron lets administrators choose one. A member writes a
+	// FloatingIP, which imports the floating IP that has it. The default is
+	// Neutron's choice. It cannot change.
+	Address *string `json:"address,omitempty"`
 }
 
 // PortFloatingIPApplyConfiguration constructs a declarative configuration of the PortFloatingIP type for use with
@@ -25,5 +30,13 @@ func PortFloatingIP() *PortFloatingIPApplyConfiguration {
 // If called multiple times, the ExternalNetwork field is set to the value of the last call.
 func (b *PortFloatingIPApplyConfiguration) WithExternalNetwork(value string) *PortFloatingIPApplyConfiguration {
 	b.ExternalNetwork = &value
+	return b
+}
+
+// WithAddress sets the Address field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Address field is set to the value of the last call.
+func (b *PortFloatingIPApplyConfiguration) WithAddress(value string) *PortFloatingIPApplyConfiguration {
+	b.Address = &value
 	return b
 }
