@@ -252,6 +252,25 @@ func (d *deputy) guestFloatingIP(outside string) {
 		}
 		return nil
 	})
+
+	// An import takes nothing of another owner's, whatever the class allows.
+	const theirs = "[owner=another-cluster/its-object]"
+	taken := d.operator.Create("floatingips", harness.Resource{"floating_network_id": outside, "description": theirs}).ID()
+	_, err = d.Networks.CloudteamV1().FloatingIPs(d.attacker.name).Create(d.t.Context(), &cloudteamv1.FloatingIP{
+		ObjectMeta: metav1.ObjectMeta{Name: "thief"},
+		Spec: cloudteamv1.FloatingIPSpec{
+			ExternalNetwork: outside, Import: &cloudteamv1.FloatingIPImport{ID: taken},
+			ClassName: d.classFor(d.attacker, "importing-", cloudteamv1.FieldFloatingIP, cloudteamv1.FieldImport),
+		},
+	}, metav1.CreateOptions{})
+	expect.NoError(d.t, err)
+	d.floatStalls("thief", cloudteamv1.ReasonAlreadyOwned, func(*cloudteamv1.FloatingIP, string) error {
+		if is := d.operator.One("floatingips", "id="+taken); is["description"] != theirs {
+			d.t.Errorf("the floating IP of another cluster is %v", is)
+		}
+		return nil
+	})
+	d.operator.Remove("floatingips", taken)
 }
 
 // floatStalls waits until a FloatingIP of the attacker's is Stalled for a reason. check judges it and the message.

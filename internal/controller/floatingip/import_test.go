@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -243,4 +244,54 @@ func TestAnAddressThatCannotBeHad(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAnImportIsMadeOnce loses the answer to each write in turn, and restarts after it.
+func TestAnImportIsMadeOnce(t *testing.T) {
+	for lost := range 3 { // the adoption, the association and the release
+		inWorld(t, func(w *world) {
+			w.existing(nil)
+			cut := &client.Error{Kind: client.Transient, Op: "update", Reason: "no answer in time", MaybeDone: true}
+			left := lost
+			w.Neutron.After = func(step plan.Step) error {
+				if step.Action == plan.UpdateFloatingIP {
+					if left--; left == -1 {
+						return cut
+					}
+				}
+				return nil
+			}
+			w.onPort("web-0", "port-1", "10.0.0.7/24")
+			w.API.Create(t, importing("web-0"))
+			w.settle()
+			w.restart()
+			controllertest.Settle(time.Minute)
+			expect.Equal(t, fipID, w.wantLeads("port-1"), "the floating IP after answer %d was lost", lost)
+			w.WantState("Ready=True Available")
+			w.Delete()
+			w.settle()
+			w.restart()
+			controllertest.Settle(time.Minute)
+			if is := w.left(); w.Exists() || is.Description != "of the old site" || is.PortID != "port-1" {
+				t.Errorf("after the deletion there is %+v", is)
+			}
+		}, network())
+	}
+}
+
+// TestOfTwoImportsOneGetsIt has another object write its marker between the read and the write.
+func TestOfTwoImportsOneGetsIt(t *testing.T) {
+	theirs := plan.Owner{Cluster: owner.Cluster, Object: "uid-theirs"}.Marker()
+	inWorld(t, func(w *world) {
+		w.existing(nil)
+		w.Neutron.Before = func(step plan.Step) error {
+			w.Neutron.Before = nil
+			w.Neutron.EditFloatingIP(t, fipID, func(f *plan.ObservedFloatingIP) { f.Description = theirs })
+			return nil
+		}
+		w.API.Create(t, importing(""))
+		w.settle()
+		w.wantReady(cloudteamv1.ReasonAlreadyOwned, "uid-theirs")
+		expect.Equal(t, theirs, w.left().Description, "the description")
+	})
 }
