@@ -149,13 +149,16 @@ func TestAFloatingIPIsImported(t *testing.T) {
 	expect.Equal(t, any("theirs"), c.One("floatingips", "id="+theirs.ID())["description"], "what was only observed")
 
 	harness.Patch(t, api, "old", `{"spec":{"managementPolicy":null,"portName":"web"}}`)
-	is := harness.Await(t, surroundings, api, "old", func(obj *cloudteamv1.FloatingIP) error {
-		if obj.Status.PortID != port.Status.PortID {
-			return fmt.Errorf("the status shows %s, want port %s", asJSON(obj.Status), port.Status.PortID)
-		}
-		return harness.Says(obj, cloudteamv1.ConditionReady, cloudteamv1.ReasonAvailable, "")
-	})
-	expect.Equal(t, address, is.Status.Address, "the address")
+	leads := func(name, port string) *cloudteamv1.FloatingIP {
+		t.Helper()
+		return harness.Await(t, surroundings, api, name, func(obj *cloudteamv1.FloatingIP) error {
+			if obj.Status.PortID != port || obj.Status.Address != address {
+				return fmt.Errorf("the status shows %s, want %s at port %s", asJSON(obj.Status), address, port)
+			}
+			return harness.Says(obj, cloudteamv1.ConditionReady, cloudteamv1.ReasonAvailable, "")
+		})
+	}
+	is := leads("old", port.Status.PortID)
 	second := obj.DeepCopy()
 	second.Name, second.ResourceVersion, second.Spec.ManagementPolicy = "second", "", ""
 	harness.Create(t, api, second)
@@ -170,6 +173,23 @@ func TestAFloatingIPIsImported(t *testing.T) {
 	if left["description"] != "theirs" || left["port_id"] != port.Status.PortID {
 		t.Errorf("after the deletion it is %v", left)
 	}
+
+	// A Service takes it, once it is free.
+	c.Update("floatingips", theirs.ID(), resource{"port_id": nil})
+	holdApart(t, namespace)
+	awaitGate(t, namespace)
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: map[string]string{
+		cloudteamv1.AnnotationFloatingIP: outside.ID(), cloudteamv1.AnnotationFloatingIPImport: theirs.ID(),
+	}}}
+	service.Spec.Selector, service.Spec.Ports = map[string]string{"app": "shop"}, []corev1.ServicePort{{Port: 80}}
+	harness.Create(t, kube.CoreV1().Services(namespace), service)
+	deploymentOn(t, namespace, "shop", network, 1)
+	leads("shop", allocationsOf(t, &awaitPods(t, namespace, "app=shop", 1)[0])[0].PortID)
+	harness.Delete(t, kube.CoreV1().Services(namespace), "shop")
+	removeDeployment(t, namespace, "shop")
+	harness.Delete(t, api, "shop") // as garbage collection does
+	harness.AwaitGone(t, surroundings, api, "shop")
+	expect.Equal(t, any("theirs"), c.One("floatingips", "id="+theirs.ID())["description"], "what the Service leaves")
 	c.Remove("floatingips", theirs.ID())
 	removePort(t, namespace, "web")
 	remove(t, namespace, network)
