@@ -101,6 +101,23 @@ func Objects(ctx context.Context, c *Cluster, kind kinds.Kind, namespace string)
 	return Read(c, of, func() ([]kinds.Object, error) { return list(ctx, c, kind, namespace) })
 }
 
+// Visible gives the objects of a kind, of the type T, that the user may see: of all namespaces, or else of one.
+func Visible[T any, P interface {
+	*T
+	kinds.Object
+}](ctx context.Context, c *Cluster, kind, own string) (all []T) {
+	of, _ := kinds.Of(kind)
+	for _, in := range slices.Compact([]string{metav1.NamespaceAll, own}) {
+		if objs, is := Objects(ctx, c, of, in); is == There {
+			for _, obj := range Known[P](objs) {
+				all = append(all, *obj)
+			}
+			return all
+		}
+	}
+	return nil
+}
+
 // Everywhere gives the objects of a kind in all namespaces, or an error if one of them may be missing.
 func Everywhere(ctx context.Context, c *Cluster, kind kinds.Kind) ([]kinds.Object, error) {
 	all, err := list(ctx, c, kind, metav1.NamespaceAll)

@@ -121,16 +121,7 @@ func Of(ctx context.Context, c *ask.Cluster, neutron Neutron, namespace, name st
 
 // PortsOf are the NetworkPorts that the user may see: of all namespaces, as others' may be on a Network, or of one.
 func PortsOf(ctx context.Context, c *ask.Cluster, namespace string) []cloudteamv1.NetworkPort {
-	for _, in := range slices.Compact([]string{metav1.NamespaceAll, namespace}) {
-		list, is := ask.Read(c, ask.New("NetworkPorts", "", "of "+cmp.Or(in, "all namespaces")),
-			func() (*cloudteamv1.NetworkPortList, error) {
-				return c.Networks.CloudteamV1().NetworkPorts(in).List(ctx, metav1.ListOptions{})
-			})
-		if is == ask.There {
-			return list.Items
-		}
-	}
-	return nil
+	return ask.Visible[cloudteamv1.NetworkPort](ctx, c, kinds.NetworkPort, namespace)
 }
 
 // podsOf are the Pods of the namespaces of bound ports, by UID.

@@ -209,19 +209,7 @@ func (w *walk) floatingTo(p *cloudteamv1.NetworkPort, but types.UID) []Link {
 
 // allFloatingIPs are the FloatingIPs that the user may see: of all namespaces, or else of one.
 func (w *walk) allFloatingIPs(own string) []cloudteamv1.FloatingIP {
-	list := func(namespace string) func() (*cloudteamv1.FloatingIPList, error) {
-		return func() (*cloudteamv1.FloatingIPList, error) {
-			return w.Networks.CloudteamV1().FloatingIPs(namespace).List(w.ctx, metav1.ListOptions{})
-		}
-	}
-	all, is := ask.Read(w.Cluster, Object{Kind: "FloatingIPs", Name: "of all namespaces"}, list(metav1.NamespaceAll))
-	if is == ask.Hidden {
-		all, is = ask.Read(w.Cluster, Object{Kind: "FloatingIPs", Name: "of namespace " + own}, list(own))
-	}
-	if is != ask.There {
-		return nil
-	}
-	return all.Items
+	return ask.Visible[cloudteamv1.FloatingIP](w.ctx, w.Cluster, KindFloatingIP, own)
 }
 
 func floatingIPWell(f *cloudteamv1.FloatingIP) string {

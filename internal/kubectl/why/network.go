@@ -161,17 +161,20 @@ func secretLink(secret Object, entry string) Link {
 // ownerOf shows the Network whose marker a message has. It is empty if that Network is gone, or another cluster's, or
 // if the user may not see it.
 func (w *walk) ownerOf(message string) []Link {
-	list, is := ask.Read(w.Cluster, Object{Kind: "Networks", Name: "of all namespaces"},
-		func() (*cloudteamv1.NetworkList, error) {
-			return w.Networks.CloudteamV1().Networks(metav1.NamespaceAll).List(w.ctx, metav1.ListOptions{})
-		})
-	for i := 0; is == ask.There && i < len(list.Items); i++ {
-		if n := &list.Items[i]; n.UID != "" && strings.Contains(message, "/"+string(n.UID)) {
+	for _, n := range within[*cloudteamv1.Network](w, KindNetwork, metav1.NamespaceAll) {
+		if n.UID != "" && strings.Contains(message, "/"+string(n.UID)) {
 			return []Link{{Object: ask.New(KindNetwork, n.Namespace, n.Name), Reason: owns,
 				Message: "It owns the network, which another Network imports."}}
 		}
 	}
 	return nil
+}
+
+// within gives the objects of a kind, of the type T, in a namespace, or all for "", that the user may see.
+func within[T kinds.Object](w *walk, kind, namespace string) []T {
+	of, _ := kinds.Of(kind)
+	all, _ := ask.Objects(w.ctx, w.Cluster, of, namespace)
+	return ask.Known[T](all)
 }
 
 // usersOf shows a port that keeps a Network, or a part of it. Without a deletion only those count that the message
@@ -253,19 +256,7 @@ func (w *walk) portsOn(n *cloudteamv1.Network) []cloudteamv1.NetworkPort {
 
 // allPorts are the NetworkPorts that the user may see: of all namespaces, or else of one.
 func (w *walk) allPorts(own string) []cloudteamv1.NetworkPort {
-	list := func(namespace string) (*cloudteamv1.NetworkPortList, error) {
-		return w.Networks.CloudteamV1().NetworkPorts(namespace).List(w.ctx, metav1.ListOptions{})
-	}
-	all, is := ask.Read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of all namespaces"},
-		func() (*cloudteamv1.NetworkPortList, error) { return list(metav1.NamespaceAll) })
-	if is != ask.There {
-		all, is = ask.Read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of namespace " + own},
-			func() (*cloudteamv1.NetworkPortList, error) { return list(own) })
-	}
-	if is != ask.There {
-		return nil
-	}
-	return all.Items
+	return ask.Visible[cloudteamv1.NetworkPort](w.ctx, w.Cluster, KindNetworkPort, own)
 }
 
 // networkFor explains the Network that objects of a namespace want to use. missing says whether one that does not exist

@@ -66,12 +66,8 @@ func (w *walk) group(g *cloudteamv1.SecurityGroup) []Link {
 // NetworkPort does, or none that the user may see.
 func (w *walk) memberOf(g *cloudteamv1.SecurityGroup) []Link {
 	given := map[types.NamespacedName]*cloudteamv1.Network{}
-	list, is := ask.Read(w.Cluster, Object{Kind: "Networks", Name: "of namespace " + g.Namespace},
-		func() (*cloudteamv1.NetworkList, error) {
-			return w.Networks.CloudteamV1().Networks(g.Namespace).List(w.ctx, metav1.ListOptions{})
-		})
-	for i := 0; is == ask.There && i < len(list.Items); i++ {
-		if n := &list.Items[i]; slices.Contains(n.Spec.SecurityGroupRefs, g.Name) {
+	for _, n := range within[*cloudteamv1.Network](w, KindNetwork, g.Namespace) {
+		if slices.Contains(n.Spec.SecurityGroupRefs, g.Name) {
 			given[types.NamespacedName{Namespace: n.Namespace, Name: n.Name}] = n
 		}
 	}

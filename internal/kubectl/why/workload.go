@@ -239,18 +239,8 @@ func (w *walk) firstFailing(message string, ports []*cloudteamv1.NetworkPort) (c
 
 // portsIn are the NetworkPorts of a namespace that match, by name.
 func (w *walk) portsIn(namespace string, match func(*cloudteamv1.NetworkPort) bool) (ports []*cloudteamv1.NetworkPort) {
-	list, is := ask.Read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of namespace " + namespace},
-		func() (*cloudteamv1.NetworkPortList, error) {
-			return w.Networks.CloudteamV1().NetworkPorts(namespace).List(w.ctx, metav1.ListOptions{})
-		})
-	if is != ask.There {
-		return nil
-	}
-	for i := range list.Items {
-		if match(&list.Items[i]) {
-			ports = append(ports, &list.Items[i])
-		}
-	}
+	ports = slices.DeleteFunc(within[*cloudteamv1.NetworkPort](w, KindNetworkPort, namespace),
+		func(p *cloudteamv1.NetworkPort) bool { return !match(p) })
 	slices.SortFunc(ports, func(a, b *cloudteamv1.NetworkPort) int { return cmp.Compare(a.Name, b.Name) })
 	return ports
 }
