@@ -74,6 +74,11 @@ func PortsIn(group string) string {
 // FloatingIPsOf lists the floating IPs that are associated with a port.
 func FloatingIPsOf(port string) string { return "openstack floating ip list --port " + port }
 
+// Disassociate takes a floating IP from its port.
+func Disassociate(floatingIP string) string {
+	return "openstack floating ip unset --port " + word(floatingIP)
+}
+
 // LeaveTrunk takes a port out of a trunk.
 func LeaveTrunk(port, trunk string) string {
 	return "openstack network trunk unset --subport " + word(port) + " " + word(trunk)

@@ -124,6 +124,7 @@ func commandsOfMessages(t *testing.T, c *cloud) []messageCommand {
 	c.tenant.subports(t, "add_subports", trunk, sub, 7)
 	gone := c.tenant.newPort(t, n, nil)
 	unused := c.tenant.newSubnet(t, n, object{"cidr": "10.0.1.0/24"}) // after the ports, which have no address there
+	floating := c.tenant.newFloatingIP(t, external, nil)
 	example, credential := unique(), unique()
 	made := func(command, name string) string {
 		return strings.TrimSuffix(strings.TrimSuffix(command, "example"), "NAME") + name
@@ -153,6 +154,7 @@ func commandsOfMessages(t *testing.T, c *cloud) []messageCommand {
 		{name: "PortsAt", text: osc.PortsAt("10.0.0.77"), prints: id(port)},
 		{name: "PortsIn", text: osc.PortsIn(id(group)), prints: id(port)},
 		{name: "FloatingIPsOf", text: osc.FloatingIPsOf(id(port))},
+		{name: "Disassociate", text: osc.Disassociate(id(floating))},
 		{name: "LeaveTrunk", text: osc.LeaveTrunk(id(sub), id(trunk))},
 		{name: "DescribeNetwork", text: osc.DescribeNetwork(id(n), "it's mine")},
 		{name: "ShowNetwork", text: osc.ShowNetwork(id(n)), prints: "it's mine"},

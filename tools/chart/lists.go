@@ -21,18 +21,18 @@ func writeLists(config string) error {
 	if err != nil {
 		return err
 	}
-	resources := "resources:\n"
+	var resources, health strings.Builder
+	resources.WriteString("resources:\n")
 	for _, file := range files {
-		resources += "  - " + filepath.Base(file) + "\n"
+		fmt.Fprintf(&resources, "  - %s\n", filepath.Base(file))
 	}
-	if err := writeBelow(filepath.Join(config, "crd", "kustomization.yaml"), resources); err != nil {
+	if err := writeBelow(filepath.Join(config, "crd", "kustomization.yaml"), resources.String()); err != nil {
 		return err
 	}
-	health := ""
 	for _, kind := range kinds.All[1:] { // the first one has the script
-		health += "  resource.customizations.health." + kind.Resource.Group + "_" + kind.Name + ": *health\n"
+		fmt.Fprintf(&health, "  resource.customizations.health.%s_%s: *health\n", kind.Resource.Group, kind.Name)
 	}
-	return writeBelow(filepath.Join(config, "argocd", "argocd-cm.yaml"), health)
+	return writeBelow(filepath.Join(config, "argocd", "argocd-cm.yaml"), health.String())
 }
 
 // writeBelow replaces what a file has after the line writtenBelow.

@@ -16,6 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -131,7 +132,7 @@ func (d declaration) imported(ctx context.Context, in managed.Inventory) (invent
 func differs(differences []plan.Difference) string {
 	return "The floating IP to import is not as declared: " + managed.Listed(differences) + ". It is not changed. " +
 		"Create a FloatingIP that matches it. If it has another port, name that NetworkPort in spec.portName, or first run " +
-		"openstack floating ip unset --port."
+		osc.Disassociate("ID") + "."
 }
 
 // Retained implements managed.Declaration.

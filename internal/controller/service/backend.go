@@ -13,6 +13,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -61,8 +62,8 @@ func wishOf(service *corev1.Service) (w wish, declares bool, err error) {
 			"the annotation", cloudteamv1.AnnotationFloatingIPAddress)
 	}
 	if w.imported != "" && !plan.IsID(w.imported) {
-		return wish{}, true, fmt.Errorf("annotation %s: it is no id of a floating IP: write the one that openstack floating "+
-			"ip list shows, or remove the annotation", cloudteamv1.AnnotationFloatingIPImport)
+		return wish{}, true, fmt.Errorf("annotation %s: it is no id of a floating IP: write one that %s shows, or remove the "+
+			"annotation", cloudteamv1.AnnotationFloatingIPImport, osc.FloatingIPs)
 	}
 	return w, true, nil
 }

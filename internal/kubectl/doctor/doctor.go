@@ -78,7 +78,7 @@ type Options struct {
 	Version string
 	// Now is the time by this machine's clock, to judge what objects say.
 	Now time.Time
-	// Ahead gives how far the API server's clock is ahead of this machine's, by its answers so far; nil if nobody noted it.
+	// Ahead gives how far the API server's clock is ahead of this machine's, by its answers; nil if nobody noted it.
 	Ahead func() Clock
 }
 

@@ -215,7 +215,7 @@ func adviceOf(l Link) advice {
 // addressIn is the first address that a message names, to stand in a command in the place of a word.
 func addressIn(message, word string) string {
 	for text := range strings.FieldsSeq(message) {
-		if a, err := netip.ParseAddr(strings.Trim(text, ".,;:()\"")); err == nil {
+		if a, err := netip.ParseAddr(strings.Trim(text, ".,;:()\"")); err == nil && a.Zone() == "" { // a zone can be any text
 			return a.String()
 		}
 	}

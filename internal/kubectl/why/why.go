@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
@@ -210,9 +211,7 @@ func (w *walk) ready(
 			notSeen, true
 	case condition.Status != metav1.ConditionTrue:
 		l = link(of, *condition)
-		if owner := metav1.GetControllerOfNoCopy(obj); owner != nil {
-			l.Writer = new(ask.New(owner.Kind, of.Namespace, owner.Name))
-		}
+		l.Writer = writerOf(obj)
 		return l, condition.Reason, true
 	case obj.GetDeletionTimestamp() != nil:
 		return Link{Object: of, Reason: deleting, Message: "It is being deleted."}.since(*obj.GetDeletionTimestamp()),
@@ -225,6 +224,19 @@ func (w *walk) ready(
 		}
 	}
 	return Link{}, "", false
+}
+
+// writerKinds are the kinds by whose objects a controller of ours writes others.
+var writerKinds = []string{KindService, KindDeployment, KindStatefulSet, KindPod, KindVirtualMachine, "VirtualMachineInstance"}
+
+// writerOf gives the object by which a controller writes another one; nil for none. Any text can be in an owner
+// reference, and people copy the command with it.
+func writerOf(obj metav1.Object) *Object {
+	owner := metav1.GetControllerOfNoCopy(obj)
+	if owner == nil || !slices.Contains(writerKinds, owner.Kind) || len(validation.IsDNS1123Subdomain(owner.Name)) > 0 {
+		return nil
+	}
+	return new(ask.New(owner.Kind, obj.GetNamespace(), owner.Name))
 }
 
 // ControllerNamespace is where the controller is installed.

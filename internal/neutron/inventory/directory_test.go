@@ -213,14 +213,14 @@ func TestAnExternalNetworkNeedsASubnet(t *testing.T) {
 		expect.ErrorSays(t, find(), `spec.router.externalNetwork: external network "outside" has no subnet`)
 		for _, told := range []string{`["one"]`, `null`} { // not all clouds tell
 			subnets = told
-			time.Sleep(directoryFor)
+			virtual.Elapse(directoryFor)
 			expect.NoError(t, find())
 		}
 		subnets = `[]`
-		time.Sleep(directoryFor)
+		virtual.Elapse(directoryFor)
 		expect.ErrorSays(t, find(), "has no subnet")
 		subnets = `["one"]`
-		time.Sleep(directoryPause) // no longer, as for a name that matches nothing
+		virtual.Elapse(directoryPause) // no longer, as for a name that matches nothing
 		expect.NoError(t, find())
 	})
 }

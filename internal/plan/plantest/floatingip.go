@@ -14,7 +14,8 @@ func (c *Neutron) createFloatingIP(step plan.Step) (string, error) {
 	if !f.Address.IsValid() {
 		f.Address = netip.AddrFrom4([4]byte{203, 0, byte(c.serial >> 8), byte(c.serial)})
 	}
-	if find(c.FloatingIPs, func(o plan.ObservedFloatingIP) bool { return o.NetworkID == f.NetworkID && o.Address == f.Address }) != nil {
+	taken := func(o plan.ObservedFloatingIP) bool { return o.NetworkID == f.NetworkID && o.Address == f.Address }
+	if find(c.FloatingIPs, taken) != nil {
 		return "", refuse("IpAddressAlreadyAllocated", "address %s is in use", f.Address)
 	}
 	if err := texts("", f.Description); err != nil {
