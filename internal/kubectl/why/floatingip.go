@@ -76,7 +76,8 @@ var adviceForFloatingIPs = map[string]advice{
 	hasFloatingIP: {
 		"Name another NetworkPort in spec.portName here, or none, or delete it. If a Service made it, remove the " +
 			"annotation " + cloudteamv1.AnnotationFloatingIP + " there. What waits for it continues by itself. Deleting it, " +
-			"or that annotation, gives its address up.",
+			"or that annotation, gives its address up. To keep it, undo the change that waits for it, or scale the workload " +
+			"to 0 until the Network is Ready.",
 		[]string{edit}},
 }
 
@@ -108,7 +109,7 @@ func (w *walk) floatingIP(f *cloudteamv1.FloatingIP) []Link {
 	case cloudteamv1.ReasonForbiddenByClass:
 		return append(append(chain, w.placed(f)...), w.classOf(w.forbidding(f))...)
 	case cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
-		return append(chain, w.classOf(f.Spec.ClassName)...)
+		return append(append(chain, w.placed(f)...), w.classOf(f.Spec.ClassName)...)
 	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
 		return append(chain, credentialsOf(f, f.Spec.Cloud, &f.Status.ResourceStatus)...)
 	case cloudteamv1.ReasonAlreadyOwned:

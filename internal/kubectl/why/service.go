@@ -3,6 +3,7 @@ package why
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,10 +73,31 @@ func (w *walk) withoutBackend(s *corev1.Service, self Link) []Link {
 	}
 	if told := w.toldOf(s); told != nil {
 		self.Message = told.Message
-		return []Link{self.since(told.LastTimestamp)}
+		return append([]Link{self.since(told.LastTimestamp)}, w.classFor(s, told)...)
 	}
 	l := Link{Object: of, Reason: notSeen, Message: "No FloatingIP is associated with a Pod of it yet."}
 	return append([]Link{l}, w.controller()...)
+}
+
+// classFor names the Network by whose class a Service gets no floating IP, if that is what the controller told.
+func (w *walk) classFor(s *corev1.Service, told *corev1.Event) []Link {
+	if !strings.Contains(told.Message, KindNetworkClass) { // a policy that refuses the FloatingIP names it, too
+		return nil
+	}
+	pods, _ := w.podsWith(s.Namespace, labels.SelectorFromSet(s.Spec.Selector))
+	bound := w.portsIn(s.Namespace, func(p *cloudteamv1.NetworkPort) bool {
+		return p.Status.BoundTo != nil && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+			return pod.Name == p.Status.BoundTo.Name
+		})
+	})
+	if len(bound) == 0 {
+		return nil
+	}
+	chain := placedOn(bound[0])
+	if n, is := w.networkOf(bound[0]); is == ask.There {
+		chain = append(chain, w.classOf(n.Spec.ClassName)...)
+	}
+	return chain
 }
 
 // toldOf is the last Event about the floating IP of a Service, if it tells of a failure; nil otherwise.

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
@@ -27,10 +28,13 @@ func service(edits ...func(*corev1.Service)) *corev1.Service {
 func selected(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} }
 
 // toldOfService is an Event of the Service, some minutes ago.
-func toldOfService(name, reason string, minutes int) *corev1.Event {
+func toldOfService(name, reason string, minutes int, edits ...func(*corev1.Event)) *corev1.Event {
 	e := &corev1.Event{ObjectMeta: named(name), Reason: reason, Message: "Pod web-1 has ports on two Networks"}
 	e.InvolvedObject = corev1.ObjectReference{Kind: "Service", Namespace: "shop", Name: "web", UID: "uid-of-web"}
 	e.LastTimestamp = metav1.NewTime(now.Add(-time.Duration(minutes) * time.Minute))
+	for _, edit := range edits {
+		edit(e)
+	}
 	return e
 }
 
@@ -56,6 +60,12 @@ func serviceQuestions() (all []question) {
 			objects: on(good(), service(), port("web-a", "True", "Available"), floatingIP("web", "False", "ForbiddenByClass", ofService)),
 			chain:   "Service shop/web FloatingIPFailed > FloatingIP shop/web ForbiddenByClass > Network shop/frontend PlacedBy",
 			remedy:  "in spec.className of the Network"},
+		{reason: "FloatingIPFailed", ask: "Service web", says: "class is that of", remedy: "in spec.className of the Network",
+			objects: on(good(), service(), pod("Allocated", runs, selected), port("web-a", "True", "Available", boundTo("web-1")),
+				toldOfService("told", "FloatingIPFailed", 5, func(e *corev1.Event) {
+					e.Message = `the FloatingIP cannot be written: NetworkClass "plain" forbids floatingIP`
+				})),
+			chain: "Service shop/web FloatingIPFailed > Network shop/frontend PlacedBy"},
 		{reason: "Rejected", ask: "FloatingIP web", objects: on(floatingIP("web", "False", "Rejected", nowhere)),
 			chain: "FloatingIP shop/web Rejected", remedy: "correct the Service's annotation"},
 		// A Pod that waits is the cause, and not what was told before.
@@ -115,6 +125,8 @@ func TestWhatAControllerWritesIsChangedWhereItIsAskedFor(t *testing.T) {
 			t.Errorf("%s: the writer is %+v, want none", name, w)
 		}
 	}
+	ofSlot := &metav1.ObjectMeta{Namespace: "shop", Annotations: map[string]string{consumer.AnnotationMadeFor: "StatefulSet/db/0"}}
+	expect.Equal(t, writer, *writerOf(ofSlot), "the writer of a slot's port")
 	expect.Equal(t, "ADDRESS", addressIn("it has fe80::1%$(reboot) there", "ADDRESS"), "an address with a zone")
 	_, commands = remedyOf([]Link{{
 		Object: ask.New(KindNetwork, "shop", "web"), Reason: cloudteamv1.ReasonAddressInUse,

@@ -229,14 +229,18 @@ func (w *walk) ready(
 // writerKinds are the kinds by whose objects a controller of ours writes others.
 var writerKinds = []string{KindService, KindDeployment, KindStatefulSet, KindPod, KindVirtualMachine, "VirtualMachineInstance"}
 
-// writerOf gives the object by which a controller writes another one; nil for none. Any text can be in an owner
-// reference, and people copy the command with it.
+// writerOf gives the object by which a controller writes another one; nil for none. The port of a StatefulSet or of a
+// virtual machine has an annotation in the place of an owner. Any text can be there, and people copy the command with it.
 func writerOf(obj metav1.Object) *Object {
-	owner := metav1.GetControllerOfNoCopy(obj)
-	if owner == nil || !slices.Contains(writerKinds, owner.Kind) || len(validation.IsDNS1123Subdomain(owner.Name)) > 0 {
+	kind, name, _ := strings.Cut(obj.GetAnnotations()[consumer.AnnotationMadeFor], "/")
+	name, _, _ = strings.Cut(name, "/")
+	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil {
+		kind, name = owner.Kind, owner.Name
+	}
+	if !slices.Contains(writerKinds, kind) || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil
 	}
-	return new(ask.New(owner.Kind, obj.GetNamespace(), owner.Name))
+	return new(ask.New(kind, obj.GetNamespace(), name))
 }
 
 // ControllerNamespace is where the controller is installed.
