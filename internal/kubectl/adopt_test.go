@@ -601,6 +601,30 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
 				return []*cloudteamv1.FloatingIP{r.naming("public", "")}
 			}},
+		"one of another namespace names the address of a port that asks": {owner: publicOfOld, before: true, asks: true,
+			gets: "NetworkPort shop/web-0", says: "is of NetworkPort shop/web-0, which asks for it",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("thief", "")
+				f.Namespace = "blog"
+				return []*cloudteamv1.FloatingIP{f}
+			}},
+		"one of another namespace names the address of a port": {owner: publicOfOld, says: "is associated with port",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("thief", "")
+				f.Namespace = "blog"
+				return []*cloudteamv1.FloatingIP{f}
+			}},
+		"one names the address of a port that asks": {owner: domain.Owner{Cluster: oldCluster, Object: "old-web-0"},
+			before: true, asks: true, says: "fits several objects: FloatingIP shop/public, NetworkPort shop/web-0.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.naming("public", "")}
+			}},
+		"one names an address and another port": {owner: publicOfOld, says: "is associated with port",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("public", "")
+				f.Spec.PortName = "web-1"
+				return []*cloudteamv1.FloatingIP{f}
+			}},
 		"nobody knows whose it was": {owner: publicOfOld, before: true, asks: true,
 			says: "fits several objects: FloatingIP shop/public, NetworkPort shop/web-0.",
 			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
@@ -633,6 +657,19 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 				t.Errorf("want it for %q:\n%s", c.gets, out)
 			}
 		})
+	}
+}
+
+// TestAdoptGivesNoAddressOfAPortThatNobodyHas has nothing adopted for the port, so that none can tell whose it is.
+func TestAdoptGivesNoAddressOfAPortThatNobodyHas(t *testing.T) {
+	r := startRebuilt(t)
+	_, r.at = r.reached(publicOfOld)
+	unseen := r.applied("shop", "frontend", "10.1.0.0/24")
+	unseen.Status.ObservedGeneration = 0
+	out, _ := run(t, r.objects(unseen, r.port("shop", "web-0", "frontend"), r.naming("public", "")), adopts+" --yes --force")
+	expect.Contains(t, strings.Join(strings.Fields(out), " "), "is associated with port "+r.at.PortID, "what it says")
+	if strings.Contains(out, "Marked") {
+		t.Error(out)
 	}
 }
 

@@ -346,10 +346,36 @@ func (m *matcher) fits(f *cloudteamv1.FloatingIP, r resource) bool {
 		(f.Spec.Address == "" || same(netip.ParseAddr, f.Spec.Address, r.Address))
 }
 
-// naming are the FloatingIPs that name a floating IP.
+// elsewhere reports whether a floating IP is associated with a port that cannot be a FloatingIP's: that of another
+// NetworkPort than it names, or one on no network of its namespace.
+func (m *matcher) elsewhere(f *cloudteamv1.FloatingIP, r resource) bool {
+	if r.PortID == "" {
+		return false
+	}
+	for of, to := range m.portOf {
+		if to.is.ID == r.PortID {
+			return of.Namespace != f.Namespace || f.Spec.PortName != "" && f.Spec.PortName != of.Name
+		}
+	}
+	return len(m.where(func(at resource) bool {
+		return at.kind.One == port.One && at.ID == r.PortID && m.isIn(f.Namespace, at.NetworkID)
+	})) == 0
+}
+
+// isIn reports whether a network is that of a Network of a namespace.
+func (m *matcher) isIn(namespace, network string) bool {
+	for of, id := range m.networkOf {
+		if of.Namespace == namespace && id == network {
+			return true
+		}
+	}
+	return false
+}
+
+// naming are the FloatingIPs that name a floating IP, and can have it.
 func (m *matcher) naming(r resource) (all []string) {
 	for _, f := range m.FloatingIPs {
-		if m.fits(&f, r) {
+		if m.fits(&f, r) && !m.elsewhere(&f, r) {
 			all = append(all, "FloatingIP "+f.Namespace+"/"+f.Name)
 		}
 	}
@@ -369,9 +395,13 @@ func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, conc
 	}
 	is, ready := fit[0], meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionReady)
 	asking := m.naming(is)
-	for _, to := range m.portOf {
-		if is.PortID == to.is.ID {
-			asking = append(asking, m.asking(to.by, is)...)
+	for of, to := range m.portOf {
+		if is.PortID != to.is.ID {
+			continue
+		}
+		asking = append(asking, m.asking(to.by, is)...)
+		if m.asks(to.by, is) {
+			asking = append(asking, "NetworkPort "+of.String())
 		}
 	}
 	has := m.where(func(r resource) bool { return r.kind.One == floatingIP.One && r.owner == a.owner })
@@ -380,6 +410,9 @@ func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, conc
 		a.Problem = fmt.Sprintf("It has floating IP %s already, which this cluster created.", has[0].ID)
 	case m.ofPort[is.ID] != "":
 		a.Problem = fmt.Sprintf("Floating IP %s is of %s, which asks for it.", is.ID, m.ofPort[is.ID])
+	case m.elsewhere(f, is):
+		a.Problem = fmt.Sprintf("Floating IP %[1]s is associated with port %[2]s, which is not its own. Name the NetworkPort "+
+			"of that port in spec.portName, or run openstack floating ip unset --port %[1]s.", is.ID, is.PortID)
 	case len(asking) > 1:
 		a.Problem = fmt.Sprintf("Floating IP %s fits several objects: %s. None gets it.", is.ID, strings.Join(asking, ", "))
 	case ready == nil || ready.ObservedGeneration != f.Generation:
