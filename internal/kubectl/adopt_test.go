@@ -584,6 +584,22 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
 				return []*cloudteamv1.FloatingIP{r.naming("public", cloudteamv1.ReasonForbiddenByClass)}
 			}},
+		"one that is paused names its address": {owner: publicOfOld, says: "its class allows it (Paused)",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.naming("public", cloudteamv1.ReasonPaused)}
+			}},
+		"one that is too large names its address": {owner: publicOfOld, says: "its class allows it (InvalidSpec)",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.naming("public", cloudteamv1.ReasonInvalidSpec)}
+			}},
+		"one names its address before a class with credentials is reached": {owner: publicOfOld,
+			says: "its class allows it (Rejected)", floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.naming("public", cloudteamv1.ReasonRejected)}
+			}},
+		"one names its address, which the old marker keeps from it": {owner: publicOfOld, gets: one,
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				return []*cloudteamv1.FloatingIP{r.naming("public", cloudteamv1.ReasonAlreadyOwned)}
+			}},
 		"one names its address with credentials of its own": {owner: publicOfOld, says: "It has its own credentials",
 			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
 				f := r.naming("public", "")

@@ -382,8 +382,15 @@ func (m *matcher) naming(r resource) (all []string) {
 	return all
 }
 
+// allowed are the reasons of Ready that a FloatingIP gets only once its class allows it, and its status shows whose
+// credentials its class uses. Others may come earlier: a tenant can have an object paused, for example.
+var allowed = []string{
+	cloudteamv1.ReasonPlanned, cloudteamv1.ReasonPortNotReady, cloudteamv1.ReasonNetworkNotReady,
+	cloudteamv1.ReasonAddressInUse, cloudteamv1.ReasonAlreadyOwned, cloudteamv1.ReasonImportMismatch,
+}
+
 // named decides what a FloatingIP gets that names its floating IP. Anyone may write an address. So the controller must
-// have seen the object, and its class must not forbid it.
+// have seen the object, and its class must allow it.
 func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, concerned bool) {
 	fit := m.where(func(r resource) bool { return m.fits(f, r) })
 	if len(fit) == 0 || f.DeletionTimestamp != nil || f.Status.Cloud != nil && f.Status.Cloud.ProjectID != m.Project {
@@ -411,15 +418,14 @@ func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, conc
 	case m.ofPort[is.ID] != "":
 		a.Problem = fmt.Sprintf("Floating IP %s is of %s, which asks for it.", is.ID, m.ofPort[is.ID])
 	case m.elsewhere(f, is):
-		a.Problem = fmt.Sprintf("Floating IP %[1]s is associated with port %[2]s, which is not its own. Name the NetworkPort "+
-			"of that port in spec.portName, or run openstack floating ip unset --port %[1]s.", is.ID, is.PortID)
+		a.Problem = fmt.Sprintf("Floating IP %[1]s is associated with port %[2]s, which is not its own. Name that one's "+
+			"NetworkPort in spec.portName, or run openstack floating ip unset --port %[1]s.", is.ID, is.PortID)
 	case len(asking) > 1:
 		a.Problem = fmt.Sprintf("Floating IP %s fits several objects: %s. None gets it.", is.ID, strings.Join(asking, ", "))
 	case ready == nil || ready.ObservedGeneration != f.Generation:
 		a.Problem = "The controller has not seen it. Start it with firstStart=Report."
-	case slices.Contains([]string{cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassNotFound,
-		cloudteamv1.ReasonClassLimitReached}, ready.Reason):
-		a.Problem = ready.Message
+	case !slices.Contains(allowed, ready.Reason):
+		a.Problem = fmt.Sprintf("Its condition does not show that its class allows it (%s): %s", ready.Reason, ready.Message)
 	case f.Status.Cloud == nil && (f.Spec.Cloud != nil || f.Status.Credentials != nil):
 		a.Problem = "It has its own credentials, and their project is not known here."
 	default:
