@@ -641,6 +641,41 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 				f.Spec.PortName = "web-1"
 				return []*cloudteamv1.FloatingIP{f}
 			}},
+		"one asks, and one that its class forbids names it": {owner: publicOfOld, gets: one, says: "Its class forbids it.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("other", cloudteamv1.ReasonForbiddenByClass)
+				return []*cloudteamv1.FloatingIP{f, r.floatingIP("public", "public")}
+			}},
+		"one asks, and one that the controller has not seen names it": {owner: publicOfOld, gets: one, says: "has not seen it",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("other", "")
+				f.Status.Conditions = nil
+				return []*cloudteamv1.FloatingIP{f, r.floatingIP("public", "public")}
+			}},
+		"one asks, and one that has credentials of its own names it": {owner: publicOfOld, gets: one, says: "It has its own credentials",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("other", "")
+				f.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "mine"}
+				return []*cloudteamv1.FloatingIP{f, r.floatingIP("public", "public")}
+			}},
+		"one asks, and one that is of another project names it": {owner: publicOfOld, gets: one, says: "203.0.113.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("other", "")
+				f.Status.Cloud = &cloudteamv1.CloudStatus{ProjectID: "another"}
+				return []*cloudteamv1.FloatingIP{f, r.floatingIP("public", "public")}
+			}},
+		"one asks, and one that is being deleted names it": {owner: publicOfOld, gets: one, says: "203.0.113.",
+			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+				f := r.naming("other", "")
+				f.DeletionTimestamp, f.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"a/b"}
+				return []*cloudteamv1.FloatingIP{f, r.floatingIP("public", "public")}
+			}},
+		"one asks, and one that has one already names it": {owner: publicOfOld, gets: one, says: "It has floating IP",
+			floating: func(r *rebuilt, outside string) []*cloudteamv1.FloatingIP {
+				r.address(r.inventory(newCluster, nil), domain.FloatingSpec{
+					Owner: domain.Owner{Cluster: newCluster, Object: "new-shop-other"}, NetworkID: outside})
+				return []*cloudteamv1.FloatingIP{r.naming("other", ""), r.floatingIP("public", "public")}
+			}},
 		"nobody knows whose it was": {owner: publicOfOld, before: true, asks: true,
 			says: "fits several objects: FloatingIP shop/public, NetworkPort shop/web-0.",
 			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {

@@ -341,8 +341,10 @@ func namesOne(f *cloudteamv1.FloatingIP) bool { return f.Spec.Import != nil || f
 
 // fits reports whether a FloatingIP that names one means this one.
 func (m *matcher) fits(f *cloudteamv1.FloatingIP, r resource) bool {
-	return namesOne(f) && !f.Observes() && r.kind.One == floatingIP.One && r.owner.Cluster == m.From &&
-		m.isOn(r, f.Spec.ExternalNetwork) && (f.Spec.Import == nil || f.Spec.Import.ID == r.ID) &&
+	ofProject := f.Status.Cloud == nil || f.Status.Cloud.ProjectID == m.Project
+	return namesOne(f) && !f.Observes() && f.DeletionTimestamp == nil && ofProject &&
+		r.kind.One == floatingIP.One && r.owner.Cluster == m.From && m.isOn(r, f.Spec.ExternalNetwork) &&
+		(f.Spec.Import == nil || f.Spec.Import.ID == r.ID) &&
 		(f.Spec.Address == "" || same(netip.ParseAddr, f.Spec.Address, r.Address))
 }
 
@@ -372,16 +374,6 @@ func (m *matcher) isIn(namespace, network string) bool {
 	return false
 }
 
-// naming are the FloatingIPs that name a floating IP, and can have it.
-func (m *matcher) naming(r resource) (all []string) {
-	for _, f := range m.FloatingIPs {
-		if m.fits(&f, r) && !m.elsewhere(&f, r) {
-			all = append(all, "FloatingIP "+f.Namespace+"/"+f.Name)
-		}
-	}
-	return all
-}
-
 // allowed are the reasons of Ready that a FloatingIP gets only once its class allows it, and its status shows whose
 // credentials its class uses. Others may come earlier: a tenant can have an object paused, for example.
 var allowed = []string{
@@ -389,18 +381,48 @@ var allowed = []string{
 	cloudteamv1.ReasonAddressInUse, cloudteamv1.ReasonAlreadyOwned, cloudteamv1.ReasonImportMismatch,
 }
 
-// named decides what a FloatingIP gets that names its floating IP. Anyone may write an address. So the controller must
-// have seen the object, and its class must allow it.
+// refusal says why a FloatingIP cannot have a floating IP that it names; empty if it can. Anyone may write an address.
+// So the controller must have seen the object, and its class must allow it.
+func (m *matcher) refusal(f *cloudteamv1.FloatingIP, r resource) string {
+	ready, owner := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionReady), m.owner(f.UID)
+	has := m.where(func(other resource) bool { return other.kind.One == floatingIP.One && other.owner == owner })
+	switch {
+	case len(has) > 0:
+		return fmt.Sprintf("It has floating IP %s already, which this cluster created.", has[0].ID)
+	case ready == nil || ready.ObservedGeneration != f.Generation:
+		return "The controller has not seen it. Start it with firstStart=Report."
+	case !slices.Contains(allowed, ready.Reason):
+		return fmt.Sprintf("Its condition does not show that its class allows it (%s): %s", ready.Reason, ready.Message)
+	case f.Status.Cloud == nil && (f.Spec.Cloud != nil || f.Status.Credentials != nil):
+		return "It has its own credentials, and their project is not known here."
+	case m.elsewhere(f, r):
+		return fmt.Sprintf("Floating IP %[1]s is associated with port %[2]s, which is not its own. Name that one's "+
+			"NetworkPort in spec.portName, or run openstack floating ip unset --port %[1]s.", r.ID, r.PortID)
+	}
+	return ""
+}
+
+// naming are the FloatingIPs that name a floating IP, and can have it.
+func (m *matcher) naming(r resource) (all []string) {
+	for _, f := range m.FloatingIPs {
+		if m.fits(&f, r) && m.refusal(&f, r) == "" {
+			all = append(all, "FloatingIP "+f.Namespace+"/"+f.Name)
+		}
+	}
+	return all
+}
+
+// named decides what a FloatingIP gets that names its floating IP.
 func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, concerned bool) {
 	fit := m.where(func(r resource) bool { return m.fits(f, r) })
-	if len(fit) == 0 || f.DeletionTimestamp != nil || f.Status.Cloud != nil && f.Status.Cloud.ProjectID != m.Project {
+	if len(fit) == 0 {
 		return a, false
 	}
 	_, known := m.portOf[types.NamespacedName{Namespace: f.Namespace, Name: f.Spec.PortName}]
 	if len(m.Chosen) > 0 && !known {
 		return a, false // it is of no chosen Network
 	}
-	is, ready := fit[0], meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionReady)
+	is := fit[0]
 	asking := m.naming(is)
 	for of, to := range m.portOf {
 		if is.PortID != to.is.ID {
@@ -411,23 +433,13 @@ func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, conc
 			asking = append(asking, "NetworkPort "+of.String())
 		}
 	}
-	has := m.where(func(r resource) bool { return r.kind.One == floatingIP.One && r.owner == a.owner })
-	switch {
-	case len(has) > 0:
-		a.Problem = fmt.Sprintf("It has floating IP %s already, which this cluster created.", has[0].ID)
+	switch refusal := m.refusal(f, is); {
 	case m.ofPort[is.ID] != "":
 		a.Problem = fmt.Sprintf("Floating IP %s is of %s, which asks for it.", is.ID, m.ofPort[is.ID])
-	case m.elsewhere(f, is):
-		a.Problem = fmt.Sprintf("Floating IP %[1]s is associated with port %[2]s, which is not its own. Name that one's "+
-			"NetworkPort in spec.portName, or run openstack floating ip unset --port %[1]s.", is.ID, is.PortID)
+	case refusal != "":
+		a.Problem = refusal
 	case len(asking) > 1:
 		a.Problem = fmt.Sprintf("Floating IP %s fits several objects: %s. None gets it.", is.ID, strings.Join(asking, ", "))
-	case ready == nil || ready.ObservedGeneration != f.Generation:
-		a.Problem = "The controller has not seen it. Start it with firstStart=Report."
-	case !slices.Contains(allowed, ready.Reason):
-		a.Problem = fmt.Sprintf("Its condition does not show that its class allows it (%s): %s", ready.Reason, ready.Message)
-	case f.Status.Cloud == nil && (f.Spec.Cloud != nil || f.Status.Credentials != nil):
-		a.Problem = "It has its own credentials, and their project is not known here."
 	default:
 		a.Takes = []Taken{taken(is)}
 	}
