@@ -62,8 +62,8 @@ func wishOf(service *corev1.Service) (w wish, declares bool, err error) {
 			"the annotation", cloudteamv1.AnnotationFloatingIPAddress)
 	}
 	if w.imported != "" && !plan.IsID(w.imported) {
-		return wish{}, true, fmt.Errorf("annotation %s: it is no id of a floating IP: write one that %s shows, or remove the "+
-			"annotation", cloudteamv1.AnnotationFloatingIPImport, osc.FloatingIPs)
+		return wish{}, true, fmt.Errorf("annotation %s: it is no id of a floating IP: write one that %s shows, or remove "+
+			"the annotation", cloudteamv1.AnnotationFloatingIPImport, osc.FloatingIPs)
 	}
 	return w, true, nil
 }

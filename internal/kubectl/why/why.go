@@ -227,10 +227,12 @@ func (w *walk) ready(
 }
 
 // writerKinds are the kinds by whose objects a controller of ours writes others.
-var writerKinds = []string{KindService, KindDeployment, KindStatefulSet, KindPod, KindVirtualMachine, "VirtualMachineInstance"}
+var writerKinds = []string{
+	KindService, KindDeployment, KindStatefulSet, KindPod, KindVirtualMachine, "VirtualMachineInstance",
+}
 
 // writerOf gives the object by which a controller writes another one; nil for none. The port of a StatefulSet or of a
-// virtual machine has an annotation in the place of an owner. Any text can be there, and people copy the command with it.
+// virtual machine has an annotation in the place of an owner. Any text can be there, and people copy the command.
 func writerOf(obj metav1.Object) *Object {
 	kind, name, _ := strings.Cut(obj.GetAnnotations()[consumer.AnnotationMadeFor], "/")
 	name, _, _ = strings.Cut(name, "/")
