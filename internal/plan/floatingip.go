@@ -81,6 +81,8 @@ func (s FloatingSpec) Validate() error {
 // From one port to another it takes two steps, without a port in between. Neutron may refuse the second one, because
 // the other port has a floating IP. So two that exchange their ports get there, and none stays at a port that its spec
 // no longer names.
+//
+// An import is neither created nor deleted. The error is a *DiffersError if it has another network or address.
 func FloatingIP(spec FloatingSpec, observed Observed) (Change, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -91,6 +93,11 @@ func FloatingIP(spec FloatingSpec, observed Observed) (Change, error) {
 	}
 	if err := imported(KindFloatingIP, spec.ImportID, spec.Owner, observed.FloatingIPs); err != nil {
 		return nil, err
+	}
+	if spec.ImportID != "" {
+		if err := spec.Fits(observed.FloatingIPs[0]); err != nil {
+			return nil, err
+		}
 	}
 	change := spec.surplus(observed)
 	f, exists := spec.of(observed)
@@ -188,6 +195,17 @@ func CompareFloatingIP(spec FloatingSpec, found ObservedFloatingIP) ([]Differenc
 	}
 	d.compare(FieldPort, cmp.Or(spec.PortID, None), cmp.Or(found.PortID, None))
 	return d.found, nil
+}
+
+// Fits returns a *DiffersError for an imported floating IP of another network or address, whatever its port. It does so
+// with the owner's marker, too: somebody else wrote that. The error is an *OwnedError if it has another owner.
+func (s FloatingSpec) Fits(f ObservedFloatingIP) error {
+	s.PortID = f.PortID
+	differences, err := CompareFloatingIP(s, f)
+	if err == nil && len(differences) > 0 {
+		err = &DiffersError{differences}
+	}
+	return err
 }
 
 func (f ObservedFloatingIP) identity() identity {

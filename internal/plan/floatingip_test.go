@@ -268,6 +268,32 @@ func TestAFloatingIPThatIsAnothersOrInUseIsNotImported(t *testing.T) {
 	}
 }
 
+// TestPropertyAnImportedFloatingIPIsNeitherMadeNorDeleted holds that also for one that somebody marked by hand.
+func TestPropertyAnImportedFloatingIPIsNeitherMadeNorDeleted(t *testing.T) {
+	networks := rapid.SampledFrom([]string{"outside", "outside-2"})
+	addresses := rapid.SampledFrom([]netip.Addr{{}, netip.MustParseAddr("198.51.100.7"), netip.MustParseAddr("198.51.100.8")})
+	ports := rapid.SampledFrom([]string{"", "port-1", "port-2"})
+	rapid.Check(t, func(t *rapid.T) {
+		spec := floatingTo(ports.Draw(t, "port"))
+		spec.ImportID, spec.NetworkID, spec.Address = "f", networks.Draw(t, "network"), addresses.Draw(t, "address")
+		var all []ObservedFloatingIP
+		for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"f", "g"}), 0, 2, rapid.ID).Draw(t, "ids") {
+			f := led(id, ports.Draw(t, "port of one"), "")
+			f.NetworkID, f.Address = networks.Draw(t, "network of one"), addresses.Draw(t, "address of one")
+			all = append(all, f)
+		}
+		change, err := FloatingIP(spec, Observed{FloatingIPs: all})
+		if slices.ContainsFunc(change, func(s Step) bool { return s.Action != UpdateFloatingIP }) {
+			t.Fatalf("of %+v, the plan is\n%s", all, change)
+		}
+		alone := len(all) == 1 && all[0].ID == "f"
+		is := alone && all[0].NetworkID == spec.NetworkID && (!spec.Address.IsValid() || all[0].Address == spec.Address)
+		if _, differs := errors.AsType[*DiffersError](err); (err == nil) != is || differs != (alone && !is) {
+			t.Fatalf("%+v is planned with %v", all, err)
+		}
+	})
+}
+
 // TestAPortsFloatingIPHasTheDeclaredAddress has a port with one of another address, which is deleted first.
 func TestAPortsFloatingIPHasTheDeclaredAddress(t *testing.T) {
 	fixed, address := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("198.51.100.7")

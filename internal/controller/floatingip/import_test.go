@@ -148,6 +148,28 @@ func TestAnImportTakesNothingOfOthers(t *testing.T) {
 	}
 }
 
+// TestAnImportThatDiffersIsKeptWhoeverMarksIt has somebody write the marker by hand, so that nothing is left to adopt.
+func TestAnImportThatDiffersIsKeptWhoeverMarksIt(t *testing.T) {
+	for says, spec := range map[string]cloudteamv1.FloatingIPSpec{
+		"externalNetwork is outside, declared partners":  {ExternalNetwork: "partners"},
+		"address is 203.0.113.77, declared 203.0.113.78": {ExternalNetwork: "outside", Address: "203.0.113.78"},
+	} {
+		inWorld(t, func(w *world) {
+			w.Neutron.Outside("partners", netip.MustParsePrefix("198.51.100.0/24"))
+			w.existing(nil)
+			obj := importing("")
+			obj.Spec.ExternalNetwork, obj.Spec.Address = spec.ExternalNetwork, spec.Address
+			w.API.Create(t, obj)
+			w.settle()
+			w.Neutron.EditFloatingIP(t, fipID, func(f *plan.ObservedFloatingIP) { f.Description += " " + owner.Marker() })
+			w.audit()
+			w.edit(func(obj *cloudteamv1.FloatingIP) { obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain })
+			w.wantReady(cloudteamv1.ReasonImportMismatch, says)
+			expect.Equal(t, fipID, w.left().ID, "the floating IP that is left")
+		})
+	}
+}
+
 func TestAnObservedFloatingIPIsShownAndNotChanged(t *testing.T) {
 	obj := importing("")
 	obj.Spec.ManagementPolicy = cloudteamv1.ManagementPolicyObserve
