@@ -165,7 +165,7 @@ func AdoptFloatingIP(spec FloatingSpec, found ObservedFloatingIP) (Change, error
 	if found.PortID == "" {
 		spec.PortID = "" // it is associated later
 	}
-	differences, err := CompareFloatingIP(spec, found)
+	differences, err := compareFloatingIP(spec, found)
 	step := found.step(TakeFloatingIP, "it is imported")
 	step.FloatingIP.Description = spec.describe(found.Description)
 	const room = MaxUserDescription - len(" "+retainWord)
@@ -182,9 +182,9 @@ func AdoptFloatingIP(spec FloatingSpec, found ObservedFloatingIP) (Change, error
 	return Change{step}, nil
 }
 
-// CompareFloatingIP lists the differences between the spec and a floating IP without another owner's marker. A missing
+// compareFloatingIP lists the differences between the spec and a floating IP without another owner's marker. A missing
 // marker is no difference. The error is an *OwnedError if it has another owner.
-func CompareFloatingIP(spec FloatingSpec, found ObservedFloatingIP) ([]Difference, error) {
+func compareFloatingIP(spec FloatingSpec, found ObservedFloatingIP) ([]Difference, error) {
 	if err := foreign("floating IP "+found.ID, spec.Owner, found.Description); err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func CompareFloatingIP(spec FloatingSpec, found ObservedFloatingIP) ([]Differenc
 // with the owner's marker, too: somebody else wrote that. The error is an *OwnedError if it has another owner.
 func (s FloatingSpec) Fits(f ObservedFloatingIP) error {
 	s.PortID = f.PortID
-	differences, err := CompareFloatingIP(s, f)
+	differences, err := compareFloatingIP(s, f)
 	if err == nil && len(differences) > 0 {
 		err = &DiffersError{differences}
 	}

@@ -107,12 +107,11 @@ func (d declaration) observe(ctx context.Context, in managed.Inventory) (seen ma
 	if err != nil {
 		return seen, err
 	}
-	d.PortID = found.PortID // an observed one stays where it is
-	differences, err := plan.CompareFloatingIP(d.FloatingSpec, found.ObservedFloatingIP)
-	if err == nil && len(differences) > 0 {
-		err = &plan.DiffersError{Differences: differences}
+	err = d.Fits(found.ObservedFloatingIP)
+	seen.Observed = &plan.Observed{}
+	if _, theirs := errors.AsType[*plan.OwnedError](err); !theirs {
+		seen.Observed.FloatingIPs = []plan.ObservedFloatingIP{found.ObservedFloatingIP}
 	}
-	seen.Observed = &plan.Observed{FloatingIPs: []plan.ObservedFloatingIP{found.ObservedFloatingIP}}
 	seen.State = controller.Ready(cloudteamv1.ReasonObserved,
 		"The floating IP is observed. Nothing is changed in Neutron.")
 	return seen, managed.ImportProblem(err, differs)
