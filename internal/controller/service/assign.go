@@ -124,7 +124,7 @@ func (c *Controller) wants(service *corev1.Service, known claims) bool {
 	}
 	has, err := c.floating.FloatingIPs(service.Namespace).Get(service.Name)
 	if err != nil {
-		return true
+		return w.wrong == ""
 	}
 	if !controller.Controls(service, Kind.GroupKind(), has) || has.DeletionTimestamp != nil ||
 		has.Spec.ExternalNetwork != w.external {

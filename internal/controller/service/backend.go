@@ -26,6 +26,8 @@ type wish struct {
 	network string
 	// address is the address of choice, and imported the id of a floating IP that exists; empty for Neutron's choice.
 	address, imported string
+	// wrong says for users why no FloatingIP is created; empty if one can be. One that exists moves all the same.
+	wrong string
 }
 
 // another says for users how a FloatingIP that exists differs from what the annotations ask for; empty if it does not.
@@ -41,7 +43,8 @@ func (w wish) another(has *cloudteamv1.FloatingIP) string {
 	return ""
 }
 
-// wishOf reads a Service's annotations. declares is false without the first one.
+// wishOf reads a Service's annotations. declares is false without the first one. A mistake in the other ones, which only
+// a new FloatingIP has, is no error.
 func wishOf(service *corev1.Service) (w wish, declares bool, err error) {
 	if _, declares = service.Annotations[cloudteamv1.AnnotationFloatingIP]; !declares {
 		return wish{}, false, nil
@@ -58,12 +61,12 @@ func wishOf(service *corev1.Service) (w wish, declares bool, err error) {
 	w.address = service.Annotations[cloudteamv1.AnnotationFloatingIPAddress]
 	w.imported = service.Annotations[cloudteamv1.AnnotationFloatingIPImport]
 	if a, err := netip.ParseAddr(w.address); w.address != "" && (err != nil || !a.Is4()) {
-		return wish{}, true, fmt.Errorf("annotation %s: it is no address of IPv4: write one such as 203.0.113.10, or remove "+
-			"the annotation", cloudteamv1.AnnotationFloatingIPAddress)
+		w.wrong = fmt.Sprintf("annotation %s: it is no address of IPv4: write one such as 203.0.113.10, or remove the "+
+			"annotation", cloudteamv1.AnnotationFloatingIPAddress)
 	}
 	if w.imported != "" && !plan.IsID(w.imported) {
-		return wish{}, true, fmt.Errorf("annotation %s: it is no id of a floating IP: write one that %s shows, or remove "+
-			"the annotation", cloudteamv1.AnnotationFloatingIPImport, osc.FloatingIPs)
+		w.wrong = fmt.Sprintf("annotation %s: it is no id of a floating IP: write one that %s shows, or remove the "+
+			"annotation", cloudteamv1.AnnotationFloatingIPImport, osc.FloatingIPs)
 	}
 	return w, true, nil
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,10 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 			return controller.Result{}, c.delete(ctx, service, has)
 		}
 		return controller.Result{}, nil
+	case w.wrong != "" && (has == nil || has.Spec.ExternalNetwork != w.external): // nor is one deleted for another
+		c.follow(service, chosen{settled: true})
+		c.fail(service, w.wrong)
+		return controller.Result{}, nil
 	case has != nil && !controller.Controls(service, Kind.GroupKind(), has):
 		c.follow(service, chosen{settled: true})
 		if owner := controller.OwnerOf(has, Kind.GroupKind()); owner == nil || owner.Name != service.Name {
@@ -61,10 +66,10 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		return controller.Result{}, c.delete(ctx, service, has) // its end requeues the Service
 	}
 	if _, tooMany := service.Spec.Selector[TooManyLabels]; tooMany {
-		c.fail(service, fmt.Sprintf("spec.selector has more than %d labels: write fewer", MaxSelector))
+		w.wrong = fmt.Sprintf("spec.selector has more than %d labels: write fewer", MaxSelector)
 	} else if len(service.Spec.Selector) == 0 {
-		c.fail(service, fmt.Sprintf("the Service selects no Pods, so no floating IP can be associated with one: set "+
-			"spec.selector, or remove the annotation %s", cloudteamv1.AnnotationFloatingIP))
+		w.wrong = fmt.Sprintf("the Service selects no Pods, so no floating IP can be associated with one: set "+
+			"spec.selector, or remove the annotation %s", cloudteamv1.AnnotationFloatingIP)
 	}
 	return controller.Result{}, c.lead(ctx, service, has, w)
 }
@@ -92,8 +97,8 @@ func (c *Controller) lead(
 	if !waited && c.waiting.Has(key) {
 		c.Enqueue(key) // an event since the caches were read did not find it
 	}
-	if !to.found && to.why != "" {
-		c.fail(service, to.why)
+	if text := cmp.Or(w.wrong, to.why); !to.found && text != "" {
+		c.fail(service, text)
 	}
 	if !to.found && (has == nil || now == "") {
 		return nil
@@ -124,7 +129,7 @@ func (c *Controller) lead(
 	if err != nil || has == nil {
 		return err
 	}
-	if text := w.another(has); text != "" && to.found {
+	if text := cmp.Or(w.wrong, w.another(has)); text != "" && to.found {
 		c.fail(service, text)
 	} else if to.found && has.Status.Address != "" && has.Status.PortID == to.port.Status.PortID {
 		c.sendEvent(service, corev1.EventTypeNormal, cloudteamv1.EventFloatingIPAssociated, fmt.Sprintf(

@@ -291,6 +291,49 @@ func TestAServiceAsksForAnAddressOfChoice(t *testing.T) {
 	}, chosen)
 }
 
+// TestAMistakeInTheAddressOfChoiceStopsNoMove has the annotations of an address that exists edited to nonsense.
+func TestAMistakeInTheAddressOfChoiceStopsNoMove(t *testing.T) {
+	for key, value := range map[string]string{
+		cloudteamv1.AnnotationFloatingIPAddress: "203.0.113", cloudteamv1.AnnotationFloatingIPImport: "web",
+	} {
+		inWorld(t, func(w *world) {
+			first := w.pod("a", 9, "net")
+			second := w.pod("b", 8, "net")
+			w.wantPort("a-net")
+			uid := w.Get().UID
+			w.Events.Take()
+			w.editService(func(s *corev1.Service) { s.Annotations[key] = value })
+			told := func() {
+				t.Helper()
+				if got := w.Events.Take(); len(got) != 1 || !strings.Contains(got[0], "annotation "+key+": it is no ") {
+					t.Errorf("the Events are %q, want one about %s", got, key)
+				}
+			}
+			told()
+			w.ends(first)()
+			w.wantPort("b-net")
+			w.ends(second)()
+			w.wantPort("")
+			w.pod("c", 7, "net")
+			w.wantPort("c-net")
+			if got := w.Events.Take(); len(got) > 0 {
+				t.Errorf("it is told again: %q", got)
+			}
+			w.editService(func(s *corev1.Service) { s.Annotations[cloudteamv1.AnnotationFloatingIP] = "other" })
+			w.wantPort("c-net") // none would be made in its place
+			expect.Equal(t, uid, w.Get().UID, "the FloatingIP after another external network")
+			w.Delete()
+			w.settle()
+			w.WantGone()
+			w.restart()
+			w.WantGone()
+			told()
+			w.editService(func(s *corev1.Service) { delete(s.Annotations, key) })
+			w.wantPort("c-net")
+		}, service("public"))
+	}
+}
+
 func TestAServiceTellsWhyItHasNoFloatingIP(t *testing.T) {
 	users := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "users"}}
 	without := service("public")
