@@ -587,6 +587,7 @@ func TestDrawnNetworksAndPortsAreAccepted(t *testing.T) {
 		SubnetPools: []specs.SubnetPool{
 			{Names: []string{"four"}, IPVersion: 4, DefaultPrefixLength: 26, PrefixLengths: []int32{25, 27}},
 		},
+		FloatingNetworks: []string{"outside", "partners"}, FloatingAddresses: []string{"203.0.112.9", "203.0.112.10"},
 		Clouds: []*cloudteamv1.CloudReference{nil, {SecretName: "openstack"}},
 	}
 	place := specs.Place{

@@ -139,6 +139,10 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 					}
 				}
 			},
+			may: func(was, is cloudteamv1.NetworkPortSpec) bool {
+				return was.FloatingIP == nil || is.FloatingIP == nil || is.FloatingIP.Address == "" ||
+					was.FloatingIP.ExternalNetwork == is.FloatingIP.ExternalNetwork
+			},
 			lives: []Life{{Trial: "port", Never: "it needs a router: TestFloatingIPs has such ports"}},
 		},
 		{

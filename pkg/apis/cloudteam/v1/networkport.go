@@ -231,11 +231,13 @@ type AddressPair struct {
 }
 
 // +kubebuilder:validation:XValidation:rule=`has(self.address) ? has(oldSelf.address) && self.address == oldSelf.address : !has(oldSelf.address)`,fieldPath=`.address`,message=`the address of a floating IP cannot change: write it as it was, or first remove floatingIP`
+// +kubebuilder:validation:XValidation:rule=`!has(self.address) || self.externalNetwork == oldSelf.externalNetwork`,fieldPath=`.externalNetwork`,message=`the external network of an address of choice cannot change: write it as it was, or first remove floatingIP`
 
 // PortFloatingIP asks for a floating IP of the port itself.
 type PortFloatingIP struct {
 	// externalNetwork is the id or name of the external network of the address. It
-	// must be set. It can change later; then the port gets another address.
+	// must be set. It can change later while address is unset; then the port
+	// gets another address.
 	// +neutron:attribute=floatingip.floating_network_id,mutable=true,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=255

@@ -10,7 +10,8 @@ package v1
 // PortFloatingIP asks for a floating IP of the port itself.
 type PortFloatingIPApplyConfiguration struct {
 	// externalNetwork is the id or name of the external network of the address. It
-	// must be set. It can change later; then the port gets another address.
+	// must be set. It can change later while address is unset; then the port
+	// gets another address.
 	ExternalNetwork *string `json:"externalNetwork,omitempty"`
 	// address is the address that the floating IP has, of IPv4, in a subnet of the
 	// external network. Neutron lets administrators choose one. A member writes a
