@@ -43,8 +43,8 @@ func (w wish) another(has *cloudteamv1.FloatingIP) string {
 	return ""
 }
 
-// wishOf reads a Service's annotations. declares is false without the first one. A mistake in the other ones, which only
-// a new FloatingIP has, is no error.
+// wishOf reads a Service's annotations. declares is false without the first one. A mistake in the other ones is no
+// error: only a new FloatingIP has them.
 func wishOf(service *corev1.Service) (w wish, declares bool, err error) {
 	if _, declares = service.Annotations[cloudteamv1.AnnotationFloatingIP]; !declares {
 		return wish{}, false, nil
