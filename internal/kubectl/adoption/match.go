@@ -13,6 +13,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/osc"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -396,8 +397,8 @@ func (m *matcher) refusal(f *cloudteamv1.FloatingIP, r resource) string {
 	case f.Status.Cloud == nil && (f.Spec.Cloud != nil || f.Status.Credentials != nil):
 		return "It has its own credentials, and their project is not known here."
 	case m.elsewhere(f, r):
-		return fmt.Sprintf("Floating IP %[1]s is associated with port %[2]s, which is not its own. Name that one's "+
-			"NetworkPort in spec.portName, or run openstack floating ip unset --port %[1]s.", r.ID, r.PortID)
+		return fmt.Sprintf("Floating IP %s is associated with port %s, which is not its own. Name that one's "+
+			"NetworkPort in spec.portName, or run %s.", r.ID, r.PortID, osc.Disassociate(r.ID))
 	}
 	return ""
 }
