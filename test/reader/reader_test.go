@@ -55,8 +55,8 @@ var pages = []struct {
 	{path: "docs/deployment.md"}, {path: "docs/networkport.md"},
 	{path: "docs/network.md", before: "kubectl delete deployments,networkports,networks --all"},
 	{path: "docs/securitygroup.md", before: yamlOf + "yaml_of docs/securitygroup.md | kubectl apply -f -"},
-	{path: "docs/router.md", before: externalNetwork + yamlOf + "yaml_of docs/router.md | kubectl apply -f -"},
-	{path: "docs/floatingip.md", before: apart}, // after docs/router.md, which has made the external network
+	{path: "docs/router.md", before: yamlOf + "yaml_of docs/router.md | kubectl apply -f -"},
+	{path: "docs/floatingip.md", before: apart},
 	// The last one, because its classes decide what others may do.
 	{path: "docs/classes.md", before: `
 		kubectl delete networkclasses --all
@@ -75,19 +75,6 @@ const apart = `
 	cp "$KUBECONFIG" "$KUBECONFIG.apart"
 	export KUBECONFIG="$KUBECONFIG.apart"
 	kubectl config set-context --current --namespace=apart
-`
-
-// externalNetwork has an administrator make the external network public, without the OpenStack client.
-const externalNetwork = `
-	of() { sed -n "s/^ *$1: //p" "$OS_CLIENT_CONFIG_FILE" | head -n 1; }
-	answer=$(jq -n --arg p "$(of password)" '{auth: {identity: {methods: ["password"], password: {user: {name: "admin",
-		password: $p, domain: {name: "Default"}}}}, scope: {project: {name: "admin", domain: {name: "Default"}}}}}' |
-		curl -s -i -H 'Content-Type: application/json' -d @- "$(of auth_url)/auth/tokens")
-	token=$(sed -n 's/^x-subject-token: //Ip' <<<"$answer" | tr -d '\r')
-	neutron=$(tail -n 1 <<<"$answer" | jq -r '[.token.catalog[] | select(.type == "network").endpoints[].url][0]')
-	post() { curl -s -f -H "X-Auth-Token: $token" -d "$2" "${neutron%/}/v2.0/$1"; }
-	id=$(post networks '{"network": {"name": "public", "router:external": true}}' | jq -r .network.id)
-	post subnets '{"subnet": {"network_id": "'"$id"'", "ip_version": 4, "cidr": "203.0.113.0/24"}}'
 `
 
 // notRun are what commands begin with that are not run, and why.
