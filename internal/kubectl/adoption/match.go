@@ -424,7 +424,14 @@ func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, conc
 		return a, false // it is of no chosen Network
 	}
 	is := fit[0]
-	asking := m.naming(is)
+	if of := m.ofPort[is.ID]; of != "" {
+		a.Problem = fmt.Sprintf("Floating IP %s is of %s, which asks for it.", is.ID, of)
+		return a, true
+	}
+	if a.Problem = m.refusal(f, is); a.Problem != "" {
+		return a, true
+	}
+	asking := m.naming(is) // it looks at all FloatingIPs, so only for one that can have it
 	for of, to := range m.portOf {
 		if is.PortID != to.is.ID {
 			continue
@@ -434,14 +441,9 @@ func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, conc
 			asking = append(asking, "NetworkPort "+of.String())
 		}
 	}
-	switch refusal := m.refusal(f, is); {
-	case m.ofPort[is.ID] != "":
-		a.Problem = fmt.Sprintf("Floating IP %s is of %s, which asks for it.", is.ID, m.ofPort[is.ID])
-	case refusal != "":
-		a.Problem = refusal
-	case len(asking) > 1:
+	if len(asking) > 1 {
 		a.Problem = fmt.Sprintf("Floating IP %s fits several objects: %s. None gets it.", is.ID, strings.Join(asking, ", "))
-	default:
+	} else {
 		a.Takes = []Taken{taken(is)}
 	}
 	return a, true
