@@ -112,8 +112,6 @@ func (w *walk) floatingIP(f *cloudteamv1.FloatingIP) []Link {
 		return append(append(chain, w.placed(f)...), w.classOf(f.Spec.ClassName)...)
 	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
 		return append(chain, credentialsOf(f, f.Spec.Cloud, &f.Status.ResourceStatus)...)
-	case cloudteamv1.ReasonAlreadyOwned:
-		return append(chain, w.ownerOf(l.Message)...)
 	case cloudteamv1.ReasonPortNotReady:
 		return append(chain, w.portFor(f)...)
 	case cloudteamv1.ReasonNetworkNotReady:
