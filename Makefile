@@ -101,8 +101,11 @@ TOOLS = ^$(MODULE)/(tools|test|internal/plan)(/|$$)
 # Those of these that it is for, too, if they draw a fifth (-short).
 DRAWING := ./test/adversary ./test/transitions ./test/e2e
 
-# What of them counts bytes, which the detector has many times slower.
-COUNTING := ^TestNoEventCostsMoreWithMoreObjects$$
+# What the detector would take minutes for: tests that count bytes, or live through hours in which one thing happens after
+# another.
+UNRACED := ^(TestNoEventCostsMoreWithMoreObjects|TestWhatIsKeptOfAnObjectIsAllThatItTakes|TestBytesHeld|TestARestart|TestAPortOutlastsAnyInterleaving|TestNoBulkLacksAddresses|TestTheShareIsOneOfAllTheOperatorsClouds|TestWhatIsFullIsTriedByOneAtATime)$$
+UNRACED_IN := ./test/adversary ./internal/app ./internal/neutron/inventory \
+  $(addprefix ./internal/controller/,deployment networkport orphan)
 
 # What runs with -p 1 is compiled one package at a time. This compiles first, with all CPUs.
 COMPILE = go list -export -test
@@ -126,15 +129,15 @@ test-unit: ## Run the tests that need no control plane: 4 minutes
 # The race detector sees its own process only. The fault suite takes ten minutes with it: see test-nightly.
 .PHONY: test-race
 test-race: test-controlplane ## Run the tests in whose process the product's code runs, with the race detector
-	status=0; $(RACED) -timeout 20m $$(printf '%s\n' $(UNIT) | grep -Ev '$(TOOLS)') || status=1; \
-	$(RACED) -short -timeout 20m -skip '$(COUNTING)' $(DRAWING) || status=1; \
+	status=0; $(RACED) -timeout 20m -skip '$(UNRACED)' $$(printf '%s\n' $(UNIT) | grep -Ev '$(TOOLS)') || status=1; \
+	$(RACED) -short -timeout 20m -skip '$(UNRACED)' $(DRAWING) || status=1; \
 	$(COMPILE_RACED) $(CONVERGING) >/dev/null; \
 	$(SHARED) env $(RACED) -p 1 -timeout 20m $(CONVERGING) || status=1; exit $$status
 
 .PHONY: test-suites
 test-suites: test-controlplane ## Run the demo, the fault suite, and the suites that start the binaries as a user would
 	go test -count=1 -timeout 20m $$(printf '%s\n' $(UNIT) | grep -E '$(TOOLS)' | grep -vxFf <(go list $(DRAWING)))
-	go test -short -count=1 -run '$(COUNTING)' ./test/adversary
+	go test -short -count=1 -run '$(UNRACED)' $(UNRACED_IN)
 	@$(COMPILE) $(STARTING) >/dev/null
 	$(SHARED) sh -c 'go test -short -count=1 -p 1 -timeout 20m $(filter-out ./test/reader,$(STARTING)); first=$$?; $(SENTINELS) && exit $$first'
 	$(SHARED) go test -count=1 -timeout 20m ./test/reader
@@ -157,7 +160,7 @@ test-nightly: test-controlplane ## Run all tests whole, one package at a time, w
 nightly: export NIGHTLY = 1
 nightly: ## Run before a release what is too long for each change, alone on the machine (root, Debian): hours
 	hack/parts.sh test-nightly test-compatibility soak fuzz test-monitoring test-ui test-install test-openstack-all test-dataplane-all \
-	  $(foreach release,21 29,'NEUTRON=$(release) test-openstack-all' 'NEUTRON=$(release) test-dataplane') mutants
+	  $(foreach release,21 29,'NEUTRON=$(release) test-openstack' 'NEUTRON=$(release) test-dataplane') mutants
 
 .PHONY: mutants
 MUTANTS ?= ./internal/policy ./internal/plan ./internal/neutron/inventory ./internal/node/agent \
@@ -204,6 +207,7 @@ test-ui: test-controlplane ## Show kubectl network ui, and the site of make docs
 
 # The life of each kind, of the end-to-end tests.
 LIVES := ^(TestNetwork|TestNetworkPort|TestRouter|TestSecurityGroups|TestFloatingIPObjects|TestAFloatingIPIsImported|TestPolicies|TestDeployment|TestStatefulSetsKeepTheirPorts|TestVirtualMachinesKeepTheirPorts)$$
+FIELDS := ^TestEveryField$$
 # End-to-end tests that bring an emulator of their own, or make nothing in the cloud: beside a real Neutron they do what
 # they do beside the emulator, and show no more.
 WITHOUT_NEUTRON := ^(TestOrphans|TestRebuiltClusterAdopts|TestRestoredCluster|TestTenantsCannotFillTheMemory|TestTheControllerDoesWhatWasPlanned|TestVersionSkew|TestWhyNamesTheCauseOfEachReason)$$
@@ -218,10 +222,11 @@ REAL = export KUBEBUILDER_ASSETS="$(ASSETS)"; status=0 row=; \
 	  ADVERSARY_OPENSTACK=1 go test -count=1 -p 1 "$$@" || status=1; }
 
 .PHONY: test-openstack
-E2E ?= $(LIVES)
-test-openstack: assets recorder ## Start a real Keystone and Neutron (NEUTRON: 21, 26 or 29), and run the contract and the life of each kind (E2E: which end-to-end tests) there
+E2E ?= $(LIVES)|$(FIELDS)
+test-openstack: assets recorder ## Start a real Keystone and Neutron (NEUTRON: 21, 26 or 29), and run the contract, each kind and field, and some faults there (E2E: which end-to-end tests)
 	dev/openstack/openstack up --release=$(NEUTRON)
-	@$(REAL); row='$(if $(subst $(LIVES),,$(E2E)),,life of each kind)' real -short -timeout 20m -run '$(E2E)' ./test/e2e; \
+	@$(REAL); row='$(if $(filter file,$(origin E2E)),each kind and field)' real -short -timeout 20m -run '$(E2E)' ./test/e2e; \
+	row=faults real -short -timeout 20m -run '^TestFaults$$' ./test/faults; \
 	row=contract real -short -timeout 20m ./test/contract/...; exit $$status
 
 .PHONY: test-openstack-all

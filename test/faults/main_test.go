@@ -8,8 +8,8 @@
 //
 // With FAULTS_PROCESSES=1, the same runs with the binary as a user would run it, at a real kube-apiserver, and so it does
 // with FAULTS_OPENSTACK=1 at the Keystone and Neutron whose clouds "admin" and "tenant" are in the file that
-// OS_CLIENT_CONFIG_FILE names. There, -short runs sentinels: the first scenario of each group, the first kill of each
-// sweep, and one kill at each kind of write.
+// OS_CLIENT_CONFIG_FILE names. There, -short runs sentinels: the first scenario of each group, and one kill at each kind of
+// write; at a real Neutron, where a life takes a minute, the first scenario of each heading, and one kill in each course.
 //
 // FAULTS_RESULTS names a file to which the results are written, as package results has them; with FAULTS_AGAIN=1, in the
 // place of those that it has of the same scenarios. FAULTS_CLOUD and FAULTS_VERSION say what it calls the cloud and the
@@ -52,16 +52,17 @@ func inTime(t *testing.T, test func(t *testing.T)) {
 }
 
 // worldsAtATime is how many scenarios run at a time unless -parallel says otherwise. They wait far more than they work,
-// but a real Neutron is at work all the time: each of them lists everything each second.
+// but a real Neutron is at work all the time.
 func worldsAtATime() int {
 	if openStack() {
-		return 4
+		return 8
 	}
 	return 12
 }
 
-// sentinels reports whether a few scenarios and kills stand for all.
+// sentinels reports whether a few scenarios and kills stand for all, and fewest whether fewer still do.
 func sentinels() bool { return !virtualTime && testing.Short() }
+func fewest() bool    { return openStack() && testing.Short() }
 
 func TestMain(m *testing.M) {
 	flag.Parse()

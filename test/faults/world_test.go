@@ -79,10 +79,11 @@ const (
 	cloudName = "tenant"
 )
 
-// auditInterval is the shortest that the controller takes, and that many worlds on one real Neutron leave it time for.
+// auditInterval is the shortest that the controller takes, and at a real Neutron, where the audits of all worlds take
+// turns, one that leaves it time for something else.
 func auditInterval() string {
 	if openStack() {
-		return "2s"
+		return "3s"
 	}
 	return "1s"
 }
