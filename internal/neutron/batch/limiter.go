@@ -117,6 +117,7 @@ func (l *limiter) failed(began, now time.Time) {
 type slot struct {
 	queue *Queue
 	seat  *seat
+	line  *line
 	// limiter learns from the call.
 	limiter *limiter
 	class   class
@@ -126,10 +127,11 @@ type slot struct {
 	timer   *time.Timer
 }
 
-// begin starts a call. The caller holds mu.
-func (b *Queue) begin(op string, items int) *slot {
+// begin starts a call of a line. The caller holds mu.
+func (b *Queue) begin(l *line, op string, items int) *slot {
 	b.underway++
-	s := &slot{queue: b, seat: b.seat, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
+	l.underway++
+	s := &slot{queue: b, seat: b.seat, line: l, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
 	if b.underway >= b.limiter.limit() {
 		b.full = s.began
 	}
@@ -138,9 +140,8 @@ func (b *Queue) begin(op string, items int) *slot {
 		defer b.mu.Unlock()
 		if s.timer != nil {
 			s.overdue = true
-			b.underway--
+			s.leave()
 			b.overdue++
-			s.seat.free()
 			b.dispatch()
 		}
 	})
@@ -158,13 +159,19 @@ func (s *slot) end(errs ...error) {
 	if s.overdue {
 		b.overdue--
 	} else {
-		b.underway--
-		s.seat.free()
+		s.leave()
 	}
 	if s.limiter == b.limiter {
 		s.learn(errs, time.Now())
 	}
 	b.dispatch()
+}
+
+// leave gives up the call's place. The caller holds mu.
+func (s *slot) leave() {
+	s.queue.underway--
+	s.line.underway--
+	s.seat.free()
 }
 
 // learn updates the limiter and the Queue from the result of a call. The caller holds mu.

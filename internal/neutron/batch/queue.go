@@ -91,8 +91,11 @@ const (
 	// maxBatch is how many creates go in one call. Beyond it Neutron's cost per resource is constant, and a longer call
 	// delays the next ones.
 	maxBatch = 25
-	// batchWindow is how long a create waits for others, if fewer than maxBatch wait.
-	batchWindow = 5 * time.Millisecond
+	// batchWindow is how long a create waits for others, if fewer than maxBatch wait. While a call in its collection is
+	// under way, it waits until that call ends, but not longer than a call of one create takes, nor than crowdedWindow.
+	// Others probably follow, and each call has a cost of its own.
+	batchWindow   = 5 * time.Millisecond
+	crowdedWindow = 100 * time.Millisecond
 	// A call uses the limit for patience plus patienceTimes the shortest duration of such calls.
 	patience      = 5 * time.Second
 	patienceTimes = 10
@@ -100,11 +103,15 @@ const (
 
 // line is the queue of creates in one collection, or of all other writes.
 type line struct {
-	of    client.Collection
+	of client.Collection
+	// op is that of creates in the collection.
+	op    string
 	queue fair.Queue[string, *pending]
-	// due is when to send creates, however few they are. The timer is set to it.
-	due   time.Time
+	// since is when the first of the waiting creates came. The timer is set to when they are sent, however few they are.
+	since time.Time
 	timer *time.Timer
+	// underway counts the calls of creates in this collection, without those that ran too long.
+	underway int
 }
 
 // pending is a write that waits or is being sent. Of a write that is no create, the Item has only Op and Flow.
@@ -231,11 +238,11 @@ func (b *Queue) enter(p *pending) {
 	at := slices.IndexFunc(b.lines, func(l *line) bool { return l.of == p.Collection })
 	if at < 0 {
 		at = len(b.lines)
-		b.lines = append(b.lines, &line{of: p.Collection})
+		b.lines = append(b.lines, &line{of: p.Collection, op: p.Op})
 	}
 	l := b.lines[at]
 	if l.of.Bulk && l.queue.Len() == 0 {
-		l.due = time.Now().Add(batchWindow)
+		l.since = time.Now()
 	}
 	l.queue.Push(p.Flow, p)
 }
@@ -283,7 +290,7 @@ func (b *Queue) sendNext() bool {
 			b.seat.free()
 			continue
 		}
-		s := b.begin(batch[0].Op, len(batch))
+		s := b.begin(l, batch[0].Op, len(batch))
 		for _, p := range batch {
 			b.options.Waited(p.Op, s.began.Sub(p.since))
 			if r := inspect.On(); r != nil {
@@ -306,7 +313,7 @@ func (b *Queue) isDue(l *line) bool {
 	if l.queue.Len() == 0 {
 		return false
 	}
-	left := time.Until(l.due)
+	left := time.Until(l.since.Add(b.window(l)))
 	if left <= 0 || l.queue.Len() >= maxBatch {
 		return true
 	}
@@ -320,6 +327,21 @@ func (b *Queue) isDue(l *line) bool {
 		l.timer.Reset(left)
 	}
 	return false
+}
+
+// window returns how long a line's creates wait for others now. The caller holds mu.
+func (b *Queue) window(l *line) time.Duration {
+	switch {
+	case !l.of.Bulk:
+		return 0
+	case l.underway == 0:
+		return batchWindow
+	}
+	alone, known := b.limiter.quickest[classOf(l.op, 1)]
+	if !known {
+		return crowdedWindow
+	}
+	return min(max(alone, batchWindow), crowdedWindow)
 }
 
 // next removes from the line the writes of the next call. It respects the most of each of them and takes one project

@@ -101,6 +101,44 @@ func TestConcurrentCreatesShareACall(t *testing.T) {
 	})
 }
 
+// Creates come one after another, and each call of few costs the cloud nearly as much as one of many. While one is under
+// way, the next ones gather.
+func TestCreatesThatComeWhileACallIsUnderWayShareTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{Takes: func(creates, _ int) time.Duration { return time.Duration(40+10*creates) * time.Millisecond }}
+		b := New(Options{MaxCalls: 0, Post: s.Post})
+		var wg sync.WaitGroup
+		for _, name := range numbered("n", 31) {
+			wg.Go(func() { expect.NoError(t, createNamed(t.Context(), b, name)) })
+			elapsed(3 * time.Millisecond)
+		}
+		wg.Wait()
+		expect.Equal(t, 3, len(s.Sizes()), "calls, of %v creates", s.Sizes())
+		rested(t, b)
+	})
+}
+
+// A lone create is not behind others' bulk for longer than a call of its own would take.
+func TestALoneCreateWaitsNoWholeBulk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{Takes: func(creates, _ int) time.Duration { return time.Duration(30*creates) * time.Millisecond }}
+		b := New(Options{MaxCalls: 0, Post: s.Post})
+		late := func(wait time.Duration) {
+			t.Helper()
+			done := make(chan map[string]error)
+			go func() { done <- createMany(t.Context(), b, numbered("bulk", 25)...) }()
+			elapsed(batchWindow)
+			began := time.Now()
+			expect.NoError(t, createNamed(t.Context(), b, "lone"))
+			expect.Equal(t, wait+30*time.Millisecond, virtual.Since(began), "a lone create beside a bulk took")
+			expect.Equal(t, 0, len(<-done), "creates of the bulk that failed")
+		}
+		late(crowdedWindow) // nothing is known of a call of one
+		late(30 * time.Millisecond)
+		rested(t, b)
+	})
+}
+
 // Those who come back with more when their call has ended are waited for, although none is there yet.
 func TestCreatesThatFollowABulkShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
