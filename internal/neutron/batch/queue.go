@@ -177,9 +177,9 @@ func (b *Queue) await(ctx context.Context, item Item) outcome {
 	if item.Collection.Bulk {
 		p.most = b.mostWith(item.Key)
 	}
-	b.enter(p)
+	l := b.enter(p)
 	if r := inspect.On(); r != nil {
-		r.RecordOf(ctx, inspect.Batch, inspect.Waits, item.Op, batchWindow.String())
+		r.RecordOf(ctx, inspect.Batch, inspect.Waits, item.Op, b.window(l).String())
 	}
 	b.dispatch() //nolint:contextcheck // what it sends serves others, too
 	b.mu.Unlock()
@@ -233,8 +233,8 @@ func (b *Queue) Load() Load {
 	return now
 }
 
-// enter adds a write to its line. The caller holds mu.
-func (b *Queue) enter(p *pending) {
+// enter adds a write to its line, which it returns. The caller holds mu.
+func (b *Queue) enter(p *pending) *line {
 	at := slices.IndexFunc(b.lines, func(l *line) bool { return l.of == p.Collection })
 	if at < 0 {
 		at = len(b.lines)
@@ -245,6 +245,7 @@ func (b *Queue) enter(p *pending) {
 		l.since = time.Now()
 	}
 	l.queue.Push(p.Flow, p)
+	return l
 }
 
 // dispatch sends as many calls as the limit permits. The caller holds mu.
