@@ -57,11 +57,12 @@ var pages = []struct {
 	{path: "docs/securitygroup.md", before: yamlOf + "yaml_of docs/securitygroup.md | kubectl apply -f -"},
 	{path: "docs/router.md", before: yamlOf + "yaml_of docs/router.md | kubectl apply -f -"},
 	{path: "docs/floatingip.md", before: apart},
-	// The last one, because its classes decide what others may do.
+	// The last ones, because their classes decide what others may do.
 	{path: "docs/classes.md", before: `
 		kubectl delete networkclasses --all
 		kubectl apply -f - <<<'{"apiVersion": "cloudteam.ztgame.com/v1", "kind": "Network", "metadata": {"name": "lab"},
 			"spec": {"cidr": "10.20.0.0/24", "className": "team-b"}}'`},
+	{path: "docs/onboard.md", before: "kubectl delete networkclasses --all"},
 }
 
 // yamlOf defines a command that prints the first object that a page shows.
