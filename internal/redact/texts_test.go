@@ -1,0 +1,76 @@
+package redact
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/test/expect"
+)
+
+func TestTextsKeepWhatIsNoSecret(t *testing.T) {
+	for _, text := range []string{
+		"CredentialsRejected: The cloud rejects the log-in.",
+		"secretName: network-controller-clouds", `Secret "shop/creds" has no key clouds.yaml`, "the token is missing: give auth.token",
+		"https://cloud.example.org:5000/v3?user=a", "docker-pullable://registry.example.org:5000/x@sha256:0123456789",
+		"kubectl network why port/web -n shop", "basic authentication fails",
+	} {
+		var texts Texts
+		expect.Equal(t, text, texts.Text(text), "the text")
+		expect.Equal(t, 0, len(texts.Removed()), "removed")
+	}
+	var metrics Texts
+	line := `outage{namespace="shop",secret="creds",cloud="a"} 0`
+	expect.Equal(t, line, metrics.Text(line, "secret"), "a metric")
+}
+
+func TestTextsRemoveSecrets(t *testing.T) {
+	for text, want := range map[string]string{
+		`I0301 "Log-in failed" err="POST: {\"password\": \"a\\\"b c\", \"user\": \"u\"}" cloud="x"`: `I0301 "Log-in failed" err="POST: {\"password\": [redacted], \"user\": \"u\"}" cloud="x"`,
+		"password=hunter2 user=u":                                         "password=[redacted] user=u",
+		"E0301 token=<\n\tone\n\ttwo\n > user=\"u\"":                      "E0301 token=[redacted] user=\"u\"",
+		"map[Authorization:[Bearer abc] X-Auth-Token:[def]]":              "map[Authorization:[redacted] X-Auth-Token:[redacted]",
+		"https://user:p/w@cloud.example.org:5000/v3":                      "https://[redacted]@cloud.example.org:5000/v3",
+		"a -----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- b": "a [redacted] b",
+		"unauthorized: Bearer abcdefgh.ijkl":                              "unauthorized: Bearer [redacted]",
+		"token gAAAAABnXyz-0123456789_abcdef== is over":                   "token [redacted] is over",
+		"OS_PASSWORD:\n  hunter2\nuser: u":                                "OS_PASSWORD:\n  [redacted]\nuser: u",
+	} {
+		var texts Texts
+		expect.Equal(t, want, texts.Text(text), "the text")
+	}
+}
+
+// TestTextsShowNoSecretInAnyPlace draws secrets, and what programs write them in.
+func TestTextsShowNoSecretInAnyPlace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"password", "OS_PASSWORD", "adminPass", "client_secret", "X-Auth-Token", "token", "apiKey",
+			"application_credential_secret", "Cookie", "aws-secret-access-key"}).Draw(t, "name")
+		secret := "zq" + rapid.StringMatching(`[!#-~]{6,30}`).Draw(t, "secret") + "qz" // no blank and no double quote
+		quotable := secret + rapid.StringMatching(`[ -~]{0,9}`).Draw(t, "more") + "qz"
+		quoted := strconv.Quote(quotable)
+		document, _ := json.Marshal(map[string]any{"a": map[string]any{name: quotable}, "b": 1})
+		url := "https://user:" + strings.NewReplacer("@", "%40", "<", "%3C", ">", "%3E", "'", "%27", `\`, "%5C", "/", "%2F").Replace(secret) +
+			"@cloud.example.org"
+		place := rapid.SampledFrom([]string{
+			fmt.Sprintf("%s=%s other=1", name, secret), fmt.Sprintf("%s: %s\nother: 1", name, secret), name + "=" + quoted + " other=1",
+			string(document), "I0301 msg err=" + strconv.Quote(string(document)) + " other=1",
+			"I0301 msg err=" + strconv.Quote(strconv.Quote(string(document))) + " other=1", url, strconv.Quote("GET " + url + ": refused"),
+			"Authorization: Basic " + secret, fmt.Sprintf("%v", map[string]string{name: secret}),
+		}).Draw(t, "place")
+		var texts Texts
+		got := texts.Text("before " + place + "\nafter")
+		if core := secret[:6]; strings.Contains(got, core) || !strings.Contains(got, "before") || !strings.HasSuffix(got, "\nafter") {
+			t.Fatalf("%q\nis shown as\n%q", place, got)
+		}
+		var object any
+		expect.NoError(t, json.Unmarshal(document, &object))
+		if shown := fmt.Sprint(texts.Value(object)); strings.Contains(shown, secret[:6]) || len(texts.Removed()) == 0 {
+			t.Fatalf("%s is shown as %s", document, shown)
+		}
+	})
+}
