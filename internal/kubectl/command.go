@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -55,13 +56,15 @@ type factory struct {
 	// id makes a part of names, and logs gives how logs are read; tests replace both.
 	id   func() string
 	logs func(kubernetes.Interface) logReader
+	// metrics reads those of a Pod at a port; tests replace it.
+	metrics func(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, port int32) (string, error)
 }
 
 // NewCommand makes the command line.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	f := &factory{config: genericclioptions.NewConfigFlags(true), IOStreams: streams, now: time.Now,
 		id: randomID, logs: podLogs, reviewed: ask.ReviewedBy}
-	f.clients = f.connect
+	f.clients, f.metrics = f.connect, f.forwarded
 	f.ahead = func() doctor.Clock { return doctor.Clock{} }
 	return f.command()
 }
@@ -89,8 +92,8 @@ kubectl for the cluster and the user: see "kubectl options".`,
 		flag.Hidden = !slices.Contains([]string{"namespace", "context", "kubeconfig"}, flag.Name) // as kubectl does
 	})
 	klog.SetOutput(io.Discard) // client-go logs what the commands say in words
-	root.AddCommand(f.why(), f.tree(), f.top(), f.plan(), f.doctor(), f.conntest(), f.orphans(), f.export(), f.adopt(),
-		f.uninstall(), f.ui())
+	root.AddCommand(f.why(), f.tree(), f.top(), f.plan(), f.doctor(), f.bundle(), f.conntest(), f.orphans(),
+		f.export(), f.adopt(), f.uninstall(), f.ui())
 	return root
 }
 

@@ -2,6 +2,7 @@ package kubectl
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -194,6 +196,9 @@ func factoryOf(t *testing.T, objects []runtime.Object) (*factory, *bytes.Buffer)
 	f := &factory{config: genericclioptions.NewConfigFlags(true), now: func() time.Time { return now },
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &printed, ErrOut: &printed}}
 	f.config.KubeConfig = new("/dev/null")
+	f.metrics = func(context.Context, kubernetes.Interface, *corev1.Pod, int32) (string, error) {
+		return "network_controller_orphans{state=\"due\"} 0\n", nil
+	}
 	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
 		stored := fake.NewSimpleClientset(ours...)
 		// As the API server does, also in a dry run. Each of the clients is asked once.
@@ -227,6 +232,12 @@ func (p publishing) Discovery() discovery.DiscoveryInterfaces {
 type published struct{ discovery.DiscoveryInterfaces }
 
 func (p published) OpenAPIV3() openapi.Client {
+	return openapitest.FakeClient{PathsMap: map[string]openapi.GroupVersion{
+		"apis/cloudteam.ztgame.com/v1": openapitest.FakeGroupVersion{GVSpec: schemas()}}}
+}
+
+// schemas are those of this version's CRDs.
+var schemas = sync.OnceValue(func() []byte {
 	all := map[string]any{}
 	files, _ := fs.Glob(crd.Files, "*.yaml") // the pattern is good
 	for _, file := range files {
@@ -246,9 +257,8 @@ func (p published) OpenAPIV3() openapi.Client {
 	if err != nil {
 		panic(err)
 	}
-	return openapitest.FakeClient{PathsMap: map[string]openapi.GroupVersion{
-		"apis/cloudteam.ztgame.com/v1": openapitest.FakeGroupVersion{GVSpec: document}}}
-}
+	return document
+})
 
 // execute runs a command, and gives what it prints.
 func execute(c *cobra.Command, printed *bytes.Buffer, command string) (out string, code int) {
@@ -296,11 +306,10 @@ func frontend(used int64) *cloudteamv1.Network {
 	return n
 }
 
-// unequal is a Network with an MTU, on a router with others.
-func unequal(mtu int32) *cloudteamv1.Network {
+// beside is another Network like frontend.
+func beside(name string) *cloudteamv1.Network {
 	n := frontend(2)
-	n.Name, n.UID, n.Status.MTU = fmt.Sprintf("mtu-%d", mtu), types.UID(fmt.Sprintf("uid-%d", mtu)), mtu
-	n.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55"}
+	n.Name, n.UID = name, types.UID("uid-of-"+name)
 	return n
 }
 
@@ -375,7 +384,9 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{}), seed: leftBehind},
 		"adopt-broken": {command: adopts + " --yes", hurry: " --silence 12s", objects: []runtime.Object{space, rebuilt}, code: 1,
 			cloud: neutrontest.New(neutrontest.Options{}), seed: alive},
-		"conntest-healthy": {command: "conntest frontend -n shop --to 203.0.113.80:443", lab: newLab(),
+		"bundle": {command: "bundle -n shop", objects: []runtime.Object{frontend(5), webPort("web-frontend-2", ""), running(),
+			leader("registry.example.org/network-controller:v1.2.0")}},
+		"conntest-healthy": {command: "conntest frontend -n shop", lab: newLab(),
 			objects: []runtime.Object{routed}},
 		"conntest-broken": {command: "conntest frontend -n shop", lab: newLab().tunnelsLost(), code: 2,
 			objects: []runtime.Object{routed}},
@@ -383,7 +394,7 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas})},
 		"doctor-broken": {command: "doctor --cloud mycloud", code: 2, seed: orphaned, ahead: 42 * time.Second,
 			cloud: neutrontest.New(neutrontest.Options{Quotas: map[string]int{"network": 1}}),
-			objects: []runtime.Object{webPort("web-frontend-2", ""), space, unequal(1450), unequal(1500),
+			objects: []runtime.Object{webPort("web-frontend-2", ""), space, beside("office"), beside("lab"),
 				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}},
 				&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "network-agent", Name: "network-agent"}}}},
 		"export-healthy": {command: "export --cloud mycloud -n shop", objects: []runtime.Object{space},

@@ -91,20 +91,30 @@ func (f *factory) planFiles(
 	if err != nil {
 		return result, nil, err
 	}
-	if uid, err = clusterOf(ctx, cluster, cloud, file, uid); err != nil {
-		return result, nil, err
+	result, err = planOf(ctx, cluster, cloud, file, uid, planning.Stored)
+	return result, cluster, err
+}
+
+// planOf plans objects as stored gives them. After an error, the plan has those before it.
+func planOf(
+	ctx context.Context, cluster *ask.Cluster, cloud *client.Cloud, objects []kinds.Object, uid string, stored storing,
+) (result plan, err error) {
+	if uid, err = clusterOf(ctx, cluster, cloud, objects, uid); err != nil {
+		return result, err
 	}
 	planner, err := planning.New(ctx, cluster, inventory.New(cloud, uid, inventory.Options{Ports: true}), uid)
 	if err != nil {
-		return result, nil, err
+		return result, err
 	}
 	defer planner.Close() //nolint:contextcheck // the queues end whatever becomes of the context
-	if result.Objects, err = planAll(ctx, cluster, planner, file); err != nil {
-		return result, nil, err
+	if result.Objects, err = planAll(ctx, cluster, planner, objects, stored); err == nil {
+		result.quotas(ctx, cluster, cloud)
 	}
-	result.quotas(ctx, cluster, cloud)
-	return result, cluster, nil
+	return result, err
 }
+
+// storing gives an object as it would be in the API server; see planning.Stored.
+type storing func(context.Context, *ask.Cluster, kinds.Object) (kinds.Object, error)
 
 // nobody is the UID of a cluster that has nothing in Neutron.
 const nobody = "unknown"
@@ -135,7 +145,7 @@ func clusterOf(
 
 // planAll plans the objects of files, in the order of kinds.All: later ones depend on earlier ones.
 func planAll(
-	ctx context.Context, cluster *ask.Cluster, planner *planning.Planner, file []kinds.Object,
+	ctx context.Context, cluster *ask.Cluster, planner *planning.Planner, file []kinds.Object, stored storing,
 ) (all []planning.Result, err error) {
 	seen := map[string]bool{}
 	for _, kind := range kinds.All {
@@ -143,12 +153,12 @@ func planAll(
 			if kinds.OfObject(obj).Name != kind.Name {
 				continue
 			}
-			stored, err := planning.Stored(ctx, cluster, obj)
+			obj, err := stored(ctx, cluster, obj)
 			if err != nil {
-				return nil, err
+				return all, err
 			}
-			dependsOn := []string{stored.GetNamespace()}
-			if port, ok := stored.(*cloudteamv1.NetworkPort); ok {
+			dependsOn := []string{obj.GetNamespace()}
+			if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
 				dependsOn = append(dependsOn, port.Network().Namespace)
 			}
 			for _, namespace := range dependsOn {
@@ -157,15 +167,15 @@ func planAll(
 				}
 				seen[namespace] = true
 				if err := planning.Others(ctx, cluster, planner, namespace); err != nil {
-					return nil, err
+					return all, err
 				}
 			}
-			if err := planner.Know(stored); err != nil {
-				return nil, err
+			if err := planner.Know(obj); err != nil {
+				return all, err
 			}
-			result, err := planner.Plan(ctx, stored)
+			result, err := planner.Plan(ctx, obj)
 			if err != nil {
-				return nil, err
+				return all, err
 			}
 			all = append(all, result)
 		}

@@ -57,8 +57,7 @@ The counts are those of the objects' status, or of the NetworkPorts where these 
 WAITING those of them that are not Ready. DRIFT counts the fields that somebody changed in Neutron; -o wide names them.
 -o name gives the Networks, that of the fullest subnet first.
 
-It shows no calls to Neutron: these are in the controller's metrics, which the API server's proxy cannot reach with your
-rights. docs/kubectl-network.md#top says how to read network_controller_cloud_call_duration_seconds.`,
+It shows no calls to Neutron: these are in the controller's metrics, which bundle collects.`,
 		Example: `  # The fullest subnets of the cluster:
   kubectl network top -A | head`,
 		Args:              cobra.MaximumNArgs(1),

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"cloudteam.ztgame.com/network-controller/internal/kinds"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -147,21 +148,8 @@ func (f *factory) namesOf(ctx context.Context, kind string) (names []string) {
 	if err != nil {
 		return nil
 	}
-	var list runtime.Object
-	ours, is := kinds.Of(of.Kind)
-	switch all := (metav1.ListOptions{}); {
-	case is:
-		list, err = ours.In(cluster.Networks, of.Namespace).List(ctx, all)
-	case of.Kind == why.KindPod:
-		list, err = cluster.Kubernetes.CoreV1().Pods(of.Namespace).List(ctx, all)
-	case of.Kind == why.KindDeployment:
-		list, err = cluster.Kubernetes.AppsV1().Deployments(of.Namespace).List(ctx, all)
-	case of.Kind == why.KindService:
-		list, err = cluster.Kubernetes.CoreV1().Services(of.Namespace).List(ctx, all)
-	case of.Kind == why.KindNetworkClass:
-		list, err = cluster.Networks.CloudteamV1().NetworkClasses().List(ctx, all)
-	}
-	if err != nil {
+	list, err := listOf(ctx, cluster, of.Kind, of.Namespace, metav1.ListOptions{})
+	if err != nil || list == nil {
 		return nil
 	}
 	_ = meta.EachListItem(list, func(item runtime.Object) error { // it fails for no list alone
@@ -171,4 +159,29 @@ func (f *factory) namesOf(ctx context.Context, kind string) (names []string) {
 		return nil
 	})
 	return names
+}
+
+// listOf lists the objects of a kind in a namespace. It is nil if this program lists none.
+func listOf(
+	ctx context.Context, c *ask.Cluster, kind, namespace string, options metav1.ListOptions,
+) (runtime.Object, error) {
+	core, apps := c.Kubernetes.CoreV1(), c.Kubernetes.AppsV1()
+	switch kind {
+	case why.KindPod:
+		return core.Pods(namespace).List(ctx, options)
+	case why.KindDeployment:
+		return apps.Deployments(namespace).List(ctx, options)
+	case why.KindStatefulSet:
+		return apps.StatefulSets(namespace).List(ctx, options)
+	case why.KindService:
+		return core.Services(namespace).List(ctx, options)
+	case why.KindNetworkClass:
+		return c.Networks.CloudteamV1().NetworkClasses().List(ctx, options)
+	case kindEvent:
+		return core.Events(namespace).List(ctx, options)
+	}
+	if ours, is := kinds.Of(kind); is {
+		return ours.In(c.Networks, namespace).List(ctx, options)
+	}
+	return nil, nil
 }

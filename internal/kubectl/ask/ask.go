@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,6 +138,21 @@ func list(ctx context.Context, c *Cluster, kind kinds.Kind, namespace string) (o
 		return nil
 	})
 	return objs, err
+}
+
+// Seen says when an Event last happened, and how often it did.
+func Seen(e corev1.Event) (last metav1.Time, count int32) {
+	last, count = e.LastTimestamp, max(1, e.Count)
+	if e.Series != nil {
+		last, count = metav1.NewTime(e.Series.LastObservedTime.Time), max(count, e.Series.Count)
+	}
+	if last.IsZero() {
+		last = metav1.NewTime(e.EventTime.Time)
+	}
+	if last.IsZero() {
+		last = e.CreationTimestamp
+	}
+	return last, count
 }
 
 // Known are those of some objects that are of a type.

@@ -189,20 +189,7 @@ func conditionOf(of ask.Object, said metav1.Condition) Condition {
 // eventsOf are Events, the last first.
 func eventsOf(all []corev1.Event) (events []Event) {
 	for _, e := range all {
-		last := e.LastTimestamp
-		if e.Series != nil {
-			last = metav1.NewTime(e.Series.LastObservedTime.Time)
-		}
-		if last.IsZero() {
-			last = metav1.NewTime(e.EventTime.Time)
-		}
-		if last.IsZero() {
-			last = e.CreationTimestamp
-		}
-		count := max(1, e.Count)
-		if e.Series != nil {
-			count = max(count, e.Series.Count)
-		}
+		last, count := ask.Seen(e)
 		events = append(events, Event{Type: e.Type, Reason: e.Reason, Message: e.Message, Count: count, Last: last})
 	}
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(b.Last.UnixNano(), a.Last.UnixNano()) })
