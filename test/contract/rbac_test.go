@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -37,6 +38,12 @@ func TestTenantSharesNetworkWithProject(t *testing.T) {
 		for _, who := range []*session{c.tenant, c.admin} {
 			who.do(t, "POST", rbacPath, sharing(n, project)).refuses(t,
 				refusal{409, "DuplicateRbacPolicy", "An RBAC policy already exists with those values."})
+		}
+		if c.since(neutrontest.ShareTargetsAreUUIDs) {
+			c.tenant.do(t, "POST", rbacPath, sharing(n, "x")).refuses(t, refusal{400, "InvalidInput",
+				"Invalid input for operation: 'x' is not a valid target project ID; expected a UUID or '*'."})
+		} else {
+			c.tenant.share(t, n, "x")
 		}
 		c.tenant.do(t, "DELETE", path, nil).must(t, http.StatusNoContent)
 		c.tenant.do(t, "DELETE", path, nil).refuses(t, refusal{404, "RbacPolicyNotFound",

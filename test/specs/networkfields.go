@@ -1,6 +1,7 @@
 package specs
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -242,7 +243,7 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			path: "sharedWith", part: ofNetwork, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 				s.SharedWith = nil
 				if rapid.Bool().Draw(t, "shared with some") {
-					projects := rapid.SampledFrom([]string{"project-a", "project-b", strings.Repeat("f", 32), "p.q_r:s"})
+					projects := rapid.SampledFrom(Projects)
 					s.SharedWith = rapid.SliceOfNDistinct(projects, 0, 3, rapid.ID).Draw(t, "sharedWith")
 				}
 			},
@@ -251,9 +252,9 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 				Declared: func(s cloudteamv1.NetworkSpec) (any, bool) { return declaredSet(s.SharedWith) },
 			},
 			lives: []Life{{
-				Trial: "plain", Create: []string{"one"}, Change: []string{"two", "three"}, Reads: readSorted,
+				Trial: "plain", Create: Projects[:1], Change: Projects[1:3], Reads: readSorted,
 				Gone: isNil, Empty: []string{}, Sees: func(o Tried) any { return o.Shares() },
-				Drifts: func(o Tried) { o.Unshare("two") }, Told: `Shared network with project "two"`,
+				Drifts: func(o Tried) { o.Unshare(Projects[1]) }, Told: fmt.Sprintf("Shared network with project %q", Projects[1]),
 			}},
 		},
 		{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -466,7 +467,7 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 	body := rapid.SampledFrom([]resource{
 		{"name": "renamed"}, {"admin_state_up": false}, {"mtu": mtu}, {"port_security_enabled": security},
 		{"name": "renamed", "mtu": mtu, "port_security_enabled": security}, {"description": ""},
-		{"dns_domain": "others.example."}, {"tags": []string{"others'"}}, {sharedWith: []string{"others'", "project-b"}},
+		{"dns_domain": "others.example."}, {"tags": []string{"others'"}}, {sharedWith: []string{strings.Repeat("e", 32), specs.Projects[1]}},
 		{"qos_policy_id": s.around.limits.QoSPolicies[0]}, {"shared": true}, {"router:external": true},
 		{"provider:segmentation_id": firstVLAN + serial.Add(1)%vlans},
 	}).Draw(t, "body")

@@ -17,7 +17,7 @@ import (
 var edits = []func(*cloudteamv1.NetworkSpec){
 	func(*cloudteamv1.NetworkSpec) {},
 	func(s *cloudteamv1.NetworkSpec) { s.Description, s.MTU = "second", new(int32(1400)) },
-	func(s *cloudteamv1.NetworkSpec) { s.Tags, s.SharedWith = []string{"a"}, []string{"p9"} },
+	func(s *cloudteamv1.NetworkSpec) { s.Tags, s.SharedWith = []string{"a"}, []string{projectA} },
 	func(s *cloudteamv1.NetworkSpec) { s.Router = &cloudteamv1.RouterSpec{ExternalNetwork: "public"} },
 	func(s *cloudteamv1.NetworkSpec) {
 		s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{CIDR: "10.9.0.0/24"}, {CIDR: "fd00:9::/64"}}

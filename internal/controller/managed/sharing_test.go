@@ -1,7 +1,9 @@
 package managed_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,16 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
+
+// Projects, sorted. From Neutron 29 on, what a network is shared with has to be like a UUID.
+const (
+	projectA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	projectB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	projectC = "cccccccccccccccccccccccccccccccc"
+)
+
+// quoted is how a difference shows projects.
+func quoted(projects ...string) string { return `"` + strings.Join(projects, `", "`) + `"` }
 
 // wantSharedWith holds with whom the one network in Neutron is shared.
 func (w *world) wantSharedWith(projects ...string) {
@@ -36,13 +48,13 @@ func sharedWith(projects ...string) func(*cloudteamv1.Network) {
 func TestSharesComeAndGoWithTheSpec(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
-		w.Edit(sharedWith("b", "a"))
+		w.Edit(sharedWith(projectB, projectA))
 		w.Quiet()
 		w.MustSync()
 		w.Calls.Want(t, "write annotations", "reread network net-1", "apply share network", "apply share network",
 			"write status")
 		w.Events.WantReasons(t, "Normal Updated")
-		w.wantSharedWith("a", "b")
+		w.wantSharedWith(projectA, projectB)
 		w.EditAndSync(sharedWith())
 		w.wantSharedWith()
 		w.WantState("Ready=True Available")
@@ -52,24 +64,23 @@ func TestSharesComeAndGoWithTheSpec(t *testing.T) {
 func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
-		w.EditAndSync(sharedWith("a", "b"))
+		w.EditAndSync(sharedWith(projectA, projectB))
 		w.Quiet()
 
-		w.Neutron.PutPortIn("a", plan.ObservedPort{ID: "p1", NetworkID: w.status().NetworkID, Device: "compute:nova, device 9a"})
-		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith, obj.Spec.Tags = []string{"c"}, []string{"t"} })
+		w.Neutron.PutPortIn(projectA, plan.ObservedPort{ID: "p1", NetworkID: w.status().NetworkID, Device: "compute:nova, device 9a"})
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith, obj.Spec.Tags = []string{projectC}, []string{"t"} })
 		w.SyncFails()
 		w.Calls.Want(t, "write annotations", "reread network net-1", "apply unshare network", "blockers",
 			"reread network net-1", "apply unshare network", "apply share network", "apply tag network", "write status")
-		w.wantSharedWith("a", "c")
+		w.wantSharedWith(projectA, projectC)
 		w.WantState("Ready=False Reconciling=True InUse")
-		const want = `unshare network (sharedWith): project "a": in use by port p1 (compute:nova, device 9a). ` +
-			"Retrying with backoff. Remove what uses it"
-		w.WantMessage(want)
+		w.WantMessage(fmt.Sprintf("unshare network (sharedWith): project %q: in use by port p1 (compute:nova, device 9a). "+
+			"Retrying with backoff. Remove what uses it", projectA))
 		w.Events.WantReasons(t, "Normal Updated", "Warning InUse")
 
 		w.Neutron.Remove("p1")
 		w.MustSync()
-		w.wantSharedWith("c")
+		w.wantSharedWith(projectC)
 		w.WantState("Ready=True Available")
 	}, example())
 }
@@ -96,7 +107,7 @@ func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			obj := example()
-			obj.Spec.SharedWith, obj.Spec.Tags = []string{"a", "b"}, []string{"t"}
+			obj.Spec.SharedWith, obj.Spec.Tags = []string{projectA, projectB}, []string{"t"}
 			inWorld(t, func(t *testing.T, w *world) {
 				full := true
 				w.Neutron.Before = func(step plan.Step) error {
@@ -126,7 +137,7 @@ func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 				full = false
 				controllertest.Settle(time.Minute) // a quota that was full is tried now and then
 				w.MustSync()
-				w.wantSharedWith("a", "b")
+				w.wantSharedWith(projectA, projectB)
 				w.WantState("Ready=True Available")
 			}, obj)
 		})
@@ -143,20 +154,20 @@ func (w *world) wantTags(tags ...string) {
 
 func TestSharesOfOthersAreReportedWhereDriftIs(t *testing.T) {
 	obj := example()
-	obj.Spec.DriftPolicy, obj.Spec.SharedWith = cloudteamv1.DriftPolicyReport, []string{"a"}
+	obj.Spec.DriftPolicy, obj.Spec.SharedWith = cloudteamv1.DriftPolicyReport, []string{projectA}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.MustSync()
 		w.Neutron.Edit(t, w.Neutron.Has()[0].ID, func(n *plan.ObservedNetwork) {
-			n.Shares = []plan.Share{{ID: "rbac-theirs", Project: "b"}, {ID: "rbac-others", Project: "c"}}
+			n.Shares = []plan.Share{{ID: "rbac-theirs", Project: projectB}, {ID: "rbac-others", Project: projectC}}
 		})
 		w.Neutron.Audit(t)
 		w.MustSync()
 		w.WantState("Ready=True DriftDetected")
-		w.wantSharedWith("b", "c")
-		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"a"`, Actual: `"b", "c"`}}
+		w.wantSharedWith(projectB, projectC)
+		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: quoted(projectA), Actual: quoted(projectB, projectC)}}
 		expect.Equal(t, want, w.status().Drift, "status.drift")
-		w.EditAndSync(sharedWith("a", "b"))
-		w.wantSharedWith("a", "b")
+		w.EditAndSync(sharedWith(projectA, projectB))
+		w.wantSharedWith(projectA, projectB)
 		w.WantState("Ready=True Available")
 	}, obj)
 }
@@ -164,14 +175,14 @@ func TestSharesOfOthersAreReportedWhereDriftIs(t *testing.T) {
 func TestTheSharesOfAnObservedNetworkAreCompared(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		there := legacy()
-		there.Shares = []plan.Share{{ID: "rbac-1", Project: "a"}}
+		there.Shares = []plan.Share{{ID: "rbac-1", Project: projectA}}
 		w.Neutron.Put(there)
 		w.MustSync()
 		w.WantState("Ready=True DriftDetected")
-		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"b", "c"`, Actual: `"a"`}}
+		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: quoted(projectB, projectC), Actual: quoted(projectA)}}
 		expect.Equal(t, want, w.status().Drift, "status.drift")
-		w.wantSharedWith("a")
+		w.wantSharedWith(projectA)
 	}, importing(func(s *cloudteamv1.NetworkSpec) {
-		s.ManagementPolicy, s.SharedWith = cloudteamv1.ManagementPolicyObserve, []string{"b", "c"}
+		s.ManagementPolicy, s.SharedWith = cloudteamv1.ManagementPolicyObserve, []string{projectB, projectC}
 	}))
 }

@@ -262,12 +262,12 @@ func TestWhatCannotBeTakenBackYetIsNotForgotten(t *testing.T) {
 		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith = nil })
 		w.SyncFails()
 		w.wantRemembered("sharedWith")
-		w.wantSharedWith("a")
+		w.wantSharedWith(projectA)
 		w.WantState("Ready=False Reconciling=True InUse")
 		w.restart()
 		inUse = false
 		w.MustSync()
 		w.wantSharedWith()
 		w.wantRemembered()
-	}, exampleWith(sharedWith("a")))
+	}, exampleWith(sharedWith(projectA)))
 }

@@ -11,6 +11,13 @@ import (
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
+// Projects, sorted. From Neutron 29 on, what a network is shared with has to be like a UUID.
+const (
+	projectA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	projectB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	projectC = "cccccccccccccccccccccccccccccccc"
+)
+
 // sharedSpec is a network without subnets that is shared with projects.
 func (e emulated) sharedSpec(projects ...string) plan.Spec {
 	return plan.Spec{Owner: e.owner, Name: "n", SharedWith: append([]string{}, projects...)}
@@ -40,7 +47,7 @@ func TestSharesAreAsPlannedAfterTheirSteps(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			moved := 0
 			e := newEmulatedAs(t, who, Options{Moved: func(string) { moved++ }})
-			for _, projects := range [][]string{{"a", "b"}, {"b", "c"}, {"c"}, {}} {
+			for _, projects := range [][]string{{projectA, projectB}, {projectB, projectC}, {projectC}, {}} {
 				spec := e.sharedSpec(projects...)
 				// A tag comes after the shares, and a name before them: each is told the revision that it finds.
 				spec.Tags, spec.Name = []string{"t"}, "n"+strings.Join(projects, "-")
@@ -72,14 +79,14 @@ func TestAnAuditTellsOfOthersSharesWhateverItLists(t *testing.T) {
 	spec := e.sharedSpec()
 	e.apply(plan.Network(spec, e.observed()))
 	n, _ := e.observed().Network()
-	step := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: n.ID}, Share: plan.Share{Project: "theirs"}}
+	step := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: n.ID}, Share: plan.Share{Project: projectC}}
 	e.wantTold(&moved, step)
 	e.planned(spec)
 }
 
 func TestARepeatedShareIsTakenAsThere(t *testing.T) {
 	e := newEmulated(t, Options{})
-	spec := e.sharedSpec("a")
+	spec := e.sharedSpec(projectA)
 	change := e.apply(plan.Network(spec, e.observed()))
 	n, _ := e.observed().Network()
 	// The answer was lost, and nobody has looked since.
@@ -97,14 +104,14 @@ func TestAShareThatIsNotSeenIsThereUntilTheNetworkMoves(t *testing.T) {
 	e.planned(e.sharedSpec())
 	n, _ := e.observed().Network()
 	admin := e.as("admin")
-	share := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: n.ID}, Share: plan.Share{Project: "a"}}
+	share := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: n.ID}, Share: plan.Share{Project: projectA}}
 	if _, err := New(admin, "another", Options{}).share(t.Context(), &share); err != nil {
 		t.Fatal(err)
 	}
 	posts := func() int { return e.server.Calls(http.MethodPost, "/v2.0/rbac-policies") }
 	expect.NoError(t, e.Audit(t.Context()))
 	before := posts()
-	spec := e.sharedSpec("a")
+	spec := e.sharedSpec(projectA)
 	e.planned(spec)
 	e.planned(spec)
 	expect.Equal(t, 1, posts()-before, "attempts to share what is shared")

@@ -25,14 +25,21 @@ type rbacPolicy struct {
 }
 
 func (s *Server) rbacKind() kind {
-	k := &resources[*rbacPolicy]{server: s, schema: rbacSchema(), table: s.policies}
+	k := &resources[*rbacPolicy]{server: s, schema: rbacSchema(s.since(ShareTargetsAreUUIDs)), table: s.policies}
 	k.build = s.createRBACPolicy
 	k.alter = s.updateRBACPolicy
 	k.discard = s.deleteRBACPolicy
 	return k
 }
 
-func rbacSchema() *schema[*rbacPolicy] {
+// rbacSchema has the attributes. uuids is whether a target has to be like a project's id.
+func rbacSchema(uuids bool) *schema[*rbacPolicy] {
+	toTarget := func(v any) (any, *apiError) {
+		if uuids && v != everyone && isUUID(v) != "" {
+			return nil, invalidInput("'%s' is not a valid target project ID; expected a UUID or '*'", pyString(v))
+		}
+		return v, nil
+	}
 	s := &schema[*rbacPolicy]{
 		singular: "rbac_policy", plural: "rbac_policies", single: true, whole: true,
 		notFound: func(id string) *apiError {
@@ -47,7 +54,7 @@ func rbacSchema() *schema[*rbacPolicy] {
 		{name: "object_id", access: inPost | visible | filterable | required, check: isUUID,
 			get: func(_ *view, r *rbacPolicy) any { return r.network.id }},
 		{name: "target_tenant", access: inPost | inPut | visible | filterable | required | policed, check: stringUpTo(255),
-			get: func(_ *view, r *rbacPolicy) any { return r.target }},
+			convert: toTarget, get: func(_ *view, r *rbacPolicy) any { return r.target }},
 		{name: "tenant_id", access: inPost | visible | filterable, check: stringUpTo(255),
 			get: func(_ *view, r *rbacPolicy) any { return r.project }},
 		{name: "action", access: inPost | visible | filterable | required, check: stringUpTo(255),

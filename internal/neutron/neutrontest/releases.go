@@ -146,6 +146,8 @@ var (
 		"A quota that is not there: 404 that says project, not tenant."}
 	RoutesHaveQuota = Fact{29,
 		"There is a quota router_route."}
+	ShareTargetsAreUUIDs = Fact{29,
+		"An RBAC policy for what is not like a UUID: 400, not 201."}
 	AvailabilityHasDetails = Fact{29,
 		"network-ip-availabilities have ip_availability_details."}
 	RefusalsSayProject = Fact{29,

@@ -54,7 +54,7 @@ func Network(odd bool) *rapid.Generator[Foreign] {
 			f.Tags = append(f.Tags, strings.Repeat("t", 60), "a tab\t")
 		}
 		for i := range rapid.IntRange(0, 2).Draw(t, "shares") {
-			f.SharedWith = append(f.SharedWith, fmt.Sprintf("project-%d", i))
+			f.SharedWith = append(f.SharedWith, fmt.Sprintf("%032d", i+1))
 		}
 		for i := range rapid.IntRange(1, 9).Draw(t, "subnets") {
 			f.Subnets = append(f.Subnets, foreignSubnet(t, i, strange))
