@@ -198,6 +198,17 @@ func (c Class) FloatingToViolations(network string, of map[string]string) []Viol
 		cloudteamv1.FieldFloatingIP)}}
 }
 
+// EndpointsViolations gives what a class forbids of Services with endpoints on a Network of the class, in a namespace with
+// the given labels. A class that is not for the namespace allows none.
+func (c Class) EndpointsViolations(network string, of map[string]string) []Violation {
+	if c.allows(cloudteamv1.FieldEndpoints, of) {
+		return nil
+	}
+	return []Violation{{"spec.className", "endpoints of Services on Network " + network, fmt.Sprintf(
+		"name a class in the Network's spec.className that is for its namespace and has %s in allowedFields",
+		cloudteamv1.FieldEndpoints)}}
+}
+
 // allows reports whether a namespace with these labels may use the class, and set a privileged field.
 func (c Class) allows(field cloudteamv1.PrivilegedField, of map[string]string) bool {
 	return c.Selects(of) && slices.Contains(c.Spec.AllowedFields, field)

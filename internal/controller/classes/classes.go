@@ -136,6 +136,24 @@ func (c *Classes) JudgeFloatingTo(on *cloudteamv1.Network, kept bool) string {
 	return rule.Message(violations, effect(kept))
 }
 
+// JudgeEndpoints gives the message that says why no Service may have endpoints on a Network; empty if they may. Unlike
+// with all else, what a class allowed earlier does not count: those who follow endpoints send packets to any address.
+// So a Network with its own credentials has none: its cloud could return the address of anything.
+func (c *Classes) JudgeEndpoints(on *cloudteamv1.Network) string {
+	if on.Spec.Cloud != nil {
+		return fmt.Sprintf("Network %s has its own credentials (spec.cloud), and so no class that allows endpoints of Services: "+
+			"name a class in spec.className, or remove the annotation", on.Name)
+	}
+	_, rule, reason, message := c.Judge(on)
+	if reason != "" {
+		return message
+	}
+	if violations := rule.EndpointsViolations(on.Name, c.labelsOf(on.Namespace)); len(violations) > 0 {
+		return rule.Message(violations, "The Service has no endpoints there.")
+	}
+	return ""
+}
+
 // JudgePort gives the message that says what the class of a Network forbids in the spec of a port on it; empty if
 // nothing. kept is whether the port is nevertheless kept as declared.
 func (c *Classes) JudgePort(on *cloudteamv1.Network, spec *cloudteamv1.NetworkPortSpec, kept bool) string {

@@ -72,6 +72,7 @@ func OpenClass() *cloudteamv1.NetworkClass {
 				cloudteamv1.FieldImport, cloudteamv1.FieldExistingRouter, cloudteamv1.FieldSharedWith,
 				cloudteamv1.FieldProvider, cloudteamv1.FieldExternal, cloudteamv1.FieldShared, cloudteamv1.FieldHA,
 				cloudteamv1.FieldDistributed, cloudteamv1.FieldExternalIP, cloudteamv1.FieldSNAT, cloudteamv1.FieldFloatingIP,
+				cloudteamv1.FieldEndpoints,
 			},
 			AllowedRanges: []string{"0.0.0.0/0", "::/0"},
 		},

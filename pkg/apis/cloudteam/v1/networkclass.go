@@ -61,12 +61,13 @@ type NetworkClassSpec struct {
 	// fields of these names. snat, externalIP, ha, distributed: the fields of
 	// these names in router; externalIP also allows the address of a floating IP.
 	// allowedAddressPairs, portSecurity, floatingIP: the fields of these names of
-	// NetworkPorts in the Network's namespace. The default is none. They can
-	// change later; existing Networks stay.
+	// NetworkPorts in the Network's namespace. endpoints: Services whose endpoints
+	// are addresses on the Network. The default is none. They can change later;
+	// existing Networks stay.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=operator
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=13
+	// +kubebuilder:validation:MaxItems=14
 	AllowedFields []PrivilegedField `json:"allowedFields,omitempty"`
 
 	// allowedRanges are the ranges that contain the cidrs of the Networks, at most
@@ -102,7 +103,7 @@ type NetworkClassSpec struct {
 }
 
 // PrivilegedField is a field of a Network or a NetworkPort with which it touches what is not its own: see NetworkClassSpec.AllowedFields.
-// +kubebuilder:validation:Enum=import;existingRouter;sharedWith;provider;external;shared;ha;distributed;externalIP;snat;allowedAddressPairs;portSecurity;floatingIP
+// +kubebuilder:validation:Enum=import;existingRouter;sharedWith;provider;external;shared;ha;distributed;externalIP;snat;allowedAddressPairs;portSecurity;floatingIP;endpoints
 type PrivilegedField string
 
 // The privileged fields.
@@ -133,6 +134,8 @@ const (
 	FieldPortSecurity PrivilegedField = "portSecurity"
 	// FieldFloatingIP is spec.floatingIP of a NetworkPort.
 	FieldFloatingIP PrivilegedField = "floatingIP"
+	// FieldEndpoints is AnnotationEndpointsNetwork of a Service of the Network's namespace.
+	FieldEndpoints PrivilegedField = "endpoints"
 )
 
 // ClassCredentials names the credentials of a cloud, in a Secret of the

@@ -29,8 +29,9 @@ type NetworkClassSpecApplyConfiguration struct {
 	// fields of these names. snat, externalIP, ha, distributed: the fields of
 	// these names in router; externalIP also allows the address of a floating IP.
 	// allowedAddressPairs, portSecurity, floatingIP: the fields of these names of
-	// NetworkPorts in the Network's namespace. The default is none. They can
-	// change later; existing Networks stay.
+	// NetworkPorts in the Network's namespace. endpoints: Services whose endpoints
+	// are addresses on the Network. The default is none. They can change later;
+	// existing Networks stay.
 	AllowedFields []cloudteamv1.PrivilegedField `json:"allowedFields,omitempty"`
 	// allowedRanges are the ranges that contain the cidrs of the Networks, at most
 	// 64. "0.0.0.0/0" and "::/0" together are all. A cidr from a subnet pool may
