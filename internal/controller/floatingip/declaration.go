@@ -182,19 +182,6 @@ func (k *kind) declarationOf(obj *cloudteamv1.FloatingIP, owner plan.Owner) (man
 	return d, nil
 }
 
-// isOn reports whether a port that exists is on the network that a Network has now. Another Network of the same name,
-// in another cloud or of another class, says nothing about it. A tenant's own cloud can tell any ids and any project.
-func isOn(port *cloudteamv1.NetworkPort, on *cloudteamv1.Network) bool {
-	a, b := port.Status.Cloud, on.Status.Cloud
-	same := a == nil || b == nil || a.ProjectID == b.ProjectID
-	tenant := managed.TenantOf(on.Namespace, on.Status.Credentials)
-	return same && managed.TenantOf(on.Namespace, port.Status.Credentials) == tenant && !slices.ContainsFunc(
-		port.Status.Addresses,
-		func(a cloudteamv1.PortAddress) bool {
-			return !slices.ContainsFunc(on.Status.Subnets, func(s cloudteamv1.SubnetStatus) bool { return s.ID == a.SubnetID })
-		})
-}
-
 // port gives the NetworkPort that a FloatingIP leads to; nil if it names none. The error is a *managed.Problem if it
 // cannot lead there now.
 func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, error) {
@@ -233,7 +220,7 @@ func (k *kind) port(obj *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, erro
 	case err != nil:
 		return nil, err
 	}
-	if !isOn(port, on) {
+	if !managed.IsOn(port, on) {
 		return nil, waits("NetworkPort %s is on a network that Network %s no longer has. The address is kept but not "+
 			"associated with a port. Run kubectl describe to see what the Network has, or name another NetworkPort in "+
 			"spec.portName.", name, on.Name)

@@ -62,6 +62,19 @@ func TenantOf(namespace string, of *cloudteamv1.CredentialsStatus) string {
 	return namespace
 }
 
+// IsOn reports whether a port that exists is on the network that a Network has now. Another Network of the same name,
+// in another cloud or of another class, says nothing about it. A tenant's own cloud can tell any ids and any project.
+func IsOn(port *cloudteamv1.NetworkPort, on *cloudteamv1.Network) bool {
+	a, b := port.Status.Cloud, on.Status.Cloud
+	same := a == nil || b == nil || a.ProjectID == b.ProjectID
+	tenant := TenantOf(on.Namespace, on.Status.Credentials)
+	return same && TenantOf(on.Namespace, port.Status.Credentials) == tenant && !slices.ContainsFunc(
+		port.Status.Addresses,
+		func(a cloudteamv1.PortAddress) bool {
+			return !slices.ContainsFunc(on.Status.Subnets, func(s cloudteamv1.SubnetStatus) bool { return s.ID == a.SubnetID })
+		})
+}
+
 // MayUse reports whether ids in the status of an object of a namespace may be used with this cloud's credentials: the
 // operator's use none that the namespace's own returned. A tenant's Keystone can name any project and any Neutron.
 func (c CloudRef) MayUse(namespace string, told *cloudteamv1.CredentialsStatus) bool {
