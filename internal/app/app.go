@@ -178,6 +178,7 @@ func (p *process) connect(config *rest.Config) (err error) {
 	if r := inspect.On(); r != nil {
 		transform = r.Transform(transform)
 	}
+	p.transform = transform
 	p.factory = informers.NewSharedInformerFactoryWithOptions(p.client, resync, informers.WithTransform(transform),
 		informers.WithNamespace(only))
 	p.kubeFactory = kubeinformers.NewSharedInformerFactoryWithOptions(p.kube, resync,

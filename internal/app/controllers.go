@@ -24,6 +24,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
+	"cloudteam.ztgame.com/network-controller/internal/controller/endpoints"
 	floatingcontroller "cloudteam.ztgame.com/network-controller/internal/controller/floatingip"
 	foocontroller "cloudteam.ztgame.com/network-controller/internal/controller/foo"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -48,8 +49,8 @@ import (
 // controllers are the names of all controllers.
 var controllers = []string{
 	networkcontroller.Name, portcontroller.Name, groupcontroller.Name, floatingcontroller.Name,
-	deploymentcontroller.Name, podcontroller.Name, servicecontroller.Name, attachmentcontroller.Name, portbinding.Name,
-	netpolicy.Name, foocontroller.Name, orphan.Name,
+	deploymentcontroller.Name, podcontroller.Name, servicecontroller.Name, endpoints.Name, attachmentcontroller.Name,
+	portbinding.Name, netpolicy.Name, foocontroller.Name, orphan.Name,
 }
 
 // callsNeutron are the controllers of what is in Neutron.
@@ -120,6 +121,8 @@ type process struct {
 	readiness   *readiness
 	factory     informers.SharedInformerFactory
 	kubeFactory kubeinformers.SharedInformerFactory
+	// transform is what informers do with an object before it is in a cache.
+	transform cache.TransformFunc
 	// group runs the controllers with runCtx. base runs what they depend on, with baseCtx, which ends after them.
 	group           *errgroup.Group
 	base            errgroup.Group
@@ -198,6 +201,7 @@ func (p *process) startControllers() {
 		{deploymentcontroller.Name, p.buildDeployment, both, nil},
 		{podcontroller.Name, p.buildPod, both, p.machinesKnown},
 		{servicecontroller.Name, p.buildService, append(both, floatingIPs), nil},
+		{endpoints.Name, p.buildEndpoints, both, nil},
 		{portbinding.Name, p.buildPortBinding, both, nil},
 		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}, nil},
 		{orphan.Name, p.buildOrphan, owningResources(), nil},
@@ -206,7 +210,7 @@ func (p *process) startControllers() {
 			p.start(c.name, c.build, c.after, c.needs...)
 		}
 	}
-	if p.options.needsCloud() || p.options.enabled(deploymentcontroller.Name) {
+	if p.options.needsCloud() || p.options.enabled(deploymentcontroller.Name) || p.options.enabled(endpoints.Name) {
 		p.startClasses()
 	}
 	if p.options.enabled(netpolicy.Name) {

@@ -302,6 +302,9 @@ func overfullObjects() map[string]overfull {
 	}}
 	asking.Annotations[cloudteamv1.AnnotationFloatingIP] = long
 	asking.Status.Conditions = []metav1.Condition{{Message: long}}
+	asking.Annotations[cloudteamv1.AnnotationEndpointsNetwork] = long
+	asking.Annotations[cloudteamv1.AnnotationEndpointsSelector] = long
+	asking.Spec.Ports = make([]corev1.ServicePort, 10000)
 	attachment := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{"config": strings.Repeat(long, 4)}, "status": long,
 	}}
@@ -315,7 +318,7 @@ func overfullObjects() map[string]overfull {
 		"NetworkPort":                 {&cloudteamv1.NetworkPort{ObjectMeta: metadata()}, 16 << 10},
 		"SecurityGroup":               {&cloudteamv1.SecurityGroup{ObjectMeta: metadata()}, 16 << 10},
 		"FloatingIP":                  {&cloudteamv1.FloatingIP{ObjectMeta: metadata()}, 16 << 10},
-		"Service":                     {asking, 6 << 10},
+		"Service":                     {asking, 12 << 10}, // for both, a floating IP and endpoints
 		"StatefulSet":                 {&appsv1.StatefulSet{ObjectMeta: metadata()}, 1 << 10},
 		"NetworkAttachmentDefinition": {attachment, 1 << 10},
 		"that of a Network":           {controlled, 37 << 10},

@@ -50,7 +50,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		"all left out": {
 			func(o *Options) {
 				o.Controllers = []string{"*", "-network", "-networkport", "-securitygroup", "-floatingip",
-					"-deployment", "-pod", "-service", "-attachment", "-policy", "-foo", "-orphan"}
+					"-deployment", "-pod", "-service", "-endpoints", "-attachment", "-policy", "-foo", "-orphan"}
 			}, []string{"runs no controller"},
 		},
 		"only left out": {

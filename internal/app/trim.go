@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -58,6 +59,8 @@ var (
 		cloudteamv1.AnnotationFloatingIP:        consumer.MaxFloatingSize,
 		cloudteamv1.AnnotationFloatingIPAddress: 64,
 		cloudteamv1.AnnotationFloatingIPImport:  64,
+		cloudteamv1.AnnotationEndpointsNetwork:  253,
+		cloudteamv1.AnnotationEndpointsSelector: consumer.MaxEndpointsSize,
 	}
 	statefulSetAnnotations = annotations{cloudteamv1.AnnotationPortsWhenScaled: 1 << 10}
 	templateAnnotations    = annotations{
@@ -116,12 +119,25 @@ func trim(obj any) (any, error) {
 		trimMetadata(object, nil, false)
 		object.Labels, object.Spec, object.Status = labels, corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
 	case *corev1.Service:
-		var selector map[string]string
-		if _, asks := object.Annotations[cloudteamv1.AnnotationFloatingIP]; asks {
-			selector = trimSelector(object.Spec.Selector)
+		var labels map[string]string
+		var spec corev1.ServiceSpec
+		_, asksEndpoints := object.Annotations[cloudteamv1.AnnotationEndpointsNetwork]
+		if asksEndpoints {
+			labels, spec = trimLabels(object.Labels), corev1.ServiceSpec{
+				ClusterIP: object.Spec.ClusterIP, IPFamilies: object.Spec.IPFamilies,
+				Ports:                    slices.Clone(object.Spec.Ports[:min(len(object.Spec.Ports), consumer.MaxEndpointsPorts+1)]),
+				PublishNotReadyAddresses: object.Spec.PublishNotReadyAddresses,
+			}
+		}
+		if _, asks := object.Annotations[cloudteamv1.AnnotationFloatingIP]; asks || asksEndpoints {
+			spec.Selector = trimSelector(object.Spec.Selector)
 		}
 		trimMetadata(object, serviceAnnotations, false)
-		object.Spec, object.Status = corev1.ServiceSpec{Selector: selector}, corev1.ServiceStatus{}
+		object.Labels, object.Spec, object.Status = labels, spec, corev1.ServiceStatus{}
+	case *discoveryv1.EndpointSlice:
+		labels := object.Labels
+		trimMetadata(object, nil, false)
+		object.Labels = labels
 	case *appsv1.ReplicaSet:
 		trimMetadata(object, nil, false)
 		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
@@ -145,7 +161,9 @@ func trim(obj any) (any, error) {
 		labels := trimLabels(object.Labels)
 		trimMetadata(object, podAnnotations, false)
 		var containers []corev1.Container
+		hostname, subdomain := "", ""
 		if consumer.UsesNetworks(object) {
+			hostname, subdomain = object.Spec.Hostname, object.Spec.Subdomain
 			object.Labels = labels
 			if ports := namedPorts(object.Spec); len(ports) > 0 {
 				containers = []corev1.Container{{Ports: ports}}
@@ -157,11 +175,16 @@ func trim(obj any) (any, error) {
 		}
 		object.Spec = corev1.PodSpec{
 			NodeName: object.Spec.NodeName, HostNetwork: object.Spec.HostNetwork, SchedulingGates: gates,
-			Containers: containers,
+			Containers: containers, Hostname: hostname, Subdomain: subdomain,
 		}
 		conditions := slices.DeleteFunc(object.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type != cloudteamv1.ConditionNetworksReady
+			return c.Type != cloudteamv1.ConditionNetworksReady && (c.Type != corev1.PodReady || !consumer.UsesNetworks(object))
 		})
+		for i, c := range conditions {
+			if c.Type == corev1.PodReady {
+				conditions[i] = corev1.PodCondition{Type: c.Type, Status: c.Status}
+			}
+		}
 		object.Status = corev1.PodStatus{Phase: object.Status.Phase, Conditions: slices.Clip(conditions)}
 	case *unstructured.Unstructured:
 		trimAttachment(object)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -57,6 +58,46 @@ func TestACacheKeepsTheNamedPortsOfAPod(t *testing.T) {
 					t.Errorf("%s: it keeps %+v", name, p)
 				}
 			}
+		}
+	}
+}
+
+// TestACacheKeepsWhatEndpointsNeed of a Service that asks for them, and of a Pod on a Network.
+func TestACacheKeepsWhatEndpointsNeed(t *testing.T) {
+	of := func(annotation string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Labels: map[string]string{"app": "web"}, Annotations: map[string]string{annotation: "net"}}
+	}
+	for annotation, keeps := range map[string]bool{cloudteamv1.AnnotationEndpointsNetwork: true, "example.com/other": false} {
+		service := &corev1.Service{ObjectMeta: of(annotation), Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"a": "b"}, ClusterIP: "None", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports: []corev1.ServicePort{{Port: 80}}, PublishNotReadyAddresses: true,
+		}}
+		whole := service.DeepCopy()
+		whole.Spec.ExternalName = "x"
+		_, err := trim(whole)
+		expect.NoError(t, err)
+		if !keeps {
+			service.Spec, service.Labels = corev1.ServiceSpec{}, nil
+		}
+		expect.Equal(t, service.Spec, whole.Spec, "the spec with %s", annotation)
+		expect.Equal(t, service.Labels, whole.Labels, "the labels with %s", annotation)
+	}
+	for annotation, keeps := range map[string]bool{selection.Annotation: true, "example.com/other": false} {
+		pod := &corev1.Pod{ObjectMeta: of(annotation), Spec: corev1.PodSpec{Hostname: "web-0", Subdomain: "web"}}
+		pod.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodScheduled}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, Message: "x"},
+		}
+		for range 2 {
+			_, err := trim(pod)
+			expect.NoError(t, err)
+		}
+		want := []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		if !keeps {
+			want = nil
+		}
+		expect.Equal(t, len(want), len(pod.Status.Conditions), "conditions with %s", annotation)
+		if keeps && (pod.Status.Conditions[0] != want[0] || pod.Spec.Hostname != "web-0" || pod.Spec.Subdomain != "web") {
+			t.Errorf("it keeps %+v of %+v", pod.Status, pod.Spec)
 		}
 	}
 }

@@ -76,6 +76,13 @@ func (l *Line) Has(name cache.ObjectName) bool {
 	return has
 }
 
+// Len is how many wait for something.
+func (l *Line) Len(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.lines[what])
+}
+
 // Ahead is how many that wait for something are older than an object.
 func (l *Line) Ahead(w Waiting, what string) int {
 	l.mu.Lock()

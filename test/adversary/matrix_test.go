@@ -53,6 +53,10 @@ func ours(resource string) schema.GroupVersionResource {
 func matrixObject(t *testing.T, kind schema.GroupVersionResource, name string, i int) *unstructured.Unstructured {
 	t.Helper()
 	text := strings.ReplaceAll(matrixKinds[kind], "NETWORKS", selection.Annotation)
+	if strings.HasPrefix(name, onNetwork) {
+		text = `{metadata: {annotations: {cloudteam.ztgame.com/endpoints-network: net, cloudteam.ztgame.com/endpoints-selector: app=crowd}},
+			spec: {clusterIP: None, ports: [{port: 80, protocol: TCP}]}}`
+	}
 	if strings.Contains(text, "%[") {
 		text = fmt.Sprintf(text, 80+i/256, i%256)
 	}
@@ -79,6 +83,14 @@ var matrixLimits = map[string]int64{
 	"pods, multi-networkpolicies" + coming:         1 << 20,
 	"deployments, multi-networkpolicies" + coming:  1 << 20,
 	"statefulsets, multi-networkpolicies" + coming: 1 << 20,
+	// Of the Services of a namespace, 256 have endpoints, and all that select a Pod are synced when it changes. Each sync is
+	// about all of its Pods, at most 1,000.
+	onNetwork + ", pods" + coming:         128 << 20,
+	onNetwork + ", deployments" + coming:  128 << 20,
+	onNetwork + ", statefulsets" + coming: 128 << 20,
+	"pods, pods" + coming:                 32 << 20,
+	"pods, deployments" + coming:          32 << 20,
+	"pods, statefulsets" + coming:         32 << 20,
 	// Of the Services of a namespace, 256 are assigned ports, together, when a Pod with ports or a Service comes.
 	"services, services" + coming:     1 << 20,
 	"services, pods" + coming:         4 << 20,
@@ -99,14 +111,16 @@ func TestNoEventCostsMoreWithMoreObjects(t *testing.T) {
 	if nightly.Is() {
 		many = 300 // the cluster that is played would take hours with thousands of Pods
 	}
-	crowds := map[string]schema.GroupVersionResource{strangers: ours("networkports")}
+	crowds := map[string]schema.GroupVersionResource{
+		strangers: ours("networkports"), onNetwork: {Version: "v1", Resource: "services"},
+	}
 	for kind := range matrixKinds {
 		crowds[kind.Resource] = kind
 	}
 	for name, kind := range crowds {
 		t.Run(name, func(t *testing.T) {
 			switch name {
-			case "pods", "services", "multi-networkpolicies":
+			case "pods", "services", onNetwork, "multi-networkpolicies":
 			case "deployments", "statefulsets": // whose Pods make the cluster that is played slow
 				nightly.Only(t, "it takes half a minute")
 			default:
@@ -116,8 +130,11 @@ func TestNoEventCostsMoreWithMoreObjects(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				m := newMatrix(t, kind)
-				if name == strangers {
+				switch name {
+				case strangers:
 					m.crowdOf = m.newTenant()
+				case onNetwork:
+					m.prefix = onNetwork
 				}
 				m.grow(few)
 				beside := m.costs()
@@ -153,6 +170,9 @@ const coming = " come and go"
 // strangers are NetworkPorts of another namespace that name the Network, which does not allow them.
 const strangers = "networkports of strangers"
 
+// onNetwork begins the names of Services with endpoints on the Network, which is a crowd of its own, too.
+const onNetwork = "endpoints"
+
 // matrix is a namespace with a crowd.
 type matrix struct {
 	*world
@@ -160,7 +180,9 @@ type matrix struct {
 	who, crowdOf *tenant
 	client       dynamic.Interface
 	crowd        schema.GroupVersionResource
-	size         int
+	// prefix begins the names of the crowd.
+	prefix string
+	size   int
 	// events are what is measured, by what happens, and made counts them.
 	events map[string]func()
 	made   int
@@ -169,12 +191,17 @@ type matrix struct {
 // newMatrix makes a namespace with one object of each kind, and a Node that none of its Pods is on.
 func newMatrix(t *testing.T, crowd schema.GroupVersionResource) *matrix {
 	t.Helper()
-	m := &matrix{world: newWorld(t, "--audit-interval=24h"), crowd: crowd}
+	m := &matrix{world: newWorld(t, "--audit-interval=24h"), crowd: crowd, prefix: "crowd"}
+	class := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{
+		Name: "endpoints", Annotations: map[string]string{cloudteamv1.AnnotationDefaultClass: "true"},
+	}}
+	class.Spec.AllowedFields = []cloudteamv1.PrivilegedField{cloudteamv1.FieldEndpoints}
+	_, err := m.Networks.CloudteamV1().NetworkClasses().Create(t.Context(), class, metav1.CreateOptions{})
+	expect.NoError(t, err)
 	m.who = m.newTenant()
 	m.crowdOf = m.who
 	m.who.network("net", "10.64.0.0/12", "10.64.0.1")
 	m.who.awaitReady("net")
-	var err error
 	if m.client, err = dynamic.NewForConfig(m.Admin); err != nil {
 		t.Fatal(err)
 	}
@@ -191,6 +218,9 @@ func newMatrix(t *testing.T, crowd schema.GroupVersionResource) *matrix {
 		"an edit of the namespace":       m.edit(core.WithResource("namespaces"), "", m.who.name, ofNoMeaning),
 		"another host of a Node":         m.edit(core.WithResource("nodes"), "", node.Name, cloudteamv1.AnnotationDataplaneHost),
 	}
+	services := core.WithResource("services")
+	m.create(services, matrixObject(t, services, onNetwork+"-one", 4000))
+	m.events["an edit of a Service with endpoints"] = m.edit(services, m.who.name, onNetwork+"-one", ofNoMeaning)
 	for kind := range matrixKinds {
 		name := "one-" + kind.Resource
 		m.create(kind, matrixObject(t, kind, name, 4000))
@@ -216,7 +246,7 @@ func newMatrix(t *testing.T, crowd schema.GroupVersionResource) *matrix {
 func (m *matrix) grow(n int) {
 	m.t.Helper()
 	for ; m.size < n; m.size++ {
-		object := matrixObject(m.t, m.crowd, fmt.Sprint("crowd-", m.size), m.size)
+		object := matrixObject(m.t, m.crowd, fmt.Sprint(m.prefix, "-", m.size), m.size)
 		if m.crowdOf != m.who {
 			expect.NoError(m.t, unstructured.SetNestedField(object.Object, m.who.name, "spec", "networkNamespace"))
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,6 +55,7 @@ var (
 	accounts       = corev1.SchemeGroupVersion.WithResource("serviceaccounts")
 	portKind       = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
 	serviceKind    = corev1.SchemeGroupVersion.WithResource("services")
+	sliceKind      = discoveryv1.SchemeGroupVersion.WithResource("endpointslices")
 	networkKind    = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 )
 
@@ -106,6 +108,14 @@ func TestAccountPolicy(t *testing.T) {
 	}
 	ofShop := "," + owner("Service", "v1", "shop", uid("services shop"))
 	ofMall := "," + owner("Service", "v1", "mall", uid("services mall"))
+	slice := func(name, manager, service, owner string) string {
+		return fmt.Sprintf(`{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":%q,"labels":{
+			"endpointslice.kubernetes.io/managed-by":%q,"kubernetes.io/service-name":%q}%s},"addressType":"IPv4","endpoints":[]}`,
+			name, manager, service, owner)
+	}
+	const ourSlices, theirSlices = "network-controller.cloudteam.ztgame.com", "endpointslice-controller.k8s.io"
+	make(sliceKind, slice("ours", ourSlices, "shop", ofShop))
+	make(sliceKind, slice("theirs", theirSlices, "shop", ofShop))
 	make(floatingIPs, floating("users", ""))
 	make(floatingIPs, floating("shop", ofShop))
 	make(floatingIPs, floating("renamed", ofShop)) // it has not the Service's name
@@ -192,7 +202,10 @@ func TestAccountPolicy(t *testing.T) {
 		"lead a Service's FloatingIP to a port": patch(floatingIPs, "shop", merge, `{"spec":{"portName":"p","className":"gold"}}`),
 		"lead it to a port of another cloud": patch(floatingIPs, "shop", merge,
 			`{"spec":{"portName":"p","cloud":{"secretName":"openstack"}}}`),
-		"lead it nowhere": patch(floatingIPs, "shop", merge, `{"spec":{"portName":null}}`),
+		"lead it nowhere":                  patch(floatingIPs, "shop", merge, `{"spec":{"portName":null}}`),
+		"create a Service's EndpointSlice": create(sliceKind, slice("mall", ourSlices, "mall", ofMall)),
+		"write one":                        patch(sliceKind, "ours", merge, `{"metadata":{"labels":{"team":"a"}},"endpoints":[{"addresses":["10.0.0.7"]}]}`),
+		"delete one":                       remove(sliceKind, "ours"),
 	}
 	pod := func(spec string) func() error { return patch(podKind, "web", strategic, `{"spec":{`+spec+`}}`) }
 	evil := strings.Replace(plain, "macvlan", "evil", 1)
@@ -251,6 +264,13 @@ func TestAccountPolicy(t *testing.T) {
 		"annotate a Service":                patch(serviceKind, "shop", merge, `{"metadata":{"annotations":{"cloudteam.ztgame.com/floating-ip":"public"}}}`),
 		"write a Service's status":          patch(serviceKind, "shop", merge, strings.Replace(condition("Ready"), `"R"`, `"R","lastTransitionTime":"2026-01-01T00:00:00Z"`, 1), "status"),
 		"delete a Service":                  remove(serviceKind, "shop"),
+		"create Kubernetes' EndpointSlice":  create(sliceKind, slice("new", theirSlices, "mall", ofMall)),
+		"create one of another Service":     create(sliceKind, slice("new", ourSlices, "shop", ofMall)),
+		"create an EndpointSlice of none":   create(sliceKind, slice("new", ourSlices, "shop", "")),
+		"write Kubernetes' EndpointSlice":   patch(sliceKind, "theirs", merge, `{"endpoints":[{"addresses":["10.0.0.7"]}]}`),
+		"take Kubernetes' EndpointSlice":    patch(sliceKind, "theirs", merge, `{"metadata":{"labels":{"endpointslice.kubernetes.io/managed-by":"`+ourSlices+`"}}}`),
+		"have one lead another's clients":   patch(sliceKind, "ours", merge, `{"metadata":{"labels":{"kubernetes.io/service-name":"mall"}}}`),
+		"delete Kubernetes' EndpointSlice":  remove(sliceKind, "theirs"),
 		"create a port without an owner":    create(portKind, port("new", "")),
 		"create a Deployment's without one": create(portKind, port("new", madeFor("Deployment/web"))),
 		"create a StatefulSet's with another's owner": create(portKind, port("new",

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -224,9 +225,37 @@ func service(t *testing.T, namespace string) {
 			return harness.Ready(is)
 		})
 	}
+	slices := surroundings.Kube.DiscoveryV1().EndpointSlices(namespace)
+	has := func(slicesLeft, endpoints int) {
+		t.Helper()
+		surroundings.Eventually(t, func() error {
+			list, err := slices.List(t.Context(), metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=on-net"})
+			if err != nil {
+				return err
+			}
+			n := 0
+			for _, slice := range list.Items {
+				n += len(slice.Endpoints)
+			}
+			if len(list.Items) != slicesLeft || n != endpoints {
+				return fmt.Errorf("there are %d EndpointSlices with %d endpoints, want %d and %d", len(list.Items), n, slicesLeft, endpoints)
+			}
+			return nil
+		})
+	}
+	harness.Create(t, services, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "on-net", Annotations: map[string]string{
+			cloudteamv1.AnnotationEndpointsNetwork: "net", cloudteamv1.AnnotationEndpointsSelector: "app=web",
+		}},
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}},
+	})
+	has(2, 1)
 	leads(true)
 	harness.Patch(t, surroundings.Kube.AppsV1().Deployments(namespace), "web", `{"spec":{"replicas":0}}`)
 	leads(false)
+	has(2, 0)
+	harness.Patch(t, services, "on-net", `{"metadata":{"annotations":null}}`)
+	has(0, 0)
 	harness.Patch(t, services, "web", `{"metadata":{"annotations":null}}`)
 	harness.AwaitGone(t, surroundings, floating, "web")
 	routed(`null`)

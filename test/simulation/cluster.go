@@ -375,6 +375,7 @@ func (a *APIServer) number() {
 				}
 				pod.Labels[appsv1.StatefulSetPodNameLabel] = name
 				pod.Labels[appsv1.PodIndexLabel] = fmt.Sprint(n)
+				pod.Spec.Hostname, pod.Spec.Subdomain = name, set.Spec.ServiceName
 				a.put("pods", pod)
 			}
 			ready += int32(running(pod))

@@ -83,6 +83,7 @@ var builtin = map[string][]string{
 	},
 	"apps/v1":                      {"Deployment deployments *", "ReplicaSet replicasets *", "StatefulSet statefulsets *"},
 	"coordination.k8s.io/v1":       {"Lease leases"},
+	"discovery.k8s.io/v1":          {"EndpointSlice endpointslices"},
 	"rbac.authorization.k8s.io/v1": {"Role roles", "RoleBinding rolebindings"},
 }
 

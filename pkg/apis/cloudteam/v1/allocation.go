@@ -54,6 +54,12 @@ const (
 	AnnotationFloatingIPAddress = "cloudteam.ztgame.com/floating-ip-address"
 	AnnotationFloatingIPImport  = "cloudteam.ztgame.com/floating-ip-import"
 
+	// AnnotationEndpointsNetwork on a Service has the name of a Network of its namespace. The Service's endpoints are then
+	// its Pods' addresses on that Network. AnnotationEndpointsSelector has the labels of these Pods, as app=web,tier=front.
+	// The Service has clusterIP None, and no spec.selector: by that, Kubernetes would add the Pods' own addresses.
+	AnnotationEndpointsNetwork  = "cloudteam.ztgame.com/endpoints-network"
+	AnnotationEndpointsSelector = "cloudteam.ztgame.com/endpoints-selector"
+
 	// ConditionNetworksReady is the type of the condition on a Pod or Deployment that declares networks. It is False while
 	// its ports have a problem, with a message that says what to change, and True afterwards. It is absent while there has
 	// been no problem.

@@ -135,6 +135,10 @@ const (
 	EventFloatingIPFailed = "FloatingIPFailed"
 )
 
+// EventEndpointsFailed is the reason of the Event of a Service with AnnotationEndpointsNetwork that has no endpoints by it,
+// or not all. The message gives the cause and the remedy.
+const EventEndpointsFailed = "EndpointsFailed"
+
 // EventPolicyIncomplete is the reason of the Event of a MultiNetworkPolicy of which a part is not applied.
 const EventPolicyIncomplete = "PolicyIncomplete"
 
