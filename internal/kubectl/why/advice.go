@@ -191,7 +191,8 @@ var advices = map[string]advice{
 	secretAt:  run("kubectl get secret {name} -n {ns}"),
 	classSays: run("kubectl get networkclass {name} -o yaml"),
 	noBackend: {
-		"Correct spec.selector, or have Pods with these labels declare a Network.",
+		"Correct spec.selector, or the annotation " + cloudteamv1.AnnotationEndpointsSelector + ", or have Pods with these " +
+			"labels declare a Network.",
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.spec.selector}'",
 			"kubectl get pods -n {ns} --show-labels"}},
 	waitsForPort: {

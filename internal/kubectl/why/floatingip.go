@@ -50,6 +50,8 @@ var floatingIPAdvices = map[string]advice{
 		[]string{edit}},
 	cloudteamv1.EventFloatingIPFailed: {
 		"Correct what the message names (docs/floatingip.md).", []string{"kubectl describe {kind} {name} -n {ns}"}},
+	cloudteamv1.EventEndpointsFailed: {
+		"Correct what the message names (docs/deployment.md).", []string{"kubectl describe {kind} {name} -n {ns}"}},
 	notItsOwn: {
 		"Make the Service its owner to keep its address (docs/floatingip.md), delete it, or rename one of the two.",
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.metadata.ownerReferences}'"}},

@@ -1,10 +1,12 @@
 package why
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -72,6 +74,53 @@ func serviceQuestions() (all []question) {
 		{reason: "QuotaExceeded", ask: "Service web",
 			objects: on(service(), failed, network("False", "QuotaExceeded"), pod("PortsNotReady", selected)),
 			chain:   "Service shop/web FloatingIPFailed > Pod shop/web-1 PortsNotReady > Network shop/frontend QuotaExceeded"},
+	}
+}
+
+// endpointsQuestions are about Services that ask for endpoints on a Network.
+func endpointsQuestions() []question {
+	asks := func(edits ...func(*corev1.Service)) *corev1.Service {
+		return service(append([]func(*corev1.Service){func(s *corev1.Service) {
+			s.Spec.Selector, s.Spec.ClusterIP = nil, corev1.ClusterIPNone
+			s.Annotations = map[string]string{
+				cloudteamv1.AnnotationEndpointsNetwork: "frontend", cloudteamv1.AnnotationEndpointsSelector: "app=web",
+			}
+		}}, edits...)...)
+	}
+	slice := func(pods int) *discoveryv1.EndpointSlice {
+		s := &discoveryv1.EndpointSlice{ObjectMeta: named("web-slice")}
+		s.Labels = map[string]string{
+			discoveryv1.LabelServiceName: "web", discoveryv1.LabelManagedBy: consumer.EndpointsManagedBy,
+		}
+		for i := range pods {
+			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{TargetRef: &corev1.ObjectReference{Name: fmt.Sprint(i)},
+				Conditions: discoveryv1.EndpointConditions{Ready: new(i > 0)}})
+		}
+		return s
+	}
+	told := func(message string) *corev1.Event {
+		return toldOfService("told", "EndpointsFailed", 5, func(e *corev1.Event) { e.Message = message })
+	}
+	const failed = "Service shop/web EndpointsFailed"
+	ask := func(q question) question { q.reason, q.ask = "EndpointsFailed", "Service web"; return q }
+	return []question{
+		ask(question{objects: on(asks(), slice(1), func() *discoveryv1.EndpointSlice {
+			s := slice(1)
+			s.Name, s.Labels[discoveryv1.LabelManagedBy] = "web-old", "endpointslice-controller.k8s.io"
+			return s
+		}()), remedy: "1 Pods on Network", warning: "EndpointSlice web-old of endpointslice-controller.k8s.io"}),
+		ask(question{objects: on(asks(), slice(3)), remedy: "3 Pods on Network frontend as endpoints, and 2 of them are ready"}),
+		ask(question{objects: on(asks(func(s *corev1.Service) { s.Spec.Selector = map[string]string{"a": "b"} })),
+			chain: failed, says: "spec.selector is set", remedy: "Correct what the message names"}),
+		ask(question{objects: on(asks()), chain: failed + " > Network shop/frontend NotFound", remedy: "Create it"}),
+		ask(question{objects: on(asks(), good()), chain: "Service shop/web NoBackend", remedy: "endpoints-selector"}),
+		ask(question{objects: on(asks(), good(), slice(0), pod("Allocated", runs, selected), told("no right")), chain: failed,
+			says: "no right"}),
+		ask(question{objects: on(asks(), network("True", "Available", func(n *cloudteamv1.Network) { n.Spec.ClassName = "team-b" }),
+			aClass(), told(`NetworkClass "team-b" forbids endpoints`)), chain: failed + " > NetworkClass team-b Class"}),
+		ask(question{objects: on(asks(), good(), pod("Allocated", runs, selected)), chain: "Service shop/web NotSeen"}),
+		ask(question{objects: on(asks(), network("False", "QuotaExceeded"), pod("PortsNotReady", selected)),
+			chain: failed + " > Pod shop/web-1 PortsNotReady > Network shop/frontend QuotaExceeded"}),
 	}
 }
 

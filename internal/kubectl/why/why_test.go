@@ -518,6 +518,7 @@ func questions() (all []question) {
 
 	add(floatingIPQuestions()...)
 	add(serviceQuestions()...)
+	add(endpointsQuestions()...)
 	add(classQuestions()...)
 
 	// Packets.
