@@ -135,9 +135,20 @@ func trim(obj any) (any, error) {
 		trimMetadata(object, serviceAnnotations, false)
 		object.Labels, object.Spec, object.Status = labels, spec, corev1.ServiceStatus{}
 	case *discoveryv1.EndpointSlice:
+		// What somebody else wrote with our label is cut: it differs from what it is to be, and is written again.
 		labels := object.Labels
 		trimMetadata(object, nil, false)
-		object.Labels = labels
+		if object.Labels = trimLabels(labels); len(object.Labels) != len(labels) {
+			object.Labels = map[string]string{ // by these it is found
+				discoveryv1.LabelManagedBy:   consumer.EndpointsManagedBy,
+				discoveryv1.LabelServiceName: labels[discoveryv1.LabelServiceName],
+			}
+		}
+		object.Endpoints = slices.Clone(object.Endpoints[:min(len(object.Endpoints), consumer.MaxEndpointsPerSlice+1)])
+		for i := range object.Endpoints {
+			e := &object.Endpoints[i]
+			e.Addresses = slices.Clone(e.Addresses[:min(len(e.Addresses), 2)])
+		}
 	case *appsv1.ReplicaSet:
 		trimMetadata(object, nil, false)
 		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}

@@ -199,10 +199,17 @@ func (c Class) FloatingToViolations(network string, of map[string]string) []Viol
 }
 
 // EndpointsViolations gives what a class forbids of Services with endpoints on a Network of the class, in a namespace with
-// the given labels. A class that is not for the namespace allows none.
-func (c Class) EndpointsViolations(network string, of map[string]string) []Violation {
+// the given labels. A class that is not for the namespace allows none. subnets are the CIDRs that the Network has in
+// Neutron: those of another class may be left, and a pool's are in no spec.
+func (c Class) EndpointsViolations(network string, of map[string]string, subnets []string) (v []Violation) {
+	for _, cidr := range subnets {
+		if !c.holds(cidr) {
+			v = append(v, Violation{"spec.className", "endpoints of Services in subnet " + cidr + " of Network " + network,
+				"remove that subnet, or name a class that has its range in allowedRanges"})
+		}
+	}
 	if c.allows(cloudteamv1.FieldEndpoints, of) {
-		return nil
+		return v
 	}
 	return []Violation{{"spec.className", "endpoints of Services on Network " + network, fmt.Sprintf(
 		"name a class in the Network's spec.className that is for its namespace and has %s in allowedFields",

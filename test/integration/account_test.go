@@ -110,7 +110,7 @@ func TestAccountPolicy(t *testing.T) {
 	ofMall := "," + owner("Service", "v1", "mall", uid("services mall"))
 	slice := func(name, manager, service, owner string) string {
 		return fmt.Sprintf(`{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":%q,"labels":{
-			"endpointslice.kubernetes.io/managed-by":%q,"kubernetes.io/service-name":%q}%s},"addressType":"IPv4","endpoints":[]}`,
+			"endpointslice.kubernetes.io/managed-by":%q,"kubernetes.io/service-name":%q,"service.kubernetes.io/headless":""}%s},"addressType":"IPv4","endpoints":[]}`,
 			name, manager, service, owner)
 	}
 	const ourSlices, theirSlices = "network-controller.cloudteam.ztgame.com", "endpointslice-controller.k8s.io"
@@ -266,6 +266,8 @@ func TestAccountPolicy(t *testing.T) {
 		"delete a Service":                  remove(serviceKind, "shop"),
 		"create Kubernetes' EndpointSlice":  create(sliceKind, slice("new", theirSlices, "mall", ofMall)),
 		"create one of another Service":     create(sliceKind, slice("new", ourSlices, "shop", ofMall)),
+		"add to a Service with a clusterIP": create(sliceKind, strings.Replace(slice("new", ourSlices, "mall", ofMall),
+			`,"service.kubernetes.io/headless":""`, "", 1)),
 		"create an EndpointSlice of none":   create(sliceKind, slice("new", ourSlices, "shop", "")),
 		"write Kubernetes' EndpointSlice":   patch(sliceKind, "theirs", merge, `{"endpoints":[{"addresses":["10.0.0.7"]}]}`),
 		"take Kubernetes' EndpointSlice":    patch(sliceKind, "theirs", merge, `{"metadata":{"labels":{"endpointslice.kubernetes.io/managed-by":"`+ourSlices+`"}}}`),

@@ -148,7 +148,11 @@ func (c *Classes) JudgeEndpoints(on *cloudteamv1.Network) string {
 	if reason != "" {
 		return message
 	}
-	if violations := rule.EndpointsViolations(on.Name, c.labelsOf(on.Namespace)); len(violations) > 0 {
+	var subnets []string
+	for _, s := range on.Status.Subnets {
+		subnets = append(subnets, s.CIDR)
+	}
+	if violations := rule.EndpointsViolations(on.Name, c.labelsOf(on.Namespace), subnets); len(violations) > 0 {
 		return rule.Message(violations, "The Service has no endpoints there.")
 	}
 	return ""

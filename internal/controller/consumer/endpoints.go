@@ -16,6 +16,8 @@ const (
 	// MaxEndpointsSelector is the most labels of AnnotationEndpointsSelector, and MaxEndpointsSize the most bytes of it.
 	MaxEndpointsSelector = 32
 	MaxEndpointsSize     = 384
+	// MaxEndpointsPerSlice is the most endpoints of an EndpointSlice, as in Kubernetes.
+	MaxEndpointsPerSlice = 100
 	// MaxEndpointsPorts is the most ports of a Service. Each Pod may have other numbers for those with a name.
 	MaxEndpointsPorts = 8
 )

@@ -19,9 +19,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// maxPerSlice is the most endpoints of an EndpointSlice, as in Kubernetes.
-const maxPerSlice = 100
-
 // plan is what has to be written so that the EndpointSlices of a Service have exactly its Pods. Kubernetes' own
 // reconciler decides it, with a plan in the place of its client. The writes are the controller's: they end with its
 // term, and are conditional. A method of the interfaces that is not here would panic.
@@ -39,8 +36,9 @@ func planFor(
 	ctx context.Context, service *corev1.Service, pods []*corev1.Pod, has []*discoveryv1.EndpointSlice,
 ) (*plan, error) {
 	p := &plan{}
-	err := endpointslice.NewReconciler(p, anyNode{}, maxPerSlice, endpointsliceutil.NewEndpointSliceTracker(), nil, nil,
-		consumer.EndpointsManagedBy).Reconcile(klog.FromContext(ctx), service, pods, has, time.Time{})
+	err := endpointslice.NewReconciler(p, anyNode{}, consumer.MaxEndpointsPerSlice,
+		endpointsliceutil.NewEndpointSliceTracker(), nil, nil, consumer.EndpointsManagedBy).
+		Reconcile(klog.FromContext(ctx), service, pods, has, time.Time{})
 	return p, err
 }
 

@@ -73,10 +73,12 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 			return controller.Result{RequeueAfter: rest}, nil
 		}
 	}
-	pods := c.backends(service, e.Labels, network)
-	rest := restPerPod * time.Duration(len(pods)*min(c.asking.Len(key.Namespace), maxServices))
+	pods, looked := c.backends(service, e.Labels, network)
+	written, err := c.keep(ctx, service, has, pods)
+	rest := restPerPod*time.Duration(len(pods)+looked/10) + restPerWrite*time.Duration(written)
+	rest *= time.Duration(min(c.asking.Len(key.Namespace), maxServices))
 	c.rests.Store(key, time.Now().Add(min(rest, longestRest)))
-	return controller.Result{}, c.keep(ctx, service, has, pods)
+	return controller.Result{}, err
 }
 
 // follow has events find a Service: those of Pods with the first label that it selects, and those of its Network.
@@ -124,12 +126,14 @@ func (c *Controller) network(namespace, name string) (network *cloudteamv1.Netwo
 	return network, ""
 }
 
-// backends gives the Pods that a Service selects, with the addresses of their attached ports on a Network.
+// backends gives the Pods that a Service selects, with the addresses of their attached ports on a Network. looked is how
+// many Pods it looked at.
 func (c *Controller) backends(
 	service *corev1.Service, with labels.Set, network *cloudteamv1.Network,
-) (found []*corev1.Pod) {
+) (found []*corev1.Pod, looked int) {
 	selector := labels.SelectorFromSet(with)
-	for _, pod := range controller.Indexed[*corev1.Pod](c.pods, indexAttachable, service.Namespace) {
+	all := controller.Indexed[*corev1.Pod](c.pods, indexAttachable, service.Namespace)
+	for _, pod := range all {
 		if !selector.Matches(labels.Set(pod.Labels)) {
 			continue
 		}
@@ -151,16 +155,16 @@ func (c *Controller) backends(
 		slices.SortFunc(found, func(a, b *corev1.Pod) int {
 			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 		})
-		return found[:maxPods]
+		return found[:maxPods], len(all)
 	}
-	c.told.Delete(cache.MetaObjectToName(service)) // the same mistake is told again
-	return found
+	return found, len(all)
 }
 
-// keep writes the EndpointSlices of a Service.
+// keep writes the EndpointSlices of a Service, and gives how many it tried. What is refused of one does not keep others
+// as they were: a quota must not hold on to the addresses of Pods that have ended.
 func (c *Controller) keep(
 	ctx context.Context, service *corev1.Service, has []*discoveryv1.EndpointSlice, pods []*corev1.Pod,
-) error {
+) (tried int, err error) {
 	byName, strays := map[string]*discoveryv1.EndpointSlice{}, []string(nil)
 	for _, slice := range has {
 		byName[slice.Name] = slice
@@ -172,13 +176,15 @@ func (c *Controller) keep(
 		return slices.Contains(strays, slice.Name)
 	}))
 	if err != nil {
-		return fmt.Errorf("planning EndpointSlices: %w", err)
+		return 0, fmt.Errorf("planning EndpointSlices: %w", err)
 	}
 	if len(p.create) > 0 {
 		if err := controller.CheckOwner(ctx, c.owners.Services(service.Namespace), kind.Kind, service); err != nil {
-			return err
+			return 0, err
 		}
 	}
+	tried = len(p.create) + len(p.update) + len(p.remove) + len(strays)
+	var errs []error
 	key, api := cache.MetaObjectToName(service), c.client.EndpointSlices(service.Namespace)
 	written := func(slice *discoveryv1.EndpointSlice, err error) error {
 		if err == nil {
@@ -191,10 +197,10 @@ func (c *Controller) keep(
 	for _, slice := range p.create {
 		err := written(api.Create(ctx, slice, metav1.CreateOptions{FieldManager: controller.FieldManager}))
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return controller.ErrTerminating
+			return tried, controller.ErrTerminating
 		}
 		if err != nil {
-			return fmt.Errorf("creating an EndpointSlice: %w", err)
+			errs = append(errs, fmt.Errorf("creating an EndpointSlice: %w", err))
 		}
 	}
 	for _, slice := range p.update {
@@ -210,18 +216,21 @@ func (c *Controller) keep(
 				"metadata": map[string]any{"labels": merged}, "endpoints": slice.Endpoints, "ports": slice.Ports,
 			}))
 		if err != nil {
-			return fmt.Errorf("updating EndpointSlice %q: %w", slice.Name, err)
+			errs = append(errs, fmt.Errorf("updating EndpointSlice %q: %w", slice.Name, err))
 		}
 	}
 	for _, name := range append(p.remove, strays...) {
-		if err := c.remove(ctx, key, byName[name]); err != nil {
-			return err
+		errs = append(errs, c.remove(ctx, key, byName[name]))
+	}
+	if err = errors.Join(errs...); err == nil {
+		if tried > 0 {
+			klog.FromContext(ctx).V(2).Info("Wrote the EndpointSlices of a Service", "slices", tried, "pods", len(pods))
+		}
+		if len(pods) < maxPods {
+			c.told.Delete(key) // the same mistake is told again
 		}
 	}
-	if n := len(p.create) + len(p.update) + len(p.remove) + len(strays); n > 0 {
-		klog.FromContext(ctx).V(2).Info("Wrote the EndpointSlices of a Service", "slices", n, "pods", len(pods))
-	}
-	return nil
+	return tried, err
 }
 
 // removeAll deletes the EndpointSlices of a Service that can have none. It first reads the Service: the cache of a new

@@ -403,6 +403,14 @@ func TestAClassAllowsEndpoints(t *testing.T) {
 			w.classes.Set(class)
 			w.controller.EnqueueNamespace("shop")
 		}, `NetworkClass "open" forbids spec.cidr`},
+		"a class of other ranges than a subnet that is left": {func(w *world) {
+			class := controllertest.OpenClass()
+			class.Spec.AllowedRanges = []string{"10.0.0.0/16", "fd00::/64"}
+			w.classes.Set(class)
+			controllertest.Edit(w.T, w.API, netKey, func(n *cloudteamv1.Network) {
+				n.Status.Subnets = append(n.Status.Subnets, cloudteamv1.SubnetStatus{ID: "old", CIDR: "10.244.0.0/24"})
+			})
+		}, `NetworkClass "open" forbids endpoints of Services in subnet 10.244.0.0/24 of Network net.`},
 		"a class for other namespaces": {func(w *world) {
 			class := controllertest.OpenClass()
 			class.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}
@@ -478,6 +486,26 @@ func TestWritesThatFail(t *testing.T) {
 			w.want(first)
 		}, pod(1), port(1))
 	})
+}
+
+// TestARefusedCreateKeepsNoPodThatIsNotReady holds that a full quota, which keeps the slice of one IP family away, does
+// not keep the other one as it was.
+func TestARefusedCreateKeepsNoPodThatIsNotReady(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.want(first)
+		w.API.Refuse(controllertest.Refusing("create", apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("a quota"))))
+		for _, slice := range w.all() {
+			if slice.AddressType == discoveryv1.AddressTypeIPv6 {
+				expect.NoError(t, w.Kube.DiscoveryV1().EndpointSlices("shop").Delete(t.Context(), slice.Name, metav1.DeleteOptions{}))
+			}
+		}
+		controllertest.Edit(t, w.API, podKey(1), func(p *corev1.Pod) { p.Status.Conditions[0].Status = "False" })
+		w.settle()
+		want := []string{strings.Replace(first, " rs ", "  ", 1)}
+		expect.Equal(t, want, w.has(discoveryv1.AddressTypeIPv4), "the endpoints of IPv4")
+		controllertest.Settle(time.Minute)
+		expect.Equal(t, 1, strings.Count(strings.Join(w.Events.Take(), "\n"), "a quota"), "Events about the quota")
+	}, service(), pod(1), port(1))
 }
 
 // TestOthersEditsAreTakenBack of what makes a slice the Service's.
@@ -573,6 +601,15 @@ func TestServicesAndPodsAreBounded(t *testing.T) {
 		if keys := w.controller.ofPod(pod(1)); len(keys) > maxServices {
 			t.Errorf("an event of a Pod names %d Services", len(keys))
 		}
+		w.Calls.Take()
+		for i := range 100 {
+			is := []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse}[i%2]
+			controllertest.Edit(t, w.API, podKey(1), func(p *corev1.Pod) { p.Status.Conditions[0].Status = is })
+			controllertest.Settle(10 * time.Millisecond)
+		}
+		if n := len(w.Calls.Take()); n > 2*2*maxServices {
+			t.Errorf("a Pod that %d Services select changed for a second, and that took %d writes", maxServices, n)
+		}
 		w.API.Delete(t, controllertest.Get[*corev1.Service](t, w.API, cache.NewObjectName("shop", "s0")))
 		w.settle()
 		if !slices.ContainsFunc(w.all(), func(s discoveryv1.EndpointSlice) bool {
@@ -600,7 +637,7 @@ func TestServicesAndPodsAreBounded(t *testing.T) {
 		inWorld(t, func(w *world) {
 			n := 0
 			for _, slice := range w.all() {
-				if n += len(slice.Endpoints); len(slice.Endpoints) > maxPerSlice {
+				if n += len(slice.Endpoints); len(slice.Endpoints) > consumer.MaxEndpointsPerSlice {
 					t.Errorf("a slice has %d endpoints", len(slice.Endpoints))
 				}
 			}
