@@ -19,8 +19,25 @@ import (
 const maxMetrics = 4 << 20
 
 // Metrics reads the metrics of a Pod at a port of its loopback. Only there, programs serve them without a token. The
-// user needs the right to forward ports of the Pod.
+// user needs the right to forward ports of the Pod. It ends with the context, though the SPDY client does not.
 func Metrics(
+	ctx context.Context, config *rest.Config, kube kubernetes.Interface, pod *corev1.Pod, port int32,
+) (content string, err error) {
+	done := make(chan func(), 1) // nobody may wait any more
+	go func() {
+		read, failed := metrics(ctx, config, kube, pod, port)
+		done <- func() { content, err = read, failed }
+	}()
+	select {
+	case take := <-done:
+		take()
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return content, err
+}
+
+func metrics(
 	ctx context.Context, config *rest.Config, kube kubernetes.Interface, pod *corev1.Pod, port int32,
 ) (string, error) {
 	transport, upgrader, err := spdy.RoundTripperFor(config)

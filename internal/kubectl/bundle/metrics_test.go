@@ -97,6 +97,21 @@ func TestMetricsThatCannotBeReadSayWhy(t *testing.T) {
 	}
 }
 
+// TestMetricsEndWithTheContext has an API server that accepts a connection and says nothing.
+func TestMetricsEndWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		cancel()
+		<-t.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	config := &rest.Config{Host: server.URL}
+	kube, err := kubernetes.NewForConfig(config)
+	expect.NoError(t, err)
+	_, err = Metrics(ctx, config, kube, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "network-agent", Name: "a"}}, 9479)
+	expect.Equal(t, context.Canceled, err, "the error")
+}
+
 // TestAnArchiveIsBounded has more than its share.
 func TestAnArchiveIsBounded(t *testing.T) {
 	var a Archive
