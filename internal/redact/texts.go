@@ -19,7 +19,10 @@ const sensitive = `(?i:pass(?:word|wd|phrase|code)|\bpass|[_-]pass|adminpass|\bp
 var (
 	// secretName is the name of a value in an object, and secretValue what stands before a value in a text.
 	secretName  = regexp.MustCompile(sensitive + `$`)
-	secretValue = regexp.MustCompile(`([\w.\-]*` + sensitive + `)\\*["'\]]?[ \t]*[:=]+>?[ \t]*(?:\r?\n[ \t]+)?`)
+	secretValue = regexp.MustCompile(`([\w.\-]*` + sensitive + `)\\*["'\]]?[ \t]*[:=]+>?[ \t]*`)
+	// block is a value whose rest is in the lines below its name, and column what stands before a name in YAML.
+	block  = regexp.MustCompile(`^(?:[|>][-+\d]*|[\[{].*)?\r?$`)
+	column = regexp.MustCompile(`^[ \t]*(?:- +)*`)
 	// scheme stands before the credentials in a header.
 	scheme = regexp.MustCompile(`^\[?\w+[ \t]+`)
 	keys   = shape{"private keys", regexp.MustCompile(
@@ -55,7 +58,7 @@ func (t *Texts) Text(text string, harmless ...string) string {
 	if strings.Contains(text, "PRIVATE KEY-----") {
 		text = t.shape(text, keys)
 	}
-	var out, part strings.Builder // a part is a line, with the indented ones below it
+	var out, part strings.Builder // a part is a line, with the indented ones and items below it
 	end := func() {
 		if lower := strings.ToLower(part.String()); slices.ContainsFunc(hints, func(hint string) bool {
 			return strings.Contains(lower, hint)
@@ -67,7 +70,7 @@ func (t *Texts) Text(text string, harmless ...string) string {
 		part.Reset()
 	}
 	for line := range strings.Lines(text) {
-		if line[0] != ' ' && line[0] != '\t' {
+		if !strings.ContainsRune(" \t\r\n", rune(line[0])) && !strings.HasPrefix(line, "- ") {
 			end()
 		}
 		part.WriteString(line)
@@ -87,50 +90,108 @@ func (t *Texts) part(out *strings.Builder, text string, harmless []string) {
 	for _, of := range shapes {
 		text = t.shape(text, of)
 	}
-	for {
-		at := secretValue.FindStringSubmatchIndex(text)
+	for done := 0; ; {
+		at := secretValue.FindStringSubmatchIndex(text[done:])
 		if at == nil {
-			out.WriteString(text)
+			out.WriteString(text[done:])
 			return
 		}
-		begin, end, name := at[1], at[1], text[at[2]:at[3]]
-		if !slices.Contains(harmless, name) {
+		begin, end := done+at[1], done+at[1]
+		if name := text[done+at[2] : done+at[3]]; !slices.Contains(harmless, name) {
 			end += length(text[begin:], strings.ToLower(name))
+			begin, end = withBlock(text, begin, end)
 		}
-		out.WriteString(text[:begin])
+		out.WriteString(text[done:begin])
 		if end > begin {
 			t.count(values)
 			out.WriteString(Placeholder)
 		}
-		text = text[end:]
+		done = end
 	}
 }
 
-// length is the number of bytes of the value of a name at the beginning of a text. It may be in quotes, in a text in
-// quotes.
-func length(text, name string) int {
+// withBlock adds to a value in a text the lines below its name that belong to it: those further right, and items.
+func withBlock(text string, begin, end int) (from, to int) {
+	if !block.MatchString(text[begin:end]) || end < len(text) && !strings.ContainsRune("\r\n", rune(text[end])) {
+		return begin, end
+	}
+	of := len(column.FindString(text[strings.LastIndexByte(text[:begin], '\n')+1:]))
+	to = end
+	for line := range strings.Lines(text[end:]) {
+		inner := strings.TrimLeft(line, " \t")
+		at := len(line) - len(inner)
+		if strings.TrimSpace(inner) != "" && (at < of || at == of && !strings.HasPrefix(inner, "- ")) {
+			break
+		}
+		to += len(line)
+	}
+	below := text[end:to]
+	if strings.TrimSpace(below) == "" {
+		return begin, end
+	}
+	if begin == end {
+		begin += len(below) - len(strings.TrimLeft(below, " \t\r\n"))
+	}
+	return begin, end + len(strings.TrimRight(below, " \t\r\n"))
+}
+
+// quoted is the number of bytes of a value in quotes at the beginning of a text, which may be in quotes itself; 0 if
+// there is none.
+func quoted(text string) int {
 	depth := len(text) - len(strings.TrimLeft(text, `\`))
-	switch rest := text[depth:]; {
-	case strings.HasPrefix(rest, "<\n"): // as klog writes several lines
-		if end := strings.Index(rest, "\n >"); end > 0 {
-			return depth + end + len("\n >")
+	rest := text[depth:]
+	if rest == "" || !strings.ContainsRune("\"'`", rune(rest[0])) {
+		return 0
+	}
+	slashes := 0
+	for i := 1; i < len(rest); i++ {
+		switch {
+		case rest[i] == '\\':
+			slashes++
+			continue
+		case rest[i] == rest[0] && slashes%(2*(depth+1)) == depth:
+			return depth + i + 1
+		case rest[i] == '\n':
+			return depth + i
 		}
-		return len(text)
-	case rest != "" && strings.ContainsRune("\"'`", rune(rest[0])):
-		slashes := 0
-		for i := 1; i < len(rest); i++ {
-			switch {
-			case rest[i] == '\\':
-				slashes++
-				continue
-			case rest[i] == rest[0] && slashes%(2*(depth+1)) == depth:
-				return depth + i + 1
-			case rest[i] == '\n':
-				return depth + i
+		slashes = 0
+	}
+	return len(text)
+}
+
+// bracketed is the number of bytes up to the end of the bracket at the beginning of a text, or of the line.
+func bracketed(text string) int {
+	for i, open := 0, 0; i < len(text); i++ {
+		switch text[i] {
+		case '[', '{':
+			open++
+		case ']', '}':
+			if open--; open == 0 {
+				return i + 1
 			}
-			slashes = 0
+		case '\n':
+			return i
+		case '\\', '"': // brackets in quotes do not count
+			i += max(quoted(text[i:]), len(text[i:])-len(strings.TrimLeft(text[i:], `\`)), 1) - 1
+		}
+	}
+	return len(text)
+}
+
+// length is the number of bytes of the value of a name at the beginning of a text. It may be in quotes or brackets, in
+// a text in quotes.
+func length(text, name string) int {
+	if strings.HasPrefix(text, "<\n") { // as klog writes several lines
+		if end := strings.Index(text, "\n >"); end > 0 {
+			return end + len("\n >")
 		}
 		return len(text)
+	}
+	if end := quoted(text); end > 0 {
+		return end
+	}
+	if rest := strings.TrimPrefix(text, "[]string"); rest != "" && (rest[0] == '[' || rest[0] == '{') {
+		return len(text) - len(rest) + bracketed(rest)
 	}
 	skip, ends := 0, " \t\r\n\""
 	switch {
@@ -156,9 +217,16 @@ func (t *Texts) Value(value any) any {
 		}
 	case map[string]any:
 		for name, of := range v {
-			_, text := of.(string)
-			_, list := of.([]any)
-			if (text || list) && secretName.MatchString(name) {
+			switch of := of.(type) {
+			case nil, bool:
+				continue
+			case map[string]any:
+				if name == "credentials" { // as in the API, where it says which Secret
+					v[name] = t.Value(of)
+					continue
+				}
+			}
+			if secretName.MatchString(name) || name == "value" && secretName.MatchString(fmt.Sprint(v["name"])) {
 				t.count(values)
 				v[name] = Placeholder
 				continue

@@ -33,7 +33,7 @@ func TestTextsRemoveSecrets(t *testing.T) {
 		`I0301 "Log-in failed" err="POST: {\"password\": \"a\\\"b c\", \"user\": \"u\"}" cloud="x"`: `I0301 "Log-in failed" err="POST: {\"password\": [redacted], \"user\": \"u\"}" cloud="x"`,
 		"password=hunter2 user=u":                                         "password=[redacted] user=u",
 		"E0301 token=<\n\tone\n\ttwo\n > user=\"u\"":                      "E0301 token=[redacted] user=\"u\"",
-		"map[Authorization:[Bearer abc] X-Auth-Token:[def]]":              "map[Authorization:[redacted] X-Auth-Token:[redacted]",
+		"map[Authorization:[Bearer abc] X-Auth-Token:[def]]":              "map[Authorization:[redacted] X-Auth-Token:[redacted]]",
 		"https://user:p/w@cloud.example.org:5000/v3":                      "https://[redacted]@cloud.example.org:5000/v3",
 		"a -----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- b": "a [redacted] b",
 		"unauthorized: Bearer abcdefgh.ijkl":                              "unauthorized: Bearer [redacted]",
@@ -42,6 +42,57 @@ func TestTextsRemoveSecrets(t *testing.T) {
 	} {
 		var texts Texts
 		expect.Equal(t, want, texts.Text(text), "the text")
+	}
+}
+
+// TestTextsRemoveListsAndMaps has values in brackets, as JSON and Go write them.
+func TestTextsRemoveListsAndMaps(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"X-Auth-Token":["hunter2"],"b":1}`:                     `{"X-Auth-Token":[redacted],"b":1}`,
+		`http.Header{"X-Auth-Token":[]string{"hunter2"}, "B":1}`: `http.Header{"X-Auth-Token":[redacted], "B":1}`,
+		`{"token":{"id":"hunt}er2","a":["b"]},"b":1}`:            `{"token":[redacted],"b":1}`,
+		`err="{\"token\":{\"id\":\"hunt}er2\"}}" b=1`:            `err="{\"token\":[redacted]}" b=1`,
+		"map[X-Auth-Token:[a hunter2] B:[c]]":                    "map[X-Auth-Token:[redacted] B:[c]]",
+		"token: [a\nb":                                           "token: [redacted]\nb",
+		"\"token\": [\n  \"hunter2\",\n  \"b\"\n]\nb":            "\"token\": [redacted]\n]\nb",
+	} {
+		var texts Texts
+		expect.Equal(t, want, texts.Text(text), "the text")
+	}
+}
+
+// TestTextsRemoveBlocks has values in the lines below their names, as YAML writes them.
+func TestTextsRemoveBlocks(t *testing.T) {
+	for text, want := range map[string]string{
+		"password: |\n  hunter2\n\n  more\nuser: u":         "password: [redacted]\nuser: u",
+		"a:\n  password: >-\n    hunter2\n    b\n  user: u": "a:\n  password: [redacted]\n  user: u",
+		"token:\n- hunter2\n- b c\nuser: u":                 "token:\n[redacted]\nuser: u",
+		"- token:\n  - hunter2\n  user: u":                  "- token:\n  [redacted]\n  user: u",
+		"token:\n  id: hunter2\n  b: hunter2\nuser: u":      "token:\n  [redacted]\nuser: u",
+		"a:\n  token:\n  user: u":                           "a:\n  token:\n  user: u",
+	} {
+		var texts Texts
+		expect.Equal(t, want, texts.Text(text), "the text")
+	}
+}
+
+// TestValuesShowNoSecret has all that JSON has below the name of a secret.
+func TestValuesShowNoSecret(t *testing.T) {
+	for document, want := range map[string]string{
+		`{"token":{"id":"hunter2"},"user":"u"}`:        `{"token":"[redacted]","user":"u"}`,
+		`{"password":{"value":["hunter2"]}}`:           `{"password":"[redacted]"}`,
+		`{"password":12345}`:                           `{"password":"[redacted]"}`,
+		`{"token":null,"secret":true}`:                 `{"secret":true,"token":null}`,
+		`[{"name":"OS_PASSWORD","value":"hunter2"}]`:   `[{"name":"OS_PASSWORD","value":"[redacted]"}]`,
+		`{"credentials":{"secretRef":{"name":"a"}}}`:   `{"credentials":{"secretRef":{"name":"a"}}}`,
+		`{"credentials":{"a":{"password":"hunter2"}}}`: `{"credentials":{"a":{"password":"[redacted]"}}}`,
+	} {
+		var value any
+		expect.NoError(t, json.Unmarshal([]byte(document), &value))
+		var texts Texts
+		got, err := json.Marshal(texts.Value(value))
+		expect.NoError(t, err)
+		expect.Equal(t, want, string(got), "the value")
 	}
 }
 
