@@ -16,6 +16,8 @@ type Texts struct{ removed map[string]int }
 const sensitive = `(?i:pass(?:word|wd|phrase|code)|\bpass|[_-]pass|adminpass|\bpwd|[_-]pwd|secret|token|credential|` +
 	`cookie|signature|authorization|api[_-]?key|private[_-]?key|access[_-]?key(?:[_-]?id)?|account[_-]?key)`
 
+const pemBegin, pemEnd = `-----BEGIN [A-Z ]*PRIVATE KEY-----`, `-----END [A-Z ]*PRIVATE KEY-----`
+
 var (
 	// secretName is the name of a value in an object, and secretValue what stands before a value in a text.
 	secretName  = regexp.MustCompile(sensitive + `$`)
@@ -25,8 +27,9 @@ var (
 	column = regexp.MustCompile(`^[ \t]*(?:- +)*`)
 	// scheme stands before the credentials in a header.
 	scheme = regexp.MustCompile(`^\[?\w+[ \t]+`)
-	keys   = shape{"private keys", regexp.MustCompile(
-		`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`), Placeholder}
+	// keys are lines that look like a key, or up to 100 up to its end: a text that only begins like one erases no more.
+	keys = shape{"private keys", regexp.MustCompile(pemBegin + `(?:(?:[^\n]*\n){0,100}?[^\n]*?` + pemEnd +
+		`|(?:(?:\s|\\+[nr])*[\w+/=]{16,})*)`), Placeholder}
 	shapes = []shape{
 		// With a "/" in the password, which should be escaped, the host and its port must not look like a user.
 		{"credentials in URLs", regexp.MustCompile(`(:\\?/\\?/)(?:[^\s/?#"'<>\\]+|[^\s/@:"'<>\\]*:(?:\d*[^\s@\d/"'<>\\])` +

@@ -61,6 +61,24 @@ func TestTextsRemoveListsAndMaps(t *testing.T) {
 	}
 }
 
+// TestTextsRemoveKeysAlone has keys, and what only begins like one.
+func TestTextsRemoveKeysAlone(t *testing.T) {
+	begin, end, key := "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----", strings.Repeat("Ab+/", 16)
+	far := strings.Repeat("a line\n", 200)
+	for text, want := range map[string]string{
+		"Event: " + begin + "\nanother: line\n" + far:                              "Event: [redacted]\nanother: line\n" + far,
+		"Event: " + begin + "\nanother: line\n" + far + end:                        "Event: [redacted]\nanother: line\n" + far + end,
+		"a " + begin + "\n" + key + "\n" + key + "\nAb==\n" + end + " b":           "a [redacted] b",
+		"a " + begin + "\n" + key + "\n" + key:                                     "a [redacted]",
+		`err="` + begin + `\n` + key + `\n` + key + `\nAb==\n` + end + `\n" b=1`:   `err="[redacted]\n" b=1`,
+		"I0 a] " + begin + "\nI0 a] " + key + "\nI0 a] Ab==\nI0 a] " + end + "\nb": "I0 a] [redacted]\nb",
+		begin + "\nDEK-Info: a\n\n" + key + "\nAb==\n" + end:                       "[redacted]",
+	} {
+		var texts Texts
+		expect.Equal(t, want, texts.Text(text), "the text")
+	}
+}
+
 // TestTextsRemoveBlocks has values in the lines below their names, as YAML writes them.
 func TestTextsRemoveBlocks(t *testing.T) {
 	for text, want := range map[string]string{
