@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -44,6 +43,8 @@ const (
 	maxPods, maxLines, maxLog, maxAnswers = 20, 20_000, 4 << 20, 25
 	// agentNamespace is where the node agents are, and agentPort where one serves its metrics by default.
 	agentNamespace, agentPort = "network-agent", 9479
+	// maxAhead is how far ahead of the user's clock an Event may be. Those who write Events choose their time.
+	maxAhead = 10 * time.Minute
 
 	kindEvent = "Event"
 )
@@ -104,9 +105,9 @@ func (b *collector) run(ctx context.Context) (err error) {
 	if b.namespace, b.cluster, err = b.where(b.everywhere); err != nil {
 		return err
 	}
-	cloud, err := b.neutron(b.cloud)
-	if err != nil {
-		return err
+	cloud, unknown := b.neutron(b.cloud)
+	if unknown != nil && b.cloud != "" {
+		return unknown
 	}
 	now := b.now().UTC()
 	path := cmp.Or(b.path, "network-bundle-"+now.Format("20060102T150405Z")+".tar.gz")
@@ -119,7 +120,7 @@ func (b *collector) run(ctx context.Context) (err error) {
 			now.Format(time.RFC3339), cmp.Or(b.namespace, "all namespaces"), duration.HumanDuration(b.since)),
 		"Read doctor.txt, why.txt and events.txt first.",
 	}
-	b.collect(ctx, cloud)
+	b.collect(ctx, cloud, unknown)
 	if err := errors.Join(b.archive.Write(file, now), file.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
@@ -132,7 +133,8 @@ func (b *collector) run(ctx context.Context) (err error) {
 	return err
 }
 
-func (b *collector) collect(ctx context.Context, cloud *client.Cloud) {
+// collect collects all parts. unknown is why nobody knows the cloud of OS_CLOUD.
+func (b *collector) collect(ctx context.Context, cloud *client.Cloud, unknown error) {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	b.part(ctx, workTime, "what doctor says", func(ctx context.Context, c *ask.Cluster) error {
@@ -148,18 +150,22 @@ func (b *collector) collect(ctx context.Context, cloud *client.Cloud) {
 	}
 	b.part(ctx, partTime, "conditions", b.conditions)
 	b.part(ctx, workTime, "what why says", b.explain)
-	for _, namespace := range []string{why.ControllerNamespace, agentNamespace} {
-		b.programs(ctx, namespace)
-	}
+	pods := slices.Concat(b.programs(ctx, why.ControllerNamespace), b.programs(ctx, agentNamespace))
 	b.part(ctx, workTime, "Events", b.events)
 	b.part(ctx, workTime, "what plan says", func(ctx context.Context, c *ask.Cluster) error {
-		if err := requireCloud("a plan needs Neutron", cloud); err != nil {
-			return err
+		if unknown == nil {
+			unknown = requireCloud("a plan needs Neutron", cloud)
+		}
+		if unknown != nil {
+			return unknown
 		}
 		goes := func(obj kinds.Object) bool { return obj.GetDeletionTimestamp() != nil }
-		plan, err := planOf(ctx, c, cloud, slices.DeleteFunc(b.objects, goes), b.uid, asStored)
+		plan, err := planOf(ctx, c, cloud, slices.DeleteFunc(b.objects, goes), b.uid, nil)
 		return errors.Join(err, b.print("plan.txt", &plan, func(f *factory) error { return plan.print(f) }))
 	})
+	for _, pod := range pods { // last: nodes that do not answer take all the time that there is
+		b.program(ctx, pod)
+	}
 }
 
 // bundled are the kinds whose objects are collected.
@@ -189,11 +195,6 @@ func usesNetworks(object runtime.Object) bool {
 func runsProgram(object runtime.Object) bool {
 	return slices.ContainsFunc(object.(*corev1.Pod).Spec.Containers,
 		func(c corev1.Container) bool { return bundle.Program(c.Name) })
-}
-
-// asStored gives an object that is in the API server.
-func asStored(_ context.Context, _ *ask.Cluster, obj kinds.Object) (kinds.Object, error) {
-	return obj, nil
 }
 
 // part collects a part. If that fails, the part is missing, and the rest may be enough.
@@ -233,25 +234,28 @@ func (b *collector) list(
 		return listOf(ctx, c, kind, namespace, o)
 	}
 	err = pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
-		object, is := item.(kinds.Object)
-		if !is || !wanted(item) {
-			return nil
-		}
-		of := ask.New(kind, object.GetNamespace(), object.GetName())
-		all, b.about[of] = append(all, object), true
-		waits := false
-		if pod, is := item.(*corev1.Pod); is {
-			waits = pod.Status.Phase == corev1.PodPending
-		} else if ours, is := kinds.OfAny(item); is {
-			b.objects = append(b.objects, object)
-			waits = !meta.IsStatusConditionTrue(ours.Status(object).Conditions, cloudteamv1.ConditionReady)
-		}
-		if waits {
-			b.asked = append(b.asked, of)
+		if object, is := item.(kinds.Object); is && wanted(item) {
+			b.remember(kind, object)
+			all = append(all, object)
 		}
 		return nil
 	})
 	return all, err
+}
+
+// remember notes what other parts ask about an object.
+func (b *collector) remember(kind string, object kinds.Object) {
+	of, waits := ask.New(kind, object.GetNamespace(), object.GetName()), false
+	b.about[of] = true
+	if pod, is := object.(*corev1.Pod); is {
+		waits = pod.Status.Phase == corev1.PodPending
+	} else if ours, is := kinds.OfAny(object); is {
+		b.objects = append(b.objects, object)
+		waits = !meta.IsStatusConditionTrue(ours.Status(object).Conditions, cloudteamv1.ConditionReady)
+	}
+	if waits {
+		b.asked = append(b.asked, of)
+	}
 }
 
 // conditions adds those of all objects of ours.
@@ -298,20 +302,24 @@ var outputs = []string{"Unhealthy", "ProbeWarning", "FailedPostStartHook", "Fail
 // events adds the Events about what was collected, the last one first.
 func (b *collector) events(ctx context.Context, c *ask.Cluster) error {
 	lines := map[string]string{} // by time and name
-	for _, namespace := range []string{b.namespace, why.ControllerNamespace, agentNamespace} {
+	namespaces := []string{b.namespace}
+	if b.namespace != metav1.NamespaceAll {
+		namespaces = append(namespaces, why.ControllerNamespace, agentNamespace)
+	}
+	for _, namespace := range namespaces {
 		_, err := b.list(ctx, c, kindEvent, namespace, func(item runtime.Object) bool {
 			e := item.(*corev1.Event)
 			of := ask.New(e.InvolvedObject.Kind, e.InvolvedObject.Namespace, e.InvolvedObject.Name)
 			last, count := ask.Seen(*e)
-			if !b.about[of] || b.now().Sub(last.Time) > b.since {
+			if age := b.now().Sub(last.Time); !b.about[of] || age > b.since || age < -maxAhead {
 				return false
 			}
 			if slices.Contains(outputs, e.Reason) {
 				e.Message = redact.Placeholder
 			}
 			at := last.UTC().Format(time.RFC3339)
-			lines[at+e.Namespace+e.Name] = fmt.Sprintf("%s %s %s %s (%d times): %s\n", at, e.Type, of, e.Reason, count,
-				text.Plain(e.Message))
+			lines[at+e.Namespace+e.Name] = text.Plain(fmt.Sprintf("%s %s %s %s (%d times): %s", at, e.Type, of, e.Reason, count,
+				e.Message)) + "\n"
 			return false
 		})
 		if err != nil {
@@ -326,9 +334,8 @@ func (b *collector) events(ctx context.Context, c *ask.Cluster) error {
 	return nil
 }
 
-// programs adds the Pods of a namespace of ours with their logs and metrics, those with trouble first.
-func (b *collector) programs(ctx context.Context, namespace string) {
-	var all []kinds.Object
+// programs adds the Pods of a namespace of ours, and gives those whose logs and metrics are read, with trouble first.
+func (b *collector) programs(ctx context.Context, namespace string) (all []kinds.Object) {
 	b.part(ctx, partTime, "Pods of "+namespace, func(ctx context.Context, c *ask.Cluster) (err error) {
 		all, err = b.list(ctx, c, why.KindPod, namespace, runsProgram)
 		slices.SortStableFunc(all, func(x, y kinds.Object) int { return trouble(y.(*corev1.Pod)) - trouble(x.(*corev1.Pod)) })
@@ -337,42 +344,35 @@ func (b *collector) programs(ctx context.Context, namespace string) {
 		}
 		return errors.Join(err, b.archive.AddObjects(true, all))
 	})
-	for _, object := range all[:min(len(all), maxPods)] {
-		pod := object.(*corev1.Pod)
-		port := int32(agentPort)
-		for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-			if !bundle.Program(container.Name) {
-				continue
-			}
-			b.log(ctx, pod, container.Name, false)
-			for _, p := range container.Ports {
-				if p.Name == "http" {
-					port = p.ContainerPort
-				}
-			}
-		}
-		for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-			if bundle.Program(status.Name) && status.LastTerminationState.Terminated != nil {
-				b.log(ctx, pod, status.Name, true)
-			}
-		}
-		b.part(ctx, partTime, "metrics of Pod "+pod.Name, func(ctx context.Context, c *ask.Cluster) error {
-			metrics, err := b.metrics(ctx, c.Kubernetes, pod, port)
-			b.archive.Add("metrics/"+pod.Name+".txt", metrics, "secret") // a label, with the name of one
-			return err
-		})
-	}
+	return all[:min(len(all), maxPods)]
 }
 
-// forwarded reads the metrics of a Pod; see bundle.Metrics.
-func (f *factory) forwarded(
-	ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, port int32,
-) (string, error) {
-	config, err := f.config.ToRESTConfig()
-	if err != nil {
-		return "", err
+// program adds the logs and metrics of a Pod of ours.
+func (b *collector) program(ctx context.Context, object kinds.Object) {
+	pod, port := object.(*corev1.Pod), int32(agentPort)
+	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if !bundle.Program(container.Name) {
+			continue
+		}
+		b.log(ctx, pod, container.Name, false)
+		for _, p := range container.Ports {
+			if p.Name == "http" {
+				port = p.ContainerPort
+			}
+		}
 	}
-	return bundle.Metrics(ctx, config, kube, pod, port)
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if bundle.Program(status.Name) && status.LastTerminationState.Terminated != nil {
+			b.log(ctx, pod, status.Name, true)
+		}
+	}
+	b.part(ctx, partTime, "metrics of Pod "+pod.Name, func(ctx context.Context, c *ask.Cluster) error {
+		metrics, err := b.metrics(ctx, c.Kubernetes, pod, port)
+		if err == nil {
+			b.archive.Add("metrics/"+pod.Name+".txt", metrics, "secret") // a label, with the name of one
+		}
+		return err
+	})
 }
 
 // trouble is how much a Pod of ours is of interest: it is not ready, or was started again.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +42,8 @@ type supported struct {
 	objects []runtime.Object
 	// logs and metrics are those of all containers and Pods of ours.
 	logs, metrics string
+	// cloud is OS_CLOUD.
+	cloud string
 	// refuses gives the error of a request; nil for none.
 	refuses func(clienttesting.Action) error
 }
@@ -82,6 +85,7 @@ func supportedCluster() *supported {
 func (s *supported) bundle(t *testing.T, path, flags string) (out string, code int, names []string, files map[string]string) {
 	t.Helper()
 	f, printed := factoryOf(t, s.objects)
+	t.Setenv("OS_CLOUD", s.cloud)
 	inner := f.clients
 	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
 		kube, ours, err := inner()
@@ -272,6 +276,56 @@ func TestABundleHasTheEndOfALog(t *testing.T) {
 		t.Errorf("%d bytes, from %.20q", len(log), log)
 	}
 	expect.Equal(t, true, strings.Contains(files["network-bundle/index.txt"], "KiB are missing"), "the index says so")
+}
+
+// TestABundleReadsLogsLast has nodes that do not answer before the collection ends.
+func TestABundleReadsLogsLast(t *testing.T) {
+	s := supportedCluster()
+	var asked []string
+	s.refuses = func(a clienttesting.Action) error {
+		if a.GetSubresource() == "log" {
+			asked = append(asked, "log in "+a.GetNamespace())
+		} else if a.GetResource().Resource == "events" {
+			asked = append(asked, "Events in "+a.GetNamespace())
+		}
+		return nil
+	}
+	s.bundle(t, filepath.Join(t.TempDir(), "a.tar.gz"), "-A")
+	first := slices.Index(asked, "log in network-controller")
+	expect.Equal(t, []string{"log in network-controller", "log in network-agent", "log in network-agent"}, asked[first:], "the end")
+	expect.Equal(t, "Events in ", asked[first-1], "before the logs")
+}
+
+// TestEventsCannotDeceive has Events of somebody who writes lines and dates of others.
+func TestEventsCannotDeceive(t *testing.T) {
+	s := supportedCluster()
+	forged := s.objects[10].(*corev1.Event).DeepCopy()
+	forged.Name, forged.Reason = "forged", "Failed\n2026-01-01T00:00:00Z Normal"
+	future := forged.DeepCopy()
+	future.Name, future.Reason, future.LastTimestamp = "future", "OfTheFuture", metav1.NewTime(now.AddDate(1, 0, 0))
+	key := forged.DeepCopy()
+	key.Name, key.Reason, key.Message = "zzz", "Failed", "-----BEGIN PRIVATE KEY-----"
+	s.objects = append(s.objects, forged, future, key)
+	_, _, _, files := s.bundle(t, filepath.Join(t.TempDir(), "a.tar.gz"), "-n shop")
+	events := files["network-bundle/events.txt"]
+	expect.Equal(t, 3, strings.Count(events, "\n"), "lines of\n%s", events)
+	expect.Equal(t, false, strings.Contains(events, "OfTheFuture"), "one of the future is in\n%s", events)
+	expect.Equal(t, true, strings.Contains(events, "AddressesExhausted (1 times): No address"), "the others are in\n%s", events)
+}
+
+// TestABundleNeedsNoCloudsFile has OS_CLOUD and no clouds.yaml.
+func TestABundleNeedsNoCloudsFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("OS_CLIENT_CONFIG_FILE", "none.yaml")
+	s := supportedCluster()
+	s.cloud = "mycloud"
+	out, code, _, files := s.bundle(t, "a.tar.gz", "-n shop")
+	expect.Equal(t, 0, code, "the exit code of %s", out)
+	expect.Equal(t, true, strings.Contains(files["network-bundle/index.txt"], "what plan says: cloud \"mycloud\""), "it is missing in %s", out)
+	out, code = run(t, nil, "bundle -o b.tar.gz --cloud unknown")
+	expect.Equal(t, 1, code, "the exit code of %s", out)
+	_, err := os.Stat("b.tar.gz")
+	expect.Equal(t, true, os.IsNotExist(err), "no file")
 }
 
 // TestABundleHasThePlan has a cloud where nothing is yet.

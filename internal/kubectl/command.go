@@ -21,6 +21,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/cli"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/bundle"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/doctor"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
@@ -56,7 +57,7 @@ type factory struct {
 	// id makes a part of names, and logs gives how logs are read; tests replace both.
 	id   func() string
 	logs func(kubernetes.Interface) logReader
-	// metrics reads those of a Pod at a port; tests replace it.
+	// metrics reads those of a Pod at a port; see bundle.Metrics. Tests replace it.
 	metrics func(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, port int32) (string, error)
 }
 
@@ -64,7 +65,7 @@ type factory struct {
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	f := &factory{config: genericclioptions.NewConfigFlags(true), IOStreams: streams, now: time.Now,
 		id: randomID, logs: podLogs, reviewed: ask.ReviewedBy}
-	f.clients, f.metrics = f.connect, f.forwarded
+	f.clients = f.connect
 	f.ahead = func() doctor.Clock { return doctor.Clock{} }
 	return f.command()
 }
@@ -108,6 +109,9 @@ func (f *factory) connect() (kubernetes.Interface, versioned.Interface, error) {
 	clock := &clock{}
 	config.Wrap(clock.wrap)
 	f.ahead = clock.ahead
+	f.metrics = func(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, port int32) (string, error) {
+		return bundle.Metrics(ctx, config, kube, pod, port)
+	}
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, err

@@ -95,7 +95,8 @@ func (f *factory) planFiles(
 	return result, cluster, err
 }
 
-// planOf plans objects as stored gives them. After an error, the plan has those before it.
+// planOf plans objects as stored gives them; nil for objects that are in the API server. After an error, the plan has
+// those before it.
 func planOf(
 	ctx context.Context, cluster *ask.Cluster, cloud *client.Cloud, objects []kinds.Object, uid string, stored storing,
 ) (result plan, err error) {
@@ -153,9 +154,11 @@ func planAll(
 			if kinds.OfObject(obj).Name != kind.Name {
 				continue
 			}
-			obj, err := stored(ctx, cluster, obj)
-			if err != nil {
-				return all, err
+			if stored != nil {
+				var err error
+				if obj, err = stored(ctx, cluster, obj); err != nil {
+					return all, err
+				}
 			}
 			dependsOn := []string{obj.GetNamespace()}
 			if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
