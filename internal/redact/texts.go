@@ -13,8 +13,9 @@ import (
 type Texts struct{ removed map[string]int }
 
 // sensitive ends the names of values that are secrets.
-const sensitive = `(?i:pass(?:word|wd|phrase|code)|\bpass|[_-]pass|adminpass|\bpwd|[_-]pwd|secret|token|credential|` +
-	`cookie|signature|authorization|api[_-]?key|private[_-]?key|access[_-]?key(?:[_-]?id)?|account[_-]?key)`
+const sensitive = `(?i:pass(?:word|wd|phrase|code)s?\d*|\bpass|[_-]pass|adminpass|\bpwd|[_-]pwd|secret|token|` +
+	`credentials?\d*|cookie|signature|\bsig|_sig|authorization|\bauth|(?:api|private|account)[_-]?key|` +
+	`access[_-]?key(?:[_-]?id)?|(?:secret|auth|encryption|client|tls)[._-]?key(?:[_-]?data|[_-]?base)?)`
 
 const pemBegin, pemEnd = `-----BEGIN [A-Z ]*PRIVATE KEY-----`, `-----END [A-Z ]*PRIVATE KEY-----`
 
@@ -23,19 +24,21 @@ var (
 	secretName  = regexp.MustCompile(sensitive + `$`)
 	secretValue = regexp.MustCompile(`([\w.\-]*` + sensitive + `)\\*["'\]]?[ \t]*[:=]+>?[ \t]*`)
 	// block is a value whose rest is in the lines below its name, and column what stands before a name in YAML.
-	block  = regexp.MustCompile(`^(?:[|>][-+\d]*|[\[{].*)?\r?$`)
-	column = regexp.MustCompile(`^[ \t]*(?:- +)*`)
+	block = regexp.MustCompile(`^(?:[|>][-+\d]*|[\[{].*)?\r?$`)
+	// request is what Go says of a request that failed, which may follow the name of what it was for.
+	request = regexp.MustCompile(`^(?:Get|Head|Post|Put|Patch|Delete) \\*"https?:`)
+	column  = regexp.MustCompile(`^[ \t]*(?:- +)*`)
 	// scheme stands before the credentials in a header.
 	scheme = regexp.MustCompile(`^\[?\w+[ \t]+`)
 	// keys are lines that look like a key, or up to 100 up to its end: a text that only begins like one erases no more.
 	keys = shape{"private keys", regexp.MustCompile(pemBegin + `(?:(?:[^\n]*\n){0,100}?[^\n]*?` + pemEnd +
 		`|(?:(?:\s|\\+[nr])*[\w+/=]{16,})*)`), Placeholder}
 	shapes = []shape{
-		// With a "/" in the password, which should be escaped, the host and its port must not look like a user.
-		{"credentials in URLs", regexp.MustCompile(`(:\\?/\\?/)(?:[^\s/?#"'<>\\]+|[^\s/@:"'<>\\]*:(?:\d*[^\s@\d/"'<>\\])` +
-			`[^\s@"'<>]*)@`), "${1}" + Placeholder + "@"},
-		{"tokens", regexp.MustCompile(`\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|gAAAA[\w-]{16,}=*|\bAKIA[A-Z0-9]{12,}`),
-			Placeholder},
+		// A password should be escaped. If it is not, the host and its port must not look like a user.
+		{"credentials in URLs", regexp.MustCompile(`(:\\?/\\?/)(?:[^\s/:\["'<>\\]*:\d*[^\s@\d/"'<>\\][^\n@]*@` +
+			`(?:[^\s"'<>]*@)?|[^\s/?#"'<>\\]+@)`), "${1}" + Placeholder + "@"},
+		{"tokens", regexp.MustCompile(`\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?|gAAAA[\w-]{16,}=*|\bAKIA[A-Z0-9]{12,}|` +
+			`LS0tLS1CRUdJTi[\w+/=]{20,}`), Placeholder}, // the last one is PEM in base64
 		{"tokens", regexp.MustCompile(`((?i:\bbearer)\s+|(?i:\bbasic)\s+[A-Za-z/]*[A-Z0-9+=])[\w+/=.~-]{6,}`),
 			"${1}" + Placeholder},
 		{values, regexp.MustCompile(`(--[\w-]*` + sensitive + `[ \t]+)[^\s"-][^\s"]*`), "${1}" + Placeholder},
@@ -52,9 +55,10 @@ type shape struct {
 	instead string
 }
 
-// hints are in each text that has a secret, in lower case.
-var hints = []string{"@", "eyj", "gaaaa", "akia", "bearer", "basic", "pass", "pwd", "secret", "token", "credential",
-	"cookie", "signature", "authorization", "key"}
+// hints are in each text that has a secret, in lower case. "key" alone is in most lines of a log.
+var hints = []string{"@", "eyj", "gaaaa", "akia", "ls0tls1crud", "bearer", "basic", "pass", "pwd", "secret", "token",
+	"credential", "cookie", "sig", "auth", "_key", "-key", ".key", "apikey", "privatekey", "accountkey", "accesskey",
+	"encryptionkey", "clientkey", "tlskey"}
 
 // Text returns a text without what looks like a secret. The values of the harmless names stay.
 func (t *Texts) Text(text string, harmless ...string) string {
@@ -189,6 +193,9 @@ func length(text, name string) int {
 			return end + len("\n >")
 		}
 		return len(text)
+	}
+	if request.MatchString(text) {
+		return 0
 	}
 	if end := quoted(text); end > 0 {
 		return end

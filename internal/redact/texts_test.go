@@ -17,7 +17,10 @@ func TestTextsKeepWhatIsNoSecret(t *testing.T) {
 		"CredentialsRejected: The cloud rejects the log-in.",
 		"secretName: network-controller-clouds", `Secret "shop/creds" has no key clouds.yaml`, "the token is missing: give auth.token",
 		"https://cloud.example.org:5000/v3?user=a", "docker-pullable://registry.example.org:5000/x@sha256:0123456789",
-		"kubectl network why port/web -n shop", "basic authentication fails",
+		"kubectl network why port/web -n shop", "basic authentication fails", "key=shop/web tokens: 5 keys: 3", "author: me",
+		`error getting token: Post "https://cloud.example.org/v3": EOF`, `err="error getting token: Get \"https://cloud.example.org\": EOF"`,
+		"http://cloud.example.org:5000/v3 failed for me@example.org", `{"url":"http://cloud.example.org:5000","mail":"me@example.org"}`,
+		"http://[2001:db8::1]:5000/ fails: me@example.org", "design: a", "signal: killed",
 	} {
 		var texts Texts
 		expect.Equal(t, text, texts.Text(text), "the text")
@@ -42,6 +45,28 @@ func TestTextsRemoveSecrets(t *testing.T) {
 	} {
 		var texts Texts
 		expect.Equal(t, want, texts.Text(text), "the text")
+	}
+}
+
+// TestTextsRemoveKeysByTheirNames has the names that programs give keys and passwords.
+func TestTextsRemoveKeysByTheirNames(t *testing.T) {
+	for _, name := range []string{"client-key-data: ", "tls.key: ", `"auth":`, "secret_key=", "secretKey: ", "SECRET_KEY_BASE=", "auth_key=",
+		"encryption_key=", "encryptionKey=", "passwords=", "password1=", "credentials: ", "https://a.example.org/b?sv=1&sig=", "url_sig=", "Client_Key="} {
+		var texts Texts
+		expect.Equal(t, "a "+name+"[redacted] b", texts.Text("a "+name+"ab/hunter2 b"), "the text")
+	}
+	for _, text := range []string{"a LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQ== b"} {
+		var texts Texts
+		expect.Equal(t, "a [redacted] b", texts.Text(text), "the text")
+	}
+}
+
+// TestTextsRemoveUsersOfURLs has passwords that should be escaped.
+func TestTextsRemoveUsersOfURLs(t *testing.T) {
+	for _, user := range []string{"u:hunter2", "u:a hunter2", `u:a"hunter2`, "u:a'hunter2", "u:a/hunter2", "u:a@hunter2", "u@c:a/hunter2", `u:a\"b/hunter2`,
+		"hunter2", "u:1@hunter2"} {
+		var texts Texts
+		expect.Equal(t, "GET https://[redacted]@cloud.example.org:5000/v3 b", texts.Text("GET https://"+user+"@cloud.example.org:5000/v3 b"), "%s", user)
 	}
 }
 
