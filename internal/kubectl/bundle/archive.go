@@ -41,19 +41,26 @@ type file struct{ path, content string }
 
 // Add adds a file, without what looks like a secret. The values of the harmless names stay.
 func (a *Archive) Add(path, content string, harmless ...string) {
-	a.add(path, a.texts.Text(content, harmless...))
+	if a.fits(path, content) { // cleaning takes time
+		a.add(path, a.texts.Text(content, harmless...))
+	}
 }
 
 // add adds a file that has been cleaned.
 func (a *Archive) add(path, content string) {
-	switch {
-	case content == "":
-	case a.size+len(content) > maxSize:
-		a.Miss(fmt.Sprintf("%s: the bundle would be larger than %d MiB", path, maxSize>>20))
-	default:
+	if content != "" && a.fits(path, content) {
 		a.size += len(content)
 		a.files = append(a.files, file{path, content})
 	}
+}
+
+// fits reports whether there is room for a file, and notes if there is not.
+func (a *Archive) fits(path, content string) bool {
+	fits := a.size+len(content) <= maxSize
+	if !fits {
+		a.Miss(fmt.Sprintf("%s: the bundle would be larger than %d MiB", path, maxSize>>20))
+	}
+	return fits
 }
 
 // Miss notes what is missing, and why.

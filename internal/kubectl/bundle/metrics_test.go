@@ -116,7 +116,8 @@ func TestMetricsEndWithTheContext(t *testing.T) {
 func TestAnArchiveIsBounded(t *testing.T) {
 	var a Archive
 	a.Add("large.txt", strings.Repeat("a", maxSize-1))
-	a.Add("too-large.txt", "ab")
+	a.Add("too-large.txt", "password: a")
+	expect.Equal(t, 0, len(a.texts.Removed()), "what is too large is not cleaned")
 	a.Add("small.txt", "a")
 	index := a.Index()
 	for want, is := range map[string]bool{"65536 KiB  large.txt": true, "too-large.txt: the bundle would be larger than 64 MiB": true,
