@@ -17,8 +17,6 @@ const sensitive = `(?i:pass(?:word|wd|phrase|code)s?\d*|\bpass|[_-]pass|adminpas
 	`credentials?\d*|cookie|signature|\bsig|_sig|authorization|\bauth|(?:api|private|account)[_-]?key|` +
 	`access[_-]?key(?:[_-]?id)?|(?:secret|auth|encryption|client|tls)[._-]?key(?:[_-]?data|[_-]?base)?)`
 
-const pemBegin, pemEnd = `-----BEGIN [A-Z ]*PRIVATE KEY-----`, `-----END [A-Z ]*PRIVATE KEY-----`
-
 var (
 	// secretName is the name of a value in an object, and secretValue what stands before a value in a text.
 	secretName  = regexp.MustCompile(sensitive + `$`)
@@ -29,11 +27,11 @@ var (
 	request = regexp.MustCompile(`^(?:Get|Head|Post|Put|Patch|Delete) \\*"https?:`)
 	column  = regexp.MustCompile(`^[ \t]*(?:- +)*`)
 	// scheme stands before the credentials in a header.
-	scheme = regexp.MustCompile(`^\[?\w+[ \t]+`)
-	// keys are lines that look like a key, or up to 100 up to its end: a text that only begins like one erases no more.
-	keys = shape{"private keys", regexp.MustCompile(pemBegin + `(?:(?:[^\n]*\n){0,100}?[^\n]*?` + pemEnd +
-		`|(?:(?:\s|\\+[nr])*[\w+/=]{16,})*)`), Placeholder}
-	shapes = []shape{
+	scheme   = regexp.MustCompile(`^\[?\w+[ \t]+`)
+	pemBegin = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----`)
+	pemEnd   = regexp.MustCompile(`-----END [A-Z ]*PRIVATE KEY-----`)
+	pemBody  = regexp.MustCompile(`^(?:(?:\s|\\+[nr])*[\w+/=]{16,})*`)
+	shapes   = []shape{
 		// A password should be escaped. If it is not, the host and its port must not look like a user.
 		{"credentials in URLs", regexp.MustCompile(`(:\\?/\\?/)(?:[^\s/:\["'<>\\]*:\d*[^\s@\d/"'<>\\][^\n@]*@` +
 			`(?:[^\s"'<>]*@)?|[^\s/?#"'<>\\]+@)`), "${1}" + Placeholder + "@"},
@@ -62,9 +60,7 @@ var hints = []string{"@", "eyj", "gaaaa", "akia", "ls0tls1crud", "bearer", "basi
 
 // Text returns a text without what looks like a secret. The values of the harmless names stay.
 func (t *Texts) Text(text string, harmless ...string) string {
-	if strings.Contains(text, "PRIVATE KEY-----") {
-		text = t.shape(text, keys)
-	}
+	text = t.keys(text)
 	var out, part strings.Builder // a part is a line, with the indented ones and items below it
 	end := func() {
 		if lower := strings.ToLower(part.String()); slices.ContainsFunc(hints, func(hint string) bool {
@@ -84,6 +80,27 @@ func (t *Texts) Text(text string, harmless ...string) string {
 	}
 	end()
 	return out.String()
+}
+
+// keys removes private keys: up to 100 lines up to the end of one, or what looks like one. A text that only begins like
+// a key erases no more.
+func (t *Texts) keys(text string) string {
+	var out strings.Builder
+	for at := pemBegin.FindStringIndex(text); at != nil; at = pemBegin.FindStringIndex(text) {
+		t.count("private keys")
+		out.WriteString(text[:at[0]] + Placeholder)
+		text = text[at[1]:]
+		own := text // up to the next key
+		if next := pemBegin.FindStringIndex(text); next != nil {
+			own = text[:next[0]]
+		}
+		if end := pemEnd.FindStringIndex(own); end != nil && strings.Count(own[:end[0]], "\n") <= 100 {
+			text = text[end[1]:]
+		} else {
+			text = text[len(pemBody.FindString(own)):]
+		}
+	}
+	return out.String() + text
 }
 
 func (t *Texts) shape(text string, of shape) string {

@@ -97,6 +97,7 @@ func TestTextsRemoveKeysAlone(t *testing.T) {
 		"a " + begin + "\n" + key + "\n" + key:                                     "a [redacted]",
 		`err="` + begin + `\n` + key + `\n` + key + `\nAb==\n` + end + `\n" b=1`:   `err="[redacted]\n" b=1`,
 		"I0 a] " + begin + "\nI0 a] " + key + "\nI0 a] Ab==\nI0 a] " + end + "\nb": "I0 a] [redacted]\nb",
+		strings.Repeat(begin+" a ", 1<<14):                                         strings.Repeat("[redacted] a ", 1<<14), // in linear time
 		begin + "\nDEK-Info: a\n\n" + key + "\nAb==\n" + end:                       "[redacted]",
 	} {
 		var texts Texts
