@@ -123,9 +123,9 @@ func trim(obj any) (any, error) {
 		var spec corev1.ServiceSpec
 		_, asksEndpoints := object.Annotations[cloudteamv1.AnnotationEndpointsNetwork]
 		if asksEndpoints {
+			ports := object.Spec.Ports[:min(len(object.Spec.Ports), consumer.MaxEndpointsPorts+1)]
 			labels, spec = trimLabels(object.Labels), corev1.ServiceSpec{
-				ClusterIP: object.Spec.ClusterIP, IPFamilies: object.Spec.IPFamilies,
-				Ports:                    slices.Clone(object.Spec.Ports[:min(len(object.Spec.Ports), consumer.MaxEndpointsPorts+1)]),
+				ClusterIP: object.Spec.ClusterIP, IPFamilies: object.Spec.IPFamilies, Ports: slices.Clone(ports),
 				PublishNotReadyAddresses: object.Spec.PublishNotReadyAddresses,
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Projects are those that specs share a Network with. No cloud has them, and none asks. From Neutron 29 on they have to be
-// like UUIDs.
+// Projects are those that specs share a Network with. No cloud has them, and none asks. From Neutron 29 on they have to
+// be like UUIDs.
 var Projects = []string{
 	strings.Repeat("a", 32), "bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb", strings.Repeat("c", 32), strings.Repeat("d", 32),
 }

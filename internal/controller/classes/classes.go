@@ -141,8 +141,8 @@ func (c *Classes) JudgeFloatingTo(on *cloudteamv1.Network, kept bool) string {
 // So a Network with its own credentials has none: its cloud could return the address of anything.
 func (c *Classes) JudgeEndpoints(on *cloudteamv1.Network) string {
 	if on.Spec.Cloud != nil {
-		return fmt.Sprintf("Network %s has its own credentials (spec.cloud), and so no class that allows endpoints of Services: "+
-			"name a class in spec.className, or remove the annotation", on.Name)
+		return fmt.Sprintf("Network %s has its own credentials (spec.cloud), and so no class that allows endpoints of "+
+			"Services: name a class in spec.className, or remove the annotation", on.Name)
 	}
 	_, rule, reason, message := c.Judge(on)
 	if reason != "" {

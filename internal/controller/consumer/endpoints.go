@@ -13,9 +13,10 @@ const (
 	// EndpointsManagedBy is the value of the label endpointslice.kubernetes.io/managed-by of the controller's
 	// EndpointSlices. By its own value, Kubernetes' controller knows which slices are not its own.
 	EndpointsManagedBy = "network-controller.cloudteam.ztgame.com"
-	// MaxEndpointsSelector is the most labels of AnnotationEndpointsSelector, and MaxEndpointsSize the most bytes of it.
+	// MaxEndpointsSelector is the most labels of AnnotationEndpointsSelector.
 	MaxEndpointsSelector = 32
-	MaxEndpointsSize     = 384
+	// MaxEndpointsSize is the most bytes of AnnotationEndpointsSelector.
+	MaxEndpointsSize = 384
 	// MaxEndpointsPerSlice is the most endpoints of an EndpointSlice, as in Kubernetes.
 	MaxEndpointsPerSlice = 100
 	// MaxEndpointsPorts is the most ports of a Service. Each Pod may have other numbers for those with a name.

@@ -42,9 +42,9 @@ const (
 	maxServices = 256
 	// maxPods is how many Pods of a Service are endpoints: the oldest.
 	maxPods = 1000
-	// A Service rests after it was compared with its Pods, at most longestRest, for each Service of its namespace that asks:
-	// restPerPod for each of its Pods, a tenth of that for each Pod that was looked at, and restPerWrite for each slice that
-	// was written. So one who changes a Pod all the time has few comparisons, and few writes.
+	// A Service rests after it was compared with its Pods, at most longestRest, for each Service of its namespace that
+	// asks: restPerPod for each of its Pods, a tenth of that for each Pod that was looked at, and restPerWrite for each
+	// slice that was written. So one who changes a Pod all the time has few comparisons, and few writes.
 	restPerPod, restPerWrite, longestRest = 100 * time.Microsecond, 10 * time.Millisecond, 5 * time.Second
 
 	// indexService is the index of EndpointSlices by their Services.

@@ -126,8 +126,8 @@ func (c *Controller) network(namespace, name string) (network *cloudteamv1.Netwo
 	return network, ""
 }
 
-// backends gives the Pods that a Service selects, with the addresses of their attached ports on a Network. looked is how
-// many Pods it looked at.
+// backends gives the Pods that a Service selects, with the addresses of their attached ports on a Network. looked is
+// how many Pods it looked at.
 func (c *Controller) backends(
 	service *corev1.Service, with labels.Set, network *cloudteamv1.Network,
 ) (found []*corev1.Pod, looked int) {

@@ -19,7 +19,8 @@ func (w *walk) getService(of Object) (*corev1.Service, error) {
 	return w.Kubernetes.CoreV1().Services(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
 }
 
-// service explains the endpoints and the floating IP that a Service asks for. healthy is the summary if the chain is empty.
+// service explains the endpoints and the floating IP that a Service asks for. healthy is the summary if the chain is
+// empty.
 func (w *walk) service(s *corev1.Service) (chain []Link, healthy string) {
 	_, asks := s.Annotations[cloudteamv1.AnnotationFloatingIP]
 	if consumer.AsksForEndpoints(s) {
@@ -28,8 +29,8 @@ func (w *walk) service(s *corev1.Service) (chain []Link, healthy string) {
 		}
 	}
 	if !asks {
-		return nil, fmt.Sprintf("Nothing is wrong: the Service asks for no floating IP (annotation %s) and for no endpoints on "+
-			"a Network (%s).", cloudteamv1.AnnotationFloatingIP, cloudteamv1.AnnotationEndpointsNetwork)
+		return nil, fmt.Sprintf("Nothing is wrong: the Service asks for no floating IP (annotation %s) and for no "+
+			"endpoints on a Network (%s).", cloudteamv1.AnnotationFloatingIP, cloudteamv1.AnnotationEndpointsNetwork)
 	}
 	self := Link{Object: ask.New(KindService, s.Namespace, s.Name), Reason: cloudteamv1.EventFloatingIPFailed}
 	of := ask.New(KindFloatingIP, s.Namespace, s.Name)
