@@ -103,8 +103,8 @@ DRAWING := ./test/adversary ./test/transitions ./test/e2e
 
 # What the detector would take minutes for: tests that count bytes, or live through hours in which one thing happens after
 # another.
-UNRACED := ^(TestNoEventCostsMoreWithMoreObjects|TestWhatIsKeptOfAnObjectIsAllThatItTakes|TestBytesHeld|TestARestart|TestAPortOutlastsAnyInterleaving|TestNoBulkLacksAddresses|TestTheShareIsOneOfAllTheOperatorsClouds|TestWhatIsFullIsTriedByOneAtATime)$$
-UNRACED_IN := ./test/adversary ./internal/app ./internal/neutron/inventory \
+UNRACED := ^(TestNoEventCostsMoreWithMoreObjects|TestWhatIsKeptOfAnObjectIsAllThatItTakes|TestBytesHeld|TestARestart|TestAPortOutlastsAnyInterleaving|TestNoBulkLacksAddresses|TestTheShareIsOneOfAllTheOperatorsClouds|TestWhatIsFullIsTriedByOneAtATime|TestABundleHasNoSecret)$$
+UNRACED_IN := ./test/adversary ./internal/app ./internal/kubectl ./internal/neutron/inventory \
   $(addprefix ./internal/controller/,deployment networkport orphan)
 
 # What runs with -p 1 is compiled one package at a time. This compiles first, with all CPUs.
