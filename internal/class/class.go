@@ -199,8 +199,8 @@ func (c Class) FloatingToViolations(network string, of map[string]string) []Viol
 }
 
 // EndpointsViolations gives what a class forbids of Services with endpoints on a Network of the class, in a namespace
-// with the given labels. A class that is not for the namespace allows none. subnets are the CIDRs that the Network has in
-// Neutron: those of another class may be left, and a pool's are in no spec.
+// with the given labels. A class that is not for the namespace allows none. subnets are the CIDRs that the Network has
+// in Neutron: those of another class may be left, and a pool's are in no spec.
 func (c Class) EndpointsViolations(network string, of map[string]string, subnets []string) (v []Violation) {
 	for _, cidr := range subnets {
 		if !c.holds(cidr) {
