@@ -121,7 +121,7 @@ func trim(obj any) (any, error) {
 	case *corev1.Service:
 		var labels map[string]string
 		var spec corev1.ServiceSpec
-		_, asksEndpoints := object.Annotations[cloudteamv1.AnnotationEndpointsNetwork]
+		asksEndpoints := consumer.AsksForEndpoints(object)
 		if asksEndpoints {
 			ports := object.Spec.Ports[:min(len(object.Spec.Ports), consumer.MaxEndpointsPorts+1)]
 			labels, spec = trimLabels(object.Labels), corev1.ServiceSpec{
