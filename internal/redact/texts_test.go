@@ -31,8 +31,17 @@ func TestTextsKeepWhatIsNoSecret(t *testing.T) {
 	expect.Equal(t, line, metrics.Text(line, "secret"), "a metric")
 }
 
+// wantTexts holds what texts become.
+func wantTexts(t *testing.T, all map[string]string) {
+	t.Helper()
+	for text, want := range all {
+		var texts Texts
+		expect.Equal(t, want, texts.Text(text), "the text")
+	}
+}
+
 func TestTextsRemoveSecrets(t *testing.T) {
-	for text, want := range map[string]string{
+	wantTexts(t, map[string]string{
 		`I0301 "Log-in failed" err="POST: {\"password\": \"a\\\"b c\", \"user\": \"u\"}" cloud="x"`: `I0301 "Log-in failed" err="POST: {\"password\": [redacted], \"user\": \"u\"}" cloud="x"`,
 		"password=hunter2 user=u":                                         "password=[redacted] user=u",
 		"E0301 token=<\n\tone\n\ttwo\n > user=\"u\"":                      "E0301 token=[redacted] user=\"u\"",
@@ -42,10 +51,7 @@ func TestTextsRemoveSecrets(t *testing.T) {
 		"unauthorized: Bearer abcdefgh.ijkl":                              "unauthorized: Bearer [redacted]",
 		"token gAAAAABnXyz-0123456789_abcdef== is over":                   "token [redacted] is over",
 		"OS_PASSWORD:\n  hunter2\nuser: u":                                "OS_PASSWORD:\n  [redacted]\nuser: u",
-	} {
-		var texts Texts
-		expect.Equal(t, want, texts.Text(text), "the text")
-	}
+	})
 }
 
 // TestTextsRemoveKeysByTheirNames has the names that programs give keys and passwords.
@@ -72,7 +78,7 @@ func TestTextsRemoveUsersOfURLs(t *testing.T) {
 
 // TestTextsRemoveListsAndMaps has values in brackets, as JSON and Go write them.
 func TestTextsRemoveListsAndMaps(t *testing.T) {
-	for text, want := range map[string]string{
+	wantTexts(t, map[string]string{
 		`{"X-Auth-Token":["hunter2"],"b":1}`:                     `{"X-Auth-Token":[redacted],"b":1}`,
 		`http.Header{"X-Auth-Token":[]string{"hunter2"}, "B":1}`: `http.Header{"X-Auth-Token":[redacted], "B":1}`,
 		`{"token":{"id":"hunt}er2","a":["b"]},"b":1}`:            `{"token":[redacted],"b":1}`,
@@ -80,17 +86,14 @@ func TestTextsRemoveListsAndMaps(t *testing.T) {
 		"map[X-Auth-Token:[a hunter2] B:[c]]":                    "map[X-Auth-Token:[redacted] B:[c]]",
 		"token: [a\nb":                                           "token: [redacted]\nb",
 		"\"token\": [\n  \"hunter2\",\n  \"b\"\n]\nb":            "\"token\": [redacted]\n]\nb",
-	} {
-		var texts Texts
-		expect.Equal(t, want, texts.Text(text), "the text")
-	}
+	})
 }
 
 // TestTextsRemoveKeysAlone has keys, and what only begins like one.
 func TestTextsRemoveKeysAlone(t *testing.T) {
 	begin, end, key := "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----", strings.Repeat("Ab+/", 16)
 	far := strings.Repeat("a line\n", 200)
-	for text, want := range map[string]string{
+	wantTexts(t, map[string]string{
 		"Event: " + begin + "\nanother: line\n" + far:                              "Event: [redacted]\nanother: line\n" + far,
 		"Event: " + begin + "\nanother: line\n" + far + end:                        "Event: [redacted]\nanother: line\n" + far + end,
 		"a " + begin + "\n" + key + "\n" + key + "\nAb==\n" + end + " b":           "a [redacted] b",
@@ -99,25 +102,19 @@ func TestTextsRemoveKeysAlone(t *testing.T) {
 		"I0 a] " + begin + "\nI0 a] " + key + "\nI0 a] Ab==\nI0 a] " + end + "\nb": "I0 a] [redacted]\nb",
 		strings.Repeat(begin+" a ", 1<<14):                                         strings.Repeat("[redacted] a ", 1<<14), // in linear time
 		begin + "\nDEK-Info: a\n\n" + key + "\nAb==\n" + end:                       "[redacted]",
-	} {
-		var texts Texts
-		expect.Equal(t, want, texts.Text(text), "the text")
-	}
+	})
 }
 
 // TestTextsRemoveBlocks has values in the lines below their names, as YAML writes them.
 func TestTextsRemoveBlocks(t *testing.T) {
-	for text, want := range map[string]string{
+	wantTexts(t, map[string]string{
 		"password: |\n  hunter2\n\n  more\nuser: u":         "password: [redacted]\nuser: u",
 		"a:\n  password: >-\n    hunter2\n    b\n  user: u": "a:\n  password: [redacted]\n  user: u",
 		"token:\n- hunter2\n- b c\nuser: u":                 "token:\n[redacted]\nuser: u",
 		"- token:\n  - hunter2\n  user: u":                  "- token:\n  [redacted]\n  user: u",
 		"token:\n  id: hunter2\n  b: hunter2\nuser: u":      "token:\n  [redacted]\nuser: u",
 		"a:\n  token:\n  user: u":                           "a:\n  token:\n  user: u",
-	} {
-		var texts Texts
-		expect.Equal(t, want, texts.Text(text), "the text")
-	}
+	})
 }
 
 // TestValuesShowNoSecret has all that JSON has below the name of a secret.
