@@ -186,7 +186,7 @@ func usesNetworks(object runtime.Object) bool {
 	case *appsv1.StatefulSet:
 		return consumer.Declares(o.Spec.Template.Annotations)
 	case *corev1.Service:
-		return o.Annotations[cloudteamv1.AnnotationFloatingIP] != ""
+		return o.Annotations[cloudteamv1.AnnotationFloatingIP] != "" || consumer.AsksForEndpoints(o)
 	}
 	return true
 }

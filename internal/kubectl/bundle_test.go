@@ -193,6 +193,15 @@ func TestABundleHasWhatSupportNeeds(t *testing.T) {
 	}
 }
 
+func TestABundleHasTheServicesOfNetworks(t *testing.T) {
+	for annotation, want := range map[string]bool{
+		cloudteamv1.AnnotationFloatingIP: true, cloudteamv1.AnnotationEndpointsNetwork: true, "example.com/other": false,
+	} {
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotation: "frontend"}}}
+		expect.Equal(t, want, usesNetworks(service), "a Service with %s is in it", annotation)
+	}
+}
+
 func trimmed(names []string) (all []string) {
 	for _, name := range names {
 		all = append(all, strings.TrimPrefix(name, "network-bundle/"))
