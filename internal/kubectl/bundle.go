@@ -116,7 +116,7 @@ func (b *collector) run(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: name another file with -o", err)
 	}
 	b.archive.Says = []string{
-		fmt.Sprintf("kubectl network %s wrote this at %s, about %s. Logs and Events are of the last %s.", version.Version,
+		fmt.Sprintf("kubectl-network %s wrote this at %s, about %s. Logs and Events are of the last %s.", version.Version,
 			now.Format(time.RFC3339), cmp.Or(b.namespace, "all namespaces"), duration.HumanDuration(b.since)),
 		"Read doctor.txt, why.txt and events.txt first.",
 	}
