@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -129,7 +130,7 @@ func (c *Controller) lead(
 	if err != nil || has == nil {
 		return err
 	}
-	if text := cmp.Or(w.wrong, w.another(has)); text != "" && to.found {
+	if text := cmp.Or(w.wrong, w.another(has), stalled(has)); text != "" && to.found {
 		c.fail(service, text)
 	} else if to.found && has.Status.Address != "" && has.Status.PortID == to.port.Status.PortID {
 		c.sendEvent(service, corev1.EventTypeNormal, cloudteamv1.EventFloatingIPAssociated, fmt.Sprintf(
@@ -137,6 +138,15 @@ func (c *Controller) lead(
 			to.port.Name))
 	}
 	return nil
+}
+
+// stalled says what a FloatingIP says that waits for an edit; "" if it does not.
+func stalled(has *cloudteamv1.FloatingIP) string {
+	condition := meta.FindStatusCondition(has.Status.Conditions, cloudteamv1.ConditionStalled)
+	if condition == nil || condition.Status != metav1.ConditionTrue {
+		return ""
+	}
+	return fmt.Sprintf("FloatingIP %s is Stalled: %s: %s", has.Name, condition.Reason, condition.Message)
 }
 
 func (c *Controller) create(ctx context.Context, service *corev1.Service, spec cloudteamv1.FloatingIPSpec) error {

@@ -369,6 +369,27 @@ func TestAServiceTellsWhyItHasNoFloatingIP(t *testing.T) {
 	}
 }
 
+// TestAServiceTellsWhatItsFloatingIPWaitsFor has the FloatingIP of a Service refused, and its class edited then.
+func TestAServiceTellsWhatItsFloatingIPWaitsFor(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.pod("a", 9, "net")
+		says := func(status metav1.ConditionStatus, address string) {
+			w.Edit(func(obj *cloudteamv1.FloatingIP) {
+				obj.Status.Conditions = []metav1.Condition{{Type: cloudteamv1.ConditionStalled, Status: status,
+					Reason: cloudteamv1.ReasonForbiddenByClass, Message: "class open does not allow it"}}
+				obj.Status.Address, obj.Status.PortID = address, "id-a-net"
+			})
+			w.settle()
+		}
+		says(metav1.ConditionTrue, "")
+		w.Events.Want(t, "Warning FloatingIPFailed FloatingIP web is Stalled: ForbiddenByClass: class open does not allow it")
+		says(metav1.ConditionTrue, "")
+		expect.Empty(t, w.Events.Take(), "Events of what was told")
+		says(metav1.ConditionFalse, "203.0.113.7")
+		w.Events.Want(t, "Normal FloatingIPAssociated 203.0.113.7 of external network public is associated with Pod a (NetworkPort a-net)")
+	}, service("public"))
+}
+
 // TestTheFirstPortIsNoChoice has a Pod's ports come one after the other: which of them is first must not decide where
 // the address leads.
 func TestTheFirstPortIsNoChoice(t *testing.T) {
