@@ -206,7 +206,7 @@ test-ui: test-controlplane ## Show kubectl network ui, and the site of make docs
 	go -C test/ui test -mod=mod -v -count=1 -timeout 20m ./site
 
 # The life of each kind, of the end-to-end tests.
-LIVES := ^(TestNetwork|TestNetworkPort|TestRouter|TestSecurityGroups|TestFloatingIPObjects|TestAFloatingIPIsImported|TestServicesWithEndpoints|TestPolicies|TestDeployment|TestStatefulSetsKeepTheirPorts|TestVirtualMachinesKeepTheirPorts)$$
+LIVES := ^TestLives$$
 FIELDS := ^TestEveryField$$
 # End-to-end tests that bring an emulator of their own, or make nothing in the cloud: beside a real Neutron they do what
 # they do beside the emulator, and show no more.

@@ -136,11 +136,9 @@ func wantAllocations(t *testing.T, pods []corev1.Pod, ports []resource, cidr str
 // holdApart is harness.Surroundings.HoldApart.
 func holdApart(t *testing.T, namespace string) { t.Helper(); surroundings.HoldApart(t, namespace) }
 
-// TestDeployment takes Deployments and Pods that declare networks through their lives, on a control plane that makes and
-// schedules Pods.
-func TestDeployment(t *testing.T) {
-	withProcesses(t)
-	startController(t, "tenant")
+// lifeOfDeployments takes Deployments and Pods that declare networks through their lives, on a control plane that makes
+// and schedules Pods.
+func lifeOfDeployments(t *testing.T) {
 	awaitGate(t, newNamespace(t))
 	parallel := func(sentence string, test func(t *testing.T, c *cloud, namespace, network, networkID string)) {
 		t.Run(sentence, func(t *testing.T) {

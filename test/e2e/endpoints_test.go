@@ -17,13 +17,16 @@ import (
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
-// TestServicesWithEndpoints has Services with endpoints on a Network follow the Pods of a Deployment and of a StatefulSet.
+// TestServicesWithEndpoints is lifeOfServices, in which the controller is killed, too.
 func TestServicesWithEndpoints(t *testing.T) {
-	if virtualTime {
-		inTime(t, servicesWithEndpoints)
-		return
-	}
-	servicesWithEndpoints(t)
+	inTime(t, func(t *testing.T) {
+		process := startController(t, "tenant")
+		lifeOfServices(t, func(meanwhile func()) {
+			process.kill(t)
+			meanwhile()
+			startController(t, "tenant")
+		})
+	})
 }
 
 // awaitEndpoints waits until a Service's endpoints are the Pods of a label and a number with their addresses on their only
@@ -71,8 +74,9 @@ func awaitEndpoints(t *testing.T, namespace, service, selector string, pods int,
 	})
 }
 
-func servicesWithEndpoints(t *testing.T) {
-	process := startController(t, "tenant")
+// lifeOfServices has Services with endpoints on a Network follow the Pods of a Deployment and of a StatefulSet. restart
+// starts the controller anew, and has something happen before.
+func lifeOfServices(t *testing.T, restart func(meanwhile func())) {
 	namespace := newNamespace(t)
 	awaitGate(t, namespace)
 	network := unique(t, namespace)
@@ -121,10 +125,10 @@ func servicesWithEndpoints(t *testing.T) {
 	ready(corev1.ConditionTrue)
 	awaitEndpoints(t, namespace, "web", "app=web", 2)
 
-	// A Pod is lost, and the next process has its place.
-	process.kill(t)
-	harness.Delete(t, kube.CoreV1().Pods(namespace), one, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
-	startController(t, "tenant")
+	// A Pod is lost, and the next one has its place.
+	restart(func() {
+		harness.Delete(t, kube.CoreV1().Pods(namespace), one, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	})
 	awaitEndpoints(t, namespace, "web", "app=web", 2)
 
 	// The Pods of a StatefulSet have names.

@@ -30,45 +30,59 @@ func TestEveryField(t *testing.T) {
 	t.Run("each field of docs/fields.md that is an attribute in Neutron has a row, and each row says all that it has to",
 		func(t *testing.T) { wantRows(t, reference, specs.Trials()) })
 	for i, cloudName := range []string{"tenant", "admin"} {
-		for j, way := range harness.Ways {
-			if testing.Short() && (i == 0) == (j == 0) {
-				continue // each cloud and each way once at least
+		t.Run(cloudName, func(t *testing.T) {
+			withProcesses(t)
+			startController(t, cloudName, "--resync-period=1s")
+			var all attempts
+			for j, way := range harness.Ways {
+				if testing.Short() && (i == 0) == (j == 0) {
+					continue // each cloud and each way once at least
+				}
+				if testing.Short() && emulator == nil && j > 1 {
+					continue // Neutron cannot tell the ways apart
+				}
+				all = append(all, newAttempt(t, reference, cloudName, way))
 			}
-			if testing.Short() && emulator == nil && j > 1 {
-				continue // Neutron cannot tell the ways apart, and one life in it takes a minute
-			}
-			t.Run(cloudName+"/"+string(way), func(t *testing.T) {
-				withProcesses(t)
-				startController(t, cloudName, "--resync-period=1s")
-				newAttempt(t, reference, cloudName, way).live()
-			})
-		}
+			all.live(t)
+		})
 	}
 }
+
+// attempts are one for each way, beside each other.
+type attempts []*attempt
 
 // live takes the objects through their lives.
-func (a *attempt) live() {
-	a.t.Helper()
-	a.write(asCreated)
-	a.write(asChanged)
-	for _, o := range a.objects {
+func (all attempts) live(t *testing.T) {
+	t.Helper()
+	all.write(asCreated)
+	all.write(asChanged)
+	objects := all.objects()
+	for _, o := range objects {
 		o.drift()
 	}
-	for _, o := range a.objects {
-		eventually(a.t, func() error { return o.differs(asChanged) })
+	for _, o := range objects {
+		eventually(t, func() error { return o.differs(asChanged) })
 		o.wantEvents()
 	}
-	a.wantAll(asChanged)
-	a.write(asEmptied)
-	a.write(asChanged)
-	a.write(asRemoved)
+	all.wantAll(asChanged)
+	all.write(asEmptied)
+	all.write(asChanged)
+	all.write(asRemoved)
 	if emulator != nil {
-		wantRest(a.t, a.versions)
+		wantRest(t, func() []string { return versionsOf(t, objects) })
 	}
-	a.remove()
+	all.remove()
 }
 
-// attempt is the trials of one cloud while they are made.
+// objects are those of all attempts.
+func (all attempts) objects() (objects []*tried) {
+	for _, a := range all {
+		objects = append(objects, a.objects...)
+	}
+	return objects
+}
+
+// attempt is the trials of one cloud while they are made in one way.
 type attempt struct {
 	t         *testing.T
 	reference map[string]reference
@@ -112,7 +126,7 @@ func newAttempt(t *testing.T, fields map[string]reference, cloudName string, way
 	t.Helper()
 	a := &attempt{
 		t: t, reference: fields, way: way, namespace: newNamespace(t), neutron: open(t, "admin"), besides: map[string]resource{},
-		vlans: 2800 + 10*rand.IntN(120),
+		vlans: 2800 + 10*len(harness.Ways)*rand.IntN(40) + 10*slices.Index(harness.Ways, way),
 	}
 	client := dynamic.NewForConfigOrDie(admin)
 	for _, one := range specs.Trials() {
@@ -217,21 +231,21 @@ func (o *tried) known(value any) any {
 	return value
 }
 
-// write has the objects' specs say what they do in a version, by the attempt's way, and waits until Neutron has that.
-func (a *attempt) write(v version) {
-	a.t.Helper()
-	for _, o := range a.objects {
+// write has the objects' specs say what they do in a version, each attempt by its way, and waits until Neutron has that.
+func (all attempts) write(v version) {
+	for _, o := range all.objects() {
+		o.t.Helper()
 		object := &unstructured.Unstructured{}
 		err := object.UnmarshalJSON([]byte(asJSON(map[string]any{
 			"apiVersion": cloudteamv1.SchemeGroupVersion.String(), "kind": o.Kind, "spec": o.spec(v),
 			"metadata": map[string]any{"namespace": o.namespace, "name": o.called},
 		})))
-		expect.NoError(a.t, err)
-		if o.object, err = a.way.Write(a.t.Context(), o.client, object); err != nil {
-			a.t.Fatalf("writing %s %s: %v", o.Kind, o.called, err)
+		expect.NoError(o.t, err)
+		if o.object, err = o.way.Write(o.t.Context(), o.client, object); err != nil {
+			o.t.Fatalf("writing %s %s by %s: %v", o.Kind, o.called, o.way, err)
 		}
 	}
-	a.wantAll(v)
+	all.wantAll(v)
 }
 
 // spec is the object's, in a version.
@@ -261,8 +275,8 @@ func (o *tried) awaitReady() {
 		}
 		ready := meta.FindStatusCondition(o.status.Conditions, cloudteamv1.ConditionReady)
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != o.object.GetGeneration() {
-			return fmt.Errorf("%s %s is not Ready at generation %d: %s", o.Kind, o.called, o.object.GetGeneration(),
-				asJSON(o.status.Conditions))
+			return fmt.Errorf("%s %s, written by %s, is not Ready at generation %d: %s", o.Kind, o.called, o.way,
+				o.object.GetGeneration(), asJSON(o.status.Conditions))
 		}
 		return nil
 	})
@@ -291,14 +305,14 @@ func (o *tried) id(of string) string {
 }
 
 // wantAll waits until all objects are Ready, and holds what Neutron has against what is declared then.
-func (a *attempt) wantAll(v version) {
-	a.t.Helper()
-	for _, o := range a.objects {
+func (all attempts) wantAll(v version) {
+	for _, o := range all.objects() {
+		o.t.Helper()
 		o.awaitReady()
 	}
-	for _, o := range a.objects {
+	for _, o := range all.objects() {
 		if err := o.differs(v); err != nil {
-			a.t.Error(err)
+			o.t.Error(err)
 		}
 	}
 }
@@ -316,8 +330,8 @@ func (o *tried) differs(v version) error {
 				continue
 			}
 			if got := o.see(row, attribute, seen); asJSON(got) != asJSON(want) {
-				errs = append(errs, fmt.Errorf("%s %s: %s is %s, so that %s is to be %s, and it is %s", o.Kind, o.called,
-					row.Field, asJSON(declared), attribute, asJSON(want), asJSON(got)))
+				errs = append(errs, fmt.Errorf("%s %s, written by %s: %s is %s, so that %s is to be %s, and it is %s", o.Kind,
+					o.called, o.way, row.Field, asJSON(declared), attribute, asJSON(want), asJSON(got)))
 			}
 		}
 	}
@@ -393,13 +407,13 @@ func (o *tried) wantEvents() {
 	}
 }
 
-// versions are the objects' resourceVersions.
-func (a *attempt) versions() []string {
-	a.t.Helper()
-	versions := make([]string, len(a.objects))
-	for i, o := range a.objects {
-		object, err := o.client.Get(a.t.Context(), o.called, metav1.GetOptions{})
-		expect.NoError(a.t, err)
+// versionsOf are the objects' resourceVersions.
+func versionsOf(t *testing.T, objects []*tried) []string {
+	t.Helper()
+	versions := make([]string, len(objects))
+	for i, o := range objects {
+		object, err := o.client.Get(t.Context(), o.called, metav1.GetOptions{})
+		expect.NoError(t, err)
 		versions[i] = object.GetResourceVersion()
 	}
 	return versions
@@ -434,37 +448,47 @@ func wantRest(t *testing.T, versions func() []string) {
 }
 
 // remove deletes the objects, ports before the networks that they are on, and holds that nothing is left of them.
-func (a *attempt) remove() {
-	a.t.Helper()
-	for _, o := range slices.Backward(a.objects) {
-		if err := o.client.Delete(a.t.Context(), o.called, metav1.DeleteOptions{}); err != nil {
-			a.t.Fatalf("deleting %s %s: %v", o.Kind, o.called, err)
-		}
-		eventually(a.t, func() error {
-			object, err := o.client.Get(a.t.Context(), o.called, metav1.GetOptions{})
-			switch {
-			case apierrors.IsNotFound(err):
-				return nil
-			case err != nil:
-				return err
+func (all attempts) remove() {
+	for i := range slices.Backward(all[0].objects) {
+		for _, a := range all {
+			o := a.objects[i]
+			if err := o.client.Delete(o.t.Context(), o.called, metav1.DeleteOptions{}); err != nil {
+				o.t.Fatalf("deleting %s %s: %v", o.Kind, o.called, err)
 			}
-			return fmt.Errorf("%s %s is still there: %s", o.Kind, o.called, asJSON(object.Object["status"]))
-		})
+		}
+		for _, a := range all {
+			a.objects[i].awaitGone()
+		}
 	}
-	markers := make([]string, len(a.objects))
-	for i, o := range a.objects {
-		markers[i] = markerOf(a.t, o.object)
+	trials := map[string]string{}
+	for _, o := range all.objects() {
+		trials[o.Marker()] = o.Name
 	}
 	for _, collection := range []string{"networks", "subnets", "routers", "ports", "security-groups", "floatingips"} {
-		for _, r := range a.neutron.List(collection, "fields=id&fields=description") {
+		for _, r := range all[0].neutron.List(collection, "fields=id&fields=description") {
 			description, _ := r["description"].(string)
-			for i, marker := range markers {
+			for marker, trial := range trials {
 				if strings.HasSuffix(description, marker) {
-					a.t.Errorf("of trial %q something is left: %s %v", a.objects[i].Name, collection, r)
+					all[0].t.Errorf("of trial %q something is left: %s %v", trial, collection, r)
 				}
 			}
 		}
 	}
+}
+
+// awaitGone waits until the API server has the object no longer.
+func (o *tried) awaitGone() {
+	o.t.Helper()
+	eventually(o.t, func() error {
+		object, err := o.client.Get(o.t.Context(), o.called, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		}
+		return fmt.Errorf("%s %s is still there: %s", o.Kind, o.called, asJSON(object.Object["status"]))
+	})
 }
 
 // put sets what a path leads to, and makes what is missing on the way. A name that ends in [] is a list of one element.

@@ -38,11 +38,9 @@ func (c *cloud) awaitFloating(namespace, name, reason, port string) *cloudteamv1
 	})
 }
 
-// TestFloatingIPObjects leads a FloatingIP to one NetworkPort after another, and a Service's to the Pods of a
+// lifeOfFloatingIPs leads a FloatingIP to one NetworkPort after another, and a Service's to the Pods of a
 // Deployment. The addresses stay.
-func TestFloatingIPObjects(t *testing.T) {
-	withProcesses(t)
-	startController(t, "tenant")
+func lifeOfFloatingIPs(t *testing.T) {
 	namespace, c := newNamespace(t), open(t, "tenant")
 	outside := open(t, "admin").CreateOutside(namespace + "-outside")
 	api := networks.CloudteamV1().FloatingIPs(namespace)
@@ -116,10 +114,8 @@ func TestFloatingIPObjects(t *testing.T) {
 	remove(t, namespace, network)
 }
 
-// TestAFloatingIPIsImported takes one over that was made by hand, has it lead to a port, and leaves it as it was.
-func TestAFloatingIPIsImported(t *testing.T) {
-	withProcesses(t)
-	startController(t, "tenant")
+// lifeOfAnImportedFloatingIP takes one over that was made by hand, has it lead to a port, and leaves it as it was.
+func lifeOfAnImportedFloatingIP(t *testing.T) {
 	namespace, c := newNamespace(t), open(t, "tenant")
 	outside := open(t, "admin").CreateOutside(namespace + "-outside")
 	api := networks.CloudteamV1().FloatingIPs(namespace)

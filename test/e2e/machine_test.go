@@ -72,12 +72,9 @@ func awaitMachinePorts(t *testing.T, c *cloud, namespace, networkID string, want
 	})
 }
 
-// TestVirtualMachinesKeepTheirPorts takes a virtual machine of KubeVirt through restarts and live migrations with one
-// port, which goes with it.
-func TestVirtualMachinesKeepTheirPorts(t *testing.T) {
-	withProcesses(t)
+// lifeOfAVirtualMachine takes one of KubeVirt through restarts and live migrations with one port, which goes with it.
+func lifeOfAVirtualMachine(t *testing.T) {
 	c, namespace := open(t, "tenant"), newNamespace(t)
-	startController(t, "tenant")
 	outside := open(t, "admin").CreateOutside(namespace + "-outside")
 	network := unique(t, namespace)
 	spec := cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.72.0.0/24"}}

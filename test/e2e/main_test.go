@@ -80,8 +80,10 @@ func TestMain(m *testing.M) {
 		simulation.Install()
 		os.Exit(m.Run())
 	}
-	if !options.OpenStack {
-		harness.RunInParallel(8) // a real Neutron is the bottleneck itself
+	if options.OpenStack {
+		harness.RunInParallel(4) // a real Neutron is the bottleneck itself, once it is never idle
+	} else {
+		harness.RunInParallel(8)
 	}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		use(s)

@@ -33,11 +33,9 @@ func unique(t *testing.T, namespace string) string {
 	return namespace + "-net"
 }
 
-// TestNetwork is the story that the README tells: the example becomes real, follows its spec, comes back from drift and
+// lifeOfANetwork is the story that the README tells: the example becomes real, follows its spec, comes back from drift and
 // is deleted, and a foreign network of its name is left alone.
-func TestNetwork(t *testing.T) {
-	withProcesses(t)
-	startController(t, "tenant")
+func lifeOfANetwork(t *testing.T) {
 	c, namespace := open(t, "tenant"), newNamespace(t)
 	name := unique(t, namespace)
 	c.Create("networks", resource{"name": name, "description": "somebody else's"})

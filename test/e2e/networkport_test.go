@@ -48,10 +48,8 @@ func noPorts(t *testing.T, c *cloud, networkID string) {
 	expect.Empty(t, c.List("ports", "network_id="+networkID), "ports are left")
 }
 
-// TestNetworkPort has a port become real, come back from drift and be deleted.
-func TestNetworkPort(t *testing.T) {
-	withProcesses(t)
-	startController(t, "tenant", "--controllers=network,networkport")
+// lifeOfANetworkPort has a port become real, come back from drift and be deleted.
+func lifeOfANetworkPort(t *testing.T) {
 	c, namespace := open(t, "tenant"), newNamespace(t)
 	network := unique(t, namespace)
 	apply(t, namespace, network, example())

@@ -101,10 +101,8 @@ const (
 	out4, out6   = "egress IPv4", "egress IPv6"
 )
 
-// TestPolicies has MultiNetworkPolicies decide about the ports of Pods.
-func TestPolicies(t *testing.T) {
-	withProcesses(t)
-	startController(t, "tenant")
+// lifeOfPolicies has MultiNetworkPolicies decide about the ports of Pods.
+func lifeOfPolicies(t *testing.T) {
 	namespace, c := newNamespace(t), open(t, "tenant")
 	network := unique(t, namespace)
 	apply(t, namespace, network, example())

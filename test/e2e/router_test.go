@@ -32,10 +32,8 @@ func (w *routed) wantInterfaces(routerID string, addresses ...string) {
 	expect.Equal(w.t, slices.Sorted(slices.Values(addresses)), got, "interfaces of router %s", routerID)
 }
 
-// TestRouter has a Network's router become real, follow its spec, come back from drift and be deleted.
-func TestRouter(t *testing.T) {
-	withProcesses(t)
-	startController(t, "tenant")
+// lifeOfARouter has a Network's router become real, follow its spec, come back from drift and be deleted.
+func lifeOfARouter(t *testing.T) {
 	w, namespace := &routed{t, open(t, "tenant")}, newNamespace(t)
 	name := unique(t, namespace)
 	outside := open(t, "admin").CreateOutside(namespace + "-outside")

@@ -66,14 +66,12 @@ func (c *cloud) eventuallyHasRules(name, uid string, want ...string) {
 	})
 }
 
-// TestSecurityGroups takes a group through its life.
-func TestSecurityGroups(t *testing.T) {
-	withProcesses(t)
+// lifeOfASecurityGroup takes a group through its life.
+func lifeOfASecurityGroup(t *testing.T) {
 	const out4, out6 = "egress IPv4 <nil> <nil> <nil>", "egress IPv6 <nil> <nil> <nil>"
 	tcp := func(port int32) cloudteamv1.SecurityGroupRule {
 		return cloudteamv1.SecurityGroupRule{Direction: "ingress", Protocol: "tcp", PortRangeMin: &port}
 	}
-	startController(t, "tenant")
 	namespace, c := newNamespace(t), open(t, "tenant")
 	name := unique(t, namespace)
 	api := networks.CloudteamV1().SecurityGroups(namespace)

@@ -50,13 +50,11 @@ func whatPodsHave(t *testing.T, namespace string, want int) map[string][]string 
 	return has
 }
 
-// TestStatefulSetsKeepTheirPorts has Pods of a StatefulSet come back to their ports, through all that a StatefulSet goes
+// lifeOfAStatefulSet has its Pods come back to their ports, through all that a StatefulSet goes
 // through, and the ports go when no Pod will come back.
-func TestStatefulSetsKeepTheirPorts(t *testing.T) {
-	withProcesses(t)
+func lifeOfAStatefulSet(t *testing.T) {
 	c := open(t, "tenant")
 	namespace := newNamespace(t)
-	startController(t, "tenant")
 	network := unique(t, namespace)
 	apply(t, namespace, network, example())
 	id := awaitReady(t, namespace, network).Status.NetworkID

@@ -274,7 +274,7 @@ type Tried interface {
 // Why nobody else changes a field.
 const (
 	fixedWhenMade = "Neutron fixes it when it makes the resource"
-	fixedWhileOn  = "Neutron fixes it as long as the router is on: TestNetwork has one switched off"
+	fixedWhileOn  = "Neutron fixes it as long as the router is on: lifeOfANetwork has one switched off"
 	fixedByFloat  = "Neutron fixes it as long as floating IPs use the router"
 )
 

@@ -29,7 +29,7 @@ func floatingFields() []field[cloudteamv1.FloatingIPSpec] {
 		{
 			path: "import.id", with: "new", ofCloud: true,
 			may:   func(was, is cloudteamv1.FloatingIPSpec) bool { return reflect.DeepEqual(was.Import, is.Import) },
-			lives: []Life{{Trial: "floating", Never: "TestAFloatingIPIsImported takes one over that was made by hand"}},
+			lives: []Life{{Trial: "floating", Never: "lifeOfAnImportedFloatingIP takes one over that was made by hand"}},
 		},
 		{
 			path: "portName", part: ofNetwork, ofCloud: true,

@@ -63,7 +63,7 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 		},
 		{
 			path: "import.id", with: "new", ofCloud: true, may: sameImport,
-			lives: []Life{{Trial: "plain", Never: "TestNetwork takes a network over that was made by hand"}},
+			lives: []Life{{Trial: "plain", Never: "lifeOfANetwork takes a network over that was made by hand"}},
 		},
 
 		// Settings of a subnet.
@@ -352,7 +352,7 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			lives: []Life{{
 				Trial: "routed", Create: outsideName("203.0.113.0/24"), Change: outsideID("198.51.100.0/24"),
 				Drift: outsideID("203.0.113.0/24"), Reads: readOutside,
-				Needs: "snat and externalIP go with it: TestRouter takes it away",
+				Needs: "snat and externalIP go with it: lifeOfARouter takes it away",
 			}, {
 				Trial: "reachable", Create: outsideName(beyond), Change: outsideID(beyond), Never: fixedByFloat,
 				Reads: readOutside, Needs: fixedByFloat,

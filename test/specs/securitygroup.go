@@ -10,7 +10,7 @@ import (
 )
 
 // rulesAreReplaced says why the fields of a rule have no separate lives.
-const rulesAreReplaced = "Neutron fixes a rule when it makes it: TestSecurityGroups has rules come, go and drift"
+const rulesAreReplaced = "Neutron fixes a rule when it makes it: lifeOfASecurityGroup has rules come, go and drift"
 
 // groupFields is the table of a SecurityGroupSpec's fields. name is the SecurityGroup's own.
 func groupFields(name string) []field[cloudteamv1.SecurityGroupSpec] {

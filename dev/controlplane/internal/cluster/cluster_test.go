@@ -136,7 +136,7 @@ func TestAPIServer(t *testing.T) {
 }
 
 // TestAllComponents holds what no suite on this control plane needs: that each Pod has an address of its own, and that
-// what a Deployment owns is deleted with it, of CRDs' kinds too. TestDeployment of package e2e has Deployments become
+// what a Deployment owns is deleted with it, of CRDs' kinds too. TestLives of package e2e has Deployments become
 // available and replace their Pods.
 func TestAllComponents(t *testing.T) {
 	t.Parallel()
