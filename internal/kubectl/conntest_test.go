@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -172,6 +173,9 @@ func (l *lab) proceed(i int, namespace, name string) error {
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	if l.starts != nil {
 		l.starts(pod)
+	}
+	if equality.Semantic.DeepEqual(object, pod) {
+		return nil // an update costs the fake 20 ms
 	}
 	return l.kube.Tracker().Update(podsResource, pod, namespace)
 }
