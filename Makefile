@@ -96,8 +96,12 @@ STARTING   := ./test/rights ./test/reader ./dev/controlplane/...
 UNIT = $$(comm -23 <(go list ./... | sort) \
   <(go list $(CONVERGING) $(STARTING) ./dev/dataplane/... ./test/dataplane ./test/install | sort))
 
-# Those of them that the race detector is too slow for, or has nothing to see in: a plan starts no goroutine.
+# Those of them that the race detector is too slow for, and those in which it has something to see: a goroutine, a lock,
+# a channel or a server, in the code or in its tests.
 TOOLS = ^$(MODULE)/(tools|test|internal/plan)(/|$$)
+THREADED = $$(comm -12 <(printf '%s\n' $(UNIT) | grep -Ev '$(TOOLS)') <(grep -rlE --include=*.go \
+  '^\s+go |"(sync|sync/atomic|testing/synctest|net/http/httptest)"|x/sync/|\<chan |t\.Parallel' cmd config dev examples internal pkg | \
+  xargs -n1 dirname | sed 's,^,$(MODULE)/,' | sort -u))
 # Those of these that it is for, too, if they draw a fifth (-short).
 DRAWING := ./test/adversary ./test/transitions ./test/e2e
 
@@ -129,14 +133,14 @@ test-unit: ## Run the tests that need no control plane: 4 minutes
 # The race detector sees its own process only. The fault suite takes ten minutes with it: see test-nightly.
 .PHONY: test-race
 test-race: test-controlplane ## Run the tests in whose process the product's code runs, with the race detector
-	status=0; $(RACED) -timeout 20m -skip '$(UNRACED)' $$(printf '%s\n' $(UNIT) | grep -Ev '$(TOOLS)') || status=1; \
+	status=0; $(RACED) -timeout 20m -skip '$(UNRACED)' $(THREADED) || status=1; \
 	$(RACED) -short -timeout 20m -skip '$(UNRACED)' $(DRAWING) || status=1; \
 	$(COMPILE_RACED) $(CONVERGING) >/dev/null; \
 	$(SHARED) env $(RACED) -p 1 -timeout 20m $(CONVERGING) || status=1; exit $$status
 
 .PHONY: test-suites
 test-suites: test-controlplane ## Run the demo, the fault suite, and the suites that start the binaries as a user would
-	go test -count=1 -timeout 20m $$(printf '%s\n' $(UNIT) | grep -E '$(TOOLS)' | grep -vxFf <(go list $(DRAWING)))
+	go test -count=1 -timeout 20m $$(comm -23 <(printf '%s\n' $(UNIT)) <(printf '%s\n' $(THREADED) $$(go list $(DRAWING)) | sort))
 	go test -short -count=1 -run '$(UNRACED)' $(UNRACED_IN)
 	@$(COMPILE) $(STARTING) >/dev/null
 	$(SHARED) sh -c 'go test -short -count=1 -p 1 -timeout 20m $(filter-out ./test/reader,$(STARTING)); first=$$?; $(SENTINELS) && exit $$first'
