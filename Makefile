@@ -163,7 +163,7 @@ test-nightly: test-controlplane ## Run all tests whole, one package at a time, w
 .PHONY: nightly
 nightly: export NIGHTLY = 1
 nightly: ## Run before a release what is too long for each change, alone on the machine (root, Debian): hours
-	hack/parts.sh test-nightly test-compatibility soak fuzz test-monitoring test-ui test-install test-openstack-all test-dataplane-all \
+	hack/parts.sh test-nightly test-compatibility soak fuzz test-monitoring test-ui test-dns test-install test-openstack-all test-dataplane-all \
 	  $(foreach release,21 29,'NEUTRON=$(release) test-openstack' 'NEUTRON=$(release) test-dataplane') mutants
 
 .PHONY: mutants
@@ -208,6 +208,11 @@ test-ui: test-controlplane ## Show kubectl network ui, and the site of make docs
 	@# -mod=mod: the product's go.mod, which this module replaces, may have changed.
 	$(SHARED) go -C test/ui test -mod=mod -v -count=1 -timeout 20m . $(UIFLAGS)
 	go -C test/ui test -mod=mod -v -count=1 -timeout 20m ./site
+
+.PHONY: test-dns
+test-dns: test-controlplane ## Have the real CoreDNS, built from source, resolve the names of Services with endpoints on a Network
+	@# -mod=mod: the product's go.mod, which this module replaces, may have changed.
+	$(SHARED) go -C test/dns test -mod=mod -count=1 -timeout 20m .
 
 # The life of each kind, of the end-to-end tests.
 LIVES := ^TestLives$$

@@ -213,8 +213,8 @@ func (s *Surroundings) installRights(ctx context.Context, dir string) error {
 	}
 	s.Kubeconfig, s.FooKubeconfig = filepath.Join(dir, accountFile), filepath.Join(dir, fooFile)
 	err := errors.Join(
-		s.writeAccountKubeconfig(ctx, s.Kubeconfig, AccountName),
-		s.writeAccountKubeconfig(ctx, s.FooKubeconfig, FooAccountName),
+		s.WriteAccountKubeconfig(ctx, s.Kubeconfig, AccountName),
+		s.WriteAccountKubeconfig(ctx, s.FooKubeconfig, FooAccountName),
 	)
 	if err != nil {
 		return fmt.Errorf("making the controllers' kubeconfigs: %w", err)
@@ -231,8 +231,8 @@ const FooAccountName = "foo-controller"
 // tokenLife is longer than the tests may take.
 const tokenLife = 4 * time.Hour
 
-// writeAccountKubeconfig writes a kubeconfig with a token of a ServiceAccount in the controller's namespace.
-func (s *Surroundings) writeAccountKubeconfig(ctx context.Context, path, account string) error {
+// WriteAccountKubeconfig writes a kubeconfig with a token of a ServiceAccount in the controller's namespace.
+func (s *Surroundings) WriteAccountKubeconfig(ctx context.Context, path, account string) error {
 	request := &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLife.Seconds()))},
 	}

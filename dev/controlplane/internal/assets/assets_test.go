@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
@@ -248,6 +249,14 @@ func TestPins(t *testing.T) {
 			if want := project[module]; want != "" && want != version {
 				t.Errorf("pins/%s.mod has %s %s, and the project %s: run pins/update.sh %s", pin, module, version, want, pin)
 			}
+		}
+	}
+	// A module that the project has moved on with follows by -mod=mod.
+	dns, err := os.ReadFile("../../../../test/dns/go.mod")
+	expect.NoError(t, err)
+	for module, has := range required(dns) {
+		if want := project[module]; want != "" && version.MustParseSemantic(want).LessThan(version.MustParseSemantic(has)) {
+			t.Errorf("test/dns has %s %s, and the project %s: have it require an older CoreDNS", module, has, want)
 		}
 	}
 	for _, c := range append(All(), ForContainers()...) {
