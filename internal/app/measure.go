@@ -264,8 +264,9 @@ func knownReason(reason string) string {
 // reasons are all of the API's reasons of conditions Ready, NetworksReady and Attached.
 var reasons = sets.New(
 	cloudteamv1.ReasonAvailable, cloudteamv1.ReasonDriftDetected, cloudteamv1.ReasonPaused, cloudteamv1.ReasonObserved,
-	cloudteamv1.ReasonImportNotFound, cloudteamv1.ReasonImportMismatch, cloudteamv1.ReasonAlreadyOwned,
-	cloudteamv1.ReasonProjectMismatch, cloudteamv1.ReasonInvalidSpec, cloudteamv1.ReasonRejected,
+	cloudteamv1.ReasonImportNotFound, cloudteamv1.ReasonImportAmbiguous, cloudteamv1.ReasonImportMismatch,
+	cloudteamv1.ReasonAlreadyOwned, cloudteamv1.ReasonProjectMismatch, cloudteamv1.ReasonInvalidSpec,
+	cloudteamv1.ReasonRejected,
 	cloudteamv1.ReasonForbidden, cloudteamv1.ReasonQuotaExceeded, cloudteamv1.ReasonCloudUnavailable,
 	cloudteamv1.ReasonRateLimited, cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable,
 	cloudteamv1.ReasonCloudMismatch, cloudteamv1.ReasonIdentityDisputed, cloudteamv1.ReasonForbiddenByClass,

@@ -37,6 +37,7 @@ var (
 		cloudteamv1.AnnotationPaused:   len("false"), // any other value pauses
 		cloudteamv1.AnnotationCloud:    2 << 10,
 		cloudteamv1.AnnotationTakeBack: 512,
+		cloudteamv1.AnnotationImportID: 36,
 		controller.AnnotationTooLarge:  1,
 	}
 	podAnnotations = annotations{

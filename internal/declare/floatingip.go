@@ -19,9 +19,7 @@ func FloatingIP(
 	address, _ := netip.ParseAddr(obj.Spec.Address) // the API server refuses all else; none leaves the choice to Neutron
 	spec := plan.FloatingSpec{
 		Owner: owner, Address: address, NetworkID: cmp.Or(obj.Status.ExternalNetworkID, obj.Spec.ExternalNetwork),
-	}
-	if obj.Spec.Import != nil {
-		spec.ImportID = obj.Spec.Import.ID
+		ImportID: ImportID(obj),
 	}
 	if port != nil {
 		spec.PortID = port.Status.PortID

@@ -15,7 +15,7 @@ func Network(obj *cloudteamv1.Network, owner plan.Owner) (plan.Spec, error) {
 		Name:         NetworkName(obj),
 		Description:  obj.Spec.Description,
 		PortSecurity: obj.Spec.PortSecurity,
-		Import:       importOf(obj),
+		Import:       networkImport(obj),
 	}
 	properties(obj.Spec, &spec)
 	if obj.Spec.MTU != nil {
@@ -41,13 +41,13 @@ func Network(obj *cloudteamv1.Network, owner plan.Owner) (plan.Spec, error) {
 	return spec, nil
 }
 
-// importOf translates spec.import into the domain's form.
-func importOf(obj *cloudteamv1.Network) plan.Import {
+// networkImport translates spec.import into the domain's form.
+func networkImport(obj *cloudteamv1.Network) plan.Import {
 	if obj.Spec.Import == nil {
 		return plan.Import{}
 	}
 	return plan.Import{
-		ID: obj.Spec.Import.ID,
+		ID: ImportID(obj),
 		// A Network that is only observed changes nothing, so the names of its resources do not matter.
 		Overwrite: obj.Spec.Import.Overwrite && !obj.Observes(),
 		// After a full apply, a removed marker stays removed.

@@ -2,7 +2,37 @@ package plan
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 )
+
+// ImportFilter says what is imported by what people gave it. The zero value is no filter.
+type ImportFilter struct {
+	Name string
+	Tags []string
+}
+
+// Empty reports whether it is no filter.
+func (f ImportFilter) Empty() bool { return f.Name == "" && len(f.Tags) == 0 }
+
+// Fits reports whether a resource has the name and all of the tags. Nothing fits an empty filter.
+func (f ImportFilter) Fits(name string, tags []string) bool {
+	lacks := func(tag string) bool { return !slices.Contains(tags, tag) }
+	return !f.Empty() && (f.Name == "" || f.Name == name) && !slices.ContainsFunc(f.Tags, lacks)
+}
+
+// String is a part of a sentence.
+func (f ImportFilter) String() string {
+	var parts []string
+	if f.Name != "" {
+		parts = append(parts, "the name "+strconv.Quote(f.Name))
+	}
+	for _, tag := range f.Tags {
+		parts = append(parts, "the tag "+strconv.Quote(tag))
+	}
+	return strings.Join(parts, " and ")
+}
 
 // Import describes how to take over a network that exists before its object. Such a network is never created.
 type Import struct {

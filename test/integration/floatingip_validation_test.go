@@ -44,7 +44,10 @@ func TestFloatingIPMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		{`managementPolicy: Observe`, "managementPolicy", "must exist already: write its id in import.id"},
 		{`managementPolicy: Plan`, "managementPolicy", `supported values: "Manage", "Observe"`},
 		{`managementPolicy: Observe, portName: p, import: {id: ` + anID + `}`, "portName", "an observed floating IP stays where it is"},
-		{`import: {}`, "import.id", "Required value"},
+		{`import: {}`, "import.id", "write the id of the floating IP, or a filter"},
+		{`import: {id: ` + anID + `, filter: {tags: [a]}}`, "import.id", "and not both"},
+		{`import: {filter: {}}`, "import.filter.tags", "Required value"},
+		{`import: {filter: {tags: ["a,b"]}}`, "import.filter.tags[0]", "without a comma"},
 		{`import: {id: web}`, "import.id", "not the id of a floating IP"},
 		{`address: ""`, "address", "not an address of IPv4"},
 		{`address: fd00::7`, "address", "not an address of IPv4"},
@@ -98,6 +101,11 @@ func TestFloatingIPUpdates(t *testing.T) {
 		{`externalNetwork: a, import: {id: ` + anID + `}`, `externalNetwork: a`, "import", imports + ": write the id " + anID + " again"},
 		{`externalNetwork: a, import: {id: ` + anID + `}`, `externalNetwork: a, managementPolicy: Observe, import: {id: ` + anID + `}`,
 			"managementPolicy", "a managed floating IP cannot become an observed one"},
+		{`externalNetwork: a, import: {filter: {tags: [a]}}`, `externalNetwork: a, import: {filter: {tags: [b]}}`, "import",
+			imports + ": write the filter as it was"},
+		{`externalNetwork: a, import: {filter: {tags: [a]}}`, `externalNetwork: a, import: {id: ` + anID + `}`, "import",
+			imports + ": write the filter as it was"},
+		{`externalNetwork: a, import: {filter: {tags: [a]}}`, `externalNetwork: a, import: {filter: {tags: [a]}}, portName: q`, "", ""},
 		{`externalNetwork: a, managementPolicy: Observe, import: {id: ` + anID + `}`,
 			`externalNetwork: a, portName: p, import: {id: ` + anID + `}`, "", ""},
 	})
@@ -109,7 +117,8 @@ func TestDrawnFloatingIPsAreAccepted(t *testing.T) {
 	limits := specs.Limits{
 		FloatingNetworks: []string{"public", "partners"}, FloatingPorts: []string{"web-0", "web-1"},
 		FloatingAddresses: []string{"203.0.113.7", "203.0.113.8"}, FloatingImports: []string{strings.Repeat("0", 32)},
-		Clouds: []*cloudteamv1.CloudReference{nil, {SecretName: "openstack"}}, Classes: []string{"", "gold"},
+		FloatingTags: []string{"web", "eu"},
+		Clouds:       []*cloudteamv1.CloudReference{nil, {SecretName: "openstack"}}, Classes: []string{"", "gold"},
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		obj := &cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{GenerateName: "drawn-"}}

@@ -147,7 +147,17 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		{`managementPolicy: Observe`, "managementPolicy", "write its id in import.id"},
 		{`managementPolicy: Plan`, "managementPolicy", `supported values: "Manage", "Observe"`},
 		{`import: {id: prod}`, "import.id", `write what "openstack network show -f value -c id NAME" prints`},
-		{`import: {overwrite: true}`, "import.id", "Required value"},
+		{`import: {overwrite: true}`, "import.id", "write the id of the network, or a filter"},
+		{`import: {id: ` + anID + `, filter: {name: prod}}`, "import.id", "and not both"},
+		{`import: {filter: {}}`, "import.filter.name", "write one of them, or both"},
+		{`import: {filter: {name: ""}}`, "import.filter.name", "not the name of a network"},
+		{`import: {filter: {name: "a\nb"}}`, "import.filter.name", "not the name of a network"},
+		{`import: {filter: {name: ` + strings.Repeat("n", 256) + `}}`, "import.filter.name", "may not be more than 255"},
+		{`import: {filter: {tags: []}}`, "import.filter.tags", "should have at least 1 items"},
+		{`import: {filter: {tags: [a, a]}}`, "import.filter.tags[1]", "Duplicate value"},
+		{`import: {filter: {tags: [a, b, c, d, e]}}`, "import.filter.tags", "must have at most 4 items"},
+		{`import: {filter: {tags: ["a,b"]}}`, "import.filter.tags[0]", "without a comma"},
+		{`import: {filter: {tags: [""]}}`, "import.filter.tags[0]", "write 1 to 60"},
 		{`ignoreDrift: [cidr]`, "ignoreDrift[0]", `supported values: "name", "description", "adminState"`},
 		{`ignoreDrift: [mtu, mtu]`, "ignoreDrift[1]", "Duplicate value"},
 		{`driftPolicy: correct`, "driftPolicy", `supported values: "Correct", "Report"`},
@@ -479,6 +489,7 @@ func TestImportIsImmutable(t *testing.T) {
 		another  = `import: {id: 168d42bb-96f5-48f9-849f-0d08dcfe7af6}`
 		observed = `managementPolicy: Observe, ` + imported
 		managed  = `managementPolicy: Manage, ` + imported
+		found    = `import: {filter: {name: prod, tags: [a, b]}}`
 		again    = "write the id 068d42bb-96f5-48f9-849f-0d08dcfe7af6 again"
 	)
 	updated(t, networks, newNamespace(t), networkWith, `cidr: 192.168.0.0/16, `, []update{
@@ -488,6 +499,14 @@ func TestImportIsImmutable(t *testing.T) {
 		{imported, observed, "managementPolicy", "deletionPolicy Retain"},
 		{managed, observed, "managementPolicy", "deletionPolicy Retain"},
 		{imported, forced, "", ""}, // it may be allowed to overwrite
+		{imported, found, "import", again},
+		{found, imported, "import", "write the filter as it was"},
+		{found, `import: {filter: {name: prod}}`, "import", "write the filter as it was"},
+		{found, `import: {filter: {name: test, tags: [a, b]}}`, "import", "write the filter as it was"},
+		{found, "", "import", "write the filter as it was"},
+		{"", found, "import", "leave import out"},
+		{found, `import: {filter: {name: prod, tags: [b, a]}, overwrite: true}`, "", ""},
+		{`managementPolicy: Observe, ` + found, found, "", ""},
 		{observed, managed, "", ""},
 		{observed, imported, "", ""}, // it may leave the policy to its default
 		{observed, observed, "", ""},

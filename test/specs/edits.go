@@ -3,6 +3,7 @@ package specs
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -66,7 +67,7 @@ func sameImport(was, is cloudteamv1.NetworkSpec) bool {
 	if was.Import == nil || is.Import == nil {
 		return was.Import == is.Import
 	}
-	return was.Import.ID == is.Import.ID
+	return was.Import.ID == is.Import.ID && reflect.DeepEqual(was.Import.Filter, is.Import.Filter)
 }
 
 // samePrefixLength reports whether the prefix length of two specs' first subnets is the same.

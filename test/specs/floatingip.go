@@ -32,6 +32,11 @@ func floatingFields() []field[cloudteamv1.FloatingIPSpec] {
 			lives: []Life{{Trial: "floating", Never: "lifeOfAnImportedFloatingIP takes one over that was made by hand"}},
 		},
 		{
+			path: "import.filter.tags", with: "new", ofCloud: true,
+			may:   func(was, is cloudteamv1.FloatingIPSpec) bool { return reflect.DeepEqual(was.Import, is.Import) },
+			lives: []Life{{Trial: "floating", Never: "TestImportsByFilter finds one that was made by hand"}},
+		},
+		{
 			path: "portName", part: ofNetwork, ofCloud: true,
 			draw: func(t *rapid.T, l Limits, s *cloudteamv1.FloatingIPSpec) {
 				s.PortName = rapid.SampledFrom(append([]string{""}, l.FloatingPorts...)).Draw(t, "portName")
@@ -81,6 +86,9 @@ func (l Limits) FloatingIP() *rapid.Generator[cloudteamv1.FloatingIPSpec] {
 		}
 		if len(l.FloatingImports) > 0 && oneIn(t, 2, "imported") {
 			spec.Import = &cloudteamv1.FloatingIPImport{ID: rapid.SampledFrom(l.FloatingImports).Draw(t, "import")}
+			if len(l.FloatingTags) > 0 && rapid.Bool().Draw(t, "by tags") {
+				spec.Import = &cloudteamv1.FloatingIPImport{Filter: &cloudteamv1.FloatingIPImportFilter{Tags: l.FloatingTags}}
+			}
 		}
 		drawSome(t, l, drawnIn(floatingFields(), ofNetwork, ofPolicy), &spec)
 		return spec

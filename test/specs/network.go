@@ -26,7 +26,7 @@ func (l Limits) Network() *rapid.Generator[cloudteamv1.NetworkSpec] {
 		fields := drawnNetworkFields()
 		if len(l.Imports) > 0 && rapid.Bool().Draw(t, "imported") {
 			imported := rapid.SampledFrom(l.Imports).Draw(t, "import")
-			spec.Import, spec.SubnetSpec = &cloudteamv1.NetworkImport{ID: imported.ID}, *imported.Subnet.DeepCopy()
+			spec.Import, spec.SubnetSpec = imported.draw(t), *imported.Subnet.DeepCopy()
 			if rapid.Bool().Draw(t, "as it is") {
 				fields = drawnIn(networkFields(), ofPolicy)
 			}

@@ -65,6 +65,14 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			path: "import.id", with: "new", ofCloud: true, may: sameImport,
 			lives: []Life{{Trial: "plain", Never: "lifeOfANetwork takes a network over that was made by hand"}},
 		},
+		{
+			path: "import.filter.name", with: "new", ofCloud: true, may: sameImport,
+			lives: []Life{{Trial: "plain", Never: "TestImportsByFilter finds one that was made by hand"}},
+		},
+		{
+			path: "import.filter.tags", with: "new", ofCloud: true, may: sameImport,
+			lives: []Life{{Trial: "plain", Never: "TestImportsByFilter finds one that was made by hand"}},
+		},
 
 		// Settings of a subnet.
 		{
@@ -329,7 +337,7 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 				overwrite := rapid.Bool().Draw(t, "overwrite")
 				if s.Import != nil {
-					s.Import = &cloudteamv1.NetworkImport{ID: s.Import.ID, Overwrite: overwrite}
+					s.Import = &cloudteamv1.NetworkImport{ID: s.Import.ID, Filter: s.Import.Filter, Overwrite: overwrite}
 				}
 			},
 		},

@@ -36,6 +36,8 @@ type Limits struct {
 	FloatingPorts []string
 	// FloatingAddresses are those that a new FloatingIP may ask for, and FloatingImports the ids that it may import.
 	FloatingAddresses, FloatingImports []string
+	// FloatingTags are tags that one of FloatingImports has alone; none leaves imports to their ids.
+	FloatingTags []string
 	// QoSPolicies are the ids of those that exist, by which a Network may name them.
 	QoSPolicies []string
 	// MaxMTU is the largest MTU in bytes that the cloud's own network carries, at least 1280; 0 means 1500.
@@ -88,8 +90,26 @@ type ExternalNetwork struct {
 type Import struct {
 	// ID is the network's.
 	ID string
+	// Filter is its name and tags, if it has them alone.
+	Filter *cloudteamv1.NetworkImportFilter
 	// Subnet is its only one, or its first.
 	Subnet cloudteamv1.SubnetSpec
+}
+
+// draw draws how the network is imported.
+func (i Import) draw(t *rapid.T) *cloudteamv1.NetworkImport {
+	by := rapid.SampledFrom([]string{"id", "name", "tags", "both"}).Draw(t, "by")
+	if i.Filter == nil || by == "id" {
+		return &cloudteamv1.NetworkImport{ID: i.ID}
+	}
+	filter := i.Filter.DeepCopy()
+	switch by {
+	case "name":
+		filter.Tags = nil
+	case "tags":
+		filter.Name = ""
+	}
+	return &cloudteamv1.NetworkImport{Filter: filter}
 }
 
 // namesPerPort is how many addresses a NetworkPort has to choose from for itself.

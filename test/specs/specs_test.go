@@ -23,7 +23,7 @@ var testLimits = Limits{
 	Namespaces: []string{"team-a"}, SecurityGroups: []string{"g1", "g2"}, MaxMTU: 1450, Ports: 3,
 	SecurityGroupRefs: []string{"web", "db"},
 	FloatingNetworks:  []string{"public", "partners"}, FloatingPorts: []string{"web-0", "web-1"},
-	FloatingAddresses: []string{"203.0.113.7"}, FloatingImports: []string{"f1"},
+	FloatingAddresses: []string{"203.0.113.7"}, FloatingImports: []string{"f1"}, FloatingTags: []string{"web"},
 	Administrator: true, PhysicalNetwork: "physnet1", VLANs: []int64{7, 8}, VNIs: []int64{7000, 8000},
 	Zones: []string{"east", "west"}, NoZones: []string{"nowhere"},
 	ExternalNetworks: []ExternalNetwork{{
@@ -37,7 +37,7 @@ var testLimits = Limits{
 		{Names: []string{"p3"}, IPVersion: 6, DefaultPrefixLength: 120},
 	},
 	Routers:     []string{"r1"},
-	Imports:     []Import{{ID: "i1", Subnet: cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24", Gateway: "10.0.0.9"}}},
+	Imports:     []Import{{ID: "i1", Filter: &cloudteamv1.NetworkImportFilter{Name: "n", Tags: []string{"t"}}, Subnet: cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24", Gateway: "10.0.0.9"}}},
 	Clouds:      []*cloudteamv1.CloudReference{nil, {SecretName: "openstack"}, {SecretName: "openstack", Name: "entry"}},
 	WrongClouds: []*cloudteamv1.CloudReference{{SecretName: "missing"}},
 	Classes:     []string{"", "open"},

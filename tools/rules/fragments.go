@@ -30,7 +30,13 @@ var fragments = map[string]string{
 	"writeAgain(old)":      `has(old) ? 'write "%s" again'.format([old]) : 'leave it out'`,
 	"writeValueAgain(old)": `has(old) ? 'write %s again'.format([string(old)]) : 'leave it out'`,
 	"hasRange(s)":          `(has(s.cidr) && s.cidr != '' || has(s.subnetPool))`,
-	"isManaged":            `!has(self.managementPolicy) || self.managementPolicy != 'Observe'`,
+	// An import without a valid id or a filter has a mistake of its own, and so a message.
+	"isNoImport(i)":      `(has(i.id) ? !$isID(i.id) : !has(i.filter))`,
+	"sameImport(i, old)": `$same(i.id, old.id) && $same(i.filter, old.filter)`,
+	"writeImportAgain": `
+		!has(oldSelf.__import__) ? 'leave import out' : !has(oldSelf.__import__.id) ? 'write the filter as it was' :
+		'write the id %s again'.format([oldSelf.__import__.id])`,
+	"isManaged": `!has(self.managementPolicy) || self.managementPolicy != 'Observe'`,
 
 	// An address in a form that numbers() reads: not an IPv6 address that ends in an IPv4 address (::192.0.2.1).
 	"isAddress(a)": `isIP(a) && a.contains(':') != a.contains('.')`,

@@ -54,6 +54,11 @@ func (Converged) Blockers(context.Context, plan.Step) (inventory.Blockers, error
 	return inventory.Blockers{}, nil
 }
 
+// Matching is managed.Inventory's.
+func (Converged) Matching(context.Context, plan.Kind, plan.ImportFilter, plan.Owner, bool) ([]string, error) {
+	return nil, nil
+}
+
 // Foreign is managed.Inventory's.
 func (Converged) Foreign(context.Context, string) (inventory.Foreign, bool, error) {
 	return inventory.Foreign{}, false, nil

@@ -513,7 +513,7 @@ func (q request) read() (line string, noted bool) {
 		return "get network " + q.id, true
 	case held && q.id != "":
 		return "reread " + plan.Resource{Kind: of, ID: q.id}.String(), true
-	case held && (q.query.Has("name") || q.query.Has("description")):
+	case held && (q.query.Has("name") || q.query.Has("description") || q.query.Has("tags")):
 		return "find " + string(of), true
 	case q.query.Has("network_id"), q.query.Has("security_groups"), q.query.Has("device_id"), q.query.Has("router_id"):
 		return "blockers", q.collection != "subnets"

@@ -320,3 +320,35 @@ func TestOfTwoImportsOneGetsIt(t *testing.T) {
 		expect.Equal(t, theirs, w.left().Description, "the description")
 	})
 }
+
+// TestAnImportIsFoundByItsTags also holds that it stays the one that was found.
+func TestAnImportIsFoundByItsTags(t *testing.T) {
+	const id, next = "b0b5a1f0-3c2d-4e5f-8a9b-0c1d2e3f4a5b", "b0b5a1f0-3c2d-4e5f-8a9b-0c1d2e3f4a5c"
+	obj := public("web-0")
+	obj.Spec.Import = &cloudteamv1.FloatingIPImport{Filter: &cloudteamv1.FloatingIPImportFilter{Tags: []string{"web", "eu"}}}
+	inWorld(t, func(w *world) {
+		w.onPort("web-0", "port-1", "10.0.0.7/24")
+		w.wantReady(cloudteamv1.ReasonImportNotFound, `no floating IP in their project that has the tag "web" and the tag "eu"`)
+		for _, id := range []string{id, next} {
+			w.existing(func(f *plan.ObservedFloatingIP) {
+				f.ID = id
+				if id == next {
+					f.Address = netip.MustParseAddr("203.0.113.78")
+				}
+			})
+			w.Neutron.TagFloatingIP(id, "eu", "old", "web")
+		}
+		controllertest.Settle(time.Minute)
+		w.wantReady(cloudteamv1.ReasonImportAmbiguous, "2 floating IPs in their project have")
+		w.Neutron.TagFloatingIP(next, "eu")
+		controllertest.Settle(time.Minute)
+		w.WantState("Ready=True Available")
+		expect.Equal(t, id, w.wantLeads("port-1"), "the floating IP")
+		w.Neutron.TagFloatingIP(id)
+		w.Neutron.TagFloatingIP(next, "eu", "web")
+		w.restart()
+		controllertest.Settle(time.Minute)
+		w.WantState("Ready=True Available")
+		expect.Equal(t, id, w.wantLeads("port-1"), "the floating IP after a restart")
+	}, network(), obj)
+}

@@ -16,6 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
@@ -72,7 +73,7 @@ func NewController(
 		Expected: func(obj *cloudteamv1.FloatingIP) []managed.Lookup {
 			resource := plan.Resource{Kind: plan.KindFloatingIP, ID: obj.Status.FloatingIPID}
 			if obj.Spec.Import != nil {
-				resource.ID = obj.Spec.Import.ID
+				resource.ID = declare.ImportID(obj)
 			}
 			return []managed.Lookup{{Resource: resource, Name: obj.Name, Imported: obj.Spec.Import != nil}}
 		},

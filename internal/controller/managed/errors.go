@@ -240,6 +240,30 @@ func ImportProblem(err error, differs func([]plan.Difference) string) error {
 	return err
 }
 
+// maxMatches bounds the ids in a message.
+const maxMatches = 10
+
+// notOne is the problem of an import whose filter nothing fits, or more than one resource.
+func notOne(kind plan.Kind, by plan.ImportFilter, ofProject bool, ids []string) error {
+	where := ""
+	if ofProject {
+		where = " in their project"
+	}
+	if len(ids) == 0 {
+		return &Problem{State: controller.Reconciling(cloudteamv1.ReasonImportNotFound, fmt.Sprintf(
+			"These credentials see no %s%s that has %s and no other owner's marker. The controller does not create what it "+
+				"imports. %s", kind, where, by, retriesPeriodically))}
+	}
+	more := ""
+	if len(ids) > maxMatches {
+		more = fmt.Sprintf(" and %d more", len(ids)-maxMatches)
+	}
+	return &Problem{State: controller.Stalled(cloudteamv1.ReasonImportAmbiguous, fmt.Sprintf(
+		"%d %ss%s have %s: %s%s. None is imported. %s Create another object with the right id in import.id and delete this "+
+			"one, or take the name or a tag off the others.",
+		len(ids), kind, where, by, strings.Join(ids[:min(len(ids), maxMatches)], ", "), more, retriesPeriodically))}
+}
+
 // OfProject refuses to adopt a resource of another project than that of the credentials.
 func OfProject(ctx context.Context, in Inventory, resource plan.Resource, project string) error {
 	identity, err := in.Identity(ctx)

@@ -381,3 +381,190 @@ func TestAnObservedNetworkMayBecomeAManagedOne(t *testing.T) {
 		}
 	}, observing)
 }
+
+// prodID and otherID are ids of Neutron's form, which an annotation may have.
+const (
+	prodID  = "b0b5a1f0-3c2d-4e5f-8a9b-0c1d2e3f4a5b"
+	otherID = "b0b5a1f0-3c2d-4e5f-8a9b-0c1d2e3f4a5c"
+)
+
+// searching is the example that imports the network "prod" with the tag "live".
+func searching(policy cloudteamv1.ManagementPolicy) *cloudteamv1.Network {
+	return importing(func(s *cloudteamv1.NetworkSpec) {
+		s.ManagementPolicy = policy
+		s.Import = &cloudteamv1.NetworkImport{Filter: &cloudteamv1.NetworkImportFilter{Name: "prod", Tags: []string{"live"}}}
+	})
+}
+
+// named is legacy() with another id, and the tags "live" and "old".
+func named(id string, change func(*plan.ObservedNetwork)) plan.ObservedNetwork {
+	n := legacy()
+	n.Created = time.Time{} // its clock would end the tokens
+	n.ID, n.Tags, n.Subnets[0].ID = id, []string{"live", "old"}, "sub-"+id[len(id)-6:]
+	if change != nil {
+		change(&n)
+	}
+	return n
+}
+
+// network is a network as Neutron has it.
+func (w *world) network(id string) plan.ObservedNetwork {
+	w.T.Helper()
+	all := w.Neutron.Has()
+	at := slices.IndexFunc(all, func(n plan.ObservedNetwork) bool { return n.ID == id })
+	if at < 0 {
+		w.T.Fatalf("Neutron has no network %s", id)
+	}
+	return all[at]
+}
+
+func TestAnImportIsSearchedOnceByItsFilter(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Neutron.Put(named(prodID, nil))
+		for id, change := range map[string]func(*plan.ObservedNetwork){
+			"b0b5a1f0-3c2d-4e5f-8a9b-000000000001": func(n *plan.ObservedNetwork) { n.Name = "production" },
+			"b0b5a1f0-3c2d-4e5f-8a9b-000000000002": func(n *plan.ObservedNetwork) { n.Tags = []string{"old"} },
+			"b0b5a1f0-3c2d-4e5f-8a9b-000000000003": func(n *plan.ObservedNetwork) { n.Description = rival.Marker() },
+		} {
+			w.Neutron.Put(named(id, change))
+		}
+		w.Neutron.PutIn("p2", named("b0b5a1f0-3c2d-4e5f-8a9b-000000000004", func(n *plan.ObservedNetwork) { n.Shared = new(true) }))
+		preview, err := w.c.Preview(t.Context(), w.Get())
+		if err != nil || !preview.Adopts || len(preview.Change) != 1 || preview.Change[0].ID != prodID {
+			t.Errorf("the preview is %+v, %v", preview, err)
+		}
+		if got := w.Get(); len(got.Finalizers)+len(got.Annotations) > 0 {
+			t.Errorf("the preview wrote %+v", got.ObjectMeta)
+		}
+		w.Calls.Take()
+		w.MustSync()
+		w.Calls.Want(t, "find network", "write finalizers", "reread network "+prodID, "get network "+prodID,
+			"apply update network", "reread network "+prodID, "apply update subnet", "write status")
+		w.WantState("Ready=True Available")
+		expect.Equal(t, prodID, w.Get().Annotations[cloudteamv1.AnnotationImportID], "the annotation")
+
+		// From here on, neither names nor tags matter, nor whether the annotation stays.
+		w.Neutron.Rival(prodID, func(n *plan.ObservedNetwork) { n.Name, n.Tags = "renamed", nil })
+		w.Neutron.Put(named(otherID, nil))
+		before := w.network(otherID)
+		for _, annotation := range []string{prodID, "", "../ports"} {
+			w.Edit(func(obj *cloudteamv1.Network) { obj.Annotations[cloudteamv1.AnnotationImportID] = annotation })
+			w.restart()
+			w.MustSync()
+			w.WantState("Ready=True Available")
+			expect.Equal(t, prodID, w.status().NetworkID, "the network with the annotation %q", annotation)
+		}
+		expect.Equal(t, 0, controllertest.Count(w.Calls.Take(), "find"), "searches after the first")
+
+		// Whoever writes another one gets nothing.
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Annotations[cloudteamv1.AnnotationImportID] = otherID })
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True Blocked")
+		w.DeleteAndSync()
+		w.WantGone()
+		expect.Equal(t, before.Revision, w.network(otherID).Revision, "the revision of the other network")
+		expect.Equal(t, "", w.network(prodID).Description, "the description of what was imported")
+	}, searching(""))
+}
+
+func TestAFilterThatDoesNotMeanOneNetworkImportsNone(t *testing.T) {
+	for _, policy := range []cloudteamv1.ManagementPolicy{"", cloudteamv1.ManagementPolicyObserve} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.SyncFails()
+			w.Calls.Want(t, "find network", "write status")
+			w.WantState("Ready=False Reconciling=True ImportNotFound")
+			w.WantMessage(`that has the name "prod" and the tag "live" and no other owner's marker. The controller does not create`)
+			w.SyncFails()
+			w.Calls.Want(t, "find network") // which is all that waiting costs
+
+			var ids []string
+			for n := range 12 {
+				ids = append(ids, prodID[:len(prodID)-2]+string(rune('a'+n/6))+string(rune('0'+n%6)))
+				w.Neutron.Put(named(ids[n], nil))
+			}
+			w.SyncFails()
+			w.Calls.Want(t, "find network", "write status")
+			w.WantState("Ready=False Stalled=True ImportAmbiguous")
+			w.WantMessage("12 networks", strings.Join(ids[:10], ", ")+" and 2 more. None is imported", "right id in import.id")
+			for _, id := range ids[1:] {
+				w.Neutron.Rival(id, func(n *plan.ObservedNetwork) { n.Description = rival.Marker() })
+			}
+			if got := w.Get(); len(got.Finalizers)+len(got.Annotations) > 0 {
+				t.Errorf("it has %+v", got.ObjectMeta)
+			}
+			w.MustSync()
+			expect.Equal(t, ids[0], w.status().NetworkID, "the network")
+		}, searching(policy))
+	}
+}
+
+func TestAnObservedImportStaysTheOneThatWasFound(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Neutron.PutIn("p2", named(prodID, func(n *plan.ObservedNetwork) { n.Shared = new(true) }))
+		w.MustSync()
+		w.Calls.Want(t, "find network", "write annotations", "get network "+prodID, "write status")
+		w.WantState("Ready=True Observed")
+		w.Neutron.Remove(prodID)
+		w.Neutron.Put(named(otherID, nil))
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True ImportNotFound")
+		w.WantMessage(prodID)
+		expect.Empty(t, w.Get().Finalizers, "finalizers")
+	}, searching(cloudteamv1.ManagementPolicyObserve))
+}
+
+// The marker of the import is the write after the search. What is renamed between the two is imported all the same.
+func TestAnImportThatWasFoundOutlastsTheProcess(t *testing.T) {
+	lost := &client.Error{Kind: client.Transient, Op: "update", Reason: "no answer in time", MaybeDone: true}
+	for sentence, done := range map[string]bool{"before the marker": false, "after it": true} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.Neutron.Put(named(prodID, nil))
+				if hook := controllertest.Fails(plan.UpdateNetwork, 1, lost); done {
+					w.Neutron.After = hook
+				} else {
+					w.Neutron.Before = hook
+				}
+				w.SyncFails()
+				w.Neutron.Rival(prodID, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+				w.Neutron.Put(named(otherID, nil))
+				w.restart()
+				w.MustSync()
+				w.WantState("Ready=True Available")
+				expect.Equal(t, prodID, w.status().NetworkID, "the network")
+				expect.Equal(t, "", w.network(otherID).Description, "the other network's description")
+			}, searching(""))
+		})
+	}
+}
+
+// An annotation of a user's own is an id, and no more.
+func TestAnAnnotationGivesNoMoreThanAnID(t *testing.T) {
+	for sentence, c := range map[string]struct{ annotation, state string }{
+		"another object's network": {otherID, "Ready=False Stalled=True AlreadyOwned"},
+		"no id":                    {"../ports", "Ready=True Available"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			obj := searching("")
+			obj.Annotations = map[string]string{cloudteamv1.AnnotationImportID: c.annotation}
+			inWorld(t, func(t *testing.T, w *world) {
+				w.Neutron.Put(named(prodID, nil))
+				w.Neutron.Put(named(otherID, func(n *plan.ObservedNetwork) { n.Description = rival.Marker() }))
+				_ = w.sync()
+				w.WantState(c.state)
+				expect.Equal(t, rival.Marker(), w.network(otherID).Description, "the other's description")
+			}, obj)
+		})
+	}
+	obj := searching(cloudteamv1.ManagementPolicyObserve)
+	obj.Finalizers = []string{cloudteamv1.Finalizer} // a user's, too
+	inWorld(t, func(t *testing.T, w *world) {
+		closed := controllertest.OpenClass()
+		closed.Spec.AllowedFields = nil
+		w.classes.Set(closed)
+		w.Neutron.Put(named(prodID, nil))
+		w.MustSync()
+		w.WantState("Ready=False Stalled=True ForbiddenByClass")
+		w.Calls.Want(t, "write status")
+	}, obj)
+}

@@ -32,6 +32,9 @@ type Inventory interface {
 	Apply(ctx context.Context, change plan.Change) (done plan.Change, err error)
 	Discard(ctx context.Context, owner plan.Owner) error
 	Blockers(ctx context.Context, refused plan.Step) (inventory.Blockers, error)
+	Matching(
+		ctx context.Context, of plan.Kind, by plan.ImportFilter, owner plan.Owner, ofProject bool,
+	) (ids []string, err error)
 	Foreign(ctx context.Context, id string) (n inventory.Foreign, found bool, err error)
 	ForeignFloatingIP(ctx context.Context, id string) (f inventory.ForeignFloatingIP, found bool, err error)
 	Router(ctx context.Context, idOrName string) (id string, err error)

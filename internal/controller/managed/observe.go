@@ -2,6 +2,7 @@ package managed
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -14,7 +15,13 @@ func (r *Reconciler[T]) ObserveEvery(interval time.Duration) { r.observeEvery = 
 
 // observe shows the resource of an object with Policies.Observe, and writes nothing to Neutron.
 func (r *Reconciler[T]) observe(ctx context.Context, obj T) error {
-	within, at, p := r.begin(ctx, obj)
+	within, at, obj, p := r.begin(ctx, obj)
+	if p.err == nil && p.found != "" {
+		var err error
+		if obj, err = r.record(ctx, obj, p); err != nil {
+			return fmt.Errorf("recording the import: %w", err)
+		}
+	}
 	if p.err == nil {
 		p = observed(within, at.in, p)
 	}

@@ -34,7 +34,7 @@ func (r *Reconciler[T]) Preview(ctx context.Context, obj T) (Preview, error) {
 	if r.policies(obj).Observe && !r.claimed(obj) || annotatedPaused(obj) {
 		return Preview{}, nil
 	}
-	within, at, p := r.begin(ctx, obj)
+	within, at, obj, p := r.begin(ctx, obj)
 	if p.err != nil {
 		return Preview{}, p.err
 	}
@@ -89,7 +89,7 @@ func (r *Reconciler[T]) reportPlan(ctx context.Context, obj T) (controller.Resul
 		return controller.Result{}, r.report(ctx, obj, progress{state: controller.Reconciling(cloudteamv1.ReasonPlanned,
 			by+instead+" to have it deleted.")})
 	}
-	within, at, p := r.begin(ctx, obj)
+	within, at, obj, p := r.begin(ctx, obj)
 	if p.err != nil {
 		return again, r.conclude(ctx, obj, p)
 	}

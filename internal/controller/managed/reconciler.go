@@ -257,16 +257,18 @@ func (r *Reconciler[T]) claimed(obj T) bool {
 // claim adds the finalizer to the object. The same write records the cloud where its resources are about to be created.
 // It also records the fields in the spec that may have to be taken back. If the process ends right after the create,
 // the next one knows where to look, even if its credentials are for another project or cloud. The status would need
-// another write. For an import no fields are recorded, because nothing is set before the adoption.
-func (r *Reconciler[T]) claim(
-	ctx context.Context, obj T, identity client.Identity, declared Declaration,
-) (T, error) {
-	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
+// another write. For an import no fields are recorded, because nothing is set before the adoption. An import's filter
+// is never asked again.
+func (r *Reconciler[T]) claim(ctx context.Context, obj T, p progress) (T, error) {
+	cloud, err := json.Marshal(cloudteamv1.CloudStatus(*p.identity))
 	if err != nil {
 		return obj, err
 	}
 	annotations := map[string]any{cloudteamv1.AnnotationCloud: string(cloud)}
-	if fields := rememberedOrSet(obj, declared); len(fields) > 0 && !r.kind.Expected(obj)[0].Imported {
+	if p.found != "" {
+		annotations[cloudteamv1.AnnotationImportID] = p.found
+	}
+	if fields := rememberedOrSet(obj, p.declared); len(fields) > 0 && !r.kind.Expected(obj)[0].Imported {
 		if annotations[cloudteamv1.AnnotationTakeBack], err = annotationOf(obj, fields); err != nil {
 			return obj, err
 		}
@@ -284,19 +286,24 @@ func recorded(obj Object) (cloud cloudteamv1.CloudStatus, known bool) {
 	return cloud, known
 }
 
-// record renews the record of a claimed object, if another endpoint leads to its cloud now.
-func (r *Reconciler[T]) record(ctx context.Context, obj T, identity client.Identity) (T, error) {
-	was, known := recorded(obj)
-	if !known || client.Identity(was) == identity {
+// record renews the record of the cloud, if another endpoint leads there now, and writes what an import has found. It
+// is for an object that is claimed, or never will be.
+func (r *Reconciler[T]) record(ctx context.Context, obj T, p progress) (T, error) {
+	annotations := map[string]any{}
+	if was, known := recorded(obj); known && client.Identity(was) != *p.identity {
+		cloud, err := json.Marshal(cloudteamv1.CloudStatus(*p.identity))
+		if err != nil {
+			return obj, err
+		}
+		annotations[cloudteamv1.AnnotationCloud] = string(cloud)
+	}
+	if p.found != "" {
+		annotations[cloudteamv1.AnnotationImportID] = p.found
+	}
+	if len(annotations) == 0 {
 		return obj, nil
 	}
-	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
-	if err != nil {
-		return obj, err
-	}
-	return r.patchMetadata(ctx, obj, map[string]any{
-		"annotations": map[string]any{cloudteamv1.AnnotationCloud: string(cloud)},
-	})
+	return r.patchMetadata(ctx, obj, map[string]any{"annotations": annotations})
 }
 
 // patchMetadata writes fields of the object's metadata, if the object has not changed since it was read.

@@ -61,7 +61,7 @@ func (r *Reconciler[T]) letGo(ctx context.Context, obj T) error {
 // maintain keeps the resources of a deleted object as declared while they are in use. Without it, a lost address could
 // be given to a second user. inUse is the message that says so.
 func (r *Reconciler[T]) maintain(ctx context.Context, obj T, inUse string) error {
-	within, at, p := r.begin(ctx, obj)
+	within, at, obj, p := r.begin(ctx, obj)
 	if p.err == nil {
 		p = r.converge(within, at.in, obj, p)
 	}

@@ -27,6 +27,8 @@ type progress struct {
 	declared Declaration
 	// identity is the cloud that the credentials are for; nil if unknown.
 	identity *client.Identity
+	// found is the id of what the import's filter means, if it was searched now. It has to be written.
+	found string
 	// observed is what exists in Neutron; nil if unknown.
 	observed *plan.Observed
 	// applied is true if Neutron agrees with the spec.

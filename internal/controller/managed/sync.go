@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/inspect"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -111,21 +113,21 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, obj T) error {
 		// An earlier process may have created something, so remember it whatever this sync does.
 		r.remember(obj)
 	}
-	within, at, p := r.begin(ctx, obj)
+	within, at, obj, p := r.begin(ctx, obj)
 	if p.err != nil {
 		return r.conclude(ctx, obj, p)
 	}
 	// The finalizer comes before the first resource, so that no deleted object can leave one behind.
 	var err error
 	if claimed {
-		if obj, err = r.record(ctx, obj, *p.identity); err != nil {
-			return fmt.Errorf("recording the cloud: %w", err)
+		if obj, err = r.record(ctx, obj, p); err != nil {
+			return fmt.Errorf("recording the cloud or the import: %w", err)
 		}
 	} else {
 		if err := crowded(obj); err != nil {
 			return r.conclude(ctx, obj, p.failed(err))
 		}
-		if obj, err = r.claim(ctx, obj, *p.identity, p.declared); err != nil {
+		if obj, err = r.claim(ctx, obj, p); err != nil {
 			return fmt.Errorf("adding the finalizer: %w", err)
 		}
 		r.remember(obj)
@@ -140,8 +142,35 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, obj T) error {
 }
 
 // begin gives what a sync needs to know of an object that is not released: what it declares, and where. The returned
-// context confines requests to that cloud. Nothing can be done if the progress has an error.
-func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Context, at home, p progress) {
+// context confines requests to that cloud. Nothing can be done if the progress has an error. The returned object has
+// the id of what it imports. If the progress has it, too, it was searched now.
+func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Context, at home, _ T, p progress) {
+	within, at, p = r.start(ctx, obj)
+	by := declare.ImportFilter(obj)
+	if p.err != nil || by.Empty() || declare.ImportID(obj) != "" {
+		return within, at, obj, p
+	}
+	ofProject := !r.policies(obj).Observe
+	ids, err := at.in.Matching(within, r.kind.Resource, by, r.ownerOf(obj), ofProject)
+	if err != nil {
+		return within, at, obj, p.failed(err)
+	}
+	if len(ids) != 1 {
+		p.observed = &plan.Observed{} // it has nothing yet, and the status says with whose credentials
+		return within, at, obj, p.failed(notOne(r.kind.Resource, by, ofProject, ids))
+	}
+	obj = obj.DeepCopyObject().(T)
+	annotations := map[string]string{}
+	maps.Copy(annotations, obj.GetAnnotations())
+	annotations[cloudteamv1.AnnotationImportID] = ids[0]
+	obj.SetAnnotations(annotations)
+	within, at, p = r.start(ctx, obj)
+	p.found = ids[0]
+	return within, at, obj, p
+}
+
+// start is begin for an object whose import is known, or that has none.
+func (r *Reconciler[T]) start(ctx context.Context, obj T) (within context.Context, at home, p progress) {
 	if err := partial(obj); err != nil {
 		return ctx, at, p.failed(err)
 	}

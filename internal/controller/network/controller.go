@@ -265,7 +265,7 @@ func (k *kind) expected(obj *cloudteamv1.Network) []managed.Lookup {
 	name := declare.NetworkName(obj)
 	network := managed.Lookup{Resource: plan.Resource{Kind: plan.KindNetwork, ID: obj.Status.NetworkID}, Name: name}
 	if obj.Spec.Import != nil {
-		network.ID, network.Imported = obj.Spec.Import.ID, true
+		network.ID, network.Imported = declare.ImportID(obj), true
 	}
 	router := managed.Lookup{Resource: plan.Resource{Kind: plan.KindRouter}, Name: name}
 	if status := obj.Status.Router; status != nil && !status.Existing {

@@ -1,7 +1,10 @@
 package inventory
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -58,4 +61,56 @@ func TestForeignTellsWhatIsNotThereFromWhatIsNotKnown(t *testing.T) {
 			t.Errorf("%s: found %t, %v", what, found, err)
 		}
 	}
+}
+
+func TestAFilterMeansWhatFitsAndIsNobodyElses(t *testing.T) {
+	id := func(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+	item := func(n int, name, description string, tags ...string) map[string]any {
+		return map[string]any{"id": id(n), "name": name, "description": description, "tags": tags}
+	}
+	mine, others := ownerOf("mine"), plan.Owner{Cluster: "c2", Object: "mine"}
+	all := []map[string]any{
+		item(3, "prod", "", "live", "old"), item(2, "prod", "by hand", "live"),
+		item(4, "Prod", "", "live"), item(5, "prod", "", "old"), item(6, "prod", others.Describe("text"), "live"),
+	}
+	for sentence, c := range map[string]struct {
+		more  []map[string]any
+		want  []string
+		fails bool
+	}{
+		"those that fit, in order":        {want: []string{id(2), id(3)}},
+		"what was found before":           {more: []map[string]any{item(7, "prod", mine.Marker(), "live")}, want: []string{id(7)}},
+		"an id that is none":              {more: []map[string]any{{"id": "../x", "name": "prod", "tags": []string{"live"}}}, fails: true},
+		"what cannot be read":             {more: []map[string]any{{"id": id(8), "name": 5}}, fails: true},
+		"without tags, as some clouds do": {more: []map[string]any{{"id": id(9), "name": "prod"}}, want: []string{id(2), id(3)}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			b := newBench(t, Options{})
+			content, err := json.Marshal(map[string]any{"networks": slices.Concat(all, c.more)})
+			expect.NoError(t, err)
+			var asked url.Values
+			b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+				asked = r.URL.Query()
+				answer(w, http.StatusOK, string(content))
+				return true
+			})
+			for _, ofProject := range []bool{false, true} {
+				by := plan.ImportFilter{Name: "prod", Tags: []string{"live"}}
+				got, err := b.Matching(t.Context(), plan.KindNetwork, by, mine, ofProject)
+				if (err != nil) != c.fails {
+					t.Errorf("the error is %v", err)
+				}
+				if !c.fails {
+					expect.Equal(t, c.want, got, "what fits")
+				}
+				if asked.Get("name") != "prod" || asked.Get("tags") != "live" || asked.Has("project_id") != ofProject {
+					t.Errorf("it asked for %v", asked)
+				}
+			}
+		})
+	}
+	b := newBench(t, Options{}) // a cloud without floating IPs
+	got, err := b.Matching(t.Context(), plan.KindFloatingIP, plan.ImportFilter{Tags: []string{"a", "b"}}, mine, true)
+	expect.NoError(t, err)
+	expect.Empty(t, got, "floating IPs")
 }

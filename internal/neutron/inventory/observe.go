@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -81,6 +84,68 @@ func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of 
 		s.owners(owners)
 	}
 	return owners, i.round.oldest, of, true
+}
+
+// match is what a filter goes by of a network or a floating IP.
+type match struct {
+	ID          string   `json:"id"`
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Tags        []string `json:"tags"`
+}
+
+func (m match) Key() string { return m.ID }
+
+// Matching returns the ids of the networks or floating IPs that fit a filter and bear no other owner's marker, in
+// order. What bears the owner's is the only one: it was found before. With ofProject, other projects' do not count.
+//
+// Neutron compares names without regard to case, and a cloud may lack tags. So what it returns is compared again.
+func (i *Inventory) Matching(
+	ctx context.Context, of plan.Kind, by plan.ImportFilter, owner plan.Owner, ofProject bool,
+) (ids []string, err error) {
+	in := networkKind.Collection
+	if of == plan.KindFloatingIP {
+		in = floatingIPAPI
+	}
+	op, query := "find "+in.One, url.Values{"fields": fieldsOf[match]()}
+	if by.Name != "" {
+		query.Set("name", by.Name)
+	}
+	if len(by.Tags) > 0 {
+		query.Set("tags", strings.Join(by.Tags, ","))
+	}
+	if ofProject {
+		identity, err := i.cloud.Identity(ctx)
+		if err != nil {
+			return nil, err
+		}
+		query.Set("project_id", identity.ProjectID)
+	}
+	var own []string
+	begin := func() { ids, own = nil, nil }
+	err = client.Each(ctx, i.cloud, op, in, query, begin, func(m match, odd error) error {
+		_, of, marked := plan.ParseDescription(m.Description)
+		switch {
+		case odd != nil:
+			return odd
+		case !by.Fits(m.Name, m.Tags), marked && of != owner:
+		case !plan.IsID(m.ID):
+			return client.BadAnswer(op, http.MethodGet, "an id of an unknown form")
+		case marked:
+			own = append(own, m.ID)
+		default:
+			ids = append(ids, m.ID)
+		}
+		return nil
+	})
+	if client.IsNoSuchCollection(err) {
+		return nil, nil
+	}
+	if len(own) > 0 {
+		ids = own
+	}
+	slices.Sort(ids)
+	return ids, err
 }
 
 // ForeignFloatingIP is a floating IP as it is in Neutron, of any owner.

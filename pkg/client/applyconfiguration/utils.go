@@ -48,6 +48,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.FloatingIPApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("FloatingIPImport"):
 		return &cloudteamv1.FloatingIPImportApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("FloatingIPImportFilter"):
+		return &cloudteamv1.FloatingIPImportFilterApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("FloatingIPSpec"):
 		return &cloudteamv1.FloatingIPSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("FloatingIPStatus"):
@@ -62,6 +64,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.NetworkClassSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NetworkImport"):
 		return &cloudteamv1.NetworkImportApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("NetworkImportFilter"):
+		return &cloudteamv1.NetworkImportFilterApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NetworkPort"):
 		return &cloudteamv1.NetworkPortApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NetworkPortSpec"):

@@ -39,10 +39,10 @@ type FloatingIP struct {
 }
 
 // +kubebuilder:validation:XValidation:rule=`!has(self.cloud) || !has(self.className)`,fieldPath=`.className`,message=`a FloatingIP with its own cloud has no class: leave cloud or className out`
-// +kubebuilder:validation:XValidation:rule=`$isManaged || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed floating IP must exist already: write its id in import.id, or leave managementPolicy out to create one`
+// +kubebuilder:validation:XValidation:rule=`$isManaged || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed floating IP must exist already: write its id in import.id, or an import.filter, or leave managementPolicy out to create one`
 // +kubebuilder:validation:XValidation:rule=`$isManaged || has(oldSelf.managementPolicy) && oldSelf.managementPolicy == 'Observe'`,fieldPath=`.managementPolicy`,message=`a managed floating IP cannot become an observed one: leave managementPolicy out, or delete this FloatingIP with deletionPolicy Retain and import the floating IP in another`
 // +kubebuilder:validation:XValidation:rule=`$isManaged || !has(self.portName)`,fieldPath=`.portName`,message=`an observed floating IP stays where it is: leave portName out, or managementPolicy`
-// +kubebuilder:validation:XValidation:rule=`has(self.__import__) ? !$isID(self.__import__.id) || has(oldSelf.__import__) && self.__import__.id == oldSelf.__import__.id : !has(oldSelf.__import__)`,fieldPath=`.import`,messageExpression=`'the import cannot change: %s, or delete this FloatingIP and create another'.format([has(oldSelf.__import__) ? 'write the id %s again'.format([oldSelf.__import__.id]) : 'leave import out'])`
+// +kubebuilder:validation:XValidation:rule=`has(self.__import__) ? $isNoImport(self.__import__) || has(oldSelf.__import__) && $sameImport(self.__import__, oldSelf.__import__) : !has(oldSelf.__import__)`,fieldPath=`.import`,messageExpression=`'the import cannot change: %s, or delete this FloatingIP and create another'.format([$writeImportAgain])`
 // +kubebuilder:validation:XValidation:rule=`has(self.address) ? has(oldSelf.address) && self.address == oldSelf.address : !has(oldSelf.address)`,fieldPath=`.address`,message=`the address of a floating IP cannot change: write it as it was, or create another FloatingIP`
 
 // FloatingIPSpec declares a floating IP.
@@ -124,13 +124,38 @@ type FloatingIPSpec struct {
 }
 
 // FloatingIPImport names a floating IP that is in Neutron already.
+// +kubebuilder:validation:XValidation:rule=`has(self.id) ? !has(self.filter) : has(self.filter)`,fieldPath=`.id`,message=`write the id of the floating IP, or a filter with its tags, and not both`
 type FloatingIPImport struct {
-	// id is the id of the floating IP in Neutron. It cannot change later.
-	// +neutron:attribute=floatingip.id,mutable=false,privilege=tenant
-	// +required
+	// id is the id of the floating IP in Neutron. The default is the one that the
+	// filter finds. It cannot change later.
+	// +neutron:attribute=floatingip.id,mutable=false,removed=refused,privilege=tenant
+	// +optional
 	// +kubebuilder:validation:MaxLength=36
 	// +kubebuilder:validation:XValidation:rule=`$isID(self)`,message=`not the id of a floating IP: write what "openstack floating ip show -f value -c id ADDRESS" prints`
-	ID string `json:"id"`
+	ID string `json:"id,omitempty"`
+
+	// filter finds the floating IP by its tags, instead of the id. Exactly one
+	// without another owner's marker must fit. It is searched once: the annotation
+	// cloudteam.ztgame.com/import-id then has its id. A managed import is only
+	// searched in the project of the credentials. The default is none. It cannot
+	// change later.
+	// +neutron:attribute=none,mutable=false,removed=refused,privilege=tenant
+	// +optional
+	Filter *FloatingIPImportFilter `json:"filter,omitempty"`
+}
+
+// FloatingIPImportFilter says which floating IP is meant. Neutron gives it no name.
+type FloatingIPImportFilter struct {
+	// tags are tags that the floating IP has in Neutron, at most 4. It may have
+	// more. They must be set, and cannot change later.
+	// +neutron:attribute=floatingip.tags,mutable=false,privilege=tenant
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MaxLength=60
+	// +kubebuilder:validation:items:XValidation:rule=`self != '' && $isPrintable(self) && !self.contains(',')`,message=`not a tag to search by: write 1 to 60 printable characters without a comma`
+	Tags []string `json:"tags"`
 }
 
 // Observes reports whether the FloatingIP shows a floating IP of others' and writes nothing to Neutron.

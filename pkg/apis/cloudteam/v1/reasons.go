@@ -18,6 +18,8 @@ const (
 	ReasonObserved = "Observed"
 	// ReasonImportNotFound: the network to import does not exist. Retried.
 	ReasonImportNotFound = "ImportNotFound"
+	// ReasonImportAmbiguous: more than one network fits the filter of the import. The message lists them. Retried.
+	ReasonImportAmbiguous = "ImportAmbiguous"
 	// ReasonImportMismatch: the network to import differs from the spec. The message lists the differences.
 	ReasonImportMismatch = "ImportMismatch"
 	// ReasonAlreadyOwned: the network to import, or one of its subnets, has another owner's marker.

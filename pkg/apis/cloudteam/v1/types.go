@@ -56,10 +56,10 @@ type Network struct {
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.cloud) || !has(self.className)`,fieldPath=`.className`,message=`a Network with its own cloud has no class: leave cloud or className out`
 //
-// +kubebuilder:validation:XValidation:rule=`$isManaged || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed network must exist already: write its id in import.id, or leave managementPolicy out to create one`
+// +kubebuilder:validation:XValidation:rule=`$isManaged || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed network must exist already: write its id in import.id, or an import.filter, or leave managementPolicy out to create one`
 // +kubebuilder:validation:XValidation:rule=`$isManaged || has(oldSelf.managementPolicy) && oldSelf.managementPolicy == 'Observe'`,fieldPath=`.managementPolicy`,message=`a managed network cannot become an observed one: leave managementPolicy out, or delete this Network with deletionPolicy Retain and import the network in another`
 // +kubebuilder:validation:XValidation:rule=`$isManaged || !has(self.router)`,fieldPath=`.router`,message=`the router of an observed network is not managed either: leave router out, or managementPolicy`
-// +kubebuilder:validation:XValidation:rule=`has(self.__import__) ? !$isID(self.__import__.id) || has(oldSelf.__import__) && self.__import__.id == oldSelf.__import__.id : !has(oldSelf.__import__)`,fieldPath=`.import`,messageExpression=`'the import cannot change: %s, or delete this Network and create another'.format([has(oldSelf.__import__) ? 'write the id %s again'.format([oldSelf.__import__.id]) : 'leave import out'])`
+// +kubebuilder:validation:XValidation:rule=`has(self.__import__) ? $isNoImport(self.__import__) || has(oldSelf.__import__) && $sameImport(self.__import__, oldSelf.__import__) : !has(oldSelf.__import__)`,fieldPath=`.import`,messageExpression=`'the import cannot change: %s, or delete this Network and create another'.format([$writeImportAgain])`
 //
 // Neutron fixes a subnet's IPv6 modes when it creates the subnet. A subnet that is removed and declared again later is
 // another subnet.

@@ -9,8 +9,15 @@ package v1
 //
 // FloatingIPImport names a floating IP that is in Neutron already.
 type FloatingIPImportApplyConfiguration struct {
-	// id is the id of the floating IP in Neutron. It cannot change later.
+	// id is the id of the floating IP in Neutron. The default is the one that the
+	// filter finds. It cannot change later.
 	ID *string `json:"id,omitempty"`
+	// filter finds the floating IP by its tags, instead of the id. Exactly one
+	// without another owner's marker must fit. It is searched once: the annotation
+	// cloudteam.ztgame.com/import-id then has its id. A managed import is only
+	// searched in the project of the credentials. The default is none. It cannot
+	// change later.
+	Filter *FloatingIPImportFilterApplyConfiguration `json:"filter,omitempty"`
 }
 
 // FloatingIPImportApplyConfiguration constructs a declarative configuration of the FloatingIPImport type for use with
@@ -24,5 +31,13 @@ func FloatingIPImport() *FloatingIPImportApplyConfiguration {
 // If called multiple times, the ID field is set to the value of the last call.
 func (b *FloatingIPImportApplyConfiguration) WithID(value string) *FloatingIPImportApplyConfiguration {
 	b.ID = &value
+	return b
+}
+
+// WithFilter sets the Filter field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Filter field is set to the value of the last call.
+func (b *FloatingIPImportApplyConfiguration) WithFilter(value *FloatingIPImportFilterApplyConfiguration) *FloatingIPImportApplyConfiguration {
+	b.Filter = value
 	return b
 }

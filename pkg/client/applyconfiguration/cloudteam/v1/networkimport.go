@@ -9,8 +9,15 @@ package v1
 //
 // NetworkImport names a network that is in Neutron already.
 type NetworkImportApplyConfiguration struct {
-	// id is the id of the network in Neutron. It cannot change later.
+	// id is the id of the network in Neutron. The default is the one that the
+	// filter finds. It cannot change later.
 	ID *string `json:"id,omitempty"`
+	// filter finds the network by its name and tags, instead of the id. Exactly
+	// one network without another owner's marker must fit. It is searched once:
+	// the annotation cloudteam.ztgame.com/import-id then has its id. A managed
+	// import is only searched in the project of the credentials. The default is
+	// none. It cannot change later.
+	Filter *NetworkImportFilterApplyConfiguration `json:"filter,omitempty"`
 	// overwrite says whether a network that differs from the spec is changed to
 	// match it, including its name and its subnets. Without it, such a network is
 	// not adopted, and the condition lists the differences. The default is false.
@@ -29,6 +36,14 @@ func NetworkImport() *NetworkImportApplyConfiguration {
 // If called multiple times, the ID field is set to the value of the last call.
 func (b *NetworkImportApplyConfiguration) WithID(value string) *NetworkImportApplyConfiguration {
 	b.ID = &value
+	return b
+}
+
+// WithFilter sets the Filter field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Filter field is set to the value of the last call.
+func (b *NetworkImportApplyConfiguration) WithFilter(value *NetworkImportFilterApplyConfiguration) *NetworkImportApplyConfiguration {
+	b.Filter = value
 	return b
 }
 
