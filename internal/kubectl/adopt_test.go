@@ -175,6 +175,15 @@ func (r *rebuilt) do(method, path string, body map[string]any) string {
 	return ""
 }
 
+// tag gives a resource tags.
+func (r *rebuilt) tag(many, id string, tags ...string) {
+	r.t.Helper()
+	expect.NoError(r.t, r.cloud.Do(r.t.Context(), client.Request{
+		Op: "by hand", Method: http.MethodPut, Path: many + "/" + id + "/tags", Body: map[string]any{"tags": tags},
+		Answer: new(map[string]any),
+	}))
+}
+
 // network makes a network as the controller of a cluster does, with a router and a port. It returns its id.
 func (r *rebuilt) network(in *inventory.Inventory, owner domain.Owner, name, cidr string, ports ...string) string {
 	r.t.Helper()
@@ -574,6 +583,19 @@ func TestAdoptGivesNoAddressThatIsInDoubt(t *testing.T) {
 				f.Spec.Import, f.Spec.Address = &cloudteamv1.FloatingIPImport{ID: r.at.ID}, ""
 				return []*cloudteamv1.FloatingIP{f, r.floatingIP("first", "public")}
 			}},
+		"one names its tags": {owner: publicOfOld, gets: one, floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+			f := r.naming("public", cloudteamv1.ReasonImportNotFound)
+			f.Spec.Address = ""
+			f.Spec.Import = &cloudteamv1.FloatingIPImport{Filter: &cloudteamv1.FloatingIPImportFilter{Tags: []string{"web"}}}
+			r.tag("floatingips", r.at.ID, "web", "live")
+			return []*cloudteamv1.FloatingIP{f}
+		}},
+		"one names other tags": {owner: publicOfOld, says: "203.0.113.", floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
+			f := r.naming("public", cloudteamv1.ReasonImportNotFound)
+			f.Spec.Address = ""
+			f.Spec.Import = &cloudteamv1.FloatingIPImport{Filter: &cloudteamv1.FloatingIPImportFilter{Tags: []string{"web"}}}
+			return []*cloudteamv1.FloatingIP{f}
+		}},
 		"one names another address": {owner: publicOfOld, says: "203.0.113.",
 			floating: func(r *rebuilt, _ string) []*cloudteamv1.FloatingIP {
 				f := r.naming("public", "")

@@ -91,6 +91,14 @@ func importCases() map[string]reasonCase {
 		cloudteamv1.ReasonImportNotFound: {func(w *trouble) {
 			w.network(imports("b0b5a1f0-3c2d-4e5f-8a9b-0c1d2e3f4a5b"))
 		}, theNetwork, ofTheNetwork + "ImportNotFound", "spec.import.id"},
+		cloudteamv1.ReasonImportAmbiguous: {func(w *trouble) {
+			for range 2 {
+				handMade(w.T, w.tenant, w.net+"-by-hand", nil)
+			}
+			w.network(func(s *cloudteamv1.NetworkSpec) {
+				s.Import = &cloudteamv1.NetworkImport{Filter: &cloudteamv1.NetworkImportFilter{Name: w.net + "-by-hand"}}
+			})
+		}, theNetwork, ofTheNetwork + "ImportAmbiguous", "2 networks in their project have the name"},
 		cloudteamv1.ReasonImportMismatch: {func(w *trouble) {
 			id, subnet := handMade(w.T, w.tenant, w.net+"-by-hand", nil)
 			w.tenant.Update("subnets", subnet, resource{"dns_nameservers": []string{"192.168.0.53"}})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/declare"
@@ -94,7 +95,7 @@ func (r *Result) Problems() bool {
 // Match decides what each object gets. It reads nothing and writes nothing.
 //
 // The marker of a resource has only UIDs, and those of the old objects are gone. So a network is found by its name in
-// Neutron and by spec.cidr, by spec.import.id, or by the user's choice. Where this fits several, none is given. All
+// Neutron and by spec.cidr, by spec.import, or by the user's choice. Where this fits several, none is given. All
 // that bears the old object's marker comes with its network: subnets, its own router, interfaces. A floating IP is
 // found by its port, or by the id or address that a FloatingIP names.
 func (s *Survey) Match(q Request) *Result {
@@ -213,10 +214,18 @@ func (m *matcher) candidates(n *cloudteamv1.Network) []resource {
 		case chosen != "":
 			return r.ID == chosen
 		case n.Spec.Import != nil:
-			return r.ID == n.Spec.Import.ID
+			return imports(n, r) && (n.Spec.Import.ID != "" || m.hasSubnet(r, n.Spec))
 		}
 		return r.Name == declare.NetworkName(n) && m.hasSubnet(r, n.Spec)
 	})
+}
+
+// imports reports whether a resource is what an object imports: by the id, or by the filter while that has found none.
+func imports(obj metav1.Object, r resource) bool {
+	if id := declare.ImportID(obj); id != "" {
+		return r.ID == id
+	}
+	return declare.ImportFilter(obj).Fits(r.Name, r.Tags)
 }
 
 // hasSubnet reports whether a network has the subnet that a spec declares first.
@@ -345,7 +354,7 @@ func (m *matcher) fits(f *cloudteamv1.FloatingIP, r resource) bool {
 	ofProject := f.Status.Cloud == nil || f.Status.Cloud.ProjectID == m.Project
 	return namesOne(f) && !f.Observes() && f.DeletionTimestamp == nil && ofProject &&
 		r.kind.One == floatingIP.One && r.owner.Cluster == m.From && m.isOn(r, f.Spec.ExternalNetwork) &&
-		(f.Spec.Import == nil || f.Spec.Import.ID == r.ID) &&
+		(f.Spec.Import == nil || imports(f, r)) &&
 		(f.Spec.Address == "" || same(netip.ParseAddr, f.Spec.Address, r.Address))
 }
 
@@ -380,6 +389,7 @@ func (m *matcher) isIn(namespace, network string) bool {
 var allowed = []string{
 	cloudteamv1.ReasonPlanned, cloudteamv1.ReasonPortNotReady, cloudteamv1.ReasonNetworkNotReady,
 	cloudteamv1.ReasonAddressInUse, cloudteamv1.ReasonAlreadyOwned, cloudteamv1.ReasonImportMismatch,
+	cloudteamv1.ReasonImportNotFound, cloudteamv1.ReasonImportAmbiguous,
 }
 
 // refusal says why a FloatingIP cannot have a floating IP that it names; empty if it can. Anyone may write an address.
@@ -422,6 +432,10 @@ func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, conc
 	_, known := m.portOf[types.NamespacedName{Namespace: f.Namespace, Name: f.Spec.PortName}]
 	if len(m.Chosen) > 0 && !known {
 		return a, false // it is of no chosen Network
+	}
+	if len(fit) > 1 {
+		a.Problem = fmt.Sprintf("Several floating IPs of the old cluster fit: %s. It gets none.", ids(fit))
+		return a, true
 	}
 	is := fit[0]
 	if of := m.ofPort[is.ID]; of != "" {

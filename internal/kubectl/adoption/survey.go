@@ -25,7 +25,7 @@ type kind struct {
 // network.
 var (
 	common  = []string{"id", "name", "description", "revision_number"}
-	network = kind{client.Collection{One: "network", Many: "networks"}, common}
+	network = kind{client.Collection{One: "network", Many: "networks"}, slices.Concat(common, []string{"tags"})}
 	router  = kind{client.Collection{One: "router", Many: "routers"}, common}
 	subnet  = kind{client.Collection{One: "subnet", Many: "subnets"}, slices.Concat(common,
 		[]string{"network_id", "cidr", "subnetpool_id"})}
@@ -33,7 +33,7 @@ var (
 		[]string{"network_id", "device_owner", "mac_address", "fixed_ips"})}
 	floatingIP = kind{client.Collection{One: "floatingip", Many: "floatingips"}, []string{
 		"id", "description", "revision_number", "floating_ip_address", "floating_network_id", "port_id", "fixed_ip_address",
-		"qos_policy_id"}}
+		"qos_policy_id", "tags"}}
 	// No object gets a security group: it is listed as left.
 	group = kind{client.Collection{One: "security_group", Many: "security-groups"}, common}
 	kinds = []kind{network, router, subnet, port, floatingIP, group}
@@ -43,6 +43,7 @@ var (
 type resource struct {
 	ID          string        `json:"id"`
 	Name        string        `json:"name"`
+	Tags        []string      `json:"tags"`
 	Description string        `json:"description"`
 	Revision    client.Number `json:"revision_number"`
 	NetworkID   string        `json:"network_id"`

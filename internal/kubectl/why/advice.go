@@ -83,8 +83,9 @@ var advices = map[string]advice{
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.drift}'"}},
 	cloudteamv1.ReasonPaused: run("kubectl annotate {kind} {name} -n {ns} " + cloudteamv1.AnnotationPaused + "-"),
 	cloudteamv1.ReasonImportNotFound: {
-		"Compare spec.import.id with \"" + osc.Networks + "\" of the same project. The id cannot change: delete this " +
-			"Network and create one with the right id.", nil},
+		"Compare spec.import.id or spec.import.filter with \"" + osc.Networks + "\" of the same project. The import cannot " +
+			"change: delete this Network and create one with the right id.", nil},
+	cloudteamv1.ReasonImportAmbiguous: run(osc.Networks),
 	cloudteamv1.ReasonImportMismatch: {
 		"Write the spec as the network is, or set spec.import.overwrite to true to have the network changed.",
 		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.drift}'"}},

@@ -63,9 +63,10 @@ var floatingIPAdvices = map[string]advice{
 // adviceForFloatingIPs has what to do about a FloatingIP where that differs.
 var adviceForFloatingIPs = map[string]advice{
 	cloudteamv1.ReasonImportNotFound: {
-		"Compare spec.import.id with \"" + osc.FloatingIPs + "\" of the same project. The id cannot change: delete this " +
-			"FloatingIP and create one with the right id.", nil},
-	cloudteamv1.ReasonImportMismatch: run(osc.LongFloatingIPs),
+		"Compare spec.import.id or spec.import.filter with \"" + osc.FloatingIPs + "\" of the same project. The import " +
+			"cannot change: delete this FloatingIP and create one with the right id.", nil},
+	cloudteamv1.ReasonImportAmbiguous: run(osc.FloatingIPs),
+	cloudteamv1.ReasonImportMismatch:  run(osc.LongFloatingIPs),
 	cloudteamv1.ReasonProjectMismatch: {
 		"Name credentials of the floating IP's own project in spec.cloud, or set managementPolicy Observe.", nil},
 	cloudteamv1.ReasonRejected: {

@@ -273,7 +273,7 @@ func questions() (all []question) {
 		objects: on(network("True", "Paused"), port("web-a", "False", "Conflict")),
 		chain:   "NetworkPort shop/web-a Conflict > Network shop/frontend Paused"})
 	for reason, remedy := range map[string]string{
-		"ImportNotFound": "spec.import.id", "ImportMismatch": "overwrite", "AlreadyOwned": "",
+		"ImportNotFound": "spec.import.id", "ImportAmbiguous": "", "ImportMismatch": "overwrite", "AlreadyOwned": "",
 		"ProjectMismatch": "spec.cloud", "InvalidSpec": "", "Rejected": "",
 		"Forbidden": "", "QuotaExceeded": "", "CloudUnavailable": "Neutron and Keystone",
 		"RateLimited": "", "Pending": "", "IdentityDisputed": "", "Conflict": "Wait a minute",
