@@ -212,6 +212,8 @@ func (f ObservedFloatingIP) identity() identity {
 	return identity{Resource{KindFloatingIP, f.ID}, f.Created, f.Description}
 }
 
+func (f ObservedFloatingIP) called() string { return f.Address.String() }
+
 func (f ObservedFloatingIP) inOrder() ObservedFloatingIP { return f }
 
 // FloatingIP returns the floating IP that an object has on an external network, or on any for "": the one that is

@@ -217,6 +217,8 @@ func (g ObservedGroup) identity() identity {
 	return identity{Resource{KindGroup, g.ID}, g.Created, g.Description}
 }
 
+func (g ObservedGroup) called() string { return g.Name }
+
 func (g ObservedGroup) inOrder() ObservedGroup {
 	g.Rules = slices.SortedFunc(slices.Values(g.Rules), func(a, b ObservedRule) int {
 		return cmp.Or(compareRules(a.Rule, b.Rule), cmp.Compare(a.ID, b.ID))

@@ -128,6 +128,8 @@ func (n ObservedNetwork) identity() identity {
 	return identity{Resource{KindNetwork, n.ID}, n.Created, n.Description}
 }
 
+func (n ObservedNetwork) called() string { return n.Name }
+
 func (n ObservedNetwork) inOrder() ObservedNetwork {
 	n.Subnets = slices.SortedFunc(slices.Values(n.Subnets), compareSubnets)
 	n.Tags = slices.Sorted(slices.Values(n.Tags))

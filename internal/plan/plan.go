@@ -47,6 +47,8 @@ func (r Resource) String() string { return string(r.Kind) + " " + r.ID }
 // resource is an observed resource of any kind that bears its owner's marker.
 type resource interface {
 	identity() identity
+	// called names the resource for users. It may be empty.
+	called() string
 	// release plans the removal of the owner's marker from the resource and its parts.
 	release(owner Owner, reason string) Change
 }
@@ -119,6 +121,23 @@ func (o Observed) Resources() []Resource {
 		all = append(all, r.identity().Resource)
 	}
 	slices.SortStableFunc(all, func(a, b Resource) int { return cmp.Compare(a.Kind, b.Kind) })
+	return all
+}
+
+// Named is a resource as a list of all kinds shows it.
+type Named struct {
+	Resource
+	// Name is the resource's name, or else its addresses. It may be empty.
+	Name    string
+	Created time.Time
+}
+
+// Named lists all observed resources. Those that others may depend on come first.
+func (o Observed) Named() (all []Named) {
+	for _, r := range slices.Backward(o.all()) {
+		is := r.identity()
+		all = append(all, Named{is.Resource, r.called(), is.created})
+	}
 	return all
 }
 

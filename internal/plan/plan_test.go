@@ -3,6 +3,9 @@ package plan_test
 import (
 	"errors"
 	"net/netip"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +30,39 @@ func observedWith(change func(*ObservedNetwork)) Observed {
 	o := plantest.CloneObserved(Observed{Networks: []ObservedNetwork{asDeclared()}})
 	change(&o.Networks[0])
 	return o
+}
+
+// A kind that something here forgets would stay in Neutron when its object is gone.
+func TestEachKindIsPlanned(t *testing.T) {
+	each := plantest.OneOfEach(testOwner)
+	kinds := reflect.TypeFor[Observed]()
+	deletes, err := Delete(testOwner, each)
+	expect.NoError(t, err)
+	releases := Release(testOwner, each)
+	for at := range kinds.NumField() {
+		id, name := strconv.Itoa(at), kinds.Field(at).Name
+		if !hasID(each.Named(), id) {
+			t.Errorf("all (plan.go) lacks the kind of Observed.%s", name)
+			continue
+		}
+		is := func(s Step) bool { return s.ID == id }
+		for what, has := range map[string]bool{
+			"inOrder (plan.go)":                 hasID(each.InOrder().Named(), id),
+			"CloneObserved (plantest/clone.go)": hasID(plantest.CloneObserved(each).Named(), id),
+			"Delete (plan.go)":                  slices.ContainsFunc(deletes, is),
+			"the table of its actions, or the list of these tables (change.go),": !slices.ContainsFunc(deletes,
+				func(s Step) bool { return is(s) && (!s.Action.Deletes() || s.Action.Of() == "") }),
+			"release of its type": slices.ContainsFunc(releases, is),
+		} {
+			if !has {
+				t.Errorf("%s lacks the kind of Observed.%s: write there for it what the other kinds have", what, name)
+			}
+		}
+	}
+}
+
+func hasID(all []Named, id string) bool {
+	return slices.ContainsFunc(all, func(n Named) bool { return n.ID == id })
 }
 
 // foreignSubnet is a subnet that somebody else made in our network.

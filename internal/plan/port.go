@@ -270,6 +270,15 @@ func (p ObservedPort) identity() identity {
 	return identity{Resource{KindPort, p.ID}, p.Created, p.Description}
 }
 
+// called gives the addresses of a port without a name, such as a router's interface.
+func (p ObservedPort) called() string {
+	var addresses []string
+	for _, a := range p.Addresses {
+		addresses = append(addresses, a.Address.String())
+	}
+	return cmp.Or(p.Name, strings.Join(addresses, ","))
+}
+
 func (p ObservedPort) inOrder() ObservedPort {
 	p.Addresses = slices.SortedFunc(slices.Values(p.Addresses), comparePortAddresses)
 	p.SecurityGroups = slices.Sorted(slices.Values(p.SecurityGroups))

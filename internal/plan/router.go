@@ -127,6 +127,8 @@ func (r ObservedRouter) identity() identity {
 	return identity{Resource{KindRouter, r.ID}, r.Created, r.Description}
 }
 
+func (r ObservedRouter) called() string { return r.Name }
+
 func (r ObservedRouter) inOrder() ObservedRouter {
 	r.Routes = slices.SortedFunc(slices.Values(r.Routes), compareRoutes)
 	return r

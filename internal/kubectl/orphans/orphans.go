@@ -3,7 +3,6 @@
 package orphans
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,35 +242,18 @@ func (f *finder) blockers(ctx context.Context, step plan.Step) (inventory.Blocke
 
 // resources lists what one object left.
 func resources(o plan.Observed) (all []Orphan) {
-	for _, n := range o.Networks {
-		all = append(all, Orphan{Kind: "network", ID: n.ID, Name: n.Name, Created: n.Created})
-		_, owner, _ := plan.ParseDescription(n.Description)
-		for _, s := range n.Subnets {
+	for _, r := range o.Named() {
+		all = append(all, Orphan{Kind: string(r.Kind), ID: r.ID, Name: r.Name, Created: r.Created})
+		at := slices.IndexFunc(o.Networks, func(n plan.ObservedNetwork) bool { return n.ID == r.ID })
+		if at < 0 {
+			continue
+		}
+		_, owner, _ := plan.ParseDescription(o.Networks[at].Description)
+		for _, s := range o.Networks[at].Subnets {
 			if owner.Owns(s.Description) {
 				all = append(all, Orphan{Kind: "subnet", ID: s.ID, Name: s.CIDR.String(), Created: s.Created})
 			}
 		}
 	}
-	for _, r := range o.Routers {
-		all = append(all, Orphan{Kind: "router", ID: r.ID, Name: r.Name, Created: r.Created})
-	}
-	for _, g := range o.Groups {
-		all = append(all, Orphan{Kind: "security group", ID: g.ID, Name: g.Name, Created: g.Created})
-	}
-	for _, f := range o.FloatingIPs {
-		all = append(all, Orphan{Kind: "floating IP", ID: f.ID, Name: f.Address.String(), Created: f.Created})
-	}
-	for _, p := range o.Ports {
-		all = append(all, Orphan{Kind: "port", ID: p.ID, Name: cmp.Or(p.Name, listed(p.Addresses)), Created: p.Created})
-	}
 	return all
-}
-
-// listed names a port without a name, such as a router's interface, by its addresses.
-func listed(addresses []plan.PortAddress) string {
-	var all []string
-	for _, a := range addresses {
-		all = append(all, a.Address.String())
-	}
-	return strings.Join(all, ",")
 }

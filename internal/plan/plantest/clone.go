@@ -1,7 +1,9 @@
 package plantest
 
 import (
+	"reflect"
 	"slices"
+	"strconv"
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -26,6 +28,20 @@ func cloneAll[T any](list []T, clone func(T) T) []T {
 		all[i] = clone(r)
 	}
 	return all
+}
+
+// OneOfEach has a resource of each kind, with the owner's marker and its place in Observed as its id. With it a test
+// holds that something knows each kind.
+func OneOfEach(owner plan.Owner) (o plan.Observed) {
+	kinds := reflect.ValueOf(&o).Elem()
+	for at := range kinds.NumField() {
+		list := kinds.Field(at)
+		one := reflect.New(list.Type().Elem()).Elem()
+		one.FieldByName("ID").SetString(strconv.Itoa(at))
+		one.FieldByName("Description").SetString(owner.Marker())
+		list.Set(reflect.Append(list, one))
+	}
+	return o
 }
 
 // CloneNetwork copies a network with its subnets and shares.
