@@ -78,7 +78,7 @@ func (i *Inventory) auditSince(ctx context.Context, since time.Time) error {
 		audit.Err = i.sharesFailed // the next list of networks asks again
 	}
 	audit.Networks, audit.Ports = len(i.networks.held), len(i.ports.held)
-	used := audit.Networks+audit.Ports+len(i.routers.held)+len(i.secured.held)+len(i.floating.held) > 0
+	used := slices.ContainsFunc(i.stocks, stocked.holdsAny)
 	i.mu.RUnlock()
 	if !errors.Is(err, client.ErrOutage) && (used || err == nil) {
 		i.look(ctx, used, true)

@@ -105,8 +105,7 @@ func (n *fakeNeutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		write(w, http.StatusOK, map[string]any{"network_ip_availabilities": n.availabilities})
-	case n.others[collection] == nil &&
-		slices.Contains([]string{"routers", "security-groups", "floatingips", "rbac-policies"}, collection):
+	case n.others[collection] == nil && !slices.Contains([]string{"networks", "subnets", "ports"}, collection):
 		refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
 	case r.Method == http.MethodGet && id == "":
 		writePage(w, r, collection, n.page, n.listed(r, collection))

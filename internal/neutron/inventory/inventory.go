@@ -38,7 +38,7 @@ type Inventory struct {
 	routers  *stock[wireRouter, plan.ObservedRouter]
 	secured  *stock[wireGroup, plan.ObservedGroup]
 	floating *stock[wireFloatingIP, plan.ObservedFloatingIP]
-	// stocks are those five. Each has its own lists.
+	// stocks are all of those. Each has its own lists.
 	stocks []stocked
 	// round is the last round of lists.
 	round round

@@ -372,6 +372,8 @@ func oddItem(op, one, id string, odd error) error {
 // stocked is what the Inventory does with the stocks of all kinds alike.
 type stocked interface {
 	holds(of plan.Kind) bool
+	// holdsAny reports whether anything is ours. The caller holds the Inventory's mu.
+	holdsAny() bool
 	// op is the operation's name of lists; optional is whether a cloud may lack the kind.
 	op() string
 	optional() bool
@@ -393,6 +395,8 @@ type stocked interface {
 }
 
 func (s *stock[W, T]) holds(of plan.Kind) bool { return s.of == of }
+
+func (s *stock[W, T]) holdsAny() bool { return len(s.held) > 0 }
 
 func (s *stock[W, T]) op() string { return "list " + s.kind.Many }
 

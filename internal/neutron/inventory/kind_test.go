@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,8 +16,27 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
+
+// A kind that the Inventory forgets is in none of its lists, and nothing takes the steps of its plans.
+func TestEachKindHasAStock(t *testing.T) {
+	i, owner := New(client.NewCloud(client.Credentials{}, client.Options{}), cluster, Options{}), ownerOf("o")
+	each := plantest.OneOfEach(owner)
+	for _, r := range each.Resources() {
+		if !slices.ContainsFunc(i.stocks, func(s stocked) bool { return s.holds(r.Kind) }) {
+			t.Errorf("no stock holds the kind %q: make one in New, and add it to stocks there", r.Kind)
+		}
+	}
+	removed, err := plan.Delete(owner, each)
+	expect.NoError(t, err)
+	for _, step := range slices.Concat(removed, plan.Release(owner, each)) {
+		if _, taken := i.actions[step.Action]; !taken {
+			t.Errorf("nothing takes %q: add the actions of its kind to those in New", step.Action)
+		}
+	}
+}
 
 // fuzzDecode holds that no page of a collection makes the decoder panic, and that what it takes in can be written back.
 // body has what can be written, and keep gives what was read the rest of what it was.
