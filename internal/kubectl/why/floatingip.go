@@ -227,8 +227,5 @@ func floatingIPWell(f *cloudteamv1.FloatingIP) string {
 		return fmt.Sprintf("Nothing is wrong: %s is not associated with a port, because spec.portName names no NetworkPort.",
 			f.Status.Address)
 	}
-	if ready := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionReady); ready != nil {
-		return fmt.Sprintf("Nothing is wrong: the FloatingIP is Ready (%s).", ready.Reason)
-	}
-	return ""
+	return wellBy(KindFloatingIP, &f.Status.ResourceStatus)
 }

@@ -51,10 +51,7 @@ func (w *walk) network(n *cloudteamv1.Network) []Link {
 }
 
 func networkWell(n *cloudteamv1.Network) string {
-	if ready := meta.FindStatusCondition(n.Status.Conditions, cloudteamv1.ConditionReady); ready != nil {
-		return fmt.Sprintf("Nothing is wrong: the Network is Ready (%s).", ready.Reason)
-	}
-	return ""
+	return wellBy(KindNetwork, &n.Status.ResourceStatus)
 }
 
 // classOf shows the class of an object with a className.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -129,8 +128,5 @@ func (w *walk) named(namespace, name string) []Link {
 }
 
 func groupWell(g *cloudteamv1.SecurityGroup) string {
-	if ready := meta.FindStatusCondition(g.Status.Conditions, cloudteamv1.ConditionReady); ready != nil {
-		return fmt.Sprintf("Nothing is wrong: the SecurityGroup is Ready (%s).", ready.Reason)
-	}
-	return ""
+	return wellBy(KindSecurityGroup, &g.Status.ResourceStatus)
 }

@@ -93,7 +93,7 @@ type walk struct {
 // start explains the object that a question is about. healthy is the answer if the chain is empty.
 type start func(w *walk, of Object) (chain []Link, healthy string, err error)
 
-// explained has the kinds whose objects are explained by what they say themselves.
+// explained has the kinds whose objects have causes of their own. plainly explains the others of the table of kinds.
 var explained = map[string]start{
 	KindNetwork:       begin((*walk).getNetwork, with((*walk).network, networkWell)),
 	KindNetworkPort:   begin((*walk).getPort, with((*walk).port, portWell)),
@@ -129,6 +129,42 @@ func begin[T any](get func(*walk, Object) (T, error), explain func(*walk, T) ([]
 	}
 }
 
+// plainly explains objects by their condition Ready, their class and their credentials.
+func plainly(kind kinds.Kind) start {
+	return begin(func(w *walk, of Object) (kinds.Object, error) {
+		return kind.In(w.Networks, of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+	}, func(w *walk, obj kinds.Object) (chain []Link, healthy string) {
+		of, status := ask.New(kind.Name, obj.GetNamespace(), obj.GetName()), kind.Status(obj)
+		l, reason, bad := w.ready(of, obj, status)
+		if !bad {
+			return nil, wellBy(kind.Name, status)
+		}
+		chain = []Link{l}
+		var className string
+		var cloud *cloudteamv1.CloudReference
+		if kind.Class != nil {
+			className, cloud = kind.Class(obj)
+		}
+		switch reason {
+		case notSeen:
+			chain = append(chain, w.controller()...)
+		case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
+			chain = append(chain, w.classOf(className)...)
+		case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
+			chain = append(chain, credentialsOf(obj, cloud, status)...)
+		}
+		return chain, ""
+	})
+}
+
+// wellBy says that nothing is wrong with an object that is Ready.
+func wellBy(kind string, status *cloudteamv1.ResourceStatus) string {
+	if ready := meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionReady); ready != nil {
+		return fmt.Sprintf("Nothing is wrong: the %s is Ready (%s).", kind, ready.Reason)
+	}
+	return ""
+}
+
 // with makes one function of the two that explain an object and say that it is well.
 func with[T any](explain func(*walk, T) []Link, well func(T) string) func(*walk, T) ([]Link, string) {
 	return func(w *walk, obj T) ([]Link, string) { return explain(w, obj), well(obj) }
@@ -137,6 +173,9 @@ func with[T any](explain func(*walk, T) []Link, well func(T) string) func(*walk,
 func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 	if start, known := explained[of.Kind]; known {
 		return start(w, of)
+	}
+	if kind, known := kinds.Of(of.Kind); known {
+		return plainly(kind)(w, of)
 	}
 	if kind, known := owners[of.Kind]; known {
 		return w.ownerOfPods(of, kind)

@@ -25,6 +25,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -39,11 +40,10 @@ func clusterOf(objects ...runtime.Object) *ask.Cluster {
 	var kube, ours []runtime.Object
 	kube = append(kube, lease(now.Add(-2*time.Second)))
 	for _, o := range objects {
-		switch o.(type) {
-		case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass, *cloudteamv1.SecurityGroup,
-			*cloudteamv1.FloatingIP:
+		_, row := kinds.OfAny(o)
+		if _, class := o.(*cloudteamv1.NetworkClass); class || row {
 			ours = append(ours, o)
-		default:
+		} else {
 			kube = append(kube, o)
 		}
 	}
@@ -549,6 +549,24 @@ func TestEachReasonHasItsCauseAndRemedy(t *testing.T) {
 		if !asked[reason] {
 			t.Errorf("no question is about the Reason %s, which %s documents", reason, where)
 		}
+	}
+}
+
+// A kind without causes of its own needs no explanation of its own.
+func TestAKindIsExplainedPlainly(t *testing.T) {
+	own := explained[KindSecurityGroup]
+	delete(explained, KindSecurityGroup)
+	t.Cleanup(func() { explained[KindSecurityGroup] = own })
+	asked := 0
+	for _, q := range questions() {
+		its := q.reason == cloudteamv1.ReasonSecurityGroupNotReady || q.reason == cloudteamv1.ReasonInUse
+		if strings.HasPrefix(q.ask, "SecurityGroup ") && !its {
+			q.check(t, clusterOf(q.objects...))
+			asked++
+		}
+	}
+	if asked < 6 {
+		t.Errorf("there are %d questions about the causes that all kinds have", asked)
 	}
 }
 
