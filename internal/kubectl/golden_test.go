@@ -40,6 +40,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/config/crd"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/doctor"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
@@ -202,7 +203,10 @@ func factoryOf(t *testing.T, objects []runtime.Object) (*factory, *bytes.Buffer)
 	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
 		stored := fake.NewSimpleClientset(ours...)
 		// As the API server does, also in a dry run. Each of the clients is asked once.
-		for _, kind := range []string{"networks", "networkports", "securitygroups", "floatingips"} {
+		resources := []metav1.APIResource{{Name: "networkclasses"}}
+		for _, row := range kinds.All {
+			kind := row.Resource.Resource
+			resources = append(resources, metav1.APIResource{Name: kind})
 			stored.PrependReactor("create", kind, func(a clienttesting.Action) (bool, runtime.Object, error) {
 				made := a.(clienttesting.CreateAction).GetObject()
 				object := made.(metav1.Object)
@@ -214,9 +218,7 @@ func factoryOf(t *testing.T, objects []runtime.Object) (*factory, *bytes.Buffer)
 		served := publishing{kubefake.NewClientset(kube...)}
 		known := served.Clientset.Discovery().(*fakediscovery.FakeDiscovery)
 		known.FakedServerVersion = &apiversion.Info{GitVersion: "v1.36.1"}
-		known.Resources = []*metav1.APIResourceList{{GroupVersion: "cloudteam.ztgame.com/v1", APIResources: []metav1.APIResource{
-			{Name: "networks"}, {Name: "networkports"}, {Name: "networkclasses"}, {Name: "securitygroups"},
-			{Name: "floatingips"}}}}
+		known.Resources = []*metav1.APIResourceList{{GroupVersion: "cloudteam.ztgame.com/v1", APIResources: resources}}
 		return served, stored, nil
 	}
 	return f, &printed
@@ -271,12 +273,9 @@ func execute(c *cobra.Command, printed *bytes.Buffer, command string) (out strin
 }
 
 func isOurs(o runtime.Object) bool {
-	switch o.(type) {
-	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass, *cloudteamv1.SecurityGroup,
-		*cloudteamv1.FloatingIP:
-		return true
-	}
-	return false
+	_, class := o.(*cloudteamv1.NetworkClass)
+	_, row := kinds.OfAny(o)
+	return class || row
 }
 
 func named(name string) metav1.ObjectMeta {
