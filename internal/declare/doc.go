@@ -1,5 +1,4 @@
-// Package declare translates API objects into the input of a plan. A Network becomes a plan.Spec, a NetworkPort a
-// plan.PortSpec, and a SecurityGroup a plan.GroupSpec. The package is pure: it reads no Kubernetes API and no Neutron
-// API. So a controller and a command-line tool can both compute the same plan. It reads only the object, and for a
-// NetworkPort also the Network's status.
+// Package declare translates API objects into the input of a plan: a Network becomes a plan.Spec. The package is pure.
+// It reads no Kubernetes API and no Neutron API, so a controller and a command can both compute the same plan. It reads
+// only the object, and what its caller has read of those that the object refers to.
 package declare

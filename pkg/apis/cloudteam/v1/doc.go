@@ -1,5 +1,4 @@
-// Package v1 is version v1 of the cloudteam.ztgame.com API group: the kinds FloatingIP,
-// Network, NetworkClass, NetworkPort and SecurityGroup.
+// Package v1 is version v1 of the cloudteam.ztgame.com API group. Each kind has a file, and a place in addKnownTypes.
 //
 // A field that is added here must be optional, with a default that leaves existing objects as they are.
 //
