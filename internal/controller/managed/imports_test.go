@@ -471,7 +471,11 @@ func TestAFilterThatDoesNotMeanOneNetworkImportsNone(t *testing.T) {
 	for _, policy := range []cloudteamv1.ManagementPolicy{"", cloudteamv1.ManagementPolicyObserve} {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.SyncFails()
-			w.Calls.Want(t, "find network", "write status")
+			first := []string{"list", "find network", "write status"}
+			if policy == cloudteamv1.ManagementPolicyObserve {
+				first = first[1:] // nothing can bear its marker
+			}
+			w.Calls.Want(t, first...)
 			w.WantState("Ready=False Reconciling=True ImportNotFound")
 			w.WantMessage(`that has the name "prod" and the tag "live" and no other owner's marker. The controller does not create`)
 			w.SyncFails()
@@ -511,6 +515,43 @@ func TestAnObservedImportStaysTheOneThatWasFound(t *testing.T) {
 		w.WantMessage(prodID)
 		expect.Empty(t, w.Get().Finalizers, "finalizers")
 	}, searching(cloudteamv1.ManagementPolicyObserve))
+}
+
+// TestAnImportIsNotSearchedAgain has somebody take the annotation off, and the network go.
+func TestAnImportIsNotSearchedAgain(t *testing.T) {
+	for _, policy := range []cloudteamv1.ManagementPolicy{"", cloudteamv1.ManagementPolicyObserve} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.Neutron.Put(named(prodID, nil))
+			w.MustSync()
+			w.Calls.Take()
+			w.Edit(func(obj *cloudteamv1.Network) { delete(obj.Annotations, cloudteamv1.AnnotationImportID) })
+			w.MustSync()
+			expect.Equal(t, prodID, w.Get().Annotations[cloudteamv1.AnnotationImportID], "the annotation that was taken off")
+			w.Edit(func(obj *cloudteamv1.Network) {
+				delete(obj.Annotations, cloudteamv1.AnnotationImportID)
+				obj.Status.NetworkID = "" // as it is when the network is gone
+			})
+			w.Neutron.Remove(prodID)
+			w.Neutron.Put(named(otherID, nil))
+			if policy == "" {
+				w.restart()
+				w.SyncFails()
+				w.WantState("Ready=False Reconciling=True ImportNotFound")
+				expect.Equal(t, 0, controllertest.Count(w.Calls.Take(), "find"), "searches after it was applied")
+			}
+		}, searching(policy))
+	}
+}
+
+// TestWhatBearsTheMarkerIsMeant has an import that renamed its network, and an object that knows nothing of it.
+func TestWhatBearsTheMarkerIsMeant(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Neutron.Put(named(prodID, func(n *plan.ObservedNetwork) { n.Name, n.Description = "renamed", plan.Owner{Cluster: clusterUID, Object: string(w.Get().UID)}.Marker() }))
+		w.Neutron.Put(named(otherID, nil))
+		_ = w.sync()
+		expect.Equal(t, prodID, w.Get().Annotations[cloudteamv1.AnnotationImportID], "what was found")
+		expect.Equal(t, "", w.network(otherID).Description, "the description of what has the name")
+	}, searching(""))
 }
 
 // The marker of the import is the write after the search. What is renamed between the two is imported all the same.

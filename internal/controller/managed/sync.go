@@ -147,11 +147,20 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, obj T) error {
 func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Context, at home, _ T, p progress) {
 	within, at, p = r.start(ctx, obj)
 	by := declare.ImportFilter(obj)
-	if p.err != nil || by.Empty() || declare.ImportID(obj) != "" {
+	if p.err != nil || by.Empty() {
 		return within, at, obj, p
 	}
+	if known := declare.ImportID(obj); known != "" {
+		if obj.GetAnnotations()[cloudteamv1.AnnotationImportID] != known {
+			p.found = known // somebody took the annotation off, and the status loses the id with the resource
+		}
+		return within, at, obj, p
+	}
+	if r.row.Status(obj).AppliedGeneration != 0 {
+		return within, at, obj, p.failed(notOne(r.kind.Resource, by, false, nil)) // it was found once, and is gone
+	}
 	ofProject := !r.policies(obj).Observe
-	ids, err := at.in.Matching(within, r.kind.Resource, by, r.ownerOf(obj), ofProject)
+	ids, err := r.meant(within, at.in, obj, by, ofProject)
 	if err != nil {
 		return within, at, obj, p.failed(err)
 	}
@@ -164,9 +173,35 @@ func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Contex
 	maps.Copy(annotations, obj.GetAnnotations())
 	annotations[cloudteamv1.AnnotationImportID] = ids[0]
 	obj.SetAnnotations(annotations)
+	searched := *p.identity
 	within, at, p = r.start(ctx, obj)
+	if p.err == nil && *p.identity != searched {
+		p = p.failed(controller.ErrStale) // the Secret has changed meanwhile: the id is another cloud's
+	}
 	p.found = ids[0]
 	return within, at, obj, p
+}
+
+// meant gives the ids of what an import's filter means. What bears the object's marker, in a cluster that was rebuilt, is
+// meant whatever it is called now.
+func (r *Reconciler[T]) meant(
+	ctx context.Context, in Inventory, obj T, by plan.ImportFilter, ofProject bool,
+) (ids []string, err error) {
+	if ofProject {
+		observed, err := in.Observed(ctx, r.ownerOf(obj), time.Time{}, r.kind.Resource)
+		if err != nil {
+			return nil, err
+		}
+		for _, is := range observed.Named() {
+			if is.Kind == r.kind.Resource {
+				ids = append(ids, is.ID)
+			}
+		}
+	}
+	if len(ids) > 0 {
+		return ids, nil
+	}
+	return in.Matching(ctx, r.kind.Resource, by, r.ownerOf(obj), ofProject)
 }
 
 // start is begin for an object whose import is known, or that has none.

@@ -66,8 +66,10 @@ func TestForeignTellsWhatIsNotThereFromWhatIsNotKnown(t *testing.T) {
 func TestAFilterMeansWhatFitsAndIsNobodyElses(t *testing.T) {
 	id := func(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 	item := func(n int, name, description string, tags ...string) map[string]any {
-		return map[string]any{"id": id(n), "name": name, "description": description, "tags": tags}
+		return map[string]any{"id": id(n), "name": name, "description": description, "tags": tags, "project_id": "project-1"}
 	}
+	with := func(item map[string]any, key string, value any) map[string]any { item[key] = value; return item }
+	of9 := func(n int) map[string]any { return with(item(n, "prod", "", "live"), "project_id", "p9") }
 	mine, others := ownerOf("mine"), plan.Owner{Cluster: "c2", Object: "mine"}
 	all := []map[string]any{
 		item(3, "prod", "", "live", "old"), item(2, "prod", "by hand", "live"),
@@ -83,6 +85,7 @@ func TestAFilterMeansWhatFitsAndIsNobodyElses(t *testing.T) {
 		"an id that is none":              {more: []map[string]any{{"id": "../x", "name": "prod", "tags": []string{"live"}}}, fails: true},
 		"what cannot be read":             {more: []map[string]any{{"id": id(8), "name": 5}}, fails: true},
 		"without tags, as some clouds do": {more: []map[string]any{{"id": id(9), "name": "prod"}}, want: []string{id(2), id(3)}},
+		"others' do not count beside":     {more: []map[string]any{with(of9(1), "shared", true)}, want: []string{id(2), id(3)}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			b := newBench(t, Options{})
@@ -109,8 +112,19 @@ func TestAFilterMeansWhatFitsAndIsNobodyElses(t *testing.T) {
 			}
 		})
 	}
-	b := newBench(t, Options{}) // a cloud without floating IPs
-	got, err := b.Matching(t.Context(), plan.KindFloatingIP, plan.ImportFilter{Tags: []string{"a", "b"}}, mine, true)
+	b := newBench(t, Options{})
+	content, err := json.Marshal(map[string]any{"networks": []any{of9(1), with(of9(2), "shared", true), with(of9(3), "router:external", true)}})
+	expect.NoError(t, err)
+	b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
+		answer(w, http.StatusOK, string(content))
+		return true
+	})
+	got, err := b.Matching(t.Context(), plan.KindNetwork, plan.ImportFilter{Name: "prod"}, mine, false)
+	expect.NoError(t, err)
+	expect.Equal(t, []string{id(2), id(3)}, got, "others' networks that the project may use")
+
+	b = newBench(t, Options{}) // a cloud without floating IPs
+	got, err = b.Matching(t.Context(), plan.KindFloatingIP, plan.ImportFilter{Tags: []string{"a", "b"}}, mine, true)
 	expect.NoError(t, err)
 	expect.Empty(t, got, "floating IPs")
 }

@@ -92,12 +92,17 @@ type match struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description"`
 	Tags        []string `json:"tags"`
+	ProjectID   string   `json:"project_id"`
+	Shared      bool     `json:"shared"`
+	External    bool     `json:"router:external"`
 }
 
 func (m match) Key() string { return m.ID }
 
 // Matching returns the ids of the networks or floating IPs that fit a filter and bear no other owner's marker, in
 // order. What bears the owner's is the only one: it was found before. With ofProject, other projects' do not count.
+// Otherwise those of their networks do that they share, or that are external, and only if the project has none:
+// administrators' credentials see all the others, too, and a user must not find what he could not name.
 //
 // Neutron compares names without regard to case, and a cloud may lack tags. So what it returns is compared again.
 func (i *Inventory) Matching(
@@ -114,15 +119,15 @@ func (i *Inventory) Matching(
 	if len(by.Tags) > 0 {
 		query.Set("tags", strings.Join(by.Tags, ","))
 	}
+	identity, err := i.cloud.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if ofProject {
-		identity, err := i.cloud.Identity(ctx)
-		if err != nil {
-			return nil, err
-		}
 		query.Set("project_id", identity.ProjectID)
 	}
-	var own []string
-	begin := func() { ids, own = nil, nil }
+	var own, shared []string
+	begin := func() { ids, own, shared = nil, nil, nil }
 	err = client.Each(ctx, i.cloud, op, in, query, begin, func(m match, odd error) error {
 		_, of, marked := plan.ParseDescription(m.Description)
 		switch {
@@ -133,8 +138,10 @@ func (i *Inventory) Matching(
 			return client.BadAnswer(op, http.MethodGet, "an id of an unknown form")
 		case marked:
 			own = append(own, m.ID)
-		default:
+		case m.ProjectID == identity.ProjectID:
 			ids = append(ids, m.ID)
+		case !ofProject && (m.Shared || m.External):
+			shared = append(shared, m.ID)
 		}
 		return nil
 	})
@@ -143,6 +150,8 @@ func (i *Inventory) Matching(
 	}
 	if len(own) > 0 {
 		ids = own
+	} else if len(ids) == 0 {
+		ids = shared
 	}
 	slices.Sort(ids)
 	return ids, err
