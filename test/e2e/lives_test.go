@@ -14,10 +14,12 @@ var lives = map[string]func(t *testing.T){
 	"Deployments":          lifeOfDeployments,
 	"StatefulSet":          lifeOfAStatefulSet,
 	"virtual machine":      lifeOfAVirtualMachine,
-	"Services": func(t *testing.T) {
-		lifeOfServices(t, func(meanwhile func()) { meanwhile() }) // one controller has all lives
-	},
+	"Services":             func(t *testing.T) { lifeOfServices(t, withoutRestart) },
+	"imports by filter":    func(t *testing.T) { lifeOfImports(t, withoutRestart) },
 }
+
+// withoutRestart is for lives of which one controller has many.
+func withoutRestart(meanwhile func()) { meanwhile() }
 
 // TestLives leads objects of each kind through their lives, beside each other as in a cluster, by one controller.
 func TestLives(t *testing.T) {

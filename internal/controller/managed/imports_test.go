@@ -546,7 +546,9 @@ func TestAnImportIsNotSearchedAgain(t *testing.T) {
 // TestWhatBearsTheMarkerIsMeant has an import that renamed its network, and an object that knows nothing of it.
 func TestWhatBearsTheMarkerIsMeant(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.Neutron.Put(named(prodID, func(n *plan.ObservedNetwork) { n.Name, n.Description = "renamed", plan.Owner{Cluster: clusterUID, Object: string(w.Get().UID)}.Marker() }))
+		w.Neutron.Put(named(prodID, func(n *plan.ObservedNetwork) {
+			n.Name, n.Description = "renamed", plan.Owner{Cluster: clusterUID, Object: string(w.Get().UID)}.Marker()
+		}))
 		w.Neutron.Put(named(otherID, nil))
 		_ = w.sync()
 		expect.Equal(t, prodID, w.Get().Annotations[cloudteamv1.AnnotationImportID], "what was found")
