@@ -96,9 +96,10 @@ STARTING   := ./test/rights ./test/reader ./dev/controlplane/...
 UNIT = $$(comm -23 <(go list ./... | sort) \
   <(go list $(CONVERGING) $(STARTING) ./dev/dataplane/... ./test/dataplane ./test/install | sort))
 
-# Those of them that the race detector is too slow for, and those in which it has something to see: a goroutine, a lock,
-# a channel or a server, in the code or in its tests.
+# Those of them that the race detector is too slow for.
 TOOLS = ^$(MODULE)/(tools|test|internal/plan)(/|$$)
+# Those of the others in which it has something to see: a goroutine, a lock, a channel or a server, in the code or in its
+# tests.
 THREADED = $$(comm -12 <(printf '%s\n' $(UNIT) | grep -Ev '$(TOOLS)') <(grep -rlE --include=*.go \
   '^\s+go |"(sync|sync/atomic|testing/synctest|net/http/httptest)"|x/sync/|\<chan |t\.Parallel' cmd config dev examples internal pkg | \
   xargs -n1 dirname | sed 's,^,$(MODULE)/,' | sort -u))

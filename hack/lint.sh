@@ -14,7 +14,7 @@ while read -r mod; do
   quick=()
   case $folder in
     ./tools/kubectl) continue ;; # kubectl's own main, in a few lines
-    # Tests that stand on Helm or on a browser's protocol: what analyses all dependencies takes minutes there.
+    # Tests that use Helm, CoreDNS or a browser's protocol: what analyses all dependencies takes minutes there.
     ./test/*) quick=(--disable=bodyclose,contextcheck,nilerr,staticcheck,unparam) ;;
   esac
   echo "$folder:"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs targets of the Makefile one after another, and all of them whatever fails. Then it prints each one that failed and
 # why, in the order in which they ran, and a table of the parts with their minutes.
-# Usage: hack/parts.sh 'TARGET' 'VARIABLE=VALUE TARGET' ...     each as an argument of make has it
+# Usage: hack/parts.sh 'TARGET' 'VARIABLE=VALUE -j2 TARGET TARGET' ...     each is the arguments of one make
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -43,7 +43,7 @@ for part; do
     result=FAILED
     failed+=("$part")
   fi
-  table+=$(printf '%-32s %8s  %s' "$part" "$(minutes $((SECONDS - began)))" "$result")$'\n'
+  table+=$(printf '%-44s %8s  %s' "$part" "$(minutes $((SECONDS - began)))" "$result")$'\n'
 done
 
 echo
@@ -53,7 +53,7 @@ if ((${#failed[@]})); then
     summary "$part"
   done
 fi
-printf '\n%-32s %8s\n%s%-32s %8s\n' part minutes "$table" together "$(minutes "$SECONDS")"
+printf '\n%-44s %8s\n%s%-44s %8s\n' part minutes "$table" together "$(minutes "$SECONDS")"
 if ((${#failed[@]})); then
   echo "failed: ${failed[*]}"
   exit 1

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# tools/image has its own module. That of test/chart follows by -mod=mod.
+# tools/image has its own module. Those of test/chart, test/dns and test/ui follow by -mod=mod.
 sums() {
   find pkg charts config/{crd,argocd} docs/{fields,flags,metrics}.md docs/images/demo.svg {,tools/image/}go.{mod,sum} -type f -print0 | sort -z |
     xargs -0 sha256sum

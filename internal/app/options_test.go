@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -177,8 +178,12 @@ func TestTracesGoWhereTheStandardVariablesSay(t *testing.T) {
 func TestReportOnlyRunsOnlyWhatReports(t *testing.T) {
 	o := NewOptions()
 	o.Policies.Plan = true
+	reports := map[string]bool{"pod": true}
+	for _, kind := range kinds.All {
+		reports[strings.ToLower(kind.Name)] = true
+	}
 	for _, name := range controllers {
-		expect.Equal(t, callsNeutron[name] || name == "pod", o.enabled(name), "%s is enabled", name)
+		expect.Equal(t, reports[name], o.enabled(name), "%s is enabled", name)
 	}
 	p := &process{options: o, election: alone()}
 	if p.permit() == nil || p.term() != nil {

@@ -304,6 +304,34 @@ func TestAdoptGivesAnOldNetworkToTheObjectOfItsName(t *testing.T) {
 	}
 }
 
+// TestAdoptGoesByAnImportsFilter has networks with a tag: one that was imported, and one that was created. Only the former
+// is what a filter means, also where the import gave it another name.
+func TestAdoptGoesByAnImportsFilter(t *testing.T) {
+	for sentence, filter := range map[string]cloudteamv1.NetworkImportFilter{
+		"that it fits": {Tags: []string{"k8s"}}, "that it does not fit any more": {Name: "prod"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			r := startRebuilt(t)
+			created := r.network(r.old, frontendOfOld, "frontend", "10.1.0.0/24")
+			old := domain.Owner{Cluster: oldCluster, Object: "old-legacy"}
+			imported := r.network(r.old, old, "shop-legacy", "10.1.0.0/24")
+			r.do(http.MethodPut, "networks/"+imported, map[string]any{"network": map[string]any{"description": "[imported] " + old.Marker()}})
+			for _, id := range []string{created, imported} {
+				r.tag("networks", id, "k8s")
+			}
+			n := r.applied("shop", "legacy", "10.1.0.0/24")
+			n.Spec.NetworkName = "shop-legacy"
+			n.Spec.Import = &cloudteamv1.NetworkImport{Filter: &filter, Overwrite: true}
+			if out, code := run(t, r.objects(n, r.applied("shop", "frontend", "10.1.0.0/24")), adopts+" --yes --force"); code != 0 {
+				t.Fatalf("exit code %d:\n%s", code, out)
+			}
+			marks := r.described()
+			expect.Contains(t, marks["networks "+imported], "[imported] [owner="+newCluster+"/new-shop-legacy]", "what was imported")
+			expect.Contains(t, marks["networks "+created], "[owner="+newCluster+"/new-shop-frontend]", "what was created")
+		})
+	}
+}
+
 // TestAdoptGoesOn breaks each write in turn, before or after Neutron has done it.
 func TestAdoptGoesOn(t *testing.T) {
 	for broken := range 5 {

@@ -163,6 +163,9 @@ func (o Owner) says(word, description string) bool {
 	return found && of == o
 }
 
+// Imported reports whether a description says that its resource existed before the owner's object.
+func (o Owner) Imported(description string) bool { return o.says(importedWord, description) }
+
 // released is what a description becomes when its owner lets go: without markers, and without their words.
 func released(description string) string {
 	description = withoutMarkers(description)

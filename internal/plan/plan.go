@@ -227,7 +227,7 @@ func unmark(owner Owner, step *Step, resource string, description *string, to fu
 func Orphan(owner Owner, observed Observed) (Change, error) {
 	for _, r := range observed.all() {
 		description := r.identity().description
-		if owner.says(importedWord, description) || owner.says(retainWord, description) {
+		if owner.Imported(description) || owner.says(retainWord, description) {
 			return Release(owner, observed), nil
 		}
 	}

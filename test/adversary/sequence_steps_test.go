@@ -344,7 +344,6 @@ func (s *sequence) forgeMetadata(t *rapid.T) {
 		{"finalizers": nil},
 		{"annotations": map[string]any{cloudteamv1.AnnotationCloud: nil, cloudteamv1.AnnotationTakeBack: nil}},
 		{"annotations": map[string]any{cloudteamv1.AnnotationCloud: "{", cloudteamv1.AnnotationTakeBack: "["}},
-		{"annotations": map[string]any{cloudteamv1.AnnotationImportID: "b0b5a1f0-3c2d-4e5f-8a9b-0c1d2e3f4a5b"}},
 		{"annotations": map[string]any{cloudteamv1.AnnotationCloud: `{"endpoint":"http://other/v2.0","projectID":"other"}`}},
 		{"annotations": map[string]any{consumer.AnnotationMadeFor: "Pod/" + podNames[0]}},
 		{"annotations": map[string]any{consumer.AnnotationMadeFor: nil}},

@@ -155,7 +155,7 @@ func TestANameLosesThePodsOfALostNode(t *testing.T) {
 	deployment.Spec.Template.Spec.Containers[0].Ports = ports()
 	harness.Create(t, surroundings.Kube.AppsV1().Deployments(w.namespace), deployment)
 
-	// Only one Pod tolerates a Node that the test plays, and whose Lease nobody renews.
+	// Only one Pod tolerates a Node that the test plays.
 	nodes, api, node := surroundings.Kube.CoreV1().Nodes(), surroundings.Kube.CoreV1().Pods(w.namespace), w.namespace
 	alone := corev1.Taint{Key: "example.com/alone", Effect: corev1.TaintEffectNoSchedule}
 	resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("1")}
@@ -170,6 +170,7 @@ func TestANameLosesThePodsOfALostNode(t *testing.T) {
 			}},
 		},
 	})
+	lose := w.renews(node)
 	far := harness.PodOn("far", network)
 	far.Labels, far.Spec.Containers[0].Ports = map[string]string{"app": "web"}, ports()
 	far.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
@@ -190,6 +191,7 @@ func TestANameLosesThePodsOfALostNode(t *testing.T) {
 	w.resolves(name, pods...)
 	near := slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.Name == "far" })
 
+	lose()
 	if nightly.Is() {
 		// After its grace period, of almost a minute, Kubernetes says that the Pods of the Node are not ready.
 		w.resolves(name, near...)

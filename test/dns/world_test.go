@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -8,13 +9,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
@@ -245,14 +249,46 @@ func (w *world) always(name string, right func(have []string) error) (done func(
 			}
 		}
 	}()
+	end := sync.OnceFunc(func() { close(stop); <-ended })
+	w.t.Cleanup(end) // where the test has failed before
 	return func() {
 		w.t.Helper()
-		close(stop)
-		<-ended
+		end()
 		if asked == 0 {
 			w.t.Errorf("%s was not looked up meanwhile", name)
 		}
 	}
+}
+
+// renews renews the Lease of a Node that the test plays, as its kubelet does, until lose is called or the test ends.
+func (w *world) renews(node string) (lose func()) {
+	w.t.Helper()
+	leases := surroundings.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	ctx := context.WithoutCancel(w.t.Context())
+	harness.Create(w.t, leases, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: node},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &node, LeaseDurationSeconds: new(int32(40)), RenewTime: &metav1.MicroTime{Time: time.Now()},
+		},
+	})
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(5 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
+			_, _ = leases.Patch(ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}) // the next one is soon
+		}
+	}()
+	lose = sync.OnceFunc(func() { close(stop); <-ended })
+	w.t.Cleanup(func() { lose(); harness.Delete(w.t, leases, node) })
+	return lose
 }
 
 // some is right where there is an address.

@@ -18,7 +18,7 @@ var lives = map[string]func(t *testing.T){
 	"imports by filter":    func(t *testing.T) { lifeOfImports(t, withoutRestart) },
 }
 
-// withoutRestart is for lives of which one controller has many.
+// withoutRestart is for TestLives, in which one controller serves all lives.
 func withoutRestart(meanwhile func()) { meanwhile() }
 
 // TestLives leads objects of each kind through their lives, beside each other as in a cluster, by one controller.

@@ -81,7 +81,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	if options.OpenStack {
-		harness.RunInParallel(4) // a real Neutron is the bottleneck itself, once it is never idle
+		harness.RunInParallel(4) // four keep a real Neutron busy
 	} else {
 		harness.RunInParallel(8)
 	}

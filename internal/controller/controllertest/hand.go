@@ -62,7 +62,7 @@ func one(collection string) string {
 
 // put makes a resource with an id, in the test's project unless the body says otherwise.
 func (c *Neutron) put(collection, id string, at time.Time, body map[string]any) {
-	if len(id) > longestID && !spelled.MatchString(id) {
+	if len(id) > longestID && !plan.IsID(id) {
 		panic("too long for an id: " + id)
 	}
 	if _, elsewhere := body["project_id"]; !elsewhere && collection != "security-group-rules" {

@@ -260,8 +260,16 @@ func notOne(kind plan.Kind, by plan.ImportFilter, ofProject bool, ids []string) 
 	}
 	return &Problem{State: controller.Stalled(cloudteamv1.ReasonImportAmbiguous, fmt.Sprintf(
 		"%d %ss%s have %s: %s%s. None is imported. %s Create another object with the right id in import.id and delete this "+
-			"one, or take the name or a tag off the others.",
+			"one, or have only one of them fit.",
 		len(ids), kind, where, by, strings.Join(ids[:min(len(ids), maxMatches)], ", "), more, retriesPeriodically))}
+}
+
+// foundOnce is the problem of an import that was applied, and nobody knows any more what its filter found.
+func foundOnce(kind plan.Kind, by plan.ImportFilter) error {
+	return &Problem{State: controller.Reconciling(cloudteamv1.ReasonImportNotFound, fmt.Sprintf(
+		"The %s that had %s was imported and is gone. The controller does not search for another one. Delete the object and "+
+			"create it again to import another one, or write the id into the annotation %s.", kind, by,
+		cloudteamv1.AnnotationImportID))}
 }
 
 // OfProject refuses to adopt a resource of another project than that of the credentials.

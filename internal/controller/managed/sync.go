@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -157,7 +156,7 @@ func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Contex
 		return within, at, obj, p
 	}
 	if r.row.Status(obj).AppliedGeneration != 0 {
-		return within, at, obj, p.failed(notOne(r.kind.Resource, by, false, nil)) // it was found once, and is gone
+		return within, at, obj, p.failed(foundOnce(r.kind.Resource, by))
 	}
 	ofProject := !r.policies(obj).Observe
 	ids, err := r.meant(within, at.in, obj, by, ofProject)
@@ -169,8 +168,10 @@ func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Contex
 		return within, at, obj, p.failed(notOne(r.kind.Resource, by, ofProject, ids))
 	}
 	obj = obj.DeepCopyObject().(T)
-	annotations := map[string]string{}
-	maps.Copy(annotations, obj.GetAnnotations())
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
 	annotations[cloudteamv1.AnnotationImportID] = ids[0]
 	obj.SetAnnotations(annotations)
 	searched := *p.identity
@@ -182,8 +183,8 @@ func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Contex
 	return within, at, obj, p
 }
 
-// meant gives the ids of what an import's filter means. What bears the object's marker, in a cluster that was rebuilt, is
-// meant whatever it is called now.
+// meant gives the ids of what an import's filter means. What bears the object's marker is meant whatever it is called
+// now: the cluster was rebuilt.
 func (r *Reconciler[T]) meant(
 	ctx context.Context, in Inventory, obj T, by plan.ImportFilter, ofProject bool,
 ) (ids []string, err error) {
@@ -192,7 +193,7 @@ func (r *Reconciler[T]) meant(
 		if err != nil {
 			return nil, err
 		}
-		for _, is := range observed.Named() {
+		for _, is := range observed.Resources() {
 			if is.Kind == r.kind.Resource {
 				ids = append(ids, is.ID)
 			}

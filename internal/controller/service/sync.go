@@ -98,6 +98,9 @@ func (c *Controller) lead(
 	if !waited && c.waiting.Has(key) {
 		c.Enqueue(key) // an event since the caches were read did not find it
 	}
+	if !to.found && c.moved(key, has) {
+		return nil // ports were assigned by what the cache has now: that event has requeued the Service
+	}
 	if text := cmp.Or(w.wrong, to.why); !to.found && text != "" {
 		c.fail(service, text)
 	}
@@ -130,7 +133,7 @@ func (c *Controller) lead(
 	if err != nil || has == nil {
 		return err
 	}
-	if text := cmp.Or(w.wrong, w.another(has), stalled(has)); text != "" && to.found {
+	if text := cmp.Or(w.wrong, w.another(has), stalled(has, spec)); text != "" && to.found {
 		c.fail(service, text)
 	} else if to.found && has.Status.Address != "" && has.Status.PortID == to.port.Status.PortID {
 		c.sendEvent(service, corev1.EventTypeNormal, cloudteamv1.EventFloatingIPAssociated, fmt.Sprintf(
@@ -140,10 +143,21 @@ func (c *Controller) lead(
 	return nil
 }
 
-// stalled says what a FloatingIP says that waits for an edit; "" if it does not.
-func stalled(has *cloudteamv1.FloatingIP) string {
+// moved reports whether the cache now has another state of a Service's FloatingIP than the one that was read; nil for
+// none.
+func (c *Controller) moved(key cache.ObjectName, was *cloudteamv1.FloatingIP) bool {
+	is, err := c.floating.FloatingIPs(key.Namespace).Get(key.Name)
+	if err != nil {
+		return was != nil
+	}
+	return was == nil || is.ResourceVersion != was.ResourceVersion
+}
+
+// stalled says what a FloatingIP says that does not go on by itself; "" if it does, or has been edited since.
+func stalled(has *cloudteamv1.FloatingIP, spec cloudteamv1.FloatingIPSpec) string {
 	condition := meta.FindStatusCondition(has.Status.Conditions, cloudteamv1.ConditionStalled)
-	if condition == nil || condition.Status != metav1.ConditionTrue {
+	if has.Spec.PortName != spec.PortName || has.Spec.ClassName != spec.ClassName || condition == nil ||
+		condition.Status != metav1.ConditionTrue || condition.ObservedGeneration != has.Generation {
 		return ""
 	}
 	return fmt.Sprintf("FloatingIP %s is Stalled: %s: %s", has.Name, condition.Reason, condition.Message)

@@ -375,7 +375,7 @@ func TestAServiceTellsWhatItsFloatingIPWaitsFor(t *testing.T) {
 		w.pod("a", 9, "net")
 		says := func(status metav1.ConditionStatus, address string) {
 			w.Edit(func(obj *cloudteamv1.FloatingIP) {
-				obj.Status.Conditions = []metav1.Condition{{Type: cloudteamv1.ConditionStalled, Status: status,
+				obj.Status.Conditions = []metav1.Condition{{Type: cloudteamv1.ConditionStalled, Status: status, ObservedGeneration: obj.Generation,
 					Reason: cloudteamv1.ReasonForbiddenByClass, Message: "class open does not allow it"}}
 				obj.Status.Address, obj.Status.PortID = address, "id-a-net"
 			})

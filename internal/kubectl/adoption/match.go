@@ -214,18 +214,20 @@ func (m *matcher) candidates(n *cloudteamv1.Network) []resource {
 		case chosen != "":
 			return r.ID == chosen
 		case n.Spec.Import != nil:
-			return imports(n, r) && (n.Spec.Import.ID != "" || m.hasSubnet(r, n.Spec))
+			return m.imports(n, r)
 		}
 		return r.Name == declare.NetworkName(n) && m.hasSubnet(r, n.Spec)
 	})
 }
 
-// imports reports whether a resource is what an object imports: by the id, or by the filter while that has found none.
-func imports(obj metav1.Object, r resource) bool {
-	if id := declare.ImportID(obj); id != "" {
-		return r.ID == id
+// imports reports whether a network is what a Network imports. With overwrite, the import gave it the Network's name.
+// Many networks may fit a filter, so one that was created does not count.
+func (m *matcher) imports(n *cloudteamv1.Network, r resource) bool {
+	if declare.ImportID(n) != "" {
+		return imports(n, r)
 	}
-	return declare.ImportFilter(obj).Fits(r.Name, r.Tags)
+	fits := imports(n, r) || n.Spec.Import.Overwrite && r.Name == declare.NetworkName(n)
+	return fits && r.owner.Imported(r.Description) && m.hasSubnet(r, n.Spec)
 }
 
 // hasSubnet reports whether a network has the subnet that a spec declares first.
@@ -358,6 +360,15 @@ func (m *matcher) fits(f *cloudteamv1.FloatingIP, r resource) bool {
 		(f.Spec.Address == "" || same(netip.ParseAddr, f.Spec.Address, r.Address))
 }
 
+// imports reports whether a resource fits what an object imports: by the id, or by the filter while that has found
+// none.
+func imports(obj metav1.Object, r resource) bool {
+	if id := declare.ImportID(obj); id != "" {
+		return r.ID == id
+	}
+	return declare.ImportFilter(obj).Fits(r.Name, r.Tags)
+}
+
 // elsewhere reports whether a floating IP is associated with a port that cannot be a FloatingIP's: that of another
 // NetworkPort than it names, or one on no network of its namespace.
 func (m *matcher) elsewhere(f *cloudteamv1.FloatingIP, r resource) bool {
@@ -423,6 +434,10 @@ func (m *matcher) naming(r resource) (all []string) {
 	return all
 }
 
+func severalFit(all []resource) string {
+	return fmt.Sprintf("Several floating IPs of the old cluster fit: %s. It gets none.", ids(all))
+}
+
 // named decides what a FloatingIP gets that names its floating IP.
 func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, concerned bool) {
 	fit := m.where(func(r resource) bool { return m.fits(f, r) })
@@ -434,7 +449,7 @@ func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, conc
 		return a, false // it is of no chosen Network
 	}
 	if len(fit) > 1 {
-		a.Problem = fmt.Sprintf("Several floating IPs of the old cluster fit: %s. It gets none.", ids(fit))
+		a.Problem = severalFit(fit)
 		return a, true
 	}
 	is := fit[0]
@@ -491,7 +506,7 @@ func (m *matcher) floatingIP(f *cloudteamv1.FloatingIP) (a Adoption, concerned b
 	case len(has) > 0:
 		a.Problem = fmt.Sprintf("It has floating IP %s already, which this cluster created.", has[0].ID)
 	case len(fit) > 1:
-		a.Problem = fmt.Sprintf("Several floating IPs of the old cluster fit: %s. It gets none.", ids(fit))
+		a.Problem = severalFit(fit)
 	case len(asking) > 1:
 		a.Problem = fmt.Sprintf("Floating IP %s fits several objects: %s. None gets it.", fit[0].ID,
 			strings.Join(asking, ", "))

@@ -99,10 +99,10 @@ type match struct {
 
 func (m match) Key() string { return m.ID }
 
-// Matching returns the ids of the networks or floating IPs that fit a filter and bear no other owner's marker, in
-// order. What bears the owner's is the only one: it was found before. With ofProject, other projects' do not count.
-// Otherwise those of their networks do that they share, or that are external, and only if the project has none:
-// administrators' credentials see all the others, too, and a user must not find what he could not name.
+// Matching returns the ids of the networks or floating IPs that fit a filter and bear no other owner's marker, sorted.
+// What bears the owner's is the only one: it was found before. With ofProject, only the project's own count. Without
+// it, if the project has none, networks of others count that are shared or external. Administrators' credentials see
+// all of them, and a user must not find what they could not name.
 //
 // Neutron compares names without regard to case, and a cloud may lack tags. So what it returns is compared again.
 func (i *Inventory) Matching(
@@ -129,11 +129,11 @@ func (i *Inventory) Matching(
 	var own, shared []string
 	begin := func() { ids, own, shared = nil, nil, nil }
 	err = client.Each(ctx, i.cloud, op, in, query, begin, func(m match, odd error) error {
-		_, of, marked := plan.ParseDescription(m.Description)
+		_, bearer, marked := plan.ParseDescription(m.Description)
 		switch {
 		case odd != nil:
 			return odd
-		case !by.Fits(m.Name, m.Tags), marked && of != owner:
+		case !by.Fits(m.Name, m.Tags), marked && bearer != owner:
 		case !plan.IsID(m.ID):
 			return client.BadAnswer(op, http.MethodGet, "an id of an unknown form")
 		case marked:

@@ -6,9 +6,10 @@
 // against a real Keystone and Neutron (ML2 with vxlan tenant networks), so that a test which passes here means
 // something there. It answers as one of the [Releases] does; a [Fact] is what one of them changed.
 //
-// A kind of resource has a file with its type, which embeds standard, its schema and its [resources]. It is added to
-// tables, fields and kinds of [New] (server.go); where it has a quota to quotas.go, and where an extension brings it to
-// extensions.go. A suite in test/contract first asks a real Neutron what it answers.
+// A kind of resource has a file with its type, which embeds standard, its schema and its [resources]. [Server] has a
+// field for it; [New] makes its table, and has it in its list of kinds (server.go). One with a quota is in quotas.go,
+// and one that an extension brings in extensions.go. A suite in test/contract first asks a real Neutron what it
+// answers.
 //
 // The package needs the standard library alone and imports nothing of this project, so that no mistake of the code
 // under test can hide in it. A [Server] is an [http.Handler]; [Server.Start] serves it on loopback for clients that

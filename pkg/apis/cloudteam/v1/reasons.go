@@ -16,9 +16,9 @@ const (
 	ReasonPlanned = "Planned"
 	// ReasonObserved: managementPolicy is Observe, and the network matches the spec.
 	ReasonObserved = "Observed"
-	// ReasonImportNotFound: the network to import does not exist. Retried.
+	// ReasonImportNotFound: what is to be imported does not exist. Retried.
 	ReasonImportNotFound = "ImportNotFound"
-	// ReasonImportAmbiguous: more than one network fits the filter of the import. The message lists them. Retried.
+	// ReasonImportAmbiguous: more than one resource fits the filter of the import. The message has at most ten ids. Retried.
 	ReasonImportAmbiguous = "ImportAmbiguous"
 	// ReasonImportMismatch: the network to import differs from the spec. The message lists the differences.
 	ReasonImportMismatch = "ImportMismatch"
