@@ -223,34 +223,21 @@ func (w *world) addresses(pod *corev1.Pod) (addresses []string) {
 // always asks for the IPv4 addresses of a name, again and again until done is called, and fails the test where they are
 // not right.
 func (w *world) always(name string, right func(have []string) error) (done func()) {
-	stop, ended := make(chan struct{}), make(chan struct{})
 	asked := 0
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(2 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-			}
-			have, err := w.ask(name, dns.TypeA)
-			if lost, ok := errors.AsType[net.Error](err); ok && lost.Timeout() {
-				continue // of a busy machine, not an answer
-			}
-			if err == nil {
-				asked++
-				err = right(have)
-			}
-			if err != nil {
-				w.t.Errorf("%s, lookup %d: %v", name, asked, err)
-				return
-			}
+	end := w.every(2*time.Millisecond, func() (goOn bool) {
+		have, err := w.ask(name, dns.TypeA)
+		if lost, ok := errors.AsType[net.Error](err); ok && lost.Timeout() {
+			return true // of a busy machine, not an answer
 		}
-	}()
-	end := sync.OnceFunc(func() { close(stop); <-ended })
-	w.t.Cleanup(end) // where the test has failed before
+		if err == nil {
+			asked++
+			err = right(have)
+		}
+		if err != nil {
+			w.t.Errorf("%s, lookup %d: %v", name, asked, err)
+		}
+		return err == nil
+	})
 	return func() {
 		w.t.Helper()
 		end()
@@ -271,24 +258,33 @@ func (w *world) renews(node string) (lose func()) {
 			HolderIdentity: &node, LeaseDurationSeconds: new(int32(40)), RenewTime: &metav1.MicroTime{Time: time.Now()},
 		},
 	})
+	w.t.Cleanup(func() { harness.Delete(w.t, leases, node) })
+	return w.every(5*time.Second, func() (goOn bool) {
+		patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
+		_, _ = leases.Patch(ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}) // the next one is soon
+		return true
+	})
+}
+
+// every does something again and again, beside the test, until it says so, end is called or the test ends. Then it is not
+// done any more.
+func (w *world) every(interval time.Duration, do func() (goOn bool)) (end func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(5 * time.Second)
+		tick := time.NewTicker(interval)
 		defer tick.Stop()
-		for {
+		for goOn := true; goOn; goOn = do() {
 			select {
 			case <-stop:
 				return
 			case <-tick.C:
 			}
-			patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
-			_, _ = leases.Patch(ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}) // the next one is soon
 		}
 	}()
-	lose = sync.OnceFunc(func() { close(stop); <-ended })
-	w.t.Cleanup(func() { lose(); harness.Delete(w.t, leases, node) })
-	return lose
+	end = sync.OnceFunc(func() { close(stop); <-ended })
+	w.t.Cleanup(end)
+	return end
 }
 
 // some is right where there is an address.

@@ -156,8 +156,8 @@ func (c *Controller) moved(key cache.ObjectName, was *cloudteamv1.FloatingIP) bo
 // stalled says what a FloatingIP says that does not go on by itself; "" if it does, or has been edited since.
 func stalled(has *cloudteamv1.FloatingIP, spec cloudteamv1.FloatingIPSpec) string {
 	condition := meta.FindStatusCondition(has.Status.Conditions, cloudteamv1.ConditionStalled)
-	if has.Spec.PortName != spec.PortName || has.Spec.ClassName != spec.ClassName || condition == nil ||
-		condition.Status != metav1.ConditionTrue || condition.ObservedGeneration != has.Generation {
+	if condition == nil || condition.Status != metav1.ConditionTrue || condition.ObservedGeneration != has.Generation ||
+		!sameLeadAndCloud(has.Spec, spec) {
 		return ""
 	}
 	return fmt.Sprintf("FloatingIP %s is Stalled: %s: %s", has.Name, condition.Reason, condition.Message)
@@ -181,12 +181,16 @@ func (c *Controller) create(ctx context.Context, service *corev1.Service, spec c
 	return err
 }
 
+// sameLeadAndCloud reports whether two specs say the same of what the controller writes in a FloatingIP that exists.
+func sameLeadAndCloud(was, is cloudteamv1.FloatingIPSpec) bool {
+	return was.PortName == is.PortName && was.ClassName == is.ClassName && equality.Semantic.DeepEqual(was.Cloud, is.Cloud)
+}
+
 // update corrects where a FloatingIP leads, and by whose credentials. All other fields are the user's.
 func (c *Controller) update(
 	ctx context.Context, key cache.ObjectName, has *cloudteamv1.FloatingIP, spec cloudteamv1.FloatingIPSpec,
 ) error {
-	if has.Spec.PortName == spec.PortName && has.Spec.ClassName == spec.ClassName &&
-		equality.Semantic.DeepEqual(has.Spec.Cloud, spec.Cloud) {
+	if sameLeadAndCloud(has.Spec, spec) {
 		return nil
 	}
 	unset := func(text string) any {
