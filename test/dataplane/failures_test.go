@@ -86,7 +86,7 @@ func (w *world) newGuests() []*guest {
 	}}
 	harness.Create(w, surroundings.Kube.AppsV1().StatefulSets(w.namespace), &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{
-			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
+			ServiceName: "db", Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
 		},
 	})
 	guests := []*guest{w.guest("one"), w.guest("two"), w.guest("three"), w.guest("db-0")}
@@ -472,6 +472,7 @@ func (w *world) aNodeVanishes(guests []*guest) {
 			w.eventually(func() error { return w.greets(&from, &to) })
 		}
 	}
+	w.nameHas([]*guest{one, two, moved}, pods...)
 	for _, pod := range append(pods, *moved.Pod) {
 		w.areActive(&pod, first.Name)
 	}

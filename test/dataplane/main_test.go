@@ -29,7 +29,7 @@ var (
 	// cannot says why the tests cannot run here; empty where they can.
 	cannot       string
 	surroundings *harness.Surroundings
-	// programs is the folder of the agent and the CNI plugin.
+	// programs is the folder of the agent, the CNI plugin and CoreDNS.
 	programs string
 )
 
@@ -72,6 +72,13 @@ func run(m *testing.M) (code int, err error) {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("building the agent and the CNI plugin: %w\n%s", err, output)
+	}
+	// Its module is of its own. With -mod=mod, as `make test-dns` builds it: the product's go.mod may have changed.
+	build = exec.Command("go", "build", "-mod=mod", "-ldflags=-s -w", "-o", filepath.Join(programs, "coredns"), "./coredns")
+	build.Dir = filepath.Join("..", "dns")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("building CoreDNS: %w\n%s", err, output)
 	}
 	options := harness.Options{
 		Components: append(harness.APIComponents(), "kube-controller-manager", "kube-scheduler"),

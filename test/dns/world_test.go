@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +14,6 @@ import (
 	"github.com/miekg/dns"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -26,9 +23,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
-
-// zone is the cluster's domain.
-const zone = "cluster.local"
 
 // network is the only Network of a world.
 const network = "net"
@@ -84,43 +78,8 @@ func (w *world) startController() {
 // startCoreDNS runs CoreDNS until the test ends, with an account that may read the kinds of which it makes names.
 func (w *world) startCoreDNS() {
 	w.t.Helper()
-	kube, account := surroundings.Kube, "coredns-"+w.namespace
-	reads := []string{"list", "watch"}
-	role := harness.Create(w.t, kube.RbacV1().ClusterRoles(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: account},
-		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"namespaces", "services"}, Verbs: reads},
-			{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: reads},
-		},
-	})
-	w.t.Cleanup(func() { harness.Delete(w.t, kube.RbacV1().ClusterRoles(), role.Name) })
-	binding := harness.Create(w.t, kube.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: account},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: account},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: harness.AccountName, Name: account}},
-	})
-	w.t.Cleanup(func() { harness.Delete(w.t, kube.RbacV1().ClusterRoleBindings(), binding.Name) })
-	accounts := kube.CoreV1().ServiceAccounts(harness.AccountName)
-	harness.Create(w.t, accounts, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}})
-	w.t.Cleanup(func() { harness.Delete(w.t, accounts, account) })
-
-	dir := w.t.TempDir()
-	kubeconfig, corefile := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "Corefile")
-	expect.NoError(w.t, surroundings.WriteAccountKubeconfig(w.t.Context(), kubeconfig, account))
 	w.server = harness.FreeAddress(w.t)
-	host, port, err := net.SplitHostPort(w.server)
-	expect.NoError(w.t, err)
-	// As kubeadm writes it, without what is for other names, for metrics and for many replicas.
-	expect.NoError(w.t, os.WriteFile(corefile, fmt.Appendf(nil, `.:%s {
-	bind %s
-	errors
-	kubernetes %s in-addr.arpa ip6.arpa {
-		kubeconfig %s
-		pods insecure
-		ttl 30
-	}
-}
-`, port, host, zone, kubeconfig), 0o600))
+	corefile := surroundings.CoreDNS(w.t, "coredns-"+w.namespace, w.server)
 	var output process.Buffer
 	p, err := process.Start(process.Program{
 		Name: "coredns", Path: program, Args: []string{"-conf", corefile}, Output: &output,
@@ -136,7 +95,7 @@ func (w *world) startCoreDNS() {
 		if p.Ended() {
 			w.t.Fatal(p.Died())
 		}
-		have, err := w.ask("kubernetes.default.svc."+zone, dns.TypeA)
+		have, err := w.ask("kubernetes.default.svc."+harness.DNSZone, dns.TypeA)
 		if err == nil && len(have) == 0 {
 			err = errors.New("CoreDNS does not resolve the API server's name")
 		}
@@ -145,7 +104,7 @@ func (w *world) startCoreDNS() {
 }
 
 // name is the full name of a Service, or of an endpoint before a Service.
-func (w *world) name(of string) string { return of + "." + w.namespace + ".svc." + zone }
+func (w *world) name(of string) string { return of + "." + w.namespace + ".svc." + harness.DNSZone }
 
 // ask gives what CoreDNS returns for a name, sorted: addresses, "target:port" or names. A name that there is not has
 // nothing.

@@ -58,7 +58,7 @@ func (n *Node) load(i image) error {
 
 // applets are the commands that are links to busybox.
 var applets = []string{
-	"cat", "echo", "hostname", "httpd", "ip", "ls", "nc", "ping", "ping6", "sh", "sleep", "wget",
+	"cat", "echo", "hostname", "httpd", "ip", "ls", "nc", "nslookup", "ping", "ping6", "sh", "sleep", "wget",
 }
 
 // write writes the image as an archive of docker's.

@@ -50,7 +50,8 @@ type KubeletOptions struct {
 
 // StartKubelet starts containerd and a kubelet, which registers the node under its name. The Node is Ready seconds
 // later. Pods get their first interface from the ptp plugin, with an address that other nodes do not reach, and the
-// others by Multus. They can run ImageBusybox.
+// others by Multus. They can run ImageBusybox. They ask what serves DNS on the node, if something does, for names of the
+// domain cluster.local.
 func (n *Node) StartKubelet(o KubeletOptions) (err error) {
 	if n.cgroup, err = makeCgroup(n.Name); err != nil {
 		return err
@@ -144,6 +145,8 @@ func (n *Node) writeConfiguration(o KubeletOptions) error {
 		"evictionHard": map[string]any{
 			"imagefs.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "memory.available": "10Mi",
 		},
+		// The node's own address on the Pods' first interfaces.
+		"clusterDNS": []string{"10.244." + number + ".1"}, "clusterDomain": "cluster.local",
 		"resolvConf": "", "nodeStatusUpdateFrequency": "2s", "syncFrequency": "5s",
 		"volumePluginDir": in("kubelet-plugins"), "podLogsDir": in(PodLogs),
 	}

@@ -87,11 +87,13 @@ func (a *Agent) handler(uid uint32) http.Handler {
 				answer(w, path, nil, agentapi.Errorf(agentapi.CodeInternal, "the request cannot be read: %v", err))
 				return
 			}
+			logger := klog.FromContext(r.Context()).WithValues("path", path, "namespace", request.PodNamespace,
+				"pod", request.PodName, "interface", request.IfName)
+			logger.V(2).Info("Asked")
 			began := time.Now()
 			result, err := serve(r.Context(), request)
 			if err != nil {
-				klog.FromContext(r.Context()).Info("Refused", "path", path, "namespace", request.PodNamespace,
-					"pod", request.PodName, "interface", request.IfName, "err", err)
+				logger.Info("Refused", "err", err)
 			}
 			durations.WithLabelValues(path).Observe(time.Since(began).Seconds())
 			answer(w, path, result, err)
