@@ -7,14 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gophercloud/gophercloud/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -226,6 +229,10 @@ func TestMeasurePods(t *testing.T) {
 		w.admin.Update("ports", port.ID(), harness.Resource{"binding:host_id": w.nodes.All[0].Name})
 		f.add(t, "bare-bind", time.Since(began).Seconds())
 	}
+	for range 3 {
+		f.add(t, "bare-bulk-10", w.bareBulk(network.Status.NetworkID, ""))
+		f.add(t, "bare-bulk-10-bound", w.bareBulk(network.Status.NetworkID, w.nodes.All[0].Name))
+	}
 	log := filepath.Join(filepath.Dir(surroundings.CloudsFile), "log", "neutron.log")
 	ts := traces{}
 	for round := range 3 {
@@ -277,5 +284,33 @@ func (w *world) firstPackets(ts traces, prefix, network, address string, n int) 
 	ts.add(n, tr, began, network == "plain")
 	_, took := tr.after(began, stageAnswered)
 	w.removePods(names...)
+	w.portsAreGone()
 	return took
+}
+
+// portsAreGone waits until Neutron has deleted the ports of Pods that have ended: the next Pods are to find it at rest.
+func (w *world) portsAreGone() {
+	w.Helper()
+	w.eventually(func() error {
+		list, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.Context(), metav1.ListOptions{})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d NetworkPorts are left", len(list.Items))
+		}
+		return err
+	})
+}
+
+// bareBulk makes ten ports in one call, with a host or without, and returns the seconds of the call.
+func (w *world) bareBulk(network, host string) float64 {
+	w.Helper()
+	port := map[string]any{"network_id": network, "project_id": w.tenant.Project}
+	if host != "" {
+		port["binding:host_id"] = host
+	}
+	ports := slices.Repeat([]map[string]any{port}, 10)
+	began := time.Now()
+	_, err := w.admin.Client.Post(w.Context(), w.admin.Client.ServiceURL("ports"), map[string]any{"ports": ports}, nil,
+		&gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}})
+	expect.NoError(w, err)
+	return time.Since(began).Seconds()
 }

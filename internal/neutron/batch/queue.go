@@ -22,7 +22,7 @@ import (
 //   - Waiting creates in one collection go in one call (bulk), which is atomic in Neutron. A refused call is halved
 //     until the bad items stand alone and the good ones succeed (bulk.go).
 //   - The number of concurrent writes follows the cloud's speed (limiter). Other writes wait here, each in a goroutine,
-//     and flows take turns.
+//     and flows take turns. So do deletions and all else: what begins does not wait for what ends.
 //   - A call that gets no answer for long does not block others.
 //
 // It never resends a write whose outcome is unknown: the caller MUST check first. It does not handle reads.
@@ -37,7 +37,7 @@ type Queue struct {
 	underway, overdue int
 	// full is when the limit was last reached.
 	full time.Time
-	// lines are the waiting writes: creates by collection, and all others in one line without a collection.
+	// lines are the waiting writes: creates by collection, deletions, and all others. The last two have no collection.
 	lines []*line
 	// turn is the index of the line where the search for the next call starts.
 	turn int
@@ -101,9 +101,10 @@ const (
 	patienceTimes = 10
 )
 
-// line is the queue of creates in one collection, or of all other writes.
+// line is the queue of creates in one collection, of deletions, or of all other writes.
 type line struct {
-	of client.Collection
+	of      client.Collection
+	deletes bool
 	// op is that of creates in the collection.
 	op    string
 	queue fair.Queue[string, *pending]
@@ -117,8 +118,9 @@ type line struct {
 // pending is a write that waits or is being sent. Of a write that is no create, the Item has only Op and Flow.
 type pending struct {
 	Item
-	ctx   context.Context
-	since time.Time
+	deletes bool
+	ctx     context.Context
+	since   time.Time
 	// most is how many creates may go in one call with it, itself included.
 	most int
 	// taken is true once its turn has come; left is true once its caller has gone. The Queue's mu guards both.
@@ -152,14 +154,24 @@ func New(options Options) *Queue {
 // Create creates a resource, in one call with other creates if possible, and returns it as Neutron's JSON. Its error is
 // the item's own, a *client.Error.
 func (b *Queue) Create(ctx context.Context, item Item) (json.RawMessage, error) {
-	o := b.await(ctx, item)
+	o := b.await(ctx, item, false)
 	return o.made, o.err
 }
 
 // Write calls send when the turn of its flow comes, unless ctx ends first, and returns its error. op names the
 // operation.
 func (b *Queue) Write(ctx context.Context, op, flow string, send func() error) error {
-	o := b.await(ctx, Item{Op: op, Flow: flow})
+	return b.write(ctx, Item{Op: op, Flow: flow}, false, send)
+}
+
+// Delete is Write for a deletion. A Pod that starts needs a create and an update; it would wait for each port of a
+// Deployment that was just scaled down.
+func (b *Queue) Delete(ctx context.Context, op, flow string, send func() error) error {
+	return b.write(ctx, Item{Op: op, Flow: flow}, true, send)
+}
+
+func (b *Queue) write(ctx context.Context, item Item, deletes bool, send func() error) error {
+	o := b.await(ctx, item, deletes)
 	if o.err != nil {
 		return o.err
 	}
@@ -171,8 +183,8 @@ func (b *Queue) Write(ctx context.Context, op, flow string, send func() error) e
 
 // await queues a write and waits for its outcome, or until ctx ends. Then the error is MaybeDone if the write was
 // already sent.
-func (b *Queue) await(ctx context.Context, item Item) outcome {
-	p := &pending{Item: item, ctx: ctx, since: time.Now(), most: 1, outcome: make(chan outcome, 1)}
+func (b *Queue) await(ctx context.Context, item Item, deletes bool) outcome {
+	p := &pending{Item: item, deletes: deletes, ctx: ctx, since: time.Now(), most: 1, outcome: make(chan outcome, 1)}
 	b.mu.Lock()
 	if item.Collection.Bulk {
 		p.most = b.mostWith(item.Key)
@@ -235,10 +247,10 @@ func (b *Queue) Load() Load {
 
 // enter adds a write to its line, which it returns. The caller holds mu.
 func (b *Queue) enter(p *pending) *line {
-	at := slices.IndexFunc(b.lines, func(l *line) bool { return l.of == p.Collection })
+	at := slices.IndexFunc(b.lines, func(l *line) bool { return l.of == p.Collection && l.deletes == p.deletes })
 	if at < 0 {
 		at = len(b.lines)
-		b.lines = append(b.lines, &line{of: p.Collection, op: p.Op})
+		b.lines = append(b.lines, &line{of: p.Collection, deletes: p.deletes, op: p.Op})
 	}
 	l := b.lines[at]
 	if l.of.Bulk && l.queue.Len() == 0 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,6 +181,32 @@ func TestFlowsTakeTurns(t *testing.T) {
 			t.Errorf("a deletion waited %s for creates, of which each call takes a second", took)
 		}
 		wg.Wait()
+		rested(t, b)
+	})
+}
+
+func TestWhatBeginsDoesNotWaitForWhatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 2, Post: s.Post})
+		var all sync.WaitGroup
+		var ended atomic.Int32
+		for range 100 {
+			all.Go(func() {
+				_ = b.Delete(t.Context(), "delete port", "shop", func() error {
+					elapsed(time.Second)
+					ended.Add(1)
+					return nil
+				})
+			})
+		}
+		synctest.Wait()
+		expect.NoError(t, createNamed(inFlow(t.Context(), "shop"), b, "port"))
+		expect.NoError(t, b.Write(t.Context(), "bind port", "shop", func() error { return nil }))
+		if n := ended.Load(); n > 6 {
+			t.Errorf("a create and an update waited for %d deletions, two at a time, of their own namespace", n)
+		}
+		all.Wait()
 		rested(t, b)
 	})
 }

@@ -43,10 +43,21 @@ func (a *access) join() {
 	}
 }
 
-// send sends a write when its turn comes.
-func (a *access) send(ctx context.Context, r client.Request) error {
+// send sends a write when its turn comes, after first has been called.
+func (a *access) send(ctx context.Context, r client.Request, first ...func() error) error {
 	a.join()
-	return a.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return a.cloud.Do(ctx, r) })
+	write := a.queue.Write
+	if r.Method == http.MethodDelete {
+		write = a.queue.Delete
+	}
+	return write(ctx, r.Op, flowOf(ctx), func() error {
+		for _, do := range first {
+			if err := do(); err != nil {
+				return err
+			}
+		}
+		return a.cloud.Do(ctx, r)
+	})
 }
 
 // owns reports whether a description has a marker of the cluster.
@@ -219,11 +230,13 @@ func (k kind[W, T]) rewritten(
 }
 
 // remove sends a step that deletes a resource, on the same condition as update. A resource that is gone counts as
-// removed.
-func (k kind[W, T]) remove(ctx context.Context, a *access, step plan.Step, revision *int) error {
+// removed. first is called when the step's turn comes, and may change the revision.
+func (k kind[W, T]) remove(
+	ctx context.Context, a *access, step plan.Step, revision *int, first ...func() error,
+) error {
 	err := k.gone(a.send(ctx, client.Request{
 		Op: string(step.Action), Method: http.MethodDelete, Path: k.Path(step.ID), Revision: revision,
-	}))
+	}, first...))
 	if client.IsNotFound(err) {
 		return nil
 	}
@@ -544,8 +557,17 @@ func (s *stock[W, T]) updatedIf(ctx context.Context, step *plan.Step, condition 
 }
 
 func (s *stock[W, T]) removed(ctx context.Context, step *plan.Step) (revision int, err error) {
-	defer s.write(step.ID)()
-	if err := s.kind.remove(ctx, s.access, *step, &step.Revision); err != nil {
+	return s.removedAfter(ctx, step, func() error { return nil })
+}
+
+// removedAfter takes a step that deletes a resource, after first has been called in the step's turn.
+func (s *stock[W, T]) removedAfter(
+	ctx context.Context, step *plan.Step, first func() error,
+) (revision int, err error) {
+	done := func() {}
+	defer func() { done() }()
+	begin := func() error { done = s.write(step.ID); return nil }
+	if err := s.kind.remove(ctx, s.access, *step, &step.Revision, first, begin); err != nil {
 		return 0, err
 	}
 	s.remove(step.ID)

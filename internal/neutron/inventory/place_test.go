@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/cloudtest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
@@ -142,7 +144,8 @@ func TestPlacesOfOneCloudAreNotToldForAnother(t *testing.T) {
 	})
 }
 
-// TestABoundPortIsDeletedAtOnce although Neutron has moved its revision: its status changes when its Pod ends.
+// TestABoundPortIsDeletedAtOnce although Neutron moves its revision while the deletion waits for its turn: its status
+// changes when its Pod has ended, and that of many Pods over many seconds.
 func TestABoundPortIsDeletedAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  map[string]any
@@ -157,8 +160,24 @@ func TestABoundPortIsDeletedAtOnce(t *testing.T) {
 			e := emulated{Inventory: i, t: t, owner: owner}
 			change, err := plan.Delete(owner, e.observed())
 			expect.NoError(t, err)
+
+			turn := make(chan struct{})
+			until := func(is func(batch.Load) bool) {
+				for !is(i.queue.Load()) {
+					runtime.Gosched()
+				}
+			}
+			var all sync.WaitGroup
+			for range i.queue.Load().Limit {
+				all.Go(func() { _ = i.queue.Write(t.Context(), "hold", "", func() error { <-turn; return nil }) })
+			}
+			until(func(l batch.Load) bool { return l.Calls == l.Limit })
+			all.Go(func() { _, err = i.Apply(t.Context(), change) })
+			until(func(l batch.Load) bool { return l.Waiting == 1 })
 			byHand(t, admin, http.MethodPut, portKind.Path(id), "port", c.change)
-			if _, err := i.Apply(t.Context(), change); client.IsConflict(err) != c.refused || err != nil && !c.refused {
+			close(turn)
+			all.Wait()
+			if client.IsConflict(err) != c.refused || err != nil && !c.refused {
 				t.Errorf("deleting: %v, want a conflict: %t", err, c.refused)
 			}
 			if len(i.bound) > 0 != c.refused {

@@ -323,10 +323,7 @@ func (i *Inventory) createPortIn(ctx context.Context, step *plan.Step) (revision
 
 // deletePort deletes a port. Its addresses are free from then on, whatever the last list says.
 func (i *Inventory) deletePort(ctx context.Context, step *plan.Step) (revision int, err error) {
-	if err := i.followStatus(ctx, step); err != nil {
-		return 0, err
-	}
-	revision, err = i.ports.removed(ctx, step)
+	revision, err = i.ports.removedAfter(ctx, step, func() error { return i.followStatus(ctx, step) })
 	if err == nil {
 		i.mu.Lock()
 		defer i.mu.Unlock()
@@ -336,9 +333,9 @@ func (i *Inventory) deletePort(ctx context.Context, step *plan.Step) (revision i
 	return revision, err
 }
 
-// followStatus rereads a port that was bound here, before it is deleted, and takes over its revision if nothing else
-// differs. Neutron moves it with the port's status, as when its Pod has just ended. It would refuse the DELETE only
-// after nearly all of its work (measured).
+// followStatus rereads a port that was bound here, right before it is deleted, and takes over its revision if nothing
+// else differs. Neutron moves it with the port's status, as when its Pod has just ended, and for many Pods over many
+// seconds. It would refuse the DELETE only after nearly all of its work (measured).
 func (i *Inventory) followStatus(ctx context.Context, step *plan.Step) error {
 	i.mu.RLock()
 	bound := i.bound[step.ID]
