@@ -51,6 +51,9 @@ in the namespace of -n. The Network is there, too, or is NAMESPACE/NAME and allo
 
 The image is that of the nodes' agents. If you may not read their DaemonSet, name it with --image.
 
+With --throughput, it then measures what TCP carries between the first Pod and each other one, each way alone. That
+fills the nodes' network for as long, so think of who else uses it.
+
 The exit code is 0 if all checks pass, 2 if one fails, and 1 after an error. SKIP is no failure: the Pod could not make
 the check.`,
 		Example: `  # Do Pods on two nodes reach each other?
@@ -62,6 +65,9 @@ the check.`,
 
   # Does the Network reach a host outside, and a service?
   kubectl network conntest frontend --to 192.0.2.7 --to 192.0.2.8:443
+
+  # How much does TCP carry between two nodes, in 5 seconds each way?
+  kubectl network conntest frontend --throughput
 
   # For a script: what does not work?
   kubectl network conntest frontend -o json | jq '.checks[] | select(.state == "FAIL")'`,
@@ -91,6 +97,9 @@ the check.`,
 		"TCP port that the Pods listen on, for security groups that allow some only")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 2*time.Minute,
 		"How long the Pods may wait for their ports, and again for their start")
+	c.Flags().DurationVar(&o.Throughput, "throughput", 0,
+		"Measure what TCP carries between the first Pod and each other one, for so long each way (5s without a value)")
+	c.Flags().Lookup("throughput").NoOptDefVal = "5s"
 	f.outputFlag(c, &output, "wide", "json", "yaml")
 	return c
 }
@@ -115,6 +124,9 @@ func (f *factory) conntestOptions(o *conntest.Options, network string, to []stri
 	if o.Timeout < time.Second || o.Timeout > time.Hour {
 		return nil, fmt.Errorf("--timeout %s: write 1s to 1h", o.Timeout)
 	}
+	if o.Throughput != 0 && (o.Throughput < time.Second || o.Throughput > 30*time.Second) {
+		return nil, fmt.Errorf("--throughput=%s: write 1s to 30s", o.Throughput)
+	}
 	if o.Port < 1024 {
 		return nil, fmt.Errorf("--port %d: write 1024 to 65535, because the Pods do not run as root", o.Port)
 	}
@@ -136,14 +148,18 @@ func (f *factory) printConntest(report conntest.Report, all bool) error {
 	row := func(cells ...string) { _, _ = fmt.Fprintln(table, strings.Join(cells, "\t")) }
 	var shown []conntest.Check
 	for _, c := range report.Checks {
-		if !all && c.State == conntest.Passed {
+		if !all && c.State == conntest.Passed && c.What != conntest.Throughput {
 			continue
 		}
 		if shown = append(shown, c); len(shown) == 1 {
-			row("STATE", "FROM", "TO", "ADDRESS", "CHECK", "TIME")
+			row("STATE", "FROM", "TO", "ADDRESS", "CHECK", "RESULT")
 		}
 		took := "-"
-		if c.State == conntest.Passed && c.What != "interface" {
+		switch {
+		case c.State != conntest.Passed || c.What == "interface":
+		case c.What == conntest.Throughput:
+			took = fmt.Sprintf("%.1f Mbit/s", c.MegabitsPerSecond)
+		default:
 			took = fmt.Sprintf("%.1f ms", c.Milliseconds)
 		}
 		to := cmp.Or(place(c.To), "-")
@@ -183,6 +199,7 @@ func (f *factory) printConntest(report conntest.Report, all bool) error {
 		}
 	}
 	to.Line("%d of %d checks passed.", passed, len(report.Checks))
+	to.Wrapped("", report.Note)
 	return to.Err()
 }
 

@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,10 @@ type lab struct {
 	unreadable string
 	// noPorts is true if the controller gives no Pod a port, oneNode if all Pods get one node.
 	noPorts, oneNode bool
+	// transfer is what a Pod got of another one, when its log is read the second time; nil means 941 Mbit/s.
+	transfer *probe.Transfer
+	// transfers never end, or the image knows none.
+	endless, older bool
 	// v6 gives each Pod an address of IPv6, too.
 	v6 bool
 	// nodes are the Nodes; the default is two with a data plane.
@@ -207,6 +212,11 @@ func (l *lab) log(_ context.Context, namespace, name, _ string) ([]byte, error) 
 		}
 		if result.Cause == "" {
 			result.OK, result.Attempt, result.Took = true, 1, 412*time.Microsecond
+			if plan.Loads(i) && !l.older {
+				if result.Waits = l.endless || l.attempts[name] < 2; !result.Waits {
+					result.Got = cmp.Or(l.transfer, &probe.Transfer{Bytes: 588_125_000, Took: 5 * time.Second})
+				}
+			}
 		} else {
 			result.Error = "what the system says"
 		}
@@ -292,6 +302,28 @@ func TestConnectionsAreTested(t *testing.T) {
 			code: 1, has: []string{"there is no Node node9"}},
 		"nobody may ping": {lab: &lab{answer: fails(probe.CauseNotAllowed, probe.KindICMP), nodes: newLab().nodes},
 			objects: []runtime.Object{frontend(2)}, has: []string{"SKIP", "ping_group_range", "4 of 6 checks passed."}},
+		"throughput": {lab: newLab(), objects: []runtime.Object{frontend(2)}, flags: "--throughput",
+			has: []string{"OK node2 node1 192.168.0.3 throughput 941.0 Mbit/s", "OK node1 node2 192.168.0.4 throughput",
+				"Transfers that are left: 2.", "8 of 8 checks passed.", "for at most 5s and 1 GiB."}},
+		"throughput of many nodes": {lab: &lab{nodes: append(newLab().nodes, labNode("node3"))},
+			objects: []runtime.Object{frontend(2)}, flags: "--nodes --throughput=2s",
+			has:   []string{"OK node3 node1", "OK node1 node3", "OK node1 node2", "19 of 19 checks passed.", "for at most 2s"},
+			lacks: []string{"OK     node3  node2", "OK     node2  node3"}},
+		"throughput on one node": {lab: &lab{oneNode: true, nodes: newLab().nodes}, objects: []runtime.Object{frontend(2)},
+			flags: "--throughput", has: []string{"941.0 Mbit/s", "Both Pods are on one node: the packets did not leave it."}},
+		"throughput with an older image": {lab: &lab{older: true, nodes: newLab().nodes}, objects: []runtime.Object{frontend(2)},
+			flags: "--throughput", has: []string{"SKIP", "no figure", "the image is older", "6 of 8 checks passed."}},
+		"throughput that never ends": {lab: &lab{endless: true, nodes: newLab().nodes}, objects: []runtime.Object{frontend(2)},
+			flags: "--throughput", has: []string{"SKIP", "no figure", "6 of 8 checks passed."}},
+		"a transfer fails": {lab: &lab{transfer: &probe.Transfer{Error: "connection reset by peer"}, nodes: newLab().nodes},
+			objects: []runtime.Object{frontend(2)}, flags: "--throughput", code: 2,
+			has: []string{"FAIL", "the transfer failed (connection reset by peer)", "ip -s link"}},
+		"throughput where nothing passes": {lab: newLab().tunnelsLost(), objects: []runtime.Object{frontend(2)}, code: 2,
+			flags: "--throughput", has: []string{"2 of 6 checks passed."}, lacks: []string{"OK     node2  node1"}},
+		"throughput with one Pod": {lab: newLab(), objects: []runtime.Object{frontend(2)}, flags: "--nodes=node1 --throughput",
+			code: 1, has: []string{"--throughput needs two Pods"}},
+		"throughput for an hour": {lab: newLab(), objects: []runtime.Object{frontend(2)}, flags: "--throughput=1h", code: 1,
+			has: []string{"--throughput=1h0m0s: write 1s to 30s"}},
 
 		"no node has the agent": {lab: &lab{nodes: []runtime.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}}},
 			objects: []runtime.Object{frontend(2)}, code: 1, has: []string{"Error: no node has a data plane", "config/node"}},
@@ -459,6 +491,36 @@ func TestPodsOfTestsOfConnections(t *testing.T) {
 	expect.Len(t, 2, l.created, "Pods that were created")
 }
 
+// TestThePartsOfAMeasurement has the first Pod take part in all transfers, with one address of each other one.
+func TestThePartsOfAMeasurement(t *testing.T) {
+	l := &lab{v6: true, nodes: append(newLab().nodes, labNode("node3"))}
+	plans := map[string]*probe.Load{}
+	l.edit = func(_ *lab, kube *kubefake.Clientset) {
+		kube.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			var patch metav1.PartialObjectMetadata
+			err := json.Unmarshal(a.(clienttesting.PatchAction).GetPatch(), &patch)
+			plan, planErr := probe.ReadPlan(patch.Annotations["cloudteam.ztgame.com/conntest-plan"])
+			plans[plan.Name] = plan.Load
+			err = errors.Join(err, planErr)
+			return err != nil, nil, err
+		})
+	}
+	if out, code := l.run(t, []runtime.Object{frontend(2)}, "conntest frontend -n shop --nodes --throughput=3s"); code != 0 {
+		t.Fatal(out)
+	}
+	const bounds = `{"bytes":1073741824,"time":3000000000,`
+	for name, want := range map[string]string{
+		"conntest-x7k2p-1": bounds + `"first":true,"with":["192.168.0.4","192.168.0.5"]}`,
+		"conntest-x7k2p-2": bounds + `"with":["192.168.0.3"]}`, "conntest-x7k2p-3": bounds + `"with":["192.168.0.3"]}`,
+	} {
+		got, err := json.Marshal(plans[name])
+		expect.NoError(t, err)
+		expect.Equal(t, want, string(got), "the part of %s", name)
+	}
+	// Two minutes for its port, two more, and 13 seconds for each of six transfers.
+	expect.Equal(t, int64(240+6*13), *l.created[0].Spec.ActiveDeadlineSeconds, "the seconds that a Pod lives")
+}
+
 func TestOldPodsOfTestsAreDeleted(t *testing.T) {
 	old := func(name string, age time.Duration) *corev1.Pod {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name),
@@ -472,6 +534,19 @@ func TestOldPodsOfTestsAreDeleted(t *testing.T) {
 	if code != 0 || !l.deleted["conntest-abcde-1"] || l.deleted["conntest-abcde-2"] || l.deleted["web"] ||
 		!strings.Contains(out, "Pod conntest-abcde-1, which an earlier test left behind, is deleted.") {
 		t.Errorf("deleted are %v:\n%s", l.deleted, out)
+	}
+}
+
+func TestThroughputAsJSON(t *testing.T) {
+	out, code := newLab().run(t, []runtime.Object{frontend(2)}, "conntest frontend -n shop --throughput -o json")
+	var report conntest.Report
+	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &report); err != nil || code != 0 {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	expect.Equal(t, conntest.Check{State: "OK", From: "conntest-x7k2p-2", To: "conntest-x7k2p-1", What: conntest.Throughput,
+		Address: "192.168.0.3", MegabitsPerSecond: 941}, report.Checks[3], "a transfer")
+	if !strings.Contains(report.Note, "user space") {
+		t.Errorf("the note is %q", report.Note)
 	}
 }
 

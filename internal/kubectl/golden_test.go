@@ -359,6 +359,8 @@ func examples(*testing.T) map[string]example {
 	routed := frontend(2)
 	routed.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
 		ExternalNetworkID: "5c0a9d3e-7b1f-4f0e-8f43-6a1f0d2b9e77", ExternalIPs: []string{"203.0.113.17"}}
+	measured := frontend(2)
+	measured.Status.MTU = 1442
 	drifted := frontend(1)
 	drifted.Name, drifted.Status.Drift = "backend", []cloudteamv1.Drift{{Field: "mtu", Declared: "1500", Actual: "1400"}}
 	drifted.Status.Conditions = conditions("True", "DriftDetected", "mtu is 1400")
@@ -389,6 +391,8 @@ func examples(*testing.T) map[string]example {
 			objects: []runtime.Object{routed}},
 		"conntest-broken": {command: "conntest frontend -n shop", lab: newLab().tunnelsLost(), code: 2,
 			objects: []runtime.Object{routed}},
+		"conntest-throughput": {command: "conntest frontend -n shop --throughput", lab: newLab(),
+			objects: []runtime.Object{measured}},
 		"doctor-healthy": {command: "doctor --cloud mycloud", objects: append(good, space),
 			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas})},
 		"doctor-broken": {command: "doctor --cloud mycloud", code: 2, seed: orphaned, ahead: 42 * time.Second,

@@ -46,7 +46,8 @@ func (w *world) connectionsAreTested(guests []*guest) {
 	report, err := conntest.Run(w.Context(), w.editor("carol"), conntest.Options{
 		Namespace: w.namespace, Network: types.NamespacedName{Namespace: w.namespace, Name: "both"}, Image: imageAgent,
 		To: []conntest.Target{outside, nobody}, Port: 8080, Timeout: time.Minute, ID: "lab", Now: time.Now,
-		Progress: func(line string) { w.Log(line) },
+		Throughput: 2 * time.Second,
+		Progress:   func(line string) { w.Log(line) },
 		Log: func(_ context.Context, namespace, pod, container string) ([]byte, error) {
 			return w.logOf(namespace, pod, container)
 		},
@@ -69,12 +70,14 @@ func (w *world) connectionsAreTested(guests []*guest) {
 			}
 		case c.State != conntest.Passed:
 			w.Errorf("failed: %+v", c)
+		case kind == conntest.Throughput && c.MegabitsPerSecond <= 0:
+			w.Errorf("no throughput: %+v", c)
 		default:
 			passed[kind]++
 		}
 	}
-	// Of each Pod: two addresses of its own, two of the other one, the router's, and one outside.
-	if want := "map[ICMP:6 TCP:4 gateway:4 interface:4]"; fmt.Sprint(passed) != want {
+	// Of each Pod: two addresses of its own, two of the other one, the router's, one outside, and what it got.
+	if want := "map[ICMP:6 TCP:4 gateway:4 interface:4 throughput:2]"; fmt.Sprint(passed) != want {
 		w.Errorf("passed have %v, want %s", passed, want)
 	}
 	w.eventually(func() error {

@@ -72,6 +72,8 @@ type Options struct {
 	Port uint16
 	// Timeout is how long the Pods may take to get ports, and again to start.
 	Timeout time.Duration
+	// Throughput is how long the first Pod and each other one send to each other, to measure it; 0 means not at all.
+	Throughput time.Duration
 	// ID is a part of the Pods' names. No two tests of a namespace MAY have the same.
 	ID string
 	// Now is the time, to judge what objects say.
@@ -102,11 +104,13 @@ type Check struct {
 	To    string `json:"to,omitempty"`
 	// Address is where the packets went.
 	Address string `json:"address,omitempty"`
-	// What is "start", "interface", "ICMP" or "TCP".
+	// What is "start", "interface", "ICMP", "TCP" or Throughput.
 	What string `json:"what"`
 	// Milliseconds is how long a check took that passed.
 	Milliseconds float64 `json:"milliseconds,omitempty"`
-	// Says is what was found, and Remedy what to do; both are empty if the check passed.
+	// MegabitsPerSecond is what the Pod To got, in payload.
+	MegabitsPerSecond float64 `json:"megabitsPerSecond,omitempty"`
+	// Says is what was found, and Remedy what to do. If the check passed, they are empty, or say what the figure lacks.
 	Says   string `json:"says,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
 }
@@ -126,6 +130,8 @@ type Report struct {
 	Passed bool    `json:"passed"`
 	Pods   []Pod   `json:"pods"`
 	Checks []Check `json:"checks"`
+	// Note says what bounds the throughput, if it was measured.
+	Note string `json:"note,omitempty"`
 }
 
 // test is one call of Run.
@@ -135,6 +141,8 @@ type test struct {
 	network *cloudteamv1.Network
 	// pods are in the order of their names.
 	pods []*member
+	// measuring bounds how long the measurement of throughput takes.
+	measuring time.Duration
 }
 
 // Run makes a test. It returns when its Pods are deleted, also after an error, and when ctx ends. Only an error means
@@ -163,7 +171,7 @@ func (t *test) report(ctx context.Context) (Report, error) {
 	if err := t.observe(ctx); err != nil {
 		return Report{}, err
 	}
-	report := Report{Network: t.Network.String(), Checks: t.checks(ctx)}
+	report := Report{Network: t.Network.String(), Checks: t.checks(ctx), Note: t.bounds()}
 	for _, m := range t.pods {
 		report.Pods = append(report.Pods, m.Pod)
 	}
@@ -198,6 +206,12 @@ func (t *test) prepare(ctx context.Context) (err error) {
 	nodes, err := t.nodes(ctx)
 	if err != nil {
 		return err
+	}
+	if t.Throughput > 0 {
+		if len(nodes) < 2 {
+			return errors.New("--throughput needs two Pods: name two nodes with --nodes, or none")
+		}
+		t.measuring = 2 * time.Duration(len(nodes)) * (t.Throughput + slack)
 	}
 	if t.Image == "" {
 		if t.Image, err = t.agentsImage(ctx); err != nil {

@@ -31,6 +31,8 @@ const (
 	user = 65532
 	// grace is what a Pod may live longer than the test waits for it. Then the kubelet ends it, if nobody deleted it.
 	grace = 2 * time.Minute
+	// mostBytes bounds each transfer, and slack how much longer than its time each one takes with all that is around it.
+	mostBytes, slack = 1 << 30, 10 * time.Second
 )
 
 // podFor makes a Pod for a node, or for any if that is empty; alike is how many Pods the test has. It needs nothing
@@ -47,7 +49,7 @@ func (t *test) podFor(name, node, annotation string, alike int) *corev1.Pod {
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}, {Name: planGate}},
 			RestartPolicy:   corev1.RestartPolicyNever,
 			// It counts from the start on a node. It is the end of the Pod if this program cannot delete it.
-			ActiveDeadlineSeconds:         new(int64((t.Timeout + grace).Seconds())),
+			ActiveDeadlineSeconds:         new(int64(t.life().Seconds())),
 			TerminationGracePeriodSeconds: new(int64(1)),
 			AutomountServiceAccountToken:  new(false),
 			EnableServiceLinks:            new(false),
@@ -99,6 +101,9 @@ func (t *test) podFor(name, node, annotation string, alike int) *corev1.Pod {
 	}
 	return pod
 }
+
+// life is how long a Pod lives on its node at most.
+func (t *test) life() time.Duration { return t.Timeout + t.measuring + grace }
 
 // annotation declares the Network. Where the user names addresses that only a router reaches, it has the Pod's default
 // route go over the Network.
@@ -177,7 +182,7 @@ func (t *test) routed(gateway string) bool {
 
 // planFor is what a Pod is to do once all Pods have their addresses.
 func (t *test) planFor(m *member) probe.Plan {
-	plan := probe.Plan{Name: m.Name, Addresses: m.addresses, Port: t.Port}
+	plan := probe.Plan{Name: m.Name, Addresses: m.addresses, Port: t.Port, Load: t.loadFor(m)}
 	add := func(to string, check probe.Check) {
 		plan.Checks, m.targets = append(plan.Checks, check), append(m.targets, to)
 	}
@@ -206,6 +211,21 @@ func (t *test) planFor(m *member) probe.Plan {
 		add(to.String(), check)
 	}
 	return plan
+}
+
+// loadFor is a Pod's part in the measurement of throughput: the first Pod and each other one send to each other.
+func (t *test) loadFor(m *member) *probe.Load {
+	if t.Throughput == 0 {
+		return nil
+	}
+	all := t.running()
+	load := &probe.Load{Bytes: mostBytes, Time: t.Throughput, First: m == all[0]}
+	for i, other := range all {
+		if other != m && (i == 0 || load.First) {
+			load.With = append(load.With, other.addresses[:min(1, len(other.addresses))]...)
+		}
+	}
+	return load
 }
 
 // toGateway is the Check.To of the Network's router.

@@ -69,10 +69,10 @@ func (t *test) start(ctx context.Context) error {
 		return err
 	}
 	for _, m := range t.pods {
-		m.plan = t.planFor(m)
 		if m.trouble != "" {
 			continue
 		}
+		m.plan = t.planFor(m)
 		if err := t.release(ctx, m); err != nil {
 			return err
 		}
@@ -285,13 +285,13 @@ func (t *test) observe(ctx context.Context) error {
 	if t.Progress != nil {
 		t.Progress("Packets are sent.")
 	}
-	unread := map[*member]error{}
-	_, err := t.poll(ctx, verdictTime, func() (bool, error) {
+	unread, left := map[*member]error{}, 0
+	_, err := t.poll(ctx, verdictTime+t.measuring, func() (bool, error) {
 		if err := t.look(ctx); err != nil {
 			return false, err
 		}
 		clear(unread)
-		decided := true
+		decided, waiting := true, 0
 		for _, m := range t.running() {
 			if t.runs(m); m.trouble != "" {
 				continue
@@ -306,8 +306,15 @@ func (t *test) observe(ctx context.Context) error {
 			m.read(log)
 			for i := range m.plan.Checks {
 				decided = decided && (t.unneeded(m, i) || m.decided(i))
+				if m.results[i].Waits {
+					waiting++
+				}
 			}
 		}
+		if waiting > 0 && waiting != left && t.Progress != nil {
+			t.Progress(fmt.Sprintf("Throughput is measured. Transfers that are left: %d.", waiting))
+		}
+		left = waiting
 		return decided && len(unread) == 0, nil
 	})
 	for m, err := range unread {
@@ -329,10 +336,11 @@ func (m *member) read(log []byte) {
 	}
 }
 
-// decided reports whether a check has a verdict.
+// decided reports whether a check has a verdict, and its transfer too.
 func (m *member) decided(i int) bool {
 	result, tried := m.results[i]
-	return tried && (result.OK || result.Cause == probe.CauseNotAllowed || result.Attempt >= m.base[i]+attempts)
+	return tried && !result.Waits &&
+		(result.OK || result.Cause == probe.CauseNotAllowed || result.Attempt >= m.base[i]+attempts)
 }
 
 // running are the Pods that take part.
@@ -379,7 +387,7 @@ func (t *test) remove(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("deleting Pods %s: %w. They end by themselves after %s. Delete them: kubectl delete pods -n %s "+
-		"-l %s=%s", strings.Join(left, ", "), last, t.Timeout+grace, t.Namespace, Label, t.ID)
+		"-l %s=%s", strings.Join(left, ", "), last, t.life(), t.Namespace, Label, t.ID)
 }
 
 // delete deletes a Pod, and tries again while the API server does not answer.

@@ -3,6 +3,7 @@ package conntest
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -42,10 +43,46 @@ func (t *test) checks(ctx context.Context) []Check {
 					c.Remedy = t.remedy(m, i)
 				}
 			}
-			all = append(all, c)
+			if all = append(all, c); result.OK && m.plan.Loads(i) {
+				all = append(all, t.throughput(m, i))
+			}
 		}
 	}
 	return all
+}
+
+// Throughput is the Check.What of a transfer.
+const Throughput = "throughput"
+
+// throughput is the transfer that follows a check, to its Pod.
+func (t *test) throughput(m *member, i int) Check {
+	other, got := t.member(m.targets[i]), m.results[i].Got
+	c := Check{State: Passed, From: other.Name, To: m.Name, Address: m.Addresses[0], What: Throughput}
+	switch {
+	case got == nil:
+		c.State, c.Says = Skipped, "The probe has reported no figure."
+		c.Remedy = "Test again. If it stays, the image is older than this command: name one of its version with --image, " +
+			"or upgrade the data plane (docs/install.md)."
+	case got.Error != "":
+		c.State, c.Says = Failed, "The checks passed, and the transfer failed ("+got.Error+")."
+		c.Remedy = "Test again. If it stays, see the counters of errors and drops of the nodes' interfaces (ip -s link)."
+	default:
+		c.MegabitsPerSecond = math.Round(float64(got.Bytes)*80/max(got.Took, 1).Seconds()/1e6) / 10
+		if m.Node == other.Node {
+			c.Says = "Both Pods are on one node: the packets did not leave it."
+		}
+	}
+	return c
+}
+
+// bounds says what the figures of throughput are, and what bounds them; empty if there are none.
+func (t *test) bounds() string {
+	if t.Throughput == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Throughput is the payload of one TCP connection, for at most %s and %d GiB. The CPU of the "+
+		"probes, the MTU (%d), QoS policies and Open vSwitch bound it. In user space, Open vSwitch forwards much less "+
+		"than a link could carry.", t.Throughput, mostBytes>>30, t.network.Status.MTU)
 }
 
 // says is what an attempt found, for people.

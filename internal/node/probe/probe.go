@@ -73,6 +73,8 @@ type Plan struct {
 	// Port is the TCP port that it listens on.
 	Port   uint16  `json:"port"`
 	Checks []Check `json:"checks"`
+	// Load is set if the test measures throughput, too.
+	Load *Load `json:"load,omitempty"`
 }
 
 // Check is one connection that is to work.
@@ -96,6 +98,9 @@ type Result struct {
 	Cause   Cause         `json:"cause,omitempty"`
 	// Error is the operating system's, or what was found.
 	Error string `json:"error,omitempty"`
+	// Waits is true while a transfer still follows the check; see Plan.Loads. Got is the transfer once it is over.
+	Waits bool      `json:"waits,omitempty"`
+	Got   *Transfer `json:"got,omitempty"`
 }
 
 const (
@@ -142,8 +147,11 @@ func ReadLog(log []byte) (results map[int]Result, other string) {
 // Run answers other probes and writes a line for each attempt, until ctx is done. It tries each check until it
 // succeeds.
 func Run(ctx context.Context, plan Plan, out io.Writer) {
-	p := &prober{Plan: plan, out: json.NewEncoder(out), room: make(chan struct{}, maxParallel)}
+	p := &prober{Plan: plan, out: json.NewEncoder(out), room: make(chan struct{}, maxParallel),
+		settled: make(chan struct{})}
 	var all sync.WaitGroup
+	p.settling.Add(len(plan.Checks))
+	all.Go(func() { p.settling.Wait(); close(p.settled) })
 	for _, address := range plan.Addresses {
 		all.Go(func() { p.serve(ctx, address) })
 	}
@@ -158,6 +166,12 @@ type prober struct {
 	Plan
 	// room has a place for each check that may run at a time.
 	room chan struct{}
+	// settling counts the checks that neither passed nor failed often, and settled is closed when there are none.
+	settling sync.WaitGroup
+	settled  chan struct{}
+	// alone is held for a transfer by the first probe. asked has the addresses that have asked for one.
+	alone sync.Mutex
+	asked sync.Map
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -169,8 +183,10 @@ func (p *prober) say(result Result) {
 	_ = p.out.Encode(result) // nobody reads the log any more
 }
 
-// try attempts a check until it succeeds, or until it is clear that it cannot be made.
+// try attempts a check until it succeeds, or until it is clear that it cannot be made. A transfer may follow a success.
 func (p *prober) try(ctx context.Context, i int) {
+	settle := sync.OnceFunc(p.settling.Done)
+	defer settle()
 	for attempt := 1; ; attempt++ {
 		select {
 		case p.room <- struct{}{}:
@@ -185,11 +201,20 @@ func (p *prober) try(ctx context.Context, i int) {
 		}
 		result := Result{Check: i, Attempt: attempt, OK: err == nil}
 		if err == nil {
-			result.Took = time.Since(began)
+			result.Took, result.Waits = time.Since(began), p.Loads(i)
 		} else {
 			result.Cause, result.Error = causeOf(err), err.Error()
 		}
-		if p.say(result); err == nil || result.Cause == CauseNotAllowed || !rest(ctx, pause) {
+		p.say(result)
+		if err == nil || attempt >= enough {
+			settle()
+		}
+		if result.Waits {
+			got := p.load(ctx, p.Checks[i])
+			result.Waits, result.Got = false, &got
+			p.say(result)
+		}
+		if err == nil || result.Cause == CauseNotAllowed || !rest(ctx, pause) {
 			return
 		}
 	}
@@ -211,7 +236,7 @@ func (p *prober) attempt(ctx context.Context, c Check) error {
 	if c.Kind == KindInterface {
 		return hasAddress(c.To)
 	}
-	i := slices.IndexFunc(p.Addresses, func(own netip.Addr) bool { return own.Is4() == c.To.Is4() })
+	i := p.source(c.To)
 	if i < 0 {
 		return failure{CauseNoAddress, fmt.Errorf("the Pod has no address of the family of %s on the Network", c.To)}
 	}
@@ -222,6 +247,11 @@ func (p *prober) attempt(ctx context.Context, c Check) error {
 		return connect(ctx, p.Addresses[i], c)
 	}
 	return failure{CauseNotAllowed, fmt.Errorf("this version knows no check %q", c.Kind)}
+}
+
+// source is the index of the Pod's address that packets to another one come from; -1 if it has none.
+func (p *prober) source(to netip.Addr) int {
+	return slices.IndexFunc(p.Addresses, func(own netip.Addr) bool { return own.Is4() == to.Is4() })
 }
 
 // failure is an error whose cause is known.
@@ -305,10 +335,19 @@ func ping(from, to netip.Addr) error {
 	}
 }
 
-// connect connects from an address. Of a probe it reads the name and all that comes.
-func connect(ctx context.Context, from netip.Addr, c Check) error {
+// dial connects from an address.
+func dial(ctx context.Context, from netip.Addr, c Check) (*net.TCPConn, error) {
 	dialer := net.Dialer{Timeout: patience, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 	conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(c.To, c.Port).String())
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
+}
+
+// connect connects from an address. Of a probe it reads the name and all that comes.
+func connect(ctx context.Context, from netip.Addr, c Check) error {
+	conn, err := dial(ctx, from, c)
 	if err != nil {
 		return err
 	}
@@ -319,6 +358,7 @@ func connect(ctx context.Context, from netip.Addr, c Check) error {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
+	_ = conn.CloseWrite() // it asks for nothing
 	want := greeting(c.Expect)
 	got, err := io.ReadAll(io.LimitReader(conn, int64(len(want))+1))
 	switch {
@@ -357,10 +397,8 @@ func (p *prober) serve(ctx context.Context, own netip.Addr) {
 		}
 		room <- struct{}{}
 		go func() {
-			defer func() { conn.Close(); <-room }()
-			if conn.SetDeadline(time.Now().Add(2*patience)) == nil {
-				_, _ = conn.Write(greeting(p.Name)) // who connected sees what is missing
-			}
+			defer func() { <-room }()
+			p.answer(conn)
 		}()
 	}
 }

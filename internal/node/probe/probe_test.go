@@ -175,7 +175,7 @@ panic: something
 {"check":1,"attempt":1,"ok":fal`
 	results, other := ReadLog([]byte(log))
 	if got := fmt.Sprintf("%+v %q", results, other); got !=
-		`map[0:{Check:0 Attempt:2 OK:true Took:400µs Cause: Error:}] "{\"check\":1,\"attempt\":1,\"ok\":fal"` {
+		`map[0:{Check:0 Attempt:2 OK:true Took:400µs Cause: Error: Waits:false Got:<nil>}] "{\"check\":1,\"attempt\":1,\"ok\":fal"` {
 		t.Error(got)
 	}
 	for _, line := range []string{"", "{}", "[]", "null", `{"check":3}`} {
