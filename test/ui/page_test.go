@@ -423,7 +423,7 @@ func (s *scene) many(p page) func(t *testing.T) {
 		s := s.of(t)
 		s.port("shop", "vault-8", "payments") // which has no address left
 		p.await(`document.querySelector('[data-only="bad"] .badge').innerText > '0'`)
-		expect.NoError(t, createMany(t.Context(), "many"))
+		expect.NoError(t, createMany(t.Context(), "many", many()))
 		p.await(fmt.Sprintf(`document.querySelector('#count').innerText.startsWith((%d).toLocaleString('en') + ' ')`, many()+5))
 		for _, view := range []string{"map", "table"} {
 			p.js(`location.hash = '#view=` + view + `'`)
@@ -450,8 +450,8 @@ func many() int {
 	return 250
 }
 
-// createMany creates a namespace with many Networks.
-func createMany(ctx context.Context, namespace string) error {
+// createMany creates a namespace with so many Networks.
+func createMany(ctx context.Context, namespace string, n int) error {
 	if _, err := surroundings.Kube.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
 		return err
@@ -459,7 +459,7 @@ func createMany(ctx context.Context, namespace string) error {
 	networks := surroundings.Networks.CloudteamV1().Networks(namespace)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
-	for i := range many() {
+	for i := range n {
 		group.Go(func() error {
 			_, err := networks.Create(ctx, &cloudteamv1.Network{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("tenant-%03d", i)},
