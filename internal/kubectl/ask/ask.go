@@ -47,6 +47,20 @@ func ReviewedBy(kube kubernetes.Interface) func(context.Context, authorizationv1
 	}
 }
 
+// Lacks returns the rights in a namespace that the user needs and does not have, as "create pods/exec". If the API
+// server does not say, the user has them.
+func Lacks(
+	ctx context.Context, kube kubernetes.Interface, namespace string, needs ...authorizationv1.ResourceAttributes,
+) (lacks []string) {
+	may := ReviewedBy(kube)
+	for _, does := range needs {
+		if does.Namespace = namespace; !may(ctx, does) {
+			lacks = append(lacks, strings.TrimSuffix(does.Verb+" "+does.Resource+"/"+does.Subresource, "/"))
+		}
+	}
+	return lacks
+}
+
 // Object names an object of Kubernetes.
 type Object struct {
 	Kind      string `json:"kind"`

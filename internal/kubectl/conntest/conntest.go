@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
@@ -214,7 +215,7 @@ func (t *test) prepare(ctx context.Context) (err error) {
 		t.measuring = 2 * time.Duration(len(nodes)) * (t.Throughput + slack)
 	}
 	if t.Image == "" {
-		if t.Image, err = t.agentsImage(ctx); err != nil {
+		if t.Image, err = AgentsImage(ctx, t.Kubernetes); err != nil {
 			return err
 		}
 	}
@@ -231,25 +232,16 @@ func (t *test) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// needs are the verbs that a test needs, by resource.
-var needs = []struct{ resource, subresource, verb string }{
-	{"pods", "", "create"}, {"pods", "", "list"}, {"pods", "", "patch"}, {"pods", "", "delete"}, {"pods", "log", "get"},
+// needs are the rights that a test needs.
+var needs = []authorizationv1.ResourceAttributes{
+	{Resource: "pods", Verb: "create"}, {Resource: "pods", Verb: "list"}, {Resource: "pods", Verb: "patch"},
+	{Resource: "pods", Verb: "delete"}, {Resource: "pods", Subresource: "log", Verb: "get"},
 }
 
 // mayAll returns an error if the user lacks a right. It asks before anything is created: who may create Pods and not
 // delete them would leave them behind. If nobody answers, the requests themselves will tell.
 func (t *test) mayAll(ctx context.Context) error {
-	var lacks []string
-	for _, need := range needs {
-		answer, err := t.Kubernetes.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
-			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: t.Namespace, Verb: need.verb,
-					Resource: need.resource, Subresource: need.subresource},
-			}}, metav1.CreateOptions{})
-		if err == nil && !answer.Status.Allowed {
-			lacks = append(lacks, strings.TrimSuffix(need.verb+" "+need.resource+"/"+need.subresource, "/"))
-		}
-	}
+	lacks := ask.Lacks(ctx, t.Kubernetes, t.Namespace, needs...)
 	if len(lacks) == 0 {
 		return nil
 	}
@@ -322,12 +314,12 @@ var (
 	agentContainer = "agent"
 )
 
-// agentsImage is the image of the nodes' agents. It has the probe, it is of the installed version, and the nodes have
-// it.
-func (t *test) agentsImage(ctx context.Context) (string, error) {
-	set, err := t.Kubernetes.AppsV1().DaemonSets(agents.Namespace).Get(ctx, agents.Name, metav1.GetOptions{})
+// AgentsImage is the image of the nodes' agents. It has the program network-agent, it is of the installed version, and
+// the nodes have it.
+func AgentsImage(ctx context.Context, kube kubernetes.Interface) (string, error) {
+	set, err := kube.AppsV1().DaemonSets(agents.Namespace).Get(ctx, agents.Name, metav1.GetOptions{})
 	if err != nil {
-		return "", fmt.Errorf("%s, whose image the test uses, cannot be read. Name that image with --image; the "+
+		return "", fmt.Errorf("%s, whose image the command uses, cannot be read. Name that image with --image; the "+
 			"administrator who installed the data plane knows it: %w", agents, err)
 	}
 	for _, container := range set.Spec.Template.Spec.Containers {

@@ -136,35 +136,42 @@ var final = map[string]string{
 	"ErrImageNeverPull":          imageRemedy,
 	"CreateContainerConfigError": "Read the message: the container runtime refuses the container.",
 	"CreateContainerError":       "Read the message: the container runtime refuses the container.",
-	"RunContainerError":          imageHasNoProbe,
+	"RunContainerError":          imageLacks,
 }
 
 const (
 	imageRemedy = "Name an image with --image that this namespace may pull: that of the data plane, of this version. " +
-		"The default ServiceAccount needs its pull secret if the registry asks for one."
-	imageHasNoProbe = "The image has no network-agent that knows the command probe. Name the image of this version with " +
+		"If its registry asks for a pull secret, the Pod's ServiceAccount needs it (by default, the ServiceAccount default)."
+	imageLacks = "The image has no network-agent that knows the command %s. Name the image of this version with " +
 		"--image, or upgrade the data plane (docs/install.md)."
 )
+
+// Trouble says why a container that is to run a command of network-agent does not, and what to do. Both are empty
+// while it may.
+func Trouble(status corev1.ContainerStatus, command string) (trouble, remedy string) {
+	switch ended, waits := status.State.Terminated, status.State.Waiting; {
+	case ended != nil:
+		trouble, remedy = fmt.Sprintf("The %s has ended with the code %d.", command, ended.ExitCode), imageLacks
+		if _, said := probe.ReadLog([]byte(ended.Message)); said != "" {
+			trouble += " It said: " + said
+		}
+	case waits != nil && final[waits.Reason] != "":
+		trouble, remedy = strings.TrimSuffix(waits.Reason+": "+waits.Message, ": "), final[waits.Reason]
+		if strings.Contains(waits.Message, "executable file not found") {
+			remedy = imageLacks
+		}
+	}
+	return trouble, strings.Replace(remedy, "%s", command, 1)
+}
 
 // runs reports whether a Pod runs its probe. It notes the trouble of one that will not.
 func (t *test) runs(m *member) bool {
 	m.Node = m.object.Spec.NodeName
 	for _, status := range m.object.Status.ContainerStatuses {
-		switch {
-		case status.Name != Container:
-		case status.State.Terminated != nil:
-			m.trouble = fmt.Sprintf("The probe has ended with the code %d.", status.State.Terminated.ExitCode)
-			if _, said := probe.ReadLog([]byte(status.State.Terminated.Message)); said != "" {
-				m.trouble += " It said: " + said
-			}
-			m.remedy = imageHasNoProbe
-		case status.State.Waiting != nil && final[status.State.Waiting.Reason] != "":
-			waits := status.State.Waiting
-			m.trouble, m.remedy = strings.TrimSuffix(waits.Reason+": "+waits.Message, ": "), final[waits.Reason]
-			if strings.Contains(waits.Message, "executable file not found") {
-				m.remedy = imageHasNoProbe
-			}
-		case status.Ready:
+		if status.Name != Container {
+			continue
+		}
+		if m.trouble, m.remedy = Trouble(status, "probe"); m.trouble == "" && status.Ready {
 			t.showState(m, "runs on "+m.Node)
 			return true
 		}
