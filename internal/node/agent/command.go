@@ -159,7 +159,7 @@ machine whose port in Neutron is the parent of a trunk, it needs the kernel's VL
 	install := newInstallCommand()
 	install.SetUsageFunc((&cobra.Command{}).UsageFunc())
 	install.SetHelpFunc((&cobra.Command{}).HelpFunc())
-	command.AddCommand(install, newProbeCommand())
+	command.AddCommand(install, newProbeCommand(), newCaptureCommand())
 	return command
 }
 

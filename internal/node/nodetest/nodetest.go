@@ -5,6 +5,7 @@ package nodetest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -101,6 +102,26 @@ func output(c *exec.Cmd) (string, error) {
 		return out.String(), fmt.Errorf("%s: %w: %s%s", strings.Join(c.Args, " "), err, stderr.String(), out.String())
 	}
 	return strings.TrimSpace(out.String()), nil
+}
+
+// Frames returns the beginnings of the frames in a pcap, which has to be whole.
+func Frames(t testing.TB, pcap []byte) (frames [][]byte) {
+	t.Helper()
+	const header, record = 24, 16
+	if len(pcap) < header || binary.LittleEndian.Uint32(pcap) != 0xa1b23c4d {
+		t.Fatalf("no pcap with nanoseconds: %x", pcap[:min(len(pcap), header)])
+	}
+	for rest := pcap[header:]; len(rest) > 0; {
+		size := 0
+		if len(rest) >= record {
+			size = int(binary.LittleEndian.Uint32(rest[8:]))
+		}
+		if len(rest) < record+size {
+			t.Fatalf("after %d frames, the pcap ends with %d bytes of one", len(frames), len(rest))
+		}
+		frames, rest = append(frames, rest[record:record+size]), rest[record+size:]
+	}
+	return frames
 }
 
 // Eventually repeats a check until it succeeds. It fails the test with the last error after a while.
