@@ -22,6 +22,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/cli"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/bundle"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/capture"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/doctor"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
@@ -57,6 +58,8 @@ type factory struct {
 	// id makes a part of names, and logs gives how logs are read; tests replace both.
 	id   func() string
 	logs func(kubernetes.Interface) logReader
+	// exec runs a command in a container; see capture.Options. Tests replace it.
+	exec capture.Exec
 	// metrics reads those of a Pod at a port; see bundle.Metrics. Tests replace it.
 	metrics func(ctx context.Context, kube kubernetes.Interface, pod *corev1.Pod, port int32) (string, error)
 }
@@ -93,8 +96,8 @@ kubectl for the cluster and the user: see "kubectl options".`,
 		flag.Hidden = !slices.Contains([]string{"namespace", "context", "kubeconfig"}, flag.Name) // as kubectl does
 	})
 	klog.SetOutput(io.Discard) // client-go logs what the commands say in words
-	root.AddCommand(f.why(), f.tree(), f.top(), f.plan(), f.doctor(), f.bundle(), f.conntest(), f.orphans(),
-		f.export(), f.adopt(), f.uninstall(), f.ui())
+	root.AddCommand(f.why(), f.tree(), f.top(), f.plan(), f.doctor(), f.bundle(), f.conntest(), f.capture(),
+		f.orphans(), f.export(), f.adopt(), f.uninstall(), f.ui())
 	return root
 }
 
@@ -116,6 +119,7 @@ func (f *factory) connect() (kubernetes.Interface, versioned.Interface, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	f.exec = capture.ExecBy(config, kube)
 	networks, err := versioned.NewForConfig(config)
 	return kube, networks, err
 }

@@ -77,6 +77,8 @@ type example struct {
 	ahead time.Duration
 	// lab, if set, plays the parts that Pods of a test of connections need.
 	lab *lab
+	// room, if set, plays those of a capture.
+	room *room
 }
 
 func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
@@ -134,6 +136,9 @@ func (e example) run(t *testing.T) (out string, code int) {
 	write(t, "network.yaml", e.file)
 	if e.lab != nil {
 		return e.lab.run(t, e.objects, e.command)
+	}
+	if e.room != nil {
+		return e.room.run(t, e.objects, e.command)
 	}
 	return runAhead(t, e.objects, e.command+e.hurry, e.ahead)
 }
@@ -387,6 +392,8 @@ func examples(*testing.T) map[string]example {
 			cloud: neutrontest.New(neutrontest.Options{}), seed: alive},
 		"bundle": {command: "bundle -n shop", objects: []runtime.Object{frontend(5), webPort("web-frontend-2", ""), running(),
 			leader("registry.example.org/network-controller:v1.2.0")}},
+		"capture": {command: "capture web-0 -n shop -o web-0.pcap", room: &room{},
+			objects: []runtime.Object{onNetworks("frontend")}},
 		"conntest-healthy": {command: "conntest frontend -n shop", lab: newLab(),
 			objects: []runtime.Object{routed}},
 		"conntest-broken": {command: "conntest frontend -n shop", lab: newLab().tunnelsLost(), code: 2,
