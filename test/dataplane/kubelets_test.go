@@ -54,6 +54,7 @@ func TestPodsOnKubelets(t *testing.T) {
 		{"the name of a Service leads to its Pods", func(w *world) { w.aNameLeadsToPods(guests) }},
 		{"a MultiNetworkPolicy closes and opens", func(w *world) { w.aPolicyClosesAndOpens(guests) }},
 		{"tenants get nothing of others", func(w *world) { w.tenantsGetNothing(guests) }},
+		{"a user captures packets", func(w *world) { w.aUserCaptures(guests) }},
 	}
 	rest := []part{
 		{"a virtual machine migrates", func(w *world) { w.aMachineMigrates(guests[0]) }},

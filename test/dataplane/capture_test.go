@@ -1,0 +1,141 @@
+//go:build linux
+
+package dataplane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/capture"
+	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
+	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// aUserCaptures has a user do `kubectl network capture` of a Pod that another one pings. Who may only edit the namespace
+// gets nothing, and a namespace of the level restricted refuses the container. At the level baseline it runs.
+func (w *world) aUserCaptures(guests []*guest) {
+	pod, other := guests[1], guests[2]
+	expect.NoError(w, pod.node.Import(imageAgent, filepath.Join(programs, "network-agent")))
+	user := w.editor("dave")
+	var pcap bytes.Buffer
+	o := capture.Options{
+		Namespace: w.namespace, Pod: pod.Name, Network: "both", Image: imageAgent, Container: "capture-lab", To: &pcap,
+		Progress: func(line string) { w.Log(line) },
+		Exec: func(ctx context.Context, _, _, container string, command []string, streams capture.Streams) error {
+			return w.execPinged(ctx, pod, other, container, command, streams)
+		},
+	}
+	o.Limits.Time, o.Limits.Bytes, o.Limits.Length = 30*time.Second, 1<<20, 128
+	w.eventually(func() error { // the API server learns of a RoleBinding a moment later
+		_, err := user.Kubernetes.CoreV1().Pods(w.namespace).Get(w.Context(), pod.Name, metav1.GetOptions{})
+		return err
+	})
+	expect.ErrorSays(w, capture.Run(w.Context(), user, o), "you may not patch pods/ephemeralcontainers in namespace")
+	w.mayAddContainers("dave", user)
+	several := o
+	several.Pod = guests[0].Name
+	expect.ErrorSays(w, capture.Run(w.Context(), user, several), "has 2 such ports")
+	defer w.restrict("privileged")
+	for _, level := range []string{"restricted", "baseline"} {
+		w.restrict(level)
+		w.eventually(func() error { // the API server learns of a label a moment later
+			_, err := surroundings.Kube.CoreV1().Pods(w.namespace).Create(w.Context(), podFor("dry", "", ""),
+				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if (err == nil) != (level == "baseline") {
+				return fmt.Errorf("in a namespace of the level %s: %w", level, err)
+			}
+			return nil
+		})
+		if err := capture.Run(w.Context(), user, o); level == "baseline" {
+			expect.NoError(w, err)
+		} else {
+			expect.ErrorSays(w, err, "PodSecurity")
+		}
+	}
+
+	frames := nodetest.Frames(w, pcap.Bytes())
+	for what, is := range map[string]func(frame []byte) bool{
+		"request": func(frame []byte) bool { return echoes(frame, 8, other, pod) },
+		"reply":   func(frame []byte) bool { return echoes(frame, 0, pod, other) },
+	} {
+		if !slices.ContainsFunc(frames, is) {
+			w.Errorf("of %d frames, none is an echo %s", len(frames), what)
+		}
+	}
+}
+
+// v4 is the address of a guest on its first interface.
+func v4(g *guest) netip.Addr { return g.addresses(0)[0] }
+
+// echoes reports whether a frame has an ICMP message of a kind that a guest sends to another.
+func echoes(frame []byte, kind byte, from, to *guest) bool {
+	const protocolICMP = 1
+	return len(frame) > 34 && bytes.HasPrefix(frame, ethernet(to.mac(0), from.mac(0), etherIPv4)) &&
+		frame[23] == protocolICMP && frame[34] == kind &&
+		bytes.Equal(frame[26:34], slices.Concat(v4(from).AsSlice(), v4(to).AsSlice()))
+}
+
+// mayAddContainers gives a user the right that a capture needs and the role edit lacks.
+func (w *world) mayAddContainers(name string, user *ask.Cluster) {
+	w.Helper()
+	does := authorizationv1.ResourceAttributes{Verb: "patch", Resource: "pods", Subresource: "ephemeralcontainers"}
+	meta := metav1.ObjectMeta{Name: "add-containers"}
+	harness.Create(w, surroundings.Kube.RbacV1().Roles(w.namespace), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{does.Resource + "/" + does.Subresource}, Verbs: []string{does.Verb}},
+	}})
+	harness.Create(w, surroundings.Kube.RbacV1().RoleBindings(w.namespace), &rbacv1.RoleBinding{ObjectMeta: meta,
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}})
+	w.eventually(func() error {
+		if lacks := ask.Lacks(w.Context(), user.Kubernetes, w.namespace, does); len(lacks) > 0 {
+			return fmt.Errorf("%s may not %v yet", name, lacks)
+		}
+		return nil
+	})
+}
+
+// execPinged does what a kubelet does, which the API server does not reach here: it runs a command in a container. When
+// that has begun, another guest pings the Pod. Then the command's standard input ends.
+func (w *world) execPinged(
+	ctx context.Context, pod, other *guest, container string, command []string, streams capture.Streams,
+) error {
+	object, err := surroundings.Kube.CoreV1().Pods(w.namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	statuses := object.Status.EphemeralContainerStatuses
+	if len(statuses) != 1 || statuses[0].Name != container || statuses[0].State.Running == nil {
+		return fmt.Errorf("the ephemeral containers are %+v", statuses)
+	}
+	pcap, end := filepath.Join(w.TempDir(), "pcap"), filepath.Join(w.TempDir(), "end")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := pod.node.Run("sh", append([]string{"-c", `pcap=$1 end=$2 id=${3#containerd://}; shift 3
+			while [ ! -e "$end" ]; do sleep 0.1; done |
+			ctr -n k8s.io task exec --exec-id capture "$id" "$@" >"$pcap"`, "sh", pcap, end, statuses[0].ContainerID}, command...)...)
+		ended <- err
+	}()
+	w.eventually(func() error {
+		if content, err := os.ReadFile(pcap); err != nil || len(content) == 0 {
+			return errors.Join(err, errors.New("the capture has not begun"))
+		}
+		return other.ping(v4(pod))
+	})
+	err = errors.Join(os.WriteFile(end, nil, 0o600), <-ended)
+	content, unread := os.ReadFile(pcap)
+	_, failed := streams.Stdout.Write(content)
+	return errors.Join(err, unread, failed)
+}
