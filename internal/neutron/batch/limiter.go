@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"math/bits"
+	"slices"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -23,7 +24,7 @@ type limiter struct {
 	starting bool
 	// quickest are the shortest durations, by class of call. They grow slowly, because a cloud may become slower for
 	// good.
-	quickest map[class]time.Duration
+	quickest map[class]quickest
 	// grown is when they last grew.
 	grown time.Time
 	// cut is when the limit was last cut. Calls that began before it say nothing about the new limit.
@@ -35,6 +36,16 @@ type limiter struct {
 type class struct {
 	op        string
 	magnitude int
+}
+
+// quickest is the shortest duration of a class. If all of its calls ran among many, it may be mostly that of others
+// before it.
+type quickest struct {
+	took time.Duration
+	// among is how many calls ran when it began, itself included; at least firstLimit.
+	among int
+	// guessed is true if it is what a call would take on a cloud that serves one at a time. None was seen to.
+	guessed bool
 }
 
 func classOf(op string, items int) class { return class{op, bits.Len(uint(items))} }
@@ -59,35 +70,49 @@ const (
 
 func newLimiter(most int, now time.Time) *limiter {
 	return &limiter{
-		most: most, size: min(firstLimit, float64(most)), starting: true, quickest: map[class]time.Duration{}, grown: now,
+		most: most, size: min(firstLimit, float64(most)), starting: true, quickest: map[class]quickest{}, grown: now,
 	}
 }
 
 // limit returns how many calls may run concurrently.
 func (l *limiter) limit() int { return int(l.size) }
 
-// succeeded learns from a successful call. full is true if the limit was reached while the call ran. Only then can its
-// duration show that the limit is too low.
+// succeeded learns from a successful call, which began among so many, itself included. full is true if the limit was
+// reached while the call ran. Only then can its duration show that the limit is too low.
 //
 // At first the limit grows by one with each such call that has not waited. So it about doubles in the duration of a
 // call. A bulk call takes a second or two, so slower growth would leave a fast cloud half idle for long. After the
 // first call that has waited, the limit grows by one in that time.
-func (l *limiter) succeeded(c class, began, now time.Time, full bool) {
+func (l *limiter) succeeded(c class, began, now time.Time, among int, full bool) {
 	took := max(now.Sub(began), 1)
 	if now.Sub(l.grown) >= period {
 		l.grown = now
-		for c := range l.quickest {
-			l.quickest[c] = time.Duration(growth * float64(l.quickest[c]))
+		for c, q := range l.quickest {
+			q.took = time.Duration(growth * float64(q.took))
+			l.quickest[c] = q
 		}
 	}
-	if q := l.quickest[c]; q == 0 || took < q {
-		l.quickest[c] = took
+	among = max(among, firstLimit)
+	// What it would take on a cloud that serves one at a time.
+	single := time.Duration(float64(took) * firstLimit / float64(among))
+	q, known := l.quickest[c]
+	if !known || took < q.took || q.guessed && (among == firstLimit || float64(single) > unhurt*float64(q.took)) {
+		q = quickest{took: took, among: among}
 	}
+	defer func() { l.quickest[c] = q }()
 	if began.Before(l.cut) {
 		return
 	}
-	slowness := float64(took) / float64(l.quickest[c])
-	waiting := l.size * (1 - min(1, tolerance/slowness))
+	waitingFor := func() (slowness, waiting float64) {
+		slowness = float64(took) / float64(q.took)
+		return slowness, l.size * (1 - min(1, tolerance/slowness))
+	}
+	slowness, waiting := waitingFor()
+	if waiting >= fewWaiting && q.among > firstLimit && single < q.took {
+		// Calls wait now, so the quickest one, which ran among many, had waited as well.
+		q = quickest{took: single, among: firstLimit, guessed: true}
+		slowness, waiting = waitingFor()
+	}
 	switch {
 	case l.starting && waiting >= fewWaiting:
 		// The limit exceeds what the cloud can serve by the calls that wait now.
@@ -122,7 +147,9 @@ type slot struct {
 	limiter *limiter
 	class   class
 	began   time.Time
-	// overdue is set by the timer when the call no longer uses the limit. The Queue's mu guards it.
+	// among is how many calls ran when it began, itself included.
+	among int
+	// overdue is set when the call no longer uses the limit. The Queue's mu guards it.
 	overdue bool
 	timer   *time.Timer
 }
@@ -132,20 +159,51 @@ func (b *Queue) begin(l *line, op string, items int) *slot {
 	b.underway++
 	l.underway++
 	s := &slot{queue: b, seat: b.seat, line: l, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
+	s.among = b.underway + b.overdue
 	if b.underway >= b.limiter.limit() {
 		b.full = s.began
 	}
-	s.timer = time.AfterFunc(patience+patienceTimes*b.limiter.quickest[s.class], func() {
+	s.timer = time.AfterFunc(patience+patienceTimes*b.limiter.quickest[s.class].took, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if s.timer != nil {
-			s.overdue = true
-			s.leave()
-			b.overdue++
+			b.late = append(b.late, s)
+			b.doubt()
 			b.dispatch()
 		}
 	})
 	return s
+}
+
+// doubt takes its place from the first of the late calls, but from one at a time: a cloud that is only slow answers
+// this one before the call that comes instead. More calls would only wait there in place of here. Where a call that
+// began later has ended, the older ones hang, and lose their places as well. The caller holds mu.
+func (b *Queue) doubt() {
+	if b.doubted == nil && len(b.late) > 0 {
+		b.doubted, b.late = b.late[0], b.late[1:]
+		b.doubted.isOverdue()
+	}
+}
+
+// ended notes for the late calls that one ended which began at a time. The caller holds mu.
+func (b *Queue) ended(began time.Time) {
+	hangs := func(s *slot) bool { return s.began.Before(began) }
+	if b.doubted != nil && hangs(b.doubted) {
+		b.doubted = nil
+	}
+	b.late = slices.DeleteFunc(b.late, func(s *slot) bool {
+		if hangs(s) {
+			s.isOverdue()
+		}
+		return hangs(s)
+	})
+}
+
+// isOverdue takes its place from a call that goes on. The caller holds mu.
+func (s *slot) isOverdue() {
+	s.overdue = true
+	s.leave()
+	s.queue.overdue++
 }
 
 // end ends a call and learns from its errors, one per request that it sent. Several requests or a failure do not show
@@ -156,11 +214,17 @@ func (s *slot) end(errs ...error) {
 	defer b.mu.Unlock()
 	s.timer.Stop()
 	s.timer = nil
+	b.late = slices.DeleteFunc(b.late, func(late *slot) bool { return late == s })
+	if b.doubted == s {
+		b.doubted = nil
+	}
 	if s.overdue {
 		b.overdue--
 	} else {
 		s.leave()
 	}
+	b.ended(s.began)
+	b.doubt()
 	if s.limiter == b.limiter {
 		s.learn(errs, time.Now())
 	}
@@ -178,7 +242,7 @@ func (s *slot) leave() {
 func (s *slot) learn(errs []error, now time.Time) {
 	b := s.queue
 	if len(errs) == 1 && errs[0] == nil {
-		b.limiter.succeeded(s.class, s.began, now, !b.full.Before(s.began))
+		b.limiter.succeeded(s.class, s.began, now, s.among, !b.full.Before(s.began))
 		return
 	}
 	for _, err := range errs {

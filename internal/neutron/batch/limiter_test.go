@@ -83,13 +83,48 @@ func TestTheLimitGrowsFastAtFirst(t *testing.T) {
 	}
 }
 
+// A Neutron that serves one call at a time gets few more than it serves, although the first ones of each kind wait for
+// others: then nobody knows yet how long they take, nor whether they hang.
+func TestASlowCloudIsNotGivenMoreCallsForThat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Options{Post: (&server{}).Post})
+		turn := make(chan struct{}, 1)
+		most := 0
+		var all sync.WaitGroup
+		write := func(n int, op string, takes time.Duration) {
+			for range n {
+				all.Go(func() {
+					_ = b.Write(t.Context(), op, "", func() error {
+						turn <- struct{}{}
+						most = max(most, b.Load().Calls) // the turn guards it
+						elapsed(takes)
+						<-turn
+						return nil
+					})
+				})
+			}
+			synctest.Wait()
+		}
+		write(3, "create ports", 10*time.Second)
+		for _, op := range []string{"bind port", "delete port", "tag port"} {
+			write(60, op, 1500*time.Millisecond)
+			all.Wait()
+			if most > 12 || b.limiter.limit() > 7 {
+				t.Errorf("%s: up to %d calls were under way, and %d may be from now on", op, most, b.limiter.limit())
+			}
+		}
+		rested(t, b)
+	})
+}
+
 // hear has a limiter hear of calls of a class, as many as are under way at the limit, that were begun together and
 // took so long.
 func hear(l *limiter, of string, took time.Duration) {
 	began := time.Now()
 	elapsed(took)
-	for range l.limit() {
-		l.succeeded(classOf(of, 25), began, time.Now(), true)
+	together := l.limit()
+	for range together {
+		l.succeeded(classOf(of, 25), began, time.Now(), together, true)
 	}
 }
 
@@ -128,7 +163,7 @@ func TestOneSlowCallAtMostHalvesTheLimit(t *testing.T) {
 		}
 		began := time.Now()
 		elapsed(time.Minute / 2)
-		l.succeeded(classOf("create network", 25), began, time.Now(), true)
+		l.succeeded(classOf("create network", 25), began, time.Now(), l.limit(), true)
 		expect.Equal(t, 8, l.limit(), "the limit after one slow call")
 		if l.starting {
 			t.Error("it still leaps")

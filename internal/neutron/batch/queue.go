@@ -35,6 +35,10 @@ type Queue struct {
 	limiter *limiter
 	// underway counts the calls that use the limit. overdue counts those that ran too long and no longer use it.
 	underway, overdue int
+	// late are calls that have used the limit for too long, the first one first. doubted was one, and has lost its place;
+	// nothing that began after it has ended yet.
+	late    []*slot
+	doubted *slot
 	// full is when the limit was last reached.
 	full time.Time
 	// lines are the waiting writes: creates by collection, deletions, and all others. The last two have no collection.
@@ -354,7 +358,7 @@ func (b *Queue) window(l *line) time.Duration {
 	if !known {
 		return crowdedWindow
 	}
-	return min(max(alone, batchWindow), crowdedWindow)
+	return min(max(alone.took, batchWindow), crowdedWindow)
 }
 
 // next removes from the line the writes of the next call. It respects the most of each of them and takes one project
