@@ -43,8 +43,8 @@ func dataplaneGroup() group {
 			{id: "beyond-10", name: "10 Pods, without the time of Neutron's answers ÷ macvlan", limit: 1.2, how: beyond},
 			{id: "beyond-50", name: "50 Pods, without the time of Neutron's answers ÷ macvlan", limit: 1.2, how: beyond},
 			{
-				id: "start-behind-s", name: "1 Pod to its first packet, while the ports of 50 others are deleted", limit: noLimit, unit: "s",
-				how: "Right after the 50 Pods of the same namespace have ended.",
+				id: "start-behind-s", name: "1 Pod to its first packet, while the ports of 50 others are deleted",
+				limit: noLimit, unit: "s", how: "Right after the 50 Pods of the same namespace have ended.",
 			},
 			{
 				id: "calls", name: "POST and PUT of ports at Neutron per Pod, with binding", limit: noLimit,
