@@ -149,9 +149,10 @@ type slot struct {
 	began   time.Time
 	// among is how many calls ran when it began, itself included.
 	among int
-	// overdue is set when the call no longer uses the limit. The Queue's mu guards it.
-	overdue bool
-	timer   *time.Timer
+	// late is set when the call has taken so long that it leaves its place among those of all Queues to others, and
+	// overdue when it no longer uses the Queue's own limit. The Queue's mu guards both.
+	late, overdue bool
+	timer         *time.Timer
 }
 
 // begin starts a call of a line. The caller holds mu.
@@ -167,6 +168,8 @@ func (b *Queue) begin(l *line, op string, items int) *slot {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if s.timer != nil {
+			s.late = true
+			s.seat.free() // one tenant's calls that hang stop nobody else
 			b.late = append(b.late, s)
 			b.doubt()
 			b.dispatch()
@@ -235,7 +238,9 @@ func (s *slot) end(errs ...error) {
 func (s *slot) leave() {
 	s.queue.underway--
 	s.line.underway--
-	s.seat.free()
+	if !s.late {
+		s.seat.free()
+	}
 }
 
 // learn updates the limiter and the Queue from the result of a call. The caller holds mu.

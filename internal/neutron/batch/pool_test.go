@@ -113,6 +113,38 @@ func TestCallsThatHangLeaveTheirPlacesToOthers(t *testing.T) {
 	})
 }
 
+// As many of one tenant's calls hang as all Queues may have.
+func TestCallsThatHangLeaveAllTheirPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &server{}
+		queues := joined(16, s, "hangs", "good")
+		queues[0].limiter.size = 16 // as after many quick calls
+		var hung, good sync.WaitGroup
+		for range 20 {
+			hung.Go(func() {
+				_ = queues[0].Write(ctx, "bind port", "", func() error { <-ctx.Done(); return ctx.Err() })
+			})
+		}
+		synctest.Wait()
+		began := time.Now()
+		for i := range 10 {
+			good.Go(func() {
+				if err := createAlone(t.Context(), queues[1], fmt.Sprint(i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		good.Wait()
+		// Ten calls of a second each, two at a time.
+		if took := virtual.Since(began); took > patience+7*time.Second {
+			t.Errorf("the other tenant's calls took %s", took)
+		}
+		cancel()
+		hung.Wait()
+	})
+}
+
 func TestBadCredentialsOfOneTenantLowerNobodysLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
