@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/capture"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
@@ -31,7 +32,7 @@ pods/ephemeralcontainers, which the role edit lacks, and to create pods/exec. Th
 to be baseline or privileged.`,
 		Example: `  kubectl network capture web-0 -n shop -o web-0.pcap
 
-  # Only the headers, for at most five minutes, and look on. The Pod is on several Networks:
+  # Only the headers, when packets come, for at most five minutes. The Pod is on several Networks:
   kubectl network capture web-0 -n shop --network frontend --duration 5m --snaplen 96 -o - | tcpdump -n -r -`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -51,6 +52,9 @@ func (f *factory) runCapture(ctx context.Context, o capture.Options, path string
 	namespace, cluster, err := f.where(false)
 	if err != nil {
 		return err
+	}
+	if why := validation.IsDNS1123Subdomain(o.Pod); len(why) > 0 {
+		return fmt.Errorf("%q is no name of a Pod: %s", o.Pod, strings.Join(why, "; "))
 	}
 	o.Namespace, o.Container, o.Exec, o.To = namespace, "capture-"+f.id(), f.exec, f.Out
 	o.Progress = func(line string) { fmt.Fprintln(f.ErrOut, text.Plain(line)) }

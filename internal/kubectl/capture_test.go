@@ -138,7 +138,7 @@ func (r *room) podSecurity(level string) *room {
 		kube.PrependReactor("patch", "pods/ephemeralcontainers", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			var asked corev1.Pod
 			err := json.Unmarshal(a.(clienttesting.PatchAction).GetPatch(), &asked)
-			if err != nil || level == "restricted" || asked.Spec.EphemeralContainers[0].SecurityContext.Capabilities != nil {
+			if err != nil || level == "restricted" || len(asked.Spec.EphemeralContainers[0].SecurityContext.Capabilities.Add) > 0 {
 				return true, nil, errors.Join(err, apierrors.NewForbidden(podsResource.GroupResource(), "web-0",
 					errors.New(`violates PodSecurity "`+level+`:latest": non-default capabilities`)))
 			}
@@ -218,7 +218,7 @@ func TestPacketsAreCaptured(t *testing.T) {
 			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "unknown command \"capture\""}}},
 			has: []string{"The capture has ended with the code 1. It said: unknown command", "upgrade the data plane"}},
 		"the container never starts": {pod: one, code: 1, room: room{state: waitingFor("ContainerCreating", "")},
-			has: []string{"it is late by 2m0s: ContainerCreating", "kubectl describe pod web-0"}},
+			has: []string{"it has not started after 2m0s: ContainerCreating. See", "kubectl describe pod web-0"}},
 		"the API server does not answer once": {pod: one, mac: "fa:16:3e:00:00:00", room: room{edit: func(kube *kubefake.Clientset) {
 			asked := 0
 			kube.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -302,6 +302,27 @@ func TestCtrlCEndsACapture(t *testing.T) {
 	part, err := os.ReadFile("part.pcap")
 	if code != 1 || string(part) != pcap || err != nil || !strings.Contains(out, "the end of the pcap is missing") {
 		t.Errorf("it ends with %d and %q, %v:\n%s", code, part, err, out)
+	}
+}
+
+// TestNoMoreIsCapturedThanWasAskedFor has something else write into the pcap, as root on the node or in the Pod can.
+func TestNoMoreIsCapturedThanWasAskedFor(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for what, to := range map[string]func(capture.Streams) io.Writer{
+		"packets": func(s capture.Streams) io.Writer { return s.Stdout },
+		"words":   func(s capture.Streams) io.Writer { return s.Stderr },
+	} {
+		r := &room{exec: func(ctx context.Context, streams capture.Streams) error {
+			for {
+				if _, err := to(streams).Write(make([]byte, 1000)); err != nil {
+					return err
+				}
+			}
+		}}
+		out, code := r.run(t, []runtime.Object{onNetworks("frontend")}, "capture web-0 -n shop --bytes 100000 -o "+what+".pcap")
+		if code != 1 || !strings.Contains(out, "writes more than it may") {
+			t.Errorf("%s: it ends with %d: %s", what, code, out)
+		}
 	}
 }
 

@@ -51,8 +51,8 @@ in the namespace of -n. The Network is there, too, or is NAMESPACE/NAME and allo
 
 The image is that of the nodes' agents. If you may not read their DaemonSet, name it with --image.
 
-With --throughput, it then measures what TCP carries between the first Pod and each other one, each way alone. That
-fills the nodes' network for as long, so think of who else uses it.
+With --throughput, it then measures what TCP carries between the first Pod and each other one, one direction after the
+other. The transfers fill the nodes' network: think of its other users.
 
 The exit code is 0 if all checks pass, 2 if one fails, and 1 after an error. SKIP is no failure: the Pod could not make
 the check.`,
@@ -98,7 +98,7 @@ the check.`,
 	c.Flags().DurationVar(&o.Timeout, "timeout", 2*time.Minute,
 		"How long the Pods may wait for their ports, and again for their start")
 	c.Flags().DurationVar(&o.Throughput, "throughput", 0,
-		"Measure what TCP carries between the first Pod and each other one, for so long each way (5s without a value)")
+		"Measure what TCP carries between the first Pod and each other one: 5s each way, or --throughput=TIME (1s to 30s)")
 	c.Flags().Lookup("throughput").NoOptDefVal = "5s"
 	f.outputFlag(c, &output, "wide", "json", "yaml")
 	return c
@@ -154,19 +154,19 @@ func (f *factory) printConntest(report conntest.Report, all bool) error {
 		if shown = append(shown, c); len(shown) == 1 {
 			row("STATE", "FROM", "TO", "ADDRESS", "CHECK", "RESULT")
 		}
-		took := "-"
+		result := "-"
 		switch {
 		case c.State != conntest.Passed || c.What == "interface":
 		case c.What == conntest.Throughput:
-			took = fmt.Sprintf("%.1f Mbit/s", c.MegabitsPerSecond)
+			result = fmt.Sprintf("%.1f Mbit/s", c.MegabitsPerSecond)
 		default:
-			took = fmt.Sprintf("%.1f ms", c.Milliseconds)
+			result = fmt.Sprintf("%.1f ms", c.Milliseconds)
 		}
 		to := cmp.Or(place(c.To), "-")
 		if c.To == c.Address {
 			to = "-"
 		}
-		row(string(c.State), place(c.From), to, cmp.Or(c.Address, "-"), c.What, took)
+		row(string(c.State), place(c.From), to, cmp.Or(c.Address, "-"), c.What, result)
 	}
 	if err := table.Flush(); err != nil {
 		return err

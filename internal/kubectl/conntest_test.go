@@ -517,8 +517,8 @@ func TestThePartsOfAMeasurement(t *testing.T) {
 		expect.NoError(t, err)
 		expect.Equal(t, want, string(got), "the part of %s", name)
 	}
-	// Two minutes for its port, two more, and 13 seconds for each of six transfers.
-	expect.Equal(t, int64(240+6*13), *l.created[0].Spec.ActiveDeadlineSeconds, "the seconds that a Pod lives")
+	// Two minutes for its port, two more, and 13 seconds for each of four transfers.
+	expect.Equal(t, int64(240+4*13), *l.created[0].Spec.ActiveDeadlineSeconds, "the seconds that a Pod lives")
 }
 
 func TestOldPodsOfTestsAreDeleted(t *testing.T) {

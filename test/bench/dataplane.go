@@ -55,6 +55,14 @@ func dataplaneGroup() group {
 				how: "Without the controller, one call after another, before the Pods. Neutron has no bulk updates: with one " +
 					"API worker, n Pods take n of these.",
 			},
+			{
+				id: "bare-bulk-10", name: "a POST of ten ports without a host, bare", limit: noLimit, unit: "s",
+				how: "Without the controller, before the Pods.",
+			},
+			{
+				id: "bare-bulk-10-bound", name: "a POST of ten ports with their host, bare", limit: noLimit, unit: "s",
+				how: "As above.",
+			},
 		},
 		measure: measureDataplane,
 	}

@@ -38,7 +38,8 @@ func (w *world) aUserCaptures(guests []*guest) {
 			return w.execPinged(ctx, pod, other, container, command, streams)
 		},
 	}
-	o.Limits.Time, o.Limits.Bytes, o.Limits.Length = 30*time.Second, 1<<20, 128
+	// The end of its standard input ends it first.
+	o.Limits.Time, o.Limits.Bytes, o.Limits.Length = 5*time.Minute, 1<<20, 128
 	w.eventually(func() error { // the API server learns of a RoleBinding a moment later
 		_, err := user.Kubernetes.CoreV1().Pods(w.namespace).Get(w.Context(), pod.Name, metav1.GetOptions{})
 		return err
@@ -120,12 +121,16 @@ func (w *world) execPinged(
 	if len(statuses) != 1 || statuses[0].Name != container || statuses[0].State.Running == nil {
 		return fmt.Errorf("the ephemeral containers are %+v", statuses)
 	}
-	pcap, end := filepath.Join(w.TempDir(), "pcap"), filepath.Join(w.TempDir(), "end")
+	pcap, running := filepath.Join(w.TempDir(), "pcap"), filepath.Join(w.TempDir(), "running")
+	// The removal of its folder ends the loop below, also after a failure.
+	if err := os.WriteFile(running, nil, 0o600); err != nil {
+		return err
+	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := pod.node.Run("sh", append([]string{"-c", `pcap=$1 end=$2 id=${3#containerd://}; shift 3
-			while [ ! -e "$end" ]; do sleep 0.1; done |
-			ctr -n k8s.io task exec --exec-id capture "$id" "$@" >"$pcap"`, "sh", pcap, end, statuses[0].ContainerID}, command...)...)
+		_, err := pod.node.Run("sh", append([]string{"-c", `pcap=$1 running=$2 id=${3#containerd://}; shift 3
+			while [ -e "$running" ]; do sleep 0.1; done |
+			ctr -n k8s.io task exec --exec-id capture "$id" "$@" >"$pcap"`, "sh", pcap, running, statuses[0].ContainerID}, command...)...)
 		ended <- err
 	}()
 	w.eventually(func() error {
@@ -134,7 +139,7 @@ func (w *world) execPinged(
 		}
 		return other.ping(v4(pod))
 	})
-	err = errors.Join(os.WriteFile(end, nil, 0o600), <-ended)
+	err = errors.Join(os.Remove(running), <-ended)
 	content, unread := os.ReadFile(pcap)
 	_, failed := streams.Stdout.Write(content)
 	return errors.Join(err, unread, failed)

@@ -51,7 +51,7 @@ func TestPodsOnKubelets(t *testing.T) {
 		{"Pods of a Deployment reach each other", (*world).aDeploymentServes},
 		{"Pods have the interfaces that their Networks say", func(w *world) { guests = w.newGuests() }},
 		{"the router answers, and a Service's floating IP", func(w *world) { w.aFloatingIPAnswers(guests) }},
-		{"the name of a Service leads to its Pods", func(w *world) { w.aNameLeadsToPods(guests) }},
+		{"the name of a Service resolves to its Pods", func(w *world) { w.aNameResolvesToPods(guests) }},
 		{"a MultiNetworkPolicy closes and opens", func(w *world) { w.aPolicyClosesAndOpens(guests) }},
 		{"tenants get nothing of others", func(w *world) { w.tenantsGetNothing(guests) }},
 		{"a user captures packets", func(w *world) { w.aUserCaptures(guests) }},

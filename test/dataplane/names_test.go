@@ -27,10 +27,10 @@ func (w *world) startCoreDNS() {
 	}
 }
 
-// aNameLeadsToPods has guests resolve the name of a Service by the cluster's DNS, and connect to what they find: while
+// aNameResolvesToPods has guests resolve the name of a Service by the cluster's DNS, and connect to what they find: while
 // the Deployment's Pods are replaced one after another, while no controller runs, and when the next one does. A StatefulSet's
 // Pod has a name of its own. The Services stay.
-func (w *world) aNameLeadsToPods(guests []*guest) {
+func (w *world) aNameResolvesToPods(guests []*guest) {
 	guests = []*guest{guests[0], guests[2]} // one on each node: to run a program in a Pod takes its time
 	for _, app := range []string{"web", "db"} {
 		harness.Create(w, surroundings.Kube.CoreV1().Services(w.namespace), &corev1.Service{
@@ -95,7 +95,7 @@ func (w *world) lookup(from *guest, name string) (addresses []string, err error)
 		if err != nil {
 			return nil, fmt.Errorf("Pod %s looks up %s: %w: %s", from.Name, name, err, answer)
 		}
-		// The server's own address has a port.
+		// On the line of the server's own address, a tab follows "Address:".
 		for line := range strings.Lines(answer) {
 			if address, is := strings.CutPrefix(strings.TrimSpace(line), "Address: "); is {
 				addresses = append(addresses, strings.TrimSpace(address))
@@ -106,8 +106,8 @@ func (w *world) lookup(from *guest, name string) (addresses []string, err error)
 	return addresses, nil
 }
 
-// nameHas waits until the name of the Service web leads each guest to these Pods of the Deployment, on the Network "both",
-// and to no others, and each of them answers there.
+// nameHas waits until each guest resolves the name of the Service web to the addresses of these Pods on the Network
+// "both", and to no others, and each of them answers there.
 func (w *world) nameHas(guests []*guest, pods ...corev1.Pod) {
 	w.Helper()
 	names, want := map[string]string{}, []string(nil)
@@ -159,7 +159,7 @@ func (w *world) someoneAnswers(from *guest) error {
 // answersAt has a guest ask an address for the name of the Pod there.
 func answersAt(from *guest, address, name string) error {
 	answer, err := from.node.Exec(from.Status.ContainerStatuses[0].ContainerID, "sh", "-c",
-		`printf "GET /name HTTP/1.0\r\n\r\n" | nc -w 2 `+address+" 80")
+		`printf "GET /name HTTP/1.0\r\n\r\n" | nc -w 30 `+address+" 80")
 	if err == nil && !strings.Contains(answer, name) {
 		err = fmt.Errorf("got %q", answer)
 	}

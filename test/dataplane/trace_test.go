@@ -4,6 +4,7 @@ package dataplane
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -25,10 +26,9 @@ import (
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
-// The stages of a Pod on its way to its first packet. Where two come from one event, both are noted.
+// The stages of a Pod on its way to its first packet.
 const (
 	stageAllocated = "its port is created in Neutron and bound to it"
-	stageUngated   = "its scheduling gate is gone"
 	stageScheduled = "the scheduler has chosen its node"
 	stageBound     = "Neutron expects its port on the node"
 	stageAsked     = "the runtime has called the plugin"
@@ -39,8 +39,7 @@ const (
 )
 
 var stages = []string{
-	stageAllocated, stageUngated, stageScheduled, stageBound, stageAsked, stagePlugging, stagePlugged, stageStarted,
-	stageAnswered,
+	stageAllocated, stageScheduled, stageAsked, stageBound, stagePlugging, stagePlugged, stageStarted, stageAnswered,
 }
 
 // trace notes when each of some Pods reached which stage. It is safe for concurrent use.
@@ -109,9 +108,6 @@ func (w *world) startTrace(prefix string) (tr *trace, stop func()) {
 		if consumer.Allocated(pod) {
 			tr.note(stageAllocated, pod.Name, at)
 		}
-		if len(pod.Spec.SchedulingGates) == 0 {
-			tr.note(stageUngated, pod.Name, at)
-		}
 		if pod.Spec.NodeName != "" {
 			tr.note(stageScheduled, pod.Name, at)
 		}
@@ -143,8 +139,8 @@ func (w *world) readAgents(tr *trace) {
 	for _, node := range w.nodes.All {
 		file, err := os.Open(filepath.Join(node.Dir, "logs", "agent.log"))
 		expect.NoError(w, err)
-		defer file.Close()
-		for lines := bufio.NewScanner(file); lines.Scan(); {
+		lines := bufio.NewScanner(file)
+		for lines.Scan() {
 			found := inAgentsLog.FindStringSubmatch(lines.Text())
 			if found == nil || named(found[0], "namespace") != w.namespace {
 				continue
@@ -161,6 +157,7 @@ func (w *world) readAgents(tr *trace) {
 				tr.note(stagePlugging, pod, at)
 			}
 		}
+		expect.NoError(w, errors.Join(lines.Err(), file.Close()))
 	}
 }
 

@@ -42,7 +42,7 @@ const (
 // pages are read in this order, with one control plane.
 var pages = []struct {
 	path string
-	// alone is a page that needs no control plane. These are read beside the others, in a clone of their own: they wait
+	// alone is true for a page that needs no control plane. These are read beside the others, in a clone of their own: they wait
 	// for compilers, and the others for controllers.
 	alone bool
 	// before is entered before the page is read, to tidy up after others.

@@ -50,8 +50,8 @@ type KubeletOptions struct {
 
 // StartKubelet starts containerd and a kubelet, which registers the node under its name. The Node is Ready seconds
 // later. Pods get their first interface from the ptp plugin, with an address that other nodes do not reach, and the
-// others by Multus. They can run ImageBusybox. What serves DNS on the node, if something does, gives them the names of
-// the domain cluster.local.
+// others by Multus. They can run ImageBusybox. Their DNS server is the node's own address, for the
+// domain cluster.local: a test may start a server there.
 func (n *Node) StartKubelet(o KubeletOptions) (err error) {
 	if n.cgroup, err = makeCgroup(n.Name); err != nil {
 		return err

@@ -3,8 +3,8 @@
 package capture
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -145,7 +146,8 @@ func (o Options) port(pod *corev1.Pod) (cloudteamv1.Allocation, error) {
 }
 
 // add adds the container. Only root can use NET_RAW, and it asks for nothing else. The Pod Security Standard baseline
-// forbids to ask, and allows what the container runtime gives by default. With containerd, NET_RAW is in that.
+// forbids to ask for a capability, and allows what the container runtime gives by default. With containerd, NET_RAW is
+// in that.
 func (o Options) add(ctx context.Context, c *ask.Cluster, pod *corev1.Pod) (err error) {
 	container := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 		Name: o.Container, Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
@@ -157,8 +159,13 @@ func (o Options) add(ctx context.Context, c *ask.Cluster, pod *corev1.Pod) (err 
 		},
 	}}
 	netRaw := corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_RAW"}}
-	for _, asks := range []*corev1.Capabilities{&netRaw, nil} {
-		container.SecurityContext.Capabilities = asks
+	// What containerd and CRI-O give each container, but for NET_RAW.
+	fewer := corev1.Capabilities{Drop: []corev1.Capability{
+		"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID",
+		"SETPCAP", "SETUID", "SYS_CHROOT",
+	}}
+	for _, capabilities := range []*corev1.Capabilities{&netRaw, &fewer} {
+		container.SecurityContext.Capabilities = capabilities
 		var patch []byte
 		patch, err = json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": pod.UID}, "spec": map[string]any{"ephemeralContainers": []any{container}},
@@ -193,7 +200,7 @@ func (o Options) await(ctx context.Context, c *ask.Cluster) error {
 			case trouble != "":
 				return false, fmt.Errorf("%s %s", trouble, remedy)
 			case status.State.Waiting != nil:
-				last = status.State.Waiting.Reason + " " + status.State.Waiting.Message
+				last = strings.TrimSuffix(status.State.Waiting.Reason+": "+status.State.Waiting.Message, ": ")
 			default:
 				return status.State.Running != nil, nil
 			}
@@ -201,7 +208,7 @@ func (o Options) await(ctx context.Context, c *ask.Cluster) error {
 		return false, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		err = fmt.Errorf("it is late by %s: %s. See kubectl describe pod %s", patience, last, o.Pod)
+		err = fmt.Errorf("it has not started after %s: %s. See kubectl describe pod %s", patience, last, o.Pod)
 	}
 	if err != nil {
 		err = fmt.Errorf("container %s does not run: %w", o.Container, err)
@@ -219,17 +226,58 @@ func (o Options) stream(ctx context.Context, mac string) error {
 		_ = end.Close()
 		time.AfterFunc(farewell, cancel)
 	})()
-	var says bytes.Buffer
-	out := bufio.NewWriterSize(o.To, 1) // it delays nothing, and keeps an error, which the library only logs
+	var said bytes.Buffer
+	// Who has the node, the image or the Pod may write more than was asked for.
+	says := &bounded{to: &said, left: mostSaid, full: cancel}
+	packets := &bounded{to: o.To, left: int64(o.Limits.Bytes), full: cancel}
 	err := o.Exec(running, o.Namespace, o.Pod, o.Container,
 		append([]string{"network-agent", "capture", "--mac=" + mac}, o.Limits.Args()...),
-		Streams{Stdin: in, Stdout: out, Stderr: &says})
+		Streams{Stdin: in, Stdout: packets, Stderr: says})
 	switch {
+	case errors.Is(says.failure(), errTooMuch), errors.Is(packets.failure(), errTooMuch):
+		return fmt.Errorf("container %s writes more than it may: do not trust the file. Compare the container's image with "+
+			"that of the data plane", o.Container)
 	case running.Err() != nil:
 		return errors.New("the container does not answer, so the end of the pcap is missing")
 	case err != nil:
-		return fmt.Errorf("capturing: %w: %s", err, strings.TrimSpace(says.String()))
+		return fmt.Errorf("capturing: %w: %s", err, strings.TrimSpace(said.String()))
 	}
-	o.Progress(strings.TrimSpace(says.String()))
-	return out.Flush()
+	o.Progress(strings.TrimSpace(said.String()))
+	return packets.failure()
+}
+
+// mostSaid is how much the program in the container may say beside the packets.
+const mostSaid = 16 << 10
+
+// bounded passes on so many bytes, and then ends what writes them. It keeps its first error, which the library only
+// logs.
+type bounded struct {
+	to   io.Writer
+	left int64
+	full func()
+
+	mu  sync.Mutex
+	err error
+}
+
+// errTooMuch is the error of a write that is more than is passed on.
+var errTooMuch = errors.New("too much is written")
+
+func (b *bounded) Write(p []byte) (n int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.left -= int64(len(p)); b.left < 0 {
+		b.full()
+		err = errTooMuch
+	} else {
+		n, err = b.to.Write(p)
+	}
+	b.err = cmp.Or(b.err, err)
+	return n, err
+}
+
+func (b *bounded) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
 }

@@ -212,7 +212,7 @@ func (t *test) prepare(ctx context.Context) (err error) {
 		if len(nodes) < 2 {
 			return errors.New("--throughput needs two Pods: name two nodes with --nodes, or none")
 		}
-		t.measuring = 2 * time.Duration(len(nodes)) * (t.Throughput + slack)
+		t.measuring = 2 * time.Duration(len(nodes)-1) * (t.Throughput + slack)
 	}
 	if t.Image == "" {
 		if t.Image, err = AgentsImage(ctx, t.Kubernetes); err != nil {

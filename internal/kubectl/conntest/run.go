@@ -141,7 +141,8 @@ var final = map[string]string{
 
 const (
 	imageRemedy = "Name an image with --image that this namespace may pull: that of the data plane, of this version. " +
-		"If its registry asks for a pull secret, the Pod's ServiceAccount needs it (by default, the ServiceAccount default)."
+		"If its registry asks for a pull secret, the Pod needs it. A Pod gets those of its ServiceAccount only when it is " +
+		"created."
 	imageLacks = "The image has no network-agent that knows the command %s. Name the image of this version with " +
 		"--image, or upgrade the data plane (docs/install.md)."
 )

@@ -75,7 +75,7 @@ func (t *test) throughput(m *member, i int) Check {
 	return c
 }
 
-// bounds says what the figures of throughput are, and what bounds them; empty if there are none.
+// bounds says what the figures of throughput are, and what bounds them; empty if the user did not ask for throughput.
 func (t *test) bounds() string {
 	if t.Throughput == 0 {
 		return ""

@@ -38,14 +38,16 @@ type class struct {
 	magnitude int
 }
 
-// quickest is the shortest duration of a class. If all of its calls ran among many, it may be mostly that of others
-// before it.
+// quickest is the shortest duration of a class. If all calls of the class ran beside many others, most of it may be
+// waiting time.
 type quickest struct {
 	took time.Duration
 	// among is how many calls ran when it began, itself included; at least firstLimit.
 	among int
-	// guessed is true if it is what a call would take on a cloud that serves one at a time. None was seen to.
+	// guessed is true if took is computed for a cloud that serves one call at a time, and was not measured.
 	guessed bool
+	// waited is how many calls in a row have waited.
+	waited int
 }
 
 func classOf(op string, items int) class { return class{op, bits.Len(uint(items))} }
@@ -66,6 +68,11 @@ const (
 	// for half an hour, with two calls at a time. On a cloud that is fully busy, the limit rises as slowly.
 	period = time.Minute
 	growth = 1.02
+	// After so many calls that waited, the quickest duration is guessed. A call that would take so many times as long on a
+	// cloud that serves one at a time refutes the guess.
+	inARow, refuted = 4, 1.25
+	// longest bounds the quickest durations: a class that is never called again grows all the time.
+	longest = time.Hour
 )
 
 func newLimiter(most int, now time.Time) *limiter {
@@ -88,7 +95,7 @@ func (l *limiter) succeeded(c class, began, now time.Time, among int, full bool)
 	if now.Sub(l.grown) >= period {
 		l.grown = now
 		for c, q := range l.quickest {
-			q.took = time.Duration(growth * float64(q.took))
+			q.took = min(time.Duration(growth*float64(q.took)), longest)
 			l.quickest[c] = q
 		}
 	}
@@ -96,7 +103,7 @@ func (l *limiter) succeeded(c class, began, now time.Time, among int, full bool)
 	// What it would take on a cloud that serves one at a time.
 	single := time.Duration(float64(took) * firstLimit / float64(among))
 	q, known := l.quickest[c]
-	if !known || took < q.took || q.guessed && (among == firstLimit || float64(single) > unhurt*float64(q.took)) {
+	if !known || took < q.took || q.guessed && (among == firstLimit || float64(single) > refuted*float64(q.took)) {
 		q = quickest{took: took, among: among}
 	}
 	defer func() { l.quickest[c] = q }()
@@ -108,8 +115,13 @@ func (l *limiter) succeeded(c class, began, now time.Time, among int, full bool)
 		return slowness, l.size * (1 - min(1, tolerance/slowness))
 	}
 	slowness, waiting := waitingFor()
-	if waiting >= fewWaiting && q.among > firstLimit && single < q.took {
-		// Calls wait now, so the quickest one, which ran among many, had waited as well.
+	q.waited++
+	if waiting < fewWaiting {
+		q.waited = 0
+	}
+	if q.waited >= inARow && q.among > firstLimit && single < q.took {
+		// Several calls have waited, one after another. So the quickest one, which ran among many, had waited as well. A
+		// single slow call says nothing: some take longer by themselves.
 		q = quickest{took: single, among: firstLimit, guessed: true}
 		slowness, waiting = waitingFor()
 	}
@@ -167,7 +179,18 @@ func (b *Queue) begin(l *line, op string, items int) *slot {
 	s.timer = time.AfterFunc(patience+patienceTimes*b.limiter.quickest[s.class].took, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if s.timer != nil {
+		switch {
+		case s.timer == nil: // it has just ended
+		case s == b.doubted && b.quiet:
+			// Neither what came in its place was answered, nor anything else: that may hang as well.
+			b.doubted = nil
+			b.doubt()
+			b.dispatch()
+		case s == b.doubted:
+			b.quiet = true
+			s.timer.Reset(silence)
+		case s.overdue:
+		default:
 			s.late = true
 			s.seat.free() // one tenant's calls that hang stop nobody else
 			b.late = append(b.late, s)
@@ -178,17 +201,20 @@ func (b *Queue) begin(l *line, op string, items int) *slot {
 	return s
 }
 
-// doubt takes its place from the first of the late calls, but from one at a time: a cloud that is only slow answers
-// this one before the call that comes instead. More calls would only wait there in place of here. Where a call that
-// began later has ended, the older ones hang, and lose their places as well. The caller holds mu.
+// doubt gives the place of the first late call to another call, for one late call at a time. A cloud that is only slow
+// answers the late call first, so more calls would wait in the cloud instead of here. When
+// nothing is answered for silence, the next late one is doubted. For calls that hang, see ended. The caller holds mu.
 func (b *Queue) doubt() {
 	if b.doubted == nil && len(b.late) > 0 {
 		b.doubted, b.late = b.late[0], b.late[1:]
-		b.doubted.isOverdue()
+		b.doubted.markOverdue()
+		b.doubted.timer.Reset(silence)
+		b.quiet = true
 	}
 }
 
-// ended notes for the late calls that one ended which began at a time. The caller holds mu.
+// ended notes that a call which began at a time has ended: older late calls hang, and lose their places. The caller
+// holds mu.
 func (b *Queue) ended(began time.Time) {
 	hangs := func(s *slot) bool { return s.began.Before(began) }
 	if b.doubted != nil && hangs(b.doubted) {
@@ -196,14 +222,14 @@ func (b *Queue) ended(began time.Time) {
 	}
 	b.late = slices.DeleteFunc(b.late, func(s *slot) bool {
 		if hangs(s) {
-			s.isOverdue()
+			s.markOverdue()
 		}
 		return hangs(s)
 	})
 }
 
-// isOverdue takes its place from a call that goes on. The caller holds mu.
-func (s *slot) isOverdue() {
+// markOverdue ends the use of the limit by a call that still runs. The caller holds mu.
+func (s *slot) markOverdue() {
 	s.overdue = true
 	s.leave()
 	s.queue.overdue++
@@ -226,12 +252,23 @@ func (s *slot) end(errs ...error) {
 	} else {
 		s.leave()
 	}
-	b.ended(s.began)
+	if answered(errs) {
+		b.quiet = false
+		b.ended(s.began)
+	}
 	b.doubt()
 	if s.limiter == b.limiter {
 		s.learn(errs, time.Now())
 	}
 	b.dispatch()
+}
+
+// answered reports whether the cloud answered each request of a call, of which these are the errors.
+func answered(errs []error) bool {
+	return len(errs) > 0 && !slices.ContainsFunc(errs, func(err error) bool {
+		e, ok := errors.AsType[*client.Error](err)
+		return err != nil && (!ok || e.Status == 0)
+	})
 }
 
 // leave gives up the call's place. The caller holds mu.

@@ -170,3 +170,23 @@ func TestOneSlowCallAtMostHalvesTheLimit(t *testing.T) {
 		}
 	})
 }
+
+// A call that takes longer by itself says nothing of the others, whatever ran beside the quickest of its class.
+func TestALongCallAmongManyCostsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(16, time.Now())
+		for range 4 {
+			hear(l, "create network", time.Second)
+		}
+		hear(l, "bind port", time.Second)
+		for range 20 {
+			began := time.Now()
+			elapsed(5 * time.Second / 2)
+			l.succeeded(classOf("bind port", 25), began, time.Now(), l.limit(), true)
+			hear(l, "bind port", time.Second)
+		}
+		if l.limit() < 14 {
+			t.Errorf("the limit of a cloud that serves all at once fell to %d", l.limit())
+		}
+	})
+}

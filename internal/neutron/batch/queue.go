@@ -36,9 +36,10 @@ type Queue struct {
 	// underway counts the calls that use the limit. overdue counts those that ran too long and no longer use it.
 	underway, overdue int
 	// late are calls that have used the limit for too long, the first one first. doubted was one, and has lost its place;
-	// nothing that began after it has ended yet.
+	// nothing that began after it has been answered yet. quiet is true if nothing at all was for some time.
 	late    []*slot
 	doubted *slot
+	quiet   bool
 	// full is when the limit was last reached.
 	full time.Time
 	// lines are the waiting writes: creates by collection, deletions, and all others. The last two have no collection.
@@ -103,6 +104,9 @@ const (
 	// A call uses the limit for patience plus patienceTimes the shortest duration of such calls.
 	patience      = 5 * time.Second
 	patienceTimes = 10
+	// silence is how long nothing may be answered until another late call loses its place. It is longer than a bulk takes
+	// on a slow cloud.
+	silence = 3 * patience
 )
 
 // line is the queue of creates in one collection, of deletions, or of all other writes.
@@ -228,6 +232,11 @@ func (b *Queue) Reset() {
 	b.limiter = newLimiter(b.limiter.most, time.Now())
 	b.rest = time.Time{}
 	clear(b.suspects)
+	for _, s := range b.late { // at the other cloud
+		s.markOverdue()
+	}
+	b.late, b.doubted = nil, nil
+	b.dispatch()
 }
 
 // Load is what a Queue does at a moment.
@@ -295,12 +304,13 @@ func (b *Queue) turnAway(rest time.Duration) {
 func (b *Queue) sendNext() bool {
 	for range b.lines {
 		l := b.lines[b.turn]
-		b.turn = (b.turn + 1) % len(b.lines)
-		if !b.isDue(l) {
-			continue
+		due := b.isDue(l)
+		if due && !b.seat.take() {
+			return false // this line's turn comes again
 		}
-		if !b.seat.take() {
-			return false
+		b.turn = (b.turn + 1) % len(b.lines)
+		if !due {
+			continue
 		}
 		batch := b.next(l)
 		if len(batch) == 0 {

@@ -343,6 +343,27 @@ func TestAHangingCallBlocksNoOther(t *testing.T) {
 	}
 }
 
+// If what came in the place of a call that hangs hangs, too, nothing is answered, and another one comes.
+func TestCallsThatHangInARowBlockNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Options{Post: (&server{}).Post})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() { _ = b.Write(ctx, "bind port", "", func() error { <-ctx.Done(); return ctx.Err() }) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		expect.NoError(t, b.Write(t.Context(), "bind port", "", func() error { return nil }))
+		if took := virtual.Since(began); took > patience+2*silence {
+			t.Errorf("it waited %s", took)
+		}
+		cancel()
+		wg.Wait()
+		rested(t, b)
+	})
+}
+
 func TestACanceledWriteIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}

@@ -566,6 +566,7 @@ func (s *stock[W, T]) removedAfter(
 ) (revision int, err error) {
 	done := func() {}
 	defer func() { done() }()
+	// Until the turn comes, lists and first may still change what is known of the resource.
 	begin := func() error { done = s.write(step.ID); return nil }
 	if err := s.kind.remove(ctx, s.access, *step, &step.Revision, first, begin); err != nil {
 		return 0, err

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -162,8 +163,13 @@ func TestABoundPortIsDeletedAtOnce(t *testing.T) {
 			expect.NoError(t, err)
 
 			turn := make(chan struct{})
+			deadline := time.Now().Add(time.Minute)
 			until := func(is func(batch.Load) bool) {
+				t.Helper()
 				for !is(i.queue.Load()) {
+					if time.Now().After(deadline) {
+						t.Fatalf("the queue has %+v", i.queue.Load())
+					}
 					runtime.Gosched()
 				}
 			}
@@ -175,6 +181,7 @@ func TestABoundPortIsDeletedAtOnce(t *testing.T) {
 			all.Go(func() { _, err = i.Apply(t.Context(), change) })
 			until(func(l batch.Load) bool { return l.Waiting == 1 })
 			byHand(t, admin, http.MethodPut, portKind.Path(id), "port", c.change)
+			expect.NoError(t, i.Audit(t.Context())) // as an audit does meanwhile
 			close(turn)
 			all.Wait()
 			if client.IsConflict(err) != c.refused || err != nil && !c.refused {

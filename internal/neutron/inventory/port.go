@@ -323,7 +323,7 @@ func (i *Inventory) createPortIn(ctx context.Context, step *plan.Step) (revision
 
 // deletePort deletes a port. Its addresses are free from then on, whatever the last list says.
 func (i *Inventory) deletePort(ctx context.Context, step *plan.Step) (revision int, err error) {
-	revision, err = i.ports.removedAfter(ctx, step, func() error { return i.followStatus(ctx, step) })
+	revision, err = i.ports.removedAfter(ctx, step, i.followStatus(ctx, step))
 	if err == nil {
 		i.mu.Lock()
 		defer i.mu.Unlock()
@@ -333,26 +333,28 @@ func (i *Inventory) deletePort(ctx context.Context, step *plan.Step) (revision i
 	return revision, err
 }
 
-// followStatus rereads a port that was bound here, right before it is deleted, and takes over its revision if nothing
-// else differs. Neutron moves it with the port's status, as when its Pod has just ended, and for many Pods over many
-// seconds. It would refuse the DELETE only after nearly all of its work (measured).
-func (i *Inventory) followStatus(ctx context.Context, step *plan.Step) error {
+// followStatus returns what rereads a port that was bound here, right before it is deleted, and takes over its revision
+// if nothing else differs from now. Neutron moves it with the port's status, as when its Pod has just ended, and for
+// many Pods over many seconds. It would refuse the DELETE only after nearly all of its work (measured).
+func (i *Inventory) followStatus(ctx context.Context, step *plan.Step) func() error {
 	i.mu.RLock()
 	bound := i.bound[step.ID]
 	i.mu.RUnlock()
 	was, held := i.ports.get(step.ID)
 	if !bound || !held || was.Revision != step.Revision {
+		return func() error { return nil }
+	}
+	return func() error {
+		if _, err := i.ports.reread(ctx, step.ID); err != nil && !errors.Is(err, ErrUnmarked) {
+			return err
+		}
+		if is, held := i.ports.get(step.ID); held {
+			like := *was
+			like.Revision = is.Revision
+			if reflect.DeepEqual(like, *is) {
+				step.Revision = is.Revision
+			}
+		}
 		return nil
 	}
-	if _, err := i.ports.reread(ctx, step.ID); err != nil && !errors.Is(err, ErrUnmarked) {
-		return err
-	}
-	if is, held := i.ports.get(step.ID); held {
-		like := *was
-		like.Revision = is.Revision
-		if reflect.DeepEqual(like, *is) {
-			step.Revision = is.Revision
-		}
-	}
-	return nil
 }

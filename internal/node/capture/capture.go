@@ -79,7 +79,7 @@ func Write(ctx context.Context, to io.Writer, from Source, l Limits) (says strin
 		n, length, at, failed := from.Next(record[recordSize:])
 		switch {
 		case errors.Is(failed, os.ErrDeadlineExceeded):
-			err = out.Flush() // somebody may look on
+			err = out.Flush() // a user may read the packets when they come
 		case failed != nil:
 			err = failed
 		case size+recordSize+n > int(l.Bytes):

@@ -27,14 +27,15 @@ func Open(mac string) (*Socket, error) {
 	at := slices.IndexFunc(devices, func(d net.Interface) bool { return bytes.Equal(d.HardwareAddr, wanted) })
 	if err != nil || at < 0 {
 		return nil, errors.Join(err, fmt.Errorf("no interface has the port's hardware address %s: it is not attached, or a "+
-			"program in the Pod has changed it. See kubectl network why, of the Pod", mac))
+			"program in the Pod has changed it. See kubectl network why pod/NAME", mac))
 	}
 	// Of no protocol, it gets nothing until it is bound: no packets of other interfaces.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("opening a packet socket: %w. It needs the capability NET_RAW, which not each container "+
+		return nil, fmt.Errorf("opening a packet socket: %w. It needs the capability NET_RAW, which not every container "+
 			"runtime gives by default. A container may ask for it only where the Pod Security Standard is privileged", err)
 	}
+	// The kernel takes the protocol in network byte order.
 	const all = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8
 	moment := unix.NsecToTimeval((100 * time.Millisecond).Nanoseconds())
 	err = errors.Join(

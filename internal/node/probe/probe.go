@@ -166,7 +166,7 @@ type prober struct {
 	Plan
 	// room has a place for each check that may run at a time.
 	room chan struct{}
-	// settling counts the checks that neither passed nor failed often, and settled is closed when there are none.
+	// settling counts the checks that have neither passed nor failed enough times. settled is closed when none is left.
 	settling sync.WaitGroup
 	settled  chan struct{}
 	// alone is held for a transfer by the first probe. asked has the addresses that have asked for one.
