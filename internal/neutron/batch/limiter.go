@@ -202,8 +202,8 @@ func (b *Queue) begin(l *line, op string, items int) *slot {
 }
 
 // doubt gives the place of the first late call to another call, for one late call at a time. A cloud that is only slow
-// answers the late call first, so more calls would wait in the cloud instead of here. When
-// nothing is answered for silence, the next late one is doubted. For calls that hang, see ended. The caller holds mu.
+// answers the late call first, so more calls would wait in the cloud instead of here. When nothing is answered for
+// silence, the next late one is doubted. For calls that hang, see ended. The caller holds mu.
 func (b *Queue) doubt() {
 	if b.doubted == nil && len(b.late) > 0 {
 		b.doubted, b.late = b.late[0], b.late[1:]
