@@ -220,6 +220,7 @@ var formatted = map[string]string{
 	"kubectl label namespace %s %s=%s --overwrite": "kubectl label namespace named a=b --overwrite",
 	"kubectl describe networks.%s -n %s %s":        "kubectl describe networks.cloudteam.ztgame.com -n named named",
 	"kubectl describe deployment %s":               "kubectl describe deployment named -n named",
+	"kubectl describe pod %s -n %s":                "kubectl describe pod named -n named",
 	"kubectl delete pod %s -n %s --force":          "kubectl delete pod named -n named --force",
 	"kubectl delete pods -n %s":                    "kubectl delete pods -n named -l a=b",
 	"kubectl get networkports -n %s -o yaml":       "kubectl get networkports -n named -o yaml",

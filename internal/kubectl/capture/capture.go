@@ -208,7 +208,8 @@ func (o Options) await(ctx context.Context, c *ask.Cluster) error {
 		return false, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		err = fmt.Errorf("it has not started after %s: %s. See kubectl describe pod %s", patience, last, o.Pod)
+		err = fmt.Errorf("it has not started after %s: %s. See kubectl describe pod %s -n %s", patience, last, o.Pod,
+			o.Namespace)
 	}
 	if err != nil {
 		err = fmt.Errorf("container %s does not run: %w", o.Container, err)
