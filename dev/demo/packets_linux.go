@@ -51,7 +51,7 @@ func sendPackets(ctx context.Context, s *story) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	central, err := nodes.StartCentral(dir) //nolint:contextcheck // after a failure all ends, whether or not ctx has
+	central, err := nodes.StartCentral(dir)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func sendPackets(ctx context.Context, s *story) (err error) {
 	if err != nil {
 		return or(ctx, err)
 	}
-	running, err := nodes.Start(nodes.Options{ //nolint:contextcheck // as above
+	running, err := nodes.Start(nodes.Options{
 		Dir: dir, Names: []string{first.Spec.NodeName}, Southbound: central.Southbound(),
 	})
 	if err != nil {
