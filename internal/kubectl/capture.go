@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/capture"
-	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
 )
 
 func (f *factory) capture() *cobra.Command {
@@ -57,7 +56,7 @@ func (f *factory) runCapture(ctx context.Context, o capture.Options, path string
 		return fmt.Errorf("%q is no name of a Pod: %s", o.Pod, strings.Join(why, "; "))
 	}
 	o.Namespace, o.Container, o.Exec, o.To = namespace, "capture-"+f.id(), f.exec, f.Out
-	o.Progress = func(line string) { fmt.Fprintln(f.ErrOut, text.Plain(line)) }
+	o.Progress = f.progress
 	if path == "-" {
 		if to, is := f.Out.(*os.File); is && term.IsTerminal(int(to.Fd())) { //nolint:gosec // a descriptor
 			return errors.New("a terminal acts on what packets carry: write -o FILE, or pipe the output into a program")

@@ -24,6 +24,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/bundle"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/capture"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/doctor"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
@@ -100,6 +101,9 @@ kubectl for the cluster and the user: see "kubectl options".`,
 		f.orphans(), f.export(), f.adopt(), f.uninstall(), f.ui())
 	return root
 }
+
+// progress writes a line of a command that takes long.
+func (f *factory) progress(line string) { fmt.Fprintln(f.ErrOut, text.Plain(line)) }
 
 // connect makes the clients of the user.
 func (f *factory) connect() (kubernetes.Interface, versioned.Interface, error) {

@@ -131,7 +131,7 @@ func (f *factory) conntestOptions(o *conntest.Options, network string, to []stri
 		return nil, fmt.Errorf("--port %d: write 1024 to 65535, because the Pods do not run as root", o.Port)
 	}
 	o.Now, o.ID, o.Log = f.now, f.id(), f.logs(cluster.Kubernetes)
-	o.Progress = func(line string) { fmt.Fprintln(f.ErrOut, text.Plain(line)) }
+	o.Progress = f.progress
 	return cluster, nil
 }
 

@@ -57,6 +57,19 @@ func (g *guest) ping(address netip.Addr, options ...string) error {
 	return err
 }
 
+// asks asks for the name of the Pod at an address, which has to contain a name, and waits so many seconds for it.
+func (g *guest) asks(address string, seconds int, name string) error {
+	answer, err := g.node.Exec(g.Status.ContainerStatuses[0].ContainerID, "sh", "-c",
+		fmt.Sprintf(`printf "GET /name HTTP/1.0\r\n\r\n" | nc -w %d %s 80`, seconds, address))
+	if err == nil && !strings.Contains(answer, name) {
+		err = fmt.Errorf("got %q", answer)
+	}
+	if err != nil {
+		return fmt.Errorf("Pod %s asks %s at %s: %w", g.Name, name, address, err)
+	}
+	return nil
+}
+
 // podFor is a Pod for a node, or for any if that is empty, with networks as its annotation and its name as the label app.
 func podFor(name, node, networks string) *corev1.Pod {
 	pod := harness.PodOn(name, networks)

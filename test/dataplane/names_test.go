@@ -134,7 +134,7 @@ func (w *world) nameHas(guests []*guest, pods ...corev1.Pod) {
 				return fmt.Errorf("Pod %s finds %v at web, want %v", from.Name, have, want)
 			}
 			for _, address := range have {
-				if err := answersAt(from, address, names[address]); err != nil {
+				if err := from.asks(address, 30, names[address]); err != nil {
 					return err
 				}
 			}
@@ -148,23 +148,10 @@ func (w *world) someoneAnswers(from *guest) error {
 	have, err := w.lookup(from, "web")
 	errs := []error{fmt.Errorf("Pod %s finds %v at web, and none answers", from.Name, have), err}
 	for _, address := range have {
-		if err = answersAt(from, address, "web-"); err == nil {
+		if err = from.asks(address, 30, "web-"); err == nil {
 			return nil
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// answersAt has a guest ask an address for the name of the Pod there.
-func answersAt(from *guest, address, name string) error {
-	answer, err := from.node.Exec(from.Status.ContainerStatuses[0].ContainerID, "sh", "-c",
-		`printf "GET /name HTTP/1.0\r\n\r\n" | nc -w 30 `+address+" 80")
-	if err == nil && !strings.Contains(answer, name) {
-		err = fmt.Errorf("got %q", answer)
-	}
-	if err != nil {
-		return fmt.Errorf("Pod %s asks %s at %s: %w", from.Name, name, address, err)
-	}
-	return nil
 }

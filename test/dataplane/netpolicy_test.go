@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,12 +23,7 @@ func (w *world) aPolicyClosesAndOpens(guests []*guest) {
 	w.create(server)
 	to, friend, neighbor, stranger := w.guest("server"), guests[1], guests[2], guests[3]
 	connects := func(from *guest, address netip.Addr) error {
-		answer, err := from.node.Exec(from.Status.ContainerStatuses[0].ContainerID, "sh", "-c",
-			fmt.Sprintf(`printf "GET /name HTTP/1.0\r\n\r\n" | nc -w 2 %s 80`, address))
-		if err == nil && !strings.Contains(answer, "server") {
-			err = fmt.Errorf("got %q", answer)
-		}
-		return err
+		return from.asks(address.String(), 2, "server")
 	}
 	// all has each guest try each address of the server, all at once.
 	all := func(try func(from *guest, address netip.Addr) error, guests ...*guest) {

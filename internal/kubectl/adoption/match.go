@@ -214,15 +214,15 @@ func (m *matcher) candidates(n *cloudteamv1.Network) []resource {
 		case chosen != "":
 			return r.ID == chosen
 		case n.Spec.Import != nil:
-			return m.imports(n, r)
+			return m.importsNetwork(n, r)
 		}
 		return r.Name == declare.NetworkName(n) && m.hasSubnet(r, n.Spec)
 	})
 }
 
-// imports reports whether a network is what a Network imports. With overwrite, the import gave it the Network's name.
-// Many networks may fit a filter, so one that was created does not count.
-func (m *matcher) imports(n *cloudteamv1.Network, r resource) bool {
+// importsNetwork reports whether a network is what a Network imports. With overwrite, the import gave it the Network's
+// name. Many networks may fit a filter, so one that was created does not count.
+func (m *matcher) importsNetwork(n *cloudteamv1.Network, r resource) bool {
 	if declare.ImportID(n) != "" {
 		return imports(n, r)
 	}

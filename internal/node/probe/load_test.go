@@ -68,19 +68,7 @@ func answering(t *testing.T, load *Load) (p *prober, at string) {
 	t.Helper()
 	p = &prober{Plan: Plan{Name: "a", Load: load}, settled: make(chan struct{})}
 	close(p.settled)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	expect.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go p.answer(conn)
-		}
-	}()
-	return p, listener.Addr().String()
+	return p, listening(t, p.answer)
 }
 
 // ask connects from an address, reads the greeting, and says something.

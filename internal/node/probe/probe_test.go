@@ -108,22 +108,31 @@ func TestProbesReachEachOther(t *testing.T) {
 	}
 }
 
+// listening has each connection to an address served until the test ends, and returns the address.
+func listening(t *testing.T, serve func(net.Conn)) (at string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	expect.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serve(conn)
+		}
+	}()
+	return listener.Addr().String()
+}
+
 func TestAttemptsFailWithTheirCause(t *testing.T) {
 	serve := func(answer string) uint16 {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		expect.NoError(t, err)
-		t.Cleanup(func() { _ = listener.Close() })
-		go func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				_, _ = io.WriteString(conn, answer)
-				_ = conn.Close()
-			}
-		}()
-		return netip.MustParseAddrPort(listener.Addr().String()).Port()
+		at := listening(t, func(conn net.Conn) {
+			_, _ = io.WriteString(conn, answer)
+			_ = conn.Close()
+		})
+		return netip.MustParseAddrPort(at).Port()
 	}
 	whole := string(greeting("b"))
 	for sentence, tc := range map[string]struct {
