@@ -301,6 +301,10 @@ bench-dataplane: assets ## Measure the data plane with packets, and write docs/b
 bench-sizing: assets ## Measure what 100, 1,000 and 10,000 Networks and Pods take, and write docs/sizing.md: long
 	KUBEBUILDER_ASSETS="$(ASSETS)" go run ./test/bench --cloud=sizing --write=docs/sizing.md
 
+.PHONY: bench-fleet
+bench-fleet: assets ## Measure a start, an audit and edits beside 10,000 and 100,000 Networks and Pods, and write docs/sizing.md
+	KUBEBUILDER_ASSETS="$(ASSETS)" go run ./test/bench --cloud=fleet --sizes=10000,100000 --write=docs/sizing.md
+
 .PHONY: benchstat
 BENCHCOUNT ?= 6
 benchstat: ## Run the Go benchmarks BENCHCOUNT (6) times into bin/bench.txt; BASE=<file> compares with an older one

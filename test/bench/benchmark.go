@@ -51,7 +51,7 @@ var noLimit = math.NaN()
 
 // groups is all there is to measure, in the order of the table.
 func groups() []group {
-	return []group{smallGroup(), poolGroup(), failoverGroup(), dataplaneGroup(), sizingGroup()}
+	return []group{smallGroup(), poolGroup(), failoverGroup(), dataplaneGroup(), sizingGroup(), fleetGroup()}
 }
 
 // bench is what a group's measure works with.
@@ -66,6 +66,9 @@ type bench struct {
 	// dir is for the group's files.
 	dir string
 	out io.Writer
+
+	// environment is what controllers get beside the cloud.
+	environment []string
 
 	group   string
 	cleanup []func()

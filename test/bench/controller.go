@@ -12,7 +12,7 @@ import (
 )
 
 // startPatience is how long a controller may take to be ready. It lists everything first.
-const startPatience = 5 * time.Minute
+const startPatience = 15 * time.Minute
 
 // controller is a process of network-controller.
 type controller struct{ *harness.Process }
@@ -25,7 +25,7 @@ func (b *bench) launch(s *site, kubeconfig string, flags ...string) (*controller
 	arguments := append([]string{
 		"--kubeconfig", kubeconfig, "--cloud", cloudName, "--bind-address", "127.0.0.1:0",
 	}, flags...)
-	p, err := b.Launch([]string{"OS_CLIENT_CONFIG_FILE=" + s.cloudsFile}, append(arguments, b.flags...)...)
+	p, err := b.Launch(append(b.environment, "OS_CLIENT_CONFIG_FILE="+s.cloudsFile), append(arguments, b.flags...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -58,6 +58,15 @@ func memoryOf(pid int, name string) (float64, error) {
 	return float64(kilobytes) * 1024, nil
 }
 
+// addMemory is add of a field of memoryOf, in MiB.
+func (r *report) addMemory(id string, pid int, name string) error {
+	is, err := memoryOf(pid, name)
+	if err == nil {
+		r.add(id, is/(1<<20))
+	}
+	return err
+}
+
 // tick is the unit of times in /proc: USER_HZ is 100 on every architecture that Kubernetes is built for.
 const tick = 10 * time.Millisecond
 
@@ -76,4 +85,13 @@ func cpuOf(pid int) (time.Duration, error) {
 	user, err := strconv.Atoi(fields[11])
 	kernel, other := strconv.Atoi(fields[12])
 	return time.Duration(user+kernel) * tick, errors.Join(err, other)
+}
+
+// addCPU is add of the seconds of CPU time that a process has used since it had used before.
+func (r *report) addCPU(id string, pid int, before time.Duration) error {
+	is, err := cpuOf(pid)
+	if err == nil {
+		r.add(id, (is - before).Seconds())
+	}
+	return err
 }

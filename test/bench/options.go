@@ -21,6 +21,8 @@ const (
 	dataplane = "dataplane"
 	// sizing is the emulator for the group of that name.
 	sizing = "sizing"
+	// fleet is the emulator, which answers at once, for the group of that name.
+	fleet = "fleet"
 )
 
 // options are the command line.
@@ -66,7 +68,7 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 	flags.SortFlags = false
 	flags.StringVar(&o.cloud, "cloud", emulator, "Which Neutron: emulator, or openstack for the real one whose clouds "+
 		"\"admin\" and \"tenant\" are in the file that OS_CLIENT_CONFIG_FILE names, dataplane for one with a data plane, or "+
-		"sizing for the emulator with --sizes.")
+		"sizing or fleet for the emulator with --sizes.")
 	flags.StringVar(&only, "only", "", "Measure only what has an id, or is of a group, that fits a regular expression "+
 		"(see --list). Commas separate several.")
 	flags.BoolVar(&o.list, "list", false, "Say what there is to measure, and measure nothing.")
@@ -75,7 +77,8 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 2, "In each round, the bare work and the controller's take turns.")
 	flags.IntVar(&o.networks, "networks", 100, "Networks in the group small.")
 	flags.IntVar(&o.replicas, "replicas", 50, "Pods in the group pool.")
-	flags.IntSliceVar(&o.sizes, "sizes", []int{100, 1000, 10000}, "Networks, and as many Pods, in the group sizing.")
+	flags.IntSliceVar(&o.sizes, "sizes", []int{100, 1000, 10000}, "Networks, and as many Pods, in the groups sizing "+
+		"and fleet.")
 	flags.DurationVar(&o.idle, "idle", 30*time.Second, "How long nothing is to happen. There are ten audits and twenty "+
 		"resyncs in it, however long it is: 10m is the controller's default intervals.")
 	flags.DurationVar(&o.lease, "lease-duration", 5*time.Second, "Lease in the group failover; renew deadline and retry "+
@@ -101,13 +104,15 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 }
 
 // emulated reports whether the cloud is the emulator.
-func (o options) emulated() bool { return o.cloud == emulator || o.cloud == sizing }
+func (o options) emulated() bool { return o.cloud == emulator || o.cloud == sizing || o.cloud == fleet }
+
+// bySizes reports whether the figures are of fleets of some sizes: then each size has a column.
+func (o options) bySizes() bool { return o.cloud == sizing || o.cloud == fleet }
 
 func (o options) validate() error {
 	var errs []error
-	if !slices.Contains([]string{emulator, openStack, dataplane, sizing}, o.cloud) {
-		errs = append(errs, fmt.Errorf("--cloud=%s: write %s, %s, %s or %s", o.cloud, emulator, openStack, dataplane,
-			sizing))
+	if clouds := []string{emulator, openStack, dataplane, sizing, fleet}; !slices.Contains(clouds, o.cloud) {
+		errs = append(errs, fmt.Errorf("--cloud=%s: write one of %s", o.cloud, strings.Join(clouds, ", ")))
 	}
 	if slices.Contains([]string{openStack, dataplane}, o.cloud) && !o.list && os.Getenv("OS_CLIENT_CONFIG_FILE") == "" {
 		errs = append(errs, fmt.Errorf("--cloud=%s: OS_CLIENT_CONFIG_FILE names no clouds.yaml: start it by "+
@@ -116,8 +121,8 @@ func (o options) validate() error {
 	if !slices.Contains([]string{"real", "none"}, o.delay) {
 		errs = append(errs, fmt.Errorf("--delay=%s: write real or none", o.delay))
 	}
-	if o.write != "" && (o.delay != "real" || o.cloud == sizing && o.only != nil) {
-		errs = append(errs, errors.New("--write: leave --delay out, and with --cloud=sizing --only, too"))
+	if o.write != "" && (o.delay != "real" || o.bySizes() && o.only != nil) {
+		errs = append(errs, errors.New("--write: leave --delay out, and with --sizes --only, too"))
 	}
 	for name, value := range map[string]int{"rounds": o.rounds, "networks": o.networks, "replicas": o.replicas} {
 		if value < 1 {
@@ -126,6 +131,10 @@ func (o options) validate() error {
 	}
 	if len(o.sizes) == 0 || slices.Min(o.sizes) < 1 {
 		errs = append(errs, fmt.Errorf("--sizes=%v: write one or several sizes of at least 1", o.sizes))
+	}
+	if o.cloud == fleet && !o.list && len(o.sizes) > 0 && slices.Min(o.sizes) < smallestFleet {
+		errs = append(errs, fmt.Errorf("--sizes=%v: write at least %d: an audit of fewer is over before an edit comes",
+			o.sizes, smallestFleet))
 	}
 	if o.idle < 10*time.Second {
 		errs = append(errs, fmt.Errorf("--idle=%s: write at least 10s, since the shortest audit interval is a second",

@@ -152,13 +152,13 @@ func (r *report) text() string {
 		sizing:    "the emulator, whose calls take what they took on a real Neutron",
 		dataplane: "a real Neutron with OVN, nodes and kubelets (`dev/dataplane`)",
 	}[r.options.cloud]
-	if r.options.emulated() && r.options.delay == "none" {
+	if r.options.emulated() && (r.options.delay == "none" || r.options.cloud == fleet) {
 		against = "the emulator, which answers at once"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Against %s, on %s, on %s. Load average before it began: %s.\n\n```\n%s\n```\n\n", against,
 		r.began.Format("2 January 2006"), machine(), number(r.load), r.command())
-	if r.options.cloud == sizing {
+	if r.options.bySizes() {
 		r.sizes(&b)
 		return b.String()
 	}
@@ -176,8 +176,8 @@ func (r *report) command() string {
 	switch {
 	case r.options.cloud == dataplane:
 		return "make bench-dataplane"
-	case r.options.cloud == sizing && r.options.write != "":
-		return "make bench-sizing"
+	case r.options.bySizes() && r.options.write != "":
+		return "make bench-" + r.options.cloud
 	}
 	text := "go run ./test/bench"
 	if r.options.cloud == openStack {
@@ -195,8 +195,8 @@ func (r *report) command() string {
 // write writes what was measured into the page. Figures that are not by sizes go into the results folder first: the
 // page shows what that has.
 func (r *report) write(page string) error {
-	if r.options.cloud == sizing {
-		return insert(page, sizing, r.text())
+	if r.options.bySizes() {
+		return insert(page, r.options.cloud, r.text())
 	}
 	if err := keep(resultsFolder, r.options.cloud, r.rows()); err != nil {
 		return err

@@ -57,6 +57,8 @@ type site struct {
 	cloudsFile string
 	// endpoint is the proxy's address of Neutron, token a token and project the id of its project.
 	endpoint, token, project string
+	// direct is Neutron's own address.
+	direct string
 
 	keystone, neutron *proxy.Proxy
 
@@ -70,7 +72,7 @@ func (b *bench) openSite(ctx context.Context, workers int) (*site, error) {
 	cloudsFile := b.CloudsFile
 	if b.emulated() {
 		settings := neutrontest.Options{}
-		if b.delay == "real" {
+		if b.delay == "real" && b.cloud != fleet {
 			settings.Delay, settings.Workers = neutrontest.MeasuredDelay, workers
 		}
 		listener, err := neutrontest.New(settings).Listen("127.0.0.1:0", nil)
@@ -92,7 +94,7 @@ func (b *bench) openSite(ctx context.Context, workers int) (*site, error) {
 		return nil, err
 	}
 	front.Close()
-	s := &site{cloudsFile: front.Name()}
+	s := &site{cloudsFile: front.Name(), direct: direct.Client.ResourceBaseURL()}
 	s.keystone, s.neutron, err = harness.FrontCloud(cloudsFile, s.cloudsFile, []string{cloudName}, direct.Client.Endpoint,
 		proxy.Options{}, proxy.Options{Arrived: s.arrived, Answered: s.answered})
 	if err != nil {

@@ -268,7 +268,7 @@ func (b *bench) keepAll(ctx context.Context, s *site, kubeconfig string, peak fl
 	return c.stop(ctx)
 }
 
-// sizes writes the table of the group sizing, with a column for each size, and how each figure is measured.
+// sizes writes the table of a group by sizes, with a column for each size, and how each figure is measured.
 func (r *report) sizes(b *strings.Builder) {
 	cells := func(of func(i int) string) {
 		for i := range r.options.sizes {
@@ -281,7 +281,11 @@ func (r *report) sizes(b *strings.Builder) {
 	b.WriteString("| --- |")
 	cells(func(int) string { return "---" })
 	for _, one := range r.order {
-		fmt.Fprintf(b, "| %s |", one.title())
+		title := one.title()
+		if limit := target(one.limit, one.unit); limit != "" {
+			title += ", target " + limit
+		}
+		fmt.Fprintf(b, "| %s |", title)
 		cells(func(i int) string {
 			if i >= len(one.rounds) {
 				return "not measured"
@@ -289,5 +293,5 @@ func (r *report) sizes(b *strings.Builder) {
 			return strings.TrimSpace(number(one.rounds[i]) + " " + one.unit)
 		})
 	}
-	b.WriteString("\n`go run ./test/bench --cloud=sizing --list` says how each figure is measured.\n")
+	fmt.Fprintf(b, "\n`go run ./test/bench --cloud=%s --list` says how each figure is measured.\n", r.options.cloud)
 }
