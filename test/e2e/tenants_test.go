@@ -10,9 +10,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/policy"
@@ -21,39 +19,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
-
-func TestMetricsAreForAccountsThatRBACAllows(t *testing.T) {
-	withProcesses(t)
-	namespace := newNamespace(t)
-	p := startController(t, "tenant", "--metrics-bind-address=127.0.0.1:0")
-	harness.Create(t, kube.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: namespace + "-metrics"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "network-controller-metrics-reader"},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "default"}},
-	})
-	token := func(account string) string {
-		request, err := kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account,
-			&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-		expect.NoError(t, err)
-		return request.Status.Token
-	}
-	harness.Create(t, kube.CoreV1().ServiceAccounts(namespace), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
-	for _, c := range []struct {
-		token string
-		want  int
-	}{
-		{token("default"), http.StatusOK}, {token("other"), http.StatusForbidden}, {"junk", http.StatusUnauthorized},
-		{"", http.StatusUnauthorized},
-	} {
-		eventually(t, func() error {
-			status, body, err := p.Controller.(*harness.Process).GetMetrics(t.Context(), c.token)
-			if shows := strings.Contains(body, "workqueue_depth"); err == nil && (status != c.want || shows != (c.want == http.StatusOK)) {
-				err = fmt.Errorf("%d, metrics shown: %t, want %d", status, shows, c.want)
-			}
-			return err
-		})
-	}
-}
 
 // peak gives the most memory that a process had, in MiB.
 func (p *process) peak(t *testing.T) int {
