@@ -99,21 +99,26 @@ func (d *deputy) tells(message string, parts ...string) error {
 	return nil
 }
 
-// stalls waits until a Network of the attacker's is Stalled for a reason, with a message that has all of the parts.
-func (d *deputy) stalls(name, reason string, parts ...string) {
+// stalls waits until an object is Stalled for a reason. check judges it and the message.
+func stalls[T metav1.Object](
+	d *deputy, api harness.Getter[T], name, reason string, check func(object T, message string) error,
+) {
 	d.t.Helper()
-	d.Eventually(d.t, func() error {
-		network, err := d.attacker.networks.CloudteamV1().Networks(d.attacker.name).
-			Get(d.t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		is := meta.FindStatusCondition(network.Status.Conditions, cloudteamv1.ConditionStalled)
+	harness.Await(d.t, d, api, name, func(object T) error {
+		status := harness.StatusOf(object)
+		is := meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionStalled)
 		if is == nil || is.Reason != reason {
-			return fmt.Errorf("Network %s has the conditions %+v, want Stalled %s", name, network.Status.Conditions, reason)
+			return fmt.Errorf("%s has the status %+v, want Stalled %s", name, status, reason)
 		}
-		return d.tells(is.Message, parts...)
+		return check(object, is.Message)
 	})
+}
+
+// networkStalls is stalls for a Network of the attacker's, with a message that has all of the parts.
+func (d *deputy) networkStalls(name, reason string, parts ...string) {
+	d.t.Helper()
+	stalls(d, d.attacker.networks.CloudteamV1().Networks(d.attacker.name), name, reason,
+		func(_ *cloudteamv1.Network, message string) error { return d.tells(message, parts...) })
 }
 
 // privilegedFields asks for what only a class allows.
@@ -142,20 +147,14 @@ func (d *deputy) privilegedFields() {
 	} {
 		name := fmt.Sprint("privileged-", i)
 		d.attacker.network(name, "10.82.0.0/24", "10.82.0.1", c.set)
-		d.stalls(name, cloudteamv1.ReasonForbiddenByClass, "The built-in class forbids "+c.field+".",
+		d.networkStalls(name, cloudteamv1.ReasonForbiddenByClass, "The built-in class forbids "+c.field+".",
 			"name a class whose allowedFields have")
 		// A port on it gets nothing either.
 		ports := d.attacker.networks.CloudteamV1().NetworkPorts(d.attacker.name)
 		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		port.Spec.NetworkName = name
-		if _, err := ports.Create(d.t.Context(), port, metav1.CreateOptions{}); err != nil {
-			d.t.Fatal(err)
-		}
-		d.Eventually(d.t, func() error {
-			port, err := ports.Get(d.t.Context(), name, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
+		harness.Create(d.t, ports, port)
+		harness.Await(d.t, d, ports, name, func(port *cloudteamv1.NetworkPort) error {
 			ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
 			if ready == nil || ready.Reason != cloudteamv1.ReasonNetworkNotReady || port.Status.PortID != "" {
 				return fmt.Errorf("NetworkPort %s has the status %+v", name, port.Status)
@@ -212,9 +211,8 @@ func (d *deputy) floatingIPs() {
 		},
 	} {
 		c.spec.ExternalNetwork = "outside"
-		_, err := d.attacker.networks.CloudteamV1().FloatingIPs(d.attacker.name).Create(d.t.Context(),
-			&cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: c.spec}, metav1.CreateOptions{})
-		expect.NoError(d.t, err)
+		harness.Create(d.t, d.attacker.networks.CloudteamV1().FloatingIPs(d.attacker.name),
+			&cloudteamv1.FloatingIP{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: c.spec})
 		d.floatStalls(name, c.reason, func(f *cloudteamv1.FloatingIP, says string) error {
 			if f.Status.FloatingIPID != "" {
 				return fmt.Errorf("it has the floating IP %s", f.Status.FloatingIPID)
@@ -228,21 +226,15 @@ func (d *deputy) floatingIPs() {
 // on the victim's Network. It has an address, and leads nowhere.
 func (d *deputy) guestFloatingIP(outside string) {
 	class := d.classFor(d.attacker, "floating-", cloudteamv1.FieldFloatingIP)
-	_, err := d.attacker.networks.CloudteamV1().NetworkPorts(d.attacker.name).Create(d.t.Context(),
-		&cloudteamv1.NetworkPort{
-			ObjectMeta: metav1.ObjectMeta{Name: "guest"},
-			Spec:       cloudteamv1.NetworkPortSpec{NetworkName: "guests", NetworkNamespace: d.victim.name},
-		}, metav1.CreateOptions{})
-	if err == nil {
-		_, err = d.Networks.CloudteamV1().FloatingIPs(d.attacker.name).Create(d.t.Context(),
-			&cloudteamv1.FloatingIP{
-				ObjectMeta: metav1.ObjectMeta{Name: "guest"},
-				Spec: cloudteamv1.FloatingIPSpec{
-					ExternalNetwork: outside, PortName: "guest", ClassName: class,
-				},
-			}, metav1.CreateOptions{})
-	}
-	expect.NoError(d.t, err)
+	harness.Create(d.t, d.attacker.networks.CloudteamV1().NetworkPorts(d.attacker.name), &cloudteamv1.NetworkPort{
+		ObjectMeta: metav1.ObjectMeta{Name: "guest"},
+		Spec:       cloudteamv1.NetworkPortSpec{NetworkName: "guests", NetworkNamespace: d.victim.name},
+	})
+	floatingIPs := d.Networks.CloudteamV1().FloatingIPs(d.attacker.name)
+	harness.Create(d.t, floatingIPs, &cloudteamv1.FloatingIP{
+		ObjectMeta: metav1.ObjectMeta{Name: "guest"},
+		Spec:       cloudteamv1.FloatingIPSpec{ExternalNetwork: outside, PortName: "guest", ClassName: class},
+	})
 	d.floatStalls("guest", cloudteamv1.ReasonInvalidSpec, func(f *cloudteamv1.FloatingIP, says string) error {
 		if !strings.Contains(says, "only its own ports may have a floating IP") || f.Status.FloatingIPID == "" {
 			return fmt.Errorf("it says %q, with the status %+v", says, f.Status)
@@ -256,14 +248,13 @@ func (d *deputy) guestFloatingIP(outside string) {
 	// An import takes nothing of another owner's, whatever the class allows.
 	const theirs = "[owner=another-cluster/its-object]"
 	taken := d.operator.Create("floatingips", harness.Resource{"floating_network_id": outside, "description": theirs}).ID()
-	_, err = d.Networks.CloudteamV1().FloatingIPs(d.attacker.name).Create(d.t.Context(), &cloudteamv1.FloatingIP{
+	harness.Create(d.t, floatingIPs, &cloudteamv1.FloatingIP{
 		ObjectMeta: metav1.ObjectMeta{Name: "thief"},
 		Spec: cloudteamv1.FloatingIPSpec{
 			ExternalNetwork: outside, Import: &cloudteamv1.FloatingIPImport{ID: taken},
 			ClassName: d.classFor(d.attacker, "importing-", cloudteamv1.FieldFloatingIP, cloudteamv1.FieldImport),
 		},
-	}, metav1.CreateOptions{})
-	expect.NoError(d.t, err)
+	})
 	d.floatStalls("thief", cloudteamv1.ReasonAlreadyOwned, func(*cloudteamv1.FloatingIP, string) error {
 		if is := d.operator.One("floatingips", "id="+taken); is["description"] != theirs {
 			d.t.Errorf("the floating IP of another cluster is %v", is)
@@ -273,20 +264,10 @@ func (d *deputy) guestFloatingIP(outside string) {
 	d.operator.Remove("floatingips", taken)
 }
 
-// floatStalls waits until a FloatingIP of the attacker's is Stalled for a reason. check judges it and the message.
+// floatStalls is stalls for a FloatingIP of the attacker's.
 func (d *deputy) floatStalls(name, reason string, check func(f *cloudteamv1.FloatingIP, message string) error) {
 	d.t.Helper()
-	d.Eventually(d.t, func() error {
-		f, err := d.attacker.networks.CloudteamV1().FloatingIPs(d.attacker.name).Get(d.t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		is := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionStalled)
-		if is == nil || is.Reason != reason {
-			return fmt.Errorf("FloatingIP %s has the status %+v, want Stalled %s", name, f.Status, reason)
-		}
-		return check(f, is.Message)
-	})
+	stalls(d, d.attacker.networks.CloudteamV1().FloatingIPs(d.attacker.name), name, reason, check)
 }
 
 // guestPorts asks for the same on a Network of the victim's that the attacker may use. Its class allows that to the
@@ -296,9 +277,7 @@ func (d *deputy) guestPorts() {
 	network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "guests"}}
 	network.Spec.CIDR, network.Spec.Gateway, network.Spec.ClassName = "10.86.0.0/24", "10.86.0.1", open
 	network.Spec.AllowedNamespaces = []string{d.attacker.name}
-	_, err := d.Networks.CloudteamV1().Networks(d.victim.name).Create(d.t.Context(), network,
-		metav1.CreateOptions{})
-	expect.NoError(d.t, err)
+	harness.Create(d.t, d.Networks.CloudteamV1().Networks(d.victim.name), network)
 	d.victim.awaitReady("guests")
 	outside := d.operator.Create("networks", harness.Resource{
 		"name": "outside-" + d.victim.name, "router:external": true,
@@ -327,20 +306,12 @@ func (d *deputy) portStalls(
 ) {
 	d.t.Helper()
 	ports := d.attacker.networks.CloudteamV1().NetworkPorts(d.attacker.name)
-	_, err := ports.Create(d.t.Context(), &cloudteamv1.NetworkPort{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
-	}, metav1.CreateOptions{})
-	expect.NoError(d.t, err)
-	d.Eventually(d.t, func() error {
-		port, err := ports.Get(d.t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
+	harness.Create(d.t, ports, &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
+	stalls(d, ports, name, reason, func(port *cloudteamv1.NetworkPort, message string) error {
+		if port.Status.PortID != "" {
+			return fmt.Errorf("NetworkPort %s has port %s", name, port.Status.PortID)
 		}
-		is := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionStalled)
-		if is == nil || is.Reason != reason || port.Status.PortID != "" {
-			return fmt.Errorf("NetworkPort %s has the status %+v, want Stalled %s", name, port.Status, reason)
-		}
-		return check(is.Message)
+		return check(message)
 	})
 }
 
@@ -349,25 +320,20 @@ func (d *deputy) credentialsOfOthers() {
 	d.attacker.network("secret", "10.83.0.0/24", "10.83.0.1", func(s *cloudteamv1.NetworkSpec) {
 		s.Cloud = &cloudteamv1.CloudReference{SecretName: secretName}
 	})
-	d.stalls("secret", cloudteamv1.ReasonCredentialsUnavailable, secretName, "in this namespace")
+	d.networkStalls("secret", cloudteamv1.ReasonCredentialsUnavailable, secretName, "in this namespace")
 }
 
 // classFor makes a class for a tenant's namespace, until the test ends, and gives its name.
 func (d *deputy) classFor(who *tenant, prefix string, allowed ...cloudteamv1.PrivilegedField) string {
 	d.t.Helper()
 	classes := d.Networks.CloudteamV1().NetworkClasses()
-	class, err := classes.Create(d.t.Context(), &cloudteamv1.NetworkClass{
+	class := harness.Create(d.t, classes, &cloudteamv1.NetworkClass{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: prefix},
 		Spec: cloudteamv1.NetworkClassSpec{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: who.name}},
 			AllowedFields:     allowed,
 		},
-	}, metav1.CreateOptions{})
-	expect.NoError(d.t, err)
-	d.t.Cleanup(func() {
-		if err := classes.Delete(cleanup(d.t), class.Name, metav1.DeleteOptions{}); err != nil {
-			d.t.Error(err)
-		}
 	})
+	d.t.Cleanup(func() { harness.Delete(d.t, classes, class.Name) })
 	return class.Name
 }

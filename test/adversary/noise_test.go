@@ -2,7 +2,6 @@ package adversary
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -18,6 +17,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
@@ -43,14 +43,8 @@ var noises = map[string]struct {
 			class.Spec.AllowedFields = []cloudteamv1.PrivilegedField{cloudteamv1.FieldFloatingIP}
 			class.Spec.Limits = &cloudteamv1.ClassLimits{FloatingIPsPerNamespace: new(int32(1))}
 			classes := w.Networks.CloudteamV1().NetworkClasses()
-			if _, err := classes.Create(w.t.Context(), class, metav1.CreateOptions{}); err != nil {
-				w.t.Fatal(err)
-			}
-			w.t.Cleanup(func() {
-				if err := classes.Delete(cleanup(w.t), class.Name, metav1.DeleteOptions{}); err != nil {
-					w.t.Error(err)
-				}
-			})
+			harness.Create(w.t, classes, class)
+			w.t.Cleanup(func() { harness.Delete(w.t, classes, class.Name) })
 			if !virtualTime { // where RBAC says who may use a class
 				allow(w, class.Name)
 			}
@@ -79,9 +73,7 @@ var noises = map[string]struct {
 			for i := range n {
 				port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("noise-", i)}}
 				port.Spec.NetworkName, port.Spec.SecurityGroupRefs = "net", []string{"g"}
-				if _, err := ports.Create(who.t.Context(), port, metav1.CreateOptions{}); err != nil {
-					who.t.Fatal(err)
-				}
+				harness.Create(who.t, ports, port)
 			}
 			groups := who.networks.CloudteamV1().SecurityGroups(who.name)
 			return func(ctx context.Context, _ int) error {
@@ -114,22 +106,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 // allow lets everybody use a class, until the test ends.
 func allow(w *world, class string) {
 	roles, bindings := w.Kube.RbacV1().ClusterRoles(), w.Kube.RbacV1().ClusterRoleBindings()
-	_, err := roles.Create(w.t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: class},
+	harness.Create(w.t, roles, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: class},
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{cloudteamv1.SchemeGroupVersion.Group}, Verbs: []string{"use"},
-			Resources: []string{"networkclasses"}, ResourceNames: []string{class}}}}, metav1.CreateOptions{})
-	if err == nil {
-		_, err = bindings.Create(w.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: class},
-			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: class},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"}},
-		}, metav1.CreateOptions{})
-	}
-	expect.NoError(w.t, err)
+			Resources: []string{"networkclasses"}, ResourceNames: []string{class}}}})
+	harness.Create(w.t, bindings, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: class},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: class},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"}},
+	})
 	w.t.Cleanup(func() {
-		err := errors.Join(bindings.Delete(cleanup(w.t), class, metav1.DeleteOptions{}),
-			roles.Delete(cleanup(w.t), class, metav1.DeleteOptions{}))
-		if err != nil {
-			w.t.Error(err)
-		}
+		harness.Delete(w.t, bindings, class)
+		harness.Delete(w.t, roles, class)
 	})
 }
 

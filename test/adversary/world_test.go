@@ -183,12 +183,11 @@ func (w *world) openNamespace(ctx context.Context, name string, labelled bool) e
 // credentials gives the tenant's namespace a Secret with credentials for a cloud of a clouds.yaml.
 func (who *tenant) credentials(cloudsFile string) {
 	who.t.Helper()
-	_, err := who.kube.CoreV1().Secrets(who.name).Create(who.t.Context(), &corev1.Secret{
+	harness.Create(who.t, who.kube.CoreV1().Secrets(who.name), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{
 			"clouds.yaml": harness.CloudsOf(who.t, cloudsFile, cloudName, nil),
 		},
-	}, metav1.CreateOptions{})
-	expect.NoError(who.t, err)
+	})
 }
 
 // leave deletes all of the tenant's Networks and NetworkPorts, and waits until they are gone.
@@ -204,18 +203,8 @@ func (who *tenant) leave() {
 	}
 	expect.NoError(who.t, err)
 	who.world.Eventually(who.t, func() error {
-		left, err := v1.Networks(who.name).List(who.t.Context(), all)
-		if err == nil && len(left.Items) > 0 {
-			err = fmt.Errorf("%d Networks are left, such as %+v", len(left.Items), left.Items[0].Status)
-		}
-		return err
-	})
-	who.world.Eventually(who.t, func() error {
-		left, err := v1.FloatingIPs(who.name).List(who.t.Context(), all)
-		if err == nil && len(left.Items) > 0 {
-			err = fmt.Errorf("%d FloatingIPs are left, such as %+v", len(left.Items), left.Items[0].Status)
-		}
-		return err
+		ctx := who.t.Context()
+		return errors.Join(harness.NoneLeft(ctx, v1.Networks(who.name)), harness.NoneLeft(ctx, v1.FloatingIPs(who.name)))
 	})
 }
 
@@ -227,8 +216,7 @@ func (who *tenant) network(name, cidr, gateway string, edits ...func(*cloudteamv
 	for _, edit := range edits {
 		edit(&network.Spec)
 	}
-	_, err := who.networks.CloudteamV1().Networks(who.name).Create(who.t.Context(), network, metav1.CreateOptions{})
-	expect.NoError(who.t, err)
+	harness.Create(who.t, who.networks.CloudteamV1().Networks(who.name), network)
 }
 
 // ready gives nil once a Network is Ready.
@@ -249,10 +237,7 @@ func (who *tenant) awaitReady(name string) {
 // deployment creates a Deployment whose Pods declare networks.
 func (who *tenant) deployment(name, networks string, replicas int32) *appsv1.Deployment {
 	who.t.Helper()
-	created, err := who.kube.AppsV1().Deployments(who.name).Create(who.t.Context(),
-		harness.DeploymentOn(name, networks, replicas), metav1.CreateOptions{})
-	expect.NoError(who.t, err)
-	return created
+	return harness.Create(who.t, who.kube.AppsV1().Deployments(who.name), harness.DeploymentOn(name, networks, replicas))
 }
 
 // pods lists the tenant's Pods.

@@ -235,13 +235,7 @@ func TestRelease(t *testing.T) {
 		expect.NoError(t, objects(kind).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	}
 	for _, kind := range kinds {
-		surroundings.Eventually(t, func() error {
-			left, err := objects(kind).List(ctx, metav1.ListOptions{})
-			if err == nil && len(left.Items) > 0 {
-				err = fmt.Errorf("there are still %s, such as %v", kind, left.Items[0].Object)
-			}
-			return err
-		})
+		surroundings.Eventually(t, func() error { return harness.NoneLeft(ctx, objects(kind)) })
 	}
 	for _, collection := range collections {
 		expect.Empty(t, owned(collection), "%s that Neutron still has", collection)

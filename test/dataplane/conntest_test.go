@@ -80,13 +80,9 @@ func (w *world) connectionsAreTested(guests []*guest) {
 	if want := "map[ICMP:6 TCP:4 gateway:4 interface:4 throughput:2]"; fmt.Sprint(passed) != want {
 		w.Errorf("passed have %v, want %s", passed, want)
 	}
-	w.eventually(func() error {
-		list, err := surroundings.Kube.CoreV1().Pods(w.namespace).
-			List(w.Context(), metav1.ListOptions{LabelSelector: conntest.Label})
-		if err == nil && len(list.Items) > 0 {
-			err = fmt.Errorf("%d Pods of the test are still there", len(list.Items))
-		}
-		return err
+	w.eventually(func() error { // those of the test
+		return harness.NoneLeft(w.Context(), surroundings.Kube.CoreV1().Pods(w.namespace),
+			metav1.ListOptions{LabelSelector: conntest.Label})
 	})
 }
 

@@ -295,11 +295,7 @@ func (w *world) firstPackets(ts traces, prefix, network, address string, n int) 
 func (w *world) portsAreGone() {
 	w.Helper()
 	w.eventually(func() error {
-		list, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.Context(), metav1.ListOptions{})
-		if err == nil && len(list.Items) > 0 {
-			err = fmt.Errorf("%d NetworkPorts are left", len(list.Items))
-		}
-		return err
+		return harness.NoneLeft(w.Context(), surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace))
 	})
 }
 

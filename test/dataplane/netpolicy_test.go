@@ -3,13 +3,11 @@
 package dataplane
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
@@ -97,12 +95,8 @@ ingress:
 
 	surroundings.RemovePolicy(w, w.namespace, "server")
 	passes(friend, neighbor, stranger)
-	w.eventually(func() error {
-		groups, err := surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace).List(w.Context(), metav1.ListOptions{})
-		if err == nil && len(groups.Items) > 0 {
-			err = errors.New("SecurityGroups of the policy are left: " + groups.Items[0].Name)
-		}
-		return err
+	w.eventually(func() error { // those of the policy
+		return harness.NoneLeft(w.Context(), surroundings.Networks.CloudteamV1().SecurityGroups(w.namespace))
 	})
 	w.removePods("server")
 }

@@ -247,13 +247,7 @@ func (w *world) clear() {
 	if err != nil {
 		w.Error(err)
 	}
-	err = harness.Poll(nil, patience, time.Second, func() error {
-		list, err := networks.List(ctx, metav1.ListOptions{})
-		if err == nil && len(list.Items) > 0 {
-			err = fmt.Errorf("Network %s is still there: %+v", list.Items[0].Name, list.Items[0].Status.Conditions)
-		}
-		return err
-	})
+	err = harness.Poll(nil, patience, time.Second, func() error { return harness.NoneLeft(ctx, networks) })
 	if err != nil {
 		w.Error(err)
 	}

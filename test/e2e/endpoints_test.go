@@ -152,12 +152,8 @@ func lifeOfServices(t *testing.T, restart func(meanwhile func())) {
 	awaitEvent(t, namespace, "db", cloudteamv1.EventEndpointsFailed, "spec.selector is set")
 	harness.Patch(t, services, "web", `{"metadata":{"annotations":null}}`)
 	eventually(t, func() error {
-		left, err := kube.DiscoveryV1().EndpointSlices(namespace).List(t.Context(), metav1.ListOptions{
+		return harness.NoneLeft(t.Context(), kube.DiscoveryV1().EndpointSlices(namespace), metav1.ListOptions{
 			LabelSelector: discoveryv1.LabelManagedBy + "=network-controller.cloudteam.ztgame.com"})
-		if err == nil && len(left.Items) > 0 {
-			err = fmt.Errorf("%d slices are left", len(left.Items))
-		}
-		return err
 	})
 	for _, name := range []string{"web", "db"} {
 		harness.Delete(t, services, name)

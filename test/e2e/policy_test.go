@@ -181,13 +181,7 @@ ingress:
 		surroundings.RemovePolicy(t, namespace, name)
 	}
 	inNeutron(slices.Concat(db, web))
-	eventually(t, func() error {
-		left, err := networks.CloudteamV1().SecurityGroups(namespace).List(t.Context(), metav1.ListOptions{})
-		if err == nil && len(left.Items) > 0 {
-			err = fmt.Errorf("there are still %d SecurityGroups: %s", len(left.Items), asJSON(left.Items[0].Status))
-		}
-		return err
-	})
+	eventually(t, func() error { return harness.NoneLeft(t.Context(), networks.CloudteamV1().SecurityGroups(namespace)) })
 	removeDeployment(t, namespace, "db")
 	removeDeployment(t, namespace, "web")
 	awaitPorts(t, c, namespace, networkID, 0)

@@ -315,16 +315,8 @@ func (w *trouble) leave() {
 		w.Error(err)
 		return
 	}
-	eventually(w.T, func() error {
-		left, err := v1.Networks(w.ns).List(ctx, all) // a Network waits for its ports
-		if err == nil && len(left.Items) > 0 {
-			err = fmt.Errorf("a Network is left: %s", asJSON(left.Items[0].Status))
-		}
-		floating, listErr := v1.FloatingIPs(w.ns).List(ctx, all)
-		if listErr == nil && len(floating.Items) > 0 {
-			listErr = fmt.Errorf("a FloatingIP is left: %s", asJSON(floating.Items[0].Status))
-		}
-		return errors.Join(err, listErr)
+	eventually(w.T, func() error { // a Network waits for its ports
+		return errors.Join(harness.NoneLeft(ctx, v1.Networks(w.ns)), harness.NoneLeft(ctx, v1.FloatingIPs(w.ns)))
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -100,6 +101,25 @@ func Gone[T metav1.Object](ctx context.Context, api Getter[T], name string) erro
 		return err
 	}
 	return fmt.Errorf("%s is still there: %s", nameOf(object), asJSON(object))
+}
+
+// NoneLeft is nil once there is no object, of those that the options select if there are some.
+func NoneLeft[L runtime.Object](ctx context.Context, api interface {
+	List(ctx context.Context, options metav1.ListOptions) (L, error)
+}, options ...metav1.ListOptions) error {
+	var with metav1.ListOptions
+	if len(options) > 0 {
+		with = options[0]
+	}
+	list, err := api.List(ctx, with)
+	if err != nil {
+		return err
+	}
+	left, err := meta.ExtractList(list)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("%d objects are left, such as %s", len(left), asJSON(left[0]))
+	}
+	return err
 }
 
 // waiter polls until a check gives nil: Surroundings, and what tests make of them.

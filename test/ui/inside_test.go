@@ -209,13 +209,7 @@ func TestInside(t *testing.T) {
 		p.await(rows("indexer", "removed"))
 		p.await(rows("worker", "gone"))
 		networks := surroundings.Networks.CloudteamV1().Networks(c.namespace)
-		surroundings.Eventually(t, func() error {
-			left, err := networks.List(t.Context(), metav1.ListOptions{})
-			if err == nil && len(left.Items) > 0 {
-				err = fmt.Errorf("Network %s is still there", left.Items[0].Name)
-			}
-			return err
-		})
+		surroundings.Eventually(t, func() error { return harness.NoneLeft(t.Context(), networks) })
 	})
 	t.Run("others are refused", c.refused)
 }
@@ -276,11 +270,7 @@ func (c *classroom) crowd(p page) {
 		if err != nil {
 			return err
 		}
-		left, err := networks.List(p.t.Context(), metav1.ListOptions{})
-		if err == nil && len(left.Items) > 0 {
-			err = fmt.Errorf("%d Networks are left", len(left.Items))
-		}
-		return err
+		return harness.NoneLeft(p.t.Context(), networks)
 	})
 	expect.NoError(p.t, err)
 }
