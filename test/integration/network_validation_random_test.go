@@ -24,7 +24,7 @@ import (
 // rule that speaks where its premises do not hold shows as well.
 func TestSchemaFindsWhatNetipFinds(t *testing.T) {
 	namespace := newNamespace(t)
-	hold := func(rt rapid.TB, spec cloudteamv1.NetworkSpec) (want []string) {
+	hold := func(rt *rapid.T, spec cloudteamv1.NetworkSpec) {
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&cloudteamv1.Network{Spec: spec})
 		expect.NoError(rt, err)
 		network := &unstructured.Unstructured{Object: object}
@@ -32,7 +32,7 @@ func TestSchemaFindsWhatNetipFinds(t *testing.T) {
 		network.SetName("random")
 		delete(network.Object, "status")
 
-		want = findings(spec)
+		want := findings(spec)
 		_, err = tryCreate(t.Context(), networks, namespace, network)
 		var got []string
 		for _, found := range refusals(t, err) {
@@ -42,69 +42,12 @@ func TestSchemaFindsWhatNetipFinds(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			rt.Fatalf("spec: %+v\nfindings (-Go +CRD):\n%s\nthe API server said: %v", object["spec"], diff, err)
 		}
-		return want
-	}
-	for _, sentence := range sentences { // what is drawn may miss one
-		one := cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24"}}
-		if seldom[sentence] == nil {
-			t.Fatalf("write a spec with the finding %q", sentence)
-		}
-		seldom[sentence](&one)
-		if found := hold(t, one); !slices.ContainsFunc(found, func(f string) bool { return strings.HasSuffix(f, ": "+sentence) }) {
-			t.Errorf("%+v is to have the finding %q, and has %q", one, sentence, found)
-		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		for _, spec := range rapid.SliceOfN(rapid.Custom(drawSpec), 1, 30).Draw(rt, "specs") {
 			hold(rt, spec)
 		}
 	})
-}
-
-// seldom makes a spec with each finding of one whose cidr is 10.0.0.0/24.
-var seldom = map[string]func(*cloudteamv1.NetworkSpec){
-	needsCIDR:       func(s *cloudteamv1.NetworkSpec) { s.CIDR = "" },
-	notCIDR:         func(s *cloudteamv1.NetworkSpec) { s.CIDR = "10.0.0.0" },
-	noPrefixLength:  func(s *cloudteamv1.NetworkSpec) { s.CIDR = "10.0.0.0/31" },
-	hostBits:        func(s *cloudteamv1.NetworkSpec) { s.CIDR = "10.0.0.1/24" },
-	noRangeForHosts: func(s *cloudteamv1.NetworkSpec) { s.CIDR = "127.0.0.0/24" },
-	notAddress:      func(s *cloudteamv1.NetworkSpec) { s.Gateway = "10.0.0" },
-	notInside:       func(s *cloudteamv1.NetworkSpec) { s.Gateway = "10.0.1.1" },
-	networkAddress:  func(s *cloudteamv1.NetworkSpec) { s.Gateway = "10.0.0.0" },
-	broadcastAddress: func(s *cloudteamv1.NetworkSpec) {
-		s.Gateway = "10.0.0.255"
-	},
-	reversed:      pooled("10.0.0.9-10.0.0.2"),
-	gatewayInPool: func(s *cloudteamv1.NetworkSpec) { s.Gateway = "10.0.0.5"; pooled("10.0.0.2-10.0.0.9")(s) },
-	defaultInPool: pooled("10.0.0.1-10.0.0.9"),
-	overlap:       pooled("10.0.0.2-10.0.0.9", "10.0.0.9-10.0.0.12"),
-	otherFamily:   func(s *cloudteamv1.NetworkSpec) { s.DNSServers = []string{"fd00::53"} },
-	listedTwice:   func(s *cloudteamv1.NetworkSpec) { s.DNSServers = []string{"10.0.0.53", "10.0.0.53"} },
-	loopbackRange: func(s *cloudteamv1.NetworkSpec) {
-		s.HostRoutes = []cloudteamv1.HostRoute{{Destination: "127.0.0.0/8", NextHop: "10.0.0.9"}}
-	},
-	mtuBelowIPv6: func(s *cloudteamv1.NetworkSpec) { s.CIDR, s.MTU = "fd00::/64", new(int32(1279)) },
-	onlyIPv6:     func(s *cloudteamv1.NetworkSpec) { s.IPv6RAMode = cloudteamv1.IPv6ModeSLAAC },
-	modesDiffer: func(s *cloudteamv1.NetworkSpec) {
-		s.CIDR, s.IPv6AddressMode, s.IPv6RAMode = "fd00::/64", cloudteamv1.IPv6ModeSLAAC, cloudteamv1.IPv6ModeDHCPv6Stateless
-	},
-	ownInSlash64: func(s *cloudteamv1.NetworkSpec) { s.CIDR, s.IPv6RAMode = "fd00::/80", cloudteamv1.IPv6ModeSLAAC },
-	modesNeedDHCP: func(s *cloudteamv1.NetworkSpec) {
-		s.CIDR, s.IPv6RAMode, s.DHCP = "fd00::/64", cloudteamv1.IPv6ModeSLAAC, new(false)
-	},
-	subnetsOverlap: func(s *cloudteamv1.NetworkSpec) {
-		s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{CIDR: "10.0.0.0/25"}}
-	},
-}
-
-// pooled gives a spec allocation pools.
-func pooled(ranges ...string) func(*cloudteamv1.NetworkSpec) {
-	return func(s *cloudteamv1.NetworkSpec) {
-		for _, r := range ranges {
-			start, end, _ := strings.Cut(r, "-")
-			s.AllocationPools = append(s.AllocationPools, cloudteamv1.AllocationPool{Start: start, End: end})
-		}
-	}
 }
 
 // The part of each rule's message by which a finding is told from the others of its field.
