@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -21,10 +20,6 @@ func failoverGroup() group {
 					"time. The lease is --lease-duration: 5 s unless the command sets another. Renew deadline and retry " +
 					"period are in proportion to it as by default. A standby sees the last renewal and the end of the lease " +
 					"up to 2.2 retry periods late each (client-go's jitter).",
-			},
-			{
-				id: "stop", name: "SIGTERM of the leader to the first POST of the other", limit: 2, unit: "s",
-				how: "As above; the Network is applied when the leader's process has ended.",
 			},
 		},
 		measure: measureFailover,
@@ -60,47 +55,33 @@ func measureFailover(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	applied := 0
-	// takeOver ends the leader, has the other one make a Network, and gives how long that took.
-	takeOver := func(end func(*controller) error) (time.Duration, error) {
+	for round := range b.rounds {
 		other, err := b.start(ctx, s, b.Kubeconfig, flags...)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		mark, began := s.mark(), time.Now()
-		if err := end(leader); err != nil {
-			return 0, err
-		}
+		leader.Process.Process.Kill()
 		leader = other
-		name := nameOf(namespace, applied)
-		applied++
-		if err := b.applyOne(ctx, namespace, name, plainSpec()); err != nil {
-			return 0, err
+		name := nameOf(namespace, round)
+		if err := b.applyOne(ctx, namespace, name); err != nil {
+			return err
 		}
-		var at time.Time
-		err = other.await(ctx, 3*b.lease+harness.Patience, func() error {
+		var took time.Duration
+		err = leader.await(ctx, 3*b.lease+harness.Patience, func() error {
 			for _, c := range s.since(mark) {
 				if c.method == "POST" && strings.Contains(string(c.body), `"name":"`+name+`"`) {
-					at = c.at
+					took = c.at.Sub(began)
 					return nil
 				}
 			}
 			return errors.New("the other controller posts nothing")
 		})
-		return at.Sub(began), err
-	}
-	for round := range b.rounds {
-		killed, err := takeOver(func(c *controller) error { c.Process.Process.Kill(); return nil })
 		if err != nil {
-			return fmt.Errorf("kill: %w", err)
+			return err
 		}
-		stopped, err := takeOver(func(c *controller) error { return c.stop(ctx) })
-		if err != nil {
-			return fmt.Errorf("stop: %w", err)
-		}
-		b.report.add("kill", killed.Seconds()/b.lease.Seconds())
-		b.report.add("stop", stopped.Seconds())
-		b.say("round %d: %s after a kill, %s after a stop", round+1, short(killed), short(stopped))
+		b.report.add("kill", took.Seconds()/b.lease.Seconds())
+		b.say("round %d: %s after a kill", round+1, short(took))
 	}
 	return nil
 }

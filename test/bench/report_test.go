@@ -2,9 +2,7 @@ package main
 
 import (
 	"io"
-	"math"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -35,17 +33,6 @@ func TestVerdict(t *testing.T) {
 			expect.Equal(t, test.verdict, verdict(median(test.rounds), test.limit), "the verdict")
 			expect.Equal(t, test.target, target(test.limit, ""), "the target")
 		})
-	}
-}
-
-func TestNumbersAreShort(t *testing.T) {
-	for value, want := range map[float64]string{
-		0: "0", 2: "2", 0.25: "0.25", 1.049: "1.05", 12.34: "12.3", 123.4: "123", math.NaN(): "–",
-	} {
-		expect.Equal(t, want, number(value), "%v as text", value)
-	}
-	for value, want := range map[int]string{5: "5", 1000: "1,000", 50000: "50,000", 1234567: "1,234,567"} {
-		expect.Equal(t, want, grouped(value), "%d as text", value)
 	}
 }
 
@@ -160,20 +147,6 @@ func TestAuditCallLimit(t *testing.T) {
 	first := call{method: "GET", shape: "/v2.0/networks", uri: "/networking/v2.0/networks?limit=500&sort_key=id"}
 	for n, want := range map[int]float64{1: 8, 500: 8, 501: 10, 10000: 46} {
 		expect.Equal(t, want, auditLimit([]call{first}, n), "the limit of %d Networks", n)
-	}
-}
-
-func TestCreatedIDs(t *testing.T) {
-	for answer, want := range map[string][]string{
-		`{"network": {"id": "x"}}`:                   {"x"},
-		`{"networks": [{"id": "x"}, {"id": "y"}]}`:   {"x", "y"},
-		`{"NeutronError": {"message": "no"}}`:        nil,
-		`not JSON`:                                   nil,
-		`{"port": {"id": "p", "network_id": "net"}}`: {"p"},
-	} {
-		if got := createdIDs([]byte(answer)); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", answer, got, want)
-		}
 	}
 }
 

@@ -127,7 +127,7 @@ func (b *bench) makeAll(
 	}
 	began, mark, kubeMark := time.Now(), s.mark(), len(kube.Writes())
 	b.say("%s Networks", grouped(b.size))
-	if err := b.apply(ctx, namespace, b.size, plainSpec()); err != nil {
+	if err := b.apply(ctx, namespace, b.size); err != nil {
 		return 0, err
 	}
 	if _, err := observer.awaitReady(ctx, b.size); err != nil {

@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
@@ -65,23 +64,6 @@ func smallGroup() group {
 				how: "The calls that Neutron's proxy saw between apply and Ready are sent once more, one after another, over " +
 					"one connection. No audit is under way.",
 			},
-			{
-				id: "rich-calls", limit: 1.3,
-				name: "calls to Neutron per Network created that has two subnets, tags, a DNS domain and a description",
-				how: "Counted as for plain ones, of as many. Neutron takes tags in no create, and of one network at a time: so " +
-					"the target is a plain Network's and one call.",
-			},
-			{
-				id: "router-calls", limit: 3.3,
-				name: "calls to Neutron per Network created that has its own router",
-				how: "As above. Neutron takes a router, its interface and the interface's port in a call each: so the target " +
-					"is a plain Network's and three calls.",
-			},
-			{
-				id: "router-delete-calls", limit: 3.1,
-				name: "calls to Neutron per Network deleted that has its own router",
-				how:  "Of the same Networks. The target is a plain Network's and a call each for interface and router.",
-			},
 		},
 		measure: measureSmall,
 	}
@@ -130,17 +112,7 @@ func measureSmall(ctx context.Context, b *bench) error {
 		}
 	}
 	if b.wants("lone") {
-		if err := m.lone(ctx); err != nil {
-			return err
-		}
-	}
-	for id, spec := range map[string]cloudteamv1.NetworkSpec{"rich": richSpec(), "router": routedSpec()} {
-		if !b.wants(id+"-calls", id+"-delete-calls") {
-			continue
-		}
-		if err := m.countCalls(ctx, id, spec); err != nil {
-			return err
-		}
+		return m.lone(ctx)
 	}
 	return nil
 }
@@ -167,8 +139,8 @@ type work struct {
 func (w work) String() string { return fmt.Sprintf("%s with %d calls", short(w.took), w.calls) }
 
 // create applies Networks and waits until all are Ready.
-func (m *small) create(ctx context.Context, spec cloudteamv1.NetworkSpec) (work, error) {
-	return m.during(ctx, m.size, func() error { return m.apply(ctx, m.namespace, m.size, spec) })
+func (m *small) create(ctx context.Context) (work, error) {
+	return m.during(ctx, m.size, func() error { return m.apply(ctx, m.namespace, m.size) })
 }
 
 // remove deletes the Networks and waits until all are gone.
@@ -213,7 +185,7 @@ func (m *small) fleets(ctx context.Context) error {
 			return fmt.Errorf("bare: %w", err)
 		}
 		bareRemove := time.Since(began)
-		created, err := m.create(ctx, plainSpec())
+		created, err := m.create(ctx)
 		if err != nil {
 			return c.explain(err)
 		}
@@ -236,45 +208,6 @@ func (m *small) compare(id string, by work, bare time.Duration) {
 	m.say("%s: by the controller in %s, bare in %s", id, by, short(bare))
 }
 
-// countCalls creates and deletes Networks of a spec in each round, and reports what was called.
-func (m *small) countCalls(ctx context.Context, id string, spec cloudteamv1.NetworkSpec) error {
-	c, err := m.start(ctx, m.site, m.kubeconfig, alone...)
-	if err != nil {
-		return err
-	}
-	for range m.rounds {
-		created, err := m.create(ctx, spec)
-		if err != nil {
-			return c.explain(err)
-		}
-		removed, err := m.remove(ctx)
-		if err != nil {
-			return c.explain(err)
-		}
-		m.report.add(id+"-calls", float64(created.calls)/float64(m.size))
-		m.report.add(id+"-delete-calls", float64(removed.calls)/float64(m.size))
-		m.say("%s: created in %s, deleted in %s", id, created, removed)
-	}
-	return c.stop(ctx)
-}
-
-// richSpec is of a Network with more than it must have, of what Neutron's members may set.
-func richSpec() cloudteamv1.NetworkSpec {
-	spec := plainSpec()
-	spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{{CIDR: "fd00::/64"}}
-	spec.Tags = []string{"benchmark", "rich"}
-	spec.DNSDomain = "example.org."
-	spec.Description = "a Network that has more than it must have"
-	return spec
-}
-
-// routedSpec is of a Network with its own router.
-func routedSpec() cloudteamv1.NetworkSpec {
-	spec := plainSpec()
-	spec.Router = &cloudteamv1.RouterSpec{}
-	return spec
-}
-
 // rest has the controller run with nothing to do. There are ten audits and twenty resyncs, as with the defaults in ten
 // minutes.
 func (m *small) rest(ctx context.Context) error {
@@ -282,7 +215,7 @@ func (m *small) rest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.create(ctx, plainSpec()); err != nil {
+	if _, err := m.create(ctx); err != nil {
 		return c.explain(err)
 	}
 	if err := c.stop(ctx); err != nil {
@@ -337,7 +270,7 @@ func (m *small) lone(ctx context.Context) error {
 	}
 	for range m.rounds * loneRounds {
 		name, mark := nameOf(m.namespace, 0), m.site.mark()
-		by, err := m.during(ctx, 1, func() error { return m.applyOne(ctx, m.namespace, name, plainSpec()) })
+		by, err := m.during(ctx, 1, func() error { return m.applyOne(ctx, m.namespace, name) })
 		if err != nil {
 			return c.explain(err)
 		}
