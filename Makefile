@@ -220,7 +220,7 @@ LIVES := ^TestLives$$
 FIELDS := ^TestEveryField$$
 # End-to-end tests that bring an emulator of their own, or make nothing in the cloud: beside a real Neutron they do what
 # they do beside the emulator, and show no more.
-WITHOUT_NEUTRON := ^(TestOrphans|TestRebuiltClusterAdopts|TestRestoredCluster|TestTenantsCannotFillTheMemory|TestTheControllerDoesWhatWasPlanned|TestVersionSkew|TestWhyNamesTheCauseOfEachReason)$$
+WITHOUT_NEUTRON := ^(TestOrphans|TestRestoredCluster|TestTenantsCannotFillTheMemory|TestTheControllerDoesWhatWasPlanned|TestVersionSkew|TestWhyNamesTheCauseOfEachReason)$$
 
 # The Neutron of these suites: 21, 26 or 29. A cloud of another release is replaced.
 NEUTRON ?= 26

@@ -64,7 +64,7 @@ var elsewhere = map[string]struct{ because, file, test string }{
 	cloudteamv1.ReasonPlugFailed: {"a node's agent says it, and no Node has one here",
 		"test/integration/agent_test.go", "TestAgentAtTheAPIServer"},
 	cloudteamv1.ReasonPlanned: {"only a controller that starts with --report-only says it",
-		"test/e2e/rebuilt_test.go", "TestRebuiltClusterAdopts"},
+		"test/chart/release_test.go", "TestRelease"},
 	cloudteamv1.ReasonPlugged: {"a node's agent says it, and no Node has one here",
 		"test/dataplane/kubelets_test.go", "TestPodsOnKubelets"},
 }
