@@ -3,10 +3,8 @@ package transitions
 import (
 	"net/netip"
 	"regexp"
-	"testing"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
 // allotments are the ranges that subnets have from pools, each with the first of its length in the pool. Both realms
@@ -64,25 +62,4 @@ func (c *scenery) isOf(r resource, declared cloudteamv1.SubnetSpec) bool {
 		return r.Text(fromPool) == pool.Names[0]
 	}
 	return r.Text("cidr") == netip.MustParsePrefix(declared.CIDR).String()
-}
-
-func TestPoolRangesAreNormalizedAlone(t *testing.T) {
-	ranges := allotments{
-		netip.MustParsePrefix("100.64.3.64/26"):  netip.MustParsePrefix("100.64.0.0/26"),
-		netip.MustParsePrefix("fd40:0:0:7::/64"): netip.MustParsePrefix("fd40::/64"),
-	}
-	for sentence, c := range map[string]struct{ text, want string }{
-		"an address":                        {`"100.64.3.65"`, `"100.64.0.1"`},
-		"a range":                           {`"100.64.3.64/26"`, `"100.64.0.0/26"`},
-		"a range of IPv6":                   {`"fd40:0:0:7::/64"`, `"fd40::/64"`},
-		"in a sentence":                     {`on 100.64.3.70: no. fd40:0:0:7::5.`, `on 100.64.0.6: no. fd40::5.`},
-		"between others":                    {`100.64.3.66-100.64.3.126`, `100.64.0.2-100.64.0.62`},
-		"another address stays":             {`100.64.3.1, ::, fd40::7`, `100.64.3.1, ::, fd40::7`},
-		"what only looks like one stays":    {`{"a":1450,"fa:16:3e:00:00:01":1}`, `{"a":1450,"fa:16:3e:00:00:01":1}`},
-		"an address that begins so, and on": {`100.64.3.650`, `100.64.3.650`},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			expect.Equal(t, c.want, ranges.moveFirst(c.text), "what %s becomes", c.text)
-		})
-	}
 }
