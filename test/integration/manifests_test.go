@@ -64,96 +64,6 @@ func TestManifestsInstall(t *testing.T) {
 		expect.ErrorSays(t, create(), "restricted")
 	})
 
-	t.Run("in its namespace the account may use the one Lease, and nothing beyond", func(t *testing.T) {
-		account := "system:serviceaccount:" + controllerName + ":" + deployment.Spec.Template.Spec.ServiceAccountName
-		for verb, want := range map[string]map[string]bool{
-			"get": {controllerName: true, "another": false}, "update": {controllerName: true, "another": false},
-			"create": {controllerName: true}, "list": {"": false}, "watch": {"": false},
-			"patch": {controllerName: false}, "delete": {controllerName: false},
-		} {
-			for name, allowed := range want {
-				if is := mayDo(t, account, controllerName, verb, "coordination.k8s.io", "leases", name); is != allowed {
-					t.Errorf("%s %q: allowed %t, want %t", verb, name, is, allowed)
-				}
-			}
-		}
-	})
-
-	t.Run("the account may do what the controller does, and nothing beyond", func(t *testing.T) {
-		account := "system:serviceaccount:" + controllerName + ":" + deployment.Spec.Template.Spec.ServiceAccountName
-		for _, test := range []struct {
-			allowed               bool
-			verbs                 string
-			group, resource, name string
-		}{
-			{true, "get list watch patch", "cloudteam.ztgame.com", "networks", ""},
-			{true, "get list watch create patch delete", "cloudteam.ztgame.com", "networkports", ""},
-			{true, "patch", "cloudteam.ztgame.com", "networks/status", ""},
-			{true, "patch", "cloudteam.ztgame.com", "networkports/status", ""},
-			{true, "update", "cloudteam.ztgame.com", "networks/finalizers", ""},
-			{true, "update", "apps", "deployments/finalizers", ""},
-			{true, "get list watch", "apps", "deployments", ""},
-			{true, "patch", "apps", "deployments/status", ""},
-			{true, "list watch", "apps", "replicasets", ""},
-			{true, "get list watch", "apps", "statefulsets", ""},
-			{true, "get list watch", "kubevirt.io", "virtualmachines", ""},
-			{true, "get list watch", "kubevirt.io", "virtualmachineinstances", ""},
-			{false, "create update patch delete", "kubevirt.io", "virtualmachines", ""},
-			{false, "create update patch delete", "kubevirt.io", "virtualmachineinstances", ""},
-			{true, "get list watch patch", "", "pods", ""},
-			{true, "patch", "", "pods/status", ""},
-			{true, "get list watch create patch", "k8s.cni.cncf.io", "network-attachment-definitions", ""},
-			{true, "create patch", "", "events", ""},
-			{true, "get list watch", "", "namespaces", ""},
-			{true, "list watch", "cloudteam.ztgame.com", "networkclasses", ""},
-			{true, "get list watch create patch delete", "cloudteam.ztgame.com", "securitygroups", ""},
-			{false, "update deletecollection", "cloudteam.ztgame.com", "securitygroups", ""},
-			{true, "get list watch create patch delete", "cloudteam.ztgame.com", "floatingips", ""},
-			{true, "patch", "cloudteam.ztgame.com", "floatingips/status", ""},
-			{false, "update deletecollection", "cloudteam.ztgame.com", "floatingips", ""},
-			{false, "get update", "cloudteam.ztgame.com", "floatingips/status", ""},
-			{true, "get list watch", "", "services", ""},
-			{true, "update", "", "services/finalizers", ""},
-			{false, "create update patch delete deletecollection", "", "services", ""},
-			{false, "get update patch", "", "services/status", ""},
-			{true, "list watch", "k8s.cni.cncf.io", "multi-networkpolicies", ""},
-			{false, "create update patch delete", "k8s.cni.cncf.io", "multi-networkpolicies", ""},
-			{false, "get create update patch delete", "cloudteam.ztgame.com", "networkclasses", ""},
-			{false, "use", "cloudteam.ztgame.com", "networkclasses", "default"},
-			{false, "create update delete deletecollection", "cloudteam.ztgame.com", "networks", ""},
-			{false, "update deletecollection", "cloudteam.ztgame.com", "networkports", ""},
-			{false, "update", "", "pods/finalizers", ""},
-			{false, "get update", "cloudteam.ztgame.com", "networks/status", ""},
-			{false, "get update", "cloudteam.ztgame.com", "networkports/status", ""},
-			{false, "update patch", "cloudteam.ztgame.com", "networkports/finalizers", ""},
-			{false, "get list watch create update patch delete deletecollection", "samplecontroller.k8s.io", "foos", ""},
-			{false, "create update patch delete deletecollection", "apps", "deployments", ""},
-			{false, "update", "apps", "deployments/status", ""},
-			{false, "get update patch", "apps", "deployments/scale", ""},
-			{false, "get create update patch delete deletecollection", "apps", "replicasets", ""},
-			{false, "create update patch delete deletecollection", "apps", "statefulsets", ""},
-			{false, "create update delete deletecollection", "", "pods", ""},
-			{false, "update", "", "pods/status", ""},
-			{false, "create", "", "pods/exec", ""},
-			{false, "create", "", "pods/eviction", ""},
-			{false, "create", "", "pods/binding", ""},
-			{false, "update delete deletecollection", "k8s.cni.cncf.io", "network-attachment-definitions", ""},
-			{false, "create update patch delete", "", "namespaces", controllerName},
-			{false, "get list watch create update", "", "secrets", ""},
-			{false, "get list delete", "", "events", ""},
-			{false, "create patch", "events.k8s.io", "events", ""},
-			{false, "get update create", "coordination.k8s.io", "leases", ""},
-			{false, "get update create", "coordination.k8s.io", "leases", controllerName},
-		} {
-			for verb := range strings.FieldsSeq(test.verbs) {
-				is := mayDo(t, account, metav1.NamespaceDefault, verb, test.group, test.resource, test.name)
-				if is != test.allowed {
-					t.Errorf("%s %s %s %q: allowed %t, want %t", verb, test.group, test.resource, test.name, is, test.allowed)
-				}
-			}
-		}
-	})
-
 	// Kubernetes adds the roles to its own by a controller that does not run here.
 	t.Run("an editor has the objects of its namespace, writes no status, and uses no account", func(t *testing.T) {
 		own, others := newNamespaceWith(t, nil), newNamespaceWith(t, nil)
@@ -198,14 +108,13 @@ func TestManifestsInstall(t *testing.T) {
 func mayDo(t *testing.T, user, namespace, verb, group, resource, name string) bool {
 	t.Helper()
 	resource, subresource, _ := strings.Cut(resource, "/")
-	review, err := kubeClient.AuthorizationV1().SubjectAccessReviews().Create(t.Context(),
+	review := harness.Create(t, kubeClient.AuthorizationV1().SubjectAccessReviews(),
 		&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name,
 			},
-		}}, metav1.CreateOptions{})
-	expect.NoError(t, err)
+		}})
 	return review.Status.Allowed
 }
 
