@@ -10,7 +10,6 @@
 package adversary
 
 import (
-	"fmt"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -50,13 +49,8 @@ func TestMain(m *testing.M) {
 		simulation.Install()
 		os.Exit(m.Run())
 	}
-	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
+	harness.Exit(harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s
 		return m.Run(), nil
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "adversary:", err)
-		code = 1
-	}
-	os.Exit(code)
+	}))
 }

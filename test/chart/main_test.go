@@ -5,7 +5,6 @@
 package chart
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -15,12 +14,7 @@ import (
 var surroundings *harness.Surroundings
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "chart:", err)
-		code = 1
-	}
-	os.Exit(code)
+	harness.Exit(run(m))
 }
 
 func run(m *testing.M) (code int, err error) {

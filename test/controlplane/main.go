@@ -18,12 +18,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: controlplane COMMAND [ARGUMENT...]")
 		os.Exit(2)
 	}
-	code, err := harness.Share(func() (int, error) { return run(os.Args[1], os.Args[2:]...) })
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "controlplane:", err)
-		code = 1
-	}
-	os.Exit(code)
+	harness.Exit(harness.Share(func() (int, error) { return run(os.Args[1], os.Args[2:]...) }))
 }
 
 // run runs the command to its end, also when a signal comes: the control plane is stopped after it.

@@ -37,12 +37,7 @@ func TestMain(m *testing.M) {
 	if cannot = reason(); cannot != "" {
 		os.Exit(m.Run())
 	}
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "dataplane:", err)
-		code = 1
-	}
-	os.Exit(code)
+	harness.Exit(run(m))
 }
 
 // reason says why the tests cannot run on this machine.

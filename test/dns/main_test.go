@@ -20,12 +20,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "dns:", err)
-		code = 1
-	}
-	os.Exit(code)
+	harness.Exit(run(m))
 }
 
 func run(m *testing.M) (code int, err error) {

@@ -9,7 +9,6 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -85,13 +84,8 @@ func TestMain(m *testing.M) {
 	} else {
 		harness.RunInParallel(8)
 	}
-	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
+	harness.Exit(harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		use(s)
 		return m.Run(), nil
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		code = 1
-	}
-	os.Exit(code)
+	}))
 }

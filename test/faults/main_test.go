@@ -80,16 +80,11 @@ func TestMain(m *testing.M) {
 		Components: harness.AllComponents(), OpenStack: openStack(), OpenClass: true, Policies: true,
 		Machines: true,
 	}
-	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
+	harness.Exit(harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s
 		code := m.Run()
 		return code, table.write(os.Getenv("FAULTS_RESULTS"))
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "faults:", err)
-		code = 1
-	}
-	os.Exit(code)
+	}))
 }
 
 // TestFaults lives a life that nothing disturbs, and then many that something does.

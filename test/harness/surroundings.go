@@ -107,6 +107,15 @@ type Surroundings struct {
 	world string
 }
 
+// Exit ends a suite with what Run gives.
+func Exit(code int, err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
 // Run sets the surroundings up, has them used, and takes them down. It returns what use does, and an error where
 // anything else failed.
 func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, err error) {

@@ -3,7 +3,6 @@
 package install
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,7 +24,7 @@ func TestMain(m *testing.M) {
 	if dist = os.Getenv(envDist); dist == "" {
 		os.Exit(m.Run())
 	}
-	code, err := harness.Run(harness.Options{
+	harness.Exit(harness.Run(harness.Options{
 		Components: harness.APIComponents(),
 		Programs: &harness.Programs{
 			Controller: filepath.Join(dist, "bin", "linux-"+runtime.GOARCH, "network-controller"),
@@ -35,12 +34,7 @@ func TestMain(m *testing.M) {
 	}, func(s *harness.Surroundings) (int, error) {
 		surroundings = s
 		return m.Run(), nil
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "install:", err)
-		code = 1
-	}
-	os.Exit(code)
+	}))
 }
 
 // needsDist skips a test that needs what `make image` made.

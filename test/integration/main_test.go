@@ -4,8 +4,6 @@ package integration
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,18 +43,13 @@ var (
 
 func TestMain(m *testing.M) {
 	harness.RunInParallel(8)
-	code, err := harness.RunControlPlane(harness.APIComponents(), func(c *harness.ControlPlane) (code int, err error) {
+	harness.Exit(harness.RunControlPlane(harness.APIComponents(), func(c *harness.ControlPlane) (code int, err error) {
 		plane, apiServer, kubeClient, networkAPI = c, c.Admin, c.Kube, c.Networks
 		if anyAPI, err = dynamic.NewForConfig(apiServer); err != nil {
 			return 1, err
 		}
 		return m.Run(), nil
-	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "integration:", err)
-		code = 1
-	}
-	os.Exit(code)
+	}))
 }
 
 // eventually is harness.ControlPlane.Eventually.

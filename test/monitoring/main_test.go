@@ -4,7 +4,6 @@
 package monitoring
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -18,14 +17,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("MONITORING") == "" {
 		os.Exit(m.Run())
 	}
-	code, err := harness.Run(harness.Options{Components: harness.APIComponents(), OpenClass: true},
+	harness.Exit(harness.Run(harness.Options{Components: harness.APIComponents(), OpenClass: true},
 		func(s *harness.Surroundings) (int, error) {
 			surroundings = s
 			return m.Run(), nil
-		})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "monitoring:", err)
-		code = 1
-	}
-	os.Exit(code)
+		}))
 }

@@ -5,7 +5,6 @@ package rights
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,12 +28,7 @@ func userOf(account string) string {
 }
 
 func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "rights:", err)
-		code = 1
-	}
-	os.Exit(code)
+	harness.Exit(run(m))
 }
 
 func run(m *testing.M) (code int, err error) {

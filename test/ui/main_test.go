@@ -31,12 +31,7 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "ui:", err)
-		code = 1
-	}
-	os.Exit(code)
+	harness.Exit(run(m))
 }
 
 func run(m *testing.M) (code int, err error) {
