@@ -85,9 +85,7 @@ func holdEnding(t *testing.T, w *world, withSecret bool, breaks func() *proxy.Ru
 	who.awaitRunning(2)
 	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: "guest"}}
 	port.Spec.NetworkName, port.Spec.NetworkNamespace = "net", who.name
-	if _, err := other.networks.CloudteamV1().NetworkPorts(other.name).Create(t.Context(), port, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Create(t, other.networks.CloudteamV1().NetworkPorts(other.name), port)
 	w.Eventually(t, func() error {
 		if ports := other.ports(); len(ports) != 1 || ports[0].Status.PortID == "" {
 			return fmt.Errorf("the other's ports are %+v", ports)

@@ -19,6 +19,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 	"cloudteam.ztgame.com/network-controller/test/virtual"
 )
@@ -215,9 +216,7 @@ func newMatrix(t *testing.T, crowd schema.GroupVersionResource) *matrix {
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "empty-node"}}
 	node.Annotations = map[string]string{cloudteamv1.AnnotationDataplane: string(cloudteamv1.AttachmentOVN)}
-	if _, err := m.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Create(t, m.Kube.CoreV1().Nodes(), node)
 	const ofNoMeaning = "example.com/touched"
 	core := corev1.SchemeGroupVersion
 	m.events = map[string]func(){

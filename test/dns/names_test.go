@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/nightly"
 )
@@ -68,9 +69,7 @@ func TestANameResolvesToTheReadyPods(t *testing.T) {
 	// While no controller runs, and when the next one starts, the name stays as it is. That one serves when a second name
 	// resolves.
 	have, err := w.ask(name, dns.TypeA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	done = w.always(name, func(is []string) error {
 		if !slices.Equal(is, have) {
 			return fmt.Errorf("the addresses are %v, want %v", is, have)
@@ -112,9 +111,7 @@ func TestPodsOfAStatefulSetHaveNames(t *testing.T) {
 		was[name] = w.addresses(&pods[i])
 		for _, address := range was[name] {
 			back, err := dns.ReverseAddr(address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			w.await(back, dns.TypePTR, name)
 		}
 	}

@@ -163,10 +163,9 @@ func TestImageRuns(t *testing.T) {
 func awaitReady(t *testing.T, name string) {
 	t.Helper()
 	api := surroundings.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
-	_, err := api.Create(t.Context(), &cloudteamv1.Network{
+	harness.Create(t, api, &cloudteamv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}},
-	}, metav1.CreateOptions{})
-	expect.NoError(t, err)
+	})
 	surroundings.Eventually(t, func() error {
 		n, err := api.Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {

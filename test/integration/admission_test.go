@@ -23,6 +23,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // TestGateIsOptIn holds that Pods wait for a controller only where somebody asked for that.
@@ -155,9 +156,8 @@ func labelNamespace(t *testing.T, name string, labels map[string]string) {
 // newNamespaceWith creates a namespace with labels.
 func newNamespaceWith(t *testing.T, labels map[string]string) string {
 	t.Helper()
-	created, err := kubeClient.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: labels}}, metav1.CreateOptions{})
-	expect.NoError(t, err)
+	created := harness.Create(t, kubeClient.CoreV1().Namespaces(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Labels: labels}})
 	return created.Name
 }
 
@@ -165,12 +165,11 @@ func newNamespaceWith(t *testing.T, labels map[string]string) string {
 func bindEditor(t *testing.T, namespace string) {
 	t.Helper()
 	for _, role := range []string{"system:aggregate-to-edit", "system:aggregate-to-view"} {
-		_, err := kubeClient.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		harness.Create(t, kubeClient.RbacV1().RoleBindings(namespace), &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "editor-"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "editor"}},
-		}, metav1.CreateOptions{})
-		expect.NoError(t, err)
+		})
 	}
 }
 

@@ -64,9 +64,7 @@ func TestAgentAtTheAPIServer(t *testing.T) {
 	expect.NoError(t, plane.Install(t.Context(), filepath.Join("config", "node")))
 	namespace := newNamespace(t)
 	node := namespace + "-node"
-	if _, err := kubeClient.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	harness.Create(t, kubeClient.CoreV1().Nodes(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
 	config := impersonating(agentUser)
 	config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
 	dir, err := os.MkdirTemp("", "nd") //nolint:usetesting // the path of a unix socket is short
@@ -172,9 +170,8 @@ func TestTheAgentAsksWhoReadsItsMetrics(t *testing.T) {
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // self-signed
 	}}
 	t.Cleanup(client.CloseIdleConnections)
-	account, err := kubeClient.CoreV1().ServiceAccounts(namespace).Create(t.Context(),
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}, metav1.CreateOptions{})
-	expect.NoError(t, err)
+	account := harness.Create(t, kubeClient.CoreV1().ServiceAccounts(namespace),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}})
 	token, err := kubeClient.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account.Name,
 		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	expect.NoError(t, err)
@@ -197,11 +194,10 @@ func TestTheAgentAsksWhoReadsItsMetrics(t *testing.T) {
 	answers(http.StatusServiceUnavailable)
 	bind := func(name, role string, subject rbacv1.Subject) {
 		t.Helper()
-		_, err := kubeClient.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		harness.Create(t, kubeClient.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{subject},
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		}, metav1.CreateOptions{})
-		expect.NoError(t, err)
+		})
 		t.Cleanup(func() {
 			_ = kubeClient.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
 			_ = kubeClient.RbacV1().ClusterRoles().Delete(context.Background(), name, metav1.DeleteOptions{})
@@ -220,8 +216,7 @@ func TestTheAgentAsksWhoReadsItsMetrics(t *testing.T) {
 			role := &rbacv1.ClusterRole{}
 			expect.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role))
 			role.Name = namespace + "-reader"
-			_, err := kubeClient.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
-			expect.NoError(t, err)
+			harness.Create(t, kubeClient.RbacV1().ClusterRoles(), role)
 		}
 	}
 	bind(namespace+"-reader", namespace+"-reader",

@@ -14,6 +14,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // classUser may create Networks, SecurityGroups and FloatingIPs, and use the classes that the test grants.
@@ -55,9 +56,8 @@ func TestClassAdmission(t *testing.T) {
 	var granted []string
 	isGranted := func(short string) bool { return !strings.HasSuffix(short, "ungranted") }
 	for short, spec := range classes {
-		_, err := admin.CloudteamV1().NetworkClasses().Create(t.Context(), &cloudteamv1.NetworkClass{
-			ObjectMeta: metav1.ObjectMeta{Name: name(short)}, Spec: spec}, metav1.CreateOptions{})
-		expect.NoError(t, err)
+		harness.Create(t, admin.CloudteamV1().NetworkClasses(), &cloudteamv1.NetworkClass{
+			ObjectMeta: metav1.ObjectMeta{Name: name(short)}, Spec: spec})
 		if isGranted(short) {
 			granted = append(granted, name(short))
 		}
@@ -189,9 +189,7 @@ func TestClassAdmission(t *testing.T) {
 	t.Run("the default class judges what names none", func(t *testing.T) {
 		marked := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{
 			Name: name("default"), Annotations: map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}}}
-		if _, err := admin.CloudteamV1().NetworkClasses().Create(t.Context(), marked, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		harness.Create(t, admin.CloudteamV1().NetworkClasses(), marked)
 		eventually(t, func() error {
 			if err := tryNetwork(t, user, own, "", specs["a private range"]); !apierrors.IsForbidden(err) {
 				return fmt.Errorf("a default class that is not granted: %w", err)
@@ -206,8 +204,7 @@ func TestClassAdmission(t *testing.T) {
 		})
 		// Credentials of its own need no class. Whoever takes them off asks for one.
 		moved := networkOf("", func(s *cloudteamv1.NetworkSpec) { s.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"} })
-		made, err := user.CloudteamV1().Networks(own).Create(t.Context(), moved, metav1.CreateOptions{})
-		expect.NoError(t, err)
+		made := harness.Create(t, user.CloudteamV1().Networks(own), moved)
 		made.Spec.Cloud = nil
 		if _, err := user.CloudteamV1().Networks(own).Update(t.Context(), made, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
 			t.Errorf("a default class that is not granted, without the credentials: %v", err)
@@ -233,8 +230,7 @@ func TestClassAdmission(t *testing.T) {
 		spec := cloudteamv1.FloatingIPSpec{ClassName: name("floating"), PortName: "web-0", ExternalNetwork: "public"}
 		f := floatingOf(spec)
 		f.GenerateName, f.Name = "", "kept"
-		made, err := user.CloudteamV1().FloatingIPs(own).Create(t.Context(), f, metav1.CreateOptions{})
-		expect.NoError(t, err)
+		made := harness.Create(t, user.CloudteamV1().FloatingIPs(own), f)
 		of, err := admin.CloudteamV1().NetworkClasses().Get(t.Context(), name("floating"), metav1.GetOptions{})
 		expect.NoError(t, err)
 		of.Spec.AllowedFields = nil
@@ -265,8 +261,7 @@ func TestClassAdmission(t *testing.T) {
 		networks := admin.CloudteamV1().Networks(own)
 		created := networkOf(name("some"), specs["sharedWith"])
 		created.GenerateName, created.Name = "", "kept"
-		made, err := networks.Create(t.Context(), created, metav1.CreateOptions{})
-		expect.NoError(t, err)
+		made := harness.Create(t, networks, created)
 		of, err := admin.CloudteamV1().NetworkClasses().Get(t.Context(), name("some"), metav1.GetOptions{})
 		expect.NoError(t, err)
 		of.Spec.AllowedFields = nil

@@ -21,6 +21,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // TestConntestAtTheAPIServer has a user with the rights of the docs, and no others, make a test of connections in a
@@ -80,15 +81,12 @@ func podTester(t *testing.T, namespace, name string, verbs ...string) *ask.Clust
 		{APIGroups: []string{""}, Resources: []string{"pods/log"}, Verbs: []string{"get"}},
 		{APIGroups: []string{cloudteamv1.SchemeGroupVersion.Group}, Resources: []string{"networks"}, Verbs: []string{"get"}},
 	}}
-	if _, err := kubeClient.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := kubeClient.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+	harness.Create(t, kubeClient.RbacV1().Roles(namespace), role)
+	harness.Create(t, kubeClient.RbacV1().RoleBindings(namespace), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-	}, metav1.CreateOptions{})
-	expect.NoError(t, err)
+	})
 	config := rest.CopyConfig(apiServer)
 	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
 	kube, err := kubernetes.NewForConfig(config)

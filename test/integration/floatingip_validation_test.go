@@ -9,6 +9,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
@@ -138,11 +139,10 @@ func TestFloatingIPsShowWhatAPersonAsksFirst(t *testing.T) {
 	namespace := newNamespace(t)
 	client := networkAPI.CloudteamV1().FloatingIPs(namespace)
 	create := func(name, port string, status cloudteamv1.FloatingIPStatus) {
-		obj, err := client.Create(t.Context(), &cloudteamv1.FloatingIP{
+		obj := harness.Create(t, client, &cloudteamv1.FloatingIP{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec:       cloudteamv1.FloatingIPSpec{ExternalNetwork: "public", PortName: port},
-		}, metav1.CreateOptions{})
-		expect.NoError(t, err)
+		})
 		obj.Status = status
 		if _, err := client.UpdateStatus(t.Context(), obj, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)

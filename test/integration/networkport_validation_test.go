@@ -14,6 +14,7 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // networkPorts is the resource that the NetworkPort CRD serves.
@@ -195,10 +196,9 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 	namespace := newNamespace(t)
 	client := networkAPI.CloudteamV1().NetworkPorts(namespace)
 	create := func(name string, status cloudteamv1.NetworkPortStatus) {
-		port, err := client.Create(t.Context(), &cloudteamv1.NetworkPort{
+		port := harness.Create(t, client, &cloudteamv1.NetworkPort{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: cloudteamv1.NetworkPortSpec{NetworkName: "office"},
-		}, metav1.CreateOptions{})
-		expect.NoError(t, err)
+		})
 		port.Status = status
 		if _, err := client.UpdateStatus(t.Context(), port, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)

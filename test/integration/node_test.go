@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"cloudteam.ztgame.com/network-controller/test/expect"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // agentUser is the user that the ServiceAccount of the nodes' agents is.
@@ -44,9 +45,7 @@ func TestNodeAccountPolicy(t *testing.T) {
 	for _, name := range []string{mine, others} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"other": "x"}},
 			Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}}}
-		if _, err := kubeClient.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		harness.Create(t, kubeClient.CoreV1().Nodes(), node)
 	}
 	attachedTo := func(node string) string {
 		return fmt.Sprintf(`"attachment":{"node":%q,"mode":"ovn","portID":"x","podUID":"u"},`, node)

@@ -212,9 +212,7 @@ func newWorld(t *testing.T) *world {
 	w.setPassword("")
 	w.cloud = harness.Open(t, w.clouds, "tenant")
 
-	made, err := surroundings.Kube.CoreV1().Namespaces().Create(
-		t.Context(), harness.Namespace("monitoring-"), metav1.CreateOptions{})
-	expect.NoError(t, err)
+	made := harness.Create(t, surroundings.Kube.CoreV1().Namespaces(), harness.Namespace("monitoring-"))
 	w.namespace = made.Name
 	surroundings.AwaitGate(t, w.namespace)
 	w.startPrometheus(dir)
@@ -288,7 +286,8 @@ func (w *world) startPrometheus(dir string) {
 	t := w.t
 	t.Helper()
 	const account = "prometheus"
-	harness.Create(t, surroundings.Kube.CoreV1().ServiceAccounts(w.namespace), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}})
+	harness.Create(t, surroundings.Kube.CoreV1().ServiceAccounts(w.namespace),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}})
 	harness.Create(t, surroundings.Kube.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "prometheus-"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "network-controller-metrics-reader"},
