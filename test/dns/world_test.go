@@ -275,30 +275,10 @@ func ports() []corev1.ContainerPort {
 	return []corev1.ContainerPort{{Name: "web", Protocol: corev1.ProtocolTCP, ContainerPort: 8080}}
 }
 
-// pods waits until as many Pods of a label run as wanted, none of them of the ones before, and gives them by name.
-func (w *world) pods(app string, want int, before ...corev1.Pod) (found []corev1.Pod) {
+// pods is harness.AwaitPods for those of an app.
+func (w *world) pods(app string, want int, before ...corev1.Pod) []corev1.Pod {
 	w.t.Helper()
-	surroundings.Eventually(w.t, func() error {
-		list, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.t.Context(),
-			metav1.ListOptions{LabelSelector: "app=" + app})
-		if err != nil {
-			return err
-		}
-		found = list.Items
-		if len(found) != want || harness.Running(found) != want {
-			return fmt.Errorf("of %d Pods %d run, want %d", len(found), harness.Running(found), want)
-		}
-		for i := range found {
-			if found[i].DeletionTimestamp != nil || slices.ContainsFunc(before, func(was corev1.Pod) bool {
-				return was.UID == found[i].UID
-			}) {
-				return fmt.Errorf("Pod %s is there still", found[i].Name)
-			}
-		}
-		return nil
-	})
-	slices.SortFunc(found, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	return found
+	return harness.AwaitPods(w.t, surroundings, surroundings.Kube, w.namespace, "app="+app, want, before...)
 }
 
 // running is the status of a Pod that a kubelet has started.

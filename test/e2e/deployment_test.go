@@ -58,7 +58,8 @@ func awaitPodSays(t *testing.T, namespace, name string, status corev1.ConditionS
 	})
 }
 
-// awaitPorts waits until there are as many NetworkPorts as wanted in a namespace, and ports in Neutron.
+// awaitPorts waits until there are as many NetworkPorts as wanted in a namespace, and ports in Neutron beside those
+// of a router.
 func awaitPorts(t *testing.T, c *cloud, namespace, networkID string, want int) []resource {
 	t.Helper()
 	var found []resource
@@ -67,7 +68,9 @@ func awaitPorts(t *testing.T, c *cloud, namespace, networkID string, want int) [
 		if err != nil {
 			return err
 		}
-		found = c.List("ports", "network_id="+networkID)
+		found = slices.DeleteFunc(c.List("ports", "network_id="+networkID), func(r resource) bool {
+			return strings.HasPrefix(fmt.Sprint(r["device_owner"]), "network:router")
+		})
 		if len(list.Items) != want || len(found) != want {
 			var names, others []string
 			known := map[string]bool{}
@@ -246,28 +249,8 @@ func scale(t *testing.T, namespace, name string, replicas int32) {
 	harness.Scale(t, kube.AppsV1().Deployments(namespace), name, replicas)
 }
 
-// awaitPods waits until as many Pods as wanted fit a label selector ("" is all), each Running and none being deleted,
-// and returns them.
+// awaitPods is harness.AwaitPods.
 func awaitPods(t *testing.T, namespace, selector string, want int) []corev1.Pod {
 	t.Helper()
-	var pods *corev1.PodList
-	eventually(t, func() (err error) {
-		pods, err = kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
-		if err != nil {
-			return err
-		}
-		states := map[string]int{}
-		for _, pod := range pods.Items {
-			state := string(pod.Status.Phase)
-			if pod.DeletionTimestamp != nil {
-				state = "being deleted"
-			}
-			states[state]++
-		}
-		if len(pods.Items) != want || states[string(corev1.PodRunning)] != want {
-			return fmt.Errorf("want %d Pods that are Running, have %v", want, states)
-		}
-		return nil
-	})
-	return pods.Items
+	return harness.AwaitPods(t, surroundings, kube, namespace, selector, want)
 }

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,24 +52,6 @@ func awaitBoundTo(t *testing.T, namespace string, pod *corev1.Pod) {
 	})
 }
 
-// awaitMachinePorts is awaitPorts beside the port of a router.
-func awaitMachinePorts(t *testing.T, c *cloud, namespace, networkID string, want int) {
-	t.Helper()
-	eventually(t, func() error {
-		list, err := networks.CloudteamV1().NetworkPorts(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		found := slices.DeleteFunc(c.List("ports", "network_id="+networkID), func(r resource) bool {
-			return strings.HasPrefix(fmt.Sprint(r["device_owner"]), "network:router")
-		})
-		if len(list.Items) != want || len(found) != want {
-			return fmt.Errorf("want %d ports, have %s, in Neutron %s", want, asJSON(list.Items), asJSON(found))
-		}
-		return nil
-	})
-}
-
 // lifeOfAVirtualMachine takes one of KubeVirt through restarts and live migrations with one port, which goes with it.
 func lifeOfAVirtualMachine(t *testing.T) {
 	c, namespace := open(t, "tenant"), newNamespace(t)
@@ -91,7 +71,7 @@ func lifeOfAVirtualMachine(t *testing.T) {
 		t.Helper()
 		expect.Equal(t, had, whatPodHas(t, namespace, pod.Name), "%s, what it has", after)
 		awaitBoundTo(t, namespace, pod)
-		awaitMachinePorts(t, c, namespace, id, 1)
+		awaitPorts(t, c, namespace, id, 1)
 	}
 	stop := func() {
 		t.Helper()
@@ -123,9 +103,9 @@ func lifeOfAVirtualMachine(t *testing.T) {
 
 	// It stays with a stopped machine, and goes with the machine.
 	stop()
-	awaitMachinePorts(t, c, namespace, id, 1)
+	awaitPorts(t, c, namespace, id, 1)
 	vm.Delete()
-	awaitMachinePorts(t, c, namespace, id, 0)
+	awaitPorts(t, c, namespace, id, 0)
 	eventually(t, func() error {
 		if left := c.List("floatingips", "floating_network_id="+outside.ID()); len(left) > 0 {
 			return fmt.Errorf("floating IPs are left: %v", left)

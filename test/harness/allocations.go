@@ -3,7 +3,10 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
@@ -24,6 +28,32 @@ func Running(pods []corev1.Pod) (running int) {
 		}
 	}
 	return running
+}
+
+// AwaitPods waits until as many Pods as wanted fit a label selector ("" is all), each Running, and none being deleted
+// or one of before. It gives them in the order of their names.
+func AwaitPods(
+	t testing.TB, w waiter, kube kubernetes.Interface, namespace, selector string, want int, before ...corev1.Pod,
+) (pods []corev1.Pod) {
+	t.Helper()
+	w.Eventually(t, func() error {
+		list, err := kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			return err
+		}
+		if pods = list.Items; len(pods) != want || Running(pods) != want {
+			return fmt.Errorf("of %d Pods %d run, want %d", len(pods), Running(pods), want)
+		}
+		for _, pod := range pods {
+			isOld := slices.ContainsFunc(before, func(was corev1.Pod) bool { return was.UID == pod.UID })
+			if isOld || pod.DeletionTimestamp != nil {
+				return fmt.Errorf("Pod %s is there still", pod.Name)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods
 }
 
 // AllocationsOf reads what a Pod was given.

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"testing"
 
@@ -72,16 +71,6 @@ func (m *Machine) Stop() { m.t.Helper(); m.delete(instanceKind) }
 
 // Delete deletes the VirtualMachine. Garbage collection deletes its instance and that one's Pods.
 func (m *Machine) Delete() { m.t.Helper(); m.delete(machineKind) }
-
-// Annotate sets an annotation of the VirtualMachine.
-func (m *Machine) Annotate(key, value string) {
-	m.t.Helper()
-	_, err := m.client(machineKind).Patch(m.t.Context(), m.Name, types.MergePatchType,
-		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value), metav1.PatchOptions{})
-	if err != nil {
-		m.t.Fatalf("annotating VirtualMachine %s: %v", m.Name, err)
-	}
-}
 
 // EndPod has a Pod's containers stop for good, as those of a live migration's source do.
 func (c *ControlPlane) EndPod(t testing.TB, namespace, name string) {

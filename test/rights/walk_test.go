@@ -107,7 +107,7 @@ func deploymentAndPods(t *testing.T, namespace string) {
 		return harness.SaysOfNetworks(d, corev1.ConditionFalse, cloudteamv1.ReasonNetworkNotFound, "")
 	})
 	network(t, namespace, "net", func(*cloudteamv1.NetworkSpec) {})
-	awaitPods(t, namespace, 2)
+	harness.AwaitPods(t, surroundings, surroundings.Kube, namespace, "", 2)
 
 	client, err := dynamic.NewForConfig(surroundings.Admin)
 	expect.NoError(t, err)
@@ -137,7 +137,7 @@ func statefulSet(t *testing.T, namespace string) {
 	t.Helper()
 	sets := surroundings.Kube.AppsV1().StatefulSets(namespace)
 	harness.Create(t, sets, harness.StatefulSetOn("db", "net", 1, appsv1.OrderedReadyPodManagement))
-	awaitPods(t, namespace, 2) // one is the Deployment's
+	harness.AwaitPods(t, surroundings, surroundings.Kube, namespace, "", 2) // one is the Deployment's
 	harness.Delete(t, sets, "db")
 	awaitPorts(t, namespace, 1)
 }
@@ -147,7 +147,7 @@ func machine(t *testing.T, namespace string) {
 	t.Helper()
 	vm := surroundings.NewMachine(t, namespace, "vm", "net", nil)
 	vm.Start()
-	awaitPods(t, namespace, 2) // one is the Deployment's
+	harness.AwaitPods(t, surroundings, surroundings.Kube, namespace, "", 2) // one is the Deployment's
 	vm.Delete()
 	awaitPorts(t, namespace, 1)
 }
@@ -282,27 +282,6 @@ func network(t *testing.T, namespace, name string, edit func(*cloudteamv1.Networ
 	edit(&n.Spec)
 	harness.Create(t, networks, n)
 	harness.Await(t, surroundings, networks, name, harness.Ready)
-}
-
-// awaitPods waits until as many Pods run, each with an allocation.
-func awaitPods(t *testing.T, namespace string, want int) {
-	t.Helper()
-	surroundings.Eventually(t, func() error {
-		list, err := surroundings.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		running := 0
-		for _, pod := range list.Items {
-			if pod.Status.Phase == corev1.PodRunning && pod.Annotations[cloudteamv1.AnnotationAllocations] != "" {
-				running++
-			}
-		}
-		if running != want {
-			return fmt.Errorf("%d Pods run with an allocation, want %d", running, want)
-		}
-		return nil
-	})
 }
 
 // ownCloud has a Network with credentials of its own, in a Secret that the shipped role lets the controller read.
