@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,26 +78,10 @@ func remove(t *testing.T, namespace, name string) {
 	harness.AwaitGone(t, surroundings, api, name)
 }
 
-// awaitEvent waits for an Event of a Network with the reason and a message that contains the text.
+// awaitEvent is harness.AwaitEvent.
 func awaitEvent(t *testing.T, namespace, name, reason, text string) {
 	t.Helper()
-	eventually(t, func() error {
-		events, err := kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		var seen []string
-		for _, e := range events.Items {
-			if e.InvolvedObject.Name != name {
-				continue
-			}
-			if e.Reason == reason && strings.Contains(e.Message, text) {
-				return nil
-			}
-			seen = append(seen, e.Reason+": "+e.Message)
-		}
-		return fmt.Errorf("no Event %s with %q; there are %q", reason, text, seen)
-	})
+	harness.AwaitEvent(t, surroundings, kube, namespace, name, reason, text)
 }
 
 // eventually is harness.Surroundings.Eventually.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,37 +40,17 @@ func awaitMetric(t *testing.T, address, line string) {
 	})
 }
 
-// recorder notes the requests that change something in a cloud. It is safe for concurrent use.
-type recorder struct {
-	mu     sync.Mutex
-	writes []string
-}
-
-func (r *recorder) note(call neutrontest.Call) {
-	if call.Method == http.MethodGet || strings.HasPrefix(call.Path, "/v3/") ||
-		strings.HasPrefix(call.Path, "/v2.0/subnetpools") { // the term record, which is no resource of an object
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.writes = append(r.writes, call.Method+" "+call.Path)
-}
-
-// take gives what was noted since it was last called.
-func (r *recorder) take() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	writes := r.writes
-	r.writes = nil
-	return writes
-}
-
 // TestOrphans deletes objects by force while no controller runs. Its cloud is its own, so that whose resources are in it
 // is known, and so is what share of them is gone.
 func TestOrphans(t *testing.T) {
 	withProcesses(t)
-	var writes recorder
-	cloud := neutrontest.New(neutrontest.Options{OnCall: writes.note})
+	var writes writeLog
+	cloud := neutrontest.New(neutrontest.Options{OnCall: func(call neutrontest.Call) {
+		if call.Method != http.MethodGet && !strings.HasPrefix(call.Path, "/v3/") &&
+			!strings.HasPrefix(call.Path, "/v2.0/subnetpools") { // the term record, which is no resource of an object
+			writes.note(call.Method + " " + call.Path)
+		}
+	}})
 	listener, err := cloud.Listen("127.0.0.1:0", nil)
 	expect.NoError(t, err)
 	// What the cloud's client made goes before the cloud does.

@@ -364,12 +364,19 @@ func (k plannedKind[T]) remove(r *rapid.T, name string) {
 	k.writes.take()
 }
 
-// writeLog are the writes that an emulated Neutron has accepted.
+// writeLog are the writes that an emulated Neutron has accepted. It is safe for concurrent use.
 type writeLog struct {
 	mu  sync.Mutex
 	all []string
 }
 
+func (l *writeLog) note(writes ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, writes...)
+}
+
+// take gives what was noted since it was last called.
 func (l *writeLog) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -396,9 +403,7 @@ func (l *writeLog) record(next http.Handler) http.Handler {
 		answer := &statusWriter{ResponseWriter: w}
 		next.ServeHTTP(answer, req)
 		if answer.status < http.StatusMultipleChoices {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.all = append(l.all, writesOf(req.Method, path, body)...)
+			l.note(writesOf(req.Method, path, body)...)
 		}
 	})
 }

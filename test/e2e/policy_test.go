@@ -27,11 +27,7 @@ func (c *cloud) reaches(networkID, port string) (rules []string, err error) {
 	names := map[string]string{}
 	groups := c.List("security-groups", "")
 	for _, g := range groups {
-		name := g["name"].(string)
-		if at := strings.LastIndexByte(name, '-'); strings.HasPrefix(name, "policy-") && at > 0 {
-			name = name[:at]
-		}
-		names[g.ID()] = name
+		names[g.ID()] = harness.GroupName(g)
 	}
 	found := c.List("ports", "network_id="+networkID+"&name="+port)
 	if len(found) != 1 {
@@ -42,19 +38,7 @@ func (c *cloud) reaches(networkID, port string) (rules []string, err error) {
 		if at < 0 {
 			return nil, fmt.Errorf("port %s has group %v, which is not listed", port, id)
 		}
-		for _, r := range groups[at]["security_group_rules"].([]any) {
-			rule := resource(r.(map[string]any))
-			text := fmt.Sprintf("%v %v", rule["direction"], rule["ethertype"])
-			for _, key := range []string{"protocol", "port_range_min", "port_range_max", "remote_ip_prefix"} {
-				if value := rule[key]; value != nil {
-					text += fmt.Sprint(" ", value)
-				}
-			}
-			if remote := rule["remote_group_id"]; remote != nil {
-				text += " " + names[remote.(string)]
-			}
-			rules = append(rules, text)
-		}
+		rules = append(rules, harness.RulesOf(groups[at], names)...)
 	}
 	slices.Sort(rules)
 	return slices.Compact(rules), nil
@@ -203,12 +187,7 @@ func awaitPolicyProblem(t *testing.T, namespace, policy, text string) {
 		if !slices.ContainsFunc(groups.Items, told) {
 			return fmt.Errorf("no SecurityGroup of policy %s says %q", policy, text)
 		}
-		events, err := kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{
-			FieldSelector: "involvedObject.name=" + policy + ",reason=" + cloudteamv1.EventPolicyIncomplete,
-		})
-		if err == nil && !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, text) }) {
-			err = fmt.Errorf("no Event of policy %s says %q", policy, text)
-		}
-		return err
+		return nil
 	})
+	awaitEvent(t, namespace, policy, cloudteamv1.EventPolicyIncomplete, text)
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -80,18 +79,11 @@ func (s *site) await(name, reason string) {
 
 func (s *site) awaitGone(name string) { s.t.Helper(); harness.AwaitGone(s.t, s, s.networks(), name) }
 
-// awaitWarning waits for the Event about the cluster.
+// awaitWarning waits for the Event that another cluster has this UID.
 func (s *site) awaitWarning() {
 	s.t.Helper()
-	s.Eventually(s.t, func() error {
-		events, err := s.Kube.CoreV1().Events(metav1.NamespaceDefault).List(s.t.Context(), metav1.ListOptions{
-			FieldSelector: "involvedObject.name=kube-system,reason=" + cloudteamv1.ReasonIdentityDisputed,
-		})
-		if err == nil && len(events.Items) == 0 {
-			err = errors.New("no Event says that another cluster has this UID")
-		}
-		return err
-	})
+	harness.AwaitEvent(s.t, s, s.Kube, metav1.NamespaceDefault, metav1.NamespaceSystem,
+		cloudteamv1.ReasonIdentityDisputed, "")
 }
 
 // TestRestoredCluster restores a cluster's etcd beside the living one.

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,16 +64,8 @@ func (w *world) events(object, reason string) []string {
 	return messages
 }
 
-// awaitEvent waits until there is an Event about an object that has a reason and says something.
+// awaitEvent is harness.AwaitEvent.
 func (w *world) awaitEvent(object, reason, says string) {
 	w.t.Helper()
-	w.await(func() error {
-		messages := w.events(object, reason)
-		for _, message := range messages {
-			if strings.Contains(message, says) {
-				return nil
-			}
-		}
-		return fmt.Errorf("no Event %s of %s says %q, only %q", reason, object, says, messages)
-	})
+	harness.AwaitEvent(w.t, w, w.around.Kube, w.namespace, object, reason, says)
 }

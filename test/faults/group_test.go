@@ -43,14 +43,14 @@ func securityGroups() course {
 			web, db := w.awaitGroup("web"), w.awaitGroup("db")
 			w.awaitPort("p")
 			w.awaitMember("p", web)
-			const out4, out6 = "egress IPv4 any ", "egress IPv6 any "
-			w.awaitRules(web, out4, out6, "ingress IPv4 any "+db, "ingress IPv4 tcp ")
+			const out4, out6 = "egress IPv4", "egress IPv6"
+			w.awaitRules(web, out4, out6, "ingress IPv4 "+db, "ingress IPv4 tcp 443 443")
 
 			harness.Patch(w.t, w.groupClient(), "web", `{"spec":{"description":"edited","rules":[
 				{"direction":"ingress","protocol":"udp","portRangeMin":53},{"direction":"egress","protocol":"tcp"}]}}`)
-			w.awaitRules(web, "egress IPv4 tcp ", "ingress IPv4 udp ")
+			w.awaitRules(web, "egress IPv4 tcp", "ingress IPv4 udp 53 53")
 			w.cloud.Create("security-group-rules", harness.Resource{"security_group_id": web, "direction": "ingress"})
-			w.awaitRules(web, "egress IPv4 tcp ", "ingress IPv4 udp ")
+			w.awaitRules(web, "egress IPv4 tcp", "ingress IPv4 udp 53 53")
 
 			w.deleteGroup("web")
 			w.patchPort("p", `{"spec":{"securityGroupRefs":["db"]}}`)
@@ -125,19 +125,11 @@ func (w *world) awaitRules(id string, want ...string) {
 		if at < 0 {
 			return fmt.Errorf("group %s is gone: %v", id, ours)
 		}
-		var rules []string
-		for _, r := range ours[at]["security_group_rules"].([]any) {
-			rule := r.(map[string]any)
-			protocol, about := rule["protocol"], rule["remote_group_id"]
-			if protocol == nil {
-				protocol = "any"
-			}
-			if about == nil {
-				about = ""
-			}
-			rules = append(rules, fmt.Sprint(rule["direction"], " ", rule["ethertype"], " ", protocol, " ", about))
+		names := map[string]string{}
+		for _, group := range ours {
+			names[group.ID()] = group.ID()
 		}
-		slices.Sort(rules)
+		rules := harness.RulesOf(ours[at], names)
 		if !slices.Equal(rules, want) {
 			return fmt.Errorf("group %s has the rules %q, want %q", id, rules, want)
 		}

@@ -56,8 +56,8 @@ const (
 	closed   = "egress IPv4 127.0.0.1/32"
 	openOut  = "egress IPv4; egress IPv6"
 	openIn   = closed + "; ingress IPv4; ingress IPv6"
-	own      = openOut + "; ingress IPv4 tcp 443"
-	fromWeb  = closed + "; ingress IPv4 tcp 5432 policy-members; ingress IPv6 tcp 5432 policy-members"
+	own      = openOut + "; ingress IPv4 tcp 443 443"
+	fromWeb  = closed + "; ingress IPv4 tcp 5432 5432 policy-members; ingress IPv6 tcp 5432 5432 policy-members"
 	addressW = "10.1.0.20"
 	macW     = "fa:16:3e:0a:01:14"
 )
@@ -100,7 +100,7 @@ ingress:
   ports: [{port: 5432}]
 `)
 	w.awaitPolicies(map[string]string{
-		"own": own, "policy-db": closed + "; ingress IPv4 tcp 5432 " + addressW + "/32", "policy-open-egress": openOut,
+		"own": own, "policy-db": closed + "; ingress IPv4 tcp 5432 5432 " + addressW + "/32", "policy-open-egress": openOut,
 	}, map[string]string{"p": "policy-db policy-open-egress", "q": "own"})
 
 	w.putPolicy("all", "{podSelector: {}, policyTypes: [Egress]}")
@@ -185,7 +185,7 @@ func policyFaults() map[string]scenario {
 			w.putPolicy("db", `{podSelector: {matchLabels: {app: db}}, ingress: [{ports: [{port: 80}]}]}`)
 			held.Mend()
 			w.awaitPolicies(map[string]string{
-				"own": own, "policy-db": closed + "; ingress IPv4 tcp 80; ingress IPv6 tcp 80", "policy-open-egress": openOut,
+				"own": own, "policy-db": closed + "; ingress IPv4 tcp 80 80; ingress IPv6 tcp 80 80", "policy-open-egress": openOut,
 			}, map[string]string{"p": "policy-db policy-open-egress", "q": "own"})
 		}},
 		"somebody edits their groups in Neutron, takes ports out of them, and deletes one": {live: func(w *world) {
@@ -261,19 +261,11 @@ func (w *world) labelPort(name, app string) {
 	w.patchPort(name, `{"metadata":{"labels":{"app":"`+app+`"}}}`)
 }
 
-// withoutHash is the name of a policies' group up to the hash in it.
-func withoutHash(name string) string {
-	if at := strings.LastIndexByte(name, '-'); strings.HasPrefix(name, "policy-") {
-		return name[:at]
-	}
-	return name
-}
-
 // named are our groups in Neutron of a name without hash.
 func (w *world) named(name string) []harness.Resource {
 	w.t.Helper()
 	return slices.DeleteFunc(w.groups(w.ourMark()), func(g harness.Resource) bool {
-		return withoutHash(g["name"].(string)) != name
+		return harness.GroupName(g) != name
 	})
 }
 
@@ -298,7 +290,7 @@ func (w *world) awaitPolicies(wantGroups, wantPorts map[string]string) {
 	w.await(func() error {
 		names := map[string]string{}
 		for _, g := range w.cloud.List("security-groups", "project_id="+w.cloud.Project) {
-			names[g.ID()] = withoutHash(g["name"].(string))
+			names[g.ID()] = harness.GroupName(g)
 		}
 		groups, ports := map[string]string{}, map[string]string{}
 		for _, g := range w.groups(w.ourMark()) {
@@ -306,7 +298,7 @@ func (w *world) awaitPolicies(wantGroups, wantPorts map[string]string) {
 			if _, twice := groups[name]; twice {
 				return fmt.Errorf("there are two groups %s", name)
 			}
-			groups[name] = rulesOf(g, names)
+			groups[name] = strings.Join(harness.RulesOf(g, names), "; ")
 		}
 		for _, port := range w.ours()["ports"] {
 			var in []string
@@ -321,24 +313,4 @@ func (w *world) awaitPolicies(wantGroups, wantPorts map[string]string) {
 		}
 		return nil
 	})
-}
-
-// rulesOf are the rules of a group in the order of the alphabet; names are the groups' by id.
-func rulesOf(group harness.Resource, names map[string]string) string {
-	var rules []string
-	for _, r := range group["security_group_rules"].([]any) {
-		rule := r.(map[string]any)
-		text := fmt.Sprintf("%v %v", rule["direction"], rule["ethertype"])
-		for _, key := range []string{"protocol", "port_range_min", "remote_ip_prefix"} {
-			if value := rule[key]; value != nil {
-				text += fmt.Sprint(" ", value)
-			}
-		}
-		if remote, ok := rule["remote_group_id"].(string); ok {
-			text += " " + names[remote]
-		}
-		rules = append(rules, text)
-	}
-	slices.Sort(rules)
-	return strings.Join(rules, "; ")
 }

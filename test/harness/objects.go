@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -137,6 +138,26 @@ func Await[T any](t testing.TB, w waiter, api Getter[T], name string, check func
 		return err
 	})
 	return object
+}
+
+// AwaitEvent waits until there is an Event about an object of a name that has a reason and says something.
+func AwaitEvent(t testing.TB, w waiter, kube kubernetes.Interface, namespace, object, reason, says string) {
+	t.Helper()
+	w.Eventually(t, func() error {
+		list, err := kube.CoreV1().Events(namespace).List(t.Context(),
+			metav1.ListOptions{FieldSelector: "involvedObject.name=" + object})
+		if err != nil {
+			return err
+		}
+		var seen []string
+		for _, event := range list.Items {
+			if event.Reason == reason && strings.Contains(event.Message, says) {
+				return nil
+			}
+			seen = append(seen, event.Reason+": "+event.Message)
+		}
+		return fmt.Errorf("no Event %s of %s says %q, only %q", reason, object, says, seen)
+	})
 }
 
 // AwaitGone waits until an object is gone.

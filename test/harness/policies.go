@@ -3,6 +3,8 @@ package harness
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,4 +92,32 @@ func (c *ControlPlane) PutPolicy(t testing.TB, namespace, name, network, spec st
 func (c *ControlPlane) RemovePolicy(t testing.TB, namespace, name string) {
 	t.Helper()
 	expect.NoError(t, c.DeletePolicy(context.WithoutCancel(t.Context()), namespace, name))
+}
+
+// GroupName is the name of a SecurityGroup, and that of a policy's up to the hash in it.
+func GroupName(group Resource) string {
+	name := group.Text("name")
+	if at := strings.LastIndexByte(name, '-'); strings.HasPrefix(name, "policy-") && at > 0 {
+		return name[:at]
+	}
+	return name
+}
+
+// RulesOf are the rules of a security group in the order of the alphabet, without ids; names are those of groups by id.
+func RulesOf(group Resource, names map[string]string) (rules []string) {
+	for _, r := range group["security_group_rules"].([]any) {
+		rule := r.(map[string]any)
+		text := fmt.Sprintf("%v %v", rule["direction"], rule["ethertype"])
+		for _, key := range []string{"protocol", "port_range_min", "port_range_max", "remote_ip_prefix"} {
+			if value := rule[key]; value != nil {
+				text += fmt.Sprint(" ", value)
+			}
+		}
+		if remote, ok := rule["remote_group_id"].(string); ok {
+			text += " " + names[remote]
+		}
+		rules = append(rules, text)
+	}
+	slices.Sort(rules)
+	return rules
 }
