@@ -88,12 +88,12 @@ func cloudsWithoutAnswers(t *testing.T) {
 			}
 		}
 		// From now on, syncs of it call a cloud that hangs. Before, they wait for its first audit.
-		w.Eventually(t, func() error {
-			network, err := who.networks.CloudteamV1().Networks(who.name).Get(t.Context(), "net-0-0", metav1.GetOptions{})
-			if err == nil && len(network.Status.Conditions) == 0 {
-				err = errors.New("nothing is said of the cloud that hangs")
+		networks := who.networks.CloudteamV1().Networks(who.name)
+		harness.Await(t, w, networks, "net-0-0", func(network *cloudteamv1.Network) error {
+			if len(network.Status.Conditions) == 0 {
+				return errors.New("nothing is said of the cloud that hangs")
 			}
-			return err
+			return nil
 		})
 		attackers.Go(func() {
 			tick := time.NewTicker(100 * time.Millisecond)

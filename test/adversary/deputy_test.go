@@ -279,10 +279,7 @@ func (d *deputy) guestPorts() {
 	network.Spec.AllowedNamespaces = []string{d.attacker.name}
 	harness.Create(d.t, d.Networks.CloudteamV1().Networks(d.victim.name), network)
 	d.victim.awaitReady("guests")
-	outside := d.operator.Create("networks", harness.Resource{
-		"name": "outside-" + d.victim.name, "router:external": true,
-	}).ID()
-	d.operator.Create("subnets", harness.Resource{"network_id": outside, "ip_version": 4, "cidr": "203.0.113.0/24"})
+	outside := d.operator.CreateOutside("outside-" + d.victim.name).ID()
 	d.changesNothing(func() {
 		d.guestFloatingIP(outside)
 		for field, set := range privilegedOfPort {

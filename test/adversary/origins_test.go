@@ -162,8 +162,8 @@ func newOrigins(t *testing.T) *origins {
 func (o *origins) hold(r *rapid.T) {
 	var err error
 	o.who, err = o.newEditor("tenant-" + string(uuid.NewUUID())[:8])
-	must(r, err)
-	must(r, o.openNamespace(o.t.Context(), o.who.name, true))
+	expect.NoError(r, err)
+	expect.NoError(r, o.openNamespace(o.t.Context(), o.who.name, true))
 	o.secret(r, "own")
 	for _, name := range []string{"a", "b"} {
 		o.create(r, "networks", name)

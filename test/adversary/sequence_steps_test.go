@@ -17,6 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/expect"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/lanes"
 )
@@ -349,7 +350,7 @@ func (s *sequence) forgeMetadata(t *rapid.T) {
 		{"annotations": map[string]any{consumer.AnnotationMadeFor: nil}},
 	}).Draw(t, "patch")
 	text, err := json.Marshal(map[string]any{"metadata": patch})
-	must(t, err)
+	expect.NoError(t, err)
 	ofPort := rapid.Bool().Draw(t, "of a port")
 	network, networks := pick(t, here.networks)
 	port, ports := pick(t, here.ports)
@@ -376,7 +377,7 @@ func (s *sequence) inCloud(t *rapid.T, port *cloudteamv1.NetworkPort) bool {
 	if apierrors.IsNotFound(err) {
 		return false
 	}
-	must(t, err)
+	expect.NoError(t, err)
 	return n.Spec.Cloud != nil
 }
 
@@ -397,9 +398,7 @@ func (s *sequence) putSecret(t *rapid.T, who *tenant, leads string) {
 	t.Helper()
 	text := "clouds: {mine: {}}"
 	if leads != "nowhere" {
-		var err error
-		text, err = credentials(s.clouds, leads)
-		must(t, err)
+		text = harness.CloudsOf(s.world.t, s.clouds, leads, nil)
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: secretName, Annotations: map[string]string{"leads-to": leads}},
@@ -451,7 +450,7 @@ func (s *sequence) dropStays(t *rapid.T, who *tenant, here *place) {
 		_, err := s.Kube.AppsV1().ReplicaSets(who.name).Patch(s.ctx, set.Name, types.MergePatchType,
 			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		if !apierrors.IsNotFound(err) {
-			must(t, err)
+			expect.NoError(t, err)
 		}
 	}
 }
@@ -471,7 +470,7 @@ func (s *sequence) labelNamespace(t *rapid.T) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{cloudteamv1.LabelNetworks: value}},
 	})
-	must(t, err)
+	expect.NoError(t, err)
 	_, err = s.Kube.CoreV1().Namespaces().Patch(
 		s.ctx, who.name, types.MergePatchType, patch, metav1.PatchOptions{})
 	took(t, err, "the namespace of %s is labelled: %t", who, labelled)

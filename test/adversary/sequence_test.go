@@ -61,7 +61,7 @@ func holdSequence(t *rapid.T, at *scenery) {
 	s := newSequence(t, at)
 	defer s.sweep()
 	for i, who := range s.tenants {
-		must(t, s.world.openNamespace(s.ctx, who.name, i < 2 || rapid.Bool().Draw(t, "labelled")))
+		expect.NoError(t, s.world.openNamespace(s.ctx, who.name, i < 2 || rapid.Bool().Draw(t, "labelled")))
 	}
 	// Most steps are nothing before there is something.
 	first := rapid.IntRange(0, 3).Draw(t, "networks to begin with")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -67,11 +65,6 @@ type sequence struct {
 	owners  map[string]bool
 }
 
-func must(t *rapid.T, err error) {
-	t.Helper()
-	expect.NoError(t, err)
-}
-
 func newSequence(t *rapid.T, at *scenery) *sequence {
 	s := &sequence{
 		scenery: at, ctx: context.Background(), forged: map[types.UID]bool{}, homesOf: map[types.UID]string{},
@@ -80,26 +73,10 @@ func newSequence(t *rapid.T, at *scenery) *sequence {
 	id := string(uuid.NewUUID())[:8]
 	for _, home := range homes {
 		who, err := s.newEditor("sequence-" + id + "-" + home)
-		must(t, err)
+		expect.NoError(t, err)
 		s.tenants = append(s.tenants, who)
 	}
 	return s
-}
-
-// credentials is a clouds.yaml with one entry of another.
-func credentials(path, name string) (string, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	var file struct {
-		Clouds map[string]any `json:"clouds"`
-	}
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		return "", err
-	}
-	content, err = yaml.Marshal(map[string]any{"clouds": map[string]any{"mine": file.Clouds[name]}})
-	return string(content), err
 }
 
 // scene is what there is of a world at a time, by namespace. The lists are made one after another.
@@ -127,7 +104,7 @@ func (s *sequence) look(t *rapid.T) scene {
 	all := scene{}
 	for _, who := range s.tenants {
 		p, err := s.lookAt(who.name)
-		must(t, err)
+		expect.NoError(t, err)
 		all[who.name] = p
 		for _, pod := range p.pods {
 			s.homesOf[pod.UID] = pod.Namespace

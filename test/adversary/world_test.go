@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
@@ -219,19 +218,10 @@ func (who *tenant) network(name, cidr, gateway string, edits ...func(*cloudteamv
 	harness.Create(who.t, who.networks.CloudteamV1().Networks(who.name), network)
 }
 
-// ready gives nil once a Network is Ready.
-func (who *tenant) ready(name string) error {
-	network, err := who.networks.CloudteamV1().Networks(who.name).Get(who.t.Context(), name, metav1.GetOptions{})
-	if err == nil && !meta.IsStatusConditionTrue(network.Status.Conditions, cloudteamv1.ConditionReady) {
-		err = fmt.Errorf("the conditions of Network %s are %+v", name, network.Status.Conditions)
-	}
-	return err
-}
-
 // awaitReady waits until a Network is Ready.
 func (who *tenant) awaitReady(name string) {
 	who.t.Helper()
-	who.world.Eventually(who.t, func() error { return who.ready(name) })
+	harness.Await(who.t, who.world, who.networks.CloudteamV1().Networks(who.name), name, harness.Ready)
 }
 
 // deployment creates a Deployment whose Pods declare networks.
@@ -256,21 +246,10 @@ func (who *tenant) ports() []cloudteamv1.NetworkPort {
 	return list.Items
 }
 
-// awaitRunning waits until as many of the tenant's Pods run, each with an allocation.
+// awaitRunning waits until as many of the tenant's Pods run.
 func (who *tenant) awaitRunning(want int) {
 	who.t.Helper()
-	who.world.Eventually(who.t, func() error {
-		running := 0
-		for _, pod := range who.pods() {
-			if pod.Status.Phase == corev1.PodRunning && len(harness.AllocationsOf(who.t, &pod)) > 0 {
-				running++
-			}
-		}
-		if running != want {
-			return fmt.Errorf("%d Pods run with an allocation, want %d", running, want)
-		}
-		return nil
-	})
+	harness.AwaitPods(who.t, who.world, who.kube, who.name, "", want)
 }
 
 // cleanup is for clean-ups, in which a test's own context has ended.

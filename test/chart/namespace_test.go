@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -81,11 +82,7 @@ func TestOneNamespace(t *testing.T) {
 	// await waits until a Network is Ready, named so in Neutron, and gives its UID.
 	await := func(network, called string) (id string) {
 		t.Helper()
-		surroundings.Eventually(t, func() error {
-			n, err := networks.Get(ctx, network, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
+		return harness.Await(t, surroundings, networks, network, func(n *cloudteamv1.Network) error {
 			owned := slices.DeleteFunc(cloud.List("networks", ""), func(r harness.Resource) bool {
 				owner, _ := r["description"].(string)
 				return !strings.Contains(owner, string(n.UID))
@@ -94,10 +91,8 @@ func TestOneNamespace(t *testing.T) {
 				owned[0].ID() != n.Status.NetworkID {
 				return fmt.Errorf("Network %s is %+v, and Neutron has %v", network, n.Status, owned)
 			}
-			id = n.Status.NetworkID
 			return nil
-		})
-		return id
+		}).Status.NetworkID
 	}
 	rename := func(network, to string) {
 		t.Helper()
@@ -142,14 +137,13 @@ func TestOneNamespace(t *testing.T) {
 	await("new", "new")
 	rename("handed", "renamed")
 	expect.Equal(t, id, await("handed", "renamed"), "the network, and the one before the handover")
-	pod := harness.PodOn("guest", "handed")
-	harness.Create(t, surroundings.Kube.CoreV1().Pods(team.Name), pod)
-	surroundings.Eventually(t, func() error {
-		p, err := surroundings.Kube.CoreV1().Pods(team.Name).Get(ctx, "guest", metav1.GetOptions{})
-		if err == nil && (len(p.Spec.SchedulingGates) > 0 || p.Annotations[cloudteamv1.AnnotationAllocations] == "") {
-			err = fmt.Errorf("the Pod waits: %v %v", p.Annotations, p.Status.Conditions)
+	pods := surroundings.Kube.CoreV1().Pods(team.Name)
+	harness.Create(t, pods, harness.PodOn("guest", "handed"))
+	harness.Await(t, surroundings, pods, "guest", func(p *corev1.Pod) error {
+		if len(p.Spec.SchedulingGates) > 0 || p.Annotations[cloudteamv1.AnnotationAllocations] == "" {
+			return fmt.Errorf("the Pod waits: %v %v", p.Annotations, p.Status.Conditions)
 		}
-		return err
+		return nil
 	})
 	// While its own controller is away, nobody else acts there.
 	own.Kill(t)

@@ -127,23 +127,14 @@ func (c *cluster) run(kubeconfig string, environment ...string) *harness.Process
 // await waits until the Network's condition Ready has a reason, and gives the id of the network.
 func (c *cluster) await(network, reason string) string {
 	c.t.Helper()
-	var id string
-	c.in.Eventually(c.t, func() error {
-		n, err := c.in.Networks.CloudteamV1().Networks(metav1.NamespaceDefault).
-			Get(c.t.Context(), network, metav1.GetOptions{})
-		if err != nil {
-			return err
+	networks := c.in.Networks.CloudteamV1().Networks(metav1.NamespaceDefault)
+	return harness.Await(c.t, c.in, networks, network, func(n *cloudteamv1.Network) error {
+		ready := meta.FindStatusCondition(n.Status.Conditions, cloudteamv1.ConditionReady)
+		if ready == nil || ready.Reason != reason || ready.ObservedGeneration != n.Generation {
+			return fmt.Errorf("the Network is not %s: %+v", reason, n.Status.Conditions)
 		}
-		for _, condition := range n.Status.Conditions {
-			if condition.Type == cloudteamv1.ConditionReady && condition.Reason == reason &&
-				condition.ObservedGeneration == n.Generation {
-				id = n.Status.NetworkID
-				return nil
-			}
-		}
-		return fmt.Errorf("the Network is not %s: %+v", reason, n.Status.Conditions)
-	})
-	return id
+		return nil
+	}).Status.NetworkID
 }
 
 // TestRelease takes a Network through what happens to a release.
@@ -214,8 +205,7 @@ func TestRelease(t *testing.T) {
 	c.occupy("lives")
 	owned := func(collection string) []harness.Resource {
 		return slices.DeleteFunc(cloud.List(collection, ""), func(r harness.Resource) bool {
-			description, _ := r["description"].(string)
-			return !strings.Contains(description, "[owner=")
+			return !strings.Contains(r.Text("description"), "[owner=")
 		})
 	}
 	collections := []string{"networks", "ports", "security-groups", "routers", "floatingips"}
@@ -264,7 +254,7 @@ func TestRelease(t *testing.T) {
 // occupy makes what a finalizer holds, one of each kind: the Network lives already. It waits until each is Ready.
 func (c *cluster) occupy(network string) {
 	c.t.Helper()
-	ctx, namespace := c.t.Context(), metav1.NamespaceDefault
+	namespace := metav1.NamespaceDefault
 	client := c.in.Networks.CloudteamV1()
 	harness.Create(c.t, client.SecurityGroups(namespace), &cloudteamv1.SecurityGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
@@ -274,8 +264,7 @@ func (c *cluster) occupy(network string) {
 		Spec:       cloudteamv1.NetworkPortSpec{NetworkName: network},
 	})
 	administrator := harness.Open(c.t, c.in.CloudsFile, "admin")
-	outside := administrator.Create("networks", harness.Resource{"name": "outside", "router:external": true}).ID()
-	administrator.Create("subnets", harness.Resource{"network_id": outside, "cidr": "203.0.113.0/24", "ip_version": 4})
+	outside := administrator.CreateOutside("outside").ID()
 	harness.Create(c.t, client.NetworkClasses(), &cloudteamv1.NetworkClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "floating"},
 		Spec: cloudteamv1.NetworkClassSpec{
@@ -286,29 +275,9 @@ func (c *cluster) occupy(network string) {
 		ObjectMeta: metav1.ObjectMeta{Name: "shop"},
 		Spec:       cloudteamv1.FloatingIPSpec{ExternalNetwork: outside, ClassName: "floating"},
 	})
-	c.in.Eventually(c.t, func() error {
-		group, err := client.SecurityGroups(namespace).Get(ctx, "web", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		port, err := client.NetworkPorts(namespace).Get(ctx, "reserved", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		floating, err := client.FloatingIPs(namespace).Get(ctx, "shop", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for of, conditions := range map[string][]metav1.Condition{
-			"SecurityGroup": group.Status.Conditions, "NetworkPort": port.Status.Conditions,
-			"FloatingIP": floating.Status.Conditions,
-		} {
-			if !meta.IsStatusConditionTrue(conditions, cloudteamv1.ConditionReady) {
-				return fmt.Errorf("the %s is not Ready: %v", of, conditions)
-			}
-		}
-		return nil
-	})
+	harness.Await(c.t, c.in, client.SecurityGroups(namespace), "web", harness.Ready)
+	harness.Await(c.t, c.in, client.NetworkPorts(namespace), "reserved", harness.Ready)
+	harness.Await(c.t, c.in, client.FloatingIPs(namespace), "shop", harness.Ready)
 }
 
 // TestPagesDeleteTheSameKinds holds the pages to docs/install.md, which TestRelease follows. It needs no control plane.

@@ -186,11 +186,7 @@ func TestUpgrade(t *testing.T) {
 	// grouped waits until the port is in the group.
 	grouped := func() {
 		t.Helper()
-		in.Eventually(t, func() error {
-			group, err := groups.Get(ctx, "web", metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
+		harness.Await(t, in, groups, "web", func(group *cloudteamv1.SecurityGroup) error {
 			port := cloud.One("ports", "id="+ids["reserved"])
 			if in, _ := port["security_groups"].([]any); len(in) != 1 || in[0] != group.Status.SecurityGroupID {
 				return fmt.Errorf("the port is in the groups %v, the SecurityGroup is %+v", in, group.Status)
@@ -222,11 +218,10 @@ func TestUpgrade(t *testing.T) {
 	rollback := action.NewRollback(c.actions)
 	rollback.Version = 1
 	expect.NoError(t, rollback.Run(name))
-	in.Eventually(t, func() error {
-		n, err := networks.Get(ctx, "frontend", metav1.GetOptions{})
-		if err == nil && len(n.Spec.SecurityGroupRefs) > 0 {
-			err = errors.New("after helm rollback, the spec has the new field: the page may recommend it")
+	harness.Await(t, in, networks, "frontend", func(n *cloudteamv1.Network) error {
+		if len(n.Spec.SecurityGroupRefs) > 0 {
+			return errors.New("after helm rollback, the spec has the new field: the page may recommend it")
 		}
-		return err
+		return nil
 	})
 }

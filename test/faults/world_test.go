@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"cloudteam.ztgame.com/network-controller/test/expect"
@@ -113,12 +112,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) newNamespace() string {
 	w.t.Helper()
-	namespace, err := w.around.Kube.CoreV1().Namespaces().Create(w.t.Context(),
-		harness.Namespace("faults-"), metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatalf("making a namespace: %v", err)
-	}
-	return namespace.Name
+	return harness.Create(w.t, w.around.Kube.CoreV1().Namespaces(), harness.Namespace("faults-")).Name
 }
 
 // startCloudProxies puts a proxy in front of Keystone, whose catalog then names the other one as Neutron, and one in

@@ -3,6 +3,7 @@ package install
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/dev/process"
@@ -128,14 +130,10 @@ func TestImageRuns(t *testing.T) {
 		}
 	})
 
-	surroundings.Eventually(t, func() error {
-		lease, err := surroundings.Kube.CoordinationV1().Leases(harness.AccountName).
-			Get(t.Context(), harness.AccountName, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
+	leases := surroundings.Kube.CoordinationV1().Leases(harness.AccountName)
+	harness.Await(t, surroundings, leases, harness.AccountName, func(lease *coordinationv1.Lease) error {
 		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-			return fmt.Errorf("nobody holds the Lease")
+			return errors.New("nobody holds the Lease")
 		}
 		return nil
 	})
@@ -166,17 +164,6 @@ func awaitReady(t *testing.T, name string) {
 	harness.Create(t, api, &cloudteamv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}},
 	})
-	surroundings.Eventually(t, func() error {
-		n, err := api.Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, c := range n.Status.Conditions {
-			if c.Type == cloudteamv1.ConditionReady && c.Status == metav1.ConditionTrue {
-				return nil
-			}
-		}
-		return fmt.Errorf("the Network is not Ready: %+v", n.Status.Conditions)
-	})
+	harness.Await(t, surroundings, api, name, harness.Ready)
 	expect.NoError(t, api.Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
