@@ -37,22 +37,17 @@ func awaitGroup(t *testing.T, namespace, name, reason string) *cloudteamv1.Secur
 // rulesOf are the rules of the only group of ours with a name, in the order of the alphabet.
 func (c *cloud) rulesOf(name, uid string) (rules []string, err error) {
 	c.t.Helper()
-	var ours []resource
-	for _, g := range c.List("security-groups", "name="+name) {
-		if strings.Contains(g["description"].(string), uid) {
+	names, ours := map[string]string{}, []resource(nil)
+	for _, g := range c.List("security-groups", "") {
+		names[g.ID()] = g.ID()
+		if g["name"] == name && strings.Contains(g.Text("description"), uid) {
 			ours = append(ours, g)
 		}
 	}
 	if len(ours) != 1 {
 		return nil, fmt.Errorf("there are %d groups called %s, want 1: %v", len(ours), name, ours)
 	}
-	for _, r := range ours[0]["security_group_rules"].([]any) {
-		rule := r.(map[string]any)
-		rules = append(rules, fmt.Sprint(rule["direction"], " ", rule["ethertype"], " ", rule["protocol"], " ",
-			rule["port_range_min"], " ", rule["remote_group_id"]))
-	}
-	slices.Sort(rules)
-	return rules, nil
+	return harness.RulesOf(ours[0], names), nil
 }
 
 func (c *cloud) eventuallyHasRules(name, uid string, want ...string) {
@@ -68,7 +63,6 @@ func (c *cloud) eventuallyHasRules(name, uid string, want ...string) {
 
 // lifeOfASecurityGroup takes a group through its life.
 func lifeOfASecurityGroup(t *testing.T) {
-	const out4, out6 = "egress IPv4 <nil> <nil> <nil>", "egress IPv6 <nil> <nil> <nil>"
 	tcp := func(port int32) cloudteamv1.SecurityGroupRule {
 		return cloudteamv1.SecurityGroupRule{Direction: "ingress", Protocol: "tcp", PortRangeMin: &port}
 	}
@@ -79,13 +73,13 @@ func lifeOfASecurityGroup(t *testing.T) {
 	applyGroup(t, namespace, name, tcp(443), cloudteamv1.SecurityGroupRule{Direction: "ingress", RemoteGroup: "db"})
 	group := awaitGroup(t, namespace, name, cloudteamv1.ReasonSecurityGroupNotReady)
 	uid := string(group.UID)
-	c.eventuallyHasRules(name, uid, out4, out6, "ingress IPv4 tcp 443 <nil>")
+	c.eventuallyHasRules(name, uid, out4, out6, "ingress IPv4 tcp 443 443")
 
 	applyGroup(t, namespace, "db")
 	db := awaitGroup(t, namespace, "db", cloudteamv1.ReasonAvailable)
 	group = awaitGroup(t, namespace, name, cloudteamv1.ReasonAvailable)
-	about := "ingress IPv4 <nil> <nil> " + db.Status.SecurityGroupID
-	c.eventuallyHasRules(name, uid, out4, out6, about, "ingress IPv4 tcp 443 <nil>")
+	about := "ingress IPv4 " + db.Status.SecurityGroupID
+	c.eventuallyHasRules(name, uid, out4, out6, about, "ingress IPv4 tcp 443 443")
 	if group.Status.RuleCount != 4 {
 		t.Errorf("the status counts %d rules, want 4", group.Status.RuleCount)
 	}
@@ -94,11 +88,11 @@ func lifeOfASecurityGroup(t *testing.T) {
 	c.Create("security-group-rules", resource{
 		"security_group_id": group.Status.SecurityGroupID, "direction": "ingress",
 	})
-	c.eventuallyHasRules(name, uid, out4, out6, about, "ingress IPv4 tcp 443 <nil>")
+	c.eventuallyHasRules(name, uid, out4, out6, about, "ingress IPv4 tcp 443 443")
 
 	edit := `{"spec":{"rules":[{"direction":"egress","etherType":"IPv6","protocol":"icmpv6"}]}}`
 	harness.Patch(t, api, name, edit)
-	c.eventuallyHasRules(name, uid, "egress IPv6 ipv6-icmp <nil> <nil>")
+	c.eventuallyHasRules(name, uid, "egress IPv6 ipv6-icmp")
 	awaitGroup(t, namespace, name, cloudteamv1.ReasonAvailable)
 
 	// A port in the group holds up its deletion. The id puts it there, and the name does not.
