@@ -33,9 +33,7 @@ func asTold(err error, callers int) error {
 		e.Fresh || e.Foreign() {
 		return err
 	}
-	told := *e
-	told.Reason = client.StatusReason(e.Status)
-	return &told
+	return client.Amended(err, func(e *client.Error) { e.Reason = client.StatusReason(e.Status) })
 }
 
 // suspect is a create that failed, in a batch or alone.

@@ -210,14 +210,34 @@ func IsConflict(err error) bool { return IsKind(err, Conflict) }
 
 // MaybeDone reports whether err leaves open if the write was executed.
 func MaybeDone(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.MaybeDone
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.MaybeDone
 }
 
 // IsKind reports whether err is an *Error of the kind.
 func IsKind(err error, kind Kind) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Kind == kind
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Kind == kind
+}
+
+// TypeOf returns Neutron's name for an error; empty if it is no *Error, or if Neutron gave none.
+func TypeOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Type
+	}
+	return ""
+}
+
+// Amended returns an error after change, which gets a copy of an *Error: other callers may have the same one. An error
+// of another type stays as it is.
+func Amended(err error, change func(*Error)) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	amended := *e
+	change(&amended)
+	return &amended
 }
 
 // neutronError is the body of Neutron's refusals. A proxy or keystonemiddleware uses "error" with a message instead.

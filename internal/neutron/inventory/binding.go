@@ -368,7 +368,7 @@ func (b Binder) AddSubport(ctx context.Context, owner plan.Owner, id string, par
 			Op: opAddSubport, Path: "trunks/" + url.PathEscape(trunk.ID) + "/add_subports",
 			Body: map[string]any{"sub_ports": []wireSubport{{id, "vlan", client.Number(vlan)}}},
 		})
-		if !isOfType(err, "DuplicateSubPort") {
+		if client.TypeOf(err) != "DuplicateSubPort" {
 			return vlan, err
 		}
 	}
@@ -379,12 +379,7 @@ func (b Binder) AddSubport(ctx context.Context, owner plan.Owner, id string, par
 const typeInTrunk = "TrunkPortInUse"
 
 // IsInTrunk reports whether an error of Bind or AddSubport says that another trunk has the port. RemoveSubport helps.
-func IsInTrunk(err error) bool { return isOfType(err, typeInTrunk) }
-
-func isOfType(err error, kind string) bool {
-	refusal, ok := errors.AsType[*client.Error](err)
-	return ok && refusal.Type == kind
-}
+func IsInTrunk(err error) bool { return client.TypeOf(err) == typeInTrunk }
 
 // RemoveSubport takes a port of an owner out of whichever trunk of the parents has it. A port that is in none of them
 // counts as removed: the virtual machine may be gone. It rereads the port, which Neutron does not delete while it is in

@@ -43,7 +43,5 @@ func discreet(err error, step plan.Step) error {
 	if reason == refusal.Reason {
 		return err
 	}
-	told := *refusal // other callers may have the same error
-	told.Reason = reason
-	return &told
+	return client.Amended(err, func(e *client.Error) { e.Reason = reason })
 }

@@ -193,18 +193,10 @@ var ruleCollection = client.Collection{One: "security_group_rule", Many: "securi
 // ruleError is what Neutron's refusal of a rule means. If a rule exists, the answer to an earlier request was lost, or
 // somebody else added it: the caller rereads and plans again. So does the caller if the group is gone.
 func ruleError(err error, step plan.Step) error {
-	refusal, ok := errors.AsType[*client.Error](err)
-	if !ok {
-		return err
+	if client.TypeOf(err) == "SecurityGroupRuleExists" {
+		err = client.Amended(err, func(e *client.Error) { e.Kind = client.Conflict })
 	}
-	told := *refusal
-	switch refusal.Type {
-	case "SecurityGroupRuleExists":
-		told.Kind = client.Conflict
-	case groupKind.missing:
-		told.Kind = client.NotFound
-	}
-	return discreet(&told, step)
+	return discreet(groupKind.gone(err), step)
 }
 
 // createRules adds rules to a group by one request, which Neutron takes as a whole or not at all. As a rule, each moves

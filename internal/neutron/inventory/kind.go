@@ -130,13 +130,10 @@ func (k kind[W, T]) get(ctx context.Context, a *access, id string) (W, error) {
 
 // gone makes the refusal of a request on a resource of this kind say that the resource is not there.
 func (k kind[W, T]) gone(err error) error {
-	refusal, ok := errors.AsType[*client.Error](err)
-	if !ok || k.missing == "" || refusal.Type != k.missing {
+	if k.missing == "" || client.TypeOf(err) != k.missing {
 		return err
 	}
-	told := *refusal // other callers may have the same error
-	told.Kind = client.NotFound
-	return &told
+	return client.Amended(err, func(e *client.Error) { e.Kind = client.NotFound })
 }
 
 // create sends a step that creates a resource, normally in one call with others. alone, if set, tells when its turn

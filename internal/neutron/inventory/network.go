@@ -338,8 +338,7 @@ func (i *Inventory) tag(ctx context.Context, step *plan.Step) (revision int, err
 		Op: string(step.Action), Method: http.MethodPut, Path: networkKind.Path(step.ID) + "/tags",
 		Body: map[string]any{"tags": tags}, Answer: new(json.RawMessage),
 	})
-	if refusal, ok := errors.AsType[*client.Error](err); ok &&
-		(refusal.Kind == client.Forbidden || refusal.Type == typeInternal) {
+	if client.IsKind(err, client.Forbidden) || client.TypeOf(err) == typeInternal {
 		// From Neutron 26 on, it answers 500 to the tags of what is gone, and 403 to those of another's.
 		if is := i.stillOurs(ctx, *step, theNetwork(*step)); client.IsNotFound(is) || client.IsConflict(is) {
 			return 0, is

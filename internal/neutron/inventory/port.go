@@ -295,14 +295,11 @@ func (i *Inventory) createPort(ctx context.Context, step *plan.Step) (revision i
 // floating IP from a port, with 400: the error is InUse then. The plan avoids this for the owner's own floating IPs.
 func (i *Inventory) updatePort(ctx context.Context, step *plan.Step) (revision int, err error) {
 	revision, err = i.spill(step, func(step *plan.Step) (int, error) { return i.ports.updated(ctx, step) })
-	refusal, ok := errors.AsType[*client.Error](err)
-	if !ok || refusal.Kind != client.Invalid || !step.Changes(plan.FieldAddresses) {
+	if !client.IsKind(err, client.Invalid) || !step.Changes(plan.FieldAddresses) {
 		return revision, err
 	}
 	if by, listErr := i.Blockers(ctx, *step); listErr == nil && !by.Empty() {
-		told := *refusal
-		told.Kind = client.InUse
-		return 0, &told
+		err = client.Amended(err, func(e *client.Error) { e.Kind = client.InUse })
 	}
 	return 0, err
 }

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -307,8 +306,7 @@ const typeInternal = "HTTPInternalServerError"
 // is a Conflict: plan again.
 func (i *Inventory) createInterface(ctx context.Context, step *plan.Step) (revision int, err error) {
 	revision, err = i.createPort(ctx, step)
-	if refusal, ok := errors.AsType[*client.Error](err); ok && step.DeviceOwner == plan.InterfaceDeviceOwner &&
-		refusal.Type == typeInternal {
+	if client.TypeOf(err) == typeInternal && step.DeviceOwner == plan.InterfaceDeviceOwner {
 		revision, err = i.createOnRouter(ctx, step)
 	}
 	if client.IsKind(err, client.Taken) {

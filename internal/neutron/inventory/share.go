@@ -144,7 +144,7 @@ func (i *Inventory) share(ctx context.Context, step *plan.Step) (revision int, e
 	defer i.networks.write(step.NetworkRef.ID)()
 	share, moves := step.Share, 1
 	made, err := shareKind.create(ctx, i.access, *step, nil)
-	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Type == "DuplicateRbacPolicy" {
+	if client.TypeOf(err) == "DuplicateRbacPolicy" {
 		there, err := i.readShares(ctx, step.NetworkRef.ID)
 		if err != nil {
 			return 0, err

@@ -33,10 +33,10 @@ func namingFields(err error, extensions map[string]string) error {
 			fields = append(fields, field)
 		}
 	}
-	named := *refusal // other callers may have the same error
-	named.Reason = fmt.Sprintf("Unrecognized attribute(s) '%s'", strings.Join(attributes, ", "))
-	if len(fields) > 0 {
-		named.Reason += fmt.Sprintf(": this cloud does not have what %s takes, so leave that out", strings.Join(fields, ", "))
-	}
-	return &named
+	return client.Amended(err, func(e *client.Error) {
+		e.Reason = fmt.Sprintf("Unrecognized attribute(s) '%s'", strings.Join(attributes, ", "))
+		if len(fields) > 0 {
+			e.Reason += fmt.Sprintf(": this cloud does not have what %s takes, so leave that out", strings.Join(fields, ", "))
+		}
+	})
 }
