@@ -133,8 +133,8 @@ func (d doctor) release(has func(alias string) bool) Check {
 // extensions checks the release, and has a check for each extension that is missing.
 func (d doctor) extensions() []Check {
 	c := Check{Name: "Neutron's extensions", State: OK, Says: "all that the controller uses are there"}
-	list, err := client.Follow[extension](d.ctx, d.Cloud, "list extensions",
-		client.Collection{One: "extension", Many: "extensions"}, url.Values{})
+	list, err := client.List[extension](d.ctx, d.Cloud, "list extensions",
+		client.Collection{One: "extension", Many: "extensions", Whole: true}, url.Values{})
 	if err != nil {
 		c.State, c.Says, c.Remedy = Fails, err.Error(), "Ask the cloud's operator."
 		return []Check{c}

@@ -19,6 +19,8 @@ type Collection struct {
 	One, Many string
 	// Bulk is true if Neutron accepts several resources in one POST.
 	Bulk bool
+	// Whole is true if Neutron neither pages the collection nor sorts it by id.
+	Whole bool
 }
 
 // key returns the JSON key of many resources: the last element of the path, with underscores.
@@ -38,18 +40,14 @@ func List[W Identified](ctx context.Context, c *Cloud, op string, of Collection,
 	var all []W
 	r := &reading{of: &c.lists}
 	defer r.drop()
-	if err := each(ctx, c, op, of, query, func() { all = nil }, collect(&all), r); err != nil {
+	err := each(ctx, c, op, of, query, func() { all = nil }, func(item W, odd error) error {
+		all = append(all, item)
+		return odd
+	}, r)
+	if err != nil {
 		return nil, err
 	}
 	return all, nil
-}
-
-// collect appends items, and fails for one that cannot be decoded.
-func collect[W Identified](all *[]W) func(W, error) error {
-	return func(item W, odd error) error {
-		*all = append(*all, item)
-		return odd
-	}
 }
 
 // Each lists a collection, page by page, and gives each item to take. If an item cannot be decoded or has no id, it
@@ -75,7 +73,11 @@ func each[W Identified](
 	for range restarts {
 		begin()
 		r.drop()
-		err := follow(ctx, c, op, of, c.Paged(query), take, r)
+		pages := maps.Clone(query)
+		if !of.Whole {
+			pages = c.Paged(query)
+		}
+		err := follow(ctx, c, op, of, pages, take, r)
 		if !IsNotFound(err) || IsNoSuchCollection(err) {
 			return err
 		}
@@ -89,20 +91,6 @@ func each[W Identified](
 func IsNoSuchCollection(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Status == http.StatusNotFound && e.Type == "HTTPNotFound"
-}
-
-// Follow reads a page and all pages after it, as List does, but neither asks for pages nor starts again. It changes the
-// query.
-func Follow[W Identified](
-	ctx context.Context, c *Cloud, op string, of Collection, query url.Values,
-) ([]W, error) {
-	var all []W
-	r := &reading{of: &c.lists}
-	defer r.drop()
-	if err := follow(ctx, c, op, of, query, collect(&all), r); err != nil {
-		return nil, err
-	}
-	return all, nil
 }
 
 // follow reads a page and all pages after it. Neutron's link "next" decides whether there are more, because Neutron may

@@ -15,7 +15,7 @@ import (
 // shareKind describes RBAC policies. This package uses only those that share a network with one project. They have no
 // revisions.
 var shareKind = kind[wireShare, wireShare]{
-	Collection: client.Collection{One: "rbac_policy", Many: "rbac-policies"},
+	Collection: client.Collection{One: "rbac_policy", Many: "rbac-policies", Whole: true},
 	fields:     fieldsOf[wireShare](),
 	decode:     wireShare.checked,
 	encode:     shareBody,
@@ -70,7 +70,7 @@ func sharedNetwork(step plan.Step) plan.Resource {
 
 // readShares lists the single projects with which networks are shared, by network id. It reads one network, or all if
 // networkID is empty. It shows policies that the credentials' project created; an administrator would see the whole
-// cloud's. Neutron neither pages policies nor sorts them by id. A cloud without RBAC policies has none.
+// cloud's. A cloud without RBAC policies has none.
 func (i *Inventory) readShares(ctx context.Context, networkID string) (map[string][]plan.Share, error) {
 	identity, err := i.cloud.Identity(ctx)
 	if err != nil {
@@ -78,13 +78,11 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 	}
 	query := url.Values{
 		"project_id": {identity.ProjectID}, "object_type": {objectNetwork}, "action": {accessAsShared},
-		"fields": shareKind.fields,
 	}
 	if networkID != "" {
 		query.Set("object_id", networkID)
 	}
-	const op = "list rbac-policies"
-	listed, err := client.Follow[wireShare](ctx, i.cloud, op, shareKind.Collection, query)
+	listed, err := shareKind.list(ctx, i.access, query)
 	if client.IsNoSuchCollection(err) {
 		return nil, nil
 	}
@@ -94,7 +92,7 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 	shares := map[string][]plan.Share{}
 	for _, w := range listed {
 		if w, err = w.checked(); err != nil {
-			return nil, client.BadAnswer(op, http.MethodGet, "%s", err)
+			return nil, client.BadAnswer("list rbac-policies", http.MethodGet, "%s", err)
 		}
 		if w.Project != everyProject {
 			shares[w.NetworkID] = append(shares[w.NetworkID], w.observed())
