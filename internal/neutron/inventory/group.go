@@ -149,9 +149,7 @@ func groupBody(step plan.Step, all bool) map[string]any {
 	g := step.Group
 	body := map[string]any{}
 	set := setterOf(body, step, all)
-	set(plan.FieldName, "name", g.Name)
-	set(plan.FieldDescription, "description", g.Description)
-	set(plan.FieldDeletionPolicy, "description", g.Description)
+	set.named(g.Name, g.Description)
 	if g.Stateful != nil && (!all || !*g.Stateful) {
 		set(plan.FieldStateful, "stateful", *g.Stateful)
 	}

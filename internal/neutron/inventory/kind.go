@@ -252,13 +252,46 @@ func (k kind[W, T]) decodeAnswer(op, method string, answer json.RawMessage) (T, 
 	return t, nil
 }
 
-// setterOf returns a function that sets a field in a request's body: always for a create (all), else if the step
-// changes the field.
-func setterOf(body map[string]any, step plan.Step, all bool) func(field, key string, value any) {
+// setter sets a field in a request's body.
+type setter func(field, key string, value any)
+
+// setterOf returns a setter that always sets a field for a create (all), else if the step changes the field.
+func setterOf(body map[string]any, step plan.Step, all bool) setter {
 	return func(field, key string, value any) {
 		if all || step.Changes(field) {
 			body[key] = value
 		}
+	}
+}
+
+// named sets what all kinds with names have.
+func (set setter) named(name, description string) {
+	set(plan.FieldName, "name", name)
+	set(plan.FieldDescription, "description", description)
+	set(plan.FieldDeletionPolicy, "description", description)
+}
+
+// declared sets a field whose zero value, or nil, leaves it to the cloud.
+func declared[T comparable](set setter, field, key string, value T) {
+	if value != *new(T) {
+		set(field, key, value)
+	}
+}
+
+// extended sets a field that an extension of Neutron adds; nil leaves it to others. A create (all) omits the zero
+// value: a new resource has it, and a cloud without the extension, or a policy, may refuse even that.
+func extended[T comparable](set setter, field, key string, value *T, all bool) {
+	if value != nil && (!all || *value != *new(T)) {
+		set(field, key, *value)
+	}
+}
+
+// policy is extended for a QoS policy. Neutron removes it for null.
+func (set setter) policy(id *string, all bool) {
+	if id != nil && *id != "" {
+		set(plan.FieldQoSPolicy, "qos_policy_id", *id)
+	} else if id != nil && !all {
+		set(plan.FieldQoSPolicy, "qos_policy_id", nil)
 	}
 }
 

@@ -131,41 +131,17 @@ func networkBody(step plan.Step, all bool) map[string]any {
 	a := step.Attributes
 	body := map[string]any{}
 	set := setterOf(body, step, all)
-	set(plan.FieldName, "name", a.Name)
-	set(plan.FieldDescription, "description", a.Description)
-	set(plan.FieldDeletionPolicy, "description", a.Description)
+	set.named(a.Name, a.Description)
 	set(plan.FieldAdminState, "admin_state_up", a.AdminStateUp)
-	if a.MTU != 0 {
-		set(plan.FieldMTU, "mtu", a.MTU)
-	}
-	if a.PortSecurity != nil {
-		set(plan.FieldPortSecurity, "port_security_enabled", *a.PortSecurity)
-	}
-	// A cloud without DNS refuses the field, and a new network has no domain.
-	if a.DNSDomain != nil && (!all || *a.DNSDomain != "") {
-		set(plan.FieldDNSDomain, "dns_domain", *a.DNSDomain)
-	}
-	if a.QoSPolicy != nil && *a.QoSPolicy != "" {
-		set(plan.FieldQoSPolicy, "qos_policy_id", *a.QoSPolicy)
-	} else if a.QoSPolicy != nil && !all { // a cloud without QoS refuses the field; a new network normally has none
-		set(plan.FieldQoSPolicy, "qos_policy_id", nil)
-	}
-	// By default a new network is neither, and a policy may forbid even to send false.
-	if a.Shared != nil && (!all || *a.Shared) {
-		set(plan.FieldShared, "shared", *a.Shared)
-	}
-	if a.External != nil && (!all || *a.External) {
-		set(plan.FieldExternal, "router:external", *a.External)
-	}
-	if a.Provider.NetworkType != "" {
-		set(plan.FieldNetworkType, "provider:network_type", a.Provider.NetworkType)
-	}
-	if a.Provider.PhysicalNetwork != "" {
-		set(plan.FieldPhysicalNetwork, "provider:physical_network", a.Provider.PhysicalNetwork)
-	}
-	if a.Provider.SegmentationID != 0 {
-		set(plan.FieldSegmentationID, "provider:segmentation_id", a.Provider.SegmentationID)
-	}
+	declared(set, plan.FieldMTU, "mtu", a.MTU)
+	declared(set, plan.FieldPortSecurity, "port_security_enabled", a.PortSecurity)
+	extended(set, plan.FieldDNSDomain, "dns_domain", a.DNSDomain, all)
+	set.policy(a.QoSPolicy, all)
+	extended(set, plan.FieldShared, "shared", a.Shared, all)
+	extended(set, plan.FieldExternal, "router:external", a.External, all)
+	declared(set, plan.FieldNetworkType, "provider:network_type", a.Provider.NetworkType)
+	declared(set, plan.FieldPhysicalNetwork, "provider:physical_network", a.Provider.PhysicalNetwork)
+	declared(set, plan.FieldSegmentationID, "provider:segmentation_id", a.Provider.SegmentationID)
 	if len(a.ZoneHints) > 0 {
 		set(plan.FieldZoneHints, "availability_zone_hints", a.ZoneHints)
 	}
@@ -311,6 +287,11 @@ func (i *Inventory) readWhole(ctx context.Context, w wireNetwork) (*plan.Observe
 	return observed, nil
 }
 
+// conflict is the error of a step that is not taken, because its resource is not as it was planned with.
+func conflict(step plan.Step, reason string) error {
+	return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: reason}
+}
+
 // stillOurs rereads a network before it is tagged or shared, and a security group before its rules change. Other writes
 // carry a condition instead. Neutron has no condition for tags (see tag), RBAC policies and rules. We MUST NOT change
 // what lost its marker.
@@ -318,7 +299,7 @@ func (i *Inventory) stillOurs(ctx context.Context, step plan.Step, r plan.Resour
 	found, err := i.Reread(ctx, r)
 	switch {
 	case errors.Is(err, ErrUnmarked):
-		return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}
+		return conflict(step, ErrUnmarked.Error())
 	case err == nil && !found:
 		return &client.Error{Kind: client.NotFound, Op: string(step.Action), Reason: "it is not there any more"}
 	}

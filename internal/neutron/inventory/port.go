@@ -187,9 +187,7 @@ func portBody(step plan.Step, all bool) map[string]any {
 		body["device_owner"] = cmp.Or(step.DeviceOwner, plan.PortDeviceOwner)
 	}
 	set := setterOf(body, step, all)
-	set(plan.FieldName, "name", p.Name)
-	set(plan.FieldDescription, "description", p.Description)
-	set(plan.FieldDeletionPolicy, "description", p.Description)
+	set.named(p.Name, p.Description)
 	set(plan.FieldAdminState, "admin_state_up", p.AdminStateUp)
 	addresses := []wireFixedIP{}
 	for _, a := range p.Addresses {
@@ -200,9 +198,7 @@ func portBody(step plan.Step, all bool) map[string]any {
 		addresses = append(addresses, fixed)
 	}
 	set(plan.FieldAddresses, "fixed_ips", addresses)
-	if p.MAC != "" {
-		set(plan.FieldMAC, "mac_address", p.MAC)
-	}
+	declared(set, plan.FieldMAC, "mac_address", p.MAC)
 	if p.SecurityGroups != nil {
 		set(plan.FieldSecurityGroups, "security_groups", p.SecurityGroups)
 	}
@@ -221,18 +217,10 @@ func portBody(step plan.Step, all bool) map[string]any {
 
 // optionsOf sets the attributes of options. A cloud may lack the extension of each, and refuse even its empty value. A
 // new port has none of them, but what its network gives it.
-func optionsOf(o plan.PortOptions, all bool, set func(field, key string, value any)) {
-	if o.PortSecurity != nil {
-		set(plan.FieldPortSecurity, "port_security_enabled", *o.PortSecurity)
-	}
-	if o.QoSPolicy != nil && *o.QoSPolicy != "" {
-		set(plan.FieldQoSPolicy, "qos_policy_id", *o.QoSPolicy)
-	} else if o.QoSPolicy != nil && !all {
-		set(plan.FieldQoSPolicy, "qos_policy_id", nil)
-	}
-	if o.DNSName != nil && (!all || *o.DNSName != "") {
-		set(plan.FieldDNSName, "dns_name", *o.DNSName)
-	}
+func optionsOf(o plan.PortOptions, all bool, set setter) {
+	declared(set, plan.FieldPortSecurity, "port_security_enabled", o.PortSecurity)
+	set.policy(o.QoSPolicy, all)
+	extended(set, plan.FieldDNSName, "dns_name", o.DNSName, all)
 	if o.AddressPairs != nil && (!all || len(o.AddressPairs) > 0) {
 		pairs := make([]wirePair, len(o.AddressPairs))
 		for i, p := range o.AddressPairs {

@@ -136,16 +136,10 @@ func routerBody(step plan.Step, all bool) map[string]any {
 	r := step.Router
 	body := map[string]any{}
 	set := setterOf(body, step, all)
-	set(plan.FieldName, "name", r.Name)
-	set(plan.FieldDescription, "description", r.Description)
-	set(plan.FieldDeletionPolicy, "description", r.Description)
+	set.named(r.Name, r.Description)
 	set(plan.FieldAdminState, "admin_state_up", r.AdminStateUp)
-	if r.HA != nil {
-		set(plan.FieldHA, "ha", *r.HA)
-	}
-	if r.Distributed != nil {
-		set(plan.FieldDistributed, "distributed", *r.Distributed)
-	}
+	declared(set, plan.FieldHA, "ha", r.HA)
+	declared(set, plan.FieldDistributed, "distributed", r.Distributed)
 	if step.Action == plan.UpdateRouter && step.Changes(plan.FieldRoutes) {
 		body["routes"] = routesBody(r.Routes)
 	}
@@ -192,7 +186,7 @@ func (i *Inventory) taken(ctx context.Context, step plan.Step, refusal error) er
 			if _, err := i.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: h.ID}); err != nil {
 				return err
 			}
-			return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: "port " + h.ID + " is there already"}
+			return conflict(step, "port "+h.ID+" is there already")
 		}
 	}
 	return i.refuseTaken(step, holders[0])
@@ -388,9 +382,7 @@ func (i *Inventory) detach(ctx context.Context, step *plan.Step) (revision int, 
 		// The port may be on another router by now.
 		found, err := i.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: step.ID})
 		if found && err == nil {
-			err = &client.Error{
-				Kind: client.Conflict, Op: string(step.Action), Reason: "port " + step.ID + " is not on the router",
-			}
+			err = conflict(*step, "port "+step.ID+" is not on the router")
 		}
 		return 0, err
 	}

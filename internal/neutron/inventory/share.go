@@ -58,14 +58,9 @@ func shareBody(step plan.Step, _ bool) map[string]any {
 
 func (i *Inventory) shareActions() actions {
 	return actions{
-		plan.ShareNetwork:   {confirms: sharedNetwork, take: i.share, moves: itsNetwork},
-		plan.UnshareNetwork: {confirms: sharedNetwork, take: i.unshare, moves: itsNetwork},
+		plan.ShareNetwork:   {confirms: itsNetwork, take: i.share, moves: networkMoved},
+		plan.UnshareNetwork: {confirms: itsNetwork, take: i.unshare, moves: networkMoved},
 	}
-}
-
-// sharedNetwork is the network of a share.
-func sharedNetwork(step plan.Step) plan.Resource {
-	return plan.Resource{Kind: plan.KindNetwork, ID: step.NetworkRef.ID}
 }
 
 // readShares lists the single projects with which networks are shared, by network id. It reads one network, or all if

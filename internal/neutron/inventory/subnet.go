@@ -3,7 +3,6 @@ package inventory
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -26,16 +25,21 @@ var subnetKind = kind[wireSubnet, plan.ObservedSubnet]{
 
 func (i *Inventory) subnetActions() actions {
 	return actions{
-		plan.CreateSubnet: {check: i.notYetAllocated, take: i.writeSubnet, moves: itsNetwork},
+		plan.CreateSubnet: {check: i.notYetAllocated, take: i.writeSubnet, moves: networkMoved},
 		plan.UpdateSubnet: {take: i.writeSubnet, moves: networkMovedBy},
-		plan.DeleteSubnet: {take: i.removeSubnet, moves: itsNetwork},
+		plan.DeleteSubnet: {take: i.removeSubnet, moves: networkMoved},
 	}
 }
 
-// itsNetwork is the network whose revision Neutron moves by one with a step (measured; the contract suite checks it).
-func itsNetwork(step plan.Step, _ int) string { return step.NetworkRef.ID }
+// itsNetwork is the network of a subnet or a share.
+func itsNetwork(step plan.Step) plan.Resource {
+	return plan.Resource{Kind: plan.KindNetwork, ID: step.NetworkRef.ID}
+}
 
-// networkMovedBy is itsNetwork for the update of a subnet, after which the subnet has a revision. DNS servers, host
+// networkMoved is the network whose revision Neutron moves by one with a step (measured; the contract suite checks it).
+func networkMoved(step plan.Step, _ int) string { return step.NetworkRef.ID }
+
+// networkMovedBy is networkMoved for the update of a subnet, after which the subnet has a revision. DNS servers, host
 // routes and pools move neither revision, and a description the subnet's alone (measured; the contract suite checks
 // it). Before Neutron 26, a description moved the network's, too: then its next conditional write fails and rereads.
 func networkMovedBy(step plan.Step, revision int) string {
@@ -183,9 +187,7 @@ func subnetBody(step plan.Step, all bool) map[string]any {
 		}
 	}
 	set := setterOf(body, step, all)
-	set(plan.FieldName, "name", step.SubnetName)
-	set(plan.FieldDescription, "description", step.SubnetDescription)
-	set(plan.FieldDeletionPolicy, "description", step.SubnetDescription)
+	set.named(step.SubnetName, step.SubnetDescription)
 	set(plan.FieldDHCP, "enable_dhcp", s.DHCP)
 	if !s.Pending() { // otherwise Neutron derives them from the CIDR that it allocates
 		var gateway any // null: no gateway
@@ -209,9 +211,7 @@ func subnetBody(step plan.Step, all bool) map[string]any {
 	if !all || len(s.ServiceTypes) > 0 {
 		set(plan.FieldServiceTypes, "service_types", append([]string{}, s.ServiceTypes...))
 	}
-	if !all || s.DNSPublishFixedIP {
-		set(plan.FieldDNSPublishFixedIP, "dns_publish_fixed_ip", s.DNSPublishFixedIP)
-	}
+	extended(set, plan.FieldDNSPublishFixedIP, "dns_publish_fixed_ip", &s.DNSPublishFixedIP, all)
 	return body
 }
 
@@ -286,20 +286,13 @@ func (i *Inventory) notYetAllocated(ctx context.Context, step plan.Step) error {
 	if !step.Subnet.Pending() {
 		return nil
 	}
-	conflict := func(reason string) error {
-		return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: reason}
-	}
-	_, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: step.NetworkRef.ID})
-	if errors.Is(err, ErrUnmarked) {
-		return conflict(ErrUnmarked.Error())
-	}
-	if err != nil {
+	if err := i.stillOurs(ctx, step, itsNetwork(step)); err != nil {
 		return err
 	}
 	_, owner, _ := plan.ParseDescription(step.SubnetDescription)
 	for _, s := range i.subnetsHeld(step.NetworkRef.ID) {
 		if step.Subnet.Fits(s) && owner.Owns(s.Description) {
-			return conflict("subnet " + s.ID + " is there already")
+			return conflict(step, "subnet "+s.ID+" is there already")
 		}
 	}
 	return nil
