@@ -159,7 +159,8 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 		query.Set("network_id", refused.NetworkRef.ID)
 		query.Set("project_id", refused.Share.Project)
 	case plan.DeleteGroup, plan.UpdateGroup:
-		return i.listMembers(ctx, refused.ID)
+		query.Set("security_groups", refused.ID)
+		return i.listBlockers(ctx, query)
 	case plan.DeleteRouter:
 		query.Set("device_id", refused.ID)
 		query["device_owner"] = routerInterfaces
@@ -176,17 +177,10 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 	return i.listBlockers(ctx, query)
 }
 
-// listMembers lists the ports in a security group. A cloud without the filter lists other ports, which are omitted.
-func (i *Inventory) listMembers(ctx context.Context, group string) (found Blockers, err error) {
-	return i.listBlockersIn(ctx, group, url.Values{"security_groups": {group}})
-}
-
+// listBlockers lists the ports that fit a query. A cloud without the filter of security groups lists others, too, which
+// are omitted.
 func (i *Inventory) listBlockers(ctx context.Context, query url.Values) (found Blockers, err error) {
-	return i.listBlockersIn(ctx, "", query)
-}
-
-// listBlockersIn lists the ports that fit a query and are in a security group; group is empty for any or none.
-func (i *Inventory) listBlockersIn(ctx context.Context, group string, query url.Values) (found Blockers, err error) {
+	group := query.Get("security_groups")
 	query = i.cloud.Paged(query)
 	type listed struct {
 		Blocker

@@ -263,7 +263,7 @@ func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used
 	}
 	if !used {
 		for _, record := range records {
-			if err := i.removeTerm(ctx, record); err != nil {
+			if err := removeTerm(ctx, i.cloud, record); err != nil {
 				return finding{exists: true, disputed: disputed, err: err}
 			}
 		}
@@ -271,7 +271,7 @@ func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used
 	}
 	// Two Inventories of one project, or two leaders, can each have created one. The same one stays for all.
 	for _, surplus := range records[min(1, len(records)):] {
-		if err := i.removeTerm(ctx, surplus); err != nil {
+		if err := removeTerm(ctx, i.cloud, surplus); err != nil {
 			return finding{disputed: disputed, err: err}
 		}
 	}
@@ -336,14 +336,14 @@ func termNames(cluster string) string { return "network-controller " + cluster +
 
 // writeTerm creates a term record, or changes one if nobody else has since it was read.
 func (i *Inventory) writeTerm(ctx context.Context, own Term, was *wireTerm, disputed bool) error {
-	body := map[string]any{"description": word{own.Number, own.Holder, disputed}.String()}
+	says := word{own.Number, own.Holder, disputed}
 	if was != nil {
-		return rewriteTerm(ctx, i.cloud, *was, word{own.Number, own.Holder, disputed})
+		return rewriteTerm(ctx, i.cloud, *was, says)
 	}
-	body["name"] = i.termName(own)
-	body["prefixes"] = []string{termPrefix}
-	body["min_prefixlen"], body["default_prefixlen"] = termPrefixLength, termPrefixLength
-	return sendTerm(ctx, i.cloud, client.Request{Method: http.MethodPost, Path: termCollection.Many}, body)
+	return sendTerm(ctx, i.cloud, client.Request{Method: http.MethodPost, Path: termCollection.Many}, map[string]any{
+		"name": i.termName(own), "description": says.String(), "prefixes": []string{termPrefix},
+		"min_prefixlen": termPrefixLength, "default_prefixlen": termPrefixLength,
+	})
 }
 
 // rewriteTerm changes a term record, if nobody else has since it was read.
@@ -367,10 +367,6 @@ func sendTerm(ctx context.Context, cloud *client.Cloud, r client.Request, body m
 }
 
 // removeTerm removes a term record, unless somebody has changed it since it was read.
-func (i *Inventory) removeTerm(ctx context.Context, record wireTerm) error {
-	return removeTerm(ctx, i.cloud, record)
-}
-
 func removeTerm(ctx context.Context, cloud *client.Cloud, record wireTerm) error {
 	err := cloud.Do(ctx, client.Request{
 		Op: "remove term", Method: http.MethodDelete, Path: termCollection.Path(record.ID), Revision: record.revision(),
