@@ -256,10 +256,26 @@ func (i *Inventory) unanswered(since time.Time) error {
 		case l.flight == nil && l.failed != nil:
 			return l.failed // it has just ended
 		default:
-			return &client.Error{Kind: client.Transient, Op: s.op(), Reason: "no answer in time"}
+			return noAnswer(s.op(), "")
 		}
 	}
 	return nil
+}
+
+// noAnswer is the error of a read that got no answer in time. by is the gate that ended it, if one did.
+func noAnswer(op string, by client.Gate) error {
+	return &client.Error{Kind: client.Transient, Op: op, Reason: "no answer in time", Gate: by}
+}
+
+// within waits until done is closed, for at most patience, and reports whether it is. The error is that of ctx.
+func within(ctx context.Context, patience time.Duration, done <-chan struct{}) (ended bool, err error) {
+	client.Pause(ctx, patience, done)
+	select {
+	case <-done:
+		return true, nil
+	default:
+		return false, ctx.Err()
+	}
 }
 
 // begin starts lists of kinds, except of those whose list is under way or new enough. It returns the lists that are
@@ -365,24 +381,12 @@ func (i *Inventory) await(ctx context.Context, s stocked, since time.Time, f *fl
 // wait waits for the end of a list, unless the cloud is silent for listSilence.
 func (f *flight) wait(ctx context.Context, s stocked) error {
 	for {
-		select {
-		case <-f.done:
-			return nil // however silent the cloud has been since
-		default:
-		}
-		left := listSilence - s.lists().silence()
-		patience := time.NewTimer(left)
-		select {
-		case <-ctx.Done():
-			patience.Stop()
-			return ctx.Err()
-		case <-f.done:
-			patience.Stop()
-			return nil
-		case <-patience.C:
-		}
-		if s.lists().silence() >= listSilence {
-			return &client.Error{Kind: client.Transient, Op: s.op(), Reason: "no answer in time", Gate: client.GateTurn}
+		ended, err := within(ctx, listSilence-s.lists().silence(), f.done)
+		switch {
+		case ended || err != nil:
+			return err
+		case s.lists().silence() >= listSilence:
+			return noAnswer(s.op(), client.GateTurn)
 		}
 	}
 }
@@ -401,13 +405,7 @@ func (i *Inventory) awaitAny(ctx context.Context, s stocked) {
 	if f == nil || known {
 		return
 	}
-	patience := time.NewTimer(time.Until(f.began.Add(listPatience)))
-	defer patience.Stop()
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-	case <-patience.C:
-	}
+	client.Pause(ctx, time.Until(f.began.Add(listPatience)), f.done)
 }
 
 // listTimeout bounds one complete list of any number of pages.

@@ -4,11 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
-	"math/big"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -59,8 +58,7 @@ type counting struct {
 }
 
 // countAddresses asks the cloud how many addresses are in use, unless that is under way or a count began at since or
-// later. A count that hangs goes on
-// without the caller after listPatience.
+// later. A count that hangs goes on without the caller after listPatience.
 func (i *Inventory) countAddresses(ctx context.Context, since time.Time) error {
 	i.mu.Lock()
 	if ctx.Err() != nil || !i.counts.began.Before(since) {
@@ -80,16 +78,13 @@ func (i *Inventory) countAddresses(ctx context.Context, since time.Time) error {
 		}()
 	}
 	i.mu.Unlock()
-	patience := time.NewTimer(listPatience)
-	defer patience.Stop()
-	select {
-	case <-c.done:
+	switch ended, err := within(ctx, listPatience, c.done); {
+	case ended:
 		return c.err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-patience.C:
-		return &client.Error{Kind: client.Transient, Op: "list " + availabilityAPI.Many, Reason: "no answer in time"}
+	case err != nil:
+		return err
 	}
+	return noAnswer("list "+availabilityAPI.Many, "")
 }
 
 // readCounts asks the cloud how many addresses are in use and tells Moved whose networks changed. On error all counts
@@ -196,13 +191,9 @@ type wireAvailability struct {
 
 // count converts a number of any size to int64. Larger numbers become math.MaxInt64, invalid and negative ones nil.
 func count(n json.Number) *int64 {
-	whole, ok := new(big.Int).SetString(n.String(), 10)
-	if !ok || whole.Sign() < 0 {
+	value, err := n.Int64() // of a number that is too large it is the largest
+	if err != nil && !errors.Is(err, strconv.ErrRange) || value < 0 {
 		return nil
-	}
-	value := int64(math.MaxInt64)
-	if whole.IsInt64() {
-		value = whole.Int64()
 	}
 	return &value
 }

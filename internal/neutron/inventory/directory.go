@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -39,7 +40,9 @@ type directory struct {
 	shown string
 	// lacking is the message for users if the cloud has no such resources.
 	lacking string
-	query   func(client.Identity) url.Values
+	// query selects the resources, and the fields that an entry has of them. own leaves out other projects' resources.
+	query url.Values
+	own   bool
 	// permitted leaves out what is another project's and not shared with this one. An administrator's credentials see it,
 	// and no user of a Network may use it.
 	permitted bool
@@ -83,61 +86,43 @@ type entry struct {
 
 func (e entry) Key() string { return e.ID }
 
-func newExternalNetworks() *directory {
-	return &directory{
-		op: opFindExternalNetwork, of: networkKind.Collection, shown: osc.ExternalNetworks, lacking: routerKind.lacking,
-		query: func(client.Identity) url.Values {
-			return url.Values{"router:external": {"True"}, "fields": {"id", "name", "subnets"}}
+// directories are those of an Inventory.
+type directories struct{ external, existing, policies, subnetPools, groups *directory }
+
+func newDirectories() directories {
+	described := url.Values{"fields": {"id", "name", "description"}}
+	return directories{
+		external: &directory{
+			op: opFindExternalNetwork, of: networkKind.Collection, shown: osc.ExternalNetworks, lacking: routerKind.lacking,
+			query: url.Values{"router:external": {"True"}, "fields": {"id", "name", "subnets"}},
 		},
-	}
-}
-
-func newExistingRouters() *directory {
-	return &directory{
-		op: "find router", of: routerKind.Collection, shown: osc.Routers, lacking: routerKind.lacking,
-		query: func(of client.Identity) url.Values {
-			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name", "description"}}
+		existing: &directory{
+			op: "find router", of: routerKind.Collection, shown: osc.Routers, lacking: routerKind.lacking,
+			query: described, own: true,
 		},
-	}
-}
-
-// newQoSPolicies lists the project's own policies and those shared with it.
-func newQoSPolicies() *directory {
-	return &directory{
-		op: opFindQoSPolicy, of: qosPolicyAPI, shown: osc.QoSPolicies,
-		lacking: "this cloud has no QoS policies (it lacks Neutron's extension qos): leave spec.qosPolicy out",
-		query:   func(client.Identity) url.Values { return url.Values{"fields": {"id", "name", "project_id", "shared"}} },
-
-		permitted: true,
+		policies: &directory{
+			op: opFindQoSPolicy, of: qosPolicyAPI, shown: osc.QoSPolicies,
+			lacking: "this cloud has no QoS policies (it lacks Neutron's extension qos): leave spec.qosPolicy out",
+			query:   url.Values{"fields": {"id", "name", "project_id", "shared"}}, permitted: true,
+		},
+		subnetPools: &directory{
+			op: opFindSubnetPool, of: termCollection, shown: osc.SubnetPools,
+			lacking: "this cloud has no subnet pools: write a cidr in the place of subnetPool",
+			query: url.Values{"fields": {
+				"id", "name", "project_id", "shared", "ip_version", "min_prefixlen", "max_prefixlen", "default_prefixlen",
+			}}, permitted: true,
+		},
+		// Each project has one that is called default.
+		groups: &directory{
+			op: "find security group", of: groupKind.Collection, shown: osc.SecurityGroups,
+			lacking: "this cloud has no security groups: leave securityGroups out",
+			query:   described, own: true,
+		},
 	}
 }
 
 // qosPolicyAPI is the collection of QoS policies. Its path starts with the extension's.
 var qosPolicyAPI = client.Collection{One: "policy", Many: "qos/policies"}
-
-// newSecurityGroups lists the project's own groups. Each project has one that is called default.
-func newSecurityGroups() *directory {
-	return &directory{
-		op: "find security group", of: groupKind.Collection, shown: osc.SecurityGroups,
-		lacking: "this cloud has no security groups: leave securityGroups out",
-		query: func(of client.Identity) url.Values {
-			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name", "description"}}
-		},
-	}
-}
-
-func newSubnetPools() *directory {
-	return &directory{
-		op: opFindSubnetPool, of: client.Collection{One: "subnetpool", Many: "subnetpools"}, shown: osc.SubnetPools,
-		lacking: "this cloud has no subnet pools: write a cidr in the place of subnetPool",
-		query: func(client.Identity) url.Values {
-			return url.Values{"fields": {
-				"id", "name", "project_id", "shared", "ip_version", "min_prefixlen", "max_prefixlen", "default_prefixlen",
-			}}
-		},
-		permitted: true,
-	}
-}
 
 // ExternalNetwork returns the id of the external network that a user names by id or name. field is where the user wrote
 // it. If these credentials do not see it, or several have the name, the error is an *Error of kind Invalid.
@@ -149,7 +134,7 @@ func (i *Inventory) ExternalNetwork(ctx context.Context, field, idOrName string)
 // SubnetPool is ExternalNetwork for subnet pools: the project's own and those shared with it. field is where the user
 // wrote the name, such as subnetPool or additionalSubnets[0].subnetPool. An *Error of kind Invalid names it.
 func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (pool plan.SubnetPool, err error) {
-	d := i.pools
+	d := i.subnetPools
 	e, err := d.find(ctx, i.cloud, "spec."+field, idOrName)
 	if err != nil {
 		return plan.SubnetPool{}, err
@@ -222,25 +207,25 @@ func (d *directory) find(ctx context.Context, c *client.Cloud, field, idOrName s
 	}
 	d.mu.Unlock()
 
-	patience := time.NewTimer(time.Until(r.began.Add(directoryPatience)))
-	defer patience.Stop()
-	select {
-	case <-r.done:
+	switch ended, err := within(ctx, time.Until(r.began.Add(directoryPatience)), r.done); {
+	case ended:
 		return d.only(field, idOrName, r)
-	case <-ctx.Done():
-		return entry{}, ctx.Err()
-	case <-patience.C:
-		// The text is that of the list's own deadline.
-		return entry{}, &client.Error{Kind: client.Transient, Op: d.op, Reason: "no answer in time", Gate: client.GateTurn}
+	case err != nil:
+		return entry{}, err
 	}
+	return entry{}, noAnswer(d.op, client.GateTurn) // the text is that of the list's own deadline
 }
 
 // read lists the collection for all who wait.
 func (d *directory) read(ctx context.Context, c *client.Cloud, r *reading) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
+	query := maps.Clone(d.query)
+	if d.own {
+		query.Set("project_id", r.project.ProjectID)
+	}
 	begin := func() { r.entries = nil }
-	r.err = client.Each(ctx, c, d.op, d.of, d.query(r.project), begin, func(e entry, odd error) error {
+	r.err = client.Each(ctx, c, d.op, d.of, query, begin, func(e entry, odd error) error {
 		if d.permitted && e.ProjectID != "" && e.ProjectID != r.project.ProjectID && !e.Shared {
 			return nil
 		}

@@ -56,8 +56,8 @@ type Inventory struct {
 	// term is what is known of other leaders of this cluster's UID. It has its own locks.
 	term tenure
 
-	// external, existing, policies and pools find what users refer to by name. They have their own locks.
-	external, existing, policies, pools, groups *directory
+	// directories find what users refer to by name. They have their own locks.
+	directories
 
 	// locator reads where ports are attached.
 	locator locator
@@ -116,7 +116,9 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	if options.Audited == nil {
 		options.Audited = func(Audit) {}
 	}
-	i := &Inventory{options: options, room: newRoom(), term: tenure{turn: make(chan struct{}, 1)}}
+	i := &Inventory{
+		options: options, room: newRoom(), term: tenure{turn: make(chan struct{}, 1)}, directories: newDirectories(),
+	}
 	queue := batch.New(batch.Options{
 		MaxCalls: options.MaxCalls, Post: cloud.CreateAll, Refused: i.refused, Waited: options.Waited,
 	})
@@ -132,8 +134,6 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	} {
 		maps.Copy(i.actions, of)
 	}
-	i.external, i.existing = newExternalNetworks(), newExistingRouters()
-	i.policies, i.pools, i.groups = newQoSPolicies(), newSubnetPools(), newSecurityGroups()
 	return i
 }
 
