@@ -242,14 +242,18 @@ func (s Spec) nameOf(actual string) string {
 // order. If the spec stops to set one, the controller empties it. A field that is declared empty has nothing to take
 // back.
 func (s Spec) Sets() []string {
-	fields := map[string]bool{
+	return setOf(map[string]bool{
 		FieldDNSDomain:  orEmpty(s.DNSDomain) != "",
 		FieldExternal:   s.External != nil && *s.External,
 		FieldQoSPolicy:  orEmpty(s.QoSPolicy) != "",
 		FieldShared:     s.Shared != nil && *s.Shared,
 		FieldSharedWith: len(s.SharedWith) > 0,
 		FieldTags:       len(s.Tags) > 0,
-	}
+	})
+}
+
+// setOf names the fields that are set, in alphabetical order.
+func setOf(fields map[string]bool) []string {
 	maps.DeleteFunc(fields, func(_ string, set bool) bool { return !set })
 	return slices.Sorted(maps.Keys(fields))
 }
@@ -396,9 +400,7 @@ func (d *differences) properties(want, actual Attributes) {
 	case *want.DNSDomain != "": // a cloud without DNS has no domain
 		d.compare(FieldDNSDomain, quoted(*want.DNSDomain), unsupported)
 	}
-	if want.QoSPolicy != nil {
-		d.compare(FieldQoSPolicy, quoted(*want.QoSPolicy), quoted(orEmpty(actual.QoSPolicy)))
-	}
+	d.text(FieldQoSPolicy, want.QoSPolicy, actual.QoSPolicy)
 	d.flag(FieldShared, want.Shared, actual.Shared, unsupported)
 	d.flag(FieldExternal, want.External, actual.External, unsupported)
 	p, is := want.Provider, actual.Provider

@@ -171,23 +171,14 @@ func (s PortSpec) Attributes() PortAttributes {
 
 // Sets names the fields to which the spec gives a value and that it would leave to others without one, in alphabetical
 // order; see Spec.Sets.
-func (s PortSpec) Sets() (fields []string) {
-	if len(s.AddressPairs) > 0 {
-		fields = append(fields, FieldAddressPairs)
-	}
-	if orEmpty(s.DNSName) != "" {
-		fields = append(fields, FieldDNSName)
-	}
-	if s.FloatingNetwork != "" {
-		fields = append(fields, FieldFloatingIP)
-	}
-	if orEmpty(s.QoSPolicy) != "" {
-		fields = append(fields, FieldQoSPolicy)
-	}
-	if s.ByPolicies {
-		fields = append(fields, FieldSecurityGroups)
-	}
-	return fields
+func (s PortSpec) Sets() []string {
+	return setOf(map[string]bool{
+		FieldAddressPairs:   len(s.AddressPairs) > 0,
+		FieldDNSName:        orEmpty(s.DNSName) != "",
+		FieldFloatingIP:     s.FloatingNetwork != "",
+		FieldQoSPolicy:      orEmpty(s.QoSPolicy) != "",
+		FieldSecurityGroups: s.ByPolicies,
+	})
 }
 
 // takingBack returns the spec for an existing port, with the fields to take back declared empty.

@@ -164,17 +164,10 @@ type round struct {
 // countRound begins a new round if each kind was listed again. Two rounds share no list, even if only one kind's list
 // fails and is repeated between them. The caller holds mu.
 func (i *Inventory) countRound() {
-	is := round{i.stocks[0].lists().began, i.stocks[0].lists().began}
-	for _, s := range i.stocks[1:] {
-		switch began := s.lists().began; {
-		case began.Before(is.oldest):
-			is.oldest = began
-		case began.After(is.newest):
-			is.newest = began
-		}
-	}
-	if is.oldest.After(i.round.newest) {
-		i.round = is
+	began := func(a, b stocked) int { return a.lists().began.Compare(b.lists().began) }
+	oldest, newest := slices.MinFunc(i.stocks, began).lists().began, slices.MaxFunc(i.stocks, began).lists().began
+	if oldest.After(i.round.newest) {
+		i.round = round{oldest, newest}
 	}
 }
 

@@ -42,7 +42,7 @@ type traits[T any] struct {
 	identify func(*T) (id, description string, revision int)
 	// same reports whether two views of a resource are equal; nil: if their revisions and descriptions are.
 	same func(a, b *T) bool
-	// carry copies from the old view to a newer one what a read does not show. It may be nil.
+	// carry copies from the old view to a newer one what a read does not show; nil: nothing.
 	carry func(from, to *T)
 }
 
@@ -53,6 +53,9 @@ func newShelf[T any](mu *sync.RWMutex, of traits[T]) *shelf[T] {
 			_, isDescription, is := of.identify(b)
 			return was == is && wasDescription == isDescription
 		}
+	}
+	if of.carry == nil {
+		of.carry = func(_, _ *T) {}
 	}
 	return &shelf[T]{
 		traits: of, mu: mu, held: map[string]*T{}, owned: map[string][]T{}, changed: map[string]uint64{},
@@ -127,7 +130,7 @@ func (s *shelf[T]) refresh(id string, r *T, since uint64) {
 		return
 	}
 	if held, known := s.held[id]; known && r != nil {
-		s.carryOver(held, r)
+		s.carry(held, r)
 	}
 	s.changed[id] = since
 	s.replace(id, r)
@@ -153,7 +156,7 @@ func (s *shelf[T]) takeIn(listed map[string]*T, since uint64, moved map[string]b
 		if known {
 			// Its owner may have changed.
 			moved[s.object(held)] = true
-			s.carryOver(held, r)
+			s.carry(held, r)
 		}
 		moved[s.object(r)] = true
 		s.hold(r)
@@ -265,10 +268,4 @@ func (s *shelf[T]) object(r *T) string {
 	_, description, _ := s.identify(r)
 	_, owner, _ := plan.ParseDescription(description)
 	return owner.Object
-}
-
-func (s *shelf[T]) carryOver(from, to *T) {
-	if s.carry != nil {
-		s.carry(from, to)
-	}
 }
