@@ -15,7 +15,6 @@ const (
 	FieldSNAT            = "snat"
 	FieldExternalIP      = "externalIP"
 	FieldRoutes          = "routes"
-	FieldExisting        = "existing"
 	FieldHA              = "ha"
 	FieldDistributed     = "distributed"
 )
