@@ -183,31 +183,25 @@ type Step struct {
 	RouterRef Ref
 	// SubnetRefs has one subnet for each of Port.Addresses. It is set if some of these have no subnet id yet.
 	SubnetRefs []Ref
-	// Share is the share to add or remove.
-	Share Share
-	// Attributes are a network's. An update sends only those that Differences names.
-	Attributes Attributes
-	// SubnetName, SubnetDescription and Subnet are a subnet's. An update sends only those that Differences names. After
-	// the step, Subnet has the CIDR that Neutron allocated.
-	SubnetName        string
-	SubnetDescription string
-	Subnet            Subnet
-	// PoolID is the subnet pool of an existing subnet. It is empty if the subnet comes from no pool.
-	PoolID string
-	// Port has a port's settings. An update sends only those that Differences names.
-	Port PortAttributes
-	// DeviceOwner is the device_owner of a port that is created to become a router interface.
-	DeviceOwner string
-	// Router has a router's settings. An update sends only those that Differences names.
-	Router RouterAttributes
 	// GroupRef is the security group of rules.
 	GroupRef Ref
-	// Group has a security group's settings. An update sends only those that Differences names.
-	Group GroupAttributes
 	// PortRef is the port that a floating IP is associated with.
 	PortRef Ref
-	// FloatingIP has a floating IP's settings. An update sends only those that Differences names.
-	FloatingIP FloatingIPAttributes
+	// These are the settings of the resource, by its kind. An update sends only those that Differences names. After the
+	// step, Subnet has the CIDR that Neutron allocated.
+	Attributes                    Attributes // a network's
+	SubnetName, SubnetDescription string
+	Subnet                        Subnet
+	Port                          PortAttributes
+	Router                        RouterAttributes
+	Group                         GroupAttributes
+	FloatingIP                    FloatingIPAttributes
+	// PoolID is the subnet pool of an existing subnet. It is empty if the subnet comes from no pool.
+	PoolID string
+	// DeviceOwner is the device_owner of a port that is created to become a router interface.
+	DeviceOwner string
+	// Share is the share to add or remove.
+	Share Share
 	// Rules are the rules to add, or the one to remove.
 	Rules []Rule
 	// Differences are what the step settles.

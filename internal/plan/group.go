@@ -168,8 +168,7 @@ type ObservedGroup struct {
 	ID string
 	// Revision is Neutron's revision_number. Every change of the group and of its rules increases it.
 	Revision int
-	// Created is the time of creation in Neutron.
-	Created time.Time
+	Created  time.Time
 	GroupAttributes
 	// Rules are all rules of the group, regardless of who added them.
 	Rules []ObservedRule

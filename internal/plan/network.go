@@ -59,30 +59,23 @@ type Spec struct {
 	TakeBack []string
 }
 
-// Attributes are the settings of a network besides its subnets.
+// Attributes are the settings of a network besides its subnets, in the forms of Spec. 0 and nil mean that a setting is
+// unset, or that the cloud does not have it or show it.
 type Attributes struct {
 	Name string
 	// Description is the full text, with the marker.
-	Description string
-	// AdminStateUp is false for a network that is switched off.
+	Description  string
 	AdminStateUp bool
-	// MTU is in bytes. 0 means unset.
-	MTU int
-	// PortSecurity is nil if it is unset or the cloud does not support it.
+	MTU          int
 	PortSecurity *bool
-	// DNSDomain is in lower case and ends with a full stop, or is empty for none. It is nil if it is unset or the cloud
-	// does not support it.
-	DNSDomain *string
-	// Tags are sorted. Neutron accepts them only in a separate request (see TagNetwork).
+	DNSDomain    *string
+	// Tags go in a separate request (see TagNetwork).
 	Tags []string
-	// QoSPolicy is the policy's id, or empty for none. It is nil if unset. For an observed network, nil means none.
-	QoSPolicy *string
-	// Shared and External are nil if they are unset.
+	// QoSPolicy is nil for an observed network without one.
+	QoSPolicy        *string
 	Shared, External *bool
-	// Provider is zero if it is unset or the credentials may not see it.
-	Provider Provider
-	// ZoneHints are the requested availability zones, sorted.
-	ZoneHints []string
+	Provider         Provider
+	ZoneHints        []string
 }
 
 // Provider describes how the cloud implements a network. Zero fields are unset.

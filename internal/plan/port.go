@@ -117,20 +117,16 @@ func (a PortAddress) String() string {
 	return a.Address.String()
 }
 
-// PortAttributes are a port's settings, as sent to Neutron.
+// PortAttributes are a port's settings, as sent to Neutron, in the forms of PortSpec. Only requests have an Overflow.
 type PortAttributes struct {
 	Name string
 	// Description is the full text, with the marker.
-	Description string
-	// AdminStateUp is false for a port that is switched off.
+	Description  string
 	AdminStateUp bool
 	// Addresses are all addresses of the port.
-	Addresses []PortAddress
-	// Overflow is PortSpec's. Only requests have it.
-	Overflow map[string][]string
-	// MAC is in lower case, with colons. In a request, an empty MAC leaves the choice to Neutron.
-	MAC string
-	// SecurityGroups are ids. In a request, nil leaves them to the cloud.
+	Addresses      []PortAddress
+	Overflow       map[string][]string
+	MAC            string
 	SecurityGroups []string
 	PortOptions
 }
@@ -139,8 +135,7 @@ type PortAttributes struct {
 type ObservedPort struct {
 	ID string
 	// Revision is Neutron's revision_number. Every change of the port increases it.
-	Revision int
-	// Created is the time of creation in Neutron.
+	Revision  int
 	Created   time.Time
 	NetworkID string
 	// Router is the router that the port is an interface of, or empty. Only through that router can Neutron remove such

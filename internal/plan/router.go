@@ -76,8 +76,7 @@ type RouterSpec struct {
 type RouterAttributes struct {
 	Name string
 	// Description is the full text, with the marker.
-	Description string
-	// AdminStateUp is false for a router that is switched off.
+	Description  string
 	AdminStateUp bool
 	// Gateway is the router's external gateway.
 	Gateway ExternalGateway
@@ -104,8 +103,7 @@ type ObservedRouter struct {
 	ID string
 	// Revision is Neutron's revision_number. Every change of the router and of its interfaces increases it.
 	Revision int
-	// Created is the time of creation in Neutron.
-	Created time.Time
+	Created  time.Time
 	RouterAttributes
 }
 

@@ -51,9 +51,8 @@ type ObservedSubnet struct {
 	ID string
 	// Revision is Neutron's revision_number.
 	Revision int
-	// Created is the time of creation in Neutron.
-	Created time.Time
-	Name    string
+	Created  time.Time
+	Name     string
 	// Description is the full text, with the marker.
 	Description string
 	// PoolID is the subnet pool that supplied the CIDR, or empty.
