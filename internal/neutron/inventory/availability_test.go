@@ -16,7 +16,7 @@ import (
 // putPortIn is what Neutron already has: a port, which is nobody's here, with an address in each of the subnets.
 func (b *bench) putPortIn(id string, subnets ...string) {
 	b.neutron.change(func() {
-		p := &wirePort{ID: id, NetworkID: "net", Revision: 1, Created: created("2026-01-02T03:04:05Z")}
+		p := &wirePort{wireBase: wireBase{ID: id, Revision: 1, Created: created("2026-01-02T03:04:05Z")}, NetworkID: "net"}
 		for i, s := range subnets {
 			p.FixedIPs = append(p.FixedIPs, wireFixedIP{s, fmt.Sprintf("10.0.0.%d", i+2)})
 		}
@@ -200,8 +200,8 @@ func TestCountsAreOfOneProject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _, i, move := twoProjects(t)
 		n.change(func() {
-			n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: created("2026-01-01T00:00:00Z")}
-			n.subnets["s"] = &wireSubnet{ID: "s", NetworkID: "a", CIDR: "10.0.0.0/24"}
+			n.networks["a"] = &wireNetwork{wireBase: wireBase{ID: "a", Description: ownerOf("o").Marker(), Created: created("2026-01-01T00:00:00Z")}}
+			n.subnets["s"] = &wireSubnet{wireBase: wireBase{ID: "s"}, NetworkID: "a", CIDR: "10.0.0.0/24"}
 			n.availabilities = []map[string]any{{"subnet_ip_availability": []any{
 				map[string]any{"subnet_id": "s", "used_ips": 3},
 			}}}

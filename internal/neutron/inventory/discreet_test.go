@@ -122,7 +122,7 @@ func TestFloatingIPsOfOtherNetworksAreNotNamed(t *testing.T) {
 			b := newBench(t, Options{})
 			marker := ownerOf("o").Marker()
 			b.put("a", marker)
-			router := wireRouter{ID: "r", Description: marker, Created: created("2026-01-01T00:00:00Z")}
+			router := wireRouter{wireBase: wireBase{ID: "r", Description: marker, Created: created("2026-01-01T00:00:00Z")}}
 			b.neutron.others = map[string][]item{"routers": {{router.ID, router}}}
 			b.audit(t)
 			b.neutron.answers("", "/floatingips", http.StatusOK, list)

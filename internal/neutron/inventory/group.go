@@ -60,18 +60,11 @@ func itsGroup(step plan.Step) plan.Resource {
 
 // wireGroup is a security group in Neutron's JSON.
 type wireGroup struct {
-	ID          string        `json:"id"`
-	Name        string        `json:"name"`
-	Description string        `json:"description"`
-	Stateful    *bool         `json:"stateful"`
-	Rules       []wireRule    `json:"security_group_rules"`
-	Revision    client.Number `json:"revision_number"`
-	Created     client.Time   `json:"created_at"`
+	wireBase
+	Name     string     `json:"name"`
+	Stateful *bool      `json:"stateful"`
+	Rules    []wireRule `json:"security_group_rules"`
 }
-
-func (w wireGroup) Key() string { return w.ID }
-
-func (w wireGroup) described() string { return w.Description }
 
 // wireRule is a rule of a security group in Neutron's JSON.
 type wireRule struct {

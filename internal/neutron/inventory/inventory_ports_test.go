@@ -20,9 +20,8 @@ import (
 func (b *bench) putPort(id, description string) {
 	b.neutron.change(func() {
 		b.neutron.ports[id] = &wirePort{
-			ID: id, NetworkID: "net", Name: "p", Description: description, AdminStateUp: true, Revision: 1,
-			Created: created("2026-01-02T03:04:05Z"), MAC: "FA:16:3E:00:00:01", SecurityGroups: []string{"h", "g"},
-			FixedIPs: []wireFixedIP{{"s", "10.0.0.9"}},
+			wireBase:  wireBase{ID: id, Description: description, Revision: 1, Created: created("2026-01-02T03:04:05Z")},
+			NetworkID: "net", Name: "p", AdminStateUp: true, MAC: "FA:16:3E:00:00:01", SecurityGroups: []string{"h", "g"}, FixedIPs: []wireFixedIP{{"s", "10.0.0.9"}},
 		}
 	})
 }

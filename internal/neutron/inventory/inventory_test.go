@@ -73,10 +73,12 @@ func (b *bench) takeMoved() []string {
 func (b *bench) put(id, description string) {
 	b.neutron.change(func() {
 		b.neutron.networks[id] = &wireNetwork{
-			ID: id, Name: "n", Description: description, AdminStateUp: true, Revision: 1, Created: created("2026-01-02T03:04:05Z"),
+			wireBase: wireBase{ID: id, Description: description, Revision: 1, Created: created("2026-01-02T03:04:05Z")},
+			Name:     "n", AdminStateUp: true,
 		}
 		b.neutron.subnets["sub-"+id] = &wireSubnet{
-			ID: "sub-" + id, NetworkID: id, CIDR: "10.0.0.0/24", Description: description,
+			wireBase:  wireBase{ID: "sub-" + id, Description: description},
+			NetworkID: id, CIDR: "10.0.0.0/24",
 		}
 	})
 }
@@ -148,7 +150,7 @@ func TestSubnetOfAnotherProjectOnOurNetworkIsSeen(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put("a", ownerOf("o").Marker())
 	b.neutron.change(func() {
-		b.neutron.subnets["theirs"] = &wireSubnet{ID: "theirs", NetworkID: "a", CIDR: "10.7.0.0/24"}
+		b.neutron.subnets["theirs"] = &wireSubnet{wireBase: wireBase{ID: "theirs"}, NetworkID: "a", CIDR: "10.7.0.0/24"}
 		b.neutron.projects["theirs"] = "project-2"
 	})
 	b.audit(t)
@@ -178,7 +180,7 @@ func TestASubnetThatTheCredentialsMayNotSeeHoldsUpNothing(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put("a", ownerOf("o").Marker())
 	b.neutron.change(func() {
-		b.neutron.subnets["theirs"] = &wireSubnet{ID: "theirs", NetworkID: "a", CIDR: "10.7.0.0/24"}
+		b.neutron.subnets["theirs"] = &wireSubnet{wireBase: wireBase{ID: "theirs"}, NetworkID: "a", CIDR: "10.7.0.0/24"}
 	})
 	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
@@ -249,7 +251,8 @@ func TestFailedListChangesNothingOfItsKind(t *testing.T) {
 		}
 		b.put("a", ownerOf("o").Marker())
 		b.neutron.ports["p"] = &wirePort{
-			ID: "p", NetworkID: "a", Description: ownerOf("o").Marker(), Created: created("2026-01-01T00:00:00Z"),
+			wireBase:  wireBase{ID: "p", Description: ownerOf("o").Marker(), Created: created("2026-01-01T00:00:00Z")},
+			NetworkID: "a",
 		}
 		b.audit(t)
 		b.takeMoved()
@@ -354,7 +357,7 @@ func TestCountsThatAreRefusedAreNotAskedForAgainSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newFakeNeutron()
-				n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: created("2026-01-02T03:04:05Z")}
+				n.networks["a"] = &wireNetwork{wireBase: wireBase{ID: "a", Description: ownerOf("o").Marker(), Created: created("2026-01-02T03:04:05Z")}}
 				n.before = func(w http.ResponseWriter, r *http.Request) bool {
 					if !strings.HasSuffix(r.URL.Path, "availabilities") {
 						return false
@@ -496,7 +499,7 @@ func TestRunWithoutAnIntervalAuditsUntilItSucceeds(t *testing.T) {
 func TestAuditEndsWhenEveryoneWasTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNeutron()
-		n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: created("2026-01-02T03:04:05Z")}
+		n.networks["a"] = &wireNetwork{wireBase: wireBase{ID: "a", Description: ownerOf("o").Marker(), Created: created("2026-01-02T03:04:05Z")}}
 		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
 		var told atomic.Int64
 		i := New(cloud, cluster, Options{Moved: func(string) {

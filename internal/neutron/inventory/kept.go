@@ -316,18 +316,14 @@ func (k kind[W, T]) answers(
 
 // discarded is what is read of a resource before it is deleted by its id alone.
 type discarded struct {
-	ID          string      `json:"id"`
-	Description string      `json:"description"`
-	Created     client.Time `json:"created_at"`
-	Name        string      `json:"name"`
+	wireBase
+	Name string `json:"name"`
 	// Subnets are a network's.
 	Subnets []string `json:"subnets"`
 	// DeviceID is what uses a port, PortID the port of a floating IP.
 	DeviceID string `json:"device_id"`
 	PortID   string `json:"port_id"`
 }
-
-func (d discarded) Key() string { return d.ID }
 
 // discard deletes a resource that was created here with a body, but without the owner's marker. It reads it first: it
 // may have a marker all the same, or the answer to the create may have been of another one, which is older, or which

@@ -275,7 +275,7 @@ func TestAnUpdateIsJudgedByARead(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			u := newUnkept(t)
 			u.hides = false
-			u.neutron.networks["n"] = &wireNetwork{ID: "n", Name: "n", Revision: 1}
+			u.neutron.networks["n"] = &wireNetwork{wireBase: wireBase{ID: "n", Revision: 1}, Name: "n"}
 			u.front = func(_ http.ResponseWriter, r *http.Request) bool {
 				if n := u.neutron.networks["n"]; r.Method == http.MethodGet && n.Revision > 1 && shown != "" {
 					u.neutron.change(func() { n.Description = shown })
@@ -420,7 +420,7 @@ func TestWhatIsOlderThanItsCreateIsNotDeleted(t *testing.T) {
 			n.Created.Time, n.Name = time.Time{}, "theirs"
 		},
 		"it has a subnet": func(u *unkept, n *wireNetwork) {
-			u.neutron.subnets["s"] = &wireSubnet{ID: "s", NetworkID: n.ID, CIDR: "10.0.0.0/24"}
+			u.neutron.subnets["s"] = &wireSubnet{wireBase: wireBase{ID: "s"}, NetworkID: n.ID, CIDR: "10.0.0.0/24"}
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

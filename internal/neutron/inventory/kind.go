@@ -311,6 +311,18 @@ type described interface {
 	described() string
 }
 
+// wireBase is what each of these has in Neutron's JSON.
+type wireBase struct {
+	ID          string        `json:"id"`
+	Description string        `json:"description"`
+	Revision    client.Number `json:"revision_number"`
+	Created     client.Time   `json:"created_at"`
+}
+
+func (w wireBase) Key() string { return w.ID }
+
+func (w wireBase) described() string { return w.Description }
+
 // stock is what an Inventory holds of one kind that bears owners' markers: a shelf, and how to fill it.
 type stock[W described, T any] struct {
 	*shelf[T]

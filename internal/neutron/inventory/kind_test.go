@@ -533,7 +533,10 @@ func TestListsAskForTheProjectAndWhatIsRead(t *testing.T) {
 			want: url.Values{"project_id": {"project-1"}, "fields": subnetKind.fields},
 		},
 		"subnets of a network, whosever they are": {
-			list: func(i *Inventory) error { _, err := i.subnetsOf(t.Context(), wireNetwork{ID: "net-1"}); return err },
+			list: func(i *Inventory) error {
+				_, err := i.subnetsOf(t.Context(), wireNetwork{wireBase: wireBase{ID: "net-1"}})
+				return err
+			},
 			want: url.Values{"network_id": {"net-1"}, "fields": subnetKind.fields},
 		},
 		"ports": {

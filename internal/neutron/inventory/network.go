@@ -67,14 +67,11 @@ func (i *Inventory) networkActions() actions {
 }
 
 type wireNetwork struct {
-	ID           string        `json:"id"`
+	wireBase
 	Name         string        `json:"name"`
-	Description  string        `json:"description"`
 	AdminStateUp bool          `json:"admin_state_up"`
 	MTU          client.Number `json:"mtu"`
 	PortSecurity *bool         `json:"port_security_enabled"`
-	Revision     client.Number `json:"revision_number"`
-	Created      client.Time   `json:"created_at"`
 	// Subnets are the ids of all its subnets.
 	Subnets   []string `json:"subnets"`
 	DNSDomain *string  `json:"dns_domain"`
@@ -88,10 +85,6 @@ type wireNetwork struct {
 	PhysicalNetwork *string       `json:"provider:physical_network"`
 	SegmentationID  client.Number `json:"provider:segmentation_id"`
 }
-
-func (w wireNetwork) Key() string { return w.ID }
-
-func (w wireNetwork) described() string { return w.Description }
 
 func (w wireNetwork) observed() (plan.ObservedNetwork, error) {
 	if w.ID == "" {

@@ -42,10 +42,10 @@ func TestAResourceThatCannotBeDecodedCostsItsOwner(t *testing.T) {
 			for _, o := range []string{"odd", "good"} {
 				marker, at := ownerOf(o).Marker(), created("2026-01-01T00:00:00Z")
 				b.put(o, marker)
-				b.neutron.ports["port-"+o] = &wirePort{ID: "port-" + o, NetworkID: o, Description: marker, Created: at}
+				b.neutron.ports["port-"+o] = &wirePort{wireBase: wireBase{ID: "port-" + o, Description: marker, Created: at}, NetworkID: o}
 				for path, is := range map[string]client.Identified{
-					"routers":         wireRouter{ID: "router-" + o, Description: marker, Created: at},
-					"security-groups": wireGroup{ID: "group-" + o, Description: marker, Created: at},
+					"routers":         wireRouter{wireBase: wireBase{ID: "router-" + o, Description: marker, Created: at}},
+					"security-groups": wireGroup{wireBase: wireBase{ID: "group-" + o, Description: marker, Created: at}},
 					"floatingips": wireFloatingIP{
 						ID: "floating-" + o, Description: marker, Created: at, NetworkID: "outside", Address: "203.0.113.9",
 					},

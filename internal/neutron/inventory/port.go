@@ -62,10 +62,9 @@ func (i *Inventory) portActions() actions {
 }
 
 type wirePort struct {
-	ID             string        `json:"id"`
+	wireBase
 	NetworkID      string        `json:"network_id"`
 	Name           string        `json:"name"`
-	Description    string        `json:"description"`
 	AdminStateUp   bool          `json:"admin_state_up"`
 	FixedIPs       []wireFixedIP `json:"fixed_ips"`
 	MAC            string        `json:"mac_address"`
@@ -76,13 +75,7 @@ type wirePort struct {
 	AddressPairs   []wirePair    `json:"allowed_address_pairs"`
 	DeviceOwner    string        `json:"device_owner"`
 	DeviceID       string        `json:"device_id"`
-	Revision       client.Number `json:"revision_number"`
-	Created        client.Time   `json:"created_at"`
 }
-
-func (w wirePort) Key() string { return w.ID }
-
-func (w wirePort) described() string { return w.Description }
 
 type wireFixedIP struct {
 	SubnetID string `json:"subnet_id,omitempty"`

@@ -56,7 +56,7 @@ func TestWhatIsHeldOfOneProjectIsNotGivenForAnother(t *testing.T) {
 		expect.NoError(t, err)
 		owner := plan.Owner{Cluster: cluster, Object: "o"}
 		n.change(func() {
-			n.networks["n1"] = &wireNetwork{ID: "n1", Description: owner.Marker(), Created: created("2026-01-01T00:00:00Z")}
+			n.networks["n1"] = &wireNetwork{wireBase: wireBase{ID: "n1", Description: owner.Marker(), Created: created("2026-01-01T00:00:00Z")}}
 		})
 		expect.NoError(t, i.Audit(t.Context()))
 		move()

@@ -76,22 +76,15 @@ func itsRouter(step plan.Step, _ int) string { return step.RouterRef.ID }
 
 // wireRouter is a router in Neutron's JSON.
 type wireRouter struct {
-	ID           string       `json:"id"`
+	wireBase
 	Name         string       `json:"name"`
-	Description  string       `json:"description"`
 	AdminStateUp bool         `json:"admin_state_up"`
 	Gateway      *wireGateway `json:"external_gateway_info"`
 	Routes       []wireRoute  `json:"routes"`
 	// Only administrators see these, by Neutron's default policy.
-	HA          *bool         `json:"ha"`
-	Distributed *bool         `json:"distributed"`
-	Revision    client.Number `json:"revision_number"`
-	Created     client.Time   `json:"created_at"`
+	HA          *bool `json:"ha"`
+	Distributed *bool `json:"distributed"`
 }
-
-func (w wireRouter) Key() string { return w.ID }
-
-func (w wireRouter) described() string { return w.Description }
 
 // wireGateway is a router's external gateway.
 type wireGateway struct {

@@ -54,10 +54,9 @@ func networkMovedBy(step plan.Step, revision int) string {
 }
 
 type wireSubnet struct {
-	ID          string      `json:"id"`
+	wireBase
 	NetworkID   string      `json:"network_id"`
 	Name        string      `json:"name"`
-	Description string      `json:"description"`
 	CIDR        string      `json:"cidr"`
 	Gateway     *string     `json:"gateway_ip"`
 	Pools       []wirePool  `json:"allocation_pools"`
@@ -68,15 +67,9 @@ type wireSubnet struct {
 	RAMode      string      `json:"ipv6_ra_mode"`
 	PoolID      string      `json:"subnetpool_id"`
 	// ServiceTypes and DNSPublish are missing if the cloud lacks their extensions.
-	ServiceTypes []string      `json:"service_types"`
-	DNSPublish   bool          `json:"dns_publish_fixed_ip"`
-	Revision     client.Number `json:"revision_number"`
-	Created      client.Time   `json:"created_at"`
+	ServiceTypes []string `json:"service_types"`
+	DNSPublish   bool     `json:"dns_publish_fixed_ip"`
 }
-
-func (w wireSubnet) Key() string { return w.ID }
-
-func (w wireSubnet) described() string { return w.Description }
 
 type wirePool struct {
 	Start string `json:"start"`

@@ -80,13 +80,7 @@ func readWord(description string) (w word) {
 
 // wireTerm is a term record in Neutron's JSON. It is a subnet pool: any member may make one, it has no small quota, and
 // it is a row in a database and nothing else. No write to it moves the revision of a user's resource.
-type wireTerm struct {
-	ID          string        `json:"id"`
-	Description string        `json:"description"`
-	Revision    client.Number `json:"revision_number"`
-}
-
-func (w wireTerm) Key() string { return w.ID }
+type wireTerm struct{ wireBase }
 
 // revision is the condition of a write.
 func (w wireTerm) revision() *int { return new(int(w.Revision.Or0())) }
