@@ -40,7 +40,7 @@ func scenes() *rapid.Generator[scene] {
 		case 0:
 			s.spec = specs(testOwner).Draw(t, "other spec")
 		case 1: // The same subnets, set otherwise.
-			s.spec = cloneSpec(s.spec)
+			s.spec = plantest.Clone(s.spec)
 			for i, subnet := range s.spec.Subnets {
 				s.spec.Subnets[i] = setOtherwise(t, subnet)
 			}
@@ -166,7 +166,7 @@ type anyScene interface {
 func (s scene) in() *cloud                      { return s.cloud }
 func (s scene) plan(o Observed) (Change, error) { return Network(s.spec, o) }
 func (s scene) blockers() []string              { return blockers(s.spec, s.cloud.Observe(testOwner)) }
-func (s scene) declared() any                   { return cloneSpec(s.spec) }
+func (s scene) declared() any                   { return plantest.Clone(s.spec) }
 func (s scene) plans() map[string]plannedChange { return plansOf(s, s.cloud.Observe(testOwner)) }
 
 func (s scene) converge(t rapid.TB, c *cloud) {
@@ -196,7 +196,7 @@ func (s scene) converge(t rapid.TB, c *cloud) {
 func (s portScene) in() *cloud                      { return s.cloud }
 func (s portScene) plan(o Observed) (Change, error) { return Port(s.spec, o) }
 func (s portScene) blockers() []string              { return nil }
-func (s portScene) declared() any                   { return clonePortSpec(s.spec) }
+func (s portScene) declared() any                   { return plantest.Clone(s.spec) }
 
 func (s portScene) converge(t rapid.TB, c *cloud) {
 	before, existed := c.Observe(testOwner).Port(s.spec.NetworkID)
@@ -498,13 +498,6 @@ func (c *cloud) apply(change Change) error {
 	return err
 }
 
-func clonePortSpec(spec PortSpec) PortSpec {
-	spec.Addresses = slices.Clone(spec.Addresses)
-	spec.SecurityGroups = slices.Clone(spec.SecurityGroups)
-	spec.AddressPairs = slices.Clone(spec.AddressPairs)
-	return spec
-}
-
 // keepUnset gives what the spec leaves as it is the values that it had.
 func keepUnset(a *Attributes, spec Spec, had Attributes) {
 	if spec.MTU == 0 {
@@ -532,20 +525,4 @@ func keepUnset(a *Attributes, spec Spec, had Attributes) {
 	if spec.Tags == nil {
 		a.Tags = slices.Sorted(slices.Values(had.Tags))
 	}
-}
-
-func cloneSpec(spec Spec) Spec {
-	a := plantest.CloneAttributes(spec.Attributes())
-	spec.PortSecurity, spec.DNSDomain, spec.Tags, spec.Shared, spec.External = a.PortSecurity, a.DNSDomain, a.Tags, a.Shared, a.External
-	spec.ZoneHints, spec.QoSPolicy, spec.SharedWith = a.ZoneHints, a.QoSPolicy, slices.Clone(spec.SharedWith)
-	spec.Subnets = slices.Clone(spec.Subnets)
-	for i, s := range spec.Subnets {
-		spec.Subnets[i] = plantest.CloneSubnet(s)
-	}
-	if spec.Router != nil {
-		spec.Router = new(*spec.Router)
-		spec.Router.Routes = slices.Clone(spec.Router.Routes)
-		spec.Router.HA, spec.Router.Distributed = plantest.ClonePointer(spec.Router.HA), plantest.ClonePointer(spec.Router.Distributed)
-	}
-	return spec
 }

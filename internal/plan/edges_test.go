@@ -215,7 +215,7 @@ func TestTheAttachedInterfaceStays(t *testing.T) {
 	spec := routedSpec(&RouterSpec{})
 	mustApply(t, at, mustPlan(t, spec, at))
 	attached := at.Ports[0]
-	spare := plantest.ClonePort(attached)
+	spare := plantest.Clone(attached)
 	spare.ID, spare.Router, spare.Created = "spare", "", attached.Created.Add(-1)
 	for name, ports := range map[string][]ObservedPort{"first": {attached, spare}, "last": {spare, attached}} {
 		change, err := Network(spec, Observed{
@@ -280,11 +280,11 @@ func TestANetworkIsRoutedWithItsRouterAndInterfaces(t *testing.T) {
 	routed("without a router, as declared", routedSpec(nil), Observed{Networks: whole.Networks}, true)
 	routed("without its router", spec, Observed{Networks: whole.Networks}, false)
 	routed("without its interface", spec, Observed{Networks: whole.Networks, Routers: whole.Routers}, false)
-	loose := plantest.ClonePort(whole.Ports[0])
+	loose := plantest.Clone(whole.Ports[0])
 	loose.Router = ""
 	routed("whose interface is attached to nothing", spec,
 		Observed{Networks: whole.Networks, Routers: whole.Routers, Ports: []ObservedPort{loose}}, false)
-	renamed := plantest.CloneRouter(whole.Routers[0])
+	renamed := plantest.Clone(whole.Routers[0])
 	renamed.Name = "renamed"
 	routed("whose router has other settings", spec,
 		Observed{Networks: whole.Networks, Routers: []ObservedRouter{renamed}, Ports: whole.Ports}, true)

@@ -168,7 +168,7 @@ func pools(t *rapid.T, cidr netip.Prefix, gateway netip.Addr) []Range {
 
 // respelled is a subnet that means the same: lists without order are shuffled, and pools cut in pieces.
 func respelled(t *rapid.T, s Subnet) Subnet {
-	s = plantest.CloneSubnet(s)
+	s = plantest.Clone(s)
 	var cut []Range
 	for _, p := range s.Pools {
 		if p.Start != p.End && rapid.Bool().Draw(t, "cut") {
@@ -377,7 +377,7 @@ func (c *cloud) strangeNetwork(t *rapid.T, owner Owner, n ObservedNetwork) Obser
 	}
 	for _, s := range n.Subnets {
 		if rapid.Bool().Draw(t, "same subnet") {
-			s.ID, s.Subnet = c.NextID("sub"), plantest.CloneSubnet(s.Subnet)
+			s.ID, s.Subnet = c.NextID("sub"), plantest.Clone(s.Subnet)
 			strange.Subnets = append(strange.Subnets, s)
 		}
 	}

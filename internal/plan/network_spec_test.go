@@ -24,7 +24,7 @@ func declaredSpec() Spec {
 }
 
 func specWith(change func(*Spec)) Spec {
-	spec := cloneSpec(declaredSpec())
+	spec := plantest.Clone(declaredSpec())
 	change(&spec)
 	return spec
 }

@@ -27,7 +27,7 @@ func asDeclared() ObservedNetwork {
 }
 
 func observedWith(change func(*ObservedNetwork)) Observed {
-	o := plantest.CloneObserved(Observed{Networks: []ObservedNetwork{asDeclared()}})
+	o := plantest.Clone(Observed{Networks: []ObservedNetwork{asDeclared()}})
 	change(&o.Networks[0])
 	return o
 }
@@ -47,9 +47,8 @@ func TestEachKindIsPlanned(t *testing.T) {
 		}
 		is := func(s Step) bool { return s.ID == id }
 		for what, has := range map[string]bool{
-			"inOrder (plan.go)":                 hasID(each.InOrder().Named(), id),
-			"CloneObserved (plantest/clone.go)": hasID(plantest.CloneObserved(each).Named(), id),
-			"Delete (plan.go)":                  slices.ContainsFunc(deletes, is),
+			"inOrder (plan.go)": hasID(each.InOrder().Named(), id),
+			"Delete (plan.go)":  slices.ContainsFunc(deletes, is),
 			"the table of its actions, or the list of these tables (change.go),": !slices.ContainsFunc(deletes,
 				func(s Step) bool { return is(s) && (!s.Action.Deletes() || s.Action.Of() == "") }),
 			"release of its type": slices.ContainsFunc(releases, is),
@@ -72,7 +71,7 @@ func foreignSubnet(cidr string) ObservedSubnet {
 
 // duplicate is a second network of ours.
 func duplicate(id string, created time.Time) ObservedNetwork {
-	n := plantest.CloneObserved(Observed{Networks: []ObservedNetwork{asDeclared()}}).Networks[0]
+	n := plantest.Clone(Observed{Networks: []ObservedNetwork{asDeclared()}}).Networks[0]
 	n.ID, n.Revision, n.Created, n.Subnets = id, 1, created, nil
 	return n
 }

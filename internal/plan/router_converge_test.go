@@ -82,7 +82,7 @@ func routedScenes() *rapid.Generator[scene] {
 		case 0:
 			s.spec = routedSpecs().Draw(t, "other spec")
 		case 1: // The same subnets, with other gateways and another router.
-			s.spec = cloneSpec(s.spec)
+			s.spec = plantest.Clone(s.spec)
 			for i, subnet := range s.spec.Subnets {
 				s.spec.Subnets[i] = setOtherwise(t, subnet)
 			}

@@ -129,7 +129,7 @@ func TestTheKindOfARouterTakesAnAdministrator(t *testing.T) {
 func TestPropertyARouterThatIsNotKnownKeepsNothingElseAndLosesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := routedScenes().Draw(t, "scene")
-		spec, before := cloneSpec(s.spec), s.cloud.clone()
+		spec, before := plantest.Clone(s.spec), s.cloud.clone()
 		spec.Router = &RouterSpec{Unresolved: true}
 		mustApply(t, s.cloud, mustPlan(t, spec, s.cloud))
 		followAllocations(t, spec, s.cloud)

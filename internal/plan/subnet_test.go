@@ -240,7 +240,7 @@ func TestCanonicalIsEqualForWhatMeansTheSame(t *testing.T) {
 
 // with is a changed copy.
 func with(s Subnet, change func(*Subnet)) Subnet {
-	s = plantest.CloneSubnet(s)
+	s = plantest.Clone(s)
 	change(&s)
 	return s
 }
@@ -248,7 +248,7 @@ func with(s Subnet, change func(*Subnet)) Subnet {
 func TestPropertyCanonicalForgetsOrderAndSpelling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		subnet := subnets(cidrs().Draw(t, "cidr")).Draw(t, "subnet")
-		before := plantest.CloneSubnet(subnet)
+		before := plantest.Clone(subnet)
 		canonical := subnet.Canonical()
 		if diff := cmp.Diff(before, subnet, addresses); diff != "" {
 			t.Fatalf("Canonical wrote to its receiver (-before +after):\n%s", diff)

@@ -194,7 +194,7 @@ func (c *Neutron) Observed(
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.looks++
-	c.handedOut = append(c.handedOut, handed{observed, plantest.CloneObserved(observed)})
+	c.handedOut = append(c.handedOut, handed{observed, plantest.Clone(observed)})
 	return observed, err
 }
 
@@ -257,7 +257,7 @@ func (c *Neutron) see(collections ...string) plan.Observed {
 	if err != nil {
 		panic(err)
 	}
-	shown = plantest.CloneObserved(shown)
+	shown = plantest.Clone(shown)
 	shown.Networks = listed(c, shown.Networks,
 		func(n *plan.ObservedNetwork) (string, *string) { return n.ID, &n.Description })
 	// The ports of routers' gateways and of floating IPs are of no project.

@@ -2,32 +2,55 @@ package plantest
 
 import (
 	"reflect"
-	"slices"
 	"strconv"
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// The copies share nothing with the originals.
-
-// CloneObserved copies what was observed.
-func CloneObserved(o plan.Observed) plan.Observed {
-	return plan.Observed{
-		Networks: cloneAll(o.Networks, CloneNetwork),
-		Ports:    cloneAll(o.Ports, ClonePort),
-		Routers:  cloneAll(o.Routers, CloneRouter),
-		Groups:   cloneAll(o.Groups, CloneGroup),
-
-		FloatingIPs: slices.Clone(o.FloatingIPs),
-	}
+// Clone returns a copy that shares nothing with the original. It does not look into fields that are not exported, such
+// as those of an address or a time, which nobody can change.
+func Clone[T any](value T) T {
+	unshare(reflect.ValueOf(&value).Elem())
+	return value
 }
 
-func cloneAll[T any](list []T, clone func(T) T) []T {
-	all := slices.Clone(list)
-	for i, r := range all {
-		all[i] = clone(r)
+// unshare has a value point to copies.
+func unshare(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for at := range v.NumField() {
+			if field := v.Field(at); field.CanSet() {
+				unshare(field)
+			}
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			pointer := reflect.New(v.Type().Elem())
+			pointer.Elem().Set(v.Elem())
+			unshare(pointer.Elem())
+			v.Set(pointer)
+		}
+	case reflect.Slice:
+		if !v.IsNil() {
+			list := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(list, v)
+			for at := range list.Len() {
+				unshare(list.Index(at))
+			}
+			v.Set(list)
+		}
+	case reflect.Map:
+		if !v.IsNil() {
+			all := reflect.MakeMap(v.Type())
+			for of := v.MapRange(); of.Next(); {
+				one := reflect.New(v.Type().Elem()).Elem()
+				one.Set(of.Value())
+				unshare(one)
+				all.SetMapIndex(of.Key(), one)
+			}
+			v.Set(all)
+		}
 	}
-	return all
 }
 
 // OneOfEach has a resource of each kind, with the owner's marker and its place in Observed as its id. With it a test
@@ -42,72 +65,4 @@ func OneOfEach(owner plan.Owner) (o plan.Observed) {
 		list.Set(reflect.Append(list, one))
 	}
 	return o
-}
-
-// CloneNetwork copies a network with its subnets and shares.
-func CloneNetwork(n plan.ObservedNetwork) plan.ObservedNetwork {
-	n.Attributes = CloneAttributes(n.Attributes)
-	n.Shares = slices.Clone(n.Shares)
-	n.Subnets = cloneAll(n.Subnets, func(s plan.ObservedSubnet) plan.ObservedSubnet {
-		s.Subnet, s.Used = CloneSubnet(s.Subnet), ClonePointer(s.Used)
-		return s
-	})
-	return n
-}
-
-// CloneAttributes copies a network's settings.
-func CloneAttributes(a plan.Attributes) plan.Attributes {
-	a.PortSecurity, a.DNSDomain = ClonePointer(a.PortSecurity), ClonePointer(a.DNSDomain)
-	a.Shared, a.External, a.QoSPolicy = ClonePointer(a.Shared), ClonePointer(a.External), ClonePointer(a.QoSPolicy)
-	a.Tags, a.ZoneHints = slices.Clone(a.Tags), slices.Clone(a.ZoneHints)
-	return a
-}
-
-// CloneSubnet copies a subnet's settings.
-func CloneSubnet(s plan.Subnet) plan.Subnet {
-	s.Pools = slices.Clone(s.Pools)
-	s.DNSServers = slices.Clone(s.DNSServers)
-	s.HostRoutes = slices.Clone(s.HostRoutes)
-	s.ServiceTypes = slices.Clone(s.ServiceTypes)
-	s.From = ClonePointer(s.From)
-	return s
-}
-
-// ClonePort copies a port.
-func ClonePort(p plan.ObservedPort) plan.ObservedPort {
-	p.Addresses = slices.Clone(p.Addresses)
-	p.SecurityGroups = slices.Clone(p.SecurityGroups)
-	p.PortOptions = clonePortOptions(p.PortOptions)
-	return p
-}
-
-func clonePortOptions(o plan.PortOptions) plan.PortOptions {
-	return plan.PortOptions{
-		PortSecurity: ClonePointer(o.PortSecurity), QoSPolicy: ClonePointer(o.QoSPolicy), DNSName: ClonePointer(o.DNSName),
-		AddressPairs: slices.Clone(o.AddressPairs),
-	}
-}
-
-// CloneRouter copies a router.
-func CloneRouter(r plan.ObservedRouter) plan.ObservedRouter {
-	r.Routes = slices.Clone(r.Routes)
-	r.Gateway.Addresses = slices.Clone(r.Gateway.Addresses)
-	r.Gateway.SNAT = ClonePointer(r.Gateway.SNAT)
-	r.HA, r.Distributed = ClonePointer(r.HA), ClonePointer(r.Distributed)
-	return r
-}
-
-// CloneGroup copies a security group with its rules.
-func CloneGroup(g plan.ObservedGroup) plan.ObservedGroup {
-	g.Stateful = ClonePointer(g.Stateful)
-	g.Rules = slices.Clone(g.Rules)
-	return g
-}
-
-// ClonePointer copies what a pointer points to.
-func ClonePointer[T any](p *T) *T {
-	if p == nil {
-		return nil
-	}
-	return new(*p)
 }

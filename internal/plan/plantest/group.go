@@ -8,7 +8,7 @@ import (
 )
 
 func (c *Neutron) createGroup(step plan.Step) (string, error) {
-	g := CloneGroup(plan.ObservedGroup{ID: c.NextID("group"), Revision: 1, GroupAttributes: step.Group})
+	g := Clone(plan.ObservedGroup{ID: c.NextID("group"), Revision: 1, GroupAttributes: step.Group})
 	g.Created = c.now()
 	if err := texts(g.Name, g.Description); err != nil {
 		return "", err
@@ -56,7 +56,7 @@ func (c *Neutron) changeGroup(step plan.Step) error {
 		case plan.FieldDescription, plan.FieldDeletionPolicy:
 			g.Description = step.Group.Description
 		case plan.FieldStateful:
-			g.Stateful = ClonePointer(step.Group.Stateful)
+			g.Stateful = Clone(step.Group.Stateful)
 		default:
 			return fmt.Errorf("a security group has no field %q that can change", d.Field)
 		}

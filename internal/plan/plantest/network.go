@@ -16,7 +16,7 @@ const MTU = 1450
 var Provider = plan.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 100}
 
 func (c *Neutron) createNetwork(step plan.Step) (string, error) {
-	n := plan.ObservedNetwork{ID: c.NextID("net"), Revision: 1, Attributes: CloneAttributes(step.Attributes)}
+	n := plan.ObservedNetwork{ID: c.NextID("net"), Revision: 1, Attributes: Clone(step.Attributes)}
 	n.Created = c.now()
 	n.MTU = cmp.Or(n.MTU, MTU)
 	n.PortSecurity, n.DNSDomain = orElse(n.PortSecurity, true), orElse(n.DNSDomain, "")

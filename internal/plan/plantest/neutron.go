@@ -64,7 +64,7 @@ func (c *Neutron) Clone() *Neutron {
 
 // Everything is a copy of the whole project, regardless of the owner.
 func (c *Neutron) Everything() plan.Observed {
-	return CloneObserved(plan.Observed{
+	return Clone(plan.Observed{
 		Networks: c.Networks, Ports: c.Ports, Routers: c.Routers, Groups: c.Groups, FloatingIPs: c.FloatingIPs,
 	})
 }

@@ -14,7 +14,7 @@ import (
 const DefaultGroup = "sg-default"
 
 func (c *Neutron) createPort(step plan.Step) (string, error) {
-	p := ClonePort(plan.ObservedPort{
+	p := Clone(plan.ObservedPort{
 		ID: c.NextID("port"), Revision: 1, NetworkID: step.NetworkRef.ID, PortAttributes: step.Port,
 	})
 	p.Created = c.now()
@@ -52,7 +52,7 @@ func (c *Neutron) changePort(step plan.Step) error {
 		c.Remove(step.ID)
 		return nil
 	}
-	changed, want := ClonePort(*p), ClonePort(plan.ObservedPort{PortAttributes: step.Port})
+	changed, want := Clone(*p), Clone(plan.ObservedPort{PortAttributes: step.Port})
 	for _, d := range step.Differences {
 		switch d.Field {
 		case plan.FieldName:

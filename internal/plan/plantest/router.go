@@ -60,7 +60,7 @@ func (c *Neutron) createRouter(step plan.Step) (string, error) {
 	if len(step.Router.Routes) > 0 {
 		return "", errors.New("a create names routes")
 	}
-	r := CloneRouter(plan.ObservedRouter{ID: c.NextID("router"), RouterAttributes: step.Router})
+	r := Clone(plan.ObservedRouter{ID: c.NextID("router"), RouterAttributes: step.Router})
 	r.Created = c.now()
 	if r.HA == nil {
 		r.HA = new(HA)
@@ -81,7 +81,7 @@ func (c *Neutron) createRouter(step plan.Step) (string, error) {
 // SetGateway gives the router an external gateway, or none.
 func (c *Neutron) SetGateway(r *plan.ObservedRouter, want plan.ExternalGateway) error {
 	was := r.Gateway
-	r.Gateway = CloneRouter(plan.ObservedRouter{RouterAttributes: plan.RouterAttributes{Gateway: want}}).Gateway
+	r.Gateway = Clone(want)
 	switch {
 	case want.NetworkID == "":
 		r.Gateway = plan.ExternalGateway{}

@@ -16,7 +16,7 @@ func (c *Neutron) createSubnet(step plan.Step) (id string, cidr netip.Prefix, er
 		return "", cidr, refuse("NetworkNotFound", "no network %q", step.NetworkRef.ID)
 	}
 	s := plan.ObservedSubnet{
-		ID: c.NextID("sub"), Name: step.SubnetName, Description: step.SubnetDescription, Subnet: CloneSubnet(step.Subnet),
+		ID: c.NextID("sub"), Name: step.SubnetName, Description: step.SubnetDescription, Subnet: Clone(step.Subnet),
 	}
 	if s.From != nil {
 		if s.CIDR.IsValid() || s.Gateway.IsValid() || s.Pools != nil {
@@ -55,7 +55,7 @@ func (c *Neutron) changeSubnet(step plan.Step) error {
 		return nil
 	}
 	served := s.DHCP
-	want := CloneSubnet(step.Subnet)
+	want := Clone(step.Subnet)
 	// Neutron bumps the network for the subnet's own columns, and not for what lies in their own tables.
 	for _, d := range step.Differences {
 		switch d.Field {
