@@ -198,14 +198,6 @@ func (s GroupSpec) Validate() error {
 	if _, _, marked := ParseDescription(s.Description); marked {
 		return &FieldError{FieldDescription, "it ends with an ownership marker: write the text without it"}
 	}
-	for i, r := range s.Rules {
-		if r != r.Canonical() {
-			return fmt.Errorf("the rule %q is not in canonical form", r)
-		}
-		if slices.Contains(s.Rules[:i], r) {
-			return &FieldError{FieldRules, fmt.Sprintf("%q is listed twice, by any spelling: list it once", r)}
-		}
-	}
 	return nil
 }
 
