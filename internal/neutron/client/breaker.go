@@ -163,8 +163,10 @@ func (b *breaker) silentSince() (time.Time, bool) {
 	return b.quiet, b.waiting > 0
 }
 
-// silence is how long calls have waited, or failed in an outage, without any answer; 0 if none waits.
-func (b *breaker) silence() time.Duration {
+// Silence is how long calls to the cloud have waited since it last answered one, or how long its outage has lasted; 0
+// if no call waits. Beyond some twenty seconds, a probe has not been answered, either. Run counts it.
+func (c *Cloud) Silence() time.Duration {
+	b := c.breaker
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -175,10 +177,6 @@ func (b *breaker) silence() time.Duration {
 	}
 	return 0
 }
-
-// Silence is how long calls to the cloud have waited since it last answered one, or how long its outage has lasted; 0
-// if no call waits. Beyond some twenty seconds, a probe has not been answered, either. Run counts it.
-func (c *Cloud) Silence() time.Duration { return c.breaker.silence() }
 
 // suspect asks for a probe at once.
 func (b *breaker) suspect() {
