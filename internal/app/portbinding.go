@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -234,9 +235,8 @@ func (b *binder) ownerOf(port *cloudteamv1.NetworkPort) plan.Owner {
 
 // of returns what attaches a port in its cloud. removing is as in managed.Clouds.
 func (b *binder) of(port *cloudteamv1.NetworkPort, removing bool) (inventory.Binder, managed.CloudRef, error) {
-	key := port.Network()
-	on, err := b.p.factory.Cloudteam().V1().Networks().Lister().Networks(key.Namespace).Get(key.Name)
-	if err != nil {
+	on := b.p.caches.Network(consumer.NetworkOf(port))
+	if on == nil {
 		return inventory.Binder{}, managed.CloudRef{}, portbinding.ErrNotYet
 	}
 	ref, known := managed.CloudOf(on, b.p.classes)

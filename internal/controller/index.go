@@ -36,6 +36,13 @@ func Indexed[T any](from cache.Indexer, index, value string) []T {
 	return found
 }
 
+// Cached returns the object that a cache has under a key. It belongs to the cache and MUST NOT be changed.
+func Cached[T any](from cache.Store, key cache.ObjectName) (obj T, exists bool) {
+	found, _, _ := from.GetByKey(key.String()) // a cache gives no error
+	obj, exists = found.(T)
+	return obj, exists
+}
+
 // Controls reports whether owner, an object of the given kind, controls obj: both are in one namespace, and the owner
 // reference of obj names that kind, name and UID. Users can write any owner reference: one with the UID of an object in
 // another namespace, or of another kind, controls nothing.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,15 +23,13 @@ import (
 // It creates and updates the object only while the Network is Ready. The status of a Network that is not Ready may lack
 // its MTU, and Neutron may refuse its spec. Otherwise an existing object stays, for the Pods that use it.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
-	network, err := c.lister.Networks(key.Namespace).Get(key.Name)
+	network, exists := controller.Cached[*cloudteamv1.Network](c.networks, key)
 	switch {
-	case apierrors.IsNotFound(err):
+	case !exists:
 		// The Network owns the NetworkAttachmentDefinition, so garbage collection deletes it.
 		c.expected.Forget(key)
 		c.complaints.Delete(key)
 		return nil
-	case err != nil:
-		return err
 	case controller.TooLarge(network):
 		return nil // the cache lacks its routes
 	case network.DeletionTimestamp != nil:
@@ -44,21 +41,18 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return err
 	}
 	version := c.store.LastStoreSyncResourceVersion() // read before the cache: see CaughtUp
-	attachment, err := c.get(key)
+	attachment, exists := controller.Cached[*unstructured.Unstructured](c.store, key)
 	switch {
-	case err != nil:
-		return err
-	case attachment == nil && !c.expected.CaughtUp(key, version),
-		attachment != nil && !c.expected.Met(key, attachment.GetUID(), attachment.GetResourceVersion()):
+	case !exists && !c.expected.CaughtUp(key, version),
+		exists && !c.expected.Met(key, attachment.GetUID(), attachment.GetResourceVersion()):
 		return controller.ErrStale
-	case attachment == nil && isReady(network):
+	case !exists && isReady(network):
 		return c.create(ctx, key, network, config)
-	case attachment != nil && !controller.Controls(network, networkKind.GroupKind(), attachment):
+	case exists && !controller.Controls(network, networkKind.GroupKind(), attachment):
 		// The event of its change or deletion requeues the key. A forged owner does not make it ours.
 		c.taken(key, network, attachment)
 		return nil
-	case attachment != nil && attachment.GetDeletionTimestamp() == nil && isReady(network) &&
-		!isDesired(attachment, config):
+	case exists && attachment.GetDeletionTimestamp() == nil && isReady(network) && !isDesired(attachment, config):
 		return c.putBack(ctx, key, network, attachment, config)
 	}
 	c.complaints.Delete(key)

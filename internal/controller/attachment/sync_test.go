@@ -23,7 +23,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -61,7 +60,7 @@ func newWorld(t *testing.T) *world {
 		return true, obj.DeepCopy(), nil
 	})
 	w.c = &Controller{
-		client: client, lister: listers.NewNetworkLister(w.networks), recorder: &w.events,
+		client: client, networks: w.networks, recorder: &w.events,
 		store:   cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 		options: Options{Plugin: "macvlan"},
 	}
@@ -562,7 +561,7 @@ func TestUpdatesOfANetworkThatAreLookedAt(t *testing.T) {
 			c.change(updated)
 			loop := controller.NewLoop(Name, nil)
 			defer controllertest.Dismiss(t, loop)
-			networkHandler(loop).OnUpdate(example(), updated)
+			controller.HandlerOfPart(loop, controller.KeyOf, sameForAttachment).OnUpdate(example(), updated)
 			expect.Equal(t, c.want, loop.Len(), "keys were put on the queue")
 		})
 	}

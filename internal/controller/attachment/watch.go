@@ -8,7 +8,6 @@ package attachment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -24,7 +23,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // Name is the controller's name in --controllers, in logs and in metrics.
@@ -50,7 +48,7 @@ type Controller struct {
 	*controller.Loop
 
 	client   dynamic.Interface
-	lister   listers.NetworkLister
+	networks cache.Store
 	store    cache.Store // of NetworkAttachmentDefinitions
 	recorder record.EventRecorder
 	options  Options
@@ -73,7 +71,7 @@ func NewController(
 	informer := attachments.Informer()
 	c := &Controller{
 		client:   client,
-		lister:   networks.Lister(),
+		networks: networks.Informer().GetStore(),
 		store:    informer.GetStore(),
 		recorder: recorder,
 		options:  options,
@@ -82,35 +80,23 @@ func NewController(
 		return controller.Result{}, c.sync(ctx, key)
 	})
 	return c, errors.Join(
-		c.Watch(networks.Informer(), networkHandler(c.Loop)), c.Watch(informer, c.HandlerOf(c.keysOf)))
+		c.Watch(networks.Informer(), controller.HandlerOfPart(c.Loop, controller.KeyOf, sameForAttachment)),
+		c.Watch(informer, c.HandlerOf(c.keysOf)))
 }
 
 // Has reports whether a NetworkAttachmentDefinition of the name exists that does not belong to a Network of that name.
 // Somebody else created it, and a Pod that declares the name may mean it. Has reads the cache, which is empty before
 // HasSynced. It is safe for concurrent use.
 func (c *Controller) Has(namespace, name string) bool {
-	attachment, err := c.get(cache.NewObjectName(namespace, name))
-	return err == nil && attachment != nil && !isOfNetwork(attachment)
-}
-
-// get returns a NetworkAttachmentDefinition from the cache, or nil. It MUST NOT be changed.
-func (c *Controller) get(key cache.ObjectName) (*unstructured.Unstructured, error) {
-	obj, exists, err := c.store.GetByKey(key.String())
-	if err != nil || !exists {
-		return nil, err
-	}
-	attachment, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("%T is no NetworkAttachmentDefinition", obj)
-	}
-	return attachment, nil
+	attachment, exists := controller.Cached[*unstructured.Unstructured](c.store, cache.NewObjectName(namespace, name))
+	return exists && !isOfNetwork(attachment)
 }
 
 // keysOf returns the Network of a NetworkAttachmentDefinition's name, if it exists. A cluster may have many
 // NetworkAttachmentDefinitions without a Network.
 func (c *Controller) keysOf(attachment metav1.Object) []cache.ObjectName {
 	key := cache.MetaObjectToName(attachment)
-	if _, err := c.lister.Networks(key.Namespace).Get(key.Name); err != nil {
+	if _, exists := controller.Cached[*cloudteamv1.Network](c.networks, key); !exists {
 		return nil
 	}
 	return []cache.ObjectName{key}
@@ -121,11 +107,6 @@ func (c *Controller) keysOf(attachment metav1.Object) []cache.ObjectName {
 func isOfNetwork(attachment *unstructured.Unstructured) bool {
 	owner := controller.OwnerOf(attachment, networkKind.GroupKind())
 	return owner != nil && owner.Name == attachment.GetName()
-}
-
-// networkHandler returns the event handlers for Networks.
-func networkHandler(l *controller.Loop) cache.ResourceEventHandler {
-	return controller.HandlerOfPart(l, controller.KeyOf, sameForAttachment)
 }
 
 // sameForAttachment reports whether an update of a Network leaves its NetworkAttachmentDefinition unchanged. Audits

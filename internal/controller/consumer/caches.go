@@ -171,13 +171,44 @@ func byBound(port *cloudteamv1.NetworkPort) []string {
 	return []string{cache.NewObjectName(port.Namespace, port.Status.BoundTo.Name).String()}
 }
 
+// cached gives the object that an informer's cache has under a key, nil if there is none.
+func cached[T any](informer cache.SharedIndexInformer, key cache.ObjectName) T {
+	obj, _ := controller.Cached[T](informer.GetIndexer(), key)
+	return obj
+}
+
+// Network gives a Network in the cache, nil if there is none.
+func (c *Caches) Network(key cache.ObjectName) *cloudteamv1.Network {
+	return cached[*cloudteamv1.Network](c.Networks.Informer(), key)
+}
+
+// Port gives a NetworkPort in the cache, nil if there is none.
+func (c *Caches) Port(key cache.ObjectName) *cloudteamv1.NetworkPort {
+	return cached[*cloudteamv1.NetworkPort](c.Ports.Informer(), key)
+}
+
+// Pod gives a Pod in the cache, nil if there is none.
+func (c *Caches) Pod(key cache.ObjectName) *corev1.Pod {
+	return cached[*corev1.Pod](c.Pods.Informer(), key)
+}
+
+// Deployment gives a Deployment in the cache, nil if there is none.
+func (c *Caches) Deployment(key cache.ObjectName) *appsv1.Deployment {
+	return cached[*appsv1.Deployment](c.Deployments.Informer(), key)
+}
+
+// StatefulSet gives a StatefulSet in the cache, nil if there is none.
+func (c *Caches) StatefulSet(key cache.ObjectName) *appsv1.StatefulSet {
+	return cached[*appsv1.StatefulSet](c.StatefulSets.Informer(), key)
+}
+
 // PodOf gives the Pod that a port is bound to; nil if it is bound to none, or the Pod is not in the cache.
 func (c *Caches) PodOf(port *cloudteamv1.NetworkPort) *corev1.Pod {
 	if !IsBoundToPod(port) {
 		return nil
 	}
-	pod, err := c.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
-	if err != nil || pod.UID != port.Status.BoundTo.UID {
+	pod := c.Pod(cache.NewObjectName(port.Namespace, port.Status.BoundTo.Name))
+	if pod == nil || pod.UID != port.Status.BoundTo.UID {
 		return nil
 	}
 	return pod
@@ -250,8 +281,8 @@ func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *appsv1.Deployment,
 	if owner == nil {
 		return nil, true
 	}
-	set, err := c.ReplicaSets.Lister().ReplicaSets(pod.GetNamespace()).Get(owner.Name)
-	if err != nil || set.UID != owner.UID {
+	set := cached[*appsv1.ReplicaSet](c.ReplicaSets.Informer(), cache.NewObjectName(pod.GetNamespace(), owner.Name))
+	if set == nil || set.UID != owner.UID {
 		return nil, false
 	}
 	if controller.OwnerOf(set, DeploymentKind) == nil {
@@ -268,8 +299,8 @@ func (c *Caches) DeploymentControlling(obj metav1.Object) *appsv1.Deployment {
 	if owner == nil {
 		return nil
 	}
-	deployment, err := c.Deployments.Lister().Deployments(obj.GetNamespace()).Get(owner.Name)
-	if err != nil || !controller.Controls(deployment, DeploymentKind, obj) {
+	deployment := c.Deployment(cache.NewObjectName(obj.GetNamespace(), owner.Name))
+	if deployment == nil || !controller.Controls(deployment, DeploymentKind, obj) {
 		return nil
 	}
 	return deployment
@@ -408,7 +439,7 @@ const (
 // Resolve gives what a name refers to that a consumer in a namespace declares. A namespace that a Network no longer
 // allows keeps the ports that its Pods have; other Pods get none.
 func (c *Caches) Resolve(namespace string, network cache.ObjectName) Kind {
-	if found, err := c.Networks.Lister().Networks(network.Namespace).Get(network.Name); err == nil {
+	if found := c.Network(network); found != nil {
 		if controller.Allows(found, namespace) {
 			return Ours
 		}

@@ -79,11 +79,7 @@ func returns(machine, instance *metav1.PartialObjectMetadata) bool {
 }
 
 func metadataIn(informer cache.SharedIndexInformer, name cache.ObjectName) *metav1.PartialObjectMetadata {
-	found, exists, err := informer.GetIndexer().GetByKey(name.String())
-	object, ok := found.(*metav1.PartialObjectMetadata)
-	if err != nil || !exists || !ok {
-		return nil
-	}
+	object, _ := controller.Cached[*metav1.PartialObjectMetadata](informer.GetIndexer(), name)
 	return object
 }
 
@@ -120,11 +116,8 @@ func SameInstance(a, b *corev1.Pod) bool {
 // Source gives the Pod that a port of a virtual machine is bound to while a Pod, another one of the same instance, is
 // the target of a live migration; nil if there is none. The caller has verified the instance.
 func (c *Caches) Source(pod *corev1.Pod, port *cloudteamv1.NetworkPort) *corev1.Pod {
-	if !IsBoundToPod(port) || BoundTo(port) == pod.UID {
-		return nil
-	}
-	source, err := c.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
-	if err != nil || !Has(source, port) || !SameInstance(source, pod) {
+	source := c.PodOf(port)
+	if source == nil || source.UID == pod.UID || Ended(source) || !SameInstance(source, pod) {
 		return nil
 	}
 	return source

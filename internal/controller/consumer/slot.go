@@ -102,8 +102,8 @@ func (c *Caches) SlotOfPod(pod *corev1.Pod, machines *Machines) (slot *Slot, kno
 	if !ok || found.Set != owner.Name {
 		return nil, true // a StatefulSet makes no Pod of this name
 	}
-	set, err := c.StatefulSets.Lister().StatefulSets(pod.Namespace).Get(owner.Name)
-	if err != nil || set.UID != owner.UID {
+	set := c.StatefulSet(cache.NewObjectName(pod.Namespace, owner.Name))
+	if set == nil || set.UID != owner.UID {
 		return nil, false
 	}
 	return &found, true

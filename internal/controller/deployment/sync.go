@@ -9,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -39,13 +38,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 
 // syncPorts is sync without the deletion of orphans.
 func (c *Controller) syncPorts(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
-	deployment, err := c.caches.Deployments.Lister().Deployments(key.Namespace).Get(key.Name)
-	switch {
-	case apierrors.IsNotFound(err):
-		deployment = nil
-	case err != nil:
-		return controller.Result{}, err
-	case !c.expected.Met(key, deployment.UID, deployment.ResourceVersion):
+	deployment := c.caches.Deployment(key)
+	if deployment != nil && !c.expected.Met(key, deployment.UID, deployment.ResourceVersion) {
 		// The cache is older than our last write. The event that updates the cache requeues the key.
 		return controller.Result{}, nil
 	}
@@ -123,16 +117,9 @@ func (c *Controller) observe(
 		deleted:    map[types.UID]bool{},
 		resolve:    func(network cache.ObjectName) standing { return c.resolve(key, network) },
 		taken: func(name string) bool {
-			_, err := c.caches.Ports.Lister().NetworkPorts(key.Namespace).Get(name)
-			return err == nil
+			return c.caches.Port(cache.NewObjectName(key.Namespace, name)) != nil
 		},
-		podNamed: func(name string) *corev1.Pod {
-			pod, err := c.caches.Pods.Lister().Pods(key.Namespace).Get(name)
-			if err != nil {
-				return nil
-			}
-			return pod
-		},
+		podNamed: func(name string) *corev1.Pod { return c.caches.Pod(cache.NewObjectName(key.Namespace, name)) },
 		givenTo:  c.caches.GivenTo,
 		rival:    c.caches.Rival,
 		now:      time.Now(),
@@ -173,8 +160,7 @@ func (c *Controller) observe(
 // resolve gives what a network's name refers to for a Deployment.
 func (c *Controller) resolve(deployment, network cache.ObjectName) standing {
 	s := standing{kind: c.caches.Resolve(deployment.Namespace, network)}
-	found, err := c.caches.Networks.Lister().Networks(network.Namespace).Get(network.Name)
-	if err == nil && s.kind == consumer.Ours {
+	if found := c.caches.Network(network); found != nil && s.kind == consumer.Ours {
 		s.stalled = meta.IsStatusConditionTrue(found.Status.Conditions, cloudteamv1.ConditionStalled)
 		s.going = found.DeletionTimestamp != nil
 		s.room, s.counted = roomOn(found, deployment)

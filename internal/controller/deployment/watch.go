@@ -127,7 +127,7 @@ func (c *Controller) portsOf(obj metav1.Object) []*cloudteamv1.NetworkPort {
 		return ports
 	}
 	for _, a := range allocations {
-		if port, err := c.caches.Ports.Lister().NetworkPorts(pod.Namespace).Get(a.Port); err == nil {
+		if port := c.caches.Port(cache.NewObjectName(pod.Namespace, a.Port)); port != nil {
 			ports = append(ports, port)
 		}
 	}

@@ -184,15 +184,12 @@ func samePod(was, is *corev1.Pod) bool {
 
 // ofPort names the Services that an event of a port may concern: those of its Pod.
 func (c *Controller) ofPort(obj metav1.Object) []cache.ObjectName {
-	port, ok := obj.(*cloudteamv1.NetworkPort)
-	if !ok || port.Status.BoundTo == nil {
-		return nil
+	if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
+		if pod := c.caches.PodOf(port); pod != nil { // else its deletion was an event
+			return c.ofPod(pod)
+		}
 	}
-	pod, err := c.caches.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
-	if err != nil {
-		return nil // its deletion was an event
-	}
-	return c.ofPod(pod)
+	return nil
 }
 
 func samePort(was, is *cloudteamv1.NetworkPort) bool {

@@ -111,8 +111,7 @@ func (c *Controller) has(key cache.ObjectName) (left []*discoveryv1.EndpointSlic
 
 // network gives a Network on which Services may have endpoints. If there is none, wrong says why.
 func (c *Controller) network(namespace, name string) (network *cloudteamv1.Network, wrong string) {
-	network, err := c.caches.Networks.Lister().Networks(namespace).Get(name)
-	if err != nil {
+	if network = c.caches.Network(cache.NewObjectName(namespace, name)); network == nil {
 		return nil, fmt.Sprintf("annotation %s: there is no Network %s in this namespace: create it, or name another one",
 			cloudteamv1.AnnotationEndpointsNetwork, name)
 	}

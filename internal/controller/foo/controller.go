@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -23,7 +22,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 	fooclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/samplecontroller/v1alpha1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/samplecontroller/v1alpha1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/samplecontroller/v1alpha1"
 )
 
 // Name is the controller's name in --controllers, in logs and in metrics.
@@ -38,9 +36,7 @@ type Controller struct {
 
 	client            fooclient.FoosGetter
 	deploymentClient  appsclient.DeploymentsGetter
-	lister            listers.FooLister
 	indexer           cache.Indexer
-	deploymentLister  appslisters.DeploymentLister
 	deploymentIndexer cache.Indexer
 	recorder          record.EventRecorder
 
@@ -66,9 +62,7 @@ func NewController(
 	c := &Controller{
 		client:            client,
 		deploymentClient:  deploymentClient,
-		lister:            foos.Lister(),
 		indexer:           informer.GetIndexer(),
-		deploymentLister:  deployments.Lister(),
 		deploymentIndexer: deploymentInformer.GetIndexer(),
 		recorder:          recorder,
 	}
@@ -94,29 +88,24 @@ func NewController(
 func (c *Controller) keysOf(deployment metav1.Object) []cache.ObjectName {
 	var keys []cache.ObjectName
 	if owner := controller.OwnerOf(deployment, kind.GroupKind()); owner != nil {
-		foo, err := c.lister.Foos(deployment.GetNamespace()).Get(owner.Name)
-		if err == nil && foo.UID == owner.UID {
-			keys = append(keys, cache.MetaObjectToName(foo))
+		key := cache.NewObjectName(deployment.GetNamespace(), owner.Name)
+		if foo, exists := controller.Cached[*v1alpha1.Foo](c.indexer, key); exists && foo.UID == owner.UID {
+			keys = append(keys, key)
 		}
 	}
 	declared := cache.MetaObjectToName(deployment).String()
-	for _, foo := range controller.Indexed[*v1alpha1.Foo](c.indexer, indexDeployment, declared) {
-		keys = append(keys, cache.MetaObjectToName(foo))
-	}
-	return keys
+	return append(keys, controller.KeysOf(controller.Indexed[*v1alpha1.Foo](c.indexer, indexDeployment, declared))...)
 }
 
 // sync reconciles the Deployment of one Foo. It is level-triggered: it acts on the state in the caches.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
-	foo, err := c.lister.Foos(key.Namespace).Get(key.Name)
+	foo, exists := controller.Cached[*v1alpha1.Foo](c.indexer, key)
 	switch {
-	case apierrors.IsNotFound(err):
+	case !exists:
 		// The Foo owns the Deployment, so garbage collection deletes it.
 		c.expected.Forget(key)
 		c.expectedDeployments.Forget(key)
 		return controller.Result{}, nil
-	case err != nil:
-		return controller.Result{}, err
 	case !c.expected.Met(key, foo.UID, foo.ResourceVersion):
 		// The cache is older than the controller's last write. The event that updates the cache requeues the key.
 		return controller.Result{}, nil
@@ -149,13 +138,14 @@ func (c *Controller) reconcile(
 			foo.Spec.DeploymentName, strings.Join(problems, "; "))), nil
 	}
 	version := c.deploymentIndexer.LastStoreSyncResourceVersion() // read before the cache: see CaughtUp
-	deployment, err := c.deploymentLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
+	deployment, exists := controller.Cached[*appsv1.Deployment](
+		c.deploymentIndexer, cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName))
+	var err error
 	switch {
-	case apierrors.IsNotFound(err) && !c.expectedDeployments.CaughtUp(key, version):
+	case !exists && !c.expectedDeployments.CaughtUp(key, version):
 		return nil, controller.State{}, controller.ErrStale
-	case apierrors.IsNotFound(err):
+	case !exists:
 		deployment, err = c.create(ctx, key, foo)
-	case err != nil:
 	case !c.expectedDeployments.Met(key, deployment.UID, deployment.ResourceVersion):
 		return nil, controller.State{}, controller.ErrStale
 	case !controller.Controls(foo, kind.GroupKind(), deployment):

@@ -155,27 +155,13 @@ func (r *Reconciler[T]) Moved(uid string) {
 	}
 }
 
-// get reads an object from the cache.
-func (r *Reconciler[T]) get(key cache.ObjectName) (obj T, exists bool, err error) {
-	found, exists, err := r.indexer.GetByKey(key.String())
-	if err != nil || !exists {
-		return obj, false, err
-	}
-	obj, ok := found.(T)
-	if !ok {
-		return obj, false, fmt.Errorf("the cache of %ss holds a %T", r.row.Name, found)
-	}
-	return obj, true, nil
-}
-
 // cloudOfKey names the cloud that a key's sync calls: as of the last sync, if there was one. An event may concern
 // thousands of keys, so it must cost little. After an edit, one sync counts for the former cloud.
 func (r *Reconciler[T]) cloudOfKey(key cache.ObjectName) string {
 	if ref, known := r.lastCloudOf(key); known {
 		return ref.String()
 	}
-	obj, exists, err := r.get(key)
-	if err == nil && exists {
+	if obj, exists := controller.Cached[T](r.indexer, key); exists {
 		return r.cloudOf(obj).String()
 	}
 	if gone := r.gone(key, ""); len(gone) > 0 {

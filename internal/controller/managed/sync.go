@@ -25,10 +25,7 @@ import (
 // Sync makes Neutron agree with one object. It acts on the current state of the caches, whatever put the key on the
 // queue. It is a controller.Sync.
 func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
-	obj, exists, err := r.get(key)
-	if err != nil {
-		return controller.Result{}, err
-	}
+	obj, exists := controller.Cached[T](r.indexer, key)
 	if !exists {
 		r.expected.Forget(key)
 		if r.kind.Room != nil {
@@ -50,6 +47,7 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	// Leftovers of earlier objects of the name do not delay this one: its resources are its own.
 	pruned := r.prune(ctx, key, obj.GetUID())
 	var result controller.Result
+	var err error
 	loss := r.loses(ctx, obj)
 	switch {
 	case loss.Problem != nil: // a pause must not keep another namespace's Network

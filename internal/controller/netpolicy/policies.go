@@ -20,7 +20,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,7 +32,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/policy"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // Resource is the API resource of MultiNetworkPolicies, and Kind the kind of their objects.
@@ -95,14 +93,12 @@ type Policies struct {
 	// Informer is that of MultiNetworkPolicies. Its objects are *Object.
 	Informer cache.SharedIndexInformer
 
-	objects  cache.Store
-	ledger   *ledger
-	ports    cache.Indexer
-	networks listers.NetworkLister
-	groups   listers.SecurityGroupLister
-	made     cache.Indexer // of SecurityGroups, by indexMade
-	caches   *consumer.Caches
-	synced   []cache.InformerSynced
+	objects cache.Store
+	ledger  *ledger
+	ports   cache.Indexer
+	groups  cache.Indexer // of SecurityGroups, by indexMade
+	caches  *consumer.Caches
+	synced  []cache.InformerSynced
 	// namespace gives the labels of a namespace.
 	namespace func(name string) labels.Set
 
@@ -150,7 +146,7 @@ func NewPolicies(
 ) (*Policies, error) {
 	p := &Policies{
 		Informer: objects, objects: objects.GetStore(), ledger: newLedger(), ports: caches.Ports.Informer().GetIndexer(),
-		networks: caches.Networks.Lister(), groups: groups.Lister(), made: groups.Informer().GetIndexer(), caches: caches,
+		groups: groups.Informer().GetIndexer(), caches: caches,
 		namespace: namespace, changed: map[string]time.Time{}, decided: map[cache.ObjectName]uint64{},
 		touched: map[string]map[string]bool{}, seed: maphash.MakeSeed(),
 	}
@@ -200,11 +196,7 @@ func NewPolicies(
 // note has the ledger agree with the cache about a policy. Who handles an event of a policy MUST call it first: nobody
 // knows whose handler is called first.
 func (p *Policies) note(key cache.ObjectName) {
-	found, _, err := p.objects.GetByKey(key.String())
-	if err != nil {
-		return // a cache gives none
-	}
-	o, _ := found.(*Object)
+	o, _ := controller.Cached[*Object](p.objects, key)
 	p.ledger.note(key.Namespace, key.Name, o)
 }
 
@@ -288,12 +280,14 @@ func (p *Policies) Settling(namespace string) time.Duration {
 // Coming reports whether a group that policies need is on its way: it does not exist, or has never had its rules. One
 // that is being deleted, or that somebody else made, is not.
 func (p *Policies) Coming(namespace, name string) bool {
-	group, err := p.groups.SecurityGroups(namespace).Get(name)
-	if err != nil {
-		return apierrors.IsNotFound(err)
-	}
-	return group.DeletionTimestamp == nil && group.Annotations[consumer.AnnotationMadeFor] == MadeFor &&
+	group, exists := p.group(namespace, name)
+	return !exists || group.DeletionTimestamp == nil && group.Annotations[consumer.AnnotationMadeFor] == MadeFor &&
 		(group.Status.SecurityGroupID == "" || group.Status.AppliedGeneration == 0)
+}
+
+// group gives a SecurityGroup in the cache.
+func (p *Policies) group(namespace, name string) (group *cloudteamv1.SecurityGroup, exists bool) {
+	return controller.Cached[*cloudteamv1.SecurityGroup](p.groups, cache.NewObjectName(namespace, name))
 }
 
 // standing is what a Network is to the policies of a namespace.
@@ -314,9 +308,9 @@ const (
 func (p *Policies) on(
 	namespace string, on cache.ObjectName,
 ) (is standing, spec cloudteamv1.SecurityGroupSpec, why string) {
-	network, err := p.networks.Networks(on.Namespace).Get(on.Name)
+	network := p.caches.Network(on)
 	switch {
-	case err != nil || !controller.Allows(network, namespace):
+	case network == nil || !controller.Allows(network, namespace):
 		return lost, spec, fmt.Sprintf("there is no Network %s that namespace %s may use: the policy changes nothing there",
 			on, namespace)
 	case network.Spec.Cloud != nil && network.Namespace != namespace:
@@ -416,7 +410,7 @@ func (p *Policies) remember(key cache.ObjectName, decided uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Forget is called after the port has left the cache.
-	if _, there, err := p.ports.GetByKey(key.String()); decided != 0 && there && err == nil {
+	if _, there := controller.Cached[*cloudteamv1.NetworkPort](p.ports, key); decided != 0 && there {
 		p.decided[key] = decided
 	} else {
 		delete(p.decided, key)
@@ -432,7 +426,7 @@ func (p *Policies) Forget(port any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Another port of the name may have been decided about before this event came.
-	if _, there, err := p.ports.GetByKey(key.String()); !there || err != nil {
+	if _, there := controller.Cached[*cloudteamv1.NetworkPort](p.ports, key); !there {
 		delete(p.decided, key)
 	}
 }
@@ -505,8 +499,7 @@ func (p *Policies) aboutPorts(
 	is func(cache.ObjectName, *cloudteamv1.NetworkPort) bool,
 ) func(cache.ObjectName) bool {
 	return func(key cache.ObjectName) bool {
-		found, _, _ := p.ports.GetByKey(key.String()) // a cache gives no error
-		port, ok := found.(*cloudteamv1.NetworkPort)
+		port, ok := controller.Cached[*cloudteamv1.NetworkPort](p.ports, key)
 		return !ok || is(key, port)
 	}
 }
@@ -546,15 +539,15 @@ func (p *Policies) labelsOfUser(port *cloudteamv1.NetworkPort) (of labels.Set, k
 		}
 		return nil, false // it is stopped
 	case ok:
-		set, err := p.caches.StatefulSets.Lister().StatefulSets(slot.Namespace).Get(slot.Set)
-		if err != nil {
+		set := p.caches.StatefulSet(cache.NewObjectName(slot.Namespace, slot.Set))
+		if set == nil {
 			return nil, false
 		}
 		return set.Spec.Template.Labels, true
 	}
 	if name, ok := consumer.MadeFor(port, consumer.PodKind); ok {
-		pod, err := p.caches.Pods.Lister().Pods(name.Namespace).Get(name.Name)
-		if err != nil {
+		pod := p.caches.Pod(name)
+		if pod == nil {
 			return nil, false
 		}
 		return pod.Labels, true
@@ -581,9 +574,9 @@ func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
 	}
 	// It looks at the port's own groups alone: each sync of a Pod asks, and a namespace can have many.
 	for _, name := range m.Groups {
-		group, err := p.groups.SecurityGroups(port.Namespace).Get(name)
+		group, exists := p.group(port.Namespace, name)
 		switch {
-		case err != nil || group.Annotations[consumer.AnnotationMadeFor] != MadeFor || group.Status.SecurityGroupID == "" ||
+		case !exists || group.Annotations[consumer.AnnotationMadeFor] != MadeFor || group.Status.SecurityGroupID == "" ||
 			!meta.IsStatusConditionTrue(group.Status.Conditions, cloudteamv1.ConditionReady):
 			return notReady(name)
 		case !slices.Contains(port.Status.SecurityGroupIDs, group.Status.SecurityGroupID):
@@ -592,7 +585,7 @@ func (p *Policies) Lacks(port *cloudteamv1.NetworkPort) string {
 	}
 	for _, id := range port.Status.SecurityGroupIDs {
 		for _, group := range controller.Indexed[*cloudteamv1.SecurityGroup](
-			p.made, indexMade, valueOfMade(port.Namespace, id)) {
+			p.groups, indexMade, valueOfMade(port.Namespace, id)) {
 			if !slices.Contains(m.Groups, group.Name) {
 				return fmt.Sprintf("NetworkPort %s leaves the groups of MultiNetworkPolicies that do not select the Pod", port.Name)
 			}

@@ -37,7 +37,6 @@ type Controller struct {
 
 	policies *Policies
 	client   typed.SecurityGroupsGetter
-	store    cache.Store // of SecurityGroups
 	recorder record.EventRecorder
 	read     Read
 	seed     maphash.Seed // of what Events said
@@ -68,8 +67,7 @@ func NewController(
 	namespaces cache.SharedIndexInformer, recorder record.EventRecorder,
 ) (*Controller, error) {
 	c := &Controller{
-		policies: policies, client: client, read: read, store: groups.Informer().GetStore(), recorder: recorder,
-		seed: maphash.MakeSeed(),
+		policies: policies, client: client, read: read, recorder: recorder, seed: maphash.MakeSeed(),
 	}
 	c.Loop = controller.NewLoop(Name, func(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 		return controller.Result{}, c.sync(ctx, key.Namespace)
@@ -230,8 +228,8 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 	for name, more := range beyond {
 		problems[name] = append(problems[name], more...)
 	}
-	version := c.store.LastStoreSyncResourceVersion() // read before the cache: see CaughtUp
-	made := controller.Indexed[*cloudteamv1.SecurityGroup](c.policies.made, indexMade, valueOfMade(namespace, ""))
+	version := c.policies.groups.LastStoreSyncResourceVersion() // read before the cache: see CaughtUp
+	made := controller.Indexed[*cloudteamv1.SecurityGroup](c.policies.groups, indexMade, valueOfMade(namespace, ""))
 	var errs []error
 	for _, g := range groups {
 		want[g.Name] = true
@@ -239,10 +237,10 @@ func (c *Controller) sync(ctx context.Context, namespace string) error {
 		spec.Rules, spec.Description = g.Rules, g.Description
 		// A name that no Pod has now is no Event: Pods come and go.
 		problem := limited(slices.Concat(problems[g.Policy], lacks[g.Policy]))
-		if has, err := c.policies.groups.SecurityGroups(namespace).Get(g.Name); err != nil { // there is none
-			errs = append(errs, c.create(ctx, namespace, g.Name, problem, spec, version))
-		} else {
+		if has, exists := c.policies.group(namespace, g.Name); exists {
 			errs = append(errs, c.update(ctx, has, problem, spec))
+		} else {
+			errs = append(errs, c.create(ctx, namespace, g.Name, problem, spec, version))
 		}
 	}
 	for _, m := range made {

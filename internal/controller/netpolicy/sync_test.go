@@ -23,7 +23,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/policy"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/expect"
 )
 
@@ -283,10 +282,9 @@ func (w *world) wantLacks(port *cloudteamv1.NetworkPort, says string) {
 // ready has all groups be Ready, each with its name as its id.
 func (w *world) ready() {
 	w.T.Helper()
-	found, err := w.policies.groups.List(labels.Everything())
-	expect.NoError(w.T, err)
-	for _, g := range found {
-		report(w.T, w, g.Name, g.Name, 1, true)
+	for _, g := range w.policies.groups.List() {
+		name := g.(*cloudteamv1.SecurityGroup).Name
+		report(w.T, w, name, name, 1, true)
 	}
 }
 
@@ -323,27 +321,18 @@ func TestAPortLacksNothingOnceItIsInItsGroupsAndNoOthers(t *testing.T) {
 
 // counted counts what is asked of the groups in the cache.
 type counted struct {
-	listers.SecurityGroupLister
+	cache.Indexer
 	gets, lists int
 }
 
-func (c *counted) SecurityGroups(namespace string) listers.SecurityGroupNamespaceLister {
-	return countedIn{c.SecurityGroupLister.SecurityGroups(namespace), c}
+func (c *counted) GetByKey(key string) (any, bool, error) {
+	c.gets++
+	return c.Indexer.GetByKey(key)
 }
 
-type countedIn struct {
-	listers.SecurityGroupNamespaceLister
-	of *counted
-}
-
-func (c countedIn) Get(name string) (*cloudteamv1.SecurityGroup, error) {
-	c.of.gets++
-	return c.SecurityGroupNamespaceLister.Get(name)
-}
-
-func (c countedIn) List(by labels.Selector) ([]*cloudteamv1.SecurityGroup, error) {
-	c.of.lists++
-	return c.SecurityGroupNamespaceLister.List(by)
+func (c *counted) List() []any {
+	c.lists++
+	return c.Indexer.List()
 }
 
 // Each sync of a Pod asks what its ports lack, however many groups the namespace has.
@@ -355,7 +344,7 @@ func TestWhatAPortLacksIsFoundWithoutTheGroupsOfOthers(t *testing.T) {
 		all := w.wantGroups("policy-db", "policy-members", "policy-open-egress")
 		in := []string{all["policy-db"].Name, all["policy-open-egress"].Name}
 		port := w.add("p", func(p *cloudteamv1.NetworkPort) { p.Labels["app"], p.Status.SecurityGroupIDs = "db", in })
-		asked := &counted{SecurityGroupLister: w.policies.groups}
+		asked := &counted{Indexer: w.policies.groups}
 		w.policies.groups = asked
 		w.wantLacks(port, "")
 		if asked.gets != len(in) || asked.lists != 0 {

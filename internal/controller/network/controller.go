@@ -20,7 +20,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // Name is the controller's name in --controllers, in logs and in metrics.
@@ -96,20 +95,20 @@ func NewController(
 		return c, nil
 	}
 	// A Network that is being deleted waits for its ports to go.
-	return c, c.Watch(ports.Informer(), c.HandlerOf(leftBy(networks.Lister())))
+	return c, c.Watch(ports.Informer(), c.HandlerOf(leftBy(networks.Informer().GetStore())))
 }
 
 // leftBy gives the function that names the Network in deletion that waits for a NetworkPort. Anybody can write ports
 // that name one of others, in any number, and each sync of a Network in deletion looks at all that do.
-func leftBy(networks listers.NetworkLister) func(metav1.Object) []cache.ObjectName {
+func leftBy(networks cache.Store) func(metav1.Object) []cache.ObjectName {
 	return func(obj metav1.Object) []cache.ObjectName {
 		port, ok := obj.(*cloudteamv1.NetworkPort)
 		if !ok {
 			return nil
 		}
 		key := cache.ObjectName(port.Network())
-		on, err := networks.Networks(key.Namespace).Get(key.Name)
-		if err != nil || on.DeletionTimestamp == nil || !mayUse(port, on) {
+		on, exists := controller.Cached[*cloudteamv1.Network](networks, key)
+		if !exists || on.DeletionTimestamp == nil || !mayUse(port, on) {
 			return nil
 		}
 		return []cache.ObjectName{key}

@@ -107,7 +107,7 @@ const whatToDo = ". The network is deleted after them. Delete them, or the Deplo
 // Each sync of a Network in deletion looks at all ports that name it, and anybody can write and edit any number of them.
 func TestANetworkInDeletionFollowsNoPortThatCannotKeepIt(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		networks := w.Informers.Cloudteam().V1().Networks().Lister()
+		networks := w.Informers.Cloudteam().V1().Networks().Informer().GetStore()
 		follows := func(when string, obj *cloudteamv1.NetworkPort, want ...cache.ObjectName) {
 			t.Helper()
 			expect.Equal(t, want, leftBy(networks)(obj), "%s", when)

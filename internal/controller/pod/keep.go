@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -29,13 +28,7 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 	named := map[string]bool{}
 	for _, a := range allocations {
 		named[a.Port] = true
-		port, err := c.caches.Ports.Lister().NetworkPorts(pod.Namespace).Get(a.Port)
-		switch {
-		case apierrors.IsNotFound(err):
-			port = nil
-		case err != nil:
-			return progress{}, err
-		}
+		port := c.caches.Port(cache.NewObjectName(pod.Namespace, a.Port))
 		if p.reason == "" {
 			problem, err := c.confirmProblem(ctx, a, port, pod)
 			if err != nil {

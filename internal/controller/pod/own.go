@@ -107,8 +107,8 @@ func (c *Controller) provideOwn(
 	for i, name := range ownPortNames(pod, slot, requests, own) {
 		request := requests[i]
 		wanted[name] = true
-		port, err := c.caches.Ports.Lister().NetworkPorts(pod.Namespace).Get(name)
-		if apierrors.IsNotFound(err) {
+		port := c.caches.Port(cache.NewObjectName(pod.Namespace, name))
+		if port == nil {
 			port = newOwnPort(pod, slot, name, request)
 			err = c.ports.Create(ctx, key, port)
 		}
@@ -244,9 +244,7 @@ func (c *Controller) retire(ctx context.Context, key cache.ObjectName, pod *core
 		if port.DeletionTimestamp != nil || port.Status.BoundTo != nil {
 			continue
 		}
-		on := port.Network()
-		network, err := c.caches.Networks.Lister().Networks(on.Namespace).Get(on.Name)
-		if err != nil || network.DeletionTimestamp == nil {
+		if on := c.caches.Network(consumer.NetworkOf(port)); on == nil || on.DeletionTimestamp == nil {
 			if stays, err := returns(); err != nil {
 				return err
 			} else if stays {
@@ -269,8 +267,7 @@ func (c *Controller) returns(ctx context.Context, slot consumer.Slot) (bool, err
 	if slot.Machine != "" {
 		return c.machineReturns(ctx, slot)
 	}
-	set, err := c.caches.StatefulSets.Lister().StatefulSets(slot.Namespace).Get(slot.Set)
-	if err == nil && slot.Returns(set) {
+	if slot.Returns(c.caches.StatefulSet(cache.NewObjectName(slot.Namespace, slot.Set))) {
 		return true, nil
 	}
 	live, err := controller.Live(ctx, c.sets.StatefulSets(slot.Namespace), "StatefulSet", slot.Set)

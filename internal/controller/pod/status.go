@@ -147,8 +147,7 @@ func (c *Controller) lacking(
 func (c *Controller) waitingFor(
 	pod *corev1.Pod, pool []*cloudteamv1.NetworkPort, request consumer.Request, made []*cloudteamv1.NetworkPort,
 ) string {
-	network, err := c.caches.Networks.Lister().Networks(request.Network.Namespace).Get(request.Network.Name)
-	if err == nil && !controller.Serves(network) {
+	if network := c.caches.Network(request.Network); network != nil && !controller.Serves(network) {
 		return fmt.Sprintf("Network %q is not Ready; kubectl describe networks.%s -n %s %s shows why",
 			request.Network, cloudteam.GroupName, request.Network.Namespace, request.Network.Name)
 	}
@@ -216,9 +215,9 @@ func (c *Controller) problemOf(a cloudteamv1.Allocation, port *cloudteamv1.Netwo
 		problem = fmt.Sprintf("is no longer in Neutron and cannot be created again (%s: %s)", why.Reason,
 			consumer.Quoted(why.Message))
 	case port.Status.BoundTo != nil && consumer.BoundTo(port) != pod.UID:
-		other, err := c.caches.Pods.Lister().Pods(pod.Namespace).Get(port.Status.BoundTo.Name)
+		other := c.caches.PodOf(port)
 		switch {
-		case err != nil || !consumer.Has(other, port):
+		case !consumer.Has(other, port):
 		case !consumer.SameInstance(other, pod):
 			problem = fmt.Sprintf("is bound to Pod %q", other.Name)
 		case other.DeletionTimestamp != nil:

@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -46,13 +45,10 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	if err := c.caches.DeleteOrphans(ctx, &c.ports, consumer.PodKind, key); err != nil {
 		return controller.Result{}, err
 	}
-	pod, err := c.caches.Pods.Lister().Pods(key.Namespace).Get(key.Name)
+	pod := c.caches.Pod(key)
 	switch {
-	case apierrors.IsNotFound(err):
-		pod = nil
+	case pod == nil:
 		c.expected.Forget(key)
-	case err != nil:
-		return controller.Result{}, err
 	case !c.expected.Met(key, pod.UID, pod.ResourceVersion):
 		// The cache is older than our last write. The event that updates the cache requeues the key.
 		return controller.Result{}, nil
@@ -79,13 +75,13 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 
 // syncWaiting says of a Pod that waits for its ports that the controller makes none now.
 func (c *Controller) syncWaiting(ctx context.Context, key cache.ObjectName) error {
-	pod, err := c.caches.Pods.Lister().Pods(key.Namespace).Get(key.Name)
+	pod := c.caches.Pod(key)
 	switch {
-	case apierrors.IsNotFound(err):
+	case pod == nil:
 		c.expected.Forget(key)
 		return nil
-	case err != nil, !c.expected.Met(key, pod.UID, pod.ResourceVersion), !consumer.Gated(pod), !consumer.Waiting(pod):
-		return err
+	case !c.expected.Met(key, pod.UID, pod.ResourceVersion), !consumer.Gated(pod), !consumer.Waiting(pod):
+		return nil
 	}
 	return c.report(ctx, pod, planned())
 }

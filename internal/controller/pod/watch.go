@@ -184,8 +184,8 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 // waitingOf names the Pods of a virtual machine that wait for ports.
 func (c *Controller) waitingOf(slot consumer.Slot) []cache.ObjectName {
 	return slices.DeleteFunc(c.ofMachine.Names(slot.Key().String(), wake), func(key cache.ObjectName) bool {
-		pod, err := c.caches.Pods.Lister().Pods(key.Namespace).Get(key.Name)
-		return err != nil || !consumer.Waiting(pod)
+		pod := c.caches.Pod(key)
+		return pod == nil || !consumer.Waiting(pod)
 	})
 }
 
@@ -193,7 +193,7 @@ func (c *Controller) waitingOf(slot consumer.Slot) []cache.ObjectName {
 func (c *Controller) noteFailing(key cache.ObjectName) {
 	// The order of consumer.CompareByName is that of the names' lengths first.
 	w, pool := controller.Waiting{Name: key, Since: metav1.Unix(int64(len(key.Name)), 0)}, ""
-	if port, err := c.caches.Ports.Lister().NetworkPorts(key.Namespace).Get(key.Name); err == nil {
+	if port := c.caches.Port(key); port != nil {
 		pool = failingPool(port)
 	}
 	c.failing.Put(w, pool)
@@ -290,8 +290,7 @@ func (c *Controller) keysOfMachines() []cache.ObjectName {
 // ports on it wait for them.
 func (c *Controller) keysOfNetwork(key cache.ObjectName) []cache.ObjectName {
 	keys := c.keysDeclaring(key)
-	if network, err := c.caches.Networks.Lister().Networks(key.Namespace).Get(key.Name); err == nil &&
-		network.DeletionTimestamp == nil {
+	if network := c.caches.Network(key); network != nil && network.DeletionTimestamp == nil {
 		return keys
 	}
 	for _, port := range controller.PortsOn(c.caches.Ports.Informer().GetIndexer(), key) {

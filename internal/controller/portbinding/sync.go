@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,14 +31,12 @@ const manager = controller.FieldManager + "-" + Name
 // meanwhile, nothing says any more that the port is in a trunk. Neutron then refuses to delete the port, or to add it
 // to another trunk. Each refusal leads to a search of the nodes' trunks.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
-	port, err := c.caches.Ports.Lister().NetworkPorts(key.Namespace).Get(key.Name)
+	port := c.caches.Port(key)
 	switch {
-	case apierrors.IsNotFound(err):
+	case port == nil:
 		c.expected.Forget(key)
 		c.doubts.forget(key, true)
 		return controller.Result{}, nil
-	case err != nil:
-		return controller.Result{}, err
 	case !c.expected.Met(key, port.UID, port.ResourceVersion):
 		// The cache is older than our last write. The event that updates the cache requeues the key.
 		return controller.Result{}, nil
@@ -164,12 +161,11 @@ func (c *Controller) wanted(port *cloudteamv1.NetworkPort) *cloudteamv1.PortAtta
 
 // dataplaneOn gives the data plane of a node by its name; ok is false if it has none.
 func (c *Controller) dataplaneOn(name string) (on dataplane, ok bool) {
-	node, exists, err := c.nodes.GetByKey(name)
-	object, known := node.(*metav1.PartialObjectMetadata)
-	if err != nil || !exists || !known {
+	node, exists := controller.Cached[*metav1.PartialObjectMetadata](c.nodes, cache.ObjectName{Name: name})
+	if !exists {
 		return dataplane{}, false
 	}
-	on = dataplaneOf(object)
+	on = dataplaneOf(node)
 	return on, slices.Contains(modes, on.mode)
 }
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -100,12 +100,10 @@ func (k *kind) remotes(obj *cloudteamv1.SecurityGroup) (found remotes, err error
 	at, _ := managed.CloudOf(inClass(obj), k.classes)
 	for _, name := range declare.RemoteGroups(obj) {
 		wait := func(format string) { found.waiting = append(found.waiting, fmt.Sprintf(format, name)) }
-		other, err := k.groups.SecurityGroups(obj.Namespace).Get(name)
+		other, exists := controller.Cached[*cloudteamv1.SecurityGroup](k.groups, cache.NewObjectName(obj.Namespace, name))
 		switch {
-		case apierrors.IsNotFound(err):
+		case !exists:
 			wait("SecurityGroup %s does not exist")
-		case err != nil:
-			return found, err
 		case other.DeletionTimestamp != nil:
 			wait("SecurityGroup %s is being deleted")
 		case other.Status.SecurityGroupID == "":

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // inUse is the Kind's InUse. It names the NetworkPorts whose specs, or whose Networks, put them into the group, and
@@ -49,7 +49,7 @@ func (k *kind) inUse(obj *cloudteamv1.SecurityGroup) string {
 }
 
 // leftBy gives the function that names the SecurityGroups in deletion that a NetworkPort may be in.
-func (k *kind) leftBy(networks listers.NetworkLister) func(metav1.Object) []cache.ObjectName {
+func (k *kind) leftBy(networks cache.Store) func(metav1.Object) []cache.ObjectName {
 	return func(obj metav1.Object) []cache.ObjectName {
 		port, ok := obj.(*cloudteamv1.NetworkPort)
 		if !ok {
@@ -59,12 +59,10 @@ func (k *kind) leftBy(networks listers.NetworkLister) func(metav1.Object) []cach
 		if port.Spec.SecurityGroups != nil || port.Spec.SecurityGroupRefs != nil {
 			return keys
 		}
-		key := port.Network()
-		on, err := networks.Networks(key.Namespace).Get(key.Name)
-		if err != nil {
-			return keys
+		if on, exists := controller.Cached[*cloudteamv1.Network](networks, cache.ObjectName(port.Network())); exists {
+			return k.givenBy(on)
 		}
-		return k.givenBy(on)
+		return keys
 	}
 }
 
@@ -80,9 +78,10 @@ func (k *kind) givenBy(obj metav1.Object) []cache.ObjectName {
 // leaving gives the SecurityGroups in deletion among those of some names.
 func (k *kind) leaving(namespace string, names []string) (keys []cache.ObjectName) {
 	for _, name := range names {
-		group, err := k.groups.SecurityGroups(namespace).Get(name)
-		if err == nil && group.DeletionTimestamp != nil {
-			keys = append(keys, cache.MetaObjectToName(group))
+		key := cache.NewObjectName(namespace, name)
+		if group, exists := controller.Cached[*cloudteamv1.SecurityGroup](k.groups, key); exists &&
+			group.DeletionTimestamp != nil {
+			keys = append(keys, key)
 		}
 	}
 	return keys

@@ -18,7 +18,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // Name is the controller's name in --controllers, in logs and in metrics.
@@ -29,8 +28,7 @@ type Controller = managed.Reconciler[*cloudteamv1.SecurityGroup]
 
 // kind has what the functions of the Kind need.
 type kind struct {
-	groups  listers.SecurityGroupLister
-	indexer cache.Indexer // of groups
+	groups  cache.Indexer
 	classes *classes.Classes
 	room    *managed.Room[*cloudteamv1.SecurityGroup]
 	// members gives the NetworkPorts that the specs put into a SecurityGroup's group.
@@ -49,7 +47,7 @@ func NewController(
 	client typed.SecurityGroupsGetter, groups informers.SecurityGroupInformer, in *Members, inventory managed.Inventory,
 	recorder record.EventRecorder, cluster string, of *classes.Classes,
 ) (*Controller, error) {
-	own := &kind{groups: groups.Lister(), indexer: groups.Informer().GetIndexer(), classes: of, room: roomFor(of)}
+	own := &kind{groups: groups.Informer().GetIndexer(), classes: of, room: roomFor(of)}
 	if err := groups.Informer().AddIndexers(cache.Indexers{indexAbout: controller.IndexBy(indexOf)}); err != nil {
 		return nil, fmt.Errorf("indexing securitygroups: %w", err)
 	}
@@ -96,14 +94,14 @@ func NewController(
 		return c, err
 	}
 	return c, errors.Join(
-		c.Watch(in.Ports.Informer(), c.HandlerOf(own.leftBy(in.Networks.Lister()))),
+		c.Watch(in.Ports.Informer(), c.HandlerOf(own.leftBy(in.Networks.Informer().GetStore()))),
 		c.Watch(in.Networks.Informer(), controller.HandlerOfPart(c.Loop, own.givenBy, sameGroups)),
 	)
 }
 
 // about names the SecurityGroups that have rules about another one of their namespace.
 func (k *kind) about(other cache.ObjectName) []cache.ObjectName {
-	return controller.KeysOf(controller.Indexed[*cloudteamv1.SecurityGroup](k.indexer, indexAbout, other.String()))
+	return controller.KeysOf(controller.Indexed[*cloudteamv1.SecurityGroup](k.groups, indexAbout, other.String()))
 }
 
 // indexAbout is the index of SecurityGroups by the others that they have rules about.
