@@ -167,9 +167,6 @@ type process struct {
 	// measured is what the computed metrics are about.
 	measured measured
 
-	// terminations tells which namespaces are being deleted.
-	terminations terminations
-
 	// bindings is the controller of where ports are, once it runs.
 	bindings atomic.Pointer[portbinding.Controller]
 	// attachments is the controller of NetworkAttachmentDefinitions, once it runs. attachmentsKnown is closed when their
@@ -304,7 +301,7 @@ func serveManaged[T managed.Object](p *process, c *managed.Reconciler[T]) starte
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
 	p.share(c.Loop)
-	c.AskNamespaces(p.terminating)
+	c.AskNamespaces(p.namespaces.terminating)
 	c.ReachClouds(p.clouds)
 	kind := kinds.OfObject(*new(T))
 	p.measured.add(func(m *measured) { m.of[kind.Name] = kind.Informer(p.factory.Cloudteam().V1()).GetIndexer() })

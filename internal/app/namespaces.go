@@ -37,7 +37,7 @@ type namespaces struct {
 	synced cache.InformerSynced
 	// gained gets the first namespace that comes to this process while it leads.
 	gained chan string
-	// asking has one question at a time for each namespace that is not in the cache.
+	// asking has one question at a time about each namespace that is not in the cache.
 	asking singleflight.Group
 }
 
@@ -81,32 +81,43 @@ func (n *namespaces) within(ctx context.Context, name string) (context.Context, 
 	}), true, nil
 }
 
-// ours reports whether this process acts in a namespace. It asks the API server about one that is not in the cache: the
-// namespace may be newer than the cache, and another controller's, also if one of its name was just deleted. So no
-// answer is kept. The rest of a namespace that is gone is anybody's.
+// ours reports whether this process acts in a namespace. The rest of a namespace that is gone is anybody's.
 func (n *namespaces) ours(ctx context.Context, name string) (bool, error) {
+	found, err := n.get(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("reading the namespace, whose label %s names its controller: %w",
+			cloudteamv1.LabelController, err)
+	}
+	return n.has(found), nil
+}
+
+// terminating reports whether a namespace is being deleted, or is gone. It is false if the API server does not tell.
+func (n *namespaces) terminating(ctx context.Context, name string) bool {
+	found, err := n.get(ctx, name)
+	return apierrors.IsNotFound(err) || err == nil && found.DeletionTimestamp != nil
+}
+
+// get gives a namespace. It asks the API server about one that is not in the cache: the namespace may be newer than the
+// cache, and another controller's, also if one of its name was just deleted. So no answer is kept.
+func (n *namespaces) get(ctx context.Context, name string) (*corev1.Namespace, error) {
 	if found, err := n.lister.Get(name); err == nil {
-		return n.has(found), nil
+		return found, nil
 	}
 	// The syncs of all objects of a namespace that goes share an answer, which does not end with one of them.
 	answer := n.asking.DoChan(name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), namespaceTimeout)
 		defer cancel()
-		found, err := n.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return true, nil
-		case err != nil:
-			return false, fmt.Errorf("reading the namespace, whose label %s names its controller: %w",
-				cloudteamv1.LabelController, err)
-		}
-		return n.has(found), nil
+		return n.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	})
 	select {
 	case a := <-answer:
-		return a.Val.(bool), a.Err
+		found, _ := a.Val.(*corev1.Namespace)
+		return found, a.Err
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 

@@ -3,10 +3,13 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,4 +204,67 @@ func TestAControllerOfOneNamespaceWaitsForItsLabel(t *testing.T) {
 			t.Fatal("it does not see the label")
 		}
 	})
+}
+
+// The cache says of a namespace that it has whether that is being deleted.
+func TestANamespaceIsTerminatingByTheCache(t *testing.T) {
+	goes := namespaceOf("goes", "")
+	goes.DeletionTimestamp = new(metav1.Now())
+	all := []*corev1.Namespace{namespaceOf("stays", ""), goes}
+	inNamespaces(t, "", all, func(ctx context.Context, t *testing.T, kube *kubefake.Clientset, n *namespaces) {
+		var failure error
+		kube.PrependReactor("get", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
+			return failure != nil, nil, failure
+		})
+		for name, want := range map[string]bool{"stays": false, "goes": true, "gone": true} {
+			expect.Equal(t, want, n.terminating(ctx, name), "the namespace %q is terminating", name)
+		}
+		failure = errors.New("no answer")
+		for name, want := range map[string]bool{"stays": false, "goes": true, "gone": false} {
+			expect.Equal(t, want, n.terminating(ctx, name), "without an answer, the namespace %q is terminating", name)
+		}
+	})
+}
+
+func TestASlowAnswerAboutANamespaceDelaysNoOther(t *testing.T) {
+	var asked atomic.Int64
+	began, released := make(chan struct{}, 2), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/slow") {
+			asked.Add(1)
+			began <- struct{}{}
+			<-released
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"metadata":{"name":"ending","deletionTimestamp":"2026-01-01T00:00:00Z"}}`)
+	}))
+	defer server.Close()
+	kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
+	expect.NoError(t, err)
+	n, err := newNamespaces(NewOptions(), kube, nil)
+	expect.NoError(t, err)
+	ask := func(namespace string) chan bool {
+		answer := make(chan bool, 1)
+		go func() { answer <- n.terminating(t.Context(), namespace) }()
+		return answer
+	}
+	want := func(what string, answer chan bool) {
+		t.Helper()
+		select {
+		case is := <-answer:
+			if !is {
+				t.Errorf("%s is not told to be deleted", what)
+			}
+		case <-time.After(patience):
+			t.Errorf("there is no answer about %s", what)
+		}
+	}
+	first := ask("slow")
+	<-began
+	second := ask("slow")
+	want("another namespace", ask("other"))
+	close(released)
+	want("the slow namespace", first)
+	want("the slow namespace", second)
+	expect.Equal(t, int64(1), asked.Load(), "how often two callers asked")
 }

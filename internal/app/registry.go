@@ -191,7 +191,7 @@ func (r *cloudRegistry) keepForDeletions(ctx context.Context, named map[managed.
 	}
 	r.mu.Unlock()
 	for _, c := range asking {
-		ends := r.p.terminating(ctx, c.ref.Namespace)
+		ends := r.p.namespaces.terminating(ctx, c.ref.Namespace)
 		c.mu.Lock()
 		c.outlives = ends
 		c.mu.Unlock()

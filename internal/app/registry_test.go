@@ -86,6 +86,8 @@ func newRegistryWorld(t *testing.T) *registryWorld {
 	p := &process{
 		options: NewOptions(), cluster: "c1", election: alone(), kube: w.kube, recorder: w.events, baseCtx: ctx,
 	}
+	p.namespaces, err = newNamespaces(p.options, p.kube, p.election.leads)
+	expect.NoError(t, err)
 	w.cloudRegistry = newCloudRegistry(p, to)
 	w.clerk = &deskClerk{woken: map[managed.CloudRef]int{}}
 	p.audience.add(w.clerk)
