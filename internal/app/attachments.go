@@ -126,11 +126,7 @@ func (p *process) enqueueDeclaring(obj any) {
 // awaitAttachments waits until the cache of NetworkAttachmentDefinitions is full. A declared name that is in no cache
 // counts as not found.
 func (p *process) awaitAttachments(ctx context.Context) {
-	timeout := time.NewTimer(attachmentTimeout)
-	defer timeout.Stop()
-	select {
-	case <-p.attachmentsKnown:
-	case <-timeout.C:
-	case <-ctx.Done():
-	}
+	ctx, cancel := context.WithTimeout(ctx, attachmentTimeout)
+	defer cancel()
+	closes(ctx, p.attachmentsKnown)
 }

@@ -182,26 +182,29 @@ func (p *process) startControllers() {
 		p.readiness.add("namespaces", p.namespaces.synced)
 	}
 	both := slices.Clip([]schema.GroupVersionResource{networkResource, portResource})
+	atOnce := make(chan struct{})
+	close(atOnce)
 	p.findPolicies()
 	p.findMachines()
 	for _, c := range []struct {
 		name  string
 		build func() (started, error)
 		needs []schema.GroupVersionResource
-		// after is closed when build can be called; nil for at once.
+		// after is closed when build can be called.
 		after <-chan struct{}
 	}{
-		{networkcontroller.Name, p.buildNetwork, []schema.GroupVersionResource{networkResource}, nil},
+		{networkcontroller.Name, p.buildNetwork, []schema.GroupVersionResource{networkResource}, atOnce},
 		{portcontroller.Name, p.buildNetworkPort, both, p.policiesKnown},
-		{groupcontroller.Name, p.buildSecurityGroup, []schema.GroupVersionResource{groupResource}, nil},
-		{floatingcontroller.Name, p.buildFloatingIP, append(both, floatingIPs), nil},
-		{deploymentcontroller.Name, p.buildDeployment, both, nil},
+		{groupcontroller.Name, p.buildSecurityGroup, []schema.GroupVersionResource{groupResource}, atOnce},
+		{floatingcontroller.Name, p.buildFloatingIP, append(both, floatingIPs), atOnce},
+		{deploymentcontroller.Name, p.buildDeployment, both, atOnce},
 		{podcontroller.Name, p.buildPod, both, p.machinesKnown},
-		{servicecontroller.Name, p.buildService, append(both, floatingIPs), nil},
-		{endpoints.Name, p.buildEndpoints, both, nil},
-		{portbinding.Name, p.buildPortBinding, both, nil},
-		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}, nil},
-		{orphan.Name, p.buildOrphan, owningResources(), nil},
+		{servicecontroller.Name, p.buildService, append(both, floatingIPs), atOnce},
+		{endpoints.Name, p.buildEndpoints, both, atOnce},
+		{portbinding.Name, p.buildPortBinding, both, atOnce},
+		{netpolicy.Name, p.buildPolicies, both, p.policiesKnown},
+		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}, atOnce},
+		{orphan.Name, p.buildOrphan, owningResources(), atOnce},
 	} {
 		if p.options.enabled(c.name) {
 			p.start(c.name, c.build, c.after, c.needs...)
@@ -209,9 +212,6 @@ func (p *process) startControllers() {
 	}
 	if p.options.needsCloud() || p.options.enabled(deploymentcontroller.Name) || p.options.enabled(endpoints.Name) {
 		p.startClasses()
-	}
-	if p.options.enabled(netpolicy.Name) {
-		p.startPolicies()
 	}
 	if p.options.enabled(attachmentcontroller.Name) {
 		p.startAttachment()
@@ -240,23 +240,29 @@ func (d delayed) Run(ctx context.Context, workers int) error {
 	return d.started.Run(ctx, workers)
 }
 
-// start runs a controller once the API server serves the resources, and after is closed, if it is not nil. A controller
-// with a missing CRD does not hold up the others: its informers do not exist before build is called.
+// start runs a controller once the API server serves the resources, and after is closed. A controller with a missing
+// CRD does not hold up the others: its informers do not exist before build is called. The process is ready without the
+// controller of MultiNetworkPolicies, for which build may return nil.
 func (p *process) start(
 	name string, build func() (started, error), after <-chan struct{}, needs ...schema.GroupVersionResource,
 ) {
 	var c atomic.Pointer[started]
-	p.readiness.add(name, func() bool { built := c.Load(); return built != nil && (*built).HasSynced() })
+	if name != netpolicy.Name {
+		p.readiness.add(name, func() bool { built := c.Load(); return built != nil && (*built).HasSynced() })
+	}
 	p.group.Go(func() error {
 		if err := p.discovery.await(p.runCtx, discoveryPoll, crdMissing, needs...); err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD was there
 		}
-		if !p.await(after) {
+		if !closes(p.runCtx, after) {
 			return nil // told to stop before that was known
 		}
 		built, err := p.build(build)
 		if err != nil {
 			return fmt.Errorf("controller %s: %w", name, err)
+		}
+		if built == nil {
+			return nil
 		}
 		c.Store(&built)
 		return p.lead(built)

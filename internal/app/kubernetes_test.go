@@ -118,7 +118,10 @@ func TestAKindThatIsInstalledLaterEndsTheProcess(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		p.runCtx = ctx
 		ended := make(chan error, 1)
-		wait := func() { ended <- p.endWhenInstalled("virtual machines", resource) }
+		wait := func() {
+			var installed bool
+			ended <- p.find("virtual machines", &installed, make(chan struct{}), resource)
+		}
 		go wait()
 		<-time.After(time.Hour)
 		served.mu.Lock()

@@ -237,14 +237,7 @@ func (e *election) watch(ctx context.Context) error {
 }
 
 // await returns true once this process is the leader, and false when ctx is done first.
-func (e *election) await(ctx context.Context) bool {
-	select {
-	case <-e.leading:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+func (e *election) await(ctx context.Context) bool { return closes(ctx, e.leading) }
 
 // leads reports whether this process is, or was, the leader.
 func (e *election) leads() bool { return isClosed(e.leading) }
@@ -257,6 +250,16 @@ func isClosed(c <-chan struct{}) bool {
 	case <-c:
 		return true
 	default:
+		return false
+	}
+}
+
+// closes waits until a channel is closed. It returns false if ctx is done first.
+func closes(ctx context.Context, c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	case <-ctx.Done():
 		return false
 	}
 }
@@ -302,8 +305,9 @@ func (e *election) term() (term inventory.Term, leads bool) {
 	if e.elector == nil || e.permit() != nil {
 		return inventory.Term{}, false
 	}
+	number, stale := e.lock.taken()
 	return inventory.Term{
-		Lease: e.lock.Describe(), Number: e.lock.holders(), Holder: e.name, Stale: e.lock.wasStale(),
+		Lease: e.lock.Describe(), Number: number, Holder: e.name, Stale: stale,
 	}, true
 }
 
@@ -379,18 +383,12 @@ func (l *timedLock) write(
 	return nil
 }
 
-// holders is how many have held the lease, this process included.
-func (l *timedLock) holders() int {
+// taken gives how many have held the lease, this process included, and whether nobody had renewed it for long when this
+// process took it.
+func (l *timedLock) taken() (holders int, wasStale bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.number
-}
-
-// wasStale reports whether nobody had renewed the Lease for long when this process took it.
-func (l *timedLock) wasStale() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stale
+	return l.number, l.stale
 }
 
 // expired reports whether the deadline has passed since the last renewal. It is false before the first.

@@ -14,19 +14,11 @@ func (p *process) findMachines() {
 		return // nobody asks
 	}
 	p.group.Go(func() error {
-		if !p.await(p.policiesKnown) {
+		if !closes(p.runCtx, p.policiesKnown) {
 			return nil // told to stop before that was known
 		}
-		served, err := p.discovery.installed(p.runCtx, consumer.MachineResource, consumer.InstanceResource)
-		if err != nil {
-			return nil //nolint:nilerr // told to stop before the API server answered
-		}
-		p.machinesServed = served
-		close(p.machinesKnown)
-		if served {
-			return nil
-		}
-		return p.endWhenInstalled("KubeVirt's virtual machines", consumer.MachineResource, consumer.InstanceResource)
+		return p.find("KubeVirt's virtual machines", &p.machinesServed, p.machinesKnown, consumer.MachineResource,
+			consumer.InstanceResource)
 	})
 }
 

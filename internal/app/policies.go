@@ -21,41 +21,30 @@ func (p *process) findPolicies() {
 		return
 	}
 	p.group.Go(func() error {
-		served, err := p.discovery.installed(p.runCtx, netpolicy.Resource, groupResource)
-		if err != nil {
-			return nil //nolint:nilerr // told to stop before the API server answered
-		}
-		p.policiesServed = served
-		close(p.policiesKnown)
-		if served {
-			return nil
-		}
-		return p.endWhenInstalled("MultiNetworkPolicies", netpolicy.Resource, groupResource)
+		return p.find("MultiNetworkPolicies", &p.policiesServed, p.policiesKnown, netpolicy.Resource, groupResource)
 	})
 }
 
-// endWhenInstalled returns an error when resources are installed that this process found missing. The process then
-// exits and is started again: what depends on them is built at the start. It returns nil when the process is told to
-// stop.
-func (p *process) endWhenInstalled(what string, resources ...schema.GroupVersionResource) error {
+// find sets whether resources are served, and then closes known. It returns an error when they are installed later. The
+// process then exits and is started again: what depends on them is built at the start. It returns nil when the process
+// is told to stop.
+func (p *process) find(
+	what string, served *bool, known chan struct{}, resources ...schema.GroupVersionResource,
+) error {
+	found, err := p.discovery.installed(p.runCtx, resources...)
+	if err != nil {
+		return nil //nolint:nilerr // told to stop before the API server answered
+	}
+	*served = found
+	close(known)
+	if found {
+		return nil
+	}
 	missing := what + " are not installed; this process ends when they are, to start again with them"
 	if err := p.discovery.await(p.runCtx, attachmentPoll, missing, resources...); err != nil {
 		return nil //nolint:nilerr // told to stop before
 	}
 	return fmt.Errorf("%s are installed now; start this process again, so that it handles them", what)
-}
-
-// await waits until a channel is closed, if it is not nil. It returns false if the process is told to stop before.
-func (p *process) await(known <-chan struct{}) bool {
-	if known == nil {
-		return true
-	}
-	select {
-	case <-known:
-		return true
-	case <-p.runCtx.Done():
-		return false
-	}
 }
 
 // networkPolicies gives what MultiNetworkPolicies decide, for the controllers that share it; nil where there are none.
@@ -89,38 +78,22 @@ func (p *process) labelsOfNamespace(name string) labels.Set {
 	return found.Labels
 }
 
-// startPolicies runs the controller of MultiNetworkPolicies, if their CRD is there when the process starts. The process
-// is ready without it.
-func (p *process) startPolicies() {
-	p.group.Go(func() error {
-		if err := p.discovery.await(p.runCtx, discoveryPoll, crdMissing, networkResource, portResource); err != nil {
-			return nil //nolint:nilerr // told to stop before the CRD was there
-		}
-		if !p.await(p.policiesKnown) {
-			return nil // told to stop before that was known
-		}
-		var c *netpolicy.Controller
-		_, err := p.build(func() (started, error) {
-			by, err := p.networkPolicies()
-			if err != nil || by == nil {
-				return nil, err
-			}
-			c, err = netpolicy.NewController(p.client.CloudteamV1(), netpolicy.ReadBy(p.dynamic), by,
-				p.factory.Cloudteam().V1().SecurityGroups(), p.namespaces.factory.Core().V1().Namespaces().Informer(),
-				p.recorder)
-			if err == nil {
-				p.share(c.Loop)
-			}
-			return c, err
-		})
-		if err != nil {
-			return fmt.Errorf("controller %s: %w", netpolicy.Name, err)
-		}
-		if c == nil {
-			klog.FromContext(p.runCtx).Info("MultiNetworkPolicies are not served or not handled")
-			return nil
-		}
-		klog.FromContext(p.runCtx).Info("MultiNetworkPolicies are served; keeping SecurityGroups for them")
-		return p.lead(c)
-	})
+// buildPolicies builds the controller of MultiNetworkPolicies; nil if their CRD is not there when the process starts.
+func (p *process) buildPolicies() (started, error) {
+	by, err := p.networkPolicies()
+	if err != nil {
+		return nil, err
+	}
+	if by == nil {
+		klog.FromContext(p.runCtx).Info("MultiNetworkPolicies are not served or not handled")
+		return nil, nil //nolint:nilnil // there is nothing to run
+	}
+	c, err := netpolicy.NewController(p.client.CloudteamV1(), netpolicy.ReadBy(p.dynamic), by,
+		p.factory.Cloudteam().V1().SecurityGroups(), p.namespaces.factory.Core().V1().Namespaces().Informer(), p.recorder)
+	if err != nil {
+		return nil, err
+	}
+	klog.FromContext(p.runCtx).Info("MultiNetworkPolicies are served; keeping SecurityGroups for them")
+	p.share(c.Loop)
+	return c, nil
 }
