@@ -118,6 +118,12 @@ func binderOn(nodes *client.Cloud) *binder {
 	}
 }
 
+// in has all ports be in a cloud.
+func (b *binder) in(ref managed.CloudRef, in inventory.Binder) *binder {
+	b.reach = func(*cloudteamv1.NetworkPort, bool) (inventory.Binder, managed.CloudRef, error) { return in, ref, nil }
+	return b
+}
+
 // listed is an Inventory of the ports of a user's cloud.
 func listed(t *testing.T, cloud *client.Cloud) *inventory.Inventory {
 	t.Helper()
@@ -207,7 +213,7 @@ func TestACatalogThatLiesOnceAttachesNothing(t *testing.T) {
 				at.Host = ""
 			}
 			for range 2 { // the controller retries
-				err := b.attach(t.Context(), inTeam, inventory.Binder{Inventory: in}, testPort, at, testParent)
+				err := b.in(inTeam, inventory.Binder{Inventory: in}).Attach(t.Context(), testPort, at, testParent)
 				if err == nil || errors.Is(err, portbinding.ErrForbidden) || at.VLAN != 0 {
 					t.Errorf("the attachment is written: VLAN %d, %v", at.VLAN, err)
 				}
@@ -221,13 +227,13 @@ func TestACatalogThatLiesOnceAttachesNothing(t *testing.T) {
 func TestACatalogThatLiesOnceLearnsNothing(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *binder, inventory.Binder, string) error{
 		"detach": func(ctx context.Context, b *binder, in inventory.Binder, id string) error {
-			return b.detach(ctx, inTeam, in, testPort, id, testParent)
+			return b.in(inTeam, in).Detach(ctx, testPort, id, testParent)
 		},
 		"detach a port that is not known": func(ctx context.Context, b *binder, in inventory.Binder, _ string) error {
-			return b.detach(ctx, inTeam, in, testPort, "unknown", testParent)
+			return b.in(inTeam, in).Detach(ctx, testPort, "unknown", testParent)
 		},
 		"verify": func(ctx context.Context, b *binder, in inventory.Binder, id string) error {
-			_, err := b.verify(ctx, inTeam, in, testPort, &cloudteamv1.PortAttachment{
+			_, err := b.in(inTeam, in).Verify(ctx, testPort, &cloudteamv1.PortAttachment{
 				Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
 			})
 			return err
@@ -256,7 +262,7 @@ func TestBindingCredentialsPlugNoPortOfAnotherCloudUnbound(t *testing.T) {
 			b.forbidden[inTeam] = refusal{portbinding.ErrForbidden, time.Now().Add(time.Hour)}
 		}
 		at := &cloudteamv1.PortAttachment{Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id}
-		err := b.attach(t.Context(), inTeam, in, testPort, at, testParent)
+		err := b.in(inTeam, in).Attach(t.Context(), testPort, at, testParent)
 		if err == nil || errors.Is(err, portbinding.ErrForbidden) {
 			t.Errorf("refused before: %t: the attachment is written: %v", refused, err)
 		}
@@ -272,7 +278,7 @@ func TestARefusalPlugsNoPortThatAnotherCloudTold(t *testing.T) {
 	in := inventory.Binder{Inventory: inventory.New(own, "c", inventory.Options{Ports: true})}
 	expect.NoError(t, in.Audit(t.Context()))
 	attach := func(id string) error {
-		return b.attach(t.Context(), managed.CloudRef{}, in, testPort, &cloudteamv1.PortAttachment{
+		return b.in(managed.CloudRef{}, in).Attach(t.Context(), testPort, &cloudteamv1.PortAttachment{
 			Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
 		}, testParent)
 	}
@@ -305,7 +311,7 @@ func TestWhoMayNotBindIsPluggedUnboundOnTheCloudsWord(t *testing.T) {
 				in.As = hers // has no right either
 			}
 			attach := func() error {
-				return b.attach(t.Context(), inTeam, in, testPort, &cloudteamv1.PortAttachment{
+				return b.in(inTeam, in).Attach(t.Context(), testPort, &cloudteamv1.PortAttachment{
 					Mode: cloudteamv1.AttachmentOVN, Host: testNode, PortID: id,
 				}, testParent)
 			}

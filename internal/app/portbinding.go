@@ -51,8 +51,9 @@ func (p *process) buildPortBinding() (started, error) {
 		return nil, err
 	}
 	p.inventory()
-	c, err := portbinding.NewController(p.client.CloudteamV1(), caches, nodes,
-		&binder{p: p, same: p.options.sameClouds(), forbidden: map[managed.CloudRef]refusal{}}, p.recorder)
+	b := &binder{p: p, same: p.options.sameClouds(), forbidden: map[managed.CloudRef]refusal{}}
+	b.reach = b.of
+	c, err := portbinding.NewController(p.client.CloudteamV1(), caches, nodes, b, p.recorder)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +70,8 @@ type binder struct {
 	p *process
 	// same are the names of one Neutron.
 	same managed.SameClouds
+	// reach returns what attaches a port in its cloud. removing is as in managed.Clouds.
+	reach func(port *cloudteamv1.NetworkPort, removing bool) (inventory.Binder, managed.CloudRef, error)
 
 	mu sync.Mutex
 	// forbidden has the clouds whose credentials may not bind.
@@ -85,26 +88,14 @@ type refusal struct {
 func (b *binder) Attach(
 	ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment, parent inventory.Parent,
 ) error {
-	in, ref, err := b.of(port, false)
+	ctx, in, ref, err := b.enter(ctx, port, false)
 	if err != nil {
-		return err
-	}
-	return b.attach(ctx, ref, in, port, at, parent)
-}
-
-// attach is Attach in the port's cloud.
-func (b *binder) attach(
-	ctx context.Context, ref managed.CloudRef, in inventory.Binder, port *cloudteamv1.NetworkPort,
-	at *cloudteamv1.PortAttachment, parent inventory.Parent,
-) (err error) {
-	if ctx, err = b.ofTheNodes(ctx, ref, in); err != nil {
 		return err
 	}
 	// ErrForbidden may have the port plugged unbound, by the id alone.
 	if err := b.refused(ref); err != nil {
 		return cmp.Or(in.Confirm(ctx, b.ownerOf(port), at.PortID), err)
 	}
-	ctx = inventory.WithFlow(ctx, port.Namespace)
 	if at.Mode == cloudteamv1.AttachmentTrunk {
 		var vlan int
 		vlan, err = in.AddSubport(ctx, b.ownerOf(port), at.PortID, parent)
@@ -127,54 +118,30 @@ func (b *binder) attach(
 	return err
 }
 
-// Detach implements portbinding.Clouds.
+// Detach implements portbinding.Clouds. Ports of a cloud that is not the nodes' are in none of their trunks. Such a
+// cloud is not searched, and learns no hardware address of the nodes.
 func (b *binder) Detach(
 	ctx context.Context, port *cloudteamv1.NetworkPort, portID string, parents ...inventory.Parent,
 ) error {
-	in, ref, err := b.of(port, true)
-	if err != nil {
-		return err
-	}
-	return b.detach(ctx, ref, in, port, portID, parents...)
-}
-
-// detach takes a port of a cloud out of its trunk. Ports of a cloud that is not the nodes' are in none of theirs. Such
-// a cloud is not searched, and learns no hardware address of the nodes.
-func (b *binder) detach(
-	ctx context.Context, ref managed.CloudRef, in inventory.Binder, port *cloudteamv1.NetworkPort, portID string,
-	parents ...inventory.Parent,
-) error {
-	ctx, err := b.ofTheNodes(ctx, ref, in)
+	ctx, in, _, err := b.enter(ctx, port, true)
 	if _, elsewhere := errors.AsType[*elsewhereError](err); elsewhere {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return in.RemoveSubport(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), portID, parents...)
+	return in.RemoveSubport(ctx, b.ownerOf(port), portID, parents...)
 }
 
 // Verify implements portbinding.Clouds.
 func (b *binder) Verify(
 	ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment,
 ) (bool, error) {
-	in, ref, err := b.of(port, false)
+	ctx, in, _, err := b.enter(ctx, port, false)
 	if err != nil {
 		return false, err
 	}
-	return b.verify(ctx, ref, in, port, at)
-}
-
-// verify is Verify in the port's cloud.
-func (b *binder) verify(
-	ctx context.Context, ref managed.CloudRef, in inventory.Binder, port *cloudteamv1.NetworkPort,
-	at *cloudteamv1.PortAttachment,
-) (bool, error) {
-	ctx, err := b.ofTheNodes(ctx, ref, in)
-	if err != nil {
-		return false, err
-	}
-	place, found, err := in.Locate(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), at.PortID)
+	place, found, err := in.Locate(ctx, b.ownerOf(port), at.PortID)
 	switch {
 	case err != nil:
 		return false, err
@@ -184,6 +151,17 @@ func (b *binder) verify(
 		return place.Subport, nil
 	}
 	return place.Host == nil || *place.Host == at.Host, nil
+}
+
+// enter returns what attaches a port, with a context for its calls; see reach and ofTheNodes.
+func (b *binder) enter(
+	ctx context.Context, port *cloudteamv1.NetworkPort, removing bool,
+) (context.Context, inventory.Binder, managed.CloudRef, error) {
+	in, ref, err := b.reach(port, removing)
+	if err == nil {
+		ctx, err = b.ofTheNodes(ctx, ref, in)
+	}
+	return inventory.WithFlow(ctx, port.Namespace), in, ref, err
 }
 
 // elsewhereError says that a port is in a user's cloud that is not the nodes'. It has the endpoints of both.
@@ -233,7 +211,7 @@ func (b *binder) ownerOf(port *cloudteamv1.NetworkPort) plan.Owner {
 	return plan.Owner{Cluster: b.p.cluster, Object: string(port.UID)}
 }
 
-// of returns what attaches a port in its cloud. removing is as in managed.Clouds.
+// of is reach.
 func (b *binder) of(port *cloudteamv1.NetworkPort, removing bool) (inventory.Binder, managed.CloudRef, error) {
 	on := b.p.caches.Network(consumer.NetworkOf(port))
 	if on == nil {

@@ -75,7 +75,7 @@ func TestAForgottenSubportIsNotSearchedElsewhere(t *testing.T) {
 	} {
 		asked.Store(0)
 		in := inventory.Binder{Inventory: inventory.New(c.in, "c", inventory.Options{}), As: c.as}
-		err := b.detach(t.Context(), c.ref, in, testPort, "gone", testParent)
+		err := b.in(c.ref, in).Detach(t.Context(), testPort, "gone", testParent)
 		if err != nil || (asked.Load() > 0) != c.searched {
 			t.Errorf("%s: error %v, asked %d times, want it searched: %t", name, err, asked.Load(), c.searched)
 		}
