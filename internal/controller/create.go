@@ -112,18 +112,20 @@ func CreateOwned[T Object](
 }
 
 // DeleteAsRead deletes an object, if it is still the one that was read: it has obj's UID and resourceVersion. Otherwise
-// it returns ErrStale.
+// it returns ErrStale. An empty resourceVersion allows other changes. An object that is gone counts as deleted.
 func DeleteAsRead(
 	ctx context.Context, remove func(context.Context, string, metav1.DeleteOptions) error, kind string, obj metav1.Object,
 ) error {
-	err := remove(ctx, obj.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
-		UID: new(obj.GetUID()), ResourceVersion: new(obj.GetResourceVersion()),
-	}})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	preconditions := &metav1.Preconditions{UID: new(obj.GetUID())}
+	if version := obj.GetResourceVersion(); version != "" {
+		preconditions.ResourceVersion = &version
+	}
+	err := remove(ctx, obj.GetName(), metav1.DeleteOptions{Preconditions: preconditions})
+	switch {
+	case err == nil || apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err):
 		return ErrStale
 	}
-	if err != nil {
-		return fmt.Errorf("deleting %s %q: %w", kind, obj.GetName(), err)
-	}
-	return nil
+	return fmt.Errorf("deleting %s %q: %w", kind, obj.GetName(), err)
 }

@@ -43,6 +43,16 @@ func Cached[T any](from cache.Store, key cache.ObjectName) (obj T, exists bool) 
 	return obj, exists
 }
 
+// All returns the objects in a cache. They belong to it and MUST NOT be changed.
+func All[T any](from cache.Store) (all []T) {
+	for _, found := range from.List() {
+		if obj, ok := found.(T); ok {
+			all = append(all, obj)
+		}
+	}
+	return all
+}
+
 // Controls reports whether owner, an object of the given kind, controls obj: both are in one namespace, and the owner
 // reference of obj names that kind, name and UID. Users can write any owner reference: one with the UID of an object in
 // another namespace, or of another kind, controls nothing.

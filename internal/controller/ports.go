@@ -29,21 +29,24 @@ const (
 // IndexPorts adds the indexes that PortsOn and PortsIn need to the informer of NetworkPorts. Several controllers may
 // call it for a shared informer, but not concurrently.
 func IndexPorts(ports cache.SharedIndexInformer) error {
-	if _, indexed := ports.GetIndexer().GetIndexers()[indexNetwork]; indexed {
-		return nil
-	}
-	err := ports.AddIndexers(cache.Indexers{
+	return indexOnce(ports, cache.Indexers{
 		indexNetwork: IndexBy(func(port *cloudteamv1.NetworkPort) []string { return []string{port.Network().String()} }),
-		indexGroup: IndexBy(func(port *cloudteamv1.NetworkPort) (keys []string) {
-			for _, name := range port.Spec.SecurityGroupRefs {
-				keys = append(keys, cache.NewObjectName(port.Namespace, name).String())
-			}
-			return keys
+		indexGroup: IndexBy(func(port *cloudteamv1.NetworkPort) []string {
+			return namesIn(port.Namespace, port.Spec.SecurityGroupRefs...)
 		}),
 		indexPort: IndexBy(func(port *cloudteamv1.NetworkPort) []string { return idOf(port.Status.PortID) }),
 	})
-	if err != nil {
-		return fmt.Errorf("indexing networkports: %w", err)
+}
+
+// indexOnce adds indexes to an informer that does not have them.
+func indexOnce(informer cache.SharedIndexInformer, indexers cache.Indexers) error {
+	for name := range indexers {
+		if _, indexed := informer.GetIndexer().GetIndexers()[name]; indexed {
+			return nil
+		}
+	}
+	if err := informer.AddIndexers(indexers); err != nil {
+		return fmt.Errorf("indexing ports, networks and floating IPs: %w", err)
 	}
 	return nil
 }
@@ -51,42 +54,31 @@ func IndexPorts(ports cache.SharedIndexInformer) error {
 // IndexNetworks adds the index that PortsIn needs to the informer of Networks. Several controllers may call it, as
 // IndexPorts.
 func IndexNetworks(networks cache.SharedIndexInformer) error {
-	if _, indexed := networks.GetIndexer().GetIndexers()[indexGives]; indexed {
-		return nil
-	}
-	err := networks.AddIndexers(cache.Indexers{indexGives: IndexBy(func(on *cloudteamv1.Network) (keys []string) {
-		for _, name := range on.Spec.SecurityGroupRefs {
-			keys = append(keys, cache.NewObjectName(on.Namespace, name).String())
-		}
-		return keys
+	return indexOnce(networks, cache.Indexers{indexGives: IndexBy(func(on *cloudteamv1.Network) []string {
+		return namesIn(on.Namespace, on.Spec.SecurityGroupRefs...)
 	})})
-	if err != nil {
-		return fmt.Errorf("indexing networks by security group: %w", err)
-	}
-	return nil
 }
 
 // IndexFloatingIPs adds the index that FloatingIPsTo needs to the informer of FloatingIPs. Several controllers may call
 // it, as IndexPorts.
 func IndexFloatingIPs(floating cache.SharedIndexInformer) error {
-	if _, indexed := floating.GetIndexer().GetIndexers()[indexFloating]; indexed {
-		return nil
-	}
-	err := floating.AddIndexers(cache.Indexers{
+	return indexOnce(floating, cache.Indexers{
 		indexFloating: IndexBy(func(obj *cloudteamv1.FloatingIP) []string {
-			if obj.Spec.PortName == "" {
-				return nil
-			}
-			return []string{cache.NewObjectName(obj.Namespace, obj.Spec.PortName).String()}
+			return namesIn(obj.Namespace, idOf(obj.Spec.PortName)...)
 		}),
 		indexLed: IndexBy(func(obj *cloudteamv1.FloatingIP) []string { return idOf(obj.Status.PortID) }),
 	})
-	if err != nil {
-		return fmt.Errorf("indexing floatingips: %w", err)
-	}
-	return nil
 }
 
+// namesIn are the keys of objects of a namespace.
+func namesIn(namespace string, names ...string) (keys []string) {
+	for _, name := range names {
+		keys = append(keys, cache.NewObjectName(namespace, name).String())
+	}
+	return keys
+}
+
+// idOf gives an id or a name, nothing for an empty one.
 func idOf(id string) []string {
 	if id == "" {
 		return nil

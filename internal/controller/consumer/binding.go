@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -140,17 +139,9 @@ func (w *Writer) Release(
 // Delete deletes a port, unless it was replaced by another of its name. If asRead is true, the port must not have
 // changed either. A port that is gone counts as deleted.
 func (w *Writer) Delete(ctx context.Context, port *cloudteamv1.NetworkPort, asRead bool) error {
-	preconditions := &metav1.Preconditions{UID: new(port.UID)}
+	is := &metav1.ObjectMeta{Name: port.Name, UID: port.UID}
 	if asRead {
-		preconditions.ResourceVersion = new(port.ResourceVersion)
+		is.ResourceVersion = port.ResourceVersion
 	}
-	err := w.Ports.NetworkPorts(port.Namespace).Delete(
-		ctx, port.Name, metav1.DeleteOptions{Preconditions: preconditions})
-	switch {
-	case err == nil || apierrors.IsNotFound(err):
-		return nil
-	case apierrors.IsConflict(err):
-		return controller.ErrStale
-	}
-	return fmt.Errorf("deleting NetworkPort %q: %w", port.Name, err)
+	return controller.DeleteAsRead(ctx, w.Ports.NetworkPorts(port.Namespace).Delete, "NetworkPort", is)
 }

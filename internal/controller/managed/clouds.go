@@ -131,8 +131,8 @@ func (r *Reconciler[T]) EnqueueIn(ref CloudRef) {
 // EnqueueNamespace requeues all objects of a namespace in the cache, or all for "", after a change that may affect each
 // of them.
 func (r *Reconciler[T]) EnqueueNamespace(namespace string) {
-	for _, found := range r.indexer.List() {
-		if obj, ok := found.(T); ok && (namespace == "" || obj.GetNamespace() == namespace) {
+	for _, obj := range controller.All[T](r.indexer) {
+		if namespace == "" || obj.GetNamespace() == namespace {
 			r.Enqueue(cache.MetaObjectToName(obj))
 		}
 	}
@@ -179,12 +179,7 @@ func (r *Reconciler[T]) near(ref CloudRef) []T {
 
 // all gives the objects in the cache and the remembered ones. An object that is both is there twice.
 func (r *Reconciler[T]) all() []T {
-	var all []T
-	for _, found := range r.indexer.List() {
-		if obj, ok := found.(T); ok {
-			all = append(all, obj)
-		}
-	}
+	all := controller.All[T](r.indexer)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, memories := range r.owned {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -97,13 +96,10 @@ func NewReconciler[T Object](
 	r.Loop = controller.NewLoop(kind.Controller, r.Sync)
 	r.ServeBackends(r.cloudOfKey)
 
-	err := informer.AddIndexers(cache.Indexers{indexUID: func(obj any) ([]string, error) {
-		object, err := meta.Accessor(obj)
-		if err != nil {
-			return nil, err
-		}
-		return []string{string(object.GetUID())}, nil
-	}, indexIn: controller.IndexBy(r.namespacesOf)})
+	err := informer.AddIndexers(cache.Indexers{
+		indexUID: controller.IndexBy(func(obj T) []string { return []string{string(obj.GetUID())} }),
+		indexIn:  controller.IndexBy(r.namespacesOf),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("indexing %ss: %w", r.row.Name, err)
 	}
@@ -140,18 +136,12 @@ func (r *Reconciler[T]) ActSince(since time.Time) { r.acting = since }
 // Moved requeues the object of the given UID, if it is of this kind. The Inventory calls it when the object's resources
 // have changed.
 func (r *Reconciler[T]) Moved(uid string) {
-	objects, err := r.indexer.ByIndex(indexUID, uid)
-	if err != nil {
-		return // NewReconciler adds the index
-	}
-	for _, obj := range objects {
-		if object, err := meta.Accessor(obj); err == nil {
-			if recorder := inspect.On(); recorder != nil {
-				recorder.Record(inspect.Event{Stage: inspect.Inventory, What: "moved", Objects: []inspect.Object{
-					inspect.ObjectOf(r.row.Name, object.GetNamespace(), object.GetName())}})
-			}
-			r.Enqueue(cache.MetaObjectToName(object))
+	for _, obj := range controller.Indexed[T](r.indexer, indexUID, uid) {
+		if recorder := inspect.On(); recorder != nil {
+			recorder.Record(inspect.Event{Stage: inspect.Inventory, What: "moved", Objects: []inspect.Object{
+				inspect.ObjectOf(r.row.Name, obj.GetNamespace(), obj.GetName())}})
 		}
+		r.Enqueue(cache.MetaObjectToName(obj))
 	}
 }
 

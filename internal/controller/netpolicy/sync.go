@@ -166,11 +166,7 @@ const MaxProblem = 1 << 10
 
 // limited makes one text of problems, for an Event and an annotation.
 func limited(problems []string) string {
-	text := strings.Join(problems, "; ")
-	if len(text) > MaxProblem {
-		return strings.ToValidUTF8(text[:MaxProblem-len("…")], "") + "…"
-	}
-	return text
+	return controller.Limited(strings.Join(problems, "; "), MaxProblem)
 }
 
 // sync brings the SecurityGroups of a namespace to what its policies need. It is level-triggered. The process may end

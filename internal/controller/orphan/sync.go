@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -75,10 +75,8 @@ func (c *Controller) read(ctx context.Context) (news []*book) {
 func (c *Controller) known() map[string]bool {
 	known := map[string]bool{}
 	for _, objects := range c.objects {
-		for _, obj := range objects.List() {
-			if object, err := meta.Accessor(obj); err == nil {
-				known[string(object.GetUID())] = true
-			}
+		for _, obj := range controller.All[metav1.Object](objects) {
+			known[string(obj.GetUID())] = true
 		}
 	}
 	for _, uid := range c.options.Remembered() {

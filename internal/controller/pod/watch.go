@@ -276,9 +276,8 @@ func (c *Controller) keysOfMachine(machine metav1.Object) []cache.ObjectName {
 
 // keysOfMachines names the keys that delete the ports of all virtual machines.
 func (c *Controller) keysOfMachines() []cache.ObjectName {
-	ports, _ := c.caches.Ports.Lister().List(labels.Everything()) // a cache gives no error
 	var keys []cache.ObjectName
-	for _, port := range ports {
+	for _, port := range controller.All[*cloudteamv1.NetworkPort](c.caches.Ports.Informer().GetStore()) {
 		if slot, ok := consumer.SlotOf(port); ok && slot.Machine != "" {
 			keys = append(keys, slot.Key())
 		}

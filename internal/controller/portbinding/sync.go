@@ -85,11 +85,9 @@ func cannotBeDeleted(port *cloudteamv1.NetworkPort) bool {
 
 // parents are those of the nodes' trunks. No other trunk is ours to change.
 func (c *Controller) parents() (parents []inventory.Parent) {
-	for _, node := range c.nodes.List() {
-		if object, ok := node.(*metav1.PartialObjectMetadata); ok {
-			if on := dataplaneOf(object); on.parent != (inventory.Parent{}) {
-				parents = append(parents, on.parent)
-			}
+	for _, node := range controller.All[*metav1.PartialObjectMetadata](c.nodes) {
+		if on := dataplaneOf(node); on.parent != (inventory.Parent{}) {
+			parents = append(parents, on.parent)
 		}
 	}
 	return parents
@@ -107,10 +105,9 @@ func (c *Controller) rival(wanted *cloudteamv1.PortAttachment) string {
 	if on.parent == (inventory.Parent{}) {
 		return ""
 	}
-	for _, node := range c.nodes.List() {
-		object, ok := node.(*metav1.PartialObjectMetadata)
-		if ok && object.Name != wanted.Node && dataplaneOf(object).parent.Same(on.parent) {
-			return object.Name
+	for _, node := range controller.All[*metav1.PartialObjectMetadata](c.nodes) {
+		if node.Name != wanted.Node && dataplaneOf(node).parent.Same(on.parent) {
+			return node.Name
 		}
 	}
 	return ""
