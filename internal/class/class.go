@@ -246,8 +246,12 @@ func (c Class) holds(cidr string) bool {
 	})
 }
 
-// Message says in one text what a class forbids, what that means (effect), and what to do.
+// Message says in one text what a class forbids, what that means (effect), and what to do. It is empty if the class
+// forbids nothing.
 func (c Class) Message(violations []Violation, effect string) string {
+	if len(violations) == 0 {
+		return ""
+	}
 	problems, remedies := make([]string, len(violations)), make([]string, len(violations))
 	for i, v := range violations {
 		problems[i], remedies[i] = v.Problem, v.Remedy

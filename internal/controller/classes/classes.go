@@ -125,15 +125,12 @@ func (c *Classes) JudgeFloatingTo(on *cloudteamv1.Network, kept bool) string {
 	if on.Spec.Cloud != nil {
 		return ""
 	}
+	means := "The address is kept but not associated with a port."
+	if kept {
+		means = effect(kept)
+	}
 	rule := c.RuleOf(on)
-	violations := rule.FloatingToViolations(on.Name, c.labelsOf(on.Namespace))
-	if len(violations) == 0 {
-		return ""
-	}
-	if !kept {
-		return rule.Message(violations, "The address is kept but not associated with a port.")
-	}
-	return rule.Message(violations, effect(kept))
+	return rule.Message(rule.FloatingToViolations(on.Name, c.labelsOf(on.Namespace)), means)
 }
 
 // JudgeEndpoints gives the message that says why no Service may have endpoints on a Network; empty if they may. Unlike
@@ -152,10 +149,8 @@ func (c *Classes) JudgeEndpoints(on *cloudteamv1.Network) string {
 	for _, s := range on.Status.Subnets {
 		subnets = append(subnets, s.CIDR)
 	}
-	if violations := rule.EndpointsViolations(on.Name, c.labelsOf(on.Namespace), subnets); len(violations) > 0 {
-		return rule.Message(violations, "The Service has no endpoints there.")
-	}
-	return ""
+	return rule.Message(rule.EndpointsViolations(on.Name, c.labelsOf(on.Namespace), subnets),
+		"The Service has no endpoints there.")
 }
 
 // JudgePort gives the message that says what the class of a Network forbids in the spec of a port on it; empty if
@@ -165,11 +160,7 @@ func (c *Classes) JudgePort(on *cloudteamv1.Network, spec *cloudteamv1.NetworkPo
 		return ""
 	}
 	rule := c.RuleOf(on)
-	violations := rule.PortViolations(c.labelsOf(on.Namespace), spec)
-	if len(violations) == 0 {
-		return ""
-	}
-	return rule.Message(violations, effect(kept))
+	return rule.Message(rule.PortViolations(c.labelsOf(on.Namespace), spec), effect(kept))
 }
 
 // Unapplied reports whether the present spec of a Network may still be refused, such as the class that it names. An

@@ -270,14 +270,11 @@ func byNode(pod *corev1.Pod) []string {
 	return []string{pod.Spec.NodeName}
 }
 
-// replicaSetKind is the kind of the objects between a Deployment and its Pods.
-var replicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind()
-
 // DeploymentOf gives the Deployment that a Pod belongs to through its ReplicaSet, nil for none. known is false if the
 // cache lacks the ReplicaSet or the Deployment (yet). Users can write any owner reference, so both MUST exist in the
 // Pod's namespace under the names and UIDs that the references have.
 func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *appsv1.Deployment, known bool) {
-	owner := controller.OwnerOf(pod, replicaSetKind)
+	owner := controller.OwnerOf(pod, ReplicaSetKind)
 	if owner == nil {
 		return nil, true
 	}
@@ -313,23 +310,14 @@ func (c *Caches) PodsOf(deployment *appsv1.Deployment) []*corev1.Pod {
 		c.ReplicaSets.Informer().GetIndexer(), indexController, controllerKey(deployment.Namespace, deployment.UID))
 	for _, set := range sets {
 		if controller.Controls(deployment, DeploymentKind, set) {
-			pods = append(pods, c.PodsOfReplicaSet(set)...)
+			pods = append(pods, c.PodsControlledBy(set, ReplicaSetKind)...)
 		}
 	}
 	return pods
 }
 
-// PodsOfStatefulSet gives the Pods of a StatefulSet that use networks.
-func (c *Caches) PodsOfStatefulSet(set metav1.Object) []*corev1.Pod {
-	return c.podsOf(set, StatefulSetKind)
-}
-
-// PodsOfReplicaSet gives the Pods of a ReplicaSet that use networks.
-func (c *Caches) PodsOfReplicaSet(set metav1.Object) []*corev1.Pod {
-	return c.podsOf(set, replicaSetKind)
-}
-
-func (c *Caches) podsOf(owner metav1.Object, kind schema.GroupKind) []*corev1.Pod {
+// PodsControlledBy gives the Pods that an object of the given kind controls and that use networks.
+func (c *Caches) PodsControlledBy(owner metav1.Object, kind schema.GroupKind) []*corev1.Pod {
 	return slices.DeleteFunc(c.pods(indexController, controllerKey(owner.GetNamespace(), owner.GetUID())),
 		func(pod *corev1.Pod) bool { return !controller.Controls(owner, kind, pod) })
 }

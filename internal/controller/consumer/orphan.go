@@ -26,6 +26,8 @@ const AnnotationMadeFor = "cloudteam.ztgame.com/made-for"
 var (
 	DeploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
 	PodKind        = corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()
+	// ReplicaSetKind is the one between a Deployment and its Pods.
+	ReplicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind()
 	// StatefulSetKind is the one whose Pods come back under their names.
 	StatefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind()
 )

@@ -138,7 +138,7 @@ func (c *Controller) portsOf(obj metav1.Object) []*cloudteamv1.NetworkPort {
 // cache may not hold the ReplicaSet's template.
 func (c *Controller) keysOfReplicaSet(set metav1.Object) []cache.ObjectName {
 	owner := controller.OwnerOf(set, consumer.DeploymentKind) // the sync checks whether the Deployment owns it
-	if owner == nil || len(c.caches.PodsOfReplicaSet(set)) == 0 {
+	if owner == nil || len(c.caches.PodsControlledBy(set, consumer.ReplicaSetKind)) == 0 {
 		return nil
 	}
 	return []cache.ObjectName{cache.NewObjectName(set.GetNamespace(), owner.Name)}

@@ -239,7 +239,7 @@ func (w workload) object() metav1.Object {
 }
 
 func (c *Controller) keysOfReplicaSet(set workload) []cache.ObjectName {
-	return keysWaiting(c.caches.PodsOfReplicaSet(set.object()))
+	return keysWaiting(c.caches.PodsControlledBy(set.object(), consumer.ReplicaSetKind))
 }
 
 // sameSlots reports whether two states of a StatefulSet are the same for the ports of its slots.
@@ -252,7 +252,7 @@ func sameSlots(was, is *appsv1.StatefulSet) bool {
 
 // keysOfStatefulSet names the Pods that wait for a StatefulSet to be known, and those that its ports were made for.
 func (c *Controller) keysOfStatefulSet(set workload) []cache.ObjectName {
-	keys := keysWaiting(c.caches.PodsOfStatefulSet(set.object()))
+	keys := keysWaiting(c.caches.PodsControlledBy(set.object(), consumer.StatefulSetKind))
 	for _, port := range c.caches.PortsMadeFor(consumer.StatefulSetKind, set.ObjectName) {
 		if slot, ok := consumer.SlotOf(port); ok {
 			keys = append(keys, slot.Key())

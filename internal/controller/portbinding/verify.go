@@ -21,12 +21,17 @@ import (
 // zero value is empty.
 type doubts struct {
 	mu sync.Mutex
-	// moved are the ports that differ from what the Inventory held.
-	moved map[cache.ObjectName]bool
-	// failed are the failures that were looked into.
-	failed map[cache.ObjectName]failure
+	of map[cache.ObjectName]doubt
+}
+
+// doubt is about one port.
+type doubt struct {
+	// moved is true if it differs from what the Inventory held.
+	moved bool
+	// failed is the failure that was looked into.
+	failed failure
 	// looked is when that was. It stays while the port exists.
-	looked map[cache.ObjectName]time.Time
+	looked time.Time
 }
 
 // lookInterval is the least time between two looks into failures to plug a port, each of which costs a read and an
@@ -48,61 +53,61 @@ func failureOf(port *cloudteamv1.NetworkPort) failure {
 	return failure{port.Status.PortID, c.LastTransitionTime}
 }
 
-// add adds a port that may have moved.
-func (d *doubts) add(key cache.ObjectName) {
+// change changes the doubt about a port. None is kept that says nothing.
+func (d *doubts) change(key cache.ObjectName, change func(*doubt)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.moved == nil {
-		d.moved = map[cache.ObjectName]bool{}
+	is := d.of[key]
+	change(&is)
+	switch {
+	case is == (doubt{}):
+		delete(d.of, key)
+		return
+	case d.of == nil:
+		d.of = map[cache.ObjectName]doubt{}
 	}
-	d.moved[key] = true
+	d.of[key] = is
 }
+
+// add adds a port that may have moved.
+func (d *doubts) add(key cache.ObjectName) { d.change(key, func(is *doubt) { is.moved = true }) }
 
 // take reports what is to be looked into, and takes it that it is. fails says that a failure to plug the port is new.
 // It is not reported before wait, if the last one was looked into just now.
 func (d *doubts) take(key cache.ObjectName, port *cloudteamv1.NetworkPort) (moved, fails bool, wait time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	moved = d.moved[key]
-	delete(d.moved, key)
-	failed := failureOf(port)
-	if failed == (failure{}) {
-		delete(d.failed, key)
-	}
-	if failed == d.failed[key] {
-		return moved, false, 0
-	}
-	if last, ok := d.looked[key]; ok && time.Since(last) < lookInterval {
-		return moved, false, time.Until(last.Add(lookInterval))
-	}
-	if d.failed == nil {
-		d.failed, d.looked = map[cache.ObjectName]failure{}, map[cache.ObjectName]time.Time{}
-	}
-	d.failed[key], d.looked[key] = failed, time.Now()
-	return moved, true, 0
+	d.change(key, func(is *doubt) {
+		moved, is.moved = is.moved, false
+		switch failed, ago := failureOf(port), time.Since(is.looked); {
+		case failed == (failure{}), failed == is.failed:
+			is.failed = failed
+		case ago < lookInterval:
+			wait = lookInterval - ago
+		default:
+			fails, is.failed, is.looked = true, failed, time.Now()
+		}
+	})
+	return moved, fails, wait
 }
 
 // again has a port looked for again after a look that failed: by the next sync, or as a failure to plug that is new.
 func (d *doubts) again(key cache.ObjectName, next bool) {
-	if next {
-		d.add(key)
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.failed, key)
+	d.change(key, func(is *doubt) {
+		if next {
+			is.moved = true
+		} else {
+			is.failed = failure{}
+		}
+	})
 }
 
 // forget forgets what is to be looked into, because the port is not attached, or is attached again. gone says that the
 // port does not exist.
 func (d *doubts) forget(key cache.ObjectName, gone bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.moved, key)
-	delete(d.failed, key)
-	if gone {
-		delete(d.looked, key)
-	}
+	d.change(key, func(is *doubt) {
+		if *is = (doubt{looked: is.looked}); gone {
+			*is = doubt{}
+		}
+	})
 }
 
 // Moved looks where the port of the NetworkPort with a UID is, if it is attached. The Inventory calls it when a port
