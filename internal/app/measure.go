@@ -279,7 +279,5 @@ var reasons = sets.New(
 	cloudteamv1.ReasonAddressesExhausted, cloudteamv1.ReasonAddressesLow, cloudteamv1.ReasonAddressInUse,
 	cloudteamv1.ReasonReconcileFailed, cloudteamv1.ReasonInvalidNetworks, cloudteamv1.ReasonPortLimitReached,
 	cloudteamv1.ReasonNetworkNotFound, cloudteamv1.ReasonPortsNotReady, cloudteamv1.ReasonPortsFailed,
-	cloudteamv1.ReasonSchedulingGateMissing, cloudteamv1.ReasonAllocated, cloudteamv1.ReasonPlugged,
-	cloudteamv1.ReasonWaitingForPlug, cloudteamv1.ReasonBindingFailed, cloudteamv1.ReasonPlugFailed,
-	cloudteamv1.ReasonPlanned,
+	cloudteamv1.ReasonSchedulingGateMissing, cloudteamv1.ReasonAllocated, cloudteamv1.ReasonPlanned,
 )

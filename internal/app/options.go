@@ -26,58 +26,37 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Options are the values of the flags. NewOptions returns the defaults.
+// Options are the values of the flags, whose texts say what each is for. NewOptions returns the defaults.
 type Options struct {
-	// Kubeconfig and Master locate the API server. With neither, the process runs in a Pod and uses its ServiceAccount.
-	Kubeconfig string
-	Master     string
-	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_* variables. Only objects with resources in Neutron
-	// need one.
-	Cloud string
-	// BindingCloud is a name in clouds.yaml, of credentials that may bind ports to hosts; empty for those of each cloud.
-	BindingCloud string
-	// AllowedIdentityEndpoints limit where credentials in Secrets may lead; see client.NewConfinement.
+	Kubeconfig, Master  string
+	Cloud, BindingCloud string
+	// AllowedIdentityEndpoints are those of client.NewConfinement.
 	AllowedIdentityEndpoints []string
-	// PermitInsecureClouds lets credentials in Secrets turn off certificate verification.
-	PermitInsecureClouds bool
-	// MaxClouds limits the clouds with credentials in Secrets. A namespace may have a tenth of them.
-	MaxClouds int
-	// SameClouds are pairs old=new of endpoints of Neutron of one cloud; see managed.ParseSameClouds.
-	SameClouds []string
-	// CloudTimeout limits one call to the cloud.
-	CloudTimeout time.Duration
-	// CloudMaxCalls limits the concurrent writes to the cloud.
+	PermitInsecureClouds     bool
+	MaxClouds                int
+	// SameClouds are those of managed.ParseSameClouds.
+	SameClouds    []string
+	CloudTimeout  time.Duration
 	CloudMaxCalls int
-	// Namespace is the only namespace that the process watches and acts in; empty for all.
-	Namespace string
+	Namespace     string
 	// Controllers are the names of the controllers to run; see enabled.
 	Controllers []string
-	// Workers is the number of concurrent syncs of each controller for one namespace; see controller.Loop.Run.
-	Workers int
-	// ResyncPeriod is the resync period of the informers.
-	ResyncPeriod time.Duration
-	// AuditInterval is how often the cloud is listed to detect drift.
-	AuditInterval time.Duration
-	// PoolCooldown is how long a Deployment keeps ports that its Pods no longer need.
-	PoolCooldown time.Duration
+	// Workers is that of controller.Loop.Run.
+	Workers                                   int
+	ResyncPeriod, AuditInterval, PoolCooldown time.Duration
 	// Policies apply to objects that set none.
 	Policies managed.Policies
-	// AddressesLow is the percentage of free addresses in a subnet below which its Network shows a condition.
+	// AddressesLow is a percentage.
 	AddressesLow float64
-	// Attachment configures NetworkAttachmentDefinitions.
-	Attachment attachmentcontroller.Options
-	// Orphan configures the removal of resources in Neutron without an object. Without a grace period, they are ignored.
-	Orphan orphan.Rules
-	// LeaderElection configures which of several processes acts.
+	Attachment   attachmentcontroller.Options
+	// Orphan are the rules of the flags; see orphanRules. Without a grace period, orphans are ignored.
+	Orphan         orphan.Rules
 	LeaderElection LeaderElection
-	// BindAddress serves /livez and /readyz, and /metrics on loopback; empty for none.
-	BindAddress string
-	// Metrics serves /metrics over TLS to callers that RBAC allows.
-	Metrics serving.Metrics
+	BindAddress    string
+	Metrics        serving.Metrics
 	// TracesEndpoint is the URL that a collector takes traces at, by OTLP over HTTP; empty for none. No flag sets it; see
 	// tracesEndpoint.
 	TracesEndpoint string
-	// InspectAddress serves what happens inside the process, as it happens, on loopback; empty for none.
 	InspectAddress string
 
 	// Dial, where set, opens all connections to the API server and to clouds, and Credentials loads those of a name as
@@ -264,15 +243,9 @@ func (o *Options) Validate() error {
 	found.require(o.Orphan.Grace >= 0, "--orphan-grace=%s: write 0 or more", o.Orphan.Grace)
 	found.require(o.Orphan.MaxShare >= 0 && o.Orphan.MaxShare <= 1,
 		"--orphan-max-share=%g: write a share from 0 to 1", o.Orphan.MaxShare)
-	if err := o.Attachment.Validate(); err != nil {
-		found = append(found, err)
-	}
 	o.LeaderElection.validate(&found)
 	found.require(isTracesEndpoint(o.TracesEndpoint), "OTEL_EXPORTER_OTLP_ENDPOINT, or that of TRACES: write a URL with "+
 		"a scheme, a host and a port, such as http://collector.monitoring:4318")
-	if err := o.Metrics.Validate(); err != nil {
-		found = append(found, err)
-	}
 	if o.InspectAddress != "" {
 		err := inspect.CheckAddress(o.InspectAddress)
 		found.require(err == nil, "--inspect-address: %w", err)
@@ -286,7 +259,7 @@ func (o *Options) Validate() error {
 		found.require(name == "*" || slices.Contains(controllers, bare),
 			"--controllers: there is no controller %q: write * or some of %s", bare, all)
 	}
-	return errors.Join(found...)
+	return errors.Join(append(found, o.Attachment.Validate(), o.Metrics.Validate())...)
 }
 
 // orphanRules returns the rules in effect. The deletion policy of an object that is gone is unknown, so the default

@@ -70,13 +70,6 @@ var (
 	}
 )
 
-// with adds annotations to others.
-func with(some, more annotations) annotations {
-	all := maps.Clone(some)
-	maps.Copy(all, more)
-	return all
-}
-
 const (
 	// hashAnnotation is the hash of what trim removed, in an object that has a generation or in a Pod template. An edit of
 	// that still shows. It is only in caches.
@@ -214,7 +207,7 @@ func trimMetadata(object metav1.Object, kept annotations, hash bool) {
 	}
 	removed := maps.Clone(all)
 	maps.DeleteFunc(removed, func(key, _ string) bool { _, keep := kept[key]; return keep || key == hashAnnotation })
-	var left map[string]string
+	left := map[string]string{}
 	for key, value := range all {
 		most, keep := kept[key]
 		switch {
@@ -223,16 +216,13 @@ func trimMetadata(object metav1.Object, kept annotations, hash bool) {
 		case keep && len(value) > most:
 			value = strings.Clone(value[:most+1]) // the clone frees the rest
 		}
-		if left == nil {
-			left = map[string]string{}
-		}
 		left[key] = value
 	}
 	if hash && len(removed)+len(object.GetLabels()) > 0 {
-		if left == nil {
-			left = map[string]string{}
-		}
 		left[hashAnnotation] = sumOf([]map[string]string{removed, object.GetLabels()})
+	}
+	if len(left) == 0 {
+		left = nil
 	}
 	object.SetAnnotations(left)
 	object.SetLabels(nil)
@@ -262,7 +252,8 @@ type trims struct {
 
 // trimsFor gives trims for objects of the type T.
 func trimsFor[T kinds.Object](more annotations, labels bool, less ...func(T)) trims {
-	t := trims{annotations: with(ownAnnotations, more), labels: labels}
+	t := trims{annotations: maps.Clone(ownAnnotations), labels: labels}
+	maps.Copy(t.annotations, more)
 	for _, take := range less {
 		t.less = append(t.less, func(obj kinds.Object) { take(obj.(T)) })
 	}
