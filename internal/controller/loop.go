@@ -67,7 +67,6 @@ type Loop struct {
 	drain      time.Duration
 	watches    []watch
 	after      []later
-	tally      tally
 	spreads    spreads
 
 	mu sync.Mutex
@@ -94,6 +93,7 @@ type later struct {
 // NewLoop makes a Loop. The name appears in logs and in the workqueue's metrics.
 func NewLoop(name string, sync Sync) *Loop {
 	metric.Register()
+	serveAsZero(name)
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](BackoffFirst, BackoffLast)
 	shares := newShares(name)
 	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: name, Queue: shares})
@@ -107,7 +107,6 @@ func NewLoop(name string, sync Sync) *Loop {
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name, DelayingQueue: delaying}),
 		drain:   DefaultDrain,
-		tally:   newTally(name),
 		paused:  map[cache.ObjectName]time.Time{},
 		running: map[cache.ObjectName]bool{},
 	}

@@ -31,21 +31,12 @@ const (
 	resultRequeueAfter = "requeue_after"
 )
 
-// tally counts the syncs of one controller.
-type tally struct {
-	results   map[string]metrics.CounterMetric
-	errors    metrics.CounterMetric
-	durations metrics.ObserverMetric
-	active    metrics.GaugeMetric
-}
-
-func newTally(controller string) tally {
-	t := tally{
-		results: map[string]metrics.CounterMetric{}, errors: reconcileErrors.WithLabelValues(controller),
-		durations: reconcileTime.WithLabelValues(controller), active: activeWorkers.WithLabelValues(controller),
-	}
+// serveAsZero has the metrics of a controller be served from the start.
+func serveAsZero(controller string) {
+	reconcileErrors.WithLabelValues(controller)
+	reconcileTime.WithLabelValues(controller)
+	activeWorkers.WithLabelValues(controller)
 	for _, result := range []string{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
-		t.results[result] = reconciles.WithLabelValues(controller, result)
+		reconciles.WithLabelValues(controller, result)
 	}
-	return t
 }

@@ -39,13 +39,13 @@ func (l *Loop) observe(ctx context.Context, key cache.ObjectName) (context.Conte
 // starts says that the sync has a processor and is called.
 func (o *observation) starts() {
 	o.began = time.Now()
-	o.loop.tally.active.Inc()
+	activeWorkers.WithLabelValues(o.loop.name).Inc()
 }
 
 // returns says that the sync has returned.
 func (o *observation) returns() {
-	o.loop.tally.active.Dec()
-	o.loop.tally.durations.Observe(time.Since(o.began).Seconds())
+	activeWorkers.WithLabelValues(o.loop.name).Dec()
+	reconcileTime.WithLabelValues(o.loop.name).Observe(time.Since(o.began).Seconds())
 }
 
 // ends says how the sync ended, and when its key returns.
@@ -55,7 +55,7 @@ func (o *observation) ends(how outcome, err error) {
 		failed = how.result
 		o.logFailure(how, err)
 	}
-	o.loop.tally.results[how.result].Inc()
+	reconciles.WithLabelValues(o.loop.name, how.result).Inc()
 	tracing.End(o.span, failed)
 }
 
@@ -66,7 +66,7 @@ func (o *observation) logFailure(how outcome, err error) {
 		o.logger.V(2).Info("Sync was canceled")
 		return
 	}
-	o.loop.tally.errors.Inc()
+	reconcileErrors.WithLabelValues(o.loop.name).Inc()
 	failures := o.loop.queue.NumRequeues(o.key)
 	logger := o.logger.WithValues("failures", failures, "in", how.pause)
 	if id := RequestID(err); id != "" {

@@ -188,25 +188,10 @@ func forbidden(refusal error, fields []string) error {
 		sentences(err.Error(), retriesPeriodically, remedy))}
 }
 
-// unallocated is the problem of a subnet for which its pool has no free range.
-func unallocated(refusal error, pool string) error {
-	return &Problem{Err: refusal, State: controller.Reconciling(cloudteamv1.ReasonAddressesExhausted,
-		sentences(refusal.Error(), retriesWithBackoff, fmt.Sprintf(
-			"Free a range of subnet pool %q, ask for a longer prefixLength, or have prefixes added to the pool.", pool)))}
-}
-
-// outsideTaken is the problem of a floating IP that is associated with an address of a port that has another one. The
-// refusal says what to do.
-func outsideTaken(refusal error) *Problem {
-	return &Problem{Err: refusal, State: controller.Reconciling(cloudteamv1.ReasonAddressInUse,
-		sentences(refusal.Error(), retriesWithBackoff))}
-}
-
-// outsideFull is the problem of a floating IP for which the external network has no free address.
-func outsideFull(refusal error, network string) error {
-	return &Problem{Err: refusal, State: controller.Reconciling(cloudteamv1.ReasonAddressesExhausted,
-		sentences(refusal.Error(), retriesWithBackoff, fmt.Sprintf(
-			"Free a floating IP of external network %s, or have addresses added to it.", network)))}
+// retried is the problem of a step that Neutron refuses now. The remedies are whole sentences.
+func retried(refusal error, reason string, remedies ...string) error {
+	return &Problem{Err: refusal, State: controller.Reconciling(reason,
+		sentences(refusal.Error(), append([]string{retriesWithBackoff}, remedies...)...))}
 }
 
 // occupied is the problem of a removal that Neutron refuses because of ports or floating IPs.

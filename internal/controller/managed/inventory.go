@@ -3,6 +3,7 @@ package managed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -97,15 +98,17 @@ func explain(ctx context.Context, in Inventory, step plan.Step, refusal error) e
 			return occupied(refusal, step, blockers)
 		}
 	case client.Taken:
-		if step.Action.Of() == plan.KindFloatingIP {
-			return outsideTaken(refusal)
+		if step.Action.Of() == plan.KindFloatingIP { // the port's address has another one, as the refusal says
+			return retried(refusal, cloudteamv1.ReasonAddressInUse)
 		}
 	case client.Exhausted:
 		if step.Subnet.Pending() {
-			return unallocated(refusal, step.Subnet.From.Name)
+			return retried(refusal, cloudteamv1.ReasonAddressesExhausted, fmt.Sprintf("Free a range of subnet pool %q, ask "+
+				"for a longer prefixLength, or have prefixes added to the pool.", step.Subnet.From.Name))
 		}
 		if step.Action == plan.CreateFloatingIP {
-			return outsideFull(refusal, step.FloatingIP.NetworkID)
+			return retried(refusal, cloudteamv1.ReasonAddressesExhausted, fmt.Sprintf("Free a floating IP of external "+
+				"network %s, or have addresses added to it.", step.FloatingIP.NetworkID))
 		}
 	}
 	return refusal
