@@ -60,6 +60,9 @@ type space struct {
 	coming map[string]bool
 }
 
+// noSpace is that of a namespace without policies. It is never changed.
+var noSpace = &space{}
+
 // told is what Events said about a policy: the hash of the last text, and whether one said that it is beyond maxGroups.
 // The latter is said once for each policy: who writes one at the front may move many.
 type told struct {
@@ -223,10 +226,7 @@ func addIn(counts map[cache.ObjectName]map[string]int, on cache.ObjectName, name
 func (l *ledger) of(namespace string) (within []*Object, others bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.spaces[namespace]
-	if s == nil {
-		return nil, false
-	}
+	s := cmp.Or(l.spaces[namespace], noSpace)
 	l.looked += s.within
 	return slices.Clone(s.byName[:s.within]), len(s.byName) > s.within || len(s.blind) > 0
 }
@@ -235,10 +235,7 @@ func (l *ledger) of(namespace string) (within []*Object, others bool) {
 func (l *ledger) counts(o *Object) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.spaces[o.Namespace]
-	if s == nil {
-		return false
-	}
+	s := cmp.Or(l.spaces[o.Namespace], noSpace)
 	at, found := s.find(o.Name)
 	return found && at < s.within
 }
@@ -248,10 +245,7 @@ func (l *ledger) counts(o *Object) bool {
 func (l *ledger) concerning(namespace string, on cache.ObjectName) (within []*Object, others bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.spaces[namespace]
-	if s == nil {
-		return nil, false
-	}
+	s := cmp.Or(l.spaces[namespace], noSpace)
 	for _, o := range s.byName[:s.within] {
 		l.looked++
 		if slices.Contains(o.On, on) {
@@ -265,11 +259,9 @@ func (l *ledger) concerning(namespace string, on cache.ObjectName) (within []*Ob
 func (l *ledger) networksOf(namespace string) (all []cache.ObjectName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.spaces[namespace]; s != nil {
-		for on := range s.on {
-			l.looked++
-			all = append(all, on)
-		}
+	for on := range cmp.Or(l.spaces[namespace], noSpace).on {
+		l.looked++
+		all = append(all, on)
 	}
 	return all
 }
@@ -279,10 +271,7 @@ func (l *ledger) networksOf(namespace string) (all []cache.ObjectName) {
 func (l *ledger) takeMoved(namespace string) (within, beyond, blind []*Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.spaces[namespace]
-	if s == nil {
-		return nil, nil, nil
-	}
+	s := cmp.Or(l.spaces[namespace], noSpace)
 	for _, name := range slices.Sorted(maps.Keys(s.moved)) {
 		l.looked++
 		switch at, found := s.find(name); {
@@ -303,10 +292,7 @@ func (l *ledger) takeMoved(namespace string) (within, beyond, blind []*Object) {
 func (l *ledger) isNews(o *Object, text uint64, beyond bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.spaces[o.Namespace]
-	if s == nil {
-		return false
-	}
+	s := cmp.Or(l.spaces[o.Namespace], noSpace)
 	if _, found := s.find(o.Name); !found && s.blind[o.Name] == nil {
 		return false // it is gone
 	}
