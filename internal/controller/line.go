@@ -112,16 +112,22 @@ func (l *Line) Names(what string, most int) []cache.ObjectName {
 // FollowLine gives the handler with which an informer keeps a Line. what tells what an object waits for, by its status;
 // empty for nothing.
 func FollowLine[T metav1.Object](l *Line, what func(T) string) cache.ResourceEventHandler {
-	see := func(obj any) {
+	return Following(func(is T) { l.Put(WaitingOf(is), what(is)) },
+		func(name cache.ObjectName) { l.Put(Waiting{Name: name}, "") })
+}
+
+// Following gives the handler that calls see with each state of an object, and gone when it is deleted.
+func Following[T any](see func(is T), gone func(cache.ObjectName)) cache.ResourceEventHandler {
+	look := func(obj any) {
 		if is, ok := obj.(T); ok {
-			l.Put(WaitingOf(is), what(is))
+			see(is)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: see, UpdateFunc: func(_, is any) { see(is) },
+		AddFunc: look, UpdateFunc: func(_, is any) { look(is) },
 		DeleteFunc: func(obj any) {
 			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-				l.Put(Waiting{Name: name}, "")
+				gone(name)
 			}
 		},
 	}

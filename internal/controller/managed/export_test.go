@@ -110,7 +110,7 @@ func LeaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) 
 // Follow is the handler with which a Room follows the objects of a kind.
 func Follow[T Object](r *Room[T], kind *Kind[T], enqueue func(...cache.ObjectName)) cache.ResourceEventHandler {
 	r.begin(kind, enqueue)
-	return r.handler()
+	return controller.Following(r.see, r.forget)
 }
 
 // Rest is what a sync of a paused object calls.

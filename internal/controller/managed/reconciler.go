@@ -106,7 +106,7 @@ func NewReconciler[T Object](
 	if kind.Room != nil {
 		kind.Room.begin(&r.kind, r.Enqueue)
 		// Before the handler that enqueues: a sync then knows what the event says.
-		if err := r.Watch(informer, kind.Room.handler()); err != nil {
+		if err := r.Watch(informer, controller.Following(kind.Room.see, kind.Room.forget)); err != nil {
 			return nil, err
 		}
 	}

@@ -174,23 +174,6 @@ func (r *Room[T]) forget(key cache.ObjectName) {
 	r.enqueue(next...)
 }
 
-// handler sees what an informer does.
-func (r *Room[T]) handler() cache.ResourceEventHandler {
-	see := func(obj any) {
-		if is, ok := obj.(T); ok {
-			r.see(is)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: see, UpdateFunc: func(_, is any) { see(is) },
-		DeleteFunc: func(obj any) {
-			if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-				r.forget(key)
-			}
-		},
-	}
-}
-
 // All functions below are called with mu held. Those that return keys made room for these.
 
 // enter makes an object known in a group.

@@ -150,14 +150,8 @@ func NewPolicies(
 		namespace: namespace, changed: map[string]time.Time{}, decided: map[cache.ObjectName]uint64{},
 		touched: map[string]map[string]bool{}, seed: maphash.MakeSeed(),
 	}
-	note := func(obj any) {
-		if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-			p.note(key)
-		}
-	}
-	noted, err := objects.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: note, UpdateFunc: func(_, is any) { note(is) }, DeleteFunc: note,
-	})
+	noted, err := objects.AddEventHandler(
+		controller.Following(func(is *Object) { p.note(cache.MetaObjectToName(is)) }, p.note))
 	if err == nil {
 		err = errors.Join(
 			objects.SetTransform(func(obj any) (any, error) {
