@@ -25,17 +25,10 @@ import (
 )
 
 // LeaderElection configures which of several processes acts. The flags have kube-controller-manager's names and
-// defaults.
+// defaults, and their texts say what each is for.
 type LeaderElection struct {
-	// Enabled is false for the only process there is, which then acts at once.
-	Enabled bool
-	// LeaseDuration is how long after the leader's last renewal another process takes over, in whole seconds.
-	LeaseDuration time.Duration
-	// RenewDeadline is how long after its last renewal a leader may write. It is shorter than LeaseDuration, so that
-	// the former leader has stopped before the next one starts.
-	RenewDeadline time.Duration
-	// RetryPeriod is the time between two renewals, and between two attempts of a standby to take over.
-	RetryPeriod time.Duration
+	Enabled                                   bool
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// ResourceName and ResourceNamespace name the Lease. The default is the same in and out of a Pod, so that a process on
 	// a laptop and one in the cluster do not both lead.
 	ResourceName, ResourceNamespace string

@@ -18,9 +18,14 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
+
+var portsDuration = metric.Histogram("network_controller_pod_ports_duration_seconds",
+	"Time from a Pod's creation until it had its ports and could be scheduled. The API server's times are whole seconds.",
+	[]float64{1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600})
 
 // allocate writes on the Pod what it got and removes our gate. One write does both: a scheduled Pod has its
 // annotations, and a Pod without an allocation cannot be scheduled. The write succeeds only if the Pod has not changed

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -151,4 +152,19 @@ func setPolicyProblem(obj *cloudteamv1.SecurityGroup) {
 		Type: cloudteamv1.ConditionPolicyIncomplete, Status: metav1.ConditionTrue, ObservedGeneration: obj.Generation,
 		Reason: cloudteamv1.ReasonInvalidSpec, Message: problem,
 	})
+}
+
+// inClass is managed.InClass.
+func inClass(obj *cloudteamv1.SecurityGroup) *cloudteamv1.Network {
+	return managed.InClass(
+		obj.ObjectMeta, obj.Spec.Cloud, obj.Spec.ClassName, obj.Status.ResourceStatus, obj.Status.Class)
+}
+
+// roomFor bounds how many SecurityGroups of a class a namespace has.
+func roomFor(of *classes.Classes) *managed.Room[*cloudteamv1.SecurityGroup] {
+	return managed.RoomOf(of, inClass,
+		func(obj *cloudteamv1.SecurityGroup) bool {
+			return obj.Status.SecurityGroupID != "" || obj.Status.AppliedGeneration > 0
+		},
+		func(limits cloudteamv1.ClassLimits) *int32 { return limits.SecurityGroupsPerNamespace })
 }
