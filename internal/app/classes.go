@@ -56,7 +56,7 @@ func (p *process) startClasses() {
 		if !cache.WaitForCacheSync(p.runCtx.Done(), synced...) {
 			return nil // told to stop before the caches were full
 		}
-		p.classes.Use(p.factory.Cloudteam().V1().NetworkClasses().Lister(), p.namespaces.lister)
+		p.classes.Use(p.factory.Cloudteam().V1().NetworkClasses().Informer().GetStore(), p.namespaces.store)
 		if installed {
 			close(p.classesKnown)
 		}

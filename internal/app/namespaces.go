@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -32,7 +32,7 @@ type namespaces struct {
 	own     string
 	kube    kubernetes.Interface
 	factory kubeinformers.SharedInformerFactory
-	lister  corelisters.NamespaceLister
+	store   cache.Store
 	// synced reports whether the cache is full.
 	synced cache.InformerSynced
 	// gained gets the first namespace that comes to this process while it leads.
@@ -54,9 +54,9 @@ func newNamespaces(o Options, kube kubernetes.Interface, leads func() bool) (*na
 		options = append(options, kubeinformers.WithTweakListOptions(func(l *metav1.ListOptions) { l.FieldSelector = one }))
 	}
 	n.factory = kubeinformers.NewSharedInformerFactoryWithOptions(kube, o.ResyncPeriod, options...)
-	informer := n.factory.Core().V1().Namespaces()
-	n.lister, n.synced = informer.Lister(), informer.Informer().HasSynced
-	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	informer := n.factory.Core().V1().Namespaces().Informer()
+	n.store, n.synced = informer.GetStore(), informer.HasSynced
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(was, is any) { n.compare(was.(*corev1.Namespace), is.(*corev1.Namespace), leads()) },
 	})
 	return n, err
@@ -74,7 +74,7 @@ func (n *namespaces) within(ctx context.Context, name string) (context.Context, 
 		return ctx, false, err
 	}
 	return client.WithPermit(ctx, func() error {
-		if found, err := n.lister.Get(name); err == nil && !n.has(found) {
+		if found, exists := n.cached(name); exists && !n.has(found) {
 			return errLeft
 		}
 		return nil
@@ -103,7 +103,7 @@ func (n *namespaces) terminating(ctx context.Context, name string) bool {
 // get gives a namespace. It asks the API server about one that is not in the cache: the namespace may be newer than the
 // cache, and another controller's, also if one of its name was just deleted. So no answer is kept.
 func (n *namespaces) get(ctx context.Context, name string) (*corev1.Namespace, error) {
-	if found, err := n.lister.Get(name); err == nil {
+	if found, exists := n.cached(name); exists {
 		return found, nil
 	}
 	// The syncs of all objects of a namespace that goes share an answer, which does not end with one of them.
@@ -119,6 +119,11 @@ func (n *namespaces) get(ctx context.Context, name string) (*corev1.Namespace, e
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// cached gives a namespace in the cache.
+func (n *namespaces) cached(name string) (found *corev1.Namespace, exists bool) {
+	return controller.Cached[*corev1.Namespace](n.store, cache.ObjectName{Name: name})
 }
 
 // has reports whether a namespace is one of this process.
@@ -164,8 +169,7 @@ func (n *namespaces) await(ctx context.Context) {
 	}
 	told := false
 	_ = wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(context.Context) (bool, error) {
-		found, err := n.lister.Get(n.only)
-		if err == nil && n.has(found) {
+		if found, exists := n.cached(n.only); exists && n.has(found) {
 			return true, nil
 		}
 		if !told {

@@ -71,11 +71,10 @@ func (p *process) networkPolicies() (*netpolicy.Policies, error) {
 
 // labelsOfNamespace gives the labels that the cache has of a namespace.
 func (p *process) labelsOfNamespace(name string) labels.Set {
-	found, err := p.namespaces.lister.Get(name)
-	if err != nil {
-		return nil
+	if found, exists := p.namespaces.cached(name); exists {
+		return found.Labels
 	}
-	return found.Labels
+	return nil
 }
 
 // buildPolicies builds the controller of MultiNetworkPolicies; nil if their CRD is not there when the process starts.

@@ -314,9 +314,7 @@ func (l *Loop) enqueueOf(keysOf func(metav1.Object) []cache.ObjectName, states .
 			}
 		}
 	}
-	for _, key := range keys {
-		l.Enqueue(key)
-	}
+	l.Enqueue(keys...)
 }
 
 // objectOf unwraps tombstones. If the watch missed a deletion, the informer delivers a cache.DeletedFinalStateUnknown

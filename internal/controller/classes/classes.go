@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/labels"
-	corelisters "k8s.io/client-go/listers/core/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/class"
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // Classes finds the classes of Networks. A nil one, or one without caches, finds only the built-in
@@ -34,13 +33,10 @@ func (c *Classes) Namespace() string {
 }
 
 // caches are where the classes and the namespaces' labels are.
-type caches struct {
-	classes    listers.NetworkClassLister
-	namespaces corelisters.NamespaceLister
-}
+type caches struct{ classes, namespaces cache.Store }
 
 // Use sets where to look, from now on. The caches are full.
-func (c *Classes) Use(classes listers.NetworkClassLister, namespaces corelisters.NamespaceLister) {
+func (c *Classes) Use(classes, namespaces cache.Store) {
 	c.from.Store(&caches{classes, namespaces})
 }
 
@@ -287,21 +283,17 @@ func (c *Classes) labelsOf(namespace string) map[string]string {
 	if from == nil {
 		return nil
 	}
-	found, err := from.namespaces.Get(namespace)
-	if err != nil {
-		return nil
+	if found, exists := controller.Cached[*corev1.Namespace](from.namespaces, cache.ObjectName{Name: namespace}); exists {
+		return found.Labels
 	}
-	return found.Labels
+	return nil
 }
 
 func (f *caches) get(name string) *cloudteamv1.NetworkClass {
 	if f == nil {
 		return nil
 	}
-	found, err := f.classes.Get(name)
-	if err != nil {
-		return nil // a cache has no other error than that it lacks it
-	}
+	found, _ := controller.Cached[*cloudteamv1.NetworkClass](f.classes, cache.ObjectName{Name: name})
 	return found
 }
 
@@ -309,11 +301,7 @@ func (f *caches) all() []*cloudteamv1.NetworkClass {
 	if f == nil {
 		return nil
 	}
-	all, err := f.classes.List(labels.Everything())
-	if err != nil {
-		return nil // a cache gives none
-	}
-	return all
+	return controller.All[*cloudteamv1.NetworkClass](f.classes)
 }
 
 // LimitMessage gives the message that says that a namespace has as many objects of a kind, such as Network, as the

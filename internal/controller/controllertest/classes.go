@@ -3,12 +3,10 @@ package controllertest
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // ClassNamespace is where the Secrets of the classes of tests are.
@@ -27,7 +25,7 @@ func NewClasses(known ...*cloudteamv1.NetworkClass) *Classes {
 		cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 		cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 	}
-	c.Use(listers.NewNetworkClassLister(c.known), corelisters.NewNamespaceLister(c.namespaces))
+	c.Use(c.known, c.namespaces)
 	for _, class := range known {
 		c.Set(class)
 	}

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -28,7 +27,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // Result is what would be done for one object.
@@ -159,7 +157,7 @@ func classesOf(ctx context.Context, c *ask.Cluster) *classes.Classes {
 			}
 		}
 	}
-	all.Use(listers.NewNetworkClassLister(known), corelisters.NewNamespaceLister(spaces))
+	all.Use(known, spaces)
 	return all
 }
 
