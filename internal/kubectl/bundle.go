@@ -263,10 +263,8 @@ func (b *collector) conditions(context.Context, *ask.Cluster) error {
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	for _, obj := range b.objects {
-		kind := kinds.OfObject(obj)
-		of := ask.New(kind.Name, obj.GetNamespace(), obj.GetName())
-		for _, said := range kind.Status(obj).Conditions {
-			_, _ = fmt.Fprintf(table, "%s\t%s=%s\t%s\t%s\t%s\n", of, said.Type, said.Status, said.Reason,
+		for _, said := range kinds.OfObject(obj).Status(obj).Conditions {
+			_, _ = fmt.Fprintf(table, "%s\t%s=%s\t%s\t%s\t%s\n", ask.Of(obj), said.Type, said.Status, said.Reason,
 				said.LastTransitionTime.UTC().Format(time.RFC3339), text.Plain(said.Message))
 		}
 	}

@@ -116,10 +116,7 @@ func (l *leaver) survey(ctx context.Context) (all []leaving, err error) {
 			return nil, err
 		}
 		for _, obj := range objs {
-			all = append(all, leaving{
-				Object: ask.New(kind.Name, obj.GetNamespace(), obj.GetName()), Keeps: kind.Has(obj), Problem: inTheWay(obj),
-				obj: obj,
-			})
+			all = append(all, leaving{Object: ask.Of(obj), Keeps: kind.Has(obj), Problem: inTheWay(obj), obj: obj})
 		}
 	}
 	return all, nil

@@ -159,7 +159,7 @@ func (m *matcher) isChosen(n *cloudteamv1.Network) bool {
 
 // network decides what a Network gets. It is not concerned if nothing of the old cluster can be its own.
 func (m *matcher) network(n *cloudteamv1.Network) (a Adoption, concerned bool) {
-	a = Adoption{Object: ask.New("Network", n.Namespace, n.Name), owner: m.owner(n.UID)}
+	a = Adoption{Object: ask.Of(n), owner: m.owner(n.UID)}
 	problem := func(format string, args ...any) (Adoption, bool) {
 		a.Problem = fmt.Sprintf(format, args...)
 		return a, true
@@ -278,7 +278,7 @@ func (m *matcher) parts(of resource) (all []Taken) {
 
 // port decides what a NetworkPort gets. It is not concerned if its Network is not.
 func (m *matcher) port(p *cloudteamv1.NetworkPort) (a Adoption, concerned bool) {
-	a = Adoption{Object: ask.New("NetworkPort", p.Namespace, p.Name), owner: m.owner(p.UID)}
+	a = Adoption{Object: ask.Of(p), owner: m.owner(p.UID)}
 	on, known := m.networkOf[p.Network()]
 	if !known || p.DeletionTimestamp != nil {
 		return a, false
@@ -482,7 +482,7 @@ func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, conc
 // names, and is not that port's own. It is not concerned if there is none. A port that was adopted before no longer
 // tells whether a floating IP is its own.
 func (m *matcher) floatingIP(f *cloudteamv1.FloatingIP) (a Adoption, concerned bool) {
-	a = Adoption{Object: ask.New("FloatingIP", f.Namespace, f.Name), owner: m.owner(f.UID)}
+	a = Adoption{Object: ask.Of(f), owner: m.owner(f.UID)}
 	if namesOne(f) {
 		return m.named(f, a)
 	}

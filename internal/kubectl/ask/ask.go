@@ -73,6 +73,11 @@ func New(kind, namespace, name string) Object {
 	return Object{Kind: kind, Namespace: namespace, Name: name}
 }
 
+// Of names an object of one of the kinds of the table.
+func Of(obj kinds.Object) Object {
+	return New(kinds.OfObject(obj).Name, obj.GetNamespace(), obj.GetName())
+}
+
 func (o Object) String() string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
@@ -90,9 +95,24 @@ const (
 	Hidden
 )
 
-// Read gives an object. What cannot be read is noted and not fatal: the rest of the chain may be enough.
-func Read[T any](c *Cluster, of Object, get func() (T, error)) (T, Presence) {
-	found, err := get()
+// Get gives an object by the Get of a client. What cannot be read is noted and not fatal: the rest may be enough.
+func Get[T any](
+	ctx context.Context, c *Cluster, of Object, get func(context.Context, string, metav1.GetOptions) (T, error),
+) (T, Presence) {
+	found, err := get(ctx, of.Name, metav1.GetOptions{})
+	return read(c, of, found, err)
+}
+
+// List gives objects by the List of a client. of says which, for the note if they cannot be read.
+func List[T any](
+	ctx context.Context, c *Cluster, of Object, list func(context.Context, metav1.ListOptions) (T, error),
+	options metav1.ListOptions,
+) (T, Presence) {
+	found, err := list(ctx, options)
+	return read(c, of, found, err)
+}
+
+func read[T any](c *Cluster, of Object, found T, err error) (T, Presence) {
 	switch {
 	case err == nil:
 		return found, There
@@ -110,10 +130,10 @@ func Read[T any](c *Cluster, of Object, get func() (T, error)) (T, Presence) {
 	return found, Hidden
 }
 
-// Objects gives the objects of a kind that are in a namespace, or all for "". What cannot be read is noted, as by Read.
+// Objects gives the objects of a kind that are in a namespace, or all for "". What cannot be read is noted, as by Get.
 func Objects(ctx context.Context, c *Cluster, kind kinds.Kind, namespace string) (objs []kinds.Object, is Presence) {
-	of := New(kind.Name+"s", "", "of "+cmp.Or(namespace, "all namespaces"))
-	return Read(c, of, func() ([]kinds.Object, error) { return list(ctx, c, kind, namespace) })
+	objs, err := list(ctx, c, kind, namespace)
+	return read(c, New(kind.Name+"s", "", "of "+cmp.Or(namespace, "all namespaces")), objs, err)
 }
 
 // Visible gives the objects of a kind, of the type T, that the user may see: of all namespaces, or else of one.

@@ -85,9 +85,8 @@ type Options struct {
 // Run runs all checks.
 func Run(ctx context.Context, c *ask.Cluster, options Options) []Check {
 	d := doctor{ctx, c, options}
-	nodes, nodesAre := ask.Read(c, ask.New("Nodes", "", "(all)"), func() (*corev1.NodeList, error) {
-		return c.Kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	})
+	nodes, nodesAre := ask.List(ctx, c, ask.New("Nodes", "", "(all)"), c.Kubernetes.CoreV1().Nodes().List,
+		metav1.ListOptions{})
 	if nodesAre != ask.There {
 		nodes = &corev1.NodeList{}
 	}
@@ -179,30 +178,24 @@ func (d doctor) policies() Check {
 	c := Check{Name: "admission policies", State: OK, Says: "all are installed"}
 	var missing []string
 	is := ask.There
-	for _, name := range policies {
-		_, found := ask.Read(d.Cluster, ask.New("ValidatingAdmissionPolicy", "", name), func() (any, error) {
-			return d.Kubernetes.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(d.ctx, name, metav1.GetOptions{})
-		})
-		if found == ask.Absent {
+	note := func(name string, found ask.Presence) {
+		if is = max(is, found); found == ask.Absent {
 			missing = append(missing, name)
 		}
-		is = max(is, found)
+	}
+	v1, v1beta1 := d.Kubernetes.AdmissionregistrationV1(), d.Kubernetes.AdmissionregistrationV1beta1()
+	for _, name := range policies {
+		_, found := ask.Get(d.ctx, d.Cluster, ask.New("ValidatingAdmissionPolicy", "", name),
+			v1.ValidatingAdmissionPolicies().Get)
+		note(name, found)
 	}
 	for _, name := range []string{"network-controller-scheduling-gate", "network-controller-networks"} {
 		of := ask.New("MutatingAdmissionPolicy", "", name)
-		_, found := ask.Read(d.Cluster, of, func() (any, error) {
-			return d.Kubernetes.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(d.ctx, name, metav1.GetOptions{})
-		})
+		_, found := ask.Get(d.ctx, d.Cluster, of, v1.MutatingAdmissionPolicies().Get)
 		if found == ask.Absent { // Kubernetes 1.34 and 1.35
-			_, found = ask.Read(d.Cluster, of, func() (any, error) {
-				return d.Kubernetes.AdmissionregistrationV1beta1().MutatingAdmissionPolicies().Get(
-					d.ctx, name, metav1.GetOptions{})
-			})
+			_, found = ask.Get(d.ctx, d.Cluster, of, v1beta1.MutatingAdmissionPolicies().Get)
 		}
-		if found == ask.Absent {
-			missing = append(missing, name)
-		}
-		is = max(is, found)
+		note(name, found)
 	}
 	switch {
 	case len(missing) > 0:
@@ -234,9 +227,8 @@ const lately = 15 * time.Minute
 func (d doctor) controllersCloud() Check {
 	c := Check{Name: "controller's cloud", State: OK, Says: "no log-in of the controller was rejected lately"}
 	of := ask.New("Events", why.ControllerNamespace, cloudteamv1.ReasonCredentialsRejected)
-	events, is := ask.Read(d.Cluster, of, func() (*corev1.EventList, error) {
-		return d.Kubernetes.CoreV1().Events(of.Namespace).List(d.ctx, metav1.ListOptions{FieldSelector: "reason=" + of.Name})
-	})
+	events, is := ask.List(d.ctx, d.Cluster, of, d.Kubernetes.CoreV1().Events(of.Namespace).List,
+		metav1.ListOptions{FieldSelector: "reason=" + of.Name})
 	if is != ask.There {
 		return c.unseen("you may not list the Events of its namespace")
 	}

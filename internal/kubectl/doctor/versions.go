@@ -5,9 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
@@ -39,9 +37,7 @@ func (d doctor) versions(holder string, leaseIs ask.Presence, nodes []corev1.Nod
 	}
 	host, _, _ := strings.Cut(holder, "_") // no hostname has one
 	of := ask.New("Pod", why.ControllerNamespace, host)
-	pod, is := ask.Read(d.Cluster, of, func() (*corev1.Pod, error) {
-		return d.Kubernetes.CoreV1().Pods(of.Namespace).Get(d.ctx, of.Name, metav1.GetOptions{})
-	})
+	pod, is := ask.Get(d.ctx, d.Cluster, of, d.Kubernetes.CoreV1().Pods(of.Namespace).Get)
 	switch is {
 	case ask.Hidden:
 		return c.unseen(c.Says + "; you may not read the controller's " + of.String())
@@ -97,9 +93,7 @@ func (d doctor) versionOf(pod *corev1.Pod) (runs, image string) {
 	}
 	if strings.Contains(image, "@") { // a digest tells no version, but the chart that set it has one
 		of := ask.New("Deployment", pod.Namespace, pod.Labels[nameLabel])
-		deployment, is := ask.Read(d.Cluster, of, func() (*appsv1.Deployment, error) {
-			return d.Kubernetes.AppsV1().Deployments(of.Namespace).Get(d.ctx, of.Name, metav1.GetOptions{})
-		})
+		deployment, is := ask.Get(d.ctx, d.Cluster, of, d.Kubernetes.AppsV1().Deployments(of.Namespace).Get)
 		if is == ask.There {
 			return deployment.Labels[versionLabel], image
 		}

@@ -30,8 +30,7 @@ func Stored(ctx context.Context, c *ask.Cluster, file kinds.Object) (stored kind
 		return err
 	})
 	if err != nil {
-		of := ask.New(kind.Name, file.GetNamespace(), file.GetName())
-		return nil, fmt.Errorf("the API server would not accept %s: %w", of, err)
+		return nil, fmt.Errorf("the API server would not accept %s: %w", ask.Of(file), err)
 	}
 	return stored, nil
 }

@@ -135,9 +135,8 @@ func classesOf(ctx context.Context, c *ask.Cluster) *classes.Classes {
 	all := classes.New("network-controller")
 	known, spaces := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 		cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	list, is := ask.Read(c, ask.New("NetworkClasses", "", "(all)"), func() (*cloudteamv1.NetworkClassList, error) {
-		return c.Networks.CloudteamV1().NetworkClasses().List(ctx, metav1.ListOptions{})
-	})
+	list, is := ask.List(ctx, c, ask.New("NetworkClasses", "", "(all)"), c.Networks.CloudteamV1().NetworkClasses().List,
+		metav1.ListOptions{})
 	if is != ask.There {
 		return all // the built-in class
 	}
@@ -145,9 +144,8 @@ func classesOf(ctx context.Context, c *ask.Cluster) *classes.Classes {
 		_ = known.Add(&list.Items[i]) // it has a name
 	}
 	if len(list.Items) > 0 {
-		namespaces, is := ask.Read(c, ask.New("Namespaces", "", "(all)"), func() (*corev1.NamespaceList, error) {
-			return c.Kubernetes.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-		})
+		namespaces, is := ask.List(ctx, c, ask.New("Namespaces", "", "(all)"), c.Kubernetes.CoreV1().Namespaces().List,
+			metav1.ListOptions{})
 		for i := 0; is == ask.There && i < len(namespaces.Items); i++ {
 			_ = spaces.Add(&namespaces.Items[i]) // it has a name
 		}
@@ -174,9 +172,9 @@ func (p *Planner) Know(objects ...kinds.Object) error {
 // Plan plans an object as it would be in the API server. If something would be created in Neutron, later plans take it
 // for created.
 func (p *Planner) Plan(ctx context.Context, obj kinds.Object) (Result, error) {
-	kind := kinds.OfObject(obj).Name
-	preview, failed := p.of[kind].preview(ctx, obj)
-	r, err := resultOf(ask.New(kind, obj.GetNamespace(), obj.GetName()), preview, failed)
+	of := ask.Of(obj)
+	preview, failed := p.of[of.Kind].preview(ctx, obj)
+	r, err := resultOf(of, preview, failed)
 	if failed == nil && creates(preview.Change, plan.CreateGroup) {
 		r.Notes = append(r.Notes, "Neutron gives a new group its default rules. The controller deletes those of them that "+
 			"the spec does not declare, once the group exists.")

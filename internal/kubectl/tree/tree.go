@@ -132,9 +132,8 @@ func podsOf(ctx context.Context, c *ask.Cluster, ports []cloudteamv1.NetworkPort
 			continue
 		}
 		listed[p.Namespace] = true
-		list, is := ask.Read(c, ask.New("Pods", "", "of "+p.Namespace), func() (*corev1.PodList, error) {
-			return c.Kubernetes.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{})
-		})
+		list, is := ask.List(ctx, c, ask.New("Pods", "", "of "+p.Namespace), c.Kubernetes.CoreV1().Pods(p.Namespace).List,
+			metav1.ListOptions{})
 		if is != ask.There {
 			continue
 		}

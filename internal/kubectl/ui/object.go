@@ -72,11 +72,11 @@ func describe(ctx context.Context, c *ask.Cluster, of ask.Object, now time.Time)
 	if status := statusOf(of, object); status != nil {
 		d.Drift = status.Drift
 	}
-	if events, is := ask.Read(c, ask.New("Events", "", "of "+of.String()), func() (*corev1.EventList, error) {
-		return c.Kubernetes.CoreV1().Events(of.Namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
-			"involvedObject.kind": of.Kind, "involvedObject.name": of.Name, "involvedObject.uid": string(object.GetUID()),
-		}.String()})
-	}); is == ask.There {
+	about := fields.Set{"involvedObject.kind": of.Kind, "involvedObject.name": of.Name,
+		"involvedObject.uid": string(object.GetUID())}
+	events, is := ask.List(ctx, c, ask.New("Events", "", "of "+of.String()),
+		c.Kubernetes.CoreV1().Events(of.Namespace).List, metav1.ListOptions{FieldSelector: about.String()})
+	if is == ask.There {
 		d.Events = eventsOf(events.Items)
 	}
 	for _, note := range c.Notes {

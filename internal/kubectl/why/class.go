@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -128,9 +127,8 @@ func (w *walk) networkClass(c *cloudteamv1.NetworkClass) (chain []Link, healthy 
 func (w *walk) useOf(c *cloudteamv1.NetworkClass) *use {
 	u := &use{counts: map[string]map[string]int{}, refused: map[string][]Link{}, secrets: ControllerNamespace}
 	if c.Spec.NamespaceSelector != nil {
-		list, is := ask.Read(w.Cluster, Object{Kind: "Namespaces", Name: "(all)"}, func() (*corev1.NamespaceList, error) {
-			return w.Kubernetes.CoreV1().Namespaces().List(w.ctx, metav1.ListOptions{})
-		})
+		list, is := ask.List(w.ctx, w.Cluster, Object{Kind: "Namespaces", Name: "(all)"},
+			w.Kubernetes.CoreV1().Namespaces().List, metav1.ListOptions{})
 		u.known = is == ask.There
 		for i := 0; u.known && i < len(list.Items); i++ {
 			if n := &list.Items[i]; class.Of(c).Selects(n.Labels) {
@@ -170,7 +168,7 @@ func (w *walk) useOf(c *cloudteamv1.NetworkClass) *use {
 // add adds an object. A FloatingIP can be refused by the class of the Network that it leads to: then it is no member,
 // and the message names the class.
 func (u *use) add(c *cloudteamv1.NetworkClass, obj kinds.Object, kind kinds.Kind, member bool) {
-	status, of := kind.Status(obj), ask.New(kind.Name, obj.GetNamespace(), obj.GetName())
+	status, of := kind.Status(obj), ask.Of(obj)
 	limited := false
 	for _, condition := range status.Conditions {
 		reason, l := condition.Reason, link(of, condition)

@@ -23,12 +23,9 @@ func (w *walk) endpoints(s *corev1.Service) (chain []Link, healthy string) {
 	if self.Message = wrong; wrong != "" {
 		return []Link{self}, ""
 	}
-	list, is := ask.Read(w.Cluster, Object{Kind: "EndpointSlices", Name: "of namespace " + s.Namespace},
-		func() (*discoveryv1.EndpointSliceList, error) {
-			return w.Kubernetes.DiscoveryV1().EndpointSlices(s.Namespace).List(w.ctx, metav1.ListOptions{
-				LabelSelector: discoveryv1.LabelServiceName + "=" + s.Name,
-			})
-		})
+	list, is := ask.List(w.ctx, w.Cluster, Object{Kind: "EndpointSlices", Name: "of namespace " + s.Namespace},
+		w.Kubernetes.DiscoveryV1().EndpointSlices(s.Namespace).List,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + s.Name})
 	if is == ask.There {
 		pods, ready := map[string]bool{}, map[string]bool{}
 		for _, slice := range list.Items {
@@ -58,11 +55,11 @@ func (w *walk) endpoints(s *corev1.Service) (chain []Link, healthy string) {
 		}
 	}
 	network := ask.New(KindNetwork, s.Namespace, e.Network)
-	if n, is := ask.Read(w.Cluster, network, func() (*cloudteamv1.Network, error) { return w.getNetwork(network) }); is ==
-		ask.Absent {
+	switch n, is := read[*cloudteamv1.Network](w, network); is {
+	case ask.Absent:
 		self.Message = "Its Network does not exist."
 		return []Link{self, {Object: network, Reason: notFound, Message: "There is no such Network."}}, ""
-	} else if is == ask.There {
+	case ask.There:
 		told := w.lastEvent(KindService, s, cloudteamv1.EventEndpointsFailed)
 		if told != nil && strings.Contains(told.Message, KindNetworkClass) {
 			self.Message = told.Message

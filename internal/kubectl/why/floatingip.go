@@ -3,7 +3,6 @@ package why
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -87,55 +86,36 @@ var adviceForFloatingIPs = map[string]advice{
 // allFloating lists what may have floating IPs.
 var allFloating = "kubectl get networkports," + fullName(KindFloatingIP) + " -A -o wide"
 
-func (w *walk) getFloatingIP(of Object) (*cloudteamv1.FloatingIP, error) {
-	return w.Networks.CloudteamV1().FloatingIPs(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
-}
-
 // floatingIP explains a FloatingIP; the chain is empty if nothing is wrong.
 func (w *walk) floatingIP(f *cloudteamv1.FloatingIP) []Link {
-	of := ask.New(KindFloatingIP, f.Namespace, f.Name)
-	if !w.first(of) {
-		return nil
-	}
-	c := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionClassViolated)
-	if c != nil && c.Status == metav1.ConditionTrue {
-		w.warn(link(of, *c))
-	}
-	l, reason, bad := w.ready(of, f, &f.Status.ResourceStatus)
-	if !bad {
-		return nil
-	}
-	chain := []Link{l}
-	switch reason {
-	case notSeen:
-		return append(chain, w.controller()...)
-	case cloudteamv1.ReasonForbiddenByClass:
-		return append(append(chain, w.placed(f)...), w.classOf(w.forbidding(f))...)
-	case cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
-		return append(append(chain, w.placed(f)...), w.classOf(f.Spec.ClassName)...)
-	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
-		return append(chain, credentialsOf(f, f.Spec.Cloud, &f.Status.ResourceStatus)...)
-	case cloudteamv1.ReasonPortNotReady:
-		return append(chain, w.portFor(f)...)
-	case cloudteamv1.ReasonNetworkNotReady:
-		if p, is := w.portOf(f); is == ask.There {
-			chain = append(chain, w.networkFor(p.Network(), p.Namespace, true)...)
-		}
-	case cloudteamv1.ReasonAddressInUse:
-		if p, is := w.portOf(f); is == ask.There {
-			chain = append(chain, w.floatingTo(p, f.UID)...)
-		}
-	case cloudteamv1.ReasonRejected:
-		if !names(l.Message, noGateway) {
-			return chain
-		}
-		if p, is := w.portOf(f); is == ask.There {
-			if n, is := w.networkOf(p); is == ask.There {
-				chain = append(chain, routerOf(n, f.Spec.ExternalNetwork))
+	return w.ours(f, func(l Link) []Link {
+		switch l.Reason {
+		case cloudteamv1.ReasonForbiddenByClass:
+			return append(w.placed(f), w.classOf(w.forbidding(f))...)
+		case cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
+			return append(w.placed(f), w.classOf(f.Spec.ClassName)...)
+		case cloudteamv1.ReasonPortNotReady:
+			return w.portFor(f)
+		case cloudteamv1.ReasonNetworkNotReady:
+			if p, is := w.portOf(f); is == ask.There {
+				return w.networkFor(p.Network(), p.Namespace, true)
+			}
+		case cloudteamv1.ReasonAddressInUse:
+			if p, is := w.portOf(f); is == ask.There {
+				return w.floatingTo(p, f.UID)
+			}
+		case cloudteamv1.ReasonRejected:
+			if !names(l.Message, noGateway) {
+				return nil
+			}
+			if p, is := w.portOf(f); is == ask.There {
+				if n, is := w.networkOf(p); is == ask.There {
+					return []Link{routerOf(n, f.Spec.ExternalNetwork)}
+				}
 			}
 		}
-	}
-	return chain
+		return w.common(f, l)
+	}, cloudteamv1.ConditionClassViolated)
 }
 
 // placed names the Network whose class is that of a FloatingIP which a Service made.
@@ -152,8 +132,7 @@ func (w *walk) placed(f *cloudteamv1.FloatingIP) []Link {
 
 // placedOn says that what is made for a port is in the class of its Network.
 func placedOn(p *cloudteamv1.NetworkPort) []Link {
-	on := p.Network()
-	return []Link{{Object: ask.New(KindNetwork, on.Namespace, on.Name), Reason: placedBy,
+	return []Link{{Object: objectOf(KindNetwork, p.Network()), Reason: placedBy,
 		Message: "Its class is that of the floating IPs of its ports."}}
 }
 
@@ -177,7 +156,7 @@ func (w *walk) portOf(f *cloudteamv1.FloatingIP) (*cloudteamv1.NetworkPort, ask.
 		return nil, ask.Absent
 	}
 	of := ask.New(KindNetworkPort, f.Namespace, f.Spec.PortName)
-	return ask.Read(w.Cluster, of, func() (*cloudteamv1.NetworkPort, error) { return w.getPort(of) })
+	return read[*cloudteamv1.NetworkPort](w, of)
 }
 
 // portFor explains the NetworkPort that a FloatingIP waits for; the chain is empty if it is there by now.
@@ -197,12 +176,12 @@ func (w *walk) portFor(f *cloudteamv1.FloatingIP) []Link {
 // FloatingIP.
 func (w *walk) floatingTo(p *cloudteamv1.NetworkPort, but types.UID) []Link {
 	if own := p.Status.FloatingIP; own != nil && p.UID != but {
-		return []Link{{Object: ask.New(KindNetworkPort, p.Namespace, p.Name), Reason: hasFloatingIP,
+		return []Link{{Object: ask.Of(p), Reason: hasFloatingIP,
 			Message: "It has the floating IP " + own.Address + " by its own spec."}}
 	}
 	for _, f := range w.allFloatingIPs(p.Namespace) {
 		if f.UID != but && f.Status.PortID != "" && f.Status.PortID == p.Status.PortID {
-			return []Link{{Object: ask.New(KindFloatingIP, f.Namespace, f.Name), Reason: hasFloatingIP,
+			return []Link{{Object: ask.Of(&f), Reason: hasFloatingIP,
 				Message: "Its address " + f.Status.Address + " is associated with the port."}}
 		}
 	}
@@ -227,5 +206,5 @@ func floatingIPWell(f *cloudteamv1.FloatingIP) string {
 		return fmt.Sprintf("Nothing is wrong: %s is not associated with a port, because spec.portName names no NetworkPort.",
 			f.Status.Address)
 	}
-	return wellBy(KindFloatingIP, &f.Status.ResourceStatus)
+	return wellBy(f)
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,37 +20,15 @@ import (
 
 // network explains a Network; the chain is empty if nothing is wrong.
 func (w *walk) network(n *cloudteamv1.Network) []Link {
-	of := ask.New(KindNetwork, n.Namespace, n.Name)
-	if !w.first(of) {
-		return nil
-	}
-	for _, kind := range []string{cloudteamv1.ConditionAddressesLow, cloudteamv1.ConditionClassViolated} {
-		if c := meta.FindStatusCondition(n.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
-			w.warn(link(of, *c))
+	return w.ours(n, func(l Link) []Link {
+		switch l.Reason {
+		case cloudteamv1.ReasonInUse:
+			return w.usersOf(n, l.Message)
+		case cloudteamv1.ReasonAlreadyOwned:
+			return w.ownerOf(l.Message)
 		}
-	}
-	l, reason, bad := w.ready(of, n, &n.Status.ResourceStatus)
-	if !bad {
-		return nil
-	}
-	chain := []Link{l}
-	switch reason {
-	case notSeen:
-		return append(chain, w.controller()...)
-	case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
-		return append(chain, w.classOf(n.Spec.ClassName)...)
-	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
-		return append(chain, credentialsOf(n, n.Spec.Cloud, &n.Status.ResourceStatus)...)
-	case cloudteamv1.ReasonInUse:
-		return append(chain, w.usersOf(n, l.Message)...)
-	case cloudteamv1.ReasonAlreadyOwned:
-		return append(chain, w.ownerOf(l.Message)...)
-	}
-	return chain
-}
-
-func networkWell(n *cloudteamv1.Network) string {
-	return wellBy(KindNetwork, &n.Status.ResourceStatus)
+		return w.common(n, l)
+	}, cloudteamv1.ConditionAddressesLow, cloudteamv1.ConditionClassViolated)
 }
 
 // classOf shows the class of an object with a className.
@@ -80,10 +57,8 @@ func (w *walk) classOf(className string) []Link {
 }
 
 func (w *walk) allClasses(name string) (all []*cloudteamv1.NetworkClass, is ask.Presence) {
-	list, is := ask.Read(w.Cluster, Object{Kind: KindNetworkClass, Name: name},
-		func() (*cloudteamv1.NetworkClassList, error) {
-			return w.Networks.CloudteamV1().NetworkClasses().List(w.ctx, metav1.ListOptions{})
-		})
+	list, is := ask.List(w.ctx, w.Cluster, Object{Kind: KindNetworkClass, Name: name},
+		w.Networks.CloudteamV1().NetworkClasses().List, metav1.ListOptions{})
 	for i := 0; is == ask.There && i < len(list.Items); i++ {
 		all = append(all, &list.Items[i])
 	}
@@ -160,8 +135,7 @@ func secretLink(secret Object, entry string) Link {
 func (w *walk) ownerOf(message string) []Link {
 	for _, n := range within[*cloudteamv1.Network](w, KindNetwork, metav1.NamespaceAll) {
 		if n.UID != "" && strings.Contains(message, "/"+string(n.UID)) {
-			return []Link{{Object: ask.New(KindNetwork, n.Namespace, n.Name), Reason: owns,
-				Message: "It owns the network, which another Network imports."}}
+			return []Link{{Object: ask.Of(n), Reason: owns, Message: "It owns the network, which another Network imports."}}
 		}
 	}
 	return nil
@@ -197,8 +171,7 @@ func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
 	if len(ports) > 1 {
 		w.warnings = append(w.warnings, fmt.Sprintf("%d more NetworkPorts are on the Network.", len(ports)-1))
 	}
-	l := Link{Object: ask.New(KindNetworkPort, port.Namespace, port.Name), Reason: inUseBy,
-		Message: "Its port is on the network."}
+	l := Link{Object: ask.Of(&port), Reason: inUseBy, Message: "Its port is on the network."}
 	return append([]Link{l}, userOf(&port)...)
 }
 
@@ -208,7 +181,7 @@ func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
 // another Network behind the same router.
 func (w *walk) namedUser(n *cloudteamv1.Network, message string) []Link {
 	for _, p := range w.allPorts(n.Namespace) {
-		of := ask.New(KindNetworkPort, p.Namespace, p.Name)
+		of := ask.Of(&p)
 		if f := p.Status.FloatingIP; f != nil && names(message, f.ID) {
 			return []Link{{Object: of, Reason: hasFloatingIP, Message: "Its floating IP " + f.Address + " needs the router."}}
 		}
@@ -221,7 +194,7 @@ func (w *walk) namedUser(n *cloudteamv1.Network, message string) []Link {
 	}
 	for _, f := range w.allFloatingIPs(n.Namespace) {
 		if names(message, f.Status.FloatingIPID) {
-			return []Link{{Object: ask.New(KindFloatingIP, f.Namespace, f.Name), Reason: hasFloatingIP,
+			return []Link{{Object: ask.Of(&f), Reason: hasFloatingIP,
 				Message: "Its address " + f.Status.Address + " needs the router."}}
 		}
 	}
@@ -260,7 +233,7 @@ func (w *walk) allPorts(own string) []cloudteamv1.NetworkPort {
 // is a problem: a Pod's network may also be Multus' alone.
 func (w *walk) networkFor(name types.NamespacedName, namespace string, missing bool) []Link {
 	of := objectOf(KindNetwork, name)
-	n, is := ask.Read(w.Cluster, of, func() (*cloudteamv1.Network, error) { return w.getNetwork(of) })
+	n, is := read[*cloudteamv1.Network](w, of)
 	switch {
 	case is == ask.Hidden, is == ask.Absent && !missing:
 		return nil
@@ -270,7 +243,7 @@ func (w *walk) networkFor(name types.NamespacedName, namespace string, missing b
 		return []Link{{Object: of, Reason: notAllowed, Message: fmt.Sprintf(
 			"spec.allowedNamespaces does not list %s. It lists: %s.", namespace, orNone(n.Spec.AllowedNamespaces))}}
 	case n.DeletionTimestamp != nil && controller.Serves(n):
-		return []Link{Link{Object: of, Reason: deleting, Message: "It is being deleted."}.since(*n.DeletionTimestamp)}
+		return []Link{beingDeleted(of, n)}
 	case controller.Serves(n) && !w.stale(n):
 		w.network(n) // for its warnings
 		return nil

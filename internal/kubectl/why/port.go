@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
@@ -22,58 +23,55 @@ var adviceForPorts = map[string]advice{cloudteamv1.ReasonForbiddenByClass: run(e
 
 // port explains a NetworkPort; the chain is empty if nothing is wrong.
 func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
-	of := ask.New(KindNetworkPort, p.Namespace, p.Name)
-	if !w.first(of) {
+	of := ask.Of(p)
+	if w.seen[of] {
 		return nil
 	}
-	l, reason, bad := w.ready(of, p, &p.Status.ResourceStatus)
-	if !bad {
-		return w.attachment(of, p)
-	}
-	chain := []Link{l}
-	switch reason {
-	case notSeen:
-		return append(chain, orElse(w.networkFor(p.Network(), p.Namespace, true), w.controller)...)
-	case cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonNamespaceNotAllowed:
-		return append(chain, w.networkFor(p.Network(), p.Namespace, true)...)
-	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
-		if n, is := w.networkOf(p); is == ask.There {
-			chain = append(chain, credentialsOf(n, n.Spec.Cloud, &n.Status.ResourceStatus)...)
+	chain := w.ours(p, func(l Link) []Link {
+		switch l.Reason {
+		case notSeen:
+			return orElse(w.networkFor(p.Network(), p.Namespace, true), w.controller)
+		case cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonNamespaceNotAllowed:
+			return w.networkFor(p.Network(), p.Namespace, true)
+		case cloudteamv1.ReasonAddressInUse:
+			if !floats(p) {
+				return w.holderOf(p)
+			}
+			l := Link{Object: of, Reason: outsideTaken, Message: "The port exists. Somebody gave its address a floating IP of " +
+				"external network " + p.Spec.FloatingIP.ExternalNetwork + "."}
+			return append([]Link{l}, w.floatingTo(p, p.UID)...)
+		case cloudteamv1.ReasonAddressesExhausted:
+			if floats(p) {
+				return []Link{{Object: of, Reason: outsideFull, Message: "The port exists. Its floating IP needs a free address " +
+					"of external network " + p.Spec.FloatingIP.ExternalNetwork + "."}}
+			}
+			if n, is := w.networkOf(p); is == ask.There {
+				return fullSubnets(n, p, w.portsOn(n))
+			}
+		case cloudteamv1.ReasonRejected:
+			if n, is := w.networkOf(p); is == ask.There && floats(p) && names(l.Message, noGateway) {
+				return []Link{routerOf(n, p.Spec.FloatingIP.ExternalNetwork)}
+			}
+		case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassLimitReached, cloudteamv1.ReasonCredentialsRejected,
+			cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
+			var chain []Link
+			if l.Reason == cloudteamv1.ReasonForbiddenByClass && p.Spec.FloatingIP != nil {
+				chain = placedOn(p)
+			}
+			if n, is := w.networkOf(p); is == ask.There { // it has the port's class and credentials
+				chain = append(chain, w.common(n, l)...)
+			}
+			return chain
+		case cloudteamv1.ReasonSecurityGroupNotReady:
+			return w.groupsOf(p)
+		case cloudteamv1.ReasonConflict:
+			return w.pauseOf(p)
+		case cloudteamv1.ReasonInUse:
+			return userOf(p)
 		}
-	case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassLimitReached:
-		if reason == cloudteamv1.ReasonForbiddenByClass && p.Spec.FloatingIP != nil {
-			chain = append(chain, placedOn(p)...)
-		}
-		if n, is := w.networkOf(p); is == ask.There {
-			chain = append(chain, w.classOf(n.Spec.ClassName)...)
-		}
-	case cloudteamv1.ReasonAddressesExhausted:
-		if floats(p) {
-			return append(chain, Link{Object: of, Reason: outsideFull, Message: "The port exists. Its floating IP needs a " +
-				"free address of external network " + p.Spec.FloatingIP.ExternalNetwork + "."})
-		}
-		if n, is := w.networkOf(p); is == ask.There {
-			chain = append(chain, fullSubnets(n, p, w.portsOn(n))...)
-		}
-	case cloudteamv1.ReasonAddressInUse:
-		if floats(p) {
-			chain = append(chain, Link{Object: of, Reason: outsideTaken, Message: "The port exists. Somebody gave its address " +
-				"a floating IP of external network " + p.Spec.FloatingIP.ExternalNetwork + "."})
-			return append(chain, w.floatingTo(p, p.UID)...)
-		}
-		chain = append(chain, w.holderOf(p)...)
-	case cloudteamv1.ReasonRejected:
-		if n, is := w.networkOf(p); is == ask.There && floats(p) && names(l.Message, noGateway) {
-			chain = append(chain, routerOf(n, p.Spec.FloatingIP.ExternalNetwork))
-		}
-	case cloudteamv1.ReasonSecurityGroupNotReady:
-		chain = append(chain, w.groupsOf(p)...)
-	case cloudteamv1.ReasonConflict:
-		chain = append(chain, w.pauseOf(p)...)
-	case cloudteamv1.ReasonInUse:
-		chain = append(chain, userOf(p)...)
-	}
-	return chain
+		return nil
+	})
+	return orElse(chain, func() []Link { return w.attachment(of, p) })
 }
 
 // orElse gives the first chain, or the other one if that is empty.
@@ -105,7 +103,7 @@ func routerOf(n *cloudteamv1.Network, outside string) Link {
 	default:
 		has = "Its router has a gateway on external network " + r.ExternalNetwork + "."
 	}
-	return Link{Object: ask.New(KindNetwork, n.Namespace, n.Name), Reason: noRouter,
+	return Link{Object: ask.Of(n), Reason: noRouter,
 		Message: has + " The floating IP needs a router to external network " + outside + "."}
 }
 
@@ -136,7 +134,7 @@ func (w *walk) pauseOf(p *cloudteamv1.NetworkPort) []Link {
 
 func (w *walk) networkOf(p *cloudteamv1.NetworkPort) (*cloudteamv1.Network, ask.Presence) {
 	of := objectOf(KindNetwork, p.Network())
-	return ask.Read(w.Cluster, of, func() (*cloudteamv1.Network, error) { return w.getNetwork(of) })
+	return read[*cloudteamv1.Network](w, of)
 }
 
 // fullSubnets shows the subnets of a Network that serve a port, without a free address by the count that "top" shows,
@@ -159,7 +157,7 @@ func fullSubnets(n *cloudteamv1.Network, p *cloudteamv1.NetworkPort, on []cloudt
 	if lags {
 		message += " That is the last count, and Neutron's answer is newer. Or the port asks for a subnet that is full."
 	}
-	return []Link{{Object: ask.New(KindNetwork, n.Namespace, n.Name), Reason: full, Message: message}}
+	return []Link{{Object: ask.Of(n), Reason: full, Message: message}}
 }
 
 // holderOf shows the NetworkPort that has the address or MAC which another one declares. It is empty if a port has it
@@ -176,13 +174,13 @@ func (w *walk) holderOf(p *cloudteamv1.NetworkPort) []Link {
 		for _, a := range other.Status.Addresses {
 			address, _, _ := strings.Cut(a.Address, "/")
 			if slices.Contains(p.Spec.Addresses, address) {
-				return append([]Link{{Object: ask.New(KindNetworkPort, other.Namespace, other.Name), Reason: hasAddress,
-					Message: "It has the address " + address + "."}}, userOf(&other)...)
+				l := Link{Object: ask.Of(&other), Reason: hasAddress, Message: "It has the address " + address + "."}
+				return append([]Link{l}, userOf(&other)...)
 			}
 		}
 		if p.Spec.MAC != "" && strings.EqualFold(p.Spec.MAC, other.Status.MAC) {
-			return append([]Link{{Object: ask.New(KindNetworkPort, other.Namespace, other.Name), Reason: hasAddress,
-				Message: "It has the MAC " + other.Status.MAC + "."}}, userOf(&other)...)
+			l := Link{Object: ask.Of(&other), Reason: hasAddress, Message: "It has the MAC " + other.Status.MAC + "."}
+			return append([]Link{l}, userOf(&other)...)
 		}
 	}
 	return nil
@@ -200,9 +198,8 @@ func (w *walk) attachment(of Object, p *cloudteamv1.NetworkPort) []Link {
 		node = a.Node
 	}
 	if node == "" && p.Status.BoundTo != nil {
-		pod, is := ask.Read(w.Cluster, ask.New(KindPod, p.Namespace, p.Status.BoundTo.Name), func() (*corev1.Pod, error) {
-			return w.getPod(ask.New(KindPod, p.Namespace, p.Status.BoundTo.Name))
-		})
+		pod, is := ask.Get(w.ctx, w.Cluster, ask.New(KindPod, p.Namespace, p.Status.BoundTo.Name),
+			w.Kubernetes.CoreV1().Pods(p.Namespace).Get)
 		if is == ask.There {
 			node = pod.Spec.NodeName
 		}
@@ -228,11 +225,7 @@ func (w *walk) hostOf(name string) []Link {
 }
 
 func (w *walk) node(name string) (*corev1.Node, ask.Presence) {
-	return ask.Read(w.Cluster, Object{Kind: KindNode, Name: name}, func() (*corev1.Node, error) { return w.getNode(name) })
-}
-
-func (w *walk) getNode(name string) (*corev1.Node, error) {
-	return w.Kubernetes.CoreV1().Nodes().Get(w.ctx, name, metav1.GetOptions{})
+	return ask.Get(w.ctx, w.Cluster, Object{Kind: KindNode, Name: name}, w.Kubernetes.CoreV1().Nodes().Get)
 }
 
 // agentNamespace is where config/node installs the agents.
@@ -240,15 +233,12 @@ const agentNamespace = "network-agent"
 
 // agentOn says that no agent runs on a node; it is empty if one does, or if that is unknown.
 func (w *walk) agentOn(node string) []Link {
-	list, is := ask.Read(w.Cluster, Object{Kind: "Pods", Name: "of namespace " + agentNamespace},
-		func() (*corev1.PodList, error) {
-			return w.Kubernetes.CoreV1().Pods(agentNamespace).List(w.ctx, metav1.ListOptions{})
-		})
-	if is != ask.There {
+	pods, known := w.podsWith(agentNamespace, labels.Everything())
+	if !known {
 		return nil
 	}
 	message := "No Pod of network-agent is on the node."
-	for _, pod := range list.Items {
+	for _, pod := range pods {
 		if pod.Spec.NodeName != node {
 			continue
 		}

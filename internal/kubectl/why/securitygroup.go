@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
@@ -31,34 +30,17 @@ var adviceForGroups = map[string]advice{
 		"$(kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.securityGroupID}')")),
 }
 
-func (w *walk) getGroup(of Object) (*cloudteamv1.SecurityGroup, error) {
-	return w.Networks.CloudteamV1().SecurityGroups(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
-}
-
 // group explains a SecurityGroup; the chain is empty if nothing is wrong.
 func (w *walk) group(g *cloudteamv1.SecurityGroup) []Link {
-	of := ask.New(KindSecurityGroup, g.Namespace, g.Name)
-	if !w.first(of) {
-		return nil
-	}
-	l, reason, bad := w.ready(of, g, &g.Status.ResourceStatus)
-	if !bad {
-		return nil
-	}
-	chain := []Link{l}
-	switch reason {
-	case notSeen:
-		return append(chain, w.controller()...)
-	case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
-		return append(chain, w.classOf(g.Spec.ClassName)...)
-	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
-		return append(chain, credentialsOf(g, g.Spec.Cloud, &g.Status.ResourceStatus)...)
-	case cloudteamv1.ReasonInUse:
-		return append(chain, w.memberOf(g)...)
-	case cloudteamv1.ReasonSecurityGroupNotReady:
-		return append(chain, w.remoteOf(g)...)
-	}
-	return chain
+	return w.ours(g, func(l Link) []Link {
+		switch l.Reason {
+		case cloudteamv1.ReasonInUse:
+			return w.memberOf(g)
+		case cloudteamv1.ReasonSecurityGroupNotReady:
+			return w.remoteOf(g)
+		}
+		return w.common(g, l)
+	})
 }
 
 // memberOf shows what puts a port into a SecurityGroup: the port's own spec, or that of its Network. It is empty if no
@@ -74,13 +56,13 @@ func (w *walk) memberOf(g *cloudteamv1.SecurityGroup) []Link {
 		if p.Status.PortID == "" {
 			continue
 		}
-		port := ask.New(KindNetworkPort, p.Namespace, p.Name)
+		port := ask.Of(&p)
 		if p.Namespace == g.Namespace && slices.Contains(p.Spec.SecurityGroupRefs, g.Name) {
 			return []Link{{Object: port, Reason: hasGroup, Message: "Its port is in the group."}}
 		}
 		if n := given[p.Network()]; n != nil && p.TakesGroupsOf(n) {
-			return []Link{{Object: ask.New(KindNetwork, n.Namespace, n.Name), Reason: hasGroup, Message: fmt.Sprintf(
-				"It has the group for its ports, such as that of %s.", port)}}
+			return []Link{{Object: ask.Of(n), Reason: hasGroup,
+				Message: fmt.Sprintf("It has the group for its ports, such as that of %s.", port)}}
 		}
 	}
 	return nil
@@ -117,7 +99,7 @@ func (w *walk) groupsOf(p *cloudteamv1.NetworkPort) []Link {
 // named explains the SecurityGroup of a name; the chain is empty if nothing is wrong.
 func (w *walk) named(namespace, name string) []Link {
 	of := ask.New(KindSecurityGroup, namespace, name)
-	g, is := ask.Read(w.Cluster, of, func() (*cloudteamv1.SecurityGroup, error) { return w.getGroup(of) })
+	g, is := read[*cloudteamv1.SecurityGroup](w, of)
 	switch {
 	case is == ask.Absent:
 		return []Link{{Object: of, Reason: notFound, Message: "There is no such SecurityGroup in the namespace."}}
@@ -125,8 +107,4 @@ func (w *walk) named(namespace, name string) []Link {
 		return nil
 	}
 	return w.group(g)
-}
-
-func groupWell(g *cloudteamv1.SecurityGroup) string {
-	return wellBy(KindSecurityGroup, &g.Status.ResourceStatus)
 }

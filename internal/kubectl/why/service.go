@@ -34,7 +34,7 @@ func (w *walk) service(s *corev1.Service) (chain []Link, healthy string) {
 	}
 	self := Link{Object: ask.New(KindService, s.Namespace, s.Name), Reason: cloudteamv1.EventFloatingIPFailed}
 	of := ask.New(KindFloatingIP, s.Namespace, s.Name)
-	f, is := ask.Read(w.Cluster, of, func() (*cloudteamv1.FloatingIP, error) { return w.getFloatingIP(of) })
+	f, is := read[*cloudteamv1.FloatingIP](w, of)
 	switch {
 	case is != ask.There:
 	case !controller.Controls(s, corev1.SchemeGroupVersion.WithKind(KindService).GroupKind(), f):

@@ -95,17 +95,16 @@ type start func(w *walk, of Object) (chain []Link, healthy string, err error)
 
 // explained has the kinds whose objects have causes of their own. plainly explains the others of the table of kinds.
 var explained = map[string]start{
-	KindNetwork:       begin((*walk).getNetwork, with((*walk).network, networkWell)),
-	KindNetworkPort:   begin((*walk).getPort, with((*walk).port, portWell)),
-	KindSecurityGroup: begin((*walk).getGroup, with((*walk).group, groupWell)),
-	KindFloatingIP:    begin((*walk).getFloatingIP, with((*walk).floatingIP, floatingIPWell)),
+	KindNetwork:       begin(get, with((*walk).network, wellBy)),
+	KindNetworkPort:   begin(get, with((*walk).port, portWell)),
+	KindSecurityGroup: begin(get, with((*walk).group, wellBy)),
+	KindFloatingIP:    begin(get, with((*walk).floatingIP, floatingIPWell)),
 	KindPod:           begin((*walk).getPod, (*walk).pod),
 	KindDeployment:    begin((*walk).getDeployment, (*walk).deployment),
 	KindService:       begin((*walk).getService, (*walk).service),
-	KindNode: begin(func(w *walk, of Object) (*corev1.Node, error) { return w.getNode(of.Name) },
-		func(w *walk, n *corev1.Node) ([]Link, string) {
-			return w.dataplaneOf(n.Name), "Nothing is wrong: the node has a data plane."
-		}),
+	KindNode: begin((*walk).getNode, func(w *walk, n *corev1.Node) ([]Link, string) {
+		return w.dataplaneOf(n.Name), "Nothing is wrong: the node has a data plane."
+	}),
 	KindNetworkClass: begin((*walk).getClass, (*walk).networkClass),
 }
 
@@ -130,37 +129,55 @@ func begin[T any](get func(*walk, Object) (T, error), explain func(*walk, T) ([]
 }
 
 // plainly explains objects by their condition Ready, their class and their credentials.
-func plainly(kind kinds.Kind) start {
-	return begin(func(w *walk, of Object) (kinds.Object, error) {
-		return kind.In(w.Networks, of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
-	}, func(w *walk, obj kinds.Object) (chain []Link, healthy string) {
-		of, status := ask.New(kind.Name, obj.GetNamespace(), obj.GetName()), kind.Status(obj)
-		l, reason, bad := w.ready(of, obj, status)
-		if !bad {
-			return nil, wellBy(kind.Name, status)
+func plainly(w *walk, of Object) ([]Link, string, error) {
+	return begin(get, with(func(w *walk, obj kinds.Object) []Link {
+		return w.ours(obj, func(l Link) []Link { return w.common(obj, l) })
+	}, wellBy))(w, of)
+}
+
+// ours explains an object of a kind of the table; the chain is empty if nothing is wrong. below explains the link of the
+// condition Ready. warnings are the conditions that it warns of.
+func (w *walk) ours(obj kinds.Object, below func(Link) []Link, warnings ...string) []Link {
+	of, status := ask.Of(obj), kinds.OfObject(obj).Status(obj)
+	if !w.first(of) {
+		return nil
+	}
+	for _, kind := range warnings {
+		if c := meta.FindStatusCondition(status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+			w.warn(link(of, *c))
 		}
-		chain = []Link{l}
-		var className string
-		var cloud *cloudteamv1.CloudReference
-		if kind.Class != nil {
-			className, cloud = kind.Class(obj)
-		}
-		switch reason {
-		case notSeen:
-			chain = append(chain, w.controller()...)
-		case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
-			chain = append(chain, w.classOf(className)...)
-		case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
-			chain = append(chain, credentialsOf(obj, cloud, status)...)
-		}
-		return chain, ""
-	})
+	}
+	l, bad := w.ready(of, obj, status)
+	if !bad {
+		return nil
+	}
+	return append([]Link{l}, below(l)...)
+}
+
+// common explains what all kinds have in common: the controller, the class and the credentials.
+func (w *walk) common(obj kinds.Object, l Link) []Link {
+	kind := kinds.OfObject(obj)
+	var className string
+	var cloud *cloudteamv1.CloudReference
+	if kind.Class != nil {
+		className, cloud = kind.Class(obj)
+	}
+	switch l.Reason {
+	case notSeen:
+		return w.controller()
+	case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
+		return w.classOf(className)
+	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
+		return credentialsOf(obj, cloud, kind.Status(obj))
+	}
+	return nil
 }
 
 // wellBy says that nothing is wrong with an object that is Ready.
-func wellBy(kind string, status *cloudteamv1.ResourceStatus) string {
-	if ready := meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionReady); ready != nil {
-		return fmt.Sprintf("Nothing is wrong: the %s is Ready (%s).", kind, ready.Reason)
+func wellBy[T kinds.Object](obj T) string {
+	kind := kinds.OfObject(obj)
+	if ready := meta.FindStatusCondition(kind.Status(obj).Conditions, cloudteamv1.ConditionReady); ready != nil {
+		return fmt.Sprintf("Nothing is wrong: the %s is Ready (%s).", kind.Name, ready.Reason)
 	}
 	return ""
 }
@@ -174,8 +191,8 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 	if start, known := explained[of.Kind]; known {
 		return start(w, of)
 	}
-	if kind, known := kinds.Of(of.Kind); known {
-		return plainly(kind)(w, of)
+	if _, known := kinds.Of(of.Kind); known {
+		return plainly(w, of)
 	}
 	if kind, known := owners[of.Kind]; known {
 		return w.ownerOfPods(of, kind)
@@ -190,12 +207,19 @@ func ErrKind(kind string) error {
 	return fmt.Errorf("%q cannot be explained: write %s or %s", kind, strings.Join(known[:last], ", "), known[last])
 }
 
-func (w *walk) getNetwork(of Object) (*cloudteamv1.Network, error) {
-	return w.Networks.CloudteamV1().Networks(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+// get reads an object of a kind of the table, which is of the type T.
+func get[T kinds.Object](w *walk, of Object) (T, error) {
+	kind, _ := kinds.Of(of.Kind)
+	obj, err := kind.In(w.Networks, of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+	typed, _ := obj.(T)
+	return typed, err
 }
 
-func (w *walk) getPort(of Object) (*cloudteamv1.NetworkPort, error) {
-	return w.Networks.CloudteamV1().NetworkPorts(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+// read is get, and notes what cannot be read.
+func read[T kinds.Object](w *walk, of Object) (T, ask.Presence) {
+	return ask.Get(w.ctx, w.Cluster, of, func(context.Context, string, metav1.GetOptions) (T, error) {
+		return get[T](w, of)
+	})
 }
 
 func (w *walk) getClass(of Object) (*cloudteamv1.NetworkClass, error) {
@@ -208,6 +232,10 @@ func (w *walk) getPod(of Object) (*corev1.Pod, error) {
 
 func (w *walk) getDeployment(of Object) (*appsv1.Deployment, error) {
 	return w.Kubernetes.AppsV1().Deployments(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+}
+
+func (w *walk) getNode(of Object) (*corev1.Node, error) {
+	return w.Kubernetes.CoreV1().Nodes().Get(w.ctx, of.Name, metav1.GetOptions{})
 }
 
 // first reports whether an object is met for the first time. So two objects that wait for each other end the walk.
@@ -235,34 +263,30 @@ func sentence(text string) string {
 	return text + "."
 }
 
-// ready gives the link of an object's own conditions; ok is false if there is no problem. reason is Ready's. The status
-// of an object that the controller has not seen since its last change says nothing.
-func (w *walk) ready(
-	of Object, obj metav1.Object, status *cloudteamv1.ResourceStatus,
-) (l Link, reason string, ok bool) {
+// ready gives the link of an object's own conditions; ok is false if there is no problem. The status of an object that
+// the controller has not seen since its last change says nothing.
+func (w *walk) ready(of Object, obj metav1.Object, status *cloudteamv1.ResourceStatus) (l Link, ok bool) {
 	condition := meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionReady)
 	switch {
 	case condition == nil:
 		return Link{Object: of, Reason: notSeen, Message: "The controller has not handled it yet: it has no conditions."}.
-			since(obj.GetCreationTimestamp()), notSeen, true
+			since(obj.GetCreationTimestamp()), true
 	case status.ObservedGeneration < obj.GetGeneration() && obj.GetDeletionTimestamp() == nil:
-		return Link{Object: of, Reason: notSeen, Message: "The controller has not handled the last change of the spec."},
-			notSeen, true
+		return Link{Object: of, Reason: notSeen, Message: "The controller has not handled the last change of the spec."}, true
 	case condition.Status != metav1.ConditionTrue:
 		l = link(of, *condition)
 		l.Writer = writerOf(obj)
-		return l, condition.Reason, true
+		return l, true
 	case obj.GetDeletionTimestamp() != nil:
-		return Link{Object: of, Reason: deleting, Message: "It is being deleted."}.since(*obj.GetDeletionTimestamp()),
-			deleting, true
+		return beingDeleted(of, obj), true
 	}
 	// Ready stays True with these, and nothing else waits for it. They matter to those who ask.
-	for _, only := range []string{cloudteamv1.ReasonPaused, cloudteamv1.ReasonDriftDetected} {
-		if condition.Reason == only && of == w.asked {
-			return link(of, *condition), only, true
-		}
-	}
-	return Link{}, "", false
+	only := []string{cloudteamv1.ReasonPaused, cloudteamv1.ReasonDriftDetected}
+	return link(of, *condition), slices.Contains(only, condition.Reason) && of == w.asked
+}
+
+func beingDeleted(of Object, obj metav1.Object) Link {
+	return Link{Object: of, Reason: deleting, Message: "It is being deleted."}.since(*obj.GetDeletionTimestamp())
 }
 
 // writerKinds are the kinds by whose objects a controller of ours writes others.
@@ -305,9 +329,7 @@ func (w *walk) controller() []Link {
 // ask.Absent there is no Lease. holder is the identity of the one that runs: its host, "_" and a UID.
 func Controller(ctx context.Context, c *ask.Cluster, now time.Time) (last *Link, holder string, is ask.Presence) {
 	for _, of := range leases {
-		lease, is := ask.Read(c, of, func() (*coordinationv1.Lease, error) {
-			return c.Kubernetes.CoordinationV1().Leases(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
-		})
+		lease, is := ask.Get(ctx, c, of, c.Kubernetes.CoordinationV1().Leases(of.Namespace).Get)
 		switch is {
 		case ask.Hidden:
 			return nil, "", is

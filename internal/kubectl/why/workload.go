@@ -100,10 +100,8 @@ func (w *walk) ownerOfPods(of Object, kind schema.GroupKind) (chain []Link, heal
 
 // podsWith are the Pods of a namespace that a selector matches; known is false if they cannot be read.
 func (w *walk) podsWith(namespace string, selector labels.Selector) (pods []corev1.Pod, known bool) {
-	list, is := ask.Read(w.Cluster, Object{Kind: "Pods", Name: "of namespace " + namespace},
-		func() (*corev1.PodList, error) {
-			return w.Kubernetes.CoreV1().Pods(namespace).List(w.ctx, metav1.ListOptions{LabelSelector: selector.String()})
-		})
+	list, is := ask.List(w.ctx, w.Cluster, Object{Kind: "Pods", Name: "of namespace " + namespace},
+		w.Kubernetes.CoreV1().Pods(namespace).List, metav1.ListOptions{LabelSelector: selector.String()})
 	if is != ask.There {
 		return nil, false
 	}
@@ -252,17 +250,16 @@ func (w *walk) deploymentOf(p *corev1.Pod) *appsv1.Deployment {
 	if owner == nil {
 		return nil
 	}
-	set, is := ask.Read(w.Cluster, ask.New("ReplicaSet", p.Namespace, owner.Name), func() (*appsv1.ReplicaSet, error) {
-		return w.Kubernetes.AppsV1().ReplicaSets(p.Namespace).Get(w.ctx, owner.Name, metav1.GetOptions{})
-	})
+	set, is := ask.Get(w.ctx, w.Cluster, ask.New("ReplicaSet", p.Namespace, owner.Name),
+		w.Kubernetes.AppsV1().ReplicaSets(p.Namespace).Get)
 	if is != ask.There {
 		return nil
 	}
 	if owner = controller.OwnerOf(set, apps.WithKind(KindDeployment).GroupKind()); owner == nil {
 		return nil
 	}
-	of := ask.New(KindDeployment, p.Namespace, owner.Name)
-	d, is := ask.Read(w.Cluster, of, func() (*appsv1.Deployment, error) { return w.getDeployment(of) })
+	d, is := ask.Get(w.ctx, w.Cluster, ask.New(KindDeployment, p.Namespace, owner.Name),
+		w.Kubernetes.AppsV1().Deployments(p.Namespace).Get)
 	if is != ask.There {
 		return nil
 	}
@@ -272,9 +269,7 @@ func (w *walk) deploymentOf(p *corev1.Pod) *appsv1.Deployment {
 // gateOf explains why a Pod did not wait for its ports.
 func (w *walk) gateOf(p *corev1.Pod) []Link {
 	of := Object{Kind: "Namespace", Name: p.Namespace}
-	namespace, is := ask.Read(w.Cluster, of, func() (*corev1.Namespace, error) {
-		return w.Kubernetes.CoreV1().Namespaces().Get(w.ctx, p.Namespace, metav1.GetOptions{})
-	})
+	namespace, is := ask.Get(w.ctx, w.Cluster, of, w.Kubernetes.CoreV1().Namespaces().Get)
 	switch {
 	case is != ask.There:
 		return nil
@@ -361,11 +356,9 @@ func (w *walk) sandboxFailure(p *corev1.Pod) string {
 
 // lastEvent is the last Event of an object that has one of the reasons; nil if there is none, or if that is unknown.
 func (w *walk) lastEvent(kind string, of metav1.Object, reasons ...string) (last *corev1.Event) {
-	list, is := ask.Read(w.Cluster, Object{Kind: "Events", Name: "of " + kind + " " + of.GetName()},
-		func() (*corev1.EventList, error) {
-			return w.Kubernetes.CoreV1().Events(of.GetNamespace()).List(w.ctx, metav1.ListOptions{
-				FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(of.GetUID())).String()})
-		})
+	about := fields.OneTermEqualSelector("involvedObject.uid", string(of.GetUID()))
+	list, is := ask.List(w.ctx, w.Cluster, Object{Kind: "Events", Name: "of " + kind + " " + of.GetName()},
+		w.Kubernetes.CoreV1().Events(of.GetNamespace()).List, metav1.ListOptions{FieldSelector: about.String()})
 	if is != ask.There {
 		return nil
 	}
