@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/adoption"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
@@ -157,26 +157,16 @@ func (a *adopter) openCloud() (err error) {
 func (a *adopter) match(
 	ctx context.Context, survey *adoption.Survey, chosen map[string]string,
 ) (*adoption.Result, error) {
-	api := a.cluster.Networks.CloudteamV1()
-	networks, err := api.Networks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	objects, err := ask.Everywhere(ctx, a.cluster, kinds.Network, kinds.NetworkPort, kinds.FloatingIP)
 	if err != nil {
-		return nil, fmt.Errorf("reading the Networks of all namespaces: %w", err)
-	}
-	ports, err := api.NetworkPorts(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading the NetworkPorts of all namespaces: %w", err)
-	}
-	floating, err := api.FloatingIPs(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading the FloatingIPs of all namespaces: %w", err)
+		return nil, err
 	}
 	of, err := a.cloud.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return survey.Match(adoption.Request{
-		From: a.from, Own: a.uid, Project: of.ProjectID, Chosen: chosen, Networks: networks.Items, Ports: ports.Items,
-		FloatingIPs: floating.Items,
+		From: a.from, Own: a.uid, Project: of.ProjectID, Chosen: chosen, Objects: objects,
 	}), nil
 }
 

@@ -111,7 +111,7 @@ func (l *leaver) run(ctx context.Context) (err error) {
 // survey lists all objects, those first on which no other depends.
 func (l *leaver) survey(ctx context.Context) (all []leaving, err error) {
 	for _, kind := range slices.Backward(kinds.All) {
-		objs, err := ask.Everywhere(ctx, l.cluster, kind)
+		objs, err := ask.Everywhere(ctx, l.cluster, kind.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -196,7 +196,7 @@ const leavePause = time.Second
 func (l *leaver) await(ctx context.Context, kind kinds.Kind) error {
 	until := time.Now().Add(l.timeout)
 	for {
-		left, err := ask.Everywhere(ctx, l.cluster, kind)
+		left, err := ask.Everywhere(ctx, l.cluster, kind.Name)
 		if err != nil || len(left) == 0 {
 			return err
 		}

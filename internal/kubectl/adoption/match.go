@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/declare"
+	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/osc"
@@ -27,10 +28,9 @@ type Request struct {
 	Project string
 	// Chosen has the Networks to adopt for, by namespace/name, each with the id of its network in Neutron or none. It is
 	// empty for all Networks.
-	Chosen      map[string]string
-	Networks    []cloudteamv1.Network
-	Ports       []cloudteamv1.NetworkPort
-	FloatingIPs []cloudteamv1.FloatingIP
+	Chosen map[string]string
+	// Objects are all Networks, NetworkPorts and FloatingIPs.
+	Objects []kinds.Object
 }
 
 // Adoption is what one object gets.
@@ -100,28 +100,27 @@ func (r *Result) Problems() bool {
 // found by its port, or by the id or address that a FloatingIP names.
 func (s *Survey) Match(q Request) *Result {
 	m := matcher{
-		Survey: s, Request: q, networkOf: map[types.NamespacedName]string{}, portOf: map[types.NamespacedName]heldPort{},
+		Survey: s, Request: q, networks: ask.Known[*cloudteamv1.Network](q.Objects),
+		ports: ask.Known[*cloudteamv1.NetworkPort](q.Objects), floating: ask.Known[*cloudteamv1.FloatingIP](q.Objects),
+		networkOf: map[types.NamespacedName]string{}, portOf: map[types.NamespacedName]heldPort{},
 		ofPort: map[string]string{},
 	}
 	result := &Result{From: q.From}
-	for i := range q.Networks {
-		n := &q.Networks[i]
-		if len(q.Chosen) > 0 && !m.isChosen(n) {
-			continue
-		}
-		if a, concerned := m.network(n); concerned {
+	add := func(a Adoption, concerned bool) {
+		if concerned {
 			result.Objects = append(result.Objects, a)
 		}
 	}
-	for i := range q.Ports {
-		if a, concerned := m.port(&q.Ports[i]); concerned {
-			result.Objects = append(result.Objects, a)
+	for _, n := range m.networks {
+		if len(q.Chosen) == 0 || m.isChosen(n) {
+			add(m.network(n))
 		}
 	}
-	for i := range q.FloatingIPs {
-		if a, concerned := m.floatingIP(&q.FloatingIPs[i]); concerned {
-			result.Objects = append(result.Objects, a)
-		}
+	for _, p := range m.ports {
+		add(m.port(p))
+	}
+	for _, f := range m.floating {
+		add(m.floatingIP(f))
 	}
 	given := map[string]bool{}
 	for _, o := range result.Objects {
@@ -139,6 +138,9 @@ func (s *Survey) Match(q Request) *Result {
 type matcher struct {
 	*Survey
 	Request
+	networks []*cloudteamv1.Network
+	ports    []*cloudteamv1.NetworkPort
+	floating []*cloudteamv1.FloatingIP
 	// networkOf are the ids of the networks that Networks have or get, and portOf the ports of NetworkPorts.
 	networkOf map[types.NamespacedName]string
 	portOf    map[types.NamespacedName]heldPort
@@ -149,6 +151,16 @@ type matcher struct {
 // owner is an object of this cluster.
 func (m *matcher) owner(object types.UID) plan.Owner {
 	return plan.Owner{Cluster: m.Own, Object: string(object)}
+}
+
+// old gives the resources of a kind that have a marker of the old cluster, and fit.
+func (m *matcher) old(k kind, fits func(resource) bool) []resource {
+	return m.where(func(r resource) bool { return r.kind.One == k.One && r.owner.Cluster == m.From && fits(r) })
+}
+
+// owned gives the resources of a kind that have the marker of an object of this cluster.
+func (m *matcher) owned(k kind, by plan.Owner) []resource {
+	return m.where(func(r resource) bool { return r.kind.One == k.One && r.owner == by })
 }
 
 // isChosen reports whether the user named a Network.
@@ -164,8 +176,7 @@ func (m *matcher) network(n *cloudteamv1.Network) (a Adoption, concerned bool) {
 		a.Problem = fmt.Sprintf(format, args...)
 		return a, true
 	}
-	has := m.where(func(r resource) bool { return r.kind.One == network.One && r.owner == a.owner })
-	fit := m.candidates(n)
+	has, fit := m.owned(network, a.owner), m.candidates(n)
 	if len(has) == 1 && len(m.parts(has[0])) > 0 {
 		fit = nil // it was adopted, though not all of it
 	}
@@ -207,10 +218,8 @@ func (m *matcher) candidates(n *cloudteamv1.Network) []resource {
 	if n.Status.Cloud != nil && n.Status.Cloud.ProjectID != m.Project {
 		return nil
 	}
-	return m.where(func(r resource) bool {
+	return m.old(network, func(r resource) bool {
 		switch chosen := m.Chosen[n.Namespace+"/"+n.Name]; {
-		case r.kind.One != network.One || r.owner.Cluster != m.From:
-			return false
 		case chosen != "":
 			return r.ID == chosen
 		case n.Spec.Import != nil:
@@ -245,13 +254,12 @@ func (m *matcher) hasSubnet(of resource, s cloudteamv1.NetworkSpec) bool {
 
 // rivals are the other Networks whose network it may be.
 func (m *matcher) rivals(n *cloudteamv1.Network, of resource) (names []string) {
-	for i := range m.Networks {
-		other := &m.Networks[i]
+	for _, other := range m.networks {
 		if chosen := m.Chosen[other.Namespace+"/"+other.Name]; other.UID == n.UID || chosen != "" && chosen != of.ID {
 			continue
 		}
 		if slices.ContainsFunc(m.candidates(other), func(r resource) bool { return r.ID == of.ID }) {
-			names = append(names, "Network "+other.Namespace+"/"+other.Name)
+			names = append(names, ask.Of(other).String())
 		}
 	}
 	return names
@@ -283,11 +291,11 @@ func (m *matcher) port(p *cloudteamv1.NetworkPort) (a Adoption, concerned bool) 
 	if !known || p.DeletionTimestamp != nil {
 		return a, false
 	}
-	fit := m.where(func(r resource) bool {
-		return r.kind.One == port.One && r.owner.Cluster == m.From && r.NetworkID == on && !r.isInterface() &&
-			r.Name == p.Name && (p.Spec.MAC == "" || strings.EqualFold(p.Spec.MAC, r.MAC)) && r.has(p.Spec.Addresses)
+	fit := m.old(port, func(r resource) bool {
+		return r.NetworkID == on && !r.isInterface() && r.Name == p.Name &&
+			(p.Spec.MAC == "" || strings.EqualFold(p.Spec.MAC, r.MAC)) && r.has(p.Spec.Addresses)
 	})
-	has := m.where(func(r resource) bool { return r.kind.One == port.One && r.owner == a.owner })
+	has := m.owned(port, a.owner)
 	switch {
 	case len(fit) == 0 && len(has) == 1: // It was adopted, though maybe not all of it.
 		a.Takes = m.floatingIPs(p, has[0])
@@ -299,8 +307,7 @@ func (m *matcher) port(p *cloudteamv1.NetworkPort) (a Adoption, concerned bool) 
 	case len(fit) > 1:
 		a.Problem = fmt.Sprintf("Several ports of the old cluster fit: %s. It gets none.", ids(fit))
 	default:
-		for i := range m.Ports {
-			other := &m.Ports[i]
+		for _, other := range m.ports {
 			if other.UID != p.UID && other.Name == p.Name && other.Network() == p.Network() {
 				a.Problem = fmt.Sprintf("Port %s fits NetworkPort %s/%s, too. None gets it.",
 					fit[0].ID, other.Namespace, other.Name)
@@ -317,11 +324,10 @@ func (m *matcher) port(p *cloudteamv1.NetworkPort) (a Adoption, concerned bool) 
 // FloatingIP asks for, too, is the port's only if it has the same marker as the port.
 func (m *matcher) floatingIPs(p *cloudteamv1.NetworkPort, of resource) (all []Taken) {
 	m.portOf[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = heldPort{p, of}
-	for _, r := range m.where(func(r resource) bool {
-		return r.kind.One == floatingIP.One && r.owner.Cluster == m.From && m.asks(p, r) &&
-			(r.owner == of.owner || r.PortID == of.ID && len(m.asking(p, r))+len(m.naming(r)) == 0)
+	for _, r := range m.old(floatingIP, func(r resource) bool {
+		return m.asks(p, r) && (r.owner == of.owner || r.PortID == of.ID && len(m.asking(p, r))+len(m.naming(r)) == 0)
 	}) {
-		m.ofPort[r.ID] = "NetworkPort " + p.Namespace + "/" + p.Name
+		m.ofPort[r.ID] = ask.Of(p).String()
 		all = append(all, taken(r))
 	}
 	return all
@@ -340,9 +346,9 @@ func (m *matcher) asks(p *cloudteamv1.NetworkPort, r resource) bool {
 
 // asking names the FloatingIPs that ask for one of the external network of a floating IP, for a NetworkPort.
 func (m *matcher) asking(p *cloudteamv1.NetworkPort, r resource) (names []string) {
-	for _, f := range m.FloatingIPs {
-		if f.Namespace == p.Namespace && f.Spec.PortName == p.Name && !namesOne(&f) && m.isOn(r, f.Spec.ExternalNetwork) {
-			names = append(names, "FloatingIP "+f.Namespace+"/"+f.Name)
+	for _, f := range m.floating {
+		if f.Namespace == p.Namespace && f.Spec.PortName == p.Name && !namesOne(f) && m.isOn(r, f.Spec.ExternalNetwork) {
+			names = append(names, ask.Of(f).String())
 		}
 	}
 	return names
@@ -354,8 +360,7 @@ func namesOne(f *cloudteamv1.FloatingIP) bool { return f.Spec.Import != nil || f
 // fits reports whether a FloatingIP that names one means this one.
 func (m *matcher) fits(f *cloudteamv1.FloatingIP, r resource) bool {
 	ofProject := f.Status.Cloud == nil || f.Status.Cloud.ProjectID == m.Project
-	return namesOne(f) && !f.Observes() && f.DeletionTimestamp == nil && ofProject &&
-		r.kind.One == floatingIP.One && r.owner.Cluster == m.From && m.isOn(r, f.Spec.ExternalNetwork) &&
+	return namesOne(f) && !f.Observes() && f.DeletionTimestamp == nil && ofProject && m.isOn(r, f.Spec.ExternalNetwork) &&
 		(f.Spec.Import == nil || imports(f, r)) &&
 		(f.Spec.Address == "" || same(netip.ParseAddr, f.Spec.Address, r.Address))
 }
@@ -407,7 +412,7 @@ var allowed = []string{
 // So the controller must have seen the object, and its class must allow it.
 func (m *matcher) refusal(f *cloudteamv1.FloatingIP, r resource) string {
 	ready, owner := meta.FindStatusCondition(f.Status.Conditions, cloudteamv1.ConditionReady), m.owner(f.UID)
-	has := m.where(func(other resource) bool { return other.kind.One == floatingIP.One && other.owner == owner })
+	has := m.owned(floatingIP, owner)
 	switch {
 	case len(has) > 0:
 		return fmt.Sprintf("It has floating IP %s already, which this cluster created.", has[0].ID)
@@ -426,9 +431,9 @@ func (m *matcher) refusal(f *cloudteamv1.FloatingIP, r resource) string {
 
 // naming are the FloatingIPs that name a floating IP, and can have it.
 func (m *matcher) naming(r resource) (all []string) {
-	for _, f := range m.FloatingIPs {
-		if m.fits(&f, r) && m.refusal(&f, r) == "" {
-			all = append(all, "FloatingIP "+f.Namespace+"/"+f.Name)
+	for _, f := range m.floating {
+		if m.fits(f, r) && m.refusal(f, r) == "" {
+			all = append(all, ask.Of(f).String())
 		}
 	}
 	return all
@@ -440,7 +445,7 @@ func severalFit(all []resource) string {
 
 // named decides what a FloatingIP gets that names its floating IP.
 func (m *matcher) named(f *cloudteamv1.FloatingIP, a Adoption) (_ Adoption, concerned bool) {
-	fit := m.where(func(r resource) bool { return m.fits(f, r) })
+	fit := m.old(floatingIP, func(r resource) bool { return m.fits(f, r) })
 	if len(fit) == 0 {
 		return a, false
 	}
@@ -490,14 +495,13 @@ func (m *matcher) floatingIP(f *cloudteamv1.FloatingIP) (a Adoption, concerned b
 	if !known || f.DeletionTimestamp != nil {
 		return a, false
 	}
-	fit := m.where(func(r resource) bool {
-		return r.kind.One == floatingIP.One && r.owner.Cluster == m.From && r.PortID == to.is.ID &&
-			m.isOn(r, f.Spec.ExternalNetwork) && (r.owner != to.is.owner || !m.asks(to.by, r))
+	fit := m.old(floatingIP, func(r resource) bool {
+		return r.PortID == to.is.ID && m.isOn(r, f.Spec.ExternalNetwork) && (r.owner != to.is.owner || !m.asks(to.by, r))
 	})
 	if len(fit) == 0 {
 		return a, false
 	}
-	has := m.where(func(r resource) bool { return r.kind.One == floatingIP.One && r.owner == a.owner })
+	has := m.owned(floatingIP, a.owner)
 	asking := append(m.asking(to.by, fit[0]), m.naming(fit[0])...)
 	if to.is.owner.Cluster != m.From && m.asks(to.by, fit[0]) {
 		asking = append(asking, "NetworkPort "+f.Namespace+"/"+f.Spec.PortName)

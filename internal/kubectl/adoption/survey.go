@@ -35,8 +35,8 @@ var (
 		"id", "description", "revision_number", "floating_ip_address", "floating_network_id", "port_id", "fixed_ip_address",
 		"qos_policy_id", "tags"}}
 	// No object gets a security group: it is listed as left.
-	group = kind{client.Collection{One: "security_group", Many: "security-groups"}, common}
-	kinds = []kind{network, router, subnet, port, floatingIP, group}
+	group    = kind{client.Collection{One: "security_group", Many: "security-groups"}, common}
+	surveyed = []kind{network, router, subnet, port, floatingIP, group}
 )
 
 // resource is a resource in Neutron with a marker.
@@ -89,7 +89,7 @@ func Look(ctx context.Context, cloud *client.Cloud) (*Survey, error) {
 		return nil, err
 	}
 	s := &Survey{external: map[string]string{}}
-	for _, k := range kinds {
+	for _, k := range surveyed {
 		listed, err := client.List[resource](ctx, cloud, "list "+k.Many, k.Collection,
 			url.Values{"project_id": {of.ProjectID}, "fields": k.fields})
 		optional := k.One == router.One || k.One == floatingIP.One || k.One == group.One

@@ -153,11 +153,18 @@ func Visible[T any, P interface {
 	return nil
 }
 
-// Everywhere gives the objects of a kind in all namespaces, or an error if one of them may be missing.
-func Everywhere(ctx context.Context, c *Cluster, kind kinds.Kind) ([]kinds.Object, error) {
-	all, err := list(ctx, c, kind, metav1.NamespaceAll)
-	if err != nil {
-		return nil, fmt.Errorf("reading the %ss of all namespaces: %w", kind.Name, err)
+// Everywhere gives the objects of some kinds in all namespaces, or an error if one of them may be missing. Without
+// names, they are those of all kinds of the table.
+func Everywhere(ctx context.Context, c *Cluster, names ...string) (all []kinds.Object, err error) {
+	for _, kind := range kinds.All {
+		if len(names) > 0 && !slices.Contains(names, kind.Name) {
+			continue
+		}
+		objs, err := list(ctx, c, kind, metav1.NamespaceAll)
+		if err != nil {
+			return nil, fmt.Errorf("reading the %ss of all namespaces: %w", kind.Name, err)
+		}
+		all = append(all, objs...)
 	}
 	return all, nil
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
-	"cloudteam.ztgame.com/network-controller/internal/kinds"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
@@ -102,17 +101,12 @@ func Find(ctx context.Context, c *ask.Cluster, cloud *client.Cloud, cluster stri
 
 // Live are the UIDs of all objects that own resources in Neutron. One that the user may not read would look gone.
 func Live(ctx context.Context, c *ask.Cluster) (map[string]bool, error) {
+	all, err := ask.Everywhere(ctx, c)
 	live := map[string]bool{}
-	for _, kind := range kinds.All {
-		all, err := ask.Everywhere(ctx, c, kind)
-		if err != nil {
-			return nil, err
-		}
-		for _, obj := range all {
-			live[string(obj.GetUID())] = true
-		}
+	for _, obj := range all {
+		live[string(obj.GetUID())] = true
 	}
-	return live, nil
+	return live, err
 }
 
 // subnet is a subnet in Neutron.
