@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -118,16 +117,6 @@ func (f *factory) exportAll(
 	return cluster, all, nil
 }
 
-// oneLine keeps a text in its comment: YAML has more line breaks than a terminal.
-func oneLine(words string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, words)
-}
-
 // documentOf writes a Network as YAML. A text with rare line breaks, which YAML would read as others, makes it JSON.
 func documentOf(m exporting.Manifest) (string, error) {
 	document, err := yaml.Marshal(m)
@@ -149,10 +138,11 @@ func (f *factory) printExported(all []exporting.Exported) error {
 		if i > 0 && e.Network != nil {
 			to.Line("---")
 		}
-		to.Line("# Network %s %q in Neutron.", oneLine(e.ID), e.Name)
+		// Plain keeps a text in its comment: YAML has more line breaks than a terminal.
+		to.Line("# Network %s %q in Neutron.", text.Plain(e.ID), e.Name)
 		for _, note := range e.Notes {
 			if strings.HasPrefix(note, " ") {
-				to.Line("# %s", oneLine(note)) // a command
+				to.Line("# %s", text.Plain(note)) // a command
 				continue
 			}
 			to.Wrapped("# ", note)

@@ -15,23 +15,22 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/orphans"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // cloud checks the user's cloud. cluster is false if the API server does not answer.
 func (d doctor) cloud(networks []*cloudteamv1.Network, cluster bool) []Check {
-	login := Check{Name: "credentials", State: Unknown, Says: "no cloud is named",
-		Remedy: "Name a cloud of your clouds.yaml with --cloud or OS_CLOUD, to check Neutron."}
+	login := Check{Name: "credentials"}
 	if d.Cloud == nil {
-		return []Check{login}
+		return []Check{login.is(Unknown, "no cloud is named",
+			"Name a cloud of your clouds.yaml with --cloud or OS_CLOUD, to check Neutron.")}
 	}
 	identity, err := d.Cloud.Identity(d.ctx)
 	if err != nil {
-		login.State, login.Says = Fails, err.Error()
-		login.Remedy = "Correct the entry in clouds.yaml, or ask the cloud's operator."
-		return []Check{login}
+		return []Check{login.is(Fails, err.Error(), "Correct the entry in clouds.yaml, or ask the cloud's operator.")}
 	}
-	login.State, login.Says, login.Remedy = OK, "project "+identity.ProjectID+" at "+identity.Endpoint, ""
+	login = login.is(OK, "project "+identity.ProjectID+" at "+identity.Endpoint, "")
 	here, elsewhere := 0, 0
 	for _, n := range networks {
 		switch at := n.Status.Cloud; {
@@ -43,9 +42,8 @@ func (d doctor) cloud(networks []*cloudteamv1.Network, cluster bool) []Check {
 		}
 	}
 	if here == 0 && elsewhere > 0 {
-		login.State = Warns
-		login.Says += fmt.Sprintf(", which has none of the %d Networks", elsewhere)
-		login.Remedy = "Name the cloud of the controller: the checks below are about this project."
+		login = login.is(Warns, login.Says+fmt.Sprintf(", which has none of the %d Networks", elsewhere),
+			"Name the cloud of the controller: the checks below are about this project.")
 	}
 	checks := append([]Check{login, d.rights()}, d.extensions()...)
 	checks = append(checks, d.descriptions(), d.quotas())
@@ -60,24 +58,22 @@ var writers = []string{"member", "_member_", "manager", "admin"}
 
 // rights checks the roles of the credentials. Neutron does not publish the rights of a role.
 func (d doctor) rights() Check {
-	c := Check{Name: "rights", State: OK}
+	c := Check{Name: "rights"}
 	roles, err := d.Cloud.Roles(d.ctx)
 	if err != nil {
-		c.State, c.Says, c.Remedy = Fails, err.Error(), "Ask the cloud's operator."
-		return c
+		return c.is(Fails, err.Error(), "Ask the cloud's operator.")
 	}
 	return c.of(roles)
 }
 
 // of judges roles.
 func (c Check) of(roles []string) Check {
-	c.Says = "roles: " + strings.Join(roles, ", ")
+	says := "roles: " + cmp.Or(strings.Join(roles, ", "), "none")
 	if !slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(writers, strings.ToLower(role)) }) {
-		c.State, c.Says = Warns, "roles: "+cmp.Or(strings.Join(roles, ", "), "none")+". By Neutron's default policy they "+
-			"only read"
-		c.Remedy = "If the controller uses these credentials, give them the role member in the project."
+		return c.is(Warns, says+". By Neutron's default policy they only read",
+			"If the controller uses these credentials, give them the role member in the project.")
 	}
-	return c
+	return c.is(OK, says, "")
 }
 
 // described is a resource whose attributes are read by name.
@@ -105,10 +101,10 @@ func (d doctor) descriptions() Check {
 	}
 	switch {
 	case len(hidden) > 0:
-		c.State, c.Says = Fails, "Neutron hides those of "+strings.Join(hidden, ", ")+", which have the ownership markers"
-		c.Remedy = "Have the cloud's operator let these credentials read and write them (Neutron's policy for description)."
+		return c.is(Fails, "Neutron hides those of "+strings.Join(hidden, ", ")+", which have the ownership markers",
+			"Have the cloud's operator let these credentials read and write them (Neutron's policy for description).")
 	case err != nil:
-		c.State, c.Says, c.Remedy = Unknown, err.Error(), "Ask the cloud's operator."
+		return c.is(Unknown, err.Error(), "Ask the cloud's operator.")
 	}
 	return c
 }
@@ -119,20 +115,19 @@ const almost = 0.9
 // quotas checks whether the project has room.
 func (d doctor) quotas() Check {
 	c := Check{Name: "quotas", State: OK, Says: "the project has room"}
-	all, err := planning.ProjectQuotas(d.ctx, d.Cloud)
+	all, err := inventory.Quotas(d.ctx, d.Cloud)
 	if err != nil {
-		c.State, c.Says, c.Remedy = Unknown, err.Error(), "Ask the cloud's operator for the project's quotas."
-		return c
+		return c.is(Unknown, err.Error(), "Ask the cloud's operator for the project's quotas.")
 	}
 	var full []string
 	for _, q := range all {
 		if q.Limit >= 0 && float64(q.Used) >= almost*float64(q.Limit) {
-			full = append(full, fmt.Sprintf("%s %d of %d", q.Name(), q.Used, q.Limit))
+			full = append(full, fmt.Sprintf("%s %d of %d", planning.QuotaName(q.Resource), q.Used, q.Limit))
 		}
 	}
 	if len(full) > 0 {
-		c.State, c.Says = Warns, "(almost) full: "+strings.Join(full, ", ")
-		c.Remedy = "Delete what nobody needs (kubectl network orphans), or ask the cloud's operator for more."
+		return c.is(Warns, "(almost) full: "+strings.Join(full, ", "),
+			"Delete what nobody needs (kubectl network orphans), or ask the cloud's operator for more.")
 	}
 	return c
 }
@@ -146,13 +141,11 @@ func (d doctor) orphans() Check {
 	}
 	all, err := orphans.Find(d.ctx, d.Cluster, d.Cloud, uid)
 	if err != nil {
-		c.State, c.Says, c.Remedy = Unknown, err.Error(), "kubectl network orphans"
-		return c
+		return c.is(Unknown, err.Error(), "kubectl network orphans")
 	}
 	survey, err := adoption.Look(d.ctx, d.Cloud)
 	if err != nil {
-		c.State, c.Says, c.Remedy = Unknown, err.Error(), "kubectl network adopt"
-		return c
+		return c.is(Unknown, err.Error(), "kubectl network adopt")
 	}
 	var others []string
 	for _, other := range survey.Clusters(uid) {
@@ -170,8 +163,8 @@ func (d doctor) orphans() Check {
 		counts = append(counts, fmt.Sprintf("%d %s", counted[state], state))
 	}
 	if len(all) > 0 {
-		c.State, c.Says = Warns, fmt.Sprintf("%d resources have no object: %s", len(all), strings.Join(counts, ", "))
-		c.Remedy = "kubectl network orphans"
+		c = c.is(Warns, fmt.Sprintf("%d resources have no object: %s", len(all), strings.Join(counts, ", ")),
+			"kubectl network orphans")
 	}
 	c.Says += strings.Join(others, "")
 	return c

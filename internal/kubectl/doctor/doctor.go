@@ -46,10 +46,16 @@ type Check struct {
 	hidden bool
 }
 
+// is gives a check its outcome.
+func (c Check) is(state State, says, remedy string) Check {
+	c.State, c.Says, c.Remedy = state, says, remedy
+	return c
+}
+
 // unseen is a check of what the user may not see.
 func (c Check) unseen(says string) Check {
-	c.State, c.Says, c.Remedy, c.hidden = Unknown, says, "Ask an administrator to run this.", true
-	return c
+	c.hidden = true
+	return c.is(Unknown, says, "Ask an administrator to run this.")
 }
 
 // together makes one check of all that the user may not see: they have one cause and one remedy.
@@ -129,21 +135,18 @@ func (d doctor) version() Check {
 	case apierrors.IsForbidden(err):
 		return c.unseen("you may not read its version")
 	case err != nil:
-		c.State, c.Says, c.Remedy = Fails, "It does not answer: "+err.Error(), "Check your kubeconfig and --context."
-		return c
+		return c.is(Fails, "It does not answer: "+err.Error(), "Check your kubeconfig and --context.")
 	}
-	c.Says = "Kubernetes " + info.GitVersion
+	says := "Kubernetes " + info.GitVersion
 	is, err := version.ParseGeneric(info.GitVersion)
 	switch {
 	case err != nil:
+		return c.is(Unknown, says, "")
 	case is.LessThan(version.MajorMinor(1, 34)):
-		c.State = Warns
-		c.Remedy = "Mutating admission policies need Kubernetes 1.34. Put the scheduling gate into Pod templates " +
-			"(docs/deployment.md)."
-	default:
-		c.State = OK
+		return c.is(Warns, says, "Mutating admission policies need Kubernetes 1.34. Put the scheduling gate into Pod "+
+			"templates (docs/deployment.md).")
 	}
-	return c
+	return c.is(OK, says, "")
 }
 
 func (d doctor) crds() Check {
@@ -165,8 +168,7 @@ func (d doctor) crds() Check {
 		}
 	}
 	if len(missing) > 0 {
-		c.State, c.Says = Fails, "not served: "+strings.Join(missing, ", ")
-		c.Remedy = crd.Install
+		return c.is(Fails, "not served: "+strings.Join(missing, ", "), crd.Install)
 	}
 	return c
 }
@@ -199,7 +201,7 @@ func (d doctor) policies() Check {
 	}
 	switch {
 	case len(missing) > 0:
-		c.State, c.Says, c.Remedy = Warns, "missing: "+strings.Join(missing, ", "), "kubectl apply -k config/admission"
+		return c.is(Warns, "missing: "+strings.Join(missing, ", "), "kubectl apply -k config/admission")
 	case is == ask.Hidden:
 		return c.unseen("you may not read them")
 	}
@@ -214,8 +216,7 @@ func (d doctor) controller() (c Check, holder string, is ask.Presence) {
 	case is == ask.Hidden:
 		c = c.unseen("you may not read its Lease")
 	case link != nil:
-		c.State, c.Says = Fails, fmt.Sprintf("%s: %s", link.Object, link.Message)
-		c.Remedy = "kubectl -n network-controller get pods"
+		c = c.is(Fails, fmt.Sprintf("%s: %s", link.Object, link.Message), "kubectl -n network-controller get pods")
 	}
 	return c, holder, is
 }
@@ -239,8 +240,8 @@ func (d doctor) controllersCloud() Check {
 		}
 	}
 	if ago := d.Now.Sub(last.LastTimestamp.Time).Round(time.Second); !last.LastTimestamp.IsZero() && ago < lately {
-		c.State, c.Says = Fails, fmt.Sprintf("%s ago: %s", ago, last.Message)
-		c.Remedy = "Correct the clouds.yaml in the Secret of the controller. It logs in again without a restart."
+		return c.is(Fails, fmt.Sprintf("%s ago: %s", ago, last.Message),
+			"Correct the clouds.yaml in the Secret of the controller. It logs in again without a restart.")
 	}
 	return c
 }
@@ -302,9 +303,8 @@ func conditions(name, of string, kind kinds.Kind, all map[string][]metav1.Condit
 		counts = append(counts, fmt.Sprintf("%d %s", reasons[reason], reason))
 	}
 	namespace, object, _ := strings.Cut(first, "/")
-	c.State, c.Says = Fails, fmt.Sprintf("of %d: %s", counted, strings.Join(counts, ", "))
-	c.Remedy = fmt.Sprintf("kubectl network why %s/%s -n %s", strings.ToLower(kind.Name), object, namespace)
-	return c
+	return c.is(Fails, fmt.Sprintf("of %d: %s", counted, strings.Join(counts, ", ")),
+		fmt.Sprintf("kubectl network why %s/%s -n %s", strings.ToLower(kind.Name), object, namespace))
 }
 
 // hasAgents reports whether the node agent is installed, also if that may not be read. Without it, ports are addresses
@@ -333,12 +333,12 @@ func (d doctor) agents(nodes []corev1.Node, is ask.Presence) Check {
 	case len(without) == len(nodes) && !d.hasAgents():
 		c.Says = "no node has a data plane, and no agent is installed: ports are addresses (docs/dataplane.md)"
 	case len(without) > 0:
-		c.State, c.Says = Warns, fmt.Sprintf("%d of %d nodes have no data plane: %s", len(without), len(nodes),
-			strings.Join(without[:min(len(without), 3)], ", "))
-		c.Remedy = "Install the agent (kubectl apply -k config/node), if no other plugin attaches Pods."
+		return c.is(Warns, fmt.Sprintf("%d of %d nodes have no data plane: %s", len(without), len(nodes),
+			strings.Join(without[:min(len(without), 3)], ", ")),
+			"Install the agent (kubectl apply -k config/node), if no other plugin attaches Pods.")
 	case len(versions) > 1:
-		c.State, c.Says = Warns, "they have several versions: "+strings.Join(slices.Sorted(maps.Keys(versions)), ", ")
-		c.Remedy = "kubectl -n network-agent rollout status daemonset/network-agent"
+		return c.is(Warns, "they have several versions: "+strings.Join(slices.Sorted(maps.Keys(versions)), ", "),
+			"kubectl -n network-agent rollout status daemonset/network-agent")
 	default:
 		c.Says = fmt.Sprintf("all %d nodes have a data plane", len(nodes))
 	}

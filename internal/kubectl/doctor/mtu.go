@@ -47,9 +47,8 @@ func (d doctor) mtu(networks []*cloudteamv1.Network, is ask.Presence) Check {
 		}
 	}
 	if len(small) > 0 {
-		c.State, c.Says = Fails, strings.Join(small, "; ")
-		c.Remedy = fmt.Sprintf("Set spec.mtu to %d or more; no IPv6 host works with less.", minMTUOfIPv6)
-		return c
+		return c.is(Fails, strings.Join(small, "; "),
+			fmt.Sprintf("Set spec.mtu to %d or more; no IPv6 host works with less.", minMTUOfIPv6))
 	}
 	known := map[string]int32{}
 	var differ []string
@@ -74,9 +73,8 @@ func (d doctor) mtu(networks []*cloudteamv1.Network, is ask.Presence) Check {
 		if len(differ) > 1 {
 			more = fmt.Sprintf("; %d more routers join different ones", len(differ)-1)
 		}
-		c.State, c.Says = Warns, differ[0]+more
-		c.Remedy = "Give them one spec.mtu, the lower one. Else larger packets need ICMP to find the path's MTU: allow it " +
-			"in security groups and firewalls."
+		return c.is(Warns, differ[0]+more, "Give them one spec.mtu, the lower one. Else larger packets need ICMP to find "+
+			"the path's MTU: allow it in security groups and firewalls.")
 	}
 	return c
 }

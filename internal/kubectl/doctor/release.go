@@ -124,8 +124,7 @@ func (d doctor) release(has func(alias string) bool) Check {
 		c.Says += "; not as " + number + ": " + d.signs(next, false)
 	}
 	if next.lost != "" {
-		c.State, c.Says = Warns, c.Says+". "+next.lost
-		c.Remedy = "Upgrade Neutron to " + next.name + " or later."
+		return c.is(Warns, c.Says+". "+next.lost, "Upgrade Neutron to "+next.name+" or later.")
 	}
 	return c
 }
@@ -136,8 +135,7 @@ func (d doctor) extensions() []Check {
 	list, err := client.List[extension](d.ctx, d.Cloud, "list extensions",
 		client.Collection{One: "extension", Many: "extensions", Whole: true}, url.Values{})
 	if err != nil {
-		c.State, c.Says, c.Remedy = Fails, err.Error(), "Ask the cloud's operator."
-		return []Check{c}
+		return []Check{c.is(Fails, err.Error(), "Ask the cloud's operator.")}
 	}
 	has := func(alias string) bool { return slices.Contains(list, extension{alias}) }
 	var lacks []Check

@@ -38,9 +38,7 @@ func (d doctor) schemas() Check {
 			return c.ofSchemas(compareSchemas(want, got), d.Version)
 		}
 	}
-	c.State, c.Says, c.Remedy = Unknown, "the API server does not say it: "+err.Error(),
-		"kubectl get --raw /openapi/v3"
-	return c
+	return c.is(Unknown, "the API server does not say it: "+err.Error(), "kubectl get --raw /openapi/v3")
 }
 
 // ofSchemas judges differences.

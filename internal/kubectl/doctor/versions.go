@@ -31,9 +31,7 @@ func (d doctor) versions(holder string, leaseIs ask.Presence, nodes []corev1.Nod
 	case leaseIs == ask.Hidden:
 		return c.unseen(c.Says + "; you may not read the controller's Lease")
 	case holder == "":
-		c.State, c.Says = Unknown, c.Says+"; no controller holds the Lease"
-		c.Remedy = "kubectl -n network-controller get pods"
-		return c
+		return c.is(Unknown, c.Says+"; no controller holds the Lease", "kubectl -n network-controller get pods")
 	}
 	host, _, _ := strings.Cut(holder, "_") // no hostname has one
 	of := ask.New("Pod", why.ControllerNamespace, host)
@@ -42,15 +40,13 @@ func (d doctor) versions(holder string, leaseIs ask.Presence, nodes []corev1.Nod
 	case ask.Hidden:
 		return c.unseen(c.Says + "; you may not read the controller's " + of.String())
 	case ask.Absent:
-		c.State, c.Says = Unknown, c.Says+"; the controller on "+host+" is no Pod of namespace "+of.Namespace
-		c.Remedy = "Run network-controller --version there."
-		return c
+		return c.is(Unknown, c.Says+"; the controller on "+host+" is no Pod of namespace "+of.Namespace,
+			"Run network-controller --version there.")
 	}
 	runs, image := d.versionOf(pod)
 	if runs == "" {
-		c.State, c.Says = Unknown, c.Says+"; the controller's image "+image+" names no version"
-		c.Remedy = "Give the image a tag with its version (docs/install.md#install)."
-		return c
+		return c.is(Unknown, c.Says+"; the controller's image "+image+" names no version",
+			"Give the image a tag with its version (docs/install.md#install).")
 	}
 	c.Says += ", controller " + runs + " (" + of.String() + ")"
 	switch {

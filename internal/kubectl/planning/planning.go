@@ -308,34 +308,22 @@ func Quotas(ctx context.Context, cloud *client.Cloud, results []Result) ([]Quota
 	if len(more) == 0 {
 		return nil, nil
 	}
-	all, err := ProjectQuotas(ctx, cloud)
-	if err != nil {
-		return nil, err
+	all, err := inventory.Quotas(ctx, cloud)
+	var quotas []Quota
+	for _, q := range all {
+		if n := more[q.Resource]; n != 0 {
+			quotas = append(quotas, Quota{q.Resource, int(q.Used), int(q.Used) + n, int(q.Limit)})
+		}
 	}
-	for i, q := range all {
-		all[i].After += more[q.Resource]
-	}
-	return slices.DeleteFunc(all, func(q Quota) bool { return more[q.Resource] == 0 }), nil
+	return quotas, err
 }
 
-// ProjectQuotas reads the quotas of the cloud's project for what the controller makes. After is what is used.
-func ProjectQuotas(ctx context.Context, cloud *client.Cloud) (all []Quota, err error) {
-	found, err := inventory.Quotas(ctx, cloud)
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range found {
-		all = append(all, Quota{q.Resource, int(q.Used), int(q.Used), int(q.Limit)})
-	}
-	return all, nil
-}
-
-// Name is the resource in words.
-func (q Quota) Name() string {
-	if q.Resource == "floatingip" {
+// QuotaName is the resource of a quota in words.
+func QuotaName(resource string) string {
+	if resource == "floatingip" {
 		return plan.FloatingIPResource
 	}
-	return strings.ReplaceAll(q.Resource, "_", " ")
+	return strings.ReplaceAll(resource, "_", " ")
 }
 
 // String says a quota in words.
@@ -344,7 +332,7 @@ func (q Quota) String() string {
 	if q.Limit >= 0 {
 		limit = fmt.Sprintf("of %d", q.Limit)
 	}
-	text := fmt.Sprintf("%s %d → %d %s", q.Name(), q.Used, q.After, limit)
+	text := fmt.Sprintf("%s %d → %d %s", QuotaName(q.Resource), q.Used, q.After, limit)
 	if q.Exceeded() {
 		text += ": too many"
 	}
