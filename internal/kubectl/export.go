@@ -49,14 +49,12 @@ error.`,
 			if err != nil {
 				return err
 			}
-			names := func() (names []string) {
-				for _, e := range all {
-					if e.Network != nil {
-						names = append(names, nameOf("Network", e.Network.Name))
-					}
+			names := objectNames(all, func(e exporting.Exported) string {
+				if e.Network == nil {
+					return ""
 				}
-				return names
-			}
+				return nameOf("Network", e.Network.Name)
+			})
 			format := output
 			if format == "yaml" {
 				format = "" // as without it: with comments

@@ -46,12 +46,7 @@ The exit code is 0 if there are none, 2 if there are some, and 1 after an error.
 			if err != nil {
 				return err
 			}
-			names := func() (names []string) {
-				for _, o := range all {
-					names = append(names, o.Kind+"/"+o.ID)
-				}
-				return names
-			}
+			names := objectNames(all, func(o orphans.Orphan) string { return o.Kind + "/" + o.ID })
 			err = f.print(output, all, names, func() error { return f.printOrphans(all, output == "wide") })
 			return f.ends(cluster, err, len(all) > 0)
 		},

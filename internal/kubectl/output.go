@@ -37,6 +37,18 @@ func nameOf(kind, name string) string {
 	return strings.ToLower(kind) + "." + cloudteamv1.SchemeGroupVersion.Group + "/" + name
 }
 
+// objectNames gives the names of objects, for the format name. One without a name is left out.
+func objectNames[T any](objects []T, name func(T) string) func() []string {
+	return func() (all []string) {
+		for _, o := range objects {
+			if name := name(o); name != "" {
+				all = append(all, name)
+			}
+		}
+		return all
+	}
+}
+
 // print writes a result in a format. names gives the objects for the format name; people prints for people.
 func (f *factory) print(output string, result any, names func() []string, people func() error) error {
 	var out []byte

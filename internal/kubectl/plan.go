@@ -59,7 +59,13 @@ done, 2 if something would, and 1 after an error, or if an object would not be a
 			if err != nil {
 				return err
 			}
-			err = f.print(output, result, result.changed, func() error { return result.print(f) })
+			changed := objectNames(result.Objects, func(o planning.Result) string {
+				if len(o.Steps) == 0 {
+					return ""
+				}
+				return nameOf(o.Object.Kind, o.Object.Name)
+			})
+			err = f.print(output, result, changed, func() error { return result.print(f) })
 			if err = errors.Join(err, f.notes(cluster)); err != nil {
 				return err
 			}
@@ -240,16 +246,6 @@ func (p *plan) quotas(ctx context.Context, cluster *ask.Cluster, cloud *client.C
 		cluster.Note("The project's quotas are not known: %v.", err)
 	}
 	p.Quotas = quotas
-}
-
-// changed names the objects for which something would be done.
-func (p *plan) changed() (names []string) {
-	for _, o := range p.Objects {
-		if len(o.Steps) > 0 {
-			names = append(names, nameOf(o.Object.Kind, o.Object.Name))
-		}
-	}
-	return names
 }
 
 // exit is 1 if an object would not be applied or a quota is too small, 2 if something would be done, and nil if nothing

@@ -55,12 +55,7 @@ clouds.yaml with --cloud or OS_CLOUD.`,
 			case "mermaid":
 				err = tree.Mermaid(f.Out, trees)
 			default:
-				names := func() (all []string) {
-					for _, t := range trees {
-						all = append(all, nameOf(t.Kind, t.Name))
-					}
-					return all
-				}
+				names := objectNames(trees, func(t *tree.Node) string { return nameOf(t.Kind, t.Name) })
 				err = f.print(output, trees, names, func() error { return tree.Print(f.Out, trees, text.StyleFor(f.Out)) })
 			}
 			return errors.Join(err, f.notes(cluster))

@@ -88,12 +88,7 @@ func (l *leaver) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	names := func() (names []string) {
-		for _, o := range all {
-			names = append(names, nameOf(o.Object.Kind, o.Object.Name))
-		}
-		return names
-	}
+	names := objectNames(all, func(o leaving) string { return nameOf(o.Object.Kind, o.Object.Name) })
 	if err := l.print(l.output, all, names, func() error { return l.printLeaving(all) }); err != nil {
 		return err
 	}

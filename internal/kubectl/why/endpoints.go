@@ -27,7 +27,7 @@ func (w *walk) endpoints(s *corev1.Service) (chain []Link, healthy string) {
 		w.Kubernetes.DiscoveryV1().EndpointSlices(s.Namespace).List,
 		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + s.Name})
 	if is == ask.There {
-		pods, ready := map[string]bool{}, map[string]bool{}
+		ready := map[string]bool{} // by the names of the Pods
 		for _, slice := range list.Items {
 			if by := slice.Labels[discoveryv1.LabelManagedBy]; by != consumer.EndpointsManagedBy {
 				other := self
@@ -37,21 +37,20 @@ func (w *walk) endpoints(s *corev1.Service) (chain []Link, healthy string) {
 				continue
 			}
 			for _, endpoint := range slice.Endpoints {
-				if endpoint.TargetRef != nil {
-					pods[endpoint.TargetRef.Name] = true
-					ready[fmt.Sprint(endpoint.TargetRef.Name, endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready)] = true
+				if pod := endpoint.TargetRef; pod != nil {
+					ready[pod.Name] = ready[pod.Name] || endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
 				}
 			}
 		}
 		n := 0
-		for pod := range pods {
-			if ready[pod+"true"] {
+		for _, is := range ready {
+			if is {
 				n++
 			}
 		}
-		if len(pods) > 0 {
+		if len(ready) > 0 {
 			return nil, fmt.Sprintf("Nothing is wrong: the Service has %d Pods on Network %s as endpoints, and %d of them are "+
-				"ready.", len(pods), e.Network, n)
+				"ready.", len(ready), e.Network, n)
 		}
 	}
 	network := ask.New(KindNetwork, s.Namespace, e.Network)
@@ -71,11 +70,9 @@ func (w *walk) endpoints(s *corev1.Service) (chain []Link, healthy string) {
 		if len(pods) == 0 {
 			return []Link{{Object: self.Object, Reason: noBackend, Message: "It selects no Pod that declares a Network."}}, ""
 		}
-		for i := range pods {
-			if below, _ := w.pod(&pods[i]); len(below) > 0 {
-				self.Message = "No Pod that it selects has an attached port on the Network."
-				return append([]Link{self}, below...), ""
-			}
+		if below := w.firstOf(pods); len(below) > 0 {
+			self.Message = "No Pod that it selects has an attached port on the Network."
+			return append([]Link{self}, below...), ""
 		}
 	}
 	if told := w.lastEvent(KindService, s, cloudteamv1.EventEndpointsFailed); told != nil {

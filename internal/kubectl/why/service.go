@@ -68,14 +68,10 @@ func (w *walk) withoutBackend(s *corev1.Service, self Link) []Link {
 		if len(pods) == 0 {
 			return []Link{{Object: of, Reason: noBackend, Message: "It selects no Pod that declares a Network."}}
 		}
-		for i := range pods {
-			if consumer.Allocated(&pods[i]) {
-				continue
-			}
-			if below, _ := w.pod(&pods[i]); len(below) > 0 {
-				self.Message = "No Pod that it selects has a port that a floating IP can be associated with."
-				return append([]Link{self}, below...)
-			}
+		pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return consumer.Allocated(&p) })
+		if below := w.firstOf(pods); len(below) > 0 {
+			self.Message = "No Pod that it selects has a port that a floating IP can be associated with."
+			return append([]Link{self}, below...)
 		}
 	}
 	if told := w.toldOf(s); told != nil {

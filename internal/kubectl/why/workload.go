@@ -66,6 +66,11 @@ func (w *walk) podsOf(d *appsv1.Deployment) []Link {
 		return nil
 	}
 	pods, _ := w.podsWith(d.Namespace, selector)
+	return w.firstOf(pods)
+}
+
+// firstOf explains the first of some Pods with a problem.
+func (w *walk) firstOf(pods []corev1.Pod) []Link {
 	for i := range pods {
 		if chain, _ := w.pod(&pods[i]); len(chain) > 0 {
 			return chain
@@ -80,22 +85,18 @@ func (w *walk) ownerOfPods(of Object, kind schema.GroupKind) (chain []Link, heal
 	if !known {
 		return nil, "", fmt.Errorf("%s is explained by its Pods: ask for the right to list these", of)
 	}
-	count := 0
-	for i := range pods {
-		owner := controller.OwnerOf(&pods[i], kind)
-		if owner == nil || owner.Name != of.Name {
-			continue
-		}
-		count++
-		if below, _ := w.pod(&pods[i]); len(below) > 0 {
-			return append([]Link{{Object: of, Reason: cloudteamv1.ReasonPortsNotReady,
-				Message: "Not all of its Pods have their networks."}}, below...), "", nil
-		}
-	}
-	if count == 0 {
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+		owner := controller.OwnerOf(&p, kind)
+		return owner == nil || owner.Name != of.Name
+	})
+	if len(pods) == 0 {
 		return nil, "", fmt.Errorf("%s has no Pods: check the name, and the namespace (-n)", of)
 	}
-	return nil, fmt.Sprintf("Nothing is wrong: each of its %d Pods has its networks, or declares none.", count), nil
+	if below := w.firstOf(pods); len(below) > 0 {
+		return append([]Link{{Object: of, Reason: cloudteamv1.ReasonPortsNotReady,
+			Message: "Not all of its Pods have their networks."}}, below...), "", nil
+	}
+	return nil, fmt.Sprintf("Nothing is wrong: each of its %d Pods has its networks, or declares none.", len(pods)), nil
 }
 
 // podsWith are the Pods of a namespace that a selector matches; known is false if they cannot be read.
@@ -348,10 +349,7 @@ func (w *walk) warnOfNode(p *corev1.Pod, ports []*cloudteamv1.NetworkPort) {
 
 // sandboxFailure is the last message of the kubelet about the Pod's interfaces; empty if there is none.
 func (w *walk) sandboxFailure(p *corev1.Pod) string {
-	if e := w.lastEvent(KindPod, p, "FailedCreatePodSandBox"); e != nil {
-		return e.Message
-	}
-	return ""
+	return cmp.Or(w.lastEvent(KindPod, p, "FailedCreatePodSandBox"), &corev1.Event{}).Message
 }
 
 // lastEvent is the last Event of an object that has one of the reasons; nil if there is none, or if that is unknown.
