@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,12 +46,13 @@ func (a *Agent) announce(ctx context.Context, kube kubernetes.Interface) {
 					retry = unknownInterval
 				}
 			}
-			if !same(done, wanted) || expired(at, announceInterval) {
+			same := maps.Equal(done, wanted)
+			if !same || expired(at, announceInterval) {
 				if err := annotate(ctx, kube, a.node, wanted); err != nil {
 					logger.Error(err, "Annotating the Node failed; no Pod is attached on it until this succeeds; retrying")
 					retry = announceRetry
 				} else {
-					if !same(done, wanted) {
+					if !same {
 						logger.Info("Announced the data plane on the Node", "node", a.node, "mode", s.mode, "host", s.host,
 							"parent", s.Parent, "parentPort", wanted[cloudteamv1.AnnotationDataplaneParentPort])
 					}
@@ -69,18 +71,6 @@ func (a *Agent) announce(ctx context.Context, kube kubernetes.Interface) {
 		case <-time.After(retry):
 		}
 	}
-}
-
-func same(a, b map[string]any) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for key, value := range a {
-		if b[key] != value {
-			return false
-		}
-	}
-	return true
 }
 
 // annotate writes annotations of a Node if they differ.

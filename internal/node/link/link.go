@@ -8,12 +8,14 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/safchain/ethtool"
 	"github.com/vishvananda/netlink"
+	"go4.org/netipx"
 	"golang.org/x/sys/unix"
 
 	"cloudteam.ztgame.com/network-controller/internal/node/mark"
@@ -111,28 +113,28 @@ func Create(p Pair, netns ns.NetNS) (net.HardwareAddr, error) {
 // the packets before the stack sees them. Open vSwitch in user space gets a copy, and so would the stack: without this,
 // a Pod could reach the node past its security groups.
 func detach(device string) error {
-	for _, setting := range []struct{ family, name, value string }{
+	return set(device, []setting{
 		{"ipv6", "disable_ipv6", "1"},
 		{"ipv4", "arp_ignore", "8"}, // answer no ARP request
 		{"ipv4", "rp_filter", "1"},  // no route leads to this interface, so drop all
 		{"ipv4", "forwarding", "0"},
-	} {
-		if err := sysctl(setting.family, device, setting.name, setting.value); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
-// sysctl writes a setting of an interface of the calling thread's network namespace. A kernel without the family has
-// nothing to set.
-func sysctl(family, device, name, value string) error {
-	folder := filepath.Join("/proc/sys/net", family, "conf", device)
-	if _, err := os.Stat(folder); family == "ipv6" && errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err := os.WriteFile(filepath.Join(folder, name), []byte(value), 0); err != nil {
-		return fmt.Errorf("setting %s of the interface %s: %w", name, device, err)
+// setting is one of an interface, by its sysctl.
+type setting struct{ family, name, value string }
+
+// set writes settings of an interface of the calling thread's network namespace. A kernel without a family has nothing
+// to set of it.
+func set(device string, all []setting) error {
+	for _, s := range all {
+		folder := filepath.Join("/proc/sys/net", s.family, "conf", device)
+		if _, err := os.Stat(folder); s.family == "ipv6" && errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(folder, s.name), []byte(s.value), 0); err != nil {
+			return fmt.Errorf("setting %s of the interface %s: %w", s.name, device, err)
+		}
 	}
 	return nil
 }
@@ -207,11 +209,11 @@ func Configure(ifName string, addresses []Address, routes []Route) error {
 	if err != nil {
 		return fmt.Errorf("interface %s in the Pod: %w", ifName, err)
 	}
-	if err := settings(ifName, addresses); err != nil {
+	if err := set(ifName, settings(addresses)); err != nil {
 		return err
 	}
 	for _, a := range addresses {
-		address := &netlink.Addr{IPNet: &net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())}}
+		address := &netlink.Addr{IPNet: netipx.PrefixIPNet(a)}
 		if a.Addr().Is6() {
 			// Neutron gave the address to nobody else.
 			address.Flags = unix.IFA_F_NODAD
@@ -228,10 +230,7 @@ func Configure(ifName string, addresses []Address, routes []Route) error {
 	}
 	for _, r := range routes {
 		prefix := r.Destination.Masked()
-		route := &netlink.Route{
-			LinkIndex: found.Attrs().Index, Gw: r.Gateway.AsSlice(),
-			Dst: &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())},
-		}
+		route := &netlink.Route{LinkIndex: found.Attrs().Index, Gw: r.Gateway.AsSlice(), Dst: netipx.PrefixIPNet(prefix)}
 		if err := netlink.RouteAddEcmp(route); err != nil {
 			return fmt.Errorf("adding the route to %s by %s through %s: %w; the gateway has to be in a subnet of the port",
 				prefix, r.Gateway, ifName, err)
@@ -240,25 +239,14 @@ func Configure(ifName string, addresses []Address, routes []Route) error {
 	return nil
 }
 
-// settings prepare a Pod's interface. A router's advertisements are ignored: the port says which addresses there are,
-// and Multus which default route.
-func settings(ifName string, addresses []Address) error {
-	type setting struct{ family, name, value string }
-	all := []setting{
-		{"ipv4", "arp_notify", "1"}, {"ipv6", "ndisc_notify", "1"}, {"ipv6", "accept_ra", "0"},
+// settings are those of a Pod's interface. A router's advertisements are ignored: the port says which addresses there
+// are, and Multus which default route.
+func settings(addresses []Address) []setting {
+	all := []setting{{"ipv4", "arp_notify", "1"}, {"ipv6", "ndisc_notify", "1"}, {"ipv6", "accept_ra", "0"}}
+	if slices.ContainsFunc(addresses, func(a Address) bool { return a.Addr().Is6() }) {
+		all = append(all, setting{"ipv6", "disable_ipv6", "0"})
 	}
-	for _, a := range addresses {
-		if a.Addr().Is6() {
-			all = append(all, setting{"ipv6", "disable_ipv6", "0"})
-			break
-		}
-	}
-	for _, s := range all {
-		if err := sysctl(s.family, ifName, s.name, s.value); err != nil {
-			return err
-		}
-	}
-	return nil
+	return all
 }
 
 // settle waits until the interface's addresses can be used. A link-local address is not waited for: the kernel checks
@@ -307,9 +295,8 @@ func Check(ifName string, mac net.HardwareAddr, addresses []Address) error {
 	}
 	present := map[netip.Prefix]bool{}
 	for _, a := range have {
-		if address, ok := netip.AddrFromSlice(a.IP); ok {
-			ones, _ := a.Mask.Size()
-			present[netip.PrefixFrom(address.Unmap(), ones)] = true
+		if address, ok := netipx.FromStdIPNet(a.IPNet); ok {
+			present[address] = true
 		}
 	}
 	for _, a := range addresses {

@@ -21,6 +21,7 @@ import (
 	cniv1 "github.com/containernetworking/cni/pkg/types/100"
 	cniversion "github.com/containernetworking/cni/pkg/version"
 	"github.com/containernetworking/plugins/pkg/ns"
+	"go4.org/netipx"
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
@@ -143,14 +144,12 @@ func attach(args *skel.CmdArgs) (_ *cniv1.Result, version string, err error) {
 	}}
 	for i, a := range p.addresses {
 		result.IPs = append(result.IPs, &cniv1.IPConfig{
-			Interface: new(1), Gateway: p.gateways[i].AsSlice(),
-			Address: net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())},
+			Interface: new(1), Gateway: p.gateways[i].AsSlice(), Address: *netipx.PrefixIPNet(a),
 		})
 	}
 	for _, r := range p.routes {
-		result.Routes = append(result.Routes, &cnitypes.Route{GW: r.Gateway.AsSlice(), Dst: net.IPNet{
-			IP: r.Destination.Addr().AsSlice(), Mask: net.CIDRMask(r.Destination.Bits(), r.Destination.Addr().BitLen()),
-		}})
+		result.Routes = append(result.Routes,
+			&cnitypes.Route{GW: r.Gateway.AsSlice(), Dst: *netipx.PrefixIPNet(r.Destination)})
 	}
 	return result, conf.CNIVersion, nil
 }
