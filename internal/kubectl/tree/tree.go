@@ -175,8 +175,7 @@ func Build(n *cloudteamv1.Network, on []cloudteamv1.NetworkPort, known Known, in
 		return n.Status.Router != nil && p.DeviceID == n.Status.Router.ID ||
 			slices.ContainsFunc(on, func(o cloudteamv1.NetworkPort) bool { return o.Status.PortID == p.ID })
 	})
-	b := builder{n, known, map[string]bool{}}
-	return b.build(on, others)
+	return known.build(n, on, others)
 }
 
 // Used gives how many addresses of a subnet are in use, by its status or by the ports on the network, whichever are
@@ -204,15 +203,7 @@ func Used(s cloudteamv1.SubnetStatus, on []cloudteamv1.NetworkPort, others []Por
 	return new(max(*s.UsedAddresses, min(seen, *s.TotalAddresses)))
 }
 
-// builder makes the tree of one Network.
-type builder struct {
-	network *cloudteamv1.Network
-	Known
-	placed map[string]bool
-}
-
-func (b *builder) build(on []cloudteamv1.NetworkPort, others []Port) *Node {
-	n := b.network
+func (k Known) build(n *cloudteamv1.Network, on []cloudteamv1.NetworkPort, others []Port) *Node {
 	root := &Node{Kind: "Network", Name: n.Namespace + "/" + n.Name, Problem: problemOf(n.Status.Conditions),
 		Warning: warningOf(n.Status.Conditions), Info: n.Status.NetworkID}
 	at := root
@@ -229,40 +220,46 @@ func (b *builder) build(on []cloudteamv1.NetworkPort, others []Port) *Node {
 		}
 		at = router
 	}
+	type port struct {
+		*Node
+		subnets []string
+	}
+	var ports []port // that have no place in the tree yet
+	for i := range on {
+		p := port{Node: k.portNode(&on[i])}
+		for _, a := range on[i].Status.Addresses {
+			p.subnets = append(p.subnets, a.SubnetID)
+		}
+		ports = append(ports, p)
+	}
+	for _, other := range others {
+		p := port{Node: otherNode(other)}
+		for _, f := range other.FixedIPs {
+			p.subnets = append(p.subnets, f.SubnetID)
+		}
+		ports = append(ports, p)
+	}
+	// A port is in the first subnet in which it has an address.
+	place := func(under *Node, here func(port) bool) {
+		for _, p := range ports {
+			if here(p) {
+				under.Children = append(under.Children, p.Node)
+			}
+		}
+		ports = slices.DeleteFunc(ports, here)
+	}
 	for _, s := range n.Status.Subnets {
 		s.UsedAddresses = Used(s, on, others)
 		subnet := &Node{Kind: "subnet", Name: s.CIDR, Info: infoOf(s), Used: s.UsedAddresses, Total: s.TotalAddresses}
-		for i := range on {
-			b.place(subnet, "NetworkPort "+on[i].Namespace+"/"+on[i].Name, b.portNode(&on[i]), slices.ContainsFunc(
-				on[i].Status.Addresses, func(a cloudteamv1.PortAddress) bool { return a.SubnetID == s.ID }))
-		}
-		for _, p := range others {
-			b.place(subnet, "port "+p.ID, otherNode(p), slices.ContainsFunc(p.FixedIPs, func(f FixedIP) bool {
-				return f.SubnetID == s.ID
-			}))
-		}
+		place(subnet, func(p port) bool { return slices.Contains(p.subnets, s.ID) })
 		under := root
 		if s.Gateway != "" && s.Gateway != "none" {
 			under = at // the router serves it
 		}
 		under.Children = append(under.Children, subnet)
 	}
-	// The rest has no address in a known subnet.
-	for i := range on {
-		b.place(root, "NetworkPort "+on[i].Namespace+"/"+on[i].Name, b.portNode(&on[i]), true)
-	}
-	for _, p := range others {
-		b.place(root, "port "+p.ID, otherNode(p), true)
-	}
+	place(root, func(port) bool { return true }) // the rest has no address in a known subnet
 	return root
-}
-
-// place puts a port into the first subnet in which it has an address.
-func (b *builder) place(under *Node, key string, port *Node, here bool) {
-	if here && !b.placed[key] {
-		b.placed[key] = true
-		under.Children = append(under.Children, port)
-	}
 }
 
 func infoOf(s cloudteamv1.SubnetStatus) string {
@@ -276,7 +273,7 @@ func infoOf(s cloudteamv1.SubnetStatus) string {
 	return info
 }
 
-func (b *builder) portNode(p *cloudteamv1.NetworkPort) *Node {
+func (k Known) portNode(p *cloudteamv1.NetworkPort) *Node {
 	var addresses []string
 	for _, a := range p.Status.Addresses {
 		if prefix, err := netip.ParsePrefix(a.Address); err == nil {
@@ -290,7 +287,7 @@ func (b *builder) portNode(p *cloudteamv1.NetworkPort) *Node {
 		Warning: warningOf(p.Status.Conditions), Info: cmp.Or(strings.Join(addresses, ", "), "no address yet")}
 	if bound := p.Status.BoundTo; bound != nil {
 		user := &Node{Kind: bound.Kind, Name: p.Namespace + "/" + bound.Name}
-		if pod := b.Pod(bound.UID); pod != nil {
+		if pod := k.Pod(bound.UID); pod != nil {
 			user.Info = string(pod.Status.Phase)
 			if pod.Spec.NodeName != "" {
 				user.Info += " on " + pod.Spec.NodeName
@@ -298,7 +295,7 @@ func (b *builder) portNode(p *cloudteamv1.NetworkPort) *Node {
 		}
 		node.Children = append(node.Children, user)
 	}
-	for _, f := range b.FloatingIPs(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}) {
+	for _, f := range k.FloatingIPs(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}) {
 		node.Children = append(node.Children, &Node{Kind: "FloatingIP", Name: f.Namespace + "/" + f.Name,
 			Problem: problemOf(f.Status.Conditions), Warning: warningOf(f.Status.Conditions),
 			Info: cmp.Or(f.Status.Address, "no address yet")})

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -14,10 +13,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
-
-func (w *walk) getService(of Object) (*corev1.Service, error) {
-	return w.Kubernetes.CoreV1().Services(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
-}
 
 // service explains the endpoints and the floating IP that a Service asks for. healthy is the summary if the chain is
 // empty.

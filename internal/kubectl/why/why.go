@@ -99,13 +99,22 @@ var explained = map[string]start{
 	KindNetworkPort:   begin(get, with((*walk).port, portWell)),
 	KindSecurityGroup: begin(get, with((*walk).group, wellBy)),
 	KindFloatingIP:    begin(get, with((*walk).floatingIP, floatingIPWell)),
-	KindPod:           begin((*walk).getPod, (*walk).pod),
-	KindDeployment:    begin((*walk).getDeployment, (*walk).deployment),
-	KindService:       begin((*walk).getService, (*walk).service),
-	KindNode: begin((*walk).getNode, func(w *walk, n *corev1.Node) ([]Link, string) {
-		return w.dataplaneOf(n.Name), "Nothing is wrong: the node has a data plane."
-	}),
-	KindNetworkClass: begin((*walk).getClass, (*walk).networkClass),
+	KindPod: begin(func(w *walk, of Object) getter[*corev1.Pod] {
+		return w.Kubernetes.CoreV1().Pods(of.Namespace).Get
+	}, (*walk).pod),
+	KindDeployment: begin(func(w *walk, of Object) getter[*appsv1.Deployment] {
+		return w.Kubernetes.AppsV1().Deployments(of.Namespace).Get
+	}, (*walk).deployment),
+	KindService: begin(func(w *walk, of Object) getter[*corev1.Service] {
+		return w.Kubernetes.CoreV1().Services(of.Namespace).Get
+	}, (*walk).service),
+	KindNode: begin(func(w *walk, _ Object) getter[*corev1.Node] { return w.Kubernetes.CoreV1().Nodes().Get },
+		func(w *walk, n *corev1.Node) ([]Link, string) {
+			return w.dataplaneOf(n.Name), "Nothing is wrong: the node has a data plane."
+		}),
+	KindNetworkClass: begin(func(w *walk, _ Object) getter[*cloudteamv1.NetworkClass] {
+		return w.Networks.CloudteamV1().NetworkClasses().Get
+	}, (*walk).networkClass),
 }
 
 // advicesOf has what to do about the causes that a kind brings, whichever object says them.
@@ -116,10 +125,13 @@ var adviceFor = map[string]map[string]advice{
 	KindNetworkPort: adviceForPorts, KindSecurityGroup: adviceForGroups, KindFloatingIP: adviceForFloatingIPs,
 }
 
+// getter is the Get of a client, for objects of the API type T.
+type getter[T any] = func(context.Context, string, metav1.GetOptions) (T, error)
+
 // begin reads an object of the API type T and explains it.
-func begin[T any](get func(*walk, Object) (T, error), explain func(*walk, T) ([]Link, string)) start {
+func begin[T any](get func(*walk, Object) getter[T], explain func(*walk, T) ([]Link, string)) start {
 	return func(w *walk, of Object) ([]Link, string, error) {
-		obj, err := get(w, of)
+		obj, err := get(w, of)(w.ctx, of.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil, "", gone(of, err)
 		}
@@ -207,35 +219,19 @@ func ErrKind(kind string) error {
 	return fmt.Errorf("%q cannot be explained: write %s or %s", kind, strings.Join(known[:last], ", "), known[last])
 }
 
-// get reads an object of a kind of the table, which is of the type T.
-func get[T kinds.Object](w *walk, of Object) (T, error) {
-	kind, _ := kinds.Of(of.Kind)
-	obj, err := kind.In(w.Networks, of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
-	typed, _ := obj.(T)
-	return typed, err
+// get is the getter of a kind of the table.
+func get[T kinds.Object](w *walk, of Object) getter[T] {
+	return func(ctx context.Context, name string, options metav1.GetOptions) (T, error) {
+		kind, _ := kinds.Of(of.Kind)
+		obj, err := kind.In(w.Networks, of.Namespace).Get(ctx, name, options)
+		typed, _ := obj.(T)
+		return typed, err
+	}
 }
 
-// read is get, and notes what cannot be read.
+// read reads an object of a kind of the table. What cannot be read is noted.
 func read[T kinds.Object](w *walk, of Object) (T, ask.Presence) {
-	return ask.Get(w.ctx, w.Cluster, of, func(context.Context, string, metav1.GetOptions) (T, error) {
-		return get[T](w, of)
-	})
-}
-
-func (w *walk) getClass(of Object) (*cloudteamv1.NetworkClass, error) {
-	return w.Networks.CloudteamV1().NetworkClasses().Get(w.ctx, of.Name, metav1.GetOptions{})
-}
-
-func (w *walk) getPod(of Object) (*corev1.Pod, error) {
-	return w.Kubernetes.CoreV1().Pods(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
-}
-
-func (w *walk) getDeployment(of Object) (*appsv1.Deployment, error) {
-	return w.Kubernetes.AppsV1().Deployments(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
-}
-
-func (w *walk) getNode(of Object) (*corev1.Node, error) {
-	return w.Kubernetes.CoreV1().Nodes().Get(w.ctx, of.Name, metav1.GetOptions{})
+	return ask.Get(w.ctx, w.Cluster, of, get[T](w, of))
 }
 
 // first reports whether an object is met for the first time. So two objects that wait for each other end the walk.
